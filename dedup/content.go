@@ -19,7 +19,8 @@ type Key [32]byte
 
 // Starting values, changed where measurement says so.
 const (
-	// DefaultClaimTTL is how long a claim holds: the time to compress, write and sync a page on a slow disk, and a bit.
+	// DefaultClaimTTL is how long a claim holds: the time to compress, write and sync a page on a
+	// slow disk, and a bit.
 	DefaultClaimTTL = 10 * time.Second
 	// DefaultMaxClaims bounds the claims that are remembered, some 250 bytes each.
 	DefaultMaxClaims = 1 << 16
@@ -47,15 +48,18 @@ type Reply struct {
 	Until   time.Time // of New and Wait: when the claim ends
 }
 
-// Claimant is who claims a body, and at which URL it was found. One peer that finds a body at two URLs is two claimants.
+// Claimant is who claims a body, and at which URL it was found. One peer that finds a body at two
+// URLs is two claimants.
 type Claimant struct {
 	URL, Peer string // the URL is canonical, the peer its ID in bytes
 }
 
-// Content is what the owner of content keys knows: a plain state machine for one goroutine at a time.
+// Content is what the owner of content keys knows: a plain state machine for one goroutine at a
+// time.
 //
-// A body goes from unknown to claimed to confirmed. Only a record makes a duplicate, since a claimant may crash. Between
-// two records of one key the smaller by URL, then record ID, wins on every peer alike, whatever their clocks say.
+// A body goes from unknown to claimed to confirmed. Only a record makes a duplicate, since a
+// claimant may crash. Between two records of one key the smaller by URL, then record ID, wins on
+// every peer alike, whatever their clocks say.
 type Content struct {
 	records kv.Store
 	ttl     time.Duration
@@ -73,8 +77,8 @@ type claim struct {
 	until time.Time
 }
 
-// NewContent reads the keys of all records, which takes about a second for a few million, and returns an owner's state
-// without claims. Zero values mean DefaultClaimTTL and DefaultMaxClaims.
+// NewContent reads the keys of all records, which takes about a second for a few million, and
+// returns an owner's state without claims. Zero values mean DefaultClaimTTL and DefaultMaxClaims.
 func NewContent(records kv.Store, ttl time.Duration, maxClaims int) (*Content, error) {
 	if ttl == 0 {
 		ttl = DefaultClaimTTL
@@ -108,7 +112,8 @@ func (c *Content) fill() error {
 // hash is of the end of a key: the beginning is alike for all keys of an arc.
 func (k Key) hash() uint64 { return binary.BigEndian.Uint64(k[24:]) }
 
-// Claim answers by for a body with that key. A claim that ended, and one beyond the bound, is as if never made.
+// Claim answers by for a body with that key. A claim that ended, and one beyond the bound, is as if
+// never made.
 func (c *Content) Claim(now time.Time, key Key, by Claimant) (Reply, error) {
 	record, ok, err := c.Lookup(key)
 	if err != nil {
@@ -133,8 +138,9 @@ func (c *Content) Claim(now time.Time, key Key, by Claimant) (Reply, error) {
 	return Reply{Verdict: New, Until: mine.until}, nil
 }
 
-// Confirm notes that a body is archived, and returns the record that stands for it from now on: r or a smaller one. A
-// confirmation counts with or without a claim, since archives do not lie about what they hold.
+// Confirm notes that a body is archived, and returns the record that stands for it from now on: r
+// or a smaller one. A confirmation counts with or without a claim, since archives do not lie about
+// what they hold.
 func (c *Content) Confirm(key Key, r Record) (Record, error) {
 	if _, err := c.ConfirmAll([]Confirmation{{key, r}}); err != nil {
 		return Record{}, err
@@ -157,7 +163,8 @@ func (c *Content) Release(key Key, by Claimant) {
 	}
 }
 
-// Lookup returns the record of key if there is one. A key without one costs no read, but for the filter's few mistakes.
+// Lookup returns the record of key if there is one. A key without one costs no read, but for the
+// filter's few mistakes.
 func (c *Content) Lookup(key Key) (Record, bool, error) {
 	if !c.known.test(key.hash()) {
 		return Record{}, false, nil
@@ -186,8 +193,8 @@ type Question struct {
 	By  Claimant // who asks, and for which URL
 }
 
-// ClaimAll answers a batch, reply i to question i. It asks in the order of the keys, so that reads on disk lie together;
-// of two questions about one key the first is served first.
+// ClaimAll answers a batch, reply i to question i. It asks in the order of the keys, so that reads
+// on disk lie together; of two questions about one key the first is served first.
 func (c *Content) ClaimAll(now time.Time, questions []Question) ([]Reply, error) {
 	order := make([]int, len(questions))
 	for i := range order {
@@ -211,8 +218,8 @@ type Confirmation struct {
 	Record Record // where it is archived now
 }
 
-// ConfirmAll confirms a batch with one write. After an error those before it are confirmed; all may be confirmed again.
-// Nobody needs to wait until it is on disk; wait is never nil.
+// ConfirmAll confirms a batch with one write. After an error those before it are confirmed; all may
+// be confirmed again. Nobody needs to wait until it is on disk; wait is never nil.
 func (c *Content) ConfirmAll(batch []Confirmation) (wait func() error, err error) {
 	m := merge{content: c, news: make(map[Key]news)}
 	for _, b := range batch {
@@ -247,7 +254,8 @@ func (c *Content) forget(e *list.Element) {
 	delete(c.claims, c.order.Remove(e).(*claim).key)
 }
 
-// compare orders records by URL, then record ID. What follows only makes the order total: record IDs do not repeat.
+// compare orders records by URL, then record ID. What follows only makes the order total: record
+// IDs do not repeat.
 func (r Record) compare(s Record) int {
 	return cmp.Or(strings.Compare(r.URL, s.URL), strings.Compare(r.RecordID, s.RecordID), strings.Compare(r.Peer, s.Peer),
 		cmp.Compare(r.Date.UnixMilli(), s.Date.UnixMilli()))

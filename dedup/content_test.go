@@ -201,8 +201,8 @@ func TestUnknownBodiesCostNoRead(t *testing.T) {
 	}
 }
 
-// TestOrderOfConfirmationsDoesNotMatter applies the same records in many orders, some twice, as merges after a partition
-// do: the outcome is one.
+// TestOrderOfConfirmationsDoesNotMatter applies the same records in many orders, some twice, as
+// merges after a partition do: the outcome is one.
 func TestOrderOfConfirmationsDoesNotMatter(t *testing.T) {
 	var records []Record
 	for i := range 6 {

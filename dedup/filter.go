@@ -9,8 +9,9 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 )
 
-// The paper's filter (Apoidea 2.3): 8 KB a host, made for 4,096 URLs, with the best number of hash functions for 16 bits
-// a URL, ln 2 * 16 = 11. At that fill 0.00046 of the new URLs are taken for seen.
+// The paper's filter (Apoidea 2.3): 8 KB a host, made for 4,096 URLs, with the best number of hash
+// functions for 16 bits a URL, ln 2 * 16 = 11. At that fill 0.00046 of the new URLs are taken for
+// seen.
 const (
 	PaperBits   = 65_536
 	PaperHashes = 11
@@ -28,8 +29,9 @@ type bits struct {
 
 func newBits(m, l uint) bits { return bits{filter: bloom.New(m, l)} }
 
-// walk steps through the locations of a hash by enhanced double hashing: the growing step keeps two hashes whose
-// sequences meet from going on together. Most absent keys end at the second location, so none is computed ahead.
+// walk steps through the locations of a hash by enhanced double hashing: the growing step keeps two
+// hashes whose sequences meet from going on together. Most absent keys end at the second location,
+// so none is computed ahead.
 type walk struct{ at, step uint64 }
 
 func (w *walk) next(i uint) {
@@ -78,14 +80,15 @@ func (b *bits) add(hash uint64) (fresh bool) {
 
 func (b *bits) bytes() int { return int(b.filter.Cap()+7) / 8 }
 
-// falsePositive goes by the bits that are set. The paper's formula expects them from the number of keys, which is too low
-// beyond the size a filter was made for: the keys that are not refused are those that set more.
+// falsePositive goes by the bits that are set. The paper's formula expects them from the number of
+// keys, which is too low beyond the size a filter was made for: the keys that are not refused are
+// those that set more.
 func (b *bits) falsePositive() float64 {
 	return math.Pow(float64(b.ones)/float64(b.filter.Cap()), float64(b.filter.K()))
 }
 
-// Filter is the paper's filter alone: it answers seen or not seen, and what it takes for seen by mistake is never
-// crawled. It moves with its host as bytes.
+// Filter is the paper's filter alone: it answers seen or not seen, and what it takes for seen by
+// mistake is never crawled. It moves with its host as bytes.
 type Filter struct {
 	bits bits
 	lost float64 // expected number of keys refused by mistake so far
@@ -112,8 +115,8 @@ func (f *Filter) Len() int { return f.bits.count }
 // FalsePositive returns the share of new keys that the filter, as full as it is, takes for seen.
 func (f *Filter) FalsePositive() float64 { return f.bits.falsePositive() }
 
-// ExpectedLoss returns which share of all the keys ever offered was refused by mistake: of the URLs of the host, those
-// never crawled.
+// ExpectedLoss returns which share of all the keys ever offered was refused by mistake: of the URLs
+// of the host, those never crawled.
 func (f *Filter) ExpectedLoss() float64 {
 	if f.lost == 0 {
 		return 0
@@ -121,8 +124,8 @@ func (f *Filter) ExpectedLoss() float64 {
 	return f.lost / (f.lost + float64(f.bits.count))
 }
 
-// Merge adds what g holds, as when a host's records meet after a partition. How many keys the union has is estimated
-// from its bits.
+// Merge adds what g holds, as when a host's records meet after a partition. How many keys the union
+// has is estimated from its bits.
 func (f *Filter) Merge(g *Filter) {
 	// Both have the one size there is, so there is no error.
 	_ = f.bits.filter.Merge(g.bits.filter)

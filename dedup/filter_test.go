@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// expected is the share of absent keys that a filter of m bits and l hash functions with n keys takes for present:
-// (1 - e^(-l n/m))^l (Apoidea 2.3).
+// expected is the share of absent keys that a filter of m bits and l hash functions with n keys
+// takes for present: (1 - e^(-l n/m))^l (Apoidea 2.3).
 func expected(m, n, l float64) float64 { return math.Pow(1-math.Exp(-l*n/m), l) }
 
 // TestPaperFigures holds the formula of Apoidea 2.3 to the values it gives, and names its slip.

@@ -1,7 +1,8 @@
 package dedup
 
-// layers is a filter that grows: a first layer as large as the paper's, then each twice as large as the one before, with
-// half its share of false positives. So the sum over any number of layers stays under twice the first, 0.00092.
+// layers is a filter that grows: a first layer as large as the paper's, then each twice as large as
+// the one before, with half its share of false positives. So the sum over any number of layers
+// stays under twice the first, 0.00092.
 type layers struct {
 	list []bits
 	full int // keys that the last layer takes
@@ -13,7 +14,8 @@ func newLayers() *layers {
 	return l
 }
 
-// grow adds a layer. Halving the false positives costs 1/ln 2 = 1.44 more bits a key, and one more hash function.
+// grow adds a layer. Halving the false positives costs 1/ln 2 = 1.44 more bits a key, and one more
+// hash function.
 func (l *layers) grow() {
 	i := len(l.list)
 	l.full = PaperURLs << i

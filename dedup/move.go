@@ -11,8 +11,9 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Export calls fn for the records at positions in [lo, hi), in key order, key and value lent, until it returns false. A zero hi is the end of the
-// circle. Claims stay where they were made: they end soon, and cost at most a second copy of a body.
+// Export calls fn for the records at positions in [lo, hi), in key order, key and value lent, until
+// it returns false. A zero hi is the end of the circle. Claims stay where they were made: they end
+// soon, and cost at most a second copy of a body.
 func (c *Content) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
 	from, to := ring.Bounds(lo, hi)
 	if err := c.records.Scan(from, to, fn); err != nil {
@@ -21,9 +22,11 @@ func (c *Content) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error
 	return nil
 }
 
-// Import merges records of other owners, or of copies, into this one's: of two records of a body the smaller stands, so any number of times, in any order and
-// grouping, the outcome is the same. Changed says how many of the records are new here or stand for another. A record that is malformed is refused with
-// an error that names it, those before it taken. All that is taken is one batch; wait is never nil.
+// Import merges records of other owners, or of copies, into this one's: of two records of a body
+// the smaller stands, so any number of times, in any order and grouping, the outcome is the same.
+// Changed says how many of the records are new here or stand for another. A record that is
+// malformed is refused with an error that names it, those before it taken. All that is taken is one
+// batch; wait is never nil.
 func (c *Content) Import(kvs []kv.Record) (changed int, wait func() error, err error) {
 	m := merge{content: c, news: make(map[Key]news)}
 	for _, rec := range kvs {
@@ -39,7 +42,8 @@ func (c *Content) Import(kvs []kv.Record) (changed int, wait func() error, err e
 	return len(m.news), wait, errors.Join(err, failed)
 }
 
-// Remove forgets the records at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle.
+// Remove forgets the records at positions in [lo, hi) once another owner has them on disk; a zero
+// hi is the end of the circle.
 func (c *Content) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	from, to := ring.Bounds(lo, hi)
 	n, wait, err := kv.Remove(c.records, from, to)
@@ -50,7 +54,8 @@ func (c *Content) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	return wait, c.thin()
 }
 
-// thin builds the filter anew when half of what it holds is gone. Until then a removed key costs a read when it is asked for, and no more.
+// thin builds the filter anew when half of what it holds is gone. Until then a removed key costs a
+// read when it is asked for, and no more.
 func (c *Content) thin() error {
 	if c.gone < PaperURLs || 2*c.gone < c.known.len() {
 		return nil

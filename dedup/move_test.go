@@ -42,7 +42,8 @@ func confirmed(t testing.TB, c *Content, n int, url string) {
 	}
 }
 
-// TestImportIsUnion: two sides that confirmed some of the same bodies come to the same, in any order, grouping and repetition.
+// TestImportIsUnion: two sides that confirmed some of the same bodies come to the same, in any
+// order, grouping and repetition.
 func TestImportIsUnion(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -129,7 +130,8 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestRemove: an arc that goes away is gone, one that comes back is known again, and what was removed costs a read at most.
+// TestRemove: an arc that goes away is gone, one that comes back is known again, and what was
+// removed costs a read at most.
 func TestRemove(t *testing.T) {
 	m := newMemory()
 	c := newContent(t, m, 0)

@@ -19,14 +19,16 @@ type Record struct {
 
 const (
 	recordVersion = 1
-	// maxRecordField bounds each string of a record, in bytes. No URL that a crawl admits is longer.
+	// maxRecordField bounds each string of a record, in bytes. No URL that a crawl admits is
+	// longer.
 	maxRecordField = 16 << 10
 )
 
 // ErrRecord says that bytes are not a record, or that a record is too large to be written.
 var ErrRecord = errors.New("malformed content record")
 
-// AppendBinary appends the record to b: version, three strings with their lengths, and the date in milliseconds since
+// AppendBinary appends the record to b: version, three strings with their lengths, and the date in
+// milliseconds since
 // 1970. The error is ErrRecord when a string is over maxRecordField.
 func (r Record) AppendBinary(b []byte) ([]byte, error) {
 	if err := r.check(); err != nil {

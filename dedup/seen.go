@@ -27,8 +27,9 @@ type SetID [32]byte
 
 // Loader reads the exact set on disk.
 type Loader interface {
-	// Hashes calls yield for each hash of the set in any order, until yield returns false. A set that was never heard of
-	// has none. It is called for one set at a time by one goroutine, which must not ask for that set meanwhile.
+	// Hashes calls yield for each hash of the set in any order, until yield returns false. A set
+	// that was never heard of has none. It is called for one set at a time by one goroutine, which
+	// must not ask for that set meanwhile.
 	Hashes(set SetID, yield func(hash uint64) bool) error
 }
 
@@ -37,21 +38,22 @@ type Kind int
 
 // The kinds.
 const (
-	// Exact keeps up to exactMax hashes of a set as they are, and beyond that layers of filters. Nothing is lost.
+	// Exact keeps up to exactMax hashes of a set as they are, and beyond that layers of filters.
+	// Nothing is lost.
 	Exact Kind = iota
 	// Paper keeps the paper's filter alone and never answers Maybe (Apoidea 2.3).
 	Paper
 )
 
-// exactMax is how many hashes of a set are kept as they are: as many as take the 8 KB of the paper's filter. Most hosts
-// have fewer URLs, and are answered for without the disk.
+// exactMax is how many hashes of a set are kept as they are: as many as take the 8 KB of the
+// paper's filter. Most hosts have fewer URLs, and are answered for without the disk.
 const exactMax = 1000
 
-// Sets keeps what is seen of many sets within a bound on memory. Sets used longest ago are forgotten and loaded again when
-// they are asked for.
+// Sets keeps what is seen of many sets within a bound on memory. Sets used longest ago are
+// forgotten and loaded again when they are asked for.
 //
-// A hash must be readable through the Loader before it is added here; otherwise a set that is forgotten and loaded
-// between the two would lack it.
+// A hash must be readable through the Loader before it is added here; otherwise a set that is
+// forgotten and loaded between the two would lack it.
 type Sets struct {
 	kind     Kind
 	loader   Loader
@@ -73,8 +75,8 @@ type set struct {
 	size int // what it counts for in Sets.bytes
 }
 
-// loading is a set that is being read. Whoever asks for it meanwhile, or adds to it, waits for that, so
-// that no hash is lost.
+// loading is a set that is being read. Whoever asks for it meanwhile, or adds to it, waits for
+// that, so that no hash is lost.
 type loading struct {
 	done  chan struct{} // closed when it was read
 	stale bool          // it was dropped meanwhile
@@ -94,7 +96,8 @@ type seen interface {
 // overhead is what a set takes besides its representation: map, list, headers; in bytes, about.
 const overhead = 200
 
-// NewSets returns empty sets that take up to about maxBytes of memory; the set in use is kept even if it alone takes more.
+// NewSets returns empty sets that take up to about maxBytes of memory; the set in use is kept even
+// if it alone takes more.
 func NewSets(kind Kind, loader Loader, maxBytes int) *Sets {
 	return &Sets{kind: kind, loader: loader, maxBytes: maxBytes, sets: map[SetID]*list.Element{}, loading: map[SetID]*loading{}}
 }
@@ -136,7 +139,8 @@ func (s *Sets) Drop(id SetID) {
 	}
 }
 
-// Filter returns a copy of the filter of a Paper set, to be sent along with its host; nil for an Exact one.
+// Filter returns a copy of the filter of a Paper set, to be sent along with its host; nil for an
+// Exact one.
 func (s *Sets) Filter(id SetID) (*Filter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -179,8 +179,8 @@ func (d *slowDisk) Hashes(id SetID, yield func(uint64) bool) error {
 	return d.fails
 }
 
-// TestSetsAreReadWithoutTheMutex: other sets and the sums are there while one set is read, a hash that
-// is added meanwhile is not lost, and a set that is forgotten meanwhile is read again.
+// TestSetsAreReadWithoutTheMutex: other sets and the sums are there while one set is read, a hash
+// that is added meanwhile is not lost, and a set that is forgotten meanwhile is read again.
 func TestSetsAreReadWithoutTheMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &slowDisk{disk: newDisk()}

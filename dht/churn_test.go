@@ -13,7 +13,8 @@ import (
 // afterLast is the time after the last change from which no owner may be wrong.
 const afterLast = 30 * time.Second
 
-// neverTwice fails the test at the first step of the world at which two peers that do not stand apart serve one key.
+// neverTwice fails the test at the first step of the world at which two peers that do not stand
+// apart serve one key.
 func neverTwice(t *testing.T, s *dhttest.Sim, apart func(i, j int) bool) {
 	t.Helper()
 	failed := false
@@ -25,7 +26,8 @@ func neverTwice(t *testing.T, s *dhttest.Sim, apart func(i, j int) bool) {
 	}
 }
 
-// rightAtLast looks, once afterLast has passed, whether every peer serves its arc and every owner is found.
+// rightAtLast looks, once afterLast has passed, whether every peer serves its arc and every owner
+// is found.
 func rightAtLast(t *testing.T, s *dhttest.Sim) {
 	t.Helper()
 	begin := s.Now()
@@ -40,7 +42,8 @@ func rightAtLast(t *testing.T, s *dhttest.Sim) {
 // churnSeeds are the worlds in which each fault is tried.
 const churnSeeds = 4
 
-// inWorlds runs a scenario in worlds where the connections of the dead drop, and in worlds where they only fall silent.
+// inWorlds runs a scenario in worlds where the connections of the dead drop, and in worlds where
+// they only fall silent.
 func inWorlds(t *testing.T, name string, n int, scenario func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand)) {
 	for _, row := range []struct {
 		name   string
@@ -56,7 +59,8 @@ func inWorlds(t *testing.T, name string, n int, scenario func(t *testing.T, s *d
 	}
 }
 
-// TestOneServesUnderFaults: at no step of the world is a key served by two, and no owner is wrong 30 s after the last change.
+// TestOneServesUnderFaults: at no step of the world is a key served by two, and no owner is wrong
+// 30 s after the last change.
 func TestOneServesUnderFaults(t *testing.T) {
 	unraced(t)
 	inWorlds(t, "one of 8 pauses for 30 s", 8, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
@@ -148,8 +152,8 @@ func TestOneServesUnderFaults(t *testing.T) {
 	})
 }
 
-// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the race detector: there is no race to find, and it
-// would take ten times as long.
+// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the
+// race detector: there is no race to find, and it would take ten times as long.
 func unraced(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -10,34 +10,42 @@ import (
 
 // Config holds the knobs of the ring. The zero value of a field means its default.
 type Config struct {
-	// R is the number of leaf peers on each side, 8 by default. Each costs a call now and then, and memory of a few addresses.
+	// R is the number of leaf peers on each side, 8 by default. Each costs a call now and then, and
+	// memory of a few addresses.
 	R int
-	// Interval is the time between two rounds of stabilize while something changes, 1 s by default, with a fifth of jitter. A
-	// joining peer runs twice as fast.
+	// Interval is the time between two rounds of stabilize while something changes, 1 s by default,
+	// with a fifth of jitter. A joining peer runs twice as fast.
 	Interval time.Duration
-	// MaxInterval is what Interval grows to, by doubling, while nothing changes; 5 s by default. It bounds how long the silent
-	// death of a neighbour (no connection that drops) goes unnoticed, but for the predecessor's, which is asked every 2 s.
+	// MaxInterval is what Interval grows to, by doubling, while nothing changes; 5 s by default. It
+	// bounds how long the silent death of a neighbour (no connection that drops) goes unnoticed,
+	// but for the predecessor's, which is asked every 2 s.
 	MaxInterval time.Duration
 	// CallTimeout bounds one call, 2 s by default.
 	CallTimeout time.Duration
 	// SuspectGap is the wait before a peer that did not answer is tried again, 500 ms by default.
 	SuspectGap time.Duration
-	// DeadFor is how long what others say of a dead peer is not believed, 60 s by default: gossip outlives the dead.
+	// DeadFor is how long what others say of a dead peer is not believed, 60 s by default: gossip
+	// outlives the dead.
 	DeadFor time.Duration
-	// TakeOver is how long the arc of a dead predecessor rests, from the second question that it left unanswered, before this peer
-	// serves it: one lease TTL, 8 s by default, so that a peer that only seemed dead has stopped.
+	// TakeOver is how long the arc of a dead predecessor rests, from the second question that it
+	// left unanswered, before this peer serves it: one lease TTL, 8 s by default, so that a peer
+	// that only seemed dead has stopped.
 	TakeOver time.Duration
-	// RejoinGrace is how long a restarted peer waits, from its first contact, for the predecessor it remembers; 20 s by
-	// default. So when a whole ring restarts in any order, nobody serves the arc of a peer that is about to return.
+	// RejoinGrace is how long a restarted peer waits, from its first contact, for the predecessor
+	// it remembers; 20 s by default. So when a whole ring restarts in any order, nobody serves the
+	// arc of a peer that is about to return.
 	RejoinGrace time.Duration
-	// Pause is the lateness from which the peer believes it was suspended and confirms its place before it serves on. By default
-	// half of TakeOver, 4 s, and not less than a second, which a busy machine may be late by. A peer wakes twice in that time, so one
-	// that was stopped notices after 1.5 times Pause at most: before the first moment at which another may serve its arc.
+	// Pause is the lateness from which the peer believes it was suspended and confirms its place
+	// before it serves on. By default half of TakeOver, 4 s, and not less than a second, which a
+	// busy machine may be late by. A peer wakes twice in that time, so one that was stopped notices
+	// after 1.5 times Pause at most: before the first moment at which another may serve its arc.
 	Pause time.Duration
-	// Role to begin with. A worker serves nothing until it was told by Observe that it can be dialled for Promote.
+	// Role to begin with. A worker serves nothing until it was told by Observe that it can be
+	// dialled for Promote.
 	Role Role
-	// Promote is how long a worker must be seen as public before it joins the ring, 15 min by default; Demote how long a member must be seen as
-	// private before it is to become a worker, 1 min by default.
+	// Promote is how long a worker must be seen as public before it joins the ring, 15 min by
+	// default; Demote how long a member must be seen as private before it is to become a worker, 1
+	// min by default.
 	Promote, Demote time.Duration
 	// LookupCalls bounds the calls of one lookup, 16 by default.
 	LookupCalls int
@@ -47,13 +55,15 @@ type Config struct {
 	MaxCalls int
 	// Seed feeds jitter and choices at random. With equal seeds and inputs a Ring does the same.
 	Seed uint64
-	// Found lets a peer that knows of no other serve the whole circle: it founds a ring, or is told to go on alone.
+	// Found lets a peer that knows of no other serve the whole circle: it founds a ring, or is told
+	// to go on alone.
 	Found bool
 	// Memory is what Snapshot kept of the last run; nil at a first start.
 	Memory *Memory
-	// Now is the clock by which DHT tells its Ring the time; nil: time.Now. It must not go back and should count the time during which
-	// the machine sleeps, or a peer that slept learns only from others that its arc was taken over. Its times must compare
-	// with each other, and need not with those of other clocks.
+	// Now is the clock by which DHT tells its Ring the time; nil: time.Now. It must not go back and
+	// should count the time during which the machine sleeps, or a peer that slept learns only from
+	// others that its arc was taken over. Its times must compare with each other, and need not with
+	// those of other clocks.
 	Now func() time.Time
 }
 

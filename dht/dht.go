@@ -39,8 +39,8 @@ type DHT struct {
 	calls  []Call  // not yet sent
 }
 
-// New returns a DHT that does nothing before Run. Self must carry the addresses under which others reach it; when its incarnation
-// is zero it follows the one in Config.Memory.
+// New returns a DHT that does nothing before Run. Self must carry the addresses under which others
+// reach it; when its incarnation is zero it follows the one in Config.Memory.
 func New(cfg Config, self Peer, transport Transport, members Membership, log *slog.Logger) (*DHT, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("dht config: %w", err)
@@ -54,14 +54,16 @@ func New(cfg Config, self Peer, transport Transport, members Membership, log *sl
 	}, nil
 }
 
-// Subscribe calls hear for each event, in order, from the goroutine of Run: it must not block, nor wait for Run. Subscribe before Run.
+// Subscribe calls hear for each event, in order, from the goroutine of Run: it must not block, nor
+// wait for Run. Subscribe before Run.
 func (d *DHT) Subscribe(hear func(Event)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hear = append(d.hear, hear)
 }
 
-// Run keeps this peer's place in the ring until ctx ends, and returns ctx's error. It does not say goodbye: see Leave.
+// Run keeps this peer's place in the ring until ctx ends, and returns ctx's error. It does not say
+// goodbye: see Leave.
 func (d *DHT) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var calls sync.WaitGroup
@@ -115,8 +117,8 @@ func (d *DHT) collect() {
 	}
 }
 
-// look returns the ring as it is at this moment and not at its last tick: when the process was stopped meanwhile the ring stops
-// serving before it is asked anything. The caller holds mu.
+// look returns the ring as it is at this moment and not at its last tick: when the process was
+// stopped meanwhile the ring stops serving before it is asked anything. The caller holds mu.
 func (d *DHT) look() *Ring {
 	if d.ring.Notice(d.cfg.Now()) {
 		d.collect()
@@ -124,7 +126,8 @@ func (d *DHT) look() *Ring {
 	return d.ring
 }
 
-// read asks the ring for what does not depend on the moment, readNow looks at the clock before it asks.
+// read asks the ring for what does not depend on the moment, readNow looks at the clock before it
+// asks.
 func read[T any](d *DHT, ask func(*Ring) T) T {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,7 +176,8 @@ func (d *DHT) note(e Event) {
 	}
 }
 
-// nextCall takes a call and a slot for it; false when there is none of either. A freed slot wakes Run by the call's result.
+// nextCall takes a call and a slot for it; false when there is none of either. A freed slot wakes
+// Run by the call's result.
 func (d *DHT) nextCall(slots chan struct{}) (Call, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -202,8 +206,8 @@ func (d *DHT) call(ctx context.Context, to Peer, req *wire.Message, timeout time
 	return d.transport.Call(ctx, to, req)
 }
 
-// Handle answers a request of another peer; it is the Handler of the transport. It blocks only for a ping on behalf of the
-// sender. The error is ctx's.
+// Handle answers a request of another peer; it is the Handler of the transport. It blocks only for
+// a ping on behalf of the sender. The error is ctx's.
 func (d *DHT) Handle(ctx context.Context, from peer.ID, req *wire.Message) (*wire.Message, error) {
 	if target := req.GetPingRequest().GetTarget(); len(target) > 0 {
 		return d.relay(ctx, peer.ID(target))
@@ -239,14 +243,15 @@ func (d *DHT) Disconnected(id peer.ID) {
 	d.do(func(r *Ring, now time.Time) { r.Disconnected(now, id) })
 }
 
-// Unreachable tells that a peer did not answer requests of other protocols: it is not guessed as an owner for a while.
+// Unreachable tells that a peer did not answer requests of other protocols: it is not guessed as an
+// owner for a while.
 func (d *DHT) Unreachable(id peer.ID) {
 	d.do(func(r *Ring, now time.Time) { r.Unreachable(now, id) })
 }
 
-// Join asks entry peers for live peers and joins the ring through them all. It returns once the entries answered or failed, long
-// before the peer serves (see StateChanged). When none answered the error names each and what it said; the entries are
-// kept and tried again by Run all the same.
+// Join asks entry peers for live peers and joins the ring through them all. It returns once the
+// entries answered or failed, long before the peer serves (see StateChanged). When none answered
+// the error names each and what it said; the entries are kept and tried again by Run all the same.
 func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 	entries = entries[:min(len(entries), maxEntries)]
 	found := make([][]Peer, len(entries))
@@ -280,8 +285,9 @@ func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 	return fmt.Errorf("join: %w", errors.Join(errs...))
 }
 
-// Leave stops serving and says goodbye to the neighbours. Hand over what is served before; Run goes on, so that requests
-// for the old arc are still told where to go. The error is ctx's: a neighbour that cannot be told finds out by itself.
+// Leave stops serving and says goodbye to the neighbours. Hand over what is served before; Run goes
+// on, so that requests for the old arc are still told where to go. The error is ctx's: a neighbour
+// that cannot be told finds out by itself.
 func (d *DHT) Leave(ctx context.Context) error {
 	var calls []Call
 	d.do(func(r *Ring, now time.Time) { calls = r.Leave(now) })
@@ -302,13 +308,15 @@ func (d *DHT) farewell(ctx context.Context, calls []Call) {
 	telling.Wait()
 }
 
-// Observe tells whether other peers can dial this one; see workers.Reach. Without it the role stays as Config.Role says.
+// Observe tells whether other peers can dial this one; see workers.Reach. Without it the role stays
+// as Config.Role says.
 func (d *DHT) Observe(seen workers.Reachability) {
 	d.do(func(r *Ring, now time.Time) { r.Observe(now, seen) })
 }
 
-// StepDown makes a worker of a ring peer that CutOff told to become one: it stops serving, says goodbye to its neighbours and attaches
-// itself to some of them. Hand over what is served before. It does nothing to a peer that is a worker or leaving. The error is ctx's.
+// StepDown makes a worker of a ring peer that CutOff told to become one: it stops serving, says
+// goodbye to its neighbours and attaches itself to some of them. Hand over what is served before.
+// It does nothing to a peer that is a worker or leaving. The error is ctx's.
 func (d *DHT) StepDown(ctx context.Context) error {
 	var calls []Call
 	d.do(func(r *Ring, now time.Time) { calls = r.StepDown(now) })
@@ -316,26 +324,31 @@ func (d *DHT) StepDown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Attached returns the workers attached to this peer, by position: at most workers.MaxAttached. They cannot be dialled; a call to one must go over
-// the connection that it holds. The slice is the caller's.
+// Attached returns the workers attached to this peer, by position: at most workers.MaxAttached.
+// They cannot be dialled; a call to one must go over the connection that it holds. The slice is the
+// caller's.
 func (d *DHT) Attached() []Peer { return read(d, (*Ring).Attached) }
 
-// Candidates returns up to workers.AttachedUsed of the attached workers, chosen by key so that each gets its share of hosts.
+// Candidates returns up to workers.AttachedUsed of the attached workers, chosen by key so that each
+// gets its share of hosts.
 func (d *DHT) Candidates(key ring.Key) []Peer {
 	return read(d, func(r *Ring) []Peer { return r.Candidates(key) })
 }
 
-// Attachments returns the ring peers that a worker is attached to, nearest first: workers.AttachTo when all is well, none for a ring peer.
+// Attachments returns the ring peers that a worker is attached to, nearest first: workers.AttachTo
+// when all is well, none for a ring peer.
 func (d *DHT) Attachments() []Peer { return read(d, (*Ring).Attachments) }
 
-// Guess names the believed owner of key without the network: our own arc, the leaf set, learnt arcs. See Ring.Guess.
+// Guess names the believed owner of key without the network: our own arc, the leaf set, learnt
+// arcs. See Ring.Guess.
 func (d *DHT) Guess(key ring.Key) (Peer, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.look().Guess(key)
 }
 
-// Hint is what to answer a peer that asked us for a key of another: the best known owner and its arc, nil when there is none.
+// Hint is what to answer a peer that asked us for a key of another: the best known owner and its
+// arc, nil when there is none.
 func (d *DHT) Hint(key ring.Key) *wire.Hint {
 	return readNow(d, func(r *Ring) *wire.Hint { return r.Hint(key) })
 }
@@ -357,8 +370,8 @@ func (d *DHT) SetAddrs(addrs [][]byte) {
 	d.ring.SetAddrs(addrs)
 }
 
-// State is where this peer stands in its life. State, Arc, Serves, Guess and Hint look at the clock before they answer: a peer
-// that was stopped does not answer from before.
+// State is where this peer stands in its life. State, Arc, Serves, Guess and Hint look at the clock
+// before they answer: a peer that was stopped does not answer from before.
 func (d *DHT) State() State { return readNow(d, (*Ring).State) }
 
 // Arc is the arc served now; false while none is.
@@ -373,20 +386,24 @@ func (d *DHT) Serves(key ring.Key) bool {
 	return readNow(d, func(r *Ring) bool { return r.Serves(key) })
 }
 
-// Leaves returns the leaf peers, nearest first; the slices are the caller's. In a small ring a peer is on both sides.
+// Leaves returns the leaf peers, nearest first; the slices are the caller's. In a small ring a peer
+// is on both sides.
 func (d *DHT) Leaves() (preds, succs []Peer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ring.Leaves()
 }
 
-// LeafSet returns the leaf peers as this one sees them, in clockwise order from it; the slice is the caller's.
+// LeafSet returns the leaf peers as this one sees them, in clockwise order from it; the slice is
+// the caller's.
 func (d *DHT) LeafSet() []Leaf { return read(d, (*Ring).LeafSet) }
 
-// Members returns the peers known, in clockwise order from this one, without it: all in a small ring, a part of a large one.
+// Members returns the peers known, in clockwise order from this one, without it: all in a small
+// ring, a part of a large one.
 func (d *DHT) Members() []Peer { return read(d, (*Ring).Members) }
 
-// Size is the number of peers in the ring, this one included: exact in a small ring, an estimate in a large one.
+// Size is the number of peers in the ring, this one included: exact in a small ring, an estimate in
+// a large one.
 func (d *DHT) Size() int { return read(d, (*Ring).Size) }
 
 // Suspect says whether a leaf peer has not answered since it last spoke.
@@ -397,8 +414,8 @@ func (d *DHT) Suspect(id peer.ID) bool {
 // Stable says whether the neighbourhood has been quiet for two rounds.
 func (d *DHT) Stable() bool { return read(d, (*Ring).Stable) }
 
-// Snapshot is what to store for the next run, as ParseMemory reads it: once before Run, and after each StateChanged, ArcChanged
-// and LeavesChanged.
+// Snapshot is what to store for the next run, as ParseMemory reads it: once before Run, and after
+// each StateChanged, ArcChanged and LeavesChanged.
 func (d *DHT) Snapshot() ([]byte, error) {
 	return read(d, (*Ring).Snapshot).Bytes()
 }

@@ -133,7 +133,8 @@ func TestHintsSpareTheLookup(t *testing.T) {
 				r.stop()
 			}
 		}()
-		// What a node does: send to the guess, follow the hints of whoever is not the owner, remember them.
+		// What a node does: send to the guess, follow the hints of whoever is not the owner,
+		// remember them.
 		rnd := rand.New(rand.NewPCG(7, 7))
 		byID := map[string]*running{}
 		for _, r := range peers {

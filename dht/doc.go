@@ -14,8 +14,8 @@
 // parts below it: hood (the leaf set and what each peer in it said), pace (when the next round is),
 // serving (state and arc), exchange (what is said to others), introducer (who is only heard of),
 // routes (the way to a key), seeker (the search for our own place), suspicion (who is dead),
-// listener (what others say), attacher and roles (workers, by dht/workers), and rounds (what is done
-// again and again).
+// listener (what others say), attacher and roles (workers, by dht/workers), and rounds (what is
+// done again and again).
 //
 // A peer that others cannot dial is a *worker*: it owns nothing and is *attached* to ring peers
 // around its position, which reach it by the connections that it made.

@@ -15,7 +15,8 @@ const (
 	Serving
 	// Leaving peers have given up their arc and are on their way out.
 	Leaving
-	// Worker peers cannot be dialled: they stand in no leaf set, and are attached to ring peers by connections of their own.
+	// Worker peers cannot be dialled: they stand in no leaf set, and are attached to ring peers by
+	// connections of their own.
 	Worker
 )
 
@@ -54,8 +55,8 @@ type StateChanged struct {
 	Old, New State // before and after the step
 }
 
-// ArcChanged tells that the peer serves other keys than before. Had and Has say whether it served any before and does now;
-// Old and New mean nothing where they are false.
+// ArcChanged tells that the peer serves other keys than before. Had and Has say whether it served
+// any before and does now; Old and New mean nothing where they are false.
 type ArcChanged struct {
 	Old, New ring.Arc // the arcs
 	Had, Has bool     // Old, and New, mean something
@@ -64,10 +65,12 @@ type ArcChanged struct {
 // LeavesChanged tells that the leaf set is another one.
 type LeavesChanged struct{}
 
-// CutOff tells a serving peer that it cannot be dialled any more: hand its arc over, then call StepDown. It serves until then.
+// CutOff tells a serving peer that it cannot be dialled any more: hand its arc over, then call
+// StepDown. It serves until then.
 type CutOff struct{}
 
-// AttachedChanged tells that other workers are attached to this peer than before, or, to a worker, that it is attached to others.
+// AttachedChanged tells that other workers are attached to this peer than before, or, to a worker,
+// that it is attached to others.
 type AttachedChanged struct{}
 
 // PeerUp tells of a peer that came into the leaf set.
@@ -80,7 +83,8 @@ type PeerSuspect struct {
 	Peer Peer // who is silent
 }
 
-// PeerDead tells of a leaf peer that was given up: it failed twice, and no third peer could vouch for it.
+// PeerDead tells of a leaf peer that was given up: it failed twice, and no third peer could vouch
+// for it.
 type PeerDead struct {
 	Peer Peer // who is given up
 }

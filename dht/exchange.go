@@ -24,8 +24,8 @@ func (x *exchange) ask(now time.Time, n *neighbour) {
 	x.call(n.peer, stabilizeRequest(x.neighboursTo(now, n.peer.Key())), inFlight{kind: callStabilize})
 }
 
-// neighboursTo is what this peer says of itself to another: without its lists where that one holds them. In a quiet ring they would be nine
-// tenths of all traffic.
+// neighboursTo is what this peer says of itself to another: without its lists where that one holds
+// them. In a quiet ring they would be nine tenths of all traffic.
 func (x *exchange) neighboursTo(now time.Time, to ring.Key) *wire.Neighbours {
 	said := x.neighbours(now)
 	if n := x.hood.peers[to]; n != nil {
@@ -53,9 +53,9 @@ func (x *exchange) neighbours(now time.Time) *wire.Neighbours {
 	return said
 }
 
-// missing probes leaf peers that we have not heard lately and that a live peer should have in its lists and has not: it may know
-// that they are dead. So news of
-// a death spreads at the speed of the exchange, not of our own turn around the leaf set.
+// missing probes leaf peers that we have not heard lately and that a live peer should have in its
+// lists and has not: it may know that they are dead. So news of a death spreads at the speed of the
+// exchange, not of our own turn around the leaf set.
 func (x *exchange) missing(now time.Time, speaker ring.Key, said *wire.Neighbours) {
 	named := map[ring.Key]bool{speaker: true}
 	first, last := speaker, speaker

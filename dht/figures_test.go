@@ -11,7 +11,8 @@ import (
 
 // The figures that the design promises, in virtual time.
 
-// TestJoinServesWithin: a newcomer to a ring of 16 serves within 5 s of its start, whichever entry it knows.
+// TestJoinServesWithin: a newcomer to a ring of 16 serves within 5 s of its start, whichever entry
+// it knows.
 func TestJoinServesWithin(t *testing.T) {
 	unraced(t)
 	const within = 5 * time.Second
@@ -33,8 +34,9 @@ func TestJoinServesWithin(t *testing.T) {
 	t.Logf("32 joins of a ring of 16 to 19: serving after %v at most", longest.Round(time.Millisecond))
 }
 
-// TestTakeOverWithin: the arc of a dead peer is served by its heir when its leases have ended, soon after where its connections drop, and where it only
-// falls silent as soon as that can be told from a slow answer.
+// TestTakeOverWithin: the arc of a dead peer is served by its heir when its leases have ended, soon
+// after where its connections drop, and where it only falls silent as soon as that can be told from
+// a slow answer.
 func TestTakeOverWithin(t *testing.T) {
 	unraced(t)
 	ttl := dht.DefaultConfig().TakeOver
@@ -69,7 +71,8 @@ func TestTakeOverWithin(t *testing.T) {
 	}
 }
 
-// TestQuietRingSaysLittle: neighbours that hold each other's lists leave them out, and say them again to whoever was restarted and holds none.
+// TestQuietRingSaysLittle: neighbours that hold each other's lists leave them out, and say them
+// again to whoever was restarted and holds none.
 func TestQuietRingSaysLittle(t *testing.T) {
 	unraced(t)
 	s := grow(t, dhttest.World{Seed: 5}, 32, 200*time.Millisecond)

@@ -13,15 +13,17 @@ import (
 // maxWalk bounds a walk around the ring.
 const maxWalk = 1 << 17
 
-// ErrNoOwner is the end of a lookup that found nobody who answers for the key within its bound of calls.
+// ErrNoOwner is the end of a lookup that found nobody who answers for the key within its bound of
+// calls.
 var ErrNoOwner = lookup.ErrNoOwner
 
 // Lookup is what a search for the owner of a key found.
 type Lookup = lookup.Found
 
-// Lookup finds the owner of key. It costs no call when we own it, one when the owner is known or guessed right, two or three in
-// a large ring. When its own search runs dry it asks Membership.Closest, once, and goes on from there. The error wraps
-// ErrNoOwner or ctx's; the trace is filled in either way.
+// Lookup finds the owner of key. It costs no call when we own it, one when the owner is known or
+// guessed right, two or three in a large ring. When its own search runs dry it asks
+// Membership.Closest, once, and goes on from there. The error wraps ErrNoOwner or ctx's; the trace
+// is filled in either way.
 func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
 	search := readNow(d, func(r *Ring) *lookup.Search { return r.Search(key) })
 	lookup.Drive(ctx, d.transport.Call, search, d.cfg.CallTimeout)
@@ -50,8 +52,9 @@ func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
 	return found, err
 }
 
-// Walk visits the owners around the circle, clockwise, beginning and ending with this peer's own neighbours: first its
-// successor, last itself. It stops when visit returns false, or with an error where the ring cannot be followed.
+// Walk visits the owners around the circle, clockwise, beginning and ending with this peer's own
+// neighbours: first its successor, last itself. It stops when visit returns false, or with an error
+// where the ring cannot be followed.
 func (d *DHT) Walk(ctx context.Context, visit func(Lookup) bool) error {
 	self := d.Self()
 	at := self.Key()

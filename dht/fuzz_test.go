@@ -11,8 +11,8 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// FuzzHandle sends whatever passes Decode to a founder, as request and as answer: it must not fall, must answer within the
-// protocol, and must go on serving an arc that begins at its predecessor.
+// FuzzHandle sends whatever passes Decode to a founder, as request and as answer: it must not fall,
+// must answer within the protocol, and must go on serving an arc that begins at its predecessor.
 func FuzzHandle(f *testing.F) {
 	other := NewPeer("other", nil)
 	said := &wire.Neighbours{Self: other.Wire(), State: wire.State_STATE_SERVING, Predecessors: member.Wire([]Peer{NewPeer("third", nil)})}

@@ -38,8 +38,9 @@ func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fre
 	l.hear(now, said, fresh)
 }
 
-// hear takes what a live peer says of itself, in a request or in an answer. What comes to a peer that was suspended may have waited
-// for it all the while: not fresh, it says that the peer lives, and nothing by which a joining peer could begin to serve.
+// hear takes what a live peer says of itself, in a request or in an answer. What comes to a peer
+// that was suspended may have waited for it all the while: not fresh, it says that the peer lives,
+// and nothing by which a joining peer could begin to serve.
 func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 	p := member.Of(said.GetSelf())
 	if p.ID == l.self.ID {

@@ -115,7 +115,8 @@ func (h *hood) Suspect(id peer.ID) bool {
 	return n != nil && n.failures > 0
 }
 
-// Relay says whom to ping for somebody who cannot reach target; false when target is no peer we know.
+// Relay says whom to ping for somebody who cannot reach target; false when target is no peer we
+// know.
 func (h *hood) Relay(target peer.ID) (Peer, bool) {
 	if n := h.byID(target); n != nil {
 		return n.peer, true
@@ -132,8 +133,8 @@ func (h *hood) insert(now time.Time, p Peer) {
 	}
 }
 
-// moveUp lets leaf peers that stand on one side only take a free place on the other, once nobody nearer is in sight: in a ring of few
-// peers everybody stands on both.
+// moveUp lets leaf peers that stand on one side only take a free place on the other, once nobody
+// nearer is in sight: in a ring of few peers everybody stands on both.
 func (h *hood) moveUp(now time.Time, peers []Peer) {
 	moved := false
 	for _, p := range peers {
@@ -152,7 +153,8 @@ func (h *hood) clear(now time.Time) {
 	h.changed(now)
 }
 
-// changed tells that the leaf set is another one: who was pushed out is forgotten, and rounds come quickly again.
+// changed tells that the leaf set is another one: who was pushed out is forgotten, and rounds come
+// quickly again.
 func (h *hood) changed(now time.Time) {
 	for key := range h.peers {
 		if !h.leaves.Contains(key) {
@@ -182,7 +184,8 @@ func (h *hood) lists() *wire.Neighbours {
 	return h.told
 }
 
-// completed puts the lists that a peer left out into what it says; false when they are not the ones that we hold.
+// completed puts the lists that a peer left out into what it says; false when they are not the ones
+// that we hold.
 func (h *hood) completed(key ring.Key, said *wire.Neighbours) (*wire.Neighbours, bool) {
 	if said.GetLists() == 0 || len(said.GetPredecessors())+len(said.GetSuccessors()) > 0 {
 		return said, true

@@ -11,7 +11,8 @@ import (
 // maxCandidates bounds the introductions in progress: four leaf sets.
 const maxCandidates = 64
 
-// candidates are peers that would fit into the leaf set by hearsay, not yet introduced, in the order in which they came.
+// candidates are peers that would fit into the leaf set by hearsay, not yet introduced, in the
+// order in which they came.
 type candidates struct {
 	list []*candidate
 }
@@ -44,7 +45,8 @@ type introducer struct {
 	attach     *workers.Attach
 }
 
-// consider introduces us to those of the peers that would stand in the leaf set if all of them lived.
+// consider introduces us to those of the peers that would stand in the leaf set if all of them
+// lived.
 func (i *introducer) consider(now time.Time, peers []Peer) {
 	if i.serving.state == Worker {
 		i.attach.Hear(peers...)

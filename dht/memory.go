@@ -28,7 +28,8 @@ type Memory struct {
 	// Predecessor began the arc that was served last; HasPredecessor is false when none ever was.
 	Predecessor    ring.Key
 	HasPredecessor bool // an arc was ever served
-	// Peers are the peers to look for first: the leaf set, nearest first, then some that were in it before.
+	// Peers are the peers to look for first: the leaf set, nearest first, then some that were in it
+	// before.
 	Peers []Peer
 }
 

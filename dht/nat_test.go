@@ -14,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// attached says what is not as it should be of the workers: each is attached to three ring peers, and those know it. It is nil when all is.
+// attached says what is not as it should be of the workers: each is attached to three ring peers,
+// and those know it. It is nil when all is.
 func attached(s *dhttest.Sim) error {
 	attached := map[peer.ID][]peer.ID{}
 	for _, n := range s.Members() {
@@ -43,7 +44,8 @@ func attached(s *dhttest.Sim) error {
 	return nil
 }
 
-// natWorld grows a ring of n, of which those in behind cannot be dialled, until all is as it should be.
+// natWorld grows a ring of n, of which those in behind cannot be dialled, until all is as it should
+// be.
 func natWorld(t *testing.T, seed uint64, n int, behind map[int]bool) *dhttest.Sim {
 	t.Helper()
 	unraced(t)
@@ -76,7 +78,8 @@ func aThird(seed uint64, n int) map[int]bool {
 	return behind
 }
 
-// TestThirtyPercentBehindNAT: they own nothing, find every owner, stay attached while ring peers die, and nobody takes them for ring peers.
+// TestThirtyPercentBehindNAT: they own nothing, find every owner, stay attached while ring peers
+// die, and nobody takes them for ring peers.
 func TestThirtyPercentBehindNAT(t *testing.T) {
 	unraced(t)
 	for _, row := range []struct {
@@ -111,7 +114,8 @@ func TestThirtyPercentBehindNAT(t *testing.T) {
 	}
 }
 
-// TestMoreWorkersThanPlaces: two ring peers take 32 workers each, the others wait, and get the places of those that die.
+// TestMoreWorkersThanPlaces: two ring peers take 32 workers each, the others wait, and get the
+// places of those that die.
 func TestMoreWorkersThanPlaces(t *testing.T) {
 	behind := map[int]bool{}
 	for i := 2; i < 42; i++ {
@@ -149,8 +153,8 @@ func TestMoreWorkersThanPlaces(t *testing.T) {
 	}
 }
 
-// TestRolesChange: a worker that can be dialled joins after 15 minutes, a ring peer that cannot is told after one, serves until it steps
-// down, and its successor serves at once.
+// TestRolesChange: a worker that can be dialled joins after 15 minutes, a ring peer that cannot is
+// told after one, serves until it steps down, and its successor serves at once.
 func TestRolesChange(t *testing.T) {
 	behind := aThird(4, 16)
 	s := natWorld(t, 4, 16, behind)
@@ -219,7 +223,8 @@ func TestWorkerThatSlept(t *testing.T) {
 	}
 }
 
-// TestWorkerRemembers: a worker that restarts finds the ring by what it remembers, and a Memory keeps the role.
+// TestWorkerRemembers: a worker that restarts finds the ring by what it remembers, and a Memory
+// keeps the role.
 func TestWorkerRemembers(t *testing.T) {
 	behind := aThird(6, 16)
 	s := natWorld(t, 6, 16, behind)

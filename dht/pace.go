@@ -6,7 +6,8 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// pace is when the next round of stabilize is: soon after a change, ever later while nothing changes.
+// pace is when the next round of stabilize is: soon after a change, ever later while nothing
+// changes.
 type pace struct {
 	*step
 	interval time.Duration

@@ -15,7 +15,8 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// Each test drives one part of a ring alone: it gives input to that part and looks at what comes of it there.
+// Each test drives one part of a ring alone: it gives input to that part and looks at what comes of
+// it there.
 
 var start = time.Unix(1e9, 0)
 

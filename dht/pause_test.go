@@ -10,13 +10,15 @@ import (
 	"github.com/apoidea/apoidea/dht/dhttest"
 )
 
-// jumpy is a clock that can be set forward, as the clock of a machine that slept is against its timers.
+// jumpy is a clock that can be set forward, as the clock of a machine that slept is against its
+// timers.
 type jumpy struct{ ahead atomic.Int64 }
 
 func (c *jumpy) Now() time.Time       { return time.Now().Add(time.Duration(c.ahead.Load())) }
 func (c *jumpy) jump(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// TestSleeperDoesNotAnswerFromBefore: the clock of a peer of a quiet ring jumps, and not one of its timers has fired, when it is asked.
+// TestSleeperDoesNotAnswerFromBefore: the clock of a peer of a quiet ring jumps, and not one of its
+// timers has fired, when it is asked.
 func TestSleeperDoesNotAnswerFromBefore(t *testing.T) {
 	cfg := dht.DefaultConfig()
 	for _, row := range []struct {
@@ -68,7 +70,8 @@ func TestSleeperDoesNotAnswerFromBefore(t *testing.T) {
 	}
 }
 
-// TestSleepingJoinerBeginsAgain: the words that a joining peer heard before it slept must not let it serve.
+// TestSleepingJoinerBeginsAgain: the words that a joining peer heard before it slept must not let
+// it serve.
 func TestSleepingJoinerBeginsAgain(t *testing.T) {
 	for gap := 100 * time.Millisecond; gap < 3*time.Second; gap += 100 * time.Millisecond {
 		s := grow(t, dhttest.World{Seed: 21}, 8, 300*time.Millisecond)
@@ -82,8 +85,9 @@ func TestSleepingJoinerBeginsAgain(t *testing.T) {
 	}
 }
 
-// TestFounderThatSleptIsNoFounder: a founder that lost the others while it slept finds what they sent it before, and nobody who answers.
-// It must not serve on these old words, nor as the founder of a ring of its own, before RejoinGrace.
+// TestFounderThatSleptIsNoFounder: a founder that lost the others while it slept finds what they
+// sent it before, and nobody who answers. It must not serve on these old words, nor as the founder
+// of a ring of its own, before RejoinGrace.
 func TestFounderThatSleptIsNoFounder(t *testing.T) {
 	s := grow(t, dhttest.World{Seed: 22}, 4, 300*time.Millisecond)
 	founder := s.Nodes[0]

@@ -20,19 +20,21 @@ import (
 //	after each of these:                         r.Ready() says which calls to make and what happened
 //	a call has its answer, or failed:            r.Result(now, id, answer, err)
 //
-// Ring starts no goroutine and reads no clock; its table must answer without the network. It is not safe for concurrent use. With
-// the same seed and the same inputs it does the same.
+// Ring starts no goroutine and reads no clock; its table must answer without the network. It is not
+// safe for concurrent use. With the same seed and the same inputs it does the same.
 //
-// The rules: who is only heard of is introduced by a call of our own before it enters the leaf set, so gossip raises no dead. A
-// peer serves only what its predecessor's death, departure or arrival has made its own: an arc shrinks at once and grows after
-// TakeOver (serve.go). A peer is given up after two failures and the word of a third (suspicion.go).
+// The rules: who is only heard of is introduced by a call of our own before it enters the leaf set,
+// so gossip raises no dead. A peer serves only what its predecessor's death, departure or arrival
+// has made its own: an arc shrinks at once and grows after TakeOver (serve.go). A peer is given up
+// after two failures and the word of a third (suspicion.go).
 type Ring struct {
 	parts
 
 	wake time.Time // when Tick wants to be called; zero before the first input
 }
 
-// NewRing returns the ring as a joining peer knows it: itself. It panics when the config is not valid.
+// NewRing returns the ring as a joining peer knows it: itself. It panics when the config is not
+// valid.
 func NewRing(config Config, self Peer, table Table) *Ring {
 	if err := config.Validate(); err != nil {
 		panic("dht: " + err.Error())
@@ -73,7 +75,8 @@ func (r *Ring) Tick(now time.Time) {
 // Next is when Tick wants to be called again.
 func (r *Ring) Next() time.Time { return r.wake }
 
-// Join names peers through which the ring can be reached. It may be called at any time, also to join another ring to ours.
+// Join names peers through which the ring can be reached. It may be called at any time, also to
+// join another ring to ours.
 func (r *Ring) Join(now time.Time, entries ...Peer) {
 	r.begin(now)
 	r.contacts.remember(entries...)
@@ -85,8 +88,8 @@ func (r *Ring) Join(now time.Time, entries ...Peer) {
 	r.finish(now)
 }
 
-// Leave gives up the arc and returns the goodbyes to send; what is served is handed over before. The peer goes on answering where
-// the keys went.
+// Leave gives up the arc and returns the goodbyes to send; what is served is handed over before.
+// The peer goes on answering where the keys went.
 func (r *Ring) Leave(now time.Time) []Call {
 	r.begin(now)
 	calls := r.roles.leave(now)
@@ -102,7 +105,8 @@ func (r *Ring) Observe(now time.Time, seen workers.Reachability) {
 	r.finish(now)
 }
 
-// StepDown makes a worker of a ring peer, and returns the goodbyes to send; what is served is handed over before.
+// StepDown makes a worker of a ring peer, and returns the goodbyes to send; what is served is
+// handed over before.
 func (r *Ring) StepDown(now time.Time) []Call {
 	if r.state == Worker || r.state == Leaving {
 		return nil
@@ -124,8 +128,8 @@ func (r *Ring) Disconnected(now time.Time, id peer.ID) {
 	r.finish(now)
 }
 
-// Unreachable tells that a peer did not answer somebody outside of the ring's own calls: it is not guessed as an owner for a
-// while, and probed when it is a leaf peer.
+// Unreachable tells that a peer did not answer somebody outside of the ring's own calls: it is not
+// guessed as an owner for a while, and probed when it is a leaf peer.
 func (r *Ring) Unreachable(now time.Time, id peer.ID) {
 	r.begin(now)
 	r.suspicion.unreachable(now, id)
@@ -166,7 +170,8 @@ func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Mess
 	}
 }
 
-// Result takes the answer to a call, or why there is none. A refusal counts as an answer of a live peer that will not serve us.
+// Result takes the answer to a call, or why there is none. A refusal counts as an answer of a live
+// peer that will not serve us.
 func (r *Ring) Result(now time.Time, id uint64, answer *wire.Message, err error) {
 	fl, ok := r.answered(id)
 	if !ok {
@@ -195,8 +200,9 @@ func (r *Ring) Candidates(key ring.Key) []Peer { return r.guests.For(key) }
 // Attachments returns the ring peers that this worker is attached to, nearest first.
 func (r *Ring) Attachments() []Peer { return r.attach.Peers() }
 
-// Snapshot is what the peer should find again after a restart. Store it whenever LeavesChanged, ArcChanged or StateChanged
-// tells of a change, and once before the first Tick, which keeps incarnations apart.
+// Snapshot is what the peer should find again after a restart. Store it whenever LeavesChanged,
+// ArcChanged or StateChanged tells of a change, and once before the first Tick, which keeps
+// incarnations apart.
 func (r *Ring) Snapshot() *Memory {
 	m := &Memory{Incarnation: r.self.Incarnation, Role: r.self.Role}
 	r.keep(m)
@@ -221,8 +227,9 @@ func appendPeer(list []Peer, p Peer, limit int) []Peer {
 	return append(list, p)
 }
 
-// Notice looks at the time only: a peer that was suspended stops serving. Call it before asking State, Arc, Serves or Guess when
-// other inputs may be late, and look at Ready afterwards when it returns true.
+// Notice looks at the time only: a peer that was suspended stops serving. Call it before asking
+// State, Arc, Serves or Guess when other inputs may be late, and look at Ready afterwards when it
+// returns true.
 func (r *Ring) Notice(now time.Time) bool {
 	if !r.late(now) {
 		return false
@@ -232,13 +239,15 @@ func (r *Ring) Notice(now time.Time) bool {
 	return true
 }
 
-// late says whether now is so long after the time for which a tick was asked that the peer must have been suspended.
+// late says whether now is so long after the time for which a tick was asked that the peer must
+// have been suspended.
 func (r *Ring) late(now time.Time) bool {
 	return !r.wake.IsZero() && now.Sub(r.wake) > r.cfg.Pause && r.state != Leaving
 }
 
-// begin opens every input. A peer that wakes much later than it meant to was suspended: others may have taken over its arc, so
-// it stops serving before it says a word. One that was joining has only old words to go by, and begins again too.
+// begin opens every input. A peer that wakes much later than it meant to was suspended: others may
+// have taken over its arc, so it stops serving before it says a word. One that was joining has only
+// old words to go by, and begins again too.
 func (r *Ring) begin(now time.Time) {
 	switch {
 	case r.wake.IsZero():

@@ -14,14 +14,16 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// entryPeers is how many live peers an entry peer names to a newcomer, chosen at random so that newcomers spread (Apoidea 2.2).
+// entryPeers is how many live peers an entry peer names to a newcomer, chosen at random so that
+// newcomers spread (Apoidea 2.2).
 const entryPeers = 8
 
-// nearestAsked is how many peers nearest by XOR are looked at: among 20 there was the successor or the predecessor of the
-// key in each of 10,000 cases in rings of up to 100,000 peers.
+// nearestAsked is how many peers nearest by XOR are looked at: among 20 there was the successor or
+// the predecessor of the key in each of 10,000 cases in rings of up to 100,000 peers.
 const nearestAsked = 20
 
-// routes are what this peer knows of the way to a key: its own arc, the leaf set, arcs that it learnt, and the routing table.
+// routes are what this peer knows of the way to a key: its own arc, the leaf set, arcs that it
+// learnt, and the routing table.
 type routes struct {
 	*step
 	hood    *hood
@@ -34,9 +36,9 @@ type routes struct {
 	learnt  *ring.ArcCache[Peer]
 }
 
-// Guess names the peer believed to own key, without asking anybody: from our own arc, the leaf set, or the learnt arcs. It is false when
-// none of them tells; then Lookup finds out. The receiver confirms: who is asked for keys that are not its own answers with
-// hints for Learn.
+// Guess names the peer believed to own key, without asking anybody: from our own arc, the leaf set,
+// or the learnt arcs. It is false when none of them tells; then Lookup finds out. The receiver
+// confirms: who is asked for keys that are not its own answers with hints for Learn.
 func (t *routes) Guess(key ring.Key) (Peer, bool) {
 	if _, owner, ok := t.believed(key); ok {
 		return owner, true
@@ -44,8 +46,8 @@ func (t *routes) Guess(key ring.Key) (Peer, bool) {
 	return Peer{}, false
 }
 
-// Hint is the best known owner of key with its arc, to be sent to a peer that asked us for a key which is not ours; nil when no
-// owner is known.
+// Hint is the best known owner of key with its arc, to be sent to a peer that asked us for a key
+// which is not ours; nil when no owner is known.
 func (t *routes) Hint(key ring.Key) *wire.Hint {
 	arc, owner, ok := t.believed(key)
 	if !ok {
@@ -54,8 +56,8 @@ func (t *routes) Hint(key ring.Key) *wire.Hint {
 	return &wire.Hint{Owner: owner.Wire(), Start: arc.Start[:], End: arc.End[:]}
 }
 
-// Learn takes hints that other peers gave. They must have passed Validate. They are believed only for Guess: what stands in our
-// leaf set is known better here.
+// Learn takes hints that other peers gave. They must have passed Validate. They are believed only
+// for Guess: what stands in our leaf set is known better here.
 func (t *routes) Learn(hints ...*wire.Hint) {
 	for _, hint := range hints {
 		owner := member.Of(hint.GetOwner())
@@ -96,14 +98,16 @@ func (t *routes) Search(key ring.Key) *lookup.Search {
 	return s
 }
 
-// Found takes the outcome of a search: the arc is learnt, peers that did not answer are not guessed again for a while.
+// Found takes the outcome of a search: the arc is learnt, peers that did not answer are not guessed
+// again for a while.
 func (t *routes) Found(l Lookup) {
 	if l.Owner.ID != "" && l.Owner.ID != t.self.ID && !t.hood.leaves.Covers(l.Owner.Key()) {
 		t.learnt.Add(l.Arc, l.Owner)
 	}
 }
 
-// NextHop answers where to go for key: here, to the owner by our leaf set, or to peers that are nearer.
+// NextHop answers where to go for key: here, to the owner by our leaf set, or to peers that are
+// nearer.
 func (t *routes) NextHop(key ring.Key) *wire.NextHopResponse {
 	answer := &wire.NextHopResponse{Hint: t.Hint(key), Known: t.hood.leaves.Covers(key) && t.serving.placed()}
 	if answer.Hint != nil && peer.ID(answer.Hint.GetOwner().GetId()) == t.self.ID {
@@ -114,7 +118,8 @@ func (t *routes) NextHop(key ring.Key) *wire.NextHopResponse {
 	return answer
 }
 
-// closest returns the n known peers nearest to key on the circle, the nearest first, from the leaf set and the routing table.
+// closest returns the n known peers nearest to key on the circle, the nearest first, from the leaf
+// set and the routing table.
 func (t *routes) closest(key ring.Key, n int) []Peer {
 	near := append(t.hood.members(), t.attach.Peers()...)
 	for _, p := range t.table.Nearest(key, nearestAsked) {
@@ -139,8 +144,9 @@ func (t *routes) entry(from peer.ID) *wire.EntryResponse {
 	}
 }
 
-// scan looks through the routing table for peers that belong into the leaf set. Without it small rings that formed apart stay apart
-// for good. Learnt arcs are cut at peers that are new in the table.
+// scan looks through the routing table for peers that belong into the leaf set. Without it small
+// rings that formed apart stay apart for good. Learnt arcs are cut at peers that are new in the
+// table.
 func (t *routes) scan() []Peer {
 	all := t.table.All()
 	seen := make(map[ring.Key]struct{}, len(all))
@@ -155,8 +161,8 @@ func (t *routes) scan() []Peer {
 	return all
 }
 
-// Members returns the ring peers known: the leaf set, those that a worker is attached to and the routing table, in clockwise order from
-// this peer, without it.
+// Members returns the ring peers known: the leaf set, those that a worker is attached to and the
+// routing table, in clockwise order from this peer, without it.
 func (t *routes) Members() []Peer {
 	members := append(t.hood.members(), t.attach.Peers()...)
 	for _, p := range t.table.All() {
@@ -170,8 +176,8 @@ func (t *routes) Members() []Peer {
 	return slices.CompactFunc(members, func(a, b Peer) bool { return a.ID == b.ID })
 }
 
-// Size is the number of peers in the ring: exact while the leaf set is the whole ring, else an estimate from its density. A worker,
-// which is none of them, counts those it knows.
+// Size is the number of peers in the ring: exact while the leaf set is the whole ring, else an
+// estimate from its density. A worker, which is none of them, counts those it knows.
 func (t *routes) Size() int {
 	if t.serving.state == Worker {
 		return len(t.Members())

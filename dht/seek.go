@@ -9,11 +9,13 @@ import (
 )
 
 const (
-	// healEvery is the time between two searches for our own position through a peer chosen at random: it finds a ring that split
-	// from ours and no longer shows in the routing table. Two calls or so each.
+	// healEvery is the time between two searches for our own position through a peer chosen at
+	// random: it finds a ring that split from ours and no longer shows in the routing table. Two
+	// calls or so each.
 	healEvery = 30 * time.Second
-	// healSoon is that time for healSoonFor after a leaf peer was given up: what looked like its death may have been a partition, and
-	// in a ring of two nobody else looks. The halves of a ring of 16 are one 9 s after they meet again.
+	// healSoon is that time for healSoonFor after a leaf peer was given up: what looked like its
+	// death may have been a partition, and in a ring of two nobody else looks. The halves of a ring
+	// of 16 are one 9 s after they meet again.
 	healSoon    = 5 * time.Second
 	healSoonFor = 10 * time.Minute
 )
@@ -37,7 +39,8 @@ type seeker struct {
 // begin is for the first input.
 func (k *seeker) begin(now time.Time) { k.nextHeal = now.Add(k.jitter(healEvery)) }
 
-// heal searches our own place through some peer far away, so that rings which lost sight of each other meet again.
+// heal searches our own place through some peer far away, so that rings which lost sight of each
+// other meet again.
 func (k *seeker) heal(now time.Time) {
 	if now.Before(k.nextHeal) {
 		return
@@ -55,7 +58,8 @@ func (k *seeker) heal(now time.Time) {
 	}
 }
 
-// start looks for the peer behind our own position, which is our successor, unless a search is under way.
+// start looks for the peer behind our own position, which is our successor, unless a search is
+// under way.
 func (k *seeker) start(now time.Time) {
 	if k.search == nil {
 		k.anew(now, k.contacts.list)

@@ -8,9 +8,9 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Which keys are served. Two arcs are told apart: the one known, (predecessor, self], and the one served. A nearer predecessor
-// shrinks the served arc at once. A predecessor's death grows it after TakeOver, its farewell at once. And a joining peer starts to
-// serve only when nobody else does:
+// Which keys are served. Two arcs are told apart: the one known, (predecessor, self], and the one
+// served. A nearer predecessor shrinks the served arc at once. A predecessor's death grows it after
+// TakeOver, its farewell at once. And a joining peer starts to serve only when nobody else does:
 //
 //   - its successor acknowledges it as predecessor, and both nearest neighbours were the same for two rounds;
 //   - it is cleared: no serving peer's arc covers its position. It knows that from the first serving peer behind it, or from a
@@ -55,7 +55,8 @@ func (v *serving) Arc() (ring.Arc, bool) { return v.served, v.serves }
 // Serves says whether this peer answers for key now.
 func (v *serving) Serves(key ring.Key) bool { return v.serves && v.served.Contains(key) }
 
-// Stable says whether the nearest neighbours have been the same for two rounds and nobody is suspect or being introduced.
+// Stable says whether the nearest neighbours have been the same for two rounds and nobody is
+// suspect or being introduced.
 func (v *serving) Stable() bool {
 	for _, n := range v.hood.peers {
 		if n.failures > 0 {
@@ -93,8 +94,9 @@ func (v *serving) acknowledged() bool {
 	return said != nil && said.pred == v.self.Key()
 }
 
-// mayServeAlone: a peer that was alone, or is told to go on alone, has nobody to wait for. One that lost the others while it was
-// suspended waits for RejoinGrace; one that was restarted waits until it finds them.
+// mayServeAlone: a peer that was alone, or is told to go on alone, has nobody to wait for. One that
+// lost the others while it was suspended waits for RejoinGrace; one that was restarted waits until
+// it finds them.
 func (v *serving) mayServeAlone(now time.Time) bool {
 	switch {
 	case v.memory != nil && v.memory.Alone:
@@ -125,8 +127,8 @@ func (v *serving) cleared(now time.Time) bool {
 	if anchored {
 		return true
 	}
-	// Nobody in sight serves: the whole ring is starting. A peer that finds its old predecessor may begin with what was its own, any
-	// other when the grace is over.
+	// Nobody in sight serves: the whole ring is starting. A peer that finds its old predecessor may
+	// begin with what was its own, any other when the grace is over.
 	if !heardAll {
 		return false
 	}
@@ -142,7 +144,8 @@ func (v *serving) returned(now time.Time) bool {
 	return v.predecessorBack() || now.Sub(v.firstContact) >= v.cfg.RejoinGrace
 }
 
-// predecessorBack says whether the present predecessor is the remembered one, or stands nearer, so that our arc is no wider.
+// predecessorBack says whether the present predecessor is the remembered one, or stands nearer, so
+// that our arc is no wider.
 func (v *serving) predecessorBack() bool {
 	old, pred := v.memory.Predecessor, v.hood.leaves.Predecessor()
 	return old == v.self.Key() || pred != v.self.Key() && (pred == old || ring.Between(old, pred, v.self.Key()))
@@ -179,7 +182,8 @@ func (v *serving) met(now time.Time) {
 	}
 }
 
-// fence is when the last of the fences falls: our own, and while joining those of the peers behind us, up to the first that serves.
+// fence is when the last of the fences falls: our own, and while joining those of the peers behind
+// us, up to the first that serves.
 func (v *serving) fence(now time.Time) time.Time {
 	var until time.Time
 	for id, t := range v.fences {
@@ -222,7 +226,8 @@ func (v *serving) serve(has bool, arc ring.Arc) {
 	v.serves, v.served = has, arc
 }
 
-// placed says whether the leaf set is worth believing: that of a peer which just began to join has holes.
+// placed says whether the leaf set is worth believing: that of a peer which just began to join has
+// holes.
 func (v *serving) placed() bool {
 	return v.state == Serving || v.state == Joining && v.hood.leaves.Len() > 0 && v.pace.steady >= 2 && v.acknowledged()
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// TestJoiningPeerServesOnlyWhenCleared: of three peers in a row the last serves the whole circle, the one before it is joining like ourselves
-// and takes us for its predecessor. That does not say that we may serve.
+// TestJoiningPeerServesOnlyWhenCleared: of three peers in a row the last serves the whole circle,
+// the one before it is joining like ourselves and takes us for its predecessor. That does not say
+// that we may serve.
 func TestJoiningPeerServesOnlyWhenCleared(t *testing.T) {
 	peers := []Peer{NewPeer("a", nil), NewPeer("b", nil), NewPeer("c", nil)}
 	slices.SortFunc(peers, func(a, b Peer) int { return a.Key().Compare(b.Key()) })

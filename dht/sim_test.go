@@ -29,7 +29,8 @@ func grow(t *testing.T, w dhttest.World, n int, gap time.Duration) *dhttest.Sim 
 	return s
 }
 
-// settle lets time pass, a second at a time, until the ring is right, and returns how long that took.
+// settle lets time pass, a second at a time, until the ring is right, and returns how long that
+// took.
 func settle(t *testing.T, s *dhttest.Sim, within time.Duration) time.Duration {
 	t.Helper()
 	begin := s.Now()
@@ -222,7 +223,8 @@ func TestNoKeyIsServedTwiceWhenANeighbourDies(t *testing.T) {
 	}
 }
 
-// TestSuspendedPeerServesNothing: a peer that was stopped for half a minute finds its arc taken, and must not serve it for a moment.
+// TestSuspendedPeerServesNothing: a peer that was stopped for half a minute finds its arc taken,
+// and must not serve it for a moment.
 func TestSuspendedPeerServesNothing(t *testing.T) {
 	for seed := range uint64(4) {
 		s := grow(t, dhttest.World{Seed: seed}, 24, 200*time.Millisecond)
@@ -273,8 +275,9 @@ func TestPartitionHeals(t *testing.T) {
 	t.Logf("one ring %v after the heal", settle(t, s, 2*time.Minute))
 }
 
-// TestLossRarelyKills: a twentieth of the messages is lost for good, which no real transport does, and of the suspicions that brings
-// hardly one ends with a living peer given up. The ring is whole again after each.
+// TestLossRarelyKills: a twentieth of the messages is lost for good, which no real transport does,
+// and of the suspicions that brings hardly one ends with a living peer given up. The ring is whole
+// again after each.
 func TestLossRarelyKills(t *testing.T) {
 	unraced(t)
 	s := grow(t, dhttest.World{Seed: 8, Silent: true, Loss: 0.05}, 32, 500*time.Millisecond)
@@ -309,8 +312,8 @@ func TestLeavingPeersAreReplacedAtOnce(t *testing.T) {
 	w.none(t)
 }
 
-// TestRestartOfAll: every peer is killed at one moment and comes back in random order. Until the grace is over nobody serves a key that was
-// another's, and no key is served twice.
+// TestRestartOfAll: every peer is killed at one moment and comes back in random order. Until the
+// grace is over nobody serves a key that was another's, and no key is served twice.
 func TestRestartOfAll(t *testing.T) {
 	unraced(t)
 	for _, row := range []struct {

@@ -25,7 +25,8 @@ type rounds struct {
 	turn int // whose turn it is among the farther leaf peers
 }
 
-// round is one round of stabilize: scan the routing table, speak with neighbours, look for our place while joining.
+// round is one round of stabilize: scan the routing table, speak with neighbours, look for our
+// place while joining.
 func (o *rounds) round(now time.Time) {
 	o.pace.round()
 	if o.serving.state == Leaving {
@@ -52,8 +53,8 @@ func (o *rounds) round(now time.Time) {
 	o.pace.rest(now)
 }
 
-// partners says with whom to exchange lists in this round: both nearest and, in turn, one of the others; while joining, all
-// whose word is missing or old.
+// partners says with whom to exchange lists in this round: both nearest and, in turn, one of the
+// others; while joining, all whose word is missing or old.
 func (o *rounds) partners(now time.Time) []ring.Key {
 	members := o.hood.leaves.Members()
 	if len(members) <= 2 {

@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// step is what all parts of a ring stand on: what it was made with, the calls under way, and what comes of the input that it takes.
+// step is what all parts of a ring stand on: what it was made with, the calls under way, and what
+// comes of the input that it takes.
 type step struct {
 	cfg  Config
 	self Peer
@@ -25,7 +26,8 @@ type step struct {
 	events   []Event
 }
 
-// Call is a request that the driver must send; Result takes its answer under the same ID, exactly once.
+// Call is a request that the driver must send; Result takes its answer under the same ID, exactly
+// once.
 type Call struct {
 	// ID is by which Result knows the call.
 	ID uint64
@@ -119,7 +121,8 @@ func (s *step) jitter(d time.Duration) time.Duration {
 // maxContacts bounds the remembered ways back into the ring.
 const maxContacts = 32
 
-// contacts are ways back into the ring, the latest first: entry peers, remembered ones and former neighbours.
+// contacts are ways back into the ring, the latest first: entry peers, remembered ones and former
+// neighbours.
 type contacts struct {
 	self peer.ID
 	list []Peer

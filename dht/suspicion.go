@@ -10,12 +10,13 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// Suspicion: one call without an answer makes a leaf peer suspect and is repeated after SuspectGap; after the second a third
-// peer, a neighbour of the suspect, is asked whether it can reach it, and then another. If one of them can, the peer stays and
-// is tried again; otherwise it is dead.
+// Suspicion: one call without an answer makes a leaf peer suspect and is repeated after SuspectGap;
+// after the second a third peer, a neighbour of the suspect, is asked whether it can reach it, and
+// then another. If one of them can, the peer stays and is tried again; otherwise it is dead.
 
-// thirdsAsked is how many thirds are asked before a suspect is given up. Among 32 peers that lose a twentieth of all messages, six
-// living ones were given up in ten minutes on the word of one third, none or one on that of two.
+// thirdsAsked is how many thirds are asked before a suspect is given up. Among 32 peers that lose a
+// twentieth of all messages, six living ones were given up in ten minutes on the word of one third,
+// none or one on that of two.
 const thirdsAsked = 2
 
 // suspicion says who of the leaf set is suspect or dead.
@@ -61,8 +62,9 @@ func (u *suspicion) failed(now time.Time, to Peer) {
 	u.introducer.failed(now, to)
 }
 
-// watchEvery is after how much silence the predecessor is asked, whose arc waits for us: with CallTimeout, SuspectGap and TakeOver
-// an arc is served again 12.5 s after its owner fell silent. A quiet ring makes 0.9 calls a peer and second with it, 0.6 without.
+// watchEvery is after how much silence the predecessor is asked, whose arc waits for us: with
+// CallTimeout, SuspectGap and TakeOver an arc is served again 12.5 s after its owner fell silent. A
+// quiet ring makes 0.9 calls a peer and second with it, 0.6 without.
 const watchEvery = 2 * time.Second
 
 // watch is when the predecessor is to be asked; false when there is none, or it is suspect already.
@@ -94,7 +96,8 @@ func (u *suspicion) retry(now time.Time) {
 
 func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-// askThird asks the leaf peer nearest to the suspect that was not asked yet; without one the suspect is dead.
+// askThird asks the leaf peer nearest to the suspect that was not asked yet; without one the
+// suspect is dead.
 func (u *suspicion) askThird(now time.Time, suspect *neighbour) {
 	var third *neighbour
 	for _, key := range u.hood.leaves.Members() {
@@ -125,7 +128,8 @@ func (u *suspicion) vouched(now time.Time, fl inFlight, answer *wire.Message, er
 		}
 		u.askThird(now, suspect)
 	case answer.GetPingResponse().GetReachable():
-		// It lives, we cannot reach it: ownership does not depend on our view, so it keeps its place.
+		// It lives, we cannot reach it: ownership does not depend on our view, so it keeps its
+		// place.
 		suspect.failures, suspect.thirds = 1, nil
 		suspect.retry = now.Add(u.jitter(2 * u.cfg.Interval))
 	default:
@@ -133,8 +137,8 @@ func (u *suspicion) vouched(now time.Time, fl inFlight, answer *wire.Message, er
 	}
 }
 
-// died gives a leaf peer up. If it was our predecessor its arc is fenced: it may have served until the second question
-// that it did not answer reached it.
+// died gives a leaf peer up. If it was our predecessor its arc is fenced: it may have served until
+// the second question that it did not answer reached it.
 func (u *suspicion) died(now time.Time, n *neighbour) {
 	if u.hood.leaves.Predecessor() == n.peer.Key() {
 		u.serving.fences[n.peer.ID] = n.unanswered.Add(u.cfg.TakeOver)
@@ -145,7 +149,8 @@ func (u *suspicion) died(now time.Time, n *neighbour) {
 	u.tell(PeerDead{n.peer})
 }
 
-// left takes a peer out that said goodbye. It served nothing any more when it did, so there is nothing to wait for.
+// left takes a peer out that said goodbye. It served nothing any more when it did, so there is
+// nothing to wait for.
 func (u *suspicion) left(now time.Time, p Peer) {
 	if u.hood.peers[p.Key()] != nil {
 		u.remove(now, p, u.cfg.DeadFor)

@@ -36,8 +36,9 @@ func (t tombstones) has(p Peer) bool {
 	return ok && p.Incarnation <= g.incarnation
 }
 
-// drop is for a peer that spoke. When it is the one that was taken for dead and not a later life of it, a line was cut and nobody
-// died, so that the others may live too: what is said of them is worth a call again.
+// drop is for a peer that spoke. When it is the one that was taken for dead and not a later life of
+// it, a line was cut and nobody died, so that the others may live too: what is said of them is
+// worth a call again.
 func (t tombstones) drop(p Peer) {
 	g, ok := t[p.ID]
 	if ok && g.incarnation == p.Incarnation {

@@ -9,10 +9,12 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// What a peer is that cannot be dialled (design 3, NAT). It stands in no leaf set and owns nothing. It looks for its position all the same,
-// and asks the ring peers around it to attach it (workers.Attach); those offer it hosts over the connections that it made (workers.Guests). Whether it
-// should be a worker or a ring peer is for workers.Reach to say: a worker joins as soon as it may, a joining peer steps down as soon as it
-// must, a serving one tells CutOff and waits until its arc is handed over.
+// What a peer is that cannot be dialled (design 3, NAT). It stands in no leaf set and owns nothing.
+// It looks for its position all the same, and asks the ring peers around it to attach it
+// (workers.Attach); those offer it hosts over the connections that it made (workers.Guests).
+// Whether it should be a worker or a ring peer is for workers.Reach to say: a worker joins as soon
+// as it may, a joining peer steps down as soon as it must, a serving one tells CutOff and waits
+// until its arc is handed over.
 
 // attacher attaches a worker to ring peers.
 type attacher struct {
@@ -128,7 +130,8 @@ func (o *roles) leave(now time.Time) []Call {
 	return o.goodbyes(now)
 }
 
-// goodbyes are the farewells to the leaf set, or to whom a worker is attached. Workers attached to us find out when they ask again.
+// goodbyes are the farewells to the leaf set, or to whom a worker is attached. Workers attached to
+// us find out when they ask again.
 func (o *roles) goodbyes(now time.Time) []Call {
 	o.guests.Clear()
 	var calls []Call

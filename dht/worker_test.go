@@ -7,7 +7,8 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// TestWorkerStandsInNoLeafSet: what a worker says, and what is said of it, brings it into no leaf set; nor may another attach it.
+// TestWorkerStandsInNoLeafSet: what a worker says, and what is said of it, brings it into no leaf
+// set; nor may another attach it.
 func TestWorkerStandsInNoLeafSet(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	r := NewRing(Config{Found: true}, NewPeer("member", nil), noTable{})

@@ -6,8 +6,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/clock"
 )
 
-// leaseClock turns the worker's lease clock, which counts suspend and never goes back, into times that can be stored: they are near the wall
-// clock's, and differ between two readings by what has really gone by.
+// leaseClock turns the worker's lease clock, which counts suspend and never goes back, into times
+// that can be stored: they are near the wall clock's, and differ between two readings by what has
+// really gone by.
 type leaseClock struct {
 	base  time.Time
 	clock *clock.System

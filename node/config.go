@@ -41,7 +41,8 @@ type Profile string
 
 // The profiles.
 const (
-	// ProfilePublic is for volunteers: address filters, IP diversity in the routing table, small connection limits, a contact demanded.
+	// ProfilePublic is for volunteers: address filters, IP diversity in the routing table, small
+	// connection limits, a contact demanded.
 	ProfilePublic Profile = "public"
 	// ProfileLab is for clusters on one machine: none of those.
 	ProfileLab Profile = "lab"
@@ -51,13 +52,16 @@ const (
 type Config struct {
 	// DataDir keeps everything that survives a restart.
 	DataDir string
-	// API is where the control API listens: a unix socket path, or tcp:HOST:PORT. Empty: apoidea.sock in DataDir.
+	// API is where the control API listens: a unix socket path, or tcp:HOST:PORT. Empty:
+	// apoidea.sock in DataDir.
 	API string
 	// APIRemote lets API and Metrics be at addresses of other machines than this one.
 	APIRemote bool
-	// TokenFile holds the token that an API on TCP, and Metrics elsewhere than on loopback, want of whoever asks. Empty: api.token in DataDir, drawn at the start.
+	// TokenFile holds the token that an API on TCP, and Metrics elsewhere than on loopback, want of
+	// whoever asks. Empty: api.token in DataDir, drawn at the start.
 	TokenFile string
-	// Dashboard is where the web page is served: an address and port, of which port 0 is chosen once and kept, or off (or empty).
+	// Dashboard is where the web page is served: an address and port, of which port 0 is chosen
+	// once and kept, or off (or empty).
 	Dashboard string
 	// DashboardLogin has the page ask for a login of those who look too, also on loopback.
 	DashboardLogin bool
@@ -67,22 +71,26 @@ type Config struct {
 	Network string
 	Profile Profile // public or lab; says what the defaults are
 
-	// Listen are the multiaddrs to listen on, or all (see p2p.ListenOn); empty takes the profile's (public: all interfaces, lab: loopback, ports chosen by the
-	// system).
+	// Listen are the multiaddrs to listen on, or all (see p2p.ListenOn); empty takes the profile's
+	// (public: all interfaces, lab: loopback, ports chosen by the system).
 	Listen []string
-	// MDNS finds peers of the same network on the local one by multicast DNS, and has them find this one.
+	// MDNS finds peers of the same network on the local one by multicast DNS, and has them find
+	// this one.
 	MDNS bool
 	// Bootstrap are multiaddrs of entry peers, with /p2p/ part.
 	Bootstrap []string
 	// DNSSeed names domains whose _dnsaddr TXT records list entry peers.
 	DNSSeed []string
-	// DNSServer is host:port of the resolver for seeds and for the hosts that are crawled; empty takes the system's.
+	// DNSServer is host:port of the resolver for seeds and for the hosts that are crawled; empty
+	// takes the system's.
 	DNSServer string
-	// Reachability says whether others can dial this peer: auto (they are asked), public, private, or empty for the profile's way (public: auto, lab:
-	// public). A peer that cannot be dialled is a worker: it owns nothing and crawls for peers of the ring.
+	// Reachability says whether others can dial this peer: auto (they are asked), public, private,
+	// or empty for the profile's way (public: auto, lab: public). A peer that cannot be dialled is
+	// a worker: it owns nothing and crawls for peers of the ring.
 	Reachability string
-	// NATTraversal is on, off, or empty for the profile's way (public: on, lab: off): ask the home router to forward the port, be reached through relays and
-	// by hole punching when nobody can dial the peer, and relay for such peers as a member.
+	// NATTraversal is on, off, or empty for the profile's way (public: on, lab: off): ask the home
+	// router to forward the port, be reached through relays and by hole punching when nobody can
+	// dial the peer, and relay for such peers as a member.
 	NATTraversal string
 	// ForgetLimits takes back, at the start, what `limits set` changed in earlier runs.
 	ForgetLimits bool
@@ -95,32 +103,39 @@ type Config struct {
 	AllowPrefixes []netip.Prefix
 	// Placement names the strategy that picks the worker of a host.
 	Placement string
-	// Probe is how candidates measure the way to a site: connect (TCP) or head (a request, where robots.txt is known and allows it).
+	// Probe is how candidates measure the way to a site: connect (TCP) or head (a request, where
+	// robots.txt is known and allows it).
 	Probe string
 	// GeoIP is a MaxMind DB file of positions or countries, for the strategy geo.
 	GeoIP string
-	// Theta is the relative error under which a server's network coordinate is good enough to place its hosts by, more than 0 to 1. Smaller takes more
-	// downloads by estimators (papers 3.7: 64 in the median at 0.25, 193 at 0.15) and places better.
+	// Theta is the relative error under which a server's network coordinate is good enough to place
+	// its hosts by, more than 0 to 1. Smaller takes more downloads by estimators (papers 3.7: 64 in
+	// the median at 0.25, 193 at 0.15) and places better.
 	Theta float64
-	// CoordinatesMode is how long placing by network coordinates goes on (papers 3.4): persistent, cycle, single or none.
+	// CoordinatesMode is how long placing by network coordinates goes on (papers 3.4): persistent,
+	// cycle, single or none.
 	CoordinatesMode string
 	// Gossip is how often a neighbour is asked for its network coordinate.
 	Gossip time.Duration
-	// Hierarchy is a file of IP ranges with their organisations, for the strategy ipmicra: CSV, or a registry's delegated-extended statistics. Empty: each /24
-	// and each /48 is a range of its own, of no organisation.
+	// Hierarchy is a file of IP ranges with their organisations, for the strategy ipmicra: CSV, or
+	// a registry's delegated-extended statistics. Empty: each /24 and each /48 is a range of its
+	// own, of no organisation.
 	Hierarchy string
-	// Threshold is the largest round trip to a site that ends the search of the strategy ipmicra, up to a minute.
+	// Threshold is the largest round trip to a site that ends the search of the strategy ipmicra,
+	// up to a minute.
 	Threshold time.Duration
 	// Fetchers bounds the exchanges under way at once.
 	Fetchers int
-	// Governor decides, under a cap on bandwidth, which fetch starts and when: ours, paper, start-stop, or none, which leaves all to the limiter. MaxDepth is how
-	// far down the order of scores it looks for one that fits.
+	// Governor decides, under a cap on bandwidth, which fetch starts and when: ours, paper,
+	// start-stop, or none, which leaves all to the limiter. MaxDepth is how far down the order of
+	// scores it looks for one that fits.
 	Governor string
 	MaxDepth int // queue positions that the governor looks at
 	// Holidays are days as YYYY-MM-DD on which servers are expected to be as fast as at weekends.
 	Holidays []string
-	// HostFields are request fields for some sites alone, and ArchiveHostFields keeps them in the archive as well. They stay on this machine: other peers of the ring
-	// that crawl such a site do without.
+	// HostFields are request fields for some sites alone, and ArchiveHostFields keeps them in the
+	// archive as well. They stay on this machine: other peers of the ring that crawl such a site do
+	// without.
 	HostFields        fetch.HostFields
 	ArchiveHostFields bool // see HostFields
 	// Proxy is what connections to sites go through, socks5 or http; nil: none.
@@ -129,32 +144,40 @@ type Config struct {
 	FetchFrom netip.Addr
 	// Delay is the least gap between requests to a host.
 	Delay time.Duration
-	// Patience is how far away the next try of a URL may be before a wait for the end of a crawl does without it: it is put off then. 0: as far as it likes.
+	// Patience is how far away the next try of a URL may be before a wait for the end of a crawl
+	// does without it: it is put off then. 0: as far as it likes.
 	Patience time.Duration
 	// Contact is a URL or mail address that webmasters find in the User-Agent.
 	Contact string
 
-	// From is the operator's mail address, sent to sites as From; empty takes that of a contact that is a mailto: URL.
+	// From is the operator's mail address, sent to sites as From; empty takes that of a contact
+	// that is a mailto: URL.
 	From string
-	// OptOutFile and OptOutURL are lists of hosts, domains, addresses and URL patterns that this peer does not crawl; empty: none. The file is read again
-	// when it changes, the URL asked every ten minutes.
+	// OptOutFile and OptOutURL are lists of hosts, domains, addresses and URL patterns that this
+	// peer does not crawl; empty: none. The file is read again when it changes, the URL asked every
+	// ten minutes.
 	OptOutFile, OptOutURL string
 	// OptOutListen is host:port of a form by which webmasters opt out; empty: there is none.
 	OptOutListen string
-	// OptOutProof demands that a site shows that it opts out itself, before this peer keeps that for the ring.
+	// OptOutProof demands that a site shows that it opts out itself, before this peer keeps that
+	// for the ring.
 	OptOutProof bool
 	// DomainHosts is how many hosts of a registrable domain a job may have; 0: any number.
 	DomainHosts int
-	// MaxRequestsPerHost is how many requests a job may make to a host, whatever comes of them; 0: any number.
+	// MaxRequestsPerHost is how many requests a job may make to a host, whatever comes of them; 0:
+	// any number.
 	MaxRequestsPerHost int
-	// MaxBytesPerHost is how many bytes of bodies a job may fetch from a host, about; 0: any number.
+	// MaxBytesPerHost is how many bytes of bodies a job may fetch from a host, about; 0: any
+	// number.
 	MaxBytesPerHost int64
-	// PageHosts is how many hosts that the owner of a page does not know the links of that page may lead to; 0: any number.
+	// PageHosts is how many hosts that the owner of a page does not know the links of that page may
+	// lead to; 0: any number.
 	PageHosts int
-	// Novelty is after how many pages in a row that bring nothing new a host, or a part of it, is left; 0: never.
+	// Novelty is after how many pages in a row that bring nothing new a host, or a part of it, is
+	// left; 0: never.
 	Novelty int
-	// IPPermits is how many requests all peers together make to an address in PermitChunk, a minute; 0: there is no such limit. Both are the same for all peers
-	// of a ring.
+	// IPPermits is how many requests all peers together make to an address in PermitChunk, a
+	// minute; 0: there is no such limit. Both are the same for all peers of a ring.
 	IPPermits   int
 	PermitChunk time.Duration // the span that IPPermits is for
 
@@ -166,8 +189,8 @@ type Config struct {
 	Seen string
 	// DiskReserve is the free space in bytes below which the peer stops.
 	DiskReserve uint64
-	// Limits are what the peer may use of machine and link when it is started; `limits set` changes them, and is kept in DataDir. Their Fetchers and DiskReserve
-	// are those of this Config.
+	// Limits are what the peer may use of machine and link when it is started; `limits set` changes
+	// them, and is kept in DataDir. Their Fetchers and DiskReserve are those of this Config.
 	Limits volunteer.Rules
 	// OwnProcess says that the peer has its process for itself, and may bound the memory of it.
 	OwnProcess bool
@@ -178,14 +201,18 @@ type Config struct {
 	Replicas int
 	// LeaseTTL is how long a lease lives without a heartbeat.
 	LeaseTTL time.Duration
-	// Latency emulates distances between the peers and sites of one machine; nil: there are none. Only in the lab profile.
+	// Latency emulates distances between the peers and sites of one machine; nil: there are none.
+	// Only in the lab profile.
 	Latency *latency.Plan
-	// Metrics and Pprof are addresses of loopback, HOST:PORT, where Prometheus and Go's profiler are answered; empty: nowhere. They may be the same. With
-	// APIRemote Metrics may be an address for other machines.
+	// Metrics and Pprof are addresses of loopback, HOST:PORT, where Prometheus and Go's profiler
+	// are answered; empty: nowhere. They may be the same. With APIRemote Metrics may be an address
+	// for other machines.
 	Metrics, Pprof string
-	// registerer is where libp2p counts; nil without Metrics, since its counting costs processor time.
+	// registerer is where libp2p counts; nil without Metrics, since its counting costs processor
+	// time.
 	spillRoom func() error // refuses pages on disk; replaced in tests
-	// stallAfter and stallEvery replace how long nothing may move, and how often that is looked at, in tests.
+	// stallAfter and stallEvery replace how long nothing may move, and how often that is looked at,
+	// in tests.
 	stallAfter, stallEvery time.Duration
 	registerer             prometheus.Registerer
 	// Version is what the peer calls itself.
@@ -212,7 +239,8 @@ func DefaultConfig(dir string, profile Profile) Config {
 	return c
 }
 
-// DefaultPermits is the limit of requests in a minute to one address that belongs to a delay: four times what one host may be asked, as on one worker.
+// DefaultPermits is the limit of requests in a minute to one address that belongs to a delay: four
+// times what one host may be asked, as on one worker.
 func DefaultPermits(delay time.Duration) int {
 	return int(min(max(4*permit.Chunk/max(delay, minDelay), 1), permit.MaxLimit))
 }
@@ -274,7 +302,8 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// ContactError says what is wrong with the contact: one that is no URL, or none where the profile demands one.
+// ContactError says what is wrong with the contact: one that is no URL, or none where the profile
+// demands one.
 func (c *Config) ContactError() error {
 	if c.Contact == "" {
 		if c.Profile == ProfilePublic {
@@ -355,7 +384,8 @@ func days(name string, list []string) error {
 // maxHolidays bounds the list: more are looked up with each fetch than a country has in ten years.
 const maxHolidays = 1000
 
-// loopback checks an address to serve on, if there is one, of loopback unless it is for other machines too.
+// loopback checks an address to serve on, if there is one, of loopback unless it is for other
+// machines too.
 func loopback(name, addr string, remote bool) error {
 	if addr == "" {
 		return nil
@@ -388,7 +418,8 @@ func (c *Config) APIAddr() string {
 	return SocketPath(c.DataDir)
 }
 
-// Client asks the peer that runs with this configuration. A token that the data directory does not have is not sent: the peer says what it wants.
+// Client asks the peer that runs with this configuration. A token that the data directory does not
+// have is not sent: the peer says what it wants.
 func (c *Config) Client() *control.Client {
 	client := control.NewClient(c.APIAddr())
 	if !strings.HasPrefix(c.API, control.OnTCP) {
@@ -407,13 +438,14 @@ func (c *Config) Client() *control.Client {
 	})
 }
 
-// maxSocketPath is how long a unix socket's path may be everywhere: systems differ between 104 (macOS, the BSDs) and 108 bytes (Linux), with a
-// zero byte at the end.
+// maxSocketPath is how long a unix socket's path may be everywhere: systems differ between 104
+// (macOS, the BSDs) and 108 bytes (Linux), with a zero byte at the end.
 const maxSocketPath = 100
 
-// SocketPath is the default address of the control API of a data directory: apoidea.sock in it or, where that path is longer than systems
-// take, a name made from the directory's hash among the temporary files. It is absolute, so that a peer and those who ask it find the same one
-// from wherever they were started.
+// SocketPath is the default address of the control API of a data directory: apoidea.sock in it or,
+// where that path is longer than systems take, a name made from the directory's hash among the
+// temporary files. It is absolute, so that a peer and those who ask it find the same one from
+// wherever they were started.
 func SocketPath(dataDir string) string {
 	if abs, err := filepath.Abs(dataDir); err == nil {
 		dataDir = abs
@@ -440,5 +472,6 @@ func (c *Config) UserAgent() string {
 // ErrStopped ends a peer that was asked to leave.
 var ErrStopped = errors.New("peer stopped")
 
-// DefaultPatience is how far away the next try of a URL may be before a wait for the end of a crawl does without it.
+// DefaultPatience is how far away the next try of a URL may be before a wait for the end of a crawl
+// does without it.
 const DefaultPatience = view.DefaultPatience

@@ -15,8 +15,8 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
-// star are points behind lines of so many ms to one place between them. Three peers can tell no other world from one such, as heights alone
-// explain any three distances.
+// star are points behind lines of so many ms to one place between them. Three peers can tell no
+// other world from one such, as heights alone explain any three distances.
 type star []int
 
 func (s star) Size() int { return len(s) }
@@ -28,8 +28,9 @@ func (s star) RTT(i, j int) time.Duration {
 	return time.Duration(s[i]+s[j]) * time.Millisecond
 }
 
-// TestTurnsOfEstimators: a host is placed by coordinates among three real peers with distances between them and the site. Estimators take their turns at
-// it, so it has never two workers; each page is fetched once, and the host ends at the peer that is nearest (papers 3.4 and 5).
+// TestTurnsOfEstimators: a host is placed by coordinates among three real peers with distances
+// between them and the site. Estimators take their turns at it, so it has never two workers; each
+// page is fetched once, and the host ends at the peer that is nearest (papers 3.4 and 5).
 func TestTurnsOfEstimators(t *testing.T) {
 	t.Parallel()
 	const nearest = 2

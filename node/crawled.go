@@ -79,7 +79,8 @@ func (n *Node) outcome(e worker.Event) {
 	})
 }
 
-// spillReserve is how much more than the disk's reserve must be free for pages that memory has no room for, in bytes, as at the reserve the peer stops.
+// spillReserve is how much more than the disk's reserve must be free for pages that memory has no
+// room for, in bytes, as at the reserve the peer stops.
 const spillReserve = 64 << 20
 
 // spillRoom refuses pages on a disk that is near its reserve.
@@ -94,7 +95,8 @@ func (n *Node) spillRoom() error {
 	return storage.NewGuard(n.cfg.DataDir, reserve+spillReserve).Check()
 }
 
-// say carries what the worker says to an owner; this peer's own takes the same path without the network.
+// say carries what the worker says to an owner; this peer's own takes the same path without the
+// network.
 func (n *Node) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error) {
 	if to == n.room.net.Self() {
 		return n.owners.Session(ctx, to, m)

@@ -13,7 +13,8 @@ import (
 // dashboardOff is the word for no page.
 const dashboardOff = "off"
 
-// page is the address of a peer's page, and the page once there is a peer to be shown; nil without one.
+// page is the address of a peer's page, and the page once there is a peer to be shown; nil without
+// one.
 type page struct {
 	listener net.Listener
 	server   *dashboard.Server

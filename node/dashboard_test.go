@@ -35,7 +35,8 @@ func browse(t *testing.T, c *http.Client, url string) string {
 	return string(raw)
 }
 
-// A peer shows itself and its ring; its link logs in, and its port and its logins survive a restart.
+// A peer shows itself and its ring; its link logs in, and its port and its logins survive a
+// restart.
 func TestDashboard(t *testing.T) {
 	ring := startRing(t, 2)
 	a, b := ring[0], ring[1]

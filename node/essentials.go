@@ -25,8 +25,9 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// EssentialsFile is a file in the data directory with a copy of the few records without which the rest of a damaged database is worth little: who the peer is,
-// and what its jobs are. Only package mend reads it.
+// EssentialsFile is a file in the data directory with a copy of the few records without which the
+// rest of a damaged database is worth little: who the peer is, and what its jobs are. Only package
+// mend reads it.
 const EssentialsFile = "essentials"
 
 // Names of records about the peer that mending a database needs.
@@ -39,18 +40,21 @@ const (
 
 const (
 	essentialsFormat = 1
-	// maxEssentials bounds the file as it is read, in bytes: a job's spec may have a mebibyte of seeds.
+	// maxEssentials bounds the file as it is read, in bytes: a job's spec may have a mebibyte of
+	// seeds.
 	maxEssentials = 1 << 30
 )
 
-// essentials is the file. Sum is that of Records, as it stands there: values by their names in hex, as those of jobs are no text.
+// essentials is the file. Sum is that of Records, as it stands there: values by their names in hex,
+// as those of jobs are no text.
 type essentials struct {
 	Format  int             `json:"format"`
 	Sum     string          `json:"sum"`
 	Records json.RawMessage `json:"records"`
 }
 
-// essentialsKeeper keeps the copy of a peer's essentials up to date. It is a help for worse days: a peer that cannot write it works all the same.
+// essentialsKeeper keeps the copy of a peer's essentials up to date. It is a help for worse days: a
+// peer that cannot write it works all the same.
 type essentialsKeeper struct {
 	kept    kv.Store      // what the peer keeps of itself
 	dir     string        // where the copy goes
@@ -168,7 +172,8 @@ func CheckEssentials(dir string, self peer.ID) error {
 	return nil
 }
 
-// bereft refuses a data directory whose database is gone: a run would begin as another peer, crawl everything again and replace the only copy of identity and jobs.
+// bereft refuses a data directory whose database is gone: a run would begin as another peer, crawl
+// everything again and replace the only copy of identity and jobs.
 func bereft(dir string) error {
 	if entries, err := os.ReadDir(filepath.Join(dir, "db")); len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -13,7 +13,8 @@ import (
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
-// TestEssentials: the copy has identity, jobs and limits and nothing else, and is written again when something changed.
+// TestEssentials: the copy has identity, jobs and limits and nothing else, and is written again
+// when something changed.
 func TestEssentials(t *testing.T) {
 	m, dir := meta{storagetest.New(t).Keyspace(storage.KeyspaceMeta)}, t.TempDir()
 	put := func(name string) {

@@ -10,7 +10,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// TestFilteredWalk: one peer and eight fetch what a walk over the same web comes to that asks for nothing else; redirects, robots.txt and sitemaps included.
+// TestFilteredWalk: one peer and eight fetch what a walk over the same web comes to that asks for
+// nothing else; redirects, robots.txt and sitemaps included.
 func TestFilteredWalk(t *testing.T) {
 	page := func(u string) string { return u[strings.LastIndex(u, ":")+6:] } // behind the port of five digits
 	for _, row := range []struct {

@@ -16,8 +16,9 @@ import (
 	"github.com/apoidea/apoidea/node/latency"
 )
 
-// farApart are three peers and two rows of sites, of which the first is near the first peer and the second near the second; the others are so far, and the threshold
-// of the test lies so far from either, that what a loaded machine adds makes no difference.
+// farApart are three peers and two rows of sites, of which the first is near the first peer and the
+// second near the second; the others are so far, and the threshold of the test lies so far from
+// either, that what a loaded machine adds makes no difference.
 type farApart struct{}
 
 const farThreshold = 700 * time.Millisecond
@@ -36,8 +37,9 @@ func (farApart) RTT(i, j int) time.Duration {
 	}
 }
 
-// TestSubnetsOfRealPeers (papers 2.5): the first host of a subnet is probed by candidates of its owner, one of which takes the subnet; the second host, which
-// another peer owns, goes to that one as well, and nobody probes it.
+// TestSubnetsOfRealPeers (papers 2.5): the first host of a subnet is probed by candidates of its
+// owner, one of which takes the subnet; the second host, which another peer owns, goes to that one
+// as well, and nobody probes it.
 func TestSubnetsOfRealPeers(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, func(c *webgen.Config) {
@@ -92,7 +94,8 @@ func TestSubnetsOfRealPeers(t *testing.T) {
 	}
 }
 
-// ofTwoOwners finds hosts of a row with enough URLs to be probed: one, and some that belong to other peers.
+// ofTwoOwners finds hosts of a row with enough URLs to be probed: one, and some that belong to
+// other peers.
 func ofTwoOwners(t *testing.T, peers []*testPeer, plan *latency.Plan, row int, urls map[string][]string) (first string, others []string) {
 	t.Helper()
 	var owner *testPeer

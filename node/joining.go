@@ -41,14 +41,16 @@ type ringRoom struct {
 	watch   *records.Watch
 	sources p2p.Sources
 	nearby  *nearby
-	// restarted says that the data directory knows of an earlier run, which kept memory of the ring.
+	// restarted says that the data directory knows of an earlier run, which kept memory of the
+	// ring.
 	restarted bool
 	memory    *dht.Memory
 	// changed tells that what is to be remembered is another.
 	changed chan struct{}
 }
 
-// toWorker is a context for calls to a peer that may be attached as a worker: it cannot be dialled, so they go over the connection that it made.
+// toWorker is a context for calls to a peer that may be attached as a worker: it cannot be dialled,
+// so they go over the connection that it made.
 func (r *ringRoom) toWorker(ctx context.Context, id peer.ID) context.Context {
 	if slices.ContainsFunc(r.dht.Attached(), func(p dht.Peer) bool { return p.ID == id }) {
 		return calls.WithoutDial(ctx)
@@ -56,7 +58,8 @@ func (r *ringRoom) toWorker(ctx context.Context, id peer.ID) context.Context {
 	return ctx
 }
 
-// walkFrom is where a walk round the ring begins: here, or for a worker at a ring peer that it is attached to.
+// walkFrom is where a walk round the ring begins: here, or for a worker at a ring peer that it is
+// attached to.
 func (r *ringRoom) walkFrom() peer.ID {
 	if attached := r.dht.Attachments(); r.dht.State() == dht.Worker && len(attached) > 0 {
 		return attached[0].ID
@@ -64,7 +67,8 @@ func (r *ringRoom) walkFrom() peer.ID {
 	return r.net.Self()
 }
 
-// leavesChanged notes that the neighbourhood is to be remembered anew, and keeps the connections to it. It does not block.
+// leavesChanged notes that the neighbourhood is to be remembered anew, and keeps the connections to
+// it. It does not block.
 func (r *ringRoom) leavesChanged() {
 	preds, succs := r.dht.Leaves()
 	ids := make([]peer.ID, 0, len(preds)+len(succs))
@@ -123,7 +127,8 @@ func newRingRoom(
 	return r, nil
 }
 
-// choose finds, of the candidates, the position that splits the largest arc best, by asking the ring from a passing identity.
+// choose finds, of the candidates, the position that splits the largest arc best, by asking the
+// ring from a passing identity.
 func (r *ringRoom) choose(ctx context.Context, candidates []peer.ID) int {
 	if r.sources.Empty() {
 		return 0 // the founder's place does not matter
@@ -162,7 +167,8 @@ func (r *ringRoom) ask(ctx context.Context, candidates []peer.ID) (int, error) {
 	return lookup.ChoosePosition(ctx, p2p.NewRingTransport(scout).Call, entries, keys)
 }
 
-// The connections at which those that matter least are closed (design 3): a volunteer's behind a home router, and any other peer's.
+// The connections at which those that matter least are closed (design 3): a volunteer's behind a
+// home router, and any other peer's.
 const (
 	publicHighWater = 64
 	labHighWater    = 192
@@ -193,7 +199,8 @@ func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 	return c
 }
 
-// listen opens the given addresses; with none given those of the last run, so that others find this peer again, or else any.
+// listen opens the given addresses; with none given those of the last run, so that others find this
+// peer again, or else any.
 func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
 	c := r.netConfig(key)
 	c.Metrics = r.cfg.registerer
@@ -246,7 +253,8 @@ func (r *ringRoom) listenAddrs() []string {
 	return bound(out)
 }
 
-// bound leaves out what is no port of this machine: a peer that relays may reach says that it listens on /p2p-circuit too.
+// bound leaves out what is no port of this machine: a peer that relays may reach says that it
+// listens on /p2p-circuit too.
 func bound(addrs []string) []string {
 	return slices.DeleteFunc(addrs, func(a string) bool { return strings.Contains(a, "/p2p-circuit") })
 }
@@ -254,8 +262,8 @@ func bound(addrs []string) []string {
 // maxRetry is the longest wait between two tries of a restarted peer to find the others.
 const maxRetry = 5 * time.Second
 
-// join finds entry peers and joins their ring. With nothing to try a new peer founds a ring; a restarted one that finds nobody tries
-// again until ctx ends; a new one fails with what it tried.
+// join finds entry peers and joins their ring. With nothing to try a new peer founds a ring; a
+// restarted one that finds nobody tries again until ctx ends; a new one fails with what it tried.
 func (r *ringRoom) join(ctx context.Context) error {
 	wait := 250 * time.Millisecond
 	for first := true; ; first = false {
@@ -303,7 +311,8 @@ func (r *ringRoom) joined(ctx context.Context) error {
 	return nil
 }
 
-// rememberEvery is how often what the next start needs is kept although nothing is known to have changed.
+// rememberEvery is how often what the next start needs is kept although nothing is known to have
+// changed.
 const rememberEvery = time.Minute
 
 // keepMemory stores what the next start needs of the ring.
@@ -323,7 +332,8 @@ func (r *ringRoom) keepMemory(ctx context.Context) error {
 	}
 }
 
-// remember keeps what the next start needs, each time the neighbourhood changed and once in a while.
+// remember keeps what the next start needs, each time the neighbourhood changed and once in a
+// while.
 func (r *ringRoom) remember() error {
 	snapshot, err := r.dht.Snapshot()
 	if err != nil {

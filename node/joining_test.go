@@ -10,7 +10,8 @@ import (
 	"github.com/multiformats/go-multiaddr"
 )
 
-// TestListensWhereItDid: a peer that starts again is found where it was; if its port is taken meanwhile it listens elsewhere, and remembers that.
+// TestListensWhereItDid: a peer that starts again is found where it was; if its port is taken
+// meanwhile it listens elsewhere, and remembers that.
 func TestListensWhereItDid(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -8,8 +8,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// standing is where a peer with emulated distances listens, so that others know by its address how far it is: what it listened at before, or else any port
-// of its stand. QUIC is not delayed, so it is not offered. Without such distances it is what it was before.
+// standing is where a peer with emulated distances listens, so that others know by its address how
+// far it is: what it listened at before, or else any port of its stand. QUIC is not delayed, so it
+// is not offered. Without such distances it is what it was before.
 func (c *Config) standing(before []string) []string {
 	if c.Latency == nil {
 		return before

@@ -18,7 +18,8 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// TestLinksLeftOut: links of a page beyond the bound are counted, the page says so, and so does a URL of which nobody has heard; in a ring as well.
+// TestLinksLeftOut: links of a page beyond the bound are counted, the page says so, and so does a
+// URL of which nobody has heard; in a ring as well.
 func TestLinksLeftOut(t *testing.T) {
 	t.Parallel()
 	const more = 25
@@ -78,7 +79,8 @@ func TestLinksOfACutDocument(t *testing.T) {
 	}
 }
 
-// TestSitemapOfFiftyThousand: a sitemap with the most URLs that its protocol allows is read whole, although it is larger than the bound on bodies, packed or not.
+// TestSitemapOfFiftyThousand: a sitemap with the most URLs that its protocol allows is read whole,
+// although it is larger than the bound on bodies, packed or not.
 func TestSitemapOfFiftyThousand(t *testing.T) {
 	t.Parallel()
 	const urls = 50_000
@@ -130,7 +132,8 @@ func TestSitemapOfFiftyThousand(t *testing.T) {
 	}
 }
 
-// outlinks counts the links that an archive names, by page; of a page that was fetched again, as it is after a lapse on a busy machine, those of one time.
+// outlinks counts the links that an archive names, by page; of a page that was fetched again, as it
+// is after a lapse on a busy machine, those of one time.
 func outlinks(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))

@@ -17,8 +17,8 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
-// Run is the peer's life: it joins the ring, works until ctx ends, the peer leaves or a part fails, and returns when nothing of it runs. Whoever asks is
-// answered until everything is handed over.
+// Run is the peer's life: it joins the ring, works until ctx ends, the peer leaves or a part fails,
+// and returns when nothing of it runs. Whoever asks is answered until everything is handed over.
 func (n *Node) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,7 +64,8 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	return errors.Join(err, n.close())
 }
 
-// startBelow starts what serves others: the ring, the services and the API, which answer until everything is handed over.
+// startBelow starts what serves others: the ring, the services and the API, which answer until
+// everything is handed over.
 func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.room.net.Run(ctx) })
 	g.Go(func() error { return loop.UnlessCanceled(n.room.dht.Run(ctx)) })
@@ -128,8 +129,8 @@ var errNobody error = &control.Error{Kind: control.KindAlone, Text: "nobody else
 // leaveTime is what a peer that leaves for good may take to hand its hosts over.
 const leaveTime = records.DepartTime
 
-// goodbye leaves the ring and hands every host to its next owner. A peer that merely stops does neither: it keeps its records and goes on with
-// them at its next start.
+// goodbye leaves the ring and hands every host to its next owner. A peer that merely stops does
+// neither: it keeps its records and goes on with them at its next start.
 func (n *Node) goodbye(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()

@@ -14,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/node/limits"
 )
 
-// TestBodiesDoNotSlow: a body that is held in memory, within the bound of pages, is nothing that has a peer slowed for its memory.
+// TestBodiesDoNotSlow: a body that is held in memory, within the bound of pages, is nothing that
+// has a peer slowed for its memory.
 func TestBodiesDoNotSlow(t *testing.T) {
 	const size = 6 << 20
 	end := make(chan struct{})

@@ -15,7 +15,8 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// TestPausedPeer: a paused peer keeps its part of the ring and fetches nothing, and the others do its part of the crawl. Its pause outlasts a restart.
+// TestPausedPeer: a paused peer keeps its part of the ring and fetches nothing, and the others do
+// its part of the crawl. Its pause outlasts a restart.
 func TestPausedPeer(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, nil)
@@ -63,7 +64,8 @@ func TestPausedPeer(t *testing.T) {
 	}
 }
 
-// TestLimitsActWhileCrawling: what is set holds at the limiters at once, and the bytes of the crawl are counted for the quotas.
+// TestLimitsActWhileCrawling: what is set holds at the limiters at once, and the bytes of the crawl
+// are counted for the quotas.
 func TestLimitsActWhileCrawling(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, nil)

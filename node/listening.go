@@ -14,8 +14,9 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// ListenOn turns Listen into multiaddrs, given those of the last run; none leaves the choice to the profile. own says that the ports are this peer's choice: they
-// are those of the last run, so that others find it again, and if they are taken any others will do.
+// ListenOn turns Listen into multiaddrs, given those of the last run; none leaves the choice to the
+// profile. own says that the ports are this peer's choice: they are those of the last run, so that
+// others find it again, and if they are taken any others will do.
 func (c *Config) ListenOn(last []string) (addrs []string, own bool) {
 	switch {
 	case len(c.Listen) == 0 && c.MDNS && len(p2p.Elsewhere(last)) == 0 && !slices.ContainsFunc(last, isEverywhere):
@@ -58,7 +59,8 @@ func listens(addrs []string) error {
 	return nil
 }
 
-// DialAddrs are, of a peer's own addresses, those that other machines may dial, best first; if there are none, those for peers of this machine.
+// DialAddrs are, of a peer's own addresses, those that other machines may dial, best first; if
+// there are none, those for peers of this machine.
 func DialAddrs(own []string) (addrs []string, elsewhere bool) {
 	addrs = p2p.Elsewhere(own)
 	if elsewhere = len(addrs) > 0; !elsewhere {
@@ -68,7 +70,8 @@ func DialAddrs(own []string) (addrs []string, elsewhere bool) {
 	return addrs, elsewhere
 }
 
-// dialOrder is how far behind the others an address is to be tried: IPv4 before IPv6 and TCP before QUIC, since more networks let them through; relays last.
+// dialOrder is how far behind the others an address is to be tried: IPv4 before IPv6 and TCP before
+// QUIC, since more networks let them through; relays last.
 func dialOrder(addr string) (n int) {
 	for i, part := range []string{"/ip6/", "/quic-v1", "/p2p-circuit"} {
 		if strings.Contains(addr, part) {
@@ -78,8 +81,9 @@ func dialOrder(addr string) (n int) {
 	return n
 }
 
-// cannotBeDialled says that an entry peer is on another machine while this one listens on loopback only, which every machine takes for itself: the ring would
-// have a member that nobody can ask. Entry peers that are given by name are not judged.
+// cannotBeDialled says that an entry peer is on another machine while this one listens on loopback
+// only, which every machine takes for itself: the ring would have a member that nobody can ask.
+// Entry peers that are given by name are not judged.
 func cannotBeDialled(own, entries []string) error {
 	if len(p2p.Elsewhere(own)) > 0 {
 		return nil

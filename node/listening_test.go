@@ -10,7 +10,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// TestListenOnChoosesOnce: all interfaces are listened on at the ports of the last run, unless that one was on loopback.
+// TestListenOnChoosesOnce: all interfaces are listened on at the ports of the last run, unless that
+// one was on loopback.
 func TestListenOnChoosesOnce(t *testing.T) {
 	inside := []string{"/ip4/127.0.0.1/tcp/1000", "/ip4/127.0.0.1/udp/1001/quic-v1"}
 	outside := []string{"/ip4/0.0.0.0/tcp/2000", "/ip4/0.0.0.0/udp/2001/quic-v1"}
@@ -52,7 +53,8 @@ func TestListenOnChoosesOnce(t *testing.T) {
 	}
 }
 
-// TestCannotBeDialled: a peer that listens on loopback does not join one of another machine, which could not dial it.
+// TestCannotBeDialled: a peer that listens on loopback does not join one of another machine, which
+// could not dial it.
 func TestCannotBeDialled(t *testing.T) {
 	const name = "/p2p/12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"
 	inside, outside := []string{"/ip4/127.0.0.1/tcp/1" + name}, []string{"/ip4/192.0.2.1/tcp/1" + name}
@@ -78,7 +80,8 @@ func TestCannotBeDialled(t *testing.T) {
 	}
 }
 
-// TestDialAddrs: what is to be copied to another machine is what that machine can dial, the best first.
+// TestDialAddrs: what is to be copied to another machine is what that machine can dial, the best
+// first.
 func TestDialAddrs(t *testing.T) {
 	own := []string{"/ip4/127.0.0.1/tcp/1", "/ip6/2001:db8::1/tcp/1", "/ip4/10.0.0.1/udp/1/quic-v1", "/ip4/10.0.0.1/tcp/1"}
 	addrs, elsewhere := DialAddrs(own)

@@ -108,8 +108,9 @@ func until(t *testing.T, what string, is func(ctx context.Context) bool) {
 	}
 }
 
-// TestOptOutInTheRing: a host that opts out while it is crawled is not asked for anything any more by whichever peer, what waits of it has that as its
-// outcome, and the host and a URL of it say why. When it has withdrawn it is crawled again.
+// TestOptOutInTheRing: a host that opts out while it is crawled is not asked for anything any more
+// by whichever peer, what waits of it has that as its outcome, and the host and a URL of it say
+// why. When it has withdrawn it is crawled again.
 func TestOptOutInTheRing(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, func(c *webgen.Config) {
@@ -168,7 +169,8 @@ func TestOptOutInTheRing(t *testing.T) {
 	}
 }
 
-// TestOptOutSurvives: the wish is kept when its owner is gone, as it is with the host's record at its replicas.
+// TestOptOutSurvives: the wish is kept when its owner is gone, as it is with the host's record at
+// its replicas.
 func TestOptOutSurvives(t *testing.T) {
 	t.Parallel()
 	peers := ringOf(t, 3, func(int, *Config) {})
@@ -191,8 +193,9 @@ func TestOptOutSurvives(t *testing.T) {
 	})
 }
 
-// TestOptOutLists: what stands on a peer's own lists is not fetched by it: pages, robots.txt, and what redirects lead to; when the file changes that holds at
-// once. A list that cannot be had leaves the last one in force, also over a restart.
+// TestOptOutLists: what stands on a peer's own lists is not fetched by it: pages, robots.txt, and
+// what redirects lead to; when the file changes that holds at once. A list that cannot be had
+// leaves the last one in force, also over a restart.
 func TestOptOutLists(t *testing.T) {
 	t.Parallel()
 	s := serveSite(t, func(s *site, w http.ResponseWriter, r *http.Request) {
@@ -255,7 +258,8 @@ func TestOptOutLists(t *testing.T) {
 	}
 }
 
-// TestOptOutByForm: a site opts out by the form of one peer when it shows the token, and not before; another peer, which keeps it, has looked for itself.
+// TestOptOutByForm: a site opts out by the form of one peer when it shows the token, and not
+// before; another peer, which keeps it, has looked for itself.
 func TestOptOutByForm(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -323,7 +327,8 @@ func TestOptOutByForm(t *testing.T) {
 	}
 }
 
-// TestDomainHosts: of a domain whose every page leads to new hosts a job gets as many as it may and no more; the domain's own wish covers all of them.
+// TestDomainHosts: of a domain whose every page leads to new hosts a job gets as many as it may and
+// no more; the domain's own wish covers all of them.
 func TestDomainHosts(t *testing.T) {
 	t.Parallel()
 	const most = 12
@@ -358,8 +363,9 @@ func TestDomainHosts(t *testing.T) {
 	}
 }
 
-// TestPortsOfAName: of a name at whose ports pages point the ring connects to as many as a job may have and to no other, whoever owns them; a seed's port and a site
-// on three ports are crawled all the same.
+// TestPortsOfAName: of a name at whose ports pages point the ring connects to as many as a job may
+// have and to no other, whoever owns them; a seed's port and a site on three ports are crawled all
+// the same.
 func TestPortsOfAName(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -402,8 +408,8 @@ func TestPortsOfAName(t *testing.T) {
 	}
 }
 
-// TestFarmOfSmallHosts: a domain whose hosts have a page each that says what the others say and leads to three more is left, whoever owns its hosts; what is left
-// says why.
+// TestFarmOfSmallHosts: a domain whose hosts have a page each that says what the others say and
+// leads to three more is left, whoever owns its hosts; what is left says why.
 func TestFarmOfSmallHosts(t *testing.T) {
 	t.Parallel()
 	const novelty, most = 20, 150
@@ -447,8 +453,9 @@ func TestFarmOfSmallHosts(t *testing.T) {
 	}
 }
 
-// TestPermitsInTheRing: many hosts behind one address share one limit over all workers, as their server sees it. When the peer dies that grants the permits
-// two limits hold in that chunk at most, and the crawl goes on.
+// TestPermitsInTheRing: many hosts behind one address share one limit over all workers, as their
+// server sees it. When the peer dies that grants the permits two limits hold in that chunk at most,
+// and the crawl goes on.
 func TestPermitsInTheRing(t *testing.T) {
 	t.Parallel()
 	const limit, chunk = 20, 4 * time.Second
@@ -458,7 +465,8 @@ func TestPermitsInTheRing(t *testing.T) {
 		}
 		fmt.Fprint(w, r.Host, r.URL.Path)
 	})
-	// With its owner for a worker each host is crawled somewhere else; by round trips one peer may get them all.
+	// With its owner for a worker each host is crawled somewhere else; by round trips one peer may
+	// get them all.
 	peers := ringOf(t, 4, func(_ int, c *Config) { c.IPPermits, c.PermitChunk, c.Placement = limit, chunk, "owner" })
 	var seeds []string
 	for i := range 12 {
@@ -468,8 +476,9 @@ func TestPermitsInTheRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := func() []request { return append(s.requests(""), s.requests("/robots.txt")...) }
-	// A request may be seen when its chunk is over, and on a busy machine much later. So what was seen by the end of a chunk is held against all permits until
-	// then, which no delay can make more.
+	// A request may be seen when its chunk is over, and on a busy machine much later. So what was
+	// seen by the end of a chunk is held against all permits until then, which no delay can make
+	// more.
 	checkLimits := func(extra int) {
 		t.Helper()
 		list := all()
@@ -502,7 +511,8 @@ func TestPermitsInTheRing(t *testing.T) {
 	checkLimits(limit + len(peers)) // the granter's last chunk, and what workers take while they know of none
 }
 
-// TestRetryAfterAcrossWorkers: what a site asks for holds for whichever worker comes next, in both forms of the field (RFC 9110, 10.2.3).
+// TestRetryAfterAcrossWorkers: what a site asks for holds for whichever worker comes next, in both
+// forms of the field (RFC 9110, 10.2.3).
 func TestRetryAfterAcrossWorkers(t *testing.T) {
 	t.Parallel()
 	const rest = 3 * time.Second

@@ -16,7 +16,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// AddrFile is a file in the data directory with the addresses of the running peer, one a line, for people and scripts that want an entry.
+// AddrFile is a file in the data directory with the addresses of the running peer, one a line, for
+// people and scripts that want an entry.
 const AddrFile = "addrs"
 
 // Names in storage.KeyspaceMeta, beside those of the limits.
@@ -34,8 +35,9 @@ type meta struct {
 	space *storage.Keyspace
 }
 
-// identity returns the peer's key, drawing one at the first start: of eight, the one whose position halves the largest arc best, judged
-// without knowing the ring yet as the one in the middle of nowhere (design, section 3, Balance of arcs).
+// identity returns the peer's key, drawing one at the first start: of eight, the one whose position
+// halves the largest arc best, judged without knowing the ring yet as the one in the middle of
+// nowhere (design, section 3, Balance of arcs).
 func (m meta) identity(choose func(candidates []peer.ID) int) (crypto.PrivKey, error) {
 	raw, ok, err := m.space.Get([]byte(metaIdentity))
 	if err != nil {
@@ -89,7 +91,8 @@ func (m meta) PutJSON(name string, v any) error {
 	return m.put(name, raw)
 }
 
-// NoteJSON stores a value without waiting for the disk: a crash of the process loses nothing, one of the machine the last seconds.
+// NoteJSON stores a value without waiting for the disk: a crash of the process loses nothing, one
+// of the machine the last seconds.
 func (m meta) NoteJSON(name string, v any) error {
 	raw, err := json.Marshal(v)
 	if err == nil {

@@ -16,10 +16,12 @@ import (
 )
 
 const (
-	// lookTime is how long a peer that knows nobody listens for others on the local network before it founds a ring. Rings that are founded at the same moment
-	// become one when they hear of each other.
+	// lookTime is how long a peer that knows nobody listens for others on the local network before
+	// it founds a ring. Rings that are founded at the same moment become one when they hear of each
+	// other.
 	lookTime = 3 * time.Second
-	// nearbyKept bounds the peers heard of that are ways into the ring, meetings those that are dialled at the same time.
+	// nearbyKept bounds the peers heard of that are ways into the ring, meetings those that are
+	// dialled at the same time.
 	nearbyKept = 64
 	meetings   = 4
 	// meetTime bounds one of them, nearbyAgain is the wait after multicast failed.
@@ -27,7 +29,8 @@ const (
 	nearbyAgain = time.Minute
 )
 
-// nearby are the peers of this ring that were heard of on the local network; nil without --mdns, and then nobody is.
+// nearby are the peers of this ring that were heard of on the local network; nil without --mdns,
+// and then nobody is.
 type nearby struct {
 	mu    sync.Mutex
 	heard map[peer.ID][]string
@@ -83,8 +86,9 @@ func (n *nearby) look(ctx context.Context, r *ringRoom) {
 	r.sources.Nearby = n.addrs()
 }
 
-// run answers for this peer on the local network and connects to those that answer, until ctx ends; the ring finds its place among them by itself. It never
-// fails: a machine whose network is down may get it back.
+// run answers for this peer on the local network and connects to those that answer, until ctx ends;
+// the ring finds its place among them by itself. It never fails: a machine whose network is down
+// may get it back.
 func (n *nearby) run(ctx context.Context, r *ringRoom) error {
 	group, ctx := errgroup.WithContext(ctx)
 	again := func(what string, do func() error) func() error {

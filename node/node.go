@@ -87,7 +87,8 @@ type Node struct {
 
 var _ control.Backend = (*Node)(nil)
 
-// New opens the data directory, the network and the API of a peer. It starts nothing; if it fails it leaves nothing open.
+// New opens the data directory, the network and the API of a peer. It starts nothing; if it fails
+// it leaves nothing open.
 func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -109,7 +110,8 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 
 // open opens everything that New promises; what is open when it fails is left to close.
 func (n *Node) open(ctx context.Context) (err error) {
-	// Looked at before the store is opened: a database that is opened on a full disk has no room to replay its log into.
+	// Looked at before the store is opened: a database that is opened on a full disk has no room to
+	// replay its log into.
 	if err := storage.NewGuard(existing(n.cfg.DataDir), max(n.cfg.DiskReserve, leastSpace)).Check(); err != nil {
 		return fmt.Errorf("not started: %w; %s", err, limits.MoreRoom)
 	}
@@ -156,7 +158,8 @@ func (n *Node) open(ctx context.Context) (err error) {
 	return writeAddrs(n.cfg.DataDir, n.room.net.Addrs())
 }
 
-// leastSpace is the free space without which no peer starts, in bytes: a few tables of recent writes.
+// leastSpace is the free space without which no peer starts, in bytes: a few tables of recent
+// writes.
 const leastSpace = 24 << 20
 
 // existing is dir or the nearest directory above it that is there.
@@ -169,8 +172,8 @@ func existing(dir string) string {
 	}
 }
 
-// register announces the services before the network listens. Their parts are furnished right after; a request that comes in between is
-// answered as busy.
+// register announces the services before the network listens. Their parts are furnished right
+// after; a request that comes in between is answered as busy.
 func (n *Node) register(net *p2p.Net) {
 	serve := func(name string, handler func() calls.Handler) {
 		handler = sync.OnceValue(handler)
@@ -327,7 +330,8 @@ func (n *Node) servesJob(id job.ID) error {
 	}
 }
 
-// spawn runs something beside what calls it, until the peer ends; the owners, which see to that, come later than those who use it.
+// spawn runs something beside what calls it, until the peer ends; the owners, which see to that,
+// come later than those who use it.
 func (n *Node) spawn(fn func(ctx context.Context)) { n.owners.Spawn(fn) }
 
 func (n *Node) jobChanged(spec *job.Spec, _ job.State) {
@@ -343,7 +347,8 @@ func (n *Node) ringEvent(e dht.Event) {
 	}
 	switch e := e.(type) {
 	case dht.PeerDead:
-		// A process that was stopped keeps its connections. Calls that hang on it would keep workers from telling its successor what they fetched.
+		// A process that was stopped keeps its connections. Calls that hang on it would keep
+		// workers from telling its successor what they fetched.
 		n.room.watch.Died(e.Peer.ID)
 		n.spawn(func(context.Context) { n.room.net.Drop(e.Peer.ID) })
 		n.owners.PeerGone(e.Peer.ID)

@@ -218,8 +218,10 @@ func diff(t *testing.T, got, want []string) {
 	}
 }
 
-// checkAudit holds what the web saw against what always holds: one worker at a host at a time, robots obeyed, no URL twice. A process that stood still for more than a
-// second drops its leases: the request that was under way under each is broken off and made again, so many may be made twice where workers of these peers had that.
+// checkAudit holds what the web saw against what always holds: one worker at a host at a time,
+// robots obeyed, no URL twice. A process that stood still for more than a second drops its leases:
+// the request that was under way under each is broken off and made again, so many may be made twice
+// where workers of these peers had that.
 func checkAudit(t *testing.T, w *testWeb, peers ...*testPeer) webgen.Audit {
 	t.Helper()
 	a := w.Audit()
@@ -242,15 +244,16 @@ func checkAudit(t *testing.T, w *testWeb, peers ...*testPeer) webgen.Audit {
 	return a
 }
 
-// TestCoverage: one peer and several crawl exactly what a right crawl comes to, with and without a bound on depth, and status agrees with what the
-// web counted.
+// TestCoverage: one peer and several crawl exactly what a right crawl comes to, with and without a
+// bound on depth, and status agrees with what the web counted.
 func TestCoverage(t *testing.T) {
 	for _, peers := range []int{1, 4} {
 		for _, depth := range []int{-1, 3} {
 			t.Run(fmt.Sprintf("%d peers, depth %d", peers, depth), func(t *testing.T) {
 				t.Parallel()
 				web := serveWeb(t, nil)
-				// Nobody dies here, and no lease is to lapse on a busy machine, or pages would be fetched again, as they should.
+				// Nobody dies here, and no lease is to lapse on a busy machine, or pages would be
+				// fetched again, as they should.
 				ring := ringOf(t, peers, func(_ int, c *Config) { c.LeaseTTL = 30 * time.Second })
 				spec := control.JobSpec{URLs: web.Seeds(web.port)[:2], Scope: []string{"*.web.localhost"}}
 				if depth >= 0 {
@@ -277,7 +280,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// checkArchives reads the archives of all peers, verifying digests: every page has its record, every distinct body one response.
+// checkArchives reads the archives of all peers, verifying digests: every page has its record,
+// every distinct body one response.
 func checkArchives(t *testing.T, ring []*testPeer, s *control.Status) {
 	t.Helper()
 	var pages, revisits int64
@@ -317,7 +321,8 @@ func checkArchives(t *testing.T, ring []*testPeer, s *control.Status) {
 	}
 }
 
-// TestStopAndGoOn: a peer that is stopped in the middle of a crawl goes on where it was, and posting the same again continues the job.
+// TestStopAndGoOn: a peer that is stopped in the middle of a crawl goes on where it was, and
+// posting the same again continues the job.
 func TestStopAndGoOn(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, func(c *webgen.Config) { c.Latency = 5 * time.Millisecond })
@@ -360,7 +365,8 @@ func TestStopAndGoOn(t *testing.T) {
 	checkAudit(t, web, before, p)
 }
 
-// TestPeersJoinWhileCrawling: hosts move to the peers that come, and nothing is lost or fetched by two at once.
+// TestPeersJoinWhileCrawling: hosts move to the peers that come, and nothing is lost or fetched by
+// two at once.
 func TestPeersJoinWhileCrawling(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, func(c *webgen.Config) { c.Hosts, c.Latency = 10, 20*time.Millisecond })
@@ -424,7 +430,8 @@ func eachRecord(path string, fn func(*warc.Record)) error {
 	}
 }
 
-// TestLeaveAlone: who asks the only peer to leave hears that nobody took anything; it ends in good order.
+// TestLeaveAlone: who asks the only peer to leave hears that nobody took anything; it ends in good
+// order.
 func TestLeaveAlone(t *testing.T) {
 	t.Parallel()
 	p := startRing(t, 1)[0]
@@ -436,8 +443,8 @@ func TestLeaveAlone(t *testing.T) {
 	}
 }
 
-// TestLeave: a peer that leaves hands its hosts over: the others know all it knew. It answers until then: whoever asked it to leave hears when that is done,
-// and whoever watches it what went where.
+// TestLeave: a peer that leaves hands its hosts over: the others know all it knew. It answers until
+// then: whoever asked it to leave hears when that is done, and whoever watches it what went where.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, nil)
@@ -470,7 +477,8 @@ func TestLeave(t *testing.T) {
 	diff(t, fetchedURLs(t, rest[0]), before)
 }
 
-// listen watches a peer from outside. What it returns waits for the end of that, and says what was heard.
+// listen watches a peer from outside. What it returns waits for the end of that, and says what was
+// heard.
 func listen(t *testing.T, cl *control.Client, p *testPeer) (said func() []string) {
 	t.Helper()
 	var lines []string
@@ -501,7 +509,8 @@ func listen(t *testing.T, cl *control.Client, p *testPeer) (said func() []string
 	}
 }
 
-// TestSeenBloom: the paper's filter alone crawls this small web whole, and says what share it is expected to lose of a larger one.
+// TestSeenBloom: the paper's filter alone crawls this small web whole, and says what share it is
+// expected to lose of a larger one.
 func TestSeenBloom(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, nil)

@@ -31,11 +31,13 @@ import (
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
-// Data directories as earlier versions wrote them are kept under testdata: a dump of the database and the archive beside it. See the README there.
+// Data directories as earlier versions wrote them are kept under testdata: a dump of the database
+// and the archive beside it. See the README there.
 
 var makeData = flag.String("make-data", "", "write the data directories of a ring in the middle of a crawl into a directory")
 
-// oldPort is where the web of those crawls is served: its hosts have it in their names. It is below the ports that systems hand out.
+// oldPort is where the web of those crawls is served: its hosts have it in their names. It is below
+// the ports that systems hand out.
 const oldPort = 22753
 
 // oldWeb serves the web of those crawls, slowly enough to be stopped in the middle.
@@ -65,7 +67,8 @@ func oldWeb(t *testing.T, latency time.Duration) *testWeb {
 	return w
 }
 
-// oldJobs are what those crawls were asked for: the hosts of three seeds each, so no URL is of both.
+// oldJobs are what those crawls were asked for: the hosts of three seeds each, so no URL is of
+// both.
 func oldJobs(w *testWeb) []control.JobSpec {
 	depth := uint32(9)
 	seeds := w.Seeds(w.port)
@@ -159,8 +162,8 @@ func oldRings(t *testing.T) []string {
 	return rings
 }
 
-// TestOldData: peers that find what earlier versions wrote go on with their crawl: what had an outcome is not fetched again, what waited is fetched, jobs,
-// opt-outs and copies are there.
+// TestOldData: peers that find what earlier versions wrote go on with their crawl: what had an
+// outcome is not fetched again, what waited is fetched, jobs, opt-outs and copies are there.
 func TestOldData(t *testing.T) {
 	for _, from := range oldRings(t) {
 		t.Run(filepath.Base(from), func(t *testing.T) { goOnWith(t, from) })
@@ -252,7 +255,8 @@ func goOnWith(t *testing.T, from string) {
 	}
 }
 
-// addUp has the owner compare its books, and notes the URLs that have an outcome and those that wait.
+// addUp has the owner compare its books, and notes the URLs that have an outcome and those that
+// wait.
 func addUp(t *testing.T, dir string, done, waiting map[string]bool) {
 	t.Helper()
 	store, err := storage.Open(filepath.Join(dir, "db"), storage.Options{ReadOnly: true})

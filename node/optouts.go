@@ -49,7 +49,8 @@ func (n *Node) askedOfOptOuts() *optOutCommands {
 	}}
 }
 
-// optOutCommands is what people ask and tell of opt-outs, the part of control.Backend that is about them.
+// optOutCommands is what people ask and tell of opt-outs, the part of control.Backend that is about
+// them.
 type optOutCommands struct{ deps optOutDeps }
 
 // optOutDeps are what those commands use of the peer.

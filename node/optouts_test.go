@@ -15,7 +15,8 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// TestOptOutCommands: a site is opted out if a list, an address or its owner says so; what is no site is an error of usage, and what the ring refuses a refusal.
+// TestOptOutCommands: a site is opted out if a list, an address or its owner says so; what is no
+// site is an error of usage, and what the ring refuses a refusal.
 func TestOptOutCommands(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "list")
 	if err := os.WriteFile(file, []byte("host listed.example\n"), 0o600); err != nil {

@@ -37,7 +37,8 @@ func (n *Node) placed() placing.Deps {
 	}
 }
 
-// standsAt is the address of this peer among sites, if that is known: a public one, or where it is in an emulated internet.
+// standsAt is the address of this peer among sites, if that is known: a public one, or where it is
+// in an emulated internet.
 func (r *ringRoom) standsAt() netip.Addr {
 	if r.cfg.Latency != nil {
 		return r.cfg.Latency.Listen()

@@ -16,7 +16,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// ParseProxy reads the address of a proxy: socks5://HOST:PORT or http://HOST:PORT, with a name and a password before the host where it asks for them.
+// ParseProxy reads the address of a proxy: socks5://HOST:PORT or http://HOST:PORT, with a name and
+// a password before the host where it asks for them.
 func ParseProxy(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -28,8 +29,9 @@ func ParseProxy(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// byProxy has a fetcher reach sites through the proxy, if there is one. It is asked for addresses, which were judged before, and for no names, so that nobody gets
-// behind the guard of addresses by it.
+// byProxy has a fetcher reach sites through the proxy, if there is one. It is asked for addresses,
+// which were judged before, and for no names, so that nobody gets behind the guard of addresses by
+// it.
 func (c *Config) byProxy(f *fetch.Config) {
 	if c.Proxy == nil {
 		return

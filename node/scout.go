@@ -20,14 +20,15 @@ import (
 
 // Kept is what the data directory of a peer that does not run says of its last run.
 type Kept struct {
-	// Listen are the multiaddrs that it will try to listen on again, Remembered the peers that it will look for.
+	// Listen are the multiaddrs that it will try to listen on again, Remembered the peers that it
+	// will look for.
 	Listen, Remembered []string
 	// DiskReserve is what limits set made of the disk's reserve, in bytes; 0 if it did not.
 	DiskReserve uint64
 }
 
-// ReadKept reads a data directory without changing what is in it. A directory without a database is an empty Kept; the error is storage.ErrLocked, told by
-// InUse, while another process has it.
+// ReadKept reads a data directory without changing what is in it. A directory without a database is
+// an empty Kept; the error is storage.ErrLocked, told by InUse, while another process has it.
 func ReadKept(dir string) (k Kept, err error) {
 	dir = filepath.Join(dir, "db")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +48,8 @@ func ReadKept(dir string) (k Kept, err error) {
 // InUse says whether an error of ReadKept means that another process has the directory.
 func InUse(err error) bool { return errors.Is(err, storage.ErrLocked) }
 
-// OpenOffline opens the results in a data directory, see view.OpenOffline. One whose database is gone is damaged.
+// OpenOffline opens the results in a data directory, see view.OpenOffline. One whose database is
+// gone is damaged.
 func OpenOffline(dir string) (*view.Offline, error) {
 	if err := bereft(dir); err != nil {
 		return nil, err
@@ -55,7 +57,8 @@ func OpenOffline(dir string) (*view.Offline, error) {
 	return view.OpenOffline(dir, metaIdentity)
 }
 
-// Space says how many bytes are free on the disk of a data directory, which need not be there yet, and below how many the peer stops.
+// Space says how many bytes are free on the disk of a data directory, which need not be there yet,
+// and below how many the peer stops.
 func (c *Config) Space() (free, reserve uint64, err error) {
 	free, err = storage.Free(existing(c.DataDir))
 	return free, max(c.DiskReserve, leastSpace), err
@@ -70,7 +73,8 @@ func (c *Config) CheckFiles() error {
 	return p.CheckFiles()
 }
 
-// connections is how many a peer with this configuration keeps with others at most, before the least useful are closed.
+// connections is how many a peer with this configuration keeps with others at most, before the
+// least useful are closed.
 func (c *Config) connections() int {
 	if c.Profile == ProfilePublic {
 		return publicHighWater
@@ -86,7 +90,8 @@ func (c *Config) Descriptors() int {
 
 // Entry is an entry point of a configuration, and what came of asking it.
 type Entry struct {
-	// Source is "--bootstrap", "--dns-seed DOMAIN" or "remembered peer"; a seed that names nobody is "--dns-seed" with its domain as Address.
+	// Source is "--bootstrap", "--dns-seed DOMAIN" or "remembered peer"; a seed that names nobody
+	// is "--dns-seed" with its domain as Address.
 	Source, Address string
 	// Err is nil if a peer of this network answered.
 	Err error
@@ -94,7 +99,8 @@ type Entry struct {
 	Clock *time.Duration
 }
 
-// Scout asks all entry points of a configuration and the peers remembered, under a passing name, and listens nowhere.
+// Scout asks all entry points of a configuration and the peers remembered, under a passing name,
+// and listens nowhere.
 func Scout(ctx context.Context, cfg *Config, remembered []string, log *slog.Logger) ([]Entry, error) {
 	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
 )
 
-// neighbourhood is a peer with one neighbour on both sides and one worker that is attached, as its page asks.
+// neighbourhood is a peer with one neighbour on both sides and one worker that is attached, as its
+// page asks.
 type neighbourhood struct{ self, next, attached dht.Peer }
 
 func (n *neighbourhood) Self() dht.Peer { return n.self }
@@ -53,7 +54,8 @@ func (connected) Stats() calls.Stats {
 	return calls.Stats{Services: map[string]calls.ServiceStats{"a": {BytesIn: 1, BytesOut: 2}, "b": {BytesIn: 4}}}
 }
 
-// TestShown: the page has the neighbours with their sides and arcs, what the worker holds for other owners, the busiest first, and the sums.
+// TestShown: the page has the neighbours with their sides and arcs, what the worker holds for other
+// owners, the busiest first, and the sums.
 func TestShown(t *testing.T) {
 	ids := rpctest.NewPeers(t, 3)
 	n := &neighbourhood{dht.Peer{ID: ids[0]}, dht.Peer{ID: ids[1]}, dht.Peer{ID: ids[2]}}

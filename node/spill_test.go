@@ -22,7 +22,8 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// largePages is a web of pages larger than a small peer's memory for them. The seeds are one page at each of some hosts, which links to two more.
+// largePages is a web of pages larger than a small peer's memory for them. The seeds are one page
+// at each of some hosts, which links to two more.
 type largePages struct {
 	seeds []string
 
@@ -86,8 +87,9 @@ func (w *largePages) check(t *testing.T, dir string) {
 	}
 }
 
-// TestLargePages: a peer with little memory crawls pages that have no room in it, over its spill; where the disk takes none it is slower, and says so, and
-// where a killed peer left files there they are gone.
+// TestLargePages: a peer with little memory crawls pages that have no room in it, over its spill;
+// where the disk takes none it is slower, and says so, and where a killed peer left files there
+// they are gone.
 func TestLargePages(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -7,7 +7,8 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
-// stages are how far the life of a peer is: furnished, ready, asked to leave, left. Each is reached once; only the last is sure to be.
+// stages are how far the life of a peer is: furnished, ready, asked to leave, left. Each is reached
+// once; only the last is sure to be.
 type stages struct {
 	furnished chan struct{} // closed when all rooms are there
 	ready     chan struct{} // closed when the peer serves
@@ -39,7 +40,8 @@ func (s *stages) afterReady(ctx context.Context, run func(context.Context) error
 	return run(ctx)
 }
 
-// Leave implements control.Backend. It needs Run, which does the work; ctx ends the wait and not the leaving.
+// Leave implements control.Backend. It needs Run, which does the work; ctx ends the wait and not
+// the leaving.
 func (s *stages) Leave(ctx context.Context) error {
 	s.BeginLeave()
 	select {

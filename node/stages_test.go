@@ -7,7 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// TestStages: parts wait until the peer serves, whoever asks it to leave hears what came of that, and an end that was not asked for is no request to leave.
+// TestStages: parts wait until the peer serves, whoever asks it to leave hears what came of that,
+// and an end that was not asked for is no request to leave.
 func TestStages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStages()

@@ -17,8 +17,9 @@ import (
 	"github.com/apoidea/apoidea/node/view"
 )
 
-// TestStalled: a peer whose fetchers hang, and one whose owner does not answer, says so in its status and its log, with the stacks in a file, until it moves again.
-// A paused one and one without work do not.
+// TestStalled: a peer whose fetchers hang, and one whose owner does not answer, says so in its
+// status and its log, with the stacks in a file, until it moves again. A paused one and one without
+// work do not.
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	web := serveLargePages(t, 3, 4<<20)

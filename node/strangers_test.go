@@ -16,8 +16,8 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// TestStrangersMessagesTakeLittle: somebody sends a peer many messages at once that are full of empty
-// parts. They are refused and take little, and what others ask meanwhile is answered.
+// TestStrangersMessagesTakeLittle: somebody sends a peer many messages at once that are full of
+// empty parts. They are refused and take little, and what others ask meanwhile is answered.
 func TestStrangersMessagesTakeLittle(t *testing.T) {
 	const messages, mostHeap, slowest = 12, 400 << 20, 10 * time.Second
 	peers := startRing(t, 3)

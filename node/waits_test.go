@@ -16,7 +16,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// nameServer answers for names ending in .test: those with nx do not exist, those with sf fail until they are mended, silent ones get no answer, all others are 127.0.0.1.
+// nameServer answers for names ending in .test: those with nx do not exist, those with sf fail
+// until they are mended, silent ones get no answer, all others are 127.0.0.1.
 type nameServer struct {
 	addr   string
 	mended atomic.Bool
@@ -73,8 +74,9 @@ func waitFor(t *testing.T, p *testPeer, within time.Duration) (last control.Prog
 	return last
 }
 
-// TestWaitingEnds: a ring is done when nothing is left but URLs whose next try is further away than the patience, whichever peers keep them. They are told as put off,
-// and taken up later; a name that does not exist is no reason to wait.
+// TestWaitingEnds: a ring is done when nothing is left but URLs whose next try is further away than
+// the patience, whichever peers keep them. They are told as put off, and taken up later; a name
+// that does not exist is no reason to wait.
 func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
 	names := serveNames(t)

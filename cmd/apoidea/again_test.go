@@ -20,7 +20,8 @@ import (
 	"time"
 )
 
-// pagesOf is a site of n pages, of which the first links to all others, and how many requests for pages it has met.
+// pagesOf is a site of n pages, of which the first links to all others, and how many requests for
+// pages it has met.
 func pagesOf(t *testing.T, n int) (url string, asked *atomic.Int64) {
 	t.Helper()
 	asked = new(atomic.Int64)
@@ -67,7 +68,8 @@ func crawlArgs(dir string, more ...string) []string {
 	return append([]string{"run", "--until-idle", "--data-dir", dir, "--allow-private", "--delay", "0", "--dashboard", "off"}, more...)
 }
 
-// TestSameCommandAgain: what a job has finished is not crawled anew by the same command, unless it is asked for; another job, or one that fetched nothing, is.
+// TestSameCommandAgain: what a job has finished is not crawled anew by the same command, unless it
+// is asked for; another job, or one that fetched nothing, is.
 func TestSameCommandAgain(t *testing.T) {
 	site, asked := pagesOf(t, 12)
 	dir := filepath.Join(t.TempDir(), "peer")
@@ -133,7 +135,8 @@ func slowly(t *testing.T, asked *atomic.Int64, until int64, args ...string) {
 	_ = cmd.Wait()
 }
 
-// TestRestThatIsRefused: a run without a URL that could have nothing of what was left says why, and its exit code is that of a run with one.
+// TestRestThatIsRefused: a run without a URL that could have nothing of what was left says why, and
+// its exit code is that of a run with one.
 func TestRestThatIsRefused(t *testing.T) {
 	site, asked := pagesOf(t, 30)
 	dir := filepath.Join(t.TempDir(), "peer")
@@ -171,7 +174,8 @@ func TestFileForURL(t *testing.T) {
 	}
 }
 
-// TestRefusedPort: a seed at which nothing listens is told of at once, with the reason, and ends the crawl soon; it is not lost, as the same command tries it again.
+// TestRefusedPort: a seed at which nothing listens is told of at once, with the reason, and ends
+// the crawl soon; it is not lost, as the same command tries it again.
 func TestRefusedPort(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -203,7 +207,8 @@ func TestRefusedPort(t *testing.T) {
 	}
 }
 
-// TestNoPublicRing: a peer of the public profile that is told of no ring says that none is built in and what to do; one that founds a ring on purpose does not.
+// TestNoPublicRing: a peer of the public profile that is told of no ring says that none is built in
+// and what to do; one that founds a ring on purpose does not.
 func TestNoPublicRing(t *testing.T) {
 	site, _ := pagesOf(t, 2)
 	public := []string{"--profile", "public", "--contact", "https://you.example/", site}

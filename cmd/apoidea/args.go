@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
-// noArgs, exactly, atLeast and atMost check the number of arguments and say in words what a command wants.
+// noArgs, exactly, atLeast and atMost check the number of arguments and say in words what a command
+// wants.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -69,7 +70,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	return wrongUsage(cmd, text)
 }
 
-// groups gives a command that only holds others its manners: alone it prints its help, and a word that it does not know is wrong usage.
+// groups gives a command that only holds others its manners: alone it prints its help, and a word
+// that it does not know is wrong usage.
 func groups(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		groups(sub)

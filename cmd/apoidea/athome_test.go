@@ -113,7 +113,8 @@ func await(t *testing.T, said *spoken, so func() bool) {
 	}
 }
 
-// opened are the directories and files of a data directory that others may open, as the file system has them.
+// opened are the directories and files of a data directory that others may open, as the file system
+// has them.
 func opened(t *testing.T, dir string) (open []string, files int) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -138,7 +139,8 @@ func opened(t *testing.T, dir string) (open []string, files int) {
 	return open, files
 }
 
-// TestDataDirIsClosed: whatever the mask of permissions, a peer that crawls keeps all to its user; what an earlier one left open is closed, and said once.
+// TestDataDirIsClosed: whatever the mask of permissions, a peer that crawls keeps all to its user;
+// what an earlier one left open is closed, and said once.
 func TestDataDirIsClosed(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a page") }))
 	defer site.Close()
@@ -260,7 +262,8 @@ func TestSecurityNamesTests(t *testing.T) {
 	}
 }
 
-// TestRemoteNeedsAFlag: control over TCP, and metrics, are on loopback unless a flag says otherwise; the error names it.
+// TestRemoteNeedsAFlag: control over TCP, and metrics, are on loopback unless a flag says
+// otherwise; the error names it.
 func TestRemoteNeedsAFlag(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "peer")
 	for _, args := range []string{"--api tcp:0.0.0.0:0", "--api tcp::0", "--api tcp:192.0.2.1:7", "--api tcp:name.example:7", "--metrics 0.0.0.0:0", "--metrics [::]:0"} {
@@ -313,8 +316,9 @@ func fetch(t *testing.T, client *http.Client, url, key, value string) (status in
 	return res.StatusCode, string(raw)
 }
 
-// TestControlNeedsTheToken: over TCP whoever has no token is told so, and our commands find it; metrics for other machines want it too; and who looks at the page
-// of a shared machine has to log in.
+// TestControlNeedsTheToken: over TCP whoever has no token is told so, and our commands find it;
+// metrics for other machines want it too; and who looks at the page of a shared machine has to log
+// in.
 func TestControlNeedsTheToken(t *testing.T) {
 	top := t.TempDir()
 	dir, api, metrics := filepath.Join(top, "peer"), free(t), free(t)

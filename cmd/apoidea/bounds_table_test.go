@@ -2,7 +2,8 @@ package main
 
 import "github.com/apoidea/apoidea/node"
 
-// bounds is the table of bounds. What a flag sets has the flag's default, everything else the constant's very value.
+// bounds is the table of bounds. What a flag sets has the flag's default, everything else the
+// constant's very value.
 var bounds = []bound{
 	{part: "The peer and its machine"},
 	{what: "memory", flag: "memory", then: "pages have a quarter of it: near it fewer are fetched at once, and long bodies go to disk"},

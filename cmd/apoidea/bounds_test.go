@@ -23,19 +23,22 @@ import (
 
 var updateBounds = flag.Bool("update-bounds", false, "write the table of bounds in docs/bounds.md anew")
 
-// bound is a row of the table of bounds: what is bounded, by which flag of run or which constants of which package, and what happens at it.
+// bound is a row of the table of bounds: what is bounded, by which flag of run or which constants
+// of which package, and what happens at it.
 type bound struct {
 	part string // a heading, and nothing else
 	what string
 	flag string // its default is the bound's; empty: it cannot be set
-	// each is the bound in a profile, where the flag's default is the profile's; nil where it is the flag's own.
+	// each is the bound in a profile, where the flag's default is the profile's; nil where it is
+	// the flag's own.
 	each   func(c *node.Config) int
 	format string // of the constants, with a %s for each; empty for a flag
 	at     string // package and constants: "crawl/fetch FreeBody"
 	then   string
 }
 
-// TestBounds: the table of bounds in docs/bounds.md is that of the flags and constants of the program. Run with -update-bounds to write it.
+// TestBounds: the table of bounds in docs/bounds.md is that of the flags and constants of the
+// program. Run with -update-bounds to write it.
 func TestBounds(t *testing.T) {
 	const path, begin, end = "../../docs/bounds.md", "<!-- bounds: made by cmd/apoidea, TestBounds -->\n", "<!-- end of bounds -->\n"
 	text, err := os.ReadFile(path)
@@ -131,10 +134,12 @@ func shortTime(d time.Duration) string {
 	return s
 }
 
-// sources holds the constants, and the fields of DefaultConfig, of packages as they stand in their files.
+// sources holds the constants, and the fields of DefaultConfig, of packages as they stand in their
+// files.
 type sources map[string]map[string]ast.Expr
 
-// value evaluates a constant and writes it as what it is: a time, bytes in whole KiB or more, or a number.
+// value evaluates a constant and writes it as what it is: a time, bytes in whole KiB or more, or a
+// number.
 func (s sources) value(t *testing.T, dir, name string) string {
 	t.Helper()
 	if s[dir] == nil {

@@ -158,7 +158,8 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// emulate decides whose the rows of --latency are: those of peers stay as many as they were the first time, so that no site moves when peers are added.
+// emulate decides whose the rows of --latency are: those of peers stay as many as they were the
+// first time, so that no site moves when peers are added.
 func (o *clusterUp) emulate(c *cluster.Cluster) error {
 	if o.peer.LatencyRow != 0 {
 		return fmt.Errorf("%w: --latency-row is for a peer that is run by itself: peer i of a cluster is at row i-1", errUsage)
@@ -176,7 +177,8 @@ func (o *clusterUp) emulate(c *cluster.Cluster) error {
 	return nil
 }
 
-// fromAnywhere makes the paths among the peers' flags absolute: peers that are added later may be started from another place.
+// fromAnywhere makes the paths among the peers' flags absolute: peers that are added later may be
+// started from another place.
 func (o *clusterUp) fromAnywhere(cmd *cobra.Command) error {
 	for name, path := range map[string]string{"latency": o.peer.Latency, "geoip": o.peer.Config.GeoIP, "hierarchy": o.peer.Config.Hierarchy} {
 		if path == "" {
@@ -219,7 +221,8 @@ func passThrough(cmd *cobra.Command) []string {
 // ofEachPeer are flags that the cluster sets for each peer.
 var ofEachPeer = []string{"name", "fetch-from", "latency-row", "latency-peers"}
 
-// upResult is what cluster up prints as JSON: with --until-idle the status of the ring at its end, and beside it what was started.
+// upResult is what cluster up prints as JSON: with --until-idle the status of the ring at its end,
+// and beside it what was started.
 type upResult struct {
 	*progress.Ran
 	Dir   string            `json:"dir"`
@@ -228,8 +231,8 @@ type upResult struct {
 	Web   *webgen.AuditHost `json:"web,omitempty"`
 }
 
-// crawl brings the cluster up, posts the job and, with --until-idle, follows it to its end and takes the cluster down. A result beside an error is of a crawl
-// that ended and fetched nothing.
+// crawl brings the cluster up, posts the job and, with --until-idle, follows it to its end and
+// takes the cluster down. A result beside an error is of a crawl that ended and fetched nothing.
 func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string, spec control.JobSpec, errOut io.Writer) (*upResult, error) {
 	say := func(text string) {
 		if !o.quiet && !o.json {

@@ -20,7 +20,8 @@ func TestPassThrough(t *testing.T) {
 	}
 }
 
-// TestNextSteps: what a new cluster says is at most three lines, each a command line that is understood as it stands.
+// TestNextSteps: what a new cluster says is at most three lines, each a command line that is
+// understood as it stands.
 func TestNextSteps(t *testing.T) {
 	for _, ended := range []bool{true, false} {
 		text := strings.TrimPrefix(nextSteps("/tmp/ring", ended), "next: ")

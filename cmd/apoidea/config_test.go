@@ -23,7 +23,8 @@ func apoidea(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// TestConfigInit: what is written is in order as it stands and with every key set to its default, and is never replaced unasked.
+// TestConfigInit: what is written is in order as it stands and with every key set to its default,
+// and is never replaced unasked.
 func TestConfigInit(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, settings.FileName)
@@ -150,7 +151,8 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
-// TestConfigOfAnother: a file in the data directory is the peer's own, and says nothing to clusters.
+// TestConfigOfAnother: a file in the data directory is the peer's own, and says nothing to
+// clusters.
 func TestConfigOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, settings.FileName), []byte("data-dir = \"/elsewhere\"\n"), 0o600); err != nil {

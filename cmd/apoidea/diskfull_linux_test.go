@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestDiskFull: a disk that is full ends a peer with one sentence, which says what helps, and with more room the same command goes on.
+// TestDiskFull: a disk that is full ends a peer with one sentence, which says what helps, and with
+// more room the same command goes on.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {

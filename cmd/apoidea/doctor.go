@@ -19,7 +19,8 @@ import (
 type doctorOptions struct {
 	*globals
 	peer settings.Peer
-	// file is the configuration file, fileErr what was wrong with it or the environment: a finding here, and no reason not to look.
+	// file is the configuration file, fileErr what was wrong with it or the environment: a finding
+	// here, and no reason not to look.
 	file    string
 	fileErr error
 }

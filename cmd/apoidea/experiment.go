@@ -123,8 +123,8 @@ func (o *experimentFlags) run(ctx context.Context, name string, out, errOut io.W
 // lineShare is the part of the time so far that passes at least until the next line of progress.
 const lineShare = 20 // a twentieth
 
-// experimentProgress shows how far a run has come: a line that changes on a terminal, else a line now and then, the more rarely the longer it takes. It may be
-// called from several goroutines.
+// experimentProgress shows how far a run has come: a line that changes on a terminal, else a line
+// now and then, the more rarely the longer it takes. It may be called from several goroutines.
 func experimentProgress(w io.Writer, quiet bool) (show trial.Progress, done func()) {
 	if quiet {
 		return func(string, float64) {}, func() {}

@@ -157,7 +157,8 @@ func (o *exportOptions) results(ctx context.Context, errOut io.Writer) (r contro
 	return off, off.Close, nil
 }
 
-// progress shows how far an export is: a line that is written over on a terminal, a plain one now and then elsewhere.
+// progress shows how far an export is: a line that is written over on a terminal, a plain one now
+// and then elsewhere.
 func (o *exportOptions) progress(errOut io.Writer, toFile bool, done func() error) (show func(export.Progress), end func() error) {
 	if o.quiet || o.json || !toFile {
 		return nil, done

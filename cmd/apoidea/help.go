@@ -38,7 +38,8 @@ func columns(w io.Writer) int {
 	return helpWidth
 }
 
-// helpOf is what a command does, and how it is used. A topic of the help is no command, and has but its text.
+// helpOf is what a command does, and how it is used. A topic of the help is no command, and has but
+// its text.
 func helpOf(cmd *cobra.Command, width int) string {
 	text := cmd.Long
 	if text == "" {
@@ -94,7 +95,8 @@ type titledFlags struct {
 	flags *pflag.FlagSet
 }
 
-// flagsOf parts the flags of a command. Those that have a peer's are parted as settings has it, after what they have of their own.
+// flagsOf parts the flags of a command. Those that have a peer's are parted as settings has it,
+// after what they have of their own.
 func flagsOf(cmd *cobra.Command) (parts []titledFlags) {
 	shown := make(map[string]bool)
 	part := func(title string, flags []*pflag.Flag) {
@@ -146,8 +148,8 @@ type kindOf struct {
 // Type implements pflag.Value.
 func (k kindOf) Type() string { return k.kind }
 
-// legibleFlag is a flag as help shows it: where its text says what holds by default, the value that stands for that is left out; switches and lists are shown as
-// such.
+// legibleFlag is a flag as help shows it: where its text says what holds by default, the value that
+// stands for that is left out; switches and lists are shown as such.
 func legibleFlag(f *pflag.Flag) *pflag.Flag {
 	shown := *f
 	switch kind := f.Value.Type(); {
@@ -163,8 +165,9 @@ func legibleFlag(f *pflag.Flag) *pflag.Flag {
 	return &shown
 }
 
-// fill breaks text into lines of that width. Lines that begin at the margin are one paragraph until there is an empty one; a line that is indented stays one of its
-// own, and what is broken off it stands below the last of its columns, which two spaces part.
+// fill breaks text into lines of that width. Lines that begin at the margin are one paragraph until
+// there is an empty one; a line that is indented stays one of its own, and what is broken off it
+// stands below the last of its columns, which two spaces part.
 func fill(text string, width int) string {
 	var out, paragraph []string
 	end := func() {

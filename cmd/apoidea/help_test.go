@@ -29,7 +29,8 @@ func everyCommand(cmd *cobra.Command, fn func(*cobra.Command)) {
 	}
 }
 
-// TestHelpFits: no line of a help is wider than a hundred columns, nor than a terminal where that is narrower, but for examples.
+// TestHelpFits: no line of a help is wider than a hundred columns, nor than a terminal where that
+// is narrower, but for examples.
 func TestHelpFits(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", "/data") // help names the data directory, which may be longer than a line
 	root := newRoot()
@@ -53,7 +54,8 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// TestFlagsOfRunHaveAGroup: help shows each flag of run in a group of settings, and no group names a flag that is not there.
+// TestFlagsOfRunHaveAGroup: help shows each flag of run in a group of settings, and no group names
+// a flag that is not there.
 func TestFlagsOfRunHaveAGroup(t *testing.T) {
 	run, _, err := newRoot().Find([]string{"run"})
 	if err != nil {
@@ -83,7 +85,8 @@ func TestFlagsOfRunHaveAGroup(t *testing.T) {
 	})
 }
 
-// TestHelpNamesWhatIsThere: flags that the texts of the help name are flags of some command, and topics leave out neither a limit nor a strategy.
+// TestHelpNamesWhatIsThere: flags that the texts of the help name are flags of some command, and
+// topics leave out neither a limit nor a strategy.
 func TestHelpNamesWhatIsThere(t *testing.T) {
 	root := newRoot()
 	known := []string{"help"}
@@ -130,7 +133,8 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
-// TestGlossary: docs/glossary.md has the words that help prints. Run with -update-glossary to write it.
+// TestGlossary: docs/glossary.md has the words that help prints. Run with -update-glossary to write
+// it.
 func TestGlossary(t *testing.T) {
 	const path = "../../docs/glossary.md"
 	page := glossaryPage()

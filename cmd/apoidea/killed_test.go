@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// TestKilledPeerArchivesNoBodyTwice: what lies in the archive of a peer that was killed (SIGKILL) is known when it is met again, though nobody was told of it.
+// TestKilledPeerArchivesNoBodyTwice: what lies in the archive of a peer that was killed (SIGKILL)
+// is known when it is met again, though nobody was told of it.
 func TestKilledPeerArchivesNoBodyTwice(t *testing.T) {
 	const hosts, each = 6, 120 // two hosts have the same pages, the second one in another order
 	var asked atomic.Int64

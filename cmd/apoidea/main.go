@@ -44,15 +44,17 @@ func main() {
 // errInterrupted ends a command that was interrupted before it was done.
 var errInterrupted = errors.New("interrupted")
 
-// twiceAfter tells a second interrupt from the same one delivered twice: a shell or timeout(1) signals the process and then its whole group.
+// twiceAfter tells a second interrupt from the same one delivered twice: a shell or timeout(1)
+// signals the process and then its whole group.
 const twiceAfter = 300 * time.Millisecond
 
-// errTerminated is the cause of an end that the system asked for, as at a shutdown or where a terminal is closed: a peer stops and keeps its records, while one that a person
-// interrupts leaves its ring.
+// errTerminated is the cause of an end that the system asked for, as at a shutdown or where a
+// terminal is closed: a peer stops and keeps its records, while one that a person interrupts leaves
+// its ring.
 var errTerminated = errors.New("terminated")
 
-// interruptible returns a context that ends with the first interrupt, of which its cause tells; the second one ends the process at once, which is
-// safe: what was acknowledged is on disk.
+// interruptible returns a context that ends with the first interrupt, of which its cause tells; the
+// second one ends the process at once, which is safe: what was acknowledged is on disk.
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, cancelCause := context.WithCancelCause(context.Background())
 	cancel := func() { cancelCause(nil) }

@@ -200,7 +200,8 @@ func sayURLs(say func(string, ...any), what string, urls []string, total int64) 
 	}
 }
 
-// damageHint adds to an error of damage what helps. Of a full disk, which each part of a peer that writes has an error for, it makes one.
+// damageHint adds to an error of damage what helps. Of a full disk, which each part of a peer that
+// writes has an error for, it makes one.
 func damageHint(dir string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("the disk of %s is full: free some space, and the same command goes on where it was; --disk-reserve has a peer stop before that", dir)

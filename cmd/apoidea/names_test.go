@@ -11,7 +11,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// TestPeersHaveNames: real peers, two of one name and one without, are shown by their names beside their IDs by whichever of them is asked.
+// TestPeersHaveNames: real peers, two of one name and one without, are shown by their names beside
+// their IDs by whichever of them is asked.
 func TestPeersHaveNames(t *testing.T) {
 	dir := func(name string) string { return filepath.Join(t.TempDir(), name) }
 	first, second, third := dir("first"), dir("second"), dir("third")

@@ -17,7 +17,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// answered is what one command, or the page, said of the ring between two moments; a word may stand for any moment between them.
+// answered is what one command, or the page, said of the ring between two moments; a word may stand
+// for any moment between them.
 type answered struct {
 	what       string
 	begun, end time.Time
@@ -80,7 +81,8 @@ func wordOf(t *testing.T, dir, page, how string) answered {
 	return a
 }
 
-// TestOneWordForTheRing: when one of four peers is killed (SIGKILL), nothing that speaks of the ring contradicts another at the same moment, until the ring is whole again.
+// TestOneWordForTheRing: when one of four peers is killed (SIGKILL), nothing that speaks of the
+// ring contradicts another at the same moment, until the ring is whole again.
 func TestOneWordForTheRing(t *testing.T) {
 	top := t.TempDir()
 	dirs, pages := make([]string, 4), make([]string, 4)

@@ -10,7 +10,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// ask puts a question to the running peer and prints its answer: as it is with --json, else in words.
+// ask puts a question to the running peer and prints its answer: as it is with --json, else in
+// words.
 func ask[T any](g *globals, cmd *cobra.Command, question func(*control.Client) (T, error), inWords func(io.Writer, T) error) error {
 	c := g.client()
 	defer c.Close()

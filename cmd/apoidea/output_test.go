@@ -15,7 +15,8 @@ import (
 	"github.com/apoidea/apoidea/node/doctor"
 )
 
-// TestTextsOfOthersCommandNoTerminal: what a certificate, an error or another peer says is shown with its control characters written out, on the line where it stands.
+// TestTextsOfOthersCommandNoTerminal: what a certificate, an error or another peer says is shown
+// with its control characters written out, on the line where it stands.
 func TestTextsOfOthersCommandNoTerminal(t *testing.T) {
 	const evil = "valid for \x1b]0;title\x07\x1b[31mred\u009b2J\u202e\r\njob x: done\tok\x7f"
 	const shown = `valid for \x1b]0;title\a\x1b[31mred\u009b2J\u202e\r\njob x: done\tok\x7f`

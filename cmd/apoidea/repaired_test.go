@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// TestRunAfterRepairWithoutDatabase: the job is the one that was, also where all of the database was lost.
+// TestRunAfterRepairWithoutDatabase: the job is the one that was, also where all of the database
+// was lost.
 func TestRunAfterRepairWithoutDatabase(t *testing.T) {
 	site, asked := pagesOf(t, 40)
 	dir := filepath.Join(t.TempDir(), "peer")
@@ -34,7 +35,8 @@ func TestRunAfterRepairWithoutDatabase(t *testing.T) {
 	}
 }
 
-// TestRunAfterRepair: the run after a repair goes on with the job that was, asks for what is lost alone, and counts all of it as its own, with a URL and without.
+// TestRunAfterRepair: the run after a repair goes on with the job that was, asks for what is lost
+// alone, and counts all of it as its own, with a URL and without.
 func TestRunAfterRepair(t *testing.T) {
 	site, asked := pagesOf(t, 40)
 	dir := filepath.Join(t.TempDir(), "peer")
@@ -65,7 +67,8 @@ func TestRunAfterRepair(t *testing.T) {
 	}
 }
 
-// TestRunWithoutDatabase: where the database is gone no other peer begins; repair is named, and brings back peer and job.
+// TestRunWithoutDatabase: where the database is gone no other peer begins; repair is named, and
+// brings back peer and job.
 func TestRunWithoutDatabase(t *testing.T) {
 	site, asked := pagesOf(t, 10)
 	for name, c := range map[string]struct {
@@ -122,7 +125,8 @@ func TestRunWithoutDatabase(t *testing.T) {
 	}
 }
 
-// TestRepairOfArchiveAlone: of an archive without database and copy another peer is made that knows the pages of it, and goes on where it ends.
+// TestRepairOfArchiveAlone: of an archive without database and copy another peer is made that knows
+// the pages of it, and goes on where it ends.
 func TestRepairOfArchiveAlone(t *testing.T) {
 	site, asked := pagesOf(t, 40)
 	dir := filepath.Join(t.TempDir(), "peer")
@@ -148,7 +152,8 @@ func TestRepairOfArchiveAlone(t *testing.T) {
 	}
 }
 
-// TestNoDataIsNothingElse: a directory of which the database is gone, or that cannot be looked at, is not called one without data.
+// TestNoDataIsNothingElse: a directory of which the database is gone, or that cannot be looked at,
+// is not called one without data.
 func TestNoDataIsNothingElse(t *testing.T) {
 	top := t.TempDir()
 	if err := errors.Join(os.MkdirAll(filepath.Join(top, "peer", "archive"), 0o700), os.WriteFile(filepath.Join(top, "peer", "archive", "a.warc"), nil, 0o600),

@@ -139,8 +139,9 @@ func (g *globals) sayTo(w io.Writer) func(text string) {
 	return func(text string) { fmt.Fprintln(g.hints(w), text) }
 }
 
-// logger returns the log of a command, in which what repeats is counted, and what ends it. Where it goes to the process's own error output all that libraries
-// log by themselves goes there by it as well.
+// logger returns the log of a command, in which what repeats is counted, and what ends it. Where it
+// goes to the process's own error output all that libraries log by themselves goes there by it as
+// well.
 func (g *globals) logger(w io.Writer) (log *slog.Logger, done func(), err error) {
 	h, err := g.handler(w)
 	if err != nil {

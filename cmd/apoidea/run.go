@@ -137,8 +137,8 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	return err
 }
 
-// leaveOrStop ends a peer: one that a person interrupts hands its records over and leaves, as others would miss it; any other stops and keeps
-// them for its next start.
+// leaveOrStop ends a peer: one that a person interrupts hands its records over and leaves, as
+// others would miss it; any other stops and keeps them for its next start.
 func (o *runOptions) leaveOrStop(ctx context.Context, n *node.Node, errOut io.Writer, stop func()) (left bool) {
 	if !errors.Is(context.Cause(ctx), errInterrupted) || !n.Leaving() && n.Alone() {
 		if !o.quiet {
@@ -154,7 +154,8 @@ func (o *runOptions) leaveOrStop(ctx context.Context, n *node.Node, errOut io.Wr
 	return true
 }
 
-// failures drops, of the errors that a peer ended with, those that merely say that its end was asked for.
+// failures drops, of the errors that a peer ended with, those that merely say that its end was
+// asked for.
 func failures(err error) error {
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		var rest []error
@@ -171,7 +172,8 @@ func failures(err error) error {
 	return err
 }
 
-// drive posts the job of a running peer and follows it; it returns the status to be printed at the end, beside an error if nothing was fetched.
+// drive posts the job of a running peer and follows it; it returns the status to be printed at the
+// end, beside an error if nothing was fetched.
 func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.Node, spec control.JobSpec) (*progress.Ran, error) {
 	if err := n.Ready(ctx); err != nil {
 		return nil, err

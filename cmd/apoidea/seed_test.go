@@ -65,7 +65,8 @@ func (p *process) interrupt(t *testing.T) {
 	}
 }
 
-// TestSeed: a ring of three is found by name alone; who is killed is told no more; a restarted seed tells the same as before.
+// TestSeed: a ring of three is found by name alone; who is killed is told no more; a restarted seed
+// tells the same as before.
 func TestSeed(t *testing.T) {
 	const zone = "seeds.test"
 	top := t.TempDir()

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestSeedsFromAList: a list from a file or the standard input, short or too long for a job's record, is fetched once, by one peer and by eight; the same
-// again fetches nothing, and what is wrong in it is told by line before anything is begun.
+// TestSeedsFromAList: a list from a file or the standard input, short or too long for a job's
+// record, is fetched once, by one peer and by eight; the same again fetches nothing, and what is
+// wrong in it is told by line before anything is begun.
 func TestSeedsFromAList(t *testing.T) {
 	site, asked := pagesOf(t, 1)
 	dir := t.TempDir()

@@ -49,7 +49,8 @@ another peer takes.`,
 	return cmd
 }
 
-// printAddrs prints what others can dial; a peer on loopback only has nothing but that for others on this machine.
+// printAddrs prints what others can dial; a peer on loopback only has nothing but that for others
+// on this machine.
 func (g *globals) printAddrs(cmd *cobra.Command) error {
 	return ask(g, cmd, func(c *control.Client) ([]string, error) {
 		s, err := c.Status(cmd.Context(), false)

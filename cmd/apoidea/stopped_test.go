@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// TestLeaveAlone: a peer that nobody is there to take over from ends all the same, with what it keeps, and that is no failure.
+// TestLeaveAlone: a peer that nobody is there to take over from ends all the same, with what it
+// keeps, and that is no failure.
 func TestLeaveAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "peer")
 	said, end := peer(t, dir, "--network", "at-home", "--dashboard", "off")
@@ -41,7 +42,8 @@ func TestLastOfClusterLeaves(t *testing.T) {
 	}
 }
 
-// TestHangup: a terminal that is closed ends a peer as a shutdown does, unless the peer was begun to outlive it.
+// TestHangup: a terminal that is closed ends a peer as a shutdown does, unless the peer was begun
+// to outlive it.
 func TestHangup(t *testing.T) {
 	for shell, ends := range map[string]bool{`exec "$@"`: true, `trap "" HUP; exec "$@"`: false} {
 		dir := filepath.Join(t.TempDir(), "peer")

@@ -50,7 +50,8 @@ func terminal(t *testing.T, columns uint16) (screen *os.File, read func() string
 	}
 }
 
-// done is a peer with a crawl that is done after a second, so that what shows it is drawn more than once.
+// done is a peer with a crawl that is done after a second, so that what shows it is drawn more than
+// once.
 type done struct{}
 
 func (done) Wait(_ context.Context, _ string, _ time.Duration, fn func(control.Progress) error) error {
@@ -61,7 +62,8 @@ func (done) Wait(_ context.Context, _ string, _ time.Duration, fn func(control.P
 	return fn(control.Progress{Idle: true, Members: 1})
 }
 
-// TestEscapeCodes: lines that change are drawn on terminals, and there only if nobody wishes to do without.
+// TestEscapeCodes: lines that change are drawn on terminals, and there only if nobody wishes to do
+// without.
 func TestEscapeCodes(t *testing.T) {
 	shows := map[string]func(t *testing.T, w io.Writer){
 		"a crawl": func(t *testing.T, w io.Writer) {

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestDoctorAndCheckTellTheTruth: doctor says of pages that it did not read them, where check --read-data finds that they were overwritten; and a directory that
-// somebody may not read is told so, and not to be empty.
+// TestDoctorAndCheckTellTheTruth: doctor says of pages that it did not read them, where check
+// --read-data finds that they were overwritten; and a directory that somebody may not read is told
+// so, and not to be empty.
 func TestDoctorAndCheckTellTheTruth(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "peer")

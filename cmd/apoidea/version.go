@@ -26,7 +26,8 @@ func newVersion(g *globals) *cobra.Command {
 	}
 }
 
-// buildSetting is what the build noted of itself under a key, such as the commit; empty if it did not.
+// buildSetting is what the build noted of itself under a key, such as the commit; empty if it did
+// not.
 func buildSetting(key string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -79,10 +79,12 @@ all is handed over and the process has ended; a peer that is alone keeps what it
 	}
 }
 
-// endTime is what the process of a peer that has left may take to end. One that was started again by then keeps the directory.
+// endTime is what the process of a peer that has left may take to end. One that was started again
+// by then keeps the directory.
 const endTime = 30 * time.Second
 
-// awaitEnd returns when no process has the data directory any more, in which a peer that has left writes last. Of a peer elsewhere it knows nothing.
+// awaitEnd returns when no process has the data directory any more, in which a peer that has left
+// writes last. Of a peer elsewhere it knows nothing.
 func (g *globals) awaitEnd(ctx context.Context) error {
 	if g.api != "" {
 		return nil

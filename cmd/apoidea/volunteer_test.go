@@ -13,7 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestAwaitEnd: leave waits for the process that has the data directory, for its end or an interrupt, but not for ever: then it names the directory.
+// TestAwaitEnd: leave waits for the process that has the data directory, for its end or an
+// interrupt, but not for ever: then it names the directory.
 func TestAwaitEnd(t *testing.T) {
 	g := &globals{dataDir: t.TempDir()}
 	db := filepath.Join(g.dataDir, "db")

@@ -21,7 +21,8 @@ import (
 
 const secret = "Bearer 8f1c20c2"
 
-// guarded is a site that answers those alone who bring the secret; it links and redirects to another site, which notes who brings it.
+// guarded is a site that answers those alone who bring the secret; it links and redirects to
+// another site, which notes who brings it.
 func guarded(t *testing.T) (site string, leaked *atomic.Int64) {
 	t.Helper()
 	leaked = new(atomic.Int64)
@@ -48,7 +49,8 @@ func guarded(t *testing.T) (site string, leaked *atomic.Int64) {
 	return mine.URL, leaked
 }
 
-// TestHeaderOfAHost: a field goes to its host alone, also where that leads elsewhere, and into the archive only if that is asked for.
+// TestHeaderOfAHost: a field goes to its host alone, also where that leads elsewhere, and into the
+// archive only if that is asked for.
 func TestHeaderOfAHost(t *testing.T) {
 	site, leaked := guarded(t)
 	for _, kept := range []bool{false, true} {
@@ -92,7 +94,8 @@ func TestHeaderOfAHost(t *testing.T) {
 	}
 }
 
-// proxies are a proxy that speaks CONNECT and one that speaks SOCKS5, both for a name and a password, and to whom they were asked to connect.
+// proxies are a proxy that speaks CONNECT and one that speaks SOCKS5, both for a name and a
+// password, and to whom they were asked to connect.
 func proxies(t *testing.T) (by []string, asked func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -169,7 +172,8 @@ func proxies(t *testing.T) (by []string, asked func() []string) {
 	}
 }
 
-// TestProxy: all that is asked of sites goes through the proxy, to addresses that the guard has let pass; what is wrong with one is said.
+// TestProxy: all that is asked of sites goes through the proxy, to addresses that the guard has let
+// pass; what is wrong with one is said.
 func TestProxy(t *testing.T) {
 	site, asked := pagesOf(t, 5)
 	at, err := url.Parse(site)

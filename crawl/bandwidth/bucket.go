@@ -8,8 +8,9 @@ const (
 	bin  = time.Second / bins
 )
 
-// bucket gives out a share of its rate. On the average that is so because it fills at that and holds a burst; in each window of a second because it knows what
-// it gave out in the last. Without a rate it has everything. It is below zero while there is debt.
+// bucket gives out a share of its rate. On the average that is so because it fills at that and
+// holds a burst; in each window of a second because it knows what it gave out in the last. Without
+// a rate it has everything. It is below zero while there is debt.
 type bucket struct {
 	rate   float64 // bytes a second
 	tokens float64
@@ -21,7 +22,8 @@ type bucket struct {
 	sum   float64
 }
 
-// holds is what the bucket holds at most: never less than the least piece, or that could not be had.
+// holds is what the bucket holds at most: never less than the least piece, or that could not be
+// had.
 func (b *bucket) holds() float64 { return max(b.rate*burst, leastPiece) }
 
 func (b *bucket) setRate(now time.Time, rate float64) {
@@ -84,7 +86,8 @@ func (b *bucket) giveBack(now time.Time, n float64) {
 	b.note(-n) // it was given out a moment ago, maybe in an earlier bin: this one may be below zero
 }
 
-// until is how long it takes until n can be taken; a microsecond more than computed, so that rounding does not ask twice.
+// until is how long it takes until n can be taken; a microsecond more than computed, so that
+// rounding does not ask twice.
 func (b *bucket) until(now time.Time, n float64) time.Duration {
 	b.refill(now)
 	d := time.Duration(max(n-b.tokens, 0) / (b.rate * Share) * float64(time.Second))

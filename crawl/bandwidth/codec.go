@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// A server on disk: its address is the key; the value is a version, when it was last used (seconds since 1970, 8 bytes), flow, wait and the 48 estimates
-// (4 bytes each), all big-endian.
+// A server on disk: its address is the key; the value is a version, when it was last used (seconds
+// since 1970, 8 bytes), flow, wait and the 48 estimates (4 bytes each), all big-endian.
 const (
 	recordVersion = 1
 	recordLen     = 1 + 8 + 4*(2+cells)
@@ -27,8 +27,8 @@ type Store interface {
 	Write(records map[string][]byte) error
 }
 
-// Load fills the table from a store; those used last are kept if there are too many. A record that is none is passed over, and deleted at the next Save: it
-// costs one estimate.
+// Load fills the table from a store; those used last are kept if there are too many. A record that
+// is none is passed over, and deleted at the next Save: it costs one estimate.
 func (e *Estimates) Load(store Store) error {
 	var all []*server
 	err := store.Scan(func(key, value []byte) bool {
@@ -58,7 +58,8 @@ func (e *Estimates) Load(store Store) error {
 	return nil
 }
 
-// Changes takes what is to be written: the records of servers that changed since, nil for those forgotten.
+// Changes takes what is to be written: the records of servers that changed since, nil for those
+// forgotten.
 func (e *Estimates) Changes() map[string][]byte {
 	if len(e.changed) == 0 {
 		return nil

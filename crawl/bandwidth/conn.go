@@ -50,8 +50,9 @@ func (c *Conn) resize(rate int64) {
 	}
 }
 
-// Stirred says of a connection on which nothing is expected that something has come all the same, or that it has ended. What is not known counts as no.
-// A connection that has stirred must not be used any more.
+// Stirred says of a connection on which nothing is expected that something has come all the same,
+// or that it has ended. What is not known counts as no. A connection that has stirred must not be
+// used any more.
 func Stirred(c net.Conn) bool {
 	if k, ok := c.(*Conn); ok {
 		c = k.Conn
@@ -59,8 +60,9 @@ func Stirred(c net.Conn) bool {
 	return stirred(c)
 }
 
-// Outgrown says that the kernel's buffer is still that of a wider cap, or of none. A buffer that is made smaller takes effect only once what was offered to the
-// sender has come, so a connection that is idle had better be replaced.
+// Outgrown says that the kernel's buffer is still that of a wider cap, or of none. A buffer that is
+// made smaller takes effect only once what was offered to the sender has come, so a connection that
+// is idle had better be replaced.
 func (c *Conn) Outgrown() bool {
 	rate, sized := c.line.Down.Rate(), c.sized.Load()
 	return rate > 0 && (sized == 0 || sized > rate)
@@ -205,7 +207,8 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// deadline is a moment that can be moved while somebody waits for it. The zero deadline never comes. It is a context's only where somebody waits for a turn.
+// deadline is a moment that can be moved while somebody waits for it. The zero deadline never
+// comes. It is a context's only where somebody waits for a turn.
 type deadline struct {
 	mu     sync.Mutex // guards the rest
 	at     time.Time

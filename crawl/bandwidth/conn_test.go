@@ -34,7 +34,8 @@ func pair(t *testing.T, line *Line) (*Conn, net.Conn) {
 	return c, far
 }
 
-// TestConnWhole: what is sent arrives, both ways, whatever the cap is and becomes, and is counted once.
+// TestConnWhole: what is sent arrives, both ways, whatever the cap is and becomes, and is counted
+// once.
 func TestConnWhole(t *testing.T) {
 	for _, rate := range []int64{0, 4_000_000} {
 		line := NewLine(rate)
@@ -65,8 +66,8 @@ func TestConnWhole(t *testing.T) {
 	}
 }
 
-// TestConnKernel: what the kernel takes in before it is read is paid for, by a question in advance, and when it came unasked as soon as it is seen; what was
-// paid for and did not come is given back.
+// TestConnKernel: what the kernel takes in before it is read is paid for, by a question in advance,
+// and when it came unasked as soon as it is seen; what was paid for and did not come is given back.
 func TestConnKernel(t *testing.T) {
 	const rate, size = 1_000_000, 500
 	line := NewLine(rate)
@@ -99,7 +100,8 @@ func TestConnKernel(t *testing.T) {
 	used("nothing more came", 2*size)
 }
 
-// TestConnIdle: a connection with nothing to read takes nothing from others, and its end and its deadline are heard.
+// TestConnIdle: a connection with nothing to read takes nothing from others, and its end and its
+// deadline are heard.
 func TestConnIdle(t *testing.T) {
 	line := NewLine(1000)
 	c, far := pair(t, line)
@@ -121,7 +123,8 @@ func TestConnIdle(t *testing.T) {
 	}
 }
 
-// TestConnDeadline: a deadline ends the wait for a turn, also one that is moved meanwhile, and so does Close.
+// TestConnDeadline: a deadline ends the wait for a turn, also one that is moved meanwhile, and so
+// does Close.
 func TestConnDeadline(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -10,17 +10,19 @@ import (
 )
 
 const (
-	// defaultK and defaultSigma are the paper's: how much of an estimate a new measurement replaces at its own hour, and over how many minutes of the day that
-	// fades (Diligenti et al., 3).
+	// defaultK and defaultSigma are the paper's: how much of an estimate a new measurement replaces
+	// at its own hour, and over how many minutes of the day that fades (Diligenti et al., 3).
 	defaultK     = 0.3
 	defaultSigma = 120.0
-	// defaultServers bounds the servers remembered; at about 250 bytes each in memory, they cost a megabyte.
+	// defaultServers bounds the servers remembered; at about 250 bytes each in memory, they cost a
+	// megabyte.
 	defaultServers = 4096
 
 	hours = 24
 	// cells are the estimates of a server: one for each hour of a working day, and of a holiday.
 	cells = 2 * hours
-	// medianEvery is how many downloads the median over all servers outlives: it moves slowly, and sorting them for each unknown server would not.
+	// medianEvery is how many downloads the median over all servers outlives: it moves slowly, and
+	// sorting them for each unknown server would not.
 	medianEvery = 64
 	dayMinutes  = 24 * 60
 )
@@ -36,7 +38,8 @@ type EstimatesConfig struct {
 	Location *time.Location
 }
 
-// Estimates is what rate servers are expected to be downloaded from at, by hour and kind of day (Diligenti et al., 2). Not safe for concurrent use.
+// Estimates is what rate servers are expected to be downloaded from at, by hour and kind of day
+// (Diligenti et al., 2). Not safe for concurrent use.
 type Estimates struct {
 	cfg      EstimatesConfig
 	holidays map[string]bool
@@ -51,7 +54,8 @@ type Estimates struct {
 type server struct {
 	addr  netip.Addr
 	rates [cells]float32 // bytes a second, from the request to the last byte
-	// flow and wait are what our governor adds: bytes a second while they come, and seconds until they do.
+	// flow and wait are what our governor adds: bytes a second while they come, and seconds until
+	// they do.
 	flow, wait float32
 	usedAt     int64 // seconds since 1970
 	place      *list.Element
@@ -87,8 +91,9 @@ func NewEstimates(cfg EstimatesConfig) *Estimates {
 // Len is the number of servers remembered.
 func (e *Estimates) Len() int { return len(e.servers) }
 
-// Rate is B(u): the rate expected of a download from a server that begins now, in bytes a second, and whether the server is known. For one that is not it is
-// the median of those that are, and zero if there are none.
+// Rate is B(u): the rate expected of a download from a server that begins now, in bytes a second,
+// and whether the server is known. For one that is not it is the median of those that are, and zero
+// if there are none.
 func (e *Estimates) Rate(now time.Time, addr netip.Addr) (rate float64, known bool) {
 	cell, _ := e.cell(now)
 	if s := e.servers[addr]; s != nil {
@@ -98,7 +103,8 @@ func (e *Estimates) Rate(now time.Time, addr netip.Addr) (rate float64, known bo
 	return e.median(cell), false
 }
 
-// Learn takes in M, the rate of a download that ended now: bytes over the time from the request to the last byte.
+// Learn takes in M, the rate of a download that ended now: bytes over the time from the request to
+// the last byte.
 func (e *Estimates) Learn(now time.Time, addr netip.Addr, m float64) {
 	if !addr.IsValid() || !(m > 0) || m > MaxRate {
 		return
@@ -122,8 +128,8 @@ func (e *Estimates) Learn(now time.Time, addr netip.Addr, m float64) {
 	e.changed[addr] = true
 }
 
-// weight is a(y): how much a measurement y minutes away counts. The paper prints the exponent without its minus. Days are circles: a quarter to midnight
-// is near to a quarter past.
+// weight is a(y): how much a measurement y minutes away counts. The paper prints the exponent
+// without its minus. Days are circles: a quarter to midnight is near to a quarter past.
 func (e *Estimates) weight(y float64) float64 {
 	y = math.Abs(math.Mod(y, dayMinutes))
 	y = min(y, dayMinutes-y)
@@ -180,7 +186,8 @@ func (e *Estimates) median(cell int) float64 {
 	return m.rate
 }
 
-// flow is how fast bytes of a server come once they do, and how long they take to begin; false if that is not known.
+// flow is how fast bytes of a server come once they do, and how long they take to begin; false if
+// that is not known.
 func (e *Estimates) flow(addr netip.Addr) (rate, wait float64, known bool) {
 	s := e.servers[addr]
 	if s == nil || s.flow == 0 {

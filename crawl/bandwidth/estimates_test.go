@@ -17,8 +17,8 @@ func addr(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, byte(i >> 8
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-5*math.Abs(b) }
 
-// TestEstimatesUpdate holds the paper's update (section 2): the first sample sets all 48, later ones those of their kind of day, less with the minutes between, around
-// midnight as well.
+// TestEstimatesUpdate holds the paper's update (section 2): the first sample sets all 48, later
+// ones those of their kind of day, less with the minutes between, around midnight as well.
 func TestEstimatesUpdate(t *testing.T) {
 	e := NewEstimates(EstimatesConfig{Location: time.UTC, Holidays: []string{"2026-03-04"}})
 	server := addr(1)
@@ -70,7 +70,8 @@ func TestEstimatesUpdate(t *testing.T) {
 	}
 }
 
-// TestEstimatesBounded: a server that is not known has the median of those that are, and the table forgets the one used least recently.
+// TestEstimatesBounded: a server that is not known has the median of those that are, and the table
+// forgets the one used least recently.
 func TestEstimatesBounded(t *testing.T) {
 	e := NewEstimates(EstimatesConfig{Location: time.UTC, Servers: 10})
 	for i := range 10 {
@@ -109,7 +110,8 @@ func (m memory) Write(records map[string][]byte) error {
 	return nil
 }
 
-// TestEstimatesStored: a table comes back as it was, in its order of use, without what it forgot and what is no record.
+// TestEstimatesStored: a table comes back as it was, in its order of use, without what it forgot
+// and what is no record.
 func TestEstimatesStored(t *testing.T) {
 	cfg := EstimatesConfig{Location: time.UTC, Servers: 20}
 	e := NewEstimates(cfg)

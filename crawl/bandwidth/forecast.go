@@ -8,8 +8,9 @@ import (
 const (
 	// forecastEvery is how often ours looks at what runs.
 	forecastEvery = 100 * time.Millisecond
-	// slot and slots are the near future as ours sees it: two seconds in tenths. A fetch that begins in it has a round trip and the server's thinking to
-	// go; one that ends in it makes room for the next, which may be on its way by then.
+	// slot and slots are the near future as ours sees it: two seconds in tenths. A fetch that
+	// begins in it has a round trip and the server's thinking to go; one that ends in it makes room
+	// for the next, which may be on its way by then.
 	slot  = 0.1
 	slots = 20
 	// second is a window of one second, in slots.
@@ -19,14 +20,15 @@ const (
 	// overbook is what is admitted where a limiter holds the cap, in parts of it: a twentieth may
 	// end early or stall before some of the cap is left unused.
 	overbook = 1.05
-	// aboveShare is the share of seconds above the cap that ours steers at where nothing holds it, under the 5 % that are asked for; lessen is the step
-	// down for one above, in parts of the cap.
+	// aboveShare is the share of seconds above the cap that ours steers at where nothing holds it,
+	// under the 5 % that are asked for; lessen is the step down for one above, in parts of the cap.
 	aboveShare = 0.04
 	lessen     = 0.004
 	// leastTarget and mostTarget bound where that leads.
 	leastTarget = 0.3
 	mostTarget  = 1.2
-	// firstSize is how long a fetch is taken to be until some have ended, in bytes, and sizeWeight what each then counts.
+	// firstSize is how long a fetch is taken to be until some have ended, in bytes, and sizeWeight
+	// what each then counts.
 	firstSize  = 16 << 10
 	sizeWeight = 0.05
 	// firstWait is how long a server that nothing is known of is taken to think, in seconds.
@@ -90,7 +92,8 @@ func (fu *future) add(wait, rate, left float64) {
 	}
 }
 
-// most is the largest number of bytes in a window of a second that ends in the future; past is what came before, in slots.
+// most is the largest number of bytes in a window of a second that ends in the future; past is what
+// came before, in slots.
 func (fu *future) most(past *[second]float64) float64 {
 	sum := 0.0
 	for _, b := range past {
@@ -144,7 +147,8 @@ func (f *forecast) outlook(now time.Time) (fu future) {
 	return fu
 }
 
-// Admit implements Governor. It never looks beyond the head of the queue: to search deeper for one that fits was tried, and gains nothing, as the head fits soon.
+// Admit implements Governor. It never looks beyond the head of the queue: to search deeper for one
+// that fits was tried, and gains nothing, as the head fits soon.
 func (f *forecast) Admit(now time.Time, q Queue) (Admission, bool) {
 	c, ok := q.At(0)
 	if !ok {

@@ -39,7 +39,8 @@ type Progress struct {
 
 // Result is how a fetch went.
 type Result struct {
-	// Bytes that came in all, in the time from the request to the last of them. Zero bytes, or a zero time, teach nothing.
+	// Bytes that came in all, in the time from the request to the last of them. Zero bytes, or a
+	// zero time, teach nothing.
 	Bytes int64
 	Took  time.Duration // that time
 	// Wait is the part of that time before the first byte.
@@ -59,14 +60,16 @@ func (r *Result) rate() float64 {
 	return float64(r.Bytes) / r.Took.Seconds()
 }
 
-// Governor decides which of the waiting fetches starts, and when, so that all together stay under a cap. It is asked whenever a fetcher is idle: when a fetch
-// has ended or came to wait, and every Every. It keeps no time of its own and is not safe for concurrent use.
+// Governor decides which of the waiting fetches starts, and when, so that all together stay under a
+// cap. It is asked whenever a fetcher is idle: when a fetch has ended or came to wait, and every
+// Every. It keeps no time of its own and is not safe for concurrent use.
 type Governor interface {
 	// Admit picks a fetch to start now, which then counts as running until End; false if none may.
 	Admit(now time.Time, q Queue) (Admission, bool)
 	// Sample tells how far a running fetch has come. It is called for each of them every Every.
 	Sample(now time.Time, id uint64, p Progress)
-	// End tells how a fetch went that was admitted. One that made no exchange ends with a zero Result.
+	// End tells how a fetch went that was admitted. One that made no exchange ends with a zero
+	// Result.
 	End(now time.Time, id uint64, r Result)
 	// Every is how often to sample and to ask again although nothing ended.
 	Every() time.Duration
@@ -95,7 +98,8 @@ func Names() []string { return []string{Ours, PaperGovernor, StartStopGovernor, 
 type Config struct {
 	// Rate is the cap L in bytes a second.
 	Rate float64
-	// MaxDepth is how far down the queue a fetch is searched for that fits: more uses more of the cap and lets lower scores pass higher ones.
+	// MaxDepth is how far down the queue a fetch is searched for that fits: more uses more of the
+	// cap and lets lower scores pass higher ones.
 	MaxDepth int
 	// Fetchers is how many fetches can run at once.
 	Fetchers int
@@ -142,7 +146,8 @@ func New(name string, cfg Config, e *Estimates) (Governor, error) {
 }
 
 const (
-	// guardEvery and guardAfter: how often it is looked for fetches that were passed over for how long (papers 4.2).
+	// guardEvery and guardAfter: how often it is looked for fetches that were passed over for how
+	// long (papers 4.2).
 	guardEvery = 10 * time.Second
 	guardAfter = time.Minute
 	// strangerShare of the cap is expected of a server while none is known at all.
@@ -174,7 +179,8 @@ func (g *guard) started(id uint64) {
 	}
 }
 
-// check reserves, now and then, what was passed over for too long, and forgets what is not near the head of the queue any more.
+// check reserves, now and then, what was passed over for too long, and forgets what is not near the
+// head of the queue any more.
 func (g *guard) check(now time.Time, q Queue, depth int) {
 	if now.Sub(g.checked) < guardEvery {
 		return
@@ -205,7 +211,8 @@ func (g *guard) check(now time.Time, q Queue, depth int) {
 	}
 }
 
-// find is where in the queue the reserved candidate stands; false if it does not any more, and then it is not reserved.
+// find is where in the queue the reserved candidate stands; false if it does not any more, and then
+// it is not reserved.
 func (g *guard) find(q Queue, depth int) (int, Candidate, bool) {
 	for d := range depth {
 		c, ok := q.At(d)

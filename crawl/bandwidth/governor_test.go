@@ -41,7 +41,8 @@ func (s *scene) want(what string, got []uint64, want ...uint64) {
 	}
 }
 
-// paperScene has a cap of 100, and servers 1 to 5 that are downloaded from at 10 to 50 and server 9 at 200; a candidate's ID ends in its server's number.
+// paperScene has a cap of 100, and servers 1 to 5 that are downloaded from at 10 to 50 and server 9
+// at 200; a candidate's ID ends in its server's number.
 func paperScene(t *testing.T, depth int, ids ...uint64) (*scene, *Estimates) {
 	e := NewEstimates(EstimatesConfig{Location: time.UTC})
 	for i := range 5 {
@@ -63,7 +64,8 @@ func (s *scene) add(ids ...uint64) {
 	}
 }
 
-// TestPaperAdmission: Diligenti et al., 2: CB + B(u) <= L, searched to the depth, no URL skipped when the queue closes up, estimates frozen.
+// TestPaperAdmission: Diligenti et al., 2: CB + B(u) <= L, searched to the depth, no URL skipped
+// when the queue closes up, estimates frozen.
 func TestPaperAdmission(t *testing.T) {
 	s, e := paperScene(t, 3, 15, 25, 34, 44, 51, 61)
 	s.want("at first", s.admit(), 15, 25) // 50 + 50; 40, 40 and 10 do not fit
@@ -95,7 +97,8 @@ func TestPaperDepth(t *testing.T) {
 	s.want("more", s.admit(), 29, 31)
 }
 
-// TestPaperStrangers: a server that is not known counts as the median of those that are, and L/10 when none is.
+// TestPaperStrangers: a server that is not known counts as the median of those that are, and L/10
+// when none is.
 func TestPaperStrangers(t *testing.T) {
 	s, _ := paperScene(t, 6, 106, 116, 126, 136)
 	s.want("median 40", s.admit(), 106, 116)
@@ -112,7 +115,8 @@ func TestPaperStrangers(t *testing.T) {
 	}
 }
 
-// TestStarvationGuard: what was passed over for a minute is reserved: nothing else starts, it runs alone, and what the limiter made of it teaches nothing.
+// TestStarvationGuard: what was passed over for a minute is reserved: nothing else starts, it runs
+// alone, and what the limiter made of it teaches nothing.
 func TestStarvationGuard(t *testing.T) {
 	s, e := paperScene(t, 3, 19)
 	for id := uint64(21); id < 2000; id += 10 {
@@ -178,7 +182,8 @@ func TestStartStop(t *testing.T) {
 	}
 }
 
-// TestOursForecast: ours counts what is running by its present rate, has what is about to end replaced before it has, and starts the head alone.
+// TestOursForecast: ours counts what is running by its present rate, has what is about to end
+// replaced before it has, and starts the head alone.
 func TestOursForecast(t *testing.T) {
 	e := NewEstimates(EstimatesConfig{Location: time.UTC})
 	for i := range 3 {

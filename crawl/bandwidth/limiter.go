@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Class is who bytes are for. When several want more than the cap, each gets an equal part; what one does not want goes to the others.
+// Class is who bytes are for. When several want more than the cap, each gets an equal part; what
+// one does not want goes to the others.
 type Class uint8
 
 // The classes.
@@ -30,17 +31,19 @@ const (
 	// burst is how much of what was not given out in time may be made up for, in seconds of the
 	// cap: a busy machine wakes up late. With more of it bytes would come in lumps, once a second.
 	burst = 0.05
-	// rest is the least time between two rounds of giving out: each wakes the processor up. A second is no multiple of it, or the round of a second ago would
-	// still be in the window.
+	// rest is the least time between two rounds of giving out: each wakes the processor up. A
+	// second is no multiple of it, or the round of a second ago would still be in the window.
 	rest = 18 * time.Millisecond
-	// pieceTime is how long a piece lasts; leastPiece and mostPiece bound it, in bytes: less costs a system call for next to nothing, more comes in lumps.
+	// pieceTime is how long a piece lasts; leastPiece and mostPiece bound it, in bytes: less costs
+	// a system call for next to nothing, more comes in lumps.
 	pieceTime  = 0.02
 	leastPiece = 64
 	mostPiece  = 16 << 10
-	// debtBound is how much debt is remembered, in seconds of the cap: a peer that falls silent for longer loses its leases and connections, which costs more
-	// bytes than it saves.
+	// debtBound is how much debt is remembered, in seconds of the cap: a peer that falls silent for
+	// longer loses its leases and connections, which costs more bytes than it saves.
 	debtBound = 5
-	// MaxRate bounds a cap, in bytes a second: beyond a terabyte it is a slip of the finger, and arithmetic stays exact.
+	// MaxRate bounds a cap, in bytes a second: beyond a terabyte it is a slip of the finger, and
+	// arithmetic stays exact.
 	MaxRate = 1 << 40
 )
 
@@ -75,7 +78,8 @@ func NewLimiter(rate int64) *Limiter {
 // Rate is the cap in bytes a second; zero if there is none.
 func (l *Limiter) Rate() int64 { return l.rate.Load() }
 
-// SetRate changes the cap, at once also for those that wait. Zero, or less, lifts it; more than MaxRate is MaxRate.
+// SetRate changes the cap, at once also for those that wait. Zero, or less, lifts it; more than
+// MaxRate is MaxRate.
 func (l *Limiter) SetRate(rate int64) {
 	rate = min(max(rate, 0), MaxRate)
 	l.mu.Lock()
@@ -85,10 +89,12 @@ func (l *Limiter) SetRate(rate int64) {
 	l.serve()
 }
 
-// Used counts the bytes of a class since the limiter was made: those granted, and those spent unasked.
+// Used counts the bytes of a class since the limiter was made: those granted, and those spent
+// unasked.
 func (l *Limiter) Used(c Class) int64 { return l.used[c].Load() }
 
-// Piece is how many bytes to ask for at a time, so that what is read or written is as even as the cap. It changes with the cap; without one it is large.
+// Piece is how many bytes to ask for at a time, so that what is read or written is as even as the
+// cap. It changes with the cap; without one it is large.
 func (l *Limiter) Piece() int {
 	rate := l.rate.Load()
 	if rate == 0 {
@@ -99,8 +105,8 @@ func (l *Limiter) Piece() int {
 
 func piece(rate float64) int { return int(min(max(rate*pieceTime, leastPiece), mostPiece)) }
 
-// Wait waits until n bytes may be read or written. An error is ctx's; nothing is taken then. More than a piece is collected over a while and then there
-// at once.
+// Wait waits until n bytes may be read or written. An error is ctx's; nothing is taken then. More
+// than a piece is collected over a while and then there at once.
 func (l *Limiter) Wait(ctx context.Context, c Class, n int) error {
 	if n <= 0 {
 		return nil
@@ -151,7 +157,8 @@ func (l *Limiter) enter(c Class, n int) *waiter {
 	return w
 }
 
-// Spent takes bytes that could not be asked for before: they are there already. Others wait for as long as they take.
+// Spent takes bytes that could not be asked for before: they are there already. Others wait for as
+// long as they take.
 func (l *Limiter) Spent(c Class, n int) {
 	if n <= 0 {
 		return
@@ -167,7 +174,8 @@ func (l *Limiter) Spent(c Class, n int) {
 	l.served[c] += float64(n)
 }
 
-// Return gives back what was granted and is not needed, such as the rest of a piece that was not there to be read.
+// Return gives back what was granted and is not needed, such as the rest of a piece that was not
+// there to be read.
 func (l *Limiter) Return(c Class, n int) {
 	if n <= 0 {
 		return
@@ -197,7 +205,8 @@ func (l *Limiter) waiting() bool {
 	return false
 }
 
-// join has a class that wanted nothing begin where the others are: what it did not want is not kept for it.
+// join has a class that wanted nothing begin where the others are: what it did not want is not kept
+// for it.
 func (l *Limiter) join(c Class) {
 	if len(l.queues[c]) > 0 {
 		return

@@ -29,7 +29,8 @@ func (d *diary) note(c Class, n int) {
 	d.taken = append(d.taken, taken{time.Now(), c, n})
 }
 
-// worst is the most bytes in a second, whatever its phase; only seconds that begin at an entry need be looked at.
+// worst is the most bytes in a second, whatever its phase; only seconds that begin at an entry need
+// be looked at.
 func (d *diary) worst(from, to time.Time) int {
 	worst, sum, first := 0, 0, 0
 	for _, e := range d.taken {
@@ -69,7 +70,8 @@ func (d *diary) read(ctx context.Context, l *Limiter, c Class) {
 	}
 }
 
-// TestLimiterWindows: whoever comes and goes, no second of any phase has more than 0.98 of the cap, and little of it is left unused while somebody waits.
+// TestLimiterWindows: whoever comes and goes, no second of any phase has more than 0.98 of the cap,
+// and little of it is left unused while somebody waits.
 func TestLimiterWindows(t *testing.T) {
 	for _, rate := range []int64{30_000, 140_000, 250_000, 12_500_000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -226,7 +228,8 @@ func TestLimiterGivesUp(t *testing.T) {
 	})
 }
 
-// TestLimiterNone: without a cap nobody waits, and it is counted all the same; what was used then is no debt later.
+// TestLimiterNone: without a cap nobody waits, and it is counted all the same; what was used then
+// is no debt later.
 func TestLimiterNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(0)

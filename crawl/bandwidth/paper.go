@@ -2,7 +2,8 @@ package bandwidth
 
 import "time"
 
-// paper admits a fetch if the estimates of all that run and its own stay under the cap (Diligenti et al., 2).
+// paper admits a fetch if the estimates of all that run and its own stay under the cap (Diligenti
+// et al., 2).
 type paper struct {
 	cfg     Config
 	e       *Estimates
@@ -11,7 +12,8 @@ type paper struct {
 	guard   guard
 }
 
-// admitted is a running fetch. Its estimate is frozen: what is subtracted at the end is what was added.
+// admitted is a running fetch. Its estimate is frozen: what is subtracted at the end is what was
+// added.
 type admitted struct {
 	candidate Candidate
 	rate      float64
@@ -30,8 +32,9 @@ func (p *paper) rateOf(now time.Time, c Candidate) (float64, bool) {
 	return rate, known
 }
 
-// Admit implements Governor: the first candidate of the queue, to the depth that is searched, that fits. To go on at the same depth after one has started,
-// as the paper does, comes to the same as to begin anew: what did not fit before fits less now.
+// Admit implements Governor: the first candidate of the queue, to the depth that is searched, that
+// fits. To go on at the same depth after one has started, as the paper does, comes to the same as
+// to begin anew: what did not fit before fits less now.
 func (p *paper) Admit(now time.Time, q Queue) (Admission, bool) {
 	p.guard.check(now, q, p.cfg.MaxDepth)
 	if p.guard.holds {

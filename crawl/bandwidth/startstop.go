@@ -5,8 +5,9 @@ import "time"
 // measureEvery is how often the rival measures.
 const measureEvery = time.Second
 
-// startStop is what the paper compares itself with (its reference 6): measure the rate; above the cap stop a fetcher, below it start one. A fetcher that is
-// stopped takes no further URL, but ends what it is at. Scores are kept in order.
+// startStop is what the paper compares itself with (its reference 6): measure the rate; above the
+// cap stop a fetcher, below it start one. A fetcher that is stopped takes no further URL, but ends
+// what it is at. Scores are kept in order.
 type startStop struct {
 	cfg      Config
 	e        *Estimates

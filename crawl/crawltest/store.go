@@ -9,8 +9,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Store is an ordered store in memory, as [kv.Store] asks for. It remembers which updates were waited for, so a test can crash it. Not safe for
-// concurrent use.
+// Store is an ordered store in memory, as [kv.Store] asks for. It remembers which updates were
+// waited for, so a test can crash it. Not safe for concurrent use.
 type Store struct {
 	list    skipList
 	base    map[string][]byte
@@ -103,8 +103,8 @@ func (s *Store) apply(changes []change) {
 	}
 }
 
-// Crash returns what is found at the next start: everything that was waited for, and of the updates after that the first ones, as many as rng
-// says.
+// Crash returns what is found at the next start: everything that was waited for, and of the updates
+// after that the first ones, as many as rng says.
 func (s *Store) Crash(rng *rand.Rand) *Store {
 	kept := s.waited + rng.IntN(len(s.journal)-s.waited+1)
 	next := NewStore()

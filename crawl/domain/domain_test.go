@@ -76,8 +76,9 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestPorts: a job gets so many ports of one name, or of one address, and no more, also beside many hosts, in one question or in many, and after a restart or a
-// move; a site on three ports, and a domain of many hosts with one each, get all they have.
+// TestPorts: a job gets so many ports of one name, or of one address, and no more, also beside many
+// hosts, in one question or in many, and after a restart or a move; a site on three ports, and a
+// domain of many hosts with one each, get all they have.
 func TestPorts(t *testing.T) {
 	for _, name := range []string{"example.org", "www.example.org", "a.b.example.org", "192.0.2.7", "[2001:db8::1]"} {
 		disk := make(kvtest.Map)
@@ -124,7 +125,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestAdmit: so many hosts of a domain and no more, in each job, whatever the order and however often they are asked for, and after a restart as well.
+// TestAdmit: so many hosts of a domain and no more, in each job, whatever the order and however
+// often they are asked for, and after a restart as well.
 func TestAdmit(t *testing.T) {
 	disk := make(kvtest.Map)
 	s := newStore(t, disk, 3)
@@ -224,7 +226,8 @@ func (s *Store) farm(t testing.TB, id job.ID, domain string, hosts int) {
 	}
 }
 
-// TestStale: a domain whose hosts said nothing but what others of it had said gets no more hosts in that job, also after a restart; those that it has stay.
+// TestStale: a domain whose hosts said nothing but what others of it had said gets no more hosts in
+// that job, also after a restart; those that it has stay.
 func TestStale(t *testing.T) {
 	disk := make(kvtest.Map)
 	s := newStore(t, disk, 1000)
@@ -258,7 +261,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestMove: records that go elsewhere, in parts, twice and over others, end as the union, whose latest wish counts.
+// TestMove: records that go elsewhere, in parts, twice and over others, end as the union, whose
+// latest wish counts.
 func TestMove(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	from, to := newStore(t, make(kvtest.Map), 10), newStore(t, make(kvtest.Map), 10)

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// saveKin is after how many pages what is known of the hosts of a domain is written: after a crash so much less is known.
+	// saveKin is after how many pages what is known of the hosts of a domain is written: after a
+	// crash so much less is known.
 	saveKin = 32
 	// maxKin bounds the domains in memory of which that is known, some 3 KB each.
 	maxKin = 1 << 10
@@ -60,12 +61,14 @@ func (s *Store) Tell(id job.ID, registrable string, list []farm.Said) (wait func
 	return wait, err
 }
 
-// Stale says whether a registrable domain is to get no more hosts in a job, as the last ones brought nothing new.
+// Stale says whether a registrable domain is to get no more hosts in a job, as the last ones
+// brought nothing new.
 func (s *Store) Stale(id job.ID, registrable string) (bool, error) {
 	return s.stale(countKey{posOf(registrable), id})
 }
 
-// stale says whether a domain is to get no more hosts in a job, as the last ones brought nothing new.
+// stale says whether a domain is to get no more hosts in a job, as the last ones brought nothing
+// new.
 func (s *Store) stale(key countKey) (bool, error) {
 	if s.novelty == 0 {
 		return false, nil

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// Of is the registrable domain of a host in canonical form: its public suffix and one label more, and the name itself where that is a suffix or an address.
-// The port counts for nothing. The result is a part of host.
+// Of is the registrable domain of a host in canonical form: its public suffix and one label more,
+// and the name itself where that is a suffix or an address. The port counts for nothing. The result
+// is a part of host.
 func Of(host string) string {
 	name := Name(host)
 	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
@@ -31,8 +32,9 @@ func Name(host string) string {
 // HasPort says whether a host is at a port that is not its scheme's own.
 func HasPort(host string) bool { return len(Name(host)) < len(host) }
 
-// Plain says that a host needs no admission: it is its registrable domain itself, or www below it, at the scheme's own port. There are two of these at
-// most, so no trap is made of them, and most sites have no other: a crawl of many sites asks nobody.
+// Plain says that a host needs no admission: it is its registrable domain itself, or www below it,
+// at the scheme's own port. There are two of these at most, so no trap is made of them, and most
+// sites have no other: a crawl of many sites asks nobody.
 func Plain(host string) bool {
 	d := Of(host)
 	return host == d || strings.TrimSuffix(host, d) == "www."

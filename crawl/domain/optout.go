@@ -12,13 +12,15 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// OptOut is the wish of a domain that nothing of it, or below it, is crawled; or that it may be again.
+// OptOut is the wish of a domain that nothing of it, or below it, is crawled; or that it may be
+// again.
 type OptOut struct {
 	// Domain is a registrable domain or a name below one.
 	Domain string
 	// On: it has opted out. Off: it has withdrawn that.
 	On bool
-	// Version grows with every change; of two copies the later wins, and of two that are equally late the one that has opted out.
+	// Version grows with every change; of two copies the later wins, and of two that are equally
+	// late the one that has opted out.
 	Version uint64
 	At      time.Time // when it was set, by the clock of the peer that took the wish
 }
@@ -87,7 +89,8 @@ func (s *Store) optOut(pos ring.Pos, name string) (*OptOut, error) {
 	return decodeOptOut(raw)
 }
 
-// SetOptOut notes that a domain has opted out, or has withdrawn that. Changed says whether it was otherwise before.
+// SetOptOut notes that a domain has opted out, or has withdrawn that. Changed says whether it was
+// otherwise before.
 func (s *Store) SetOptOut(now time.Time, name string, on bool) (changed bool, wait func() error, err error) {
 	if name == "" || len(name) > maxHost || Name(name) != name {
 		return false, kv.OnDisk, fmt.Errorf("%w: %.80q is no domain", ErrRecord, name)
@@ -118,7 +121,8 @@ func (s *Store) SetOptOut(now time.Time, name string, on bool) (changed bool, wa
 	return err == nil, wait, err
 }
 
-// Hosts calls fn for the hosts below a registrable domain that were admitted to any job, each once or more often, until it returns false.
+// Hosts calls fn for the hosts below a registrable domain that were admitted to any job, each once
+// or more often, until it returns false.
 func (s *Store) Hosts(registrable string, fn func(host string) bool) error {
 	prefix := prefixOf(posOf(registrable), kindAdmitted)
 	return s.records.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
@@ -137,8 +141,10 @@ func (s *Store) OptOuts(fn func(*OptOut) bool) error {
 	})
 }
 
-// Import merges records of other peers, or of copies, into this one's, as one batch; wait is never nil. One that is malformed, or is not what its key says,
-// is refused with an error that names it, and nothing is taken. What moves is taken whatever there is: it was let in once, and has nowhere else to go.
+// Import merges records of other peers, or of copies, into this one's, as one batch; wait is never
+// nil. One that is malformed, or is not what its key says, is refused with an error that names it,
+// and nothing is taken. What moves is taken whatever there is: it was let in once, and has nowhere
+// else to go.
 func (s *Store) Import(kvs []kv.Record) (wait func() error, err error) {
 	values := make(map[string][]byte)
 	for _, rec := range kvs {
@@ -212,7 +218,8 @@ func (s *Store) merge(rec kv.Record, values map[string][]byte) error {
 	return nil
 }
 
-// Remove forgets the records at positions in [lo, hi) once another peer has them on disk; a zero hi is the end of the circle.
+// Remove forgets the records at positions in [lo, hi) once another peer has them on disk; a zero hi
+// is the end of the circle.
 func (s *Store) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	from, to := ring.Bounds(lo, hi)
 	n, wait, err := kv.Remove(s.records, from, to)

@@ -19,7 +19,8 @@ const (
 	// MaxPorts is how many ports of one name, or of one address, a job may have beside those of the
 	// schemes: a page may name them all, and a crawl is no scan of ports. Sites have two or three.
 	MaxPorts = 16
-	// MaxRecords is how many records are kept here before hosts that would add to them wait, some 100 bytes each.
+	// MaxRecords is how many records are kept here before hosts that would add to them wait, some
+	// 100 bytes each.
 	MaxRecords = 4 << 20
 	// MaxOptOuts of one registrable domain.
 	MaxOptOuts = 256
@@ -66,7 +67,8 @@ func (v Verdict) TurnsAway() bool { return v == Crowded || v == Stale || v == Po
 // Valid says whether a stranger's byte is a verdict.
 func (v Verdict) Valid() bool { return v < verdictEnd }
 
-// Before orders what copies say of one host: that it was admitted wins, as something of it may have been fetched.
+// Before orders what copies say of one host: that it was admitted wins, as something of it may have
+// been fetched.
 func (v Verdict) Before(w Verdict) bool {
 	weight := [verdictEnd]int{Unknown: 0, Ported: 1, Crowded: 2, Stale: 3, OptedOut: 4, Admitted: 5}
 	return weight[v] < weight[w]
@@ -122,8 +124,9 @@ type portKey struct {
 	name string
 }
 
-// New returns the state over records, which it counts. Hosts is how many a job may have of a domain, 0: any number; novelty after how many of them in a row
-// that bring nothing new it gets no more, 0: never.
+// New returns the state over records, which it counts. Hosts is how many a job may have of a
+// domain, 0: any number; novelty after how many of them in a row that bring nothing new it gets no
+// more, 0: never.
 func New(records kv.Store, hosts, novelty int) (*Store, error) {
 	s := &Store{records: records, hosts: hosts, novelty: novelty, most: MaxRecords, counts: make(map[countKey]int), ports: make(map[portKey]int), kins: make(map[countKey]*kin)}
 	var err error
@@ -138,8 +141,9 @@ func (s *Store) number(lo, hi []byte) (n int, err error) {
 	return n, nil
 }
 
-// Admit says of each host, given in canonical form, whether a job may have it, and keeps those that it admits. What it said once of a host it says
-// again, but for opt-outs. The answer may leave when wait has returned, which is never nil.
+// Admit says of each host, given in canonical form, whether a job may have it, and keeps those that
+// it admits. What it said once of a host it says again, but for opt-outs. The answer may leave when
+// wait has returned, which is never nil.
 func (s *Store) Admit(id job.ID, hosts []string) (verdicts []Verdict, wait func() error, err error) {
 	fresh := make(map[string][]byte) // by key
 	added, ports := make(map[countKey]int), make(map[portKey]int)

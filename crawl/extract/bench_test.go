@@ -9,7 +9,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// docPage makes a page like those of a generated documentation: about 38 kB and 150 links, of which two thirds name what no other does.
+// docPage makes a page like those of a generated documentation: about 38 kB and 150 links, of which
+// two thirds name what no other does.
 func docPage() []byte {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	words := strings.Fields("the module object returns a new string if value is not given and raises an exception when index out of range " +

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// prescanBytes is how far the standard looks for a meta element that names the encoding. One that comes later counts as well: nothing that
-// depends on the encoding is decided before the document's end.
+// prescanBytes is how far the standard looks for a meta element that names the encoding. One that
+// comes later counts as well: nothing that depends on the encoding is decided before the document's
+// end.
 const prescanBytes = 1024
 
 // charset is a document's encoding and how it is known.
@@ -19,8 +20,9 @@ type charset struct {
 	tentative bool // by default, or by an XML declaration: a meta element may still say otherwise
 }
 
-// detect finds the encoding of an HTML document (HTML standard, "determining the character encoding"): byte order mark, then the header,
-// then a meta element, then an XML declaration, then windows-1252. Of XHTML a meta element says nothing, and UTF-8 is what is left.
+// detect finds the encoding of an HTML document (HTML standard, "determining the character
+// encoding"): byte order mark, then the header, then a meta element, then an XML declaration, then
+// windows-1252. Of XHTML a meta element says nothing, and UTF-8 is what is left.
 func detect(contentType string, body []byte) charset {
 	if c := byteOrder(body); c.enc != nil {
 		return c
@@ -49,7 +51,8 @@ func detect(contentType string, body []byte) charset {
 	return c
 }
 
-// headerCharset returns the label in a Content-Type header, empty without one. It reads on behind what is malformed, as browsers do.
+// headerCharset returns the label in a Content-Type header, empty without one. It reads on behind
+// what is malformed, as browsers do.
 func headerCharset(contentType string) string {
 	_, params, _ := strings.Cut(contentType, ";")
 	label, _, _ := bytes.Cut(contentCharset([]byte(params)), []byte(","))
@@ -66,7 +69,8 @@ func byteOrder(body []byte) charset {
 	return charset{}
 }
 
-// byZeros returns the UTF-16 of a text that begins with two characters of ASCII but not with a mark: one of two bytes is zero.
+// byZeros returns the UTF-16 of a text that begins with two characters of ASCII but not with a
+// mark: one of two bytes is zero.
 func byZeros(body []byte) charset {
 	switch {
 	case len(body) < 4 || (body[0] == 0) == (body[1] == 0) || (body[0] == 0) != (body[2] == 0) || (body[1] == 0) != (body[3] == 0):
@@ -91,7 +95,8 @@ func lookup(label string) charset {
 	return charset{name: name, enc: enc}
 }
 
-// lookupMeta is lookup for a label that stands in the document itself: whoever could read it that far does not read UTF-16.
+// lookupMeta is lookup for a label that stands in the document itself: whoever could read it that
+// far does not read UTF-16.
 func lookupMeta(label []byte) charset {
 	c := lookup(string(trimSpace(label)))
 	switch c.name {
@@ -103,8 +108,9 @@ func lookupMeta(label []byte) charset {
 	return c
 }
 
-// whole reports whether markup is not written in ASCII bytes, so that the document is transcoded before it is scanned. In all other
-// encodings the bytes of markup stand for themselves wherever they occur outside of a character.
+// whole reports whether markup is not written in ASCII bytes, so that the document is transcoded
+// before it is scanned. In all other encodings the bytes of markup stand for themselves wherever
+// they occur outside of a character.
 func (c charset) whole() bool {
 	switch c.name {
 	case "utf-16le", "utf-16be", "iso-2022-jp", "replacement":
@@ -125,7 +131,8 @@ func wideDeclaration(body []byte) charset {
 	}
 }
 
-// declared returns the encoding that an XML declaration names (HTML standard, "get an XML encoding"); enc is nil if none does.
+// declared returns the encoding that an XML declaration names (HTML standard, "get an XML
+// encoding"); enc is nil if none does.
 func declared(body []byte) charset {
 	declaration, _, closed := bytes.Cut(body, []byte(">"))
 	if !closed || !bytes.HasPrefix(declaration, []byte("<?xml")) {

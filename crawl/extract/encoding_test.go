@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// encodingCases follow "determining the character encoding" of the HTML Standard and the labels of the Encoding Standard; each was written from
-// their text. A case has a body, the value of its Content-Type header, and the encoding as the standard names it.
+// encodingCases follow "determining the character encoding" of the HTML Standard and the labels of
+// the Encoding Standard; each was written from their text. A case has a body, the value of its
+// Content-Type header, and the encoding as the standard names it.
 var encodingCases = []struct {
 	group string
 	cases []struct{ contentType, body, want string }

@@ -9,8 +9,9 @@ import (
 // maxEntity is longer than any name of a character reference.
 const maxEntity = 32
 
-// appendUnescaped appends an attribute's value with its character references replaced. In attributes a reference without semicolon that
-// goes on with a letter, a digit or an equals sign is none (HTML standard, "named character reference state"): ?a=1&copy=2 keeps its copy.
+// appendUnescaped appends an attribute's value with its character references replaced. In
+// attributes a reference without semicolon that goes on with a letter, a digit or an equals sign is
+// none (HTML standard, "named character reference state"): ?a=1&copy=2 keeps its copy.
 func appendUnescaped(dst, s []byte) []byte {
 	for {
 		i := bytes.IndexByte(s, '&')
@@ -26,7 +27,8 @@ func appendUnescaped(dst, s []byte) []byte {
 	}
 }
 
-// reference returns the text of the character reference at the front of s, and its length; 0 where there is none.
+// reference returns the text of the character reference at the front of s, and its length; 0 where
+// there is none.
 func reference(s []byte) (string, int) {
 	if bytes.HasPrefix(s, []byte("&amp;")) {
 		return "&", len("&amp;")
@@ -42,7 +44,8 @@ func reference(s []byte) (string, int) {
 		return "", 0
 	}
 	if n < len(s) && s[n] == ';' {
-		// The library decodes by the rules of text, where &notit; is a sign and "it;". The whole name is meant here or nothing.
+		// The library decodes by the rules of text, where &notit; is a sign and "it;". The whole
+		// name is meant here or nothing.
 		if text := html.UnescapeString(string(s[:n+1])); text[0] != '&' && (text == ";" || text[len(text)-1] != ';') || text == "&" {
 			return text, n + 1
 		}
@@ -51,7 +54,8 @@ func reference(s []byte) (string, int) {
 	if n < len(s) && s[n] == '=' {
 		return "", 0
 	}
-	// Every name that needs no semicolon stands for one character; more than one is the beginning of a name with a rest.
+	// Every name that needs no semicolon stands for one character; more than one is the beginning
+	// of a name with a rest.
 	if text := html.UnescapeString(string(s[:n])); utf8.RuneCountInString(text) == 1 {
 		return text, n
 	}

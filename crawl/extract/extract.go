@@ -9,50 +9,59 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// MaxLinks is how many different links one document gives, as many as the sitemap protocol allows one sitemap. The largest indexes of
-// real documentation hold about half of it.
+// MaxLinks is how many different links one document gives, as many as the sitemap protocol allows
+// one sitemap. The largest indexes of real documentation hold about half of it.
 const MaxLinks = 50_000
 
-// MaxLinkBytes is how long the URLs of one document may be together. Without it, short hrefs under a long base would make many times the
-// document's size.
+// MaxLinkBytes is how long the URLs of one document may be together. Without it, short hrefs under
+// a long base would make many times the document's size.
 const MaxLinkBytes = 8 << 20
 
-// keptBytes is the most that an Extractor keeps of the buffer for URLs from one document to the next.
+// keptBytes is the most that an Extractor keeps of the buffer for URLs from one document to the
+// next.
 const keptBytes = 1 << 20
 
 // Options says what is wanted of a document.
 type Options struct {
 	// Requisites asks for images, scripts, style sheets and the like as well.
 	Requisites bool
-	// Agent is the crawler's product token. Robots directives under this name are obeyed beside those for all.
+	// Agent is the crawler's product token. Robots directives under this name are obeyed beside
+	// those for all.
 	Agent string
 }
 
 // Page is what was found in one document.
 type Page struct {
-	// Links in the order of the document, each URL once. The URLs of a page share one piece of memory: clone what is kept for long.
+	// Links in the order of the document, each URL once. The URLs of a page share one piece of
+	// memory: clone what is kept for long.
 	Links []link.Link
 	// NoIndex: the page asks not to be indexed.
 	NoIndex bool
 	// NoFollow: the page asks not to follow its links; all of them are marked then as well.
 	NoFollow bool
-	// Charset is the document's encoding as the WHATWG names it, in lower case; empty for what is not HTML.
+	// Charset is the document's encoding as the WHATWG names it, in lower case; empty for what is
+	// not HTML.
 	Charset string
-	// Base is the URL that the links were relative to; empty if none could be (a base of another scheme).
+	// Base is the URL that the links were relative to; empty if none could be (a base of another
+	// scheme).
 	Base string
 	// Fingerprint of what an HTML document says; zero for others.
 	Fingerprint Fingerprint
-	// Terms of an HTML document are hashes of its different words beside links and of the addresses of its images, without the words of its own URL, at most
-	// 1,024; those of words with a digit have [Number] set. They are of use until the next document is read.
+	// Terms of an HTML document are hashes of its different words beside links and of the addresses
+	// of its images, without the words of its own URL, at most 1,024; those of words with a digit
+	// have [Number] set. They are of use until the next document is read.
 	Terms []uint32
-	// Truncated: there were more links than [MaxLinks] or [MaxLinkBytes], in the headers more than [MaxHeaderLinks] or [MaxHeaderLinkBytes], or more of a sitemap than [MaxSitemap].
+	// Truncated: there were more links than [MaxLinks] or [MaxLinkBytes], in the headers more than
+	// [MaxHeaderLinks] or [MaxHeaderLinkBytes], or more of a sitemap than [MaxSitemap].
 	Truncated bool
-	// LeftOut is how many links of the document are not in Links for that; one that stands there several times counts each time. What is not read of a
-	// sitemap counts as 1: all behind MaxSitemap, and of one in XML all behind the bounds on links.
+	// LeftOut is how many links of the document are not in Links for that; one that stands there
+	// several times counts each time. What is not read of a sitemap counts as 1: all behind
+	// MaxSitemap, and of one in XML all behind the bounds on links.
 	LeftOut int
 }
 
-// Extractor finds links. It keeps buffers between documents and is not safe for concurrent use. The zero value is ready.
+// Extractor finds links. It keeps buffers between documents and is not safe for concurrent use. The
+// zero value is ready.
 type Extractor struct {
 	scan scanner
 	walk walk
@@ -81,8 +90,8 @@ type entry struct {
 	nofollow   bool
 }
 
-// Document extracts an answer: its headers, and its body if that is HTML. The error says that pageURL is not crawlable; nothing that body or
-// header hold is an error.
+// Document extracts an answer: its headers, and its body if that is HTML. The error says that
+// pageURL is not crawlable; nothing that body or header hold is an error.
 func (x *Extractor) Document(page *Page, pageURL string, header http.Header, body []byte, opt Options) error {
 	base, err := x.begin(page, pageURL)
 	if err != nil {
@@ -124,7 +133,8 @@ func (x *Extractor) begin(page *Page, pageURL string) (*link.Base, error) {
 	return base, nil
 }
 
-// add notes one href as written, which must stay as it is until it is resolved; false if there are too many.
+// add notes one href as written, which must stay as it is until it is resolved; false if there are
+// too many.
 func (x *Extractor) add(page *Page, value []byte, h href) bool {
 	if len(x.found) >= MaxLinks && !x.hrefs.has(withoutFragment(value)) {
 		page.Truncated = true
@@ -141,8 +151,8 @@ func (x *Extractor) add(page *Page, value []byte, h href) bool {
 	return true
 }
 
-// withoutFragment cuts an href behind its number sign, so that the many places of one page are one already as written. Where a character
-// reference stands before, the sign may be part of it.
+// withoutFragment cuts an href behind its number sign, so that the many places of one page are one
+// already as written. Where a character reference stands before, the sign may be part of it.
 func withoutFragment(value []byte) []byte {
 	i := bytes.IndexByte(value, '#')
 	if i < 0 || bytes.IndexByte(value[:i], '&') >= 0 {
@@ -151,7 +161,8 @@ func withoutFragment(value []byte) []byte {
 	return value[:i+1]
 }
 
-// merge returns what a URL is that was found twice: a document rather than a requisite, and to be followed if either place says so.
+// merge returns what a URL is that was found twice: a document rather than a requisite, and to be
+// followed if either place says so.
 func merge(kind link.Kind, nofollow bool, other link.Kind, otherNofollow bool) (link.Kind, bool) {
 	switch {
 	case kind == other:

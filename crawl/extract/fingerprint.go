@@ -15,9 +15,11 @@ import (
 // page's own URL do not count: so the pages of a server that makes them up by the address look
 // alike.
 type Fingerprint struct {
-	// Text is of the words beside links, All of those of links as well. Zero: the document is no HTML.
+	// Text is of the words beside links, All of those of links as well. Zero: the document is no
+	// HTML.
 	Text, All uint64
-	// Words is a hash of the same as Text, numbers included: that of two pages is the same only if they say exactly the same.
+	// Words is a hash of the same as Text, numbers included: that of two pages is the same only if
+	// they say exactly the same.
 	Words uint64
 }
 
@@ -29,9 +31,11 @@ const (
 	maxWord = 16
 	// ownWords of a URL are left out of its page at most.
 	ownWords = 32
-	// imageWeight is for how many features an image stands: those of a gallery are what is new on its pages.
+	// imageWeight is for how many features an image stands: those of a gallery are what is new on
+	// its pages.
 	imageWeight = 8
-	// plenty of words: of what follows them only an eighth of all pieces of so many bytes count, as reading takes time.
+	// plenty of words: of what follows them only an eighth of all pieces of so many bytes count, as
+	// reading takes time.
 	plenty = 512
 	chunk  = 256
 	// noWords is the fingerprint of an HTML page without any.
@@ -44,7 +48,8 @@ const (
 // Number marks a term that has a digit.
 const Number = 1
 
-// inWord says of each byte whether it is part of a word: letters, digits, underscores, and all that is not ASCII.
+// inWord says of each byte whether it is part of a word: letters, digits, underscores, and all that
+// is not ASCII.
 var inWord = func() (t [256]bool) {
 	for c := range t {
 		lower := c | 0x20
@@ -53,8 +58,9 @@ var inWord = func() (t [256]bool) {
 	return t
 }()
 
-// counter counts, for each bit, in how many features it is set. Its planes are the digits of 64 binary numbers that stand beside each other,
-// so that a feature is added to all of them at once; eight together cost little more than one.
+// counter counts, for each bit, in how many features it is set. Its planes are the digits of 64
+// binary numbers that stand beside each other, so that a feature is added to all of them at once;
+// eight together cost little more than one.
 type counter struct {
 	plane [planes]uint64
 	wait  [8]uint64
@@ -326,7 +332,8 @@ func (r *reader) fingerprint() Fingerprint {
 	return f
 }
 
-// readWord finds the first word of a text, and what follows it. The word is its hash, 0 if there is none; a number is one with a digit.
+// readWord finds the first word of a text, and what follows it. The word is its hash, 0 if there is
+// none; a number is one with a digit.
 func readWord(text []byte) (word uint64, number bool, rest []byte) {
 	for len(text) > 0 && !inWord[text[0]] {
 		text = text[1:]
@@ -392,7 +399,8 @@ var cut = func() (t [maxWord + 1][2]uint64) {
 	return t
 }()
 
-// hashWord is the same for both cases of a word, whose bytes stand in two numbers with zeros behind it.
+// hashWord is the same for both cases of a word, whose bytes stand in two numbers with zeros behind
+// it.
 func hashWord(a, b uint64) uint64 {
 	a |= 0x20 * ones &^ (a & highs >> 2)
 	b |= 0x20 * ones &^ (b & highs >> 2)

@@ -36,7 +36,8 @@ func printOf(t *testing.T, url, body string) Fingerprint {
 
 func differ(a, b uint64) int { return bits.OnesCount64(a ^ b) }
 
-// TestExactWords: pages have the same hash only if they say the same to the last number, the words of their own addresses aside.
+// TestExactWords: pages have the same hash only if they say the same to the last number, the words
+// of their own addresses aside.
 func TestExactWords(t *testing.T) {
 	text := strings.Join(prose(1, 200), " ")
 	long := strings.Join(prose(1, 3000), " ")
@@ -71,7 +72,8 @@ func TestExactWords(t *testing.T) {
 	}
 }
 
-// TestFingerprintIsOfWords: what does not change what a page says does not change its fingerprint, and what does changes it.
+// TestFingerprintIsOfWords: what does not change what a page says does not change its fingerprint,
+// and what does changes it.
 func TestFingerprintIsOfWords(t *testing.T) {
 	text := strings.Join(prose(1, 200), " ")
 	const url = "http://a.example/dir/page?q=word"
@@ -103,7 +105,8 @@ func TestFingerprintIsOfWords(t *testing.T) {
 	}
 }
 
-// TestFingerprintOfNearDuplicates: a word more or less among two hundred moves few bits; pages that share half of their words are far apart.
+// TestFingerprintOfNearDuplicates: a word more or less among two hundred moves few bits; pages that
+// share half of their words are far apart.
 func TestFingerprintOfNearDuplicates(t *testing.T) {
 	near, far := 0, 64
 	for seed := range uint64(50) {
@@ -152,7 +155,8 @@ func TestFingerprintOfAnything(t *testing.T) {
 	}
 }
 
-// TestWordsAtOnce: words that are looked for in many bytes at once are those that are found one by one, wherever the text ends and whatever stands behind it.
+// TestWordsAtOnce: words that are looked for in many bytes at once are those that are found one by
+// one, wherever the text ends and whatever stands behind it.
 func TestWordsAtOnce(t *testing.T) {
 	signs := []string{"a", "Z", "q", "7", "_", " ", " ", "-", "@", "[", "`", "{", "/", ":", "ü", "語", "\x00", "\x7f", "\xff", "\n"}
 	rnd := rand.New(rand.NewPCG(1, 1))

@@ -2,10 +2,12 @@ package extract
 
 import "slices"
 
-// Inside SVG and MathML titles and styles are ordinary markup, CDATA sections exist, and links are those of SVG. The tree builder keeps a
-// stack of all open elements for this; a stack of the regions does as well for links, and differs only where end tags do not match.
+// Inside SVG and MathML titles and styles are ordinary markup, CDATA sections exist, and links are
+// those of SVG. The tree builder keeps a stack of all open elements for this; a stack of the
+// regions does as well for links, and differs only where end tags do not match.
 
-// region is a stretch of the document by its language: what an open svg, math or integration point (HTML within them) makes of it.
+// region is a stretch of the document by its language: what an open svg, math or integration point
+// (HTML within them) makes of it.
 type region uint8
 
 const (
@@ -38,7 +40,8 @@ func (w *walk) leaveForeign() {
 	}
 }
 
-// breaksOut reports whether a start tag within SVG or MathML is one of HTML that ends them (HTML standard, "parsing tokens in foreign content").
+// breaksOut reports whether a start tag within SVG or MathML is one of HTML that ends them (HTML
+// standard, "parsing tokens in foreign content").
 func breaksOut(s *scanner, el element) bool {
 	return flags[el]&breakout != 0 || el == elFont && s.has&(1<<attrColor|1<<attrFace|1<<attrSize) != 0
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// What the scanner and the judge must agree on: the hrefs and what is said of them, decoded and in order.
+// What the scanner and the judge must agree on: the hrefs and what is said of them, decoded and in
+// order.
 type foundHref struct {
 	url      string
 	kind     link.Kind
@@ -32,8 +33,8 @@ func scanned(body []byte) ([]foundHref, Page) {
 	return collected(&x, w), page
 }
 
-// judged runs the same elements through golang.org/x/net/html's tokenizer. It is the judge of what is a tag, an attribute and its value;
-// what an element means is asked of walk in both.
+// judged runs the same elements through golang.org/x/net/html's tokenizer. It is the judge of what
+// is a tag, an attribute and its value; what an element means is asked of walk in both.
 func judged(body []byte) ([]foundHref, Page) {
 	var x Extractor
 	var page Page
@@ -68,7 +69,8 @@ func judged(body []byte) ([]foundHref, Page) {
 	}
 }
 
-// judgedStart hands a start tag of the tokenizer to walk, and says whether text follows that is no markup.
+// judgedStart hands a start tag of the tokenizer to walk, and says whether text follows that is no
+// markup.
 func judgedStart(z *html.Tokenizer, w *walk, closed bool) bool {
 	name, more := z.TagName()
 	el := elements[string(name)]
@@ -129,8 +131,9 @@ var fuzzSeeds = []string{
 	"<a\x00href=x><a href=\"\x00\"><a href=a\r\nb>", `<svg><a xlink:href=x href=y /><image href=z></svg></svg><svg/><title><a href=a>`,
 }
 
-// judgeErrs finds where the judge itself is wrong: within an escaped script, a less-than sign that begins no tag ends the escape for it; by
-// the standard ("script data escaped less-than sign state") the escape goes on.
+// judgeErrs finds where the judge itself is wrong: within an escaped script, a less-than sign that
+// begins no tag ends the escape for it; by the standard ("script data escaped less-than sign
+// state") the escape goes on.
 var judgeErrs = regexp.MustCompile(`(?is)<script.*<!--.*<[^a-z/]`)
 
 // FuzzScanner: the scanner finds what golang.org/x/net/html finds.
@@ -150,7 +153,8 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-// FuzzDocument: no answer whatever makes the extractor fail, and what it finds is canonical, once each.
+// FuzzDocument: no answer whatever makes the extractor fail, and what it finds is canonical, once
+// each.
 func FuzzDocument(f *testing.F) {
 	for _, s := range fuzzSeeds {
 		f.Add([]byte(s), "text/html", `<a>; rel=next, <b>; rel="x next"`, "noindex")

@@ -7,15 +7,16 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// What Link headers of one answer may give: sites name some style sheets there, the pages before and
-// after, and one page in each of their languages. A head has room for a thousand links, which cost
-// their site nothing and nobody sees.
+// What Link headers of one answer may give: sites name some style sheets there, the pages before
+// and after, and one page in each of their languages. A head has room for a thousand links, which
+// cost their site nothing and nobody sees.
 const (
 	MaxHeaderLinks     = 256
 	MaxHeaderLinkBytes = 32 << 10 // as written
 )
 
-// header obeys an answer's X-Robots-Tag and notes the links of its Link and Refresh headers, relative to the page itself.
+// header obeys an answer's X-Robots-Tag and notes the links of its Link and Refresh headers,
+// relative to the page itself.
 func (x *Extractor) header(page *Page, base *link.Base, header http.Header, opt Options) {
 	for _, value := range header["X-Robots-Tag"] {
 		page.robotsTag(value, opt.Agent)
@@ -67,8 +68,8 @@ func (x *Extractor) addHeader(page *Page, url []byte, h href) {
 	x.add(page, url, h)
 }
 
-// linkParams reads the parameters of one link and returns its relations, of which the first parameter counts (nil without), and what
-// follows the comma behind.
+// linkParams reads the parameters of one link and returns its relations, of which the first
+// parameter counts (nil without), and what follows the comma behind.
 func linkParams(s []byte) (rel, rest []byte) {
 	for {
 		s = bytes.TrimLeft(s, " \t;")

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestManyLinkHeaders: the links of Link headers are few, however they come, and the others are told; those of the body are none of them.
+// TestManyLinkHeaders: the links of Link headers are few, however they come, and the others are
+// told; those of the body are none of them.
 func TestManyLinkHeaders(t *testing.T) {
 	one := func(i int, tail string) string { return fmt.Sprintf(`<https://a.example/%d%s>; rel=next`, i, tail) }
 	for _, c := range []struct {

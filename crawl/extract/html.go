@@ -53,7 +53,8 @@ func (x *Extractor) html(page *Page, base *link.Base, contentType string, body [
 	w.base, w.x, w.page = nil, nil, nil
 }
 
-// transcode returns body in UTF-8 without its byte order mark. What is not of the encoding becomes U+FFFD.
+// transcode returns body in UTF-8 without its byte order mark. What is not of the encoding becomes
+// U+FFFD.
 func transcode(enc encoding.Encoding, body []byte) []byte {
 	text, err := enc.NewDecoder().Bytes(body)
 	if err != nil {
@@ -62,7 +63,8 @@ func transcode(enc encoding.Encoding, body []byte) []byte {
 	return bytes.TrimPrefix(text, []byte("\uFEFF"))
 }
 
-// queryEncoding returns the encoding of queries in a document's links (URL standard, "get an output encoding"); nil for UTF-8.
+// queryEncoding returns the encoding of queries in a document's links (URL standard, "get an output
+// encoding"); nil for UTF-8.
 func queryEncoding(c charset) encoding.Encoding {
 	switch c.name {
 	case "utf-8", "utf-16le", "utf-16be", "replacement":
@@ -79,7 +81,8 @@ func (x *Extractor) decodeFrom(c charset) {
 	}
 }
 
-// decode returns an attribute's value as text: out of the document's encoding, character references replaced. Valid until the next call.
+// decode returns an attribute's value as text: out of the document's encoding, character references
+// replaced. Valid until the next call.
 func (x *Extractor) decode(value []byte) []byte {
 	refs, odd := false, false
 	for _, c := range value {
@@ -162,7 +165,8 @@ func (w *walk) open(s *scanner, el element, closed bool) content {
 // maxTemplates bounds how deep templates are followed; what is deeper is inert.
 const maxTemplates = 256
 
-// openTemplate enters a template. Its content is no part of the document, but that of a declarative shadow root is.
+// openTemplate enters a template. Its content is no part of the document, but that of a declarative
+// shadow root is.
 func (w *walk) openTemplate(s *scanner) {
 	shadow := s.is(attrShadowRootMode, "open") || s.is(attrShadowRootMode, "closed")
 	if len(w.templates) < maxTemplates {
@@ -187,7 +191,8 @@ func (w *walk) end(el element) {
 	w.endForeign(el)
 }
 
-// is reports whether the tag has an attribute of this value, without regard to case and white space around.
+// is reports whether the tag has an attribute of this value, without regard to case and white space
+// around.
 func (s *scanner) is(a attr, word string) bool {
 	return s.has&(1<<a) != 0 && equalFold(trimSpace(s.attr[a]), word)
 }

@@ -15,7 +15,8 @@ import (
 
 const site = "https://a.example/d/"
 
-// extractLinks returns the links of a UTF-8 document at site, relative to it, requisites marked +, nofollow marked !.
+// extractLinks returns the links of a UTF-8 document at site, relative to it, requisites marked +,
+// nofollow marked !.
 func extractLinks(t testing.TB, body string) string {
 	t.Helper()
 	var x Extractor

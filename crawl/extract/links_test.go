@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// linkCases follow the HTML Standard (elements, syntax, tokenization) from group to group; each was written from its text. What is found is written as in
-// TestHTML: relative to https://a.example/d/, of which the document is "page", requisites marked +, nofollow marked !.
+// linkCases follow the HTML Standard (elements, syntax, tokenization) from group to group; each was
+// written from its text. What is found is written as in TestHTML: relative to https://a.example/d/,
+// of which the document is "page", requisites marked +, nofollow marked !.
 var linkCases = []struct {
 	group string
 	cases []struct{ body, want string }

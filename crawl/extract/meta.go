@@ -27,7 +27,8 @@ func (w *walk) metaElement(s *scanner) {
 	}
 }
 
-// lateCharset takes the encoding that a meta element names behind the prescanned bytes (HTML standard, "changing the encoding while parsing").
+// lateCharset takes the encoding that a meta element names behind the prescanned bytes (HTML
+// standard, "changing the encoding while parsing").
 func (w *walk) lateCharset(s *scanner) {
 	var m meta
 	for a, name := range map[attr]string{attrCharset: "charset", attrHTTPEquiv: "http-equiv", attrContent: "content"} {
@@ -41,7 +42,8 @@ func (w *walk) lateCharset(s *scanner) {
 	}
 }
 
-// refreshURL returns the URL of a refresh (HTML standard, "shared declarative refresh steps"), nil if it means the document itself.
+// refreshURL returns the URL of a refresh (HTML standard, "shared declarative refresh steps"), nil
+// if it means the document itself.
 func refreshURL(s []byte) []byte {
 	s = bytes.TrimLeft(s, " \t\n\f\r")
 	n := 0

@@ -24,7 +24,8 @@ const (
 	elTemplate
 	elSVG
 	elMath
-	// From here on an element matters only where requisites are wanted, within SVG and MathML, and before a frameset is ruled out.
+	// From here on an element matters only where requisites are wanted, within SVG and MathML, and
+	// before a frameset is ruled out.
 	elImg
 	elSource
 	elVideo
@@ -83,7 +84,8 @@ var elements = map[string]element{
 	"pre": elSolidBlock, "table": elSolidBlock,
 }
 
-// initials has, for each length of a name, the first letters of the elements that matter in ordinary HTML: most tags end here.
+// initials has, for each length of a name, the first letters of the elements that matter in
+// ordinary HTML: most tags end here.
 var initials = func() (t [maxName]uint32) {
 	for name, el := range elements {
 		if el < elFont {
@@ -93,7 +95,8 @@ var initials = func() (t [maxName]uint32) {
 	return t
 }()
 
-// interesting reports whether a lower-case name may be that of an element that matters in ordinary HTML.
+// interesting reports whether a lower-case name may be that of an element that matters in ordinary
+// HTML.
 func interesting(name []byte) bool {
 	return len(name) < maxName && initials[len(name)]&(1<<(name[0]-'a')) != 0
 }

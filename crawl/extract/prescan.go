@@ -43,7 +43,8 @@ func prescan(s []byte) charset {
 	return charset{}
 }
 
-// prescanMeta reads the attributes of a meta element from s[i:]. A document that ends in one says nothing.
+// prescanMeta reads the attributes of a meta element from s[i:]. A document that ends in one says
+// nothing.
 func prescanMeta(s []byte, i int) (charset, int) {
 	var m meta
 	for {
@@ -96,7 +97,8 @@ func (m *meta) charset() charset {
 	}
 }
 
-// contentCharset extracts an encoding's label from a meta element's content (HTML standard, the algorithm of that name).
+// contentCharset extracts an encoding's label from a meta element's content (HTML standard, the
+// algorithm of that name).
 func contentCharset(s []byte) []byte {
 	for {
 		i := indexFold(s, "charset")
@@ -125,7 +127,8 @@ func contentCharset(s []byte) []byte {
 	}
 }
 
-// indexFold returns where the lower-case word first stands in s without regard to ASCII case, or -1.
+// indexFold returns where the lower-case word first stands in s without regard to ASCII case, or
+// -1.
 func indexFold(s []byte, word string) int {
 	for i := 0; i+len(word) <= len(s); i++ {
 		if equalFold(s[i:i+len(word)], word) {
@@ -135,8 +138,8 @@ func indexFold(s []byte, word string) int {
 	return -1
 }
 
-// prescanAttribute is the standard's "get an attribute": the attribute at s[i:] and where the next begins; ok is false at the end of the tag,
-// which next points at, and at the end of s.
+// prescanAttribute is the standard's "get an attribute": the attribute at s[i:] and where the next
+// begins; ok is false at the end of the tag, which next points at, and at the end of s.
 func prescanAttribute(s []byte, i int) (name, value []byte, next int, ok bool) {
 	for i < len(s) && (isSpace(s[i]) || s[i] == '/') {
 		i++

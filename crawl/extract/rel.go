@@ -6,8 +6,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// rels says what the target of a link element (or Link header) is by its relation. What is not here (dns-prefetch, preconnect, pingback,
-// profiles, the addresses of services) is nothing to crawl.
+// rels says what the target of a link element (or Link header) is by its relation. What is not here
+// (dns-prefetch, preconnect, pingback, profiles, the addresses of services) is nothing to crawl.
 var rels = map[string]link.Kind{
 	"alternate": link.KindPage, "amphtml": link.KindPage, "appendix": link.KindPage, "archives": link.KindPage, "author": link.KindPage,
 	"bookmark": link.KindPage, "canonical": link.KindPage, "chapter": link.KindPage, "contents": link.KindPage, "copyright": link.KindPage,
@@ -22,7 +22,8 @@ var rels = map[string]link.Kind{
 	"preload": link.KindRequisite, "modulepreload": link.KindRequisite,
 }
 
-// relation reads a list of relations. ok is false if none of them leads anywhere; an alternate style sheet is a requisite.
+// relation reads a list of relations. ok is false if none of them leads anywhere; an alternate
+// style sheet is a requisite.
 func relation(list []byte) (kind link.Kind, nofollow, ok bool) {
 	for word := range bytes.FieldsSeq(list) {
 		lower := bytes.ToLower(word)
@@ -55,8 +56,8 @@ func (w *walk) linkElement(s *scanner) {
 	}
 }
 
-// hasRel reports whether the tag has a relation. Of those that speak of trust only nofollow asks crawlers to stay away; ugc and sponsored
-// say why a link is there.
+// hasRel reports whether the tag has a relation. Of those that speak of trust only nofollow asks
+// crawlers to stay away; ugc and sponsored say why a link is there.
 func (w *walk) hasRel(s *scanner, word string) bool {
 	list, ok := s.get(attrRel)
 	if !ok || len(list) < len(word) {

@@ -50,8 +50,9 @@ func (w *walk) srcset(s *scanner, a attr) {
 	}
 }
 
-// nextCandidate cuts the first URL off a srcset (HTML standard, "parse a srcset attribute"): a comma within a URL belongs to it, one at its
-// end does not, and one in parentheses belongs to the descriptor.
+// nextCandidate cuts the first URL off a srcset (HTML standard, "parse a srcset attribute"): a
+// comma within a URL belongs to it, one at its end does not, and one in parentheses belongs to the
+// descriptor.
 func nextCandidate(s []byte) (url, rest []byte) {
 	for len(s) > 0 && (isSpace(s[0]) || s[0] == ',') {
 		s = s[1:]

@@ -27,8 +27,9 @@ var nameClass = func() (t [256]uint8) {
 // maxName is longer than the name of any element or attribute that matters; longer ones are cut.
 const maxName = 24
 
-// scanner walks through markup from tag to tag, with as much of the tree builder's state as it takes to know a tag from text. The
-// handler is told of the elements in the table of names; it reads their attributes from attr.
+// scanner walks through markup from tag to tag, with as much of the tree builder's state as it
+// takes to know a tag from text. The handler is told of the elements in the table of names; it
+// reads their attributes from attr.
 type scanner struct {
 	src     []byte
 	handler *walk
@@ -74,7 +75,8 @@ func (s *scanner) run(src []byte, w *walk) {
 	clear(s.attr[:])
 }
 
-// nameEnd returns where the name of a tag that begins at i ends, and the classes of its letters; at the end of the document it has no end.
+// nameEnd returns where the name of a tag that begins at i ends, and the classes of its letters; at
+// the end of the document it has no end.
 func (s *scanner) nameEnd(i int) (end int, upper uint8) {
 	for ; i < len(s.src); i++ {
 		k := nameClass[s.src[i]]
@@ -86,7 +88,8 @@ func (s *scanner) nameEnd(i int) (end int, upper uint8) {
 	return i, upper
 }
 
-// startTag handles the start tag whose name is at i, and returns where to go on; -1 at the end of the document.
+// startTag handles the start tag whose name is at i, and returns where to go on; -1 at the end of
+// the document.
 func (s *scanner) startTag(i int) int {
 	begin := i
 	i, upper := s.nameEnd(i)
@@ -170,7 +173,8 @@ func (s *scanner) lowered(name []byte, upper uint8) []byte {
 	return s.lower[:n]
 }
 
-// skipAttributes returns what follows the tag whose attributes begin at i; -1 if the document ends within, which drops the tag.
+// skipAttributes returns what follows the tag whose attributes begin at i; -1 if the document ends
+// within, which drops the tag.
 func (s *scanner) skipAttributes(i int) int {
 	src := s.src
 	for i < len(src) {
@@ -192,7 +196,8 @@ func (s *scanner) skipAttributes(i int) int {
 	return -1
 }
 
-// readAttributes is skipAttributes, and keeps the values of the attributes that matter; closed says that a slash stood before the end.
+// readAttributes is skipAttributes, and keeps the values of the attributes that matter; closed says
+// that a slash stood before the end.
 func (s *scanner) readAttributes(i int) (next int, closed bool) {
 	src := s.src
 	s.has = 0
@@ -225,7 +230,8 @@ func (s *scanner) readAttributes(i int) (next int, closed bool) {
 	return -1, false
 }
 
-// value reads what may follow an attribute's name at i: an equals sign and a value, src[from:to]. next is -1 at the end of the document.
+// value reads what may follow an attribute's name at i: an equals sign and a value, src[from:to].
+// next is -1 at the end of the document.
 func (s *scanner) value(i int) (next, from, to int) {
 	src := s.src
 	for i < len(src) && src[i] != '=' && isSpace(src[i]) {
@@ -256,7 +262,8 @@ func (s *scanner) value(i int) (next, from, to int) {
 	return i, from, i
 }
 
-// declaration returns what follows the comment, doctype or CDATA section whose text begins at i, after <! .
+// declaration returns what follows the comment, doctype or CDATA section whose text begins at i,
+// after <! .
 func (s *scanner) declaration(i int) int {
 	rest := s.src[i:]
 	switch {
@@ -301,7 +308,8 @@ func (s *scanner) through(i int, end string) int {
 	return i + j + len(end)
 }
 
-// rawText returns where the end tag of an element whose text is no markup begins. lower is its name.
+// rawText returns where the end tag of an element whose text is no markup begins. lower is its
+// name.
 func (s *scanner) rawText(i int, lower []byte) int {
 	var buf [maxName]byte
 	name := string(buf[:copy(buf[:], lower)]) // lower may be the scanner's own memory
@@ -324,8 +332,8 @@ func (s *scanner) named(i int, name string) bool {
 	return end < len(s.src) && equalFold(s.src[i:end], name) && nameClass[s.src[end]]&nameEnd != 0
 }
 
-// script returns where the end tag of a script begins. Between <!-- and --> a script may hold <script> and </script> of its own (HTML
-// standard, "script data double escaped state").
+// script returns where the end tag of a script begins. Between <!-- and --> a script may hold
+// <script> and </script> of its own (HTML standard, "script data double escaped state").
 func (s *scanner) script(i int) int {
 	const (
 		open    = iota // ordinary script

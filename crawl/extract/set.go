@@ -5,8 +5,8 @@ import (
 	"hash/maphash"
 )
 
-// set numbers different byte strings in the order of their coming. The keys are the caller's memory. The hash is seeded by the process, so
-// that no page can prepare collisions.
+// set numbers different byte strings in the order of their coming. The keys are the caller's
+// memory. The hash is seeded by the process, so that no page can prepare collisions.
 type set struct {
 	keys   [][]byte
 	hashes []uint64

@@ -12,14 +12,17 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// MaxSitemap is how many bytes of a sitemap are taken, as it comes and once it is unpacked: the bound of the sitemap protocol. What is behind is left out.
+// MaxSitemap is how many bytes of a sitemap are taken, as it comes and once it is unpacked: the
+// bound of the sitemap protocol. What is behind is left out.
 const MaxSitemap = 50 << 20
 
 // ErrSitemap says that a body is no sitemap.
 var ErrSitemap = errors.New("not a sitemap")
 
-// Sitemap extracts a sitemap: an XML url set or index (its entries are sitemaps), an RSS or Atom feed, or a text of one URL a line; packed
-// with gzip or not. What was read before an error is in page all the same. cut says that body is only the beginning of one, so that a URL at its end may be half of one.
+// Sitemap extracts a sitemap: an XML url set or index (its entries are sitemaps), an RSS or Atom
+// feed, or a text of one URL a line; packed with gzip or not. What was read before an error is in
+// page all the same. cut says that body is only the beginning of one, so that a URL at its end may
+// be half of one.
 func (x *Extractor) Sitemap(page *Page, sitemapURL string, body []byte, cut bool) error {
 	base, err := x.begin(page, sitemapURL)
 	if err != nil {
@@ -64,7 +67,8 @@ func unpack(body []byte) (text []byte, broken bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("unpack sitemap: %w: %w", ErrSitemap, err)
 	}
-	// The file says at its end how long it is unpacked; without a lie nothing is copied while it grows.
+	// The file says at its end how long it is unpacked; without a lie nothing is copied while it
+	// grows.
 	says := int64(binary.LittleEndian.Uint32(body[len(body)-4:]))
 	buf := bytes.NewBuffer(make([]byte, 0, min(says, MaxSitemap+1, int64(len(body))*mostPacked)+bytes.MinRead))
 	_, err = buf.ReadFrom(io.LimitReader(r, MaxSitemap+1))
@@ -74,8 +78,8 @@ func unpack(body []byte) (text []byte, broken bool, err error) {
 	return buf.Bytes(), err != nil && !errors.Is(err, gzip.ErrHeader), nil // other bytes behind a whole file do not break it off
 }
 
-// sitemapText notes one absolute URL a line, of a text that was cut without the last, which may be half of one. A CR alone ends a line too, and NULs count as white
-// space.
+// sitemapText notes one absolute URL a line, of a text that was cut without the last, which may be
+// half of one. A CR alone ends a line too, and NULs count as white space.
 func (x *Extractor) sitemapText(page *Page, text []byte, cut bool) {
 	if cut {
 		text = text[:bytes.LastIndexAny(text, "\r\n")+1]

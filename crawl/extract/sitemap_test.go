@@ -79,7 +79,8 @@ func TestSitemapBounds(t *testing.T) {
 	}
 }
 
-// TestCutSitemap: of a sitemap of which only the beginning is there, packed or not, no URL is taken that may be half of one.
+// TestCutSitemap: of a sitemap of which only the beginning is there, packed or not, no URL is taken
+// that may be half of one.
 func TestCutSitemap(t *testing.T) {
 	const text = "https://a.example/d/a\nhttps://a.example/d/b\nhttps://a.example/d/c"
 	half := packed(t, text)
@@ -110,7 +111,8 @@ func TestCutSitemap(t *testing.T) {
 	}
 }
 
-// TestSitemapLinks: the most URLs that the protocol allows a sitemap, of a usual length, all count; that there was more is told.
+// TestSitemapLinks: the most URLs that the protocol allows a sitemap, of a usual length, all count;
+// that there was more is told.
 func TestSitemapLinks(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -24,7 +24,8 @@ var entryKinds = map[string]struct {
 	"entry":   {"link", link.KindPage}, // Atom
 }
 
-// entries is where a sitemap is being read. It keeps no stack of elements, so that depth costs nothing.
+// entries is where a sitemap is being read. It keeps no stack of elements, so that depth costs
+// nothing.
 type entries struct {
 	depth  int
 	spaces []space
@@ -43,7 +44,8 @@ type space struct {
 	prefix, uri string
 }
 
-// sitemapXML notes the entries of an XML sitemap. The error is the first that stands in it; what stands behind is read all the same.
+// sitemapXML notes the entries of an XML sitemap. The error is the first that stands in it; what
+// stands behind is read all the same.
 func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 	var at entries
 	r := newXMLReader(text)
@@ -97,7 +99,8 @@ func (at *entries) open(t xml.StartElement) (url string) {
 	return ""
 }
 
-// close leaves an element. The end of an entry mends the count of depth where something within was not ended.
+// close leaves an element. The end of an entry mends the count of depth where something within was
+// not ended.
 func (at *entries) close(name xml.Name) {
 	at.taking, at.text = false, at.text[:0]
 	if name.Local == at.entry && at.uri(name.Space) == at.within.Space {
@@ -124,7 +127,8 @@ func (at *entries) declare(attrs []xml.Attr) {
 	}
 }
 
-// uri returns the namespace of a prefix. One that nobody declared is its own namespace, which is what those who forget to declare it mean.
+// uri returns the namespace of a prefix. One that nobody declared is its own namespace, which is
+// what those who forget to declare it mean.
 func (at *entries) uri(prefix string) string {
 	for _, s := range slices.Backward(at.spaces) {
 		if s.prefix == prefix {
@@ -134,7 +138,8 @@ func (at *entries) uri(prefix string) string {
 	return prefix
 }
 
-// isExtension reports whether a namespace is one of the extensions of sitemaps, whose elements speak of images, videos and the like, or of HTML or media feeds.
+// isExtension reports whether a namespace is one of the extensions of sitemaps, whose elements
+// speak of images, videos and the like, or of HTML or media feeds.
 func isExtension(uri string) bool {
 	switch uri {
 	case "image", "video", "news", "mobile", "xhtml", "media":
@@ -143,7 +148,8 @@ func isExtension(uri string) bool {
 	return strings.Contains(uri, "/schemas/sitemap-") || strings.Contains(uri, "/mrss") || strings.HasSuffix(uri, "/1999/xhtml")
 }
 
-// isLinkSpace reports whether elements link of a namespace lead to versions of the entry that they stand in.
+// isLinkSpace reports whether elements link of a namespace lead to versions of the entry that they
+// stand in.
 func isLinkSpace(uri string) bool {
 	return uri == "xhtml" || uri == "atom" || strings.HasSuffix(uri, "/1999/xhtml") || strings.HasSuffix(uri, "/2005/Atom")
 }

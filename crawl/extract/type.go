@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// IsHTML reports whether a body is HTML or XHTML. The header decides; where it is missing or says nothing, the first bytes do, by the
-// patterns of the MIME Sniffing standard. What is declared as anything else is never extracted.
+// IsHTML reports whether a body is HTML or XHTML. The header decides; where it is missing or says
+// nothing, the first bytes do, by the patterns of the MIME Sniffing standard. What is declared as
+// anything else is never extracted.
 func IsHTML(contentType string, body []byte) bool {
 	switch mediaType(contentType) {
 	case "text/html", "application/xhtml+xml":
@@ -19,8 +20,10 @@ func IsHTML(contentType string, body []byte) bool {
 	}
 }
 
-// ContentType returns the one type that an answer's Content-Type headers come to (Fetch standard, "extract a MIME type"), with its charset if there is one. Some
-// servers and proxies send the header twice, or join two in one: the last that is a type counts, with the charset of one before it if that is the same type.
+// ContentType returns the one type that an answer's Content-Type headers come to (Fetch standard,
+// "extract a MIME type"), with its charset if there is one. Some servers and proxies send the
+// header twice, or join two in one: the last that is a type counts, with the charset of one before
+// it if that is the same type.
 func ContentType(header http.Header) string {
 	values := header["Content-Type"]
 	if len(values) == 1 && strings.IndexByte(values[0], ',') < 0 {

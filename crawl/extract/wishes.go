@@ -2,7 +2,8 @@ package extract
 
 import "strings"
 
-// robotsTag obeys one X-Robots-Tag: directives for all, or behind "name:" for the crawler of that name.
+// robotsTag obeys one X-Robots-Tag: directives for all, or behind "name:" for the crawler of that
+// name.
 func (p *Page) robotsTag(value, agent string) {
 	mine := true
 	for words := value; ; {
@@ -26,7 +27,8 @@ func (p *Page) robotsTag(value, agent string) {
 	}
 }
 
-// directives obeys a list of robots directives in a meta element, which are for us whatever names they hold.
+// directives obeys a list of robots directives in a meta element, which are for us whatever names
+// they hold.
 func (p *Page) directives(list string) {
 	for word, named := "", false; ; {
 		if word, named, list = nextWord(list); word == "" {
@@ -47,24 +49,29 @@ func (p *Page) directive(word string) {
 	p.NoFollow = p.NoFollow || none || strings.EqualFold(word, "nofollow")
 }
 
-// isDirective reports whether a word is one of those that we obey, and so no name, whatever follows it.
+// isDirective reports whether a word is one of those that we obey, and so no name, whatever follows
+// it.
 func isDirective(word string) bool {
 	return strings.EqualFold(word, "none") || strings.EqualFold(word, "noindex") || strings.EqualFold(word, "nofollow")
 }
 
-// isValued reports whether a word is a directive whose next word is its value, which may be called as another directive: max-image-preview: none.
+// isValued reports whether a word is a directive whose next word is its value, which may be called
+// as another directive: max-image-preview: none.
 func isValued(word string) bool {
 	return len(word) > 4 && strings.EqualFold(word[:4], "max-")
 }
 
-// isName reports whether the name in front of directives means us: with its version behind a slash or without.
+// isName reports whether the name in front of directives means us: with its version behind a slash
+// or without.
 func isName(word, agent string) bool {
 	name, _, _ := strings.Cut(word, "/")
 	return name == "*" || strings.EqualFold(name, "robots") || agent != "" && strings.EqualFold(name, agent)
 }
 
-// nextWord splits the first word off a list. Commas, semicolons, white space and whatever else is no part of a word stand between them. named says
-// that a colon (or an equals sign) follows, as behind a name or a directive with a value; in front of a digit it is a time's, and a number is no name.
+// nextWord splits the first word off a list. Commas, semicolons, white space and whatever else is
+// no part of a word stand between them. named says that a colon (or an equals sign) follows, as
+// behind a name or a directive with a value; in front of a digit it is a time's, and a number is no
+// name.
 func nextWord(s string) (word string, named bool, rest string) {
 	begin := strings.IndexFunc(s, isWordByte)
 	if begin < 0 {

@@ -10,8 +10,9 @@ import (
 // mostFaults bounds the faults of one document behind which it is read on.
 const mostFaults = 10_000
 
-// xmlReader reads the tokens of an XML document as browsers read HTML: behind a fault it goes on. Feeds are put together from texts of others, and one byte that is no
-// text, or a comment with two hyphens in it, would hide all that follows.
+// xmlReader reads the tokens of an XML document as browsers read HTML: behind a fault it goes on.
+// Feeds are put together from texts of others, and one byte that is no text, or a comment with two
+// hyphens in it, would hide all that follows.
 type xmlReader struct {
 	text    []byte
 	decoder *xml.Decoder
@@ -24,7 +25,8 @@ type xmlReader struct {
 // fault stands among the tokens for what could not be read.
 type fault struct{}
 
-// newXMLReader begins behind the declaration, which may announce a version or an encoding that nobody knows. What is in none that is known is read as UTF-8.
+// newXMLReader begins behind the declaration, which may announce a version or an encoding that
+// nobody knows. What is in none that is known is read as UTF-8.
 func newXMLReader(text []byte) *xmlReader {
 	r := &xmlReader{text: text, mends: true}
 	c := declared(text)

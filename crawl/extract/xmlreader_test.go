@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestSitemapsWithFaults: what stands behind a fault of a sitemap or feed is read; the text with the fault in it is nobody's URL.
+// TestSitemapsWithFaults: what stands behind a fault of a sitemap or feed is read; the text with
+// the fault in it is nobody's URL.
 func TestSitemapsWithFaults(t *testing.T) {
 	const set = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>a</loc></url>`
 	for _, fault := range []string{
@@ -43,7 +44,8 @@ func TestSitemapsOfFaults(t *testing.T) {
 	}
 }
 
-// BenchmarkSitemap reads the entries of a sitemap, BenchmarkSitemap/faults one with a fault in each.
+// BenchmarkSitemap reads the entries of a sitemap, BenchmarkSitemap/faults one with a fault in
+// each.
 func BenchmarkSitemap(b *testing.B) {
 	for name, between := range map[string]string{"sound": "", "faults": "<!-- -- -->"} {
 		var text strings.Builder

@@ -79,8 +79,8 @@ func (d *decoder) said(room uint64) (list []said) {
 	return list
 }
 
-// Later says whether what is encoded of one copy knows more than another: it is the one that is kept
-// of two, in whatever order they come.
+// Later says whether what is encoded of one copy knows more than another: it is the one that is
+// kept of two, in whatever order they come.
 func Later(a, b []byte) bool {
 	f, err := Decode(a)
 	if err != nil {

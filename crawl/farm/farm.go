@@ -47,8 +47,8 @@ const (
 type Said struct {
 	// Host is HostOf its name.
 	Host uint32
-	// All and Words are the prints of all its words and of those beside links (package extract); zero
-	// if there was no page but a redirect to another host.
+	// All and Words are the prints of all its words and of those beside links (package extract);
+	// zero if there was no page but a redirect to another host.
 	All, Words uint64
 	// Brought says that it links to hosts that nobody knew where it was looked at.
 	Brought bool
@@ -86,8 +86,8 @@ func (f *Farm) Seen() uint64 { return f.seen }
 // Observe notes a page. Hosts is the number of them in a row which makes a farm.
 func (f *Farm) Observe(p Said, hosts int) { f.observe(&p, hosts) }
 
-// observe also says whether the page repeats what other hosts said, and whether its host was counted
-// of late.
+// observe also says whether the page repeats what other hosts said, and whether its host was
+// counted of late.
 func (f *Farm) observe(p *Said, hosts int) (repeats, again bool) {
 	if f.seen++; f.seen == 1 {
 		f.since = nearby + 1
@@ -108,7 +108,8 @@ func (f *Farm) observe(p *Said, hosts int) (repeats, again bool) {
 	return repeats, again
 }
 
-// weigh says what a page's words add: most if other hosts said all of them several times, some if they said those beside links.
+// weigh says what a page's words add: most if other hosts said all of them several times, some if
+// they said those beside links.
 func (f *Farm) weigh(p *Said) int32 {
 	switch {
 	case p.All == 0 && p.Brought:
@@ -133,7 +134,8 @@ func (f *Farm) weigh(p *Said) int32 {
 	}
 }
 
-// hear says whether other hosts have said the same several times, and whether it was said at all, and remembers it.
+// hear says whether other hosts have said the same several times, and whether it was said at all,
+// and remembers it.
 func hear(list *[]said, what uint64, within int, host uint32, room int) (again, known bool) {
 	l := *list
 	for i, had := range slices.Backward(l) {
@@ -168,8 +170,9 @@ func (f *Farm) again(host uint32) bool {
 }
 
 // Brings notes a page with links to hosts that nobody here knew, and says how many of them it may
-// bring: ever fewer, and none at last, if it says what other hosts said; the same if the last hosts led
-// to new hosts and to none that is known, as the page does unless it leads home. Hosts as in Observe.
+// bring: ever fewer, and none at last, if it says what other hosts said; the same if the last hosts
+// led to new hosts and to none that is known, as the page does unless it leads home. Hosts as in
+// Observe.
 func (f *Farm) Brings(host string, all uint64, home bool, hosts int) (may int) {
 	p := Said{Host: HostOf(host), All: all, Brought: true}
 	repeats, again := f.observe(&p, hosts)

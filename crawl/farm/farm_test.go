@@ -64,7 +64,8 @@ func next(n, links int) (b string) {
 	return b
 }
 
-// TestFarm: a domain whose hosts say what others of it said gets no more hosts after a while; one whose hosts have anything of their own gets all.
+// TestFarm: a domain whose hosts say what others of it said gets no more hosts after a while; one
+// whose hosts have anything of their own gets all.
 func TestFarm(t *testing.T) {
 	const hosts = 900
 	for _, d := range domains {
@@ -110,7 +111,8 @@ func TestFarm(t *testing.T) {
 	}
 }
 
-// TestComesBack: what is known of a domain is read as it was written, and of two states one is later.
+// TestComesBack: what is known of a domain is read as it was written, and of two states one is
+// later.
 func TestComesBack(t *testing.T) {
 	var list [][]byte
 	for _, n := range []int{0, 1, 100, 5000} {
@@ -181,8 +183,8 @@ func words(seed string, n int) string {
 	return b.String()
 }
 
-// TestBrings: hosts that say something of their own and lead to ever more, and to none that is known, bring fewer and fewer; one link home, and a host
-// brings what it likes.
+// TestBrings: hosts that say something of their own and lead to ever more, and to none that is
+// known, bring fewer and fewer; one link home, and a host brings what it likes.
 func TestBrings(t *testing.T) {
 	var f Farm
 	brought, last := 0, 0

@@ -33,7 +33,8 @@ func markup(n int) []byte {
 	return b.Bytes()[:n]
 }
 
-// lean serves page over keep-alive connections with as little work as a server can do, so that the benchmark's CPU is the client's.
+// lean serves page over keep-alive connections with as little work as a server can do, so that the
+// benchmark's CPU is the client's.
 func lean(b *testing.B, page []byte) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

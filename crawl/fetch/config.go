@@ -21,29 +21,35 @@ type Resolver interface {
 	Lookup(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// Config is what a Fetcher obeys. The zero value of a field without a default in its comment means what it says.
+// Config is what a Fetcher obeys. The zero value of a field without a default in its comment means
+// what it says.
 type Config struct {
 	// UserAgent names the crawler to the site. Required.
 	UserAgent string
 	// From is the operator's mail address, sent as From. Empty: not sent.
 	From string
-	// HostFields are sent to some hosts beside the others. The archive's head of a request is without them, unless ArchiveHostFields asks for them.
+	// HostFields are sent to some hosts beside the others. The archive's head of a request is
+	// without them, unless ArchiveHostFields asks for them.
 	HostFields        HostFields
 	ArchiveHostFields bool // see HostFields
 	// Resolver finds addresses. Required.
 	Resolver Resolver
 	// AllowPrivate turns the guard off: loopback, private and the like are dialled too.
 	AllowPrivate bool
-	// AllowPrefixes are let through the guard, and with them the IPv6 addresses that stand for IPv4 ones in them.
+	// AllowPrefixes are let through the guard, and with them the IPv6 addresses that stand for IPv4
+	// ones in them.
 	AllowPrefixes []netip.Prefix
-	// Refused, if not nil, says which addresses are never asked for anything, as those who run them wish. It must not block.
+	// Refused, if not nil, says which addresses are never asked for anything, as those who run them
+	// wish. It must not block.
 	Refused func(addr netip.Addr) bool
-	// LocalAddr is the source address of connections. The zero Addr leaves it to the system. Addresses of the other family are not dialled.
+	// LocalAddr is the source address of connections. The zero Addr leaves it to the system.
+	// Addresses of the other family are not dialled.
 	LocalAddr netip.Addr
-	// Dial makes a connection to an address that the guard has let pass. Nil: the system's TCP. For tests, and for networks made of memory.
+	// Dial makes a connection to an address that the guard has let pass. Nil: the system's TCP. For
+	// tests, and for networks made of memory.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Line is what all bytes of connections pass, beneath TLS; it holds the peer's cap. The time that it takes away is given to the exchange again. Nil: there
-	// is no cap and never will be.
+	// Line is what all bytes of connections pass, beneath TLS; it holds the peer's cap. The time
+	// that it takes away is given to the exchange again. Nil: there is no cap and never will be.
 	Line *bandwidth.Line
 
 	// ConnectTimeout bounds the TCP connect, over all addresses of a host. Zero: 10 s.
@@ -52,10 +58,12 @@ type Config struct {
 	TLSTimeout time.Duration
 	// HeaderTimeout bounds writing the request and waiting for the whole response head. Zero: 20 s.
 	HeaderTimeout time.Duration
-	// TotalTimeout bounds the exchange from having its turn to the last byte, without what this side takes between reads. Zero: 60 s.
+	// TotalTimeout bounds the exchange from having its turn to the last byte, without what this
+	// side takes between reads. Zero: 60 s.
 	TotalTimeout time.Duration
-	// MinRate is the least speed of a body in bytes a second, measured on the wire from the head on, after a grace of MinRateGrace: a site
-	// that trickles holds a worker no longer. Zero: 1 KiB/s after 10 s. Negative: no bound.
+	// MinRate is the least speed of a body in bytes a second, measured on the wire from the head
+	// on, after a grace of MinRateGrace: a site that trickles holds a worker no longer. Zero: 1
+	// KiB/s after 10 s. Negative: no bound.
 	MinRate      int
 	MinRateGrace time.Duration // time from the head on without that bound
 
@@ -63,11 +71,14 @@ type Config struct {
 	MaxBody int64
 	// MaxHeader bounds a response head. Zero: 64 KiB.
 	MaxHeader int
-	// MaxConnsPerHost bounds the connections to one scheme, host and port; who comes when all are taken waits. Zero: 1.
+	// MaxConnsPerHost bounds the connections to one scheme, host and port; who comes when all are
+	// taken waits. Zero: 1.
 	MaxConnsPerHost int
-	// MaxIdleConns bounds the idle connections to all hosts; the one idle longest goes first. Zero: 512.
+	// MaxIdleConns bounds the idle connections to all hosts; the one idle longest goes first.
+	// Zero: 512.
 	MaxIdleConns int
-	// IdleTimeout is how long an idle connection is kept. Zero: 45 s. Servers close theirs after 5 to 75 s; what they closed holds a descriptor until then.
+	// IdleTimeout is how long an idle connection is kept. Zero: 45 s. Servers close theirs after 5
+	// to 75 s; what they closed holds a descriptor until then.
 	IdleTimeout time.Duration
 
 	// InsecureTLS accepts any certificate. RootCAs are those trusted; nil: the system's.

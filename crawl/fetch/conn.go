@@ -34,8 +34,9 @@ var longAgo = time.Unix(1, 0)
 // abort makes whatever waits on the connection return at once.
 func (c *conn) abort() { _ = c.SetDeadline(longAgo) }
 
-// stirred says that a connection which lay idle has ended, or has bytes that nobody asked for: they would be taken for the answer to the next request. Of HTTP/2
-// it is known otherwise: there something reads all the time.
+// stirred says that a connection which lay idle has ended, or has bytes that nobody asked for: they
+// would be taken for the answer to the next request. Of HTTP/2 it is known otherwise: there
+// something reads all the time.
 func (c *conn) stirred() bool { return c.h2 == nil && bandwidth.Stirred(c.meter.Conn) }
 
 // orClosed returns the connection if it can be used again; otherwise it closes it and returns nil.
@@ -47,7 +48,8 @@ func (c *conn) orClosed() *conn {
 	return c
 }
 
-// close closes the connection. Nothing is done about an error: there is nobody that it would tell anything.
+// close closes the connection. Nothing is done about an error: there is nobody that it would tell
+// anything.
 func (c *conn) close() {
 	c.leave()
 	if c.h2 != nil {
@@ -64,18 +66,23 @@ func (c *conn) leave() {
 	}
 }
 
-// Bounds on what an HTTP/2 server may send that is no part of a body: frames of priorities, settings, pings, windows, types that nobody knows. The reader of
-// frames answers or skips them for as long as they come, whether anybody waits for a response or not.
+// Bounds on what an HTTP/2 server may send that is no part of a body: frames of priorities,
+// settings, pings, windows, types that nobody knows. The reader of frames answers or skips them for
+// as long as they come, whether anybody waits for a response or not.
 const (
-	// headNoise is how much of that an exchange may bring beside twice the bound of the head; what comes of a body before it is read counts too.
+	// headNoise is how much of that an exchange may bring beside twice the bound of the head; what
+	// comes of a body before it is read counts too.
 	headNoise = 2 * FreeBody
-	// idleNoise is how much of that a connection may bring while nothing was asked: a goodbye, a change of settings.
+	// idleNoise is how much of that a connection may bring while nothing was asked: a goodbye, a
+	// change of settings.
 	idleNoise = 16 << 10
-	// bodyNoise is how many bytes may come over the wire for each of a body: servers that write little at a time send frames of a few bytes.
+	// bodyNoise is how many bytes may come over the wire for each of a body: servers that write
+	// little at a time send frames of a few bytes.
 	bodyNoise = 8
 )
 
-// meter counts the bytes that come over the wire, beneath TLS, and ends a connection that brings more than is allowed.
+// meter counts the bytes that come over the wire, beneath TLS, and ends a connection that brings
+// more than is allowed.
 type meter struct {
 	net.Conn
 	n     atomic.Int64 // HTTP/2 reads in a goroutine of its own
@@ -181,7 +188,8 @@ func (t *track) left(n int64) {
 	}
 }
 
-// maxHeld bounds the time that is given back to an exchange which had to wait for its turn on the line, for memory or for this side.
+// maxHeld bounds the time that is given back to an exchange which had to wait for its turn on the
+// line, for memory or for this side.
 const maxHeld = 10 * time.Minute
 
 // pace says until when the next bytes of a response are waited for.

@@ -18,17 +18,20 @@ import (
 
 // Bounds against bodies that unpack to very much more than was sent.
 const (
-	// maxCodings is how many codings of one body are removed. Two are met, by mistake of the server.
+	// maxCodings is how many codings of one body are removed. Two are met, by mistake of the
+	// server.
 	maxCodings = 3
-	// maxRatio is how many times larger than what was sent a body may unpack to, once it is over ratioFree. Text packs 3 to 20 times, a page of
-	// repeated markup 100 times; gzip can 1,030 and zstd any number of times.
+	// maxRatio is how many times larger than what was sent a body may unpack to, once it is over
+	// ratioFree. Text packs 3 to 20 times, a page of repeated markup 100 times; gzip can 1,030 and
+	// zstd any number of times.
 	maxRatio  = 200
 	ratioFree = 1 << 20
 	// zstdWindow is the largest window that a zstd body may ask for (RFC 9659).
 	zstdWindow = 8 << 20
 )
 
-// decode reads the body from src, whose length on the wire is length or -1 if unknown, and removes its content codings.
+// decode reads the body from src, whose length on the wire is length or -1 if unknown, and removes
+// its content codings.
 func (x *exchange) decode(src io.Reader, length int64, resp *Response) error {
 	limit := x.limit()
 	codings := contentCodings(resp.Header["Content-Encoding"])
@@ -60,8 +63,9 @@ func wide(codings []string) bool {
 	return slices.Contains(codings, "br") || slices.Contains(codings, "zstd")
 }
 
-// wideSlots bounds the decoders of wide codings at work: a window takes up to 16 MiB, however small the body. They do not work while a body is still on its way, so
-// that a server which drips holds no window.
+// wideSlots bounds the decoders of wide codings at work: a window takes up to 16 MiB, however small
+// the body. They do not work while a body is still on its way, so that a server which drips holds
+// no window.
 var wideSlots = make(chan struct{}, 2)
 
 // decodeWide removes the codings of a body when all of it is here.
@@ -101,7 +105,8 @@ func tooLargePacked(limit int64) error {
 	return fmt.Errorf("packed body of more than %d bytes: %w", limit, ErrTooLarge)
 }
 
-// setBody reads the body from r and stores it. packed counts what it is unpacked from, nil if it is not; length is how long it will be, -1 if unknown.
+// setBody reads the body from r and stores it. packed counts what it is unpacked from, nil if it is
+// not; length is how long it will be, -1 if unknown.
 func (x *exchange) setBody(resp *Response, r io.Reader, packed *counter, length int64) error {
 	limit := x.limit()
 	k := x.newSink(resp.scratch.body, length, limit)
@@ -141,8 +146,9 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// contentCodings lists the codings in the order in which they were applied, "identity" and its kin left out. If one is not known, or there are
-// too many, it lists none: the body then is taken as it comes, which is right for the servers that write "utf-8" there.
+// contentCodings lists the codings in the order in which they were applied, "identity" and its kin
+// left out. If one is not known, or there are too many, it lists none: the body then is taken as it
+// comes, which is right for the servers that write "utf-8" there.
 func contentCodings(values []string) []string {
 	if len(values) == 0 {
 		return nil
@@ -186,7 +192,8 @@ func unpack(r io.Reader, codings []string) (_ io.Reader, release func(), err err
 	return r, release, nil
 }
 
-// decoders make a reader for each coding, out of a pool, and say how to give it back. An empty body is one of no bytes in any coding.
+// decoders make a reader for each coding, out of a pool, and say how to give it back. An empty body
+// is one of no bytes in any coding.
 var decoders = map[string]func(io.Reader) (io.Reader, func(), error){
 	"gzip":    gunzip,
 	"br":      unbrotli,
@@ -268,8 +275,9 @@ func unzstd(r io.Reader) (io.Reader, func(), error) {
 
 var flates = sync.Pool{New: func() any { return flate.NewReader(nil) }}
 
-// inflate reads what is called deflate: by the standard the zlib format, by many servers the bare stream. A zlib header begins with a byte
-// whose low half is 8, and its two bytes are a multiple of 31.
+// inflate reads what is called deflate: by the standard the zlib format, by many servers the bare
+// stream. A zlib header begins with a byte whose low half is 8, and its two bytes are a multiple
+// of 31.
 func inflate(r io.Reader) (io.Reader, func(), error) {
 	br := bufio.NewReader(r)
 	head, err := br.Peek(2)

@@ -45,7 +45,8 @@ func pack(coding string, body []byte) []byte {
 	return b.Bytes()
 }
 
-// packedServer serves body at /CODING[,CODING], packed in that order; a query ?chunked does so without a length.
+// packedServer serves body at /CODING[,CODING], packed in that order; a query ?chunked does so
+// without a length.
 func packedServer(t *testing.T, body []byte) *httptest.Server {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		codings := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), ",")

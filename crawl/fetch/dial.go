@@ -33,7 +33,8 @@ func tlsConfig(c *Config) *tls.Config {
 	}
 }
 
-// dial makes a connection that is ready for an exchange: connected, and for https with TLS and its protocol agreed.
+// dial makes a connection that is ready for an exchange: connected, and for https with TLS and its
+// protocol agreed.
 func (f *Fetcher) dial(ctx context.Context, t *target, known []netip.Addr, end time.Time) (*conn, error) {
 	url := t.key + t.path
 	addrs, err := f.addrs(ctx, t, known)

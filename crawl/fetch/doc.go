@@ -7,10 +7,10 @@
 // leave to send, asked for at the last moment before the request is written, so that a lapsed lease
 // writes nothing.
 //
-// A redirect is a response like any other, never followed; cookies are not kept, and none is sent but one of HostFields;
-// proxies of the environment are not used. Every step has a bound on time and every part of a
-// response one on size: see Config. What goes wrong is an *Error with its outcome; an exchange that
-// ends because the caller's context ended returns that context's error.
+// A redirect is a response like any other, never followed; cookies are not kept, and none is sent
+// but one of HostFields; proxies of the environment are not used. Every step has a bound on time
+// and every part of a response one on size: see Config. What goes wrong is an *Error with its
+// outcome; an exchange that ends because the caller's context ended returns that context's error.
 //
 // # Why not net/http
 //

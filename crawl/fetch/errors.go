@@ -40,8 +40,8 @@ func (p Phase) String() string {
 	return fmt.Sprintf("phase(%d)", uint8(p))
 }
 
-// Error is an exchange that came to no response, with the outcome that the URL gets for it. A bound on time is OutcomeTimeout in any phase
-// but resolving.
+// Error is an exchange that came to no response, with the outcome that the URL gets for it. A bound
+// on time is OutcomeTimeout in any phase but resolving.
 type Error struct {
 	Outcome link.Outcome // what the URL gets
 	Phase   Phase        // how far it came
@@ -52,7 +52,8 @@ type Error struct {
 // Error names the URL, the phase and the cause.
 func (e *Error) Error() string { return fmt.Sprintf("fetch %s: %s: %s", e.URL, e.Phase, plain(e.Err)) }
 
-// plain is the cause in words: of a connect, what the system says and of which address, without the calls that it came by.
+// plain is the cause in words: of a connect, what the system says and of which address, without the
+// calls that it came by.
 func plain(err error) string {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || op.Op != "dial" || op.Addr == nil {
@@ -72,8 +73,8 @@ func plain(err error) string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Status is what the outcome says beyond itself: of a name link.NameAbsent, link.NameMalformed, or 0 where another try may help; of a timeout link.Hung where
-// the request was made.
+// Status is what the outcome says beyond itself: of a name link.NameAbsent, link.NameMalformed, or
+// 0 where another try may help; of a timeout link.Hung where the request was made.
 func (e *Error) Status() int {
 	if e.Outcome == link.OutcomeTimeout && e.Phase >= PhaseHead {
 		return link.Hung
@@ -105,12 +106,15 @@ var (
 	ErrBlockedAddress = errors.New("address is not on the public internet")
 	// ErrRefusedAddress: those who run the address wish not to be asked.
 	ErrRefusedAddress = errors.New("the address has opted out")
-	// ErrTooLarge: the head or the body is over its bound, or grows out of proportion when unpacked.
+	// ErrTooLarge: the head or the body is over its bound, or grows out of proportion when
+	// unpacked.
 	ErrTooLarge = errors.New("over the size bound")
-	// ErrNotPermitted is joined to the error that Permit returned. Such an error is not an *Error: nothing was asked of the site.
+	// ErrNotPermitted is joined to the error that Permit returned. Such an error is not an *Error:
+	// nothing was asked of the site.
 	ErrNotPermitted = errors.New("request not permitted")
-	// ErrStale: a connection that had lain idle was closed with a request on it, which the server may have seen. Such an error is not an *Error, and only those hear of
-	// it who asked for that with Request.Once.
+	// ErrStale: a connection that had lain idle was closed with a request on it, which the server
+	// may have seen. Such an error is not an *Error, and only those hear of it who asked for that
+	// with Request.Once.
 	ErrStale = errors.New("connection was closed while idle, perhaps with the request")
 	// ErrClosed: the Fetcher was closed.
 	ErrClosed = errors.New("fetcher closed")
@@ -126,7 +130,8 @@ var (
 	errMalformed = errors.New("malformed response")
 )
 
-// fail makes the error of an exchange that broke in phase: the context's own if that has ended, else an *Error by its cause.
+// fail makes the error of an exchange that broke in phase: the context's own if that has ended,
+// else an *Error by its cause.
 func fail(ctx context.Context, url string, phase Phase, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("fetch %s: %w", url, context.Cause(ctx))
@@ -149,7 +154,8 @@ func outcome(phase Phase, err error) link.Outcome {
 	case phase == PhaseTLS:
 		return link.OutcomeTLS
 	case phase >= PhaseHead:
-		// The host was reached; what it answered, or that it broke off, is of this URL. Status 0 tells it from an answer.
+		// The host was reached; what it answered, or that it broke off, is of this URL. Status 0
+		// tells it from an answer.
 		return link.OutcomeHTTPError
 	default:
 		return link.OutcomeConnect

@@ -52,13 +52,16 @@ func New(config Config) (*Fetcher, error) {
 	return f, nil
 }
 
-// Close closes the idle connections. Exchanges under way end as they would have; their connections are closed then.
+// Close closes the idle connections. Exchanges under way end as they would have; their connections
+// are closed then.
 func (f *Fetcher) Close() { f.pool.close() }
 
-// Get makes one exchange and returns the response, whatever its status; it must be released. Requests to one scheme, host and port have their
-// turns one after another (MaxConnsPerHost). The end of ctx ends the exchange at once, at any point of it.
+// Get makes one exchange and returns the response, whatever its status; it must be released.
+// Requests to one scheme, host and port have their turns one after another (MaxConnsPerHost). The
+// end of ctx ends the exchange at once, at any point of it.
 //
-// A request that met a connection which the server had closed meanwhile is sent once more on a new one, unless it may have come through and the Request forbids that.
+// A request that met a connection which the server had closed meanwhile is sent once more on a new
+// one, unless it may have come through and the Request forbids that.
 func (f *Fetcher) Get(ctx context.Context, req *Request) (*Response, error) {
 	t, err := parseTarget(req.URL)
 	if err == nil {
@@ -93,7 +96,8 @@ type exchange struct {
 	unslot func()       // gives the slot of a wide decoder back, nil without one
 }
 
-// run makes the exchange over c or, if c is nil or was closed meanwhile, over a new connection. The connection returned may be kept.
+// run makes the exchange over c or, if c is nil or was closed meanwhile, over a new connection. The
+// connection returned may be kept.
 func (x *exchange) run(c *conn) (*Response, *conn, error) {
 	if c != nil && c.stirred() {
 		c.close()

@@ -159,7 +159,8 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// A connection made under a wider cap, or under none, would bring its kernel's buffer unasked: it is replaced. One made under a narrower cap is kept.
+// A connection made under a wider cap, or under none, would bring its kernel's buffer unasked: it
+// is replaced. One made under a narrower cap is kept.
 func TestOutgrownConnection(t *testing.T) {
 	var conns atomic.Int32
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
@@ -210,7 +211,8 @@ func TestStaleConnection(t *testing.T) {
 	wantOutcome(t, err, link.OutcomeHTTPError)
 }
 
-// What comes on a connection that rests belongs to no request: a site would else answer for pages that were not asked for yet.
+// What comes on a connection that rests belongs to no request: a site would else answer for pages
+// that were not asked for yet.
 func TestUnaskedAnswer(t *testing.T) {
 	rests, sent := make(chan struct{}), make(chan struct{})
 	url := raw(t, func(c net.Conn, n int) {
@@ -234,7 +236,8 @@ func TestUnaskedAnswer(t *testing.T) {
 	}
 }
 
-// A connection that the server has closed meanwhile is not written to: the request would be made twice.
+// A connection that the server has closed meanwhile is not written to: the request would be made
+// twice.
 func TestClosedWhileIdle(t *testing.T) {
 	closed := make(chan struct{})
 	url := raw(t, func(c net.Conn, n int) {

@@ -26,7 +26,8 @@ func (c canned) SetDeadline(time.Time) error      { return nil }
 func (c canned) SetReadDeadline(time.Time) error  { return nil }
 func (c canned) SetWriteDeadline(time.Time) error { return nil }
 
-// Whatever a server sends, what goes to the archive is a response that another reader takes apart into the same.
+// Whatever a server sends, what goes to the archive is a response that another reader takes apart
+// into the same.
 func FuzzResponse(f *testing.F) {
 	for _, seed := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",

@@ -10,8 +10,8 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// notPublic4 are the IPv4 blocks of the IANA special-purpose registry that are not globally reachable, and addresses by which clouds hand
-// out secrets to whoever asks from within.
+// notPublic4 are the IPv4 blocks of the IANA special-purpose registry that are not globally
+// reachable, and addresses by which clouds hand out secrets to whoever asks from within.
 var notPublic4 = prefixes(
 	"0.0.0.0/8",       // this network
 	"10.0.0.0/8",      // private
@@ -55,7 +55,8 @@ func (c *Config) permits(addr netip.Addr) bool {
 	return contains(c.AllowPrefixes, addr) || contains(c.AllowPrefixes, embedded(addr))
 }
 
-// embedded is the IPv4 address that an IPv6 address stands for (mapped, NAT64, 6to4), else the address itself.
+// embedded is the IPv4 address that an IPv6 address stands for (mapped, NAT64, 6to4), else the
+// address itself.
 func embedded(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	b := addr.As16()
@@ -69,8 +70,8 @@ func embedded(addr netip.Addr) netip.Addr {
 	}
 }
 
-// Public reports whether an address may be dialled by a peer that crawls the public internet. An IPv6 address that stands for an IPv4 one
-// (mapped, NAT64, 6to4) is judged by that.
+// Public reports whether an address may be dialled by a peer that crawls the public internet. An
+// IPv6 address that stands for an IPv4 one (mapped, NAT64, 6to4) is judged by that.
 func Public(addr netip.Addr) bool {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return false

@@ -103,8 +103,9 @@ func TestResolveFailure(t *testing.T) {
 	wantOutcome(t, err, link.OutcomeDNS)
 }
 
-// TestAllowedPrefixes: prefixes let through what is in them, by whatever IPv6 address it is written, and nothing beside; neither a probe nor a redirect's target, which is
-// fetched as any other URL, gets further.
+// TestAllowedPrefixes: prefixes let through what is in them, by whatever IPv6 address it is
+// written, and nothing beside; neither a probe nor a redirect's target, which is fetched as any
+// other URL, gets further.
 func TestAllowedPrefixes(t *testing.T) {
 	var dialed []string
 	f, err := fetch.New(fetch.Config{

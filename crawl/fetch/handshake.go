@@ -12,22 +12,27 @@ import (
 	"time"
 )
 
-// Bounds on a TLS handshake. Of a usual server it has four thousand bytes. Go takes certificates of 256 KiB, and what it makes of them can be fifty times as much: in three
-// bytes there is room for a name.
+// Bounds on a TLS handshake. Of a usual server it has four thousand bytes. Go takes certificates of
+// 256 KiB, and what it makes of them can be fifty times as much: in three bytes there is room for a
+// name.
 const (
-	// maxHandshake is how many bytes a server may send in it; OpenSSL takes as many of certificates.
+	// maxHandshake is how many bytes a server may send in it; OpenSSL takes as many of
+	// certificates.
 	maxHandshake = 100 << 10
-	// freeHandshake is how many need nobody's leave. Of handshakes with more, largeHandshakes are under way at once.
+	// freeHandshake is how many need nobody's leave. Of handshakes with more, largeHandshakes are
+	// under way at once.
 	freeHandshake   = 16 << 10
 	largeHandshakes = 4
-	// mostIdle is how much memory the certificates of a connection or a session may take while nothing is asked, with a ticket: there are hundreds of both. What takes
-	// more is counted as memory of the exchange, and ends with it.
+	// mostIdle is how much memory the certificates of a connection or a session may take while
+	// nothing is asked, with a ticket: there are hundreds of both. What takes more is counted as
+	// memory of the exchange, and ends with it.
 	mostIdle = 64 << 10
 )
 
 var errLongHandshake = fmt.Errorf("the server sends more than %d bytes in the handshake", maxHandshake)
 
-// greeting is what a server told of itself in the handshake of one connection. It is the connection's cache of sessions as well, which remembers none that takes much.
+// greeting is what a server told of itself in the handshake of one connection. It is the
+// connection's cache of sessions as well, which remembers none that takes much.
 type greeting struct {
 	tls.ClientSessionCache
 	weight int64       // of the certificates, once they were read
@@ -54,7 +59,8 @@ func (g *greeting) Put(key string, session *tls.ClientSessionState) {
 	g.ClientSessionCache.Put(key, session)
 }
 
-// weigh is about how much memory a certificate takes: its bytes, of which crypto/tls has three copies, and what was made of those parts that can be very many.
+// weigh is about how much memory a certificate takes: its bytes, of which crypto/tls has three
+// copies, and what was made of those parts that can be very many.
 func weigh(c *x509.Certificate) int64 {
 	const fixed, text, other = 3 << 10, 32, 160
 	texts := len(c.DNSNames) + len(c.EmailAddresses) + len(c.OCSPServer) + len(c.IssuingCertificateURL) + len(c.CRLDistributionPoints) +
@@ -99,8 +105,8 @@ func (f *Fetcher) admit(ctx context.Context, c *conn) error {
 	}
 }
 
-// carry counts the certificates of a connection, where they take much, among the memory of this exchange. Whoever has no Room for them is one of a few until the
-// connection is closed.
+// carry counts the certificates of a connection, where they take much, among the memory of this
+// exchange. Whoever has no Room for them is one of a few until the connection is closed.
 func (x *exchange) carry(c *conn) error {
 	if c.greeting == nil || x.req.Room == nil {
 		return nil

@@ -33,8 +33,9 @@ func chainServer(t *testing.T, copies int) (url string, trust func(*fetch.Config
 	return url, trust
 }
 
-// TestLongHandshake: a chain of certificates beyond the bound is the end of the handshake, for a page and for a probe; one below it is counted as memory of the
-// exchange, and waits for that where there is none.
+// TestLongHandshake: a chain of certificates beyond the bound is the end of the handshake, for a
+// page and for a probe; one below it is counted as memory of the exchange, and waits for that where
+// there is none.
 func TestLongHandshake(t *testing.T) {
 	url, trust := chainServer(t, 200)
 	f := newFetcher(t, trust)
@@ -72,8 +73,8 @@ func TestLongHandshake(t *testing.T) {
 	}
 }
 
-// TestLargeHandshakesTakeTurns: of servers that send much in a handshake and do not end it, a few are read from at once; another one waits for its turn, and an ordinary one
-// does not.
+// TestLargeHandshakesTakeTurns: of servers that send much in a handshake and do not end it, a few
+// are read from at once; another one waits for its turn, and an ordinary one does not.
 func TestLargeHandshakesTakeTurns(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		const turns, more = 4, 3
@@ -130,8 +131,8 @@ func TestLargeHandshakesTakeTurns(t *testing.T) {
 	})
 }
 
-// TestClosedConnectionIsForgotten: neither a response that is still worked on nor HTTP/2, which minds its connections for five seconds more, holds what a server with a
-// long chain has shown.
+// TestClosedConnectionIsForgotten: neither a response that is still worked on nor HTTP/2, which
+// minds its connections for five seconds more, holds what a server with a long chain has shown.
 func TestClosedConnectionIsForgotten(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(fmt.Sprint("http2 ", http2), func(t *testing.T) {

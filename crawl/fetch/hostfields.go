@@ -11,11 +11,13 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// HostFields are request fields by the origin that they are sent to, such as https://a.example: passwords for some, so that no other server, and no archive that is
-// not to have them, comes to know them.
+// HostFields are request fields by the origin that they are sent to, such as https://a.example:
+// passwords for some, so that no other server, and no archive that is not to have them, comes to
+// know them.
 type HostFields map[string]http.Header
 
-// Add reads "HOST: Name: value". It is sent to HOST over https alone, or over http alone where HOST begins with http://.
+// Add reads "HOST: Name: value". It is sent to HOST over https alone, or over http alone where HOST
+// begins with http://.
 func (h HostFields) Add(text string) error {
 	host, field, ok := strings.Cut(text, ": ")
 	name, value, also := strings.Cut(field, ":")

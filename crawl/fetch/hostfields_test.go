@@ -11,7 +11,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// TestHostFields: over HTTP/1.1 and HTTP/2, a field goes to its origin alone, and the head for the archive is without it unless that is asked for.
+// TestHostFields: over HTTP/1.1 and HTTP/2, a field goes to its origin alone, and the head for the
+// archive is without it unless that is asked for.
 func TestHostFields(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		for _, kept := range []bool{false, true} {

@@ -44,7 +44,8 @@ func everywhere(t testing.TB) string {
 	return pc.LocalAddr().String()
 }
 
-// toHosts fetches by real names over a network on which every connect is refused; it tells where it was dialled.
+// toHosts fetches by real names over a network on which every connect is refused; it tells where it
+// was dialled.
 func toHosts(t testing.TB, guarded bool) (get func(ctx context.Context, url string) (dialled string, err error)) {
 	t.Helper()
 	var at string
@@ -70,7 +71,8 @@ func toHosts(t testing.TB, guarded bool) (get func(ctx context.Context, url stri
 	}
 }
 
-// judge says what becomes of a URL: "dialled", or the outcome that a refused one gets, which must be final.
+// judge says what becomes of a URL: "dialled", or the outcome that a refused one gets, which must
+// be final.
 func judge(t testing.TB, url, dialled string, err error) string {
 	t.Helper()
 	fe, ok := errors.AsType[*fetch.Error](err)
@@ -90,7 +92,8 @@ func judge(t testing.TB, url, dialled string, err error) string {
 	return fe.Outcome.String()
 }
 
-// hosts that links may have, and what comes of them: refused as links, dialled, or refused for good with an outcome.
+// hosts that links may have, and what comes of them: refused as links, dialled, or refused for good
+// with an outcome.
 var hosts = []struct{ host, want string }{
 	{"a.example", "dialled"},
 	{"a.example.", "dialled"},

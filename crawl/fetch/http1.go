@@ -24,7 +24,8 @@ const (
 	maxReasoned = 256      // bytes of a reason phrase that are archived
 )
 
-// wire reads a connection with its bounds on time. It is the source beneath the buffered reader of an exchange.
+// wire reads a connection with its bounds on time. It is the source beneath the buffered reader of
+// an exchange.
 type wire struct {
 	ctx  context.Context //nolint:containedctx // lives as long as the exchange
 	conn *conn
@@ -109,7 +110,8 @@ func (x *exchange) writeHead(c *conn, s *scratch) error {
 	return nil
 }
 
-// stale tells a connection that the server had closed before the request came from one that failed us.
+// stale tells a connection that the server had closed before the request came from one that failed
+// us.
 func (x *exchange) stale(c *conn, err error) error {
 	if c.used && x.ctx.Err() == nil && !isTimeout(err) {
 		return errStale
@@ -219,7 +221,8 @@ func parseStatus(line string, resp *Response) (message, error) {
 	return message{reason: reason[:min(len(reason), maxReasoned)]}, nil
 }
 
-// parseFields reads field lines. A line that is none is passed over, as browsers do; one that begins with a space continues the value before.
+// parseFields reads field lines. A line that is none is passed over, as browsers do; one that
+// begins with a space continues the value before.
 func parseFields(fields []field, lines string) []field {
 	for lines != "" {
 		var line string
@@ -337,7 +340,8 @@ func (x *exchange) readBody(m *message, resp *Response) (reusable bool, err erro
 	}
 }
 
-// drained reads what little may be left behind the end of a packed body and reports whether it came to the end.
+// drained reads what little may be left behind the end of a packed body and reports whether it came
+// to the end.
 func drained(src io.Reader) bool {
 	_, err := io.CopyN(io.Discard, src, maxDrain)
 	return errors.Is(err, io.EOF)

@@ -150,7 +150,8 @@ func TestHeaderValues(t *testing.T) {
 	}
 }
 
-// A head may have 64 KiB, and no more lines than anybody needs: each takes memory of its own, and one that continues a value has all of it copied.
+// A head may have 64 KiB, and no more lines than anybody needs: each takes memory of its own, and
+// one that continues a value has all of it copied.
 func TestLinesOfHead(t *testing.T) {
 	for _, tt := range []struct {
 		name, line string

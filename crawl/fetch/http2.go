@@ -13,8 +13,9 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// newHTTP2 returns the transport, which buffers no more of a body than is free: its own default is 4 MiB a stream. The successor of this API in net/http
-// speaks HTTP/2 over a *tls.Conn alone, and ours stands behind one that lets go of its buffers (decision 31).
+// newHTTP2 returns the transport, which buffers no more of a body than is free: its own default is
+// 4 MiB a stream. The successor of this API in net/http speaks HTTP/2 over a *tls.Conn alone, and
+// ours stands behind one that lets go of its buffers (decision 31).
 //
 //nolint:staticcheck // as said
 func newHTTP2(c *Config) (*http2.Transport, error) {
@@ -91,7 +92,8 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	return nil
 }
 
-// request2 makes the request for the HTTP/2 transport. The path goes in as it stands: an opaque URL is not parsed or encoded anew.
+// request2 makes the request for the HTTP/2 transport. The path goes in as it stands: an opaque URL
+// is not parsed or encoded anew.
 func (x *exchange) request2(ctx context.Context) *http.Request {
 	t := x.target
 	h := make(http.Header, len(x.req.Header)+4)

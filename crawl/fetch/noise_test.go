@@ -19,11 +19,12 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// most is what a server may send before its connection is gone, what lies in the buffers of both kernels included.
+// most is what a server may send before its connection is gone, what lies in the buffers of both
+// kernels included.
 const most = 32 << 20
 
-// TestNoise: a connection on which an HTTP/2 server sends what is no part of a response, without end, is closed, whenever it does so. What the HTTP/2
-// library says of it is the standard logger's.
+// TestNoise: a connection on which an HTTP/2 server sends what is no part of a response, without
+// end, is closed, whenever it does so. What the HTTP/2 library says of it is the standard logger's.
 func TestNoise(t *testing.T) {
 	quietStandardLog(t)
 	kinds := map[string]func(fr *http2.Framer) error{
@@ -106,7 +107,8 @@ func headers(stream uint32, status string) http2.HeadersFrameParam {
 	return http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true}
 }
 
-// framesServer speaks HTTP/2 by hand: when the first request is there, answer writes what it likes. What the client sends is read and dropped.
+// framesServer speaks HTTP/2 by hand: when the first request is there, answer writes what it likes.
+// What the client sends is read and dropped.
 func framesServer(t *testing.T, answer func(net.Conn, *http2.Framer)) (url string, trust func(*fetch.Config)) {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(nil)

@@ -13,8 +13,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// TestOnce: a server that takes a request on a connection that lay idle and hangs up has been asked: whoever wishes so is told, and the server is not asked again at
-// once. Each time that a request is written a permit is taken.
+// TestOnce: a server that takes a request on a connection that lay idle and hangs up has been
+// asked: whoever wishes so is told, and the server is not asked again at once. Each time that a
+// request is written a permit is taken.
 func TestOnce(t *testing.T) {
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,7 +62,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestOnceAfterNoPermit: a connection made for a request that had no permit is kept, and the first request on it may meet a server that hangs up: it is asked once.
+// TestOnceAfterNoPermit: a connection made for a request that had no permit is kept, and the first
+// request on it may meet a server that hangs up: it is asked once.
 func TestOnceAfterNoPermit(t *testing.T) {
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

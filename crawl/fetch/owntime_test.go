@@ -17,7 +17,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// lazyRoom has no memory, and a disk that takes its time for each byte: how many of them a write has is up to the scheduler.
+// lazyRoom has no memory, and a disk that takes its time for each byte: how many of them a write
+// has is up to the scheduler.
 type lazyRoom struct {
 	testRoom
 	each time.Duration
@@ -38,7 +39,8 @@ func (f *lazyFile) Write(p []byte) (int, error) {
 	return f.Spilled.Write(p)
 }
 
-// TestOwnTime: what this side takes for a body between two reads, here a slow disk, is no fault of the site's.
+// TestOwnTime: what this side takes for a body between two reads, here a slow disk, is no fault of
+// the site's.
 func TestOwnTime(t *testing.T) {
 	body := noise(4 << 20)
 	answer := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -66,7 +68,8 @@ func TestOwnTime(t *testing.T) {
 	}
 	for proto, url := range map[string]string{"HTTP/1.1": "http://a.example/", "HTTP/2.0": "https://a.example/"} {
 		t.Run(proto, func(t *testing.T) {
-			// The HTTP/2 server keeps channels in a sync.Pool: those of another bubble must be gone from it.
+			// The HTTP/2 server keeps channels in a sync.Pool: those of another bubble must be gone
+			// from it.
 			runtime.GC()
 			runtime.GC()
 			inBubble(t, func(c *fetch.Config) { c.InsecureTLS = true }, over(proto), func(t *testing.T, f *fetch.Fetcher) {

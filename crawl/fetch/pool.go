@@ -32,7 +32,8 @@ func newPool(c *Config) *pool {
 	return &pool{perHost: c.MaxConnsPerHost, maxIdle: c.MaxIdleConns, timeout: c.IdleTimeout, hosts: make(map[string]*hostConns)}
 }
 
-// take waits for a turn at key's host and returns an idle connection, or nil if there is none. Every take that succeeds is followed by one give.
+// take waits for a turn at key's host and returns an idle connection, or nil if there is none.
+// Every take that succeeds is followed by one give.
 func (p *pool) take(ctx context.Context, key string) (*conn, error) {
 	p.mu.Lock()
 	if p.closed {

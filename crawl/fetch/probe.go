@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// maxProbeHead bounds what is read of the answer to a HEAD probe, in bytes: as far as the status line goes.
+// maxProbeHead bounds what is read of the answer to a HEAD probe, in bytes: as far as the status
+// line goes.
 const maxProbeHead = 4 << 10
 
-// Locate finds the addresses that a fetch from host (host or host:port) would try, in their order, with the scheme's port where none is given. They have
-// passed the guard.
+// Locate finds the addresses that a fetch from host (host or host:port) would try, in their order,
+// with the scheme's port where none is given. They have passed the guard.
 func (f *Fetcher) Locate(ctx context.Context, host, scheme string) ([]netip.AddrPort, error) {
 	t, addrs, err := f.locate(ctx, host, scheme)
 	if err != nil {
@@ -44,8 +45,9 @@ func (f *Fetcher) locate(ctx context.Context, host, scheme string) (*target, []n
 	return &t, addrs, nil
 }
 
-// Probe measures how long a TCP connect to host (host or host:port) takes, the port being the scheme's where none is given. It sends no request
-// and passes the guard. It returns the address that answered; the first that does counts. Finding the addresses is not measured.
+// Probe measures how long a TCP connect to host (host or host:port) takes, the port being the
+// scheme's where none is given. It sends no request and passes the guard. It returns the address
+// that answered; the first that does counts. Finding the addresses is not measured.
 func (f *Fetcher) Probe(ctx context.Context, host, scheme string) (time.Duration, netip.Addr, error) {
 	t, addrs, err := f.locate(ctx, host, scheme)
 	if err != nil {
@@ -73,14 +75,16 @@ func (f *Fetcher) Probe(ctx context.Context, host, scheme string) (time.Duration
 
 // Head is what came of a HEAD probe.
 type Head struct {
-	// RTT is from the request's last byte to the answer's first: a round trip and the server's own time. Connecting is not in it.
+	// RTT is from the request's last byte to the answer's first: a round trip and the server's own
+	// time. Connecting is not in it.
 	RTT    time.Duration
 	Addr   netip.Addr // address that answered
 	Status int        // of HTTP
 }
 
-// ProbeHead measures how long host takes to answer HEAD /, on a connection of its own and over HTTP/1.1. It is a request as any other: whether robots.txt and
-// politeness allow it is for the caller to know. Nothing is sent once ctx has ended.
+// ProbeHead measures how long host takes to answer HEAD /, on a connection of its own and over
+// HTTP/1.1. It is a request as any other: whether robots.txt and politeness allow it is for the
+// caller to know. Nothing is sent once ctx has ended.
 func (f *Fetcher) ProbeHead(ctx context.Context, host, scheme string) (*Head, error) {
 	t, addrs, err := f.locate(ctx, host, scheme)
 	if err != nil {

@@ -35,7 +35,8 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// TestProbeHead: one HEAD request on a connection of its own, timed from the request to the answer; also over TLS.
+// TestProbeHead: one HEAD request on a connection of its own, timed from the request to the answer;
+// also over TLS.
 func TestProbeHead(t *testing.T) {
 	const pause = 30 * time.Millisecond
 	asked := make(chan *http.Request, 8)

@@ -30,29 +30,37 @@ type Request struct {
 	URL string
 	// Accept replaces DefaultAccept.
 	Accept string
-	// Header are further fields, such as If-None-Match. Those that frame or route the message are refused.
+	// Header are further fields, such as If-None-Match. Those that frame or route the message are
+	// refused.
 	Header http.Header
-	// Addrs are the host's addresses where they are known already. Empty: the Resolver is asked. The guard applies to both.
+	// Addrs are the host's addresses where they are known already. Empty: the Resolver is asked.
+	// The guard applies to both.
 	Addrs []netip.Addr
 	// MaxBytes bounds the body instead of the Config's MaxBody. Zero: that.
 	MaxBytes int64
-	// Cut asks for the beginning of a body that is over its bound, marked as Truncated, instead of a failure.
+	// Cut asks for the beginning of a body that is over its bound, marked as Truncated, instead of
+	// a failure.
 	Cut bool
-	// HeadWithin bounds writing the request and waiting for the whole response head, if it is less than the Config's HeaderTimeout. Zero: that alone does.
+	// HeadWithin bounds writing the request and waiting for the whole response head, if it is less
+	// than the Config's HeaderTimeout. Zero: that alone does.
 	HeadWithin time.Duration
 	// Once: a request that may have reached the server is not sent a second time within the
 	// exchange, which then ends with ErrStale. Whoever is polite comes back later.
 	Once bool
-	// Permit is asked when the connection stands, with the address it leads to, right before the request is written, once for each time that it is
-	// written. Its error ends the exchange. Nil: permitted. It must not block.
+	// Permit is asked when the connection stands, with the address it leads to, right before the
+	// request is written, once for each time that it is written. Its error ends the exchange. Nil:
+	// permitted. It must not block.
 	Permit func(addr netip.Addr) error
-	// Room, if not nil, says whether a body over FreeBody may be in memory. Nil: it may, whatever its size.
+	// Room, if not nil, says whether a body over FreeBody may be in memory. Nil: it may, whatever
+	// its size.
 	Room Room
-	// Progress, if not nil, is kept up to date while the exchange is under way. It begins anew with each request.
+	// Progress, if not nil, is kept up to date while the exchange is under way. It begins anew with
+	// each request.
 	Progress *Progress
 }
 
-// target is a URL taken apart as far as HTTP needs it. All but key are parts of the URL's own string.
+// target is a URL taken apart as far as HTTP needs it. All but key are parts of the URL's own
+// string.
 type target struct {
 	https     bool
 	key       string // scheme and authority, by which connections are kept
@@ -62,14 +70,16 @@ type target struct {
 	path      string // path and query: what is asked for
 }
 
-// ownFields are those that the Fetcher alone sets, or that would make the connection something else.
+// ownFields are those that the Fetcher alone sets, or that would make the connection something
+// else.
 var ownFields = map[string]bool{
 	"Host": true, "User-Agent": true, "From": true, "Accept": true, "Accept-Encoding": true, "Connection": true, "Content-Length": true,
 	"Transfer-Encoding": true, "Te": true, "Trailer": true, "Upgrade": true, "Keep-Alive": true, "Proxy-Connection": true, "Expect": true,
 	"Cookie": true, "Proxy-Authorization": true,
 }
 
-// parseTarget takes a URL apart without net/url, which refuses URLs that browsers, and so the canonical form, let pass.
+// parseTarget takes a URL apart without net/url, which refuses URLs that browsers, and so the
+// canonical form, let pass.
 func parseTarget(raw string) (target, error) {
 	var t target
 	if len(raw) > maxURL {
@@ -151,7 +161,8 @@ func checkHeader(h http.Header) error {
 	return nil
 }
 
-// appendHead writes the request head as HTTP/1.1 has it, private fields with it; for HTTP/2 it is the archive's reading of what was sent.
+// appendHead writes the request head as HTTP/1.1 has it, private fields with it; for HTTP/2 it is
+// the archive's reading of what was sent.
 func (f *Fetcher) appendHead(out []byte, t *target, req *Request, private http.Header) []byte {
 	out = append(out, "GET "...)
 	out = append(out, t.path...)

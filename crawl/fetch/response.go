@@ -19,22 +19,25 @@ type Response struct {
 	Proto  string // as spoken on the wire
 	// Header are the fields as they came, names in canonical form.
 	Header http.Header
-	// RequestHead and ResponseHead are the heads for the archive, up to and with the empty line. RequestHead is what was sent, for HTTP/2 its
-	// reading as HTTP/1.1. ResponseHead fits Body, see the package comment.
+	// RequestHead and ResponseHead are the heads for the archive, up to and with the empty line.
+	// RequestHead is what was sent, for HTTP/2 its reading as HTTP/1.1. ResponseHead fits Body, see
+	// the package comment.
 	RequestHead, ResponseHead []byte
 	// Body is decoded. Truncated: it is only the beginning (Request.Cut).
 	Body      []byte
 	Truncated bool // Body is only the beginning
-	// Spilled is where the body lies if Request.Room had no memory for it; Body is nil then. The caller closes it, or calls Load.
+	// Spilled is where the body lies if Request.Room had no memory for it; Body is nil then. The
+	// caller closes it, or calls Load.
 	Spilled Spilled
 	// ContentEncoding are the codings that were removed, as "gzip" or "gzip, br"; empty if none.
 	ContentEncoding string
-	// WireBytes is what the exchange took from the network, head and framing included, TLS handshake not.
+	// WireBytes is what the exchange took from the network, head and framing included, TLS
+	// handshake not.
 	WireBytes int64
 	// Addr is the peer of the connection.
 	Addr netip.AddrPort
-	// Start is when the request was written, TTFB the time from then to the first byte of the response (with HTTP/2 its head), Duration to the
-	// last byte of the body.
+	// Start is when the request was written, TTFB the time from then to the first byte of the
+	// response (with HTTP/2 its head), Duration to the last byte of the body.
 	Start    time.Time
 	TTFB     time.Duration // from Start to the first byte of the response
 	Duration time.Duration // from Start to the last byte of the body
@@ -52,8 +55,8 @@ func (r *Response) Location() string {
 	return r.Header.Get("Location")
 }
 
-// Release gives the buffers back. Body and both heads must not be used afterwards. It may be called once; a Response that is never released
-// costs garbage, nothing else.
+// Release gives the buffers back. Body and both heads must not be used afterwards. It may be called
+// once; a Response that is never released costs garbage, nothing else.
 func (r *Response) Release() {
 	if r.scratch == nil {
 		return
@@ -63,7 +66,8 @@ func (r *Response) Release() {
 	s.put()
 }
 
-// Bounds on the buffers that are kept for the next exchange: a large page must not be paid for ever after.
+// Bounds on the buffers that are kept for the next exchange: a large page must not be paid for ever
+// after.
 const (
 	readBuffer  = 4 << 10
 	maxKeptBody = FreeBody + 1
@@ -88,7 +92,8 @@ var scratches = sync.Pool{New: func() any { return &scratch{reader: bufio.NewRea
 
 func newScratch() *scratch { return scratches.Get().(*scratch) }
 
-// rest lets go of the connection: a response may wait for long, and a connection can hold megabytes of certificates.
+// rest lets go of the connection: a response may wait for long, and a connection can hold megabytes
+// of certificates.
 func (s *scratch) rest() {
 	s.reader.Reset(nil)
 	s.wire = wire{}
@@ -109,7 +114,8 @@ func (s *scratch) put() {
 // renamed is the prefix of fields that were true on the wire and are not of the archived body.
 const renamed = "X-Crawler-"
 
-// appendResponseHead writes the head that fits the decoded body. fields are those of the response in their order.
+// appendResponseHead writes the head that fits the decoded body. fields are those of the response
+// in their order.
 func appendResponseHead(out []byte, status int, reason string, fields []field, bodyLen int64, decoded bool) []byte {
 	out = append(out, "HTTP/1.1 "...)
 	out = strconv.AppendInt(out, int64(status), 10)
@@ -140,7 +146,8 @@ func appendResponseHead(out []byte, status int, reason string, fields []field, b
 	return append(out, "\r\n"...)
 }
 
-// appendValue writes a value with the bytes replaced that would end the line or that no value holds.
+// appendValue writes a value with the bytes replaced that would end the line or that no value
+// holds.
 func appendValue(out []byte, v string) []byte {
 	start := len(out)
 	out = append(out, v...)

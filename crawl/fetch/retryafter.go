@@ -11,8 +11,9 @@ import (
 // MaxRetryAfter is the longest that a site is believed to want to be left alone.
 const MaxRetryAfter = 24 * time.Hour
 
-// RetryAfter returns how long after now the Retry-After field asks to wait, given as seconds or as a date: between 0 and MaxRetryAfter, 0 also
-// if there is none or it cannot be read. A fraction of a second, which no standard has, is rounded up.
+// RetryAfter returns how long after now the Retry-After field asks to wait, given as seconds or as
+// a date: between 0 and MaxRetryAfter, 0 also if there is none or it cannot be read. A fraction of
+// a second, which no standard has, is rounded up.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	whole, fraction, _ := strings.Cut(v, ".")

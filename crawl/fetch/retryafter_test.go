@@ -8,7 +8,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// FuzzRetryAfter: whatever a site writes asks for a wait within bounds, and a later clock never for a longer one.
+// FuzzRetryAfter: whatever a site writes asks for a wait within bounds, and a later clock never for
+// a longer one.
 func FuzzRetryAfter(f *testing.F) {
 	for _, value := range []string{
 		"", "120", " 120 ", "1.5", "0", "-1", "99999999999999999999999", "9223372036854775807.9", "soon", "Sun, 01 Mar 2026 12:30:00 GMT",

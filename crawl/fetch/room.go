@@ -10,16 +10,20 @@ import (
 	"time"
 )
 
-// FreeBody is how much of a body needs nobody's leave; what grows beyond it is a matter for Request.Room.
+// FreeBody is how much of a body needs nobody's leave; what grows beyond it is a matter for
+// Request.Room.
 const FreeBody = 256 << 10
 
-// Room is where bodies lie that are larger than FreeBody. It outlives the exchange, as the Response may: whoever made it takes back what it gave.
+// Room is where bodies lie that are larger than FreeBody. It outlives the exchange, as the Response
+// may: whoever made it takes back what it gave.
 type Room interface {
-	// Grow asks for the body to have size bytes of memory in all, or fewer than before; false if there is no room for more.
+	// Grow asks for the body to have size bytes of memory in all, or fewer than before; false if
+	// there is no room for more.
 	Grow(size int64) bool
 	// Spill makes a place on disk for a body that found no room in memory.
 	Spill() (Spilled, error)
-	// Wait is Grow for a body that has no place on disk either: it waits until there is room, or ctx ends.
+	// Wait is Grow for a body that has no place on disk either: it waits until there is room, or
+	// ctx ends.
 	Wait(ctx context.Context, size int64) error
 }
 
@@ -41,7 +45,8 @@ func (r *Response) Size() int64 {
 	return int64(len(r.Body))
 }
 
-// Load brings a body that lies on disk into memory. The place on disk is given back, also when it cannot be read.
+// Load brings a body that lies on disk into memory. The place on disk is given back, also when it
+// cannot be read.
 func (r *Response) Load() error {
 	if r.Spilled == nil {
 		return nil
@@ -75,7 +80,8 @@ func readBack(p []byte, file Spilled) error {
 // spillBuffer is what is gathered before it is written to disk.
 const spillBuffer = 64 << 10
 
-// sink takes in the bytes of one body: in memory while there is room, beyond that on disk, and where that fails in memory that is waited for.
+// sink takes in the bytes of one body: in memory while there is room, beyond that on disk, and
+// where that fails in memory that is waited for.
 type sink struct {
 	x    *exchange
 	buf  []byte
@@ -84,7 +90,8 @@ type sink struct {
 	most int64 // what size can become
 }
 
-// newSink returns a sink that uses buf. length is how long the body will be, -1 if that is not known; limit is the bound on it.
+// newSink returns a sink that uses buf. length is how long the body will be, -1 if that is not
+// known; limit is the bound on it.
 func (x *exchange) newSink(buf []byte, length, limit int64) *sink {
 	k := &sink{x: x, buf: buf[:0], most: limit + 1}
 	if length >= 0 {
@@ -94,7 +101,8 @@ func (x *exchange) newSink(buf []byte, length, limit int64) *sink {
 	return k
 }
 
-// fill reads src until its end or one byte over limit. packed counts what the bytes are unpacked from, nil if they are not.
+// fill reads src until its end or one byte over limit. packed counts what the bytes are unpacked
+// from, nil if they are not.
 func (k *sink) fill(src io.Reader, packed *counter, limit int64) error {
 	for {
 		if len(k.buf) == cap(k.buf) {
@@ -221,7 +229,8 @@ func (k *sink) reader() io.Reader {
 	return bytes.NewReader(k.buf)
 }
 
-// waitForRoom waits until a body may have size bytes of memory. The site is not at fault for it, so the time is given to the exchange again.
+// waitForRoom waits until a body may have size bytes of memory. The site is not at fault for it, so
+// the time is given to the exchange again.
 func (x *exchange) waitForRoom(size int64) error {
 	if x.unslot != nil { // who waits here must not be in the way of those whose end frees memory
 		x.unslot()

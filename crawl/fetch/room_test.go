@@ -79,7 +79,8 @@ func noise(n int) []byte {
 	return p
 }
 
-// TestRoom: what no memory is granted for goes to disk and comes back as it was, in every framing and coding, and where the disk is full as well it waits for memory.
+// TestRoom: what no memory is granted for goes to disk and comes back as it was, in every framing
+// and coding, and where the disk is full as well it waits for memory.
 func TestRoom(t *testing.T) {
 	page := noise(1<<20 + 12345)
 	srv := packedServer(t, page)
@@ -139,7 +140,8 @@ func TestRoomIsNotAsked(t *testing.T) {
 	}
 }
 
-// TestCutOnDisk: a body over its bound is cut on disk as it is in memory, and one that fails leaves nothing there.
+// TestCutOnDisk: a body over its bound is cut on disk as it is in memory, and one that fails leaves
+// nothing there.
 func TestCutOnDisk(t *testing.T) {
 	page := noise(2 << 20)
 	srv := packedServer(t, page)
@@ -174,7 +176,8 @@ func TestCutOnDisk(t *testing.T) {
 	}
 }
 
-// TestHTTP2BuffersLittle: a server that sends faster than the body is taken is held back at what is free of a body.
+// TestHTTP2BuffersLittle: a server that sends faster than the body is taken is held back at what is
+// free of a body.
 func TestHTTP2BuffersLittle(t *testing.T) {
 	var sent int
 	var mu sync.Mutex

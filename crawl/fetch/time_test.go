@@ -124,7 +124,8 @@ func TestConnectTimeout(t *testing.T) {
 	})
 }
 
-// TestHeadWithin: a request may have less time until the head than others, and never more; what hangs there is told from a host that was not reached.
+// TestHeadWithin: a request may have less time until the head than others, and never more; what
+// hangs there is told from a host that was not reached.
 func TestHeadWithin(t *testing.T) {
 	for _, within := range []time.Duration{3 * time.Second, time.Hour} {
 		inBubble(t, nil, func(c net.Conn) { readRequest(c); _, _ = c.Read(make([]byte, 1)) }, func(t *testing.T, f *fetch.Fetcher) {

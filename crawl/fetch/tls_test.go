@@ -20,7 +20,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// tlsServer serves h over TLS, HTTP/2 included, and returns the URL by a name that its certificate is for, and a change that trusts it.
+// tlsServer serves h over TLS, HTTP/2 included, and returns the URL by a name that its certificate
+// is for, and a change that trusts it.
 func tlsServer(t *testing.T, h http.HandlerFunc) (url string, trust func(*fetch.Config)) {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(h)
@@ -186,7 +187,8 @@ func TestTLSFailures(t *testing.T) {
 	})
 }
 
-// TestLongChain: neither a connection nor a session is kept of a server that shows a great many certificates; of others both are.
+// TestLongChain: neither a connection nor a session is kept of a server that shows a great many
+// certificates; of others both are.
 func TestLongChain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

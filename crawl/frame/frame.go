@@ -1,6 +1,7 @@
-// Package frame tells what a page says itself from what most pages of its host carry: menus, notices,
-// the same words beside every article. [Hosts] learns such frames where pages are read; what is left
-// of a page is its [Own] words, of which the owner of the host is told a print (package novelty).
+// Package frame tells what a page says itself from what most pages of its host carry: menus,
+// notices, the same words beside every article. [Hosts] learns such frames where pages are read;
+// what is left of a page is its [Own] words, of which the owner of the host is told a print
+// (package novelty).
 package frame
 
 import (

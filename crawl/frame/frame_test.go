@@ -7,8 +7,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/extract"
 )
 
-// TestOwn: words that most pages of a host carry are its frame, and numbers are no words; hosts do not share a frame, and the one met longest ago is
-// forgotten.
+// TestOwn: words that most pages of a host carry are its frame, and numbers are no words; hosts do
+// not share a frame, and the one met longest ago is forgotten.
 func TestOwn(t *testing.T) {
 	var fs Hosts
 	terms := func(own ...uint32) []uint32 { return append([]uint32{2, 4, 6}, own...) }

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// fullPause is when to ask again for an address that has no room: nobody knows when one of its requests ends.
+// fullPause is when to ask again for an address that has no room: nobody knows when one of its
+// requests ends.
 const fullPause = 50 * time.Millisecond
 
 // addresses are the IPs behind hosts, and of requests that are in no queue.
@@ -20,8 +21,8 @@ type addresses[T any] struct {
 	entered []*address[T] // requests of no queue were made to these, and they are to be left alone yet or had the last of them a moment ago
 }
 
-// address is what the hosts behind one IP share. It is in the heap of freed addresses while hosts wait for it and it has room; its due time is
-// when the next request to it may start.
+// address is what the hosts behind one IP share. It is in the heap of freed addresses while hosts
+// wait for it and it has room; its due time is when the next request to it may start.
 type address[T any] struct {
 	entry
 	ip      netip.Addr
@@ -77,7 +78,8 @@ func (as *addresses[T]) sweep(now time.Time) {
 	})
 }
 
-// shared says whether hosts at an address share anything: not those of loopback, which are no strangers to each other.
+// shared says whether hosts at an address share anything: not those of loopback, which are no
+// strangers to each other.
 func (as *addresses[T]) shared(ip netip.Addr) bool {
 	return (as.most >= 0 || as.gap >= 0) && ip.IsValid() && !ip.IsLoopback()
 }
@@ -135,7 +137,8 @@ func (as *addresses[T]) unpark(h *host[T]) (waited bool) {
 	return true
 }
 
-// first is the address that has been free for longest for a host that waits for it, nil if there is none.
+// first is the address that has been free for longest for a host that waits for it, nil if there is
+// none.
 func (as *addresses[T]) first(now time.Time) *address[T] {
 	if len(as.freed) > 0 && !as.freed[0].due.After(now) {
 		return as.freed[0]
@@ -143,7 +146,8 @@ func (as *addresses[T]) first(now time.Time) *address[T] {
 	return nil
 }
 
-// reindex puts an address into the heap or takes it out, as its state asks for, and forgets one without hosts that owes nothing.
+// reindex puts an address into the heap or takes it out, as its state asks for, and forgets one
+// without hosts that owes nothing.
 func (as *addresses[T]) reindex(a *address[T]) {
 	in := len(a.waiting) > 0 && as.room(a)
 	switch {

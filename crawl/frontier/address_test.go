@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestAddresses: hosts that wait for an address are let go in their order, as soon as it has room and its gap is over; one without hosts that owes nothing is forgotten.
+// TestAddresses: hosts that wait for an address are let go in their order, as soon as it has room
+// and its gap is over; one without hosts that owes nothing is forgotten.
 func TestAddresses(t *testing.T) {
 	as := addresses[int]{most: 1, gap: time.Second, at: make(map[netip.Addr]*address[int])}
 	ip, now := netip.MustParseAddr("192.0.2.1"), time.Unix(1000, 0)

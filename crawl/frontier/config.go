@@ -6,22 +6,27 @@ import (
 )
 
 const (
-	// DefaultMaxCrawlDelay caps what robots.txt may ask: beyond a minute a page, a host of some size would never be finished.
+	// DefaultMaxCrawlDelay caps what robots.txt may ask: beyond a minute a page, a host of some
+	// size would never be finished.
 	DefaultMaxCrawlDelay = time.Minute
-	// DefaultFactor of the response time: a site that takes two seconds a page gets four seconds of rest.
+	// DefaultFactor of the response time: a site that takes two seconds a page gets four seconds of
+	// rest.
 	DefaultFactor = 2
-	// DefaultMaxAdaptive caps the delay that the factor comes to, so that one stalled answer does not stop a host.
+	// DefaultMaxAdaptive caps the delay that the factor comes to, so that one stalled answer does
+	// not stop a host.
 	DefaultMaxAdaptive = 30 * time.Second
 	// DefaultPerIP is the number of requests at once to one address.
 	DefaultPerIP = 4
-	// ipShare of the floor is the least gap between requests to one address: four times as often as one host may be asked.
+	// ipShare of the floor is the least gap between requests to one address: four times as often as
+	// one host may be asked.
 	ipShare = 4
 )
 
 // Config says how polite to be.
 type Config struct {
-	// Delay is the floor: the least time from the end of a request to the next one of the same host. With zero there is no limit at all, unless
-	// a robots.txt asks for one: neither Factor nor the bounds per address hold then.
+	// Delay is the floor: the least time from the end of a request to the next one of the same
+	// host. With zero there is no limit at all, unless a robots.txt asks for one: neither Factor
+	// nor the bounds per address hold then.
 	Delay time.Duration
 	// MaxCrawlDelay caps the delay of robots.txt. Zero: DefaultMaxCrawlDelay.
 	MaxCrawlDelay time.Duration
@@ -31,7 +36,8 @@ type Config struct {
 	MaxAdaptive time.Duration
 	// PerIP bounds the requests at once to one address. Zero: DefaultPerIP; negative: no bound.
 	PerIP int
-	// IPDelay is the least time between the starts of two requests to one address. Zero: a quarter of Delay; negative: none.
+	// IPDelay is the least time between the starts of two requests to one address. Zero: a quarter
+	// of Delay; negative: none.
 	IPDelay time.Duration
 	// Group names what a host belongs to, such as its registrable domain. Groups have turns, so
 	// that one of thousands of hosts gets no more of the fetchers than others do. Nil: all hosts

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Frontier keeps the host queues of one worker. T is what waits in them. Not safe for concurrent use.
+// Frontier keeps the host queues of one worker. T is what waits in them. Not safe for concurrent
+// use.
 type Frontier[T any] struct {
 	cfg    Config
 	hosts  map[string]*host[T]
@@ -19,8 +20,8 @@ type Frontier[T any] struct {
 	past   map[string]kind // of hosts that were forgotten
 }
 
-// host is one host queue. It is in exactly one place: in the heap of due times, in the line of its group, parked at its address, visited, or, without items,
-// nowhere.
+// host is one host queue. It is in exactly one place: in the heap of due times, in the line of its
+// group, parked at its address, visited, or, without items, nowhere.
 type host[T any] struct {
 	entry
 	name    string
@@ -101,8 +102,10 @@ func (f *Frontier[T]) place(h *host[T]) {
 	heap.Push(&f.due, h)
 }
 
-// Next opens the visit of the host that has been due for longest, of the group whose turn it is, and returns its name; not of one that is to stand back, see Fetchers.
-// If none is due the name is empty, and due is when to ask again; the zero time if only a Push or the end of a visit can change that.
+// Next opens the visit of the host that has been due for longest, of the group whose turn it is,
+// and returns its name; not of one that is to stand back, see Fetchers. If none is due the name is
+// empty, and due is when to ask again; the zero time if only a Push or the end of a visit can
+// change that.
 func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 	for {
 		h, a := f.longest(now)
@@ -122,7 +125,8 @@ func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 	}
 }
 
-// longest returns the host whose turn it is, with its address if it waits for that and has been due for longer; nil if none may be visited.
+// longest returns the host whose turn it is, with its address if it waits for that and has been due
+// for longer; nil if none may be visited.
 func (f *Frontier[T]) longest(now time.Time) (h *host[T], a *address[T]) {
 	for len(f.due) > 0 && !f.due[0].due.After(now) {
 		f.lines.add(now, heap.Pop(&f.due).(*host[T]))
@@ -134,7 +138,8 @@ func (f *Frontier[T]) longest(now time.Time) (h *host[T], a *address[T]) {
 	return h, nil
 }
 
-// first returns the first host of the group whose turn it is, or of the next one that has any that need not stand back; nil if none may be visited.
+// first returns the first host of the group whose turn it is, or of the next one that has any that
+// need not stand back; nil if none may be visited.
 func (f *Frontier[T]) first() *host[T] {
 	h := f.lines.first(f.standsBack)
 	if h == nil && !f.held.full() {
@@ -149,7 +154,8 @@ func (f *Frontier[T]) Ready(now time.Time) bool {
 	return h != nil
 }
 
-// Due is when Next is to be asked again; the zero time if only a Push or the end of a visit can change anything.
+// Due is when Next is to be asked again; the zero time if only a Push or the end of a visit can
+// change anything.
 func (f *Frontier[T]) Due() (due time.Time) {
 	if f.lines.n[prompt] > 0 || f.lines.n[slow]+f.lines.n[unknown] > 0 && !f.held.full() {
 		return f.lines.since
@@ -200,7 +206,8 @@ func (f *Frontier[T]) Done(now time.Time, name string, took time.Duration) {
 	f.closes(now, h, took, false)
 }
 
-// Hung closes a visit in which a request was made of which nothing came. The host is owed for it as for one that took that long.
+// Hung closes a visit in which a request was made of which nothing came. The host is owed for it as
+// for one that took that long.
 func (f *Frontier[T]) Hung(now time.Time, name string, took time.Duration) {
 	h := f.hosts[name]
 	if h == nil || !h.visited {

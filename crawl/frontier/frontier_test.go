@@ -77,8 +77,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestGroupsHaveTurns: of hosts that may be asked the groups have turns, however many hosts one has and however new they are; what leaves its line is not
-// asked, and loses nothing.
+// TestGroupsHaveTurns: of hosts that may be asked the groups have turns, however many hosts one has
+// and however new they are; what leaves its line is not asked, and loses nothing.
 func TestGroupsHaveTurns(t *testing.T) {
 	f := New[int](Config{Group: func(host string) string { return host[:1] }})
 	for i := range 100 {
@@ -150,7 +150,8 @@ func TestNotBefore(t *testing.T) {
 	}
 }
 
-// TestSlow: a host is asked so many times less often than politeness has it, up to the cap of what adapts, and never more often.
+// TestSlow: a host is asked so many times less often than politeness has it, up to the cap of what
+// adapts, and never more often.
 func TestSlow(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  Config
@@ -196,7 +197,8 @@ func TestUnget(t *testing.T) {
 	}
 }
 
-// TestRemoveWhileVisited: a host that is removed and comes back has no second visit before the end of the first.
+// TestRemoveWhileVisited: a host that is removed and comes back has no second visit before the end
+// of the first.
 func TestRemoveWhileVisited(t *testing.T) {
 	f := New[int](Config{Delay: time.Second})
 	f.Push("a", 1, 2)
@@ -223,7 +225,8 @@ func TestRemoveWhileVisited(t *testing.T) {
 	}
 }
 
-// TestAddressShares: hosts behind one address share requests at once and the gap between them; loopback, and a peer without any delay, do not.
+// TestAddressShares: hosts behind one address share requests at once and the gap between them;
+// loopback, and a peer without any delay, do not.
 func TestAddressShares(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -288,7 +291,8 @@ func TestAddressFreed(t *testing.T) {
 	}
 }
 
-// TestEnter: a request that is in no queue counts for its address, before and after those of hosts, whether or not any is known there; what nobody uses any more is forgotten.
+// TestEnter: a request that is in no queue counts for its address, before and after those of hosts,
+// whether or not any is known there; what nobody uses any more is forgotten.
 func TestEnter(t *testing.T) {
 	const one, two = "192.0.2.1", "192.0.2.2"
 	ip := netip.MustParseAddr
@@ -362,8 +366,9 @@ func enter(t *testing.T, f *Frontier[int], now float64, ip string, want bool, du
 	}
 }
 
-// TestProperties drives a frontier at random against a naive model of what must hold: one visit a host, never before its time, never more than the
-// bound to an address nor closer than its gap, nothing lost or made up, and Next never idles over a host that might be visited.
+// TestProperties drives a frontier at random against a naive model of what must hold: one visit a
+// host, never before its time, never more than the bound to an address nor closer than its gap,
+// nothing lost or made up, and Next never idles over a host that might be visited.
 func TestProperties(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))

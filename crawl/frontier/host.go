@@ -6,16 +6,19 @@ import (
 	"time"
 )
 
-// CrawlDelay notes what a host's robots.txt asks for, up to the cap. It holds from the end of the next request, or of the one under way.
+// CrawlDelay notes what a host's robots.txt asks for, up to the cap. It holds from the end of the
+// next request, or of the one under way.
 func (f *Frontier[T]) CrawlDelay(name string, d time.Duration) {
 	f.open(name).crawl = min(max(d, 0), f.cfg.MaxCrawlDelay)
 }
 
-// Slow has a host asked that many times less often than politeness alone asks for, as far as MaxAdaptive; 1 or less is the usual. It holds from the end of the next
-// request, or of the one under way.
+// Slow has a host asked that many times less often than politeness alone asks for, as far as
+// MaxAdaptive; 1 or less is the usual. It holds from the end of the next request, or of the one
+// under way.
 func (f *Frontier[T]) Slow(name string, times float64) { f.open(name).slow = times }
 
-// NotBefore leaves a host alone until then: politeness that a former worker owes, or a back-off. It never makes a host due earlier.
+// NotBefore leaves a host alone until then: politeness that a former worker owes, or a back-off. It
+// never makes a host due earlier.
 func (f *Frontier[T]) NotBefore(name string, at time.Time) {
 	h := f.open(name)
 	if !at.After(h.due) {
@@ -37,8 +40,8 @@ func (f *Frontier[T]) NotBefore(name string, at time.Time) {
 	}
 }
 
-// SetAddr notes the address that a host is at, from its next visit on. An invalid one, and loopback, whose hosts are no strangers to each
-// other, share nothing.
+// SetAddr notes the address that a host is at, from its next visit on. An invalid one, and
+// loopback, whose hosts are no strangers to each other, share nothing.
 func (f *Frontier[T]) SetAddr(name string, ip netip.Addr) {
 	h := f.open(name)
 	ip = ip.Unmap()
@@ -63,8 +66,8 @@ func (f *Frontier[T]) lose(h *host[T]) {
 	f.ips.reindex(a)
 }
 
-// Remove forgets a host and returns the items that waited. If it is being visited, it can come back but has no second visit before the end of
-// that one.
+// Remove forgets a host and returns the items that waited. If it is being visited, it can come back
+// but has no second visit before the end of that one.
 func (f *Frontier[T]) Remove(name string) []T {
 	h := f.hosts[name]
 	if h == nil {
@@ -120,7 +123,8 @@ func (f *Frontier[T]) Owed(now time.Time, name string) time.Duration {
 	return 0
 }
 
-// Pace is about how long one request to the host takes with the delay after it: what a window is sized by.
+// Pace is about how long one request to the host takes with the delay after it: what a window is
+// sized by.
 func (f *Frontier[T]) Pace(name string) time.Duration {
 	if h := f.hosts[name]; h != nil {
 		return f.delay(h) + h.took

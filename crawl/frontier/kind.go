@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// kind says whether a host can be expected to answer soon. One that does not holds a fetcher meanwhile, be it until a timeout, and a domain or an address may have hundreds
-// of them among those that do. So the visits of such hosts are bounded, which leaves fetchers for the others.
+// kind says whether a host can be expected to answer soon. One that does not holds a fetcher
+// meanwhile, be it until a timeout, and a domain or an address may have hundreds of them among
+// those that do. So the visits of such hosts are bounded, which leaves fetchers for the others.
 type kind int
 
 const (
@@ -16,7 +17,8 @@ const (
 	kinds
 )
 
-// soon is how long the last visit of a prompt host took at most, with all that was to be done before its request: with 32 fetchers that are all taken for so long, one is free every 30 ms.
+// soon is how long the last visit of a prompt host took at most, with all that was to be done
+// before its request: with 32 fetchers that are all taken for so long, one is free every 30 ms.
 const soon = time.Second
 
 func (h *host[T]) kind() kind {
@@ -30,7 +32,8 @@ func (h *host[T]) kind() kind {
 	}
 }
 
-// share is one of how many parts of the fetchers slow hosts have while others wait; so has the slow and unknown part of a group, and the slow one of an address.
+// share is one of how many parts of the fetchers slow hosts have while others wait; so has the slow
+// and unknown part of a group, and the slow one of an address.
 const share = 4
 
 // held counts the open visits of hosts that are not prompt, all and by what they have in common.
@@ -43,7 +46,8 @@ type held struct {
 	ips      map[netip.Addr]int // of slow hosts
 }
 
-// maxPast bounds the hosts of which the kind is remembered after they were forgotten: one that was given back for a moment is no other when it comes again.
+// maxPast bounds the hosts of which the kind is remembered after they were forgotten: one that was
+// given back for a moment is no other when it comes again.
 const maxPast = 1 << 14
 
 // remember keeps the kind of a host that is forgotten.
@@ -96,7 +100,8 @@ func count[K comparable](m map[K]int, key K, n int) {
 	}
 }
 
-// full says that no further host that is not prompt is visited, though nobody else waits: the rest of the fetchers is for prompt ones, if there are any, when they are due.
+// full says that no further host that is not prompt is visited, though nobody else waits: the rest
+// of the fetchers is for prompt ones, if there are any, when they are due.
 func (d *held) full() bool {
 	most := d.fetchers
 	if d.prompt > 0 {
@@ -120,8 +125,9 @@ func (d *held) waits(k kind, group string, ip netip.Addr) bool {
 	}
 }
 
-// Fetchers says how many visits there may be at once, zero for any number. While there are prompt hosts, three quarters at most are of others; while others wait, slow
-// ones have a quarter, and so have those of a group and of an address.
+// Fetchers says how many visits there may be at once, zero for any number. While there are prompt
+// hosts, three quarters at most are of others; while others wait, slow ones have a quarter, and so
+// have those of a group and of an address.
 func (f *Frontier[T]) Fetchers(n int) { f.held.fetchers = n }
 
 // standsBack says whether a host is visited only if no other waits.

@@ -8,8 +8,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 )
 
-// crawl visits hosts with so many fetchers until the time is up: what a visit takes is took's to say, and an empty queue is filled again. It returns the moments of the
-// visits of each host, in seconds.
+// crawl visits hosts with so many fetchers until the time is up: what a visit takes is took's to
+// say, and an empty queue is filled again. It returns the moments of the visits of each host, in
+// seconds.
 type crawl struct {
 	f      *Frontier[int]
 	took   func(name string) float64
@@ -44,8 +45,9 @@ func (c *crawl) run(fetchers int, until float64) {
 	}
 }
 
-// TestSilentHostsLeaveTurns: hundreds of hosts of one domain that never answer, and come anew when they have been given up, keep no other host from being visited: neither
-// one that answers, be it of their own domain, nor one of another domain that is met later.
+// TestSilentHostsLeaveTurns: hundreds of hosts of one domain that never answer, and come anew when
+// they have been given up, keep no other host from being visited: neither one that answers, be it
+// of their own domain, nor one of another domain that is met later.
 func TestSilentHostsLeaveTurns(t *testing.T) {
 	for name, next := range map[string]func(f *Frontier[int], now time.Time) string{
 		"by due": func(f *Frontier[int], now time.Time) string {
@@ -109,7 +111,8 @@ func TestSilentHostsLeaveTurns(t *testing.T) {
 	}
 }
 
-// TestKindIsRemembered: a host that is forgotten and comes again is of the kind that it was, with bounded memory, and prompt hosts are counted right.
+// TestKindIsRemembered: a host that is forgotten and comes again is of the kind that it was, with
+// bounded memory, and prompt hosts are counted right.
 func TestKindIsRemembered(t *testing.T) {
 	f := New[int](Config{Delay: time.Second, Factor: -1})
 	f.Fetchers(8)

@@ -2,8 +2,9 @@ package frontier
 
 import "time"
 
-// lines are the hosts that may be asked as far as their own delays go, one line a group. The groups have turns; within one the host that came first is next. Each
-// operation takes the same time, however many wait; but where hosts stand back, each group may be looked at.
+// lines are the hosts that may be asked as far as their own delays go, one line a group. The groups
+// have turns; within one the host that came first is next. Each operation takes the same time,
+// however many wait; but where hosts stand back, each group may be looked at.
 type lines[T any] struct {
 	of    map[string]*line[T]
 	turns fifo[*line[T]] // in the order of their turns
@@ -38,8 +39,9 @@ func (l *lines[T]) add(now time.Time, h *host[T]) {
 	l.since = now
 }
 
-// first returns the first host of the group whose turn it is, or of the next one that has any; nil if there is none. It is none that stands back; of each kind in a
-// line only the first is looked at.
+// first returns the first host of the group whose turn it is, or of the next one that has any; nil
+// if there is none. It is none that stands back; of each kind in a line only the first is looked
+// at.
 func (l *lines[T]) first(standsBack func(h *host[T]) bool) *host[T] {
 	for l.turns.len() > 0 && l.turns.first().empty() {
 		l.drop()

@@ -14,9 +14,10 @@ type ranked[T any] struct {
 	score uint64
 }
 
-// Ranked lists up to n hosts that may be visited now by the score of the item that is next, the smallest first; of equal ones the host that has been due for longest.
-// Hosts that are to stand back come last, see Fetchers.
-// Due is when to ask again, as with Next. It looks at every host queue, which Next need not: it is for a peer whose cap lets it begin few requests.
+// Ranked lists up to n hosts that may be visited now by the score of the item that is next, the
+// smallest first; of equal ones the host that has been due for longest. Hosts that are to stand
+// back come last, see Fetchers. Due is when to ask again, as with Next. It looks at every host
+// queue, which Next need not: it is for a peer whose cap lets it begin few requests.
 func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (names []string, due time.Time) {
 	var best []ranked[T]
 	add := func(h *host[T]) {

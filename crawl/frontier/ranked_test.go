@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestRanked: whatever Next would let be visited is listed, by score, and nothing else; what is visited by rank keeps all bounds.
+// TestRanked: whatever Next would let be visited is listed, by score, and nothing else; what is
+// visited by rank keeps all bounds.
 func TestRanked(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -95,7 +96,8 @@ func BenchmarkRanked(b *testing.B) {
 	}
 }
 
-// TestRankedEmptied: a host whose items were all taken while it waited, as a pause does, is not listed, and is again when it has others.
+// TestRankedEmptied: a host whose items were all taken while it waited, as a pause does, is not
+// listed, and is again when it has others.
 func TestRankedEmptied(t *testing.T) {
 	f := New[int](Config{})
 	for _, name := range []string{"a", "b"} {

@@ -8,15 +8,18 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// silentMs is after how long without a word a peer's account no longer holds up the end of a budget. What it drew stays drawn, so the
-// budget is not overshot should it come back; owners repeat their accounts every half minute while they hold something.
+// silentMs is after how long without a word a peer's account no longer holds up the end of a
+// budget. What it drew stays drawn, so the budget is not overshot should it come back; owners
+// repeat their accounts every half minute while they hold something.
 const silentMs = 120_000
 
-// maxTotal bounds each total of an account: 64 TiB, or as many pages. The sum over wire.MaxAccounts of them cannot overflow.
+// maxTotal bounds each total of an account: 64 TiB, or as many pages. The sum over wire.MaxAccounts
+// of them cannot overflow.
 const maxTotal = 1 << 46
 
-// Draw takes from a job's budget on behalf of a peer. The answer must not leave before wait has returned. It never grants more than the
-// budget, whatever is lost, repeated or reordered on the way.
+// Draw takes from a job's budget on behalf of a peer. The answer must not leave before wait has
+// returned. It never grants more than the budget, whatever is lost, repeated or reordered on the
+// way.
 func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *wire.JobReply, wait func() error, err error) {
 	rec, err := r.record(id)
 	if err != nil {
@@ -39,7 +42,8 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 	mine, yours := pagesIn(account), bytesIn(account)
 	pages.update(mine, d.GetDrawnPages(), d.GetReturnPages(), d.GetUsedPages())
 	bytes.update(yours, d.GetDrawnBytes(), d.GetReturnBytes(), d.GetUsedBytes())
-	// Whoever needs both gets both or none: else two peers might each hold what the other waits for.
+	// Whoever needs both gets both or none: else two peers might each hold what the other waits
+	// for.
 	short := d.GetPages() > 0 && pages.left() == 0 || d.GetBytes() > 0 && bytes.left() < max(d.GetMinBytes(), 1)
 	if State(rec.GetState()).Grants() && !short {
 		pages.grant(mine, d.GetDrawnPages(), d.GetPages())
@@ -62,8 +66,9 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 	return reply, wait, err
 }
 
-// exhausted says whether nothing of use is left of a budget and no peer heard of lately holds a part that could come back. A clock that is far
-// ahead, of an earlier owner, is no word of a peer either.
+// exhausted says whether nothing of use is left of a budget and no peer heard of lately holds a
+// part that could come back. A clock that is far ahead, of an earlier owner, is no word of a peer
+// either.
 func (r *Registry) exhausted(nowMs int64, id ID, sums *quotas, minBytes uint64) (bool, error) {
 	var pages, bytes uint64
 	err := r.accounts(id, func(a *wire.Account) {
@@ -90,8 +95,8 @@ func (r *Registry) accounts(id ID, fn func(*wire.Account)) error {
 	return nil
 }
 
-// quotas are the two budgets of a job. They are summed up from the accounts and never stored, so they cannot differ from them, whichever way
-// these came here.
+// quotas are the two budgets of a job. They are summed up from the accounts and never stored, so
+// they cannot differ from them, whichever way these came here.
 type quotas struct {
 	pages, bytes quota
 	peers        int
@@ -140,8 +145,8 @@ func (t totals) held() uint64 { return t.out() - min(*t.used, t.out()) }
 // quota is one of the two budgets of a job, and what all peers hold of it or have used.
 type quota struct{ budget, out uint64 }
 
-// update takes over what a peer says of its totals. They only grow; drawn grows here if this record is younger than the peer's, and no peer can give
-// back or use what it did not draw.
+// update takes over what a peer says of its totals. They only grow; drawn grows here if this record
+// is younger than the peer's, and no peer can give back or use what it did not draw.
 func (p *quota) update(t totals, drawn, returned, used uint64) {
 	p.out -= t.out()
 	*t.drawn = max(*t.drawn, min(drawn, maxTotal))

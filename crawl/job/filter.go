@@ -16,13 +16,15 @@ type HostDepth struct {
 	Depth uint32 // links from a seed
 }
 
-// maxFilterBytes and maxRegexpNodes bound the patterns of a job together, so that a URL costs milliseconds at the most whatever a stranger's patterns are.
+// maxFilterBytes and maxRegexpNodes bound the patterns of a job together, so that a URL costs
+// milliseconds at the most whatever a stranger's patterns are.
 const (
 	maxFilterBytes = 4096
 	maxRegexpNodes = 1000
 )
 
-// filter is a pattern of URLs: RE:EXPRESSION, or a path as in robots.txt with the hosts before it that it holds for.
+// filter is a pattern of URLs: RE:EXPRESSION, or a path as in robots.txt with the hosts before it
+// that it holds for.
 type filter struct {
 	text  string
 	hosts *Scope // nil: any host
@@ -30,7 +32,8 @@ type filter struct {
 	expr  *regexp.Regexp
 }
 
-// Filters are patterns of URLs, as a job includes or excludes them. Safe for concurrent use, as they never change.
+// Filters are patterns of URLs, as a job includes or excludes them. Safe for concurrent use, as
+// they never change.
 type Filters []filter
 
 // regexpMark begins a pattern that is a regular expression.
@@ -158,9 +161,10 @@ func (s *Spec) compileFilters() error {
 	return nil
 }
 
-// Filtered says in a few words why the job's patterns leave out a URL in canonical form; empty if they do not. What a pattern to include must match are links
-// to pages: seeds and where they redirect to (which are at depth 0), sitemaps and what belongs to a page are fetched without. What one to exclude matches
-// is not fetched, robots.txt aside.
+// Filtered says in a few words why the job's patterns leave out a URL in canonical form; empty if
+// they do not. What a pattern to include must match are links to pages: seeds and where they
+// redirect to (which are at depth 0), sitemaps and what belongs to a page are fetched without. What
+// one to exclude matches is not fetched, robots.txt aside.
 func (s *Spec) Filtered(url string, depth uint32, kind link.Kind) string {
 	if kind == link.KindRobots {
 		return ""

@@ -78,7 +78,8 @@ func TestHostDepths(t *testing.T) {
 	}
 }
 
-// TestFiltersAreRefused: what is no pattern, and what would cost too much, is refused with the pattern named.
+// TestFiltersAreRefused: what is no pattern, and what would cost too much, is refused with the
+// pattern named.
 func TestFiltersAreRefused(t *testing.T) {
 	for _, row := range []struct{ pattern, want string }{
 		{"", "want /PATH"},
@@ -108,7 +109,8 @@ func TestFiltersAreRefused(t *testing.T) {
 	}
 }
 
-// TestFiltersAreCheap: the worst that a stranger's patterns may cost a URL of the greatest length is bounded.
+// TestFiltersAreCheap: the worst that a stranger's patterns may cost a URL of the greatest length
+// is bounded.
 func TestFiltersAreCheap(t *testing.T) {
 	patterns := []string{"/" + strings.Repeat("*"+strings.Repeat("a", 200)+"b", 9), `re:(a|aa){1,60}b`, `re:(.*a){30}c`}
 	s, err := job.FromWire(spec(func(m *wire.JobSpec) { m.Exclude = patterns }))
@@ -127,7 +129,8 @@ func TestFiltersAreCheap(t *testing.T) {
 	}
 }
 
-// FuzzFilter: whatever the pattern, a spec is refused or answers, and says the same after its way over the wire.
+// FuzzFilter: whatever the pattern, a spec is refused or answers, and says the same after its way
+// over the wire.
 func FuzzFilter(f *testing.F) {
 	f.Add("/docs/*$", "http://a.example/docs/x")
 	f.Add("re:^http", "http://a.example/docs/x")

@@ -177,7 +177,8 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestLastVersion: a job whose version a stranger has set as high as it goes can still be paused and canceled, and what it says is taken by others.
+// TestLastVersion: a job whose version a stranger has set as high as it goes can still be paused
+// and canceled, and what it says is taken by others.
 func TestLastVersion(t *testing.T) {
 	r, s := posted(t, crawltest.NewStore(), func(*wire.JobSpec) {})
 	last := job.Standing{State: job.StateRunning, Version: 1 << 48}
@@ -199,8 +200,8 @@ func TestLastVersion(t *testing.T) {
 	}
 }
 
-// TestDrawIsRepeatable loses, repeats and reorders draws and crashes the registry, and never hands out more than there is; in the end every
-// part of the budget that nobody lost is used.
+// TestDrawIsRepeatable loses, repeats and reorders draws and crashes the registry, and never hands
+// out more than there is; in the end every part of the budget that nobody lost is used.
 func TestDrawIsRepeatable(t *testing.T) {
 	const budget = 100
 	for seed := range uint64(200) {

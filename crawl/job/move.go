@@ -15,8 +15,9 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Export calls fn for the records of the jobs at ring positions in [lo, hi), of which the first 16 bytes count, in key order, key and value lent, until it
-// returns false. A zero hi is the end of the circle.
+// Export calls fn for the records of the jobs at ring positions in [lo, hi), of which the first 16
+// bytes count, in key order, key and value lent, until it returns false. A zero hi is the end of
+// the circle.
 func (r *Registry) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
 	from, to := ring.Bounds(lo, hi)
 	if err := r.store.Scan(from, to, fn); err != nil {
@@ -25,7 +26,8 @@ func (r *Registry) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) erro
 	return nil
 }
 
-// Remove forgets the jobs at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle.
+// Remove forgets the jobs at positions in [lo, hi) once another owner has them on disk; a zero hi
+// is the end of the circle.
 func (r *Registry) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	from, to := ring.Bounds(lo, hi)
 	inside := func(id ID) bool {
@@ -40,12 +42,14 @@ func (r *Registry) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	return wait, nil
 }
 
-// Import merges records of other owners, or of copies, into this one's: any number of times, in any order and grouping, the outcome is the same.
-// States merge as [Standing.Merge] says, the totals of accounts and what was sent of the seeds to the larger; a spec is the same or refused. With all
-// accounts of which grants were acknowledged, no merge lets a budget be overshot: what is left is computed from the accounts.
+// Import merges records of other owners, or of copies, into this one's: any number of times, in any
+// order and grouping, the outcome is the same. States merge as [Standing.Merge] says, the totals of
+// accounts and what was sent of the seeds to the larger; a spec is the same or refused. With all
+// accounts of which grants were acknowledged, no merge lets a budget be overshot: what is left is
+// computed from the accounts.
 //
-// A record that is malformed, or does not belong where its key says, is refused with an error that names it, those before it taken. All that is taken
-// is one batch; wait is never nil.
+// A record that is malformed, or does not belong where its key says, is refused with an error that
+// names it, those before it taken. All that is taken is one batch; wait is never nil.
 func (r *Registry) Import(kvs []kv.Record) (wait func() error, err error) {
 	m := merge{store: r.store, news: make(map[string]proto.Message)}
 	for _, rec := range kvs {

@@ -123,7 +123,8 @@ func history(t *testing.T, rng *rand.Rand, specs []*job.Spec) (copies []*job.Reg
 	return copies
 }
 
-// TestImportIsUnion: whatever copies of jobs went through, merging them in any order, grouping and repetition comes to the same.
+// TestImportIsUnion: whatever copies of jobs went through, merging them in any order, grouping and
+// repetition comes to the same.
 func TestImportIsUnion(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -206,9 +207,11 @@ func checkCounts(t *testing.T, r *job.Registry) {
 	}
 }
 
-// TestBudgetSurvivesTakeOver lets owners of a job die one after the other. Each next one has what was acknowledged from a replica, merges it with the
-// stale leftovers of earlier times in any order, and with what the dead one had on its disk when it comes back as a copy; peers go on drawing with requests
-// and answers lost. Never is more out than the budget, and in the end all of it is used.
+// TestBudgetSurvivesTakeOver lets owners of a job die one after the other. Each next one has what
+// was acknowledged from a replica, merges it with the stale leftovers of earlier times in any
+// order, and with what the dead one had on its disk when it comes back as a copy; peers go on
+// drawing with requests and answers lost. Never is more out than the budget, and in the end all of
+// it is used.
 func TestBudgetSurvivesTakeOver(t *testing.T) {
 	const budget = 200
 	for seed := range uint64(100) {
@@ -341,7 +344,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestImportRefuses: a record that makes no sense, or lies where it does not belong, is refused; those before it are taken.
+// TestImportRefuses: a record that makes no sense, or lies where it does not belong, is refused;
+// those before it are taken.
 func TestImportRefuses(t *testing.T) {
 	r, s := posted(t, crawltest.NewStore(), func(m *wire.JobSpec) { m.MaxPages = 5 })
 	if _, _, err := r.Draw(1, s.ID, []byte("peer"), &wire.Draw{Pages: 2}); err != nil {
@@ -412,7 +416,8 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestPartsOfAJob: a job of which not all has come is unknown, and whoever posts it meanwhile loses nothing of what has and what is to come.
+// TestPartsOfAJob: a job of which not all has come is unknown, and whoever posts it meanwhile loses
+// nothing of what has and what is to come.
 func TestPartsOfAJob(t *testing.T) {
 	r, s := posted(t, crawltest.NewStore(), func(m *wire.JobSpec) { m.MaxPages = 10 })
 	if _, _, err := r.SetState(1, s.ID, job.StatePaused); err != nil {
@@ -490,7 +495,8 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// TestLaterFields: fields of a later version are kept when a record is merged and when it changes; a later form of records is refused and says so.
+// TestLaterFields: fields of a later version are kept when a record is merged and when it changes;
+// a later form of records is refused and says so.
 func TestLaterFields(t *testing.T) {
 	field := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "of a later version")
 	r := job.NewRegistry(crawltest.NewStore())

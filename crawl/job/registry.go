@@ -22,7 +22,8 @@ var (
 	ErrFinal = errors.New("the job is canceled")
 )
 
-// The key of everything about a job begins with 16 bytes of its ring position, so that an arc of the ring is one range of keys.
+// The key of everything about a job begins with 16 bytes of its ring position, so that an arc of
+// the ring is one range of keys.
 const (
 	kindRecord = 'r' // version byte, wire.Job without its spec and accounts
 	kindSpec   = 's' // version byte, wire.JobSpec
@@ -43,7 +44,8 @@ type Registry struct {
 	store kv.Store
 	// quotas are the sums over the accounts of the jobs that were drawn from since the start.
 	quotas map[ID]*quotas
-	// unsent counts the seeds that are still to be sent, of each job that has some; nil until it is asked for.
+	// unsent counts the seeds that are still to be sent, of each job that has some; nil until it is
+	// asked for.
 	unsent map[ID]int64
 }
 
@@ -98,12 +100,14 @@ func decode(raw []byte, into proto.Message) error {
 	return nil
 }
 
-// Post notes a job. Posting the same spec again changes nothing; the answer is the record as it stands.
+// Post notes a job. Posting the same spec again changes nothing; the answer is the record as it
+// stands.
 func (r *Registry) Post(nowMs int64, spec *Spec) (rec *wire.Job, wait func() error, err error) {
 	return r.Restore(nowMs, spec, Standing{StateRunning, 1})
 }
 
-// Restore notes a job as another peer knows it, which merges with what is noted here; the answer is the record as it stands.
+// Restore notes a job as another peer knows it, which merges with what is noted here; the answer is
+// the record as it stands.
 func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.Job, wait func() error, err error) {
 	if err := known.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("job %s: %w", spec.ID, err)
@@ -145,7 +149,8 @@ func standingOf(rec *wire.Job) Standing { return Standing{State(rec.GetState()),
 
 func setStanding(rec *wire.Job, s Standing) { rec.State, rec.Version = uint32(s.State), s.Version }
 
-// Get returns the record of a job with its spec, or ErrUnknown. A job of which only a part has come from another peer is not known yet.
+// Get returns the record of a job with its spec, or ErrUnknown. A job of which only a part has come
+// from another peer is not known yet.
 func (r *Registry) Get(id ID) (*wire.Job, error) {
 	rec, err := r.record(id)
 	if err != nil {
@@ -196,8 +201,8 @@ func (r *Registry) ids(behind ID) (ids []ID, err error) {
 	return ids, nil
 }
 
-// List returns the records of jobs kept here with their specs, in ring order: those behind one, behind
-// none from the first, that have room in so many bytes, or one that has not.
+// List returns the records of jobs kept here with their specs, in ring order: those behind one,
+// behind none from the first, that have room in so many bytes, or one that has not.
 func (r *Registry) List(behind ID, room int) ([]*wire.Job, error) {
 	ids, err := r.ids(behind)
 	if err != nil {
@@ -220,7 +225,8 @@ func (r *Registry) List(behind ID, room int) ([]*wire.Job, error) {
 	return list, nil
 }
 
-// SetState moves a job to a state. The same state again changes nothing; a canceled job stays canceled.
+// SetState moves a job to a state. The same state again changes nothing; a canceled job stays
+// canceled.
 func (r *Registry) SetState(nowMs int64, id ID, state State) (rec *wire.Job, wait func() error, err error) {
 	if state == StateNone || state >= stateEnd {
 		return nil, nil, fmt.Errorf("job %s: no state %d", id, state)
@@ -273,8 +279,9 @@ func (r *Registry) change(nowMs int64, id ID, fn func(*wire.Job) error) (rec *wi
 	return rec, wait, nil
 }
 
-// Unsent counts, of each job kept here that is not canceled, the seeds that are not known to be with the owners of their hosts; jobs without any
-// are left out. The map is the caller's. The first call after the start reads all specs.
+// Unsent counts, of each job kept here that is not canceled, the seeds that are not known to be
+// with the owners of their hosts; jobs without any are left out. The map is the caller's. The first
+// call after the start reads all specs.
 func (r *Registry) Unsent() (map[ID]int64, error) {
 	if r.unsent == nil {
 		ids, err := r.ids(ID{})
@@ -292,7 +299,8 @@ func (r *Registry) Unsent() (map[ID]int64, error) {
 	return maps.Clone(r.unsent), nil
 }
 
-// recountUnsent counts a job's seeds from what is stored, after others than the callers of this registry changed it.
+// recountUnsent counts a job's seeds from what is stored, after others than the callers of this
+// registry changed it.
 func (r *Registry) recountUnsent(id ID) error {
 	if r.unsent == nil {
 		return nil

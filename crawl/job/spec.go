@@ -25,7 +25,8 @@ type Spec struct {
 	ID ID // drawn by the poster
 	// Seeds are canonical URLs, in the poster's order without repetition.
 	Seeds []string
-	// MoreSeeds counts the URLs of a list that the poster hands to the owners of their hosts itself, as it is too long for Seeds, and SeedsDigest is its SHA-256.
+	// MoreSeeds counts the URLs of a list that the poster hands to the owners of their hosts
+	// itself, as it is too long for Seeds, and SeedsDigest is its SHA-256.
 	MoreSeeds   uint64
 	SeedsDigest []byte
 	// Patterns are host globs as given; none means the hosts of the seeds.

@@ -5,8 +5,8 @@ import "fmt"
 // maxVersion bounds the version of a state, of which other peers take no higher one.
 const maxVersion = 1 << 48
 
-// Standing is the state of a job with its version, which grows with each change: all that peers which work for a job need to hear again
-// and again.
+// Standing is the state of a job with its version, which grows with each change: all that peers
+// which work for a job need to hear again and again.
 type Standing struct {
 	State   State  // never StateNone of a job that is known
 	Version uint64 // of two, the higher holds

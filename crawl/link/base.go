@@ -11,7 +11,8 @@ import (
 
 // Base resolves the hrefs of one document. Safe for concurrent use once built.
 type Base struct {
-	// Encoding is the document's, in which the queries of its links are encoded (URL standard, "query state"). Nil: UTF-8.
+	// Encoding is the document's, in which the queries of its links are encoded (URL standard,
+	// "query state"). Nil: UTF-8.
 	Encoding encoding.Encoding
 
 	url    string // canonical; empty if nothing can be resolved against it
@@ -44,8 +45,9 @@ func newBase(url string) *Base {
 // String returns the base's canonical URL; empty if it is not crawlable.
 func (b *Base) String() string { return b.url }
 
-// Rebase returns the base that a <base href> makes of b (HTML standard, "set the frozen base URL"): b itself if href does not parse or is
-// a data: or javascript: URL. Against a base of another scheme no relative href can be crawled, absolute ones can.
+// Rebase returns the base that a <base href> makes of b (HTML standard, "set the frozen base URL"):
+// b itself if href does not parse or is a data: or javascript: URL. Against a base of another
+// scheme no relative href can be crawled, absolute ones can.
 func (b *Base) Rebase(href []byte) *Base {
 	url, err := b.AppendResolve(nil, href)
 	if err == nil {
@@ -73,8 +75,9 @@ func (b *Base) parsedURL() *whatwg.Url {
 	return b.parsed
 }
 
-// AppendResolve appends the canonical form of href, as found in the document, to dst. href is UTF-8 whatever the document's encoding.
-// On an error it returns dst as it was: [ErrTooLong], or one that wraps [ErrNotCrawlable].
+// AppendResolve appends the canonical form of href, as found in the document, to dst. href is UTF-8
+// whatever the document's encoding. On an error it returns dst as it was: [ErrTooLong], or one that
+// wraps [ErrNotCrawlable].
 func (b *Base) AppendResolve(dst, href []byte) ([]byte, error) {
 	href, err := trim(href)
 	if err != nil {
@@ -139,8 +142,8 @@ const (
 	otherScheme        // another, and so not crawlable
 )
 
-// schemeOf looks for a scheme in front of href. White space inside, which the parser drops, makes it noScheme; the parser is asked then
-// anyway.
+// schemeOf looks for a scheme in front of href. White space inside, which the parser drops, makes
+// it noScheme; the parser is asked then anyway.
 func schemeOf(href []byte) int {
 	for i, c := range href {
 		switch {

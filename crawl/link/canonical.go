@@ -6,15 +6,17 @@ import (
 	"fmt"
 )
 
-// RulesVersion numbers the rules of [Canonical]. It grows with every change that gives some URL another canonical form, because peers
-// that differ would place the same page twice.
+// RulesVersion numbers the rules of [Canonical]. It grows with every change that gives some URL
+// another canonical form, because peers that differ would place the same page twice.
 const RulesVersion = 2
 
-// MaxURL is the most bytes that a URL may have, raw without its fragment and canonical. Servers commonly refuse longer request lines.
+// MaxURL is the most bytes that a URL may have, raw without its fragment and canonical. Servers
+// commonly refuse longer request lines.
 const MaxURL = 8192
 
 var (
-	// ErrNotCrawlable: not a URL that a crawler may request. Every other error of this package but [ErrTooLong] wraps it.
+	// ErrNotCrawlable: not a URL that a crawler may request. Every other error of this package but
+	// [ErrTooLong] wraps it.
 	ErrNotCrawlable = errors.New("not crawlable")
 	// ErrTooLong: longer than [MaxURL].
 	ErrTooLong = fmt.Errorf("url over %d bytes", MaxURL)
@@ -25,7 +27,8 @@ var (
 	errPort   = fmt.Errorf("port belongs to another protocol: %w", ErrNotCrawlable)
 )
 
-// Canonical returns the canonical form of an absolute URL. It is parsed by the WHATWG URL standard; then
+// Canonical returns the canonical form of an absolute URL. It is parsed by the WHATWG URL standard;
+// then
 //
 //   - schemes other than http and https are refused, and so are the ports of other protocols (the Fetch standard's list, and those of
 //     databases, queues and the like, see badPort);
@@ -36,8 +39,8 @@ var (
 //   - one dot at the end of the host is dropped: both names resolve alike, and one site must not get two owners. Hosts with empty or
 //     overlong labels are refused: no such name resolves. So are hosts that would not parse again, and addresses with signs.
 //
-// Nothing else is merged: not case, not slashes, not the order of parameters, because servers may tell these apart.
-// Canonical of a canonical URL is the URL itself.
+// Nothing else is merged: not case, not slashes, not the order of parameters, because servers may
+// tell these apart. Canonical of a canonical URL is the URL itself.
 func Canonical(raw string) (string, error) {
 	var in, out [512]byte
 	url, err := AppendCanonical(out[:0], append(in[:0], raw...))
@@ -68,8 +71,9 @@ func AppendCanonical(dst, raw []byte) ([]byte, error) {
 	return appendParsed(dst, raw, nil)
 }
 
-// trim cuts what the parser would cut or the crawl would drop: white space around and the fragment. Where there is a fragment, its number
-// sign stays, since it protects a space before it from being taken for white space at the end.
+// trim cuts what the parser would cut or the crawl would drop: white space around and the fragment.
+// Where there is a fragment, its number sign stays, since it protects a space before it from being
+// taken for white space at the end.
 func trim(raw []byte) ([]byte, error) {
 	for len(raw) > 0 && raw[0] <= ' ' {
 		raw = raw[1:]

@@ -119,7 +119,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// FuzzCanonical: canonical twice is canonical once, the fast path agrees with the parser, and the parts of the URL are those it has.
+// FuzzCanonical: canonical twice is canonical once, the fast path agrees with the parser, and the
+// parts of the URL are those it has.
 func FuzzCanonical(f *testing.F) {
 	for _, s := range []string{
 		"https://a.example/b/../c?d=%7e#f", "http://127.0.0.1:80/%%34%31", "http://a-.b--c.example./", "http://u@a:25/", "http:/a/./..//b",

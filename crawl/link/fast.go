@@ -2,8 +2,9 @@ package link
 
 import "bytes"
 
-// The fast path appends the canonical form of URLs that hold only what needs no thought: lower-case host names, plain path and query
-// characters, whole escapes, dot segments. At anything else it gives up (ok false) and appendParsed decides; a fuzz test holds both equal.
+// The fast path appends the canonical form of URLs that hold only what needs no thought: lower-case
+// host names, plain path and query characters, whole escapes, dot segments. At anything else it
+// gives up (ok false) and appendParsed decides; a fuzz test holds both equal.
 
 // Classes of a byte in a path or query.
 const (
@@ -61,7 +62,8 @@ func appendAuthority(dst, s []byte) ([]byte, bool) {
 	return appendTail(dst, root, s)
 }
 
-// appendPort appends a port written without any ado, s beginning with its colon, and returns what follows it.
+// appendPort appends a port written without any ado, s beginning with its colon, and returns what
+// follows it.
 func appendPort(dst, s []byte, secure bool) (out, rest []byte, ok bool) {
 	port, i := 0, 1
 	for ; i < len(s) && i < 7 && '0' <= s[i] && s[i] <= '9'; i++ {
@@ -76,7 +78,8 @@ func appendPort(dst, s []byte, secure bool) (out, rest []byte, ok bool) {
 	return dst, s[i:], true
 }
 
-// appendTail appends path and query; dst ends with the slash before a segment, and dst[root] is the slash that the path begins with.
+// appendTail appends path and query; dst ends with the slash before a segment, and dst[root] is the
+// slash that the path begins with.
 func appendTail(dst []byte, root int, s []byte) ([]byte, bool) {
 	seg := len(dst)
 	for i := 0; i < len(s); {
@@ -125,7 +128,8 @@ func isDots(seg []byte) bool {
 	return len(seg) > 0 && len(seg) <= 2 && seg[0] == '.' && seg[len(seg)-1] == '.'
 }
 
-// cutDots removes the dot segment that begins at seg, and the segment before it if it has two dots. The path ends with a slash then.
+// cutDots removes the dot segment that begins at seg, and the segment before it if it has two dots.
+// The path ends with a slash then.
 func cutDots(dst []byte, root, seg int) []byte {
 	if len(dst)-seg == 2 && seg-1 > root {
 		return dst[:root+bytes.LastIndexByte(dst[root:seg-1], '/')+1]
@@ -155,7 +159,8 @@ func appendQuery(dst, s []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// appendEscape appends one whole escape in its canonical spelling. An escaped dot is for the parser: it may be a dot segment.
+// appendEscape appends one whole escape in its canonical spelling. An escaped dot is for the
+// parser: it may be a dot segment.
 func appendEscape(dst, s []byte) ([]byte, bool) {
 	c, ok := unescape(s)
 	if !ok || c == '.' {
@@ -167,7 +172,8 @@ func appendEscape(dst, s []byte) ([]byte, bool) {
 	return append(dst, '%', upper(s[1]), upper(s[2])), true
 }
 
-// unescape returns the byte that the escape at the front of s stands for; ok is false where there is no whole escape.
+// unescape returns the byte that the escape at the front of s stands for; ok is false where there
+// is no whole escape.
 func unescape[T string | []byte](s T) (c byte, ok bool) {
 	if len(s) < 3 || s[0] != '%' || !isHex(s[1]) || !isHex(s[2]) {
 		return 0, false

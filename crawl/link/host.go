@@ -12,20 +12,23 @@ const (
 	maxLabel = 63
 )
 
-// Host returns the host of a canonical URL: lower-case punycode, with ":port" unless the port is the scheme's own. It is a part of url, so
-// it costs nothing and keeps url in memory. The empty string for what is no canonical URL.
+// Host returns the host of a canonical URL: lower-case punycode, with ":port" unless the port is
+// the scheme's own. It is a part of url, so it costs nothing and keeps url in memory. The empty
+// string for what is no canonical URL.
 func Host(url string) string {
 	begin, end := authority(url)
 	return url[begin:end]
 }
 
-// Origin returns scheme, host and port of a canonical URL, such as https://a.example:8443; the empty string for what is none.
+// Origin returns scheme, host and port of a canonical URL, such as https://a.example:8443; the
+// empty string for what is none.
 func Origin(url string) string {
 	_, end := authority(url)
 	return url[:end]
 }
 
-// PathQuery returns a canonical URL's path and query: what a request line asks for. "/" for what is no canonical URL.
+// PathQuery returns a canonical URL's path and query: what a request line asks for. "/" for what is
+// no canonical URL.
 func PathQuery(url string) string {
 	if _, end := authority(url); end > 0 && end < len(url) {
 		return url[end:]

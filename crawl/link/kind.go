@@ -1,12 +1,14 @@
 package link
 
-// Kind says what a URL was found as, and so how its answer is read. Part of the wire and the disk format.
+// Kind says what a URL was found as, and so how its answer is read. Part of the wire and the disk
+// format.
 type Kind uint8
 
 const (
 	// KindPage is a document whose links are extracted.
 	KindPage Kind = iota
-	// KindSitemap is a sitemap or sitemap index: its entries are links of depth as its own plus one.
+	// KindSitemap is a sitemap or sitemap index: its entries are links of depth as its own plus
+	// one.
 	KindSitemap
 	// KindRequisite is an image, script, style sheet or the like: archived, never extracted.
 	KindRequisite

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzMatchPath: a match costs no more than the product of the lengths, and agrees with the plain reading of a pattern without stars.
+// FuzzMatchPath: a match costs no more than the product of the lengths, and agrees with the plain
+// reading of a pattern without stars.
 func FuzzMatchPath(f *testing.F) {
 	f.Add("/*a*b*c$", "/xaxbxc")
 	f.Add("/a$", "/ab")

@@ -2,7 +2,8 @@ package link
 
 import "fmt"
 
-// Outcome says how the exchange for one URL ended. The numbers are part of the wire and the disk format: they are only ever added to.
+// Outcome says how the exchange for one URL ended. The numbers are part of the wire and the disk
+// format: they are only ever added to.
 type Outcome uint8
 
 // The outcomes of a URL (design, section 4).
@@ -15,14 +16,15 @@ const (
 	OutcomeDuplicate
 	// OutcomeRedirect: a 3xx answer; the target became an outlink of the same depth.
 	OutcomeRedirect
-	// OutcomeHTTPError: any other status, or with status 0 an answer that was none: broken off or malformed. 0, 5xx, 429 and 408 are worth
-	// another try.
+	// OutcomeHTTPError: any other status, or with status 0 an answer that was none: broken off or
+	// malformed. 0, 5xx, 429 and 408 are worth another try.
 	OutcomeHTTPError
 	// OutcomeRobotsDenied: robots.txt forbids the URL.
 	OutcomeRobotsDenied
 	// OutcomeRobotsUnreachable: robots.txt could not be had, so nothing may be fetched.
 	OutcomeRobotsUnreachable
-	// OutcomeDNS: the host's name did not resolve. NameAbsent and NameMalformed are its statuses where that is known to stay so.
+	// OutcomeDNS: the host's name did not resolve. NameAbsent and NameMalformed are its statuses
+	// where that is known to stay so.
 	OutcomeDNS
 	// OutcomeConnect: no connection, or it broke off.
 	OutcomeConnect
@@ -38,11 +40,14 @@ const (
 	OutcomeOutOfScope
 	// OutcomeOutOfBudget: the job's budget was used up before the URL was fetched.
 	OutcomeOutOfBudget
-	// OutcomeQuarantined: its leases ended again and again without a report, also when it was out alone; it is left alone.
+	// OutcomeQuarantined: its leases ended again and again without a report, also when it was out
+	// alone; it is left alone.
 	OutcomeQuarantined
-	// OutcomeOptedOut: those who run the site have asked that it is not crawled, or not this part of it.
+	// OutcomeOptedOut: those who run the site have asked that it is not crawled, or not this part
+	// of it.
 	OutcomeOptedOut
-	// OutcomeTrap: its site, or the part of it, makes up pages without end that bring nothing new; it was not fetched.
+	// OutcomeTrap: its site, or the part of it, makes up pages without end that bring nothing new;
+	// it was not fetched.
 	OutcomeTrap
 
 	outcomeEnd
@@ -56,7 +61,8 @@ var outcomeNames = [Outcomes]string{
 	"timeout", "too_large", "blocked_address", "out_of_scope", "out_of_budget", "quarantined", "opted_out", "trap",
 }
 
-// The statuses of an OutcomeDNS, by the response codes of RFC 1035, section 4.1.1. Any other one may pass.
+// The statuses of an OutcomeDNS, by the response codes of RFC 1035, section 4.1.1. Any other one
+// may pass.
 const (
 	// NameMalformed: the name is none that could be asked for.
 	NameMalformed = 1
@@ -64,7 +70,8 @@ const (
 	NameAbsent = 3
 )
 
-// Hung is the status of an OutcomeTimeout where the host took the request: others of its URLs may well answer.
+// Hung is the status of an OutcomeTimeout where the host took the request: others of its URLs may
+// well answer.
 const Hung = 1
 
 // String returns the outcome's stable name, as in design section 4.
@@ -78,7 +85,8 @@ func (o Outcome) String() string {
 // Fetched reports whether a page came back and was archived.
 func (o Outcome) Fetched() bool { return o == OutcomeOK || o == OutcomeDuplicate }
 
-// Retryable reports whether a later try may end otherwise; status is the HTTP status of an OutcomeHTTPError or that of an OutcomeDNS, else ignored.
+// Retryable reports whether a later try may end otherwise; status is the HTTP status of an
+// OutcomeHTTPError or that of an OutcomeDNS, else ignored.
 func (o Outcome) Retryable(status int) bool {
 	switch o {
 	case OutcomeRobotsUnreachable, OutcomeConnect, OutcomeTimeout:
@@ -92,7 +100,8 @@ func (o Outcome) Retryable(status int) bool {
 	}
 }
 
-// HostWide reports whether the failure concerns the whole host rather than the one URL, so that its other URLs wait as well.
+// HostWide reports whether the failure concerns the whole host rather than the one URL, so that its
+// other URLs wait as well.
 func (o Outcome) HostWide() bool {
 	switch o {
 	case OutcomeRobotsUnreachable, OutcomeDNS, OutcomeConnect, OutcomeTLS, OutcomeBlockedAddress:

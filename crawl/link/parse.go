@@ -10,7 +10,8 @@ import (
 
 var parser = whatwg.NewParser(whatwg.WithPreParseHostFunc(beforeHost))
 
-// parse parses by the WHATWG standard, relative to base if there is one. Bytes that are no UTF-8 count as U+FFFD.
+// parse parses by the WHATWG standard, relative to base if there is one. Bytes that are no UTF-8
+// count as U+FFFD.
 func parse(input string, base *whatwg.Url) (*whatwg.Url, error) {
 	if !utf8.ValidString(input) {
 		input, _ = unicode.UTF8.NewDecoder().String(input) // never fails: it puts U+FFFD

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestPorts: the ports of other services are refused, by name, and those at which sites are found are not.
+// TestPorts: the ports of other services are refused, by name, and those at which sites are found
+// are not.
 func TestPorts(t *testing.T) {
 	for _, port := range []int{
 		25, 6000, 10080, 873, 1433, 1521, 1883, 2181, 2375, 2376, 2379, 3306, 3389, 5432, 5672, 5984, 6379, 6443, 9042, 9092, 9200, 9300, 10250, 11211, 27017,

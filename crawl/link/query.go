@@ -8,9 +8,10 @@ import (
 	"golang.org/x/text/encoding"
 )
 
-// encodeQuery encodes the query of an http href in a document's encoding (URL standard, "percent-encode after encoding"), so that the
-// parser, which knows UTF-8 alone, meets nothing but ASCII in it. What the encoding lacks becomes a numeric character reference, as forms
-// and links have always sent it.
+// encodeQuery encodes the query of an http href in a document's encoding (URL standard,
+// "percent-encode after encoding"), so that the parser, which knows UTF-8 alone, meets nothing but
+// ASCII in it. What the encoding lacks becomes a numeric character reference, as forms and links
+// have always sent it.
 func encodeQuery(href []byte, enc encoding.Encoding) []byte {
 	mark := bytes.IndexByte(href, '?')
 	if mark < 0 || isASCII(href[mark:]) {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestURLTestData holds the parser to the cases of web-platform-tests. The rules of the crawl are not in it.
+// TestURLTestData holds the parser to the cases of web-platform-tests. The rules of the crawl are
+// not in it.
 func TestURLTestData(t *testing.T) {
 	var data struct {
 		Cases []struct {
@@ -78,7 +79,8 @@ func TestCanon(t *testing.T) {
 	}
 }
 
-// notWHATWG are the cases whose expectation the URL standard does not share, with what the standard says.
+// notWHATWG are the cases whose expectation the URL standard does not share, with what the standard
+// says.
 var notWHATWG = map[string]string{
 	"canon-0372": "no scheme and no base is a failure",
 	"canon-0373": "no scheme and no base is a failure",

@@ -10,22 +10,25 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// What the parser is asked at most. Its work grows with the square of a host's and of credentials' length, so a page of such links would keep a peer busy
-// for minutes. No name in the DNS is as long as this in any spelling.
+// What the parser is asked at most. Its work grows with the square of a host's and of credentials'
+// length, so a page of such links would keep a peer busy for minutes. No name in the DNS is as long
+// as this in any spelling.
 const (
 	maxAuthority = 1024 // credentials, host and port as written, in bytes
 	maxDecoded   = 512  // host in UTF-8, in bytes
 )
 
-// mapped is the ASCII form of a host by the mapping of UTS 46 alone: what the parser looks for numbers in.
+// mapped is the ASCII form of a host by the mapping of UTS 46 alone: what the parser looks for
+// numbers in.
 var mapped = idna.New(idna.MapForLookup(), idna.StrictDomainName(false), idna.VerifyDNSLength(false))
 
 // refused is a host that the parser refuses: brackets that are not closed.
 const refused = "["
 
-// beforeHost is asked by the parser for each host before it is parsed. It refuses what the parser takes and the URL standard does not: brackets within brackets,
-// and addresses with signs in front of their numbers, as Go's conversion knows them and the standard does not. Alone such a number would be a name
-// by the standard (http://-1/), but none that resolves.
+// beforeHost is asked by the parser for each host before it is parsed. It refuses what the parser
+// takes and the URL standard does not: brackets within brackets, and addresses with signs in front
+// of their numbers, as Go's conversion knows them and the standard does not. Alone such a number
+// would be a name by the standard (http://-1/), but none that resolves.
 func beforeHost(u *whatwg.Url, host string) string {
 	if u.Scheme() != "http" && u.Scheme() != "https" {
 		return host
@@ -46,8 +49,8 @@ func beforeHost(u *whatwg.Url, host string) string {
 	return host
 }
 
-// smallSharpS writes ß for ẞ in a decoded host. UTS 46 has it so from Unicode 15.1 on; the tables of the
-// parser are older, and have ss. A host with a percent sign left in it is none.
+// smallSharpS writes ß for ẞ in a decoded host. UTS 46 has it so from Unicode 15.1 on; the tables
+// of the parser are older, and have ss. A host with a percent sign left in it is none.
 func smallSharpS(host string) string {
 	if strings.Contains(host, "%") {
 		return refused
@@ -73,7 +76,8 @@ func decodeHost(host string) string {
 	return string(out)
 }
 
-// signedAddress reports whether a host ends in a number, sign or not, and one of its labels is a number with a sign.
+// signedAddress reports whether a host ends in a number, sign or not, and one of its labels is a
+// number with a sign.
 func signedAddress(host string) bool {
 	if strings.IndexFunc(host, func(r rune) bool { return r == '+' || r == '-' || r >= utf8.RuneSelf }) < 0 {
 		return false
@@ -91,7 +95,8 @@ func signedAddress(host string) bool {
 	return false
 }
 
-// numberOf reports whether a label is a number of an IPv4 address (URL standard, "IPv4 number parser"), and whether but for a sign.
+// numberOf reports whether a label is a number of an IPv4 address (URL standard, "IPv4 number
+// parser"), and whether but for a sign.
 func numberOf(label string) (number, signed bool) {
 	base := 10
 	if rest, ok := strings.CutPrefix(strings.ToLower(label), "0x"); ok {
@@ -109,8 +114,9 @@ func numberOf(label string) (number, signed bool) {
 	return err == nil || strings.Trim(label, "0123456789") == "" && label != "", signed
 }
 
-// stable reports whether a parsed host is its own canonical form. The parser writes names that it does not take itself, such as the punycode of U+2260, and
-// a host that others may refuse must not be spread.
+// stable reports whether a parsed host is its own canonical form. The parser writes names that it
+// does not take itself, such as the punycode of U+2260, and a host that others may refuse must not
+// be spread.
 func stable(scheme string, host []byte) bool {
 	odd := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' }
 	if bytes.IndexFunc(host, odd) < 0 && plainHost(host) {
@@ -120,7 +126,8 @@ func stable(scheme string, host []byte) bool {
 	return err == nil && u.Host() == string(host)
 }
 
-// shorten cuts credentials, which are dropped anyway, down to one byte, and refuses an authority that no URL needs.
+// shorten cuts credentials, which are dropped anyway, down to one byte, and refuses an authority
+// that no URL needs.
 func shorten(raw []byte) ([]byte, error) {
 	begin, sure := authorityOf(raw)
 	if begin < 0 {
@@ -141,8 +148,8 @@ func shorten(raw []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// authorityOf returns where the authority of a URL begins that was trimmed; -1 if it has none. Without two slashes there may be none, which hangs
-// on the base, and it is not sure.
+// authorityOf returns where the authority of a URL begins that was trimmed; -1 if it has none.
+// Without two slashes there may be none, which hangs on the base, and it is not sure.
 func authorityOf(raw []byte) (begin int, sure bool) {
 	i := 0
 	for i < len(raw) && (raw[i] > ' ' && strings.IndexByte(`:/\?#@`, raw[i]) < 0 || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r') {

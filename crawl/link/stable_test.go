@@ -16,13 +16,15 @@ var spots = []string{
 	"http://@:@\x00a.example/x@/%2@?y@%",
 }
 
-// TestEveryCodePoint: whatever a URL is made of, it is refused at once, or its canonical form is its own and its host is one that others take.
+// TestEveryCodePoint: whatever a URL is made of, it is refused at once, or its canonical form is
+// its own and its host is one that others take.
 func TestEveryCodePoint(t *testing.T) {
 	unraced(t)
 	everyCodePoint(t, 1)
 }
 
-// TestManyCodePoints is TestEveryCodePoint where characters hardly differ from their neighbours: few of those.
+// TestManyCodePoints is TestEveryCodePoint where characters hardly differ from their neighbours:
+// few of those.
 func TestManyCodePoints(t *testing.T) { everyCodePoint(t, 97) }
 
 // unraced skips what takes long and what the race detector could say nothing of.
@@ -126,7 +128,8 @@ func TestStable(t *testing.T) {
 	}
 }
 
-// TestPairsOfMarks: two characters that join, move or hide each other, in the middle of a name and at its ends.
+// TestPairsOfMarks: two characters that join, move or hide each other, in the middle of a name and
+// at its ends.
 func TestPairsOfMarks(t *testing.T) {
 	unraced(t)
 	var odd []rune
@@ -164,7 +167,8 @@ func TestPairsOfMarks(t *testing.T) {
 	}
 }
 
-// TestLongHostsCostLittle: hosts and credentials on which the parser would work for a tenth of a second each, and a page has thousands of links, do not come to it.
+// TestLongHostsCostLittle: hosts and credentials on which the parser would work for a tenth of a
+// second each, and a page has thousands of links, do not come to it.
 func TestLongHostsCostLittle(t *testing.T) {
 	var each strings.Builder
 	for r := rune(0x4e00); r < 0x4e00+2700; r++ {

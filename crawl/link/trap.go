@@ -2,8 +2,8 @@ package link
 
 import "strings"
 
-// Bounds of [Trap]. Real documentation trees stay far below: their deepest paths have about fifteen segments, and a name follows itself
-// once or twice at most.
+// Bounds of [Trap]. Real documentation trees stay far below: their deepest paths have about fifteen
+// segments, and a name follows itself once or twice at most.
 const (
 	// maxSegments of a path: links that grow by one folder on every page end here.
 	maxSegments = 40
@@ -15,7 +15,8 @@ const (
 	maxParams = 40
 )
 
-// Trap returns a short reason if a canonical URL looks like one of a site that makes up URLs without end, else the empty string.
+// Trap returns a short reason if a canonical URL looks like one of a site that makes up URLs
+// without end, else the empty string.
 func Trap(url string) string {
 	path, query, _ := strings.Cut(PathQuery(url), "?")
 	if strings.Count(query, "&")+strings.Count(query, ";") >= maxParams {

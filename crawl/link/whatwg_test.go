@@ -5,8 +5,9 @@ import "testing"
 // whatwgCase is one URL and what the parser makes of it. Empty: it has to fail.
 type whatwgCase struct{ input, want string }
 
-// whatwgCases follow the URL Standard of the WHATWG; each was written from its text. They are of the parser alone: what the crawl drops
-// behind it (fragments, credentials, ports of other protocols) is still there. TestOneKey and TestTwoKeys have the whole canonical form.
+// whatwgCases follow the URL Standard of the WHATWG; each was written from its text. They are of
+// the parser alone: what the crawl drops behind it (fragments, credentials, ports of other
+// protocols) is still there. TestOneKey and TestTwoKeys have the whole canonical form.
 var whatwgCases = []struct {
 	group string
 	base  string // empty: none

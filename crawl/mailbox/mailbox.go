@@ -19,14 +19,15 @@ import (
 const (
 	// Most is how many links go to a peer in one message at the most.
 	Most = 256
-	// Take is how many links are taken out of the owner at a time, and Held how many may be on their way.
+	// Take is how many links are taken out of the owner at a time, and Held how many may be on
+	// their way.
 	Take = 2048
 	Held = 16 * 1024
 	// Again is the wait before links that were not taken are sent again.
 	Again = 500 * time.Millisecond
 
-	// lingerFirst is how long a batch waits to fill while few peers are written to; with many it grows in proportion, up to lingerMost, so
-	// that small rings stay quick and large ones batch.
+	// lingerFirst is how long a batch waits to fill while few peers are written to; with many it
+	// grows in proportion, up to lingerMost, so that small rings stay quick and large ones batch.
 	lingerFirst = 100 * time.Millisecond
 	lingerMost  = 30 * time.Second
 	lingerPeers = 32
@@ -34,14 +35,16 @@ const (
 
 // Mailbox holds links on their way. It is for one goroutine.
 type Mailbox struct {
-	// Patient has links that are sent again wait with what is gathered for their peer already. Without it all of that leaves at once.
+	// Patient has links that are sent again wait with what is gathered for their peer already.
+	// Without it all of that leaves at once.
 	Patient bool
 
 	believed func(ring.Key) string
 	queues   []*queue // in the order in which they were opened, none of them full
 	byPeer   map[string]*queue
 	full     []Batch
-	// parked are links that were not taken, the oldest first: however many there are, none is sent again before Again is over.
+	// parked are links that were not taken, the oldest first: however many there are, none is sent
+	// again before Again is over.
 	parked []parked
 	held   int // gathered, parked and on their way
 }
@@ -64,7 +67,8 @@ type parked struct {
 	due   time.Time
 }
 
-// New returns an empty mailbox. Believed names the peer that is believed to own a key, and is empty where nobody is.
+// New returns an empty mailbox. Believed names the peer that is believed to own a key, and is empty
+// where nobody is.
 func New(believed func(ring.Key) string) *Mailbox {
 	return &Mailbox{believed: believed, byPeer: make(map[string]*queue)}
 }
@@ -149,7 +153,8 @@ func (b *Mailbox) Wake() (at time.Time) {
 	return at
 }
 
-// Back says what became of a batch: how many of its links were taken. What is left is sent again a little later.
+// Back says what became of a batch: how many of its links were taken. What is left is sent again a
+// little later.
 func (b *Mailbox) Back(now time.Time, taken int, left []owner.OutLink) {
 	b.held -= taken
 	if len(left) > 0 {
@@ -157,7 +162,8 @@ func (b *Mailbox) Back(now time.Time, taken int, left []owner.OutLink) {
 	}
 }
 
-// Split parts the links of a message into those that were taken by its answer and those that were not, and returns the first that has moved, if one has.
+// Split parts the links of a message into those that were taken by its answer and those that were
+// not, and returns the first that has moved, if one has.
 func Split(links []owner.OutLink, reply *wire.LinksReply) (taken []uint64, left []owner.OutLink, moved *owner.OutLink) {
 	not := make(map[uint32]bool)
 	for _, i := range reply.GetBusy() {

@@ -78,7 +78,8 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// TestNotTaken: what was not taken rests, and leaves with what is gathered for whoever owns it then.
+// TestNotTaken: what was not taken rests, and leaves with what is gathered for whoever owns it
+// then.
 func TestNotTaken(t *testing.T) {
 	for patient, want := range map[bool][]string{false: {"a3"}, true: nil} {
 		b := New(byFirst)

@@ -38,7 +38,8 @@ func TestStateComesBack(t *testing.T) {
 	}
 }
 
-// TestLaterIsAnOrder: of two states one is later, whichever comes first, and none is later than itself.
+// TestLaterIsAnOrder: of two states one is later, whichever comes first, and none is later than
+// itself.
 func TestLaterIsAnOrder(t *testing.T) {
 	list := [][]byte{sample(0).Append(nil), sample(10).Append(nil), sample(500).Append(nil), nil, []byte("damaged")}
 	for i, a := range list {
@@ -53,7 +54,8 @@ func TestLaterIsAnOrder(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever a stranger sends is refused or bounded, and says the same when it is written again.
+// FuzzDecode: whatever a stranger sends is refused or bounded, and says the same when it is written
+// again.
 func FuzzDecode(f *testing.F) {
 	f.Add(sample(200).Append(nil))
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -16,8 +16,8 @@
 //
 // # Parts
 //
-// A part of a host is what its URLs have in common, see package shape: /wiki/*?action. A part lives if
-// one in ten of its pages is new. It is worth its requests if it lives, or if its pages lead to
+// A part of a host is what its URLs have in common, see package shape: /wiki/*?action. A part lives
+// if one in ten of its pages is new. It is worth its requests if it lives, or if its pages lead to
 // another part that lives, as lists do.
 //
 // # Accounts
@@ -44,8 +44,8 @@
 //
 // # Who keeps what
 //
-// [State] is kept for each host and job, bounded in bytes: a plain value without clock, goroutine or
-// lock. It is a record of some kilobytes, written every 128 pages and when a lease ends. Of two
+// [State] is kept for each host and job, bounded in bytes: a plain value without clock, goroutine
+// or lock. It is a record of some kilobytes, written every 128 pages and when a lease ends. Of two
 // copies the one that has seen more pages stays. A URL whose host or part is a trap gets that
 // outcome when its turn comes. Hosts without end, each of which may be small, are package farm's.
 package novelty

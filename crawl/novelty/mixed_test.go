@@ -111,8 +111,8 @@ var mixed = []struct {
 	}},
 }
 
-// TestLikeGoesLast: pages that say almost the same take long to be told from a trap, and go behind the rest of their site long before, so that a budget of requests
-// goes to that.
+// TestLikeGoesLast: pages that say almost the same take long to be told from a trap, and go behind
+// the rest of their site long before, so that a budget of requests goes to that.
 func TestLikeGoesLast(t *testing.T) {
 	const articles = 400
 	got := crawl(t, site{name: "a duty rota beside articles", page: func(_ *maker, path, query string) (string, bool) {
@@ -133,7 +133,8 @@ func TestLikeGoesLast(t *testing.T) {
 	}
 }
 
-// article is one of so many pages of its own text, which leads to two more, to the first and to one anywhere.
+// article is one of so many pages of its own text, which leads to two more, to the first and to one
+// anywhere.
 func article(format string, pages int, path string) string {
 	n := numberIn(path)
 	return nav + seeded(path).words(200) + links(format, pages, n)
@@ -158,7 +159,8 @@ func leads(format string, pages, n int) (links string) {
 	return links
 }
 
-// TestMixed: the part of a site that brings nothing new is left, and no page of the rest is lost to it.
+// TestMixed: the part of a site that brings nothing new is left, and no page of the rest is lost to
+// it.
 func TestMixed(t *testing.T) {
 	for _, m := range mixed {
 		t.Run(m.name, func(t *testing.T) {

@@ -70,7 +70,8 @@ type crawled struct {
 	got                  map[string]bool // and asked for
 }
 
-// crawl goes through a site breadth first, as one worker does, until nothing is left or the site has been asked most times.
+// crawl goes through a site breadth first, as one worker does, until nothing is left or the site
+// has been asked most times.
 func crawl(t *testing.T, s site, most int) crawled {
 	t.Helper()
 	start := made + cmp.Or(s.start, "/")

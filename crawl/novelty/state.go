@@ -335,8 +335,8 @@ func (s *State) brings(own *part, p *Page) (leads bool, open, worth int) {
 }
 
 // Sitemap notes a sitemap that brought URLs which were new, by some of the pages among them. One
-// that brings nothing but sitemaps is empty, and one of pages that say nothing is as empty as these.
-// Pages as in Observe.
+// that brings nothing but sitemaps is empty, and one of pages that say nothing is as empty as
+// these. Pages as in Observe.
 func (s *State) Sitemap(brought []string, pages int) {
 	w := int32(strongWeight * max(len(brought), 1)) //nolint:gosec // a few
 	for _, url := range brought {

@@ -17,7 +17,8 @@ var formPage = template.Must(template.New("form").Parse(formText))
 const (
 	// maxForm bounds what is posted, in bytes.
 	maxForm = 4 << 10
-	// formBurst requests are served at once, and then one each formEvery: whoever asks, as a form of one peer is no reason to keep book of its visitors.
+	// formBurst requests are served at once, and then one each formEvery: whoever asks, as a form
+	// of one peer is no reason to keep book of its visitors.
 	formBurst = 40
 	formEvery = 100 * time.Millisecond
 	// checkBurst and checkEvery are the same for those that have a site looked at.
@@ -27,13 +28,15 @@ const (
 	checkTime = 40 * time.Second
 )
 
-// Setter does what the form asks for: it sees whether the site shows the proof, and has the ring know. The error is for people.
+// Setter does what the form asks for: it sees whether the site shows the proof, and has the ring
+// know. The error is for people.
 type Setter interface {
 	// SetOptOut returns when the ring knows, or with what the site lacks.
 	SetOptOut(ctx context.Context, s Subject, a Action) error
 }
 
-// Form is the page by which people who run a site opt out, or withdraw that. It needs no script, keeps nothing, and serves a bounded number of requests.
+// Form is the page by which people who run a site opt out, or withdraw that. It needs no script,
+// keeps nothing, and serves a bounded number of requests.
 type Form struct {
 	setter  Setter
 	contact string

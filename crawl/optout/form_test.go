@@ -70,7 +70,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestFormRate: beyond a burst requests are turned away, those that have sites looked at sooner, until time has passed.
+// TestFormRate: beyond a burst requests are turned away, those that have sites looked at sooner,
+// until time has passed.
 func TestFormRate(t *testing.T) {
 	d := &setter{}
 	f := NewForm(d, "")

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// MaxList bounds a list in bytes, maxRules the rules of it, maxPatterns those of them that are URL patterns of one host.
+	// MaxList bounds a list in bytes, maxRules the rules of it, maxPatterns those of them that are
+	// URL patterns of one host.
 	MaxList     = 16 << 20
 	maxRules    = 500_000
 	maxPatterns = 256
@@ -53,7 +54,8 @@ type List struct {
 	patterns map[string][]string // of paths, by host
 }
 
-// ErrList says that no line of a text is a rule although there are some: it is no list, but perhaps a page that says why there is none.
+// ErrList says that no line of a text is a rule although there are some: it is no list, but perhaps
+// a page that says why there is none.
 var ErrList = errors.New("no line of it is a rule")
 
 // Parse reads a list: a rule a line, and behind # what is for people only.
@@ -63,8 +65,9 @@ var ErrList = errors.New("no line of it is a rule")
 //	ip 192.0.2.0/24             hosts at these addresses
 //	url example.org/private/    URLs of the host that begin so; * stands for anything, $ for the end
 //
-// Lines that are no rules are named in the error, the first few, and the list holds the others all the same: a slip of the pen in one line must not undo
-// the wishes of the rest. It is nil only if there is no rule at all, or the text is beyond a bound.
+// Lines that are no rules are named in the error, the first few, and the list holds the others all
+// the same: a slip of the pen in one line must not undo the wishes of the rest. It is nil only if
+// there is no rule at all, or the text is beyond a bound.
 func Parse(text []byte) (*List, error) {
 	if len(text) > MaxList {
 		return nil, fmt.Errorf("list of %d bytes, at most %d", len(text), MaxList)

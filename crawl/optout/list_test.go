@@ -87,7 +87,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestParseErrors: a slip in one line is named, with its number and its words, and the other lines hold; what is no list at all is refused.
+// TestParseErrors: a slip in one line is named, with its number and its words, and the other lines
+// hold; what is no list at all is refused.
 func TestParseErrors(t *testing.T) {
 	for _, row := range []struct {
 		name, text, says string

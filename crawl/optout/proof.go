@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// WellKnown is the path at which a site shows the proof, and txtPrefix what stands before its name in the DNS where it does that there.
+	// WellKnown is the path at which a site shows the proof, and txtPrefix what stands before its
+	// name in the DNS where it does that there.
 	WellKnown = "/.well-known/apoidea.txt"
 	txtPrefix = "_apoidea."
 	// MaxProof bounds what is read of that file, in bytes, MaxTXT the TXT records looked at.
@@ -41,7 +42,8 @@ type Subject struct {
 // String is what ParseSubject reads.
 func (s Subject) String() string { return string(s.Kind) + " " + s.Name }
 
-// ParseSubject reads what a person or a stranger wrote, such as "host example.org"; a name alone is a host.
+// ParseSubject reads what a person or a stranger wrote, such as "host example.org"; a name alone is
+// a host.
 func ParseSubject(text string) (Subject, error) {
 	text = strings.TrimSpace(text)
 	kind, name, ok := strings.Cut(text, " ")
@@ -75,14 +77,15 @@ func ParseAction(text string) (Action, error) {
 	return "", fmt.Errorf("%.40q: %w", text, ErrSubject)
 }
 
-// Token is what a site shows to prove that it asks for something itself: a line of the file, or one TXT record.
+// Token is what a site shows to prove that it asks for something itself: a line of the file, or one
+// TXT record.
 func Token(s Subject, a Action) string {
 	sum := sha256.Sum256([]byte("/apoidea/optout/" + string(a) + "/" + s.String()))
 	return "apoidea-" + string(a) + "=" + hex.EncodeToString(sum[:tokenBytes])
 }
 
-// Shows says whether what a site shows, the text of its file or TXT records one a line, proves that it asks for an action. Where both are shown it is the
-// opt-out that counts.
+// Shows says whether what a site shows, the text of its file or TXT records one a line, proves that
+// it asks for an action. Where both are shown it is the opt-out that counts.
 func Shows(text string, s Subject, a Action) bool {
 	want, other := Token(s, a), Token(s, Out)
 	found := false

@@ -7,7 +7,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// TestAdmitRecord: a host's record of a stranger names a host, has addresses that are some, and says nothing that could never be outdone.
+// TestAdmitRecord: a host's record of a stranger names a host, has addresses that are some, and
+// says nothing that could never be outdone.
 func TestAdmitRecord(t *testing.T) {
 	m := &importer{step: &step{cfg: Config{MaxRetryAfter: time.Hour, Backoff: []time.Duration{time.Minute}}, now: 1e12}}
 	far := m.now + time.Hour.Milliseconds()

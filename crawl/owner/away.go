@@ -9,8 +9,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// away sums up the hosts that rest and that memory had no room for: there may be millions of them, and whether a crawl has an end hangs on all. What a host has in the
-// sums lies in its record of the work index, with the start of the process that put it there, and is taken out again when the host is loaded.
+// away sums up the hosts that rest and that memory had no room for: there may be millions of them,
+// and whether a crawl has an end hangs on all. What a host has in the sums lies in its record of
+// the work index, with the start of the process that put it there, and is taken out again when the
+// host is loaded.
 type away map[awayKey]awaySum
 
 type awayKey struct {
@@ -21,7 +23,8 @@ type awayKey struct {
 
 type awaySum struct{ hosts, urls int64 }
 
-// awayUnit in ms is how exactly the sums know until when their hosts rest. None rests for longer than a day or so, so there are not many sums.
+// awayUnit in ms is how exactly the sums know until when their hosts rest. None rests for longer
+// than a day or so, so there are not many sums.
 const awayUnit = 60_000
 
 func (a away) add(k awayKey, hosts, urls int64) {
@@ -56,7 +59,8 @@ func (r *rests) leave(h *host) {
 	r.tally(value, parts, 1)
 }
 
-// awayHead is how long the record of a host that is away is before its jobs, awayPart what each of those takes.
+// awayHead is how long the record of a host that is away is before its jobs, awayPart what each of
+// those takes.
 const (
 	awayHead = 2 + 8 + 8 + 1
 	awayPart = job.IDSize + 8

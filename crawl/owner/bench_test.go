@@ -28,7 +28,8 @@ type only struct{ key ring.Key }
 
 func (o only) Mine(key ring.Key) bool { return key == o.key }
 
-// BenchmarkLinks takes batches of 256 links of which one in sixteen is new, as of a crawl that knows most of its site.
+// BenchmarkLinks takes batches of 256 links of which one in sixteen is new, as of a crawl that
+// knows most of its site.
 func BenchmarkLinks(b *testing.B) {
 	for _, known := range []struct {
 		name string
@@ -62,7 +63,8 @@ func BenchmarkLinks(b *testing.B) {
 	}
 }
 
-// BenchmarkSession crawls pages with five new links each, in windows of 64 reported in eights, on one host: everything the owner does for a page.
+// BenchmarkSession crawls pages with five new links each, in windows of 64 reported in eights, on
+// one host: everything the owner does for a page.
 func BenchmarkSession(b *testing.B) {
 	for _, c := range []struct {
 		name    string
@@ -178,7 +180,8 @@ func BenchmarkHosts(b *testing.B) {
 	}
 }
 
-// BenchmarkWaits is what a status costs the owner that has as many hosts in memory as it has room for: of all of them nothing is fetched for a while, or of none.
+// BenchmarkWaits is what a status costs the owner that has as many hosts in memory as it has room
+// for: of all of them nothing is fetched for a while, or of none.
 func BenchmarkWaits(b *testing.B) {
 	for _, rests := range []bool{true, false} {
 		b.Run(fmt.Sprintf("rests=%v", rests), func(b *testing.B) {

@@ -10,9 +10,10 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Check reads everything and says where the books do not add up: for each host and job, accepted URLs = pending + leased + outcomes; every
-// pending URL has one record and every record one URL; at most one lease a host; bound tokens are those of the URLs that are out. It is for tests
-// and for a store in doubt; it takes as long as reading the store. To be called between steps.
+// Check reads everything and says where the books do not add up: for each host and job, accepted
+// URLs = pending + leased + outcomes; every pending URL has one record and every record one URL; at
+// most one lease a host; bound tokens are those of the URLs that are out. It is for tests and for a
+// store in doubt; it takes as long as reading the store. To be called between steps.
 func (o *Owner) Check() error {
 	if o.buf.Len() > 0 {
 		return fmt.Errorf("check: %d writes outside a step", o.buf.Len())

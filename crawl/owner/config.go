@@ -11,43 +11,58 @@ import (
 
 // Config holds the knobs of an owner. The zero value of a field means its default.
 type Config struct {
-	// Settled says, from memory, whether all records of a key of this peer that others may hold have arrived here; [Owner.SettledChanged] says that the
-	// answer may be another now. Until then links are taken, as the records merge, and of the hosts nothing else is said: nobody knows yet who
-	// holds a lease. Nil: they always have.
+	// Settled says, from memory, whether all records of a key of this peer that others may hold
+	// have arrived here; [Owner.SettledChanged] says that the answer may be another now. Until then
+	// links are taken, as the records merge, and of the hosts nothing else is said: nobody knows
+	// yet who holds a lease. Nil: they always have.
 	Settled func(key ring.Key) bool
-	// Self is this peer's ID: it names the epochs it makes, and leases of its own worker end with its process.
+	// Self is this peer's ID: it names the epochs it makes, and leases of its own worker end with
+	// its process.
 	Self string
-	// TTL of a lease from the receipt of its last renewal. A longer one lets workers sleep longer and keeps a dead worker's hosts idle longer.
+	// TTL of a lease from the receipt of its last renewal. A longer one lets workers sleep longer
+	// and keeps a dead worker's hosts idle longer.
 	TTL time.Duration
-	// Window is the most URLs of a host that are out at once. More means fewer, larger answers, and more fetched twice after a crash.
+	// Window is the most URLs of a host that are out at once. More means fewer, larger answers, and
+	// more fetched twice after a crash.
 	Window int
 	// Delay is the politeness owed to a host whose worker did not say, as after a crash.
 	Delay time.Duration
-	// Backoff are the waits before the second, third and later tries of a URL, or of a host that fails as a whole; the last one repeats.
+	// Backoff are the waits before the second, third and later tries of a URL, or of a host that
+	// fails as a whole; the last one repeats.
 	Backoff []time.Duration
-	// MaxRetryAfter bounds what a site may ask us to wait: as long as a worker believes it, or a site would be asked earlier than it said.
+	// MaxRetryAfter bounds what a site may ask us to wait: as long as a worker believes it, or a
+	// site would be asked earlier than it said.
 	MaxRetryAfter time.Duration
-	// DownFor is how long pending URLs of a host that failed as a whole too often share its outcome, before it is tried again.
+	// DownFor is how long pending URLs of a host that failed as a whole too often share its
+	// outcome, before it is tried again.
 	DownFor time.Duration
-	// OfferTimeout is how long an offer may stay unanswered, PlaceTimeout how long a placement may: some strategies ask one candidate after another.
+	// OfferTimeout is how long an offer may stay unanswered, PlaceTimeout how long a placement may:
+	// some strategies ask one candidate after another.
 	OfferTimeout, PlaceTimeout time.Duration
 	// PlaceAhead is how long before a host may be asked again its next worker is looked for.
 	PlaceAhead time.Duration
-	// RequestTime is how long candidates may send requests to a host to measure it before it is placed; 0: they may not. A host rests meanwhile.
+	// RequestTime is how long candidates may send requests to a host to measure it before it is
+	// placed; 0: they may not. A host rests meanwhile.
 	RequestTime time.Duration
-	// Fetched, if not nil, is called in a step with what a worker reports of a host, at the addresses known. It keeps nothing of what it is given.
+	// Fetched, if not nil, is called in a step with what a worker reports of a host, at the
+	// addresses known. It keeps nothing of what it is given.
 	Fetched func(host string, addrs [][]byte, worker string, list []*wire.Fetched)
-	// Admission has hosts wait until the owner of their registrable domain has admitted them to the job; see package domain.
+	// Admission has hosts wait until the owner of their registrable domain has admitted them to the
+	// job; see package domain.
 	Admission bool
-	// MaxRequests is how many requests a job may make to a host, whatever came of them; 0: any number.
+	// MaxRequests is how many requests a job may make to a host, whatever came of them; 0: any
+	// number.
 	MaxRequests int64
 	// MaxHostBytes is how many bytes of bodies a job may fetch from a host, about; 0: any number.
 	MaxHostBytes int64
-	// PageHosts is how many hosts that nobody here knows the links of one page may lead to; 0: any number.
+	// PageHosts is how many hosts that nobody here knows the links of one page may lead to; 0: any
+	// number.
 	PageHosts int
-	// Novelty is after how many pages in a row that bring nothing new a host, or a part of it, is left; 0: never. See package novelty.
+	// Novelty is after how many pages in a row that bring nothing new a host, or a part of it, is
+	// left; 0: never. See package novelty.
 	Novelty int
-	// OptOuts is this peer's own list; nil: nothing is on it. [Owner.OptOutsChanged] says that it is another now.
+	// OptOuts is this peer's own list; nil: nothing is on it. [Owner.OptOutsChanged] says that it
+	// is another now.
 	OptOuts OptOuts
 	// PlaceMin is the number of pending URLs below which a host is not probed (design, section 4).
 	PlaceMin int64
@@ -57,11 +72,13 @@ type Config struct {
 	MaxHosts int
 	// MaxOutbox bounds the outbox links in memory.
 	MaxOutbox int
-	// MaxKnown bounds the URLs remembered as dealt with, in front of filter and store; some 40 bytes each.
+	// MaxKnown bounds the URLs remembered as dealt with, in front of filter and store; some 40
+	// bytes each.
 	MaxKnown int
 	// SeenBloom believes the filter: the paper's way, which loses a page for each false positive.
 	SeenBloom bool
-	// ByteReserve is what a URL reserves of a byte budget, and so bounds its body, where the job has one.
+	// ByteReserve is what a URL reserves of a byte budget, and so bounds its body, where the job
+	// has one.
 	ByteReserve uint64
 	// DrawPages is the most pages drawn of a budget at a time.
 	DrawPages uint64

@@ -9,10 +9,12 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// Counts are the books of one job on this peer. Accepted and Done only grow; Accepted = Pending + Leased + Done at any moment.
+// Counts are the books of one job on this peer. Accepted and Done only grow; Accepted = Pending +
+// Leased + Done at any moment.
 type Counts struct {
 	Accepted, Done int64 // URLs in the URL sets, and those of them with an outcome
-	// Pending URLs are not out; Waiting of them wait for another try, the first of those of the hosts in memory at NextDue (zero if none).
+	// Pending URLs are not out; Waiting of them wait for another try, the first of those of the
+	// hosts in memory at NextDue (zero if none).
 	Pending, Waiting int64
 	NextDue          time.Time // zero: none waits
 	Leased           int64     // out at workers
@@ -46,7 +48,8 @@ func (js *jobState) counts() Counts {
 // books are what an owner tells of itself: all of it reads, and nothing changes.
 type books struct{ parts }
 
-// Counts returns the books of a job; zero for one of which nothing was met. Exact between steps, and durable as of the last Wait.
+// Counts returns the books of a job; zero for one of which nothing was met. Exact between steps,
+// and durable as of the last Wait.
 func (bk *books) Counts(id job.ID) Counts {
 	js := bk.jobs.byID[id]
 	if js == nil {
@@ -71,7 +74,8 @@ func (bk *books) Counts(id job.ID) Counts {
 	return c
 }
 
-// AllCounts returns the books of all jobs of which something was met, with one look at each host of which something waits for all of them.
+// AllCounts returns the books of all jobs of which something was met, with one look at each host of
+// which something waits for all of them.
 func (bk *books) AllCounts() map[job.ID]Counts {
 	all := make(map[job.ID]Counts, len(bk.jobs.order))
 	waiting := false
@@ -126,8 +130,8 @@ type Totals struct {
 	URLsSeen, URLsPending, URLsLeased, URLsWaiting, Outbox int64
 	// As in control.Counters.
 	HostsOwned, HostsLeased, LeftOut int64
-	// Traps are URLs that were left, as their sites bring nothing new any more, OutOfBudget those beyond a budget; LinksCut are links to more new hosts than a
-	// page may bring.
+	// Traps are URLs that were left, as their sites bring nothing new any more, OutOfBudget those
+	// beyond a budget; LinksCut are links to more new hosts than a page may bring.
 	Traps, OutOfBudget, LinksCut int64
 }
 

@@ -36,11 +36,11 @@
 //
 // An Owner brings events to its parts. What a host, or a job, is in the middle of is kept by plain
 // types, each with the table of its states and a test that drives it alone: search (for a worker),
-// tenure (who has the host), purges, and in rooms of their own package budget (of a job) and package
-// outbox. The books of URLs are package ledger's, which alone writes their records and what is
-// counted of them. Around them stand the parts that decide, in parts.go: each names the ones that it
-// uses, and there is no circle. What a record is on disk is package ondisk's, and package buffer
-// makes batches of what a step writes.
+// tenure (who has the host), purges, and in rooms of their own package budget (of a job) and
+// package outbox. The books of URLs are package ledger's, which alone writes their records and what
+// is counted of them. Around them stand the parts that decide, in parts.go: each names the ones
+// that it uses, and there is no circle. What a record is on disk is package ondisk's, and package
+// buffer makes batches of what a step writes.
 //
 // A change is an event: the ledger lists the accounts that have changed, and a part that changes a
 // host's record, or who has the host, says so. When the step ends, or hosts are looked at, all of

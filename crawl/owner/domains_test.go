@@ -35,7 +35,8 @@ func newDomains() *domains {
 	return &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]farm.Said)}
 }
 
-// TestDomainsAsk: a host with URLs is asked for, now and then until there is an answer, and what was said of its domain goes along once.
+// TestDomainsAsk: a host with URLs is asked for, now and then until there is an answer, and what
+// was said of its domain goes along once.
 func TestDomainsAsk(t *testing.T) {
 	d := newDomains()
 	hj := emptyBook()
@@ -59,7 +60,8 @@ func TestDomainsAsk(t *testing.T) {
 	}
 }
 
-// TestDomainsStale: a domain that brings nothing new stays so, and ends the hosts of which nothing was asked for yet.
+// TestDomainsStale: a domain that brings nothing new stays so, and ends the hosts of which nothing
+// was asked for yet.
 func TestDomainsStale(t *testing.T) {
 	d := newDomains()
 	hj := emptyBook()

@@ -28,7 +28,8 @@ func registry(t *testing.T, sim *simulation, jobs jobTable) {
 	}
 }
 
-// archived are the URLs whose bodies a simulation's workers have fetched, and the bytes of the first fetch of each.
+// archived are the URLs whose bodies a simulation's workers have fetched, and the bytes of the
+// first fetch of each.
 type archived struct {
 	pages map[string]bool
 	bytes uint64
@@ -54,8 +55,8 @@ func (s *simulation) archive(id job.ID) *archived {
 	return a
 }
 
-// TestBudgetNeverOvershoots crawls under budgets with and without faults, on one and on several owners. What workers ever fetched stays
-// within; without faults, all of it is used.
+// TestBudgetNeverOvershoots crawls under budgets with and without faults, on one and on several
+// owners. What workers ever fetched stays within; without faults, all of it is used.
 func TestBudgetNeverOvershoots(t *testing.T) {
 	unraced(t)
 	s := site{hosts: 8, pages: 15, links: 5}
@@ -114,8 +115,8 @@ func TestBudgetNeverOvershoots(t *testing.T) {
 	}
 }
 
-// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the race detector: there is no race to find, and it
-// would take ten times as long.
+// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the
+// race detector: there is no race to find, and it would take ten times as long.
 func unraced(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

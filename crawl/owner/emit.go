@@ -11,7 +11,8 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// ahead says how many of the first links of a report were taken in before it, and at which depth of the page.
+// ahead says how many of the first links of a report were taken in before it, and at which depth of
+// the page.
 type ahead struct {
 	n     int
 	depth uint32
@@ -27,7 +28,8 @@ func (a ahead) rest(links []ondisk.Link, depth uint32) []ondisk.Link {
 	return links[min(a.n, len(links)):]
 }
 
-// emitter sends the links of pages on their way: into the sets of this peer's hosts, or into the outbox.
+// emitter sends the links of pages on their way: into the sets of this peer's hosts, or into the
+// outbox.
 type emitter struct {
 	*step
 	jobs     *jobTable
@@ -42,7 +44,8 @@ type emitter struct {
 	parted   []*pageHosts
 }
 
-// emit sends the links of a page on their way, and keeps them where a smaller depth may be met later.
+// emit sends the links of a page on their way, and keeps them where a smaller depth may be met
+// later.
 func (em *emitter) emit(h *host, js *jobState, hash uint64, page *ondisk.Final, f *wire.Fetched, went ahead) {
 	links := children(page, f)
 	if len(links) == 0 {
@@ -54,7 +57,8 @@ func (em *emitter) emit(h *host, js *jobState, hash uint64, page *ondisk.Final, 
 	}
 }
 
-// keepLinks records the links of a page that may be met at a smaller depth, beside those that are recorded of it.
+// keepLinks records the links of a page that may be met at a smaller depth, beside those that are
+// recorded of it.
 func (em *emitter) keepLinks(h *host, js *jobState, hash uint64, page *ondisk.Final, links []ondisk.Link) {
 	redirects := len(js.Spec.Include) > 0 && page.Outcome == link.OutcomeRedirect // of a seed they are followed anywhere
 	if !js.Spec.BoundsDepth() && !redirects || page.Depth == 0 {
@@ -70,8 +74,10 @@ func (em *emitter) keepLinks(h *host, js *jobState, hash uint64, page *ondisk.Fi
 	em.buf.Set(key, list.Encode())
 }
 
-// children lists the links of a page with depths relative to its own: 1 for what it links to; 0 for what belongs to it, for where it is
-// redirected to, and for the sitemaps a robots.txt names. An index of sitemaps within another one counts as a redirect does, as it passes on what it was asked for.
+// children lists the links of a page with depths relative to its own: 1 for what it links to; 0 for
+// what belongs to it, for where it is redirected to, and for the sitemaps a robots.txt names. An
+// index of sitemaps within another one counts as a redirect does, as it passes on what it was asked
+// for.
 func children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 	links := make([]ondisk.Link, 0, len(f.GetLinks()))
 	redirect := page.Outcome == link.OutcomeRedirect
@@ -105,7 +111,8 @@ func children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 	return links
 }
 
-// forward takes the links of a page met at a depth: those to hosts of this peer into their sets, the others into the outbox.
+// forward takes the links of a page met at a depth: those to hosts of this peer into their sets,
+// the others into the outbox.
 func (em *emitter) forward(h *host, js *jobState, hash uint64, depth uint32, links []ondisk.Link) {
 	em.links = links
 	defer func() { em.links = nil }()
@@ -173,7 +180,8 @@ func (em *emitter) again() {
 	}
 }
 
-// emitAgain emits the links that an entry stands for, the entry's end with the last of them; false if there are more than the step has room for.
+// emitAgain emits the links that an entry stands for, the entry's end with the last of them; false
+// if there are more than the step has room for.
 func (em *emitter) emitAgain(e *outbox.Entry) (through bool) {
 	h := em.hosts.at(e.Pos)
 	raw, ok := em.buf.Get([]byte(e.Key))
@@ -204,7 +212,8 @@ func (em *emitter) emitAgain(e *outbox.Entry) (through bool) {
 	return true
 }
 
-// linksAgain are the links that an entry stands for, with depths relative to the page's: the recorded ones, and those it holds itself.
+// linksAgain are the links that an entry stands for, with depths relative to the page's: the
+// recorded ones, and those it holds itself.
 func (em *emitter) linksAgain(e *outbox.Entry, raw []byte) ([]ondisk.Link, error) {
 	own, err := ondisk.DecodeLinks(raw)
 	if err != nil {

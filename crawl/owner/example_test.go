@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// What the owner asks of its peer: here a ring of one, a single job, and no filter in front of the URL sets.
+// What the owner asks of its peer: here a ring of one, a single job, and no filter in front of the
+// URL sets.
 type (
 	wholeRing struct{}
 	oneJob    struct{ spec *job.Spec }
@@ -29,8 +30,9 @@ func (noFilter) Test(owner.SetID, uint64) (owner.Verdict, error) { return owner.
 func (noFilter) Add(owner.SetID, uint64) error                   { return nil }
 func (noFilter) Drop(owner.SetID)                                {}
 
-// The life of a URL on the owner's side: it is posted, its host is placed and leased to a worker, the worker reports an outcome with links (of which one leads out of the
-// job's scope). Each step is a Begin with the time, inputs, and a Commit, and nothing leaves before the step is on disk.
+// The life of a URL on the owner's side: it is posted, its host is placed and leased to a worker,
+// the worker reports an outcome with links (of which one leads out of the job's scope). Each step
+// is a Begin with the time, inputs, and a Commit, and nothing leaves before the step is on disk.
 func Example() {
 	spec, err := job.FromWire(&wire.JobSpec{Id: []byte("sixteen bytes ID"), Seeds: [][]byte{[]byte("http://example.org/")}})
 	if err != nil {

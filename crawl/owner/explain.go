@@ -22,7 +22,8 @@ type HostDetail struct {
 	Worker    string
 	Epoch     ondisk.Epoch // of the last lease
 	LeaseEnds time.Time    // unless it is renewed
-	// NotBefore is until when politeness or a back-off is owed, zero if nothing is; Backoff is its reason.
+	// NotBefore is until when politeness or a back-off is owed, zero if nothing is; Backoff is its
+	// reason.
 	NotBefore time.Time
 	Backoff   string // why, in words
 	// Fails counts the failures in a row, FailOutcome is what the last one was.
@@ -37,7 +38,8 @@ type HostDetail struct {
 	PlacedAt  time.Time            // when that was
 	PlacedWhy string               // in words
 	Measured  []ondisk.Measurement // what candidates measured then
-	// OptedOut says why nothing of the host is fetched, OptedOutAt since when by its record; empty and zero if it may be.
+	// OptedOut says why nothing of the host is fetched, OptedOutAt since when by its record; empty
+	// and zero if it may be.
 	OptedOut   string
 	OptedOutAt time.Time    // zero: not by a record
 	Jobs       []HostCounts // those with URLs of it
@@ -49,17 +51,18 @@ type HostCounts struct {
 	Counts
 	// Admission is what the owner of the registrable domain said.
 	Admission domain.Verdict
-	// Requests are those made to the host; LinksCut are links that were not taken, as its pages led to too many new hosts or too much
-	// of it waits.
+	// Requests are those made to the host; LinksCut are links that were not taken, as its pages led
+	// to too many new hosts or too much of it waits.
 	Requests, LinksCut int64
-	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap says why the host is one, if it is; parts of it
-	// that still bring something go on.
+	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap
+	// says why the host is one, if it is; parts of it that still bring something go on.
 	Novelty float64
 	Trap    string // why it is one, in words; empty: it is none
 	Spent   string // which share of the host the job has used up, in words; empty: none
 }
 
-// Host returns what is known of a host; false if nothing is. Between the inputs of a step, or between steps.
+// Host returns what is known of a host; false if nothing is. Between the inputs of a step, or
+// between steps.
 func (bk *books) Host(name string) (HostDetail, bool) {
 	bk.hosts.flush()
 	h := bk.hosts.find(name)
@@ -123,8 +126,8 @@ type HostSummary struct {
 	Left                          int64    // URLs of all jobs left as traps or beyond a budget
 }
 
-// HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is before all. Between
-// the inputs of a step, or between steps.
+// HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is
+// before all. Between the inputs of a step, or between steps.
 func (bk *books) HostsAfter(after ring.Pos, limit int) []HostSummary {
 	bk.hosts.flush()
 	var list []HostSummary
@@ -195,12 +198,13 @@ func (s *HostSummary) add(c *ondisk.Counters, out int64) {
 // Leased is a host that a worker has a lease on.
 type Leased struct {
 	HostSummary
-	// RTTUs is the round trip that this worker measured when the host was placed, in microseconds, 0 if it did not.
+	// RTTUs is the round trip that this worker measured when the host was placed, in microseconds,
+	// 0 if it did not.
 	RTTUs int64
 }
 
-// Leases lists hosts under a lease, the limit of them with the most URLs pending, and says how many there are. Between the inputs of a step, or
-// between steps.
+// Leases lists hosts under a lease, the limit of them with the most URLs pending, and says how many
+// there are. Between the inputs of a step, or between steps.
 func (bk *books) Leases(limit int) (list []Leased, total int) {
 	for _, s := range bk.placer.sessions {
 		for h := range s.leases {
@@ -226,16 +230,19 @@ type Fate struct {
 	Final  ondisk.Final
 	Due    time.Time // of a waiting URL
 	Lapses int       // leases that lapsed while it was out
-	// HostUntil is until when nothing of the host is fetched, zero if that is not so; HostWhy says why, HostFails how often in a row it failed.
+	// HostUntil is until when nothing of the host is fetched, zero if that is not so; HostWhy says
+	// why, HostFails how often in a row it failed.
 	HostUntil time.Time
 	HostWhy   string // in words
 	HostFails uint32 // in a row
 	HostMute  bool   // as in HostDetail
-	// Refusal says why the job does not admit the URL at depth 0, if it does not and the URL is unknown; Trap what of its host was left, if it is of that.
+	// Refusal says why the job does not admit the URL at depth 0, if it does not and the URL is
+	// unknown; Trap what of its host was left, if it is of that.
 	Refusal, Trap string
 }
 
-// Why returns what became of a canonical URL in each job known here. Between the inputs of a step, or between steps.
+// Why returns what became of a canonical URL in each job known here. Between the inputs of a step,
+// or between steps.
 func (bk *books) Why(url string) []Fate {
 	h := bk.hosts.find(link.Host(url))
 	var list []Fate
@@ -301,8 +308,9 @@ func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {
 	return true
 }
 
-// URLs calls fn for up to limit URLs that are done, in key order behind a cursor, and returns the cursor to go on with; nil at the end. There may be fewer than
-// limit, and others behind the cursor all the same. Between the inputs of a step, or between steps.
+// URLs calls fn for up to limit URLs that are done, in key order behind a cursor, and returns the
+// cursor to go on with; nil at the end. There may be fewer than limit, and others behind the cursor
+// all the same. Between the inputs of a step, or between steps.
 func (bk *books) URLs(after ondisk.Cursor, limit int, fn func(id job.ID, f *ondisk.Final)) (ondisk.Cursor, error) {
 	bk.hosts.flush()
 	if bk.buf.Err() != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Canonical says what a record tells, without what differs between owners that know the same: numbers of arrival, versions, who holds a lease, what
-// was promised of a budget, whether a host is down, and links that are yet to be emitted anew. Name is empty if nothing is left.
+// Canonical says what a record tells, without what differs between owners that know the same:
+// numbers of arrival, versions, who holds a lease, what was promised of a budget, whether a host is
+// down, and links that are yet to be emitted anew. Name is empty if nothing is left.
 func Canonical(key, value []byte) (name, text string, err error) {
 	kind, tail := key[1+ring.PosSize], key[1+ring.PosSize+1:]
 	name = fmt.Sprintf("%x %c ", key[1:1+ring.PosSize], kind)
@@ -51,7 +52,8 @@ func Canonical(key, value []byte) (name, text string, err error) {
 // Resters is how many hosts each status looks at.
 func Resters(o *Owner) int { return len(o.rests.list) }
 
-// IdleJobs is how many jobs are in memory before some are forgotten, JobsInMemory how many there are.
+// IdleJobs is how many jobs are in memory before some are forgotten, JobsInMemory how many there
+// are.
 const IdleJobs = idleJobs
 
 // JobsInMemory is how many jobs an owner has in memory.

@@ -49,7 +49,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestHostDown: failures of a whole host burn no tries of its URLs; after too many in a row all share the outcome, also those found later.
+// TestHostDown: failures of a whole host burn no tries of its URLs; after too many in a row all
+// share the outcome, also those found later.
 func TestHostDown(t *testing.T) {
 	tests := []struct {
 		outcome link.Outcome
@@ -127,7 +128,8 @@ func TestHostAnswersAgain(t *testing.T) {
 	}
 }
 
-// TestLetGoIsNoLapse: a worker that speaks and does not name a lease any more has let it go, as answers came late or went lost. Nothing is said of what was out.
+// TestLetGoIsNoLapse: a worker that speaks and does not name a lease any more has let it go, as
+// answers came late or went lost. Nothing is said of what was out.
 func TestLetGoIsNoLapse(t *testing.T) {
 	s := newScene(t, nil)
 	s.post(0, "http://a.example/1", "http://a.example/2")
@@ -144,7 +146,8 @@ func TestLetGoIsNoLapse(t *testing.T) {
 	}
 }
 
-// TestRenewalThatWaits: a lease goes on while inputs wait that came before its end, since one of them may renew it.
+// TestRenewalThatWaits: a lease goes on while inputs wait that came before its end, since one of
+// them may renew it.
 func TestRenewalThatWaits(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -176,8 +179,8 @@ func TestRenewalThatWaits(t *testing.T) {
 	}
 }
 
-// TestQuarantine: what is out when a lease lapses is out alone from the second time on, and left alone when that has ended twice as well. Handing a host back is no
-// lapse.
+// TestQuarantine: what is out when a lease lapses is out alone from the second time on, and left
+// alone when that has ended twice as well. Handing a host back is no lapse.
 func TestQuarantine(t *testing.T) {
 	s := newScene(t, nil)
 	s.post(0, "http://a.example/bad", "http://a.example/good")

@@ -19,7 +19,8 @@ type granter struct {
 	leases *leases
 }
 
-// all serves what workers asked for in the step. Everything before is flushed, as the pending records are read from the store.
+// all serves what workers asked for in the step. Everything before is flushed, as the pending
+// records are read from the store.
 func (gr *granter) all() {
 	for _, w := range gr.wants {
 		w.lease.want = 0
@@ -38,7 +39,8 @@ func (gr *granter) all() {
 	gr.wants = gr.wants[:0]
 }
 
-// grant gives a worker URLs of a host by depth and arrival, among them some that are due again, the host's jobs in turn.
+// grant gives a worker URLs of a host by depth and arrival, among them some that are due again, the
+// host's jobs in turn.
 func (gr *granter) grant(h *host, n int, reply *answer) {
 	l := h.lease
 	g := &wire.Grant{Host: h.rec.Name, Epoch: l.epoch.Wire(), GiveBack: h.search.replace}
@@ -79,7 +81,8 @@ func (gr *granter) grant(h *host, n int, reply *answer) {
 	gr.agenda.changed(h)
 }
 
-// hasLargeRobots says whether what is known of the host's robots.txt is more than an answer has room for beside large ones.
+// hasLargeRobots says whether what is known of the host's robots.txt is more than an answer has
+// room for beside large ones.
 func (gr *granter) hasLargeRobots(h *host) bool {
 	size := 0
 	prefix := ondisk.HostPrefix(h.pos, ondisk.KindRobots)
@@ -90,7 +93,8 @@ func (gr *granter) hasLargeRobots(h *host) bool {
 	return size > smallRobots
 }
 
-// introduce tells a new worker what it has to know of a host, its robots.txt included: else the worker would ask the site again.
+// introduce tells a new worker what it has to know of a host, its robots.txt included: else the
+// worker would ask the site again.
 func (gr *granter) introduce(h *host, g *wire.Grant) {
 	until := gr.politeAt(h)
 	if h.rec.BackoffUntil > until {
@@ -114,7 +118,8 @@ func (gr *granter) fill(h *host, n int, g *wire.Grant) int {
 	first := h.turn
 	h.turn++
 	for round := 0; round < 2 && !f.full(); round++ {
-		// In the first round every job has its share, in the second the first ones may have what is left.
+		// In the first round every job has its share, in the second the first ones may have what is
+		// left.
 		share := (f.room + jobs - 1) / jobs
 		for i := range jobs {
 			hj := h.jobs[(first+i)%jobs]
@@ -172,7 +177,8 @@ const (
 	lateMost  = 64
 )
 
-// scan grants delayed URLs whose time has come, or ready ones, and moves the marks from which the next scan starts.
+// scan grants delayed URLs whose time has come, or ready ones, and moves the marks from which the
+// next scan starts.
 func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 	if limit <= 0 || f.full() || delayed && hj.NextDue() > f.now || !delayed && hj.Ready() <= 0 {
 		return 0
@@ -228,7 +234,8 @@ type notGranted struct {
 	due     int64 // when it does so
 }
 
-// left says why a URL is to be left out that was taken in: it came onto the list of this peer since, its like turned out to be a trap, or is about to.
+// left says why a URL is to be left out that was taken in: it came onto the list of this peer
+// since, its like turned out to be a trap, or is about to.
 func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool) {
 	if why := f.cfg.OptOuts.URL(p.URL); why != "" {
 		return notGranted{Pending: *p, outcome: link.OutcomeOptedOut, why: why}, true
@@ -251,7 +258,8 @@ func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool
 	}
 }
 
-// leave gives URLs their outcome without being tried, and those that go last a time at which they are due.
+// leave gives URLs their outcome without being tried, and those that go last a time at which they
+// are due.
 func (f *filler) leave(hj *hostJob, gone []notGranted) {
 	for i := range gone {
 		p := &gone[i].Pending
@@ -268,7 +276,8 @@ func (f *filler) leave(hj *hostJob, gone []notGranted) {
 	}
 }
 
-// mayGrant holds back what the job's budgets do not reach for, unless it is paid for already, and what must be alone.
+// mayGrant holds back what the job's budgets do not reach for, unless it is paid for already, and
+// what must be alone.
 func (f *filler) mayGrant(hj *hostJob, p *ondisk.Pending) bool {
 	js := hj.state
 	if f.requestsLeft(hj) <= 0 {
@@ -316,7 +325,8 @@ func (f *filler) add(hj *hostJob, p *ondisk.Pending) {
 	f.room--
 }
 
-// pagesLeft is how many more URLs the job's limit for a host admits: pages that are there and URLs that may have been fetched count.
+// pagesLeft is how many more URLs the job's limit for a host admits: pages that are there and URLs
+// that may have been fetched count.
 func (hj *hostJob) pagesLeft() int64 {
 	spec := hj.state.Spec
 	if spec.MaxPagesPerHost == 0 {

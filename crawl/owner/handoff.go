@@ -12,8 +12,9 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Freeze has hosts stand still while they travel to another owner: nothing is granted or renewed, the search for a worker ends, and whoever speaks of
-// them hears that they are busy. It is in memory only and lasts until Unfreeze or Remove, at most for a TTL. Part of a step.
+// Freeze has hosts stand still while they travel to another owner: nothing is granted or renewed,
+// the search for a worker ends, and whoever speaks of them hears that they are busy. It is in
+// memory only and lasts until Unfreeze or Remove, at most for a TTL. Part of a step.
 func (o *Owner) Freeze(hosts ...ring.Pos) {
 	for _, pos := range hosts {
 		h := o.hosts.at(pos)
@@ -38,8 +39,8 @@ func (o *Owner) Unfreeze(hosts ...ring.Pos) {
 	}
 }
 
-// Lease describes the lease of a host for its next owner; false if there is none. What remains of it is as of this step, so the host is to be frozen.
-// Between the inputs of a step.
+// Lease describes the lease of a host for its next owner; false if there is none. What remains of
+// it is as of this step, so the host is to be frozen. Between the inputs of a step.
 func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 	h := o.hosts.byPos[pos] // a host with a lease is in memory
 	if h == nil || h.lease == nil {
@@ -70,11 +71,13 @@ func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 	return m, true
 }
 
-// Adopt continues a lease that the host's earlier owner gave, under its epoch and for what remains of it; the worker renews it here. The note must have been
-// validated, and the host's records imported. A URL that the note names and that does not wait here is left out. What the worker did not get, because the
-// answer with it was lost, is out until the lease ends.
+// Adopt continues a lease that the host's earlier owner gave, under its epoch and for what remains
+// of it; the worker renews it here. The note must have been validated, and the host's records
+// imported. A URL that the note names and that does not wait here is left out. What the worker did
+// not get, because the answer with it was lost, is out until the lease ends.
 //
-// Without effect if the host has a lease here, if that very lease has ended here, or if the worker's process is known to be gone. Part of a step.
+// Without effect if the host has a lease here, if that very lease has ended here, or if the
+// worker's process is known to be gone. Part of a step.
 func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	h := o.hosts.find(m.GetHost())
 	if h == nil {
@@ -112,8 +115,9 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	return nil
 }
 
-// adopter returns the session of the process that holds a lease. It is nil if a later one was heard of; and if this one is later than one that has leases here
-// by its own word: who sent the note need not tell the truth, and the worker will say so itself.
+// adopter returns the session of the process that holds a lease. It is nil if a later one was heard
+// of; and if this one is later than one that has leases here by its own word: who sent the note
+// need not tell the truth, and the worker will say so itself.
 func (ls *leases) adopter(worker string, incarnation uint64) (s *session, later bool) {
 	s = ls.placer.sessions[worker]
 	if s == nil {
@@ -162,8 +166,9 @@ func (ls *leases) adoptOut(h *host, id job.ID, hash uint64) {
 	hj.Lease(&p)
 }
 
-// claimed notes that a lease of the records' origin may be alive. Nobody else gets the host before it is over. A record without a worker says that the
-// lease of its epoch is over, whatever older copies say that come before or after it.
+// claimed notes that a lease of the records' origin may be alive. Nobody else gets the host before
+// it is over. A record without a worker says that the lease of its epoch is over, whatever older
+// copies say that come before or after it.
 func (ls *leases) claimed(h *host, in *ondisk.Host, until int64) {
 	if in.Worker == "" {
 		h.tenure.ended(in.Epoch)
@@ -180,8 +185,9 @@ func (ls *leases) claimed(h *host, in *ondisk.Host, until int64) {
 	ls.names(h, in.Worker)
 }
 
-// names notes in the record a worker that may hold a lease. It has room for one name, and after a crash a worker of this peer's own is known to be gone: so
-// another's is not overwritten by it while it counts.
+// names notes in the record a worker that may hold a lease. It has room for one name, and after a
+// crash a worker of this peer's own is known to be gone: so another's is not overwritten by it
+// while it counts.
 func (ls *leases) names(h *host, worker string) {
 	if !h.barred(ls.now) || h.rec.Worker == "" || h.rec.Worker == ls.cfg.Self {
 		h.rec.Names(worker)

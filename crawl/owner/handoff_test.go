@@ -16,7 +16,8 @@ const host = "a.example"
 
 func posOf(name string) ring.Pos { return ring.PosOf(ring.HostKey(name)) }
 
-// arc is a ring that a test changes: whether hosts are this peer's, and whether their records are all here.
+// arc is a ring that a test changes: whether hosts are this peer's, and whether their records are
+// all here.
 type arc struct{ mine, settled bool }
 
 func (a *arc) Mine(ring.Key) bool    { return a.mine }
@@ -42,8 +43,8 @@ func heartbeat(epoch *wire.Epoch) *wire.Session {
 	return &wire.Session{Held: []*wire.HostLease{{Host: host, Epoch: epoch}}}
 }
 
-// TestNothingIsSaidBeforeSettled: while records may be on their way an owner takes links and says nothing to workers, whatever they ask; afterwards it
-// does what it would have done.
+// TestNothingIsSaidBeforeSettled: while records may be on their way an owner takes links and says
+// nothing to workers, whatever they ask; afterwards it does what it would have done.
 func TestNothingIsSaidBeforeSettled(t *testing.T) {
 	s, ring := newArcScene(t, "self", false, nil)
 	if ready := s.post(0, pages(host, 5)...); len(ready.Places) > 0 {
@@ -106,8 +107,8 @@ func TestSettledAfterEviction(t *testing.T) {
 	}
 }
 
-// TestFrozen: a host that is on its way stands still and says so, also when it is another's already; it goes on when that fails, or nobody says anything
-// for a TTL.
+// TestFrozen: a host that is on its way stands still and says so, also when it is another's
+// already; it goes on when that fails, or nobody says anything for a TTL.
 func TestFrozen(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -205,7 +206,8 @@ func TestFreezeEndsPlacing(t *testing.T) {
 	}
 }
 
-// handoff moves a host from one owner to another as move.go says, and returns the note of its lease.
+// handoff moves a host from one owner to another as move.go says, and returns the note of its
+// lease.
 func handoff(from, to *scene, name string) *wire.LeaseNote {
 	from.t.Helper()
 	to.now = from.now
@@ -248,8 +250,9 @@ func next(p ring.Pos) ring.Pos {
 	return p
 }
 
-// TestLeaseMovesWithItsHost: the worker goes on under the same epoch at the new owner, also before that has settled; nothing is granted twice and nothing
-// lost, and another worker waits until the lease is over, and no longer.
+// TestLeaseMovesWithItsHost: the worker goes on under the same epoch at the new owner, also before
+// that has settled; nothing is granted twice and nothing lost, and another worker waits until the
+// lease is over, and no longer.
 func TestLeaseMovesWithItsHost(t *testing.T) {
 	for _, settled := range []bool{true, false} {
 		for _, self := range []string{"next", "w"} { // the worker may be the new owner's own
@@ -395,8 +398,9 @@ func TestAdoptKnowsAnEarlierEnd(t *testing.T) {
 	}
 }
 
-// TestNotesOfStrangers: what a note says of a worker's process is believed until the worker speaks itself, and no lease that it has here by its own word ends
-// of one. Nobody else gets the host of the note before that lease is over.
+// TestNotesOfStrangers: what a note says of a worker's process is believed until the worker speaks
+// itself, and no lease that it has here by its own word ends of one. Nobody else gets the host of
+// the note before that lease is over.
 func TestNotesOfStrangers(t *testing.T) {
 	const other = "b.example"
 	note := func(t *testing.T) ([]kv.Record, *wire.LeaseNote) {
@@ -436,7 +440,8 @@ func TestNotesOfStrangers(t *testing.T) {
 	})
 }
 
-// TestImportUntil: a record that names a worker keeps the host from others as long as its lease may be alive, and no longer.
+// TestImportUntil: a record that names a worker keeps the host from others as long as its lease may
+// be alive, and no longer.
 func TestImportUntil(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -475,8 +480,8 @@ func TestImportUntil(t *testing.T) {
 	}
 }
 
-// TestImportOfALeaseThatIsOver: a copy may still say that a host is leased when its owner says that this lease is over. The owner is right, whoever is
-// heard first.
+// TestImportOfALeaseThatIsOver: a copy may still say that a host is leased when its owner says that
+// this lease is over. The owner is right, whoever is heard first.
 func TestImportOfALeaseThatIsOver(t *testing.T) {
 	a, _ := newArcScene(t, "self", true, nil)
 	a.post(0, pages(host, 20)...)
@@ -496,8 +501,8 @@ func TestImportOfALeaseThatIsOver(t *testing.T) {
 	}
 }
 
-// TestLateReportRenewsNothing: a worker that has dropped a lease, as its time was over, still reports what it fetched under it. The host is
-// free as soon as it would have been without.
+// TestLateReportRenewsNothing: a worker that has dropped a lease, as its time was over, still
+// reports what it fetched under it. The host is free as soon as it would have been without.
 func TestLateReportRenewsNothing(t *testing.T) {
 	s, _ := newArcScene(t, "self", true, nil)
 	s.post(0, pages(host, 20)...)
@@ -514,7 +519,8 @@ func TestLateReportRenewsNothing(t *testing.T) {
 	}
 }
 
-// TestAnothersLeaseIsWaitedOutAfterACrash: a record has room for one worker. That it names one of the process that crashed must not hide another.
+// TestAnothersLeaseIsWaitedOutAfterACrash: a record has room for one worker. That it names one of
+// the process that crashed must not hide another.
 func TestAnothersLeaseIsWaitedOutAfterACrash(t *testing.T) {
 	copyOf := func(worker string) []kv.Record {
 		s, _ := newArcScene(t, "origin of "+worker, true, nil)
@@ -546,7 +552,8 @@ func TestAnothersLeaseIsWaitedOutAfterACrash(t *testing.T) {
 	}
 }
 
-// TestAdoptedURLsArePaidFor: what is out under an adopted lease counts among the pages that a host may have, also where the URL was met here before.
+// TestAdoptedURLsArePaidFor: what is out under an adopted lease counts among the pages that a host
+// may have, also where the URL was met here before.
 func TestAdoptedURLsArePaidFor(t *testing.T) {
 	few := func(m *wire.JobSpec, _ *owner.Config) { m.MaxPagesPerHost = 4 }
 	for _, met := range []bool{false, true} {

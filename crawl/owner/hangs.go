@@ -5,10 +5,11 @@ import (
 )
 
 const (
-	// hangsAll requests in a row of which nothing came are the host's and not their URLs': where every other URL hangs so many are rare.
+	// hangsAll requests in a row of which nothing came are the host's and not their URLs': where
+	// every other URL hangs so many are rare.
 	hangsAll = 6
-	// hangsPart of a part of a host have it go behind the others, if it was answered a quarter as often at most; what was tried before goes behind from
-	// hangsAgain of that on.
+	// hangsPart of a part of a host have it go behind the others, if it was answered a quarter as
+	// often at most; what was tried before goes behind from hangsAgain of that on.
 	hangsPart  = 4
 	hangsAgain = 16
 	// fewOut are the URLs that a worker may as well try before it is told that it had better not.
@@ -17,8 +18,9 @@ const (
 	maxHangs = 16
 )
 
-// hangs are the requests to a host of which nothing came, though it took them, beside those that it answered since the first of them: what hangs goes behind the rest of its host, and does
-// not keep that waiting. They are in memory alone, as they are soon learnt again.
+// hangs are the requests to a host of which nothing came, though it took them, beside those that it
+// answered since the first of them: what hangs goes behind the rest of its host, and does not keep
+// that waiting. They are in memory alone, as they are soon learnt again.
 type hangs struct {
 	met   bool // it has answered
 	some  bool // a request has hung
@@ -40,7 +42,8 @@ func (h *hangs) answered(url string) {
 	}
 }
 
-// hung notes that nothing came of a URL. Alone says whether that is the URL's and not the host's, found whether it is since now that others like it go last.
+// hung notes that nothing came of a URL. Alone says whether that is the URL's and not the host's,
+// found whether it is since now that others like it go last.
 func (h *hangs) hung(url string) (alone, found bool) {
 	h.some = true
 	if h.row++; h.row > hangsAll || !h.met {
@@ -70,7 +73,8 @@ func (h *hangs) count(url string, n hangsOf) {
 	}
 }
 
-// last says whether a URL goes behind the others of its host: its part hangs, or does so often and the URL was tried before.
+// last says whether a URL goes behind the others of its host: its part hangs, or does so often and
+// the URL was tried before.
 func (h *hangs) last(url string, again bool) bool {
 	if !h.some {
 		return false

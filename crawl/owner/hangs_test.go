@@ -13,8 +13,9 @@ import (
 // hangsFor is how long a worker waits for what hangs.
 const hangsFor = 2 * time.Second
 
-// hanging plays a host that answers what hangs does not name, until nothing more comes of it for an hour. It returns how many requests hung before the last answer,
-// and in all, and when that answer was.
+// hanging plays a host that answers what hangs does not name, until nothing more comes of it for an
+// hour. It returns how many requests hung before the last answer, and in all, and when that answer
+// was.
 func hanging(s *scene, most int, hangs func(url string) bool) (before, all, good int, last time.Duration) {
 	begun := s.now
 	for quiet := time.Duration(0); quiet < time.Hour; quiet += 5 * time.Second {
@@ -57,7 +58,8 @@ func hanging(s *scene, most int, hangs func(url string) bool) (before, all, good
 	return before, all, good, last
 }
 
-// TestHangsGoLast: a host that answers and has URLs of which nothing comes is not left alone for these. Where they can be told from the others they go behind them.
+// TestHangsGoLast: a host that answers and has URLs of which nothing comes is not left alone for
+// these. Where they can be told from the others they go behind them.
 func TestHangsGoLast(t *testing.T) {
 	for _, row := range []struct {
 		name         string
@@ -93,7 +95,8 @@ func TestHangsGoLast(t *testing.T) {
 	}
 }
 
-// TestHostThatHangs: of which nothing comes at all is left alone ever longer, also if it has answered before.
+// TestHostThatHangs: of which nothing comes at all is left alone ever longer, also if it has
+// answered before.
 func TestHostThatHangs(t *testing.T) {
 	for _, row := range []struct {
 		name     string

@@ -40,7 +40,8 @@ type hostJob struct {
 	*ledger.Account
 	state *jobState
 	late  int // URLs granted, of which some may be due again, see lateShare
-	// novelty is what is known of its pages, nil if that was not read; news says that the store is to have it.
+	// novelty is what is known of its pages, nil if that was not read; news says that the store is
+	// to have it.
 	novelty *novelty.State
 	news    bool
 	// askedAt is when the host's admission was asked for; 0: not yet.
@@ -119,7 +120,8 @@ func (t *hostTable) touch(h *host) {
 	}
 }
 
-// load reads a host from the store. A host that had a lease when the last process ended waits for TTL, unless its worker was that process.
+// load reads a host from the store. A host that had a lease when the last process ended waits for
+// TTL, unless its worker was that process.
 func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 	raw, ok := t.buf.Get(ondisk.HostKey(pos))
 	if !ok {
@@ -147,7 +149,8 @@ func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 		h.work |= workPending
 	}
 	if h.rec.Worker != "" {
-		// The note stays until the next lease: should this process end as well before the wait is over, the next one waits again.
+		// The note stays until the next lease: should this process end as well before the wait is
+		// over, the next one waits again.
 		h.rec.Owe(t.start + t.cfg.Delay.Milliseconds())
 		if h.rec.Worker != t.cfg.Self {
 			h.barUntil(t.start + t.cfg.TTL.Milliseconds())
@@ -255,7 +258,8 @@ func (t *hostTable) save(h *host) {
 // maxSessions is the number of workers beyond which those without anything to do are forgotten.
 const maxSessions = 256
 
-// evict drops hosts from memory, those without URLs that wait first, and of each kind the longest untouched. Called when everything is flushed.
+// evict drops hosts from memory, those without URLs that wait first, and of each kind the longest
+// untouched. Called when everything is flushed.
 func (o *Owner) evict() {
 	o.hosts.evict(&o.hosts.idle)
 	o.hosts.evict(&o.hosts.busy)

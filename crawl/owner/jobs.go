@@ -33,8 +33,8 @@ type jobState struct {
 // seeded says whether a seed of the job is on a host.
 func (js *jobState) seeded(host string) bool { return js.Spec != nil && js.Spec.Seeded(host) }
 
-// jobTable are the jobs of which something was met here, each with its sums over hosts and its part of the budget. Those that nothing in memory needs are in the store
-// alone once there are many.
+// jobTable are the jobs of which something was met here, each with its sums over hosts and its part
+// of the budget. Those that nothing in memory needs are in the store alone once there are many.
 type jobTable struct {
 	*step
 	byID   map[job.ID]*jobState
@@ -128,8 +128,9 @@ func (t *jobTable) comesBack(js *jobState) {
 	t.loadBudget(js)
 }
 
-// evict forgets the jobs that nothing here needs, once there are many: no host in memory is of them, none of their URLs or links waits, and nothing of their budget is to
-// be told. Called when everything is flushed.
+// evict forgets the jobs that nothing here needs, once there are many: no host in memory is of
+// them, none of their URLs or links waits, and nothing of their budget is to be told. Called when
+// everything is flushed.
 func (t *jobTable) evict(hosts map[string]*host) {
 	if len(t.order) <= max(t.lookAt, idleJobs) {
 		return
@@ -183,7 +184,8 @@ func (t *jobTable) knows(js *jobState) bool {
 	return js.Known
 }
 
-// known returns the state of a job whose spec is at hand, else nil, and asks for it. Nothing is kept of a job that only a stranger named.
+// known returns the state of a job whose spec is at hand, else nil, and asks for it. Nothing is
+// kept of a job that only a stranger named.
 func (t *jobTable) known(id job.ID) *jobState {
 	js := t.byID[id]
 	if js == nil {
@@ -211,8 +213,9 @@ func (t *jobTable) need(id job.ID) {
 	t.ready.NeedJobs = append(t.ready.NeedJobs, id)
 }
 
-// JobChanged says that a job became known, or has another state. Paused: nothing new is granted, what is out is finished. Canceled: pending
-// URLs are dropped over the next steps; what is out may still be reported. Part of a step.
+// JobChanged says that a job became known, or has another state. Paused: nothing new is granted,
+// what is out is finished. Canceled: pending URLs are dropped over the next steps; what is out may
+// still be reported. Part of a step.
 func (o *Owner) JobChanged(id job.ID) {
 	js := o.jobs.byID[id]
 	if js == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// TestJobsAreForgotten: of a hundred thousand jobs those are in memory of which something waits or a host there is; the others are known all the same, and come back when
-// something of them arrives.
+// TestJobsAreForgotten: of a hundred thousand jobs those are in memory of which something waits or
+// a host there is; the others are known all the same, and come back when something of them arrives.
 func TestJobsAreForgotten(t *testing.T) {
 	const all, fetched, waiting = 100_000, 500, 20
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.MaxHosts = 64 })

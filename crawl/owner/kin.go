@@ -11,20 +11,22 @@ import (
 const (
 	// saidOf bounds the requests to a host among which are the pages that its domain is judged by.
 	saidOf = 16
-	// maxSaid pages of hosts of one domain wait for a question at most before they are told without one; maxKin bounds the domains.
+	// maxSaid pages of hosts of one domain wait for a question at most before they are told without
+	// one; maxKin bounds the domains.
 	maxSaid = 32
 	maxKin  = 1 << 10
 )
 
-// domains is what the registrable domains of hosts have to say: which are full, and what is yet to be told to those who answer for them.
+// domains is what the registrable domains of hosts have to say: which are full, and what is yet to
+// be told to those who answer for them.
 type domains struct {
 	*step
 	crowded map[crowd]domain.Verdict // domains that get no more hosts in a job, and why
 	kin     map[crowd][]farm.Said    // what hosts of domains said that those who answer for the domains were not told yet
 }
 
-// say notes what one of the first pages of a host says, or that it redirects to yet another host, for whoever answers for its domain. Kin: its links lead to hosts
-// of that domain that are new.
+// say notes what one of the first pages of a host says, or that it redirects to yet another host,
+// for whoever answers for its domain. Kin: its links lead to hosts of that domain that are new.
 func (d *domains) say(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fetched, kin bool) {
 	redirect := got.Outcome == link.OutcomeRedirect
 	if !d.cfg.Admission || f.GetAllPrint() == 0 && !redirect || hj.Requests() > saidOf || domain.Plain(h.rec.Name) {

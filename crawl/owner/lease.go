@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// aloneAfter lapses a URL is granted alone, so that what ends its worker ends no other URL's lease; after quarantineAfter it is left alone. Of the
-	// lapses in company most say nothing about the URL, where peers come and go; two alone, each of seconds, are hardly by chance.
+	// aloneAfter lapses a URL is granted alone, so that what ends its worker ends no other URL's
+	// lease; after quarantineAfter it is left alone. Of the lapses in company most say nothing
+	// about the URL, where peers come and go; two alone, each of seconds, are hardly by chance.
 	aloneAfter      = 2
 	quarantineAfter = 4
 )
@@ -35,7 +36,8 @@ type lease struct {
 	told    float64 // of that, with what the host's pages add, what the worker was told; 0: nothing
 }
 
-// item is a URL out under a lease. Its pending record (without the url, which is read again if need be) stays in the store.
+// item is a URL out under a lease. Its pending record (without the url, which is read again if need
+// be) stays in the store.
 type item struct {
 	ondisk.Pending
 	job *hostJob
@@ -49,7 +51,8 @@ func (l *lease) item(hash uint64) *item {
 	return l.out[hash]
 }
 
-// spokenOf says whether that which the worker said together with holding the lease is still being taken in: it waits for an answer.
+// spokenOf says whether that which the worker said together with holding the lease is still being
+// taken in: it waits for an answer.
 func (l *lease) spokenOf() bool { return l.said > 0 && l.said == l.session.visiting }
 
 // leasedTo says whether a worker has a host under that epoch.
@@ -106,7 +109,8 @@ func (ls *leases) begin(h *host, s *session) {
 type ending uint8
 
 const (
-	// untouched: the worker never got the URLs, or handed them back. What was promised to them is free again.
+	// untouched: the worker never got the URLs, or handed them back. What was promised to them is
+	// free again.
 	untouched ending = iota
 	// released: what is out goes back, but a report may still come.
 	released
@@ -114,8 +118,9 @@ const (
 	lapsed
 )
 
-// lapse is how a lease ends whose time is over. A worker that spoke since it named the lease last, and is the same process, has let it go: as answers came late,
-// or went lost. That says nothing about the URLs.
+// lapse is how a lease ends whose time is over. A worker that spoke since it named the lease last,
+// and is the same process, has let it go: as answers came late, or went lost. That says nothing
+// about the URLs.
 func (ls *leases) lapse(l *lease) ending {
 	if l.session.heard > l.expires-ls.cfg.TTL.Milliseconds() {
 		return released
@@ -164,8 +169,8 @@ func (ls *leases) takeBack(it *item, how ending) {
 	hj.Rewrite(&p)
 }
 
-// session returns the session of a worker, its earlier leases ended if the process is another. Nil if the message is of an earlier
-// process than one heard already.
+// session returns the session of a worker, its earlier leases ended if the process is another. Nil
+// if the message is of an earlier process than one heard already.
 func (ls *leases) session(from string, m *wire.Session) *session {
 	s := ls.placer.sessions[from]
 	if s == nil {
@@ -186,15 +191,16 @@ func (ls *leases) session(from string, m *wire.Session) *session {
 	return s
 }
 
-// disown ends the leases of a process of which the worker knows nothing. What was said of it may be true all the same, and this message a late one: its leases
-// are waited out.
+// disown ends the leases of a process of which the worker knows nothing. What was said of it may be
+// true all the same, and this message a late one: its leases are waited out.
 func (ls *leases) disown(s *session) {
 	for _, h := range s.held() {
 		ls.end(h, released, h.lease.expires)
 	}
 }
 
-// void ends the leases of a process that is gone: it sends nothing any more, so nobody has to wait for it, but the hosts are owed politeness.
+// void ends the leases of a process that is gone: it sends nothing any more, so nobody has to wait
+// for it, but the hosts are owed politeness.
 func (ls *leases) void(s *session) {
 	for _, h := range s.held() {
 		h.rec.Owe(ls.now + ls.cfg.Delay.Milliseconds())
@@ -202,8 +208,8 @@ func (ls *leases) void(s *session) {
 	}
 }
 
-// PeerDead says that a peer is not to be reached: nothing more is offered to it. Its leases run out by themselves, as it may only be cut off
-// from us and still crawl. Part of a step.
+// PeerDead says that a peer is not to be reached: nothing more is offered to it. Its leases run out
+// by themselves, as it may only be cut off from us and still crawl. Part of a step.
 func (o *Owner) PeerDead(peer string) {
 	s := o.placer.sessions[peer]
 	if s == nil {
@@ -219,7 +225,8 @@ func (o *Owner) PeerDead(peer string) {
 	}
 }
 
-// renew prolongs the leases that a worker says it holds, and takes back what went lost with an answer.
+// renew prolongs the leases that a worker says it holds, and takes back what went lost with an
+// answer.
 func (vs *visits) renew(v *Visit) {
 	s, reply := v.session, v.reply
 	for _, lease := range v.m.GetHeld() {
@@ -242,8 +249,8 @@ func (vs *visits) renew(v *Visit) {
 	}
 }
 
-// takeBackLost takes back what was granted in answers that the worker never saw: it has one Session under way at a time, so an answer between
-// the last that arrived and this request is lost.
+// takeBackLost takes back what was granted in answers that the worker never saw: it has one Session
+// under way at a time, so an answer between the last that arrived and this request is lost.
 func (ls *leases) takeBackLost(h *host, s *session) {
 	l := h.lease
 	if s.seq == 0 || l.last <= s.ack || l.last >= s.seq {

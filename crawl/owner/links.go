@@ -21,7 +21,8 @@ type arrival struct {
 	hash uint64
 }
 
-// memo is how the link is remembered: a page's address that was met as an image first is worth another look.
+// memo is how the link is remembered: a page's address that was met as an image first is worth
+// another look.
 func memo(hash uint64, kind link.Kind) uint64 {
 	if kind == link.KindRequisite {
 		return ^hash
@@ -31,7 +32,8 @@ func memo(hash uint64, kind link.Kind) uint64 {
 
 func (a *arrival) memo() uint64 { return memo(a.hash, a.Kind) }
 
-// linksAtOnce is how many links are taken in between two looks at whether the step has room for more.
+// linksAtOnce is how many links are taken in between two looks at whether the step has room for
+// more.
 const linksAtOnce = 128
 
 // Links is a [Delivery] that is taken in within one step, whatever it takes. Part of a step.
@@ -55,11 +57,12 @@ func (o *Owner) Delivery(m *wire.Links) *Delivery {
 	return &Delivery{owner: o, m: m, reply: &wire.LinksReply{}}
 }
 
-// Reply is the answer, once Go has said that all is taken in, and may leave after that step's Wait. Everything that it does not list is dealt with: noted, known
-// already, or not admitted.
+// Reply is the answer, once Go has said that all is taken in, and may leave after that step's Wait.
+// Everything that it does not list is dealt with: noted, known already, or not admitted.
 func (d *Delivery) Reply() *wire.LinksReply { return d.reply }
 
-// Go takes links in for as long as the step has room, and some in any case, and says whether it is through. Part of a step.
+// Go takes links in for as long as the step has room, and some in any case, and says whether it is
+// through. Part of a step.
 func (d *Delivery) Go() (through bool) {
 	for d.next < len(d.m.GetUrl()) {
 		to := min(d.next+linksAtOnce, len(d.m.GetUrl()))
@@ -160,8 +163,9 @@ func (t *hostTable) answersFor(name string) hostVerdict {
 	}
 }
 
-// speaksFor says whether this peer may say anything of a host to a worker. More than for a link all records must be here, as a lease may be among those
-// that are not; but to the worker whose lease is known here, which goes on whatever comes.
+// speaksFor says whether this peer may say anything of a host to a worker. More than for a link all
+// records must be here, as a lease may be among those that are not; but to the worker whose lease
+// is known here, which goes on whatever comes.
 func (t *hostTable) speaksFor(name string, s *session, epoch *wire.Epoch) hostVerdict {
 	verdict := t.answersFor(name)
 	if verdict == hostHere && !t.cfg.Settled(t.keyOf(name)) && !t.byName[name].leasedTo(s, epoch) {
@@ -180,8 +184,9 @@ type intake struct {
 	fresh    []ondisk.Pending // that were accepted last, until the emitter looks at them
 }
 
-// admit takes links to hosts for which answersFor said hostHere, in order. Those that the filters cannot tell to be new are looked up in the
-// store sorted by key, so that the store is read in one direction.
+// admit takes links to hosts for which answersFor said hostHere, in order. Those that the filters
+// cannot tell to be new are looked up in the store sorted by key, so that the store is read in one
+// direction.
 func (in *intake) admit(list []arrival) {
 	list = slices.DeleteFunc(list, func(a arrival) bool { return in.refuses(&a) })
 	stored, ok := in.stored(list)
@@ -208,7 +213,8 @@ func (in *intake) admit(list []arrival) {
 	}
 }
 
-// stored reads the entries of those links that the filters cannot tell to be new, by their numbers; one that is believed to be known without loses its job.
+// stored reads the entries of those links that the filters cannot tell to be new, by their numbers;
+// one that is believed to be known without loses its job.
 func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
 	type look struct {
 		i   int
@@ -250,7 +256,8 @@ func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
 	return stored, true
 }
 
-// refuses says whether a link needs nothing: it is known at this depth, its form is wrong, its job does not admit it, or nothing may be taken of its host.
+// refuses says whether a link needs nothing: it is known at this depth, its form is wrong, its job
+// does not admit it, or nothing may be taken of its host.
 func (in *intake) refuses(a *arrival) bool {
 	if in.known.covers(a.memo(), a.Depth) {
 		return true
@@ -263,7 +270,8 @@ func (in *intake) refuses(a *arrival) bool {
 	return in.turnsAway(a.js, a.Link.URL) != ""
 }
 
-// Refusal says in a few words why a job does not admit a URL, given in canonical form; empty if it does.
+// Refusal says in a few words why a job does not admit a URL, given in canonical form; empty if it
+// does.
 func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind) string {
 	host := link.Host(url)
 	switch {
@@ -336,7 +344,8 @@ func (in *intake) meetPending(h *host, hj *hostJob, a *arrival, at ondisk.Spot) 
 	}
 }
 
-// Hashes calls fn for the hashes of a URL set in no order, until it returns false: what a filter is built from.
+// Hashes calls fn for the hashes of a URL set in no order, until it returns false: what a filter is
+// built from.
 func (o *Owner) Hashes(set ondisk.SetID, fn func(hash uint64) bool) error {
 	if h, js := o.hosts.byPos[set.Pos], o.jobs.byID[set.Job]; h != nil && js != nil && h.job(js) != nil {
 		h.job(js).Hashes(fn)

@@ -43,8 +43,9 @@ func (l *lru) remove(h *host) {
 	h.old, h.newer, h.in = nil, nil, nil
 }
 
-// queue are hosts that are to be evaluated when there is room to place one: so those that wait cost nothing while they do. The registrable domains have turns, and of
-// each its hosts first come first served: so a farm of hosts takes no more of the room than one site does.
+// queue are hosts that are to be evaluated when there is room to place one: so those that wait cost
+// nothing while they do. The registrable domains have turns, and of each its hosts first come first
+// served: so a farm of hosts takes no more of the room than one site does.
 type queue struct {
 	lines map[string]*line
 	turns fifo[*line] // in the order of their turns
@@ -79,7 +80,8 @@ func (q *queue) add(h *host) {
 	l.hosts.add(h)
 }
 
-// take takes the first host off of the domain whose turn it is. It may be one that is not in memory any more.
+// take takes the first host off of the domain whose turn it is. It may be one that is not in memory
+// any more.
 func (q *queue) take() *host {
 	l := q.turns.take()
 	h := l.hosts.take()
@@ -186,8 +188,8 @@ func (w *wakes) fix(i int) {
 	}
 }
 
-// depths remembers up to a bound the smallest depth at which each of the latest URLs was met: two generations, the older thrown away when
-// the younger is full.
+// depths remembers up to a bound the smallest depth at which each of the latest URLs was met: two
+// generations, the older thrown away when the younger is full.
 type depths struct {
 	young, old map[uint64]uint32
 	limit      int

@@ -16,9 +16,10 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Merging is union (design, section 4, invariant 4): for each part of a record there is an order, and the greater of two wins, so that copies may be merged
-// any number of times and in any order. What an owner learned and a stale copy must not bring back is left out: that a host is down, and what is
-// promised of a budget to a URL that is here already.
+// Merging is union (design, section 4, invariant 4): for each part of a record there is an order,
+// and the greater of two wins, so that copies may be merged any number of times and in any order.
+// What an owner learned and a stale copy must not bring back is left out: that a host is down, and
+// what is promised of a budget to a URL that is here already.
 
 // importer merges records of other owners into this one's.
 type importer struct {
@@ -30,8 +31,9 @@ type importer struct {
 	reviewer *reviewer
 }
 
-// admitRecord refuses a host's record that none of our owners writes, since what goes into grants of it would be refused by every worker, and moves what would
-// come later than anything that we write: of two values the greater wins, so nothing would ever come after it.
+// admitRecord refuses a host's record that none of our owners writes, since what goes into grants
+// of it would be refused by every worker, and moves what would come later than anything that we
+// write: of two values the greater wins, so nothing would ever come after it.
 func (m *importer) admitRecord(r *ondisk.Host) error {
 	if !isHost("http://", r.Name) && !isHost("https://", r.Name) {
 		return errors.New("not the name of a host")
@@ -126,7 +128,8 @@ func (h *host) hasOrigin(origin string) bool {
 	return origin == "http://"+h.rec.Name || origin == "https://"+h.rec.Name
 }
 
-// maxCounted bounds what is counted of one host and not anew from its URLs: no sum of hosts that can be sent runs over.
+// maxCounted bounds what is counted of one host and not anew from its URLs: no sum of hosts that
+// can be sent runs over.
 const maxCounted = 1 << 32
 
 // counters takes what is not counted anew from the URLs.
@@ -202,7 +205,8 @@ func mergePending(h *host, hj *hostJob, at ondisk.Spot, in *ondisk.Pending) {
 	}
 }
 
-// shallower has the recorded links of a page that is done emitted again, as it is known at a smaller depth, or with more links, than they were.
+// shallower has the recorded links of a page that is done emitted again, as it is known at a
+// smaller depth, or with more links, than they were.
 func (g *outgoing) shallower(h *host, js *jobState, hash uint64, depth uint32) {
 	if _, ok := g.buf.Get(ondisk.OutlinksKey(h.pos, js.ID, hash)); ok {
 		g.putAgain(h, js, hash, depth)

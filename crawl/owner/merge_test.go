@@ -121,9 +121,11 @@ func merged(t *testing.T, s *scene, copies [][]kv.Record) map[string]string {
 	return all
 }
 
-// TestMergeOrderDoesNotMatter (design, section 4, invariant 4): copies of what three owners came to know of the same hosts, some of them stale, come to the
-// same records in whatever order they are merged, however often each, also where the merging owner had met the hosts itself, and whether or not it
-// knows the jobs. Every merge passes Check, so accepted URLs are those pending, leased and done.
+// TestMergeOrderDoesNotMatter (design, section 4, invariant 4): copies of what three owners came to
+// know of the same hosts, some of them stale, come to the same records in whatever order they are
+// merged, however often each, also where the merging owner had met the hosts itself, and whether or
+// not it knows the jobs. Every merge passes Check, so accepted URLs are those pending, leased and
+// done.
 func TestMergeOrderDoesNotMatter(t *testing.T) {
 	unraced(t)
 	for seed := range uint64(30) {

@@ -16,8 +16,10 @@ import (
 //	new owner   Import of all records of a host, then Adopt of its lease; both are on disk, and at the replicas, when it answers
 //	old owner   Remove; from now on workers hear that the hosts have moved. Unfreeze instead if it serves them again
 //
-// Records of an owner that died come from copies instead: ImportUntil says how long its leases may be alive, and there is nothing to adopt. While some
-// records of an arc have yet to come, Config.Settled keeps the new owner from saying of a host what it cannot know; SettledChanged ends that.
+// Records of an owner that died come from copies instead: ImportUntil says how long its leases may
+// be alive, and there is nothing to adopt. While some records of an arc have yet to come,
+// Config.Settled keeps the new owner from saying of a host what it cannot know; SettledChanged ends
+// that.
 
 // rangeOf are the keys of the hosts at positions in [lo, hi); a zero hi is the end of the circle.
 func rangeOf(lo, hi ring.Pos) (from, to []byte) {
@@ -28,8 +30,9 @@ func rangeOf(lo, hi ring.Pos) (from, to []byte) {
 	return from, to
 }
 
-// Export calls fn for the records of the hosts at positions in [lo, hi), in key order, key and value lent, until it returns false. A zero hi is
-// the end of the circle. Between the inputs of a step, or between steps.
+// Export calls fn for the records of the hosts at positions in [lo, hi), in key order, key and
+// value lent, until it returns false. A zero hi is the end of the circle. Between the inputs of a
+// step, or between steps.
 func (o *Owner) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
 	o.hosts.flush()
 	from, to := rangeOf(lo, hi)
@@ -58,11 +61,14 @@ type Merge struct {
 	bar   int64
 }
 
-// Merge begins to merge records of another owner into this one's: the union of URLs, outcomes and outboxes; an outcome beats pending, a page beats an
-// error, the smaller depth and the later epoch win. Any number of times and in any order of calls, with the records of a host in key order in each.
+// Merge begins to merge records of another owner into this one's: the union of URLs, outcomes and
+// outboxes; an outcome beats pending, a page beats an error, the smaller depth and the later epoch
+// win. Any number of times and in any order of calls, with the records of a host in key order in
+// each.
 //
-// Until is when, by the lease clock, the last lease that the records' origin may have given or renewed is over: nothing is granted before of a host that the
-// records say is leased, unless [Owner.Adopt] continues that lease. The zero time is a TTL from now. Part of a step.
+// Until is when, by the lease clock, the last lease that the records' origin may have given or
+// renewed is over: nothing is granted before of a host that the records say is leased, unless
+// [Owner.Adopt] continues that lease. The zero time is a TTL from now. Part of a step.
 func (o *Owner) Merge(kvs []kv.Record, until time.Time) *Merge {
 	bar := o.now + o.cfg.TTL.Milliseconds()
 	if !until.IsZero() {
@@ -71,8 +77,8 @@ func (o *Owner) Merge(kvs []kv.Record, until time.Time) *Merge {
 	return &Merge{owner: o, kvs: kvs, bar: bar}
 }
 
-// Unpacked is how many bytes records hold when the links in them are unpacked, which a stranger packs
-// a hundredfold and more.
+// Unpacked is how many bytes records hold when the links in them are unpacked, which a stranger
+// packs a hundredfold and more.
 func Unpacked(kvs []kv.Record) (size int) {
 	for _, rec := range kvs {
 		switch kind := 1 + ring.PosSize; {
@@ -86,9 +92,10 @@ func Unpacked(kvs []kv.Record) (size int) {
 	return size
 }
 
-// Go merges records for as long as the step has room, and one in any case, and says whether all of them are in: they are on disk after the Wait of that step. A
-// record that does not belong where its key says ends it with an error, the ones before it taken. What a host's own record says of a lease comes first of all, so
-// other steps may come in between. Part of a step.
+// Go merges records for as long as the step has room, and one in any case, and says whether all of
+// them are in: they are on disk after the Wait of that step. A record that does not belong where
+// its key says ends it with an error, the ones before it taken. What a host's own record says of a
+// lease comes first of all, so other steps may come in between. Part of a step.
 func (m *Merge) Go() (through bool, err error) {
 	o := m.owner
 	var h *host
@@ -135,20 +142,23 @@ func (m *importer) one(h *host, rec kv.Record, bar int64) (*host, error) {
 	return h, nil
 }
 
-// Flush has everything that the step gathered so far in the store, for those who read that themselves. Between the inputs of a step.
+// Flush has everything that the step gathered so far in the store, for those who read that
+// themselves. Between the inputs of a step.
 func (o *Owner) Flush() error {
 	o.hosts.flush()
 	return o.buf.Err()
 }
 
 const (
-	// removedOne is the number of a host's records up to which they are deleted one by one: thousands of deleted ranges make every later read slow.
+	// removedOne is the number of a host's records up to which they are deleted one by one:
+	// thousands of deleted ranges make every later read slow.
 	removedOne = 1024
 	// removedAtOnce bounds the writes that gather while hosts are removed.
 	removedAtOnce = 4096
 )
 
-// Remove forgets the hosts at positions in [lo, hi) once another owner has them on disk; a zero hi is the end of the circle. Part of a step.
+// Remove forgets the hosts at positions in [lo, hi) once another owner has them on disk; a zero hi
+// is the end of the circle. Part of a step.
 func (o *Owner) Remove(lo, hi ring.Pos) {
 	o.hosts.flush()
 	var list []ring.Pos
@@ -240,7 +250,8 @@ func (m *remover) records(h *host) {
 	}
 }
 
-// Mend brings records into an owner whose store was empty: in key order, any number at a time. Of what Import refuses it tells, and takes the rest. A step.
+// Mend brings records into an owner whose store was empty: in key order, any number at a time. Of
+// what Import refuses it tells, and takes the rest. A step.
 func (o *Owner) Mend(kvs []kv.Record, refused func(kv.Record, error)) error {
 	if err := o.Import(kvs); err == nil || o.buf.Err() != nil {
 		return o.buf.Err()

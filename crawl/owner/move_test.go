@@ -33,7 +33,8 @@ func copied(p *peer) (kvs []kv.Record) {
 	return kvs
 }
 
-// books are what must be the same wherever records were merged: every URL with its state, depth and outcome.
+// books are what must be the same wherever records were merged: every URL with its state, depth and
+// outcome.
 func books(t testing.TB, s *scene, urls []string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -48,8 +49,8 @@ func books(t testing.TB, s *scene, urls []string) map[string]string {
 	return all
 }
 
-// TestImportIsUnion lets two owners work on the same hosts apart, and merges them both ways, twice and in random order of hosts: both come to the same
-// books, which lose nothing of either.
+// TestImportIsUnion lets two owners work on the same hosts apart, and merges them both ways, twice
+// and in random order of hosts: both come to the same books, which lose nothing of either.
 func TestImportIsUnion(t *testing.T) {
 	web := site{hosts: 4, pages: 10, links: 3, flaky: true}
 	var urls []string

@@ -47,7 +47,8 @@ func (d *district) Settled(key ring.Key) bool {
 	return !moving
 }
 
-// pushedWithin is how long a host's records take at most, if nothing fails: less than what is left of a lease at its renewal.
+// pushedWithin is how long a host's records take at most, if nothing fails: less than what is left
+// of a lease at its renewal.
 const pushedWithin = 2 * time.Second
 
 // moveSome begins and ends moves.
@@ -139,8 +140,9 @@ func (s *simulation) push(key ring.Key, from int) {
 	s.effects(to, to.step(s.now, func(o *owner.Owner) { o.SettledChanged() }))
 }
 
-// TestMovesLoseNothing: hosts change their owners all the time, with and without faults. What is crawled is what the naive model says; in every round no two
-// workers believe to hold one host; without faults nothing is fetched twice.
+// TestMovesLoseNothing: hosts change their owners all the time, with and without faults. What is
+// crawled is what the naive model says; in every round no two workers believe to hold one host;
+// without faults nothing is fetched twice.
 func TestMovesLoseNothing(t *testing.T) {
 	unraced(t)
 	for seed := range uint64(3) {
@@ -169,7 +171,8 @@ func TestMovesLoseNothing(t *testing.T) {
 	}
 }
 
-// TestMovesKeepBudgets: a page is paid for once, by whoever drew it, wherever its host goes: no budget is overshot, and none keeps a crawl from its end.
+// TestMovesKeepBudgets: a page is paid for once, by whoever drew it, wherever its host goes: no
+// budget is overshot, and none keeps a crawl from its end.
 func TestMovesKeepBudgets(t *testing.T) {
 	unraced(t)
 	s := site{hosts: 8, pages: 15, links: 5}

@@ -16,15 +16,19 @@ import (
 )
 
 const (
-	// saveNovelty is after how many pages what is known of a host's pages is written: after a crash so much less is known.
+	// saveNovelty is after how many pages what is known of a host's pages is written: after a crash
+	// so much less is known.
 	saveNovelty = 128
 	// fewPages are not worth a record of their own when a lease ends.
 	fewPages = 32
-	// maxFresh bounds the hosts of a page that are remembered; a page with more of them has them counted once each time.
+	// maxFresh bounds the hosts of a page that are remembered; a page with more of them has them
+	// counted once each time.
 	maxFresh = 1 << 16
-	// maxParted bounds the pages whose links have come in part, of which it is remembered which hosts they led to.
+	// maxParted bounds the pages whose links have come in part, of which it is remembered which
+	// hosts they led to.
 	maxParted = 16
-	// lastFor is for how many usual times between requests a URL waits that goes last, and lastMost in ms the longest.
+	// lastFor is for how many usual times between requests a URL waits that goes last, and lastMost
+	// in ms the longest.
 	lastFor  = 20
 	lastMost = 30_000
 )
@@ -32,7 +36,8 @@ const (
 // traps is what is known of the pages of hosts, to tell those that bring nothing new.
 type traps struct{ *step }
 
-// of returns what is known of the pages of a job on a host, as the store has it if it is not in memory.
+// of returns what is known of the pages of a job on a host, as the store has it if it is not in
+// memory.
 func (t *traps) of(h *host, hj *hostJob) *novelty.State {
 	if hj.novelty != nil {
 		return hj.novelty
@@ -135,7 +140,8 @@ func (em *emitter) came(h *host, js *jobState) {
 // lastAt is when a URL is due that goes behind others.
 func (s *step) lastAt() int64 { return s.now + min(lastFor*s.cfg.Delay.Milliseconds(), lastMost) }
 
-// keepNovelty has what is known of a host's pages written, as its lease ends: another owner, or another process, may be the next one.
+// keepNovelty has what is known of a host's pages written, as its lease ends: another owner, or
+// another process, may be the next one.
 func (ls *leases) keepNovelty(h *host) {
 	for _, hj := range h.jobs {
 		if hj.novelty != nil && hj.novelty.Seen() >= fewPages && !hj.news {
@@ -216,7 +222,8 @@ func (t *traps) farm(js *jobState) *farm.Farm {
 	return js.farm
 }
 
-// pageHosts are the hosts that the links of a page lead to, as long as it is looked at: it may come in pieces, and take more than one step.
+// pageHosts are the hosts that the links of a page lead to, as long as it is looked at: it may come
+// in pieces, and take more than one step.
 type pageHosts struct {
 	job   job.ID
 	url   string
@@ -224,7 +231,8 @@ type pageHosts struct {
 	most  int             // of those that may be admitted
 	kin   int             // of them, those of the page's registrable domain
 	text  uint64
-	// brought counts the new URLs of the page's own host among the links that came without its outcome.
+	// brought counts the new URLs of the page's own host among the links that came without its
+	// outcome.
 	brought int64
 	own     []string // some of those
 	behind  bool     // those that are still to come go behind others
@@ -235,8 +243,10 @@ func (p *pageHosts) of(f *wire.Fetched) bool {
 	return p != nil && p.job == job.ID(f.GetJob()) && p.url == string(f.GetUrl())
 }
 
-// account opens the account of a page's hosts, or goes on with it. The pieces of a page with very many links may come in several sessions, also of a worker whose
-// lease is over by then: the account is kept from the first of them until the page's outcome is here, or until those of maxParted other pages are.
+// account opens the account of a page's hosts, or goes on with it. The pieces of a page with very
+// many links may come in several sessions, also of a worker whose lease is over by then: the
+// account is kept from the first of them until the page's outcome is here, or until those of
+// maxParted other pages are.
 func (v *Visit) account(js *jobState, f *wire.Fetched) {
 	o := v.owner
 	at := slices.IndexFunc(o.emitter.parted, func(p *pageHosts) bool { return p.of(f) })
@@ -271,7 +281,8 @@ func (h *host) accepted(js *jobState) int64 {
 	return 0
 }
 
-// mayBring says whether a page of a host may bring a link to another one: any host that is known here, and so many others.
+// mayBring says whether a page of a host may bring a link to another one: any host that is known
+// here, and so many others.
 func (em *emitter) mayBring(h *host, js *jobState, name string, here bool) bool {
 	if name == h.rec.Name || em.cfg.PageHosts == 0 && em.cfg.Novelty == 0 {
 		return true

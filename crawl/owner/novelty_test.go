@@ -19,7 +19,8 @@ func (s *scene) endless(url string) *wire.Fetched {
 	return f
 }
 
-// crawl has a worker fetch all that it is granted of a host until nothing is left, or most URLs were fetched, and returns those.
+// crawl has a worker fetch all that it is granted of a host until nothing is left, or most URLs
+// were fetched, and returns those.
 func (s *scene) crawl(name string, most int, answer func(url string) *wire.Fetched) (asked []string) {
 	s.t.Helper()
 	for round := 0; len(asked) < most; round++ {
@@ -45,8 +46,8 @@ func (s *scene) crawl(name string, most int, answer func(url string) *wire.Fetch
 	return asked
 }
 
-// TestTrapEnds: a host that answers everything with the same page and links to more is left, which its URLs and the host say; also after a crash
-// on the way, and by the next owner of the host.
+// TestTrapEnds: a host that answers everything with the same page and links to more is left, which
+// its URLs and the host say; also after a crash on the way, and by the next owner of the host.
 func TestTrapEnds(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
 	s.post(0, "http://a.example/")
@@ -81,7 +82,8 @@ func TestTrapEnds(t *testing.T) {
 	}
 }
 
-// TestFewAhead: of a host that is nearly a trap few URLs are out at once, so that little is asked for in vain when it is one.
+// TestFewAhead: of a host that is nearly a trap few URLs are out at once, so that little is asked
+// for in vain when it is one.
 func TestFewAhead(t *testing.T) {
 	const pages, window = 400, 256
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty, c.Window = pages, window })
@@ -120,7 +122,8 @@ func TestFewAhead(t *testing.T) {
 	}
 }
 
-// TestTwoHosts: of hosts that say the same on every page and bring each other ever new URLs each is left.
+// TestTwoHosts: of hosts that say the same on every page and bring each other ever new URLs each is
+// left.
 func TestTwoHosts(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
 	s.check = false
@@ -143,7 +146,8 @@ func TestTwoHosts(t *testing.T) {
 	}
 }
 
-// TestTwoHostsInTurns: it takes no more when each of them is asked for hundreds of URLs before the other has its turn.
+// TestTwoHostsInTurns: it takes no more when each of them is asked for hundreds of URLs before the
+// other has its turn.
 func TestTwoHostsInTurns(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 400 })
 	s.check = false
@@ -180,7 +184,8 @@ func TestTwoHostsInTurns(t *testing.T) {
 	}
 }
 
-// TestPartsOfAHost: a wiki of which every article has a history that says what the others say, and leads on, loses no article; each history that is left says why.
+// TestPartsOfAHost: a wiki of which every article has a history that says what the others say, and
+// leads on, loses no article; each history that is left says why.
 func TestPartsOfAHost(t *testing.T) {
 	const articles = 600
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
@@ -277,7 +282,8 @@ func TestTrapOnASite(t *testing.T) {
 	}
 }
 
-// TestRequestsOfAHost: as many requests as the budget says and not one more, whatever comes of them and whatever happens meanwhile.
+// TestRequestsOfAHost: as many requests as the budget says and not one more, whatever comes of them
+// and whatever happens meanwhile.
 func TestRequestsOfAHost(t *testing.T) {
 	const budget = 50
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.MaxRequests = budget })
@@ -312,8 +318,8 @@ func TestRequestsOfAHost(t *testing.T) {
 	}
 }
 
-// TestPagesOfAHost: as many pages are fetched of a host as a job says, whatever they turned out to be and whatever happens meanwhile; what is no page does
-// not count.
+// TestPagesOfAHost: as many pages are fetched of a host as a job says, whatever they turned out to
+// be and whatever happens meanwhile; what is no page does not count.
 func TestPagesOfAHost(t *testing.T) {
 	const bound = 12
 	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.MaxPagesPerHost = bound })
@@ -356,7 +362,8 @@ func TestRetriesAreRequests(t *testing.T) {
 	}
 }
 
-// TestHostsOfAPage: the links of a page lead to so many new hosts and not to more; those that are known count for nothing.
+// TestHostsOfAPage: the links of a page lead to so many new hosts and not to more; those that are
+// known count for nothing.
 func TestHostsOfAPage(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.PageHosts = 10 })
 	known := wide(0, 5)
@@ -373,7 +380,8 @@ func TestHostsOfAPage(t *testing.T) {
 	}
 }
 
-// TestHostsOfAPageInPieces: so it is where the links come in several messages, and in several pages' messages.
+// TestHostsOfAPageInPieces: so it is where the links come in several messages, and in several
+// pages' messages.
 func TestHostsOfAPageInPieces(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.PageHosts = 10 })
 	s.post(0, "http://a.example/", "http://a.example/next")
@@ -404,7 +412,8 @@ func TestHostsOfAPageInPieces(t *testing.T) {
 	}
 }
 
-// TestFarmOfHosts: hosts that all say the same and bring ever new ones are left, and a page that says something of its own brings hosts as before.
+// TestFarmOfHosts: hosts that all say the same and bring ever new ones are left, and a page that
+// says something of its own brings hosts as before.
 func TestFarmOfHosts(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
 	s.check = false
@@ -439,8 +448,9 @@ func TestFarmOfHosts(t *testing.T) {
 	}
 }
 
-// TestFarmOfDomains: hosts with words of their own, each of a domain of its own, that lead to ever more such bring a bounded number of them, and none at last. A web of
-// which the sites lead to one another, and a directory of sites that lead nowhere, lose none.
+// TestFarmOfDomains: hosts with words of their own, each of a domain of its own, that lead to ever
+// more such bring a bounded number of them, and none at last. A web of which the sites lead to one
+// another, and a directory of sites that lead nowhere, lose none.
 func TestFarmOfDomains(t *testing.T) {
 	crawl := func(pages int, links func(i int) []string) (s *scene) {
 		s = newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty, c.PageHosts = 400, 10_000 })

@@ -10,7 +10,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// OptOuts is this peer's own list of what is not to be crawled, from memory. Each method says why, in a few words; nothing if there is no reason.
+// OptOuts is this peer's own list of what is not to be crawled, from memory. Each method says why,
+// in a few words; nothing if there is no reason.
 type OptOuts interface {
 	// Host is asked of a host as a whole, URL of a canonical URL, its host included.
 	Host(host string) (why string)
@@ -23,8 +24,10 @@ type noOptOuts struct{}
 func (noOptOuts) Host(string) string { return "" }
 func (noOptOuts) URL(string) string  { return "" }
 
-// OptOut notes that a host has opted out, or with on false that it has withdrawn that, and says whether it was otherwise before. Why is for people. Nothing
-// is granted of the host from here on, its worker hears with its next message that it has lost it, and what was pending ends as opted out. Part of a step.
+// OptOut notes that a host has opted out, or with on false that it has withdrawn that, and says
+// whether it was otherwise before. Why is for people. Nothing is granted of the host from here on,
+// its worker hears with its next message that it has lost it, and what was pending ends as opted
+// out. Part of a step.
 func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
 	h := o.hosts.find(name)
 	if h == nil && on {
@@ -52,14 +55,16 @@ func (rv *reviewer) optOutChanged(h *host) {
 	}
 }
 
-// OptOutsChanged says that the list of [Config.OptOuts] may answer otherwise than before: nothing is granted from here on that is on it, and the leases on hosts
-// that are end with this step or the next ones. Part of a step.
+// OptOutsChanged says that the list of [Config.OptOuts] may answer otherwise than before: nothing
+// is granted from here on that is on it, and the leases on hosts that are end with this step or the
+// next ones. Part of a step.
 func (o *Owner) OptOutsChanged() {
 	o.reviewer.all(true)
 	o.intake.known.clear()
 }
 
-// OptedOut lists hosts of this peer that have opted out by their records, up to limit. Between the inputs of a step, or between steps.
+// OptedOut lists hosts of this peer that have opted out by their records, up to limit. Between the
+// inputs of a step, or between steps.
 func (bk *books) OptedOut(limit int) (hosts []string) {
 	bk.hosts.flush()
 	bk.buf.Scan([]byte{ondisk.SpaceOptOut}, []byte{ondisk.SpaceOptOut + 1}, func(_, value []byte) bool {
@@ -71,7 +76,8 @@ func (bk *books) OptedOut(limit int) (hosts []string) {
 	return hosts
 }
 
-// turnsAway says why a URL is not taken in, whatever its job says: an opt-out, or that its domain has as many hosts in the job as it may.
+// turnsAway says why a URL is not taken in, whatever its job says: an opt-out, or that its domain
+// has as many hosts in the job as it may.
 func (in *intake) turnsAway(js *jobState, url string) string {
 	if why := in.cfg.OptOuts.URL(url); why != "" {
 		return why
@@ -120,18 +126,22 @@ func portsOf(host string) string {
 	return domain.Name(host) + ":"
 }
 
-// Admission asks whether a job may have a host, of the owner of the host's registrable domain; it is answered with [Owner.Admitted].
+// Admission asks whether a job may have a host, of the owner of the host's registrable domain; it
+// is answered with [Owner.Admitted].
 type Admission struct {
 	Job  job.ID // that asks
 	Host string // that it wants
-	// Said is what hosts of that domain which are owned here said since the last question, nil if nothing is to be told.
+	// Said is what hosts of that domain which are owned here said since the last question, nil if
+	// nothing is to be told.
 	Said *[]farm.Said
 }
 
-// admissionEvery is how long after a question for an admission that had no answer it is asked again.
+// admissionEvery is how long after a question for an admission that had no answer it is asked
+// again.
 const admissionEvery = 5_000
 
-// maxCrowded bounds the full domains in memory; hosts of one that was forgotten are asked for again.
+// maxCrowded bounds the full domains in memory; hosts of one that was forgotten are asked for
+// again.
 const maxCrowded = 1 << 14
 
 // crowd is a domain in a job.
@@ -194,8 +204,9 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 	hj.Admit(v)
 }
 
-// Stale says that a job gets no more hosts of a registrable domain, as the last ones brought nothing new. Those of which nothing was asked for yet end as well,
-// when their turn comes. Part of a step.
+// Stale says that a job gets no more hosts of a registrable domain, as the last ones brought
+// nothing new. Those of which nothing was asked for yet end as well, when their turn comes. Part of
+// a step.
 func (o *Owner) Stale(id job.ID, registrable string) {
 	if o.cfg.Novelty > 0 && o.jobs.byID[id] != nil {
 		o.domains.crowds(crowd{id, registrable}, domain.Stale)

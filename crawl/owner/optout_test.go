@@ -50,8 +50,9 @@ func (s *scene) outcomes(want map[link.Outcome]int64) {
 	}
 }
 
-// TestOptOut: when a host opts out its lease ends, nobody gets another, all that waits is opted out, and links to it are turned away, also after a restart;
-// until it is withdrawn. What its worker had under way is taken.
+// TestOptOut: when a host opts out its lease ends, nobody gets another, all that waits is opted
+// out, and links to it are turned away, also after a restart; until it is withdrawn. What its
+// worker had under way is taken.
 func TestOptOut(t *testing.T) {
 	s := newScene(t, nil)
 	urls := pages("a.example", 6)
@@ -104,7 +105,8 @@ func TestOptOut(t *testing.T) {
 	})
 }
 
-// TestOptOutMerges: of two copies the later wish counts, and of two that are equally late the opt-out, in whatever order they come.
+// TestOptOutMerges: of two copies the later wish counts, and of two that are equally late the
+// opt-out, in whatever order they come.
 func TestOptOutMerges(t *testing.T) {
 	wish := func(on ...bool) []kv.Record {
 		s := newScene(t, nil)
@@ -152,7 +154,8 @@ func (s *scene) export() (kvs []kv.Record) {
 	return kvs
 }
 
-// TestOwnList: what is on the peer's own list is not taken in, and not granted if it was taken in before; without it the rest goes on.
+// TestOwnList: what is on the peer's own list is not taken in, and not granted if it was taken in
+// before; without it the rest goes on.
 func TestOwnList(t *testing.T) {
 	list := &wishes{of: []string{"b.example"}}
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.OptOuts = list })
@@ -182,7 +185,8 @@ func TestOwnList(t *testing.T) {
 	s.outcomes(map[link.Outcome]int64{link.OutcomeOK: 11, link.OutcomeOptedOut: 12})
 }
 
-// TestAskedTwice: a message that asks for URLs of a host more than once is served once, so what came onto the list meanwhile counts once.
+// TestAskedTwice: a message that asks for URLs of a host more than once is served once, so what
+// came onto the list meanwhile counts once.
 func TestAskedTwice(t *testing.T) {
 	const host, out, in = "a.example", 700, 20 // more than one step concludes
 	list := &wishes{}
@@ -211,8 +215,9 @@ func TestAskedTwice(t *testing.T) {
 	}
 }
 
-// TestAdmission: a host waits until its domain's owner has spoken, which is asked once, and again if there is no answer; the answer holds over a restart. Hosts
-// that no trap is made of wait for nobody.
+// TestAdmission: a host waits until its domain's owner has spoken, which is asked once, and again
+// if there is no answer; the answer holds over a restart. Hosts that no trap is made of wait for
+// nobody.
 func TestAdmission(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Admission = true })
 	ready := s.post(0, "http://x.a.example/", "http://x.a.example/2", "http://a.example/", "http://www.b.example/")
@@ -247,8 +252,9 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestPortsOfAName: once a name has as many ports as it may, no other one of it is asked for or leaves a trace, and each says why; a seed's is crawled all the
-// same, and the domain has other hosts.
+// TestPortsOfAName: once a name has as many ports as it may, no other one of it is asked for or
+// leaves a trace, and each says why; a seed's is crawled all the same, and the domain has other
+// hosts.
 func TestPortsOfAName(t *testing.T) {
 	s := newScene(t, func(m *wire.JobSpec, c *owner.Config) {
 		c.Admission = true
@@ -284,8 +290,8 @@ func TestPortsOfAName(t *testing.T) {
 	}
 }
 
-// TestCrowdedDomain: what waits of a host that is not admitted is out of the budget; once a domain is known to be full nobody is asked for its hosts, and they
-// leave no trace.
+// TestCrowdedDomain: what waits of a host that is not admitted is out of the budget; once a domain
+// is known to be full nobody is asked for its hosts, and they leave no trace.
 func TestCrowdedDomain(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Admission = true })
 	ready := s.post(0, "http://x.a.example/", "http://y.a.example/")
@@ -311,8 +317,9 @@ func TestCrowdedDomain(t *testing.T) {
 	s.outcomes(map[link.Outcome]int64{link.OutcomeOutOfBudget: 2, link.OutcomeOptedOut: 1})
 }
 
-// TestDomainIsToldOf: what the first pages of the hosts of a domain say goes along with the next question for one of its hosts, once, or by itself if it is
-// much; what is not to be asked for is not told of.
+// TestDomainIsToldOf: what the first pages of the hosts of a domain say goes along with the next
+// question for one of its hosts, once, or by itself if it is much; what is not to be asked for is
+// not told of.
 func TestDomainIsToldOf(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Admission, c.Novelty = true, 40 })
 	page := func(name string, words uint64, links ...string) []owner.Admission {
@@ -357,8 +364,9 @@ func TestDomainIsToldOf(t *testing.T) {
 	}
 }
 
-// TestStaleDomain: what waits of a host that a domain does not get, as the last ones brought nothing new, ends as a trap and says why, and so does a host that it
-// got before and of which nothing was asked for; nobody is asked for further ones.
+// TestStaleDomain: what waits of a host that a domain does not get, as the last ones brought
+// nothing new, ends as a trap and says why, and so does a host that it got before and of which
+// nothing was asked for; nobody is asked for further ones.
 func TestStaleDomain(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Admission, c.Novelty = true, 40 })
 	for _, a := range s.post(0, "http://had.a.example/", "http://had.a.example/2", "http://unasked.a.example/").Admissions {
@@ -392,7 +400,8 @@ func TestStaleDomain(t *testing.T) {
 	}
 }
 
-// TestSeedOfAFullDomain: a host that a seed is on is crawled whatever becomes of its domain, before or after it is admitted.
+// TestSeedOfAFullDomain: a host that a seed is on is crawled whatever becomes of its domain, before
+// or after it is admitted.
 func TestSeedOfAFullDomain(t *testing.T) {
 	s := newScene(t, func(m *wire.JobSpec, c *owner.Config) {
 		m.Seeds = append(m.Seeds, []byte("http://early.a.example/"), []byte("http://asked.a.example/"), []byte("http://later.a.example/"))

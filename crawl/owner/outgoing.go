@@ -8,10 +8,12 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// againPerStep bounds how many pages met at a smaller depth have their links emitted anew in one step.
+// againPerStep bounds how many pages met at a smaller depth have their links emitted anew in one
+// step.
 const againPerStep = 64
 
-// outgoing keeps the links for other owners: on disk with the pages that they stand on, and in the outbox as far as memory has room.
+// outgoing keeps the links for other owners: on disk with the pages that they stand on, and in the
+// outbox as far as memory has room.
 type outgoing struct {
 	*step
 	jobs  *jobTable
@@ -19,7 +21,8 @@ type outgoing struct {
 	box   outbox.Outbox
 }
 
-// put writes an entry of a host's outbox; one of the same page and depth is replaced, with its links kept.
+// put writes an entry of a host's outbox; one of the same page and depth is replaced, with its
+// links kept.
 func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list ondisk.Links) {
 	key := ondisk.OutboxKey(h.pos, js.ID, hash, depth)
 	if raw, ok := g.buf.Get(key); ok {
@@ -41,8 +44,9 @@ func (g *outgoing) put(h *host, js *jobState, hash uint64, depth uint32, list on
 	g.hold(h.pos, js.ID, key, hash, depth, &list)
 }
 
-// putAgain notes that a page's recorded links are to be emitted as of a smaller depth: in a later step, so that a long chain of pages
-// becomes no endless step; durably, so that no crash forgets it.
+// putAgain notes that a page's recorded links are to be emitted as of a smaller depth: in a later
+// step, so that a long chain of pages becomes no endless step; durably, so that no crash forgets
+// it.
 func (g *outgoing) putAgain(h *host, js *jobState, hash uint64, depth uint32) {
 	g.put(h, js, hash, depth, ondisk.Links{Again: true})
 }
@@ -66,8 +70,9 @@ func (g *outgoing) hold(pos ring.Pos, id job.ID, key []byte, hash uint64, depth 
 	return g.box.Hold(&outbox.Entry{Pos: pos, Job: id, Hash: hash, At: depth, Key: string(key)}, list, g.hosts.keyOf)
 }
 
-// Outbox returns up to limit links that were not returned before, oldest first. The caller keeps each until it is acknowledged by its owner and then
-// calls Sent; links of a job that was canceled may be dropped the same way. It may be called between steps; links may leave before the step that
+// Outbox returns up to limit links that were not returned before, oldest first. The caller keeps
+// each until it is acknowledged by its owner and then calls Sent; links of a job that was canceled
+// may be dropped the same way. It may be called between steps; links may leave before the step that
 // found them is on disk, as a link is never wrong.
 func (o *Owner) Outbox(limit int) []outbox.OutLink { return o.outgoing.box.Next(limit) }
 
@@ -89,7 +94,8 @@ func (g *outgoing) sent(ids []uint64) {
 	}
 }
 
-// refill reads entries from the store that were left there for want of room, or by an earlier process.
+// refill reads entries from the store that were left there for want of room, or by an earlier
+// process.
 func (g *outgoing) refill() {
 	b := &g.box
 	if !b.MayRefill() {
@@ -125,7 +131,8 @@ func (g *outgoing) refill() {
 // refillLinks bounds the links that one step brings into memory, give or take those of an entry.
 const refillLinks = 4096
 
-// refillFrom reads the entries of a host; false if there may be more of them than the step has room for.
+// refillFrom reads the entries of a host; false if there may be more of them than the step has room
+// for.
 func (g *outgoing) refillFrom(pos ring.Pos, room *int) (through bool) {
 	through = true
 	prefix := ondisk.HostPrefix(pos, ondisk.KindOutbox)

@@ -10,7 +10,8 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// TestOutboxSpills: links beyond the memory's bound wait on disk, and those not acknowledged are sent again after a start.
+// TestOutboxSpills: links beyond the memory's bound wait on disk, and those not acknowledged are
+// sent again after a start.
 func TestOutboxSpills(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, cfg *owner.Config) { cfg.MaxOutbox = 20 })
 	s.ring = only{ring.HostKey("a.example")}

@@ -11,23 +11,27 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Owner keeps the hosts that a peer owns. See the package comment for how it is driven. Not safe for concurrent use.
+// Owner keeps the hosts that a peer owns. See the package comment for how it is driven. Not safe
+// for concurrent use.
 type Owner struct{ books }
 
-// Ready is what a step came to. Nothing in it, and no reply of the step, may leave before Wait has returned nil; the Readys of
-// consecutive steps are released in their order.
+// Ready is what a step came to. Nothing in it, and no reply of the step, may leave before Wait has
+// returned nil; the Readys of consecutive steps are released in their order.
 type Ready struct {
 	// Wait returns when everything of the step is on disk.
 	Wait func() error
 	// Places are hosts for which a worker is to be chosen: answer with [Owner.Placed].
 	Places []Place
-	// Offers are to be sent to workers; what they decline, or fail to hear, goes to [Owner.Declined].
+	// Offers are to be sent to workers; what they decline, or fail to hear, goes to
+	// [Owner.Declined].
 	Offers []Offer
-	// NeedJobs are jobs of which something arrived and that nobody told us of: fetch their spec, then call [Owner.JobChanged].
+	// NeedJobs are jobs of which something arrived and that nobody told us of: fetch their spec,
+	// then call [Owner.JobChanged].
 	NeedJobs []job.ID
 	// Draws go to the owners of the jobs; each is answered with [Owner.Drawn].
 	Draws []Draw
-	// Admissions go to the owners of the hosts' registrable domains; each is answered with [Owner.Admitted].
+	// Admissions go to the owners of the hosts' registrable domains; each is answered with
+	// [Owner.Admitted].
 	Admissions []Admission
 	// Outbox says that [Owner.Outbox] has links to send.
 	Outbox bool
@@ -40,20 +44,25 @@ type Place struct {
 	Host string // to be placed
 	// Addrs of the site, 4 or 16 bytes each, where known.
 	Addrs [][]byte
-	// Pending URLs at present. With Tiny the host is not to be probed: its range's known worker or the owner takes it.
+	// Pending URLs at present. With Tiny the host is not to be probed: its range's known worker or
+	// the owner takes it.
 	Pending int64
 	Tiny    bool // too few URLs to be worth a probe
-	// Known is the worker of the last placement, empty if there was none; Exclude are workers that did not take the host.
+	// Known is the worker of the last placement, empty if there was none; Exclude are workers that
+	// did not take the host.
 	Known   string
 	Exclude []string // do not ask these
 	// Secure says that a URL of the host is https, so that a probe knows the port.
 	Secure bool
-	// Measured is what candidates measured for the last placement, at MeasuredAt. Remeasure says that it does not hold any more: fetches have become slower.
+	// Measured is what candidates measured for the last placement, at MeasuredAt. Remeasure says
+	// that it does not hold any more: fetches have become slower.
 	Measured   []ondisk.Measurement
 	MeasuredAt time.Time // zero: never
 	Remeasure  bool      // what was measured does not hold any more
-	// NotBefore is until when politeness is owed to the host. RequestsUntil, unless it is zero, lets candidates send requests to measure the host from then on
-	// (HEAD), one at a time, as polite as fetches and under the same rules: nobody fetches before it, and none may be sent behind it.
+	// NotBefore is until when politeness is owed to the host. RequestsUntil, unless it is zero,
+	// lets candidates send requests to measure the host from then on (HEAD), one at a time, as
+	// polite as fetches and under the same rules: nobody fetches before it, and none may be sent
+	// behind it.
 	NotBefore, RequestsUntil time.Time
 }
 
@@ -63,8 +72,8 @@ type Offer struct {
 	Hosts  []string // names
 }
 
-// New returns an owner over the state in the store, whose leases ended with the process that gave them. Now is the time of the lease
-// clock, as in Begin.
+// New returns an owner over the state in the store, whose leases ended with the process that gave
+// them. Now is the time of the lease clock, as in Begin.
 func New(cfg Config, store kv.Store, seen Seen, jobs Jobs, ring Ring, now time.Time) (*Owner, error) {
 	cfg.fill()
 	if err := cfg.Validate(); err != nil {
@@ -90,19 +99,22 @@ func New(cfg Config, store kv.Store, seen Seen, jobs Jobs, ring Ring, now time.T
 	return o, nil
 }
 
-// Begin opens a step at a time of the lease clock (design, section 4: it counts suspend, and never goes back; a step back is taken as no
-// progress). Leases whose time is over have ended when it returns.
+// Begin opens a step at a time of the lease clock (design, section 4: it counts suspend, and never
+// goes back; a step back is taken as no progress). Leases whose time is over have ended when it
+// returns.
 func (o *Owner) Begin(now time.Time) { o.BeginBehind(now, now) }
 
-// BeginBehind is Begin while inputs wait that came after read: leases that ended later go on, as what renews them may be among those inputs. So an owner that is
-// slow takes no host from workers that said in time that they hold it.
+// BeginBehind is Begin while inputs wait that came after read: leases that ended later go on, as
+// what renews them may be among those inputs. So an owner that is slow takes no host from workers
+// that said in time that they hold it.
 func (o *Owner) BeginBehind(now, read time.Time) {
 	o.now, o.read = max(o.now, now.UnixMilli()), read.UnixMilli()
 	o.ready, o.within = Ready{}, nil
 	o.evaluateDue()
 }
 
-// What a step takes in at most beside its time, give or take a piece, so that what Commit makes of it takes some milliseconds as well.
+// What a step takes in at most beside its time, give or take a piece, so that what Commit makes of
+// it takes some milliseconds as well.
 const (
 	// wantsAtOnce bounds the wishes for URLs that a step serves.
 	wantsAtOnce = 64
@@ -117,7 +129,8 @@ func (o *Owner) settle() {
 	o.agenda.settle()
 }
 
-// evaluatedAtOnce bounds the hosts that are evaluated at one go. Those whose leases are over are not counted: nothing may happen before they have ended.
+// evaluatedAtOnce bounds the hosts that are evaluated at one go. Those whose leases are over are
+// not counted: nothing may happen before they have ended.
 const evaluatedAtOnce = 256
 
 func (o *Owner) evaluateDue() {
@@ -142,8 +155,8 @@ func (o *Owner) evaluateDue() {
 	}
 }
 
-// Commit ends the step. After an error of the store the owner does nothing any more, and what was not acknowledged is in doubt: the
-// process should end and start again from what is on disk.
+// Commit ends the step. After an error of the store the owner does nothing any more, and what was
+// not acknowledged is in doubt: the process should end and start again from what is on disk.
 func (o *Owner) Commit() (Ready, error) {
 	o.reviewer.some()
 	o.emitter.again()

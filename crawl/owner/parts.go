@@ -6,7 +6,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/outbox"
 )
 
-// parts are what an owner consists of. Each knows the ones that it was made with, all of which stand above it here, and no other.
+// parts are what an owner consists of. Each knows the ones that it was made with, all of which
+// stand above it here, and no other.
 type parts struct {
 	*step
 	jobs     *jobTable

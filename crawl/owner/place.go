@@ -17,7 +17,8 @@ const (
 	maxExcluded = 3
 	// offerURLs is how much backlog an offer that is not answered yet stands for.
 	offerURLs = 8
-	// grownFactor times what a host has to have to be placed by measure, it is placed anew if it was not.
+	// grownFactor times what a host has to have to be placed by measure, it is placed anew if it
+	// was not.
 	grownFactor = 4
 	// leastPlacing hosts are placed at a time even while nobody seems to have room.
 	leastPlacing = 32
@@ -108,7 +109,8 @@ func (a *agenda) schedule(h *host) {
 	a.rests.note(h)
 }
 
-// jobAt is the earliest time at which a job may give URLs of a host; never if only something else can change that.
+// jobAt is the earliest time at which a job may give URLs of a host; never if only something else
+// can change that.
 func (a *agenda) jobAt(h *host, hj *hostJob) int64 {
 	at := hj.NextDue()
 	if hj.Ready() > 0 {
@@ -160,9 +162,9 @@ func (a *agenda) placeAt(h *host) int64 {
 	return max(at, h.bar, h.search.rest, polite)
 }
 
-// SettledChanged says that the ring, or [Config.Settled], may answer otherwise than before: hosts that waited for that are looked at again. Part of a
-// step; with thousands of
-// hosts in memory, over the next ones.
+// SettledChanged says that the ring, or [Config.Settled], may answer otherwise than before: hosts
+// that waited for that are looked at again. Part of a step; with thousands of hosts in memory, over
+// the next ones.
 func (o *Owner) SettledChanged() {
 	o.reviewer.all(false)
 	o.hosts.sweep.wanted, o.hosts.sweep.cursor, o.hosts.sweep.nextAt = true, nil, 0
@@ -195,8 +197,9 @@ func (pl *placer) ask(h *host) {
 	pl.ready.Places = append(pl.ready.Places, p)
 }
 
-// reserve keeps a host from being fetched from while candidates may send requests to measure it. It is on disk before the first of them, and goes along with
-// the host's record: should this peer die meanwhile, whoever is the owner then waits as well.
+// reserve keeps a host from being fetched from while candidates may send requests to measure it. It
+// is on disk before the first of them, and goes along with the host's record: should this peer die
+// meanwhile, whoever is the owner then waits as well.
 func (pl *placer) reserve(h *host, p *Place) {
 	if pl.cfg.RequestTime <= 0 || h.search.tiny || h.rec.BackoffUntil > pl.now {
 		return
@@ -209,7 +212,8 @@ func (pl *placer) reserve(h *host, p *Place) {
 	pl.hosts.touched(h)
 }
 
-// unreserve ends the time of requests that measure: what is owed is what was owed before, and what is for those that were made.
+// unreserve ends the time of requests that measure: what is owed is what was owed before, and what
+// is for those that were made.
 func (pl *placer) unreserve(h *host, owed time.Time) {
 	before, until := h.search.unreserve()
 	if before == 0 {
@@ -233,7 +237,8 @@ type Placement struct {
 	// Measured is what the candidates measured, Why says why it was this worker.
 	Measured []ondisk.Measurement
 	Why      string // reason of the choice, in words
-	// NotBefore is until when politeness is owed for requests that were made to measure; zero if none was.
+	// NotBefore is until when politeness is owed for requests that were made to measure; zero if
+	// none was.
 	NotBefore time.Time
 }
 
@@ -295,7 +300,8 @@ func (o *Owner) Declined(worker string, hosts []string) {
 	}
 }
 
-// declined looks for another worker than that one, which does not take the host; if it is this peer itself, or nobody, after a rest.
+// declined looks for another worker than that one, which does not take the host; if it is this peer
+// itself, or nobody, after a rest.
 func (pl *placer) declined(h *host, worker string) {
 	if worker == pl.cfg.Self {
 		pl.agenda.searches.declined()
@@ -318,8 +324,9 @@ func (pl *placer) end(h *host) {
 	pl.agenda.searches.under--
 }
 
-// calibrate compares how long fetches take with how long they took when the worker was new (design, section 5), and has the host placed anew if
-// they are slower several times in a row. A host that was too small to be placed by measure is placed so once it has grown.
+// calibrate compares how long fetches take with how long they took when the worker was new (design,
+// section 5), and has the host placed anew if they are slower several times in a row. A host that
+// was too small to be placed by measure is placed so once it has grown.
 func (pl *placer) calibrate(h *host, fetched []*wire.Fetched) {
 	var sum, n uint64
 	for _, f := range fetched {

@@ -34,7 +34,8 @@ func TestOrderOfGrants(t *testing.T) {
 	}
 }
 
-// TestPlacement: a worker that says no is not asked again, a silent one after its time, in the end the owner takes the host itself.
+// TestPlacement: a worker that says no is not asked again, a silent one after its time, in the end
+// the owner takes the host itself.
 func TestPlacement(t *testing.T) {
 	s := newScene(t, nil)
 	ready := s.post(0, pages("a.example", 3)...)

@@ -9,7 +9,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// purgePerStep bounds how many URLs meet their fate in one step; the search for those of a host counts as purgeHost of them.
+// purgePerStep bounds how many URLs meet their fate in one step; the search for those of a host
+// counts as purgeHost of them.
 const (
 	purgePerStep = 512
 	purgeHost    = 8
@@ -39,7 +40,8 @@ func (p *purges) pass() {
 	}
 }
 
-// fate is the outcome that all pending URLs of a job on a host get without being tried, if there is one.
+// fate is the outcome that all pending URLs of a job on a host get without being tried, if there is
+// one.
 func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 	js := hj.state
 	down, until := hj.Down()
@@ -69,8 +71,9 @@ func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 	}
 }
 
-// late says whether a host was admitted before its domain got no more hosts, as the others bring nothing new, and nothing of it was asked for yet. One that a seed
-// is on was named by the poster, and stays.
+// late says whether a host was admitted before its domain got no more hosts, as the others bring
+// nothing new, and nothing of it was asked for yet. One that a seed is on was named by the poster,
+// and stays.
 func (d *domains) late(h *host, hj *hostJob) bool {
 	if hj.Admission() != domain.Admitted || hj.state.seeded(h.rec.Name) || hj.Requests() > 0 || hj.Out() > 0 || len(d.crowded) == 0 {
 		return false
@@ -78,7 +81,8 @@ func (d *domains) late(h *host, hj *hostJob) bool {
 	return d.crowded[crowd{hj.state.ID, domain.Of(h.rec.Name)}] == domain.Stale
 }
 
-// checkPurge puts a host on the list of those with URLs to purge, or says when it is to be looked at again.
+// checkPurge puts a host on the list of those with URLs to purge, or says when it is to be looked
+// at again.
 func (a *agenda) checkPurge(h *host) (again int64) {
 	again = never
 	for _, hj := range h.jobs {

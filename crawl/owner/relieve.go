@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	// overloadedShare of its capacity in hand makes a worker overloaded, as for those that place hosts (crawl/placement).
+	// overloadedShare of its capacity in hand makes a worker overloaded, as for those that place
+	// hosts (crawl/placement).
 	overloadedShare = 0.9
-	// relieveEvery in ms is the least time between two hosts taken from a worker: what one less brings shows in its backlog only after a while, and other
-	// owners relieve it as well.
+	// relieveEvery in ms is the least time between two hosts taken from a worker: what one less
+	// brings shows in its backlog only after a while, and other owners relieve it as well.
 	relieveEvery = 2000
 )
 
@@ -21,9 +22,10 @@ func (s *session) overloaded() bool {
 	return s.capacity > 0 && float64(s.backlog) >= overloadedShare*float64(s.capacity)
 }
 
-// relieve takes a host from an overloaded worker (design, section 5; papers 2.4): the one whose probe results vary least between those that measured it, as it is
-// nearly as well off elsewhere. It finishes what it has of it. Nothing is taken while nobody is known who could have room for it: then load tells none
-// from another.
+// relieve takes a host from an overloaded worker (design, section 5; papers 2.4): the one whose
+// probe results vary least between those that measured it, as it is nearly as well off elsewhere.
+// It finishes what it has of it. Nothing is taken while nobody is known who could have room for it:
+// then load tells none from another.
 func (pl *placer) relieve(s *session) {
 	if !s.overloaded() || pl.now < s.relieved+relieveEvery {
 		return
@@ -50,7 +52,8 @@ func (pl *placer) relieve(s *session) {
 	}
 }
 
-// hasRoomFor says whether somebody else may take a host: one that reached it, or else this peer. A worker of whom nothing was heard of late may have room.
+// hasRoomFor says whether somebody else may take a host: one that reached it, or else this peer. A
+// worker of whom nothing was heard of late may have room.
 func (pl *placer) hasRoomFor(h *host, than *session) bool {
 	room := func(peer string) bool {
 		s := pl.sessions[peer]
@@ -76,8 +79,9 @@ func meansOf(s *session) map[string]float64 {
 	return sum
 }
 
-// variance between what was measured of a host. Fewer than two measurements have none: the means of those that measured other hosts stand in; without those
-// either it is infinite, so that hosts of which something is known go first.
+// variance between what was measured of a host. Fewer than two measurements have none: the means of
+// those that measured other hosts stand in; without those either it is infinite, so that hosts of
+// which something is known go first.
 func (h *host) variance(means map[string]float64) float64 {
 	var times []float64
 	for _, m := range h.rec.Measured {

@@ -11,8 +11,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// TestOverloadedWorkersAreRelieved (design, section 5): a worker with its hands full loses the host whose measurements vary least, one at a time, as long as
-// somebody else has room, and is not offered it again.
+// TestOverloadedWorkersAreRelieved (design, section 5): a worker with its hands full loses the host
+// whose measurements vary least, one at a time, as long as somebody else has room, and is not
+// offered it again.
 func TestOverloadedWorkersAreRelieved(t *testing.T) {
 	ms := func(peers string, rtts ...int64) (list []owner.Measurement) {
 		for i, rtt := range rtts {

@@ -11,11 +11,14 @@ import (
 )
 
 const (
-	// tlsFails in a row are taken for the whole host's, as a host may have pages without TLS as well.
+	// tlsFails in a row are taken for the whole host's, as a host may have pages without TLS as
+	// well.
 	tlsFails = 2
-	// absentFails in a row end a host whose name does not exist: the first may have been asked of a server that does not know yet.
+	// absentFails in a row end a host whose name does not exist: the first may have been asked of a
+	// server that does not know yet.
 	absentFails = 1
-	// stallsLeast in a row at least, whatever a job's retries, end a host of which nothing came but timeouts, 429 and 503: each of them may be of one URL alone.
+	// stallsLeast in a row at least, whatever a job's retries, end a host of which nothing came but
+	// timeouts, 429 and 503: each of them may be of one URL alone.
 	stallsLeast = 3
 )
 
@@ -30,7 +33,8 @@ type outcomes struct {
 	emitter *emitter
 }
 
-// report takes the outcome of one URL with the links of its page that did not go ahead of it. Everything it writes is one batch with it.
+// report takes the outcome of one URL with the links of its page that did not go ahead of it.
+// Everything it writes is one batch with it.
 func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 	js := oc.jobs.of(job.ID(f.GetJob()))
 	url := string(f.GetUrl())
@@ -69,7 +73,8 @@ func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 	oc.conclusion(h, hj, &p, &got, f, went)
 }
 
-// unknown takes in a URL that is leased by an owner whose records did not reach this one; false if the job does not admit it. What was fetched is not fetched again.
+// unknown takes in a URL that is leased by an owner whose records did not reach this one; false if
+// the job does not admit it. What was fetched is not fetched again.
 func unknown(hj *hostJob, got *ondisk.Final, hash uint64) bool {
 	canonical, err := link.Canonical(got.URL)
 	if err != nil || canonical != got.URL || Refusal(hj.state.Spec, got.URL, got.Depth, got.Kind) != "" {
@@ -89,8 +94,9 @@ func finalOf(url, from string, f *wire.Fetched) ondisk.Final {
 	}
 }
 
-// piece takes links that come without an outcome: of a robots.txt, or the first ones of a page that has more than one outcome may hold. The page's depth is that
-// of its record, and what is kept of its links for a smaller one grows by these.
+// piece takes links that come without an outcome: of a robots.txt, or the first ones of a page that
+// has more than one outcome may hold. The page's depth is that of its record, and what is kept of
+// its links for a smaller one grows by these.
 func (oc *outcomes) piece(h *host, js *jobState, hash uint64, page *ondisk.Final, f *wire.Fetched, went ahead) {
 	if page.Kind != link.KindRobots {
 		if !wholePiece(f) {
@@ -125,7 +131,8 @@ func (oc *outcomes) placeOfPage(h *host, js *jobState, hash uint64, page *ondisk
 	}
 }
 
-// forwardPiece is forward for some of the links of a page, which have an entry of their own in the outbox.
+// forwardPiece is forward for some of the links of a page, which have an entry of their own in the
+// outbox.
 func (em *emitter) forwardPiece(h *host, js *jobState, page string, depth uint32, links []ondisk.Link) {
 	em.forward(h, js, link.Hash(js.ID, page+" "+links[0].URL), depth, links)
 }
@@ -139,7 +146,8 @@ func wholePiece(f *wire.Fetched) bool {
 	return len(f.GetLinks()) >= wire.PieceLinks || size > wire.PieceBytes-link.MaxURL-wire.LinkBytes
 }
 
-// conclusion decides whether a URL that was tried is done, waits for another try, or shares the fate of its host.
+// conclusion decides whether a URL that was tried is done, waits for another try, or shares the
+// fate of its host.
 func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ondisk.Final, f *wire.Fetched, went ahead) {
 	spec := hj.state.Spec
 	retryable := got.Outcome.Retryable(got.Status)
@@ -186,7 +194,8 @@ func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ond
 	}
 }
 
-// hung notes that nothing came of a URL, and says whether that is the URL's alone. What is out that may well hang too is taken back.
+// hung notes that nothing came of a URL, and says whether that is the URL's alone. What is out that
+// may well hang too is taken back.
 func (oc *outcomes) hung(h *host, url string) (alone bool) {
 	alone, found := h.hangs.hung(url)
 	if found && h.lease != nil && len(h.lease.out) > fewOut {
@@ -195,13 +204,15 @@ func (oc *outcomes) hung(h *host, url string) (alone bool) {
 	return alone
 }
 
-// stalls says whether an outcome, though one URL's, is what all URLs of a host come to that does not answer, or wants to be left alone.
+// stalls says whether an outcome, though one URL's, is what all URLs of a host come to that does
+// not answer, or wants to be left alone.
 func stalls(got *ondisk.Final) bool {
 	return got.Outcome == link.OutcomeTimeout || got.Outcome == link.OutcomeHTTPError && (got.Status == 429 || got.Status == 503)
 }
 
-// again deals with an outcome of a URL that has one. The same report once more (its answer was lost) is nothing new. Another fetch is counted, and
-// counts only where it knows more: never an error in place of a page.
+// again deals with an outcome of a URL that has one. The same report once more (its answer was
+// lost) is nothing new. Another fetch is counted, and counts only where it knows more: never an
+// error in place of a page.
 func (oc *outcomes) again(h *host, hj *hostJob, had, got *ondisk.Final, f *wire.Fetched, went ahead) {
 	same := had.Outcome == got.Outcome && had.FetchedMs == got.FetchedMs && string(had.RecordID) == string(got.RecordID)
 	if same || got.FetchedMs == 0 {
@@ -223,8 +234,9 @@ func (oc *outcomes) again(h *host, hj *hostJob, had, got *ondisk.Final, f *wire.
 	}
 }
 
-// hostFailed notes a failure of the whole host: it is left alone for a while, and after too many in a row its pending URLs share the outcome.
-// The failures of one window count as one. A first URL that stalls does not end the lease: the next one tells whether it is the host.
+// hostFailed notes a failure of the whole host: it is left alone for a while, and after too many in
+// a row its pending URLs share the outcome. The failures of one window count as one. A first URL
+// that stalls does not end the lease: the next one tells whether it is the host.
 func (oc *outcomes) hostFailed(h *host, got *ondisk.Final, retryAfter int64) {
 	r := &h.rec
 	retryable := got.Outcome.Retryable(got.Status)
@@ -257,8 +269,8 @@ func (oc *outcomes) hostFailed(h *host, got *ondisk.Final, retryAfter int64) {
 	}
 	oc.hosts.touched(h)
 	if retryable && h.lease != nil && (got.Outcome.HostWide() || r.Fails > 1) {
-		// Its worker is told to drop the rest of the window; as it may be about to send a request, nobody else gets the host before the
-		// lease would have run out.
+		// Its worker is told to drop the rest of the window; as it may be about to send a request,
+		// nobody else gets the host before the lease would have run out.
 		oc.leases.end(h, released, h.lease.expires)
 	}
 }

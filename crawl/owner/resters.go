@@ -7,8 +7,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// rester is a host in memory of which something may wait for a time, with all that decides about it: each status asks all of them, of which there may be as many as
-// memory has room for hosts, so they lie beside each other.
+// rester is a host in memory of which something may wait for a time, with all that decides about
+// it: each status asks all of them, of which there may be as many as memory has room for hosts, so
+// they lie beside each other.
 type rester struct {
 	h       *host
 	whole   int64 // until when nothing at all of the host is fetched
@@ -49,14 +50,16 @@ func (r *rests) note(h *host) {
 	}
 }
 
-// mutePatience is how long a crawl that is about to end waits for a host that is mute: it may never have been there. Its URLs stay, for whoever goes on. A
-// patience of muteBelow or more waits for such hosts as well.
+// mutePatience is how long a crawl that is about to end waits for a host that is mute: it may never
+// have been there. Its URLs stay, for whoever goes on. A patience of muteBelow or more waits for
+// such hosts as well.
 const (
 	mutePatience = 15 * time.Second
 	muteBelow    = 24 * time.Hour
 )
 
-// horizonOf is until when, in ms, a next try at a host is waited for, where a patience says horizon.
+// horizonOf is until when, in ms, a next try at a host is waited for, where a patience says
+// horizon.
 func horizonOf(mute bool, now, horizon int64) int64 {
 	if mute && horizon < now+muteBelow.Milliseconds() {
 		return min(horizon, now+mutePatience.Milliseconds())
@@ -74,7 +77,8 @@ func (f *Fate) Horizon(now, horizon time.Time) time.Time {
 	return time.UnixMilli(horizonOf(f.HostMute, now.UnixMilli(), horizon.UnixMilli()))
 }
 
-// mute says whether nobody could be reached at a host twice in a row, and no URL of it has an outcome.
+// mute says whether nobody could be reached at a host twice in a row, and no URL of it has an
+// outcome.
 func (h *host) mute() bool {
 	if h.rec.FailOutcome != link.OutcomeConnect || h.rec.Fails < 2 {
 		return false

@@ -7,7 +7,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// TestRests: of hosts that rest each is noted once, and is found again where it was put when another goes; what has rested is forgotten.
+// TestRests: of hosts that rest each is noted once, and is found again where it was put when
+// another goes; what has rested is forgotten.
 func TestRests(t *testing.T) {
 	r := &rests{step: &step{cfg: Config{TTL: time.Second}, now: 1000}, away: make(away)}
 	var l lru

@@ -1,6 +1,7 @@
 package owner
 
-// review is a look at the hosts in memory, because of something that may concern any of them: some with each step, as there may be tens of thousands.
+// review is a look at the hosts in memory, because of something that may concern any of them: some
+// with each step, as there may be tens of thousands.
 type review struct {
 	list  []*host // still to be looked at
 	about concern

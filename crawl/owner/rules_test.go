@@ -112,7 +112,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestIndexesEnd: a sitemap that is an index of ever new indexes is followed as far as a redirect is; the pages that they name are taken.
+// TestIndexesEnd: a sitemap that is an index of ever new indexes is followed as far as a redirect
+// is; the pages that they name are taken.
 func TestIndexesEnd(t *testing.T) {
 	s := newScene(t, nil)
 	s.post(0, "http://a.example/")
@@ -151,7 +152,8 @@ func column(hops []byte, i int) byte {
 	return hops[i]
 }
 
-// TestKindsOfLinks: requisites belong to their page's depth, a robots.txt's sitemaps have the depth it says.
+// TestKindsOfLinks: requisites belong to their page's depth, a robots.txt's sitemaps have the depth
+// it says.
 func TestKindsOfLinks(t *testing.T) {
 	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.HasMaxDepth, m.MaxDepth, m.Requisites = true, 0, true })
 	s.post(0, "http://a.example/")
@@ -231,7 +233,8 @@ func (alwaysYes) Test(owner.SetID, uint64) (owner.Verdict, error) { return owner
 func (alwaysYes) Add(owner.SetID, uint64) error                   { return nil }
 func (alwaysYes) Drop(owner.SetID)                                {}
 
-// TestPieces: of a page whose links come in pieces, all are followed, and all again when it is met at a smaller depth.
+// TestPieces: of a page whose links come in pieces, all are followed, and all again when it is met
+// at a smaller depth.
 func TestPieces(t *testing.T) {
 	const far, near = "http://a.example/far", "http://a.example/"
 	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.HasMaxDepth, m.MaxDepth = true, 2 })
@@ -255,7 +258,8 @@ func TestPieces(t *testing.T) {
 	want(wire.MaxPageLinks + 5)
 }
 
-// TestAnswersFit: an answer fits into a frame whatever was asked for, and what it has no room for comes later.
+// TestAnswersFit: an answer fits into a frame whatever was asked for, and what it has no room for
+// comes later.
 func TestAnswersFit(t *testing.T) {
 	const hosts, each = 16, 40
 	s := newScene(t, nil)
@@ -296,8 +300,9 @@ func TestAnswersFit(t *testing.T) {
 	t.Errorf("%d of %d hosts were granted", len(got), hosts)
 }
 
-// TestLargeRobotsGoAlong: no host with a large robots.txt that is known is given to a worker without it, as it would ask the site again; where an answer has no room for all, the others
-// are offered again.
+// TestLargeRobotsGoAlong: no host with a large robots.txt that is known is given to a worker
+// without it, as it would ask the site again; where an answer has no room for all, the others are
+// offered again.
 func TestLargeRobotsGoAlong(t *testing.T) {
 	const hosts = 8
 	s := newScene(t, nil)
@@ -342,7 +347,8 @@ func TestLargeRobotsGoAlong(t *testing.T) {
 	t.Errorf("%d of %d hosts were granted", len(got), hosts)
 }
 
-// TestSmallRobotsGoBesideLarge: hosts whose robots.txt is small are granted in an answer that has no room for a further large one.
+// TestSmallRobotsGoBesideLarge: hosts whose robots.txt is small are granted in an answer that has
+// no room for a further large one.
 func TestSmallRobotsGoBesideLarge(t *testing.T) {
 	const large, small = 6, 40
 	s := newScene(t, nil)
@@ -378,7 +384,8 @@ func TestSmallRobotsGoBesideLarge(t *testing.T) {
 	}
 }
 
-// TestHostsHoldNoURLs: what is kept of a host in memory does not hold the URL that first led to it, which may have thousands of bytes.
+// TestHostsHoldNoURLs: what is kept of a host in memory does not hold the URL that first led to it,
+// which may have thousands of bytes.
 func TestHostsHoldNoURLs(t *testing.T) {
 	const hosts, long = 1000, 8000
 	s := newScene(t, nil)

@@ -247,7 +247,8 @@ func TestOneWorkerAHost(t *testing.T) {
 	}
 }
 
-// TestOwnWorkerEndsWithProcess: nobody waits for a worker of the process that crashed, but for its politeness.
+// TestOwnWorkerEndsWithProcess: nobody waits for a worker of the process that crashed, but for its
+// politeness.
 func TestOwnWorkerEndsWithProcess(t *testing.T) {
 	s := newScene(t, nil)
 	s.post(0, pages("a.example", 20)...)
@@ -284,7 +285,8 @@ func TestOutcomesOfALapsedLease(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: what was granted in an answer that never came is granted again, while the lease goes on.
+// TestLostAnswer: what was granted in an answer that never came is granted again, while the lease
+// goes on.
 func TestLostAnswer(t *testing.T) {
 	s := newScene(t, nil)
 	s.post(0, pages("a.example", 20)...)
@@ -307,7 +309,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestSmallestDepthWins takes the same pages and links in random orders and comes to the same set with the same depths.
+// TestSmallestDepthWins takes the same pages and links in random orders and comes to the same set
+// with the same depths.
 func TestSmallestDepthWins(t *testing.T) {
 	web := site{hosts: 3, pages: 12, links: 3}
 	for seed := range uint64(40) {

@@ -32,7 +32,8 @@ type search struct {
 	state   searchState
 	until   int64  // when it is given up
 	offered string // to whom
-	// reserved is until when politeness would be owed if candidates might not send requests to measure; 0: they may not.
+	// reserved is until when politeness would be owed if candidates might not send requests to
+	// measure; 0: they may not.
 	reserved int64
 	urls     int     // how many URLs the next lease is for; 0: any number
 	pace     float64 // by how much the next worker is to ask the host less often than usual
@@ -56,7 +57,8 @@ func (s *search) reserve(polite, until int64) {
 	s.reserved, s.until = max(polite, 1), until
 }
 
-// unreserve ends that time, and says what was owed before it, and until when it was; 0 if there was none.
+// unreserve ends that time, and says what was owed before it, and until when it was; 0 if there was
+// none.
 func (s *search) unreserve() (before, until int64) {
 	if s.reserved == 0 {
 		return 0, 0
@@ -118,8 +120,9 @@ type searches struct {
 	queue   queue
 }
 
-// room says whether another search may begin. While there are many hosts and all workers are full, as many are searched for as are found:
-// every host that even this peer declines makes room for one search less, every one that is taken for one more.
+// room says whether another search may begin. While there are many hosts and all workers are full,
+// as many are searched for as are found: every host that even this peer declines makes room for one
+// search less, every one that is taken for one more.
 func (s *searches) room() bool { return s.under < s.most-s.refused }
 
 func (s *searches) declined() { s.refused = min(s.refused+1, max(s.most-leastPlacing, 0)) }

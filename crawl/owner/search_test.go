@@ -74,7 +74,8 @@ func TestSearchReserves(t *testing.T) {
 	}
 }
 
-// TestSearchesRoom: what is declined makes room for fewer searches, down to a few, and what is taken for more.
+// TestSearchesRoom: what is declined makes room for fewer searches, down to a few, and what is
+// taken for more.
 func TestSearchesRoom(t *testing.T) {
 	s := searches{most: leastPlacing + 2}
 	room := func() (n int) {
@@ -97,7 +98,8 @@ func TestSearchesRoom(t *testing.T) {
 	}
 }
 
-// TestSlower: a worker has become slower when several reports in a row took much longer than its first.
+// TestSlower: a worker has become slower when several reports in a row took much longer than its
+// first.
 func TestSlower(t *testing.T) {
 	for _, c := range []struct {
 		name  string

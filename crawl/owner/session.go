@@ -18,9 +18,11 @@ type answer struct {
 	bytes   int // of its grants
 }
 
-// A frame holds 4 MiB. An answer with more than mostAnswer of grants takes no further one, a grant with more than mostURLs of URLs no further URL, and
-// one with more than mostRobots no further host whose worker is to be told of a robots.txt of more than smallRobots: it is offered again. Most hosts have a small
-// one, and hundreds of them are not to go from hand to hand because of two that have not.
+// A frame holds 4 MiB. An answer with more than mostAnswer of grants takes no further one, a grant
+// with more than mostURLs of URLs no further URL, and one with more than mostRobots no further host
+// whose worker is to be told of a robots.txt of more than smallRobots: it is offered again. Most
+// hosts have a small one, and hundreds of them are not to go from hand to hand because of two that
+// have not.
 const (
 	mostAnswer  = 3 << 19
 	mostURLs    = 1 << 20
@@ -49,7 +51,8 @@ func (a *answer) refuse(host string) {
 	}
 }
 
-// wait refuses a host and leaves its lease, if there is one, as it is: its records are on their way, here or elsewhere.
+// wait refuses a host and leaves its lease, if there is one, as it is: its records are on their
+// way, here or elsewhere.
 func (a *answer) wait(host string) {
 	if _, again := a.refused[host]; !again {
 		a.refuse(host)
@@ -65,8 +68,9 @@ type want struct {
 	reply *answer
 }
 
-// want notes a wish, one for each lease in a step: what a grant finds in the store is that from before it. Of two the later one counts, since a worker that
-// asks again may have given up on the first answer.
+// want notes a wish, one for each lease in a step: what a grant finds in the store is that from
+// before it. Of two the later one counts, since a worker that asks again may have given up on the
+// first answer.
 func (gr *granter) want(h *host, n int, reply *answer) {
 	w := want{h, h.lease, n, reply}
 	if at := h.lease.want; at > 0 {
@@ -85,8 +89,9 @@ func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
 	return v.Reply()
 }
 
-// Visit is what a worker says, which is taken in over as many steps as that takes: outcomes first, then what it gives back, and in Commit what it asks for.
-// Outcomes are taken whoever reports them, also when the lease is over; the links of a page before its outcome.
+// Visit is what a worker says, which is taken in over as many steps as that takes: outcomes first,
+// then what it gives back, and in Commit what it asks for. Outcomes are taken whoever reports them,
+// also when the lease is over; the links of a page before its outcome.
 type Visit struct {
 	owner   *Owner
 	session *session
@@ -98,8 +103,9 @@ type Visit struct {
 	hosts        *pageHosts // of the page of that report
 }
 
-// Visit begins to take in what a worker says, which must have been validated: its leases are renewed, and do not run out as long as the visit is under way, which
-// therefore is to be driven to its end. Part of a step.
+// Visit begins to take in what a worker says, which must have been validated: its leases are
+// renewed, and do not run out as long as the visit is under way, which therefore is to be driven to
+// its end. Part of a step.
 func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 	reply := &answer{
 		m:       &wire.SessionReply{TtlMs: uint32(o.cfg.TTL.Milliseconds())}, //nolint:gosec // some seconds
@@ -119,12 +125,14 @@ func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 	return v
 }
 
-// Reply is the answer. It is complete after the Commit of the step in which Go said so, and may leave after that step's Wait; then all outcomes in hosts that it
-// neither refuses nor moves are on disk.
+// Reply is the answer. It is complete after the Commit of the step in which Go said so, and may
+// leave after that step's Wait; then all outcomes in hosts that it neither refuses nor moves are on
+// disk.
 func (v *Visit) Reply() *wire.SessionReply { return v.reply.m }
 
-// Go goes on with the visit for as long as the step has room, and for one piece in any case, and says whether it is through. No other input may come in between, but
-// steps may: what changes with time or with the ring has its say with each of them. Part of a step.
+// Go goes on with the visit for as long as the step has room, and for one piece in any case, and
+// says whether it is through. No other input may come in between, but steps may: what changes with
+// time or with the ring has its say with each of them. Part of a step.
 func (v *Visit) Go() (through bool) {
 	for ; v.host < len(v.m.GetHosts()); v.host++ {
 		if !v.work(v.m.GetHosts()[v.host]) {
@@ -196,7 +204,8 @@ func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
 	return true
 }
 
-// take takes in a report, with the links that did not go ahead of it. What the links brought that came without an outcome counts with the outcome.
+// take takes in a report, with the links that did not go ahead of it. What the links brought that
+// came without an outcome counts with the outcome.
 func (v *Visit) take(h *host, f *wire.Fetched) {
 	o, js := v.owner, v.owner.jobs.of(job.ID(f.GetJob()))
 	before, went := h.accepted(js), v.went
@@ -210,7 +219,8 @@ func (v *Visit) take(h *host, f *wire.Fetched) {
 	}
 }
 
-// ahead takes in the links of a report before it while they are many; false if they are more than the step has room for.
+// ahead takes in the links of a report before it while they are many; false if they are more than
+// the step has room for.
 func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 	o := v.owner
 	js := o.jobs.of(job.ID(f.GetJob()))
@@ -334,7 +344,8 @@ func (ls *leases) returned(h *host, list []*wire.Unfetched) {
 // accepts deals with a worker that says yes to an offer.
 func (vs *visits) accepts(s *session, h *host, n int, reply *answer) {
 	if h.lease != nil && h.lease.session == s {
-		// It asks for a host that we think it holds: an answer went lost, or it dropped the host. It is the same process.
+		// It asks for a host that we think it holds: an answer went lost, or it dropped the host.
+		// It is the same process.
 		vs.leases.end(h, released, 0)
 	}
 	offered := h.search.offeredTo(s.peer)

@@ -10,13 +10,13 @@ import (
 // A host has a share of what a job may take of sites and of this peer's disk. It is large from the
 // start for what anybody may be, and grows with what the host gives.
 const (
-	// enoughOpen URLs that are ready, or that sitemaps which are out may bring (manyNamed each), are
-	// enough: other sitemaps wait, namesWait ms at a time.
+	// enoughOpen URLs that are ready, or that sitemaps which are out may bring (manyNamed each),
+	// are enough: other sitemaps wait, namesWait ms at a time.
 	enoughOpen = 5000
 	manyNamed  = 1000
 	namesWait  = 5000
-	// A host whose own pages brought growsTo URLs has firstRequests requests, and namedRequests more
-	// for each URL that a sitemap, a seed or another host named.
+	// A host whose own pages brought growsTo URLs has firstRequests requests, and namedRequests
+	// more for each URL that a sitemap, a seed or another host named.
 	growsTo       = 40_000
 	firstRequests = 10_000
 	namedRequests = 4

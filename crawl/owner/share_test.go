@@ -25,7 +25,8 @@ func (s *scene) lists(url string, kind link.Kind, names ...string) *wire.Fetched
 	return f
 }
 
-// TestSitemapsWait: sitemaps are asked for as their pages are fetched, and in the end all of both are.
+// TestSitemapsWait: sitemaps are asked for as their pages are fetched, and in the end all of both
+// are.
 func TestSitemapsWait(t *testing.T) {
 	const sitemaps, each = 16, 1000
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 400 })
@@ -65,7 +66,8 @@ func TestSitemapsWait(t *testing.T) {
 	}
 }
 
-// TestSitemapsOfSitemaps: indexes that name nothing but more of them end as pages do that say nothing.
+// TestSitemapsOfSitemaps: indexes that name nothing but more of them end as pages do that say
+// nothing.
 func TestSitemapsOfSitemaps(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
 	s.post(0, "http://a.example/")
@@ -91,7 +93,8 @@ func TestSitemapsOfSitemaps(t *testing.T) {
 	}
 }
 
-// TestOpenURLsHaveAShare: long URLs of a host take no more of the disk than its share, and are told to have been cut.
+// TestOpenURLsHaveAShare: long URLs of a host take no more of the disk than its share, and are told
+// to have been cut.
 func TestOpenURLsHaveAShare(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 0 })
 	s.post(0, "http://a.example/")
@@ -114,7 +117,8 @@ func TestOpenURLsHaveAShare(t *testing.T) {
 	}
 }
 
-// TestBytesOfAHost: a host's bodies end where its share of bytes does, within a body of each that was out.
+// TestBytesOfAHost: a host's bodies end where its share of bytes does, within a body of each that
+// was out.
 func TestBytesOfAHost(t *testing.T) {
 	const share, body = 1 << 20, 10_000
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.MaxHostBytes = share })
@@ -133,8 +137,9 @@ func TestBytesOfAHost(t *testing.T) {
 	}
 }
 
-// TestGrowthOfAHost: pages of made-up words that lead to one another, and to ever more, have a tenth of the requests that a host may have; a site of
-// many pages that ends, and one whose pages others name, have all.
+// TestGrowthOfAHost: pages of made-up words that lead to one another, and to ever more, have a
+// tenth of the requests that a host may have; a site of many pages that ends, and one whose pages
+// others name, have all.
 func TestGrowthOfAHost(t *testing.T) {
 	crawl := func(size int) (asked []string, s *scene) {
 		rnd := rand.New(rand.NewPCG(1, 2))

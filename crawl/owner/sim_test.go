@@ -267,9 +267,10 @@ func (s *simulation) run(faulty int, ids ...job.ID) {
 	s.t.Fatal("the crawl does not end")
 }
 
-// TestNothingLostOnCrash crawls under lost messages, crashes of owners at any write and of workers, and comes to the set of the naive model.
-// Every step on the way passes Check, so it is also the test that the URLs seen add up and that a host has one lease; and in every
-// round no two workers believe to hold one host.
+// TestNothingLostOnCrash crawls under lost messages, crashes of owners at any write and of workers,
+// and comes to the set of the naive model. Every step on the way passes Check, so it is also the
+// test that the URLs seen add up and that a host has one lease; and in every round no two workers
+// believe to hold one host.
 func TestNothingLostOnCrash(t *testing.T) {
 	unraced(t)
 	for seed := range uint64(8) {
@@ -302,7 +303,8 @@ func TestNothingLostOnCrash(t *testing.T) {
 	}
 }
 
-// TestOnceWithoutFaults: where nothing fails every URL is fetched once, but for those whose first answer is an error worth another try.
+// TestOnceWithoutFaults: where nothing fails every URL is fetched once, but for those whose first
+// answer is an error worth another try.
 func TestOnceWithoutFaults(t *testing.T) {
 	jobs := jobTable{}
 	s := site{hosts: 6, pages: 20, links: 5}

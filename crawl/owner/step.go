@@ -8,7 +8,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// step is what all parts of an owner stand on: what it was made with, the time, what is written, and what comes of the step under way.
+// step is what all parts of an owner stand on: what it was made with, the time, what is written,
+// and what comes of the step under way.
 type step struct {
 	cfg    Config
 	ring   Ring
@@ -31,7 +32,8 @@ func (s *step) boundsOf(spec *job.Spec) budget.Bounds {
 	return budget.Bounds{Pages: spec.MaxPages, Bytes: spec.MaxBytes, Reserve: s.cfg.ByteReserve, Draw: s.cfg.DrawPages}
 }
 
-// owedAfter is until when politeness is owed after a lease that ended, by this peer's clock, without a word: its worker stopped a quarter of the TTL before.
+// owedAfter is until when politeness is owed after a lease that ended, by this peer's clock,
+// without a word: its worker stopped a quarter of the TTL before.
 func (s *step) owedAfter(end int64) int64 {
 	return end - s.cfg.TTL.Milliseconds()/4 + s.cfg.Delay.Milliseconds()
 }
@@ -39,13 +41,15 @@ func (s *step) owedAfter(end int64) int64 {
 // politeAt is when a host may be asked again, back-offs aside.
 func (s *step) politeAt(h *host) int64 { return max(h.rec.NotBefore, s.owedAfter(h.bar)) }
 
-// ahead says whether an epoch is one that no host has come to: a lease takes more than a millisecond. So there is always a later one that others take as well.
+// ahead says whether an epoch is one that no host has come to: a lease takes more than a
+// millisecond. So there is always a later one that others take as well.
 func (s *step) ahead(e ondisk.Epoch) bool {
 	const room = 1 << 40 // for clocks that differ
 	return e.Counter > uint64(max(s.now, 0))+room
 }
 
-// latest is until when at most somebody waits for a host or a URL, and no clock of ours is ahead of it.
+// latest is until when at most somebody waits for a host or a URL, and no clock of ours is ahead of
+// it.
 func (s *step) latest() int64 {
 	longest := s.cfg.MaxRetryAfter
 	for _, wait := range s.cfg.Backoff {
@@ -62,11 +66,12 @@ func (s *step) optedOut(h *host) string {
 	return s.cfg.OptOuts.Host(h.rec.Name)
 }
 
-// Within bounds the step that was begun: room is asked between pieces of work, and once it says that there is none what is left of a list is for a later
-// step. It says so from then on.
+// Within bounds the step that was begun: room is asked between pieces of work, and once it says
+// that there is none what is left of a list is for a later step. It says so from then on.
 func (s *step) Within(room func() bool) { s.within = room }
 
-// HasRoom says whether the step may take in more; always unless [Owner.Within] bounds it. Between the inputs of a step.
+// HasRoom says whether the step may take in more; always unless [Owner.Within] bounds it. Between
+// the inputs of a step.
 func (s *step) HasRoom() bool {
 	return s.within == nil || len(s.wants) < wantsAtOnce && s.buf.Len()+writesOfHost*max(len(s.dirty), s.ledger.Len()) < writesAtOnce && s.within()
 }

@@ -13,7 +13,8 @@ import (
 
 // What a step does is bounded whatever pages bring: nobody is answered meanwhile.
 
-// TestReviewTakesManySteps: what concerns all hosts in memory is done with some of them in each step, and in the end with all.
+// TestReviewTakesManySteps: what concerns all hosts in memory is done with some of them in each
+// step, and in the end with all.
 func TestReviewTakesManySteps(t *testing.T) {
 	const hosts = 3000
 	s := newScene(t, func(_ *wire.JobSpec, cfg *owner.Config) { cfg.MaxPlacing, cfg.PlaceTimeout = 8, time.Hour })
@@ -49,7 +50,8 @@ func TestReviewTakesManySteps(t *testing.T) {
 	}
 }
 
-// TestWritesOfAStepAreBounded: however fast links come in, a step writes no more than takes some milliseconds.
+// TestWritesOfAStepAreBounded: however fast links come in, a step writes no more than takes some
+// milliseconds.
 func TestWritesOfAStepAreBounded(t *testing.T) {
 	s := newScene(t, nil)
 	s.check = false
@@ -74,7 +76,8 @@ func TestWritesOfAStepAreBounded(t *testing.T) {
 	}
 }
 
-// TestPurgeOfManyHosts: URLs of many hosts that share a fate get it over many steps, as each host takes a search.
+// TestPurgeOfManyHosts: URLs of many hosts that share a fate get it over many steps, as each host
+// takes a search.
 func TestPurgeOfManyHosts(t *testing.T) {
 	const hosts = 500
 	s := newScene(t, nil)
@@ -129,7 +132,8 @@ func TestOutboxComesBackInPieces(t *testing.T) {
 	}
 }
 
-// TestListPassesOver: a page of the list of URLs that are done ends when it has passed over many that are not, and the pages together have all.
+// TestListPassesOver: a page of the list of URLs that are done ends when it has passed over many
+// that are not, and the pages together have all.
 func TestListPassesOver(t *testing.T) {
 	s := newScene(t, nil)
 	s.check = false

@@ -19,7 +19,8 @@ const (
 	Yes
 )
 
-// Seen is a filter in front of the URL sets, bounded in memory. A set that it does not hold it loads by [Owner.Hashes].
+// Seen is a filter in front of the URL sets, bounded in memory. A set that it does not hold it
+// loads by [Owner.Hashes].
 type Seen interface {
 	Test(set ondisk.SetID, hash uint64) (Verdict, error) // says whether a hash is in a set
 	Add(set ondisk.SetID, hash uint64) error             // puts a hash into a set
@@ -27,8 +28,8 @@ type Seen interface {
 	Drop(set ondisk.SetID)
 }
 
-// Jobs tells of jobs, from memory. A job that is not known is asked for by [Ready.NeedJobs]; [Owner.JobChanged] says that the answer may
-// be another now.
+// Jobs tells of jobs, from memory. A job that is not known is asked for by [Ready.NeedJobs];
+// [Owner.JobChanged] says that the answer may be another now.
 type Jobs interface {
 	// Job returns a job; ok is false if it is not known.
 	Job(id job.ID) (spec *job.Spec, state job.State, ok bool)

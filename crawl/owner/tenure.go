@@ -16,8 +16,8 @@ import "github.com/apoidea/apoidea/crawl/owner/ondisk"
 type tenure struct {
 	lease *lease
 	bar   int64 // nothing is granted before
-	// barBy is the lease that an imported record named and that bar waits for, if it is the only reason. over is the lease that ended here last:
-	// a copy that still names it says nothing new.
+	// barBy is the lease that an imported record named and that bar waits for, if it is the only
+	// reason. over is the lease that ended here last: a copy that still names it says nothing new.
 	barBy, over ondisk.Epoch
 	frozen      int64 // nothing changes before, as the host is on its way to another owner; 0 = it may
 }
@@ -39,7 +39,8 @@ func (t *tenure) end(bar int64) *lease {
 	return l
 }
 
-// ended notes that the lease of an epoch is over, whatever older copies say that come before or after this.
+// ended notes that the lease of an epoch is over, whatever older copies say that come before or
+// after this.
 func (t *tenure) ended(epoch ondisk.Epoch) {
 	t.lift(epoch)
 	if epoch.After(t.over) {
@@ -59,7 +60,8 @@ func (t *tenure) knows(epoch ondisk.Epoch) bool {
 	return epoch == t.over && t.over.Counter > 0 || t.lease != nil && t.lease.epoch == epoch
 }
 
-// claimed notes that the lease of an epoch may be alive until a time. A bar that waits for several leases is for none alone.
+// claimed notes that the lease of an epoch may be alive until a time. A bar that waits for several
+// leases is for none alone.
 func (t *tenure) claimed(epoch ondisk.Epoch, until, now int64) {
 	switch {
 	case !t.barred(now):

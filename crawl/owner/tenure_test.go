@@ -27,7 +27,8 @@ func TestTenureStates(t *testing.T) {
 	}
 }
 
-// TestTenureClaims: the lease that a record names keeps others from the host until it is known to be over, and one that ended here keeps nobody.
+// TestTenureClaims: the lease that a record names keeps others from the host until it is known to
+// be over, and one that ended here keeps nobody.
 func TestTenureClaims(t *testing.T) {
 	one, two := ondisk.Epoch{Counter: 1, Peer: "a"}, ondisk.Epoch{Counter: 2, Peer: "b"}
 	for _, c := range []struct {

@@ -27,8 +27,8 @@ func (s *scene) giveBack(from string, g *wire.Grant, owed uint32, list ...*wire.
 	return ready
 }
 
-// TestTurns: a lease for one URL grants one, is given back with it, and the host is placed anew, so that estimators take turns and the site sees one
-// worker at a time (papers 5).
+// TestTurns: a lease for one URL grants one, is given back with it, and the host is placed anew, so
+// that estimators take turns and the site sees one worker at a time (papers 5).
 func TestTurns(t *testing.T) {
 	s := newScene(t, nil)
 	ready := s.post(0, pages("a.example", 20)...)
@@ -67,7 +67,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTurnsBoundAllGrantsOfALease: a bound of several URLs holds over the grants of the lease together, and a worker that holds nothing more is not kept.
+// TestTurnsBoundAllGrantsOfALease: a bound of several URLs holds over the grants of the lease
+// together, and a worker that holds nothing more is not kept.
 func TestTurnsBoundAllGrantsOfALease(t *testing.T) {
 	s := newScene(t, nil)
 	s.placeFor(s.post(0, pages("a.example", 20)...), owner.Placement{Worker: "w", URLs: 5})
@@ -84,7 +85,8 @@ func TestTurnsBoundAllGrantsOfALease(t *testing.T) {
 	}
 }
 
-// TestADeclinedTurnLeavesNoBound: the bound belongs to the worker that was chosen, and not to whoever takes the host in its place.
+// TestADeclinedTurnLeavesNoBound: the bound belongs to the worker that was chosen, and not to
+// whoever takes the host in its place.
 func TestADeclinedTurnLeavesNoBound(t *testing.T) {
 	s := newScene(t, nil)
 	s.placeFor(s.post(0, pages("a.example", 20)...), owner.Placement{Worker: "w1", URLs: 1})
@@ -95,7 +97,8 @@ func TestADeclinedTurnLeavesNoBound(t *testing.T) {
 	}
 }
 
-// TestPaceGoesWithTheLease: by how much a host is to be asked less often belongs to the worker that was chosen with it, and is told once.
+// TestPaceGoesWithTheLease: by how much a host is to be asked less often belongs to the worker that
+// was chosen with it, and is told once.
 func TestPaceGoesWithTheLease(t *testing.T) {
 	for _, tt := range []struct {
 		pace float64
@@ -116,13 +119,14 @@ func TestPaceGoesWithTheLease(t *testing.T) {
 	}
 }
 
-// TestRequestsThatMeasure: while candidates may send requests to a host nobody fetches from it, and politeness is owed after the last of them
-// (papers 5: HEAD probes count as requests).
+// TestRequestsThatMeasure: while candidates may send requests to a host nobody fetches from it, and
+// politeness is owed after the last of them (papers 5: HEAD probes count as requests).
 func TestRequestsThatMeasure(t *testing.T) {
 	reserving := func(_ *wire.JobSpec, c *owner.Config) { c.RequestTime = 30 * time.Second }
 	tests := []struct {
 		name string
-		// answer is how long after the question the placement comes, and until when after that politeness is owed; 0: nothing was sent.
+		// answer is how long after the question the placement comes, and until when after that
+		// politeness is owed; 0: nothing was sent.
 		answer, owed time.Duration
 		want         time.Duration // that the worker waits
 	}{
@@ -188,7 +192,8 @@ func TestRequestsThatMeasure(t *testing.T) {
 	})
 }
 
-// TestSlowerHostsAreMeasuredAnew: what was measured is told with the next question, and that it does not hold any more where fetches have grown slower.
+// TestSlowerHostsAreMeasuredAnew: what was measured is told with the next question, and that it
+// does not hold any more where fetches have grown slower.
 func TestSlowerHostsAreMeasuredAnew(t *testing.T) {
 	s := newScene(t, nil)
 	found := []owner.Measurement{{Peer: "w", RTTUs: 7000}}
@@ -239,8 +244,8 @@ func TestFetchedIsToldOf(t *testing.T) {
 	}
 }
 
-// TestDomainsHaveTurns: while there is room to look for few workers at a time the registrable domains of the hosts that wait have turns, so that a farm of
-// hosts does not keep others waiting.
+// TestDomainsHaveTurns: while there is room to look for few workers at a time the registrable
+// domains of the hosts that wait have turns, so that a farm of hosts does not keep others waiting.
 func TestDomainsHaveTurns(t *testing.T) {
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.MaxPlacing = 4 })
 	s.check = false

@@ -9,16 +9,20 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Wait sums up the hosts with URLs of which nothing is fetched for a while, for one reason: they failed, or asked to be left alone. What politeness alone owes is none.
+// Wait sums up the hosts with URLs of which nothing is fetched for a while, for one reason: they
+// failed, or asked to be left alone. What politeness alone owes is none.
 type Wait struct {
-	// Outcome is what the hosts failed with; none: they asked to be left alone, or single URLs of them wait for another try.
+	// Outcome is what the hosts failed with; none: they asked to be left alone, or single URLs of
+	// them wait for another try.
 	Outcome     link.Outcome
 	Hosts, URLs int64 // how many of each; the URLs are pending
-	// PutOff counts those of the URLs whose next try is behind the horizon, HostsPutOff the hosts that have such.
+	// PutOff counts those of the URLs whose next try is behind the horizon, HostsPutOff the hosts
+	// that have such.
 	PutOff, HostsPutOff int64
 	// Next is the first next try, NextPutOff the first of those put off; zero: there is none.
 	Next, NextPutOff time.Time
-	// Examples are those of the hosts with the most URLs put off, or if there are none with the most URLs.
+	// Examples are those of the hosts with the most URLs put off, or if there are none with the
+	// most URLs.
 	Examples []Waiting
 }
 
@@ -41,7 +45,8 @@ type PutOff struct {
 // maxExamples bounds the hosts that a Wait names.
 const maxExamples = 4
 
-// Waits says which hosts are left alone at present and why, by outcome, and of each job how many URLs wait for a try behind the horizon.
+// Waits says which hosts are left alone at present and why, by outcome, and of each job how many
+// URLs wait for a try behind the horizon.
 func (bk *books) Waits(horizon time.Time) ([]Wait, map[job.ID]PutOff) {
 	byOutcome := make(map[link.Outcome]*Wait)
 	jobs := make(map[job.ID]PutOff)
@@ -102,7 +107,8 @@ type wait struct {
 
 func (hj *hostJob) wait() wait { return wait{hj.Unleased(), hj.Waiting(), hj.NextDue()} }
 
-// until says how many URLs wait for a time and which: all of them where the host rests as a whole, else those that wait for another try.
+// until says how many URLs wait for a time and which: all of them where the host rests as a whole,
+// else those that wait for another try.
 func (w *wait) until(whole int64, rests bool) (urls, at int64) {
 	switch {
 	case w.waiting > 0 && w.waiting == w.open:

@@ -18,7 +18,8 @@ type failing struct {
 	after   time.Duration // asked for with each
 }
 
-// crawlFailing tries a host that only fails until nothing is pending, and returns how many leases it took and the time.
+// crawlFailing tries a host that only fails until nothing is pending, and returns how many leases
+// it took and the time.
 func crawlFailing(t *testing.T, s *scene, f failing, most int) (leases int, took time.Duration) {
 	t.Helper()
 	begin := s.now
@@ -44,7 +45,8 @@ func crawlFailing(t *testing.T, s *scene, f failing, most int) (leases int, took
 	}
 }
 
-// TestRestersAreForgotten: hosts of which nothing waits cost a status nothing, also those of which something waited.
+// TestRestersAreForgotten: hosts of which nothing waits cost a status nothing, also those of which
+// something waited.
 func TestRestersAreForgotten(t *testing.T) {
 	const hosts = 300
 	s := newScene(t, nil)
@@ -70,7 +72,8 @@ func TestRestersAreForgotten(t *testing.T) {
 	}
 }
 
-// TestFailingHostEnds: a host that never does otherwise is left alone after a bounded number of tries, whatever it says each time and however many URLs it has.
+// TestFailingHostEnds: a host that never does otherwise is left alone after a bounded number of
+// tries, whatever it says each time and however many URLs it has.
 func TestFailingHostEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		failing
@@ -115,7 +118,8 @@ func TestFailingHostEnds(t *testing.T) {
 	})
 }
 
-// TestPutOff: what waits behind the horizon is counted as put off, all of it and nothing else, with the host and the reason.
+// TestPutOff: what waits behind the horizon is counted as put off, all of it and nothing else, with
+// the host and the reason.
 func TestPutOff(t *testing.T) {
 	s := newScene(t, nil)
 	s.post(0, pages("a.example", 5)...)
@@ -198,8 +202,9 @@ func TestPutOffBeyondMemory(t *testing.T) {
 	}
 }
 
-// TestMuteHost: a host that refused twice, and of which nothing was ever heard, is put off; one that refused once, that answered before, or that a great patience waits
-// for, is not. A day later it is tried again.
+// TestMuteHost: a host that refused twice, and of which nothing was ever heard, is put off; one
+// that refused once, that answered before, or that a great patience waits for, is not. A day later
+// it is tried again.
 func TestMuteHost(t *testing.T) {
 	for name, row := range map[string]struct {
 		before  link.Outcome

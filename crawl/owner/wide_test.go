@@ -20,7 +20,8 @@ func wide(from, n int) (urls []string) {
 	return urls
 }
 
-// TestNewHostsAreNotScanned: of a host that is new nothing is searched, neither in the store nor among what the step has written.
+// TestNewHostsAreNotScanned: of a host that is new nothing is searched, neither in the store nor
+// among what the step has written.
 func TestNewHostsAreNotScanned(t *testing.T) {
 	const hosts = 500
 	s := newScene(t, nil)
@@ -55,8 +56,9 @@ func (s *scene) pieces(fn func(o *owner.Owner) (through bool)) (steps int) {
 	return steps
 }
 
-// TestLongPageTakesManySteps: the links of a page are taken in over as many steps as they need, its outcome with the last of them; a crash in between loses
-// nothing but those steps, and whatever was on its way is done again.
+// TestLongPageTakesManySteps: the links of a page are taken in over as many steps as they need, its
+// outcome with the last of them; a crash in between loses nothing but those steps, and whatever was
+// on its way is done again.
 func TestLongPageTakesManySteps(t *testing.T) {
 	const page, hosts = "http://a.example/", 3000
 	s := newScene(t, nil)
@@ -136,7 +138,8 @@ func TestLongDeliveryTakesManySteps(t *testing.T) {
 	}
 }
 
-// TestLongImportTakesManySteps: so are records that come from another owner, and a crash in between is the same as a push that broke off.
+// TestLongImportTakesManySteps: so are records that come from another owner, and a crash in between
+// is the same as a push that broke off.
 func TestLongImportTakesManySteps(t *testing.T) {
 	const hosts = 100
 	from := newScene(t, nil)
@@ -188,8 +191,9 @@ func TestLongImportTakesManySteps(t *testing.T) {
 	}
 }
 
-// TestVisitIsASignOfLife: as long as what a worker says is being taken in, the leases that it holds by its own word do not run out, and others do; once that is
-// done they are over a TTL later at the latest.
+// TestVisitIsASignOfLife: as long as what a worker says is being taken in, the leases that it holds
+// by its own word do not run out, and others do; once that is done they are over a TTL later at the
+// latest.
 func TestVisitIsASignOfLife(t *testing.T) {
 	const page = "http://a.example/"
 	s := newScene(t, nil)
@@ -240,7 +244,8 @@ func TestVisitIsASignOfLife(t *testing.T) {
 	}
 }
 
-// TestLongPageAgainTakesManySteps: so are the links of a page that is met at a smaller depth, and in between nothing is lost by a crash.
+// TestLongPageAgainTakesManySteps: so are the links of a page that is met at a smaller depth, and
+// in between nothing is lost by a crash.
 func TestLongPageAgainTakesManySteps(t *testing.T) {
 	const page, hosts = "http://a.example/deep", 2000
 	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.HasMaxDepth, m.MaxDepth = true, 4 })
@@ -333,8 +338,8 @@ func TestHostsThatWaitCostNothing(t *testing.T) {
 	}
 }
 
-// TestSmallHostsGoOneByOne: a peer that hands over thousands of hosts writes about one batch for each, and leaves no deleted ranges behind, each of which makes
-// every later read slower.
+// TestSmallHostsGoOneByOne: a peer that hands over thousands of hosts writes about one batch for
+// each, and leaves no deleted ranges behind, each of which makes every later read slower.
 func TestSmallHostsGoOneByOne(t *testing.T) {
 	const hosts = 300
 	s := newScene(t, nil)
@@ -378,7 +383,8 @@ func TestAllCounts(t *testing.T) {
 	}
 }
 
-// BenchmarkNewHosts takes pages that link to hosts of which nothing is known. What a link costs does not hang on how many there are.
+// BenchmarkNewHosts takes pages that link to hosts of which nothing is known. What a link costs
+// does not hang on how many there are.
 func BenchmarkNewHosts(b *testing.B) {
 	for _, n := range []int{256, 2048, 16384} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -181,7 +181,8 @@ func (p *peer) copied(fn func(key, value []byte)) {
 	}
 }
 
-// checkCopy compares what the follower was told with what it is to have, and both have a record for each URL.
+// checkCopy compares what the follower was told with what it is to have, and both have a record for
+// each URL.
 func (p *peer) checkCopy() {
 	p.t.Helper()
 	n := 0
@@ -292,7 +293,8 @@ func (s site) target(url string, i int) string {
 	return s.url(host, pick(text+"page", s.pages))
 }
 
-// reach is the naive model: every URL that a crawl with a depth limit meets, with its smallest depth, if some pages cannot be had.
+// reach is the naive model: every URL that a crawl with a depth limit meets, with its smallest
+// depth, if some pages cannot be had.
 func (s site) reach(id job.ID, seeds []string, maxDepth uint32, lost map[string]bool) map[string]uint32 {
 	depth := make(map[string]uint32)
 	var visit func(url string, d uint32)
@@ -485,7 +487,8 @@ func (w *workerSim) holds(host string) bool {
 	return false
 }
 
-// receive takes the answer to a session that was sent at a time. What has moved goes to whom route names.
+// receive takes the answer to a session that was sent at a time. What has moved goes to whom route
+// names.
 func (w *workerSim) receive(p *peer, sent time.Time, m *wire.Session, reply *wire.SessionReply, route func(host string) *peer) {
 	l := w.link(p)
 	l.ack = m.GetSeq()

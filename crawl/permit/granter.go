@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// maxPrefixes bounds the prefixes of which a granter remembers what it granted in this chunk, and those that a wallet keeps permits of; some 100 bytes each.
+// maxPrefixes bounds the prefixes of which a granter remembers what it granted in this chunk, and
+// those that a wallet keeps permits of; some 100 bytes each.
 const maxPrefixes = 1 << 16
 
 // ErrBusy says that a granter has no room for another prefix in this chunk.
@@ -21,7 +22,8 @@ type Granter struct {
 	prefixes int
 }
 
-// NewGranter returns a granter of so many permits a prefix and chunk, 1 to MaxLimit, in chunks of that length, at most Chunk.
+// NewGranter returns a granter of so many permits a prefix and chunk, 1 to MaxLimit, in chunks of
+// that length, at most Chunk.
 func NewGranter(limit int, chunk time.Duration) *Granter {
 	return &Granter{length: lengthOf(chunk), limit: min(max(limit, 1), MaxLimit), granted: make(map[netip.Prefix]int), prefixes: maxPrefixes}
 }

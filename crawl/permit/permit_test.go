@@ -53,7 +53,8 @@ func FuzzParseName(f *testing.F) {
 	})
 }
 
-// world is some workers that share an address, and those who grant them permits for it. Time passes in steps of 100 ms; an answer takes one step.
+// world is some workers that share an address, and those who grant them permits for it. Time passes
+// in steps of 100 ms; an answer takes one step.
 type world struct {
 	t       *testing.T
 	now     time.Time
@@ -102,7 +103,8 @@ func (w *world) run(d time.Duration, hunger int) {
 	}
 }
 
-// most is the greatest number of requests in any chunk by the granter's clock, least the smallest in a whole one.
+// most is the greatest number of requests in any chunk by the granter's clock, least the smallest
+// in a whole one.
 func (w *world) most() (most, least int) {
 	chunks := make(map[time.Time]int)
 	for _, at := range w.made {
@@ -118,7 +120,8 @@ func (w *world) most() (most, least int) {
 	return most, least
 }
 
-// TestOneLimit: however many workers there are, and however hungry, together they keep the limit in each chunk, use nearly all of it, and none is left without.
+// TestOneLimit: however many workers there are, and however hungry, together they keep the limit in
+// each chunk, use nearly all of it, and none is left without.
 func TestOneLimit(t *testing.T) {
 	for _, workers := range []int{1, 2, 7, 20} {
 		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
@@ -161,7 +164,8 @@ func TestModestWorkers(t *testing.T) {
 	}
 }
 
-// TestGranterDies: while nobody answers the crawl goes on at a small share; when another is there in its place, two limits hold at most in that one chunk.
+// TestGranterDies: while nobody answers the crawl goes on at a small share; when another is there
+// in its place, two limits hold at most in that one chunk.
 func TestGranterDies(t *testing.T) {
 	const limit = 240
 	w := newWorld(t, limit, 6)
@@ -192,7 +196,8 @@ func TestGranterDies(t *testing.T) {
 	}
 }
 
-// TestGiveBack: a permit with which nothing was asked counts again; one of a chunk that is over does not.
+// TestGiveBack: a permit with which nothing was asked counts again; one of a chunk that is over
+// does not.
 func TestGiveBack(t *testing.T) {
 	p, addr := NewWallet(240, Chunk), netip.MustParseAddr("192.0.2.7")
 	prefix, _ := PrefixOf(addr)
@@ -227,7 +232,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestBounds: neither side remembers more prefixes than it has room for, and both go on when the chunk is over.
+// TestBounds: neither side remembers more prefixes than it has room for, and both go on when the
+// chunk is over.
 func TestBounds(t *testing.T) {
 	g, p := NewGranter(4, Chunk), NewWallet(4, Chunk)
 	g.prefixes, p.most = 2, 2
@@ -259,7 +265,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestAnswersOfStrangers: an answer of any size keeps the bounds, and one that nobody waits for counts for nothing.
+// TestAnswersOfStrangers: an answer of any size keeps the bounds, and one that nobody waits for
+// counts for nothing.
 func TestAnswersOfStrangers(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	p, addr := NewWallet(240, Chunk), netip.MustParseAddr("192.0.2.7")

@@ -11,10 +11,12 @@ import (
 const (
 	// Chunk is how long permits hold at most (design, section 6).
 	Chunk = time.Minute
-	// FallbackShare: of that many workers that cannot reach the granter all together keep its limit. A host's worker is one of the leaf set of its owner,
-	// some sixteen peers and four that are attached.
+	// FallbackShare: of that many workers that cannot reach the granter all together keep its
+	// limit. A host's worker is one of the leaf set of its owner, some sixteen peers and four that
+	// are attached.
 	FallbackShare = 20
-	// MaxWant bounds what is asked for at once, and MaxLimit the limit of a prefix: requests in a chunk.
+	// MaxWant bounds what is asked for at once, and MaxLimit the limit of a prefix: requests in a
+	// chunk.
 	MaxWant  = 4096
 	MaxLimit = 1 << 20 // requests in a chunk
 
@@ -33,7 +35,8 @@ func PrefixOf(addr netip.Addr) (netip.Prefix, bool) {
 	return p, err == nil && p.IsValid()
 }
 
-// Home is the ring position of a prefix: that of the network around it, so that neighbours have one granter.
+// Home is the ring position of a prefix: that of the network around it, so that neighbours have one
+// granter.
 func Home(p netip.Prefix) ring.Key {
 	n := home4
 	if p.Addr().Is6() {

@@ -8,7 +8,8 @@ import (
 const (
 	// askAhead: more is asked for when less than this share of the last grant is left.
 	askAhead = 4
-	// askAgain is the least time between two questions for a prefix that brought nothing, or no answer.
+	// askAgain is the least time between two questions for a prefix that brought nothing, or no
+	// answer.
 	askAgain = 2 * time.Second
 	// answerTime is after how long a question that was not answered is taken for failed.
 	answerTime = 5 * time.Second
@@ -44,12 +45,14 @@ type share struct {
 	used     time.Time
 }
 
-// NewWallet returns an empty wallet. Limit and chunk are those of the granters; of the limit the fallback is a share.
+// NewWallet returns an empty wallet. Limit and chunk are those of the granters; of the limit the
+// fallback is a share.
 func NewWallet(limit int, chunk time.Duration) *Wallet {
 	return &Wallet{chunk: lengthOf(chunk), limit: min(max(limit, 1), MaxLimit), prefixes: make(map[netip.Prefix]*share), most: maxPrefixes}
 }
 
-// Hold says, without taking one, until when there is no permit for an address; the zero time if there is one.
+// Hold says, without taking one, until when there is no permit for an address; the zero time if
+// there is one.
 func (w *Wallet) Hold(now time.Time, addr netip.Addr) time.Time {
 	ok, at := w.look(now, addr, false)
 	if ok {
@@ -58,12 +61,14 @@ func (w *Wallet) Hold(now time.Time, addr netip.Addr) time.Time {
 	return at
 }
 
-// Take takes a permit for one request. It says until when the permit holds, or with false when to try again. What is no address needs none, and gets one.
+// Take takes a permit for one request. It says until when the permit holds, or with false when to
+// try again. What is no address needs none, and gets one.
 func (w *Wallet) Take(now time.Time, addr netip.Addr) (ok bool, at time.Time) {
 	return w.look(now, addr, true)
 }
 
-// GiveBack returns a permit, which held until then, and with which no request was made. One of a chunk that is over counts for nothing.
+// GiveBack returns a permit, which held until then, and with which no request was made. One of a
+// chunk that is over counts for nothing.
 func (w *Wallet) GiveBack(now time.Time, addr netip.Addr, until time.Time) {
 	p, _ := PrefixOf(addr)
 	if s := w.prefixes[p]; s != nil && !s.fallback && s.left < MaxWant && now.Before(until) && w.sameChunk(until, s.until) {
@@ -72,7 +77,8 @@ func (w *Wallet) GiveBack(now time.Time, addr netip.Addr, until time.Time) {
 	}
 }
 
-// sameChunk says whether two permits are of one chunk: their ends, as this side counts them, differ by what the answers took to come.
+// sameChunk says whether two permits are of one chunk: their ends, as this side counts them, differ
+// by what the answers took to come.
 func (w *Wallet) sameChunk(a, b time.Time) bool { return a.Sub(b).Abs() <= w.chunk/4 }
 
 func (w *Wallet) look(now time.Time, addr netip.Addr, take bool) (ok bool, at time.Time) {
@@ -166,7 +172,8 @@ func (w *Wallet) Asks(now time.Time) []Ask {
 	return list
 }
 
-// Granted brings the answer to a question: so many permits, which hold for so long from when it was asked; with none, it is worth asking again then.
+// Granted brings the answer to a question: so many permits, which hold for so long from when it was
+// asked; with none, it is worth asking again then.
 func (w *Wallet) Granted(now time.Time, p netip.Prefix, n int, holds time.Duration) {
 	s := w.prefixes[p]
 	if s == nil || s.asked.IsZero() {

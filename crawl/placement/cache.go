@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Cache remembers measurements by address range, so that a site beside one that was measured costs no probe. It is bounded: the range used longest
-// ago is forgotten. A plain struct, not safe for concurrent use.
+// Cache remembers measurements by address range, so that a site beside one that was measured costs
+// no probe. It is bounded: the range used longest ago is forgotten. A plain struct, not safe for
+// concurrent use.
 type Cache struct {
 	maxAge time.Duration
 	max    int
@@ -67,7 +68,8 @@ func (c *Cache) Worker(addr netip.Addr) string {
 	return ""
 }
 
-// Note remembers what a peer measured. Failures are not kept: they say more about the moment than about the way.
+// Note remembers what a peer measured. Failures are not kept: they say more about the moment than
+// about the way.
 func (c *Cache) Note(now time.Time, addr netip.Addr, peer string, m Measurement) {
 	if m.Err == "" {
 		c.find(RangeOf(addr), true).measured[peer] = aged{m, now}

@@ -30,7 +30,8 @@ func (p Precision) String() string {
 	}
 }
 
-// Position is where an address is believed to be, in degrees north and east; without meaning if Precision is NoPosition.
+// Position is where an address is believed to be, in degrees north and east; without meaning if
+// Precision is NoPosition.
 type Position struct {
 	Lat, Lon  float64   // degrees
 	Precision Precision // what the position is made of
@@ -47,15 +48,19 @@ func (p Position) Distance(q Position) float64 {
 	return 2 * earthRadius * math.Asin(math.Sqrt(min(h, 1)))
 }
 
-// Locator finds positions of addresses. It answers at once, and with NoPosition for an address that it does not know, the zero address among them.
+// Locator finds positions of addresses. It answers at once, and with NoPosition for an address that
+// it does not know, the zero address among them.
 type Locator interface {
 	Locate(addr netip.Addr) Position // returns where an address is
 }
 
-// Geo gives a host to the candidate with the smallest great-circle distance to the site (papers 3.4, the thesis' baseline). It measures nothing.
+// Geo gives a host to the candidate with the smallest great-circle distance to the site (papers
+// 3.4, the thesis' baseline). It measures nothing.
 //
-// Where positions are those of countries, many candidates are equally far: the owner keeps the host if it is among them, else one of them is drawn by the
-// host's hash, so that they share a country's sites. A site that cannot be located stays with its owner, and a candidate that cannot is passed over.
+// Where positions are those of countries, many candidates are equally far: the owner keeps the host
+// if it is among them, else one of them is drawn by the host's hash, so that they share a country's
+// sites. A site that cannot be located stays with its owner, and a candidate that cannot is passed
+// over.
 type Geo struct {
 	// Locator knows positions; without one every host stays with its owner.
 	Locator Locator
@@ -91,7 +96,8 @@ func (g *Geo) Next(v *View) Choice {
 	return Choice{Worker: worker, Why: fmt.Sprintf("%.0f km to the site, the least (by %v and %v), %d as near", distance, precision, site.Precision, len(nearest))}
 }
 
-// nearest are the candidates at the least distance, how far that is, and how well the first of them is located.
+// nearest are the candidates at the least distance, how far that is, and how well the first of them
+// is located.
 func (g *Geo) nearest(able []Candidate, site Position) (nearest []Candidate, distance float64, precision Precision) {
 	distance = math.Inf(1)
 	for _, c := range able {

@@ -61,7 +61,8 @@ func TestGeo(t *testing.T) {
 	}
 }
 
-// TestGeoSharesACountry: where only countries are known, the sites of one are spread over its peers.
+// TestGeoSharesACountry: where only countries are known, the sites of one are spread over its
+// peers.
 func TestGeoSharesACountry(t *testing.T) {
 	g := &Geo{Locator: onMap{siteAddr: france, addrA: berlin, addrB: france, addrC: france}}
 	count := make(map[string]int)

@@ -2,11 +2,13 @@ package placement
 
 import "slices"
 
-// overloadedShare of its capacity in hand makes a candidate overloaded. It is short of the whole, since what a peer told of itself is some seconds old
-// and windows of URLs were on their way to it meanwhile.
+// overloadedShare of its capacity in hand makes a candidate overloaded. It is short of the whole,
+// since what a peer told of itself is some seconds old and windows of URLs were on their way to it
+// meanwhile.
 const overloadedShare = 0.9
 
-// Overloaded says that the candidate has about as much in hand as it can hold. One that told nothing yet is not.
+// Overloaded says that the candidate has about as much in hand as it can hold. One that told
+// nothing yet is not.
 func (c *Candidate) Overloaded() bool { return load(c) >= overloadedShare }
 
 // load is the share of its capacity that a candidate has in hand.
@@ -32,7 +34,8 @@ func (v *View) Able() []Candidate {
 	return able
 }
 
-// keeper is who has the host where nothing speaks for anybody: the owner, or else the first of those to choose from; empty if there is none.
+// keeper is who has the host where nothing speaks for anybody: the owner, or else the first of
+// those to choose from; empty if there is none.
 func keeper(able []Candidate) string {
 	for _, c := range able {
 		if c.Self {

@@ -22,7 +22,8 @@ var (
 	france  = Position{46, 2, CountryPosition}
 )
 
-// TestOverloadedArePassedOver: whatever the strategy, a candidate without room is left out as long as another has some (design, section 5).
+// TestOverloadedArePassedOver: whatever the strategy, a candidate without room is left out as long
+// as another has some (design, section 5).
 func TestOverloadedArePassedOver(t *testing.T) {
 	strategies := map[string]Strategy{
 		"rtt": RTT{}, "random": Random{}, "owner": Owner{}, "worst": Worst{},

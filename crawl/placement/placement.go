@@ -29,7 +29,8 @@ type View struct {
 	Now  time.Time  // time of the question
 	Host string     // to be placed
 	Site netip.Addr // address of the host, zero if it is not known
-	// Candidates in order of preference among equals, without those that declined; the owner is among them.
+	// Candidates in order of preference among equals, without those that declined; the owner is
+	// among them.
 	Candidates []Candidate
 	// Measured is what candidates found so far, by peer.
 	Measured map[string]Measurement
@@ -48,17 +49,18 @@ type Choice struct {
 	Probe []string
 	// Worker is the peer chosen.
 	Worker string
-	// URLs bounds how many URLs of the host the worker may fetch before the host is placed anew; 0: no bound. So several peers take turns at a
-	// host, and never two at once.
+	// URLs bounds how many URLs of the host the worker may fetch before the host is placed anew; 0:
+	// no bound. So several peers take turns at a host, and never two at once.
 	URLs int
-	// Pace is by how much the host is to be asked less often than usual, as its server is slow for everybody; 1 or less: as usual.
+	// Pace is by how much the host is to be asked less often than usual, as its server is slow for
+	// everybody; 1 or less: as usual.
 	Pace float64
 	// Why says so for people.
 	Why string
 }
 
-// Strategy chooses workers. Next is called with growing measurements until it names a worker; a peer that it asked for has a measurement then, be it
-// an error. Not safe for concurrent use.
+// Strategy chooses workers. Next is called with growing measurements until it names a worker; a
+// peer that it asked for has a measurement then, be it an error. Not safe for concurrent use.
 type Strategy interface {
 	Next(v *View) Choice // returns whom to measure, or the worker
 }
@@ -87,7 +89,8 @@ var strategies = map[string]func() Strategy{
 	"random": func() Strategy { return Random{} },
 }
 
-// New returns the strategy of that name. The error lists the names there are. A [Geo] is still to be given its Locator.
+// New returns the strategy of that name. The error lists the names there are. A [Geo] is still to
+// be given its Locator.
 func New(name string) (Strategy, error) {
 	if fresh, ok := strategies[name]; ok {
 		return fresh(), nil

@@ -2,8 +2,9 @@ package placement
 
 import "hash/fnv"
 
-// Random gives each host to a candidate drawn by a hash of host and peer, so that all peers draw the same: the baseline that knows nothing of distance.
-// It is the highest of the weights, so a candidate that comes or goes moves only the hosts it takes or leaves.
+// Random gives each host to a candidate drawn by a hash of host and peer, so that all peers draw
+// the same: the baseline that knows nothing of distance. It is the highest of the weights, so a
+// candidate that comes or goes moves only the hosts it takes or leaves.
 type Random struct{}
 
 // Next implements Strategy.

@@ -6,12 +6,14 @@ import (
 	"time"
 )
 
-// RTT is the paper's delegation (Apoidea, 3.2): the owner and its leaf peers measure the round trip to the site, and the smallest wins.
+// RTT is the paper's delegation (Apoidea, 3.2): the owner and its leaf peers measure the round trip
+// to the site, and the smallest wins.
 //
-// Beyond the paper: results within tieFloor of the best are ties, since they say nothing about who downloads faster; of the tied the
-// owner keeps the host, which costs no message, or else the peer with the least backlog takes it. A host with few URLs is not probed: the worker
-// known for its address range takes it, or the owner (design, section 4). A candidate that is
-// overloaded is neither probed nor chosen.
+// Beyond the paper: results within tieFloor of the best are ties, since they say nothing about who
+// downloads faster; of the tied the owner keeps the host, which costs no message, or else the peer
+// with the least backlog takes it. A host with few URLs is not probed: the worker known for its
+// address range takes it, or the owner (design, section 4). A candidate that is overloaded is
+// neither probed nor chosen.
 type RTT struct{}
 
 // tieFloor is what scheduling on a busy machine adds to a round trip.

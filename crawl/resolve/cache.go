@@ -39,7 +39,8 @@ func (c *cache) get(name string, now time.Time) (*answer, bool) {
 	return &e.answer, true
 }
 
-// put keeps an answer for its TTL and drops what was used longest ago. That there is no such name is kept no longer than unconfirmed until it was said twice in a row.
+// put keeps an answer for its TTL and drops what was used longest ago. That there is no such name
+// is kept no longer than unconfirmed until it was said twice in a row.
 func (c *cache) put(name string, a answer, now time.Time, unconfirmed time.Duration) {
 	if a.ttl <= 0 {
 		return

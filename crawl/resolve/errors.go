@@ -33,8 +33,8 @@ func (k Kind) String() string {
 	}
 }
 
-// Error is the failure of a lookup. It is an answer about the name: a lookup that ends because its own context ended returns the
-// context's error instead.
+// Error is the failure of a lookup. It is an answer about the name: a lookup that ends because its
+// own context ended returns the context's error instead.
 type Error struct {
 	Host string // name that was looked up
 	Kind Kind   // of failure, see the kinds

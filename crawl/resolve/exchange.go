@@ -20,7 +20,8 @@ const maxChain = 8
 // maxAddrs bounds the addresses kept of one name and family.
 const maxAddrs = 16
 
-// udpSize is the answer size offered over UDP: what passes without fragments (the 2020 DNS flag day's figure).
+// udpSize is the answer size offered over UDP: what passes without fragments (the 2020 DNS flag
+// day's figure).
 const udpSize = 1232
 
 // ask asks for the IPv4 and IPv6 addresses of name at the same time and makes one answer of both.
@@ -35,8 +36,9 @@ func (r *Resolver) ask(ctx context.Context, name string) answer {
 	return r.combine(v4, v6)
 }
 
-// combine merges the answers of both families: what there is counts; else the failure that may pass by itself, so that a name whose IPv6
-// question was answered with "none" and whose IPv4 question was lost is asked again soon.
+// combine merges the answers of both families: what there is counts; else the failure that may pass
+// by itself, so that a name whose IPv6 question was answered with "none" and whose IPv4 question
+// was lost is asked again soon.
 func (r *Resolver) combine(v4, v6 answer) answer {
 	switch {
 	case len(v4.addrs) > 0 && len(v6.addrs) > 0:
@@ -97,7 +99,8 @@ func (r *Resolver) askType(ctx context.Context, name string, qtype uint16) answe
 	return r.failed(name, fmt.Errorf("more than %d aliases", maxChain))
 }
 
-// absent is the answer for a name that the servers say has nothing. Without an SOA it is remembered no longer than a failure.
+// absent is the answer for a name that the servers say has nothing. Without an SOA it is remembered
+// no longer than a failure.
 func (r *Resolver) absent(name string, kind Kind, msg *dns.Msg) answer {
 	ttl := r.config.FailureTTL
 	for _, rr := range msg.Ns {
@@ -126,7 +129,8 @@ type chain struct {
 	ttl    time.Duration // the smallest on the way
 }
 
-// follow reads the answer section from target on. Records that are not on the way from the question are passed over, whatever they claim.
+// follow reads the answer section from target on. Records that are not on the way from the question
+// are passed over, whatever they claim.
 func follow(msg *dns.Msg, target string, qtype uint16, maxLinks int) chain {
 	c := chain{target: target, ttl: time.Duration(1<<31-1) * time.Second}
 	for {
@@ -260,7 +264,8 @@ func saysSomething(reply *dns.Msg) error {
 	}
 }
 
-// isReferral tells a message that names other servers from one that says there is no such record (RFC 2308, section 2.2).
+// isReferral tells a message that names other servers from one that says there is no such record
+// (RFC 2308, section 2.2).
 func isReferral(reply *dns.Msg) bool {
 	servers := false
 	for _, rr := range reply.Ns {
@@ -281,7 +286,8 @@ func rcodeText(code int) string {
 	return fmt.Sprintf("code %d", code)
 }
 
-// roundTrip carries one message to a server and the answer back, within the Config's timeout and no longer than ctx.
+// roundTrip carries one message to a server and the answer back, within the Config's timeout and no
+// longer than ctx.
 func (r *Resolver) roundTrip(ctx context.Context, network, server string, query *dns.Msg) (*dns.Msg, error) {
 	client := &dns.Client{Net: network, Timeout: r.config.Timeout, UDPSize: udpSize}
 	conn, err := client.DialContext(ctx, server)

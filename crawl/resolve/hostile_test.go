@@ -16,7 +16,8 @@ func send(w dns.ResponseWriter, m *dns.Msg) bool {
 	return true
 }
 
-// TestOddAnswers: what a server sends that is no answer to the question is waited past, or counts as its failure, which may pass; never as word that a name does not exist.
+// TestOddAnswers: what a server sends that is no answer to the question is waited past, or counts
+// as its failure, which may pass; never as word that a name does not exist.
 func TestOddAnswers(t *testing.T) {
 	a := func(name string, last int) dns.RR {
 		rr, err := dns.NewRR(fmt.Sprintf("%s 300 IN A 192.0.%d.%d", name, last>>8, last&255))

@@ -41,7 +41,8 @@ func (h *hostsFile) lookup(name string, now time.Time) []netip.Addr {
 	return h.names[name]
 }
 
-// refresh reads the file if it is not the one that was read last. A file that cannot be read counts as empty.
+// refresh reads the file if it is not the one that was read last. A file that cannot be read counts
+// as empty.
 func (h *hostsFile) refresh() {
 	info, err := os.Stat(h.path)
 	if err != nil {
@@ -60,7 +61,8 @@ func (h *hostsFile) refresh() {
 	h.names, h.mtime, h.size = parseHosts(io.LimitReader(f, maxHostsBytes)), info.ModTime(), info.Size()
 }
 
-// parseHosts reads lines of an address and its names, as hosts(5) describes. Lines that are none are passed over.
+// parseHosts reads lines of an address and its names, as hosts(5) describes. Lines that are none
+// are passed over.
 func parseHosts(r io.Reader) map[string][]netip.Addr {
 	names := make(map[string][]netip.Addr)
 	lines := bufio.NewScanner(r)

@@ -15,25 +15,31 @@ import (
 
 // Config says whom to ask and how long to believe it. The zero value is that of DefaultConfig.
 type Config struct {
-	// Servers are asked in turn, each as host:port, the host an IP address. Empty: those of /etc/resolv.conf.
+	// Servers are asked in turn, each as host:port, the host an IP address. Empty: those of
+	// /etc/resolv.conf.
 	Servers []string
-	// HostsFile is looked at before any server and read again when it changes. Empty: /etc/hosts. A file that is not there is an empty one.
+	// HostsFile is looked at before any server and read again when it changes. Empty: /etc/hosts. A
+	// file that is not there is an empty one.
 	HostsFile string
 	// MaxEntries bounds the cache, in names. An entry is about 300 bytes. Zero: 20,000.
 	MaxEntries int
 	// Timeout is how long one server has for one answer. Zero: 3 s.
 	Timeout time.Duration
-	// Rounds is how many times the list of servers is gone through before a name counts as failed. Zero: 2.
+	// Rounds is how many times the list of servers is gone through before a name counts as failed.
+	// Zero: 2.
 	Rounds int
-	// MinTTL and MaxTTL bound how long addresses are believed, whatever their zone says. Zero: 30 s, because a page and its robots.txt should not
-	// ask twice, and 24 h.
+	// MinTTL and MaxTTL bound how long addresses are believed, whatever their zone says. Zero: 30
+	// s, because a page and its robots.txt should not ask twice, and 24 h.
 	MinTTL, MaxTTL time.Duration
-	// MaxNegativeTTL bounds how long the absence of a name is believed. Zero: 1 h (RFC 2308, section 5, advises one to three).
+	// MaxNegativeTTL bounds how long the absence of a name is believed. Zero: 1 h (RFC 2308,
+	// section 5, advises one to three).
 	MaxNegativeTTL time.Duration
-	// FailureTTL is how long a failure is remembered (RFC 2308, section 7: at most 5 min), and that a name is absent until that was said twice in a row. Zero: 4 s: less than
-	// the rest of a host that failed, so that another try of it asks.
+	// FailureTTL is how long a failure is remembered (RFC 2308, section 7: at most 5 min), and that
+	// a name is absent until that was said twice in a row. Zero: 4 s: less than the rest of a host
+	// that failed, so that another try of it asks.
 	FailureTTL time.Duration
-	// PreferIPv6 puts IPv6 addresses before IPv4 ones. NoIPv6 leaves them out and does not ask for them.
+	// PreferIPv6 puts IPv6 addresses before IPv4 ones. NoIPv6 leaves them out and does not ask for
+	// them.
 	PreferIPv6, NoIPv6 bool
 	// Now is the clock by which answers age. Nil: time.Now.
 	Now func() time.Time
@@ -74,7 +80,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// systemServers reads the servers that this machine asks. Without any it is the local one, as resolv.conf(5) says.
+// systemServers reads the servers that this machine asks. Without any it is the local one, as
+// resolv.conf(5) says.
 func systemServers(file string) []string {
 	conf, err := dns.ClientConfigFromFile(file)
 	if err != nil || len(conf.Servers) == 0 {
@@ -115,9 +122,10 @@ type answer struct {
 	ttl   time.Duration
 }
 
-// Lookup returns the addresses of host, which is a name or an IP literal (IPv6 with or without brackets) without a port; IPv4 addresses come
-// first unless the Config prefers IPv6, otherwise in the server's order. The slice is shared: it must not be changed. It fails with an *Error,
-// or with ctx's error when ctx ends first.
+// Lookup returns the addresses of host, which is a name or an IP literal (IPv6 with or without
+// brackets) without a port; IPv4 addresses come first unless the Config prefers IPv6, otherwise in
+// the server's order. The slice is shared: it must not be changed. It fails with an *Error, or with
+// ctx's error when ctx ends first.
 func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, ok := literal(host); ok {
 		return []netip.Addr{addr}, nil
@@ -151,7 +159,8 @@ func (a *answer) result() ([]netip.Addr, error) {
 	return a.addrs, nil
 }
 
-// flight is one question on its way. waiting is guarded by the resolver's mutex; answer is written before done is closed.
+// flight is one question on its way. waiting is guarded by the resolver's mutex; answer is written
+// before done is closed.
 type flight struct {
 	name    string
 	waiting int
@@ -160,8 +169,9 @@ type flight struct {
 	answer  answer
 }
 
-// board joins the flight for name, or starts it. The caller holds r.mu. The flight does not end with the context of the one that started
-// it, because others may have joined; it ends when the last of them has left.
+// board joins the flight for name, or starts it. The caller holds r.mu. The flight does not end
+// with the context of the one that started it, because others may have joined; it ends when the
+// last of them has left.
 func (r *Resolver) board(ctx context.Context, name string) *flight {
 	if f, ok := r.flights[name]; ok {
 		f.waiting++
@@ -185,7 +195,8 @@ func (r *Resolver) board(ctx context.Context, name string) *flight {
 	return f
 }
 
-// await waits for the flight's answer or the end of ctx. The last to leave ends the flight and waits until its goroutine is gone.
+// await waits for the flight's answer or the end of ctx. The last to leave ends the flight and
+// waits until its goroutine is gone.
 func (r *Resolver) await(ctx context.Context, f *flight) ([]netip.Addr, error) {
 	select {
 	case <-f.done:
@@ -206,14 +217,16 @@ func (r *Resolver) await(ctx context.Context, f *flight) ([]netip.Addr, error) {
 	return nil, fmt.Errorf("resolve %q: %w", f.name, context.Cause(ctx))
 }
 
-// Len returns the number of names in the cache, those that are out of date and not yet dropped included.
+// Len returns the number of names in the cache, those that are out of date and not yet dropped
+// included.
 func (r *Resolver) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.cache.len()
 }
 
-// literal reads host as an IP address, with or without brackets. A zone is refused: it means something on one machine only.
+// literal reads host as an IP address, with or without brackets. A zone is refused: it means
+// something on one machine only.
 func literal(host string) (netip.Addr, bool) {
 	if n := len(host); n > 1 && host[0] == '[' && host[n-1] == ']' {
 		host = host[1 : n-1]
@@ -231,8 +244,9 @@ const (
 	maxLabel = 63
 )
 
-// validName admits letters, digits, hyphen and underscore in labels of legal length. Anything else would not survive the way to a server and
-// back, or would mean something to it (a backslash, a space).
+// validName admits letters, digits, hyphen and underscore in labels of legal length. Anything else
+// would not survive the way to a server and back, or would mean something to it (a backslash, a
+// space).
 func validName(name string) error {
 	if name == "" || len(name) > maxName {
 		return fmt.Errorf("a name has 1 to %d bytes", maxName)

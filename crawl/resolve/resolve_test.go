@@ -20,7 +20,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/resolve"
 )
 
-// zone is a DNS server on loopback, over UDP and TCP. Names map to records in zone-file form; one without records exists and is empty.
+// zone is a DNS server on loopback, over UDP and TCP. Names map to records in zone-file form; one
+// without records exists and is empty.
 type zone struct {
 	addr string
 
@@ -379,7 +380,8 @@ func TestNextServer(t *testing.T) {
 	})
 }
 
-// Many lookups of one name are one flight; it outlives the one who began it and not the last who waits.
+// Many lookups of one name are one flight; it outlives the one who began it and not the last who
+// waits.
 func TestFlight(t *testing.T) {
 	z := serve(t, testZone)
 	hold := make(chan struct{})

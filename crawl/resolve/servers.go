@@ -17,7 +17,8 @@ type ServerState struct {
 	Err error
 }
 
-// Servers asks each server once, past the cache, for the name servers of the root, which every one of them knows, and says which answer.
+// Servers asks each server once, past the cache, for the name servers of the root, which every one
+// of them knows, and says which answer.
 func (r *Resolver) Servers(ctx context.Context) []ServerState {
 	states := make([]ServerState, len(r.config.Servers))
 	var all sync.WaitGroup

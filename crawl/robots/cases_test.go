@@ -11,7 +11,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/robots"
 )
 
-// shared returns the path of a file in the directory shared beside the repository, or skips the test.
+// shared returns the path of a file in the directory shared beside the repository, or skips the
+// test.
 func shared(t testing.TB, elements ...string) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -39,7 +40,8 @@ func allowed(t testing.TB, body []byte, agent, rawURL string) bool {
 	return robots.Parse(body, agent).Allowed(rest[at:])
 }
 
-// decided are the contested readings in which we do not follow those who wrote the case, with our reason. TestAllowed pins each of them.
+// decided are the contested readings in which we do not follow those who wrote the case, with our
+// reason. TestAllowed pins each of them.
 var decided = map[string]string{
 	"token-chars":      "digits are part of a token, and /robots.txt is always allowed",
 	"prefix-agent":     "tokens are compared whole",
@@ -178,7 +180,8 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// utf16le returns text of the first Unicode characters in UTF-16LE; with a zero in front of it, in UTF-16BE and one zero more at the end.
+// utf16le returns text of the first Unicode characters in UTF-16LE; with a zero in front of it, in
+// UTF-16BE and one zero more at the end.
 func utf16le(s string) string {
 	var b strings.Builder
 	for _, c := range s {

@@ -18,8 +18,9 @@ const MaxEncoded = MaxBody + MaxBody/32 + 256
 // errState is the reason that an encoded State is refused for.
 var errState = errors.New("robots state: malformed")
 
-// MarshalBinary encodes the State: version, verdict, whether there is a body, the four times as seconds since 1970 (0: not set; those waited for are rounded up), the number of
-// failures, and the body compressed with S2.
+// MarshalBinary encodes the State: version, verdict, whether there is a body, the four times as
+// seconds since 1970 (0: not set; those waited for are rounded up), the number of failures, and the
+// body compressed with S2.
 func (s *State) MarshalBinary() ([]byte, error) {
 	if len(s.Body) > MaxBody {
 		return nil, fmt.Errorf("robots state: body of %d bytes, at most %d", len(s.Body), MaxBody)
@@ -36,7 +37,8 @@ func (s *State) MarshalBinary() ([]byte, error) {
 	return append(out, s2.Encode(nil, s.Body)...), nil
 }
 
-// UnmarshalBinary decodes what MarshalBinary wrote. It refuses anything else, and a body over MaxBody before it is unpacked.
+// UnmarshalBinary decodes what MarshalBinary wrote. It refuses anything else, and a body over
+// MaxBody before it is unpacked.
 func (s *State) UnmarshalBinary(data []byte) error {
 	if len(data) < 3 || len(data) > MaxEncoded {
 		return fmt.Errorf("%w: %d bytes", errState, len(data))
@@ -90,7 +92,8 @@ func (s *State) decodeBody(packed []byte, hasBody bool) error {
 	return nil
 }
 
-// Bounds on the decoded numbers: the year 9999, and more failures than retries can make in that time.
+// Bounds on the decoded numbers: the year 9999, and more failures than retries can make in that
+// time.
 const (
 	maxSeconds  = 253402300799
 	maxFailures = 1 << 30

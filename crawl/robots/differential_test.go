@@ -10,8 +10,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/robots"
 )
 
-// words from which bodies and URLs are put together. Left out is where we differ on purpose from Google's parser (see the package comment): digits
-// and odd bytes in agents, escapes that it compares literally, $ and * as letters.
+// words from which bodies and URLs are put together. Left out is where we differ on purpose from
+// Google's parser (see the package comment): digits and odd bytes in agents, escapes that it
+// compares literally, $ and * as letters.
 var (
 	lineWords = []string{
 		"User-agent: apoidea\n", "user-agent: *\n", "User-Agent: b\n", "useragent: Apoidea/1.0\n", "User-agent: apoidea-news\n", "User-agent: * all\n",
@@ -20,7 +21,8 @@ var (
 	pathWords = []string{"/", "a", "b", "ab", ".php", "/index.html", "*", "**", "?", "&a=b", "%2F", "%C3%A4", "-", "/a/b", "x:y", ""}
 )
 
-// compose turns fuzzed bytes into a body and a path: each byte is a word, and a byte over 240 ends the pattern with an anchor.
+// compose turns fuzzed bytes into a body and a path: each byte is a word, and a byte over 240 ends
+// the pattern with an anchor.
 func compose(script []byte) (body, path string) {
 	var b, p strings.Builder
 	p.WriteByte('/')
@@ -48,7 +50,8 @@ func compose(script []byte) (body, path string) {
 	return b.String(), p.String()
 }
 
-// Parsing once and matching what was compiled comes to the verdict of Google's parser, which reads the whole body for each URL.
+// Parsing once and matching what was compiled comes to the verdict of Google's parser, which reads
+// the whole body for each URL.
 func FuzzAgainstGoogle(f *testing.F) {
 	f.Add([]byte("\x02\x0e\x01\x03\x05\x02\x01\x07"))
 	f.Add([]byte{0, 14, 1, 3, 250, 12, 1, 2, 14, 13, 1, 5, 241, 2, 14, 1})
@@ -65,7 +68,8 @@ func FuzzAgainstGoogle(f *testing.F) {
 	})
 }
 
-// The same for many bodies made of these words, so that a clone without the sample of real bodies has a judge, too.
+// The same for many bodies made of these words, so that a clone without the sample of real bodies
+// has a judge, too.
 func TestAgainstGoogle(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	closed, open := 0, 0
@@ -94,8 +98,8 @@ func TestAgainstGoogle(t *testing.T) {
 	}
 }
 
-// Any bytes are a body and any string is a path: nothing panics, a verdict does not depend on the spelling of the path, and rules do not change
-// by being asked.
+// Any bytes are a body and any string is a path: nothing panics, a verdict does not depend on the
+// spelling of the path, and rules do not change by being asked.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("User-agent: *\nDisallow: /*a$\nAllow: /%zz\nCrawl-delay: 1\nSitemap: x\n"), "/a?b=%41")
 	f.Add([]byte("\xff\xfeu\x00s\x00e\x00r\x00-\x00a\x00g\x00e\x00n\x00t\x00:\x00*\x00\n\x00d\x00"), "/")

@@ -17,8 +17,8 @@ const (
 	fieldSitemap
 )
 
-// spellings are what the fields are called, with the misspellings met often enough that Google's parser has them. A field name need only
-// begin so.
+// spellings are what the fields are called, with the misspellings met often enough that Google's
+// parser has them. A field name need only begin so.
 var spellings = []struct {
 	prefix string
 	name   fieldName
@@ -49,7 +49,8 @@ func fieldKind(name []byte) fieldName {
 	return fieldOther
 }
 
-// field splits a line into name and value. Where the colon was forgotten, white space between exactly two words stands for it.
+// field splits a line into name and value. Where the colon was forgotten, white space between
+// exactly two words stands for it.
 func field(line []byte) (name, value []byte, ok bool) {
 	if i := bytes.IndexByte(line, '#'); i >= 0 {
 		line = line[:i]
@@ -70,7 +71,8 @@ func trim(b []byte) []byte { return bytes.Trim(b, " \t\v\f\r\n\x00") }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\v' || c == '\f' }
 
-// productToken returns the leading product token of a User-agent value; it ends at the first byte that no token has.
+// productToken returns the leading product token of a User-agent value; it ends at the first byte
+// that no token has.
 func productToken(s string) string {
 	for i := range len(s) {
 		c := s[i]

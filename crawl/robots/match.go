@@ -5,8 +5,9 @@ import (
 	"unsafe"
 )
 
-// rule is one pattern: a literal that a path must begin with, then, after each *, literals that must follow in this order with anything between them, and
-// whether the path must end there. It is kept as it is written, as a site may have tens of thousands.
+// rule is one pattern: a literal that a path must begin with, then, after each *, literals that
+// must follow in this order with anything between them, and whether the path must end there. It is
+// kept as it is written, as a site may have tens of thousands.
 type rule struct {
 	text     string // the normalised pattern, without the $ at its end
 	allow    bool
@@ -40,8 +41,9 @@ func (r *rule) length() int {
 	return len(r.text)
 }
 
-// matches reports whether the pattern matches the whole of path or, unless anchored, its beginning. Taking each literal at its first
-// place after the one before never loses a match, so there is no going back: the cost is linear in the path for each literal.
+// matches reports whether the pattern matches the whole of path or, unless anchored, its beginning.
+// Taking each literal at its first place after the one before never loses a match, so there is no
+// going back: the cost is linear in the path for each literal.
 func (r *rule) matches(path string) bool {
 	literal, more, wild := strings.Cut(r.text, "*")
 	rest, ok := strings.CutPrefix(path, literal)
@@ -65,7 +67,8 @@ func (r *rule) matches(path string) bool {
 	return true
 }
 
-// Allowed reports whether the rules admit a URL, given as its path and query. What is empty counts as "/", a fragment is passed over.
+// Allowed reports whether the rules admit a URL, given as its path and query. What is empty counts
+// as "/", a fragment is passed over.
 func (r *Rules) Allowed(pathQuery string) bool {
 	if r == nil || len(r.rules) == 0 {
 		return true

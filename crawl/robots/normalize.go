@@ -9,7 +9,8 @@ const (
 	check         // needs a look: %, * and $
 )
 
-// octets says so for each octet: those of RFC 3986's unreserved and reserved sets stand for themselves.
+// octets says so for each octet: those of RFC 3986's unreserved and reserved sets stand for
+// themselves.
 var octets = func() (table [256]uint8) {
 	for c := range table {
 		table[c] = encode
@@ -23,10 +24,10 @@ var octets = func() (table [256]uint8) {
 	return table
 }()
 
-// normalize brings a path or a pattern to the one form in which they are compared: %XX in upper case, unreserved octets never encoded, all
-// that no URL holds always encoded. In a path, * and $ are encoded, because there they are letters; in a pattern, * stays a wildcard and a
-// $ at the end stays the anchor. A % that begins no escape is encoded too: so the result
-// is a fixed point.
+// normalize brings a path or a pattern to the one form in which they are compared: %XX in upper
+// case, unreserved octets never encoded, all that no URL holds always encoded. In a path, * and $
+// are encoded, because there they are letters; in a pattern, * stays a wildcard and a $ at the end
+// stays the anchor. A % that begins no escape is encoded too: so the result is a fixed point.
 func normalize(s string, pattern bool) string {
 	for i := range len(s) {
 		if octets[s[i]] != keep {

@@ -13,14 +13,17 @@ import (
 
 // Bounds on what a site can make us keep.
 const (
-	// MaxBody is how much of a robots.txt is read: what RFC 9309, section 2.5, asks for at least. Fetch one byte more, so that a cut shows.
+	// MaxBody is how much of a robots.txt is read: what RFC 9309, section 2.5, asks for at least.
+	// Fetch one byte more, so that a cut shows.
 	MaxBody = 500 << 10
-	// maxPattern is how much of a pattern is read, about what Google's parser reads of a line: eight times what a URL may have in certain browsers.
+	// maxPattern is how much of a pattern is read, about what Google's parser reads of a line:
+	// eight times what a URL may have in certain browsers.
 	maxPattern = 2083 * 8
 	// MaxSitemaps and MaxSitemapURL bound what Sitemaps returns.
 	MaxSitemaps   = 1000
 	MaxSitemapURL = 4096
-	// MaxCrawlDelay is the largest delay believed: more is the same as a closed door, and would overflow in the end.
+	// MaxCrawlDelay is the largest delay believed: more is the same as a closed door, and would
+	// overflow in the end.
 	MaxCrawlDelay = 24 * time.Hour
 )
 
@@ -33,7 +36,8 @@ type Rules struct {
 	size     int
 }
 
-// Parse reads at most MaxBody bytes of a robots.txt and keeps what concerns agent, the crawler's product token. Any bytes are a valid body.
+// Parse reads at most MaxBody bytes of a robots.txt and keeps what concerns agent, the crawler's
+// product token. Any bytes are a valid body.
 func Parse(body []byte, agent string) *Rules {
 	body = withoutMark(bound(asUTF8(body)))
 	p := parser{agent: productToken(agent)}
@@ -69,8 +73,9 @@ func withoutMark(body []byte) []byte {
 	return body
 }
 
-// cutPattern cuts a pattern at its bound, and before an escape that the bound would cut in two. What is left of one that disallows holds for more paths
-// than the whole, and so for all that the site meant.
+// cutPattern cuts a pattern at its bound, and before an escape that the bound would cut in two.
+// What is left of one that disallows holds for more paths than the whole, and so for all that the
+// site meant.
 func cutPattern(value []byte) []byte {
 	if len(value) <= maxPattern {
 		return value
@@ -85,7 +90,8 @@ func cutPattern(value []byte) []byte {
 	return value
 }
 
-// cutLine splits off the first line; LF, CR and CRLF end one. A CRLF leaves an empty line behind, which means nothing.
+// cutLine splits off the first line; LF, CR and CRLF end one. A CRLF leaves an empty line behind,
+// which means nothing.
 func cutLine(body []byte) (line, rest []byte) {
 	lf := bytes.IndexByte(body, '\n')
 	if lf < 0 {
@@ -158,7 +164,8 @@ func (p *parser) userAgent(value []byte) {
 	}
 }
 
-// allow adds a rule, and another where the pattern names a directory's index page: a site that admits the page admits the directory.
+// allow adds a rule, and another where the pattern names a directory's index page: a site that
+// admits the page admits the directory.
 func (p *parser) allow(value string) {
 	if len(value) > maxPattern {
 		value = "" // a rule that admits nothing: its beginning would admit more than was written
@@ -169,8 +176,9 @@ func (p *parser) allow(value string) {
 	}
 }
 
-// add adds a rule to the groups that the line stands in. A group that names us takes precedence over one for everybody that it shares its
-// rules with. A rule without a pattern says nothing, but ends the list of User-agent lines.
+// add adds a rule to the groups that the line stands in. A group that names us takes precedence
+// over one for everybody that it shares its rules with. A rule without a pattern says nothing, but
+// ends the list of User-agent lines.
 func (p *parser) add(pattern string, allow bool) {
 	if !p.inOurs && !p.inEverybody {
 		return
@@ -225,7 +233,8 @@ func (p *parser) finish() *Rules {
 	return r
 }
 
-// CrawlDelay returns the delay between requests that the site asks of us, at most MaxCrawlDelay, and whether it asks for one.
+// CrawlDelay returns the delay between requests that the site asks of us, at most MaxCrawlDelay,
+// and whether it asks for one.
 func (r *Rules) CrawlDelay() (time.Duration, bool) {
 	if r == nil {
 		return 0, false
@@ -233,7 +242,8 @@ func (r *Rules) CrawlDelay() (time.Duration, bool) {
 	return r.delay, r.hasDelay
 }
 
-// Sitemaps returns the URLs of the Sitemap lines as they were written, in their order. They may be anything.
+// Sitemaps returns the URLs of the Sitemap lines as they were written, in their order. They may be
+// anything.
 func (r *Rules) Sitemaps() []string {
 	if r == nil {
 		return nil

@@ -16,8 +16,8 @@ type rfcCase struct {
 	want  bool
 }
 
-// rfcCases follow RFC 9309 from section to section; each was written from its text. Where the RFC leaves a choice, the package comment
-// says ours, and TestAllowed has its cases.
+// rfcCases follow RFC 9309 from section to section; each was written from its text. Where the RFC
+// leaves a choice, the package comment says ours, and TestAllowed has its cases.
 var rfcCases = []struct {
 	section string
 	cases   []rfcCase

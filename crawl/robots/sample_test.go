@@ -53,8 +53,9 @@ func realBodies(t testing.TB) [][]byte {
 	return bodies
 }
 
-// Real bodies, asked for paths made of their own patterns, get the verdict of Google's parser. Left out are bodies and paths with what we read
-// otherwise on purpose: escapes of unreserved octets or in lower case, octets outside the alphabet, $ within a pattern.
+// Real bodies, asked for paths made of their own patterns, get the verdict of Google's parser. Left
+// out are bodies and paths with what we read otherwise on purpose: escapes of unreserved octets or
+// in lower case, octets outside the alphabet, $ within a pattern.
 func TestRealBodies(t *testing.T) {
 	bodies := realBodies(t)
 	asked, differ := 0, 0

@@ -25,7 +25,8 @@ func header(fields ...string) http.Header {
 	return h
 }
 
-// What a fetch met and what follows: the cases of RFC 9309, section 2.3.1, by the names of the shared status.json.
+// What a fetch met and what follows: the cases of RFC 9309, section 2.3.1, by the names of the
+// shared status.json.
 func TestFromFetch(t *testing.T) {
 	known := func(age time.Duration) *robots.State {
 		return &robots.State{Verdict: robots.Obey, Body: closed, Fetched: noon.Add(-age), Expires: noon}
@@ -233,7 +234,8 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// FuzzFromFetch: whatever a site answers, one fetch of robots.txt comes to a State that can be kept, holds within its bounds and keeps what was known.
+// FuzzFromFetch: whatever a site answers, one fetch of robots.txt comes to a State that can be
+// kept, holds within its bounds and keeps what was known.
 func FuzzFromFetch(f *testing.F) {
 	f.Add(200, "", "", "", closed)
 	f.Add(200, "max-age=60, no-cache", "99999999999999999999", "", []byte{})

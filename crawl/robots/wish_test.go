@@ -8,7 +8,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/robots"
 )
 
-// What a site asks for is never cut: neither when an answer comes within a second, nor on the way through a store or over the wire.
+// What a site asks for is never cut: neither when an answer comes within a second, nor on the way
+// through a store or over the wire.
 func TestWishesAreNotCut(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, test := range map[string]struct {

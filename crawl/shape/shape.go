@@ -63,7 +63,8 @@ func appendQuery(out []byte, query string) []byte {
 	return out
 }
 
-// minToken is the length from which letters and digits in turn are a token, longToken that from which letters alone are one if they are hexadecimal.
+// minToken is the length from which letters and digits in turn are a token, longToken that from
+// which letters alone are one if they are hexadecimal.
 const (
 	minToken  = 8
 	longToken = 16
@@ -129,12 +130,12 @@ func appendWord(out []byte, s string) []byte {
 	return out
 }
 
-// Generated says whether a URL, by its shape, looks as if there were others like it without end: it asks
-// something, or has a token or a parameter in its path.
+// Generated says whether a URL, by its shape, looks as if there were others like it without end: it
+// asks something, or has a token or a parameter in its path.
 func Generated(shape string) bool { return strings.ContainsAny(shape, "?;"+token) }
 
-// Item says whether a URL, by its shape, names one of many items by its number. Several numbers are a date or a
-// place, which anybody can make up.
+// Item says whether a URL, by its shape, names one of many items by its number. Several numbers are
+// a date or a place, which anybody can make up.
 func Item(shape string) bool { return !Generated(shape) && strings.Count(shape, number) == 1 }
 
 // Parts of a URL are the part of its host that it is of, and a narrower one: /wiki/*?action and

@@ -15,11 +15,13 @@ import (
 
 // Audit says how the web was crawled since it was made or reset.
 type Audit struct {
-	// Totals are the sums over all hosts; the gaps are the smallest of all, Workers counts distinct sources.
+	// Totals are the sums over all hosts; the gaps are the smallest of all, Workers counts distinct
+	// sources.
 	Totals AuditHost `json:"totals"`
 	// HostsVisited is the number of entries in Hosts: the hosts that were asked for anything.
 	HostsVisited int `json:"hosts_visited"`
-	// Connects counts connections that carried no request, by source: a probe by TCP connect makes some. Which host was meant nobody can tell.
+	// Connects counts connections that carried no request, by source: a probe by TCP connect makes
+	// some. Which host was meant nobody can tell.
 	Connects map[string]int64 `json:"connects"`
 	// UnknownHost counts requests that named no host of this web.
 	UnknownHost int64 `json:"unknown_host"`
@@ -27,15 +29,17 @@ type Audit struct {
 	Hosts []AuditHost `json:"hosts"`
 }
 
-// AuditHost says how one host was crawled. A source is a client's IP address: one worker, if each fetches from an address of its own.
+// AuditHost says how one host was crawled. A source is a client's IP address: one worker, if each
+// fetches from an address of its own.
 type AuditHost struct {
 	Host string `json:"host"` // name, with the port
 	// Requests counts GET requests, robots.txt aside.
 	Requests int64 `json:"requests"`
 	// DistinctURLs counts the different URLs among Requests.
 	DistinctURLs int64 `json:"distinct_urls"`
-	// RepeatedURLs counts URLs asked for again after an answer that was final, that is below 500; RepeatedRequests the requests beyond
-	// that first answer. Retries counts requests after an answer of 500 or above.
+	// RepeatedURLs counts URLs asked for again after an answer that was final, that is below 500;
+	// RepeatedRequests the requests beyond that first answer. Retries counts requests after an
+	// answer of 500 or above.
 	RepeatedURLs     int64 `json:"repeated_urls"`
 	RepeatedRequests int64 `json:"repeated_requests"` // beyond the first final answer
 	Retries          int64 `json:"retries"`           // after an answer of 500 or above
@@ -44,23 +48,24 @@ type AuditHost struct {
 	Probes int64 `json:"probes"`
 	// Workers are the sources seen, robots.txt included, probes not.
 	Workers []string `json:"workers"`
-	// Overlaps counts requests begun by one source while the response to another was still being sent; SelfOverlaps the same with both
-	// of one source. robots.txt counts like anything else.
+	// Overlaps counts requests begun by one source while the response to another was still being
+	// sent; SelfOverlaps the same with both of one source. robots.txt counts like anything else.
 	Overlaps     int64 `json:"overlaps"`
 	SelfOverlaps int64 `json:"self_overlaps"` // both of one source
-	// SmallestGapMS is the least time from the end of a response to one source to the beginning of a request of another,
-	// SmallestGapWithinMS the same for one source, in milliseconds; 0 where they overlapped, null where there was no such pair.
-	// robots.txt is left out of both.
+	// SmallestGapMS is the least time from the end of a response to one source to the beginning of
+	// a request of another, SmallestGapWithinMS the same for one source, in milliseconds; 0 where
+	// they overlapped, null where there was no such pair. robots.txt is left out of both.
 	SmallestGapMS       *float64 `json:"smallest_gap_ms"`
 	SmallestGapWithinMS *float64 `json:"smallest_gap_within_ms"` // between requests of one source
-	// RobotsViolations is Disallowed, the requests that robots.txt forbids, plus BeforeRobots, the requests begun before anybody had been
-	// sent the host's robots.txt.
+	// RobotsViolations is Disallowed, the requests that robots.txt forbids, plus BeforeRobots, the
+	// requests begun before anybody had been sent the host's robots.txt.
 	RobotsViolations int64 `json:"robots_violations"`
 	Disallowed       int64 `json:"disallowed"`    // forbidden by robots.txt
 	BeforeRobots     int64 `json:"before_robots"` // begun before anybody had been sent robots.txt
 	// Trapped counts requests for pages that only links marked nofollow lead to.
 	Trapped int64 `json:"trapped"`
-	// Untracked counts requests for unknown URLs beyond maxStrays, whose repetitions are not noticed.
+	// Untracked counts requests for unknown URLs beyond maxStrays, whose repetitions are not
+	// noticed.
 	Untracked int64 `json:"untracked"`
 	// Statuses counts the answers to Requests by status.
 	Statuses map[int]int64 `json:"statuses"`
@@ -73,7 +78,8 @@ type AuditURL struct {
 	Count int    `json:"count"` // how often it was asked for
 }
 
-// Bounds on what a host's audit remembers of clients that ask for anything at all. Pages need none: their number is the web's.
+// Bounds on what a host's audit remembers of clients that ask for anything at all. Pages need none:
+// their number is the web's.
 const (
 	maxStrays     = 1 << 20 // unknown URLs told apart, 8 bytes of hash each
 	maxStrayNames = 1 << 10 // of which the text is kept
@@ -237,7 +243,8 @@ func (h *hostAudit) source(from string) *source {
 	return s
 }
 
-// concurrency notes what a request of s that begins now overlaps with, and how long it came after the last ones.
+// concurrency notes what a request of s that begins now overlaps with, and how long it came after
+// the last ones.
 func (h *hostAudit) concurrency(s *source, page bool, now time.Time) {
 	if s.active > 0 {
 		h.counts.SelfOverlaps++
@@ -292,8 +299,8 @@ func (h *hostAudit) count(r request) int {
 	return int(n)
 }
 
-// again enters a request for a URL that was asked for before: after a final answer it is a repetition, after one of the failures that come
-// first a retry.
+// again enters a request for a URL that was asked for before: after a final answer it is a
+// repetition, after one of the failures that come first a retry.
 func (h *hostAudit) again(earlier, failures int) {
 	switch {
 	case earlier == 0:
@@ -348,7 +355,8 @@ func milliseconds(d time.Duration) *float64 {
 	return &ms
 }
 
-// Audit returns what was counted so far. Requests that are being answered are counted, their statuses are not yet.
+// Audit returns what was counted so far. Requests that are being answered are counted, their
+// statuses are not yet.
 func (w *Web) Audit() Audit {
 	a := Audit{UnknownHost: w.audit.unknownHost.Load(), Connects: w.audit.connects.report(), Hosts: []AuditHost{}}
 	a.Totals.Statuses = map[int]int64{}
@@ -399,8 +407,8 @@ func smallerOf(a, b *float64) *float64 {
 	return a
 }
 
-// AuditURLs returns the URLs that were asked for, host by host, robots.txt aside. It holds one host's audit at a time, and only while it
-// copies that host's counts.
+// AuditURLs returns the URLs that were asked for, host by host, robots.txt aside. It holds one
+// host's audit at a time, and only while it copies that host's counts.
 func (w *Web) AuditURLs() iter.Seq[AuditURL] {
 	return func(yield func(AuditURL) bool) {
 		for n := range w.audit.hosts {

@@ -2,7 +2,8 @@ package webgen
 
 import "strconv"
 
-// blockBytes is the size of the text that all pages are cut from: large enough that pages differ, small enough for a processor's cache.
+// blockBytes is the size of the text that all pages are cut from: large enough that pages differ,
+// small enough for a processor's cache.
 const blockBytes = 256 << 10
 
 // block is running text with the places where words begin.
@@ -17,7 +18,8 @@ func newBlock(r rng) block {
 	for i := range vocabulary {
 		word := make([]byte, 2+r.below(8))
 		for j := range word {
-			// The smaller of two draws prefers the letters in front, which are the frequent ones: the text compresses about as prose does.
+			// The smaller of two draws prefers the letters in front, which are the frequent ones:
+			// the text compresses about as prose does.
 			word[j] = letters[min(r.below(26), r.below(26))]
 		}
 		vocabulary[i] = word

@@ -2,39 +2,45 @@ package webgen
 
 import "time"
 
-// Config describes a web. Two equal Configs are the same web. Counts and sizes at zero take the values of DefaultConfig; shares at zero
-// mean none.
+// Config describes a web. Two equal Configs are the same web. Counts and sizes at zero take the
+// values of DefaultConfig; shares at zero mean none.
 type Config struct {
 	// Seed decides everything that is not decided below.
 	Seed uint64
 	// Hosts is the number of hosts.
 	Hosts int
-	// PagesPerHost is the number of pages of each host; not all of them can be reached or answer with 200.
+	// PagesPerHost is the number of pages of each host; not all of them can be reached or answer
+	// with 200.
 	PagesPerHost int
 	// Links is the number of links of each page, repetitions included.
 	Links int
-	// PageBytes is the mean size of a page; sizes spread evenly from half to one and a half of it. Links take about 60 bytes each, so a
-	// mean below that grows.
+	// PageBytes is the mean size of a page; sizes spread evenly from half to one and a half of it.
+	// Links take about 60 bytes each, so a mean below that grows.
 	PageBytes int
 	// Domain is what the host names end in.
 	Domain string
 
-	// DuplicateShare is the share of pages that serve the body of another page, half of them that of another host's page.
+	// DuplicateShare is the share of pages that serve the body of another page, half of them that
+	// of another host's page.
 	DuplicateShare float64
 	// RedirectShare is the share of pages that redirect, in chains of at most three.
 	RedirectShare float64
 	// CrossHostShare is the share of links and redirects that lead to another host.
 	CrossHostShare float64
-	// ErrorShare is the share of pages with a fault: half are gone for good (404, 410), the others flaky or slow.
+	// ErrorShare is the share of pages with a fault: half are gone for good (404, 410), the others
+	// flaky or slow.
 	ErrorShare float64
-	// NofollowShare is the share of pages that forbid following their links (meta element or header), and of links marked so. Marked
-	// links lead into a trap: pages that nothing else links to.
+	// NofollowShare is the share of pages that forbid following their links (meta element or
+	// header), and of links marked so. Marked links lead into a trap: pages that nothing else links
+	// to.
 	NofollowShare float64
 	// NoindexShare is the share of pages that ask not to be kept.
 	NoindexShare float64
-	// RobotsShare is the share of hosts whose robots.txt forbids something; some of the others have none at all.
+	// RobotsShare is the share of hosts whose robots.txt forbids something; some of the others have
+	// none at all.
 	RobotsShare float64
-	// SitemapShare is the share of hosts with sitemaps, by which alone some of their pages can be found.
+	// SitemapShare is the share of hosts with sitemaps, by which alone some of their pages can be
+	// found.
 	SitemapShare float64
 
 	// CrawlDelay is named in every robots.txt if not zero.
@@ -47,7 +53,8 @@ type Config struct {
 	FlakyFailures int
 }
 
-// DefaultConfig is a web with a bit of everything: 16 hosts of 1,000 pages, sizes as of real documentation pages.
+// DefaultConfig is a web with a bit of everything: 16 hosts of 1,000 pages, sizes as of real
+// documentation pages.
 func DefaultConfig() Config {
 	return Config{
 		Seed:           1,
@@ -69,7 +76,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxCount bounds hosts and pages a host, so that their numbers fit the 32 bits that draws are scaled with, and an int of 32 bits.
+// maxCount bounds hosts and pages a host, so that their numbers fit the 32 bits that draws are
+// scaled with, and an int of 32 bits.
 const maxCount = 1<<31 - 1
 
 func (c Config) withDefaults() Config {

@@ -5,8 +5,8 @@ import "strconv"
 // here is the host of a link that names none: it leads to the host that its page is served from.
 const here = -1
 
-// trapPages is the size of each host's trap: pages that only links marked nofollow lead to. It is bounded, so that a crawler that walks in
-// comes out again, and seen.
+// trapPages is the size of each host's trap: pages that only links marked nofollow lead to. It is
+// bounded, so that a crawler that walks in comes out again, and seen.
 const trapPages = 1000
 
 // outlink is one link of a body, before it is spelt.
@@ -16,8 +16,9 @@ type outlink struct {
 	form uint8 // one of many spellings; see appendHref
 }
 
-// outlinks enumerates the links of a body: its children in a tree, which keep most of the host within reach, then a mixture as on real
-// sites: navigation that each page repeats, neighbours, other hosts, anything.
+// outlinks enumerates the links of a body: its children in a tree, which keep most of the host
+// within reach, then a mixture as on real sites: navigation that each page repeats, neighbours,
+// other hosts, anything.
 type outlinks struct {
 	w    *Web
 	of   place
@@ -79,7 +80,8 @@ func unorphan(n, size int) int {
 	return n
 }
 
-// appendHref spells a link of the body `of`. All spellings of a link are the same URL once resolved and made canonical.
+// appendHref spells a link of the body `of`. All spellings of a link are the same URL once resolved
+// and made canonical.
 func (w *Web) appendHref(dst []byte, of place, l outlink, port string) []byte {
 	if l.trap {
 		return appendTrapPath(dst, l.to.page)

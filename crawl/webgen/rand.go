@@ -14,7 +14,8 @@ const (
 	saltWords
 )
 
-// mix is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit of x.
+// mix is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on
+// every bit of x.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -39,7 +40,8 @@ func (r *rng) next() uint64 {
 	return mix(uint64(*r))
 }
 
-// below returns a number in [0, n); n must be positive. The bias of the multiplication is below n/2^32.
+// below returns a number in [0, n); n must be positive. The bias of the multiplication is below
+// n/2^32.
 func (r *rng) below(n int) int { return scale(r.next(), n) }
 
 func scale(x uint64, n int) int { return int((x >> 32) * uint64(n) >> 32) }

@@ -30,7 +30,8 @@ func (w *Web) rulesOf(host int) rules {
 	return r
 }
 
-// allows is RFC 9309, section 2.2.2, worked out for the rules that we write and the paths that we serve.
+// allows is RFC 9309, section 2.2.2, worked out for the rules that we write and the paths that we
+// serve.
 func (r rules) allows(n int) bool {
 	if n == 0 {
 		return true
@@ -45,7 +46,8 @@ func (r rules) allows(n int) bool {
 	if !r.wildcard || !strings.HasSuffix(number, "77") {
 		return true
 	}
-	// "Allow: /s9/1" against "Disallow: /*77.html$": the longer pattern wins, and that is the second.
+	// "Allow: /s9/1" against "Disallow: /*77.html$": the longer pattern wins, and that is the
+	// second.
 	return false
 }
 

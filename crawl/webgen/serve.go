@@ -12,8 +12,9 @@ import (
 // drain is how long running responses may go on once the server is to stop.
 const drain = 2 * time.Second
 
-// Serve serves the web that cfg describes on the TCP address listen ("127.0.0.1:0" picks a free port) until ctx ends, which is not an
-// error. onReady, if not nil, is called once with the address it listens at, before the first request is taken.
+// Serve serves the web that cfg describes on the TCP address listen ("127.0.0.1:0" picks a free
+// port) until ctx ends, which is not an error. onReady, if not nil, is called once with the address
+// it listens at, before the first request is taken.
 func Serve(ctx context.Context, listen string, cfg Config, onReady func(addr net.Addr)) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", listen)

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// client speaks to the listener of a test server whatever the URL's host, from the local address source ("" for any).
+// client speaks to the listener of a test server whatever the URL's host, from the local address
+// source ("" for any).
 func client(t *testing.T, srv *httptest.Server, source string) *http.Client {
 	t.Helper()
 	d := net.Dialer{}
@@ -286,7 +287,8 @@ func TestAuditSeesOverlaps(t *testing.T) {
 		{"one source twice", "127.0.0.2", "127.0.0.2", 0, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// The first response is larger than what socket buffers hold, so it is still being sent until the client reads it.
+			// The first response is larger than what socket buffers hold, so it is still being sent
+			// until the client reads it.
 			w := New(Config{Seed: 1, Hosts: 1, PagesPerHost: 10, PageBytes: 32 << 20})
 			srv := httptest.NewServer(w.Handler())
 			defer srv.Close()
@@ -323,7 +325,8 @@ func TestAuditSeesOverlaps(t *testing.T) {
 	}
 }
 
-// TestAuditSeesNoOverlapInTurns has many sources ask strictly one after another, each as soon as the one before has its response.
+// TestAuditSeesNoOverlapInTurns has many sources ask strictly one after another, each as soon as
+// the one before has its response.
 func TestAuditSeesNoOverlapInTurns(t *testing.T) {
 	w := smallWeb(1)
 	srv := httptest.NewServer(w.Handler())

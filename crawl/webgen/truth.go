@@ -6,32 +6,39 @@ import "slices"
 type Walk struct {
 	// Port is the port that the web is served at; 0 or 80 is left out of URLs.
 	Port int
-	// Seeds are the numbers of the hosts whose first pages are the seeds, at depth 0. None means all.
+	// Seeds are the numbers of the hosts whose first pages are the seeds, at depth 0. None means
+	// all.
 	Seeds []int
 	// Everywhere admits all hosts of the web; otherwise only those of the seeds are in scope.
 	Everywhere bool
-	// MaxDepth bounds the depth of pages, negative means no bound. A link is one deeper than its page, the target of a redirect as deep
-	// as the redirect. A sitemap counts as depth 0, so what it lists is at depth 1.
+	// MaxDepth bounds the depth of pages, negative means no bound. A link is one deeper than its
+	// page, the target of a redirect as deep as the redirect. A sitemap counts as depth 0, so what
+	// it lists is at depth 1.
 	MaxDepth int
-	// Admits, if set, says which pages are asked for, beyond what the other bounds say: by URL and depth.
+	// Admits, if set, says which pages are asked for, beyond what the other bounds say: by URL and
+	// depth.
 	Admits func(url string, depth int) bool
 	// NoSitemaps leaves sitemaps out.
 	NoSitemaps bool
 }
 
-// Truth is what a right crawl of a web comes to: robots.txt and nofollow obeyed, failures below Config.FlakyFailures tried again.
+// Truth is what a right crawl of a web comes to: robots.txt and nofollow obeyed, failures below
+// Config.FlakyFailures tried again.
 type Truth struct {
-	// URLs are the pages that answer with 200 in the end, robots.txt and sitemaps not among them, sorted.
+	// URLs are the pages that answer with 200 in the end, robots.txt and sitemaps not among them,
+	// sorted.
 	URLs []string
 	// Bodies is the number of different bodies among them.
 	Bodies int
-	// Redirects, Gone and Disallowed count the URLs in scope that were reached and answer so, or may not be asked for.
+	// Redirects, Gone and Disallowed count the URLs in scope that were reached and answer so, or
+	// may not be asked for.
 	Redirects, Gone, Disallowed int
 	// Sitemaps counts the sitemaps and sitemap indexes of the hosts reached.
 	Sitemaps int
 }
 
-// Truth walks the generator from the seeds. It takes memory in proportion to what is reached, unlike serving.
+// Truth walks the generator from the seeds. It takes memory in proportion to what is reached,
+// unlike serving.
 func (w *Web) Truth(walk Walk) Truth {
 	t := truthWalk{w: w, Walk: walk, depth: map[place]int{}, reached: map[int]bool{}, inScope: map[int]bool{}}
 	if len(t.Seeds) == 0 {
@@ -46,7 +53,8 @@ func (w *Web) Truth(walk Walk) Truth {
 	for _, h := range t.Seeds {
 		t.admit(place{h, 0}, 0)
 	}
-	// Depth by depth: what one depth appends to itself (the targets of redirects) is still walked with it.
+	// Depth by depth: what one depth appends to itself (the targets of redirects) is still walked
+	// with it.
 	for depth := 0; depth < len(t.levels); depth++ {
 		for i := 0; i < len(t.levels[depth]); i++ {
 			if p := t.levels[depth][i]; t.depth[p] == depth {
@@ -71,7 +79,8 @@ type truthWalk struct {
 	found   Truth
 }
 
-// admit enters a page at a depth, unless it is out of scope or was met at that depth or a smaller one.
+// admit enters a page at a depth, unless it is out of scope or was met at that depth or a smaller
+// one.
 func (t *truthWalk) admit(p place, depth int) {
 	if t.MaxDepth >= 0 && depth > t.MaxDepth || !t.Everywhere && !t.inScope[p.host] {
 		return

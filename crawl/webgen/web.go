@@ -25,7 +25,8 @@ func New(cfg Config) *Web {
 // Config returns what the web was made from, defaults filled in.
 func (w *Web) Config() Config { return w.cfg }
 
-// Seeds returns the URL of each host's first page, for a server that listens on port (80 is left out of the URLs).
+// Seeds returns the URL of each host's first page, for a server that listens on port (80 is left
+// out of the URLs).
 func (w *Web) Seeds(port int) []string {
 	seeds := make([]string, w.cfg.Hosts)
 	for h := range seeds {
@@ -49,7 +50,8 @@ const (
 	slow                  // as plain, after a wait
 )
 
-// kindOf draws what a page is. The first page of a host is always plain: it is where everybody starts.
+// kindOf draws what a page is. The first page of a host is always plain: it is where everybody
+// starts.
 func (w *Web) kindOf(p place) kind {
 	if p.page == 0 {
 		return plain
@@ -77,8 +79,9 @@ func (w *Web) kindOf(p place) kind {
 // sections is how many folders a host's pages lie in.
 const sections = 16
 
-// body returns the page whose body p serves: p itself, except for duplicates. The other page lies in a section of the same name, so that
-// every relative link in it leads somewhere from here as well.
+// body returns the page whose body p serves: p itself, except for duplicates. The other page lies
+// in a section of the same name, so that every relative link in it leads somewhere from here as
+// well.
 func (w *Web) body(p place) place {
 	if w.kindOf(p) != duplicate {
 		return p
@@ -100,8 +103,8 @@ func (w *Web) body(p place) place {
 	return p // the web is too small or too odd to hold an original
 }
 
-// Redirect chains: a redirect of rank 3 leads to one of rank 2, that to one of rank 1, that to a page. So there are no circles, and a
-// crawler with the customary five hops sees the end of each.
+// Redirect chains: a redirect of rank 3 leads to one of rank 2, that to one of rank 1, that to a
+// page. So there are no circles, and a crawler with the customary five hops sees the end of each.
 const maxRank = 3
 
 // rank is the number of redirects from p to a page that is none.

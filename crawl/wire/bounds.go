@@ -7,7 +7,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Bounds on what one message may hold. A message beyond one of them is refused whole: our own senders keep them.
+// Bounds on what one message may hold. A message beyond one of them is refused whole: our own
+// senders keep them.
 const (
 	// JobIDSize is the length of a job's ID.
 	JobIDSize = 16
@@ -45,21 +46,25 @@ const (
 	MaxOut = 1 << 14
 	// MaxLeaseMs is the longest that a lease may have left.
 	MaxLeaseMs = 3_600_000
-	// MaxPacePct is how much more rarely than usual a host can be asked, in % of the usual time between requests.
+	// MaxPacePct is how much more rarely than usual a host can be asked, in % of the usual time
+	// between requests.
 	MaxPacePct = 10_000
 	// MaxOrigins of one host whose robots.txt is known.
 	MaxOrigins = 8
-	// MaxRobotsState is the size of one robots.txt as encoded: 500 KiB and what packing adds to a body that does not shrink.
+	// MaxRobotsState is the size of one robots.txt as encoded: 500 KiB and what packing adds to a
+	// body that does not shrink.
 	MaxRobotsState = 530 << 10
 	// MaxAddrs of one host.
 	MaxAddrs = 64
 	// MaxLeftOut is the most links that a page is said to have beyond the bounds.
 	MaxLeftOut = 1 << 24
-	// MaxSize of a body in bytes, as an outcome tells it: so small that no sum of them that can be sent runs over.
+	// MaxSize of a body in bytes, as an outcome tells it: so small that no sum of them that can be
+	// sent runs over.
 	MaxSize = 1 << 32
 	// MaxText of an error, a header's value, a reason.
 	MaxText = 1024
-	// MaxRedirects is the number of redirects followed in a row (design, section 4); one more is what its refusal is noted at.
+	// MaxRedirects is the number of redirects followed in a row (design, section 4); one more is
+	// what its refusal is noted at.
 	MaxRedirects = 5
 	// MaxSeedBytes of the seeds of a job together: its record goes to replicas as one.
 	MaxSeedBytes = 2 << 20
@@ -67,7 +72,8 @@ const (
 	MaxSeeds   = 10_000
 	MaxScope   = 1_000
 	MaxPattern = 512
-	// MaxFilters of a job: patterns of URLs to include, those to exclude, and hosts with a depth of their own.
+	// MaxFilters of a job: patterns of URLs to include, those to exclude, and hosts with a depth of
+	// their own.
 	MaxFilters = 100
 	// MaxJobList of records in one JobReply.
 	MaxJobList = 10_000

@@ -2,9 +2,9 @@ package wire
 
 import "github.com/apoidea/apoidea/dht/counted"
 
-// The lists of our messages are counted before they are unpacked, by the bounds of Validate. Of many
-// hosts there may be little to say, and of many jobs: such messages may take more than their length
-// says.
+// The lists of our messages are counted before they are unpacked, by the bounds of Validate. Of
+// many hosts there may be little to say, and of many jobs: such messages may take more than their
+// length says.
 func init() {
 	counted.Table("apoidea.crawl", map[string]int{
 		"Links.job_ids": MaxJobs, "Links.url": MaxLinks, "Links.job": MaxLinks, "Links.depth": MaxLinks,

@@ -184,7 +184,8 @@ func (m *OfferReply) Validate() error {
 	return nil
 }
 
-// PausedText is how a peer that fetches nothing at present answers probes and offers: whoever asked leaves it alone for a while.
+// PausedText is how a peer that fetches nothing at present answers probes and offers: whoever asked
+// leaves it alone for a while.
 const PausedText = "the peer is paused"
 
 // Validate refuses a probe that breaks a bound.
@@ -215,7 +216,8 @@ func (m *ProbeReply) Validate() error {
 	return text("probe reply: error", m.GetError())
 }
 
-// Validate refuses a spec that breaks a bound of size; whether its words make sense is for crawl/job to say.
+// Validate refuses a spec that breaks a bound of size; whether its words make sense is for
+// crawl/job to say.
 func (m *JobSpec) Validate() error {
 	if len(m.GetId()) != JobIDSize {
 		return fmt.Errorf("job spec: ID of %d bytes", len(m.GetId()))

@@ -132,7 +132,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// FuzzValidate holds that whatever a stranger sends is refused or accepted without a panic, and that columns may be indexed afterwards.
+// FuzzValidate holds that whatever a stranger sends is refused or accepted without a panic, and
+// that columns may be indexed afterwards.
 func FuzzValidate(f *testing.F) {
 	for i, m := range kinds() {
 		raw, err := proto.Marshal(m)

@@ -52,7 +52,8 @@ func (f instant) Get(_ context.Context, req *fetch.Request) (*fetch.Response, er
 	return &fetch.Response{URL: req.URL, Status: status, Proto: "HTTP/1.1", Addr: f.addr, Start: time.Now()}, nil
 }
 
-// BenchmarkFetchers is what a page costs a worker whose sites, owner and archive take no time: the way from the frontier to the report.
+// BenchmarkFetchers is what a page costs a worker whose sites, owner and archive take no time: the
+// way from the frontier to the report.
 func BenchmarkFetchers(b *testing.B) {
 	x := newWorld(b, nil, []string{"http://a.example/"}, func(x *world) {
 		x.cfg.Politeness.Delay, x.cfg.MaxInFlight, x.cfg.Capacity, x.cfg.Fetchers = 0, 1<<12, 1<<16, 16
@@ -87,7 +88,8 @@ func hostNames(n int) (names []string) {
 	return names
 }
 
-// BenchmarkPermit is what it costs to be let through right before a request, while others are let through as well.
+// BenchmarkPermit is what it costs to be let through right before a request, while others are let
+// through as well.
 func BenchmarkPermit(b *testing.B) {
 	w := newWorld(b, nil, []string{"http://a.example/"}, func(x *world) { x.deps.Clock = nil }).worker
 	h := leased(w, "a.example", time.Hour)

@@ -16,8 +16,8 @@ type governed struct {
 	result   bandwidth.Result
 }
 
-// chooser says whose turn it is: under a cap on bandwidth the visit that a governor admits, else that of the host that has been due for longest. Its methods are called
-// under the worker's mutex.
+// chooser says whose turn it is: under a cap on bandwidth the visit that a governor admits, else
+// that of the host that has been due for longest. Its methods are called under the worker's mutex.
 type chooser struct {
 	frontier  *frontier.Frontier[reports.Item]
 	hosts     map[string]*host // the worker's
@@ -52,7 +52,8 @@ func (c *chooser) cap(rate int64, name string, fetchers int) error {
 // scoreOf is the place of a URL in the order of scores: smaller depth first, then age.
 func scoreOf(it reports.Item) uint64 { return uint64(it.Depth)<<40 | it.Serial&(1<<40-1) }
 
-// pick opens the visit that is next, as the frontier's Next does; under a cap it is the one that the governor admits, by score.
+// pick opens the visit that is next, as the frontier's Next does; under a cap it is the one that
+// the governor admits, by score.
 func (c *chooser) pick(now time.Time) (name string, due time.Time) {
 	if c.governor == nil {
 		return c.frontier.Next(now)

@@ -14,8 +14,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// TestGoverned crawls under a cap with each governor, lifts it for a while and sets it again: every page is fetched once, nothing is left, no visit is
-// forgotten, and servers become known.
+// TestGoverned crawls under a cap with each governor, lifts it for a while and sets it again: every
+// page is fetched once, nothing is left, no visit is forgotten, and servers become known.
 func TestGoverned(t *testing.T) {
 	for _, name := range bandwidth.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,8 @@ func lined(t *testing.T, x *world, line *bandwidth.Line) *fetch.Fetcher {
 	return f
 }
 
-// TestGovernedOrder: under a cap that lets one fetch run at a time, the smaller depth goes first, whatever came first.
+// TestGovernedOrder: under a cap that lets one fetch run at a time, the smaller depth goes first,
+// whatever came first.
 func TestGovernedOrder(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		var seeds, order []string

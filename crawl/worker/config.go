@@ -15,9 +15,11 @@ import (
 
 // Config holds the knobs of a worker. The zero value of a field means its default.
 type Config struct {
-	// Incarnation of this process: greater than that of any earlier one with the same peer ID, such as its start in milliseconds. Required.
+	// Incarnation of this process: greater than that of any earlier one with the same peer ID, such
+	// as its start in milliseconds. Required.
 	Incarnation uint64
-	// Agent is the crawler's product token, by which robots.txt and robots directives name it. Required.
+	// Agent is the crawler's product token, by which robots.txt and robots directives name it.
+	// Required.
 	Agent string
 	// Politeness towards hosts and addresses.
 	Politeness frontier.Config
@@ -27,11 +29,12 @@ type Config struct {
 	PermitLimit int
 	PermitChunk time.Duration // zero: permit.Chunk, a minute
 
-	// Fetchers bounds the exchanges under way at once. A fetcher that waits for a site costs a stack and a connection's buffers; 16 of them hide a
-	// round trip of 200 ms at 80 pages a second.
+	// Fetchers bounds the exchanges under way at once. A fetcher that waits for a site costs a
+	// stack and a connection's buffers; 16 of them hide a round trip of 200 ms at 80 pages a
+	// second.
 	Fetchers int
-	// Governor decides, while there is a cap on bandwidth, which fetch starts and when: one of bandwidth.Names. MaxDepth is how far down the order of scores it
-	// looks for one that fits.
+	// Governor decides, while there is a cap on bandwidth, which fetch starts and when: one of
+	// bandwidth.Names. MaxDepth is how far down the order of scores it looks for one that fits.
 	Governor string
 	MaxDepth int // queue positions that the governor looks at
 	// MaxInFlight bounds what a crash would have fetched again: exchanges under way, pages on their
@@ -46,24 +49,29 @@ type Config struct {
 	Processors int
 	// MaxHosts bounds the leases held at once. Offers beyond it are declined.
 	MaxHosts int
-	// Capacity is the number of URLs that the worker would hold; it is told to owners, and offers beyond it are declined.
+	// Capacity is the number of URLs that the worker would hold; it is told to owners, and offers
+	// beyond it are declined.
 	Capacity int
-	// Window is the most URLs of a host asked for ahead. A polite host has fewer: what is fetched in Horizon. A longer window means fewer
-	// messages, and more that waits elsewhere while this worker is away.
+	// Window is the most URLs of a host asked for ahead. A polite host has fewer: what is fetched
+	// in Horizon. A longer window means fewer messages, and more that waits elsewhere while this
+	// worker is away.
 	Window  int
 	Horizon time.Duration // how far ahead a polite host's window goes
-	// MaxWindowBytes bounds the bytes of all hosts' windows: beyond it a host asks for one URL more when it has none.
+	// MaxWindowBytes bounds the bytes of all hosts' windows: beyond it a host asks for one URL more
+	// when it has none.
 	MaxWindowBytes int64
 
 	// TTL of a lease until an owner says another. The worker stops at three quarters of it.
 	TTL time.Duration
 	// CallTimeout bounds a Session call.
 	CallTimeout time.Duration
-	// ReportLinger is how long an outcome waits for others before it is told to the owner, unless ReportBatch of them wait. Each report costs an
-	// fsync here and one at the owner; each delay holds up what the page links to.
+	// ReportLinger is how long an outcome waits for others before it is told to the owner, unless
+	// ReportBatch of them wait. Each report costs an fsync here and one at the owner; each delay
+	// holds up what the page links to.
 	ReportLinger time.Duration
 	ReportBatch  int // outcomes that are told at once
-	// MaxReports bounds the outcomes kept for an owner that does not answer; the oldest beyond it are forgotten, and fetched again.
+	// MaxReports bounds the outcomes kept for an owner that does not answer; the oldest beyond it
+	// are forgotten, and fetched again.
 	MaxReports int
 	// MaxReportBytes bounds the bytes of outcomes with the links of their pages. Beyond it nothing
 	// further is fetched or worked on until owners have acknowledged some; of outcomes for an owner
@@ -72,23 +80,28 @@ type Config struct {
 	// ReleaseLinger is how long a host without work is kept: links to it may be on their way.
 	ReleaseLinger time.Duration
 
-	// ClaimLinger is how long a body waits for others before its digest is asked, unless ClaimBatch of them wait.
+	// ClaimLinger is how long a body waits for others before its digest is asked, unless ClaimBatch
+	// of them wait.
 	ClaimLinger time.Duration
 	ClaimBatch  int // bodies that are asked about at once
-	// WaitFor and MaxParked bound how long, and with how many bytes, bodies wait that somebody else is said to be archiving (design, section 4).
+	// WaitFor and MaxParked bound how long, and with how many bytes, bodies wait that somebody else
+	// is said to be archiving (design, section 4).
 	WaitFor   time.Duration
 	MaxParked int64 // bytes of such bodies
 	// DuplicatesDrop leaves the links of known bodies unreported: the paper's rule (Apoidea, 2.1).
 	DuplicatesDrop bool
 
-	// MaxMemory bounds the bytes of pages in memory, and of bodies on their way beyond fetch.FreeBody each; those beyond it go to the Spill. SetMemory changes it.
+	// MaxMemory bounds the bytes of pages in memory, and of bodies on their way beyond
+	// fetch.FreeBody each; those beyond it go to the Spill. SetMemory changes it.
 	MaxMemory int64
-	// MaxSpilled is how many bytes of pages wait in the Spill at most before no further exchange begins.
+	// MaxSpilled is how many bytes of pages wait in the Spill at most before no further exchange
+	// begins.
 	MaxSpilled int64
-	// KnownLinks is the number of acknowledged links remembered, at 8 bytes each, rounded up to a power of two.
+	// KnownLinks is the number of acknowledged links remembered, at 8 bytes each, rounded up to a
+	// power of two.
 	KnownLinks int
-	// StopTimeout bounds a graceful stop: a third of it for requests under way, the rest for pages and reports. Large pages are not waited for: they are fetched again
-	// by whoever comes next.
+	// StopTimeout bounds a graceful stop: a third of it for requests under way, the rest for pages
+	// and reports. Large pages are not waited for: they are fetched again by whoever comes next.
 	StopTimeout time.Duration
 	// Alone, if not nil, is asked at a stop whether nobody takes over from this peer. Then a person
 	// waits for the end, and the stop takes a sixth of StopTimeout at most: what is not told by

@@ -11,7 +11,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// site is n pages that form a tree, each with links to its neighbours as well; robots.txt is not there.
+// site is n pages that form a tree, each with links to its neighbours as well; robots.txt is not
+// there.
 func site(n int) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		i, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/p"))
@@ -32,7 +33,8 @@ func site(n int) http.HandlerFunc {
 	}
 }
 
-// TestThousandPages crawls a site of a thousand pages: every page once, archived once, nothing left.
+// TestThousandPages crawls a site of a thousand pages: every page once, archived once, nothing
+// left.
 func TestThousandPages(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(1000), []string{"http://a.example/"})

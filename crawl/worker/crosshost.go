@@ -14,13 +14,13 @@ import (
 )
 
 // A robots.txt may lead to another host, as that of example.com does to www.example.com. What is
-// found there are the rules of the host that it was asked for at (RFC 9309, 2.3.1.2). The request is
-// made under the lease of the first host, which waits meanwhile, and within these bounds: it is not
-// made if the other host has opted out; the guard of addresses and the permits of the address hold;
-// if the redirect leads to anything but the other host's robots.txt, that is asked for first and
-// obeyed. This worker makes one such request at a time to a host, and keeps the delay between two
-// of them, and between them and its other requests to the host. The worker that crawls the other
-// host, where that is not this one, may ask it for something at the same time.
+// found there are the rules of the host that it was asked for at (RFC 9309, 2.3.1.2). The request
+// is made under the lease of the first host, which waits meanwhile, and within these bounds: it is
+// not made if the other host has opted out; the guard of addresses and the permits of the address
+// hold; if the redirect leads to anything but the other host's robots.txt, that is asked for first
+// and obeyed. This worker makes one such request at a time to a host, and keeps the delay between
+// two of them, and between them and its other requests to the host. The worker that crawls the
+// other host, where that is not this one, may ask it for something at the same time.
 
 // errCrossHost: another host is not asked for a robots.txt.
 var errCrossHost = errors.New("robots.txt leads to another host, which may not be asked for it")

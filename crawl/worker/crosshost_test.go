@@ -25,7 +25,8 @@ func (o optedOut) URL(url string) string {
 	return ""
 }
 
-// TestCrossHostRobots: what a robots.txt says that lies at another host are the rules of the host that leads there; where it may not be asked for, nothing is.
+// TestCrossHostRobots: what a robots.txt says that lies at another host are the rules of the host
+// that leads there; where it may not be asked for, nothing is.
 func TestCrossHostRobots(t *testing.T) {
 	const page, www = "http://a.example/x", "www.a.example"
 	for _, tt := range []struct {
@@ -92,7 +93,8 @@ func TestCrossHostRobots(t *testing.T) {
 	}
 }
 
-// TestCrossHostPolitely: a host that many lead to for their rules, and that is crawled itself, is asked one thing at a time, and has its rest in between.
+// TestCrossHostPolitely: a host that many lead to for their rules, and that is crawled itself, is
+// asked one thing at a time, and has its rest in between.
 func TestCrossHostPolitely(t *testing.T) {
 	const hosts, pages, delay = 12, 10, time.Second
 	crawltest.Bubble(t, func(t *testing.T) {

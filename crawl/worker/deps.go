@@ -15,9 +15,11 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
-// Owners reaches the owners of hosts. Peers are named by the bytes of their IDs; one of them may be this very process, which takes the same path.
+// Owners reaches the owners of hosts. Peers are named by the bytes of their IDs; one of them may be
+// this very process, which takes the same path.
 type Owners interface {
-	// Session carries one message to an owner and brings its answer. The message and the answer are not changed afterwards by either side.
+	// Session carries one message to an owner and brings its answer. The message and the answer are
+	// not changed afterwards by either side.
 	Session(ctx context.Context, owner string, m *wire.Session) (*wire.SessionReply, error)
 	// OwnerOf is who is believed to own a host now; empty if nobody is known. It must not block.
 	OwnerOf(host string) string
@@ -29,20 +31,23 @@ type Fetcher interface {
 	Get(ctx context.Context, req *fetch.Request) (*fetch.Response, error)
 }
 
-// OptOuts is this peer's own list of what is not to be fetched, from memory; why is empty for what is not on it.
+// OptOuts is this peer's own list of what is not to be fetched, from memory; why is empty for what
+// is not on it.
 type OptOuts interface {
 	URL(url string) (why string) // says why a URL is not to be fetched
 }
 
-// Permits reaches those who share out the requests to an address among all workers; see package permit. Ask says how many permits there are and for
-// how long they hold; an error means that nobody answers.
+// Permits reaches those who share out the requests to an address among all workers; see package
+// permit. Ask says how many permits there are and for how long they hold; an error means that
+// nobody answers.
 type Permits interface {
 	// Ask asks for want permits of a prefix.
 	Ask(ctx context.Context, prefix netip.Prefix, want int) (n int, holds time.Duration, err error)
 }
 
-// Clock is the lease clock: it tells how much time has gone by, suspend included, for leases must not outlive a sleep that the ordinary
-// monotonic clock does not see. It never goes back. Safe for concurrent use.
+// Clock is the lease clock: it tells how much time has gone by, suspend included, for leases must
+// not outlive a sleep that the ordinary monotonic clock does not see. It never goes back. Safe for
+// concurrent use.
 type Clock interface {
 	Now() time.Duration // counts from some moment in the past
 }
@@ -73,7 +78,8 @@ type Deps struct {
 	Permits Permits
 	// Spill may be nil: then exchanges wait while memory is full.
 	Spill pages.Spill
-	// Estimates are what rates servers have, for the governor; they are the worker's from then on. Nil: nothing is known yet.
+	// Estimates are what rates servers have, for the governor; they are the worker's from then on.
+	// Nil: nothing is known yet.
 	Estimates *bandwidth.Estimates
 	// Clock is the lease clock. Nil: a clock.System.
 	Clock Clock

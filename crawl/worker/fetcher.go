@@ -23,7 +23,8 @@ const (
 	hostPause = 5 * time.Second
 	// heldPause is the longest pause that a host is kept for; for a longer one it is given back.
 	heldPause = 5 * time.Second
-	// busyPause and deniedPause are the first pauses after a 503 and a 429 that name none; they double with each in a row, up to maxPause.
+	// busyPause and deniedPause are the first pauses after a 503 and a 429 that name none; they
+	// double with each in a row, up to maxPause.
 	busyPause   = time.Second
 	deniedPause = 5 * time.Second
 	maxPause    = 10 * time.Minute
@@ -47,7 +48,8 @@ type visitor struct {
 	wake chan struct{}
 }
 
-// next waits for a host that is due and takes one URL of it, with its origin; false when the worker stops.
+// next waits for a host that is due and takes one URL of it, with its origin; false when the worker
+// stops.
 func (v *visitor) next(ctx context.Context) (h *host, it reports.Item, o *origin, ok bool) {
 	w := v.w
 	w.mu.Lock()
@@ -95,8 +97,9 @@ func (v *visitor) next(ctx context.Context) (h *host, it reports.Item, o *origin
 	return nil, reports.Item{}, nil, false
 }
 
-// inFlight counts what is fetched or being fetched and not acknowledged. Outcomes for owners that do not answer are left out: they must not keep
-// the hosts of the others waiting, and have a bound of their own. Under the worker's mutex.
+// inFlight counts what is fetched or being fetched and not acknowledged. Outcomes for owners that
+// do not answer are left out: they must not keep the hosts of the others waiting, and have a bound
+// of their own. Under the worker's mutex.
 func (w *Worker) inFlight() int {
 	return int(w.running.Load()) + w.piped + w.sessions.Answering()
 }
@@ -105,7 +108,8 @@ const (
 	// ackUnit is the time of an acknowledgement for which Config.MaxInFlight is made: a peer that
 	// is its own owner, alone, takes a hundredth of a second.
 	ackUnit = 50 * time.Millisecond
-	// mostUnits bounds what one owner adds to what may be in flight, in terms of Config.MaxInFlight, and mostUnitsAll the sum.
+	// mostUnits bounds what one owner adds to what may be in flight, in terms of
+	// Config.MaxInFlight, and mostUnitsAll the sum.
 	mostUnits    = 4
 	mostUnitsAll = 16
 )
@@ -345,7 +349,8 @@ func (v *visitor) pauseAfter(h *host, resp *fetch.Response, now time.Time) time.
 	return min(pause<<min(h.strikes-1, 16), maxPause)
 }
 
-// rest leaves a host alone for a while: kept if the while is short, given back with the reason if not.
+// rest leaves a host alone for a while: kept if the while is short, given back with the reason if
+// not.
 func (v *visitor) rest(h *host, pause time.Duration, status int, now time.Time) {
 	if pause <= heldPause {
 		if v.w.has(h.Host) {
@@ -399,7 +404,8 @@ func (v *visitor) failed(h *host, it reports.Item, err error, begun, now time.Ti
 	w.event(r, 0)
 }
 
-// lent says whether the addresses dialled were those that came with the grant, and has the resolver asked from now on.
+// lent says whether the addresses dialled were those that came with the grant, and has the resolver
+// asked from now on.
 func (v *visitor) lent(h *host) bool {
 	if h.lentUntil.IsZero() || h.Closing() || h.Over() {
 		return false
@@ -408,7 +414,8 @@ func (v *visitor) lent(h *host) bool {
 	return true
 }
 
-// untried deals with an exchange that was not permitted, or ended because the lease or the worker did: nothing is said of the URL.
+// untried deals with an exchange that was not permitted, or ended because the lease or the worker
+// did: nothing is said of the URL.
 func (v *visitor) untried(h *host, it reports.Item, err error, took time.Duration, now time.Time) {
 	if lacks, ok := errors.AsType[*withoutPermit](err); ok && errors.Is(err, errNoPermit) {
 		v.noPermit(h, it, lacks.addr, now)

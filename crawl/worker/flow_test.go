@@ -105,8 +105,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestCutBody: of a body over the bound the beginning is archived and marked (WARC 1.1, 5.13), and its links are followed. It is nobody's duplicate. What is
-// over the budget of a job is not kept.
+// TestCutBody: of a body over the bound the beginning is archived and marked (WARC 1.1, 5.13), and
+// its links are followed. It is nobody's duplicate. What is over the budget of a job is not kept.
 func TestCutBody(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -143,8 +143,8 @@ func TestCutBody(t *testing.T) {
 	}
 }
 
-// TestDuplicateBecomesRevisit: the same body at a second URL is archived as a revisit of the first, and its links are followed unless duplicates
-// are dropped (design, section 4; Apoidea, 2.1).
+// TestDuplicateBecomesRevisit: the same body at a second URL is archived as a revisit of the first,
+// and its links are followed unless duplicates are dropped (design, section 4; Apoidea, 2.1).
 func TestDuplicateBecomesRevisit(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -199,7 +199,8 @@ func (x *world) rerun() {
 	x.crawl()
 }
 
-// TestSameBodyAtOnce: two URLs with one body in one batch of questions. The second waits for the first to be on disk, and becomes its revisit.
+// TestSameBodyAtOnce: two URLs with one body in one batch of questions. The second waits for the
+// first to be on disk, and becomes its revisit.
 func TestSameBodyAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -317,7 +318,8 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// TestSitemaps: those that robots.txt names are told once, read, and their entries crawled; a job may do without.
+// TestSitemaps: those that robots.txt names are told once, read, and their entries crawled; a job
+// may do without.
 func TestSitemaps(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -343,7 +345,8 @@ func TestSitemaps(t *testing.T) {
 	}
 }
 
-// TestLargeSitemap: a sitemap may be larger than any other body, up to the bound of its protocol; of one beyond that the beginning counts.
+// TestLargeSitemap: a sitemap may be larger than any other body, up to the bound of its protocol;
+// of one beyond that the beginning counts.
 func TestLargeSitemap(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -375,7 +378,8 @@ func TestLargeSitemap(t *testing.T) {
 	}
 }
 
-// TestMaxDepthTellsEveryLink: the owner of a job with a depth keeps all links, so none is held back.
+// TestMaxDepthTellsEveryLink: the owner of a job with a depth keeps all links, so none is held
+// back.
 func TestMaxDepthTellsEveryLink(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(100), []string{"http://a.example/"}, withSpec(func(m *wire.JobSpec) { m.HasMaxDepth, m.MaxDepth = true, 50 }))
@@ -444,7 +448,8 @@ func TestPoliteness(t *testing.T) {
 	}
 }
 
-// TestInFlight: what a crash would have fetched again is bounded, and the bound follows how long the owner takes to acknowledge.
+// TestInFlight: what a crash would have fetched again is bounded, and the bound follows how long
+// the owner takes to acknowledge.
 func TestInFlight(t *testing.T) {
 	const most = 8
 	for _, tt := range []struct {

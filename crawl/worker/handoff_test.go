@@ -14,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// hand moves a host with its lease from one owner to another, as their handoff does. Under the world's mutex.
+// hand moves a host with its lease from one owner to another, as their handoff does. Under the
+// world's mutex.
 func (x *world) hand(name, to string) {
 	old, next := x.ownerOf(name), x.ownerNamed(to)
 	kept := *old.host(name)
@@ -36,8 +37,9 @@ func (x *world) lastAsked() *time.Time {
 	return at
 }
 
-// TestHandoff moves a host with its lease in the middle of a crawl, to an owner that has nothing to say for a while. The window is worked off meanwhile; within
-// the deadline the lease goes on under the same epoch and nothing is fetched twice; beyond it no request is written.
+// TestHandoff moves a host with its lease in the middle of a crawl, to an owner that has nothing to
+// say for a while. The window is worked off meanwhile; within the deadline the lease goes on under
+// the same epoch and nothing is fetched twice; beyond it no request is written.
 func TestHandoff(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -113,8 +115,9 @@ func TestHandoff(t *testing.T) {
 	}
 }
 
-// TestRevokedInMidExchange: an owner that does not know of the lease ends it, but the exchange under way may end as long as the lease would have held: its
-// page is reported and not fetched again.
+// TestRevokedInMidExchange: an owner that does not know of the lease ends it, but the exchange
+// under way may end as long as the lease would have held: its page is reported and not fetched
+// again.
 func TestRevokedInMidExchange(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -178,7 +181,8 @@ func TestRevokedInMidExchange(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptOfARevokedHost: an exchange that ends after its lease leaves nothing behind, whatever was learnt in it.
+// TestNothingIsKeptOfARevokedHost: an exchange that ends after its lease leaves nothing behind,
+// whatever was learnt in it.
 func TestNothingIsKeptOfARevokedHost(t *testing.T) {
 	for _, path := range []string{"/busy", "/robots.txt"} {
 		t.Run(path, func(t *testing.T) {
@@ -220,7 +224,8 @@ func TestNothingIsKeptOfARevokedHost(t *testing.T) {
 	}
 }
 
-// bouncing are two owners that send a worker to each other: one is gone, the other does not serve yet.
+// bouncing are two owners that send a worker to each other: one is gone, the other does not serve
+// yet.
 type bouncing struct {
 	*world
 	on    atomic.Bool

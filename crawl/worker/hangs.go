@@ -7,20 +7,23 @@ import (
 )
 
 const (
-	// headTimes the slowest head of a host, and leastHead at least, are waited for once a request to it has hung: each one that hangs keeps all others of the host
-	// waiting, as it is asked for one thing at a time.
+	// headTimes the slowest head of a host, and leastHead at least, are waited for once a request
+	// to it has hung: each one that hangs keeps all others of the host waiting, as it is asked for
+	// one thing at a time.
 	headTimes = 10
 	leastHead = 2 * time.Second
-	// wholeWait is the place in a row of hangs of a request that is waited for as long as any: a host may have become slow.
+	// wholeWait is the place in a row of hangs of a request that is waited for as long as any: a
+	// host may have become slow.
 	wholeWait = 6
-	// fewHangs in a row may be of their URLs alone: where every other URL hangs they are not rare. After more the host may have too much to do, and gets the rest of one
-	// that is slow.
+	// fewHangs in a row may be of their URLs alone: where every other URL hangs they are not rare.
+	// After more the host may have too much to do, and gets the rest of one that is slow.
 	fewHangs = 2
 	// maxHung bounds the hosts of which it is remembered after their leases.
 	maxHung = 1024
 )
 
-// hangs are the requests to a host of which nothing came, beside those that it answered. Guarded by the worker's mutex.
+// hangs are the requests to a host of which nothing came, beside those that it answered. Guarded by
+// the worker's mutex.
 type hangs struct {
 	slowest time.Duration // of its answers, until the head was here; 0: there was none
 	some    bool          // a request has hung
@@ -39,8 +42,9 @@ func (h *hangs) hung(took time.Duration) time.Duration {
 	return took
 }
 
-// headWithin is how long the head of an answer is waited for; zero: as long as that of any host. What is tried once more has all the time, unless the last request hung:
-// it may be a slow page among quick ones.
+// headWithin is how long the head of an answer is waited for; zero: as long as that of any host.
+// What is tried once more has all the time, unless the last request hung: it may be a slow page
+// among quick ones.
 func (h *hangs) headWithin(it *reports.Item) time.Duration {
 	if !h.some || h.slowest == 0 || it.Tries > 0 && h.row == 0 || h.row%wholeWait == wholeWait-1 {
 		return 0

@@ -15,8 +15,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
-// TestHangsAreNotWaitedFor: once a request to a host has hung, the next ones that hang keep it for a short time. What is merely slow loses nothing by that: neither a
-// site that always is, nor one of which a page hangs.
+// TestHangsAreNotWaitedFor: once a request to a host has hung, the next ones that hang keep it for
+// a short time. What is merely slow loses nothing by that: neither a site that always is, nor one
+// of which a page hangs.
 func TestHangsAreNotWaitedFor(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -73,7 +74,8 @@ func TestHangsAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestHangsAreRemembered: a lease may end between two requests that hang, and the host is no other for that. Of too many hosts all are forgotten.
+// TestHangsAreRemembered: a lease may end between two requests that hang, and the host is no other
+// for that. Of too many hosts all are forgotten.
 func TestHangsAreRemembered(t *testing.T) {
 	first := &reports.Item{}
 	var h hangs

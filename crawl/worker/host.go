@@ -21,7 +21,8 @@ var (
 	errStopping = errors.New("the worker is stopping")
 )
 
-// maxLate is how late a tick may be. A process that was stopped for longer drops all it holds, rather than reason about what happened meanwhile.
+// maxLate is how late a tick may be. A process that was stopped for longer drops all it holds,
+// rather than reason about what happened meanwhile.
 const maxLate = time.Second
 
 // host is a lease that was granted, with what is known of its host. Guarded by the worker's mutex.
@@ -34,7 +35,8 @@ type host struct {
 
 	origins map[string]*origin
 	addrs   []netip.Addr // replaced, never changed
-	// lentUntil is how long the addresses that the owner told are dialled: they have no TTL, so the resolver takes over soon.
+	// lentUntil is how long the addresses that the owner told are dialled: they have no TTL, so the
+	// resolver takes over soon.
 	lentUntil time.Time
 	fresh     bool // addrs are news to the owner
 
@@ -45,7 +47,8 @@ type host struct {
 	hangs
 }
 
-// bound is how many bytes of the body of a URL are taken, zero for as many as the fetcher takes of any. A sitemap may be as large as its protocol allows.
+// bound is how many bytes of the body of a URL are taken, zero for as many as the fetcher takes of
+// any. A sitemap may be as large as its protocol allows.
 func bound(it *reports.Item) int64 {
 	if it.MaxBytes == 0 && it.Kind == link.KindSitemap {
 		return extract.MaxSitemap
@@ -53,7 +56,8 @@ func bound(it *reports.Item) int64 {
 	return it.MaxBytes
 }
 
-// origin is what is known of the robots.txt of one origin of a host. Only the visitor of the host touches it, but for news.
+// origin is what is known of the robots.txt of one origin of a host. Only the visitor of the host
+// touches it, but for news.
 type origin struct {
 	name    string
 	state   robots.State // without its body
@@ -96,8 +100,8 @@ func (o *origin) whole() (s robots.State, err error) {
 
 func newHost(l *session.Lease) *host { return &host{Lease: l, origins: make(map[string]*origin)} }
 
-// originOf is what is known of the robots.txt of a URL's origin; nothing yet where it is met first. Only the visitor of a host adds to its origins, but sessions read
-// them. Under the worker's mutex.
+// originOf is what is known of the robots.txt of a URL's origin; nothing yet where it is met first.
+// Only the visitor of a host adds to its origins, but sessions read them. Under the worker's mutex.
 func (h *host) originOf(url string) *origin {
 	name := link.Origin(url)
 	o := h.origins[name]
@@ -124,7 +128,8 @@ func (h *host) interrupt(why error) {
 	}
 }
 
-// putBack puts a URL back in front of its host's window, or gives it back untried with a host that is being given back. Under the mutex.
+// putBack puts a URL back in front of its host's window, or gives it back untried with a host that
+// is being given back. Under the mutex.
 func (w *Worker) putBack(now time.Time, l *session.Lease, it *reports.Item) {
 	switch {
 	case l.Closing():
@@ -135,10 +140,12 @@ func (w *Worker) putBack(now time.Time, l *session.Lease, it *reports.Item) {
 	}
 }
 
-// has says whether a host is held or offered, under the lease that a visit began with or a later one: else the frontier has forgotten it for good.
+// has says whether a host is held or offered, under the lease that a visit began with or a later
+// one: else the frontier has forgotten it for good.
 func (w *Worker) has(name string) bool { return w.sessions.Lease(name) != nil }
 
-// close begins to give a host back: its URLs are not tried; it is released once its pages are reported. Under the mutex.
+// close begins to give a host back: its URLs are not tried; it is released once its pages are
+// reported. Under the mutex.
 func (w *Worker) close(h *host, backoff time.Duration, reason string) {
 	w.sessions.Close(time.Now(), h.Lease, backoff, reason)
 }
@@ -146,7 +153,8 @@ func (w *Worker) close(h *host, backoff time.Duration, reason string) {
 // changed has the session of a host look at it after something of it is another. Under the mutex.
 func (w *Worker) changed(l *session.Lease) { w.sessions.Changed(time.Now(), l) }
 
-// watchLeases drops what has lapsed, and everything when it wakes up late: the process was stopped, and knows nothing of what happened.
+// watchLeases drops what has lapsed, and everything when it wakes up late: the process was stopped,
+// and knows nothing of what happened.
 func (w *Worker) watchLeases(ctx context.Context) {
 	period := min(250*time.Millisecond, w.cfg.TTL/16)
 	ticker := time.NewTicker(period)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// idlers are the fetchers that have nothing to do, and the alarm that wakes one of them when the next host is due. Its methods are called under the worker's mutex,
-// which the alarm takes.
+// idlers are the fetchers that have nothing to do, and the alarm that wakes one of them when the
+// next host is due. Its methods are called under the worker's mutex, which the alarm takes.
 type idlers struct {
 	mu    *sync.Mutex
 	wakes []chan struct{}

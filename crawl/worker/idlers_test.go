@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestIdlers: who went idle last is woken first; of the times to wake somebody the earliest counts, and a later one when it has come.
+// TestIdlers: who went idle last is woken first; of the times to wake somebody the earliest counts,
+// and a later one when it has come.
 func TestIdlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -27,8 +27,8 @@ func slow(d time.Duration, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// TestLapseStopsRequests: an owner that answers no more renews nothing, so at three quarters of the TTL from the last message sent the worker
-// writes its last request (design, section 4).
+// TestLapseStopsRequests: an owner that answers no more renews nothing, so at three quarters of the
+// TTL from the last message sent the worker writes its last request (design, section 4).
 func TestLapseStopsRequests(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(100_000), []string{"http://a.example/"}, func(x *world) {
@@ -71,8 +71,8 @@ func TestLapseStopsRequests(t *testing.T) {
 	})
 }
 
-// TestRobotsOfALeaseThatLapsed: an owner that does not answer until the lease has ended is told of the robots.txt that was read under it, so that the file is not asked for
-// again.
+// TestRobotsOfALeaseThatLapsed: an owner that does not answer until the lease has ended is told of
+// the robots.txt that was read under it, so that the file is not asked for again.
 func TestRobotsOfALeaseThatLapsed(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(20), []string{"http://a.example/"}, func(x *world) {
@@ -102,8 +102,9 @@ func TestRobotsOfALeaseThatLapsed(t *testing.T) {
 	})
 }
 
-// TestPausedProcessWritesNothing: a process that was stopped or suspended finds the lease clock ahead. No request is written then, although no
-// other clock says that time went by, and what it held is dropped.
+// TestPausedProcessWritesNothing: a process that was stopped or suspended finds the lease clock
+// ahead. No request is written then, although no other clock says that time went by, and what it
+// held is dropped.
 func TestPausedProcessWritesNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -185,7 +186,8 @@ func TestSilentOwnersOfJobs(t *testing.T) {
 	}
 }
 
-// TestPermitIsAsked: a lease that ends between taking a URL and writing the request stops the request.
+// TestPermitIsAsked: a lease that ends between taking a URL and writing the request stops the
+// request.
 func TestPermitIsAsked(t *testing.T) {
 	x := newWorld(t, site(1), []string{"http://a.example/"})
 	w := x.worker
@@ -219,7 +221,8 @@ func leased(w *Worker, name string, ttl time.Duration) *host {
 	return w.hosts[name]
 }
 
-// TestLapseCancelsRunningRequest: a request that is under way when its lease ends is broken off, and renewals prolong it without a new start.
+// TestLapseCancelsRunningRequest: a request that is under way when its lease ends is broken off,
+// and renewals prolong it without a new start.
 func TestLapseCancelsRunningRequest(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -268,8 +271,8 @@ func TestLapseCancelsRunningRequest(t *testing.T) {
 	}
 }
 
-// TestRevoked: a host that the owner does not know as leased any more is dropped at once; what was fetched is reported all the same, and nothing is
-// fetched twice that was.
+// TestRevoked: a host that the owner does not know as leased any more is dropped at once; what was
+// fetched is reported all the same, and nothing is fetched twice that was.
 func TestRevoked(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(300), []string{"http://a.example/"})
@@ -294,7 +297,8 @@ func TestRevoked(t *testing.T) {
 	})
 }
 
-// TestOfferAheadOfRevocation: an offer that overtakes the answer which takes the host away is not lost.
+// TestOfferAheadOfRevocation: an offer that overtakes the answer which takes the host away is not
+// lost.
 func TestOfferAheadOfRevocation(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(1), []string{"http://a.example/"})

@@ -101,8 +101,8 @@ func manyHosts(n int) (seeds []string) {
 	return seeds
 }
 
-// TestLargeBodies: bodies of which one alone fills the memory come through a disk with room, a full one, one that fills up, and none, whole and with the account
-// at zero afterwards.
+// TestLargeBodies: bodies of which one alone fills the memory come through a disk with room, a full
+// one, one that fills up, and none, whole and with the account at zero afterwards.
 func TestLargeBodies(t *testing.T) {
 	const large, hosts, pages = 900 << 10, 12, 3
 	for _, tt := range []struct {
@@ -174,7 +174,8 @@ func (s lateRefusal) Create() (fetch.Spilled, error) {
 	return nil, errTestFull
 }
 
-// TestRoomWhileSpilling: memory that became free while a page was on its way to a disk that refused it is seen.
+// TestRoomWhileSpilling: memory that became free while a page was on its way to a disk that refused
+// it is seen.
 func TestRoomWhileSpilling(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		var l *pages.Pipeline
@@ -194,7 +195,8 @@ func TestRoomWhileSpilling(t *testing.T) {
 	})
 }
 
-// TestReportsAreBounded: links of outcomes that an owner is slow to acknowledge take memory as well, and no further page is begun while they take too much.
+// TestReportsAreBounded: links of outcomes that an owner is slow to acknowledge take memory as
+// well, and no further page is begun while they take too much.
 func TestReportsAreBounded(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		const hosts, bound = 40, 2 << 20
@@ -287,7 +289,8 @@ func TestDripsHoldNoMemory(t *testing.T) {
 	}
 }
 
-// TestDue: a host that waits for politeness, or whose worker is paused, is none that may be asked now.
+// TestDue: a host that waits for politeness, or whose worker is paused, is none that may be asked
+// now.
 func TestDue(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {

@@ -17,8 +17,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 )
 
-// TestGracefulStopLosesNothing: a stop in mid-crawl reports all that was fetched and gives back all that was not, so the next worker fetches nothing
-// twice.
+// TestGracefulStopLosesNothing: a stop in mid-crawl reports all that was fetched and gives back all
+// that was not, so the next worker fetches nothing twice.
 func TestGracefulStopLosesNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -86,7 +86,8 @@ func TestGracefulStopLosesNothing(t *testing.T) {
 	}
 }
 
-// TestLostAnswers: an answer that does not arrive costs nothing: what it granted is taken back by the owner, what was told is told again.
+// TestLostAnswers: an answer that does not arrive costs nothing: what it granted is taken back by
+// the owner, what was told is told again.
 func TestLostAnswers(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(200), []string{"http://a.example/"})
@@ -104,7 +105,8 @@ func TestLostAnswers(t *testing.T) {
 	})
 }
 
-// lossy loses answers; the owner takes back what they granted, as the real one does by the numbers of messages.
+// lossy loses answers; the owner takes back what they granted, as the real one does by the numbers
+// of messages.
 type lossy struct {
 	*world
 	lose func() bool
@@ -235,7 +237,8 @@ func TestBusyOwner(t *testing.T) {
 	})
 }
 
-// TestHostFailureReturnsTheWindow: a host that cannot be reached costs one URL's try; the others go back untouched, with a back-off.
+// TestHostFailureReturnsTheWindow: a host that cannot be reached costs one URL's try; the others go
+// back untouched, with a back-off.
 func TestHostFailureReturnsTheWindow(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		var seeds []string
@@ -257,7 +260,8 @@ func TestHostFailureReturnsTheWindow(t *testing.T) {
 	})
 }
 
-// TestRetryAfter: a site that asks for less is left alone: kept for a short pause, given back with the reason for a long one.
+// TestRetryAfter: a site that asks for less is left alone: kept for a short pause, given back with
+// the reason for a long one.
 func TestRetryAfter(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -321,7 +325,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestHostThatCannotBeAsked: a host that no request can name has an outcome at once, and not for want of a robots.txt, for which one would wait.
+// TestHostThatCannotBeAsked: a host that no request can name has an outcome at once, and not for
+// want of a robots.txt, for which one would wait.
 func TestHostThatCannotBeAsked(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		urls := []string{`http://a"b.example/`, "http://a{b}.example/1", "http://a{b}.example/2"}
@@ -335,8 +340,8 @@ func TestHostThatCannotBeAsked(t *testing.T) {
 	})
 }
 
-// TestRobotsUnreachable: without robots.txt nothing is fetched, the rest of the window goes back, and the state that travels with the host says when
-// to ask again.
+// TestRobotsUnreachable: without robots.txt nothing is fetched, the rest of the window goes back,
+// and the state that travels with the host says when to ask again.
 func TestRobotsUnreachable(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		var down atomic.Bool
@@ -469,7 +474,8 @@ func TestOfferBeyondCapacity(t *testing.T) {
 	}
 }
 
-// TestDomainLeavesRoom: a registrable domain of any number of hosts leaves room for those of others, and has its place again once a host is given back.
+// TestDomainLeavesRoom: a registrable domain of any number of hosts leaves room for those of
+// others, and has its place again once a host is given back.
 func TestDomainLeavesRoom(t *testing.T) {
 	x := newWorld(t, site(1), []string{"http://a.example/"}, func(x *world) { x.cfg.MaxHosts = 8 })
 	w := x.worker
@@ -492,7 +498,8 @@ func TestDomainLeavesRoom(t *testing.T) {
 	}
 }
 
-// TestArchiveFails: a disk that fails ends the worker with its error, and nothing is reported that is not archived.
+// TestArchiveFails: a disk that fails ends the worker with its error, and nothing is reported that
+// is not archived.
 func TestArchiveFails(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -520,7 +527,8 @@ func TestArchiveFails(t *testing.T) {
 	}
 }
 
-// TestArchiveFailsWhileMemoryIsFull: fetchers that wait for room do not keep a broken worker from ending.
+// TestArchiveFailsWhileMemoryIsFull: fetchers that wait for room do not keep a broken worker from
+// ending.
 func TestArchiveFailsWhileMemoryIsFull(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		inner := site(200)
@@ -546,7 +554,8 @@ func TestArchiveFailsWhileMemoryIsFull(t *testing.T) {
 	})
 }
 
-// TestSilentOwnerHoldsUpNobody: outcomes that one owner does not take are not in the way of another's hosts.
+// TestSilentOwnerHoldsUpNobody: outcomes that one owner does not take are not in the way of
+// another's hosts.
 func TestSilentOwnerHoldsUpNobody(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(100), []string{"http://a.example/", "http://b.example/"}, func(x *world) {

@@ -30,7 +30,8 @@ func (nothing) Claim(_ context.Context, q []pages.Question) ([]pages.Answer, err
 }
 func (nothing) Confirm(context.Context, []reports.Confirmation) error { return nil }
 
-// TestPiecesFit: the links of a page are cut into pieces that a message holds, and messages into such as a frame holds.
+// TestPiecesFit: the links of a page are cut into pieces that a message holds, and messages into
+// such as a frame holds.
 func TestPiecesFit(t *testing.T) {
 	x := newWorld(t, site(1), []string{"http://a.example/"})
 	lease, ref := &session.Lease{Host: "a.example"}, &reports.Job{}

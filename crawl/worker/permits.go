@@ -37,7 +37,8 @@ type pass struct {
 	until time.Time // it holds; zero: there is none
 }
 
-// use makes the request with the visit's pass, or with another permit if that is for another address or does not hold any more.
+// use makes the request with the visit's pass, or with another permit if that is for another
+// address or does not hold any more.
 func (p *permits) use(have *pass, addr netip.Addr) error {
 	if p == nil {
 		return nil
@@ -124,7 +125,8 @@ const (
 	permitLook = time.Second
 )
 
-// run asks for permits until ctx ends; look is called whenever there may be news, and says when to look again.
+// run asks for permits until ctx ends; look is called whenever there may be news, and says when to
+// look again.
 func (p *permits) run(ctx context.Context, look func() time.Duration) {
 	slots := make(chan struct{}, permitAsks)
 	var asks sync.WaitGroup
@@ -156,8 +158,8 @@ func (p *permits) run(ctx context.Context, look func() time.Duration) {
 	}
 }
 
-// holds keeps the visits of hosts open, and so the hosts and their addresses from being visited, while there is no permit for them. Its methods are called under the
-// worker's mutex.
+// holds keeps the visits of hosts open, and so the hosts and their addresses from being visited,
+// while there is no permit for them. Its methods are called under the worker's mutex.
 type holds struct {
 	permits  *permits // nil where there is no limit
 	frontier *frontier.Frontier[reports.Item]
@@ -185,7 +187,8 @@ func (hs *holds) add(name string, until time.Time) {
 	poke(hs.permits.wake)
 }
 
-// letGo ends the visits of hosts for which there are permits again, or of all, and says how many, and when to look at the others.
+// letGo ends the visits of hosts for which there are permits again, or of all, and says how many,
+// and when to look at the others.
 func (hs *holds) letGo(now time.Time, all bool) (free int, next time.Duration) {
 	next = time.Hour
 	for name := range hs.until {
@@ -216,7 +219,8 @@ func (w *Worker) letGo() time.Duration {
 	return next
 }
 
-// noPermit puts a URL back for whose request there was no permit, and holds the host. The address is known by now.
+// noPermit puts a URL back for whose request there was no permit, and holds the host. The address
+// is known by now.
 func (v *visitor) noPermit(h *host, it reports.Item, addr netip.Addr, now time.Time) {
 	w := v.w
 	w.mu.Lock()

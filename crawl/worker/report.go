@@ -24,7 +24,8 @@ func (w *Worker) queue(r *reports.Report) {
 	}
 }
 
-// weigh sums up what is to be told, but for owners that do not answer, and lets go on what waits for it to become less. Under the worker's mutex.
+// weigh sums up what is to be told, but for owners that do not answer, and lets go on what waits
+// for it to become less. Under the worker's mutex.
 func (w *Worker) weigh() {
 	sum := w.sessions.Telling()
 	if before := w.telling.Swap(sum); before >= w.cfg.MaxReportBytes && sum < w.cfg.MaxReportBytes {

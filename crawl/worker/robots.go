@@ -16,8 +16,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// fetchRobots makes one request for an origin's robots.txt, before a URL of it; the URL waits. A redirect is followed by the next visit, so that the host has its
-// rest in between. Where it leads to another host, see crosshost.go.
+// fetchRobots makes one request for an origin's robots.txt, before a URL of it; the URL waits. A
+// redirect is followed by the next visit, so that the host has its rest in between. Where it leads
+// to another host, see crosshost.go.
 func (v *visitor) fetchRobots(ctx context.Context, h *host, it reports.Item, o *origin) {
 	w := v.w
 	url := o.next
@@ -99,7 +100,8 @@ func redirect(from string, resp *fetch.Response) string {
 	return string(target)
 }
 
-// learn takes in what an answer means. Where there is no room for it the host is given back as soon as its owner was told.
+// learn takes in what an answer means. Where there is no room for it the host is given back as soon
+// as its owner was told.
 func (v *visitor) learn(h *host, o *origin, a robots.Answer, now time.Time) {
 	before, err := o.whole()
 	if err != nil {
@@ -128,7 +130,8 @@ func (v *visitor) learn(h *host, o *origin, a robots.Answer, now time.Time) {
 // noRoom is why a host is given back whose robots.txt is too large for what is left of mostStates.
 const noRoom = "there is no room for its robots.txt"
 
-// parse returns the rules of an origin's state, and has their delay kept from the next request on. The error is that of ctx.
+// parse returns the rules of an origin's state, and has their delay kept from the next request on.
+// The error is that of ctx.
 func (v *visitor) parse(ctx context.Context, h *host, o *origin) (*robots.Rules, error) {
 	rules := v.w.shelf.get(o)
 	if rules == nil {
@@ -151,7 +154,8 @@ func (v *visitor) parse(ctx context.Context, h *host, o *origin) (*robots.Rules,
 	return rules, nil
 }
 
-// again ends a visit that was made for robots.txt, or that came to nothing through no fault of the URL's, and puts the URL back.
+// again ends a visit that was made for robots.txt, or that came to nothing through no fault of the
+// URL's, and puts the URL back.
 func (v *visitor) again(h *host, it reports.Item, took time.Duration, now time.Time, resp *fetch.Response) {
 	w := v.w
 	w.mu.Lock()
@@ -165,7 +169,8 @@ func (v *visitor) again(h *host, it reports.Item, took time.Duration, now time.T
 	w.changed(h.Lease)
 }
 
-// robotsFailed deals with a robots.txt that could not be had. A host that cannot be reached at all has that as its outcome.
+// robotsFailed deals with a robots.txt that could not be had. A host that cannot be reached at all
+// has that as its outcome.
 func (v *visitor) robotsFailed(h *host, it reports.Item, o *origin, q *robotsQuestion, err error, took time.Duration, now time.Time) {
 	if errors.Is(err, fetch.ErrStale) {
 		v.again(h, it, took, now, nil) // over a new connection, after the host's rest
@@ -199,7 +204,8 @@ func (v *visitor) robotsFailed(h *host, it reports.Item, o *origin, q *robotsQue
 	}
 	answer := robots.Answer{Err: err}
 	if fe.Outcome == link.OutcomeTooLarge {
-		// Only a head can be, as the body is cut: the site answers, and what it says cannot be read.
+		// Only a head can be, as the body is cut: the site answers, and what it says cannot be
+		// read.
 		answer = robots.Answer{Status: http.StatusInternalServerError}
 	}
 	if fe.HostWide() {
@@ -210,7 +216,8 @@ func (v *visitor) robotsFailed(h *host, it reports.Item, o *origin, q *robotsQue
 	v.unread(h, it, o, answer, fe.Error(), took, now)
 }
 
-// unread takes in that robots.txt could not be had, for the reason in the origin's failure, and ends the visit.
+// unread takes in that robots.txt could not be had, for the reason in the origin's failure, and
+// ends the visit.
 func (v *visitor) unread(h *host, it reports.Item, o *origin, answer robots.Answer, detail string, took time.Duration, now time.Time) {
 	o.begin()
 	o.detail = reports.Clip(detail)

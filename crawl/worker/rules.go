@@ -10,20 +10,25 @@ import (
 )
 
 const (
-	// smallState is the size up to which what is known of an origin's robots.txt, packed, always has room; larger ones have mostStates in all. Where there is none
-	// their hosts are given back for roomPause: owners keep what was learnt.
+	// smallState is the size up to which what is known of an origin's robots.txt, packed, always
+	// has room; larger ones have mostStates in all. Where there is none their hosts are given back
+	// for roomPause: owners keep what was learnt.
 	smallState = 4 << 10
 	mostStates = 16 << 20
 	roomPause  = 5 * time.Second
-	// mostLearnt is how much more those take at most that were learnt without room, until their owners were told: beyond it no exchange begins.
+	// mostLearnt is how much more those take at most that were learnt without room, until their
+	// owners were told: beyond it no exchange begins.
 	mostLearnt = 8 << 20
-	// mostRules bounds what the rules made of them take. Those used longest ago go first, and are made again within milliseconds.
+	// mostRules bounds what the rules made of them take. Those used longest ago go first, and are
+	// made again within milliseconds.
 	mostRules = 8 << 20
-	// largeFile is the size from which on one file is read at once: it takes a processor for some ten milliseconds, and megabytes.
+	// largeFile is the size from which on one file is read at once: it takes a processor for some
+	// ten milliseconds, and megabytes.
 	largeFile = 16 << 10
 )
 
-// shelf keeps what is read of robots.txt: a worker holds a thousand hosts, and a file of 500 KiB makes megabytes of rules.
+// shelf keeps what is read of robots.txt: a worker holds a thousand hosts, and a file of 500 KiB
+// makes megabytes of rules.
 type shelf struct {
 	slot chan struct{}
 
@@ -40,7 +45,8 @@ type madeRules struct {
 
 func newShelf() *shelf { return &shelf{slot: make(chan struct{}, 1)} }
 
-// take finds room for the state of an origin, in place of the one that it had. A state without room is kept only if it must be, and is counted all the same.
+// take finds room for the state of an origin, in place of the one that it had. A state without room
+// is kept only if it must be, and is counted all the same.
 func (s *shelf) take(o *origin, encoded []byte, must bool) (room bool) {
 	size := len(encoded)
 	if size <= smallState {
@@ -112,7 +118,8 @@ func (s *shelf) make(ctx context.Context, o *origin, agent string) (*robots.Rule
 	return rules, nil
 }
 
-// turn waits until a file of so many bytes may be read, which ends with done. The error is that of ctx.
+// turn waits until a file of so many bytes may be read, which ends with done. The error is that of
+// ctx.
 func (s *shelf) turn(ctx context.Context, length int) (done func(), err error) {
 	if length < largeFile {
 		return func() {}, nil

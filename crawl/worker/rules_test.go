@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/robots"
 )
 
-// TestLargeRules: the rules of many hosts with files of 500 KiB take bounded memory, and all of them are kept to.
+// TestLargeRules: the rules of many hosts with files of 500 KiB take bounded memory, and all of
+// them are kept to.
 func TestLargeRules(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		const hosts = 24
@@ -41,7 +42,8 @@ func TestLargeRules(t *testing.T) {
 	})
 }
 
-// TestManyLargeFiles: so many hosts have files of 480 KiB that are not to be packed that there is no room for all. Those without room wait; each file is asked for once, and kept to.
+// TestManyLargeFiles: so many hosts have files of 480 KiB that are not to be packed that there is
+// no room for all. Those without room wait; each file is asked for once, and kept to.
 func TestManyLargeFiles(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		const hosts = 60

@@ -14,12 +14,14 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// TestSlowHostsHaveAPart: a site is crawled in less than twice its time though hundreds of slow hosts want the fetchers as well, be they of one domain or of many, slow
-// with pages or with robots.txt, and also where a peer is cut to a few fetchers. Slow hosts are crawled all the same, and hundreds of fast ones of one domain are no
-// slower than as many of any.
+// TestSlowHostsHaveAPart: a site is crawled in less than twice its time though hundreds of slow
+// hosts want the fetchers as well, be they of one domain or of many, slow with pages or with
+// robots.txt, and also where a peer is cut to a few fetchers. Slow hosts are crawled all the same,
+// and hundreds of fast ones of one domain are no slower than as many of any.
 func TestSlowHostsHaveAPart(t *testing.T) {
 	const sitePages, others, each = 300, 200, 4
-	// crawl returns how long the site took from its first request on, as nobody can know before that it is none of the others, and how long all did.
+	// crawl returns how long the site took from its first request on, as nobody can know before
+	// that it is none of the others, and how long all did.
 	crawl := func(t *testing.T, fetchers int, name string, takes func(path string) time.Duration) (site, all time.Duration) {
 		crawltest.Bubble(t, func(t *testing.T) {
 			var seeds []string

@@ -17,26 +17,29 @@ type stats struct {
 
 // Stats says what a worker did since it was made, and what it has in hand.
 type Stats struct {
-	// Pages is the number of 2xx answers with new content, Duplicates that of known content, Bytes their bodies' decoded.
+	// Pages is the number of 2xx answers with new content, Duplicates that of known content, Bytes
+	// their bodies' decoded.
 	Pages, Duplicates, Bytes int64
-	// WireBytes is what all exchanges took from the network, Requests their number, robots.txt included.
+	// WireBytes is what all exchanges took from the network, Requests their number, robots.txt
+	// included.
 	WireBytes, Requests int64
-	// Errors is the number of outcomes that are a failure, RobotsDenied that of URLs that robots.txt forbids or keeps out of reach.
+	// Errors is the number of outcomes that are a failure, RobotsDenied that of URLs that
+	// robots.txt forbids or keeps out of reach.
 	Errors, RobotsDenied int64
 	// Outcomes by link.Outcome.
 	Outcomes [link.Outcomes]int64
-	// Lapsed is the number of leases that ended without being given back; Dropped that of outcomes forgotten because their owner did not answer,
-	// and so fetched again.
+	// Lapsed is the number of leases that ended without being given back; Dropped that of outcomes
+	// forgotten because their owner did not answer, and so fetched again.
 	Lapsed, Dropped int64
 	// Acknowledged is the number of outcomes that owners have on disk.
 	Acknowledged int64
 	// Spilled is the number of pages that waited on disk.
 	Spilled int64
-	// Admitted is the number of visits that a governor let begin, Passed that of those which passed a higher score, Known that of those at a server with
-	// estimates.
+	// Admitted is the number of visits that a governor let begin, Passed that of those which passed
+	// a higher score, Known that of those at a server with estimates.
 	Admitted, Passed, Known int64
-	// InFlight is the number of exchanges under way, Processing that of pages between exchange and report, Unreported that of outcomes on their way to
-	// owners.
+	// InFlight is the number of exchanges under way, Processing that of pages between exchange and
+	// report, Unreported that of outcomes on their way to owners.
 	InFlight, Processing, Unreported int
 	// Memory is what bodies take of Config.MaxMemory, in bytes.
 	Memory int64
@@ -68,7 +71,8 @@ func (w *Worker) Stats() Stats {
 	return s
 }
 
-// Held is a host that a worker has a lease on, the address under which it is reached if that is known, and the URLs of it that it has in hand.
+// Held is a host that a worker has a lease on, the address under which it is reached if that is
+// known, and the URLs of it that it has in hand.
 type Held struct {
 	Host, Owner string     // name of the host, and the peer it was granted by
 	Addr        netip.Addr // zero: not known

@@ -8,7 +8,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
-// TestStopHasAnEnd: a stop waits for owners that are slow to acknowledge, but not for ever, and for less time where nobody takes over and a person waits.
+// TestStopHasAnEnd: a stop waits for owners that are slow to acknowledge, but not for ever, and for
+// less time where nobody takes over and a person waits.
 func TestStopHasAnEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -41,7 +42,8 @@ func TestStopHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestLeave: the URL of a page of which nothing is said waits again, in front of the others; of a host that is being given back it is given back.
+// TestLeave: the URL of a page of which nothing is said waits again, in front of the others; of a
+// host that is being given back it is given back.
 func TestLeave(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, site(1), []string{"http://a.example/"}).worker

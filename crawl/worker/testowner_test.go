@@ -210,7 +210,8 @@ func (o *testOwner) grant(name string, h *testHost, n int, first bool, reply *wi
 	reply.Grants = append(reply.Grants, g)
 }
 
-// retries of a URL whose outcome is worth another try; they come at once, unless the host has to be left alone.
+// retries of a URL whose outcome is worth another try; they come at once, unless the host has to be
+// left alone.
 const retries = 3
 
 func (o *testOwner) report(h *testHost, f *wire.Fetched) {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// serve is every site: it notes gaps and overlaps, and answers robots.txt with 404 unless the handler wants it.
+// serve is every site: it notes gaps and overlaps, and answers robots.txt with 404 unless the
+// handler wants it.
 func (x *world) serve(rw http.ResponseWriter, r *http.Request) {
 	x.requests.Add(1)
 	now := time.Now()

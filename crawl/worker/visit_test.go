@@ -11,7 +11,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 )
 
-// TestVisit: requests beside those of the hosts keep the bounds of an address, among themselves and with those of the worker, and waiting for a turn ends with the asker.
+// TestVisit: requests beside those of the hosts keep the bounds of an address, among themselves and
+// with those of the worker, and waiting for a turn ends with the asker.
 func TestVisit(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, http.NotFound, []string{"http://a.example/"}, func(x *world) {

@@ -5,7 +5,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
-// windows are the URLs of all hosts that wait. They are bounded in bytes as well as in number: one of these may have eight thousand bytes, and others have a hundred.
+// windows are the URLs of all hosts that wait. They are bounded in bytes as well as in number: one
+// of these may have eight thousand bytes, and others have a hundred.
 type windows struct {
 	frontier *frontier.Frontier[reports.Item]
 	most     int64

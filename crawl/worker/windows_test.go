@@ -30,7 +30,8 @@ func (o *weighed) Session(ctx context.Context, owner string, m *wire.Session) (*
 	return reply, err
 }
 
-// TestWindowsAreBounded: of URLs of thousands of bytes a worker takes no more than it may hold, and crawls them all.
+// TestWindowsAreBounded: of URLs of thousands of bytes a worker takes no more than it may hold, and
+// crawls them all.
 func TestWindowsAreBounded(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		const hosts, each, long = 20, 150, 4000
@@ -70,7 +71,8 @@ func TestWindowsAreBounded(t *testing.T) {
 		if bound := w.cfg.MaxWindowBytes + int64(owners.most) + hosts*(long+100); most > bound || w.windows.bytes != 0 {
 			t.Errorf("windows of %d bytes, want %d at most; %d at the end", most, bound, w.windows.bytes)
 		}
-		// Without the bound all are held at once. How many an answer brings hangs on how many hosts ask in one session.
+		// Without the bound all are held at once. How many an answer brings hangs on how many hosts
+		// ask in one session.
 		if all := int64(hosts * each * long); most > all/2 {
 			t.Errorf("windows of %d bytes, of %d in all", most, all)
 		}

@@ -108,8 +108,9 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	return w, nil
 }
 
-// Run works until ctx ends or the archive fails, whose error it returns. At the end it starts no request, lets those under way finish or cancels
-// them, archives and reports what was fetched, gives its leases back, and returns within Config.StopTimeout and a moment.
+// Run works until ctx ends or the archive fails, whose error it returns. At the end it starts no
+// request, lets those under way finish or cancels them, archives and reports what was fetched,
+// gives its leases back, and returns within Config.StopTimeout and a moment.
 func (w *Worker) Run(ctx context.Context) error {
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -160,7 +161,8 @@ func (w *Worker) broken(err error) {
 	w.fail(w.failed)
 }
 
-// stop is the order of leaving: no new request, those under way, the pages, the reports with the leases.
+// stop is the order of leaving: no new request, those under way, the pages, the reports with the
+// leases.
 func (w *Worker) stop(ctx context.Context) {
 	limit := w.cfg.StopTimeout
 	if w.cfg.Alone != nil && w.cfg.Alone() {
@@ -229,8 +231,8 @@ func wait(ctx context.Context, fn func()) bool {
 	}
 }
 
-// Offer asks the worker to take hosts from an owner. It takes what it has room for and says so in a session; the indexes of the others are
-// returned.
+// Offer asks the worker to take hosts from an owner. It takes what it has room for and says so in a
+// session; the indexes of the others are returned.
 func (w *Worker) Offer(owner string, hosts []string) (declined []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -269,7 +271,8 @@ func (w *Worker) Visit(ctx context.Context, ip netip.Addr) (leave func(), err er
 	}
 }
 
-// Pause stops fetching and gives all hosts back; offers are declined. Requests under way are finished.
+// Pause stops fetching and gives all hosts back; offers are declined. Requests under way are
+// finished.
 func (w *Worker) Pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -278,7 +281,8 @@ func (w *Worker) Pause() {
 	w.sessions.CloseAll(time.Now())
 }
 
-// BreakOff breaks off the exchanges under way; their URLs are given back untried. It is for a Pause that must not wait for them.
+// BreakOff breaks off the exchanges under way; their URLs are given back untried. It is for a Pause
+// that must not wait for them.
 func (w *Worker) BreakOff() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -292,7 +296,8 @@ func (w *Worker) BreakOff() {
 	}
 }
 
-// SetFetchers changes how many exchanges may be under way at once, from now on; with 0 none is begun. Those under way are finished.
+// SetFetchers changes how many exchanges may be under way at once, from now on; with 0 none is
+// begun. Those under way are finished.
 func (w *Worker) SetFetchers(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -301,7 +306,8 @@ func (w *Worker) SetFetchers(n int) {
 	w.idle.wakeAll()
 }
 
-// allow bounds the exchanges. Some of the fetchers are for hosts that answer soon: those that do not would have all, however many they are.
+// allow bounds the exchanges. Some of the fetchers are for hosts that answer soon: those that do
+// not would have all, however many they are.
 func (w *Worker) allow(fetchers int) {
 	w.allowed = max(fetchers, 0)
 	w.frontier.Fetchers(w.allowed)
@@ -310,7 +316,8 @@ func (w *Worker) allow(fetchers int) {
 // SetMemory changes what Config.MaxMemory bounds, from now on.
 func (w *Worker) SetMemory(bytes int64) { w.pipe.SetMemory(bytes) }
 
-// hire starts the fetchers that are missing; those that are too many find nothing to do. Under the mutex.
+// hire starts the fetchers that are missing; those that are too many find nothing to do. Under the
+// mutex.
 func (w *Worker) hire() {
 	if w.ctx == nil || w.stopping {
 		return
@@ -321,8 +328,8 @@ func (w *Worker) hire() {
 	}
 }
 
-// SetBandwidth changes the cap that fetches are admitted under, in bytes a second, at once; zero is none, and then nothing is governed. The limiter that holds the cap is not
-// the worker's.
+// SetBandwidth changes the cap that fetches are admitted under, in bytes a second, at once; zero is
+// none, and then nothing is governed. The limiter that holds the cap is not the worker's.
 func (w *Worker) SetBandwidth(rate int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -333,7 +340,8 @@ func (w *Worker) SetBandwidth(rate int64) {
 	w.idle.wakeAll()
 }
 
-// Estimates lends the table of what rates servers have, under the worker's mutex: fn must not block.
+// Estimates lends the table of what rates servers have, under the worker's mutex: fn must not
+// block.
 func (w *Worker) Estimates(fn func(e *bandwidth.Estimates)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

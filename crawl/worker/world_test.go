@@ -17,7 +17,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// world is a worker with everything around it: one or more small owners, content owners, an archive, and sites served from memory.
+// world is a worker with everything around it: one or more small owners, content owners, an
+// archive, and sites served from memory.
 type world struct {
 	t        testing.TB
 	cfg      Config

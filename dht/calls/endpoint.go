@@ -20,18 +20,22 @@ type Stream interface {
 	Reset() error
 	// SetReadDeadline ends reads at a time, see net.Conn.
 	SetReadDeadline(t time.Time) error
-	// SetWriteDeadline ends writes at a time, see net.Conn. One that ends so says how much it wrote before.
+	// SetWriteDeadline ends writes at a time, see net.Conn. One that ends so says how much it wrote
+	// before.
 	SetWriteDeadline(t time.Time) error
 }
 
 // Network opens streams. It is safe for concurrent use.
 type Network interface {
-	// Open opens a stream to a service of a peer, dialling it if need be and it may. It ends by itself in a while. Its error is told to all
-	// who wait for the stream: an *Error, ErrClosed or one made by Unreachable.
+	// Open opens a stream to a service of a peer, dialling it if need be and it may. It ends by
+	// itself in a while. Its error is told to all who wait for the stream: an *Error, ErrClosed or
+	// one made by Unreachable.
 	Open(ctx context.Context, to peer.ID, service string, mayDial bool) (Stream, error)
-	// Refusal says what a peer means by the error that broke a stream of Open, if it is that it does not serve; else nil.
+	// Refusal says what a peer means by the error that broke a stream of Open, if it is that it
+	// does not serve; else nil.
 	Refusal(to peer.ID, service string, cause error) *Error
-	// Known says whether a peer is one of those that this one always talks to. They have a part of what all may use to themselves.
+	// Known says whether a peer is one of those that this one always talks to. They have a part of
+	// what all may use to themselves.
 	Known(id peer.ID) bool
 }
 
@@ -41,8 +45,8 @@ type Network interface {
 // Handlers of one stream run at the same time, in no promised order.
 type Handler func(ctx context.Context, from peer.ID, req []byte) ([]byte, error)
 
-// Endpoint is one peer's side of all calls: what it asks others, and what it answers. It is safe for
-// concurrent use.
+// Endpoint is one peer's side of all calls: what it asks others, and what it answers. It is safe
+// for concurrent use.
 type Endpoint struct {
 	*ground
 	byName sync.Map // name -> *service
@@ -102,7 +106,8 @@ func (e *Endpoint) service(name string) *service {
 	return svc.(*service)
 }
 
-// Handle serves a service from now on, or with a nil h serves it no more; it says whether it was served before.
+// Handle serves a service from now on, or with a nil h serves it no more; it says whether it was
+// served before.
 func (e *Endpoint) Handle(name string, h Handler) (served bool) {
 	svc := e.service(name)
 	if h == nil {
@@ -111,9 +116,9 @@ func (e *Endpoint) Handle(name string, h Handler) (served bool) {
 	return svc.handler.Swap(&h) != nil
 }
 
-// Long says that the answers of a service may be long where the question is short: of a peer that the
-// Network does not know one on a stream is made at a time, and what is not written yet is bounded. It is
-// called before any stream of the service comes in.
+// Long says that the answers of a service may be long where the question is short: of a peer that
+// the Network does not know one on a stream is made at a time, and what is not written yet is
+// bounded. It is called before any stream of the service comes in.
 func (e *Endpoint) Long(name string) { e.service(name).long = true }
 
 // Serve answers the requests on a stream that a peer opened to a service, until the stream ends.
@@ -124,8 +129,8 @@ func (e *Endpoint) Serve(name string, from peer.ID, s Stream) {
 type withoutDial struct{}
 
 // WithoutDial returns a context in which Call uses a connection that is there, and fails with
-// ErrUnreachable when there is none. For calls to attached workers: dialling one would only wait for
-// an answer that cannot come.
+// ErrUnreachable when there is none. For calls to attached workers: dialling one would only wait
+// for an answer that cannot come.
 func WithoutDial(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutDial{}, true)
 }
@@ -244,8 +249,8 @@ func (e *Endpoint) Sweep() {
 	}
 }
 
-// Close breaks all streams off and takes no more. Calls under way fail with ErrClosed. Further Closes
-// do nothing. It does not wait, see Wait.
+// Close breaks all streams off and takes no more. Calls under way fail with ErrClosed. Further
+// Closes do nothing. It does not wait, see Wait.
 func (e *Endpoint) Close() {
 	e.out.close()
 	e.in.close()

@@ -79,7 +79,8 @@ func waiting(entered chan<- struct{}) Handler {
 	}
 }
 
-// TestCalls: what is asked at once over one stream is answered, each by its own answer, and counted.
+// TestCalls: what is asked at once over one stream is answered, each by its own answer, and
+// counted.
 func TestCalls(t *testing.T) {
 	client, server := pair(t, "echo", echo)
 	var callers sync.WaitGroup

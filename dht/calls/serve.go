@@ -26,11 +26,12 @@ const (
 	// maxLargeBytes of large requests of all peers together are held in memory;
 	// beyond it a large request is answered busy unread.
 	maxLargeBytes = 64 << 20
-	// maxLargeOfPeer of them are one peer's. They count as they come, so that who announces and sends nothing has none.
+	// maxLargeOfPeer of them are one peer's. They count as they come, so that who announces and
+	// sends nothing has none.
 	maxLargeOfPeer = 16 << 20
-	// maxAnswerBytes of long answers of all peers together, and maxAnswersOfPeer of one, may be made and
-	// not written yet. Who reads slowly is told busy before more is made for it: while there is no room for
-	// longRoom. longAnswer is what one that is being made counts as.
+	// maxAnswerBytes of long answers of all peers together, and maxAnswersOfPeer of one, may be
+	// made and not written yet. Who reads slowly is told busy before more is made for it: while
+	// there is no room for longRoom. longAnswer is what one that is being made counts as.
 	maxAnswerBytes   = 16 << 20
 	maxAnswersOfPeer = 4 << 20
 	longAnswer       = 64 << 10
@@ -250,7 +251,8 @@ func (st *inStream) wakeReader() {
 	}
 }
 
-// errUnread is the answer to a question whose answer would have no room beside those that nobody has read yet.
+// errUnread is the answer to a question whose answer would have no room beside those that nobody
+// has read yet.
 var errUnread = &Error{Code: CodeBusy, Message: "too many answers are to be read first"}
 
 func (st *inStream) handle(ctx context.Context, r request) {
@@ -299,7 +301,8 @@ func (st *inStream) fail(ctx context.Context, id uint64, e *Error) {
 	st.send(ctx, 0, func(b []byte) []byte { return appendFailure(b, id, e) })
 }
 
-// send hands a frame to the writer, which tells written of those bytes of it that are held; false if the stream or ctx ended before.
+// send hands a frame to the writer, which tells written of those bytes of it that are held; false
+// if the stream or ctx ended before.
 func (st *inStream) send(ctx context.Context, held int, put func([]byte) []byte) bool {
 	size := 0
 	sent := st.w.add(ctx.Done(), held, func(b []byte) []byte {

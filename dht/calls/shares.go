@@ -6,8 +6,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// shares counts bytes that are kept for others, by peer. All may have most, of which the last quarter is for those whom the Network knows, and each ofPeer. Safe for
-// concurrent use.
+// shares counts bytes that are kept for others, by peer. All may have most, of which the last
+// quarter is for those whom the Network knows, and each ofPeer. Safe for concurrent use.
 type shares struct {
 	most, ofPeer int
 	known        func(peer.ID) bool
@@ -17,7 +17,8 @@ type shares struct {
 	of  map[peer.ID]int
 }
 
-// take counts bytes for a peer; false, and nothing is, if there is no room for that, or for so much.
+// take counts bytes for a peer; false, and nothing is, if there is no room for that, or for so
+// much.
 func (s *shares) take(of peer.ID, size, room int) bool {
 	room = max(room, size)
 	most := s.most

@@ -11,7 +11,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// strangers open two streams each to a service and write what they have to say on each; they read nothing.
+// strangers open two streams each to a service and write what they have to say on each; they read
+// nothing.
 func strangers(t *testing.T, e *Endpoint, n int, service string, say []byte) {
 	t.Helper()
 	for i := range 2 * n {
@@ -33,7 +34,8 @@ func asks(t *testing.T, e *Endpoint, as peer.ID, service string, req []byte) hea
 	return h
 }
 
-// TestAnnouncedFramesKeepNobodyOut: large requests that are announced and do not come leave room for those that do.
+// TestAnnouncedFramesKeepNobodyOut: large requests that are announced and do not come leave room
+// for those that do.
 func TestAnnouncedFramesKeepNobodyOut(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *Endpoint) {
 		strangers(t, e, 20, "echo", appendRequest(nil, 1, 0, make([]byte, MaxPayload))[:1<<10])
@@ -43,7 +45,8 @@ func TestAnnouncedFramesKeepNobodyOut(t *testing.T) {
 	})
 }
 
-// TestStalledFrameIsReset: a frame of which much has come fast may not rest for as long as a slow line would have taken for it.
+// TestStalledFrameIsReset: a frame of which much has come fast may not rest for as long as a slow
+// line would have taken for it.
 func TestStalledFrameIsReset(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *Endpoint) {
 		far, ended := served(t, e, "stranger", "echo")

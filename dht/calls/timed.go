@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// How long a stream may hold what this peer keeps for it. Who is slower loses the stream and nothing
-// else: the next one is as good as the first.
+// How long a stream may hold what this peer keeps for it. Who is slower loses the stream and
+// nothing else: the next one is as good as the first.
 const (
 	// FirstByte is how long an incoming stream may bring nothing at all.
 	FirstByte = 15 * time.Second
-	// frameTime is how long a frame that has begun may take to be whole, besides what has come of it
-	// over frameRate in bytes a second. That is an eighth of a megabit, less than a line has that
-	// crawls. What is announced and does not come gives no time.
+	// frameTime is how long a frame that has begun may take to be whole, besides what has come of
+	// it over frameRate in bytes a second. That is an eighth of a megabit, less than a line has
+	// that crawls. What is announced and does not come gives no time.
 	frameTime = 15 * time.Second
 	frameRate = 16 << 10
 	// WriteTime is how long a write may take, besides what is written over frameRate.
 	WriteTime = 30 * time.Second
-	// firstRoom is how much memory a frame has before anything of it came; then it has up to twice what
-	// came.
+	// firstRoom is how much memory a frame has before anything of it came; then it has up to twice
+	// what came.
 	firstRoom = 64 << 10
 )
 
@@ -51,7 +51,8 @@ func (t *timedFrames) first() error {
 	return err
 }
 
-// header waits for the next frame, however long that takes, and returns its header. What follows of it has a deadline.
+// header waits for the next frame, however long that takes, and returns its header. What follows of
+// it has a deadline.
 func (t *timedFrames) header() (header, error) {
 	if t.limited {
 		if err := t.until(time.Time{}); err != nil {
@@ -73,8 +74,8 @@ func (t *timedFrames) header() (header, error) {
 // errNoRoom says that a payload was skipped.
 var errNoRoom = errors.New("no room")
 
-// payload is frameReader's, in memory that grows with what comes. From largeRequest on take is asked for
-// it as it grows: held is how much it gave, and without room the rest is skipped.
+// payload is frameReader's, in memory that grows with what comes. From largeRequest on take is
+// asked for it as it grows: held is how much it gave, and without room the rest is skipped.
 func (t *timedFrames) payload(h header, take func(more int) bool) (b []byte, held int, err error) {
 	if h.size < largeRequest {
 		b, err = t.frameReader.payload(h)
@@ -139,7 +140,8 @@ func wholly(err error) error {
 	return err
 }
 
-// whole says whether all of a frame was read already, as most are that are small: a deadline costs as much as reading one.
+// whole says whether all of a frame was read already, as most are that are small: a deadline costs
+// as much as reading one.
 func (t *timedFrames) whole() bool {
 	b, _ := t.r.Peek(t.r.Buffered())
 	length, n := binary.Uvarint(b)
@@ -158,8 +160,8 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// writeTimed writes all of b, in WriteTime and what frameRate takes for the part that is written: who
-// reads a byte now and then does not hold the rest.
+// writeTimed writes all of b, in WriteTime and what frameRate takes for the part that is written:
+// who reads a byte now and then does not hold the rest.
 func writeTimed(s Stream, b []byte) error {
 	due := time.Now().Add(WriteTime)
 	for {

@@ -41,7 +41,8 @@ func inBubble(t *testing.T, f func(t *testing.T, e *Endpoint)) {
 	})
 }
 
-// TestIdleStreamIsReset: who opens a stream and sends nothing loses it; one that is quiet between whole frames stays.
+// TestIdleStreamIsReset: who opens a stream and sends nothing loses it; one that is quiet between
+// whole frames stays.
 func TestIdleStreamIsReset(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *Endpoint) {
 		_, ended := served(t, e, "stranger", "echo")
@@ -70,8 +71,8 @@ func TestIdleStreamIsReset(t *testing.T) {
 	})
 }
 
-// TestDrippedFrameIsReset: a frame that has begun has its time, which does not grow with the length that
-// it announces.
+// TestDrippedFrameIsReset: a frame that has begun has its time, which does not grow with the length
+// that it announces.
 func TestDrippedFrameIsReset(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -107,7 +108,8 @@ func TestDrippedFrameIsReset(t *testing.T) {
 	}
 }
 
-// TestSlowLineIsServed: the largest frame comes over a line of 20 KiB a second, and its answer leaves over it.
+// TestSlowLineIsServed: the largest frame comes over a line of 20 KiB a second, and its answer
+// leaves over it.
 func TestSlowLineIsServed(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *Endpoint) {
 		far, ended := served(t, e, "slow", "echo")
@@ -170,7 +172,8 @@ func TestSippedAnswerIsReset(t *testing.T) {
 	})
 }
 
-// TestAnnouncedFrameHoldsLittle: a frame has the memory of what came of it, and not of what it announces.
+// TestAnnouncedFrameHoldsLittle: a frame has the memory of what came of it, and not of what it
+// announces.
 func TestAnnouncedFrameHoldsLittle(t *testing.T) {
 	far, near := net.Pipe()
 	frames := newTimedFrames(pipe{near})

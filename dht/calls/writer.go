@@ -34,9 +34,9 @@ func newFrameWriter(done <-chan struct{}) *frameWriter {
 	return &frameWriter{wake: make(chan struct{}, 1), done: done}
 }
 
-// add calls put with the buffer to append one frame to, of which held bytes are to be told of. It waits while too
-// much is unsent and reports false, without having called put, when cancel or
-// the stream's end came first.
+// add calls put with the buffer to append one frame to, of which held bytes are to be told of. It
+// waits while too much is unsent and reports false, without having called put, when cancel or the
+// stream's end came first.
 func (w *frameWriter) add(cancel <-chan struct{}, held int, put func([]byte) []byte) bool {
 	w.mu.Lock()
 	for w.buf != nil && len(*w.buf) > maxUnsent {

@@ -1,7 +1,8 @@
 // Package counted reads messages of strangers: what is in one is counted before any of it is
-// unpacked. Unpacking gives memory for each part of a message, and an empty part of two bytes takes a
-// hundred; so [Count] walks over the message as it came, gives no memory for any part, and refuses it
-// for what would be too much. Like a ring key it is for everybody, as everybody reads strangers.
+// unpacked. Unpacking gives memory for each part of a message, and an empty part of two bytes takes
+// a hundred; so [Count] walks over the message as it came, gives no memory for any part, and
+// refuses it for what would be too much. Like a ring key it is for everybody, as everybody reads
+// strangers.
 //
 // What it promises:
 //   - a message takes at most Times its length and the spare of its type (TestFullOfEmptyParts and
@@ -25,10 +26,11 @@ const (
 	Times = 4
 	// Spare is what it may take beyond that, where its type has no other, see [Table].
 	Spare = 64 << 10
-	// MaxDepth is how deep messages may lie in each other; ours reach 4. A type with deeper ones is not read at all.
+	// MaxDepth is how deep messages may lie in each other; ours reach 4. A type with deeper ones is
+	// not read at all.
 	MaxDepth = 8
-	// Fields that are not known here, those of later versions, may take UnknownBytes, and one part in
-	// UnknownShare of the message.
+	// Fields that are not known here, those of later versions, may take UnknownBytes, and one part
+	// in UnknownShare of the message.
 	UnknownBytes = 4 << 10
 	UnknownShare = 4
 )
@@ -49,8 +51,8 @@ type Counted struct {
 	n    [maxCounted]int // elements of the message's own lists, by the slots of the plan
 }
 
-// Unmarshal is proto.Unmarshal for what a stranger sent: it fails before it gives memory. The message
-// must be empty.
+// Unmarshal is proto.Unmarshal for what a stranger sent: it fails before it gives memory. The
+// message must be empty.
 func Unmarshal(raw []byte, m proto.Message) error {
 	c, err := Count(raw, m)
 	if err != nil {
@@ -59,8 +61,8 @@ func Unmarshal(raw []byte, m proto.Message) error {
 	return c.Unpack()
 }
 
-// Count counts what is in a message that is to be read into m, which is empty, and fails if it is too
-// much.
+// Count counts what is in a message that is to be read into m, which is empty, and fails if it is
+// too much.
 func Count(raw []byte, m proto.Message) (Counted, error) {
 	p, err := planOf(m)
 	if err != nil {
@@ -200,7 +202,8 @@ func (w *walk) within(name string, n int) error {
 	return fmt.Errorf("%w: %s: with %d elements of it, %d bytes would take over %d of memory", ErrTooMuch, name, n, w.length, w.most)
 }
 
-// grow makes room for the elements as append does, and says what memory that takes; what was there before is garbage, and counts.
+// grow makes room for the elements as append does, and says what memory that takes; what was there
+// before is garbage, and counts.
 func (l *list) grow(element int) int {
 	if l.n <= l.room {
 		return 0

@@ -37,7 +37,8 @@ func raw(t testing.TB, m proto.Message) []byte {
 	return b
 }
 
-// TestCount: what is too much is refused by its name and number, and what is not comes as it was sent.
+// TestCount: what is too much is refused by its name and number, and what is not comes as it was
+// sent.
 func TestCount(t *testing.T) {
 	deep := protowire.AppendBytes(protowire.AppendTag(nil, 3, protowire.BytesType), raw(t, peers(0, 0)))
 	unknown := protowire.AppendBytes(protowire.AppendTag(nil, 99, protowire.BytesType), make([]byte, 6000))

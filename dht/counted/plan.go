@@ -22,7 +22,8 @@ const (
 	sliceHeader = 24
 	// pointed is what a value takes that Go keeps behind a pointer of its own.
 	pointed = 16
-	// Bytes that are appended piece by piece take regrown times their number together, and smallest at least.
+	// Bytes that are appended piece by piece take regrown times their number together, and smallest
+	// at least.
 	regrown, smallest = 5, 16
 	// doubling is how long a list is that append makes longer by less than its length.
 	doubling = 256
@@ -85,10 +86,10 @@ var tables = struct {
 	most, spare map[protoreflect.FullName]int
 }{most: map[protoreflect.FullName]int{}, spare: map[protoreflect.FullName]int{}}
 
-// Table says how many elements a repeated field may have, by Message.field, of a package of messages;
-// and what messages of a type may take of memory beyond Times their length, where it is not Spare. A
-// field that it does not name is bounded by the memory that its elements take. It is to be called
-// before any message of the package is counted.
+// Table says how many elements a repeated field may have, by Message.field, of a package of
+// messages; and what messages of a type may take of memory beyond Times their length, where it is
+// not Spare. A field that it does not name is bounded by the memory that its elements take. It is
+// to be called before any message of the package is counted.
 func Table(of string, most, spare map[string]int) {
 	tables.Lock()
 	defer tables.Unlock()

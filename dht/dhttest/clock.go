@@ -5,7 +5,8 @@ import "time"
 // Epoch is when every simulation begins.
 var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Clock holds what is to happen, and the time. The zero Clock stands at Epoch. Not safe for concurrent use.
+// Clock holds what is to happen, and the time. The zero Clock stands at Epoch. Not safe for
+// concurrent use.
 type Clock struct {
 	// OnStep, when set, is called after each event: whatever it sees holds until the next.
 	OnStep func()
@@ -41,7 +42,8 @@ func (c *Clock) After(delay time.Duration, fn func()) {
 // Run lets d of virtual time pass.
 func (c *Clock) Run(d time.Duration) { c.RunUntil(d, func() bool { return false }) }
 
-// RunUntil lets time pass until done, looked at after each event, or at most d; it reports whether done became true.
+// RunUntil lets time pass until done, looked at after each event, or at most d; it reports whether
+// done became true.
 func (c *Clock) RunUntil(d time.Duration, done func() bool) bool {
 	end := c.at + d
 	for len(c.queue) > 0 && c.queue[0].at <= end {

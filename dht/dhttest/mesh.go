@@ -13,8 +13,8 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// Mesh carries calls between DHTs in one process, encoded and decoded as on a real wire. It waits with timers, so inside a synctest
-// bubble it runs in virtual time. It is safe for concurrent use.
+// Mesh carries calls between DHTs in one process, encoded and decoded as on a real wire. It waits
+// with timers, so inside a synctest bubble it runs in virtual time. It is safe for concurrent use.
 type Mesh struct {
 	// Latency is one way between two peers; set it before the first call.
 	Latency time.Duration

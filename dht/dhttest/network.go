@@ -12,7 +12,8 @@ var (
 	ErrRefused = errors.New("connection refused")
 )
 
-// Purpose is what bytes are sent for. A simulation of more than the ring has purposes of its own, from Others on.
+// Purpose is what bytes are sent for. A simulation of more than the ring has purposes of its own,
+// from Others on.
 type Purpose uint8
 
 // The purposes.
@@ -31,12 +32,14 @@ const maxPurposes = 16
 // Sent is what was sent, by purpose.
 type Sent [maxPurposes]Traffic
 
-// Internet says how long a message and its answer take between two hosts, numbered from 0 without an end: never 0, never negative.
+// Internet says how long a message and its answer take between two hosts, numbered from 0 without
+// an end: never 0, never negative.
 type Internet interface {
 	RTT(i, j int) time.Duration
 }
 
-// Pairs is an Internet with a round trip of 20 to 60 ms for each pair, drawn from the seed that it is.
+// Pairs is an Internet with a round trip of 20 to 60 ms for each pair, drawn from the seed that it
+// is.
 type Pairs uint64
 
 // RTT implements Internet.
@@ -56,8 +59,8 @@ type Network struct {
 	Internet Internet // how far hosts are from each other
 	// Loss is the share of messages that vanish, each way.
 	Loss float64
-	// NAT says which hosts cannot be dialled: what is sent to one arrives only where it sent something itself in the last minute,
-	// so that there is a connection. nil: none.
+	// NAT says which hosts cannot be dialled: what is sent to one arrives only where it sent
+	// something itself in the last minute, so that there is a connection. nil: none.
 	NAT func(i int) bool
 	// Sent is what was sent so far.
 	Sent Sent
@@ -97,16 +100,19 @@ func (h *Host) Life() uint64 { return h.life }
 // Start lets the host live.
 func (h *Host) Start() { h.up, h.thaw = true, 0; h.life++ }
 
-// Stop ends the host as kill -9 does. A silent one is not even there to refuse connections, as a machine without power.
+// Stop ends the host as kill -9 does. A silent one is not even there to refuse connections, as a
+// machine without power.
 func (h *Host) Stop(silent bool) { h.up, h.silent = false, silent; h.life++ }
 
-// Pause suspends the host for d, as SIGSTOP does: it neither acts nor answers, and whatever comes meanwhile waits for it.
+// Pause suspends the host for d, as SIGSTOP does: it neither acts nor answers, and whatever comes
+// meanwhile waits for it.
 func (h *Host) Pause(d time.Duration) { h.thaw = h.net.at + d }
 
 // Paused says whether the host is suspended at this moment.
 func (h *Host) Paused() bool { return h.thaw > h.net.at }
 
-// After plans fn for a delay from now, unless the host ends before; a paused host does it when it goes on.
+// After plans fn for a delay from now, unless the host ends before; a paused host does it when it
+// goes on.
 func (h *Host) After(delay time.Duration, fn func()) {
 	life := h.life
 	h.net.After(delay, func() {
@@ -135,7 +141,8 @@ type Call struct {
 	Size int
 	// Timeout from the sending on.
 	Timeout time.Duration
-	// Handle runs at the receiver, which calls reply at most once, now or later, with the size of the answer.
+	// Handle runs at the receiver, which calls reply at most once, now or later, with the size of
+	// the answer.
 	Handle func(reply func(size int, answer any))
 	// Done runs at the sender, once: with the answer, ErrTimeout or ErrRefused.
 	Done func(answer any, err error)

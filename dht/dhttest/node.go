@@ -29,7 +29,8 @@ type Node struct {
 // Identity is the i-th peer of any test.
 func Identity(i int) dht.Peer { return identity(0, uint64(i)) } //nolint:gosec // not negative
 
-// identity is a peer with the name, of the length of a real one, and the two addresses that a number stands for.
+// identity is a peer with the name, of the length of a real one, and the two addresses that a
+// number stands for.
 func identity(seed, number uint64) dht.Peer {
 	id := []byte{0x00, 0x24, 0x08, 0x01, 0x12, 0x20} // multihash and protobuf head of an Ed25519 key
 	for word := range uint64(4) {
@@ -73,7 +74,8 @@ func (n *Node) Meet(other *Node) { n.table.add(other.Peer) }
 // refreshEvery is the time between two refreshes of a routing table.
 const refreshEvery = 30 * time.Second
 
-// refreshLater refreshes the routing table after a delay and then again and again. A peer that knows nobody has nobody to ask.
+// refreshLater refreshes the routing table after a delay and then again and again. A peer that
+// knows nobody has nobody to ask.
 func (n *Node) refreshLater(delay time.Duration) {
 	n.Host.After(delay, func() {
 		s := n.sim

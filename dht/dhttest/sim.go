@@ -25,16 +25,19 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// World is what the peers of a Sim live in. The zero World has 20 to 60 ms of round trip, no loss and no NAT.
+// World is what the peers of a Sim live in. The zero World has 20 to 60 ms of round trip, no loss
+// and no NAT.
 type World struct {
 	Seed uint64 // of all that is drawn
 	// Internet says how far hosts are from each other; nil is Pairs of the seed.
 	Internet Internet
-	// First is the number of the first peer's host: those below it stand for something else on the internet.
+	// First is the number of the first peer's host: those below it stand for something else on the
+	// internet.
 	First int
 	// Loss is the share of messages that vanish, each way.
 	Loss float64
-	// Silent makes Kill end peers as a loss of power does: no connection drops, and nobody is there to refuse one.
+	// Silent makes Kill end peers as a loss of power does: no connection drops, and nobody is there
+	// to refuse one.
 	Silent bool
 	// NAT says which peers cannot be dialled, see [Network]. They start as workers. nil: none.
 	NAT func(i int) bool
@@ -49,7 +52,8 @@ type Sim struct {
 	*Network
 	// Config is every peer's from its next start on, but for its seed, memory and role.
 	Config dht.Config
-	// Rand is what the peers' seeds, the refreshes of their tables and whatever its user likes are drawn from.
+	// Rand is what the peers' seeds, the refreshes of their tables and whatever its user likes are
+	// drawn from.
 	Rand *rand.Rand
 	// Nodes are all peers that ever were, in the order of their birth.
 	Nodes []*Node
@@ -78,7 +82,8 @@ func NewSim(w World) *Sim {
 	}
 }
 
-// candidates are the positions of which a new peer takes the best (design, section 4: balance of arcs).
+// candidates are the positions of which a new peer takes the best (design, section 4: balance of
+// arcs).
 const candidates = 8
 
 // draw makes a new peer, at the one of eight positions that splits the arc of its owner best.
@@ -113,8 +118,8 @@ func (s *Sim) node(p dht.Peer) *Node {
 	return n
 }
 
-// Found makes a ring of n peers that has run before: each begins with the memory of its old neighbours, as after a restart of the whole ring. It is
-// settled some 20 s later.
+// Found makes a ring of n peers that has run before: each begins with the memory of its old
+// neighbours, as after a restart of the whole ring. It is settled some 20 s later.
 func (s *Sim) Found(n int) {
 	for range n {
 		s.insert(s.draw())
@@ -136,7 +141,8 @@ func (s *Sim) Found(n int) {
 	}
 }
 
-// Join starts a new peer at a good position, which joins through three living ones drawn at random, or founds a ring when there are none.
+// Join starts a new peer at a good position, which joins through three living ones drawn at random,
+// or founds a ring when there are none.
 func (s *Sim) Join() *Node {
 	n := s.draw()
 	var entries []*Node
@@ -147,7 +153,8 @@ func (s *Sim) Join() *Node {
 	return n
 }
 
-// Add starts a new peer at whatever position, which joins through entries, or founds a ring when there are none.
+// Add starts a new peer at whatever position, which joins through entries, or founds a ring when
+// there are none.
 func (s *Sim) Add(entries ...*Node) *Node {
 	n := s.node(s.identity())
 	s.add(n, entries)
@@ -170,7 +177,8 @@ func (s *Sim) add(n *Node, entries []*Node) {
 // Kill ends a peer as kill -9 does, or silently where the world says so.
 func (s *Sim) Kill(n *Node) { s.KillAs(n, s.world.Silent) }
 
-// KillAs ends a peer. Unless it goes silently, the connections to its neighbours drop, and they know.
+// KillAs ends a peer. Unless it goes silently, the connections to its neighbours drop, and they
+// know.
 func (s *Sim) KillAs(n *Node, silent bool) {
 	i := s.end(n, silent)
 	if silent {
@@ -178,7 +186,8 @@ func (s *Sim) KillAs(n *Node, silent bool) {
 	}
 	size := len(s.sorted)
 	told := make(map[*Node]bool)
-	// Leaf sets reach over the config's R peers; those of peers that have not yet heard of the latest deaths a little farther.
+	// Leaf sets reach over the config's R peers; those of peers that have not yet heard of the
+	// latest deaths a little farther.
 	for d := 1; d <= 3*ring.DefaultR && d <= size; d++ {
 		for _, q := range []*Node{s.sorted[(i+d-1)%size], s.sorted[(i-d+size)%size]} {
 			if told[q] || !q.Started() || !holds(q, n.Peer.ID) {
@@ -214,7 +223,8 @@ func (s *Sim) Leave(n *Node) {
 // StepDown lets a ring peer say goodbye and go on as a worker.
 func (s *Sim) StepDown(n *Node) { n.farewell(n.Ring.StepDown(s.Now())) }
 
-// Restart starts a dead peer again with what it remembers of the ring, as its Memory is or as a Snapshot was; nil when it kept nothing.
+// Restart starts a dead peer again with what it remembers of the ring, as its Memory is or as a
+// Snapshot was; nil when it kept nothing.
 func (s *Sim) Restart(n *Node, memory *dht.Memory) {
 	s.insert(n)
 	n.start(memory, false)

@@ -28,7 +28,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestNetwork: what becomes of a call whose receiver lives, is dead, is paused, is cut off, cannot be dialled.
+// TestNetwork: what becomes of a call whose receiver lives, is dead, is paused, is cut off, cannot
+// be dialled.
 func TestNetwork(t *testing.T) {
 	for name, row := range map[string]struct {
 		with func(n *Network, from, to *Host)

@@ -16,7 +16,8 @@ import (
 // bucketSize is kad-dht's k.
 const bucketSize = 20
 
-// table is a routing table like kad-dht's: buckets of 20 peers by the length of the prefix that they share with their owner.
+// table is a routing table like kad-dht's: buckets of 20 peers by the length of the prefix that
+// they share with their owner.
 type table struct {
 	self    ring.Key
 	buckets [][]dht.Peer
@@ -58,8 +59,8 @@ func (t *table) drop(gone func(dht.Peer) bool) {
 // All implements dht.Table.
 func (t *table) All() []dht.Peer { return slices.Concat(t.buckets...) }
 
-// Nearest implements dht.Table. Peers of the key's own bucket are nearer to it than those of longer prefixes, and these nearer than those of each
-// shorter one.
+// Nearest implements dht.Table. Peers of the key's own bucket are nearer to it than those of longer
+// prefixes, and these nearer than those of each shorter one.
 func (t *table) Nearest(key ring.Key, n int) []dht.Peer {
 	own := min(prefix(t.self, key), len(t.buckets))
 	var near []dht.Peer
@@ -97,7 +98,8 @@ func prefix(a, b ring.Key) int {
 	return 8 * ring.KeySize
 }
 
-// fill adds to each bucket random ones of the living peers that belong there, as kad-dht's refresh does. The peers are sorted by position.
+// fill adds to each bucket random ones of the living peers that belong there, as kad-dht's refresh
+// does. The peers are sorted by position.
 func (t *table) fill(sorted []*Node, rnd *rand.Rand) {
 	low, high := 0, len(sorted)
 	for bit := 0; bit < 8*ring.KeySize && high-low > 1; bit++ {

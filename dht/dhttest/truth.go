@@ -14,7 +14,8 @@ func (s *Sim) Living() []*Node { return s.sorted }
 // Size is the number of living peers.
 func (s *Sim) Size() int { return len(s.sorted) }
 
-// Members are the living ring peers by position: those that are no workers. The slice may be the Sim's.
+// Members are the living ring peers by position: those that are no workers. The slice may be the
+// Sim's.
 func (s *Sim) Members() []*Node {
 	if !s.mixed {
 		return s.sorted
@@ -22,7 +23,8 @@ func (s *Sim) Members() []*Node {
 	return slices.DeleteFunc(slices.Clone(s.sorted), func(n *Node) bool { return !n.Started() || n.State() == dht.Worker })
 }
 
-// tabled are the living peers that stand in the routing tables of a peer's kad-dht network, by position.
+// tabled are the living peers that stand in the routing tables of a peer's kad-dht network, by
+// position.
 func (s *Sim) tabled(of *Node) []*Node {
 	if !s.mixed {
 		return s.sorted
@@ -58,7 +60,8 @@ func arc(sorted []*Node, i int) ring.Arc {
 	return ring.Arc{Start: sorted[(i+len(sorted)-1)%len(sorted)].key, End: sorted[i].key}
 }
 
-// Settled says what is not yet as it should be: each living ring peer serves exactly its arc, and has the right leaf set. It is nil when all is.
+// Settled says what is not yet as it should be: each living ring peer serves exactly its arc, and
+// has the right leaf set. It is nil when all is.
 func (s *Sim) Settled() error {
 	living := s.Members()
 	size := len(living)
@@ -88,11 +91,13 @@ func (s *Sim) Settled() error {
 type Coverage struct {
 	// Owned keys are served by the peer that owns them in truth.
 	Owned float64
-	// Wrong keys are served by a living peer that does not own them: beside their owner, or in its place.
+	// Wrong keys are served by a living peer that does not own them: beside their owner, or in its
+	// place.
 	Wrong float64
 }
 
-// Coverage compares what the living peers serve with the truth. The rest of the circle, 1 - Owned, is served by nobody or by the wrong one.
+// Coverage compares what the living peers serve with the truth. The rest of the circle, 1 - Owned,
+// is served by nobody or by the wrong one.
 func (s *Sim) Coverage() (c Coverage) {
 	for i, n := range s.sorted {
 		if !n.Started() {
@@ -122,7 +127,8 @@ func (s *Sim) Arc(n *Node) (ring.Arc, bool) {
 	return n.Ring.Arc()
 }
 
-// Overlaps counts the pairs of peers that serve a common key, but for those that stand apart; a nil apart counts all.
+// Overlaps counts the pairs of peers that serve a common key, but for those that stand apart; a nil
+// apart counts all.
 func (s *Sim) Overlaps(apart func(i, j int) bool) int {
 	type served struct {
 		arc   ring.Arc
@@ -151,7 +157,8 @@ func (s *Sim) Overlaps(apart func(i, j int) bool) int {
 	return pairs
 }
 
-// Served is the share of the circle that the living peers serve, each key counted as often as it is served.
+// Served is the share of the circle that the living peers serve, each key counted as often as it is
+// served.
 func (s *Sim) Served() float64 {
 	share := 0.0
 	for _, n := range s.sorted {

@@ -22,9 +22,10 @@ const (
 // Call asks a peer and blocks until there is an answer or an error.
 type Call func(ctx context.Context, to member.Peer, req *wire.Message) (*wire.Message, error)
 
-// ChoosePosition returns the index of the candidate that splits the arc of its present owner best (design: balance of arcs). It needs
-// no place in the ring: the searches begin at the entry peers. Candidates whose owner is not found do not count; the error says
-// why when that is all of them, and then the index is 0.
+// ChoosePosition returns the index of the candidate that splits the arc of its present owner best
+// (design: balance of arcs). It needs no place in the ring: the searches begin at the entry peers.
+// Candidates whose owner is not found do not count; the error says why when that is all of them,
+// and then the index is 0.
 func ChoosePosition(ctx context.Context, call Call, entries []member.Peer, candidates []ring.Key) (int, error) {
 	arcs := make([]ring.Arc, len(candidates))
 	errs := make([]error, len(candidates))
@@ -34,7 +35,8 @@ func ChoosePosition(ctx context.Context, call Call, entries []member.Peer, candi
 			search := New("", key, entries, DefaultCalls)
 			Drive(ctx, call, search, DefaultTimeout)
 			found, err := search.Found()
-			// An arc that ends at the candidate leaves nothing to one side: the candidate is never chosen for it.
+			// An arc that ends at the candidate leaves nothing to one side: the candidate is never
+			// chosen for it.
 			arcs[i], errs[i] = ring.Arc{Start: key, End: key}, err
 			if err == nil {
 				arcs[i] = found.Arc
@@ -50,7 +52,8 @@ func ChoosePosition(ctx context.Context, call Call, entries []member.Peer, candi
 	return 0, fmt.Errorf("choose a position: %w", errors.Join(errs...))
 }
 
-// Drive makes the calls of a search until it is done or ctx ends; when it returns none is in flight.
+// Drive makes the calls of a search until it is done or ctx ends; when it returns none is in
+// flight.
 func Drive(ctx context.Context, call Call, search *Search, timeout time.Duration) {
 	type answer struct {
 		from member.Peer

@@ -44,7 +44,8 @@ func (c circle) call(_ context.Context, to member.Peer, req *wire.Message) (*wir
 	return wire.New(&wire.Message_NextHopResponse{NextHopResponse: answer}), nil
 }
 
-// TestSearchFollowsTheCircle: what each peer names leads to the owner, whose arc is told, and a failure on the way does no harm.
+// TestSearchFollowsTheCircle: what each peer names leads to the owner, whose arc is told, and a
+// failure on the way does no harm.
 func TestSearchFollowsTheCircle(t *testing.T) {
 	c := newCircle(8)
 	s := New("self", c[5].Key(), []member.Peer{member.New("gone", nil), c[2]}, 16)

@@ -1,8 +1,9 @@
-// Package member says who a peer is: its name, where it stands in the ring, where it is reached, and whether others can dial it; and
-// how a message says the same. It knows no ring and no network.
+// Package member says who a peer is: its name, where it stands in the ring, where it is reached,
+// and whether others can dial it; and how a message says the same. It knows no ring and no network.
 //
-// Its promises: a Peer is a plain value, which nobody changes once it is given away; its position follows from its name alone. What a
-// message says of a peer is taken as it stands: its bounds are dht/wire's to check before.
+// Its promises: a Peer is a plain value, which nobody changes once it is given away; its position
+// follows from its name alone. What a message says of a peer is taken as it stands: its bounds are
+// dht/wire's to check before.
 package member
 
 import (
@@ -24,7 +25,8 @@ type Peer struct {
 // New returns a peer whose position is computed once.
 func New(id peer.ID, addrs [][]byte) Peer { return Peer{ID: id, Addrs: addrs}.Placed() }
 
-// Placed returns the same peer with its position computed once, also when it was built as a literal.
+// Placed returns the same peer with its position computed once, also when it was built as a
+// literal.
 func (p Peer) Placed() Peer {
 	p.key = p.Key()
 	return p
@@ -47,7 +49,8 @@ type Role uint8
 const (
 	// RoleMember peers can be dialled: they stand in the ring and own an arc.
 	RoleMember Role = iota
-	// RoleWorker peers cannot, because of NAT or a firewall: they own nothing, and work over connections of their own.
+	// RoleWorker peers cannot, because of NAT or a firewall: they own nothing, and work over
+	// connections of their own.
 	RoleWorker
 )
 

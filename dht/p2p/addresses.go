@@ -18,7 +18,8 @@ const metAddrTTL = 30 * time.Minute
 // maxMetAddrs of one peer are taken from one message.
 const maxMetAddrs = 16
 
-// addresses are where peers are, as they and others say. They are kept in the peerstore of the host.
+// addresses are where peers are, as they and others say. They are kept in the peerstore of the
+// host.
 type addresses struct{ *ground }
 
 // Met notes addresses of a peer, binary multiaddrs as other peers tell them.
@@ -71,7 +72,8 @@ func (a *addresses) Forget(id peer.ID) {
 	}
 }
 
-// RelayedAddrsOf returns the addresses at relays that are known of a peer, without /p2p: of one that nobody can dial the only ones of use to others.
+// RelayedAddrsOf returns the addresses at relays that are known of a peer, without /p2p: of one
+// that nobody can dial the only ones of use to others.
 func (a *addresses) RelayedAddrsOf(id peer.ID) (list []string) {
 	for _, a := range a.addrsOf(id) {
 		if isRelayed(a) && len(list) < relayCandidates {

@@ -41,7 +41,8 @@ const (
 	maxCandidates = 64
 	// entryTimeout bounds one try: resolving a name, or connecting to a peer.
 	entryTimeout = 5 * time.Second
-	// entryRetry is when to try once more within that time, twice as long each time: an entry that hangs up has a crowd at its door.
+	// entryRetry is when to try once more within that time, twice as long each time: an entry that
+	// hangs up has a crowd at its door.
 	entryRetry = 2 * firstBackoff / 3
 	// entryWorkers connect at the same time.
 	entryWorkers = 16
@@ -124,8 +125,8 @@ func (e *entrance) Bootstrap(ctx context.Context, src Sources) *Report {
 	return e.enter(ctx, src, enoughEntries)
 }
 
-// Probe tries every entry point that the sources name, up to a bound, and does not end with the first that answer: for somebody who wants
-// to know which of them work.
+// Probe tries every entry point that the sources name, up to a bound, and does not end with the
+// first that answer: for somebody who wants to know which of them work.
 func (e *entrance) Probe(ctx context.Context, src Sources) *Report {
 	return e.enter(ctx, src, maxCandidates)
 }
@@ -177,7 +178,8 @@ feed:
 	return report
 }
 
-// try connects to a peer and makes sure that it is of this network, several times if it hangs up before it has said so.
+// try connects to a peer and makes sure that it is of this network, several times if it hangs up
+// before it has said so.
 func (e *entrance) try(ctx context.Context, c candidate) error {
 	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
 	defer cancel()
@@ -300,7 +302,8 @@ func (e *entrance) candidates(ctx context.Context, src Sources, report *Report) 
 	return append(asked, remembered...)
 }
 
-// Meet connects to a peer that was heard of, unless it is connected, and makes sure that it is of this network; the membership then knows it.
+// Meet connects to a peer that was heard of, unless it is connected, and makes sure that it is of
+// this network; the membership then knows it.
 func (e *entrance) Meet(ctx context.Context, info peer.AddrInfo) error {
 	if info.ID == e.self || e.Connected(info.ID) {
 		return nil

@@ -212,7 +212,8 @@ func TestNoEntrySaysWhatWasTried(t *testing.T) {
 	}
 }
 
-// TestEntryHangsUp: an entry peer that has a crowd at its door, and ends connections before anything was said over them, is tried again; one that always does is told of.
+// TestEntryHangsUp: an entry peer that has a crowd at its door, and ends connections before
+// anything was said over them, is tried again; one that always does is told of.
 func TestEntryHangsUp(t *testing.T) {
 	t.Parallel()
 	member := newNet(t, "test", "/ip4/127.0.0.1/tcp/0", func(n *Net) {

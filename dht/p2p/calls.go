@@ -77,7 +77,8 @@ func (o *streams) Open(ctx context.Context, to peer.ID, service string, mayDial 
 	return nil, calls.Unreachable(to, err)
 }
 
-// Refusal implements calls.Network: protocols are negotiated with the first bytes, so an open stream may turn out to be none.
+// Refusal implements calls.Network: protocols are negotiated with the first bytes, so an open
+// stream may turn out to be none.
 func (o *streams) Refusal(to peer.ID, service string, cause error) *calls.Error {
 	if !isNotSupported(cause) {
 		return nil
@@ -93,8 +94,9 @@ func isNotSupported(err error) bool {
 	return ok
 }
 
-// open opens a stream over a direct connection. Where there is one through a relay only, it waits a while for the hole to be punched and then
-// takes that: slow and short-lived, and better than nothing.
+// open opens a stream over a direct connection. Where there is one through a relay only, it waits a
+// while for the hole to be punched and then takes that: slow and short-lived, and better than
+// nothing.
 func (o *streams) open(ctx context.Context, to peer.ID, id protocol.ID) (network.Stream, error) {
 	if o.host.Network().Connectedness(to) != network.Limited {
 		return o.host.NewStream(ctx, to, id)

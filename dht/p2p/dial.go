@@ -63,8 +63,9 @@ func (d *dialer) connect(ctx context.Context, to peer.ID) error {
 	return calls.Unreachable(to, err)
 }
 
-// dialOrMeet dials a peer until that succeeds, fails, or the peer itself has dialled. One that came back at another port would otherwise be out of
-// reach for as long as the dial of its old one takes, which over UDP nobody refuses.
+// dialOrMeet dials a peer until that succeeds, fails, or the peer itself has dialled. One that came
+// back at another port would otherwise be out of reach for as long as the dial of its old one
+// takes, which over UDP nobody refuses.
 func (d *dialer) dialOrMeet(ctx context.Context, to peer.AddrInfo) error {
 	dial, cancel := context.WithCancel(ctx)
 	defer cancel()

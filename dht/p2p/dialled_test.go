@@ -21,7 +21,8 @@ func (c counted) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestDialledConnectionsAreReplaced: what Dialled returns is what handshakes and calls go over, and its failure is that of the dial.
+// TestDialledConnectionsAreReplaced: what Dialled returns is what handshakes and calls go over, and
+// its failure is that of the dial.
 func TestDialledConnectionsAreReplaced(t *testing.T) {
 	var written atomic.Int64
 	refused := errors.New("not today")

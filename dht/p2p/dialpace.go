@@ -9,11 +9,13 @@ import (
 )
 
 const (
-	// dialBurst peers are dialled at once by a public peer, and then one each dialEvery: a home router's table of connections is small, and a burst of
-	// addresses nobody answers at fills it for minutes.
+	// dialBurst peers are dialled at once by a public peer, and then one each dialEvery: a home
+	// router's table of connections is small, and a burst of addresses nobody answers at fills it
+	// for minutes.
 	dialBurst = 32
 	dialEvery = 100 * time.Millisecond
-	// maxDialWait bounds how long a dial is put off: one that would come later is made then, as its caller gives up soon after.
+	// maxDialWait bounds how long a dial is put off: one that would come later is made then, as its
+	// caller gives up soon after.
 	maxDialWait = 3 * time.Second
 	// maxDialAddrs of one peer are dialled.
 	maxDialAddrs = 8

@@ -8,8 +8,8 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 )
 
-// TestDialPace: a burst is dialled at once, the others one after another and none too late; with time the burst is there again. Of a peer with many addresses
-// some are dialled.
+// TestDialPace: a burst is dialled at once, the others one after another and none too late; with
+// time the burst is there again. Of a peer with many addresses some are dialled.
 func TestDialPace(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p := &dialPace{now: func() time.Time { return now }}

@@ -10,7 +10,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// ground is what all parts of a Net stand on: what it was made with, its host, and how long it lives.
+// ground is what all parts of a Net stand on: what it was made with, its host, and how long it
+// lives.
 type ground struct {
 	cfg  Config
 	log  *slog.Logger
@@ -36,7 +37,8 @@ func (g *ground) Connected(p peer.ID) bool {
 // Connections is how many connections to other peers there are.
 func (g *ground) Connections() int { return len(g.host.Network().Conns()) }
 
-// Drop closes the connections to a peer that the ring has given up, so that calls which wait for it end. Should it be alive it is dialled anew.
+// Drop closes the connections to a peer that the ring has given up, so that calls which wait for it
+// end. Should it be alive it is dialled anew.
 func (g *ground) Drop(id peer.ID) { _ = g.host.Network().ClosePeer(id) }
 
 // RoundTrip is the smoothed time of libp2p exchanges with a peer, 0 if unknown.

@@ -59,8 +59,9 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// Reachability says how this peer knows whether others can dial it.
 	Reachability Reachability
-	// Traversal asks home routers to forward the port (UPnP, NAT-PMP), has peers that nobody can dial be reached through relays and by hole
-	// punching, and has members relay for such peers, within bounds.
+	// Traversal asks home routers to forward the port (UPnP, NAT-PMP), has peers that nobody can
+	// dial be reached through relays and by hole punching, and has members relay for such peers,
+	// within bounds.
 	Traversal bool
 	// Dialled, if not nil, is given each TCP connection that this peer has
 	// dialled and returns the one to use in its place, within the context of
@@ -68,9 +69,11 @@ type Config struct {
 	Dialled func(ctx context.Context, c net.Conn) (net.Conn, error)
 	// Shape, if not nil, holds what comes and goes under a cap on bandwidth.
 	Shape Shape
-	// Bulk names the services that have time: their frames wait for Shape.Bulk, so that leases and reports do not wait for them.
+	// Bulk names the services that have time: their frames wait for Shape.Bulk, so that leases and
+	// reports do not wait for them.
 	Bulk []string
-	// Long names the services whose answers may be long where the question is short, see [calls.Endpoint.Long].
+	// Long names the services whose answers may be long where the question is short, see
+	// [calls.Endpoint.Long].
 	Long []string
 }
 
@@ -114,8 +117,8 @@ func (c Config) withDefaults() (Config, error) {
 
 // Net is one peer's presence on the network. It is safe for concurrent use.
 //
-// It consists of parts with states of their own, each of which knows only those above it. What the embedded ones export is offered by
-// the Net itself.
+// It consists of parts with states of their own, each of which knows only those above it. What the
+// embedded ones export is offered by the Net itself.
 type Net struct {
 	*ground
 	*addresses

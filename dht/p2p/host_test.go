@@ -228,7 +228,8 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-// TestPeerThatDialsIsNotDialled: who waits for the dial of a peer's old address, which nobody refuses, is served by the connection that the peer makes.
+// TestPeerThatDialsIsNotDialled: who waits for the dial of a peer's old address, which nobody
+// refuses, is served by the connection that the peer makes.
 func TestPeerThatDialsIsNotDialled(t *testing.T) {
 	silent, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {

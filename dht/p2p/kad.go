@@ -79,7 +79,8 @@ func NewKad(n *Net) (*Kad, error) {
 	return k, nil
 }
 
-// kadMode: who cannot be dialled asks, and does not answer. With ReachAuto that changes with SetRole.
+// kadMode: who cannot be dialled asks, and does not answer. With ReachAuto that changes with
+// SetRole.
 func kadMode(r Reachability) kaddht.ModeOpt {
 	switch r {
 	case ReachAuto:

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxKadFrame bounds an answer of kad-dht in bytes, and maxKadQuestion a question, which is a kind and
-	// a key. The library takes 4 MiB, and an empty part of two bytes takes fifty times that when it is
-	// unpacked.
+	// maxKadFrame bounds an answer of kad-dht in bytes, and maxKadQuestion a question, which is a
+	// kind and a key. The library takes 4 MiB, and an empty part of two bytes takes fifty times
+	// that when it is unpacked.
 	maxKadFrame    = 16 << 10
 	maxKadQuestion = 1 << 10
-	// maxKadAddrs bounds the addresses of one peer in an answer, in bytes: a bucket of peers and the
-	// one that was asked for fit into a frame, with an ID and its framing beside each.
+	// maxKadAddrs bounds the addresses of one peer in an answer, in bytes: a bucket of peers and
+	// the one that was asked for fit into a frame, with an ID and its framing beside each.
 	maxKadAddrs = maxKadFrame/(bucketSize+1) - 128
 	// maxKadLength is how many bytes of a frame's length are read.
 	maxKadLength = 3

@@ -29,7 +29,8 @@ func newKadNet(t *testing.T) (n *Net, k *Kad) {
 	return n, k
 }
 
-// kadFrame is a message of so many bytes behind its length, filled up with empty peers of two bytes.
+// kadFrame is a message of so many bytes behind its length, filled up with empty peers of two
+// bytes.
 func kadFrame(t *testing.T, m *kadpb.Message, size int) []byte {
 	t.Helper()
 	raw, err := proto.Marshal(m)

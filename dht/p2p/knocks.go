@@ -17,31 +17,34 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// Whoever connects is nobody's peer until the handshake has ended, and could wait at the door for ever.
+// Whoever connects is nobody's peer until the handshake has ended, and could wait at the door for
+// ever.
 const (
 	// handshakeTime is what a handshake over TCP may take: some round trips of a bad line.
 	handshakeTime = 8 * time.Second
-	// maxKnocks connections over TCP may be in their handshakes; one more, and the oldest of the network
-	// that has the most is closed, of those that say nothing if there are any. A ring that starts at
-	// once dials everybody in the same second.
+	// maxKnocks connections over TCP may be in their handshakes; one more, and the oldest of the
+	// network that has the most is closed, of those that say nothing if there are any. A ring that
+	// starts at once dials everybody in the same second.
 	maxKnocks = 128
-	// wordTime is for how long a connection over which something came counts as one that says something.
+	// wordTime is for how long a connection over which something came counts as one that says
+	// something.
 	wordTime = time.Second
 	// addressKnocks of one address may, in the public profile: half of what libp2p lets it have.
 	addressKnocks = 4
-	// maxQUICKnocks over QUIC may be, and half as many of one network. They cannot be closed from here,
-	// so one more is refused. quic-go ends them after five seconds without a word.
+	// maxQUICKnocks over QUIC may be, and half as many of one network. They cannot be closed from
+	// here, so one more is refused. quic-go ends them after five seconds without a word.
 	maxQUICKnocks = 64
-	// unprovenKnocks over QUIC are let in at their word of where they come from; further ones prove it
-	// first, which costs them a round trip and us nothing.
+	// unprovenKnocks over QUIC are let in at their word of where they come from; further ones prove
+	// it first, which costs them a round trip and us nothing.
 	unprovenKnocks = 16
-	// namelessStreams of one peer may be open of which nobody knows the protocol yet; one more is reset.
-	// Ours name it with their first bytes. allNameless are those of all peers.
+	// namelessStreams of one peer may be open of which nobody knows the protocol yet; one more is
+	// reset. Ours name it with their first bytes. allNameless are those of all peers.
 	namelessStreams = 24
 	allNameless     = 2048
 )
 
-// door is the resource manager with a bound on connections that are in their handshakes, by where they come from. Safe for concurrent use.
+// door is the resource manager with a bound on connections that are in their handshakes, by where
+// they come from. Safe for concurrent use.
 type door struct {
 	network.ResourceManager
 	perAddress int // of knocks over TCP
@@ -52,7 +55,8 @@ type door struct {
 	nameless map[peer.ID]int // streams
 }
 
-// knock is a connection in its handshake, and the scope that libp2p keeps of it, which tells when that ends.
+// knock is a connection in its handshake, and the scope that libp2p keeps of it, which tells when
+// that ends.
 type knock struct {
 	network.ConnManagementScope
 	door             *door
@@ -64,7 +68,8 @@ type knock struct {
 	timer *time.Timer               // closes it
 }
 
-// speaks says that something came over a connection, not so long ago that the handshake should have ended since.
+// speaks says that something came over a connection, not so long ago that the handshake should have
+// ended since.
 func (k *knock) speaks(now time.Time) bool {
 	heard := k.heard.Load()
 	return heard != nil && now.Sub(*heard) <= wordTime
@@ -86,13 +91,15 @@ func (c heardConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Done implements network.ResourceScopeSpan: the handshake failed, or the connection has ended since.
+// Done implements network.ResourceScopeSpan: the handshake failed, or the connection has ended
+// since.
 func (k *knock) Done() {
 	k.door.entered(k)
 	k.ConnManagementScope.Done()
 }
 
-// SetPeer implements network.ConnManagementScope. Over QUIC the handshake has ended then; over TCP the streams are still to be agreed upon.
+// SetPeer implements network.ConnManagementScope. Over QUIC the handshake has ended then; over TCP
+// the streams are still to be agreed upon.
 func (k *knock) SetPeer(p peer.ID) error {
 	if k.conn == nil {
 		k.door.entered(k)
@@ -103,7 +110,8 @@ func (k *knock) SetPeer(p peer.ID) error {
 // errCrowd refuses a handshake over QUIC, or a stream.
 var errCrowd = errors.New("too many at once, of which nobody knows what they are for")
 
-// OpenConnection implements network.ResourceManager. What comes in over QUIC knocks here; who comes over TCP does in doorListener.
+// OpenConnection implements network.ResourceManager. What comes in over QUIC knocks here; who comes
+// over TCP does in doorListener.
 func (d *door) OpenConnection(dir network.Direction, usefd bool, from ma.Multiaddr) (network.ConnManagementScope, error) {
 	if _, err := from.ValueForProtocol(ma.P_QUIC_V1); dir != network.DirInbound || err != nil || isRelayed(from) {
 		return d.ResourceManager.OpenConnection(dir, usefd, from)
@@ -127,7 +135,8 @@ func (d *door) OpenConnection(dir network.Direction, usefd bool, from ma.Multiad
 	return k, nil
 }
 
-// OpenStream implements network.ResourceManager: libp2p bounds the streams without a protocol of all peers together only.
+// OpenStream implements network.ResourceManager: libp2p bounds the streams without a protocol of
+// all peers together only.
 func (d *door) OpenStream(of peer.ID, dir network.Direction) (network.StreamManagementScope, error) {
 	if dir != network.DirInbound {
 		return d.ResourceManager.OpenStream(of, dir)
@@ -217,7 +226,8 @@ func (d *door) surplus(last *knock) *knock {
 	return first(d.tcp, func(k *knock) bool { return of[k.network] == most })
 }
 
-// first is the oldest of those knocks that says nothing, or else the oldest; the last of all has just come and could not say anything.
+// first is the oldest of those knocks that says nothing, or else the oldest; the last of all has
+// just come and could not say anything.
 func first(knocks []*knock, which func(*knock) bool) (found *knock) {
 	now := time.Now()
 	for i, k := range knocks {
@@ -243,7 +253,8 @@ func (d *door) entered(k *knock) {
 	d.tcp, d.quic = slices.DeleteFunc(d.tcp, is), slices.DeleteFunc(d.quic, is)
 }
 
-// newKnock tells where a connection comes from: its address and the network about it, as one customer of a provider has them, and one company.
+// newKnock tells where a connection comes from: its address and the network about it, as one
+// customer of a provider has them, and one company.
 func (d *door) newKnock(from ma.Multiaddr) *knock {
 	k := &knock{door: d}
 	ip, err := manet.ToIP(from)

@@ -18,7 +18,8 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// TestSilentSocketsKeepNobodyOut: somebody opens many connections and says nothing, from the address that honest peers have too.
+// TestSilentSocketsKeepNobodyOut: somebody opens many connections and says nothing, from the
+// address that honest peers have too.
 func TestSilentSocketsKeepNobodyOut(t *testing.T) {
 	server := newNetOf(t, Config{Network: "test"}, func(n *Net) { n.Handle("echo", echo) })
 	t.Run("tcp", func(t *testing.T) {
@@ -35,7 +36,8 @@ func TestSilentSocketsKeepNobodyOut(t *testing.T) {
 	})
 }
 
-// TestWhoEnteredIsNotCounted: a connection whose handshake has ended is no knock any more, and a stream that named its protocol is not nameless.
+// TestWhoEnteredIsNotCounted: a connection whose handshake has ended is no knock any more, and a
+// stream that named its protocol is not nameless.
 func TestWhoEnteredIsNotCounted(t *testing.T) {
 	overBoth(t, func(n *Net) { n.Handle("echo", echo) }, func(t *testing.T, client, server *Net) {
 		if _, err := client.Call(t.Context(), server.self, "echo", []byte("here")); err != nil {
@@ -61,7 +63,8 @@ func TestWhoEnteredIsNotCounted(t *testing.T) {
 	})
 }
 
-// TestNamelessStreamsKeepNobodyOut: peers open as many streams as they may that name no protocol, and others are served.
+// TestNamelessStreamsKeepNobodyOut: peers open as many streams as they may that name no protocol,
+// and others are served.
 func TestNamelessStreamsKeepNobodyOut(t *testing.T) {
 	server := newNetOf(t, Config{Network: "test"}, func(n *Net) { n.Handle("echo", echo) })
 	for range 12 {
@@ -81,7 +84,8 @@ func TestNamelessStreamsKeepNobodyOut(t *testing.T) {
 	joinAll(t, server, 24, ma.P_TCP)
 }
 
-// joinAll has n peers at once dial the server over a protocol, and call it, within five seconds, sooner than libp2p ends what keeps it waiting.
+// joinAll has n peers at once dial the server over a protocol, and call it, within five seconds,
+// sooner than libp2p ends what keeps it waiting.
 func joinAll(t *testing.T, server *Net, n, protocol int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -122,7 +126,8 @@ func silentTCP(t *testing.T, server *Net, n int) {
 	}
 }
 
-// halfQUIC begins handshakes over QUIC and hears no answers, but for those that ask it to show its address, if it retries.
+// halfQUIC begins handshakes over QUIC and hears no answers, but for those that ask it to show its
+// address, if it retries.
 func halfQUIC(t *testing.T, server *Net, n int, retries bool) {
 	t.Helper()
 	to := netAddr(t, server, ma.P_UDP)
@@ -184,7 +189,8 @@ func netAddr(t *testing.T, n *Net, protocol int) net.Addr {
 	return to
 }
 
-// TestDoorClosesWhoCrowds: one connection too many, and one goes that is of the same address, or of the network that has the most.
+// TestDoorClosesWhoCrowds: one connection too many, and one goes that is of the same address, or of
+// the network that has the most.
 func TestDoorClosesWhoCrowds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &door{perAddress: addressKnocks}
@@ -211,7 +217,8 @@ func TestDoorClosesWhoCrowds(t *testing.T) {
 	})
 }
 
-// TestDoorKeepsWhoSpeaks: of a crowd those go first that say nothing, and those that began to speak long ago.
+// TestDoorKeepsWhoSpeaks: of a crowd those go first that say nothing, and those that began to speak
+// long ago.
 func TestDoorKeepsWhoSpeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &door{perAddress: maxKnocks}
@@ -271,7 +278,8 @@ func wantOpen(t *testing.T, what string, want bool, conns []*visitor) {
 	}
 }
 
-// TestDoorRefusesCrowdsOfQUIC: a network has half of all handshakes over QUIC at most, and who comes late proves its address.
+// TestDoorRefusesCrowdsOfQUIC: a network has half of all handshakes over QUIC at most, and who
+// comes late proves its address.
 func TestDoorRefusesCrowdsOfQUIC(t *testing.T) {
 	d := &door{ResourceManager: &network.NullResourceManager{}}
 	open := func(from string) network.ConnManagementScope {

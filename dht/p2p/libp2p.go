@@ -73,8 +73,9 @@ func newHost(g *ground, r *relays) (host.Host, error) {
 	return libp2p.New(append(options, traversalOptions(cfg, r)...)...)
 }
 
-// reachOptions sets how the peer learns whether it can be dialled, and whether it helps others to. AutoNAT v1 is off with a fixed word of
-// its own, since its servers say what they like, where v2 has them prove it. kad-dht hears that word, and then those of SetRole.
+// reachOptions sets how the peer learns whether it can be dialled, and whether it helps others to.
+// AutoNAT v1 is off with a fixed word of its own, since its servers say what they like, where v2
+// has them prove it. kad-dht hears that word, and then those of SetRole.
 func reachOptions(cfg Config) []libp2p.Option {
 	if cfg.Reachability == ReachPublic && cfg.Profile == Lab { // nobody asks whether loopback can be reached
 		return []libp2p.Option{libp2p.ForceReachabilityPublic(), libp2p.DisableIdentifyAddressDiscovery()}

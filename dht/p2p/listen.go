@@ -11,10 +11,12 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// ListenAll stands for all interfaces of the machine, over TCP and QUIC, at any free port; with a port behind a colon, as in all:4001, at that one.
+// ListenAll stands for all interfaces of the machine, over TCP and QUIC, at any free port; with a
+// port behind a colon, as in all:4001, at that one.
 const ListenAll = "all"
 
-// ListenOn turns what is to be listened on, a multiaddr or ListenAll, into multiaddrs. IPv6 is left out of all interfaces where the machine has none.
+// ListenOn turns what is to be listened on, a multiaddr or ListenAll, into multiaddrs. IPv6 is left
+// out of all interfaces where the machine has none.
 func ListenOn(text string) ([]string, error) {
 	if addr, err := ma.NewMultiaddr(text); err == nil {
 		return []string{addr.String()}, nil
@@ -53,7 +55,8 @@ func hasIPv6() bool {
 	return true
 }
 
-// Elsewhere leaves, of multiaddrs, those that other machines may dial: none of loopback, and none that holds on one link only.
+// Elsewhere leaves, of multiaddrs, those that other machines may dial: none of loopback, and none
+// that holds on one link only.
 func Elsewhere(addrs []string) []string {
 	return slices.DeleteFunc(slices.Clone(addrs), func(text string) bool {
 		addr, err := ma.NewMultiaddr(text)
@@ -65,7 +68,8 @@ func onlyHere(addr ma.Multiaddr) bool {
 	return manet.IsIPLoopback(addr) || manet.IsIP6LinkLocal(addr) || manet.IsIPUnspecified(addr)
 }
 
-// labAddrs tells others where a peer of the lab is: at loopback only if it is nowhere else, since to other machines that is themselves.
+// labAddrs tells others where a peer of the lab is: at loopback only if it is nowhere else, since
+// to other machines that is themselves.
 func labAddrs(addrs []ma.Multiaddr) []ma.Multiaddr {
 	if outside := slices.DeleteFunc(slices.Clone(addrs), onlyHere); len(outside) > 0 {
 		return outside

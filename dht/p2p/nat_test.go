@@ -21,7 +21,8 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// The addresses in the test's own namespaces are public ones, since no other is asked for by AutoNAT; no packet leaves them.
+// The addresses in the test's own namespaces are public ones, since no other is asked for by
+// AutoNAT; no packet leaves them.
 const (
 	wanNet     = "5.0.0."
 	routersAt  = 50 // the first router's, the others follow
@@ -203,7 +204,8 @@ func (l *natLab) run(t *testing.T, namespace string, order natOrder) *natPeer {
 	return p
 }
 
-// natLab is a few namespaces: peers on one network, and some at home, each behind a router of its own that masquerades.
+// natLab is a few namespaces: peers on one network, and some at home, each behind a router of its
+// own that masquerades.
 type natLab struct{ prefix string }
 
 func (l *natLab) name(namespace string) string { return l.prefix + namespace }
@@ -272,8 +274,9 @@ func newNATLab(t *testing.T, homes, peers []string) *natLab {
 	return l
 }
 
-// TestBehindNAT: four peers on one network, one behind a router that masquerades, and one that finds out that it can be dialled. The one
-// behind is a worker and stays one, the ring reaches it over its own connections; the last becomes a ring peer.
+// TestBehindNAT: four peers on one network, one behind a router that masquerades, and one that
+// finds out that it can be dialled. The one behind is a worker and stays one, the ring reaches it
+// over its own connections; the last becomes a ring peer.
 func TestBehindNAT(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -319,8 +322,9 @@ func TestBehindNAT(t *testing.T) {
 	}
 }
 
-// TestThroughRelays: two peers, each at home behind a router of its own that lets nobody in. Members of the ring relay for them, so that one calls the other
-// by an address at a relay; with luck the two punch a hole and need it no more.
+// TestThroughRelays: two peers, each at home behind a router of its own that lets nobody in.
+// Members of the ring relay for them, so that one calls the other by an address at a relay; with
+// luck the two punch a hole and need it no more.
 func TestThroughRelays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

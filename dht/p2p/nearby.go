@@ -15,8 +15,10 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// Peers on one local network find each other by multicast DNS (RFC 6762) as instances of one service (RFC 6763), whose TXT record names their network and
-// addresses. Anybody there can say anything, so what is heard is an address to try, like any other: bounded in number, and dialled before it is believed.
+// Peers on one local network find each other by multicast DNS (RFC 6762) as instances of one
+// service (RFC 6763), whose TXT record names their network and addresses. Anybody there can say
+// anything, so what is heard is an address to try, like any other: bounded in number, and dialled
+// before it is believed.
 const (
 	nearbyService = "_apoidea._udp"
 	nearbyDomain  = "local"
@@ -30,7 +32,8 @@ const (
 	announceCheck = 10 * time.Second
 )
 
-// Nearby asks the local network for peers of a network until ctx ends, and tells of each, again in every round. found must not block for long.
+// Nearby asks the local network for peers of a network until ctx ends, and tells of each, again in
+// every round. found must not block for long.
 func Nearby(ctx context.Context, network string, found func(peer.AddrInfo)) error {
 	for ctx.Err() == nil {
 		round, cancel := context.WithTimeout(ctx, nearbyRound)
@@ -75,7 +78,8 @@ func nearbyOnce(ctx context.Context, network string, found func(peer.AddrInfo)) 
 	}
 }
 
-// browse searches over IPv4 and IPv6, or where there is no IPv6 without. It has closed entries when it returns, unless it could not begin.
+// browse searches over IPv4 and IPv6, or where there is no IPv6 without. It has closed entries when
+// it returns, unless it could not begin.
 func browse(ctx context.Context, entries chan *zeroconf.ServiceEntry) error {
 	err := zeroconf.Browse(ctx, nearbyService, nearbyDomain, entries)
 	if err != nil && ctx.Err() == nil {
@@ -113,7 +117,8 @@ func nearbyPeer(texts []string, network string) (peer.AddrInfo, error) {
 	}
 }
 
-// Announce answers who asks the local network for peers, until ctx ends: with the addresses at which other machines may dial this one.
+// Announce answers who asks the local network for peers, until ctx ends: with the addresses at
+// which other machines may dial this one.
 func (n *Net) Announce(ctx context.Context) error {
 	tick := time.NewTicker(announceCheck)
 	defer tick.Stop()
@@ -143,7 +148,8 @@ func (n *Net) Announce(ctx context.Context) error {
 	}
 }
 
-// announce has the addresses answered for; with none there is nothing to answer, and the server is nil.
+// announce has the addresses answered for; with none there is nothing to answer, and the server is
+// nil.
 func (n *Net) announce(addrs []string) (*zeroconf.Server, error) {
 	texts := []string{nearbyNetwork + n.cfg.Network}
 	var ips []string

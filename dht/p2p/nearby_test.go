@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestNearbyPeer: what somebody on the local network says is taken only if it names one peer of this network with addresses to dial.
+// TestNearbyPeer: what somebody on the local network says is taken only if it names one peer of
+// this network with addresses to dial.
 func TestNearbyPeer(t *testing.T) {
 	const one, two = "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA", "12D3KooWGRUaqkGvcV1HHyEHQ3m1rhYXqHzXQWmqzXbqQHkJZDFq"
 	addr := func(text, id string) string { return "dnsaddr=" + text + "/p2p/" + id }

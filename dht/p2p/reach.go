@@ -41,7 +41,8 @@ func (r Reachability) String() string {
 	}
 }
 
-// dialBacks is what a Net with ReachAuto hears of being dialled, and tells kad-dht of its role; nil in any other.
+// dialBacks is what a Net with ReachAuto hears of being dialled, and tells kad-dht of its role; nil
+// in any other.
 type dialBacks struct {
 	heard event.Subscription
 	role  event.Emitter
@@ -71,8 +72,9 @@ type reach struct {
 	seen    workers.Reachability // told last
 }
 
-// Role is what to be at the start. When that is to be found out (ReachAuto), a founder is a ring member, since nobody could tell it; a peer
-// that returns is what it was at last; and any other is a worker until others have dialled it for long enough.
+// Role is what to be at the start. When that is to be found out (ReachAuto), a founder is a ring
+// member, since nobody could tell it; a peer that returns is what it was at last; and any other is
+// a worker until others have dialled it for long enough.
 func (r *reach) Role(memory *dht.Memory, founder bool) dht.Role {
 	switch {
 	case r.cfg.Reachability == ReachPrivate:
@@ -86,8 +88,8 @@ func (r *reach) Role(memory *dht.Memory, founder bool) dht.Role {
 	}
 }
 
-// OnReachability registers f to be called by Run, with ReachAuto, whenever what is known of being dialled becomes another: usually
-// (*dht.DHT).Observe. f must not block. Call it before Run.
+// OnReachability registers f to be called by Run, with ReachAuto, whenever what is known of being
+// dialled becomes another: usually (*dht.DHT).Observe. f must not block. Call it before Run.
 func (r *reach) OnReachability(f func(workers.Reachability)) {
 	if r.dialBacks != nil {
 		r.mu.Lock()
@@ -96,7 +98,8 @@ func (r *reach) OnReachability(f func(workers.Reachability)) {
 	}
 }
 
-// Follow lets a DHT of this Net observe its reachability, and SetRole follow the DHT. Call it before either runs.
+// Follow lets a DHT of this Net observe its reachability, and SetRole follow the DHT. Call it
+// before either runs.
 func (r *reach) Follow(d *dht.DHT) error {
 	r.OnReachability(d.Observe)
 	d.Subscribe(func(e dht.Event) {
@@ -115,8 +118,9 @@ func (r *reach) Follow(d *dht.DHT) error {
 	return r.SetRole(d.Self().Role)
 }
 
-// SetRole tells which role this peer has taken, at the start and after each change: with ReachAuto a worker does not answer
-// for kad-dht, so that it stands in nobody's routing table. Otherwise the role is settled at the start, and SetRole does nothing.
+// SetRole tells which role this peer has taken, at the start and after each change: with ReachAuto
+// a worker does not answer for kad-dht, so that it stands in nobody's routing table. Otherwise the
+// role is settled at the start, and SetRole does nothing.
 func (r *reach) SetRole(role dht.Role) error {
 	if r.dialBacks == nil {
 		return nil
@@ -175,7 +179,8 @@ func (r *reach) Reached() Reached {
 	return reachedBy(dialled, own, r.host.Addrs(), r.cfg.Reachability == ReachPrivate || seen == workers.ReachPrivate)
 }
 
-// reachabilityOf: one address that can be dialled is enough, and one that was tried in vain says more than one that was not tried.
+// reachabilityOf: one address that can be dialled is enough, and one that was tried in vain says
+// more than one that was not tried.
 func reachabilityOf(e event.EvtHostReachableAddrsChanged) workers.Reachability {
 	switch {
 	case len(e.Reachable) > 0:

@@ -79,7 +79,8 @@ func TestRoleAtTheStart(t *testing.T) {
 	}
 }
 
-// TestDialBacksAreTold: what AutoNAT finds out reaches the listener once a change, in the order of the changes.
+// TestDialBacksAreTold: what AutoNAT finds out reaches the listener once a change, in the order of
+// the changes.
 func TestDialBacksAreTold(t *testing.T) {
 	n := newReachNet(t, Lab, ReachAuto)
 	told := make(chan workers.Reachability, 8)
@@ -129,8 +130,9 @@ func TestWithoutDial(t *testing.T) {
 	}
 }
 
-// TestWorkerOverItsOwnConnections: one of five peers cannot be dialled, by its own word. It is attached to three, which reach it, and stands in
-// no leaf set and no routing table; when it may, it joins.
+// TestWorkerOverItsOwnConnections: one of five peers cannot be dialled, by its own word. It is
+// attached to three, which reach it, and stands in no leaf set and no routing table; when it may,
+// it joins.
 func TestWorkerOverItsOwnConnections(t *testing.T) {
 	founder := startReachPeer(t, ReachByProfile, Sources{})
 	src := Sources{Bootstrap: founder.Addrs()}
@@ -170,7 +172,8 @@ func TestWorkerOverItsOwnConnections(t *testing.T) {
 	})
 }
 
-// startReachPeer runs a peer as startRingPeer does, with a role that follows its reachability at once.
+// startReachPeer runs a peer as startRingPeer does, with a role that follows its reachability at
+// once.
 func startReachPeer(t *testing.T, reach Reachability, src Sources) *ringPeer {
 	t.Helper()
 	key, err := GenerateIdentity(1, nil)

@@ -17,13 +17,16 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 )
 
-// Shape is what holds the bytes of a Net under a cap on bandwidth. Its methods are called by many goroutines at once.
+// Shape is what holds the bytes of a Net under a cap on bandwidth. Its methods are called by many
+// goroutines at once.
 type Shape interface {
-	// Conn is given each TCP connection of either direction before it is used, and returns the one to use in its place.
+	// Conn is given each TCP connection of either direction before it is used, and returns the one
+	// to use in its place.
 	Conn(c net.Conn) net.Conn
 	// Spent is told of bytes over QUIC, which nothing holds back: sent, or received.
 	Spent(sent, received int)
-	// Bulk waits until n bytes of a bulk service may be sent. It is asked before the connection is, so that what is urgent never finds it full of bulk.
+	// Bulk waits until n bytes of a bulk service may be sent. It is asked before the connection is,
+	// so that what is urgent never finds it full of bulk.
 	Bulk(ctx context.Context, n int) error
 }
 
@@ -106,8 +109,9 @@ func shapedConn(shape Shape, c manet.Conn) (manet.Conn, error) {
 	return shaped, err
 }
 
-// reporter hears of the bytes of all streams and tells of those that no connection of ours has counted: they go over QUIC. What a stream carries is counted, and
-// neither its encryption nor what QUIC repeats: some two parts of a hundred.
+// reporter hears of the bytes of all streams and tells of those that no connection of ours has
+// counted: they go over QUIC. What a stream carries is counted, and neither its encryption nor what
+// QUIC repeats: some two parts of a hundred.
 type reporter struct {
 	shape  Shape
 	ground *ground

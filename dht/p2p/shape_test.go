@@ -48,7 +48,8 @@ func (c tallied) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// shaped makes two Nets over one transport, both with a Shape of their own; the first has dialled the second.
+// shaped makes two Nets over one transport, both with a Shape of their own; the first has dialled
+// the second.
 func shaped(t *testing.T, listen string) (a, b *Net, sa, sb *tally) {
 	t.Helper()
 	open := func() (*Net, *tally) {
@@ -64,7 +65,8 @@ func shaped(t *testing.T, listen string) (a, b *Net, sa, sb *tally) {
 	return a, b, sa, sb
 }
 
-// TestShapeCounts: all that calls carry passes the Shape at both ends: through the connections over TCP, as debt over QUIC.
+// TestShapeCounts: all that calls carry passes the Shape at both ends: through the connections over
+// TCP, as debt over QUIC.
 func TestShapeCounts(t *testing.T) {
 	const size = 100_000
 	for name, c := range map[string]struct {
@@ -103,7 +105,8 @@ func TestShapeCounts(t *testing.T) {
 	}
 }
 
-// TestBulkWaits: bulk waits for its turn, and what is urgent to the same peer does not wait behind it.
+// TestBulkWaits: bulk waits for its turn, and what is urgent to the same peer does not wait behind
+// it.
 func TestBulkWaits(t *testing.T) {
 	a, b, sa, sb := shaped(t, "/ip4/127.0.0.1/tcp/0")
 	close(sb.gate)

@@ -14,23 +14,25 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// What a peer that nobody can dial asks of relays. They are members of the ring, so that nobody else need be trusted to be there.
+// What a peer that nobody can dial asks of relays. They are members of the ring, so that nobody
+// else need be trusted to be there.
 const (
 	// relaysWanted at the same time: one may go.
 	relaysWanted = 2
 	// relayCandidates are known at most while some are looked for.
 	relayCandidates = 8
-	// relayDelay is how long the search waits for more of them, relayAgain how often members are looked through, and relayBackoff how long one that
-	// refused is left alone.
+	// relayDelay is how long the search waits for more of them, relayAgain how often members are
+	// looked through, and relayBackoff how long one that refused is left alone.
 	relayDelay   = 2 * time.Second
 	relayAgain   = 10 * time.Second
 	relayBackoff = time.Minute
-	// punchTime is how long a call waits, of dialTimeout, for the hole to be punched before it goes through the relay.
+	// punchTime is how long a call waits, of dialTimeout, for the hole to be punched before it goes
+	// through the relay.
 	punchTime = 4 * time.Second
 )
 
-// What a member does for those peers. A circuit is for finding each other and for a few short calls: pages never go through it, since workers report to
-// members, whom they dial.
+// What a member does for those peers. A circuit is for finding each other and for a few short
+// calls: pages never go through it, since workers report to members, whom they dial.
 const (
 	relaySlots       = 16 // as many peers may be reached through us: half of the workers that a member takes
 	relaySlotsPerIP  = 4
@@ -43,8 +45,9 @@ const (
 	relaySlotTime = 30 * time.Minute
 )
 
-// traversalOptions sets how the peer gets through routers, and helps others to. Relay client and relay service follow the role that SetRole tells, or the word of
-// reachOptions: the client runs in a worker, the service in a member.
+// traversalOptions sets how the peer gets through routers, and helps others to. Relay client and
+// relay service follow the role that SetRole tells, or the word of reachOptions: the client runs in
+// a worker, the service in a member.
 func traversalOptions(cfg Config, r *relays) []libp2p.Option {
 	if !cfg.Traversal {
 		return []libp2p.Option{libp2p.DisableRelay()}
@@ -67,8 +70,8 @@ func traversalOptions(cfg Config, r *relays) []libp2p.Option {
 	return options
 }
 
-// relays says through whom a worker can be reached, and for whom a member relays: peers of its own network, while it has connections to
-// spare.
+// relays says through whom a worker can be reached, and for whom a member relays: peers of its own
+// network, while it has connections to spare.
 type relays struct {
 	*ground
 	addresses *addresses
@@ -98,7 +101,8 @@ func (r *relays) source(_ context.Context, count int) <-chan peer.AddrInfo {
 	return list
 }
 
-// AllowReserve implements relay.ACLFilter. A peer whose protocols are not known yet is let in: identify is on its way.
+// AllowReserve implements relay.ACLFilter. A peer whose protocols are not known yet is let in:
+// identify is on its way.
 func (r *relays) AllowReserve(p peer.ID, _ ma.Multiaddr) bool {
 	if len(r.host.Network().Conns()) > r.cfg.HighWater*3/4 {
 		return false
@@ -107,7 +111,8 @@ func (r *relays) AllowReserve(p peer.ID, _ ma.Multiaddr) bool {
 	return err == nil && (len(spoken) == 0 || slices.Contains(spoken, r.services.protocolOf(ringService)))
 }
 
-// AllowConnect implements relay.ACLFilter: circuits are bounded by number, time and bytes, whoever asks.
+// AllowConnect implements relay.ACLFilter: circuits are bounded by number, time and bytes, whoever
+// asks.
 func (*relays) AllowConnect(peer.ID, ma.Multiaddr, peer.ID) bool { return true }
 
 // Reached is how others reach a peer.
@@ -127,7 +132,8 @@ const (
 	ReachedUnknown Reached = "unknown"
 )
 
-// reachedBy judges by the addresses that others dialled, those of this machine, and those that are told to others.
+// reachedBy judges by the addresses that others dialled, those of this machine, and those that are
+// told to others.
 func reachedBy(dialled, own, told []ma.Multiaddr, private bool) Reached {
 	for _, a := range dialled {
 		if slices.ContainsFunc(own, func(o ma.Multiaddr) bool { return sameIP(a, o) }) {

@@ -28,8 +28,9 @@ type Visit struct {
 // visitTime bounds all of a visit.
 const visitTime = 15 * time.Second
 
-// Visit comes to a peer as a stranger would: over a connection dialled for this alone, at these addresses, where whoever answers has to
-// prove that it is the peer. It asks who else is in the ring, and hangs up.
+// Visit comes to a peer as a stranger would: over a connection dialled for this alone, at these
+// addresses, where whoever answers has to prove that it is the peer. It asks who else is in the
+// ring, and hangs up.
 func (n *Net) Visit(ctx context.Context, to peer.AddrInfo) (v Visit, err error) {
 	ctx, cancel := context.WithTimeout(ctx, visitTime)
 	defer cancel()
@@ -57,7 +58,8 @@ func (n *Net) visitable(addrs []ma.Multiaddr) []ma.Multiaddr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return !n.dialable(a) || isRelayed(a) })
 }
 
-// askAround asks a peer for its successor, so that whoever goes on there comes round the ring, and for others.
+// askAround asks a peer for its successor, so that whoever goes on there comes round the ring, and
+// for others.
 func (n *Net) askAround(ctx context.Context, id peer.ID, v *Visit) error {
 	transport := NewRingTransport(n)
 	behind := ring.PeerKey([]byte(id)).Add(ring.Key{ring.KeySize - 1: 1})

@@ -8,7 +8,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// TestVisit: a stranger who visits whom it is told of comes round the ring, learns at which address each answers, and leaves no connection.
+// TestVisit: a stranger who visits whom it is told of comes round the ring, learns at which address
+// each answers, and leaves no connection.
 func TestVisit(t *testing.T) {
 	var peers []*ringPeer
 	for i := range 4 {
@@ -51,7 +52,8 @@ func TestVisit(t *testing.T) {
 	}
 }
 
-// TestVisitWantsTheIdentity: who answers at an address has to be the peer that is said to be there, and of this ring.
+// TestVisitWantsTheIdentity: who answers at an address has to be the peer that is said to be there,
+// and of this ring.
 func TestVisitWantsTheIdentity(t *testing.T) {
 	there := newNet(t, "test", "/ip4/127.0.0.1/tcp/0", nil)
 	another := newNet(t, "another", "/ip4/127.0.0.1/tcp/0", nil)

@@ -1,7 +1,8 @@
 package ring
 
-// Arc is the part of the circle in (Start, End], clockwise. When Start equals End it is the whole circle, which is what a
-// lone peer owns; an arc is never empty, so "owns nothing" is said by a bool beside it.
+// Arc is the part of the circle in (Start, End], clockwise. When Start equals End it is the whole
+// circle, which is what a lone peer owns; an arc is never empty, so "owns nothing" is said by a
+// bool beside it.
 type Arc struct {
 	Start Key // not in it, but where it is the whole circle
 	End   Key // in it
@@ -43,8 +44,8 @@ func (a Arc) Holds(b Arc) bool {
 // String is "(start, end]" in short hex.
 func (a Arc) String() string { return "(" + a.Start.String() + ", " + a.End.String() + "]" }
 
-// Between says whether key is met when walking clockwise from start (left out) to end (included). When start equals end only
-// that one point counts; for the whole circle ask Arc.Contains.
+// Between says whether key is met when walking clockwise from start (left out) to end (included).
+// When start equals end only that one point counts; for the whole circle ask Arc.Contains.
 func Between(start, key, end Key) bool {
 	if start == end {
 		return key == end

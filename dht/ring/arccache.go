@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// ArcCache remembers which peer answered for which arc, the least recently used forgotten first. The arcs in it never
-// overlap: a newer one cuts away what it covers, so an answer is always the latest thing heard about a key. It is a hint, not
-// a truth: rings change, and whoever uses an answer lets the receiver confirm it.
+// ArcCache remembers which peer answered for which arc, the least recently used forgotten first.
+// The arcs in it never overlap: a newer one cuts away what it covers, so an answer is always the
+// latest thing heard about a key. It is a hint, not a truth: rings change, and whoever uses an
+// answer lets the receiver confirm it.
 //
 // V is whatever stands for the owner. The zero value is not usable; see NewArcCache.
 type ArcCache[V any] struct {
@@ -29,8 +30,8 @@ func NewArcCache[V any](limit int) *ArcCache[V] {
 // Len is the number of arcs remembered.
 func (c *ArcCache[V]) Len() int { return len(c.arcs) }
 
-// Add remembers that owner, at arc.End, answers for arc. Older arcs that end inside it are forgotten, and one that it cuts
-// keeps its other part.
+// Add remembers that owner, at arc.End, answers for arc. Older arcs that end inside it are
+// forgotten, and one that it cuts keeps its other part.
 func (c *ArcCache[V]) Add(arc Arc, owner V) {
 	if arc.Whole() {
 		c.Clear()
@@ -67,15 +68,16 @@ func (c *ArcCache[V]) Find(key Key) (Arc, V, bool) {
 	return Arc{}, none, false
 }
 
-// Forget drops the arc that ends at owner: the peer there is gone, or denied that it owns what it was asked for.
+// Forget drops the arc that ends at owner: the peer there is gone, or denied that it owns what it
+// was asked for.
 func (c *ArcCache[V]) Forget(owner Key) {
 	if at, found := slices.BinarySearchFunc(c.arcs, owner, compareEnd[V]); found {
 		c.remove(at)
 	}
 }
 
-// Split tells of a peer at key: the arc around it, if any, begins at that peer from now on, because the keys before it are
-// the peer's own.
+// Split tells of a peer at key: the arc around it, if any, begins at that peer from now on, because
+// the keys before it are the peer's own.
 func (c *ArcCache[V]) Split(key Key) {
 	if len(c.arcs) == 0 {
 		return
@@ -91,7 +93,8 @@ func (c *ArcCache[V]) Clear() {
 	c.recent.Init()
 }
 
-// search returns the index of the first arc that ends at or after key, around the circle. The cache must not be empty.
+// search returns the index of the first arc that ends at or after key, around the circle. The cache
+// must not be empty.
 func (c *ArcCache[V]) search(key Key) int {
 	at, _ := slices.BinarySearchFunc(c.arcs, key, compareEnd[V])
 	return at % len(c.arcs)

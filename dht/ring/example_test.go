@@ -60,7 +60,8 @@ func ExampleLeafSet() {
 	// false about 8 peers
 }
 
-// What others said is a hint: the latest word about a part of the circle holds until its peer denies it.
+// What others said is a hint: the latest word about a part of the circle holds until its peer
+// denies it.
 func ExampleArcCache() {
 	cache := ring.NewArcCache[string](1000)
 	cache.Add(ring.Arc{Start: at(0x40), End: at(0x80)}, "anna")

@@ -21,13 +21,15 @@ import (
 // KeySize is the length of a key in bytes.
 const KeySize = sha256.Size
 
-// Key is a point on the circle, big-endian. Keys are comparable, and the zero Key is a point like any other.
+// Key is a point on the circle, big-endian. Keys are comparable, and the zero Key is a point like
+// any other.
 type Key [KeySize]byte
 
 // KeyOf hashes data to its key.
 func KeyOf(data []byte) Key { return sha256.Sum256(data) }
 
-// HostKey is the position of a host (canonical: lower-case, punycode, its port only when it is not the scheme's own).
+// HostKey is the position of a host (canonical: lower-case, punycode, its port only when it is not
+// the scheme's own).
 func HostKey(host string) Key { return KeyOf([]byte("/apoidea/host/" + host)) }
 
 // ContentKey is the position of a body by its digest.
@@ -36,7 +38,8 @@ func ContentKey(digest []byte) Key { return KeyOf(append([]byte("/apoidea/conten
 // JobKey is the position of a job's record.
 func JobKey(id string) Key { return KeyOf([]byte("/apoidea/job/" + id)) }
 
-// PeerKey is the position of a peer: the hash of the bytes of its ID, as in kad-dht, so that one routing table serves both.
+// PeerKey is the position of a peer: the hash of the bytes of its ID, as in kad-dht, so that one
+// routing table serves both.
 func PeerKey(id []byte) Key { return KeyOf(id) }
 
 // Compare orders keys as numbers: -1, 0 or +1.
@@ -72,7 +75,8 @@ func (k Key) Add(distance Key) Key {
 	return sum
 }
 
-// Turns is the key as a share of the circle, in [0, 1): for drawing and for statistics, as it keeps only 53 bits.
+// Turns is the key as a share of the circle, in [0, 1): for drawing and for statistics, as it keeps
+// only 53 bits.
 func (k Key) Turns() float64 { return float64(be64(k[:])>>11) / (1 << 53) }
 
 // Near is the shorter way round between a and b.

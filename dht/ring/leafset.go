@@ -5,8 +5,9 @@ import "slices"
 // DefaultR is the number of leaf peers on each side (l/2 of Apoidea 3.1).
 const DefaultR = 8
 
-// LeafSet is the nearest peers of self on both sides of the circle, by position, nearest first. In a ring of few peers a peer
-// is at once a predecessor and a successor. It holds positions only; who stands there is for its user to remember.
+// LeafSet is the nearest peers of self on both sides of the circle, by position, nearest first. In
+// a ring of few peers a peer is at once a predecessor and a successor. It holds positions only; who
+// stands there is for its user to remember.
 type LeafSet struct {
 	self         Key
 	r            int
@@ -67,7 +68,8 @@ func (s *LeafSet) Fits(key Key) bool {
 	return s.after(key).Compare(s.after(s.succs[s.r-1])) < 0 || s.before(key).Compare(s.before(s.preds[s.r-1])) < 0
 }
 
-// Insert adds the peer at key where it belongs and reports whether the leaf set changed; peers pushed out are gone.
+// Insert adds the peer at key where it belongs and reports whether the leaf set changed; peers
+// pushed out are gone.
 func (s *LeafSet) Insert(key Key) bool {
 	if key == s.self {
 		return false
@@ -85,7 +87,8 @@ func (s *LeafSet) Remove(key Key) bool {
 	s.succs = slices.DeleteFunc(s.succs, same)
 	s.preds = slices.DeleteFunc(s.preds, same)
 	removed := len(s.succs)+len(s.preds) != size
-	// Who stood on one side only moves up on the other where that is known to be right, or better than nobody.
+	// Who stood on one side only moves up on the other where that is known to be right, or better
+	// than nobody.
 	if whole || len(s.succs) == 0 || len(s.preds) == 0 {
 		for _, k := range members {
 			if k != key {
@@ -107,14 +110,14 @@ func (s *LeafSet) Members() []Key {
 	return members
 }
 
-// Whole says whether the two sides meet on the far side of the circle, so that the leaf set is all of the ring. With exactly 2r others
-// they only touch, which looks like a larger ring.
+// Whole says whether the two sides meet on the far side of the circle, so that the leaf set is all
+// of the ring. With exactly 2r others they only touch, which looks like a larger ring.
 func (s *LeafSet) Whole() bool {
 	return len(s.succs) == 0 || slices.Contains(s.preds, s.succs[len(s.succs)-1])
 }
 
-// Estimate is the number of peers in the ring, self included: counted when the leaf set is all of it, otherwise guessed from how
-// densely the leaf peers stand.
+// Estimate is the number of peers in the ring, self included: counted when the leaf set is all of
+// it, otherwise guessed from how densely the leaf peers stand.
 func (s *LeafSet) Estimate() int {
 	members := s.Len()
 	if s.Whole() {
@@ -129,7 +132,8 @@ func (s *LeafSet) Covers(key Key) bool {
 	return s.Whole() || Between(s.preds[len(s.preds)-1], key, s.succs[len(s.succs)-1])
 }
 
-// Owner returns the arc of the owner of key, which ends at the owner's position; false when the leaf set does not cover key.
+// Owner returns the arc of the owner of key, which ends at the owner's position; false when the
+// leaf set does not cover key.
 func (s *LeafSet) Owner(key Key) (Arc, bool) {
 	arc := Arc{Start: s.self}
 	for _, arc.End = range s.succs {

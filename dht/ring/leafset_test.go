@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestLeafSetsAreExact compares the leaf sets of every peer in rings of 1 to 40 against the sorted ring.
+// TestLeafSetsAreExact compares the leaf sets of every peer in rings of 1 to 40 against the sorted
+// ring.
 func TestLeafSetsAreExact(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(2, 2))
 	for n := 1; n <= 40; n++ {
@@ -43,7 +44,8 @@ func TestLeafSetsAreExact(t *testing.T) {
 	}
 }
 
-// TestLeafSetsShrinkExactly removes peers one by one: as long as the set was all of the ring it stays exact.
+// TestLeafSetsShrinkExactly removes peers one by one: as long as the set was all of the ring it
+// stays exact.
 func TestLeafSetsShrinkExactly(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(12, 12))
 	self := randomKey(rnd)

@@ -8,7 +8,8 @@ import (
 // PosSize is how much of a key begins the key of a record on disk.
 const PosSize = 16
 
-// Pos is a key cut down to what records on disk hold of it, so that an arc of the ring is one range of records. What lies at one position moves as one.
+// Pos is a key cut down to what records on disk hold of it, so that an arc of the ring is one range
+// of records. What lies at one position moves as one.
 type Pos [PosSize]byte
 
 // PosOf cuts a key down.
@@ -33,7 +34,8 @@ func (p Pos) Next() Pos {
 // behind is greater than the key of any record.
 var behind = bytes.Repeat([]byte{math.MaxUint8}, 2*KeySize)
 
-// Bounds are the keys of the records at positions in [lo, hi), from included and to not; a zero hi is the end of the circle.
+// Bounds are the keys of the records at positions in [lo, hi), from included and to not; a zero hi
+// is the end of the circle.
 func Bounds(lo, hi Pos) (from, to []byte) {
 	if hi == (Pos{}) {
 		return lo[:], behind

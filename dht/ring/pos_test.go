@@ -23,7 +23,8 @@ func TestPos(t *testing.T) {
 	}
 }
 
-// TestBounds: a range of positions has the records at its first one, and not those at its last; the end of the circle has all of them.
+// TestBounds: a range of positions has the records at its first one, and not those at its last; the
+// end of the circle has all of them.
 func TestBounds(t *testing.T) {
 	lo, hi, last := Pos{1}, Pos{2}, Pos(bytes.Repeat([]byte{0xff}, PosSize))
 	for _, row := range []struct {

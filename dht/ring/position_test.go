@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestPositionBalance holds the figure of design 3: of eight draws the largest arc of 1,000 peers is about 2.6 times the mean.
+// TestPositionBalance holds the figure of design 3: of eight draws the largest arc of 1,000 peers
+// is about 2.6 times the mean.
 func TestPositionBalance(t *testing.T) {
 	imbalance := func(choices int) float64 {
 		rnd := rand.New(rand.NewPCG(4, 4))

@@ -2,8 +2,8 @@
 //
 // The messages are Protocol Buffers (ring.proto); a transport frames one message by its length.
 // Every message carries the major Version; a peer that reads another one answers a Refusal and
-// nothing else. What a stranger sent passes Decode, which looks at the size and counts what is in it
-// before it allocates, and looks at every bound below before anybody sees the message.
+// nothing else. What a stranger sent passes Decode, which looks at the size and counts what is in
+// it before it allocates, and looks at every bound below before anybody sees the message.
 package wire
 
 //go:generate protoc --go_out=. --go_opt=paths=source_relative ring.proto
@@ -23,7 +23,8 @@ const Version = 1
 
 // Bounds on what a peer may send.
 const (
-	// MaxMessageBytes bounds one encoded message. A stabilize message with 16 peers of four addresses each takes 2 KiB.
+	// MaxMessageBytes bounds one encoded message. A stabilize message with 16 peers of four
+	// addresses each takes 2 KiB.
 	MaxMessageBytes = 64 << 10
 	// MaxPeers bounds each list of peers: four times the default leaf set.
 	MaxPeers = 64
@@ -45,7 +46,8 @@ var (
 	ErrVersion  = errors.New("another version of the protocol")
 )
 
-// Decode reads one message as sent by a stranger. The error is ErrTooLarge, ErrVersion, or says which rule was broken.
+// Decode reads one message as sent by a stranger. The error is ErrTooLarge, ErrVersion, or says
+// which rule was broken.
 func Decode(data []byte) (*Message, error) {
 	if len(data) > MaxMessageBytes {
 		return nil, fmt.Errorf("decode: %d bytes: %w", len(data), ErrTooLarge)
@@ -143,7 +145,8 @@ func (r *NextHopResponse) check() error {
 	return checkPeers("closer", r.GetCloser())
 }
 
-// Validate says which bound or rule the hint breaks. Hints travel in the answers of other protocols too, so it is exported.
+// Validate says which bound or rule the hint breaks. Hints travel in the answers of other protocols
+// too, so it is exported.
 func (h *Hint) Validate() error {
 	if err := h.GetOwner().check(); err != nil {
 		return fmt.Errorf("hint: %w", err)

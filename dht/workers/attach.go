@@ -13,28 +13,34 @@ import (
 )
 
 const (
-	// AttachTo is how many ring peers a worker is attached to (design 3): it has work while two of them fail.
+	// AttachTo is how many ring peers a worker is attached to (design 3): it has work while two of
+	// them fail.
 	AttachTo = 3
-	// MaxAttached is how many workers a ring peer takes: half of what its connection manager holds, with two leaf sets beside.
+	// MaxAttached is how many workers a ring peer takes: half of what its connection manager holds,
+	// with two leaf sets beside.
 	MaxAttached = 32
 	// AttachedUsed is how many of them are candidates for one host.
 	AttachedUsed = 4
 
-	// attachRenew is the time between two requests to each, attachFor how long one holds: two may be lost.
+	// attachRenew is the time between two requests to each, attachFor how long one holds: two may
+	// be lost.
 	attachRenew = 10 * time.Second
 	attachFor   = 30 * time.Second
-	// attachRest is how long a ring peer that refused or did not answer is not asked again; twice as long each time, up to attachRestMax. It
-	// may only be about to serve, or have no place for a long time.
+	// attachRest is how long a ring peer that refused or did not answer is not asked again; twice
+	// as long each time, up to attachRestMax. It may only be about to serve, or have no place for a
+	// long time.
 	attachRest    = 5 * time.Second
 	attachRestMax = 5 * time.Minute
-	// attachBetter is the time between two exchanges of a ring peer for a nearer one: workers follow a ring that grows, without haste.
+	// attachBetter is the time between two exchanges of a ring peer for a nearer one: workers
+	// follow a ring that grows, without haste.
 	attachBetter = time.Minute
 	// MaxKnown bounds the ring peers of which a worker chooses: the nearest.
 	MaxKnown = 64
 )
 
-// Attach is a worker's choice of the ring peers that it is attached to, as a plain state machine: those nearest to its own position that
-// take it. Tell it whom you Hear of, ask whom Ask names, and give Answer or Failed what came of it.
+// Attach is a worker's choice of the ring peers that it is attached to, as a plain state machine:
+// those nearest to its own position that take it. Tell it whom you Hear of, ask whom Ask names, and
+// give Answer or Failed what came of it.
 type Attach struct {
 	self    ring.Key
 	known   []member.Peer // nearest first
@@ -106,7 +112,8 @@ func (a *Attach) Ask(now time.Time) []member.Peer {
 	return ask
 }
 
-// take picks the nearest known peer that is not held nor resting, nearer than another if there is one to beat.
+// take picks the nearest known peer that is not held nor resting, nearer than another if there is
+// one to beat.
 func (a *Attach) take(now time.Time, beat *attachment) bool {
 	for _, p := range a.known {
 		if beat != nil && a.nearer(p, beat.peer) >= 0 {
@@ -120,7 +127,8 @@ func (a *Attach) take(now time.Time, beat *attachment) bool {
 	return false
 }
 
-// farthest is the accepted attachment with the greatest distance; nil when one is not accepted, since that is enough of a change.
+// farthest is the accepted attachment with the greatest distance; nil when one is not accepted,
+// since that is enough of a change.
 func (a *Attach) farthest() *attachment {
 	var worst *attachment
 	for _, m := range a.held {
@@ -134,7 +142,8 @@ func (a *Attach) farthest() *attachment {
 	return worst
 }
 
-// Answer takes what a ring peer said; peers are those around it. It returns the peers to take leave of, and whether Peers changed.
+// Answer takes what a ring peer said; peers are those around it. It returns the peers to take leave
+// of, and whether Peers changed.
 func (a *Attach) Answer(now time.Time, from peer.ID, accepted bool, peers []member.Peer) (leave []member.Peer, changed bool) {
 	a.Hear(peers...)
 	m := a.held[from]
@@ -159,7 +168,8 @@ func (a *Attach) Answer(now time.Time, from peer.ID, accepted bool, peers []memb
 	return leave, changed
 }
 
-// Failed takes that a ring peer did not answer; it is asked once more at once. It reports whether Peers changed.
+// Failed takes that a ring peer did not answer; it is asked once more at once. It reports whether
+// Peers changed.
 func (a *Attach) Failed(now time.Time, from peer.ID) (changed bool) {
 	m := a.held[from]
 	if m == nil {
@@ -206,7 +216,8 @@ func (a *Attach) Next() (next time.Time, ok bool) {
 	return next, ok
 }
 
-// Size is how many ring peers it knows, and how many of them were asked or hold this worker. Both are bounded.
+// Size is how many ring peers it knows, and how many of them were asked or hold this worker. Both
+// are bounded.
 func (a *Attach) Size() (known, held int) { return len(a.known), len(a.held) }
 
 // Full says whether all places are taken, by ring peers that accepted.

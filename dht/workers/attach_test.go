@@ -60,7 +60,8 @@ func TestAttachTakesTheNearest(t *testing.T) {
 		t.Error("three are not enough")
 	}
 
-	// All are asked again when it is time, the first does not answer twice: the second, which may have a place by now, instead.
+	// All are asked again when it is time, the first does not answer twice: the second, which may
+	// have a place by now, instead.
 	if at, ok := a.Next(); !ok || at != now.Add(attachRenew) {
 		t.Errorf("next at %v, %v", at, ok)
 	}
@@ -124,7 +125,8 @@ func TestGuestsAreBounded(t *testing.T) {
 	}
 }
 
-// TestCandidatesShareTheHosts: each host has four of the workers, always the same, and each worker about as many hosts.
+// TestCandidatesShareTheHosts: each host has four of the workers, always the same, and each worker
+// about as many hosts.
 func TestCandidatesShareTheHosts(t *testing.T) {
 	g := NewGuests()
 	for i := range MaxAttached {

@@ -12,8 +12,8 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Guests are the workers attached to a ring peer: at most MaxAttached, each until attachFor has passed without a request of its. A plain
-// state machine.
+// Guests are the workers attached to a ring peer: at most MaxAttached, each until attachFor has
+// passed without a request of its. A plain state machine.
 type Guests struct {
 	workers map[peer.ID]*guest
 }
@@ -40,7 +40,8 @@ func (g *Guests) Take(now time.Time, p member.Peer) (accepted, changed bool) {
 	return true, true
 }
 
-// Drop forgets a worker and reports whether it was attached: it left, or its connection is gone, without which it cannot be reached.
+// Drop forgets a worker and reports whether it was attached: it left, or its connection is gone,
+// without which it cannot be reached.
 func (g *Guests) Drop(id peer.ID) bool {
 	_, attached := g.workers[id]
 	delete(g.workers, id)
@@ -73,8 +74,9 @@ func (g *Guests) Peers() []member.Peer {
 	return g.sorted(func(p, q member.Peer) int { return p.Key().Compare(q.Key()) })
 }
 
-// For names up to AttachedUsed of them for a key: the same for the same key while nobody comes or goes, and others for other keys. The
-// first bytes of keys and workers of one neighbourhood are alike, so it goes by the last.
+// For names up to AttachedUsed of them for a key: the same for the same key while nobody comes or
+// goes, and others for other keys. The first bytes of keys and workers of one neighbourhood are
+// alike, so it goes by the last.
 func (g *Guests) For(key ring.Key) []member.Peer {
 	last := func(k ring.Key) uint64 { return binary.BigEndian.Uint64(k[ring.KeySize-8:]) }
 	target := last(key)

@@ -30,8 +30,9 @@ func (r Reachability) String() string {
 	}
 }
 
-// Reach turns observations of reachability into a role that does not flutter, as a plain state machine: a worker becomes a member when
-// it was public for a time without a break, a member becomes a worker when it was private for another (design 3: 15 minutes, one minute).
+// Reach turns observations of reachability into a role that does not flutter, as a plain state
+// machine: a worker becomes a member when it was public for a time without a break, a member
+// becomes a worker when it was private for another (design 3: 15 minutes, one minute).
 type Reach struct {
 	role     member.Role
 	up, down time.Duration
@@ -51,7 +52,8 @@ func (r *Reach) Observe(now time.Time, seen Reachability) {
 	}
 }
 
-// Interrupted tells that nothing was observed up to now, because the machine slept: what was seen counts from here again.
+// Interrupted tells that nothing was observed up to now, because the machine slept: what was seen
+// counts from here again.
 func (r *Reach) Interrupted(now time.Time) { r.since = now }
 
 // StepDown makes it a worker's at once, whatever was seen.

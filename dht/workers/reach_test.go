@@ -79,7 +79,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// TestSleepIsNoConfirmation: fifteen minutes of sleep say nothing of whether the peer can be dialled.
+// TestSleepIsNoConfirmation: fifteen minutes of sleep say nothing of whether the peer can be
+// dialled.
 func TestSleepIsNoConfirmation(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	r := NewReach(member.RoleWorker, 15*time.Minute, time.Minute)

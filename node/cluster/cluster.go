@@ -52,7 +52,8 @@ type Cluster struct {
 	processes map[int]*process
 }
 
-// Open reads the cluster of dir, or prepares a new one where none is. binary is the program that peers run.
+// Open reads the cluster of dir, or prepares a new one where none is. binary is the program that
+// peers run.
 func Open(dir, binary string) (*Cluster, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -83,11 +84,12 @@ func (c *Cluster) Client(i int) *control.Client {
 	return control.NewClient(node.SocketPath(c.PeerDir(i)))
 }
 
-// FetchFrom has peer i fetch from the i-th address behind base instead of from 127.0.1.i. It holds for peers started from now on, by this or a
-// later command.
+// FetchFrom has peer i fetch from the i-th address behind base instead of from 127.0.1.i. It holds
+// for peers started from now on, by this or a later command.
 func (c *Cluster) FetchFrom(base netip.Addr) { c.spec.FetchFrom = base }
 
-// Emulate has so many rows of the matrix of --latency be peers'. Peer i is at row i-1 as long as there is one: a later peer may stand where a site is.
+// Emulate has so many rows of the matrix of --latency be peers'. Peer i is at row i-1 as long as
+// there is one: a later peer may stand where a site is.
 func (c *Cluster) Emulate(peers int) { c.spec.LatencyPeers = peers }
 
 // LatencyPeers is how many rows are peers', 0 if that was never said.
@@ -108,10 +110,11 @@ func (c *Cluster) save() error {
 	return nil
 }
 
-// Up starts peers 1 to n that do not run yet, with args behind `run`, and returns when all of them serve in one closed ring; n of 0 is as many
-// as the directory knows, and no args are those of the last time. Peers that were in the ring before start all at once and find each other by what they
-// remember. Another one is given the address of a peer that serves, since it would found a ring of its own otherwise; where there is none, peer 1 founds
-// the ring.
+// Up starts peers 1 to n that do not run yet, with args behind `run`, and returns when all of them
+// serve in one closed ring; n of 0 is as many as the directory knows, and no args are those of the
+// last time. Peers that were in the ring before start all at once and find each other by what they
+// remember. Another one is given the address of a peer that serves, since it would found a ring of
+// its own otherwise; where there is none, peer 1 founds the ring.
 func (c *Cluster) Up(ctx context.Context, n int, args []string, progress func(string)) error {
 	if n == 0 {
 		n = c.spec.Peers
@@ -149,7 +152,8 @@ func (c *Cluster) complete(ctx context.Context, n int, progress func(string)) er
 	return c.joined(c.Running()...)
 }
 
-// byAge parts peers 1 to n into those that run or were in the ring before and those that are new, or ended before they were in it.
+// byAge parts peers 1 to n into those that run or were in the ring before and those that are new,
+// or ended before they were in it.
 func (c *Cluster) byAge(n int) (known, fresh []int) {
 	for i := 1; i <= n; i++ {
 		_, err := os.Stat(filepath.Join(c.PeerDir(i), "db"))
@@ -172,7 +176,8 @@ func (c *Cluster) startAll(peers []int, entry string) error {
 	return nil
 }
 
-// startFresh starts peers without data once there is one that serves, which is the first of them if no other runs.
+// startFresh starts peers without data once there is one that serves, which is the first of them if
+// no other runs.
 func (c *Cluster) startFresh(ctx context.Context, fresh []int) error {
 	if len(c.Running()) == 0 {
 		if err := c.start(fresh[0], ""); err != nil {
@@ -191,7 +196,8 @@ func (c *Cluster) startFresh(ctx context.Context, fresh []int) error {
 	if len(s.Addrs) == 0 {
 		return fmt.Errorf("cluster: peer %d has no address for others to join by", entry)
 	}
-	// In waves, each as large as the ring it joins: a newcomer splits the largest arc it finds, and those that come at once find the same one.
+	// In waves, each as large as the ring it joins: a newcomer splits the largest arc it finds, and
+	// those that come at once find the same one.
 	for wave := len(c.Running()); len(fresh) > 0; wave *= 2 {
 		n := min(wave, len(fresh))
 		if err := c.startAll(fresh[:n], s.Addrs[0]); err != nil {
@@ -217,7 +223,8 @@ func (c *Cluster) joined(peers ...int) error {
 	return c.save()
 }
 
-// Add starts k more peers like the others and returns their numbers when the ring has taken them in.
+// Add starts k more peers like the others and returns their numbers when the ring has taken them
+// in.
 func (c *Cluster) Add(ctx context.Context, k int, progress func(string)) ([]int, error) {
 	running := len(c.Running())
 	if running == 0 {
@@ -241,7 +248,8 @@ func (c *Cluster) Add(ctx context.Context, k int, progress func(string)) ([]int,
 	return added, c.complete(ctx, running+k, progress)
 }
 
-// Start starts peer i again with the data it has, and does not wait for it. One without data would found a ring of its own: see Add.
+// Start starts peer i again with the data it has, and does not wait for it. One without data would
+// found a ring of its own: see Add.
 func (c *Cluster) Start(i int) error {
 	if err := c.has(i); err != nil {
 		return err
@@ -330,7 +338,8 @@ func (c *Cluster) Leave(ctx context.Context, i int) error {
 	return c.process(i).gone(ctx)
 }
 
-// Down ends all peers in good order, all at once, keeping their data; those that have not ended when ctx does are killed.
+// Down ends all peers in good order, all at once, keeping their data; those that have not ended
+// when ctx does are killed.
 func (c *Cluster) Down(ctx context.Context) error {
 	var group errgroup.Group
 	for _, i := range c.Running() {

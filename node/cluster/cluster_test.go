@@ -143,7 +143,8 @@ func TestLife(t *testing.T) {
 	must(t, c, c.Kill(within(t), 2))
 	checkRing(t, c, []int{1, 3})
 
-	// Another command on the same directory, which did not start the peers: it sees them, and starts the killed one with its old name.
+	// Another command on the same directory, which did not start the peers: it sees them, and
+	// starts the killed one with its old name.
 	again := open(t, dir)
 	must(t, again, again.Up(within(t), 0, nil, nil))
 	checkRing(t, again, []int{1, 2, 3})
@@ -179,7 +180,8 @@ func TestNewPeersJoinTheRestarted(t *testing.T) {
 	checkRing(t, c, []int{1, 2, 3, 4})
 }
 
-// TestBrokenOffBefore: a peer that has data, and was in no ring but one of its own when it was killed, is taken in.
+// TestBrokenOffBefore: a peer that has data, and was in no ring but one of its own when it was
+// killed, is taken in.
 func TestBrokenOffBefore(t *testing.T) {
 	c := open(t, t.TempDir())
 	must(t, c, c.Up(within(t), 1, peerArgs, nil))
@@ -213,7 +215,8 @@ func TestAllKilledAtOnce(t *testing.T) {
 	checkRing(t, c, []int{1, 2, 3})
 }
 
-// TestEndedByAnother: a peer that another command has ended, which this one has yet to hear of, is no error.
+// TestEndedByAnother: a peer that another command has ended, which this one has yet to hear of, is
+// no error.
 func TestEndedByAnother(t *testing.T) {
 	c := open(t, t.TempDir())
 	c.spec.Peers = 1

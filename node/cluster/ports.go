@@ -10,7 +10,8 @@ import (
 // served are the flags of run that name an address to serve at, of which one machine has only one.
 var served = []string{"--dashboard", "--metrics", "--pprof", "--optout-listen"}
 
-// ofPeer are the flags for peer i: a port that is fixed is peer 1's, and counted up for the others. What is no address is left to run, which says so.
+// ofPeer are the flags for peer i: a port that is fixed is peer 1's, and counted up for the others.
+// What is no address is left to run, which says so.
 func ofPeer(args []string, i int) []string {
 	mine := slices.Clone(args)
 	for at, arg := range mine {

@@ -125,7 +125,8 @@ func (p *process) lastWords() string {
 	return strings.TrimPrefix(strings.Join(lines[max(0, len(lines)-3):], " | "), "apoidea: ")
 }
 
-// signal tells the process something, if it has not ended. Without a process ID another command has ended it, and its end is yet to be heard of here.
+// signal tells the process something, if it has not ended. Without a process ID another command has
+// ended it, and its end is yet to be heard of here.
 func (p *process) signal(send func(*os.Process) error) error {
 	pid := p.pid()
 	if pid == 0 {

@@ -9,7 +9,8 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
-// TestProcess: one that was started runs until it is told to end, also for who did not start it, and its log has its last words.
+// TestProcess: one that was started runs until it is told to end, also for who did not start it,
+// and its log has its last words.
 func TestProcess(t *testing.T) {
 	ctx, p := within(t), &process{peer: 1, dir: t.TempDir()}
 	if p.runs() || p.stop(ctx) != nil {

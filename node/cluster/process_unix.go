@@ -11,11 +11,12 @@ import (
 	"syscall"
 )
 
-// detach puts the peer into a process group of its own, so that the terminal's interrupt reaches the cluster's command alone, which then
-// ends the peers in order.
+// detach puts the peer into a process group of its own, so that the terminal's interrupt reaches
+// the cluster's command alone, which then ends the peers in order.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// alive reports whether pid is a running process, and, where the system tells, one that was started for dir: process IDs are used again.
+// alive reports whether pid is a running process, and, where the system tells, one that was started
+// for dir: process IDs are used again.
 func alive(pid int, dir string) bool {
 	if err := syscall.Kill(pid, 0); err != nil && !errors.Is(err, syscall.EPERM) {
 		return false

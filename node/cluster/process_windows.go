@@ -23,5 +23,6 @@ func alive(pid int, _ string) bool {
 	return true
 }
 
-// terminate ends a process at once: there is no signal that asks for it here. That is safe, since what a peer acknowledged is on its disk.
+// terminate ends a process at once: there is no signal that asks for it here. That is safe, since
+// what a peer acknowledged is on its disk.
 func terminate(p *os.Process) error { return p.Kill() }

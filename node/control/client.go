@@ -20,7 +20,8 @@ import (
 // maxLine bounds one document of a stream or answer, on the reader's side.
 const maxLine = 64 << 20
 
-// Client asks a running peer. It implements Backend, so that what can be asked in the process can be asked over the socket.
+// Client asks a running peer. It implements Backend, so that what can be asked in the process can
+// be asked over the socket.
 type Client struct {
 	addr  string
 	token func() (string, error) // what an API on TCP is shown; nil: nothing
@@ -91,8 +92,9 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	return res, nil
 }
 
-// unreachable tells a peer that is not there from one that went away while it was asked, and from one whose answer makes no sense. That no byte came
-// says more than the error does: the transport has several, not all exported, for a connection that was closed.
+// unreachable tells a peer that is not there from one that went away while it was asked, and from
+// one whose answer makes no sense. That no byte came says more than the error does: the transport
+// has several, not all exported, for a connection that was closed.
 func (c *Client) unreachable(err error, began bool) error {
 	op, ok := errors.AsType[*net.OpError](err)
 	switch {

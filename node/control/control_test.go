@@ -20,7 +20,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// fake is a backend that notes what it was asked and answers with documents of its own, or with fail.
+// fake is a backend that notes what it was asked and answers with documents of its own, or with
+// fail.
 type fake struct {
 	fail  error
 	asked string
@@ -514,7 +515,8 @@ func TestRawRequests(t *testing.T) {
 	}
 }
 
-// TestToken: over TCP the client shows the token, what it is told without one names the cure, and a server that was given none lets nobody in.
+// TestToken: over TCP the client shows the token, what it is told without one names the cure, and a
+// server that was given none lets nobody in.
 func TestToken(t *testing.T) {
 	at, _ := serve(t, new(fake), "tcp:127.0.0.1:0")
 	shown := func(text string, err error) func() (string, error) {

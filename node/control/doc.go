@@ -3,8 +3,9 @@
 //
 // It speaks HTTP/1.1 with JSON documents; streams are one JSON document a line and end with the
 // connection. A failure is an Error document with a Kind, which the command line turns into an exit
-// code. The API is reachable by whoever may open the socket (mode 0600): the file system is the access
-// control. On TCP, where every user of the machine could connect, it wants a token with each request.
+// code. The API is reachable by whoever may open the socket (mode 0600): the file system is the
+// access control. On TCP, where every user of the machine could connect, it wants a token with each
+// request.
 package control
 
 import (
@@ -52,7 +53,8 @@ func KindOf(err error) Kind {
 	return KindFailed
 }
 
-// Backend is what a peer does for the API. All methods are safe for concurrent use and return when ctx ends.
+// Backend is what a peer does for the API. All methods are safe for concurrent use and return when
+// ctx ends.
 type Backend interface {
 	// Status returns this peer's status; with ring the sums over all members reached.
 	Status(ctx context.Context, ring bool) (*Status, error)
@@ -80,29 +82,34 @@ type Backend interface {
 
 	// Post posts a job and returns when its seeds are on disk at their owners.
 	Post(ctx context.Context, spec JobSpec) (*Job, error)
-	// AddSeeds hands more seeds to a job, and returns when they are on disk at their owners. Those that the job knows it knows once.
+	// AddSeeds hands more seeds to a job, and returns when they are on disk at their owners. Those
+	// that the job knows it knows once.
 	AddSeeds(ctx context.Context, id string, urls []string) error
 	// Jobs lists the jobs of the ring with their counts.
 	Jobs(ctx context.Context) ([]Job, error)
 	// Job returns one job by its ID or an unambiguous beginning of it.
 	Job(ctx context.Context, id string) (*Job, error)
-	// SetJob changes a job's state: pause, resume, cancel, or finish, which notes when a job was seen done.
+	// SetJob changes a job's state: pause, resume, cancel, or finish, which notes when a job was
+	// seen done.
 	SetJob(ctx context.Context, id, action string) (*Job, error)
 
 	// Wait calls fn now and then, until the ring has no outstanding work of the job, or of any job
 	// if it is empty. URLs whose next try is further away than the patience do not count: a
 	// patience of 0 has no end, a negative one is the peer's own.
 	Wait(ctx context.Context, job string, patience time.Duration, fn func(Progress) error) error
-	// Pause stops fetching for a while, or with 0 until Resume, which ends no more than such a pause: Limits tell of what else holds.
+	// Pause stops fetching for a while, or with 0 until Resume, which ends no more than such a
+	// pause: Limits tell of what else holds.
 	Pause(ctx context.Context, d time.Duration) (*Limits, error)
 	Resume(ctx context.Context) (*Limits, error) // ends a pause that Pause began
 	// Limits tells what is set, what holds and why, and what is used.
 	Limits(ctx context.Context) (*Limits, error)
-	// SetLimits changes settings by their keys, all or none, at once and over restarts; the value "default" takes a change back.
+	// SetLimits changes settings by their keys, all or none, at once and over restarts; the value
+	// "default" takes a change back.
 	SetLimits(ctx context.Context, values map[string]string) (*Limits, error)
 	// Dashboard says where the web page is and makes a link that logs a browser in.
 	Dashboard(ctx context.Context) (*Dashboard, error)
-	// Leave ends the peer in good order; it returns when everything is handed over and the peer is about to exit. The end of ctx ends the wait alone.
+	// Leave ends the peer in good order; it returns when everything is handed over and the peer is
+	// about to exit. The end of ctx ends the wait alone.
 	Leave(ctx context.Context) error
 	Results
 }

@@ -2,15 +2,18 @@ package control
 
 import "time"
 
-// Limits is what a peer may use of its machine and of its link: what is set, what holds now and why, and what was used.
+// Limits is what a peer may use of its machine and of its link: what is set, what holds now and
+// why, and what was used.
 type Limits struct {
 	// Paused says whether nothing is fetched at present.
 	Paused bool `json:"paused"`
-	// Holds are the rules that hold at present, those that pause before those that slow. Empty: the peer may use all that is set.
+	// Holds are the rules that hold at present, those that pause before those that slow. Empty: the
+	// peer may use all that is set.
 	Holds []Hold `json:"holds"`
 	// Settings are all that can be set, in the order in which people think of them.
 	Settings []Setting `json:"settings"`
-	// Caps are the bounds in force at present: those set, or lower ones where a rule slows the peer.
+	// Caps are the bounds in force at present: those set, or lower ones where a rule slows the
+	// peer.
 	Caps Caps `json:"caps"`
 	Used Used `json:"used"` // what is used at present
 	// Observed: what the rules on battery, link and idleness see of the machine.
@@ -37,7 +40,8 @@ type Setting struct {
 	// Value is as it would be written, Default what it is where nobody sets it.
 	Value   string `json:"value"`
 	Default string `json:"default"` // the value where nobody sets it
-	// Changed says that limits set gave the value; it is kept over restarts, and beats flags and file. Without it the peer was started so.
+	// Changed says that limits set gave the value; it is kept over restarts, and beats flags and
+	// file. Without it the peer was started so.
 	Changed bool `json:"changed"`
 	// About is what it does, in a sentence.
 	About string `json:"about"`
@@ -67,19 +71,22 @@ type Used struct {
 	BandwidthUp int64   `json:"bandwidth_up"` // bytes sent in the last second
 	Fetchers    int     `json:"fetchers"`     // exchanges that run
 	CPUShare    float64 `json:"cpu_share"`    // cores busy in the last second
-	// Memory is what is resident, Disk what lies in the data directory, DiskFree what the disk has left, in bytes.
+	// Memory is what is resident, Disk what lies in the data directory, DiskFree what the disk has
+	// left, in bytes.
 	Memory   int64 `json:"memory"`
 	Disk     int64 `json:"disk"`      // size of the data directory
 	DiskFree int64 `json:"disk_free"` // what the disk has left
 	// Day and Month are bytes that came and went today and this month, by the local calendar.
 	Day   int64 `json:"day"`
 	Month int64 `json:"month"` // bytes of this month
-	// DayPages are the pages that this peer fetched today, DayWorkS the seconds in which it had a host in hand.
+	// DayPages are the pages that this peer fetched today, DayWorkS the seconds in which it had a
+	// host in hand.
 	DayPages int64   `json:"day_pages"`
 	DayWorkS float64 `json:"day_work_s"` // see DayPages
 }
 
-// Observed is what the system tells of the machine; what it does not tell, or was not asked, is unknown, which pauses nothing.
+// Observed is what the system tells of the machine; what it does not tell, or was not asked, is
+// unknown, which pauses nothing.
 type Observed struct {
 	// Battery says whether the machine runs on it, Metered whether its link is: yes, no or unknown.
 	Battery string `json:"battery"`

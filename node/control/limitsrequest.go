@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// maxLimitsRequest bounds the body of a request to pause or to change limits, in bytes: a few dozen short values.
+	// maxLimitsRequest bounds the body of a request to pause or to change limits, in bytes: a few
+	// dozen short values.
 	maxLimitsRequest = 64 << 10
 	// maxPause is the longest pause that ends by itself.
 	maxPause = 366 * 24 * time.Hour

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// CheckAddress says what is wrong with an address to serve on, HOST:PORT, that must be one of this machine's own unless it is for others too: the flag is named
-// in the error.
+// CheckAddress says what is wrong with an address to serve on, HOST:PORT, that must be one of this
+// machine's own unless it is for others too: the flag is named in the error.
 func CheckAddress(name, addr string, remote bool) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -36,7 +36,8 @@ func forOthers(name string) string {
 	return "--api-remote lets other machines reach it, which need its token"
 }
 
-// ListenTCP opens such an address, of loopback unless it is for other machines too. It looks again at what was opened: a name may stand for another address.
+// ListenTCP opens such an address, of loopback unless it is for other machines too. It looks again
+// at what was opened: a name may stand for another address.
 func ListenTCP(ctx context.Context, name, addr string, remote bool) (net.Listener, error) {
 	if err := CheckAddress(name, addr, remote); err != nil {
 		return nil, err
@@ -58,10 +59,12 @@ func IsLoopback(ln net.Listener) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// WantsToken says whether an API on a listener asks for its token: on TCP the file system keeps nobody away, other users of this machine least of all.
+// WantsToken says whether an API on a listener asks for its token: on TCP the file system keeps
+// nobody away, other users of this machine least of all.
 func WantsToken(ln net.Listener) bool { return ln.Addr().Network() != "unix" }
 
-// ServeDebug serves h on a listener of ListenTCP until ctx ends, then waits briefly for the running requests. Those of other machines need the token.
+// ServeDebug serves h on a listener of ListenTCP until ctx ends, then waits briefly for the running
+// requests. Those of other machines need the token.
 func ServeDebug(ctx context.Context, what string, ln net.Listener, h http.Handler, token string, log *slog.Logger) error {
 	if !IsLoopback(ln) {
 		h = bearer(token, h)
@@ -94,8 +97,9 @@ func serve(ctx context.Context, what string, ln net.Listener, h http.Handler, lo
 	return nil
 }
 
-// local turns away what a browser was led to send: requests under a name that somebody pointed at this machine, and those that pages of other sites make. It
-// answers to addresses, to localhost, and to one more name if there is one.
+// local turns away what a browser was led to send: requests under a name that somebody pointed at
+// this machine, and those that pages of other sites make. It answers to addresses, to localhost,
+// and to one more name if there is one.
 func local(name string, next http.Handler) http.Handler {
 	next = http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +119,8 @@ func local(name string, next http.Handler) http.Handler {
 	})
 }
 
-// bearer lets in who brings the token. Hashes are compared, of one length and in constant time, so that timing tells nothing of it.
+// bearer lets in who brings the token. Hashes are compared, of one length and in constant time, so
+// that timing tells nothing of it.
 func bearer(token string, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -23,7 +23,8 @@ func TestCheckAddress(t *testing.T) {
 	}
 }
 
-// TestServeDebug: what is asked under this machine's addresses is answered, what a browser was led to ask is not, and serving ends with its context.
+// TestServeDebug: what is asked under this machine's addresses is answered, what a browser was led
+// to ask is not, and serving ends with its context.
 func TestServeDebug(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ln, err := control.ListenTCP(ctx, "metrics", "127.0.0.1:0", false)

@@ -2,8 +2,8 @@ package control
 
 import "regexp"
 
-// Name is what a person calls a peer. It stands beside the peer's ID and never for it: two peers may bear one name. One that breaks the rule is dropped where
-// it is unpacked, whoever says it.
+// Name is what a person calls a peer. It stands beside the peer's ID and never for it: two peers
+// may bear one name. One that breaks the rule is dropped where it is unpacked, whoever says it.
 type Name string
 
 // MaxName bounds a name in bytes.
@@ -11,7 +11,8 @@ const MaxName = 32
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
 
-// Valid says whether a name keeps the rule: letters, digits, dash, underscore and dot, MaxName of them at most.
+// Valid says whether a name keeps the rule: letters, digits, dash, underscore and dot, MaxName of
+// them at most.
 func (n Name) Valid() bool { return len(n) <= MaxName && validName.MatchString(string(n)) }
 
 // UnmarshalText implements encoding.TextUnmarshaler.

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestNames: a name that breaks the rule is dropped wherever it is unpacked, and nothing else with it.
+// TestNames: a name that breaks the rule is dropped wherever it is unpacked, and nothing else with
+// it.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	longest := strings.Repeat("n", MaxName)

@@ -10,13 +10,16 @@ import (
 	"strings"
 )
 
-// Results is what a crawl left behind, piece by piece, so that an export can go on where it was interrupted.
+// Results is what a crawl left behind, piece by piece, so that an export can go on where it was
+// interrupted.
 type Results interface {
-	// Archives lists the archive files of this peer, or of all members and their workers. Peers that do not answer are in Missing.
+	// Archives lists the archive files of this peer, or of all members and their workers. Peers
+	// that do not answer are in Missing.
 	Archives(ctx context.Context, ring bool) (*Archives, error)
 	// ReadArchive writes a peer's archive file, or its index, from the offset on.
 	ReadArchive(ctx context.Context, peer, name string, offset int64, w io.Writer) error
-	// URLs returns what became of some URLs of the hosts that a peer answers for, behind a place in its list; empty is its beginning.
+	// URLs returns what became of some URLs of the hosts that a peer answers for, behind a place in
+	// its list; empty is its beginning.
 	URLs(ctx context.Context, peer, after string) (*URLPage, error)
 	// Holders counts, for a stretch of that list, the records by the peer whose archive has them.
 	Holders(ctx context.Context, peer, after string) (*HolderPage, error)

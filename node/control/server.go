@@ -44,8 +44,9 @@ func Answers(ctx context.Context, addr string) bool {
 	return true
 }
 
-// Listen opens the API's address: a unix socket path, or tcp:HOST:PORT, of loopback unless it is for other machines too. A socket file left behind by a dead process is replaced; one
-// that answers is an error, since two peers must not share a data directory, and so is a file that is no socket.
+// Listen opens the API's address: a unix socket path, or tcp:HOST:PORT, of loopback unless it is
+// for other machines too. A socket file left behind by a dead process is replaced; one that answers
+// is an error, since two peers must not share a data directory, and so is a file that is no socket.
 func Listen(ctx context.Context, addr string, remote bool) (net.Listener, error) {
 	network, target := splitAddr(addr)
 	if network == "tcp" {
@@ -68,7 +69,8 @@ func Listen(ctx context.Context, addr string, remote bool) (net.Listener, error)
 	return ln, nil
 }
 
-// removeStale removes the socket of a process that is gone, and nothing else that --api may name by mistake.
+// removeStale removes the socket of a process that is gone, and nothing else that --api may name by
+// mistake.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {

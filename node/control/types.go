@@ -2,8 +2,8 @@ package control
 
 import "time"
 
-// Status is what one peer says of itself; with Ring asked for, the counters are sums over all ring members and Peers lists them.
-// The JSON names are a contract: fields are only ever added.
+// Status is what one peer says of itself; with Ring asked for, the counters are sums over all ring
+// members and Peers lists them. The JSON names are a contract: fields are only ever added.
 type Status struct {
 	Peer    string   `json:"peer"`           // ID of the peer
 	Name    Name     `json:"name,omitempty"` // what its operator calls it
@@ -28,11 +28,13 @@ type Status struct {
 
 	// Incarnation changes with every start of the process.
 	Incarnation uint64 `json:"incarnation"`
-	// Reached is how others reach the peer: direct, mapped (at a port that its router forwards), relayed, not, or unknown.
+	// Reached is how others reach the peer: direct, mapped (at a port that its router forwards),
+	// relayed, not, or unknown.
 	Reached string `json:"reached,omitempty"`
 	// Position is the peer's place on the ring in hex.
 	Position string `json:"position"`
-	// Holding says why fetching is held up at present, empty if it is not; HoldingUntil is when that ends, nil where no clock tells.
+	// Holding says why fetching is held up at present, empty if it is not; HoldingUntil is when
+	// that ends, nil where no clock tells.
 	Holding      string     `json:"holding,omitempty"`
 	HoldingUntil *time.Time `json:"holding_until,omitempty"` // nil where no clock tells
 	// Stalled is there while nothing moves in the peer although there is work.
@@ -42,7 +44,8 @@ type Status struct {
 	RSSBytes int64   `json:"rss_bytes"` // memory resident in the process
 	// Dashboard is the URL of the peer's web page, empty if it serves none.
 	Dashboard string `json:"dashboard,omitempty"`
-	// Governor says what became of fetches under a cap on bandwidth; nil if there was none since the start.
+	// Governor says what became of fetches under a cap on bandwidth; nil if there was none since
+	// the start.
 	Governor *Governor `json:"governor,omitempty"`
 }
 
@@ -66,14 +69,16 @@ type Stalled struct {
 	Since time.Time `json:"since"`
 	// Work is what there is to do.
 	Work string `json:"work"`
-	// Stacks is the file on that peer's machine in which the stacks of its goroutines are, empty if it could not be written.
+	// Stacks is the file on that peer's machine in which the stacks of its goroutines are, empty if
+	// it could not be written.
 	Stacks string `json:"stacks,omitempty"`
 }
 
 // Governor is what the governor of bandwidth did since the start.
 type Governor struct {
 	Name string `json:"name"` // ours, paper, start-stop or none
-	// Admitted counts the fetches that it let begin, Passed those of them that began while a higher score waited, Known those from servers whose rate was known.
+	// Admitted counts the fetches that it let begin, Passed those of them that began while a higher
+	// score waited, Known those from servers whose rate was known.
 	Admitted int64 `json:"admitted"`
 	Passed   int64 `json:"passed"` // began while a higher score waited
 	Known    int64 `json:"known"`  // from servers whose rate was known
@@ -82,21 +87,23 @@ type Governor struct {
 // Dashboard is where a peer's web page is.
 type Dashboard struct {
 	URL string `json:"url"` // address of the page
-	// Login is a link that works once, for a few minutes: who opens it may use the page's buttons. It is not to be logged.
+	// Login is a link that works once, for a few minutes: who opens it may use the page's buttons.
+	// It is not to be logged.
 	Login string `json:"login"`
 }
 
 // Counters are the sums that status reports.
 type Counters struct {
-	// Pages counts fetched documents with a 2xx answer that were new content, Duplicates those whose content was known.
+	// Pages counts fetched documents with a 2xx answer that were new content, Duplicates those
+	// whose content was known.
 	Pages        int64 `json:"pages"`
 	Bytes        int64 `json:"bytes"`         // of bodies fetched
 	Duplicates   int64 `json:"duplicates"`    // pages whose content was known
 	Redirects    int64 `json:"redirects"`     // answers that led elsewhere
 	Errors       int64 `json:"errors"`        // URLs that ended in a failure
 	RobotsDenied int64 `json:"robots_denied"` // URLs that robots.txt forbids
-	// Traps are URLs that were left unasked, as their sites make up pages without end, OutOfBudget those beyond a budget, LinksCut links to more new hosts than
-	// a page may bring.
+	// Traps are URLs that were left unasked, as their sites make up pages without end, OutOfBudget
+	// those beyond a budget, LinksCut links to more new hosts than a page may bring.
 	Traps       int64 `json:"traps"`
 	OutOfBudget int64 `json:"out_of_budget"` // URLs beyond a budget
 	LinksCut    int64 `json:"links_cut"`     // links to more new hosts than a page may bring
@@ -106,14 +113,16 @@ type Counters struct {
 	URLsSeen     int64 `json:"urls_seen"`    // accepted into URL sets
 	URLsPending  int64 `json:"urls_pending"` // accepted, neither out nor done
 	URLsLeased   int64 `json:"urls_leased"`  // given to workers, not yet reported
-	// URLsWaiting are the pending URLs that wait for another try; NextRetryS says when the first of them is due.
+	// URLsWaiting are the pending URLs that wait for another try; NextRetryS says when the first of
+	// them is due.
 	URLsWaiting int64   `json:"urls_waiting"`
 	NextRetryS  float64 `json:"next_retry_s,omitempty"` // seconds until the first of them is due
 	// Outbox counts links not yet acknowledged by their owners.
 	Outbox      int64 `json:"outbox"`
 	HostsOwned  int64 `json:"hosts_owned"`  // hosts of which a URL was accepted
 	HostsLeased int64 `json:"hosts_leased"` // of them, those with a worker
-	// URLsPutOff are the pending URLs whose next try is further away than the patience, HostsPutOff their hosts: a crawl of which nothing else is left has ended for now.
+	// URLsPutOff are the pending URLs whose next try is further away than the patience, HostsPutOff
+	// their hosts: a crawl of which nothing else is left has ended for now.
 	URLsPutOff  int64 `json:"urls_put_off,omitempty"`
 	HostsPutOff int64 `json:"hosts_put_off,omitempty"` // hosts with such URLs
 }
@@ -148,7 +157,8 @@ func (c *Counters) Add(o *Counters) {
 // Outstanding is the work that is not finished: a crawl is idle when it is zero on the whole ring.
 func (c *Counters) Outstanding() int64 { return c.URLsPending + c.URLsLeased + c.Outbox }
 
-// Due is the work that is not finished and not put off: a wait for the end of a crawl is over when it is zero on the whole ring.
+// Due is the work that is not finished and not put off: a wait for the end of a crawl is over when
+// it is zero on the whole ring.
 func (c *Counters) Due() int64 { return c.Outstanding() - min(c.URLsPutOff, c.URLsPending) }
 
 // RingSummary is the ring as one peer sees it.
@@ -159,9 +169,11 @@ type RingSummary struct {
 	Successors  []string `json:"successors"`  // IDs, the nearest first
 	// Arc: start (not in it) and end (in it), in hex; empty without an arc.
 	Arc [2]string `json:"arc"`
-	// State is the state of the ring, as of a walk of this moment; empty where nobody walked, as one peer alone cannot tell.
+	// State is the state of the ring, as of a walk of this moment; empty where nobody walked, as
+	// one peer alone cannot tell.
 	State string `json:"state,omitempty"`
-	// Neighbours is settled or changing: what a peer has noticed of its own neighbours, which is no word on the ring. Empty where the ring was walked.
+	// Neighbours is settled or changing: what a peer has noticed of its own neighbours, which is no
+	// word on the ring. Empty where the ring was walked.
 	Neighbours string `json:"neighbours,omitempty"`
 	// Stable says that Neighbours is settled; of a walk, that State is closed.
 	Stable bool `json:"stable"`
@@ -204,9 +216,11 @@ type PeerLine struct {
 	// Leased: hosts of its own with a worker; of a worker: hosts that it holds.
 	Leased int64  `json:"leased,omitempty"`
 	Error  string `json:"error,omitempty"` // why nothing more is known
-	// ClockMs is how far the peer's clock is ahead of ours, to within half of RTTMs; nil where it was not asked.
+	// ClockMs is how far the peer's clock is ahead of ours, to within half of RTTMs; nil where it
+	// was not asked.
 	ClockMs *float64 `json:"clock_ms,omitempty"`
-	// CoordinateMs is how far the peer is by network coordinates, CoordinateError the larger relative error of the two; nil where that is not known.
+	// CoordinateMs is how far the peer is by network coordinates, CoordinateError the larger
+	// relative error of the two; nil where that is not known.
 	CoordinateMs *float64 `json:"coordinate_ms,omitempty"`
 	// CoordinateError: the larger relative error of the two.
 	CoordinateError *float64 `json:"coordinate_error,omitempty"`
@@ -230,7 +244,8 @@ type Member struct {
 	Attached []string `json:"attached,omitempty"`
 	// AttachedAddrs are, of those that have one, their addresses at relays.
 	AttachedAddrs map[string][]string `json:"attached_addrs,omitempty"`
-	// Moving says that records are on their way to or from this peer, as its arc, or a neighbour's, has changed.
+	// Moving says that records are on their way to or from this peer, as its arc, or a neighbour's,
+	// has changed.
 	Moving bool `json:"moving,omitempty"`
 }
 
@@ -242,7 +257,8 @@ type Ring struct {
 	Error  string `json:"error,omitempty"` // why the circle is not closed, in words
 }
 
-// State names the state of the ring: RingClosed or RingOpen. Whatever speaks of a ring takes its word from here.
+// State names the state of the ring: RingClosed or RingOpen. Whatever speaks of a ring takes its
+// word from here.
 func (r *Ring) State() string {
 	if r.Closed {
 		return RingClosed
@@ -283,7 +299,8 @@ type LookupHop struct {
 // JobSpec is what a poster asks for.
 type JobSpec struct {
 	URLs []string `json:"urls"` // the seeds; one without a scheme is taken as http
-	// MoreSeeds: how many URLs the list has that AddSeeds is given part by part, which is too long for URLs; SeedsDigest: the SHA-256 of it, base64.
+	// MoreSeeds: how many URLs the list has that AddSeeds is given part by part, which is too long
+	// for URLs; SeedsDigest: the SHA-256 of it, base64.
 	MoreSeeds   uint64 `json:"more_seeds,omitempty"`
 	SeedsDigest []byte `json:"seeds_digest,omitempty"` // see MoreSeeds
 	// Scope: globs of hosts; empty: the hosts of the seeds.
@@ -291,8 +308,9 @@ type JobSpec struct {
 	MaxDepth *uint32  `json:"max_depth,omitempty"` // links from a seed; nil: no bound
 	// HostDepths hold in place of MaxDepth for the hosts that they name; the first that matches.
 	HostDepths []HostDepth `json:"host_depths,omitempty"`
-	// Include and Exclude are patterns of URLs: [HOST]/PATH as in robots.txt, or re:EXPRESSION. Links to pages are followed that match one to include,
-	// if there is any; nothing is fetched that matches one to exclude.
+	// Include and Exclude are patterns of URLs: [HOST]/PATH as in robots.txt, or re:EXPRESSION.
+	// Links to pages are followed that match one to include, if there is any; nothing is fetched
+	// that matches one to exclude.
 	Include []string `json:"include,omitempty"`
 	Exclude []string `json:"exclude,omitempty"` // see Include
 	// MaxPages: fetched by all peers together; 0: no bound.
@@ -308,7 +326,8 @@ type JobSpec struct {
 	Retries *uint32 `json:"retries,omitempty"`
 	// Continue takes up an unfinished job with the same words instead of posting another.
 	Continue bool `json:"continue,omitempty"`
-	// Once answers with a finished job with the same words, if it fetched anything, instead of posting another.
+	// Once answers with a finished job with the same words, if it fetched anything, instead of
+	// posting another.
 	Once bool `json:"once,omitempty"`
 }
 
@@ -327,7 +346,8 @@ type Job struct {
 	Owner   string    `json:"owner"`   // ID of the peer that keeps the job's record
 	// Continued says that Post took up a job that was there.
 	Continued bool `json:"continued,omitempty"`
-	// Finished is when somebody who waited for the job saw it done; nil if it is not done, or nobody waited.
+	// Finished is when somebody who waited for the job saw it done; nil if it is not done, or
+	// nobody waited.
 	Finished *time.Time `json:"finished,omitempty"`
 	JobCounts
 }
@@ -356,7 +376,8 @@ type JobCounts struct {
 	LinksLeftOut int64 `json:"links_left_out,omitempty"`
 	// NextRetryS is when the first waiting URL is due, 0 if none waits.
 	NextRetryS float64 `json:"next_retry_s,omitempty"`
-	// PutOff are the pending URLs whose next try is further away than the patience, PutOffHosts their hosts, PutOffNextS when the first of them is due.
+	// PutOff are the pending URLs whose next try is further away than the patience, PutOffHosts
+	// their hosts, PutOffNextS when the first of them is due.
 	PutOff      int64   `json:"put_off,omitempty"`
 	PutOffHosts int64   `json:"put_off_hosts,omitempty"`  // hosts with such URLs
 	PutOffNextS float64 `json:"put_off_next_s,omitempty"` // seconds until the first is due
@@ -434,16 +455,20 @@ type Host struct {
 	Jobs      []HostJob `json:"jobs,omitempty"` // counts of each job that has URLs of it
 	// Budgets are those of the host's owner.
 	Budgets *Budgets `json:"budgets,omitempty"`
-	// Placement is who was asked to measure the host for its last placement, and what each found, with those of whom it was known already.
+	// Placement is who was asked to measure the host for its last placement, and what each found,
+	// with those of whom it was known already.
 	Placement []Measurement `json:"placement,omitempty"`
-	// PlacedAt is the worker chosen then, PlacedBy the strategy, PlacedWhy its reason, PlacedS how long ago that was.
+	// PlacedAt is the worker chosen then, PlacedBy the strategy, PlacedWhy its reason, PlacedS how
+	// long ago that was.
 	PlacedAt  string  `json:"placed_at,omitempty"`
 	PlacedBy  string  `json:"placed_by,omitempty"`  // the strategy that chose
 	PlacedWhy string  `json:"placed_why,omitempty"` // its reason, in words
 	PlacedS   float64 `json:"placed_s,omitempty"`   // seconds since then
-	// Coordinate is where the host's server stands, if its owner places by network coordinates and knows.
+	// Coordinate is where the host's server stands, if its owner places by network coordinates and
+	// knows.
 	Coordinate *Coordinate `json:"coordinate,omitempty"`
-	// LatencyRow is the host's row in the matrix of emulated distances, if its owner has one and its address is known.
+	// LatencyRow is the host's row in the matrix of emulated distances, if its owner has one and
+	// its address is known.
 	LatencyRow *int `json:"latency_row,omitempty"`
 	// Names are what the peers above are called, by their IDs, as far as it is known.
 	Names map[string]Name `json:"names,omitempty"`
@@ -452,11 +477,13 @@ type Host struct {
 // HostJob are the counts of a job on a host.
 type HostJob struct {
 	JobCounts
-	// Requests are those made to the host, LinksCut links of its pages and to it that were not taken, as they led to too many new hosts, or as too much of it waits.
+	// Requests are those made to the host, LinksCut links of its pages and to it that were not
+	// taken, as they led to too many new hosts, or as too much of it waits.
 	Requests int64  `json:"requests"`
 	LinksCut int64  `json:"links_cut,omitempty"` // links to too many new hosts, or URLs too many, not taken
 	Spent    string `json:"spent,omitempty"`     // which share of the host the job has used up, in words; empty: none
-	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap says why, if the host or a part of it is one.
+	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap
+	// says why, if the host or a part of it is one.
 	Novelty float64 `json:"novelty"`
 	Trap    string  `json:"trap,omitempty"` // why the host, or a part of it, is a trap; empty if none is
 }
@@ -481,7 +508,8 @@ type RobotsLine struct {
 	// AgeS is how long ago it, or that there is none, was had; 0: it never was.
 	AgeS  float64 `json:"age_s"`
 	Bytes int     `json:"bytes"` // size of the file as it is kept
-	// Failures are the tries in a row at which it could not be had, NextS is when it is asked for again, 0 if it is to be asked for now.
+	// Failures are the tries in a row at which it could not be had, NextS is when it is asked for
+	// again, 0 if it is to be asked for now.
 	Failures int     `json:"failures,omitempty"`
 	NextS    float64 `json:"next_s,omitempty"` // seconds until it is asked for again; 0: now
 }
@@ -501,11 +529,13 @@ type Coordinate struct {
 	Addr     string    `json:"addr"`      // IP address of the server
 	VectorMs []float64 `json:"vector_ms"` // its place, in milliseconds
 	HeightMs float64   `json:"height_ms"` // what its own link adds to each distance
-	// Error is the relative error of distances, Theta that under which it is good enough to place by, Updates the downloads that moved it.
+	// Error is the relative error of distances, Theta that under which it is good enough to place
+	// by, Updates the downloads that moved it.
 	Error   float64 `json:"error"`
 	Theta   float64 `json:"theta"`   // bound of Error below which hosts are placed by it
 	Updates int     `json:"updates"` // downloads that moved it
-	// Estimators are the candidates, with what each downloaded of late and what a page is expected to take there.
+	// Estimators are the candidates, with what each downloaded of late and what a page is expected
+	// to take there.
 	Estimators []Estimator `json:"estimators"`
 }
 
@@ -539,9 +569,11 @@ type WhyLine struct {
 	Status  int    `json:"status,omitempty"`  // of HTTP, once done; 0 without an answer
 	Depth   uint32 `json:"depth"`             // links from a seed
 	Tries   int    `json:"tries,omitempty"`   // failed so far
-	// LinksLeftOut are links of the page, or where nobody has heard of it of all pages of the job, beyond the bounds of what is taken of one page.
+	// LinksLeftOut are links of the page, or where nobody has heard of it of all pages of the job,
+	// beyond the bounds of what is taken of one page.
 	LinksLeftOut int64 `json:"links_left_out,omitempty"`
-	// DueS is when the next try is due, at the earliest, of a URL that waits or whose host is left alone; PutOff that this is further away than the peer's patience.
+	// DueS is when the next try is due, at the earliest, of a URL that waits or whose host is left
+	// alone; PutOff that this is further away than the peer's patience.
 	DueS   float64 `json:"due_s,omitempty"`
 	PutOff bool    `json:"put_off,omitempty"` // DueS is further away than the patience
 	Text   string  `json:"text"`              // a sentence for people
@@ -555,7 +587,8 @@ type Progress struct {
 	ElapseS float64 `json:"elapsed_s"` // seconds since the wait began
 	// Waits are the hosts that are left alone for a while, by reason.
 	Waits []Wait `json:"waits,omitempty"`
-	// Note says what the wait is held up by, where that is not plain work (a walk that met a dead peer, say).
+	// Note says what the wait is held up by, where that is not plain work (a walk that met a dead
+	// peer, say).
 	Note string `json:"note,omitempty"`
 }
 
@@ -574,7 +607,8 @@ type URLLine struct {
 	Holder  string `json:"holder,omitempty"` // ID of the peer whose archive has the record
 }
 
-// OptOutCheck says whether a URL is left alone because those who run its site wish so, and what the site would have to show to opt out.
+// OptOutCheck says whether a URL is left alone because those who run its site wish so, and what the
+// site would have to show to opt out.
 type OptOutCheck struct {
 	URL      string `json:"url"`       // canonical
 	Host     string `json:"host"`      // host of the URL
@@ -582,7 +616,8 @@ type OptOutCheck struct {
 	// Reasons are those of this peer's lists, and that of the host's record.
 	Reasons []string `json:"reasons,omitempty"`
 	Addrs   []string `json:"addrs,omitempty"` // IP addresses of the host
-	// Token is the line that the host puts at WellKnown, or into a TXT record, to opt out; WithdrawToken that to withdraw it.
+	// Token is the line that the host puts at WellKnown, or into a TXT record, to opt out;
+	// WithdrawToken that to withdraw it.
 	Token         string `json:"token"`
 	WithdrawToken string `json:"withdraw_token"` // the line that withdraws the opt-out
 	WellKnown     string `json:"well_known"`     // path on the host at which the line is looked for

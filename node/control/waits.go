@@ -7,11 +7,13 @@ import (
 
 // Wait sums up the hosts with pending URLs that are left alone for a while, for one reason.
 type Wait struct {
-	// Reason is the outcome that they failed with, as dns or connect, or asked: they wish it so, or single URLs of them wait for another try.
+	// Reason is the outcome that they failed with, as dns or connect, or asked: they wish it so, or
+	// single URLs of them wait for another try.
 	Reason string `json:"reason"`
 	Hosts  int64  `json:"hosts"` // so many hosts
 	URLs   int64  `json:"urls"`  // pending URLs of those hosts
-	// PutOff counts those of the URLs whose next try is further away than the patience, HostsPutOff their hosts.
+	// PutOff counts those of the URLs whose next try is further away than the patience, HostsPutOff
+	// their hosts.
 	PutOff      int64 `json:"put_off,omitempty"`
 	HostsPutOff int64 `json:"hosts_put_off,omitempty"` // hosts with such URLs
 	// NextS is when the first of them is tried again, NextPutOffS the first of those put off.
@@ -35,7 +37,8 @@ type WaitingHost struct {
 }
 
 const (
-	// maxWaits bounds the reasons that a peer is believed to have, maxExamples the hosts named for each.
+	// maxWaits bounds the reasons that a peer is believed to have, maxExamples the hosts named for
+	// each.
 	maxWaits    = 64
 	maxExamples = 4
 )

@@ -9,10 +9,12 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// LinkCountsField is a field of a page's metadata: how many of its outlinks are pages, requisites, sitemaps and links that were not followed, in this order.
+// LinkCountsField is a field of a page's metadata: how many of its outlinks are pages, requisites,
+// sitemaps and links that were not followed, in this order.
 const LinkCountsField = "outlinkCounts"
 
-// archive lends the WARC writer to the worker: encoding on the caller's goroutine, one append at a time behind it.
+// archive lends the WARC writer to the worker: encoding on the caller's goroutine, one append at a
+// time behind it.
 type archive struct {
 	encoder *warc.Encoder
 	writer  *warc.Writer

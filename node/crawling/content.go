@@ -39,7 +39,8 @@ type ContentsDeps struct {
 	Log     *slog.Logger // hears of owners that do not answer
 }
 
-// Contents is both sides of the content questions: it answers for the keys that this peer serves, and asks the owners of the others.
+// Contents is both sides of the content questions: it answers for the keys that this peer serves,
+// and asks the owners of the others.
 type Contents struct {
 	deps  ContentsDeps
 	state *dedup.Content
@@ -77,8 +78,8 @@ func (c *Contents) Import(records []kv.Record) error {
 	return err
 }
 
-// Claim implements pages.Content. A question without an answer (no owner, an unreachable one) is about a new body: one that is stored twice is cheap, a lost
-// one is not.
+// Claim implements pages.Content. A question without an answer (no owner, an unreachable one) is
+// about a new body: one that is stored twice is cheap, a lost one is not.
 func (c *Contents) Claim(ctx context.Context, q []pages.Question) ([]pages.Answer, error) {
 	answers := make([]pages.Answer, len(q))
 	for i, a := range c.ask(ctx, q, nil) {
@@ -208,8 +209,8 @@ func (c *Contents) split(claims []pages.Question, confirms []reports.Confirmatio
 // contentTimeout bounds a question about bodies: after it the body counts as new, which is cheap.
 const contentTimeout = 2 * time.Second
 
-// ask puts a batch to the owners, all at the same time. A claim without an answer (no owner, an unreachable one) has the verdict New:
-// a body stored twice is cheap, a lost one is not.
+// ask puts a batch to the owners, all at the same time. A claim without an answer (no owner, an
+// unreachable one) has the verdict New: a body stored twice is cheap, a lost one is not.
 func (c *Contents) ask(ctx context.Context, claims []pages.Question, confirms []reports.Confirmation) []dedup.Reply {
 	ctx, cancel := context.WithTimeout(ctx, contentTimeout)
 	defer cancel()
@@ -288,7 +289,8 @@ func (c *Contents) remote(ctx context.Context, to peer.ID, claims []pages.Questi
 		return nil, err
 	}
 	if moved := reply.GetMoved(); len(moved) > 0 {
-		// Its word stands, since it may hold the record all the same; the next question about such keys goes to their owner.
+		// Its word stands, since it may hold the record all the same; the next question about such
+		// keys goes to their owner.
 		_, _ = c.deps.Router.Owner(ctx, ring.ContentKey(claims[moved[0]].Digest[:]), true)
 	}
 	return replies(reply), nil

@@ -118,7 +118,8 @@ func TestContentVerdicts(t *testing.T) {
 	}
 }
 
-// TestContentWithoutAnswer: whatever goes wrong with an owner, its bodies count as new, and the answers of the others stand.
+// TestContentWithoutAnswer: whatever goes wrong with an owner, its bodies count as new, and the
+// answers of the others stand.
 func TestContentWithoutAnswer(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -244,7 +245,8 @@ func TestContentRefuses(t *testing.T) {
 	}
 }
 
-// TestContentConfirmedOnDisk: whoever waits for a confirmation finds it after a crash; a batch that nobody waits for costs no sync.
+// TestContentConfirmedOnDisk: whoever waits for a confirmation finds it after a crash; a batch that
+// nobody waits for costs no sync.
 func TestContentConfirmedOnDisk(t *testing.T) {
 	disk := storagetest.NewDisk()
 	open := func(d *storagetest.Disk) *dedup.Content {

@@ -36,7 +36,8 @@ import (
 )
 
 const (
-	// maxSpilled bounds what pages that memory has no room for take on disk, in bytes: a quarter of it those that wait to be processed, the rest those on their way.
+	// maxSpilled bounds what pages that memory has no room for take on disk, in bytes: a quarter of
+	// it those that wait to be processed, the rest those on their way.
 	maxSpilled = 4 << 30
 	// memoryShare is the part of the bound on memory that pages have.
 	memoryShare = 4
@@ -70,7 +71,8 @@ func ArchiveDir(dataDir string) string { return filepath.Join(dataDir, "archive"
 // Deps are what a crawl uses of the peer.
 type Deps struct {
 	Self peer.ID // this peer
-	// Router finds the owners of hosts, Say carries what the worker says to one of them, which may be this peer.
+	// Router finds the owners of hosts, Say carries what the worker says to one of them, which may
+	// be this peer.
 	Router *rpc.Router
 	// Say carries a message of the worker to an owner.
 	Say func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error)
@@ -106,7 +108,8 @@ type Crawl struct {
 	untold  []reports.Confirmation // bodies of which a crash may have kept their owners from hearing
 }
 
-// New opens the archive, and returns what crawls once the worker runs. If it fails it leaves nothing open.
+// New opens the archive, and returns what crawls once the worker runs. If it fails it leaves
+// nothing open.
 func New(cfg Config, d Deps) (c *Crawl, err error) {
 	c = &Crawl{deps: d, servers: serverRecords{d.Servers}}
 	if c.Fetcher, err = fetch.New(cfg.Fetch); err != nil {
@@ -137,12 +140,14 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 }
 
 const (
-	// maxUntold bounds the bodies that are told of after a crash, the last ones; tellFirst how long that keeps the crawl waiting.
+	// maxUntold bounds the bodies that are told of after a crash, the last ones; tellFirst how long
+	// that keeps the crawl waiting.
 	maxUntold = 8192
 	tellFirst = 2 * time.Second
 )
 
-// found takes a response that lay in an archive which a crash left open. Bodies that are told of are those that were asked about: of pages, and not empty.
+// found takes a response that lay in an archive which a crash left open. Bodies that are told of
+// are those that were asked about: of pages, and not empty.
 func (c *Crawl) found(e warc.Entry) {
 	k, ok := confirmationOf(e)
 	if !ok {
@@ -162,7 +167,8 @@ func confirmationOf(e warc.Entry) (k reports.Confirmation, ok bool) {
 	return reports.Confirmation{Digest: [32]byte(digest), URL: e.URL, RecordID: e.RecordID, Date: e.Date}, true
 }
 
-// Run crawls until ctx ends. After a crash the owners of bodies hear first what lies in the archive: else each of them that is met again would be archived once more.
+// Run crawls until ctx ends. After a crash the owners of bodies hear first what lies in the
+// archive: else each of them that is met again would be archived once more.
 func (c *Crawl) Run(ctx context.Context) error {
 	untold := c.untold[max(len(c.untold)-maxUntold, 0):]
 	c.untold = nil

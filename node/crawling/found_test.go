@@ -10,7 +10,8 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// TestFoundAfterACrash: of what lies in an archive that a crash left open those bodies are told of that were asked about, the last ones where there are very many.
+// TestFoundAfterACrash: of what lies in an archive that a crash left open those bodies are told of
+// that were asked about, the last ones where there are very many.
 func TestFoundAfterACrash(t *testing.T) {
 	entry := func(body, status string) warc.Entry {
 		sum := sha256.Sum256([]byte(body))

@@ -9,7 +9,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// serversEvery is how often what was learnt of web servers' rates is written: a crash costs as much of it, which is learnt anew.
+// serversEvery is how often what was learnt of web servers' rates is written: a crash costs as much
+// of it, which is learnt anew.
 const serversEvery = time.Minute
 
 // serverRecords keep the rates of web servers on disk.

@@ -24,7 +24,8 @@ type sessions struct {
 
 var _ worker.Owners = sessions{}
 
-// Session implements worker.Owners. Before it returns, whoever owns hosts that have moved, or whose owner is gone, was looked up, so that OwnerOf tells.
+// Session implements worker.Owners. Before it returns, whoever owns hosts that have moved, or whose
+// owner is gone, was looked up, so that OwnerOf tells.
 func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*wire.SessionReply, error) {
 	to := peer.ID(owner)
 	reply, err := s.say(ctx, to, m)
@@ -49,14 +50,15 @@ func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*
 	return reply, err
 }
 
-// maxSeeks and seekTime bound the lookups after one answer, which may name any hosts: the leases that it renews wait for them.
+// maxSeeks and seekTime bound the lookups after one answer, which may name any hosts: the leases
+// that it renews wait for them.
 const (
 	maxSeeks = 16
 	seekTime = time.Second
 )
 
-// seek looks up who owns hosts, where the peer that does not is still believed to, or nobody is. A lookup tells of a whole arc: of hosts beside each other the
-// first is enough.
+// seek looks up who owns hosts, where the peer that does not is still believed to, or nobody is. A
+// lookup tells of a whole arc: of hosts beside each other the first is enough.
 func (s sessions) seek(ctx context.Context, not peer.ID, hosts []string) {
 	ctx, cancel := context.WithTimeout(ctx, seekTime)
 	defer cancel()

@@ -26,7 +26,8 @@ func newSessions(r *rpc.Router) sessions {
 	}}
 }
 
-// TestSessionFindsTheNextOwner: a worker that is no neighbour of the owner hears of its successor, or of one that joined beside it, in no other way.
+// TestSessionFindsTheNextOwner: a worker that is no neighbour of the owner hears of its successor,
+// or of one that joined beside it, in no other way.
 func TestSessionFindsTheNextOwner(t *testing.T) {
 	const host = "a.example"
 	ids := rpctest.NewPeers(t, 3)
@@ -81,7 +82,8 @@ func (r lazyRing) Lookup(ctx context.Context, _ ring.Key) (dht.Lookup, error) {
 	return dht.Lookup{Owner: dht.Peer{ID: r.Believed(ring.Key{})}}, nil
 }
 
-// TestSessionSeeksWithinBounds: an answer that names many hosts, or a ring that does not answer, holds up what the worker says next for a bounded time.
+// TestSessionSeeksWithinBounds: an answer that names many hosts, or a ring that does not answer,
+// holds up what the worker says next for a bounded time.
 func TestSessionSeeksWithinBounds(t *testing.T) {
 	ids := rpctest.NewPeers(t, 2)
 	self, old := ids[0], ids[1]

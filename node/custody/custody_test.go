@@ -21,8 +21,8 @@ func (w *world) up() (list []*keep) {
 	return list
 }
 
-// event has one thing happen to the ring. Disks are lost, up to r-1 at once, as long as one copy of each record
-// is left; one peer always stays.
+// event has one thing happen to the ring. Disks are lost, up to r-1 at once, as long as one copy of
+// each record is left; one peer always stays.
 func (w *world) event() {
 	list := w.up()
 	p := w.peers[w.rnd.IntN(len(w.peers))]
@@ -80,8 +80,10 @@ func (w *world) gone(p *keep) {
 	p.stop(false)
 }
 
-// TestNothingIsLost: peers join, leave, die, with their disks as long as one copy of each record is left, and return; pushes and answers get lost, doubled and late; views are old and change in
-// mid-walk. What was acknowledged is with its owner in the end, nothing is removed before one other has all of it, and all comes to rest.
+// TestNothingIsLost: peers join, leave, die, with their disks as long as one copy of each record is
+// left, and return; pushes and answers get lost, doubled and late; views are old and change in
+// mid-walk. What was acknowledged is with its owner in the end, nothing is removed before one other
+// has all of it, and all comes to rest.
 func TestNothingIsLost(t *testing.T) {
 	seeds := 40
 	if testing.Short() {
@@ -123,7 +125,8 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// TestRollingLoss: every peer loses its disk in turn, one or two at a time with the ring level in between, and a fresh one takes its place.
+// TestRollingLoss: every peer loses its disk in turn, one or two at a time with the ring level in
+// between, and a fresh one takes its place.
 func TestRollingLoss(t *testing.T) {
 	for seed := range uint64(30) {
 		w := newWorld(t, seed, 7, 0.2)
@@ -156,7 +159,8 @@ func TestRollingLoss(t *testing.T) {
 	}
 }
 
-// TestFree looks for records in arcs that lead over the end of the circle or not, in own records and in copies that count.
+// TestFree looks for records in arcs that lead over the end of the circle or not, in own records
+// and in copies that count.
 func TestFree(t *testing.T) {
 	w := newWorld(t, 1, 4, 0)
 	list := w.clockwise()
@@ -192,7 +196,8 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// TestLargePositionMovesWhole: a position of many parts is removed only when all of them have arrived, and a failure in the middle begins anew.
+// TestLargePositionMovesWhole: a position of many parts is removed only when all of them have
+// arrived, and a failure in the middle begins anew.
 func TestLargePositionMovesWhole(t *testing.T) {
 	w := newWorld(t, 1, 2, 0)
 	a, b := w.peers[0], w.peers[1]
@@ -240,7 +245,8 @@ func TestLargePositionMovesWhole(t *testing.T) {
 	}
 }
 
-// TestRefusedPushIsSmallAtFirst: a peer that does not serve yet what comes into its arc is tried with one position at a time, and sent all once it takes that.
+// TestRefusedPushIsSmallAtFirst: a peer that does not serve yet what comes into its arc is tried
+// with one position at a time, and sent all once it takes that.
 func TestRefusedPushIsSmallAtFirst(t *testing.T) {
 	w := newWorld(t, 1, 3, 0)
 	a, b, dead := w.peers[0], w.peers[1], w.peers[2]
@@ -280,8 +286,8 @@ func TestRefusedPushIsSmallAtFirst(t *testing.T) {
 	}
 }
 
-// TestManyPositionsGoInPieces: who has pushed many positions removes them some at a time, so that others of the state machine have their turn, and goes on when
-// they are gone.
+// TestManyPositionsGoInPieces: who has pushed many positions removes them some at a time, so that
+// others of the state machine have their turn, and goes on when they are gone.
 func TestManyPositionsGoInPieces(t *testing.T) {
 	w := newWorld(t, 1, 2, 0)
 	a, b := w.peers[0], w.peers[1]

@@ -15,16 +15,19 @@ import (
 
 // Reader finds the records of a space: this peer's own, or those of a copy.
 type Reader interface {
-	// Next returns the first position from the given one on at which there are records; false if there is none up to the end of the circle.
+	// Next returns the first position from the given one on at which there are records; false if
+	// there is none up to the end of the circle.
 	Next(from ring.Pos) (pos ring.Pos, ok bool, err error)
-	// Export calls fn for the records at a position, from a key on (nil: the first), in the order of keys, until it returns false; key and value are lent.
+	// Export calls fn for the records at a position, from a key on (nil: the first), in the order
+	// of keys, until it returns false; key and value are lent.
 	Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error
 }
 
 // Space is one kind of records: hosts, jobs or bodies.
 type Space interface {
 	Reader
-	// Note is what goes along with the last of the records at a position, such as a lease that is alive; nil for nothing.
+	// Note is what goes along with the last of the records at a position, such as a lease that is
+	// alive; nil for nothing.
 	Note(pos ring.Pos) []byte
 	// Remove forgets the records at a position. They are on disk elsewhere.
 	Remove(pos ring.Pos) error
@@ -36,12 +39,14 @@ type Copies interface {
 	Of(source peer.ID) Reader    // opens the copy of one of them
 }
 
-// View is what this peer believes of the ring at present. Version changes whenever another answer may be different.
+// View is what this peer believes of the ring at present. Version changes whenever another answer
+// may be different.
 type View interface {
 	Version() uint64 // returns the number of what is believed at present
 	// Serves says whether this peer answers for a position, and where the arc ends which it serves.
 	Serves(pos ring.Pos) bool
-	// Owner names the peer that answers for a position, as far as is known; this peer itself too while it does not serve it yet.
+	// Owner names the peer that answers for a position, as far as is known; this peer itself too
+	// while it does not serve it yet.
 	Owner(pos ring.Pos) (peer.ID, bool)
 	// Departs says that a peer is leaving and hands over what it holds by itself.
 	Departs(id peer.ID) bool
@@ -54,7 +59,8 @@ type Push struct {
 	Notes []Note
 	// From is the peer of whose copy the records are, empty if they are the sender's own.
 	From peer.ID
-	// Gone is how long ago From left or died, as who brings the push saw it; 0 if it did not. Whoever carries the push sets it.
+	// Gone is how long ago From left or died, as who brings the push saw it; 0 if it did not.
+	// Whoever carries the push sets it.
 	Gone time.Duration
 }
 
@@ -64,15 +70,16 @@ type Note struct {
 	Note []byte   // as Space encoded it
 }
 
-// Call is a push to be made: to this peer itself if the records are to be merged here. It has succeeded when they are on disk at the receiver and its replicas;
-// its end goes to Result.
+// Call is a push to be made: to this peer itself if the records are to be merged here. It has
+// succeeded when they are on disk at the receiver and its replicas; its end goes to Result.
 type Call struct {
 	ID   uint64  // of this call, to be given to Result
 	To   peer.ID // the receiver
 	Push Push    // what it is to get
 }
 
-// Drop is a part of a source's copy that is not needed any more: the records at positions from Lo to Hi, both included.
+// Drop is a part of a source's copy that is not needed any more: the records at positions from Lo
+// to Hi, both included.
 type Drop struct {
 	Source peer.ID  // peer whose copy it is
 	Lo, Hi ring.Pos // first and last position
@@ -89,7 +96,8 @@ type Ready struct {
 type Config struct {
 	// Part is the size in bytes from which a push is full.
 	Part int
-	// Again is the wait before records that could not be pushed are tried again; Every that between two walks while nothing changes.
+	// Again is the wait before records that could not be pushed are tried again; Every that between
+	// two walks while nothing changes.
 	Again, Every time.Duration
 	// Steps bounds the positions looked at in one Tick.
 	Steps int
@@ -109,7 +117,8 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// Keeper walks over the records of one space and sends them where they belong. Not safe for concurrent use.
+// Keeper walks over the records of one space and sends them where they belong. Not safe for
+// concurrent use.
 type Keeper struct {
 	cfg    Config
 	self   peer.ID
@@ -166,10 +175,12 @@ func NewKeeper(cfg Config, self peer.ID, space Space, copies Copies, view View) 
 	return &Keeper{cfg: cfg, self: self, space: space, copies: copies, view: view, refused: make(map[peer.ID]bool)}
 }
 
-// Clean says that this peer, as it sees the ring now, holds nothing of this space that another peer should have, nor copies of a peer that is gone.
+// Clean says that this peer, as it sees the ring now, holds nothing of this space that another peer
+// should have, nor copies of a peer that is gone.
 func (k *Keeper) Clean() bool { return k.clean == k.view.Version()+1 }
 
-// CleanAt is the version of the view, plus one, in which this peer was Clean at the last walk; zero if never.
+// CleanAt is the version of the view, plus one, in which this peer was Clean at the last walk; zero
+// if never.
 func (k *Keeper) CleanAt() uint64 { return k.clean }
 
 // Free says whether nothing lies here that is to be moved into this arc, whoever's it is. Another
@@ -209,7 +220,8 @@ func (k *Keeper) holds(arc ring.Arc) (bool, error) {
 	return false, nil
 }
 
-// within says whether there are records at a position of an arc, which may lead over the end of the circle.
+// within says whether there are records at a position of an arc, which may lead over the end of the
+// circle.
 func within(r Reader, arc ring.Arc) (bool, error) {
 	for _, from := range []ring.Pos{ring.PosOf(arc.Start).Next(), {}} {
 		if pos, ok, err := r.Next(from); err != nil || ok && arc.Contains(pos.Key()) {
@@ -344,7 +356,8 @@ func (k *Keeper) skip(pos ring.Pos) {
 	w.ended = w.cursor == ring.Pos{}
 }
 
-// destination says where the records at a position belong; "" if they are in their place. It is not known while the ring is settling.
+// destination says where the records at a position belong; "" if they are in their place. It is not
+// known while the ring is settling.
 func (k *Keeper) destination(pos ring.Pos) (to peer.ID, known bool) {
 	w := k.walk
 	if k.view.Serves(pos) {
@@ -366,7 +379,8 @@ func (k *Keeper) destination(pos ring.Pos) (to peer.ID, known bool) {
 	}
 }
 
-// push gathers records for one peer, from a position on, while those that follow belong there as well.
+// push gathers records for one peer, from a position on, while those that follow belong there as
+// well.
 func (k *Keeper) push(reader Reader, pos ring.Pos, to peer.ID) (*Call, error) {
 	w := k.walk
 	s := sent{to: to}
@@ -430,16 +444,18 @@ func (k *Keeper) push(reader Reader, pos ring.Pos, to peer.ID) (*Call, error) {
 	return &Call{k.call, to, p}, nil
 }
 
-// smallPart is about the size in bytes of a push to a peer that took none lately: it may not serve yet what comes into its arc.
+// smallPart is about the size in bytes of a push to a peer that took none lately: it may not serve
+// yet what comes into its arc.
 const smallPart = 4 << 10
 
-// MaxPositions bounds the positions of which one push holds records: who gathers them holds up the state machine meanwhile.
+// MaxPositions bounds the positions of which one push holds records: who gathers them holds up the
+// state machine meanwhile.
 const MaxPositions = 256
 
 func clone(b []byte) []byte { return append([]byte{}, b...) }
 
-// Result brings the end of a push, and what is to be dropped because of it. Own records were changed meanwhile only if this peer serves them again; then
-// both keep them, and they merge.
+// Result brings the end of a push, and what is to be dropped because of it. Own records were
+// changed meanwhile only if this peer serves them again; then both keep them, and they merge.
 func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 	if id != k.call {
 		return nil, nil
@@ -469,10 +485,12 @@ func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 	return merged(drops), k.removeSome()
 }
 
-// removedAtOnce bounds the positions that one call removes: each costs a batch, and whoever has the state machine waits.
+// removedAtOnce bounds the positions that one call removes: each costs a batch, and whoever has the
+// state machine waits.
 const removedAtOnce = 64
 
-// removeSome removes some of the own records that were pushed, unless they are others by now. Tick goes on with it.
+// removeSome removes some of the own records that were pushed, unless they are others by now. Tick
+// goes on with it.
 func (k *Keeper) removeSome() error {
 	n := min(removedAtOnce, len(k.gone))
 	var failures []error
@@ -500,7 +518,8 @@ func (k *Keeper) remove(pos ring.Pos, sum uint64) (removed bool, err error) {
 	return true, nil
 }
 
-// unchanged says whether own records that were pushed are still another peer's, and still what was pushed: this peer may have served them again for a moment.
+// unchanged says whether own records that were pushed are still another peer's, and still what was
+// pushed: this peer may have served them again for a moment.
 func (k *Keeper) unchanged(pos ring.Pos, sum uint64) (bool, error) {
 	if k.view.Serves(pos) {
 		return false, nil
@@ -523,7 +542,8 @@ func add(h *maphash.Hash, key, value []byte) {
 	}
 }
 
-// merged puts drops of one source together that follow each other in a walk: nothing of it lies between them.
+// merged puts drops of one source together that follow each other in a walk: nothing of it lies
+// between them.
 func merged(drops []Drop) []Drop {
 	if len(drops) == 0 {
 		return nil

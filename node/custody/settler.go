@@ -22,28 +22,33 @@ const (
 type Neighbours interface {
 	// Arc is the arc served; false while none is.
 	Arc() (ring.Arc, bool)
-	// Neighbours are the peers that may hold records of the arc: the leaf set, and those that are leaving.
+	// Neighbours are the peers that may hold records of the arc: the leaf set, and those that are
+	// leaving.
 	Neighbours() []peer.ID
 	// Departs says that a peer is leaving and hands over what it holds by itself.
 	Departs(id peer.ID) bool
-	// Left is when a peer said goodbye or was given up, if this peer saw that: it gives and renews no lease since.
+	// Left is when a peer said goodbye or was given up, if this peer saw that: it gives and renews
+	// no lease since.
 	Left(id peer.ID) (at time.Time, seen bool)
 }
 
-// Ask is the question to a neighbour whether it holds anything of an arc; its answer goes to Settler.Result.
+// Ask is the question to a neighbour whether it holds anything of an arc; its answer goes to
+// Settler.Result.
 type Ask struct {
 	ID  uint64   // of this question, to be given to Result
 	To  peer.ID  // the neighbour
 	Arc ring.Arc // that this peer answers for now
 }
 
-// Settler finds out whether the records of this peer's arc have all arrived. Not safe for concurrent use.
+// Settler finds out whether the records of this peer's arc have all arrived. Not safe for
+// concurrent use.
 //
 // A wait of Patience ends it. Then no lease is alive that another peer gave for a host of the arc,
 // and what comes later is merged. If a neighbour dies that has not answered, the arc may have been
 // its own a moment ago: Patience then counts from its death, if that was seen.
 type Settler struct {
-	// Patience is how long the neighbours are asked at most, Again the wait between two questions to one.
+	// Patience is how long the neighbours are asked at most, Again the wait between two questions
+	// to one.
 	patience, again time.Duration
 	ring            Neighbours
 	free            func(arc ring.Arc) bool // this peer itself has taken over what it holds of the arc
@@ -59,8 +64,8 @@ type Settler struct {
 	last     uint64
 }
 
-// NewSettler returns a settler for which nothing has settled. Free says whether this peer itself keeps nothing of
-// its arc in copies that is still to be merged, see Keeper.
+// NewSettler returns a settler for which nothing has settled. Free says whether this peer itself
+// keeps nothing of its arc in copies that is still to be merged, see Keeper.
 func NewSettler(patience, again time.Duration, neighbours Neighbours, free func(arc ring.Arc) bool) *Settler {
 	return &Settler{patience: patience, again: again, ring: neighbours, free: free, asking: make(map[uint64]peer.ID)}
 }
@@ -74,7 +79,8 @@ func (s *Settler) All() bool {
 	return ok && s.any && s.settled == arc
 }
 
-// Tick asks whom is to be asked now. Changed says that another arc has settled; next is when to call again, zero: when the ring changes.
+// Tick asks whom is to be asked now. Changed says that another arc has settled; next is when to
+// call again, zero: when the ring changes.
 func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time) {
 	arc, ok := s.ring.Arc()
 	switch {
@@ -131,7 +137,8 @@ func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time)
 	return asks, false, earlier(next, until)
 }
 
-// leasesEnd is when the leases are over of neighbours that are gone without having answered; the zero time if there are none.
+// leasesEnd is when the leases are over of neighbours that are gone without having answered; the
+// zero time if there are none.
 func (s *Settler) leasesEnd() (end time.Time) {
 	for id, missed := range s.missed {
 		if !missed || s.answered[id] {

@@ -17,8 +17,9 @@ func (w *world) clockwise() []*keep {
 	return list
 }
 
-// TestNeighbourMustSeeTheSameRing: a newcomer takes over the arc of a peer that died before it knew of the newcomer. The only copy lies with one that
-// still believes the dead alive, and so has nothing to push; its word is worth nothing until it knows better.
+// TestNeighbourMustSeeTheSameRing: a newcomer takes over the arc of a peer that died before it knew
+// of the newcomer. The only copy lies with one that still believes the dead alive, and so has
+// nothing to push; its word is worth nothing until it knows better.
 func TestNeighbourMustSeeTheSameRing(t *testing.T) {
 	w := newWorld(t, 1, 3, 0)
 	list := w.clockwise()
@@ -67,7 +68,8 @@ func (a *around) Left(id peer.ID) (at time.Time, seen bool) {
 	return at, seen
 }
 
-// TestSettlerOfTheDead: a neighbour that is gone without an answer is waited out from its death, if that was seen.
+// TestSettlerOfTheDead: a neighbour that is gone without an answer is waited out from its death, if
+// that was seen.
 func TestSettlerOfTheDead(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	at := func(ms int) time.Time { return now.Add(time.Duration(ms) * time.Millisecond) }

@@ -18,7 +18,8 @@ import (
 // replicas is r: a record lies with its owner and with r-1 successors.
 const replicas = 3
 
-// part is the size in bytes of a push in these worlds: records of up to 60 bytes make most positions fit, and some not.
+// part is the size in bytes of a push in these worlds: records of up to 60 bytes make most
+// positions fit, and some not.
 const part = 120
 
 // standing is where a peer stands in its life.
@@ -126,7 +127,8 @@ func (p *keep) stop(disk bool) {
 	}
 }
 
-// write gives a record a new version at a peer that serves it; it is acknowledged when the followers have it.
+// write gives a record a new version at a peer that serves it; it is acknowledged when the
+// followers have it.
 func (w *world) write() {
 	pos := ring.Pos{byte(w.rnd.IntN(24) * 11)}
 	suffix := 0

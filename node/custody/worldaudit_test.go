@@ -23,7 +23,8 @@ func (w *world) covers(got, want shelf, pos ring.Pos) bool {
 	return true
 }
 
-// checkCall holds that records go to whom the sender believes their owner, in order, and none is larger than a part or alone.
+// checkCall holds that records go to whom the sender believes their owner, in order, and none is
+// larger than a part or alone.
 func (p *keep) checkCall(call *Call) {
 	w := p.w
 	size := 0
@@ -45,8 +46,8 @@ func (p *keep) checkCall(call *Call) {
 	}
 }
 
-// checkSettled holds that nobody that this peer knows keeps records of the arc that has just settled which this peer lacks: own ones, or in the copy of a peer
-// that is gone.
+// checkSettled holds that nobody that this peer knows keeps records of the arc that has just
+// settled which this peer lacks: own ones, or in the copy of a peer that is gone.
 func (p *keep) checkSettled() {
 	if !p.serves {
 		return
@@ -119,7 +120,8 @@ func (w *world) rest() bool {
 	return true
 }
 
-// spared says whether a copy of all that was acknowledged lies on the disks that are left without some.
+// spared says whether a copy of all that was acknowledged lies on the disks that are left without
+// some.
 func (w *world) spared(without []*keep) bool {
 	for key, version := range w.acked {
 		if !w.lies(key, version, without) {
@@ -146,7 +148,8 @@ func (w *world) lies(key string, v uint64, without []*keep) bool {
 	return false
 }
 
-// audit holds that all that was acknowledged is with its owner, and that nobody keeps what is not its own.
+// audit holds that all that was acknowledged is with its owner, and that nobody keeps what is not
+// its own.
 func (w *world) audit() {
 	w.t.Helper()
 	for _, key := range slices.Sorted(maps.Keys(w.acked)) {

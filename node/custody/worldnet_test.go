@@ -20,7 +20,8 @@ type flight struct {
 
 var errNet = errors.New("no answer")
 
-// take merges a push. It is refused unless all of it is this peer's, and if it goes on with a position of which the beginning is not here.
+// take merges a push. It is refused unless all of it is this peer's, and if it goes on with a
+// position of which the beginning is not here.
 func (p *keep) take(from *keep, push Push) error {
 	seen := make(map[ring.Pos]bool)
 	for _, r := range push.Records {
@@ -42,7 +43,8 @@ func (p *keep) take(from *keep, push Push) error {
 	return nil
 }
 
-// deliver brings one message on, which may get lost, as may its answer. What was given up may still arrive.
+// deliver brings one message on, which may get lost, as may its answer. What was given up may still
+// arrive.
 func (w *world) deliver() {
 	if len(w.late) > 0 && w.rnd.IntN(3) == 0 {
 		i := w.rnd.IntN(len(w.late))

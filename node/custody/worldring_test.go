@@ -9,7 +9,8 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// learn brings the picture of one peer up to date, and the arc with it: less is served at once, more after a while.
+// learn brings the picture of one peer up to date, and the arc with it: less is served at once,
+// more after a while.
 func (p *keep) learn(id peer.ID) {
 	if p.view[id] == p.w.truth[id] || id == p.id {
 		return

@@ -48,7 +48,8 @@ func (s shelf) merge(key, value string) {
 	}
 }
 
-// ship brings the followers level; false if one of them serves what this peer believes its own, so that nothing may be acknowledged.
+// ship brings the followers level; false if one of them serves what this peer believes its own, so
+// that nothing may be acknowledged.
 func (p *keep) ship() (ok bool) {
 	ok = true
 	followers := p.followers()

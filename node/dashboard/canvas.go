@@ -13,14 +13,16 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// paint is a colour by the name of a class: what it looks like in the light and in the dark is the style sheet's. Texts in it are anchored at their
-// start, middle or end, so that they stay in their place in whatever font the reader has.
+// paint is a colour by the name of a class: what it looks like in the light and in the dark is the
+// style sheet's. Texts in it are anchored at their start, middle or end, so that they stay in their
+// place in whatever font the reader has.
 type paint struct{ class, anchor string }
 
 // RGBA implements color.Color, for those who ask.
 func (paint) RGBA() (r, g, b, a uint32) { return 0, 0, 0, 0xffff }
 
-// canvas is a vg.Canvas that writes SVG without a single colour or style, which would be forbidden by the page's policy: classes only.
+// canvas is a vg.Canvas that writes SVG without a single colour or style, which would be forbidden
+// by the page's policy: classes only.
 type canvas struct {
 	bytes.Buffer
 	width, height vg.Length
@@ -102,7 +104,8 @@ func (c *canvas) Fill(p vg.Path) {
 	c.path(p)
 }
 
-// path writes an outline in whole tenths, each point relative to the one before: half as long as in places.
+// path writes an outline in whole tenths, each point relative to the one before: half as long as in
+// places.
 func (c *canvas) path(p vg.Path) {
 	c.WriteString(` d="`)
 	var px, py int

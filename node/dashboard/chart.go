@@ -16,7 +16,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// The size of a chart, in units that are pixels where it is shown at its own width, and the size of its letters.
+// The size of a chart, in units that are pixels where it is shown at its own width, and the size of
+// its letters.
 const (
 	chartWidth  = 460 * vg.Length(1)
 	chartHeight = 150 * vg.Length(1)
@@ -52,7 +53,8 @@ type curve struct {
 type span struct {
 	Name, Title string
 	of          func(*history) *track
-	// looks are its parts that are shown while no more is known, the shortest first; the last is all of it.
+	// looks are its parts that are shown while no more is known, the shortest first; the last is
+	// all of it.
 	looks []look
 }
 
@@ -197,7 +199,8 @@ func (c *chart) svg(s *look) (template.HTML, error) {
 	)), nil
 }
 
-// axes is a chart without its curves: lines at nothing, half and the top, with what they stand for written on them, and the time below.
+// axes is a chart without its curves: lines at nothing, half and the top, with what they stand for
+// written on them, and the time below.
 func (c *chart) axes(s *look) (*plot.Plot, float64, error) {
 	top := c.top()
 	p := plot.New()

@@ -20,7 +20,8 @@ const (
 	arcWidth     = 16.0
 	labelRadius  = circleRadius + 26
 	labelGap     = 19.0
-	// dotGap is what two dots are apart at least, as a part of the circle: the radius of this peer's, of another's, and a little.
+	// dotGap is what two dots are apart at least, as a part of the circle: the radius of this
+	// peer's, of another's, and a little.
 	dotGap = (8 + 5.5 + 2.5) / (2 * math.Pi * circleRadius)
 	// centreRadius is how near the centre, where the words are, no thread comes.
 	centreRadius = 74.0
@@ -74,7 +75,8 @@ func (c *Circle) svg(hosts []Host) template.HTML {
 	return template.HTML(d.String()) //nolint:gosec // what strangers named is escaped above
 }
 
-// unserved is the share of the circle for which nobody known answers; known says that the leaf set is the whole ring, so that it can be told.
+// unserved is the share of the circle for which nobody known answers; known says that the leaf set
+// is the whole ring, so that it can be told.
 func (c *Circle) unserved() (share float64, known bool) {
 	leaves := 0
 	places := []Place{c.Self}
@@ -113,7 +115,8 @@ func (c *Circle) unserved() (share float64, known bool) {
 	return share, true
 }
 
-// serving fills in from a walk what peers answer for that have not said so here yet: after a death one that is no neighbour says so up to twenty seconds later.
+// serving fills in from a walk what peers answer for that have not said so here yet: after a death
+// one that is no neighbour says so up to twenty seconds later.
 func (c *Circle) serving(members []control.PeerLine) {
 	if share, known := c.unserved(); !known || share == 0 {
 		return
@@ -128,7 +131,8 @@ func (c *Circle) serving(members []control.PeerLine) {
 	}
 }
 
-// spread gives each dot its place at the rim. Those of this peer and its leaf set are moved apart until none lies on another; there are too few to fill the circle.
+// spread gives each dot its place at the rim. Those of this peer and its leaf set are moved apart
+// until none lies on another; there are too few to fill the circle.
 func (c *Circle) spread() {
 	near := []*Place{&c.Self}
 	for i := range c.Others {
@@ -162,7 +166,8 @@ func (c *Circle) spread() {
 	}
 }
 
-// state says in a few words what this peer knows of the others; whether the ring is closed only a walk can tell.
+// state says in a few words what this peer knows of the others; whether the ring is closed only a
+// walk can tell.
 func (c *Circle) state() string {
 	word := "peers"
 	if c.Size == 1 {
@@ -259,8 +264,9 @@ func (d *drawing) thread(self, p *Place) {
 		min(1.2+0.6*math.Log2(float64(p.Crawls)+1), 5), x0, y0, x, y, x1, y1, html.EscapeString(short(p.Peer)), p.Crawls)
 }
 
-// bend is the point that pulls a thread between two points towards the centre, but not so far that it runs through the words there. Halfway the thread is in the
-// middle between that point and the chord's.
+// bend is the point that pulls a thread between two points towards the centre, but not so far that
+// it runs through the words there. Halfway the thread is in the middle between that point and the
+// chord's.
 func bend(x0, y0, x1, y1 float64) (x, y float64) {
 	const pull = 0.35 // of the way that is left towards the centre
 	mx, my := (x0+x1)/2, (y0+y1)/2
@@ -296,7 +302,8 @@ type label struct {
 	at    float64 // the height at which it is written
 }
 
-// labels name peers beside the circle, on either side from top to bottom, moved apart where they would lie over one another.
+// labels name peers beside the circle, on either side from top to bottom, moved apart where they
+// would lie over one another.
 func (d *drawing) labels(places []Place) {
 	if len(places) > maxLabels {
 		places = places[:1]
@@ -319,7 +326,8 @@ func (d *drawing) labels(places []Place) {
 	}
 }
 
-// apart moves labels down until none lies over the one above, and up again where they left the picture.
+// apart moves labels down until none lies over the one above, and up again where they left the
+// picture.
 func apart(side []label) {
 	slices.SortFunc(side, func(a, b label) int { return cmp.Compare(a.y, b.y) })
 	const edge = circleHeight/2 - 12

@@ -103,7 +103,8 @@ func TestLabelsStandApart(t *testing.T) {
 	}
 }
 
-// TestDotsStandApart: peers whose positions are almost the same are still two dots, near where they are; this one's is larger.
+// TestDotsStandApart: peers whose positions are almost the same are still two dots, near where they
+// are; this one's is larger.
 func TestDotsStandApart(t *testing.T) {
 	c := circle(8)
 	for i, at := range []float64{0.3, 0.3001, 0.3002, 0.999, 0.0005, 0.5, 0.7} {
@@ -124,7 +125,8 @@ func TestDotsStandApart(t *testing.T) {
 	}
 }
 
-// TestThreadsKeepOffTheWords: wherever two peers are, the thread between them does not run through the middle.
+// TestThreadsKeepOffTheWords: wherever two peers are, the thread between them does not run through
+// the middle.
 func TestThreadsKeepOffTheWords(t *testing.T) {
 	for i := range 1000 {
 		x0, y0 := around(0.1, circleRadius-22)
@@ -140,7 +142,8 @@ func TestThreadsKeepOffTheWords(t *testing.T) {
 	}
 }
 
-// TestStateIsThisPeers: a peer whose hosts others crawl, or wait, does not say with a green light that it crawls.
+// TestStateIsThisPeers: a peer whose hosts others crawl, or wait, does not say with a green light
+// that it crawls.
 func TestStateIsThisPeers(t *testing.T) {
 	for want, c := range map[string]Crawled{
 		"Crawling crawling": {Total: 3, Here: 1},

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Text has a contrast of 4.5 to what it stands on, and what is needed to read a picture or to find a field 3 (WCAG 2.2, 1.4.3 and 1.4.11), in the light
-// and in the dark.
+// Text has a contrast of 4.5 to what it stands on, and what is needed to read a picture or to find
+// a field 3 (WCAG 2.2, 1.4.3 and 1.4.11), in the light and in the dark.
 func TestContrast(t *testing.T) {
 	raw, err := assets.ReadFile("assets/style.css")
 	if err != nil {

@@ -13,8 +13,9 @@
 //
 // A page costs the ring nothing. Once a second the server takes a few sums for its history (ten
 // minutes by the second, a day by the minute); all else is read from what this peer knows already,
-// and only while a page is open. There is one exception: while a page is open and the ring is small it
-// is walked every other second, since only a walk tells whether it is closed and what all have done.
+// and only while a page is open. There is one exception: while a page is open and the ring is small
+// it is walked every other second, since only a walk tells whether it is closed and what all have
+// done.
 //
 // # Who may do what
 //

@@ -211,7 +211,8 @@ func (s *served) login() {
 	}
 }
 
-// ask sends a request; a body makes it a form. The answer's body is read, closed and kept as a string in Status's place: see text.
+// ask sends a request; a body makes it a form. The answer's body is read, closed and kept as a
+// string in Status's place: see text.
 func (s *served) ask(method, path, body string, change func(*http.Request)) *answer {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(body))

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// thousands writes a whole number with thin spaces between groups of three digits, which read alike in every language.
+// thousands writes a whole number with thin spaces between groups of three digits, which read alike
+// in every language.
 func thousands(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	sign := ""
@@ -28,7 +29,8 @@ func thousands(n int64) string {
 // short is the end of a peer's name, which differs from peer to peer.
 func short(peer string) string { return peer[max(0, len(peer)-8):] }
 
-// bytesText and rateText write a size and bytes a second with three digits, in the units of all commands.
+// bytesText and rateText write a size and bytes a second with three digits, in the units of all
+// commands.
 func bytesText(n float64) string { return scaled(n, 1024, "KMGTPE", "iB") }
 
 func rateText(n float64) string { return scaled(n, 1000, "kMGTPE", "B") + "/s" }

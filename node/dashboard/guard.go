@@ -21,12 +21,14 @@ import (
 	"github.com/apoidea/apoidea/node/datadir"
 )
 
-// SecretFile is a file in the data directory from which cookies are made. Removing it ends all logins at the next start.
+// SecretFile is a file in the data directory from which cookies are made. Removing it ends all
+// logins at the next start.
 const SecretFile = "dashboard.secret"
 
 const (
 	secretSize = 32
-	// ticketTime is how long a link to log in works; maxTickets bounds those that were given out and not used, the oldest going first.
+	// ticketTime is how long a link to log in works; maxTickets bounds those that were given out
+	// and not used, the oldest going first.
 	ticketTime = 15 * time.Minute
 	maxTickets = 16
 	// loginTime is how long a browser stays logged in.
@@ -66,7 +68,8 @@ type ticket struct {
 	until time.Time
 }
 
-// newGuard makes a guard of the secret. Name tells the cookies of pages on one address apart, which ports do not.
+// newGuard makes a guard of the secret. Name tells the cookies of pages on one address apart, which
+// ports do not.
 func newGuard(secret []byte, name string) *guard {
 	derive := func(use string) string {
 		mac := hmac.New(sha256.New, secret)
@@ -125,7 +128,8 @@ func (g *guard) knows(r *http.Request) bool {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// byAddress turns away requests under a name that somebody pointed at this machine: a page of theirs would be of the same origin then.
+// byAddress turns away requests under a name that somebody pointed at this machine: a page of
+// theirs would be of the same origin then.
 func byAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isAddress(r.Host) {
@@ -147,8 +151,9 @@ func isAddress(host string) bool {
 	return err == nil
 }
 
-// contentPolicy lets the page use what this server serves, and nothing else: no script, style or form of a stranger's making would run. The style
-// sheet is in the page, which saves the first paint a round trip, and is named by its SHA-256.
+// contentPolicy lets the page use what this server serves, and nothing else: no script, style or
+// form of a stranger's making would run. The style sheet is in the page, which saves the first
+// paint a round trip, and is named by its SHA-256.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'sha256-%s'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types apoidea"
 

@@ -154,7 +154,8 @@ func TestLookingFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestLoginToLook: with Login nothing of the peer is shown on loopback either, until somebody comes with a ticket, of which no later address tells.
+// TestLoginToLook: with Login nothing of the peer is shown on loopback either, until somebody comes
+// with a ticket, of which no later address tells.
 func TestLoginToLook(t *testing.T) {
 	s := serveConfig(t, Config{Name: "test", Login: true}, newFake())
 	for _, path := range []string{"", "live", "?said=paused", "login", "login?ticket=", "login?ticket=AAAA"} {

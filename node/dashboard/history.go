@@ -13,7 +13,8 @@ const (
 	coarseSpan = 24 * time.Hour
 )
 
-// patience is how long between two samples what happened is still spread evenly over the time; longer is shown as a gap, since the peer was stopped.
+// patience is how long between two samples what happened is still spread evenly over the time;
+// longer is shown as a gap, since the peer was stopped.
 const patience = 5 * time.Second
 
 // point is what the charts show of one moment; rates are per second.
@@ -34,8 +35,8 @@ func (p *point) scale(f float64) {
 	p.Pages, p.Duplicates, p.Sites, p.Peers, p.Queue, p.Cap = f*p.Pages, f*p.Duplicates, f*p.Sites, f*p.Peers, f*p.Queue, f*p.Cap
 }
 
-// history keeps how the gauges went: the last ten minutes by the second, the last day by the minute. It takes time as an argument and is not safe
-// for concurrent use.
+// history keeps how the gauges went: the last ten minutes by the second, the last day by the
+// minute. It takes time as an argument and is not safe for concurrent use.
 type history struct {
 	fine, coarse track
 	last         Gauges
@@ -81,7 +82,8 @@ func newTrack(step, span time.Duration) track {
 
 func (t *track) slot(index int64) *slot { return &t.slots[index%int64(len(t.slots))] }
 
-// add notes p for the time since the sample before: for the slot of now, and for those in between, which no sample met.
+// add notes p for the time since the sample before: for the slot of now, and for those in between,
+// which no sample met.
 func (t *track) add(since, now time.Time, p *point) {
 	to := now.UnixNano() / int64(t.step)
 	from := max(min(since.UnixNano()/int64(t.step)+1, to), to-int64(len(t.slots))+1)
@@ -111,8 +113,8 @@ func (t *track) known(now time.Time) time.Duration {
 	return 0
 }
 
-// means returns the last n*per slots before now as n means, oldest first. The slot of now itself is left out, since it is not over. Where nothing is
-// known the figures are NaN.
+// means returns the last n*per slots before now as n means, oldest first. The slot of now itself is
+// left out, since it is not over. Where nothing is known the figures are NaN.
 func (t *track) means(now time.Time, n, per int) []point {
 	out := make([]point, n)
 	end := now.UnixNano() / int64(t.step)

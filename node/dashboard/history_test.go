@@ -9,7 +9,8 @@ import (
 // start is a moment at the beginning of a minute.
 var start = time.Unix(1_800_000_000, 0)
 
-// sampled is a history of samples a second apart, each with ten pages more, until the last at start+seconds.
+// sampled is a history of samples a second apart, each with ten pages more, until the last at
+// start+seconds.
 func sampled(seconds int) *history {
 	h := newHistory()
 	for i := range seconds + 1 {

@@ -15,17 +15,21 @@ import (
 const (
 	// tick is how often the gauges are read, and open pages refreshed.
 	tick = time.Second
-	// fresh is how old what the peer said may be for a page that is loaded; it bounds what loading a page again and again costs the peer.
+	// fresh is how old what the peer said may be for a page that is loaded; it bounds what loading
+	// a page again and again costs the peer.
 	fresh = 400 * time.Millisecond
-	// askTime bounds the questions to the peer for one page: one that is very busy is shown as it was.
+	// askTime bounds the questions to the peer for one page: one that is very busy is shown as it
+	// was.
 	askTime = 3 * time.Second
 	// actTime bounds what a button does: a job is posted when its seeds are on the disks of others.
 	actTime = 10 * time.Second
 	// maxStreams bounds the pages that are open at once.
 	maxStreams = 16
-	// slow is how long a browser may take to accept what it is sent before it is dropped; it comes again by itself.
+	// slow is how long a browser may take to accept what it is sent before it is dropped; it comes
+	// again by itself.
 	slow = 5 * time.Second
-	// walkEvery is how often the ring is walked while a page is open, walkTime how long that may take, and maxWalked how many members a ring may have for it.
+	// walkEvery is how often the ring is walked while a page is open, walkTime how long that may
+	// take, and maxWalked how many members a ring may have for it.
 	walkEvery = 2 * time.Second
 	walkTime  = 5 * time.Second
 	maxWalked = 64
@@ -33,7 +37,8 @@ const (
 	reconnect = 2000
 )
 
-// live keeps what the pages show: history, log and the last model, and whom to tell of newer ones. It is safe for concurrent use.
+// live keeps what the pages show: history, log and the last model, and whom to tell of newer ones.
+// It is safe for concurrent use.
 type live struct {
 	peer Peer
 	soon chan struct{} // the ring is to be walked
@@ -97,7 +102,8 @@ func (l *live) run(ctx context.Context) {
 	}
 }
 
-// walk walks the ring now and then while somebody looks, until ctx ends. Only a walk can tell whether the ring is closed, and what all members have done.
+// walk walks the ring now and then while somebody looks, until ctx ends. Only a walk can tell
+// whether the ring is closed, and what all members have done.
 func (l *live) walk(ctx context.Context) {
 	ticks := time.NewTicker(walkEvery)
 	defer ticks.Stop()
@@ -244,7 +250,8 @@ func (l *live) leave(s *stream) {
 	delete(l.open, s)
 }
 
-// follow sends a page's pieces whenever they differ from what it was sent before, until the browser goes or is too slow.
+// follow sends a page's pieces whenever they differ from what it was sent before, until the browser
+// goes or is too slow.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 	st := s.live.join()
 	if st == nil {

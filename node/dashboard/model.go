@@ -42,7 +42,8 @@ type order struct {
 	compare     func(a, b *Host) int
 }
 
-// orders are those that can be asked for, the default first. Where two hosts are alike their names decide, so that rows do not jump.
+// orders are those that can be asked for, the default first. Where two hosts are alike their names
+// decide, so that rows do not jump.
 var orders = []order{
 	{"waiting", "most waiting", func(a, b *Host) int { return cmp.Compare(b.Pending, a.Pending) }},
 	{"rtt", "nearest", func(a, b *Host) int { return cmp.Compare(known(a.RTT), known(b.RTT)) }},

@@ -7,7 +7,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Peer is what the page shows, and whom its buttons tell. All methods are safe for concurrent use and return when ctx ends.
+// Peer is what the page shows, and whom its buttons tell. All methods are safe for concurrent use
+// and return when ctx ends.
 type Peer interface {
 	// Status is what `apoidea status` prints.
 	Status(ctx context.Context, ring bool) (*control.Status, error)
@@ -20,7 +21,8 @@ type Peer interface {
 	// Crawled lists hosts being crawled now, the limit busiest of them.
 	Crawled(ctx context.Context, limit int) (*Crawled, error)
 
-	// Lately lists what became of the last URLs that this peer asked for, and of the last that failed, the newest first.
+	// Lately lists what became of the last URLs that this peer asked for, and of the last that
+	// failed, the newest first.
 	Lately() (all, failed []Outcome)
 	// Post posts a job and returns when its seeds are on disk at their owners.
 	Post(ctx context.Context, spec control.JobSpec) (*control.Job, error)
@@ -61,11 +63,13 @@ type Place struct {
 	Peer, Addr string // its ID, and the first of its addresses
 	// At is the position, from 0 at the top clockwise to below 1.
 	At float64
-	// Leaf says that it is in this peer's leaf set, so that what it serves is known; Side is predecessor or successor for the nearest.
+	// Leaf says that it is in this peer's leaf set, so that what it serves is known; Side is
+	// predecessor or successor for the nearest.
 	Leaf    bool
 	Side    string // self, predecessor, successor, the last two together, or empty
 	Suspect bool   // it did not answer of late
-	// Serves says that it answers for the part of the circle from ArcFrom to At; Whole that this is all of it.
+	// Serves says that it answers for the part of the circle from ArcFrom to At; Whole that this is
+	// all of it.
 	Serves, Whole bool
 	ArcFrom       float64 // where its arc begins, as At
 	RTTMs         float64 // round trip in milliseconds, 0 if it is not known
@@ -82,7 +86,8 @@ type Crawled struct {
 	Total, Here int
 }
 
-// Host is a host of this peer that some worker crawls, or one that this peer crawls for another owner.
+// Host is a host of this peer that some worker crawls, or one that this peer crawls for another
+// owner.
 type Host struct {
 	Name, Worker string // of the host, and the ID of the peer that crawls it
 	// Owner is empty for hosts of this peer.
@@ -91,6 +96,7 @@ type Host struct {
 	At float64
 	// RTT is the round trip that the worker measured, 0 if it is not known.
 	RTT time.Duration
-	// Pending counts the URLs that wait (for another owner's hosts: those in hand), Pages those fetched with new content.
+	// Pending counts the URLs that wait (for another owner's hosts: those in hand), Pages those
+	// fetched with new content.
 	Pending, Pages int64
 }

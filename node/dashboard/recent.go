@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Bounds on what is kept of the last URLs: so many fetched and so many failed, and of a URL so many bytes, as hosts name them.
+// Bounds on what is kept of the last URLs: so many fetched and so many failed, and of a URL so many
+// bytes, as hosts name them.
 const (
 	maxRecent    = 10
 	maxRecentURL = 2000
@@ -34,7 +35,8 @@ func (o *Outcome) Link() string {
 // Age is how long ago that was.
 func (o *Outcome) Age() string { return spanText(time.Since(o.At)) }
 
-// Recent keeps what became of the last URLs that this peer asked for. Its zero value is ready; it is safe for concurrent use.
+// Recent keeps what became of the last URLs that this peer asked for. Its zero value is ready; it
+// is safe for concurrent use.
 type Recent struct {
 	mu          sync.Mutex // guards what follows
 	all, failed []Outcome  // newest last

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestRecent: the last few URLs are kept and no more, whatever strangers name; what failed stays longer than what came after it.
+// TestRecent: the last few URLs are kept and no more, whatever strangers name; what failed stays
+// longer than what came after it.
 func TestRecent(t *testing.T) {
 	f := newFake()
 	f.recent.Note(Outcome{At: time.Now().Add(-time.Hour), URL: "http://old.example/", Result: "timeout", Detail: strings.Repeat("x", 1000), Failed: true})

@@ -68,8 +68,8 @@ type Config struct {
 	Login bool
 }
 
-// Listen opens the address of a page: HOST:PORT, the host an IP address or localhost. Preferred, if not empty, is the address of the last run: it
-// is taken if port 0 is asked for and it is free.
+// Listen opens the address of a page: HOST:PORT, the host an IP address or localhost. Preferred, if
+// not empty, is the address of the last run: it is taken if port 0 is asked for and it is free.
 func Listen(ctx context.Context, addr, preferred string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || !isAddress(addr) {
@@ -147,7 +147,8 @@ func shareText(p *Place) string {
 	return fmt.Sprintf("%.1f %%", 100*p.share())
 }
 
-// Serve keeps the history and answers browsers on ln until ctx ends, then waits briefly for running answers.
+// Serve keeps the history and answers browsers on ln until ctx ends, then waits briefly for running
+// answers.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	s.addr = ln.Addr().String()
 	at, err := netip.ParseAddrPort(s.addr)
@@ -207,7 +208,8 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) mayAct(r *http.Request) bool { return s.guard.knows(r) }
 
-// seen lets in whoever may look: on loopback everybody unless a login is asked for, elsewhere who logged in.
+// seen lets in whoever may look: on loopback everybody unless a login is asked for, elsewhere who
+// logged in.
 func (s *Server) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.open && !s.mayAct(r) {
@@ -218,7 +220,8 @@ func (s *Server) seen(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// logIn takes a ticket for a cookie. What it answers does not tell a used ticket from a wrong one, and no address of it is passed on by the browser.
+// logIn takes a ticket for a cookie. What it answers does not tell a used ticket from a wrong one,
+// and no address of it is passed on by the browser.
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	if !s.guard.redeem(r.URL.Query().Get("ticket"), time.Now()) {
@@ -229,7 +232,8 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// sayings are what the page says after an action, by what its address carries: never a text of a browser's.
+// sayings are what the page says after an action, by what its address carries: never a text of a
+// browser's.
 var sayings = map[string]string{
 	"paused": "The pause has begun.", "resumed": "Your pause is over.", "limited": "The limits are in force.", "same": "Nothing was changed.",
 	"posted": "The job is posted. What is fetched of it shows below.",
@@ -299,7 +303,8 @@ func (s *Server) parts(m *model, v view) ([]part, error) {
 	return parts, nil
 }
 
-// action answers a form of a browser that logged in. It says in plain text how it went to the script, and shows the page to everybody else.
+// action answers a form of a browser that logged in. It says in plain text how it went to the
+// script, and shows the page to everybody else.
 func (s *Server) action(do func(ctx context.Context, r *http.Request) (said string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		script := strings.HasPrefix(r.Header.Get("Accept"), "text/plain")

@@ -23,7 +23,8 @@ const (
 // ErrNotOurs says that a data directory, or something in it, is another user's, or could be.
 var ErrNotOurs = errors.New("not its peer's alone")
 
-// own are the names of what a peer, a repair and a cluster keep in a data directory; ownBegin are how others begin, as damaged-TIME does.
+// own are the names of what a peer, a repair and a cluster keep in a data directory; ownBegin are
+// how others begin, as damaged-TIME does.
 var (
 	own = []string{
 		"db", "repaired-db", "archive", "spill", "stalls", "essentials", "addrs", "dashboard.secret", TokenFile, "apoidea.sock", "peer.log", "peer.pid",
@@ -31,11 +32,13 @@ var (
 	ownBegin = []string{"repair-", "damaged-", "optout-url."}
 )
 
-// beside are the names of what may lie in a new data directory without being the peer's: its configuration, and what a new file system has.
+// beside are the names of what may lie in a new data directory without being the peer's: its
+// configuration, and what a new file system has.
 var beside = []string{"config.toml", "lost+found"}
 
-// Claim makes dir if it is not there, and closes to others what of it is the peer's own. It returns how many directories and files were open, and an ErrNotOurs
-// for what another user has, or could have, planted.
+// Claim makes dir if it is not there, and closes to others what of it is the peer's own. It returns
+// how many directories and files were open, and an ErrNotOurs for what another user has, or could
+// have, planted.
 func Claim(dir string) (closed int, err error) {
 	if err := examine(dir); err != nil {
 		return 0, err
@@ -109,7 +112,8 @@ func examine(dir string) error {
 	return sole(abs, info)
 }
 
-// sole refuses, of the administrator alone, to take for a data directory what is something else, such as /etc: nobody else could enter it any more.
+// sole refuses, of the administrator alone, to take for a data directory what is something else,
+// such as /etc: nobody else could enter it any more.
 func sole(dir string, info fs.FileInfo) error {
 	if us() != 0 || info.Mode().Perm()&^DirMode == 0 {
 		return nil
@@ -140,7 +144,8 @@ func isOwn(name string) bool {
 // maxLinks is how many symbolic links may lie on the way, as systems have it.
 const maxLinks = 40
 
-// ownLinks refuses a way that leads over a symbolic link of another user, who could turn it to where it suits them.
+// ownLinks refuses a way that leads over a symbolic link of another user, who could turn it to
+// where it suits them.
 func ownLinks(path string, left int) error {
 	at := filepath.VolumeName(path) + string(filepath.Separator)
 	rest := strings.Split(path[len(at):], string(filepath.Separator))
@@ -180,7 +185,8 @@ func trusted(info fs.FileInfo) bool {
 	return uid == us() || uid == 0
 }
 
-// walk shows the directory and everything in it that is the peer's own. What lies behind a symbolic link is where a person put it, and is left as it is.
+// walk shows the directory and everything in it that is the peer's own. What lies behind a symbolic
+// link is where a person put it, and is left as it is.
 func walk(dir string, each func(path string, info fs.FileInfo) error) error {
 	if !owners {
 		return nil
@@ -229,7 +235,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Replace writes a file as a whole, so that a crash leaves the old one or the new one, and no reader sees half of it. It is its user's alone.
+// Replace writes a file as a whole, so that a crash leaves the old one or the new one, and no
+// reader sees half of it. It is its user's alone.
 func Replace(path string, data []byte) error {
 	tmp := path + ".new"
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, FileMode)

@@ -49,7 +49,8 @@ func mode(t *testing.T, path string) fs.FileMode {
 	return info.Mode().Perm()
 }
 
-// TestClaimCloses: what is the peer's own is closed, once; what a user put beside it, and what lies behind a link, is left.
+// TestClaimCloses: what is the peer's own is closed, once; what a user put beside it, and what lies
+// behind a link, is left.
 func TestClaimCloses(t *testing.T) {
 	top := t.TempDir()
 	dir, elsewhere := filepath.Join(top, "peer"), filepath.Join(top, "elsewhere")

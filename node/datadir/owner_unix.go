@@ -21,5 +21,6 @@ func ownerOf(info fs.FileInfo) int {
 	return -1
 }
 
-// Private has every file that this process makes from now on be its user's alone, also those that libraries make.
+// Private has every file that this process makes from now on be its user's alone, also those that
+// libraries make.
 func Private() { syscall.Umask(0o077) }

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// TokenFile is a file in the data directory with the token of an API on TCP. Removing it has the next start draw another.
+// TokenFile is a file in the data directory with the token of an API on TCP. Removing it has the
+// next start draw another.
 const TokenFile = "api.token"
 
 // The length that a token may have, in bytes: rand.Text has 26.

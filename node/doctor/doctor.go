@@ -27,7 +27,8 @@ const (
 	Fail Verdict = "fail"
 )
 
-// Finding is what one check found: a line, and unless it is OK a line with the cure. The JSON names are a contract.
+// Finding is what one check found: a line, and unless it is OK a line with the cure. The JSON names
+// are a contract.
 type Finding struct {
 	Check   string  `json:"check"`          // name of the check
 	Verdict Verdict `json:"verdict"`        // how bad it is
@@ -38,16 +39,19 @@ type Finding struct {
 // Setup is what is examined.
 type Setup struct {
 	Config node.Config // as the peer would be started
-	// ConfigFile is where settings were read from, empty if nowhere. FileError and SettingsError say what was wrong with it, and with the settings
-	// as a whole; with either, Config holds what could be understood.
+	// ConfigFile is where settings were read from, empty if nowhere. FileError and SettingsError
+	// say what was wrong with it, and with the settings as a whole; with either, Config holds what
+	// could be understood.
 	ConfigFile               string
 	FileError, SettingsError error // nil: nothing is wrong
-	// Built is when the program was built, which no clock should be before; zero if that is not known.
+	// Built is when the program was built, which no clock should be before; zero if that is not
+	// known.
 	Built time.Time
 	Log   *slog.Logger // takes what libraries say meanwhile
 }
 
-// checkTime bounds one check. The longest asks 64 entry points, 16 at a time, 5 s each, having looked their names up for 5 s.
+// checkTime bounds one check. The longest asks 64 entry points, 16 at a time, 5 s each, having
+// looked their names up for 5 s.
 const checkTime = 30 * time.Second
 
 // check is one examination. It returns when ctx ends, and says then what it knows.
@@ -77,7 +81,8 @@ var checks = []check{
 type examination struct {
 	Setup
 	began time.Time
-	// status is what the running peer says of itself, nil if none runs; statusErr why one that runs does not say.
+	// status is what the running peer says of itself, nil if none runs; statusErr why one that runs
+	// does not say.
 	status    *control.Status
 	statusErr error
 	runs      bool
@@ -91,7 +96,8 @@ type examination struct {
 	neighbours []control.PeerLine
 }
 
-// Examine runs all checks, one after another, and tells each finding as it comes. It returns how many failed, or ctx's error if that ended first.
+// Examine runs all checks, one after another, and tells each finding as it comes. It returns how
+// many failed, or ctx's error if that ended first.
 func Examine(ctx context.Context, s Setup, tell func(Finding) error) (failed int, err error) {
 	e := &examination{Setup: s, began: time.Now()}
 	e.askPeer(ctx)

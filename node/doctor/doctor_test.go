@@ -93,7 +93,8 @@ func TestListenAddr(t *testing.T) {
 	}
 }
 
-// TestExamine: one thing is wrong at a time, in a directory of its own, and only the check of that thing fails.
+// TestExamine: one thing is wrong at a time, in a directory of its own, and only the check of that
+// thing fails.
 func TestExamine(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

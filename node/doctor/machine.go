@@ -45,7 +45,8 @@ func (e *examination) dataDir(context.Context) Finding {
 	}
 }
 
-// data looks whether what the last run left is damaged: what leads to it, as apoidea check does without --read-data.
+// data looks whether what the last run left is damaged: what leads to it, as apoidea check does
+// without --read-data.
 func (e *examination) data(ctx context.Context) Finding {
 	dir := e.Config.DataDir
 	if e.runs || node.InUse(e.keptErr) {
@@ -77,8 +78,8 @@ func (e *examination) data(ctx context.Context) Finding {
 	return found(Fail, fmt.Sprintf("%s damaged: %s", count(damaged, "thing"), first), cure)
 }
 
-// tryToWrite makes a file in dir and removes it, since permission bits do not tell of mounts and quotas. When dir is not there, fresh, the nearest directory
-// above it is tried.
+// tryToWrite makes a file in dir and removes it, since permission bits do not tell of mounts and
+// quotas. When dir is not there, fresh, the nearest directory above it is tried.
 func tryToWrite(dir string) (fresh bool, err error) {
 	at := dir
 	for {
@@ -148,7 +149,8 @@ func (e *examination) descriptors(context.Context) Finding {
 	return judgeDescriptors(machine.OpenFiles(), uint64(max(e.Config.Descriptors(), 0))) //nolint:gosec // not negative
 }
 
-// judgeDescriptors compares the limit with what a busy peer has open; strangers may make that twice as much for a while.
+// judgeDescriptors compares the limit with what a busy peer has open; strangers may make that twice
+// as much for a while.
 func judgeDescriptors(limit, need uint64) Finding {
 	cure := fmt.Sprintf("raise it: ulimit -n %d, or LimitNOFILE=%d in the unit; or lower --fetchers", 4*need, 4*need)
 	switch {
@@ -163,7 +165,8 @@ func judgeDescriptors(limit, need uint64) Finding {
 	}
 }
 
-// The clock's bounds. Schedules, quotas and the certificates of sites go by it, leases and the order of records do not.
+// The clock's bounds. Schedules, quotas and the certificates of sites go by it, leases and the
+// order of records do not.
 const (
 	clockOff    = time.Minute     // beyond it schedules and certificates go wrong
 	clockDrift  = 2 * time.Second // beyond it nobody keeps the clock
@@ -223,7 +226,8 @@ func judgeClock(v *clockView) Finding {
 	return fine("within %v of %s, no jump", v.offsets[len(v.offsets)/2].Abs().Round(time.Millisecond), count(len(v.offsets), "peer"))
 }
 
-// offsets are how far other peers' clocks are ahead: the neighbours' of the running peer, or those of entry peers.
+// offsets are how far other peers' clocks are ahead: the neighbours' of the running peer, or those
+// of entry peers.
 func (e *examination) offsets(ctx context.Context) (list []time.Duration) {
 	for i := range e.neighbours {
 		if ms := e.neighbours[i].ClockMs; ms != nil {

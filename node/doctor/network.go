@@ -64,7 +64,8 @@ func (e *examination) page(ctx context.Context) error {
 	return bind(ctx, "tcp", e.Config.Dashboard)
 }
 
-// listenAddr turns a multiaddr to listen on into a network and address of package net: TCP, or UDP for QUIC.
+// listenAddr turns a multiaddr to listen on into a network and address of package net: TCP, or UDP
+// for QUIC.
 func listenAddr(text string) (network, addr string, err error) {
 	m, err := ma.NewMultiaddr(text)
 	if err != nil {
@@ -199,7 +200,8 @@ func judgeSeed(domain string, entries []node.Entry) (Verdict, string) {
 	}
 }
 
-// bootstrap says of each entry peer that was given whether it answers, and of those remembered how many.
+// bootstrap says of each entry peer that was given whether it answers, and of those remembered how
+// many.
 func (e *examination) bootstrap(ctx context.Context) Finding {
 	var bad []string
 	given, answer, known, remembered := 0, 0, 0, 0

@@ -9,7 +9,8 @@ import (
 	"github.com/apoidea/apoidea/node"
 )
 
-// TestExamineAfterRelays: a peer that relays may reach says that it listens on them too. That is no port: it is neither kept for the next start nor tried.
+// TestExamineAfterRelays: a peer that relays may reach says that it listens on them too. That is no
+// port: it is neither kept for the next start nor tried.
 func TestExamineAfterRelays(t *testing.T) {
 	cfg := node.DefaultConfig(t.TempDir(), node.ProfileLab)
 	cfg.Contact, cfg.DiskReserve, cfg.Dashboard = "https://crawler.example/", 1<<20, "off"

@@ -28,8 +28,8 @@ func offsets(t *testing.T, raw []byte) (list []int64) {
 	}
 }
 
-// TestGoesOnBehindDamage: bytes that are overwritten cost the records that they touch, and no others; each loss is named; with the index, without it, and with
-// one that is damaged too.
+// TestGoesOnBehindDamage: bytes that are overwritten cost the records that they touch, and no
+// others; each loss is named; with the index, without it, and with one that is damaged too.
 func TestGoesOnBehindDamage(t *testing.T) {
 	for name, spoil := range map[string]func(index []byte) []byte{
 		"index":         func(i []byte) []byte { return i },
@@ -61,7 +61,8 @@ func TestGoesOnBehindDamage(t *testing.T) {
 	}
 }
 
-// TestLostRecords: records of which the archive holds nothing are named, whether a file or all of them are gone; for each kind that is made of archives.
+// TestLostRecords: records of which the archive holds nothing are named, whether a file or all of
+// them are gone; for each kind that is made of archives.
 func TestLostRecords(t *testing.T) {
 	for _, what := range []string{WARC, CDXJ, WACZ, Links} {
 		src := &listed1{ring: world(t)}
@@ -110,7 +111,8 @@ func idsOf(t *testing.T, raw []byte) (list [][2]string) {
 	}
 }
 
-// TestIndexBelongs: the index leads into the file that export warc makes, each line to its record; made of the archive and made of the file it is the same.
+// TestIndexBelongs: the index leads into the file that export warc makes, each line to its record;
+// made of the archive and made of the file it is the same.
 func TestIndexBelongs(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "x.warc.gz")

@@ -37,9 +37,11 @@ type Options struct {
 	// Output is the file to make. Empty: Stream is written to.
 	Output string
 	Stream io.Writer // used without an Output
-	// Force replaces an Output that is there, and begins anew instead of going on with an interrupted export.
+	// Force replaces an Output that is there, and begins anew instead of going on with an
+	// interrupted export.
 	Force bool
-	// Of is, for cdxj, the name of the file that export warc makes of the same records: what lines call it.
+	// Of is, for cdxj, the name of the file that export warc makes of the same records: what lines
+	// call it.
 	Of string
 	// Software is what made the export, for WACZ.
 	Software string
@@ -73,13 +75,15 @@ type Report struct {
 	Complete bool              `json:"complete"`
 	Missing  []control.Missing `json:"missing"` // peers and files that could not be had
 	Damaged  []Damage          `json:"damaged"` // what was left out of files
-	// Lost are records that the records of URLs speak of and that no archive file holds: the first of LostTotal, those that Damaged names left out.
+	// Lost are records that the records of URLs speak of and that no archive file holds: the first
+	// of LostTotal, those that Damaged names left out.
 	Lost      []Lost  `json:"lost,omitempty"`
 	LostTotal int64   `json:"lost_total,omitempty"` // how many are lost
 	ElapsedS  float64 `json:"elapsed_s"`            // seconds that it took
 }
 
-// Damage is a stretch of an archive file that was left out: a record that is not what its digests say, or bytes in which no record can be read.
+// Damage is a stretch of an archive file that was left out: a record that is not what its digests
+// say, or bytes in which no record can be read.
 type Damage struct {
 	Peer   string `json:"peer"`   // ID of the peer that has the file
 	File   string `json:"file"`   // name without directory
@@ -135,8 +139,8 @@ func urlsText(urls []string, n int) string {
 	return text
 }
 
-// Run makes an export. An error leaves what was gathered for the next Run with the same options; what could not be had, though the export was made, is
-// in the report.
+// Run makes an export. An error leaves what was gathered for the next Run with the same options;
+// what could not be had, though the export was made, is in the report.
 func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if !slices.Contains(Kinds(), o.What) {
 		return nil, control.Usage(fmt.Sprintf("export %q: must be one of %v", o.What, Kinds()))
@@ -317,7 +321,8 @@ func (e *exporter) missing(peer, file string, err error) {
 	e.report.Missing = append(e.report.Missing, control.Missing{Peer: peer, File: file, Error: err.Error()})
 }
 
-// fatal returns the errors that end an export instead of making it incomplete: it was interrupted, or the peer that it asks is gone.
+// fatal returns the errors that end an export instead of making it incomplete: it was interrupted,
+// or the peer that it asks is gone.
 func fatal(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

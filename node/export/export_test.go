@@ -109,7 +109,8 @@ func (r *ring) Holders(_ context.Context, _, after string) (*control.HolderPage,
 	return &control.HolderPage{}, nil
 }
 
-// archive makes the bytes of an archive file with n pages, each with a link to the next and one to all.
+// archive makes the bytes of an archive file with n pages, each with a link to the next and one to
+// all.
 func archive(t *testing.T, host string, n int) []byte {
 	t.Helper()
 	enc := warc.NewEncoder(warc.Gzip)
@@ -313,7 +314,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestResume: an export that breaks off again and again, wherever, comes to the same bytes as one that does not; nothing is read much more than once.
+// TestResume: an export that breaks off again and again, wherever, comes to the same bytes as one
+// that does not; nothing is read much more than once.
 func TestResume(t *testing.T) {
 	gone := &control.Error{Kind: control.KindNoPeer, Text: "the peer went away"}
 	for _, what := range append(Kinds(), "counted") {
@@ -379,7 +381,8 @@ func TestCrash(t *testing.T) {
 	checks(t, WARC, raw)
 }
 
-// TestWhatIsMissing: peers that do not answer, files that are cut short, records that are damaged, and holders that are gone.
+// TestWhatIsMissing: peers that do not answer, files that are cut short, records that are damaged,
+// and holders that are gone.
 func TestWhatIsMissing(t *testing.T) {
 	src := world(t)
 	src.gone = []string{"p4"}
@@ -412,7 +415,8 @@ func TestWhatIsMissing(t *testing.T) {
 	records(t, b.Bytes()) // whatever came is whole
 }
 
-// damageSecond stores another body under the digest of the second record of an uncompressed copy, in place.
+// damageSecond stores another body under the digest of the second record of an uncompressed copy,
+// in place.
 func damageSecond(t *testing.T, raw []byte) int64 {
 	t.Helper()
 	r := warc.NewReader(bytes.NewReader(raw), true)

@@ -14,10 +14,12 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// DefaultOf is what the lines of an index call the file that export warc makes, unless another name is given.
+// DefaultOf is what the lines of an index call the file that export warc makes, unless another name
+// is given.
 const DefaultOf = "crawl.warc.gz"
 
-// OfOutput is the name of the file that an index of that name belongs to: beside it, with the suffix of an archive.
+// OfOutput is the name of the file that an index of that name belongs to: beside it, with the
+// suffix of an archive.
 func OfOutput(output string) string {
 	base, ok := strings.CutSuffix(filepath.Base(output), ".cdxj")
 	if !ok || base == "" {
@@ -69,7 +71,8 @@ type ofFile struct {
 	report *Report
 }
 
-// IndexFile writes the index of a WARC file on this machine; the lines name it as it is called. What of the file cannot be read is in the report.
+// IndexFile writes the index of a WARC file on this machine; the lines name it as it is called.
+// What of the file cannot be read is in the report.
 func IndexFile(ctx context.Context, path string, out io.Writer) (report *Report, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -80,7 +80,8 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 	return nil
 }
 
-// lost tells of the records that are in no archive. What is known to be missing or damaged is not told twice.
+// lost tells of the records that are in no archive. What is known to be missing or damaged is not
+// told twice.
 func (e *exporter) lost(ctx context.Context) error {
 	if e.What == URLs {
 		return nil

@@ -67,7 +67,8 @@ func (k *keepLinks) keep(*warc.Record, *spool) error {
 	return w.Error()
 }
 
-// gather sorts the pairs. One with a control character is no pair of URLs and would break a line in two.
+// gather sorts the pairs. One with a control character is no pair of URLs and would break a line in
+// two.
 func (k *keepLinks) gather() error {
 	var line []byte
 	for _, to := range k.to {

@@ -22,7 +22,8 @@ type keeper interface {
 }
 
 const (
-	// tries is how often a peer that breaks off is asked for a file, and pause the wait before each further try.
+	// tries is how often a peer that breaks off is asked for a file, and pause the wait before each
+	// further try.
 	tries = 3
 	pause = 2 * time.Second
 )
@@ -65,7 +66,8 @@ func (e *exporter) from(ctx context.Context, s *source) warc.Source {
 	return func(offset int64) (io.ReadCloser, error) { return open(ctx, e.src, s.peer, s.file.Name, offset), nil }
 }
 
-// passDamage goes on behind the record at an offset, which cannot be read, and tells what is lost; more is false at the end of the file.
+// passDamage goes on behind the record at an offset, which cannot be read, and tells what is lost;
+// more is false at the end of the file.
 func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause error) (more bool, err error) {
 	lines, known := e.indexLines(ctx, s)
 	next, err := warc.Resume(e.from(ctx, s), s.file.Name, bad+1, known)
@@ -91,7 +93,8 @@ func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause e
 	return more, own(e.work.due(0))
 }
 
-// indexLines are those of the index beside a file, as far as it is there, and where it says that records begin if it is sound.
+// indexLines are those of the index beside a file, as far as it is there, and where it says that
+// records begin if it is sound.
 func (e *exporter) indexLines(ctx context.Context, s *source) (lines []warc.IndexLine, known []warc.Extent) {
 	in := open(ctx, e.src, s.peer, indexOf(s.file.Name), 0)
 	defer func() { _ = in.Close() }()
@@ -114,7 +117,8 @@ func own(err error) error {
 	return &ownError{err}
 }
 
-// pass reads what is left of a file up to its end, or up to a record that cannot be passed, of which it says where it begins.
+// pass reads what is left of a file up to its end, or up to a record that cannot be passed, of
+// which it says where it begins.
 func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, err error) {
 	begin := e.work.journal.place(s).Offset
 	stream := open(ctx, e.src, s.peer, s.file.Name, begin)

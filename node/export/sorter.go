@@ -26,7 +26,8 @@ const (
 
 var errLongLine = fmt.Errorf("line of more than %d bytes", maxLine)
 
-// sorter sorts lines on disk, in bounded memory: runs that are sorted in memory, merged at the end. Lines end in a newline and are compared as bytes.
+// sorter sorts lines on disk, in bounded memory: runs that are sorted in memory, merged at the end.
+// Lines end in a newline and are compared as bytes.
 type sorter struct {
 	dir   string
 	kind  string   // how names of runs begin

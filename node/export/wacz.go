@@ -35,7 +35,8 @@ const (
 	indexName = "index.cdxj"
 )
 
-// keepCopy copies the records of a file, lists its pages and indexes them at their place in the copy.
+// keepCopy copies the records of a file, lists its pages and indexes them at their place in the
+// copy.
 type keepCopy struct {
 	keepIndex
 	file *os.File
@@ -58,7 +59,8 @@ func (e *exporter) copyInto(s *source) (*keepCopy, error) {
 	return k, nil
 }
 
-// copyName is the name that a file has in the WACZ: its own, unless another peer has one of that name.
+// copyName is the name that a file has in the WACZ: its own, unless another peer has one of that
+// name.
 func (e *exporter) copyName(name string) string {
 	taken := make(map[string]bool)
 	for _, p := range e.work.journal.Files {
@@ -127,7 +129,8 @@ type resource struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// pack writes the WACZ: a zip in which nothing is compressed again, so that a reader may begin at any record.
+// pack writes the WACZ: a zip in which nothing is compressed again, so that a reader may begin at
+// any record.
 func (e *exporter) pack(ctx context.Context, out *bufio.Writer) error {
 	if err := e.waczFiles(ctx); err != nil {
 		return err
@@ -194,7 +197,8 @@ func writeFile(path string, write func(w *bufio.Writer) error) error {
 	return errors.Join(write(w), w.Flush(), f.Close())
 }
 
-// addFile stores a file. Its sum and size stand before its bytes, which readers that do not look at the end of the archive want.
+// addFile stores a file. Its sum and size stand before its bytes, which readers that do not look at
+// the end of the archive want.
 func addFile(ctx context.Context, z *zip.Writer, path, file string, at time.Time) (resource, error) {
 	f, err := os.Open(file)
 	if err != nil {

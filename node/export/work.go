@@ -41,7 +41,8 @@ type journal struct {
 	Files   map[string]place  `json:"files"`   // by peer and name
 	Listed  map[string]listed `json:"listed"`  // by peer
 	Runs    []string          `json:"runs"`
-	// Held are the runs of the inventory, Expected how far each peer's URLs were read for it, Indexed the bytes of the file that a CDXJ is of.
+	// Held are the runs of the inventory, Expected how far each peer's URLs were read for it,
+	// Indexed the bytes of the file that a CDXJ is of.
 	Held     []string          `json:"held,omitempty"`
 	Expected map[string]listed `json:"expected,omitempty"`
 	Indexed  int64             `json:"indexed,omitempty"`
@@ -75,7 +76,8 @@ type source struct {
 
 func (s *source) key() string { return s.peer + "/" + s.file.Name }
 
-// work is the directory in which an export is gathered. Without an output to be resumed it is a temporary one, made when it is needed.
+// work is the directory in which an export is gathered. Without an output to be resumed it is a
+// temporary one, made when it is needed.
 type work struct {
 	o       *Options
 	dir     string
@@ -123,7 +125,8 @@ func openWork(o *Options) (w *work, err error) {
 	return w, nil
 }
 
-// take makes the directory beside the output, or goes on with the one that an interrupted export left.
+// take makes the directory beside the output, or goes on with the one that an interrupted export
+// left.
 func (w *work) take() error {
 	if _, err := os.Lstat(w.o.Output); err == nil && !w.o.Force {
 		return control.Usage(fmt.Sprintf("%s is there already; name another file, or --force replaces it", w.o.Output))
@@ -252,8 +255,8 @@ func (w *work) print(s string) error {
 	return err
 }
 
-// due notes how much was read, and makes a checkpoint if there was much of it or the last one is long ago. It is called when what was taken and the
-// journal agree.
+// due notes how much was read, and makes a checkpoint if there was much of it or the last one is
+// long ago. It is called when what was taken and the journal agree.
 func (w *work) due(n int64) error {
 	w.since += n
 	if w.since < checkpointBytes && w.o.Now().Sub(w.last) < checkpointEvery {
@@ -262,7 +265,8 @@ func (w *work) due(n int64) error {
 	return w.checkpoint()
 }
 
-// checkpoint puts all that was gathered on disk, and then the journal. Without an output there is nothing to resume.
+// checkpoint puts all that was gathered on disk, and then the journal. Without an output there is
+// nothing to resume.
 func (w *work) checkpoint() error {
 	w.since, w.last = 0, w.o.Now()
 	if err := w.out.Flush(); err != nil {

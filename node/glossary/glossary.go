@@ -1,5 +1,5 @@
-// Package glossary has the words that users meet, for help, for docs/glossary.md, which is made from
-// it, and for the page.
+// Package glossary has the words that users meet, for help, for docs/glossary.md, which is made
+// from it, and for the page.
 package glossary
 
 // Word is a word and what it means here.

@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 )
 
-// effects sets going what a step came to. It is called in order, once the step is on disk, and does not block.
+// effects sets going what a step came to. It is called in order, once the step is on disk, and does
+// not block.
 func (w *Owners) effects(r owner.Ready) {
 	for _, p := range r.Places {
 		w.Spawn(func(ctx context.Context) {

@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	// stepMax bounds the requests that share one step, and so one batch: enough that a burst costs one fsync, few enough that nobody waits
-	// long behind others.
+	// stepMax bounds the requests that share one step, and so one batch: enough that a burst costs
+	// one fsync, few enough that nobody waits long behind others.
 	stepMax = 256
-	// stepTime bounds what is taken in in one step; what is longer goes on in the next. Questions are answered between two pieces of it, and so wait for no more than
-	// what a step comes to at its end.
+	// stepTime bounds what is taken in in one step; what is longer goes on in the next. Questions
+	// are answered between two pieces of it, and so wait for no more than what a step comes to at
+	// its end.
 	stepTime = 10 * time.Millisecond
 	// looksMax bounds the questions that wait.
 	looksMax = 64
@@ -27,9 +28,11 @@ const (
 	stepsAhead = 16
 )
 
-// Loop drives the owner: one goroutine makes steps, another waits for the disk and then lets answers and effects go, in their order.
-// Nothing is acknowledged that a crash could lose, and no lock spans the disk. A request that is longer than a step goes on in the next ones, before any other
-// request, and is acknowledged with the last; only questions come in between, within a step too.
+// Loop drives the owner: one goroutine makes steps, another waits for the disk and then lets
+// answers and effects go, in their order. Nothing is acknowledged that a crash could lose, and no
+// lock spans the disk. A request that is longer than a step goes on in the next ones, before any
+// other request, and is acknowledged with the last; only questions come in between, within a step
+// too.
 type Loop struct {
 	owner    *owner.Owner
 	now      func() time.Time // the lease clock
@@ -43,8 +46,8 @@ type Loop struct {
 	log      *slog.Logger
 }
 
-// input is one input of a step, or of several: apply says whether it is through. ended hears nil when the step with the last of it is on disk, or why it
-// is not; it has room for that.
+// input is one input of a step, or of several: apply says whether it is through. ended hears nil
+// when the step with the last of it is on disk, or why it is not; it has room for that.
 type input struct {
 	apply func(*owner.Owner) (through bool)
 	ended chan error
@@ -83,8 +86,8 @@ func stepRoom() func() bool {
 	}
 }
 
-// Do runs apply in a step and returns when the step is on disk. After an error apply may still run, or be running: what it writes may be read
-// only when Do has returned nil.
+// Do runs apply in a step and returns when the step is on disk. After an error apply may still run,
+// or be running: what it writes may be read only when Do has returned nil.
 func (l *Loop) Do(ctx context.Context, apply func(*owner.Owner)) error {
 	return l.request(ctx, l.requests, whole(apply))
 }
@@ -95,7 +98,8 @@ func (l *Loop) DoOver(ctx context.Context, apply func(*owner.Owner) (through boo
 	return l.request(ctx, l.requests, input{apply: apply, ended: make(chan error, 1)})
 }
 
-// Look runs fn, which changes nothing that is to be on disk, before all inputs that wait. What it sees need not be on disk yet. For an error see Do.
+// Look runs fn, which changes nothing that is to be on disk, before all inputs that wait. What it
+// sees need not be on disk yet. For an error see Do.
 func (l *Loop) Look(ctx context.Context, fn func(*owner.Owner)) error {
 	r := whole(fn)
 	r.seen = true
@@ -141,7 +145,8 @@ func (l *Loop) Post(apply func(*owner.Owner)) {
 	}
 }
 
-// run makes steps until ctx ends or the store fails, and returns when all that was begun is on disk and answered.
+// run makes steps until ctx ends or the store fails, and returns when all that was begun is on disk
+// and answered.
 func (l *Loop) run(ctx context.Context) error {
 	defer close(l.done)
 	ctx, stop := context.WithCancel(ctx)
@@ -187,7 +192,8 @@ func (l *Loop) steps(ctx context.Context, out chan<- step) error {
 	return nil
 }
 
-// handOn gives a step to release. While that is behind, as the disk or a replica is slow, questions are answered.
+// handOn gives a step to release. While that is behind, as the disk or a replica is slow, questions
+// are answered.
 func (l *Loop) handOn(s step, out chan<- step) {
 	for {
 		select {
@@ -220,7 +226,8 @@ func (l *Loop) answer(s *step) {
 	}
 }
 
-// read is until when all requests that came have been taken in, by a step that begins with one, or with none.
+// read is until when all requests that came have been taken in, by a step that begins with one, or
+// with none.
 func (l *Loop) read(now time.Time, first *input) time.Time {
 	switch {
 	case first != nil:
@@ -232,7 +239,8 @@ func (l *Loop) read(now time.Time, first *input) time.Time {
 	}
 }
 
-// step takes what waits into one step of the owner: questions first, then what the last step did not come to the end of, then what came since.
+// step takes what waits into one step of the owner: questions first, then what the last step did
+// not come to the end of, then what came since.
 func (l *Loop) step(look, first *input) (step, error) {
 	var s step
 	now := l.now()
@@ -276,8 +284,8 @@ func (l *Loop) step(look, first *input) (step, error) {
 	return s, err
 }
 
-// release waits for the disk, step by step, and lets answers and effects go. After a failure nothing more is acknowledged, and the loop is
-// told to stop.
+// release waits for the disk, step by step, and lets answers and effects go. After a failure
+// nothing more is acknowledged, and the loop is told to stop.
 func (l *Loop) release(steps <-chan step, stop context.CancelFunc) error {
 	var failed error
 	for s := range steps {

@@ -41,7 +41,8 @@ func oneLink(spec *job.Spec, host string) func(*owner.Owner) {
 	}
 }
 
-// TestReleaseInOrder: answers and effects leave in the order of their steps, and none before its step is on disk.
+// TestReleaseInOrder: answers and effects leave in the order of their steps, and none before its
+// step is on disk.
 func TestReleaseInOrder(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -113,7 +114,8 @@ func TestReadUpTo(t *testing.T) {
 	}
 }
 
-// TestFailedDisk: a store that fails ends the loop, and nothing is acknowledged from then on, nor does an effect leave.
+// TestFailedDisk: a store that fails ends the loop, and nothing is acknowledged from then on, nor
+// does an effect leave.
 func TestFailedDisk(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	for _, row := range []struct {
@@ -151,7 +153,8 @@ func TestFailedDisk(t *testing.T) {
 	}
 }
 
-// TestEffectsPostBack: effects that answer the owner while its queue is full and the disk slow come through.
+// TestEffectsPostBack: effects that answer the owner while its queue is full and the disk slow come
+// through.
 func TestEffectsPostBack(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := &Owners{deps: Deps{Log: quiet}}
@@ -205,7 +208,8 @@ func TestSpawnAfterTheEnd(t *testing.T) {
 	w.JobChanged(spec.ID)
 }
 
-// TestQuestionsComeBetween: while a long list is taken in over many steps, questions are answered, and nothing else comes in between.
+// TestQuestionsComeBetween: while a long list is taken in over many steps, questions are answered,
+// and nothing else comes in between.
 func TestQuestionsComeBetween(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		l, _, _ := startLoop(t, func() error { return nil }, func(owner.Ready) {})
@@ -280,7 +284,8 @@ func TestQuestionsWithinAStep(t *testing.T) {
 	})
 }
 
-// TestEndWithinALongList: a loop that is told to end does so between two steps of a list, which is not acknowledged.
+// TestEndWithinALongList: a loop that is told to end does so between two steps of a list, which is
+// not acknowledged.
 func TestEndWithinALongList(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		spec := crawltest.Job(t, nil, "http://a.example/")

@@ -14,13 +14,15 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// Mover is what custody does with hosts: a custody.Space but for reading. Its methods run in steps of the owner, see OnLoop.
+// Mover is what custody does with hosts: a custody.Space but for reading. Its methods run in steps
+// of the owner, see OnLoop.
 type Mover struct{ owners *Owners }
 
 // Mover returns the hosts of this peer as records that move with the ring.
 func (w *Owners) Mover() Mover { return Mover{w} }
 
-// OnLoop runs fn in steps of the owner until it says that it is through, and returns when what the last of them came to is on the disks that count.
+// OnLoop runs fn in steps of the owner until it says that it is through, and returns when what the
+// last of them came to is on the disks that count.
 func (w *Owners) OnLoop(ctx context.Context, fn func() (through bool)) error {
 	return w.DoOver(ctx, func(*owner.Owner) bool { return fn() })
 }
@@ -33,7 +35,8 @@ func (m Mover) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	return m.owners.deps.Store.Scan(lo, hi, fn)
 }
 
-// Note implements custody.Space: the lease that is alive, so that its worker goes on under the next owner.
+// Note implements custody.Space: the lease that is alive, so that its worker goes on under the next
+// owner.
 func (m Mover) Note(pos ring.Pos) []byte {
 	o := m.owners.owner
 	o.Freeze(pos) // ends a lease of which its worker has not heard
@@ -60,7 +63,8 @@ func (m Mover) Remove(pos ring.Pos) error {
 // packs tighter, as a site of very like links does, is refused, and sends smaller pushes.
 const maxUnpacked = 64 << 20
 
-// Import begins to merge records. Those of a copy come after its peer's leases have run out; those of a living one bring its leases along, when all records are in.
+// Import begins to merge records. Those of a copy come after its peer's leases have run out; those
+// of a living one bring its leases along, when all records are in.
 func (m Mover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
 	if n := owner.Unpacked(p.Records); n > maxUnpacked {
 		return func() (bool, error) {
@@ -107,8 +111,8 @@ func (m Mover) adopt(n custody.Note) error {
 	return nil
 }
 
-// reportGrace is what workers get to report to the new owner of a host before it grants the host's URLs: a little longer than they wait between two
-// tries.
+// reportGrace is what workers get to report to the new owner of a host before it grants the host's
+// URLs: a little longer than they wait between two tries.
 const reportGrace = 1500 * time.Millisecond
 
 // LeasesEnd returns a function of a peer that is not in the ring any more: it says when the last
@@ -127,7 +131,8 @@ func LeasesEnd(leftAgo func(id peer.ID) (time.Duration, bool), ttl time.Duration
 		default:
 			return time.Time{}
 		}
-		// What its workers fetched under its leases they are about to report here, and it is not to be fetched again.
+		// What its workers fetched under its leases they are about to report here, and it is not to
+		// be fetched again.
 		return now().Add(max(ttl-ago, reportGrace))
 	}
 }

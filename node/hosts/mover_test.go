@@ -13,8 +13,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// TestPackedPushIsRefused: records whose links are packed a thousandfold are refused before they are
-// unpacked, and one that holds as much as a page may is not.
+// TestPackedPushIsRefused: records whose links are packed a thousandfold are refused before they
+// are unpacked, and one that holds as much as a page may is not.
 func TestPackedPushIsRefused(t *testing.T) {
 	list := ondisk.Links{}
 	for range 30_000 {

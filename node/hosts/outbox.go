@@ -22,7 +22,8 @@ import (
 const (
 	// sendersMost bounds the batches under way at once.
 	sendersMost = 16
-	// linksTimeout bounds one batch: the receiver answers when its disk has it. It also bounds the search for the owners of a batch.
+	// linksTimeout bounds one batch: the receiver answers when its disk has it. It also bounds the
+	// search for the owners of a batch.
 	linksTimeout = 10 * time.Second
 )
 
@@ -35,7 +36,8 @@ type courier struct {
 	log   *slog.Logger
 }
 
-// deliver sends links to the believed owners of their hosts and returns those that were not taken: keep them and try again.
+// deliver sends links to the believed owners of their hosts and returns those that were not taken:
+// keep them and try again.
 func (c *courier) deliver(ctx context.Context, links []owner.OutLink) (left []owner.OutLink) {
 	groups := make(map[peer.ID][]owner.OutLink)
 	var order []peer.ID
@@ -58,7 +60,8 @@ func (c *courier) deliver(ctx context.Context, links []owner.OutLink) (left []ow
 	return left
 }
 
-// send gives a batch to one peer and returns what it did not take. What has moved is looked up, so that the next try goes elsewhere.
+// send gives a batch to one peer and returns what it did not take. What has moved is looked up, so
+// that the next try goes elsewhere.
 func (c *courier) send(ctx context.Context, to peer.ID, links []owner.OutLink) (left []owner.OutLink) {
 	for len(links) > mailbox.Most {
 		left = append(left, c.send(ctx, to, links[:mailbox.Most])...)
@@ -76,8 +79,8 @@ func (c *courier) send(ctx context.Context, to peer.ID, links []owner.OutLink) (
 	return append(left, not...)
 }
 
-// learn asks around for the owner of a key that somebody turned out not to serve, so that the next try goes elsewhere; if nobody knows, that
-// one will tell.
+// learn asks around for the owner of a key that somebody turned out not to serve, so that the next
+// try goes elsewhere; if nobody knows, that one will tell.
 func (c *courier) learn(ctx context.Context, key ring.Key) {
 	ctx, cancel := context.WithTimeout(ctx, linksTimeout)
 	defer cancel()
@@ -102,7 +105,8 @@ func (w *Owners) takeOutbox(ctx context.Context, n int) ([]owner.OutLink, error)
 	return out, nil
 }
 
-// SendSeeds hands a job's seeds, from one on, to the owners of their hosts, and returns how many of them are on disk there.
+// SendSeeds hands a job's seeds, from one on, to the owners of their hosts, and returns how many of
+// them are on disk there.
 func (w *Owners) SendSeeds(ctx context.Context, spec *job.Spec, from int) (sent int, err error) {
 	left := 0
 	for seeds := range slices.Chunk(spec.Seeds[from:], mailbox.Most) {
@@ -145,7 +149,8 @@ func newOutbox(c *courier, take func(ctx context.Context, n int) ([]owner.OutLin
 	return &outbox{courier: c, take: take, sent: sent, wake: make(chan struct{}, 1), box: mailbox.New(believed)}
 }
 
-// run moves links until ctx ends. What is on its way then stays in the owner's outbox and is sent again by the next run.
+// run moves links until ctx ends. What is on its way then stays in the owner's outbox and is sent
+// again by the next run.
 func (b *outbox) run(ctx context.Context) error {
 	done := make(chan batchDone, sendersMost)
 	timer := time.NewTimer(time.Hour)

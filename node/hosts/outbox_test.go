@@ -153,7 +153,8 @@ func (w *outboxWorld) check(t *testing.T, takers ...*linkTaker) {
 	}
 }
 
-// TestOutboxBatches: a few links linger, many leave at once, never more in a message than mailbox.Most.
+// TestOutboxBatches: a few links linger, many leave at once, never more in a message than
+// mailbox.Most.
 func TestOutboxBatches(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -186,7 +187,8 @@ func TestOutboxBatches(t *testing.T) {
 	}
 }
 
-// TestOutboxKeepsWhatIsNotTaken: what is busy, has moved, or cannot be delivered is kept and sent again, not at once; the rest is acknowledged.
+// TestOutboxKeepsWhatIsNotTaken: what is busy, has moved, or cannot be delivered is kept and sent
+// again, not at once; the rest is acknowledged.
 func TestOutboxKeepsWhatIsNotTaken(t *testing.T) {
 	odd := func(m *wire.Links) (list []uint32) {
 		for i := 1; i < len(m.GetUrl()); i += 2 {
@@ -258,8 +260,8 @@ func TestOutboxKeepsWhatIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestOutboxIsBounded: however much waits and however slow the others are, only so much is taken out and so many batches are under way; a peer
-// that never answers holds up nobody else for long.
+// TestOutboxIsBounded: however much waits and however slow the others are, only so much is taken
+// out and so many batches are under way; a peer that never answers holds up nobody else for long.
 func TestOutboxIsBounded(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w, l := newOutboxWorld(t, rpctest.OwnedBy("a")), newLinkTaker()
@@ -285,7 +287,8 @@ func TestOutboxIsBounded(t *testing.T) {
 	})
 }
 
-// TestOutboxStops: when the mailbox ends while a batch is under way, only what was acknowledged is noted, and nothing is left running.
+// TestOutboxStops: when the mailbox ends while a batch is under way, only what was acknowledged is
+// noted, and nothing is left running.
 func TestOutboxStops(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := newOutboxWorld(t, rpctest.OwnedBy("a"))
@@ -302,7 +305,8 @@ func TestOutboxStops(t *testing.T) {
 	})
 }
 
-// TestDeliverBoundsTheSearch: a batch whose owners nobody finds does not search for each of them in turn.
+// TestDeliverBoundsTheSearch: a batch whose owners nobody finds does not search for each of them in
+// turn.
 func TestDeliverBoundsTheSearch(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		view := &rpctest.Ring{Self: "me", Believed: rpctest.OwnedBy(""), Real: rpctest.OwnedBy("")}

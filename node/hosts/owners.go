@@ -59,15 +59,17 @@ type Deps struct {
 	// Heard is told what workers say they have in hand, Declined why one took no offer.
 	Heard    func(worker string, backlog, capacity uint32)
 	Declined func(worker, why string) (paused bool) // is told why a worker took no offer
-	// Admit asks whether jobs may have hosts, beside what calls it; Admitted and Stale are told the answers.
+	// Admit asks whether jobs may have hosts, beside what calls it; Admitted and Stale are told the
+	// answers.
 	Admit func(list []owner.Admission)
-	// LeasesEnd is when the last lease is over that a peer may have given which is not in the ring any more; see the function of that name.
+	// LeasesEnd is when the last lease is over that a peer may have given which is not in the ring
+	// any more; see the function of that name.
 	LeasesEnd func(id peer.ID, told time.Duration) time.Time
 	Log       *slog.Logger // hears what went wrong with others
 }
 
-// Owners is the owner's side of the hosts of this peer: the state machine with its loop, and everything that its effects set going. Its methods are safe for
-// concurrent use.
+// Owners is the owner's side of the hosts of this peer: the state machine with its loop, and
+// everything that its effects set going. Its methods are safe for concurrent use.
 type Owners struct {
 	*Loop
 	deps    Deps
@@ -123,7 +125,8 @@ func (w *Owners) Run(ctx context.Context) error {
 // RunOutbox sends links to the owners of their hosts until ctx ends.
 func (w *Owners) RunOutbox(ctx context.Context) error { return w.outbox.run(ctx) }
 
-// Spawn runs fn beside the loop; Run waits for it. Once the loop has ended there is nothing left that fn could tell, and it does not run.
+// Spawn runs fn beside the loop; Run waits for it. Once the loop has ended there is nothing left
+// that fn could tell, and it does not run.
 func (w *Owners) Spawn(fn func(ctx context.Context)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +143,8 @@ func (w *Owners) Serves(host string) error {
 	return nil
 }
 
-// OptOut notes that somebody wants a host left alone, or crawled again. It returns when that is on the disks that count.
+// OptOut notes that somebody wants a host left alone, or crawled again. It returns when that is on
+// the disks that count.
 func (w *Owners) OptOut(ctx context.Context, host string, out bool, by string) (changed bool, err error) {
 	var did bool
 	if err := w.Do(ctx, func(o *owner.Owner) { did = o.OptOut(host, out, by) }); err != nil {
@@ -149,7 +153,8 @@ func (w *Owners) OptOut(ctx context.Context, host string, out bool, by string) (
 	return did, nil
 }
 
-// Taken counts, by jobs, what was taken in from others, for those who wait for the ring to be idle. It is called in a step, see Look.
+// Taken counts, by jobs, what was taken in from others, for those who wait for the ring to be idle.
+// It is called in a step, see Look.
 func (w *Owners) Taken() map[string]uint64 { return w.taken.report() }
 
 // RecordsCame counts that hosts came or went.

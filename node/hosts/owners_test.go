@@ -77,7 +77,8 @@ func (w *running) place(ctx context.Context, p owner.Place) owner.Placement {
 	return owner.Placement{Worker: worker}
 }
 
-// TestOffers: a host with URLs is offered to the worker that was chosen; one that does not take it, or cannot be asked, is told of, and another is chosen.
+// TestOffers: a host with URLs is offered to the worker that was chosen; one that does not take it,
+// or cannot be asked, is told of, and another is chosen.
 func TestOffers(t *testing.T) {
 	for name, row := range map[string]struct {
 		worker   string
@@ -175,7 +176,8 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-// TestLinksGivenUp: links whose sender no longer waits for the answer are not taken in, since it sends them again.
+// TestLinksGivenUp: links whose sender no longer waits for the answer are not taken in, since it
+// sends them again.
 func TestLinksGivenUp(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := start(t, "self")

@@ -18,7 +18,8 @@ const (
 	tagOffer   = 'O' // to workers
 )
 
-// What hosts' owners, senders of links and workers ask of each other. Of an answer that names places in a list, each is one of the list that was sent.
+// What hosts' owners, senders of links and workers ask of each other. Of an answer that names
+// places in a list, each is one of the list that was sent.
 var (
 	sendLinks = rpc.Method[*wire.Links, *wire.LinksReply]{
 		Service: rpc.ServiceOwner, Tag: tagLinks,

@@ -33,7 +33,8 @@ func (t taken) links(m *wire.Links, reply *wire.LinksReply) {
 	}
 }
 
-// reports counts outcomes that were taken. A host with one of a job that is unknown is refused, so nobody can name jobs that are none.
+// reports counts outcomes that were taken. A host with one of a job that is unknown is refused, so
+// nobody can name jobs that are none.
 func (t taken) reports(m *wire.Session, reply *wire.SessionReply) {
 	not := make(map[string]struct{})
 	for _, list := range [][]string{reply.GetMoved(), reply.GetRefused()} {

@@ -33,11 +33,12 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// maxKnown bounds the specs in memory. A job beyond it is asked for again when one of its URLs comes along.
+// maxKnown bounds the specs in memory. A job beyond it is asked for again when one of its URLs
+// comes along.
 const maxKnown = 1024
 
-// wantedAtOnce bounds the unknown jobs that are asked for in a row: those that nobody knows, or whose owner does not answer, must not hold up
-// the refresh of the others for long.
+// wantedAtOnce bounds the unknown jobs that are asked for in a row: those that nobody knows, or
+// whose owner does not answer, must not hold up the refresh of the others for long.
 const wantedAtOnce = 16
 
 // errUnknown answers for jobs that neither this peer nor the job's owner knows.
@@ -49,13 +50,15 @@ type BookDeps struct {
 	Owners rpc.Owners
 	// Keep is where specs are kept, under [KeyPrefix].
 	Keep *storage.Keyspace
-	// Changed is told when a job was learnt or its state is another, by several goroutines at a time.
+	// Changed is told when a job was learnt or its state is another, by several goroutines at a
+	// time.
 	Changed func(spec *job.Spec, state job.State)
 	Log     *slog.Logger // hears of jobs that cannot be had
 }
 
-// Book is what this peer knows of the jobs it works for: specs, which never change, and states as of the last refresh. It keeps specs on
-// disk too, so that a crawl goes on when the job's owner is gone, and posts them anew to whoever owns the job then.
+// Book is what this peer knows of the jobs it works for: specs, which never change, and states as
+// of the last refresh. It keeps specs on disk too, so that a crawl goes on when the job's owner is
+// gone, and posts them anew to whoever owns the job then.
 type Book struct {
 	deps BookDeps
 
@@ -109,7 +112,8 @@ func NewBook(d BookDeps) (*Book, error) {
 	return b, nil
 }
 
-// Job returns the spec and state of a job, without asking anybody; unknown jobs are asked for in the background.
+// Job returns the spec and state of a job, without asking anybody; unknown jobs are asked for in
+// the background.
 func (b *Book) Job(id job.ID) (*job.Spec, job.State, bool) {
 	if k, ok := b.look(id); ok {
 		return k.spec, k.state, true

@@ -50,8 +50,8 @@ func TestJobStates(t *testing.T) {
 	}
 }
 
-// TestJobSurvivesItsOwner: when the owner of a job is gone, whoever owns it next learns it from those who work for it, state and all, and later
-// changes are heard by all.
+// TestJobSurvivesItsOwner: when the owner of a job is gone, whoever owns it next learns it from
+// those who work for it, state and all, and later changes are heard by all.
 func TestJobSurvivesItsOwner(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -109,7 +109,8 @@ func TestJobSurvivesItsOwner(t *testing.T) {
 	}
 }
 
-// TestJobsAreBounded: however many jobs are met or asked for, so many are kept; finished ones go first, and what went can be learnt again.
+// TestJobsAreBounded: however many jobs are met or asked for, so many are kept; finished ones go
+// first, and what went can be learnt again.
 func TestJobsAreBounded(t *testing.T) {
 	w := &jobWorld{present: newJobs(t, nil)}
 	book, _ := newBook(t, w, metaSpace(t))
@@ -230,8 +231,9 @@ func TestRunningJobIsReadBack(t *testing.T) {
 	}
 }
 
-// TestCanceledStaysCanceled: the owner dies before all have heard of the end of a job. Whoever is the first to tell the next owner, and with how many
-// changes of state behind it, the job ends everywhere.
+// TestCanceledStaysCanceled: the owner dies before all have heard of the end of a job. Whoever is
+// the first to tell the next owner, and with how many changes of state behind it, the job ends
+// everywhere.
 func TestCanceledStaysCanceled(t *testing.T) {
 	for _, row := range []struct {
 		name       string
@@ -315,7 +317,8 @@ func TestBookIsReadWhileItLearns(t *testing.T) {
 	reading.Wait()
 }
 
-// TestJobsAreAskedAfterTogether: many running jobs of one owner cost few requests a second, and finished ones next to none.
+// TestJobsAreAskedAfterTogether: many running jobs of one owner cost few requests a second, and
+// finished ones next to none.
 func TestJobsAreAskedAfterTogether(t *testing.T) {
 	w := &jobWorld{present: newJobs(t, nil)}
 	poster, book := newBookOf(t, w), newBookOf(t, w)
@@ -366,7 +369,8 @@ func TestJobsAreAskedAfterTogether(t *testing.T) {
 	}
 }
 
-// TestJobsWithoutAnswer: jobs whose owner does not answer, or has not got them all, do not keep the others from being heard of.
+// TestJobsWithoutAnswer: jobs whose owner does not answer, or has not got them all, do not keep the
+// others from being heard of.
 func TestJobsWithoutAnswer(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -419,7 +423,8 @@ func TestJobsWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestJobsOfAnyClock: a job whose poster says that it was made in the year 146 million is listed with the others, which JSON could not tell.
+// TestJobsOfAnyClock: a job whose poster says that it was made in the year 146 million is listed
+// with the others, which JSON could not tell.
 func TestJobsOfAnyClock(t *testing.T) {
 	for _, ms := range []int64{0, -1, math.MinInt64, math.MaxInt64, 1_770_000_000_000, 1_770_000_005_000, 1_769_999_940_000} {
 		j := jobOf(&wire.Job{Spec: &wire.JobSpec{Id: make([]byte, 16), CreatedMs: ms}})

@@ -29,14 +29,16 @@ type PosterDeps struct {
 	Net  rpc.Caller // asks other peers
 	// Ring is a walk over the ring.
 	Ring func(ctx context.Context) (*control.Ring, error)
-	// Seeds hands the seeds of a spec, from one on, to the owners of their hosts, and returns how many are on disk there.
+	// Seeds hands the seeds of a spec, from one on, to the owners of their hosts, and returns how
+	// many are on disk there.
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
 	// Ready returns when the peer serves.
 	Ready func(ctx context.Context) error
 	Self  peer.ID // this peer, the poster
 }
 
-// Poster takes jobs from people: posting, listing, changing their state. Its methods are those of control.Backend that are about jobs.
+// Poster takes jobs from people: posting, listing, changing their state. Its methods are those of
+// control.Backend that are about jobs.
 type Poster struct{ deps PosterDeps }
 
 // NewPoster returns the poster of a peer.
@@ -162,8 +164,8 @@ func (p *Poster) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error
 	return jobOf(rec), nil
 }
 
-// same finds a job of the ring with the same words that Continue or Once of what was asked would have: one that has work left, else the last that is finished; nil if
-// there is none.
+// same finds a job of the ring with the same words that Continue or Once of what was asked would
+// have: one that has work left, else the last that is finished; nil if there is none.
 func (p *Poster) same(ctx context.Context, spec *job.Spec, asked *control.JobSpec) (finished *control.Job, err error) {
 	jobs, err := p.Jobs(ctx)
 	if err != nil {
@@ -209,8 +211,8 @@ func words(m *wire.JobSpec) string {
 	return string(raw)
 }
 
-// Jobs lists the jobs of all members that answer, with their counts, oldest first. A running job without outstanding work on a closed ring
-// is shown as done.
+// Jobs lists the jobs of all members that answer, with their counts, oldest first. A running job
+// without outstanding work on a closed ring is shown as done.
 func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 	r, err := p.deps.Ring(ctx)
 	if err != nil {
@@ -263,8 +265,8 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 	return out, nil
 }
 
-// mostPages bounds the answers in which a member lists its jobs: they hold tens of thousands, unless
-// each has megabytes of seeds.
+// mostPages bounds the answers in which a member lists its jobs: they hold tens of thousands,
+// unless each has megabytes of seeds.
 const mostPages = 16
 
 // listOf asks a member for its jobs, until it has no more.
@@ -311,7 +313,8 @@ func (p *Poster) Job(ctx context.Context, prefix string) (*control.Job, error) {
 	return hit, nil
 }
 
-// SetJob pauses, resumes or cancels a job, or notes that it is finished, for those who ask later when that was.
+// SetJob pauses, resumes or cancels a job, or notes that it is finished, for those who ask later
+// when that was.
 func (p *Poster) SetJob(ctx context.Context, prefix, action string) (*control.Job, error) {
 	states := map[string]job.State{"pause": job.StatePaused, "resume": job.StateRunning, "cancel": job.StateCanceled, "finish": job.StateDone}
 	state, ok := states[action]

@@ -15,7 +15,8 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// TestAllJobsAreListed: what a member keeps is listed whole, also if it is more than one answer holds.
+// TestAllJobsAreListed: what a member keeps is listed whole, also if it is more than one answer
+// holds.
 func TestAllJobsAreListed(t *testing.T) {
 	const jobs = 10
 	s := newJobs(t, nil)

@@ -12,17 +12,20 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// refreshEvery is how often a peer asks the owners of the jobs it works for whether their state has changed: the delay of pause and cancel.
-// A job that is done or canceled is asked after less and less, down to once in finishedRefresh: it may be resumed, or its owner may have forgotten it.
+// refreshEvery is how often a peer asks the owners of the jobs it works for whether their state has
+// changed: the delay of pause and cancel. A job that is done or canceled is asked after less and
+// less, down to once in finishedRefresh: it may be resumed, or its owner may have forgotten it.
 const (
 	refreshEvery    = time.Second
 	finishedRefresh = time.Minute
 )
 
-// refreshPart is the number of jobs that are asked after in one row; several rows go on at the same time.
+// refreshPart is the number of jobs that are asked after in one row; several rows go on at the same
+// time.
 const refreshPart = 32
 
-// turn orders the questions of a row: those first that were answered the last time, the others one after the other.
+// turn orders the questions of a row: those first that were answered the last time, the others one
+// after the other.
 func (k *known) turn() time.Time {
 	if k.failed {
 		return k.due
@@ -30,8 +33,8 @@ func (k *known) turn() time.Time {
 	return time.Time{}
 }
 
-// refresh asks after the jobs that are due, in as few requests as there are owners. It takes no longer than refreshEvery: a job that was not asked after
-// stays due.
+// refresh asks after the jobs that are due, in as few requests as there are owners. It takes no
+// longer than refreshEvery: a job that was not asked after stays due.
 func (b *Book) refresh(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, refreshEvery)
 	defer cancel()
@@ -50,7 +53,8 @@ func (b *Book) refresh(ctx context.Context, now time.Time) {
 	rows.Wait()
 }
 
-// refreshRow asks the owner of the first job about all, the owner of the first that is left about the rest, and so on.
+// refreshRow asks the owner of the first job about all, the owner of the first that is left about
+// the rest, and so on.
 func (b *Book) refreshRow(ctx context.Context, now time.Time, row []known) {
 	slices.SortStableFunc(row, func(x, y known) int { return x.turn().Compare(y.turn()) })
 	for len(row) > 0 && ctx.Err() == nil {

@@ -24,8 +24,8 @@ const ServiceName = "job"
 // aboutJobs asks the owner of a job, or a member for all jobs that it keeps.
 var aboutJobs = rpc.Method[*wire.JobRequest, *wire.JobReply]{Service: ServiceName, Within: 5 * time.Second}
 
-// Service keeps the jobs whose keys this peer owns. Requests run one after another on its loop; answers leave when the disk has what
-// they acknowledge.
+// Service keeps the jobs whose keys this peer owns. Requests run one after another on its loop;
+// answers leave when the disk has what they acknowledge.
 type Service struct {
 	deps     ServiceDeps
 	registry *job.Registry
@@ -41,7 +41,8 @@ type ServiceDeps struct {
 	// have arrived. Without them a budget would be drawn without its accounts, and a job that is on
 	// its way be called unknown.
 	Serves func(id job.ID) error
-	// Seeds hands a job's seeds from the given one on to the owners of their hosts, and returns how many of them are on disk there.
+	// Seeds hands a job's seeds from the given one on to the owners of their hosts, and returns how
+	// many of them are on disk there.
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
 	Log   *slog.Logger // hears of seeds that wait
 }
@@ -109,8 +110,8 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 	return reply, nil
 }
 
-// mostListed bounds an answer that lists jobs, in bytes: a frame holds a little more. Who asks goes on
-// behind the last of them.
+// mostListed bounds an answer that lists jobs, in bytes: a frame holds a little more. Who asks goes
+// on behind the last of them.
 const mostListed = 3 << 20
 
 // apply runs on the loop.
@@ -168,7 +169,8 @@ func (s *Service) standings(ids [][]byte) (*wire.JobReply, error) {
 	return reply, nil
 }
 
-// The pace of seeding: at once after a post, then now and then for jobs whose seeds could not all be delivered.
+// The pace of seeding: at once after a post, then now and then for jobs whose seeds could not all
+// be delivered.
 const seedEvery = 2 * time.Second
 
 // RunSeeds sends the seeds of the jobs kept here until ctx ends.
@@ -238,7 +240,8 @@ func (s *Service) noteSent(ctx context.Context, id job.ID, n uint64) error {
 	return wait()
 }
 
-// Unsent counts, per job kept here, the seeds that no owner has acknowledged: work that is outstanding although no host record shows it.
+// Unsent counts, per job kept here, the seeds that no owner has acknowledged: work that is
+// outstanding although no host record shows it.
 func (s *Service) Unsent(ctx context.Context) (left map[job.ID]int64, err error) {
 	return loop.Get(ctx, s.loop, s.registry.Unsent)
 }

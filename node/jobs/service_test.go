@@ -153,7 +153,8 @@ func TestJobRequests(t *testing.T) {
 	}
 }
 
-// TestSeeds: seeds that are taken in part are noted, counted as outstanding, and the rest is sent later; one job's trouble is not another's.
+// TestSeeds: seeds that are taken in part are noted, counted as outstanding, and the rest is sent
+// later; one job's trouble is not another's.
 func TestSeeds(t *testing.T) {
 	sent := make(map[job.ID][]string)
 	room := make(map[job.ID]int)

@@ -10,15 +10,18 @@ import (
 )
 
 const (
-	// underWay bounds the bytes on their way in one direction, as the windows of TCP would: 4 MiB over 300 ms are 14 MB/s.
+	// underWay bounds the bytes on their way in one direction, as the windows of TCP would: 4 MiB
+	// over 300 ms are 14 MB/s.
 	underWay = 4 << 20
 	// readSize is how much is read at once of what arrives.
 	readSize = 32 << 10
-	// drainTime bounds how long a closed line may take to deliver what is still under way, beyond the delay itself.
+	// drainTime bounds how long a closed line may take to deliver what is still under way, beyond
+	// the delay itself.
 	drainTime = 5 * time.Second
 )
 
-// line is a connection whose bytes take a while in each direction. Safe for concurrent use as a net.Conn is.
+// line is a connection whose bytes take a while in each direction. Safe for concurrent use as a
+// net.Conn is.
 type line struct {
 	net.Conn // the connection without a delay
 
@@ -118,7 +121,8 @@ func (l *line) receive() {
 	}
 }
 
-// Close ends the line: nothing is read or written any more, and what is under way is still delivered.
+// Close ends the line: nothing is read or written any more, and what is under way is still
+// delivered.
 func (l *line) Close() error {
 	l.closing.Do(func() {
 		close(l.closed)
@@ -174,7 +178,8 @@ func (p *pipe) signal() {
 	p.changed = make(chan struct{})
 }
 
-// put takes as much of data as there is room for. The channel is closed when the pipe is another than it was then.
+// put takes as much of data as there is room for. The channel is closed when the pipe is another
+// than it was then.
 func (p *pipe) put(data []byte) (int, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +203,8 @@ func (p *pipe) failure() error {
 	return p.err
 }
 
-// take returns what has arrived, or else how long it is until something does: 0 if nothing is under way. The channel is as that of put.
+// take returns what has arrived, or else how long it is until something does: 0 if nothing is under
+// way. The channel is as that of put.
 func (p *pipe) take(into []byte) (n int, due time.Duration, changed <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

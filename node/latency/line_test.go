@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// between runs fn in a bubble with both ends of a connection, the first of them behind a one-way delay.
+// between runs fn in a bubble with both ends of a connection, the first of them behind a one-way
+// delay.
 func between(t *testing.T, oneWay time.Duration, fn func(t *testing.T, near, far net.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,8 +62,8 @@ func TestLineDelaysEachWay(t *testing.T) {
 	})
 }
 
-// TestLineKeepsOrderAndPace: many megabytes in pieces of all sizes arrive as they were written, all of them one delay later, since it is a queue and not
-// a pause for each write.
+// TestLineKeepsOrderAndPace: many megabytes in pieces of all sizes arrive as they were written, all
+// of them one delay later, since it is a queue and not a pause for each write.
 func TestLineKeepsOrderAndPace(t *testing.T) {
 	between(t, 80*time.Millisecond, func(t *testing.T, near, far net.Conn) {
 		const total = 3 << 20
@@ -255,7 +256,8 @@ func listen(t *testing.T) uint16 {
 	return netip.MustParseAddrPort(l.Addr().String()).Port()
 }
 
-// TestDial: a site's stand is dialled as what serves it, and neither connect nor answer comes before its time.
+// TestDial: a site's stand is dialled as what serves it, and neither connect nor answer comes
+// before its time.
 func TestDial(t *testing.T) {
 	p, err := New(grid(600), 20, 30)
 	if err != nil {

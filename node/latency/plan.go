@@ -33,13 +33,15 @@ type Distances interface {
 	RTT(i, j int) time.Duration // the round trip between two rows
 }
 
-// Plan says where this peer, the others and the sites stand. It is not changed, and safe for concurrent use.
+// Plan says where this peer, the others and the sites stand. It is not changed, and safe for
+// concurrent use.
 type Plan struct {
 	net        Distances
 	row, peers int
 }
 
-// New returns the plan of the peer at a row, of as many rows as there are for peers. A peer that came later may be at a row of the sites.
+// New returns the plan of the peer at a row, of as many rows as there are for peers. A peer that
+// came later may be at a row of the sites.
 func New(net Distances, row, peers int) (*Plan, error) {
 	switch n := net.Size(); {
 	case n < 2 || n > maxRows:
@@ -123,8 +125,9 @@ func (p *Plan) Dial(ctx context.Context, network, address string, dial func(ctx 
 	return p.delay(ctx, c, row, begun)
 }
 
-// Dialled puts the distance into a connection to a peer that this one has just dialled: it waits for a round trip, as the connect would have taken
-// it, and returns a connection that delays. If ctx ends first the connection is closed.
+// Dialled puts the distance into a connection to a peer that this one has just dialled: it waits
+// for a round trip, as the connect would have taken it, and returns a connection that delays. If
+// ctx ends first the connection is closed.
 func (p *Plan) Dialled(ctx context.Context, c net.Conn) (net.Conn, error) {
 	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
@@ -155,7 +158,8 @@ type Resolver interface {
 	Lookup(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// Names answers names of loopback with the stands of their sites; other answers are those of the resolver beneath.
+// Names answers names of loopback with the stands of their sites; other answers are those of the
+// resolver beneath.
 func (p *Plan) Names(beneath Resolver) Resolver { return names{p, beneath} }
 
 type names struct {

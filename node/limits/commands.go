@@ -9,7 +9,8 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// Commands are the limits as people set and read them, the part of control.Backend that is about them: each change answers with all that then holds.
+// Commands are the limits as people set and read them, the part of control.Backend that is about
+// them: each change answers with all that then holds.
 type Commands struct{ limits *Limits }
 
 // Commands are those of the limits.
@@ -41,7 +42,8 @@ func (c Commands) changed(ctx context.Context, err error) (*control.Limits, erro
 	return c.Limits(ctx)
 }
 
-// Limits tells what is set, what holds and what is used, with the free space of the disk, which is looked at now.
+// Limits tells what is set, what holds and what is used, with the free space of the disk, which is
+// looked at now.
 func (c Commands) Limits(ctx context.Context) (*control.Limits, error) {
 	v := c.limits.View()
 	free, err := c.limits.free()

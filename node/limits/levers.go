@@ -28,7 +28,8 @@ type Worker interface {
 
 var _ Worker = (*worker.Worker)(nil)
 
-// peerLevers is the seam between the limits and the peer: the levers that they move and the gauges that they read.
+// peerLevers is the seam between the limits and the peer: the levers that they move and the gauges
+// that they read.
 type peerLevers struct{ Deps }
 
 var (
@@ -47,7 +48,8 @@ func (p peerLevers) setBandwidth(down, up int64) {
 	p.Worker.SetBandwidth(down)
 }
 
-// setMemory bounds what pages take, and the heap of the process if it is this peer's alone. GOMEMLIMIT, where set, is obeyed instead.
+// setMemory bounds what pages take, and the heap of the process if it is this peer's alone.
+// GOMEMLIMIT, where set, is obeyed instead.
 func (p peerLevers) setMemory(bytes int64) {
 	p.Worker.SetMemory(p.PageMemory(bytes))
 	if !p.OwnProcess || os.Getenv("GOMEMLIMIT") != "" {
@@ -63,8 +65,9 @@ func (p peerLevers) traffic() (down, up int64) { return p.Line.Total() }
 
 func (peerLevers) processTime() time.Duration { return machine.ProcessTime() }
 
-// heap is what the last collection left, without the bodies of pages: those have a bound of their own, and wait on disk beyond it. While large ones are at work a
-// peer slowed for them would ask the hosts that let it wait, and hardly any other.
+// heap is what the last collection left, without the bodies of pages: those have a bound of their
+// own, and wait on disk beyond it. While large ones are at work a peer slowed for them would ask
+// the hosts that let it wait, and hardly any other.
 func (p peerLevers) heap() int64 { return max(LiveHeap()-p.Worker.Stats().Memory, 0) }
 
 // LiveHeap is what the last collection left, in bytes.
@@ -87,14 +90,15 @@ func (p peerLevers) fetching() int { return p.Worker.Stats().InFlight }
 const (
 	// machineEvery is how often the machine is looked at for rules that ask for it.
 	machineEvery = 5 * time.Second
-	// quotaEvery is how often the data directory is measured for a quota, diskEach how seldom without one at most; a small directory, which is
-	// quickly looked through, every diskLeast.
+	// quotaEvery is how often the data directory is measured for a quota, diskEach how seldom
+	// without one at most; a small directory, which is quickly looked through, every diskLeast.
 	quotaEvery = 10 * time.Second
 	diskEach   = 2 * time.Minute
 	diskLeast  = 5 * time.Second
 )
 
-// Observe looks at the machine until ctx ends: at what the rules ask for, and no more often than it changes.
+// Observe looks at the machine until ctx ends: at what the rules ask for, and no more often than it
+// changes.
 func (l *Limits) Observe(ctx context.Context, m *machine.Machine) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -140,7 +144,8 @@ func (l *Limits) Observe(ctx context.Context, m *machine.Machine) error {
 	}
 }
 
-// nextMeasure is after how long the data directory is measured again, when that took so long: it costs a two hundredth of a processor at most.
+// nextMeasure is after how long the data directory is measured again, when that took so long: it
+// costs a two hundredth of a processor at most.
 func nextMeasure(took time.Duration) time.Duration {
 	return min(max(200*took, diskLeast), diskEach)
 }
@@ -155,7 +160,8 @@ func asks(r *volunteer.Rules) asked {
 	return asked{r.PauseOnBattery, r.PauseOnMetered, r.OnlyWhenIdle > 0, r.DiskQuota}
 }
 
-// diskUse is the size of the files under dir, as far as they can be seen: files come and go meanwhile.
+// diskUse is the size of the files under dir, as far as they can be seen: files come and go
+// meanwhile.
 func diskUse(ctx context.Context, dir string) (total int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {

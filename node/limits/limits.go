@@ -17,13 +17,15 @@ import (
 )
 
 const (
-	// limitsEvery is how often it is decided anew what holds. What a person changes is acted on at once.
+	// limitsEvery is how often it is decided anew what holds. What a person changes is acted on at
+	// once.
 	limitsEvery = 500 * time.Millisecond
 	// paceEvery is the same while processor time is rationed: work and rest alternate at this beat.
 	paceEvery = 100 * time.Millisecond
 	// pauseGrace is what exchanges under way have to end by themselves when a pause begins.
 	pauseGrace = time.Second
-	// ledgerEvery is how often the bytes of the day and the month are kept: a crash forgets no more than those since.
+	// ledgerEvery is how often the bytes of the day and the month are kept: a crash forgets no more
+	// than those since.
 	ledgerEvery = 2 * time.Second
 )
 
@@ -40,7 +42,8 @@ type Deps struct {
 	Line   *Line  // that all connections pass
 	// DataDir is where the free space is looked at, and what takes room there.
 	DataDir string
-	// OwnProcess says that the process is this peer's alone, so that the heap has the bound on memory as well.
+	// OwnProcess says that the process is this peer's alone, so that the heap has the bound on
+	// memory as well.
 	OwnProcess bool
 	// PageMemory is what pages may take of a bound on memory, 0 for none.
 	PageMemory func(bound int64) int64
@@ -56,7 +59,8 @@ type Kept interface {
 	NoteJSON(name string, v any) error // stores a value, without the wait
 }
 
-// Limits is what this peer may use of its machine and its link, decided again and again, and put into force. Its methods are safe for concurrent use.
+// Limits is what this peer may use of its machine and its link, decided again and again, and put
+// into force. Its methods are safe for concurrent use.
 type Limits struct {
 	started volunteer.Rules // as flags and file have them
 	meta    Kept
@@ -90,7 +94,8 @@ type Limits struct {
 
 // levers are what a decision moves.
 type levers interface {
-	// pauseFetching has nothing begun from now on, breakOff ends what is under way, resumeFetching takes the pause back.
+	// pauseFetching has nothing begun from now on, breakOff ends what is under way, resumeFetching
+	// takes the pause back.
 	pauseFetching()
 	breakOff()
 	resumeFetching()
@@ -103,7 +108,8 @@ type levers interface {
 type gauges interface {
 	// traffic is all that came and went since the start, in bytes.
 	traffic() (down, up int64)
-	// processTime is what the process has used, heap what it could not collect, without the bodies of pages.
+	// processTime is what the process has used, heap what it could not collect, without the bodies
+	// of pages.
 	processTime() time.Duration
 	heap() int64
 	fetching() int
@@ -280,7 +286,8 @@ func (l *Limits) apply(now time.Time, d *volunteer.Decision, resting bool, memor
 	}
 }
 
-// keepLedger stores the bytes of the day and the month if there are more. It does not wait for the disk: what a killed process has written is read again.
+// keepLedger stores the bytes of the day and the month if there are more. It does not wait for the
+// disk: what a killed process has written is read again.
 func (l *Limits) keepLedger(now time.Time) error {
 	l.mu.Lock()
 	ledger := l.ledger
@@ -348,7 +355,8 @@ func (l *Limits) set(values map[string]string) error {
 	return l.store(stored)
 }
 
-// leavesRoom refuses a disk reserve that is not there: the peer would end at once, and then there is nobody to take it back.
+// leavesRoom refuses a disk reserve that is not there: the peer would end at once, and then there
+// is nobody to take it back.
 func (l *Limits) leavesRoom(reserve int64) error {
 	free, err := l.free()
 	if err != nil {
@@ -373,7 +381,8 @@ func (l *Limits) stored() storedLimits {
 	return storedLimits{Changed: maps.Clone(l.changed), Pause: l.pause}
 }
 
-// store keeps what was changed and has the loop act on it. What is in force is decided here already, so that whoever asked sees it.
+// store keeps what was changed and has the loop act on it. What is in force is decided here
+// already, so that whoever asked sees it.
 func (l *Limits) store(s storedLimits) error {
 	l.mu.Lock()
 	l.now = volunteer.Decide(time.Now(), &l.rules, l.pause, &l.seen, &l.ledger)
@@ -446,7 +455,8 @@ type speed struct {
 	next  int
 }
 
-// speedMarks are kept, one each speedEvery: so the span between the oldest and the newest is about a second.
+// speedMarks are kept, one each speedEvery: so the span between the oldest and the newest is about
+// a second.
 const (
 	speedMarks = 6
 	speedEvery = 200 * time.Millisecond

@@ -89,7 +89,8 @@ func limitsOn(t *testing.T, s *storage.Store, b *bench) *Limits {
 	return l
 }
 
-// TestPauseActs: a pause has nothing begun at once, breaks off what is under way after its grace, once, and ends by the clock.
+// TestPauseActs: a pause has nothing begun at once, breaks off what is under way after its grace,
+// once, and ends by the clock.
 func TestPauseActs(t *testing.T) {
 	b := new(bench)
 	l := limitsOn(t, storagetest.New(t), b)
@@ -111,7 +112,8 @@ func TestPauseActs(t *testing.T) {
 	}
 }
 
-// TestLimitsOutlastRestart: what was set and a pause are there after a restart, and act before anything is fetched.
+// TestLimitsOutlastRestart: what was set and a pause are there after a restart, and act before
+// anything is fetched.
 func TestLimitsOutlastRestart(t *testing.T) {
 	s := storagetest.New(t)
 	b := new(bench)
@@ -241,7 +243,8 @@ func TestPacing(t *testing.T) {
 	}
 }
 
-// TestReserveThatIsNotThere: a reserve above the free space would end the peer, and then nobody could take it back.
+// TestReserveThatIsNotThere: a reserve above the free space would end the peer, and then nobody
+// could take it back.
 func TestReserveThatIsNotThere(t *testing.T) {
 	s := storagetest.New(t)
 	l := limitsOn(t, s, new(bench))
@@ -266,7 +269,8 @@ func TestReserveThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestSmallDirectoriesAreMeasuredOften: what lies on disk is told as of a few seconds ago, unless looking through it takes long.
+// TestSmallDirectoriesAreMeasuredOften: what lies on disk is told as of a few seconds ago, unless
+// looking through it takes long.
 func TestSmallDirectoriesAreMeasuredOften(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
 		0: diskLeast, time.Millisecond: diskLeast, 100 * time.Millisecond: 20 * time.Second, time.Minute: diskEach,

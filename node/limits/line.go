@@ -8,8 +8,9 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 )
 
-// bulkParts of 5 of what may go up are for records that move and archives that are fetched, at most. The rest keeps leases, reports and the ring from waiting
-// behind them on the same connection.
+// bulkParts of 5 of what may go up are for records that move and archives that are fetched, at
+// most. The rest keeps leases, reports and the ring from waiting behind them on the same
+// connection.
 const bulkParts = 2
 
 // Line is this peer's way to the internet, with everything on it: sites and peers share its caps.

@@ -10,8 +10,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 )
 
-// Go collects the heap of a process that allocates nothing every two minutes, and gives its pages back later still. A peer of a volunteer that has nothing to
-// fetch any more gives them back at once.
+// Go collects the heap of a process that allocates nothing every two minutes, and gives its pages
+// back later still. A peer of a volunteer that has nothing to fetch any more gives them back at
+// once.
 const (
 	// restAfter is for how long nothing may have moved in a peer at rest.
 	restAfter = 15 * time.Second
@@ -49,8 +50,8 @@ func (r *rest) due(now time.Time, l restLook) bool {
 // done notes that memory was given back, and what is held now.
 func (r *rest) done(now time.Time, held int64) { r.since, r.left = now, held }
 
-// GiveBack returns the memory of a crawl to the system whenever the peer, whose worker it is, comes to rest, until ctx ends. It is for a peer that has the process
-// to itself.
+// GiveBack returns the memory of a crawl to the system whenever the peer, whose worker it is, comes
+// to rest, until ctx ends. It is for a peer that has the process to itself.
 func GiveBack(ctx context.Context, worker func() worker.Stats) error {
 	tick := time.NewTicker(restEvery)
 	defer tick.Stop()
@@ -72,8 +73,8 @@ func lookAt(w worker.Stats) restLook {
 	return restLook{moved: movedBy(&w), busy: w.InFlight+w.Processing+w.Unreported > 0, held: heldMemory()}
 }
 
-// freeMemory gives back to the system what nobody uses. What lies in a sync.Pool outlives one collection, and the pools of a crawl hold buffers and windows of
-// decoders of megabytes.
+// freeMemory gives back to the system what nobody uses. What lies in a sync.Pool outlives one
+// collection, and the pools of a crawl hold buffers and windows of decoders of megabytes.
 func freeMemory() {
 	runtime.GC()
 	debug.FreeOSMemory()

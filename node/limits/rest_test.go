@@ -7,8 +7,9 @@ import (
 	"weak"
 )
 
-// A peer in which nothing has moved for a while gives its memory back, once unless it holds much more again. While pages of its crawl are still worked on, which
-// takes longer than fetching them, it is not at rest.
+// A peer in which nothing has moved for a while gives its memory back, once unless it holds much
+// more again. While pages of its crawl are still worked on, which takes longer than fetching them,
+// it is not at rest.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	const mb = 1 << 20

@@ -26,7 +26,8 @@ type StallDeps struct {
 	DataDir      string // where stacks are kept
 	// Ask returns when the owner's loop has answered.
 	Ask func(ctx context.Context) error
-	// Worker is what the worker has done, and has in hand; SiteBytes is what came from sites so far.
+	// Worker is what the worker has done, and has in hand; SiteBytes is what came from sites so
+	// far.
 	Worker    func() worker.Stats
 	SiteBytes func() int64 // bytes from sites so far
 	// Resting says that the worker is to do nothing: the peer is paused, or leaves.
@@ -38,7 +39,8 @@ type StallDeps struct {
 type Stalls struct {
 	StallDeps
 	begun atomic.Int64
-	// asking is set while the owner's loop is asked for nothing but an answer, answers counts those.
+	// asking is set while the owner's loop is asked for nothing but an answer, answers counts
+	// those.
 	asking  atomic.Bool
 	answers atomic.Int64
 	// hangs is set while that has taken too long.

@@ -14,8 +14,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 )
 
-// TestStalls: an owner that does not answer and a worker that gets nothing done are told, with the stacks in a file, until both move again. A worker that rests
-// is not.
+// TestStalls: an owner that does not answer and a worker that gets nothing done are told, with the
+// stacks in a file, until both move again. A worker that rests is not.
 func TestStalls(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

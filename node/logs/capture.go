@@ -14,8 +14,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Capture has everything in this process that logs by itself do so by the handler: package log (HTTP/2, QUIC), slog's default, go-log and what of libp2p has a
-// logger of its own. It is for the main of a program: what it sets belongs to the process.
+// Capture has everything in this process that logs by itself do so by the handler: package log
+// (HTTP/2, QUIC), slog's default, go-log and what of libp2p has a logger of its own. It is for the
+// main of a program: what it sets belongs to the process.
 func Capture(h slog.Handler) {
 	slog.SetDefault(slog.New(foreign(h, "default")))
 	log.SetFlags(0)
@@ -51,7 +52,8 @@ func (s standard) Write(line []byte) (int, error) {
 	return len(line), foreign(s.h, caller()).Handle(context.Background(), r)
 }
 
-// caller is the import path of the package that called package log, of which Write is called in turn.
+// caller is the import path of the package that called package log, of which Write is called in
+// turn.
 func caller() string {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]) // not Callers, caller and Write
@@ -66,7 +68,8 @@ func caller() string {
 	}
 }
 
-// packageOf returns the import path of a function's package: all before the first dot of the last element.
+// packageOf returns the import path of a function's package: all before the first dot of the last
+// element.
 func packageOf(function string) string {
 	base := strings.LastIndexByte(function, '/') + 1
 	name, _, _ := strings.Cut(function[base:], ".")

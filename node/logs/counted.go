@@ -13,9 +13,11 @@ import (
 const (
 	// Window is how long lines of one message are counted together.
 	Window = time.Minute
-	// First is how many lines of a message are written in a window, FirstDebug of one at debug level, which somebody asked for.
+	// First is how many lines of a message are written in a window, FirstDebug of one at debug
+	// level, which somebody asked for.
 	First, FirstDebug = 20, 1000
-	// FirstForeign is how many lines of a message are written in a window that a library made, Foreign how many of all its messages, whatever they say.
+	// FirstForeign is how many lines of a message are written in a window that a library made,
+	// Foreign how many of all its messages, whatever they say.
 	FirstForeign, Foreign = 5, 50
 	// MaxMessages is how many messages are told apart in a window; beyond they count as one.
 	MaxMessages = 1024
@@ -26,8 +28,8 @@ const (
 // ComponentKey is the attribute that tells which library a message comes from.
 const ComponentKey = "component"
 
-// Counted writes the first lines of a message to another handler and counts the others, of which it tells at the window's end. Make one by [New]; whoever made it
-// calls Close at the end.
+// Counted writes the first lines of a message to another handler and counts the others, of which it
+// tells at the window's end. Make one by [New]; whoever made it calls Close at the end.
 type Counted struct {
 	next  slog.Handler
 	book  *book
@@ -214,7 +216,8 @@ func (h *Counted) Close() {
 	h.book.tell(true)
 }
 
-// bounded cuts a value that is a text, or becomes one, such as an error that holds what a site sent.
+// bounded cuts a value that is a text, or becomes one, such as an error that holds what a site
+// sent.
 func bounded(v slog.Value) slog.Value {
 	switch v = v.Resolve(); v.Kind() {
 	case slog.KindString:

@@ -80,7 +80,8 @@ func TestRepeated(t *testing.T) {
 	})
 }
 
-// TestTextsOfStrangers: neither as a message nor as an attribute can they fill the log, whatever they write.
+// TestTextsOfStrangers: neither as a message nor as an attribute can they fill the log, whatever
+// they write.
 func TestTextsOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, out, h := record()

@@ -11,7 +11,8 @@ import (
 // ErrStopping answers requests that reach a loop after it has ended.
 var ErrStopping = errors.New("the peer is stopping")
 
-// UnlessStopping drops the error of a part that found a loop ended: the loop's own error, if it has one, says why.
+// UnlessStopping drops the error of a part that found a loop ended: the loop's own error, if it has
+// one, says why.
 func UnlessStopping(err error) error {
 	if errors.Is(err, ErrStopping) {
 		return nil
@@ -42,7 +43,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Wake has whoever waits at c look again. C holds one token, so that it does not block, and nothing is missed.
+// Wake has whoever waits at c look again. C holds one token, so that it does not block, and nothing
+// is missed.
 func Wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

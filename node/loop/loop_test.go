@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestSerial: what is handed over runs whole and in its order, and what takes several turns lets others in between.
+// TestSerial: what is handed over runs whole and in its order, and what takes several turns lets
+// others in between.
 func TestSerial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -54,7 +55,8 @@ func TestDoEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestGet: what a function returns comes back with its error; of one that ends too late nothing does.
+// TestGet: what a function returns comes back with its error; of one that ends too late nothing
+// does.
 func TestGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSerial()

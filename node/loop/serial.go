@@ -2,8 +2,8 @@ package loop
 
 import "context"
 
-// Serial runs functions one after another on one goroutine: the home of a state machine that is not safe for concurrent use, without a
-// lock that would be held over the disk.
+// Serial runs functions one after another on one goroutine: the home of a state machine that is not
+// safe for concurrent use, without a lock that would be held over the disk.
 type Serial struct {
 	work chan func()
 	done chan struct{} // closed when Run has returned
@@ -27,8 +27,8 @@ func (s *Serial) Run(ctx context.Context) error {
 	}
 }
 
-// Do runs fn on the goroutine of Run and returns when it has returned. After an error fn may never run, or run later: what it writes may be
-// read only when Do has returned nil.
+// Do runs fn on the goroutine of Run and returns when it has returned. After an error fn may never
+// run, or run later: what it writes may be read only when Do has returned nil.
 func (s *Serial) Do(ctx context.Context, fn func()) error {
 	ran := make(chan struct{})
 	select {
@@ -53,8 +53,8 @@ func (s *Serial) Do(ctx context.Context, fn func()) error {
 	}
 }
 
-// Get is Do for a function that returns something. If Do fails, nothing is read of what fn may still
-// write: a named result of the caller, written by a function given to Do, would be.
+// Get is Do for a function that returns something. If Do fails, nothing is read of what fn may
+// still write: a named result of the caller, written by a function given to Do, would be.
 func Get[T any](ctx context.Context, s *Serial, fn func() (T, error)) (T, error) {
 	var got, none T
 	var err error
@@ -64,7 +64,8 @@ func Get[T any](ctx context.Context, s *Serial, fn func() (T, error)) (T, error)
 	return got, err
 }
 
-// DoOver is Do for what takes several turns: fn is called again until it says that it is through, and others have theirs in between.
+// DoOver is Do for what takes several turns: fn is called again until it says that it is through,
+// and others have theirs in between.
 func (s *Serial) DoOver(ctx context.Context, fn func() (through bool)) error {
 	for through := false; !through; {
 		if err := s.Do(ctx, func() { through = fn() }); err != nil {

@@ -28,17 +28,20 @@ const ServiceDomains = "domain"
 // The first byte of a request to it.
 const (
 	tagAdmission = 'A'
-	// TagWish is that of a wish, to the owner of a host as well, of which [OptOuts.HandleHosts] is the handler.
+	// TagWish is that of a wish, to the owner of a host as well, of which [OptOuts.HandleHosts] is
+	// the handler.
 	TagWish = 'W'
 )
 
-// admissions asks which hosts of a domain a job may have. It is bounded in time: the hosts' owner asks again later.
+// admissions asks which hosts of a domain a job may have. It is bounded in time: the hosts' owner
+// asks again later.
 var admissions = rpc.Method[*wire.Admission, *wire.AdmissionReply]{
 	Service: ServiceDomains, Tag: tagAdmission, Within: 4 * time.Second,
 	Check: func(q *wire.Admission, a *wire.AdmissionReply) error { return a.Validate(len(q.GetHost())) },
 }
 
-// wishesAt tells who answers for a domain, or for a host, of a wish to be left alone, or to be crawled again.
+// wishesAt tells who answers for a domain, or for a host, of a wish to be left alone, or to be
+// crawled again.
 func wishesAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
 	return rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: service, Tag: TagWish}
 }
@@ -46,7 +49,8 @@ func wishesAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
 // DomainsDeps are what domains use of the peer.
 type DomainsDeps struct {
 	Records kv.Store // where they are kept
-	// Hosts is how many hosts of a domain a job may have, Novelty when a domain of small hosts counts as a trap; see domain.New.
+	// Hosts is how many hosts of a domain a job may have, Novelty when a domain of small hosts
+	// counts as a trap; see domain.New.
 	Hosts, Novelty int
 	Router         *rpc.Router // finds the owners of domains
 	// Settled says whether the records of a key have all arrived here.
@@ -59,7 +63,8 @@ type DomainsDeps struct {
 	Log   *slog.Logger // hears what went wrong
 }
 
-// Domains is both sides of what is kept of registrable domains: it answers for those whose places this peer serves, and asks the others.
+// Domains is both sides of what is kept of registrable domains: it answers for those whose places
+// this peer serves, and asks the others.
 type Domains struct {
 	deps      DomainsDeps
 	state     *domain.Store
@@ -115,7 +120,8 @@ func (d *Domains) serves(name string) error {
 	}
 }
 
-// admit answers which hosts of one domain a job may have; it returns when that is on the disks that count.
+// admit answers which hosts of one domain a job may have; it returns when that is on the disks that
+// count.
 func (d *Domains) admit(ctx context.Context, _ peer.ID, m *wire.Admission) (*wire.AdmissionReply, error) {
 	name := domain.Of(m.GetHost()[0])
 	for _, host := range m.GetHost() {
@@ -195,7 +201,8 @@ func (d *Domains) optOut(ctx context.Context, s optout.Subject, a optout.Action)
 	return changed, nil
 }
 
-// hostsOf are those below a domain that some job may have, and those two that nobody asks for. On the loop.
+// hostsOf are those below a domain that some job may have, and those two that nobody asks for. On
+// the loop.
 func (d *Domains) hostsOf(name string) (list []string, err error) {
 	for _, plain := range []string{name, "www." + name} {
 		if domain.Plain(plain) || plain == name {
@@ -219,7 +226,8 @@ type Answers interface {
 	Stale(id job.ID, name string) // says that a job gets no more hosts of a domain
 }
 
-// Inquire asks for admissions beside what calls it, which does not block. What finds no room is not asked: its owner comes back to it.
+// Inquire asks for admissions beside what calls it, which does not block. What finds no room is not
+// asked: its owner comes back to it.
 func (d *Domains) Inquire(list []owner.Admission, to Answers) {
 	for _, q := range questions(list) {
 		if !d.inquiries.put(func(ctx context.Context) {
@@ -232,7 +240,8 @@ func (d *Domains) Inquire(list []owner.Admission, to Answers) {
 	}
 }
 
-// ask asks for admissions, in one question of one job and domain, calls fn with each answer there is, and says whether there will be no more of that domain.
+// ask asks for admissions, in one question of one job and domain, calls fn with each answer there
+// is, and says whether there will be no more of that domain.
 func (d *Domains) ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) (stale bool) {
 	m := &wire.Admission{Job: list[0].Job[:]}
 	for _, a := range list {

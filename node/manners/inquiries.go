@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// Bounds on questions for admissions: those under way at once, and those that wait for their turn. A page may name a hundred thousand domains; what finds no
-// place is asked again by the hosts' owner.
+// Bounds on questions for admissions: those under way at once, and those that wait for their turn.
+// A page may name a hundred thousand domains; what finds no place is asked again by the hosts'
+// owner.
 const (
 	admissionAsks    = 16
 	admissionWaiting = 4096
@@ -22,7 +23,8 @@ type inquiries struct {
 	asking  int
 }
 
-// put adds a question, which returns when it is answered, and reports whether there was room for it. It does not block.
+// put adds a question, which returns when it is answered, and reports whether there was room for
+// it. It does not block.
 func (q *inquiries) put(ask func(ctx context.Context)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

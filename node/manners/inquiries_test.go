@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 )
 
-// A page with a hundred thousand domains costs neither as many goroutines nor a list without end, and what found a place is asked.
+// A page with a hundred thousand domains costs neither as many goroutines nor a list without end,
+// and what found a place is asked.
 func TestInquiriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var group sync.WaitGroup

@@ -22,10 +22,12 @@ import (
 )
 
 const (
-	// optOutLook is how often the file of opt-outs is looked at, optOutRefresh how often their URL is asked.
+	// optOutLook is how often the file of opt-outs is looked at, optOutRefresh how often their URL
+	// is asked.
 	optOutLook    = 2 * time.Second
 	optOutRefresh = 10 * time.Minute
-	// optOutCopy is the copy of what the URL said last, in the data directory, and optOutCopyMeta what belongs to it.
+	// optOutCopy is the copy of what the URL said last, in the data directory, and optOutCopyMeta
+	// what belongs to it.
 	optOutCopy     = "optout-url.txt"
 	optOutCopyMeta = "optout-url.json"
 )
@@ -41,7 +43,8 @@ type ListsDeps struct {
 	Log       *slog.Logger // hears of bad lines, and of a URL that cannot be had
 }
 
-// Lists are this peer's own lists of what is not to be crawled: from a file, and from a URL. They hold wherever it is a host's owner or its worker.
+// Lists are this peer's own lists of what is not to be crawled: from a file, and from a URL. They
+// hold wherever it is a host's owner or its worker.
 type Lists struct {
 	deps    ListsDeps
 	changed func() // told when a list is another
@@ -71,7 +74,8 @@ type copyMeta struct {
 	SHA256       string    `json:"sha256"`
 }
 
-// NewLists reads the file, which must be in order, and the copy of what the URL said last, if there is one.
+// NewLists reads the file, which must be in order, and the copy of what the URL said last, if there
+// is one.
 func NewLists(d ListsDeps) (*Lists, error) {
 	l := &Lists{deps: d, changed: func() {}}
 	if l.deps.File != "" {
@@ -88,7 +92,8 @@ func NewLists(d ListsDeps) (*Lists, error) {
 	return l, nil
 }
 
-// readList reads a file of at most optout.MaxList bytes. The list may come with an error that names lines which are no rules.
+// readList reads a file of at most optout.MaxList bytes. The list may come with an error that names
+// lines which are no rules.
 func readList(path string) (list *optout.List, state fileState, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -158,8 +163,8 @@ func (l *Lists) run(ctx context.Context) error {
 	}
 }
 
-// look reads the file again if it has changed. What is not in order in it is told, and the rest holds; a file that is gone, or is no list at all, leaves
-// the last one in force.
+// look reads the file again if it has changed. What is not in order in it is told, and the rest
+// holds; a file that is gone, or is no list at all, leaves the last one in force.
 func (l *Lists) look() {
 	info, err := os.Stat(l.deps.File)
 	if err == nil && (fileState{info.Size(), info.ModTime()}) == l.seen {
@@ -224,7 +229,8 @@ func (l *Lists) refresh(ctx context.Context) error {
 	return l.keep(resp.Body)
 }
 
-// keep writes the copy, its text first if that is given: one that does not fit what belongs to it counts as none.
+// keep writes the copy, its text first if that is given: one that does not fit what belongs to it
+// counts as none.
 func (l *Lists) keep(text []byte) error {
 	if text != nil {
 		if err := datadir.Replace(filepath.Join(l.deps.Dir, optOutCopy), text); err != nil {

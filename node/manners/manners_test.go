@@ -36,7 +36,8 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// pair returns what two peers see of a ring of which a owns everything: a asks itself, b asks a. Serve answers at a.
+// pair returns what two peers see of a ring of which a owns everything: a asks itself, b asks a.
+// Serve answers at a.
 func pair(serve func() calls.Handler) (a, b *rpc.Router) {
 	net := rpctest.NewNet()
 	net.At("a", func(ctx context.Context, _ string, req []byte) ([]byte, error) { return serve()(ctx, "b", req) })
@@ -69,7 +70,8 @@ func TestPermits(t *testing.T) {
 	}
 }
 
-// TestDomains: the owner of a domain admits so many of its hosts, takes the domain's wish when the site has proved it, and has the owners of these hosts told.
+// TestDomains: the owner of a domain admits so many of its hosts, takes the domain's wish when the
+// site has proved it, and has the owners of these hosts told.
 func TestDomains(t *testing.T) {
 	var home *Domains
 	a, b := pair(func() calls.Handler { return home.Handler() })
@@ -191,7 +193,8 @@ func (h someHosts) OptOut(_ context.Context, host string, out bool, by string) (
 	return changed, nil
 }
 
-// TestHandleHosts: the owner of a host takes its wish, once the site has shown it where that is demanded; any other peer sends the asker on.
+// TestHandleHosts: the owner of a host takes its wish, once the site has shown it where that is
+// demanded; any other peer sends the asker on.
 func TestHandleHosts(t *testing.T) {
 	hosts := someHosts{make(map[string]string)}
 	free := NewOptOuts(OptOutsDeps{Log: quiet})
@@ -225,8 +228,8 @@ func TestHandleHosts(t *testing.T) {
 	}
 }
 
-// TestBusyIsNoRefusal: a wish that no site could be looked at for, as strangers had used up the looks
-// of the minute, is not refused, and is told again until it is taken.
+// TestBusyIsNoRefusal: a wish that no site could be looked at for, as strangers had used up the
+// looks of the minute, is not refused, and is told again until it is taken.
 func TestBusyIsNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := optout.Subject{Kind: optout.KindHost, Name: "a.example"}
@@ -291,7 +294,8 @@ func listServer(t *testing.T, text string) (url string, get Get, status *int) {
 	}, &code
 }
 
-// TestLists: a list stays in force when its file is gone, or its URL does not answer, also over a restart; a copy that was changed is not believed.
+// TestLists: a list stays in force when its file is gone, or its URL does not answer, also over a
+// restart; a copy that was changed is not believed.
 func TestLists(t *testing.T) {
 	dir := t.TempDir()
 	url, get, status := listServer(t, "host c.example\n")

@@ -25,10 +25,12 @@ import (
 const (
 	// callTime bounds one question to another peer.
 	callTime = 5 * time.Second
-	// optOutPace is the time between two subjects of a list that are told to the ring, and two hosts of a domain.
+	// optOutPace is the time between two subjects of a list that are told to the ring, and two
+	// hosts of a domain.
 	optOutPace = 20 * time.Millisecond
-	// optOutTries is how often the owner of a host is tried to be told of its domain's wish, optOutPause
-	// the first time between, which doubles: an owner that looked at too many sites is busy for a minute.
+	// optOutTries is how often the owner of a host is tried to be told of its domain's wish,
+	// optOutPause the first time between, which doubles: an owner that looked at too many sites is
+	// busy for a minute.
 	optOutTries = 7
 	optOutPause = time.Second
 	// optOutAgain is when what the ring did not take of a list is told again.
@@ -52,7 +54,8 @@ type OptOutsDeps struct {
 	Log     *slog.Logger // hears whom it could not tell
 }
 
-// OptOuts tells the ring of the wishes of sites: those on this peer's lists, those that its form brings, and those that it is asked to pass on.
+// OptOuts tells the ring of the wishes of sites: those on this peer's lists, those that its form
+// brings, and those that it is asked to pass on.
 type OptOuts struct{ deps OptOutsDeps }
 
 // NewOptOuts returns opt-outs that are yet to run.
@@ -61,7 +64,8 @@ func NewOptOuts(d OptOutsDeps) *OptOuts { return &OptOuts{d} }
 // Prover is what looks at sites.
 func (o *OptOuts) Prover() *Prover { return o.deps.Prover }
 
-// Prove checks that a site asks for something itself, where that is demanded. It is the one who keeps the wish that looks, whoever brought it.
+// Prove checks that a site asks for something itself, where that is demanded. It is the one who
+// keeps the wish that looks, whoever brought it.
 func (o *OptOuts) Prove(ctx context.Context, s optout.Subject, a optout.Action) error {
 	if !o.deps.Demand {
 		return nil
@@ -136,7 +140,8 @@ func (o *OptOuts) Run(ctx context.Context) error {
 	}
 }
 
-// tellLists tells the ring of what is on the lists and was not told yet. What is not taken, for want of a proof, holds at this peer alone.
+// tellLists tells the ring of what is on the lists and was not told yet. What is not taken, for
+// want of a proof, holds at this peer alone.
 func (o *OptOuts) tellLists(ctx context.Context, told map[optout.Subject]bool) {
 	for _, s := range o.deps.Lists.subjects() {
 		if told[s] {
@@ -160,7 +165,8 @@ func (o *OptOuts) tellLists(ctx context.Context, told map[optout.Subject]bool) {
 	}
 }
 
-// formDesk does what the form asks for. The site is looked at here first, in the profile that asks for no proofs too: strangers come by the form.
+// formDesk does what the form asks for. The site is looked at here first, in the profile that asks
+// for no proofs too: strangers come by the form.
 type formDesk struct{ *OptOuts }
 
 var _ optout.Setter = formDesk{}
@@ -210,7 +216,8 @@ func readWish(m *wire.OptOut) (s optout.Subject, a optout.Action, err error) {
 type Hosts interface {
 	// Serves says, as the error to answer with, whether this peer owns a host.
 	Serves(host string) error
-	// OptOut notes that somebody wants a host left alone, or crawled again, and returns when that is on the disks that count.
+	// OptOut notes that somebody wants a host left alone, or crawled again, and returns when that
+	// is on the disks that count.
 	OptOut(ctx context.Context, host string, out bool, by string) (changed bool, err error)
 }
 
@@ -235,7 +242,8 @@ func (o *OptOuts) HandleHosts(hosts Hosts) calls.Handler {
 	})
 }
 
-// hostWish reads what a stranger says of a wish to the owner of a host. Whoever has it speaks for the host.
+// hostWish reads what a stranger says of a wish to the owner of a host. Whoever has it speaks for
+// the host.
 func hostWish(m *wire.OptOut) (s optout.Subject, a optout.Action, host string, err error) {
 	if s, a, err = readWish(m); err != nil {
 		return s, a, "", err

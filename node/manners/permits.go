@@ -29,7 +29,8 @@ var grants = rpc.Method[*wire.Permits, *wire.PermitsReply]{
 	Check:   func(q *wire.Permits, a *wire.PermitsReply) error { return a.Validate(int(q.GetWant())) },
 }
 
-// Permits is both sides of permits: it grants those of the addresses whose homes this peer serves, and asks the others for its worker.
+// Permits is both sides of permits: it grants those of the addresses whose homes this peer serves,
+// and asks the others for its worker.
 type Permits struct {
 	router *rpc.Router
 

@@ -19,11 +19,13 @@ import (
 )
 
 const (
-	// proofTime bounds looking for a proof, proofAge is how long one that was found counts, proofRest how long a site is not looked at again after it showed none.
+	// proofTime bounds looking for a proof, proofAge is how long one that was found counts,
+	// proofRest how long a site is not looked at again after it showed none.
 	proofTime = 15 * time.Second
 	proofAge  = 10 * time.Minute
 	proofRest = 10 * time.Second
-	// proofsKept bounds those remembered, proofsPerMinute how often sites are looked at for whoever asks.
+	// proofsKept bounds those remembered, proofsPerMinute how often sites are looked at for whoever
+	// asks.
 	proofsKept      = 1024
 	proofsPerMinute = 60
 )
@@ -59,7 +61,8 @@ type found struct {
 	err error
 }
 
-// NewProver returns one that asks a DNS server, given with its port, or if that is empty the system's.
+// NewProver returns one that asks a DNS server, given with its port, or if that is empty the
+// system's.
 func NewProver(get Get, dnsServer string) *Prover {
 	r := &net.Resolver{}
 	if dnsServer != "" {

@@ -29,7 +29,8 @@ type Metrics struct {
 	events   *prometheus.CounterVec
 }
 
-// The buckets, in seconds: a site answers between a millisecond on the same machine and the minute after which it is given up.
+// The buckets, in seconds: a site answers between a millisecond on the same machine and the minute
+// after which it is given up.
 func fetchBuckets() []float64 {
 	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 }

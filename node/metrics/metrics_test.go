@@ -41,7 +41,8 @@ func full() *Metrics {
 	return m
 }
 
-// TestTable: what is gathered is what the table says, name, kind and labels, and keeps Prometheus' own rules.
+// TestTable: what is gathered is what the table says, name, kind and labels, and keeps Prometheus'
+// own rules.
 func TestTable(t *testing.T) {
 	families, err := full().Gatherer().Gather()
 	if err != nil {
@@ -154,7 +155,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestHandler: a peer that cannot be read at the moment still tells what is counted; the rest is left out.
+// TestHandler: a peer that cannot be read at the moment still tells what is counted; the rest is
+// left out.
 func TestHandler(t *testing.T) {
 	m := New()
 	m.Of(func(context.Context) (*Reading, error) { return nil, errors.New("busy") })

@@ -18,7 +18,8 @@ type Reading struct {
 	// What it has in hand.
 	InFlight, Processing, Unreported, HostsHeld, Window int
 
-	// Replicas is how many copies of this peer's records other peers are to keep, ReplicasLevel how many of them have everything.
+	// Replicas is how many copies of this peer's records other peers are to keep, ReplicasLevel how
+	// many of them have everything.
 	Replicas, ReplicasLevel int
 	// Services is what each service between peers did since the process was started, by its name.
 	Services map[string]Service
@@ -28,7 +29,8 @@ type Reading struct {
 	SitesDown, SitesUp, PeersDown, PeersUp int64
 	// Connections to other peers.
 	Connections int
-	// Caps are the limits that hold now, Used is what is used of them, Holds the number of rules that hold something back.
+	// Caps are the limits that hold now, Used is what is used of them, Holds the number of rules
+	// that hold something back.
 	Caps  control.Caps
 	Used  control.Used // at present
 	Holds int          // rules that hold something back

@@ -20,7 +20,8 @@ const (
 // put gives a value to a series, with its labels in the order of the table.
 type put func(v float64, labels ...string)
 
-// series is one row: a name without the namespace, what it is in one sentence, and where its value comes from.
+// series is one row: a name without the namespace, what it is in one sentence, and where its value
+// comes from.
 type series struct {
 	name, kind, help string
 	labels           []string

@@ -8,7 +8,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 )
 
-// atlas knows of addresses what the files of a configuration say: --hierarchy networks and organisations, --geoip countries. Either may be missing.
+// atlas knows of addresses what the files of a configuration say: --hierarchy networks and
+// organisations, --geoip countries. Either may be missing.
 type atlas struct {
 	tree *ipmicra.Tree
 	db   *geoip.DB

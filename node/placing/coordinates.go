@@ -42,12 +42,13 @@ const (
 	// and begin warm.
 	youngFaster = 10
 	youngRounds = 4
-	// gossipMin samples of a neighbour are enough here to move by: of two the smaller counts, so that the first, which may have opened a connection, does not.
+	// gossipMin samples of a neighbour are enough here to move by: of two the smaller counts, so
+	// that the first, which may have opened a connection, does not.
 	gossipMin = 2
 )
 
-// gossip keeps this peer's network coordinate and what its neighbours told of theirs (papers 3.2): it asks one after another, and answers. Its
-// methods are safe for concurrent use.
+// gossip keeps this peer's network coordinate and what its neighbours told of theirs (papers 3.2):
+// it asks one after another, and answers. Its methods are safe for concurrent use.
 type gossip struct {
 	self  peer.ID
 	every time.Duration // between questions
@@ -120,7 +121,8 @@ func gossipConfig(every time.Duration) coordinates.GossipConfig {
 	return c
 }
 
-// near are the peers that may crawl for this one, or for which it crawls: the leaf set and those attached.
+// near are the peers that may crawl for this one, or for which it crawls: the leaf set and those
+// attached.
 func near(r Ring) []peer.ID {
 	preds, succs := r.Leaves()
 	return idsOf(succs, preds, r.Attached(), r.Attachments())
@@ -200,7 +202,8 @@ func (g *gossip) answer(_ context.Context, from peer.ID, m *wire.Coordinate) (*w
 	return g.tell(), nil
 }
 
-// Of implements coordinates.Peers: this peer and its neighbours, but not one that has not left the origin yet, where everybody begins.
+// Of implements coordinates.Peers: this peer and its neighbours, but not one that has not left the
+// origin yet, where everybody begins.
 func (g *gossip) Of(id string) (coordinates.Coordinate, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -214,7 +217,8 @@ func (g *gossip) Of(id string) (coordinates.Coordinate, bool) {
 	return at, ok && at.Vec != [coordinates.Dimensions]float64{}
 }
 
-// distance is the expected round trip of gossip with a neighbour in ms, by the coordinates, and the larger of both errors; nil if one is not known.
+// distance is the expected round trip of gossip with a neighbour in ms, by the coordinates, and the
+// larger of both errors; nil if one is not known.
 func (g *gossip) distance(id peer.ID) (ms, relative *float64) {
 	if g == nil {
 		return nil, nil
@@ -228,7 +232,8 @@ func (g *gossip) distance(id peer.ID) (ms, relative *float64) {
 	return &d, &e
 }
 
-// Coordinate says where a host's server stands, and who found that; nothing if it is not known here.
+// Coordinate says where a host's server stands, and who found that; nothing if it is not known
+// here.
 func (pl *Placer) Coordinate(d *owner.HostDetail, host string, now time.Time) *control.Coordinate {
 	if len(d.Addrs) == 0 {
 		return nil

@@ -32,7 +32,8 @@ func (p plane) RTT(i, j int) time.Duration {
 	return time.Duration((math.Hypot(p[i][0]-p[j][0], p[i][1]-p[j][1]) + 2) * float64(time.Millisecond))
 }
 
-// gossips are peers of one ring that speak without a network; what is said takes the time of the plane. asked counts questions by who was asked.
+// gossips are peers of one ring that speak without a network; what is said takes the time of the
+// plane. asked counts questions by who was asked.
 type gossips struct {
 	list  []*gossip
 	asked map[peer.ID]int
@@ -79,7 +80,8 @@ func newGossips(t *testing.T, at plane) *gossips {
 	return all
 }
 
-// TestGossip: peers that ask each other find how far they are, the new ones sooner, and the backlog of each shows as its queue.
+// TestGossip: peers that ask each other find how far they are, the new ones sooner, and the backlog
+// of each shows as its queue.
 func TestGossip(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		at := plane{{0, 0}, {80, 0}, {0, 60}, {70, 90}, {-40, 30}}
@@ -115,8 +117,8 @@ func TestGossip(t *testing.T) {
 	})
 }
 
-// TestGossipPace: a new peer asks ten times as often until each neighbour has answered a few times; who does not answer, or tells what is no coordinate, is
-// not placed by.
+// TestGossipPace: a new peer asks ten times as often until each neighbour has answered a few times;
+// who does not answer, or tells what is no coordinate, is not placed by.
 func TestGossipPace(t *testing.T) {
 	lie := wire.NewCoordinate(&coordinates.Coordinate{Height: 1, Error: 1})
 	binary.BigEndian.PutUint32(lie.At[2:], math.Float32bits(float32(math.NaN())))

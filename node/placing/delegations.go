@@ -21,9 +21,11 @@ import (
 )
 
 const (
-	// delegatedAge is how long a subnet that has a worker is believed to have it; delegations change seldom, and calibration finds those that should.
+	// delegatedAge is how long a subnet that has a worker is believed to have it; delegations
+	// change seldom, and calibration finds those that should.
 	delegatedAge = 30 * time.Second
-	// recordAge is how long other records are believed: an old one costs a probe that an owner elsewhere has just made unnecessary.
+	// recordAge is how long other records are believed: an old one costs a probe that an owner
+	// elsewhere has just made unnecessary.
 	recordAge = 10 * time.Second
 	// recordsKept bounds the records in memory, in entries and probes, some 150 bytes each.
 	recordsKept = 1 << 17
@@ -35,7 +37,8 @@ const (
 	// eight. roundKeys bounds what it asks for at a time.
 	recordRounds = 10
 	roundKeys    = 256
-	// turnTime is how long a search waits for another in the same subnet, which may make its own unnecessary.
+	// turnTime is how long a search waits for another in the same subnet, which may make its own
+	// unnecessary.
 	turnTime = 4 * time.Second
 )
 
@@ -49,8 +52,8 @@ type Records interface {
 	Gone(ctx context.Context, id peer.ID) bool
 }
 
-// delegations is the strategy ipmicra in a live peer (papers 2, 2.5): the search of package ipmicra over records that lie with peers all over the ring. It
-// is safe for concurrent use.
+// delegations is the strategy ipmicra in a live peer (papers 2, 2.5): the search of package ipmicra
+// over records that lie with peers all over the ring. It is safe for concurrent use.
 type delegations struct {
 	machine ipmicra.Machine
 	self    string
@@ -83,7 +86,8 @@ func newDelegations(tree *ipmicra.Tree, threshold time.Duration, self string, re
 	}
 }
 
-// loadTree reads the hierarchy of IP ranges. Without a file it is empty: then each /24 and each /48 is a subnet of its own, of no organisation.
+// loadTree reads the hierarchy of IP ranges. Without a file it is empty: then each /24 and each /48
+// is a subnet of its own, of no organisation.
 func loadTree(path string) (*ipmicra.Tree, error) {
 	var networks []registry.Network
 	if path != "" {
@@ -124,7 +128,8 @@ func (s *hostSearch) end() {
 	close(s.turn)
 }
 
-// next names a peer to probe, or the worker; what that changes is on the ring then, or could not be brought there. Called again with what was measured.
+// next names a peer to probe, or the worker; what that changes is on the ring then, or could not be
+// brought there. Called again with what was measured.
 func (s *hostSearch) next(ctx context.Context, v *placement.View) placement.Choice {
 	if len(v.Candidates) == 0 {
 		return placement.Choice{Why: "no candidates"}
@@ -155,8 +160,8 @@ func (s *hostSearch) next(ctx context.Context, v *placement.View) placement.Choi
 	return placement.Choice{Worker: step.Worker, Why: s.why(step, located && !v.Tiny)}
 }
 
-// begin looks whether the subnet has its worker, which it mostly has, so that nothing else need be asked for. A worker that is gone loses it, and so does
-// one from which this host has become slow.
+// begin looks whether the subnet has its worker, which it mostly has, so that nothing else need be
+// asked for. A worker that is gone loses it, and so does one from which this host has become slow.
 func (s *hostSearch) begin(ctx context.Context, v *placement.View) {
 	if s.delegated(ctx, v) {
 		return
@@ -180,7 +185,8 @@ func (s *hostSearch) begin(ctx context.Context, v *placement.View) {
 	}
 }
 
-// delegated says whether the subnet has a worker that can take the host, or the host is not worth a search. Then nothing else is asked for.
+// delegated says whether the subnet has a worker that can take the host, or the host is not worth a
+// search. Then nothing else is asked for.
 func (s *hostSearch) delegated(ctx context.Context, v *placement.View) bool {
 	good := func(record *ipmicra.Subnet) bool {
 		able := func(c placement.Candidate) bool { return c.Peer == record.Worker }
@@ -192,13 +198,14 @@ func (s *hostSearch) delegated(ctx context.Context, v *placement.View) bool {
 	return s.deaf
 }
 
-// slow says whether the host's owner found that fetches by the subnet's worker have become slower, and nobody has taken the subnet from it since.
+// slow says whether the host's owner found that fetches by the subnet's worker have become slower,
+// and nobody has taken the subnet from it since.
 func (s *hostSearch) slow(record *ipmicra.Subnet) bool {
 	return s.place.Remeasure && s.place.Known == record.Worker && record.Since.Before(s.place.MeasuredAt)
 }
 
-// await lets one search at a time go on in a subnet, so that the next finds what it came to; it says whether there was one to wait for. It ends late rather
-// than never.
+// await lets one search at a time go on in a subnet, so that the next finds what it came to; it
+// says whether there was one to wait for. It ends late rather than never.
 func (s *hostSearch) await(ctx context.Context) (waited bool) {
 	timer := time.NewTimer(turnTime)
 	defer timer.Stop()
@@ -241,7 +248,8 @@ func (s *hostSearch) keepChoice(worker string, now time.Time) {
 	s.own.set(s.at.Subnet, ownChoice{worker, now})
 }
 
-// why says for people how a host came to its worker, and whether that is a delegation that all share or this owner's own choice.
+// why says for people how a host came to its worker, and whether that is a delegation that all
+// share or this owner's own choice.
 func (s *hostSearch) why(step ipmicra.Step, searched bool) string {
 	text := step.Why
 	if searched {
@@ -284,7 +292,8 @@ func (d *delegations) Observe(f *placement.Fetch) {
 	})
 }
 
-// seed delegates to this peer the subnet that it lives in, if nobody has it (papers 2.1). The error says that this is not on the ring yet.
+// seed delegates to this peer the subnet that it lives in, if nobody has it (papers 2.1). The error
+// says that this is not on the ring yet.
 func (d *delegations) seed(ctx context.Context, addr netip.Addr) error {
 	k, now := d.know(), time.Now()
 	c := k.step(ctx, func() (ipmicra.Step, []ipmicra.Key) {
@@ -299,7 +308,8 @@ func (d *delegations) seed(ctx context.Context, addr netip.Addr) error {
 }
 
 const (
-	// whereEvery is how often a peer looks where it is, whereAgain the wait before it says so once more to a ring that did not hear.
+	// whereEvery is how often a peer looks where it is, whereAgain the wait before it says so once
+	// more to a ring that did not hear.
 	whereEvery = time.Minute
 	whereAgain = 2 * time.Second
 )

@@ -159,7 +159,8 @@ func slowAt(worker string, ago time.Duration) func(*owner.Place, *placement.View
 	}
 }
 
-// TestDelegationsAreShared (papers 2.5): what one owner learnt serves the others, as far as their candidates allow.
+// TestDelegationsAreShared (papers 2.5): what one owner learnt serves the others, as far as their
+// candidates allow.
 func TestDelegationsAreShared(t *testing.T) {
 	all := []string{"a", "b", "c"}
 	but := func(id string) []string {
@@ -248,7 +249,8 @@ func TestDelegationsAreShared(t *testing.T) {
 	}
 }
 
-// TestDelegationsCalibrate (papers 2.4): a subnet whose downloads become slow is delegated anew, and then by fresh probes.
+// TestDelegationsCalibrate (papers 2.4): a subnet whose downloads become slow is delegated anew,
+// and then by fresh probes.
 func TestDelegationsCalibrate(t *testing.T) { crawltest.Bubble(t, testDelegationsCalibrate) }
 
 func testDelegationsCalibrate(t *testing.T) {
@@ -280,7 +282,8 @@ func testDelegationsCalibrate(t *testing.T) {
 	}
 }
 
-// TestOwnSubnet (papers 2.1): who comes first has the subnet that it lives in, and its neighbours' sites are asked of it first.
+// TestOwnSubnet (papers 2.1): who comes first has the subnet that it lives in, and its neighbours'
+// sites are asked of it first.
 func TestOwnSubnet(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
 	for _, id := range []string{"b", "c"} {
@@ -301,7 +304,8 @@ func TestOwnSubnet(t *testing.T) {
 	}
 }
 
-// TestOwnSubnetIsTold: a peer says where it is until the ring has heard it, and again when it is elsewhere.
+// TestOwnSubnetIsTold: a peer says where it is until the ring has heard it, and again when it is
+// elsewhere.
 func TestOwnSubnetIsTold(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, "a")
@@ -342,7 +346,8 @@ func TestOwnSubnetIsTold(t *testing.T) {
 	})
 }
 
-// TestSearchesTakeTurns: of hosts of one subnet that are placed at once only the first is searched for, and one that finds no end holds nobody up for long.
+// TestSearchesTakeTurns: of hosts of one subnet that are placed at once only the first is searched
+// for, and one that finds no end holds nobody up for long.
 func TestSearchesTakeTurns(t *testing.T) {
 	for name, ends := range map[string]bool{"the first ends": true, "the first hangs": false} {
 		t.Run(name, func(t *testing.T) {
@@ -382,7 +387,8 @@ func TestSearchesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestRecordsAreAskedOnce: what was asked a moment ago is not asked again, and later only whether it has changed.
+// TestRecordsAreAskedOnce: what was asked a moment ago is not asked again, and later only whether
+// it has changed.
 func TestRecordsAreAskedOnce(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, "a", "b", "c")

@@ -51,7 +51,8 @@ func (c cached) with(other cached) cached {
 	return out
 }
 
-// knowing is what one search knows: records that it found in memory or was told by the ring. It implements [ipmicra.Knowledge].
+// knowing is what one search knows: records that it found in memory or was told by the ring. It
+// implements [ipmicra.Knowledge].
 type knowing struct {
 	*delegations
 	known   map[ipmicra.Key]cached
@@ -93,8 +94,8 @@ func (k *knowing) step(ctx context.Context, try func() (ipmicra.Step, []ipmicra.
 	return step
 }
 
-// learnSite makes the record of a site's subnet known. While the one in memory is not good the ring is asked each time: another owner may just have found a
-// worker.
+// learnSite makes the record of a site's subnet known. While the one in memory is not good the ring
+// is asked each time: another owner may just have found a worker.
 func (k *knowing) learnSite(ctx context.Context, p netip.Prefix, good func(*ipmicra.Subnet) bool) {
 	k.learnUnless(ctx, []ipmicra.Key{{Kind: ipmicra.KindSubnet, Prefix: p}}, func(c cached) bool {
 		return time.Since(c.when) < delegatedAge && good(c.subnet)
@@ -171,7 +172,8 @@ func readFound(f *subnets.Found, key ipmicra.Key, had cached) (cached, bool) {
 	return c, true
 }
 
-// change puts changes into what this search knows and into memory, and has write bring them to the ring.
+// change puts changes into what this search knows and into memory, and has write bring them to the
+// ring.
 func (k *knowing) change(c ipmicra.Changes) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -197,7 +199,8 @@ func (k *knowing) remember(key ipmicra.Key, c cached) {
 	k.cache.set(key, c)
 }
 
-// write brings the changes to the ring, and returns when they are safe there. The error says that some are not; this peer goes by them all the same.
+// write brings the changes to the ring, and returns when they are safe there. The error says that
+// some are not; this peer goes by them all the same.
 func (k *knowing) write(ctx context.Context) error {
 	if len(k.changes.Subnets)+len(k.changes.Indexes) == 0 {
 		return nil
@@ -220,8 +223,9 @@ func (k *knowing) renew(ctx context.Context, p netip.Prefix, now time.Time) {
 	k.change(step.Changes)
 }
 
-// aging is a map that forgets what was used longest ago when the values in it have become too heavy: when the young half is full it becomes the old one,
-// and what that still held is gone. Not safe for concurrent use.
+// aging is a map that forgets what was used longest ago when the values in it have become too
+// heavy: when the young half is full it becomes the old one, and what that still held is gone. Not
+// safe for concurrent use.
 type aging[K comparable, V any] struct {
 	half       int
 	weight     func(V) int

@@ -28,24 +28,30 @@ const (
 	// rangesKept and rangeAge bound what is remembered of address ranges.
 	rangesKept = 4096
 	rangeAge   = 10 * time.Minute
-	// loadsKept bounds the peers of whom it is remembered what they have in hand, between two looks at who is a candidate.
+	// loadsKept bounds the peers of whom it is remembered what they have in hand, between two looks
+	// at who is a candidate.
 	loadsKept = 1024
-	// placementRounds bounds how often a strategy may ask for more measurements: each candidate of the largest leaf set by itself.
+	// placementRounds bounds how often a strategy may ask for more measurements: each candidate of
+	// the largest leaf set by itself.
 	placementRounds = 64
-	// placeTime bounds the search for the worker of one host, requests that measure aside; the owner gives it up later.
+	// placeTime bounds the search for the worker of one host, requests that measure aside; the
+	// owner gives it up later.
 	placeTime = 12 * time.Second
-	// locateTime bounds finding a site's address before it is placed; without one it is placed all the same.
+	// locateTime bounds finding a site's address before it is placed; without one it is placed all
+	// the same.
 	locateTime = 500 * time.Millisecond
 )
 
-// Placer chooses workers for the hosts of this peer, and measures sites for the owners of others. What it does not know yet of the way to a site it has the
-// candidates measure. It is safe for concurrent use.
+// Placer chooses workers for the hosts of this peer, and measures sites for the owners of others.
+// What it does not know yet of the way to a site it has the candidates measure. It is safe for
+// concurrent use.
 type Placer struct {
 	cfg    Config
 	deps   Deps
 	prober *prober
 
-	// What some strategies need of the ring; nil for the others. Delegations is a strategy by itself, which asks the ring.
+	// What some strategies need of the ring; nil for the others. Delegations is a strategy by
+	// itself, which asks the ring.
 	delegations *delegations
 	gossip      *gossip
 	samples     *sampleGossip
@@ -58,7 +64,8 @@ type Placer struct {
 	addrs    map[string]addrSeen  // where candidates are; of the leaf set as well
 }
 
-// addrSeen is the address of a candidate as of a moment: to read it out of multiaddrs costs more than all else of a placement that measures nothing.
+// addrSeen is the address of a candidate as of a moment: to read it out of multiaddrs costs more
+// than all else of a placement that measures nothing.
 type addrSeen struct {
 	addr netip.Addr
 	at   time.Time
@@ -70,7 +77,8 @@ const addrAge = time.Second
 // load is what a peer told of its worker.
 type load struct{ backlog, capacity uint32 }
 
-// New returns a placer, which measures for others from now on. What its strategy needs of the ring comes once Run is called.
+// New returns a placer, which measures for others from now on. What its strategy needs of the ring
+// comes once Run is called.
 func New(cfg Config, d Deps) (*Placer, error) {
 	pl := &Placer{
 		cfg: cfg, deps: d, prober: newProber(d.Sites, d.Worker.Visit), cache: placement.NewCache(rangesKept, rangeAge),
@@ -116,10 +124,12 @@ func (pl *Placer) HandleCoordinates() calls.Handler { return pl.gossip.handler()
 // HandleSamples answers [ServiceSamples].
 func (pl *Placer) HandleSamples() calls.Handler { return pl.samples.handler() }
 
-// Distance is the expected round trip of gossip with a neighbour in ms, by network coordinates, and the larger of both errors; nil if one is not known.
+// Distance is the expected round trip of gossip with a neighbour in ms, by network coordinates, and
+// the larger of both errors; nil if one is not known.
 func (pl *Placer) Distance(id peer.ID) (ms, relative *float64) { return pl.gossip.distance(id) }
 
-// Measured is the round trip that was measured last from here to a host at an address, 0 if none was or it is forgotten.
+// Measured is the round trip that was measured last from here to a host at an address, 0 if none
+// was or it is forgotten.
 func (pl *Placer) Measured(host string, addr netip.Addr) time.Duration {
 	return pl.prober.last(host, addr)
 }
@@ -193,8 +203,8 @@ func (pl *Placer) placed(v *placement.View, c *placement.Choice) {
 	}
 }
 
-// locate is the address of a site: the one that a worker met, or else the one that a fetch would try first; zero if there is none. A host with few URLs is
-// not worth the question.
+// locate is the address of a site: the one that a worker met, or else the one that a fetch would
+// try first; zero if there is none. A host with few URLs is not worth the question.
 func (pl *Placer) locate(ctx context.Context, p *owner.Place) netip.Addr {
 	if len(p.Addrs) > 0 {
 		if addr, ok := netip.AddrFromSlice(p.Addrs[0]); ok {
@@ -220,8 +230,8 @@ func schemeOf(p *owner.Place) string {
 	return "http"
 }
 
-// recall fills in what is known already: of the host from its record, which may come from another owner, and of the site's range. What does not hold
-// any more is not.
+// recall fills in what is known already: of the host from its record, which may come from another
+// owner, and of the site's range. What does not hold any more is not.
 func (pl *Placer) recall(p *owner.Place, v *placement.View) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -245,8 +255,8 @@ func (pl *Placer) recall(p *owner.Place, v *placement.View) {
 }
 
 const (
-	// nobodyFor is how long a host waits for a candidate while this peer and all others are paused, before it is looked at again; nobodyEvery how soon it is
-	// seen that one has gone on.
+	// nobodyFor is how long a host waits for a candidate while this peer and all others are paused,
+	// before it is looked at again; nobodyEvery how soon it is seen that one has gone on.
 	nobodyFor   = 2 * time.Second
 	nobodyEvery = 250 * time.Millisecond
 )
@@ -281,8 +291,8 @@ func (pl *Placer) candidates(key ring.Key, exclude []string) []placement.Candida
 	return list
 }
 
-// around are the leaf set, from the nearest on, and some of the workers attached to it; without this
-// peer.
+// around are the leaf set, from the nearest on, and some of the workers attached to it; without
+// this peer.
 func (pl *Placer) around(key ring.Key) (near []string) {
 	preds, succs := pl.deps.Ring.Leaves()
 	var nearest []dht.Peer
@@ -358,10 +368,12 @@ func (pl *Placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 	return m
 }
 
-// restingFor is after how long a peer that is paused is asked again, so that a ring of such is quiet however many hosts wait.
+// restingFor is after how long a peer that is paused is asked again, so that a ring of such is
+// quiet however many hosts wait.
 const restingFor = 10 * time.Second
 
-// Declined notes why a candidate did not take what it was offered or asked, and says whether that is because it is paused.
+// Declined notes why a candidate did not take what it was offered or asked, and says whether that
+// is because it is paused.
 func (pl *Placer) Declined(id, why string) (paused bool) {
 	if why != wire.PausedText {
 		return false
@@ -374,7 +386,8 @@ func (pl *Placer) Declined(id, why string) (paused bool) {
 	return true
 }
 
-// isResting says whether a candidate is left alone. When its time is over one host may try it, and the others follow if it has gone on.
+// isResting says whether a candidate is left alone. When its time is over one host may try it, and
+// the others follow if it has gone on.
 func (pl *Placer) isResting(id string) bool {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -389,7 +402,8 @@ func (pl *Placer) isResting(id string) bool {
 	return true
 }
 
-// Heard notes what a worker that holds leases of this peer said of itself: strategies that probe nobody hear of it in no other way.
+// Heard notes what a worker that holds leases of this peer said of itself: strategies that probe
+// nobody hear of it in no other way.
 func (pl *Placer) Heard(id string, backlog, capacity uint32) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -406,7 +420,8 @@ func (pl *Placer) note(id string, backlog, capacity uint32) {
 	}
 }
 
-// Observe lets a strategy that learns from downloads see a report. It is called in a step of the owner and does not block.
+// Observe lets a strategy that learns from downloads see a report. It is called in a step of the
+// owner and does not block.
 func (pl *Placer) Observe(host string, addrs [][]byte, worker string, list []*wire.Fetched) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()

@@ -53,7 +53,8 @@ func (idle) Capacity() int { return 10 }
 
 func (idle) Visit(context.Context, netip.Addr) (leave func(), err error) { return func() {}, nil }
 
-// bench is three peers, of which a owns what is placed, and c is nearer to all sites than b, and b than a.
+// bench is three peers, of which a owns what is placed, and c is nearer to all sites than b, and b
+// than a.
 type bench struct {
 	ring   leafSet
 	at     map[peer.ID]*Placer
@@ -95,7 +96,8 @@ func newBench(t *testing.T) *bench {
 	return w
 }
 
-// TestPlace: the candidate that is nearest to a site crawls it, of those that may and would; who is paused or suspect is left alone.
+// TestPlace: the candidate that is nearest to a site crawls it, of those that may and would; who is
+// paused or suspect is left alone.
 func TestPlace(t *testing.T) {
 	for name, row := range map[string]struct {
 		before  func(w *bench)
@@ -146,8 +148,8 @@ func (r *watchedRing) Suspect(id peer.ID) bool {
 	return r.leafSet.Suspect(id)
 }
 
-// TestRingIsAskedWithoutTheMutex: what worker reports and other placements need is not held while the
-// ring is asked for candidates.
+// TestRingIsAskedWithoutTheMutex: what worker reports and other placements need is not held while
+// the ring is asked for candidates.
 func TestRingIsAskedWithoutTheMutex(t *testing.T) {
 	w := newBench(t)
 	pl := w.at["a"]
@@ -203,7 +205,8 @@ func TestPausedPeerIsAskedAgain(t *testing.T) {
 	})
 }
 
-// TestRequestsAreForTheOwner: a request that measures is made for the peer alone that owns the host.
+// TestRequestsAreForTheOwner: a request that measures is made for the peer alone that owns the
+// host.
 func TestRequestsAreForTheOwner(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := newBench(t)

@@ -43,7 +43,8 @@ type Config struct {
 	Strategy string
 	// Probe is how candidates measure the way to a site: [ProbeConnect] or [ProbeHead].
 	Probe string
-	// GeoIP is a database of positions or countries, Hierarchy a file of networks with their organisations; empty: there is none.
+	// GeoIP is a database of positions or countries, Hierarchy a file of networks with their
+	// organisations; empty: there is none.
 	GeoIP, Hierarchy string
 	// Theta is the relative error under which a server's network coordinate is good enough to place
 	// by, CoordinatesMode how long placing by them goes on, Gossip how often a neighbour is asked
@@ -51,9 +52,11 @@ type Config struct {
 	Theta           float64
 	CoordinatesMode string        // as coordinates.Mode has it
 	Gossip          time.Duration // pause between two questions
-	// Threshold is the largest round trip to a site that ends the search for the worker of a subnet.
+	// Threshold is the largest round trip to a site that ends the search for the worker of a
+	// subnet.
 	Threshold time.Duration
-	// Delay is the least gap between requests to a host, Agent how robots.txt names this crawler: requests that measure keep to both.
+	// Delay is the least gap between requests to a host, Agent how robots.txt names this crawler:
+	// requests that measure keep to both.
 	Delay time.Duration
 	Agent string // product token
 }
@@ -68,7 +71,8 @@ func (c *Config) CheckFiles() error {
 type Ring interface {
 	// Leaves is the leaf set, each side nearest first.
 	Leaves() (preds, succs []dht.Peer)
-	// Candidates are attached workers for a key, Attached all of them; Attachments are those to whom this peer is attached.
+	// Candidates are attached workers for a key, Attached all of them; Attachments are those to
+	// whom this peer is attached.
 	Candidates(key ring.Key) []dht.Peer
 	Attached() []dht.Peer    // lists all attached workers
 	Attachments() []dht.Peer // lists those to whom this peer is attached
@@ -83,7 +87,8 @@ type Worker interface {
 	// Backlog is how many URLs wait here, Capacity how many the worker takes.
 	Backlog() int
 	Capacity() int // how many URLs the worker takes
-	// Visit waits until a request may be made to an address beside the worker's, and counts it there; leave ends it.
+	// Visit waits until a request may be made to an address beside the worker's, and counts it
+	// there; leave ends it.
 	Visit(ctx context.Context, addr netip.Addr) (leave func(), err error)
 }
 
@@ -101,7 +106,8 @@ type Deps struct {
 	Records Records
 	// Net calls peers, also those that are attached as workers.
 	Net rpc.Caller
-	// Addrs are the multiaddrs of a peer, of this one too. Where is this peer's address among sites; the zero value: it is not known.
+	// Addrs are the multiaddrs of a peer, of this one too. Where is this peer's address among
+	// sites; the zero value: it is not known.
 	Addrs func(id peer.ID) []string
 	Where func() netip.Addr // this peer's address among sites
 	// Paused says that this peer fetches nothing at present.

@@ -36,19 +36,22 @@ const (
 )
 
 const (
-	// probeTries are made of a site at most by each candidate that is asked to connect, one after another, until the two smallest agree; after probeTime no
-	// further one is begun.
+	// probeTries are made of a site at most by each candidate that is asked to connect, one after
+	// another, until the two smallest agree; after probeTime no further one is begun.
 	probeTries = 5
 	probeTime  = time.Second
-	// probeAgree and a probeShare of it is by how much two round trips that agree may differ: as much as makes no difference to who is the nearest.
+	// probeAgree and a probeShare of it is by how much two round trips that agree may differ: as
+	// much as makes no difference to who is the nearest.
 	probeAgree = 500 * time.Microsecond
 	probeShare = 0.02
 	// probeTimeout bounds the question to one candidate with its answer.
 	probeTimeout = 3 * time.Second
-	// probesMost bounds the probes that this peer makes at once, probesPerMinute those that it makes for whoever asks.
+	// probesMost bounds the probes that this peer makes at once, probesPerMinute those that it
+	// makes for whoever asks.
 	probesMost      = 32
 	probesPerMinute = 1200
-	// siteRest is how long what was measured of a site answers for it: it sees no more than one probe by each peer in that time, whoever asks.
+	// siteRest is how long what was measured of a site answers for it: it sees no more than one
+	// probe by each peer in that time, whoever asks.
 	siteRest = 30 * time.Second
 	// sitesKept bounds the sites of which that is remembered.
 	sitesKept = 4096
@@ -57,7 +60,8 @@ const (
 // Probes asks a candidate to measure the way to a site.
 var Probes = rpc.Method[*wire.Probe, *wire.ProbeReply]{Service: rpc.ServiceWorker, Tag: 'P'}
 
-// RequestTime is how long candidates may send requests to a host before it is placed: a leaf set of them, each with the host's rest.
+// RequestTime is how long candidates may send requests to a host before it is placed: a leaf set of
+// them, each with the host's rest.
 func (c *Config) RequestTime() time.Duration {
 	const candidates, most = 12, time.Minute
 	if c.Probe != ProbeHead {
@@ -66,11 +70,13 @@ func (c *Config) RequestTime() time.Duration {
 	return min(candidates*(c.Delay+probeTime), most)
 }
 
-// asking measures one host by its candidates, and keeps the rules of politeness where requests are made for it.
+// asking measures one host by its candidates, and keeps the rules of politeness where requests are
+// made for it.
 type asking struct {
 	*Placer
 	place *owner.Place
-	// next is when the next request may be sent, on the lease clock; owed, unless zero, until when politeness is owed for those that were.
+	// next is when the next request may be sent, on the lease clock; owed, unless zero, until when
+	// politeness is owed for those that were.
 	next, owed time.Time
 	judged     bool          // robots.txt was looked at
 	gap        time.Duration // between requests; 0: none may be made
@@ -96,7 +102,8 @@ func (a *asking) measure(ctx context.Context, peers []string, v *placement.View)
 	}
 }
 
-// mayRequest says whether candidates may send requests: the owner has reserved the time, and the site's robots.txt is known, holds and allows it.
+// mayRequest says whether candidates may send requests: the owner has reserved the time, and the
+// site's robots.txt is known, holds and allows it.
 func (a *asking) mayRequest(ctx context.Context) bool {
 	if a.judged || a.place.RequestsUntil.IsZero() {
 		return a.gap > 0
@@ -110,7 +117,8 @@ func (a *asking) mayRequest(ctx context.Context) bool {
 	return a.gap > 0
 }
 
-// requestGap is the time between requests that measure a site, at least a millisecond; 0 if its robots.txt forbids them or does not hold any more.
+// requestGap is the time between requests that measure a site, at least a millisecond; 0 if its
+// robots.txt forbids them or does not hold any more.
 func (c *Config) requestGap(s *robots.State, now time.Time) time.Duration {
 	if !now.Before(s.Expires) || now.Before(s.NotBefore) || s.Verdict != robots.Obey && s.Verdict != robots.AllowAll {
 		return 0
@@ -123,7 +131,8 @@ func (c *Config) requestGap(s *robots.State, now time.Time) time.Duration {
 	return max(c.Delay, asked, time.Millisecond)
 }
 
-// request has one peer send its request, when the site has had its rest and while there is time for it.
+// request has one peer send its request, when the site has had its rest and while there is time for
+// it.
 func (a *asking) request(ctx context.Context, id string) placement.Measurement {
 	if a.refused != "" {
 		return placement.Measurement{Err: a.refused}
@@ -183,7 +192,8 @@ func (pl *Placer) HandleProbe() calls.Handler {
 	})
 }
 
-// probeFor measures a site from here for an owner. A request is made only for the peer that is believed to own the host, as it alone knows whether one may be.
+// probeFor measures a site from here for an owner. A request is made only for the peer that is
+// believed to own the host, as it alone knows whether one may be.
 func (pl *Placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wire.ProbeReply {
 	reply := new(wire.ProbeReply)
 	if pl.deps.Paused() {
@@ -218,11 +228,13 @@ type Sites interface {
 
 var _ Sites = (*fetch.Fetcher)(nil)
 
-// prober measures sites for owners, within bounds: what was measured a moment ago is told again, and who asks for what is being measured waits for it.
+// prober measures sites for owners, within bounds: what was measured a moment ago is told again,
+// and who asks for what is being measured waits for it.
 type prober struct {
 	sites Sites
 	slots chan struct{}
-	// visit waits until a request may be made to an address beside the worker's, and counts it there; leave ends it.
+	// visit waits until a request may be made to an address beside the worker's, and counts it
+	// there; leave ends it.
 	visit func(ctx context.Context, addr netip.Addr) (leave func(), err error)
 
 	mu     sync.Mutex // guards what follows; never held over the network
@@ -286,7 +298,8 @@ func (p *prober) measure(ctx context.Context, host, scheme, method string) (time
 	}
 }
 
-// begin returns what is known of a site or under way, or else a new probe that is the caller's to make.
+// begin returns what is known of a site or under way, or else a new probe that is the caller's to
+// make.
 func (p *prober) begin(key probeKey, now time.Time) (found *probed, mine bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -306,7 +319,8 @@ func (p *prober) begin(key probeKey, now time.Time) (found *probed, mine bool, e
 	return k, true, nil
 }
 
-// last is the round trip that was measured last to a host at an address, 0 if none was or it is forgotten.
+// last is the round trip that was measured last to a host at an address, 0 if none was or it is
+// forgotten.
 func (p *prober) last(host string, addr netip.Addr) time.Duration {
 	ports := []uint16{443, 80}
 	if _, port, err := net.SplitHostPort(host); err == nil {
@@ -386,8 +400,10 @@ func (p *prober) run(ctx context.Context, host, scheme string, key probeKey) (ti
 	return p.connects(ctx, host, scheme)
 }
 
-// connects is the smallest of a few connects. What else goes on, here or on the way, only ever adds to a round trip, and on a busy machine by more than
-// the distance between peers; so one that nothing confirms is measured again, where a median of three would be wrong as soon as two of them are.
+// connects is the smallest of a few connects. What else goes on, here or on the way, only ever adds
+// to a round trip, and on a busy machine by more than the distance between peers; so one that
+// nothing confirms is measured again, where a median of three would be wrong as soon as two of them
+// are.
 func (p *prober) connects(ctx context.Context, host, scheme string) (time.Duration, netip.Addr, error) {
 	begun := time.Now()
 	var rtts []time.Duration
@@ -407,7 +423,8 @@ func (p *prober) connects(ctx context.Context, host, scheme string) (time.Durati
 	return rtts[0], at, nil
 }
 
-// agree says whether the two smallest of some round trips, in their order, are the same for our purposes.
+// agree says whether the two smallest of some round trips, in their order, are the same for our
+// purposes.
 func agree(rtts []time.Duration) bool {
 	return len(rtts) > 1 && rtts[1]-rtts[0] <= probeAgree+time.Duration(probeShare*float64(rtts[0]))
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
-// fakeSites are sites at one address each, or all at shared if that is set, which take so long to answer.
+// fakeSites are sites at one address each, or all at shared if that is set, which take so long to
+// answer.
 type fakeSites struct {
 	took            time.Duration
 	fail            error
@@ -60,7 +61,8 @@ func (s *fakeSites) ProbeHead(ctx context.Context, _, _ string) (*fetch.Head, er
 	return &fetch.Head{RTT: s.took, Addr: siteAddr, Status: s.status}, s.wait(ctx)
 }
 
-// TestProberSharesWhatItMeasures: a site sees one probe in half a minute, however many ask and whether they ask together or one after another.
+// TestProberSharesWhatItMeasures: a site sees one probe in half a minute, however many ask and
+// whether they ask together or one after another.
 func TestProberSharesWhatItMeasures(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		s := &fakeSites{took: 20 * time.Millisecond}
@@ -88,7 +90,8 @@ func TestProberSharesWhatItMeasures(t *testing.T) {
 	})
 }
 
-// TestHeadWaitsForTheAddress: a request that measures takes its turn at the address, as the worker's requests do; a connect, which carries none, does not.
+// TestHeadWaitsForTheAddress: a request that measures takes its turn at the address, as the
+// worker's requests do; a connect, which carries none, does not.
 func TestHeadWaitsForTheAddress(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		const turn = 300 * time.Millisecond
@@ -143,7 +146,8 @@ func (s *noisy) Probe(context.Context, string, string) (time.Duration, netip.Add
 	return s.rtts[n], siteAddr, nil
 }
 
-// TestProbesOnABusyMachine: the smallest round trip counts, once another says about the same, or enough were made.
+// TestProbesOnABusyMachine: the smallest round trip counts, once another says about the same, or
+// enough were made.
 func TestProbesOnABusyMachine(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ms    []int
@@ -176,7 +180,8 @@ func TestProbesOnABusyMachine(t *testing.T) {
 	}
 }
 
-// TestProberBounds: no more probes at once, and a minute, than said; a failure is an answer as any other, what was broken off is none.
+// TestProberBounds: no more probes at once, and a minute, than said; a failure is an answer as any
+// other, what was broken off is none.
 func TestProberBounds(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
 		crawltest.Bubble(t, func(t *testing.T) {
@@ -260,7 +265,8 @@ func TestProberStopsWhereTheSiteAsksForLess(t *testing.T) {
 	}
 }
 
-// TestRequestGap: a request that measures is made only where robots.txt is known, holds and allows it, and no more often than it wishes.
+// TestRequestGap: a request that measures is made only where robots.txt is known, holds and allows
+// it, and no more often than it wishes.
 func TestRequestGap(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	of := func(body string) robots.State {
@@ -337,7 +343,8 @@ func TestEveryPlacementCanBeMade(t *testing.T) {
 	}
 }
 
-// TestRecall: what the record of a host and the range of its site tell is not asked for again while it is fresh; what does not hold any more is.
+// TestRecall: what the record of a host and the range of its site tell is not asked for again while
+// it is fresh; what does not hold any more is.
 func TestRecall(t *testing.T) {
 	now := time.Now()
 	base := owner.Place{

@@ -18,24 +18,30 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// ServiceSamples is where owners that place by the strategy adaptive tell each other what they learnt.
+// ServiceSamples is where owners that place by the strategy adaptive tell each other what they
+// learnt.
 const ServiceSamples = "lessons"
 
 const (
-	// samplesEvery is how often a peer tells its leaf set what it learnt since: sites that are found together are placed together, so a few seconds matter
-	// little, and a message costs as much as a probe.
+	// samplesEvery is how often a peer tells its leaf set what it learnt since: sites that are
+	// found together are placed together, so a few seconds matter little, and a message costs as
+	// much as a probe.
 	samplesEvery = 10 * time.Second
-	// samplesKept bounds the samples kept for neighbours that come later: some hundred sites are what the strategy trains on.
+	// samplesKept bounds the samples kept for neighbours that come later: some hundred sites are
+	// what the strategy trains on.
 	samplesKept = 512
-	// samplesPerMinute bounds what is learnt of one neighbour: a sample costs some tenths of a millisecond.
+	// samplesPerMinute bounds what is learnt of one neighbour: a sample costs some tenths of a
+	// millisecond.
 	samplesPerMinute = 2048
 	samplesTimeout   = 5 * time.Second
-	// samplesMute is how long a neighbour that takes no samples, since it places hosts otherwise, is left alone.
+	// samplesMute is how long a neighbour that takes no samples, since it places hosts otherwise,
+	// is left alone.
 	samplesMute = 10 * time.Minute
 )
 
-// sampleGossip shares what the strategy adaptive learns at its owners (design, section 5): what one had measured, its leaf set need not measure again. The
-// candidates of an owner are in its leaf set, so nobody else has use for it. It is safe for concurrent use.
+// sampleGossip shares what the strategy adaptive learns at its owners (design, section 5): what one
+// had measured, its leaf set need not measure again. The candidates of an owner are in its leaf
+// set, so nobody else has use for it. It is safe for concurrent use.
 type sampleGossip struct {
 	strategy    *adaptive.Strategy
 	guard       sync.Locker // of strategy: the placer's
@@ -98,7 +104,8 @@ func (c *sampleGossip) run(ctx context.Context) error {
 	}
 }
 
-// teach tells each neighbour what it does not know yet, all at the same time. What one does not take it is told the next time.
+// teach tells each neighbour what it does not know yet, all at the same time. What one does not
+// take it is told the next time.
 func (c *sampleGossip) teach(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, samplesTimeout)
 	defer cancel()

@@ -60,7 +60,8 @@ func (s *sampleGossips) enter(id peer.ID, incarnation uint64, near []peer.ID) *s
 	return c
 }
 
-// place has a peer place so many sites, of which peer b is always the nearest; it returns the probes.
+// place has a peer place so many sites, of which peer b is always the nearest; it returns the
+// probes.
 func (s *sampleGossips) place(id peer.ID, from, n int) (probes int) {
 	s.t.Helper()
 	for i := from; i < from+n; i++ {
@@ -83,7 +84,8 @@ func (s *sampleGossips) place(id peer.ID, from, n int) (probes int) {
 	return probes
 }
 
-// TestSamples: what one owner had measured its neighbours need not measure again; nothing is told twice, but to one that has forgotten or is new.
+// TestSamples: what one owner had measured its neighbours need not measure again; nothing is told
+// twice, but to one that has forgotten or is new.
 func TestSamples(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		s := newSampleGossips(t, "a", "b", "c")
@@ -126,7 +128,8 @@ func TestSamples(t *testing.T) {
 	})
 }
 
-// TestSamplesAreRefused: by peers that place otherwise, who are left alone then, of strangers, of nonsense, and too many.
+// TestSamplesAreRefused: by peers that place otherwise, who are left alone then, of strangers, of
+// nonsense, and too many.
 func TestSamplesAreRefused(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		s := newSampleGossips(t, "a", "b")

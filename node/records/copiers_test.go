@@ -28,7 +28,8 @@ import (
 type wires struct {
 	mu    sync.Mutex
 	serve map[peer.ID]map[string]calls.Handler
-	// going and coming are asked of each request and of each answer; an error, or a wait for ctx, is what the caller sees.
+	// going and coming are asked of each request and of each answer; an error, or a wait for ctx,
+	// is what the caller sees.
 	going, coming func(ctx context.Context, m crossing) error
 	count         map[string]int
 }
@@ -134,7 +135,8 @@ func (s *seat) set(change func()) {
 	change()
 }
 
-// around are the members, clockwise from this peer's position on, without it; in says whether it is one.
+// around are the members, clockwise from this peer's position on, without it; in says whether it is
+// one.
 func (s *seat) around() (others []dht.Peer, in bool) {
 	s.circle.mu.Lock()
 	defer s.circle.mu.Unlock()
@@ -320,7 +322,8 @@ func (p *copier) copyOf(t *testing.T, source peer.ID) map[string]string {
 	return all
 }
 
-// ended says what came of a wait, once nothing happens any more by itself: still is true if it goes on.
+// ended says what came of a wait, once nothing happens any more by itself: still is true if it goes
+// on.
 func ended(safe <-chan error) (err error, still bool) { //nolint:revive // the error first reads better where it is used
 	synctest.Wait()
 	select {
@@ -331,7 +334,8 @@ func ended(safe <-chan error) (err error, still bool) { //nolint:revive // the e
 	}
 }
 
-// level fails the test unless so many replicas are there, and level, once there was time for it: in virtual time, as all these tests are.
+// level fails the test unless so many replicas are there, and level, once there was time for it: in
+// virtual time, as all these tests are.
 func (p *copier) level(t *testing.T, want int) {
 	t.Helper()
 	time.Sleep(5 * time.Second)

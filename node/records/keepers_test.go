@@ -37,7 +37,8 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// keeper is a copier with owners of hosts, jobs, bodies and subnets, whose records move with the ring.
+// keeper is a copier with owners of hosts, jobs, bodies and subnets, whose records move with the
+// ring.
 type keeper struct {
 	*copier
 	keeping  *Keeping
@@ -328,7 +329,8 @@ func (w *keepers) urls(t *testing.T) (n int64) {
 	return n
 }
 
-// check says what is not where it should be: each record once, at the peer that serves it, and copied by its replicas.
+// check says what is not where it should be: each record once, at the peer that serves it, and
+// copied by its replicas.
 func (w *keepers) check(t *testing.T) {
 	t.Helper()
 	for _, space := range replicated {

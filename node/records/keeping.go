@@ -1,6 +1,6 @@
-// Package records is who keeps what: [Replication] ships each write to the next peers of the ring and
-// keeps their copies here, [Keeping] moves records to whoever answers for them as the ring changes, and
-// [Watch] is the ring as both of them look at it.
+// Package records is who keeps what: [Replication] ships each write to the next peers of the ring
+// and keeps their copies here, [Keeping] moves records to whoever answers for them as the ring
+// changes, and [Watch] is the ring as both of them look at it.
 //
 // What it promises:
 //   - a write that was acknowledged is on this peer's disk and at all level replicas
@@ -10,8 +10,8 @@
 //   - a peer whose arc another serves acknowledges nothing (TestDeposed);
 //   - what strangers send is checked before it is merged (TestRecordsRefused, FuzzRecordsHandle).
 //
-// What moves when is decided by package custody, a plain state machine; here are its goroutines, disk
-// and network. All types are safe for concurrent use.
+// What moves when is decided by package custody, a plain state machine; here are its goroutines,
+// disk and network. All types are safe for concurrent use.
 package records
 
 import (
@@ -35,10 +35,12 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// ServiceRecords takes records that came into this peer's arc, and answers whether some of another's arc are still here.
+// ServiceRecords takes records that came into this peer's arc, and answers whether some of
+// another's arc are still here.
 const ServiceRecords = "records"
 
-// moves brings records, or asks whether some are still there. Nothing is answered but that it is done.
+// moves brings records, or asks whether some are still there. Nothing is answered but that it is
+// done.
 var moves = rpc.Method[*wire.Records, *emptypb.Empty]{Service: ServiceRecords}
 
 const (
@@ -54,14 +56,15 @@ type kind struct {
 	prefix byte
 	mover  Mover
 	keeper *custody.Keeper
-	// run has fn run on the goroutine of the state machine until it says that it is through, and returns when that and what it wrote is done. Questions, or
-	// other inputs, come in between.
+	// run has fn run on the goroutine of the state machine until it says that it is through, and
+	// returns when that and what it wrote is done. Questions, or other inputs, come in between.
 	run   func(ctx context.Context, fn func() (through bool)) error
 	clean atomic.Uint64 // Keeper.CleanAt as of its last step
 	wake  chan struct{}
 }
 
-// Keeping moves records as the ring changes, and knows whether those of this peer's arc are all here. See package custody.
+// Keeping moves records as the ring changes, and knows whether those of this peer's arc are all
+// here. See package custody.
 type Keeping struct {
 	self   peer.ID
 	router *rpc.Router
@@ -91,7 +94,8 @@ type KeepingDeps struct {
 	TTL time.Duration
 	// Tell hears what moves, in words.
 	Tell func(control.RingEvent)
-	// Settled is told when the records of an arc are here, Came of each push that was taken in, or given away.
+	// Settled is told when the records of an arc are here, Came of each push that was taken in, or
+	// given away.
 	Settled, Came func()
 }
 
@@ -117,7 +121,8 @@ func (k *Keeping) AddService(prefix byte, s Service) {
 	k.Add(prefix, merging{k.ship.store.Keyspace(prefix), s}, s.DoOver)
 }
 
-// Add puts a kind of records under this keeping. Run has fn run on the goroutine of its state machine, see kind.
+// Add puts a kind of records under this keeping. Run has fn run on the goroutine of its state
+// machine, see kind.
 func (k *Keeping) Add(prefix byte, m Mover, run func(ctx context.Context, fn func() (through bool)) error) {
 	r := &kind{prefix: prefix, mover: m, run: run, wake: make(chan struct{}, 1)}
 	read := ranged{scan: m.Scan, head: headOf(prefix)}
@@ -222,7 +227,8 @@ func (k *Keeping) step(ctx context.Context, r *kind) (next time.Time, _ error) {
 	return ready.Next, nil
 }
 
-// soon has fn run where a kind of records is kept, and what it writes go to the replicas without waiting for company.
+// soon has fn run where a kind of records is kept, and what it writes go to the replicas without
+// waiting for company.
 func (k *Keeping) soon(ctx context.Context, r *kind, fn func()) error {
 	defer k.ship.hurried()()
 	return r.whole(ctx, fn)

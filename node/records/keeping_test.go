@@ -15,7 +15,8 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// TestRecordsMove (invariants 2 and 3): whatever comes and goes, each record is at the peer that serves it, once, and at its replicas.
+// TestRecordsMove (invariants 2 and 3): whatever comes and goes, each record is at the peer that
+// serves it, once, and at its replicas.
 func TestRecordsMove(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -110,7 +111,8 @@ func TestRecordsMove(t *testing.T) {
 	}
 }
 
-// TestMovesWaitForNoCompany: who is not of the ring any more is rid of its hosts before the time has passed for which entries wait for others.
+// TestMovesWaitForNoCompany: who is not of the ring any more is rid of its hosts before the time
+// has passed for which entries wait for others.
 func TestMovesWaitForNoCompany(t *testing.T) {
 	inKeepers(t, 0, []peer.ID{"a", "b", "c", "d"}, func(t *testing.T, w *keepers) {
 		for id, p := range w.peers { // so that followers have just been sent something; and less than fills a message
@@ -129,7 +131,8 @@ func TestMovesWaitForNoCompany(t *testing.T) {
 	})
 }
 
-// TestCopiesOfURLsThatMove: links and smaller depths come while followers are made level, so URLs that wait are met by the scan before, while and after they move.
+// TestCopiesOfURLsThatMove: links and smaller depths come while followers are made level, so URLs
+// that wait are met by the scan before, while and after they move.
 func TestCopiesOfURLsThatMove(t *testing.T) {
 	ids := []peer.ID{"2g", "2h", "2i"}
 	inKeepers(t, 0, ids, func(t *testing.T, w *keepers) {
@@ -183,7 +186,8 @@ func TestKeepingStops(t *testing.T) {
 	})
 }
 
-// TestHandOverInTime: a peer that leaves says so when it could not hand everything over, and keeps it.
+// TestHandOverInTime: a peer that leaves says so when it could not hand everything over, and keeps
+// it.
 func TestHandOverInTime(t *testing.T) {
 	inKeepers(t, 10, []peer.ID{"a", "b"}, func(t *testing.T, w *keepers) {
 		a := w.peers["a"]

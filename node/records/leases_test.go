@@ -50,7 +50,8 @@ func TestLeaseMoves(t *testing.T) {
 	})
 }
 
-// TestLeasesOfADeathNotSeen: records of a copy wait until the leases of its peer are over, which a newcomer knows from those that saw that peer die.
+// TestLeasesOfADeathNotSeen: records of a copy wait until the leases of its peer are over, which a
+// newcomer knows from those that saw that peer die.
 func TestLeasesOfADeathNotSeen(t *testing.T) {
 	const since = 3 * time.Second
 	for _, row := range []struct {
@@ -90,7 +91,8 @@ func TestLeasesOfADeathNotSeen(t *testing.T) {
 	}
 }
 
-// plant puts a host of one peer among the records of another, which has not walked over them since the ring changed.
+// plant puts a host of one peer among the records of another, which has not walked over them since
+// the ring changed.
 func (w *keepers) plant(t *testing.T, at, of peer.ID) {
 	host := w.hostOf(of)
 	w.addHost(t, host, 2)

@@ -13,8 +13,8 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// movement gathers what records moved into lines for people: one for each direction and kind, not one for each message. It is safe for concurrent
-// use.
+// movement gathers what records moved into lines for people: one for each direction and kind, not
+// one for each message. It is safe for concurrent use.
 type movement struct {
 	tell func(control.RingEvent)
 
@@ -45,7 +45,8 @@ const (
 // movementRest is how long movement gathers.
 const movementRest = time.Second
 
-// maxLines bounds the lines, as a stranger names the peers: what comes beyond them is counted whoever kept it.
+// maxLines bounds the lines, as a stranger names the peers: what comes beyond them is counted
+// whoever kept it.
 const maxLines = 64
 
 // note adds records to a line.
@@ -83,7 +84,8 @@ func (m *movement) end() {
 	m.flush(time.Now())
 }
 
-// flush tells what was gathered for long enough, and how long it is until the rest is due; zero if there is none.
+// flush tells what was gathered for long enough, and how long it is until the rest is due; zero if
+// there is none.
 func (m *movement) flush(now time.Time) time.Duration {
 	m.mu.Lock()
 	lines := m.lines

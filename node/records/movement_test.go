@@ -45,7 +45,8 @@ func TestMovementText(t *testing.T) {
 	}
 }
 
-// TestMovementGathers: what goes the same way within a second is one line, and no line is told before it ends, or twice.
+// TestMovementGathers: what goes the same way within a second is one line, and no line is told
+// before it ends, or twice.
 func TestMovementGathers(t *testing.T) {
 	m, lines := told()
 	if rest := m.flush(time.Now()); rest != 0 || len(*lines) > 0 {

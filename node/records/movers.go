@@ -17,14 +17,17 @@ type Mover interface {
 	// Note and Remove are those of custody.Space.
 	Note(pos ring.Pos) []byte
 	Remove(pos ring.Pos) error
-	// Import begins to merge records. Merge is called like the rest, by what the kind is run with, until it says that it is through, or fails. Later says that they
-	// need not be on disk then: neither these, nor those that were merged by an earlier try, of which this one finds nothing new.
+	// Import begins to merge records. Merge is called like the rest, by what the kind is run with,
+	// until it says that it is through, or fails. Later says that they need not be on disk then:
+	// neither these, nor those that were merged by an earlier try, of which this one finds nothing
+	// new.
 	Import(p custody.Push) (merge func() (through bool, err error), later bool)
 }
 
 // Service is a state machine on a loop, whose records merge by union and take no notes along.
 type Service interface {
-	// Remove drops the records of an arc, and Import merges those of another peer: both within DoOver, without waiting for the disk.
+	// Remove drops the records of an arc, and Import merges those of another peer: both within
+	// DoOver, without waiting for the disk.
 	Remove(lo, hi ring.Pos) error
 	Import(records []kv.Record) error
 	// DoOver runs fn between requests until it says that it is through.

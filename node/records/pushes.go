@@ -93,8 +93,9 @@ func (k *Keeping) push(ctx context.Context, r *kind, call custody.Call) error {
 	return err
 }
 
-// take merges records into this peer's own, and returns when they are on the disks that count. Whether they are of its arc is asked, with each step, between two
-// steps of the walk over what is here: one that begins after the arc was lost finds them, and no walk ends before they come.
+// take merges records into this peer's own, and returns when they are on the disks that count.
+// Whether they are of its arc is asked, with each step, between two steps of the walk over what is
+// here: one that begins after the arc was lost finds them, and no walk ends before they come.
 func (k *Keeping) take(ctx context.Context, r *kind, p custody.Push) error {
 	defer k.ship.hurried()()
 	var merge func() (bool, error)

@@ -66,7 +66,8 @@ func noteOf(t *testing.T, host string) []byte {
 	return raw
 }
 
-// TestRecordsRefused: a peer takes only what is of its own arc and says where the rest belongs; what makes no sense is refused.
+// TestRecordsRefused: a peer takes only what is of its own arc and says where the rest belongs;
+// what makes no sense is refused.
 func TestRecordsRefused(t *testing.T) {
 	inKeepers(t, 5, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
 		mine, other := w.hostOf("a"), w.hostOf("b")
@@ -129,7 +130,8 @@ func TestRecordsRefused(t *testing.T) {
 	})
 }
 
-// TestRecordsOnTheWay: records that were merged when the arc was still here are found by the walk over what is not, and others are not taken any more.
+// TestRecordsOnTheWay: records that were merged when the arc was still here are found by the walk
+// over what is not, and others are not taken any more.
 func TestRecordsOnTheWay(t *testing.T) {
 	inKeepers(t, 0, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
 		host := w.hostOf("a")
@@ -165,8 +167,8 @@ func TestRecordsOnTheWay(t *testing.T) {
 	})
 }
 
-// TestRecordsAcknowledged (invariant 2): records are acknowledged to who hands them over when all replicas have them, also if an earlier try has written
-// them already, and its answer found nobody.
+// TestRecordsAcknowledged (invariant 2): records are acknowledged to who hands them over when all
+// replicas have them, also if an earlier try has written them already, and its answer found nobody.
 func TestRecordsAcknowledged(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -221,8 +223,8 @@ func TestRecordsAcknowledged(t *testing.T) {
 	}
 }
 
-// TestRecordsForgotten (invariant 2): who took a peer for dead has dropped its copy. The peer gets its records back, and they are acknowledged, when
-// there are copies again.
+// TestRecordsForgotten (invariant 2): who took a peer for dead has dropped its copy. The peer gets
+// its records back, and they are acknowledged, when there are copies again.
 func TestRecordsForgotten(t *testing.T) {
 	inKeepers(t, 10, []peer.ID{"a", "b"}, func(t *testing.T, w *keepers) {
 		a := w.peers["a"]
@@ -254,7 +256,8 @@ func TestRecordsForgotten(t *testing.T) {
 	})
 }
 
-// FuzzRecordsHandle: nothing that a stranger sends makes a peer panic, and it takes nothing that it does not serve.
+// FuzzRecordsHandle: nothing that a stranger sends makes a peer panic, and it takes nothing that it
+// does not serve.
 func FuzzRecordsHandle(f *testing.F) {
 	pos := ring.PosOf(ring.HostKey("a.example"))
 	host := append(append([]byte{'h'}, pos[:]...), 'h')

@@ -21,7 +21,8 @@ func replicatedOf(prefix byte) replicatedSpace {
 // headOf begins the keys of a keyspace before the position.
 func headOf(prefix byte) []byte { return replicatedOf(prefix).head }
 
-// ranged reads the records of one space in the order of positions. Scan is of keys without the byte of the keyspace; head begins them.
+// ranged reads the records of one space in the order of positions. Scan is of keys without the byte
+// of the keyspace; head begins them.
 type ranged struct {
 	scan func(lo, hi []byte, fn func(key, value []byte) bool) error
 	head []byte

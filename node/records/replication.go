@@ -30,8 +30,9 @@ const ServiceReplica = "replica"
 // replicaTimeout bounds one message: the follower answers when its disk has it.
 const replicaTimeout = 10 * time.Second
 
-// Replication keeps copies of this peer's records on its next successors, and copies of its predecessors' records here (design, section 4,
-// invariant 2). What the owners write goes through [Shipped]: an answer leaves when the local disk and all level followers have it.
+// Replication keeps copies of this peer's records on its next successors, and copies of its
+// predecessors' records here (design, section 4, invariant 2). What the owners write goes through
+// [Shipped]: an answer leaves when the local disk and all level followers have it.
 type Replication struct {
 	self  peer.ID
 	net   rpc.Caller
@@ -41,7 +42,8 @@ type Replication struct {
 	followers func() []peer.ID
 	// dead says that a peer is not part of the ring any more.
 	dead func(id peer.ID) bool
-	// deposes says whether this peer serves the arc of another: then that one's records are not taken.
+	// deposes says whether this peer serves the arc of another: then that one's records are not
+	// taken.
 	deposes func(source peer.ID) bool
 	// suspect has the ring ask a peer that did not answer.
 	suspect func(id peer.ID)
@@ -119,7 +121,8 @@ func (r *Replication) Nudge() {
 // Serve answers sources until ctx ends.
 func (r *Replication) Serve(ctx context.Context) error { return r.loop.Run(ctx) }
 
-// Run keeps the followers level until ctx ends. Batches that still wait then are told that the peer is stopping.
+// Run keeps the followers level until ctx ends. Batches that still wait then are told that the peer
+// is stopping.
 func (r *Replication) Run(ctx context.Context) error {
 	defer close(r.ended)
 	var calls sync.WaitGroup
@@ -159,7 +162,8 @@ func (r *Replication) Run(ctx context.Context) error {
 	}
 }
 
-// follow tells the source who follows. Before the first one does, batches that were begun without being noted end.
+// follow tells the source who follows. Before the first one does, batches that were begun without
+// being noted end.
 func (r *Replication) follow(ctx context.Context) error {
 	var ids []peer.ID
 	if !r.leaving.Load() {
@@ -258,7 +262,8 @@ func (r *Replication) scan(ctx context.Context, scan replica.Scan) {
 type replicatedSpace struct {
 	prefix byte
 	head   []byte // begins the keys of those records that move with the ring
-	// change and record say what replicas keep of a change and of a record, where that is not the same as here: see ondisk.Copied and ondisk.CopiedRecord.
+	// change and record say what replicas keep of a change and of a record, where that is not the
+	// same as here: see ondisk.Copied and ondisk.CopiedRecord.
 	change func(key, value []byte) (k, v []byte, ok bool)
 	record func(key, value []byte, get func(key []byte) ([]byte, bool, error)) (v []byte, ok bool, err error)
 }
@@ -272,7 +277,8 @@ var replicated = []replicatedSpace{
 	{prefix: storage.KeyspaceSubnets},
 }
 
-// records hands the replicated records from a key on, which begins with the byte of its keyspace, to a scan.
+// records hands the replicated records from a key on, which begins with the byte of its keyspace,
+// to a scan.
 func (r *Replication) records(lo []byte, into *replica.Records) error {
 	for _, space := range replicated {
 		from := space.head
@@ -310,7 +316,8 @@ func (r *Replication) recordsOf(space *replicatedSpace, from []byte, into *repli
 	return full, cmp.Or(serr, err)
 }
 
-// append notes a batch that was applied; the returned wait ends when it is on the disks of all level followers.
+// append notes a batch that was applied; the returned wait ends when it is on the disks of all
+// level followers.
 func (r *Replication) append(ops []replica.Op) (wait func() error) {
 	r.mu.Lock()
 	r.source.Append(ops)
@@ -342,8 +349,9 @@ func (r *Replication) await(ctx context.Context, w waiter) error {
 	}
 }
 
-// mark notes an empty batch, which is acknowledged like any other. So a replica is asked for its word also when there is nothing new to be written: it may
-// have dropped its copy since it last gave it, as it believed that this peer was dead.
+// mark notes an empty batch, which is acknowledged like any other. So a replica is asked for its
+// word also when there is nothing new to be written: it may have dropped its copy since it last
+// gave it, as it believed that this peer was dead.
 func (r *Replication) mark() waiter {
 	r.mu.Lock()
 	r.source.Append(nil)
@@ -355,7 +363,8 @@ func (r *Replication) mark() waiter {
 	return w
 }
 
-// hurried has entries go out at once until done is called: whoever moves records waits for one acknowledgement after another.
+// hurried has entries go out at once until done is called: whoever moves records waits for one
+// acknowledgement after another.
 func (r *Replication) hurried() (done func()) {
 	r.hurry(1)
 	loop.Wake(r.wake)
@@ -369,7 +378,8 @@ func (r *Replication) hurry(more int) {
 	r.source.Hurry(r.moves > 0)
 }
 
-// waiting has a waiter stand for all that was appended; one without done if nothing is to be waited for. Called with the lock held.
+// waiting has a waiter stand for all that was appended; one without done if nothing is to be waited
+// for. Called with the lock held.
 func (r *Replication) waiting() (w waiter) {
 	w.seq = r.source.Seq()
 	if len(r.deposed) > 0 || r.source.Durable() < w.seq {
@@ -414,7 +424,8 @@ func (r *Replication) drop(ctx context.Context, source peer.ID, lo, hi []byte) e
 	return err
 }
 
-// dismiss tells the followers of a peer that leaves for good to forget their copies, and waits until they have, or ctx ends.
+// dismiss tells the followers of a peer that leaves for good to forget their copies, and waits
+// until they have, or ctx ends.
 func (r *Replication) dismiss(ctx context.Context) error {
 	r.leaving.Store(true)
 	for {
@@ -438,7 +449,8 @@ func (r *Replication) Level() (level, all int) {
 	return r.source.Level()
 }
 
-// Shipped is a keyspace whose batches go to the replicas as well. For each there is one goroutine that writes.
+// Shipped is a keyspace whose batches go to the replicas as well. For each there is one goroutine
+// that writes.
 type Shipped struct {
 	*storage.Keyspace
 	replicatedSpace // of which the keys without the head are this peer's own affair
@@ -456,14 +468,16 @@ func (r *Replication) Space(prefix byte) Shipped {
 	return Shipped{space, replicatedOf(prefix), r, space.Update}
 }
 
-// LazySpace returns a keyspace whose batches are shipped, and synced when somebody waits for them: for records that may be lost at a small price.
+// LazySpace returns a keyspace whose batches are shipped, and synced when somebody waits for them:
+// for records that may be lost at a small price.
 func (r *Replication) LazySpace(prefix byte) Shipped {
 	s := r.Space(prefix)
 	s.write = s.UpdateLazily
 	return s
 }
 
-// Update implements kv.Store: wait returns when the batch is on the disks of this peer and of all level replicas.
+// Update implements kv.Store: wait returns when the batch is on the disks of this peer and of all
+// level replicas.
 func (s Shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	if !s.ship.on.Load() {
 		s.ship.plain.Add(1)

@@ -25,7 +25,8 @@ import (
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
 
-// TestShippedWaits (invariant 2): a batch is acknowledged when every level replica has said that it has it, and not before.
+// TestShippedWaits (invariant 2): a batch is acknowledged when every level replica has said that it
+// has it, and not before.
 func TestShippedWaits(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -83,7 +84,8 @@ func TestShippedWaits(t *testing.T) {
 	}
 }
 
-// TestShippedReplaced: a replica that is gone is waited for until the ring has replaced it; its successor is brought level.
+// TestShippedReplaced: a replica that is gone is waited for until the ring has replaced it; its
+// successor is brought level.
 func TestShippedReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T, net *wires, c *circle, peers []*copier) {
 		a, b := peers[0], peers[1]
@@ -108,7 +110,8 @@ func TestShippedReplaced(t *testing.T) {
 	})
 }
 
-// TestShippedStops: whoever waits when the peer stops hears that, as does everybody who waits later.
+// TestShippedStops: whoever waits when the peer stops hears that, as does everybody who waits
+// later.
 func TestShippedStops(t *testing.T) {
 	inBubble(t, func(t *testing.T, net *wires, _ *circle, peers []*copier) {
 		a := peers[0]
@@ -157,7 +160,8 @@ func TestShippedDisk(t *testing.T) {
 	})
 }
 
-// TestShippedSwitch: a batch that began when nobody followed is in the records that the first replica is made level with.
+// TestShippedSwitch: a batch that began when nobody followed is in the records that the first
+// replica is made level with.
 func TestShippedSwitch(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		net, c := newWires(), &circle{}
@@ -194,7 +198,8 @@ func TestShippedSwitch(t *testing.T) {
 	})
 }
 
-// TestShippedOrder: what replicas come to is what the writers came to, however their batches overtake each other's disks; what has no replicas stays.
+// TestShippedOrder: what replicas come to is what the writers came to, however their batches
+// overtake each other's disks; what has no replicas stays.
 func TestShippedOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *wires, _ *circle, peers []*copier) {
 		a := peers[0]
@@ -279,7 +284,8 @@ func TestDeposed(t *testing.T) {
 	}
 }
 
-// TestSilentReplica: the ring hears of a replica that does not answer in time, and not of each try at one that cannot be reached.
+// TestSilentReplica: the ring hears of a replica that does not answer in time, and not of each try
+// at one that cannot be reached.
 func TestSilentReplica(t *testing.T) {
 	inBubble(t, func(t *testing.T, net *wires, c *circle, peers []*copier) {
 		a := peers[0]
@@ -313,7 +319,8 @@ func TestSilentReplica(t *testing.T) {
 	})
 }
 
-// TestDeposedByNobody: a replica that deposes and is replaced holds nothing up, not even when its last word comes late.
+// TestDeposedByNobody: a replica that deposes and is replaced holds nothing up, not even when its
+// last word comes late.
 func TestDeposedByNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, net *wires, c *circle, peers []*copier) {
 		a := peers[0]
@@ -345,7 +352,8 @@ func TestDeposedByNobody(t *testing.T) {
 	})
 }
 
-// TestDeposesMeanwhile: a message that came before the arc changed and was written after is not acknowledged.
+// TestDeposesMeanwhile: a message that came before the arc changed and was written after is not
+// acknowledged.
 func TestDeposesMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *wires, _ *circle, peers []*copier) {
 		a, b := peers[0], peers[1]
@@ -359,7 +367,8 @@ func TestDeposesMeanwhile(t *testing.T) {
 	})
 }
 
-// TestDismiss: who leaves for good has its copies forgotten, also where one of those who are to forget dies instead.
+// TestDismiss: who leaves for good has its copies forgotten, also where one of those who are to
+// forget dies instead.
 func TestDismiss(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -405,7 +414,8 @@ func (r *Replication) told() int {
 	return r.source.Followers()
 }
 
-// TestForgottenDead: a former replica that dies before it was told to forget is not called for ever, and does not keep a leaving peer.
+// TestForgottenDead: a former replica that dies before it was told to forget is not called for
+// ever, and does not keep a leaving peer.
 func TestForgottenDead(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		net, c := newWires(), &circle{}
@@ -434,7 +444,8 @@ func TestForgottenDead(t *testing.T) {
 	})
 }
 
-// TestRangeSync: a replica that comes back is made level with what the source has by now, piece by piece through all keyspaces.
+// TestRangeSync: a replica that comes back is made level with what the source has by now, piece by
+// piece through all keyspaces.
 func TestRangeSync(t *testing.T) {
 	inBubble(t, func(t *testing.T, net *wires, c *circle, peers []*copier) {
 		a, b := peers[0], peers[1]
@@ -492,7 +503,8 @@ func TestReplicaRefuses(t *testing.T) {
 	})
 }
 
-// FuzzReplicaHandle: nothing that a stranger sends as the message of a source makes the copies panic, and nothing goes into another's copy.
+// FuzzReplicaHandle: nothing that a stranger sends as the message of a source makes the copies
+// panic, and nothing goes into another's copy.
 func FuzzReplicaHandle(f *testing.F) {
 	source := replica.NewSource(replica.Config{})
 	source.Follow([]string{"f"}, func(string) bool { return false })

@@ -17,8 +17,8 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// answer tells a neighbour that nothing of its arc is here, or asks it to come back. A peer that joins knows only what it holds: it keeps no one waiting
-// for what is its own to come.
+// answer tells a neighbour that nothing of its arc is here, or asks it to come back. A peer that
+// joins knows only what it holds: it keeps no one waiting for what is its own to come.
 func (k *Keeping) answer(ctx context.Context, from peer.ID, arc ring.Arc) error {
 	free, err := k.isFree(ctx, arc)
 	switch {
@@ -72,7 +72,8 @@ func (k *Keeping) look(ctx context.Context) error {
 	return nil
 }
 
-// settle asks the neighbours, after each change of the arc, whether they hold anything of it, until ctx ends.
+// settle asks the neighbours, after each change of the arc, whether they hold anything of it, until
+// ctx ends.
 func (k *Keeping) settle(ctx context.Context) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()

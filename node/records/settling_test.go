@@ -48,7 +48,8 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestSettled: an arc is settled when all neighbours have said that they hold nothing of it, or when no lease from before can be alive.
+// TestSettled: an arc is settled when all neighbours have said that they hold nothing of it, or
+// when no lease from before can be alive.
 func TestSettled(t *testing.T) {
 	for _, row := range []struct {
 		name  string

@@ -25,7 +25,8 @@ type Place interface {
 	Attachments() []dht.Peer
 }
 
-// Watch is the ring as custody looks at it, now and not as of the last event. It is safe for concurrent use.
+// Watch is the ring as custody looks at it, now and not as of the last event. It is safe for
+// concurrent use.
 type Watch struct {
 	dht  Place
 	self peer.ID
@@ -98,8 +99,8 @@ func (w *Watch) Version() uint64 {
 // Serves implements custody.View.
 func (w *Watch) Serves(pos ring.Pos) bool { return w.dht.Serves(pos.Key()) }
 
-// Owner implements custody.View. A worker, which stands in no leaf set, names the ring peer nearest behind the position to which it is attached; that one
-// tells it if it should be another.
+// Owner implements custody.View. A worker, which stands in no leaf set, names the ring peer nearest
+// behind the position to which it is attached; that one tells it if it should be another.
 func (w *Watch) Owner(pos ring.Pos) (peer.ID, bool) {
 	if p, ok := w.dht.Guess(pos.Key()); ok {
 		return p.ID, true
@@ -170,7 +171,8 @@ func (w *Watch) LeftAgo(id peer.ID) (ago time.Duration, left bool) {
 	return time.Since(at), left && !isOver(id, at)
 }
 
-// gone notes a peer that cannot be reached: it hands nothing over any more. Departed says that this is news.
+// gone notes a peer that cannot be reached: it hands nothing over any more. Departed says that this
+// is news.
 func (w *Watch) gone(id peer.ID) (departed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,7 +20,8 @@ func newWatch() (*Watch, *seat, *circle) {
 	return NewWatch(s, "a"), s, c
 }
 
-// TestRingWatchVersion: the version changes with each change of what custody asks the ring, and else never.
+// TestRingWatchVersion: the version changes with each change of what custody asks the ring, and
+// else never.
 func TestRingWatchVersion(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w, s, c := newWatch()
@@ -110,7 +111,8 @@ func TestRingWatchSuccessors(t *testing.T) {
 	}
 }
 
-// TestRingWatchOwner: a peer that knows no leaf set hands its records to whom it is attached to, nearest behind the position.
+// TestRingWatchOwner: a peer that knows no leaf set hands its records to whom it is attached to,
+// nearest behind the position.
 func TestRingWatchOwner(t *testing.T) {
 	w, s, c := newWatch()
 	pos := ring.PosOf(ring.PeerKey([]byte("b")))

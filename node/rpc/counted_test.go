@@ -72,7 +72,8 @@ func taken(fn func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// slack is what reading a message may take beside: an error, and what reflection and the runtime need.
+// slack is what reading a message may take beside: an error, and what reflection and the runtime
+// need.
 const slack = 16 << 10
 
 // checkMemory reads a message, and sees that what it takes keeps the bound, and the estimate.
@@ -122,8 +123,8 @@ func full(f protoreflect.FieldDescriptor, size int) (ways [][]byte) {
 	return ways
 }
 
-// unraced leaves a test that measures memory to the run without the race detector, which has twice as
-// much taken, and needs minutes.
+// unraced leaves a test that measures memory to the run without the race detector, which has twice
+// as much taken, and needs minutes.
 func unraced(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -131,8 +132,8 @@ func unraced(t *testing.T) {
 	}
 }
 
-// TestFullOfEmptyParts: a message that is full of empty parts, by each list of each type and on each
-// level, takes no more memory than it may, whether it is refused or not.
+// TestFullOfEmptyParts: a message that is full of empty parts, by each list of each type and on
+// each level, takes no more memory than it may, whether it is refused or not.
 func TestFullOfEmptyParts(t *testing.T) {
 	unraced(t)
 	for _, of := range messages(t) {
@@ -296,7 +297,8 @@ func TestFullMessagesPass(t *testing.T) {
 	}
 }
 
-// FuzzCount: whatever is counted as little is refused when it is unpacked, or takes no more than was counted.
+// FuzzCount: whatever is counted as little is refused when it is unpacked, or takes no more than
+// was counted.
 func FuzzCount(f *testing.F) {
 	for _, m := range fullMessages() {
 		if raw, err := proto.Marshal(m); err == nil && len(raw) < 1<<16 {
@@ -347,8 +349,8 @@ func TestCountedBeforeUnpacked(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsTakeTurns: of a peer's large requests one is handled at a time, those of others and
-// small ones meanwhile; who does not wait any longer has no turn.
+// TestLargeRequestsTakeTurns: of a peer's large requests one is handled at a time, those of others
+// and small ones meanwhile; who does not wait any longer has no turn.
 func TestLargeRequestsTakeTurns(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		large, small := marshal(t, "", &wire.Offer{Hosts: some(wire.MaxHosts, strings.Repeat("a", 200))}), marshal(t, "", &wire.Offer{})
@@ -401,7 +403,8 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	})
 }
 
-// BenchmarkCount sets the count beside what it goes before: reading a session of 64 hosts with 16 outcomes each.
+// BenchmarkCount sets the count beside what it goes before: reading a session of 64 hosts with 16
+// outcomes each.
 func BenchmarkCount(b *testing.B) {
 	raw, err := proto.Marshal(&wire.Session{Hosts: some(64, &wire.HostWork{
 		Host: "a.example", Epoch: fullEpoch, Fetched: some(16, &wire.Fetched{

@@ -23,18 +23,18 @@ type Message interface {
 // back, and what an answer must hold.
 type Method[Req Message, Resp proto.Message] struct {
 	Service string // name of the service
-	// Tag is the first byte of a request to a service that has several methods, see [Tagged]; 0 where
-	// there is one.
+	// Tag is the first byte of a request to a service that has several methods, see [Tagged]; 0
+	// where there is one.
 	Tag byte
 	// Within bounds a call in time; 0: it takes no longer than the caller's context lasts.
 	Within time.Duration
-	// Check holds an answer against its question. It may be nil: an answer that checks its own bounds
-	// is asked to in any case.
+	// Check holds an answer against its question. It may be nil: an answer that checks its own
+	// bounds is asked to in any case.
 	Check func(req Req, resp Resp) error
 }
 
-// Handle returns a handler of requests. Fn gets those that keep their bounds; all others are refused. Of the large ones of a peer it
-// gets one at a time.
+// Handle returns a handler of requests. Fn gets those that keep their bounds; all others are
+// refused. Of the large ones of a peer it gets one at a time.
 func (m Method[Req, Resp]) Handle(fn func(ctx context.Context, from peer.ID, req Req) (Resp, error)) calls.Handler {
 	var large turns
 	return func(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
@@ -116,7 +116,8 @@ func fresh[M proto.Message]() M {
 	return none.ProtoReflect().New().Interface().(M)
 }
 
-// Decode reads what a stranger sent into an empty message, and refuses what cannot be read or does not keep its bounds.
+// Decode reads what a stranger sent into an empty message, and refuses what cannot be read or does
+// not keep its bounds.
 func Decode(raw []byte, m Message) error {
 	c, err := counted.Count(raw, m)
 	if err != nil {

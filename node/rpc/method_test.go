@@ -19,8 +19,8 @@ import (
 
 var errMany = errors.New("more declined than offered")
 
-// offers is a method as services have them: it has a tag, its answer has bounds of its own and others
-// that depend on the question.
+// offers is a method as services have them: it has a tag, its answer has bounds of its own and
+// others that depend on the question.
 var offers = rpc.Method[*wire.Offer, *wire.OfferReply]{
 	Service: "x", Tag: 'O', Within: time.Second,
 	Check: func(q *wire.Offer, a *wire.OfferReply) error {

@@ -29,7 +29,8 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
-// Services in which several rooms have a part, each by its tags: of those who own hosts, and of their workers.
+// Services in which several rooms have a part, each by its tags: of those who own hosts, and of
+// their workers.
 const (
 	ServiceOwner  = "owner"
 	ServiceWorker = "worker"
@@ -41,7 +42,8 @@ const MaxHops = 8
 // HopPause is the wait before a request is sent again that nobody took: the ring is closing a gap.
 const HopPause = 150 * time.Millisecond
 
-// Caller sends a request to a peer and brings back its answer: p2p.Net, or a [Router], which learns by it.
+// Caller sends a request to a peer and brings back its answer: p2p.Net, or a [Router], which learns
+// by it.
 type Caller interface {
 	// Call returns the answer, or a p2p error with a code.
 	Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error)
@@ -77,8 +79,8 @@ type Ring interface {
 	Unreachable(id peer.ID)
 }
 
-// Router finds the owners of keys. The believed owner is asked directly; what it does not serve it answers with `moved` and a hint, so
-// that the usual request needs no lookup.
+// Router finds the owners of keys. The believed owner is asked directly; what it does not serve it
+// answers with `moved` and a hint, so that the usual request needs no lookup.
 type Router struct {
 	Ring Ring   // this peer's view of the ring
 	Net  Caller // carries the calls
@@ -89,7 +91,8 @@ var (
 	_ Owners = (*Router)(nil)
 )
 
-// Owner returns the peer to try for a key: the believed one, or after a failed try one that was just looked up.
+// Owner returns the peer to try for a key: the believed one, or after a failed try one that was
+// just looked up.
 func (r *Router) Owner(ctx context.Context, key ring.Key, fresh bool) (dht.Peer, error) {
 	if !fresh {
 		if p, ok := r.Ring.Guess(key); ok {
@@ -103,7 +106,8 @@ func (r *Router) Owner(ctx context.Context, key ring.Key, fresh bool) (dht.Peer,
 	return l.Owner, nil
 }
 
-// CallOwner asks the owner of a key, following `moved` and waiting out short gaps until ctx ends or the hops are used up.
+// CallOwner asks the owner of a key, following `moved` and waiting out short gaps until ctx ends or
+// the hops are used up.
 func (r *Router) CallOwner(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error) {
 	var last error
 	fresh := false
@@ -136,7 +140,8 @@ func (r *Router) CallOwner(ctx context.Context, key ring.Key, service string, re
 	return nil, last
 }
 
-// Call asks one peer, and tells the ring what it learns by that: that the peer cannot be reached, or who serves the key instead.
+// Call asks one peer, and tells the ring what it learns by that: that the peer cannot be reached,
+// or who serves the key instead.
 func (r *Router) Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
 	answer, err := r.Net.Call(ctx, to, service, req)
 	switch {

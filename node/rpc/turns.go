@@ -7,7 +7,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// largeMemory is what a request may take unpacked, and still be handled at once: what one of 64 KiB may. A peer's larger ones take turns.
+// largeMemory is what a request may take unpacked, and still be handled at once: what one of 64 KiB
+// may. A peer's larger ones take turns.
 const largeMemory = 256 << 10
 
 // turns lets each peer have one turn at a time. Who has to wait does so in a handler of its own
@@ -17,7 +18,8 @@ type turns struct {
 	of map[peer.ID]*turn
 }
 
-// turn is a peer's: whoever has put something into taken has it. Its place is kept for those who wait, too.
+// turn is a peer's: whoever has put something into taken has it. Its place is kept for those who
+// wait, too.
 type turn struct {
 	taken chan struct{}
 	users int

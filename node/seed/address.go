@@ -10,7 +10,8 @@ import (
 // maxAddrs of a peer are kept: the one at which it answered, and what was told last.
 const maxAddrs = 8
 
-// usable says whether an address may stand in an answer: an IP address and a port of TCP or QUIC, in public one that all can reach.
+// usable says whether an address may stand in an answer: an IP address and a port of TCP or QUIC,
+// in public one that all can reach.
 func usable(a ma.Multiaddr, public bool) bool {
 	var codes []int
 	ma.ForEach(a, func(c ma.Component) bool {
@@ -39,13 +40,15 @@ func ipOf(text string) netip.Addr {
 	return addr.Unmap()
 }
 
-// The bits of an address that name its network: who holds one such network may hold many peers in it.
+// The bits of an address that name its network: who holds one such network may hold many peers in
+// it.
 const (
 	networkBits4 = 16
 	networkBits6 = 32
 )
 
-// networkOf is the network of which an answer has one peer at most: in the lab, where all peers share one, the very address.
+// networkOf is the network of which an answer has one peer at most: in the lab, where all peers
+// share one, the very address.
 func networkOf(text string, public bool) string {
 	ip := ipOf(text)
 	if !public || !ip.IsValid() {

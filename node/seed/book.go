@@ -38,7 +38,8 @@ type Rank uint8
 const (
 	// Out: it is not given.
 	Out Rank = iota
-	// Spare: it answers and is too new to be trusted in; it is given where there are too few others.
+	// Spare: it answers and is too new to be trusted in; it is given where there are too few
+	// others.
 	Spare
 	// Proven: it is given.
 	Proven
@@ -48,9 +49,11 @@ const (
 func (r Rank) String() string { return [...]string{"out", "spare", "in"}[r] }
 
 const (
-	// trial visits a new peer may have before a window has to show that it is reliable; half of them have to be answered.
+	// trial visits a new peer may have before a window has to show that it is reliable; half of
+	// them have to be answered.
 	trial = 4
-	// stale is how long after its last answer a peer is given at most, as when the seed itself was off.
+	// stale is how long after its last answer a peer is given at most, as when the seed itself was
+	// off.
 	stale = 24 * time.Hour
 )
 
@@ -108,8 +111,8 @@ const (
 	lastTry = 8
 	// lost: who has not answered for so long is forgotten.
 	lost = 30 * 24 * time.Hour
-	// crowd of peers that never answered and are said to be at one IP address are kept in public: whoever makes up peers must not have us knock
-	// at a door without end.
+	// crowd of peers that never answered and are said to be at one IP address are kept in public:
+	// whoever makes up peers must not have us knock at a door without end.
 	crowd = 16
 	// maxError bounds the text of an error, in bytes.
 	maxError = 200
@@ -160,7 +163,8 @@ func (b *Book) crowded(told []string) bool {
 	return n >= crowd
 }
 
-// room makes room for one more peer, and says whether there is any: who answers is not forgotten, nor is who was not visited yet.
+// room makes room for one more peer, and says whether there is any: who answers is not forgotten,
+// nor is who was not visited yet.
 func (b *Book) room() bool {
 	if len(b.peers) < b.rules.Most {
 		return true
@@ -178,7 +182,8 @@ func (b *Book) room() bool {
 	return true
 }
 
-// worse orders peers from the worst: those that never answered, then by what they did in the longest window.
+// worse orders peers from the worst: those that never answered, then by what they did in the
+// longest window.
 func worse(p, q *Peer) int {
 	last := len(measures) - 1
 	return cmp.Or(
@@ -201,7 +206,8 @@ func (b *Book) due(p *Peer) time.Time {
 	return p.Visited.Add(min(wait, max(longestWait, b.rules.Every)))
 }
 
-// Due returns up to n peers whose visit is due, those that are given first, and takes them as being visited until Visited tells what came of it.
+// Due returns up to n peers whose visit is due, those that are given first, and takes them as being
+// visited until Visited tells what came of it.
 func (b *Book) Due(now time.Time, n int) []peer.AddrInfo {
 	var list []*Peer
 	for _, p := range b.peers {
@@ -292,8 +298,9 @@ func (b *Book) Peers() []Peer {
 	return list
 }
 
-// Restore takes peers of an earlier run into an empty book, the best first as far as there is room. What is no peer, or may not be given any more
-// under these rules, is left out; what is to come, by a clock that was wrong, is now.
+// Restore takes peers of an earlier run into an empty book, the best first as far as there is room.
+// What is no peer, or may not be given any more under these rules, is left out; what is to come, by
+// a clock that was wrong, is now.
 func (b *Book) Restore(now time.Time, list []Peer) {
 	keep := func(text string) bool {
 		a, err := ma.NewMultiaddr(text)

@@ -40,7 +40,8 @@ func addr(t testing.TB, text string) ma.Multiaddr {
 	return a
 }
 
-// TestRank: what a peer has to show to be given. Each letter is a visit: + answered, - not; what follows is the time between two of them.
+// TestRank: what a peer has to show to be given. Each letter is a visit: + answered, - not; what
+// follows is the time between two of them.
 func TestRank(t *testing.T) {
 	for name, row := range map[string]struct {
 		visits string
@@ -121,7 +122,8 @@ func BenchmarkBook(b *testing.B) {
 	}
 }
 
-// TestDue: who answers is visited at the pace of the rules and before the others, who does not less and less often, and nobody twice at a time.
+// TestDue: who answers is visited at the pace of the rules and before the others, who does not less
+// and less often, and nobody twice at a time.
 func TestDue(t *testing.T) {
 	b := NewBook(Rules{Every: 5 * time.Minute, Most: 10})
 	list := ids(t, 2)
@@ -163,7 +165,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestAddressesOfStrangers: what may not be given is not taken, and nobody moves a peer that answers.
+// TestAddressesOfStrangers: what may not be given is not taken, and nobody moves a peer that
+// answers.
 func TestAddressesOfStrangers(t *testing.T) {
 	for text, want := range map[string][2]bool{ // in the lab, in public
 		"/ip4/127.0.0.1/tcp/4001":                {true, false},
@@ -201,7 +204,8 @@ func TestAddressesOfStrangers(t *testing.T) {
 	}
 }
 
-// TestBookIsBounded: however many peers a stranger makes up, there is an end, and who answers stays.
+// TestBookIsBounded: however many peers a stranger makes up, there is an end, and who answers
+// stays.
 func TestBookIsBounded(t *testing.T) {
 	b := NewBook(Rules{Public: true, Every: time.Minute, Most: 50})
 	list := ids(t, 300)
@@ -234,7 +238,8 @@ func TestBookIsBounded(t *testing.T) {
 	}
 }
 
-// TestRestore: a book read back gives the same peers, and takes nothing that it would not have taken itself.
+// TestRestore: a book read back gives the same peers, and takes nothing that it would not have
+// taken itself.
 func TestRestore(t *testing.T) {
 	b := NewBook(Rules{Public: true, Every: time.Minute, Most: 10})
 	list, at := ids(t, 4), addr(t, "/ip4/8.8.8.8/tcp/4001")
@@ -254,7 +259,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestDraw: eight at most, no two of a network, the crowd of one network no more often than the single peer of another, new ones last.
+// TestDraw: eight at most, no two of a network, the crowd of one network no more often than the
+// single peer of another, new ones last.
 func TestDraw(t *testing.T) {
 	b := NewBook(Rules{Public: true, Every: time.Minute, Most: 1000})
 	add := func(text string, visits int) {

@@ -22,11 +22,13 @@ const (
 type Config struct {
 	// Zone is the name that this server answers for; the peers are at _dnsaddr below it.
 	Zone string
-	// Names below the zone that have peers of their own name too: eu tells the same of _dnsaddr.eu.ZONE.
+	// Names below the zone that have peers of their own name too: eu tells the same of
+	// _dnsaddr.eu.ZONE.
 	Names []string
 	// NS are the names of the name servers of the zone, as its parent delegates to; empty: ns.ZONE.
 	NS []string
-	// Addresses are those of this server, which are answered for name servers with names in the zone.
+	// Addresses are those of this server, which are answered for name servers with names in the
+	// zone.
 	Addresses []netip.Addr
 	// Mailbox is the mail address of whoever is responsible for the zone; empty: hostmaster@ZONE.
 	Mailbox string
@@ -35,11 +37,13 @@ type Config struct {
 	// Rate is how many answers a second go to a network (/24, /56) over UDP.
 	Rate int
 
-	// Profile is public or lab: whether public addresses only are given, and one peer of a network (/16, /32) in an answer.
+	// Profile is public or lab: whether public addresses only are given, and one peer of a network
+	// (/16, /32) in an answer.
 	Profile string
 	// Network is the name of the ring.
 	Network string
-	// Bootstrap are multiaddrs of entry peers with /p2p, DNSSeed other seeds of the ring, and DNSServer the resolver for those; empty: the system's.
+	// Bootstrap are multiaddrs of entry peers with /p2p, DNSSeed other seeds of the ring, and
+	// DNSServer the resolver for those; empty: the system's.
 	Bootstrap, DNSSeed []string
 	DNSServer          string // host:port
 	// Every is how often a peer that answers is visited.
@@ -173,7 +177,8 @@ func (c *Config) mailbox() string {
 	return strings.ReplaceAll(local, ".", `\.`) + "." + dns.CanonicalName(host)
 }
 
-// leastEvery is how often a peer may be visited: libp2p lets one address have a connection each five seconds in the long run, those of loopback apart.
+// leastEvery is how often a peer may be visited: libp2p lets one address have a connection each
+// five seconds in the long run, those of loopback apart.
 func (c *Config) leastEvery() time.Duration {
 	if c.Profile == profilePublic {
 		return 5 * time.Second

@@ -19,7 +19,8 @@ type reading struct {
 	written                         float64 // seconds since 1970
 }
 
-// gauges are what a seed is asked for; counters what is counted as it happens. From these tables both the registry and docs/seed.md are made.
+// gauges are what a seed is asked for; counters what is counted as it happens. From these tables
+// both the registry and docs/seed.md are made.
 var (
 	gauges = []struct {
 		name, help string

@@ -9,12 +9,14 @@ import (
 // MostGiven is how many peers an answer names at most, as many as a newcomer asks (dht/p2p).
 const MostGiven = 8
 
-// Pool are the peers that may be given, by their network. It does not change, and so is safe for concurrent use.
+// Pool are the peers that may be given, by their network. It does not change, and so is safe for
+// concurrent use.
 type Pool struct {
 	proven, spare []network
 }
 
-// network is a part of the internet with the peers in it that may be given, as multiaddrs with /p2p.
+// network is a part of the internet with the peers in it that may be given, as multiaddrs with
+// /p2p.
 type network struct {
 	name  string
 	addrs []string
@@ -58,8 +60,9 @@ func (p *Pool) Size() (proven, spare int) {
 	return proven, spare
 }
 
-// Draw draws up to n peers by the numbers that below(k) returns, from 0 to k-1, no two of one network: networks first, so that many peers in one
-// are drawn no more often than a single one in another. New peers come only after all proven ones.
+// Draw draws up to n peers by the numbers that below(k) returns, from 0 to k-1, no two of one
+// network: networks first, so that many peers in one are drawn no more often than a single one in
+// another. New peers come only after all proven ones.
 func (p *Pool) Draw(n int, below func(int) int) []string {
 	var drawn []string
 	used := make(map[string]bool, n)

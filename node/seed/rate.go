@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// buckets that networks share by a hash that nobody can foresee: however many ask, there are no more.
+	// buckets that networks share by a hash that nobody can foresee: however many ask, there are no
+	// more.
 	buckets = 1 << 14
 	// burst: so many seconds of a rate may be used at once.
 	burst = 2
@@ -19,7 +20,8 @@ const (
 	clientBits6 = 56
 )
 
-// paces bounds the answers to each network, as their address may be forged: whoever is sent them may not have asked.
+// paces bounds the answers to each network, as their address may be forged: whoever is sent them
+// may not have asked.
 type paces struct {
 	seed    maphash.Seed
 	buckets [buckets]*rate.Limiter

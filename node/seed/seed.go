@@ -20,7 +20,8 @@ import (
 const (
 	// look is how often it is looked at what has changed, and whose visit is due.
 	look = time.Second
-	// saveEvery is how often the state is written while it changes, or as often as peers are visited.
+	// saveEvery is how often the state is written while it changes, or as often as peers are
+	// visited.
 	saveEvery = time.Minute
 )
 
@@ -34,7 +35,8 @@ type Seed struct {
 	written atomic.Int64 // when the state was, in milliseconds
 }
 
-// New reads the state of the last run, and opens the ports; nothing runs yet. Whoever does not Run it has to Close it.
+// New reads the state of the last run, and opens the ports; nothing runs yet. Whoever does not Run
+// it has to Close it.
 func New(ctx context.Context, cfg Config, log *slog.Logger) (s *Seed, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

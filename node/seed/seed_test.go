@@ -24,7 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "write the table in docs/seed.md anew")
 
-// TestMetrics: the series keep Prometheus' own rules, and the page has the table that they are made from.
+// TestMetrics: the series keep Prometheus' own rules, and the page has the table that they are made
+// from.
 func TestMetrics(t *testing.T) {
 	m := newMetrics(func() *reading { return new(reading) })
 	m.question("udp", "answered")

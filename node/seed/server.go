@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// tcpConns are open at once, tcpNetworkConns of them from one network; one more is closed at once.
+	// tcpConns are open at once, tcpNetworkConns of them from one network; one more is closed at
+	// once.
 	tcpConns        = 256
 	tcpNetworkConns = 16
 	// tcpQueries are answered on a connection, which lasts tcpLife at most, whatever comes.

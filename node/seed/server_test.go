@@ -164,7 +164,8 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// TestSizes: an answer fits into what whoever asked can take, without being cut: with fewer peers if need be.
+// TestSizes: an answer fits into what whoever asked can take, without being cut: with fewer peers
+// if need be.
 func TestSizes(t *testing.T) {
 	addr, _ := serve(t, testZone(t, eight), 1000)
 	for _, row := range []struct {
@@ -203,7 +204,8 @@ func TestNobodyToTell(t *testing.T) {
 	}
 }
 
-// TestPace: beyond the rate of a network half of the answers are none, and half send whoever asked to TCP, where they are answered.
+// TestPace: beyond the rate of a network half of the answers are none, and half send whoever asked
+// to TCP, where they are answered.
 func TestPace(t *testing.T) {
 	addr, counts := serve(t, testZone(t, eight), 5)
 	const questions = 100
@@ -247,7 +249,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPaceByNetwork: networks are counted apart, their addresses together, and there is no end of networks in memory.
+// TestPaceByNetwork: networks are counted apart, their addresses together, and there is no end of
+// networks in memory.
 func TestPaceByNetwork(t *testing.T) {
 	p := newPaces(1)
 	now := time.Now()
@@ -277,7 +280,8 @@ func TestPaceByNetwork(t *testing.T) {
 	}
 }
 
-// TestSlowOverTCP: who says nothing, or drips, is sent away in time; nobody has more than their share of connections, and others are answered meanwhile.
+// TestSlowOverTCP: who says nothing, or drips, is sent away in time; nobody has more than their
+// share of connections, and others are answered meanwhile.
 func TestSlowOverTCP(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes as long as a connection may last")
@@ -340,7 +344,8 @@ func TestSlowOverTCP(t *testing.T) {
 	}
 }
 
-// TestFlood: a flood of questions, whole, cut and senseless, takes no memory that stays, and does not keep the server from ending.
+// TestFlood: a flood of questions, whole, cut and senseless, takes no memory that stays, and does
+// not keep the server from ending.
 func TestFlood(t *testing.T) {
 	addr, counts := serve(t, testZone(t, eight), 20)
 	good, _ := new(dns.Msg).SetQuestion("_dnsaddr.seeds.example.org.", dns.TypeTXT).Pack()

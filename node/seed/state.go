@@ -33,7 +33,8 @@ type State struct {
 	Peers   []Peer    `json:"peers"`   // the best first
 }
 
-// ReadState reads what a seed wrote, whether it runs or not. The error is fs.ErrNotExist where there was none.
+// ReadState reads what a seed wrote, whether it runs or not. The error is fs.ErrNotExist where
+// there was none.
 func ReadState(dir string) (*State, error) {
 	path := filepath.Join(dir, StateFile)
 	f, err := os.Open(path)

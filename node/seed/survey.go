@@ -21,7 +21,8 @@ const (
 	surveyPeers = 256
 )
 
-// Survey visits the peers of a ring once, and returns what it found. It needs of a configuration what is about the ring.
+// Survey visits the peers of a ring once, and returns what it found. It needs of a configuration
+// what is about the ring.
 func Survey(ctx context.Context, cfg Config, log *slog.Logger) (*State, error) {
 	if err := cfg.ValidateRing(); err != nil {
 		return nil, err
@@ -59,7 +60,8 @@ type Records struct {
 	TXT  []string `json:"txt"`  // one record each
 }
 
-// DrawRecords draws, from a state, whom newcomers are told. The error says so where there is nobody.
+// DrawRecords draws, from a state, whom newcomers are told. The error says so where there is
+// nobody.
 func DrawRecords(c *Config, s *State) (*Records, error) {
 	r := &Records{Name: dnsaddr + dns.CanonicalName(c.Zone), TTL: zoneLifetime}
 	for _, peer := range s.Draw(s.Written, rand.IntN) {
@@ -71,7 +73,8 @@ func DrawRecords(c *Config, s *State) (*Records, error) {
 	return r, nil
 }
 
-// WriteZone writes lines for a zone file: the records, and how the zone would be delegated to a seed instead.
+// WriteZone writes lines for a zone file: the records, and how the zone would be delegated to a
+// seed instead.
 func WriteZone(w io.Writer, c *Config, s *State) error {
 	r, err := DrawRecords(c, s)
 	if err != nil {

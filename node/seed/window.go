@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// Window is how a peer did lately: an average in which a visit counts the less the longer ago it was.
+// Window is how a peer did lately: an average in which a visit counts the less the longer ago it
+// was.
 type Window struct {
 	Reliability float64 `json:"reliability"` // share of the time in which it answered, 0 to 1
 	Visits      float64 `json:"visits"`      // how many visits that rests on
 }
 
-// measure is what a window has to show for its peer to be given. Spans and figures are those of Bitcoin's seeder
-// (github.com/sipa/bitcoin-seeder), but for its month.
+// measure is what a window has to show for its peer to be given. Spans and figures are those of
+// Bitcoin's seeder (github.com/sipa/bitcoin-seeder), but for its month.
 type measure struct {
 	name        string
 	span        time.Duration

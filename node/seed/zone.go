@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	// lifetime of what an answer says, in seconds: short, so that each newcomer behind a resolver draws anew, and a dead peer is soon gone.
+	// lifetime of what an answer says, in seconds: short, so that each newcomer behind a resolver
+	// draws anew, and a dead peer is soon gone.
 	lifetime = 60
 	// authorityLifetime of the records that say who answers for the zone, in seconds.
 	authorityLifetime = 3600
-	// mostUDP bytes are sent in a datagram, which fits everywhere without being cut (DNS flag day 2020). Who says nothing of its own bound is
-	// sent no more than dns.MinMsgSize.
+	// mostUDP bytes are sent in a datagram, which fits everywhere without being cut (DNS flag day
+	// 2020). Who says nothing of its own bound is sent no more than dns.MinMsgSize.
 	mostUDP = 1232
 	// dnsaddr is the label below which multiaddrs resolve /dnsaddr names.
 	dnsaddr = "_dnsaddr."
@@ -75,7 +76,8 @@ func accept(h dns.Header) dns.MsgAcceptAction {
 	}
 }
 
-// answer answers a message that passed accept, within a number of bytes: dns.MaxMsgSize over TCP, less over UDP.
+// answer answers a message that passed accept, within a number of bytes: dns.MaxMsgSize over TCP,
+// less over UDP.
 func (z *zone) answer(req *dns.Msg, most int) *dns.Msg {
 	m := new(dns.Msg).SetReply(req)
 	m.Compress = true

@@ -14,17 +14,21 @@ import (
 	"time"
 )
 
-// After is how long nothing may move. No exchange waits as long for a byte, no owner for an acknowledgement.
+// After is how long nothing may move. No exchange waits as long for a byte, no owner for an
+// acknowledgement.
 const After = time.Minute
 
-// mostApart is how far two looks may be apart for what lies between them to count: a process that was stopped in between is not at fault.
+// mostApart is how far two looks may be apart for what lies between them to count: a process that
+// was stopped in between is not at fault.
 const mostApart = 15 * time.Second
 
 // Look is what is seen of a peer at one moment.
 type Look struct {
-	// Moved is a sum of counters that grow with whatever gets done; if it is another than at the last look, something was.
+	// Moved is a sum of counters that grow with whatever gets done; if it is another than at the
+	// last look, something was.
 	Moved int64
-	// Work says what there is to do at once, empty if nothing is: neither a pause, a limit nor a site's wish for patience stands before it.
+	// Work says what there is to do at once, empty if nothing is: neither a pause, a limit nor a
+	// site's wish for patience stands before it.
 	Work string
 }
 
@@ -87,7 +91,8 @@ const (
 	maxStacks = 8 << 20
 )
 
-// Stacks writes the stacks of all goroutines into a new file of dir, which is made when it is not there, and removes the oldest files beyond four.
+// Stacks writes the stacks of all goroutines into a new file of dir, which is made when it is not
+// there, and removes the oldest files beyond four.
 func Stacks(dir string, now time.Time, why string) (path string, err error) {
 	buf := make([]byte, 256<<10)
 	n := runtime.Stack(buf, true)

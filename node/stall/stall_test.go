@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestWatch: only a peer that has work at every look, and in which nothing moves for a minute of them, is stalled.
+// TestWatch: only a peer that has work at every look, and in which nothing moves for a minute of
+// them, is stalled.
 func TestWatch(t *testing.T) {
 	const every = 5 * time.Second
 	still := func(work string) func(int) Look { return func(int) Look { return Look{7, work} } }

@@ -18,9 +18,11 @@ import (
 )
 
 const (
-	// askTimeout bounds a question for records, or the bringing of changes, to all peers together: a site is not to wait long for what only saves probes.
+	// askTimeout bounds a question for records, or the bringing of changes, to all peers together:
+	// a site is not to wait long for what only saves probes.
 	askTimeout = 2 * time.Second
-	// askTries is how often a record is asked for, or brought: of the peer believed to answer for it, and then of the one that was looked up.
+	// askTries is how often a record is asked for, or brought: of the peer believed to answer for
+	// it, and then of the one that was looked up.
 	askTries = 2
 )
 
@@ -76,7 +78,8 @@ func (s *Service) Ask(ctx context.Context, wants []Want) map[ipmicra.Key]Found {
 	return found
 }
 
-// Tell brings changes to the peers that answer for their places, and returns when they are safe there. The error says how many are not.
+// Tell brings changes to the peers that answer for their places, and returns when they are safe
+// there. The error says how many are not.
 func (s *Service) Tell(ctx context.Context, c ipmicra.Changes) error {
 	var keys []ipmicra.Key
 	var raws [][]byte
@@ -105,13 +108,15 @@ func (s *Service) Tell(ctx context.Context, c ipmicra.Changes) error {
 	return spread.run(ctx)
 }
 
-// spread puts things that have keys to the peers that answer for those, in batches, all peers at the same time.
+// spread puts things that have keys to the peers that answer for those, in batches, all peers at
+// the same time.
 type spread struct {
 	*Service
 	n    int // things
 	key  func(i int) ipmicra.Key
 	size func(i int) int
-	// fill puts a thing into a message; take reads what its place in the answer says, and whether it is done with.
+	// fill puts a thing into a message; take reads what its place in the answer says, and whether
+	// it is done with.
 	fill func(m *wire.Subnets, i int)
 	take func(reply *wire.SubnetsReply, at, i int) bool
 }
@@ -153,13 +158,15 @@ func (s *spread) run(ctx context.Context) error {
 	return fmt.Errorf("%d of %d records of subnets: %w", len(left), s.n, errors.Join(last, ctx.Err()))
 }
 
-// batch is what goes to one peer in one message; to is empty for things that nobody is known to answer for.
+// batch is what goes to one peer in one message; to is empty for things that nobody is known to
+// answer for.
 type batch struct {
 	to     peer.ID
 	things []int
 }
 
-// batches groups things by the peers that are believed to answer for them. One that was asked in vain is asked again only if a lookup names it.
+// batches groups things by the peers that are believed to answer for them. One that was asked in
+// vain is asked again only if a lookup names it.
 func (s *spread) batches(ctx context.Context, things []int, asked []peer.ID) (list []*batch) {
 	open := make(map[peer.ID]*batch)
 	size := make(map[peer.ID]int)
@@ -202,7 +209,8 @@ func (s *Service) send(ctx context.Context, to peer.ID, m *wire.Subnets) (*wire.
 	return questions.Call(ctx, s.router, to, m)
 }
 
-// Gone says of a peer that it is in the ring no more: the ring gives its place to another, and it does not answer.
+// Gone says of a peer that it is in the ring no more: the ring gives its place to another, and it
+// does not answer.
 func (s *Service) Gone(ctx context.Context, id peer.ID) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -15,14 +15,16 @@ func headOf(k ipmicra.Key) []byte {
 	return append(pos[:], byte(k.Kind))
 }
 
-// entryKey is the key of an entry of the index whose keys begin with head. Keys are in the order of prefixes.
+// entryKey is the key of an entry of the index whose keys begin with head. Keys are in the order of
+// prefixes.
 func entryKey(head []byte, p netip.Prefix) []byte {
 	addr := p.Addr().AsSlice()
 	key := append(bytes.Clone(head), byte(len(addr)))
 	return append(append(key, addr...), byte(p.Bits()))
 }
 
-// Name is what tells records of one kind apart: of a range its address and the number of its bits, nothing for the root; or an organisation.
+// Name is what tells records of one kind apart: of a range its address and the number of its bits,
+// nothing for the root; or an organisation.
 func Name(k ipmicra.Key) []byte {
 	switch {
 	case k.Kind == ipmicra.KindOrganisation:

@@ -41,7 +41,8 @@ func keyOf(k ipmicra.Key, c ipmicra.Changes) []byte {
 	return nil
 }
 
-// Remove forgets the records at positions in [lo, hi) once another peer has them on disk; a zero hi is the end of the circle.
+// Remove forgets the records at positions in [lo, hi) once another peer has them on disk; a zero hi
+// is the end of the circle.
 func (s *Store) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	from, to := ring.Bounds(lo, hi)
 	n, wait, err := kv.Remove(s.records, from, to)

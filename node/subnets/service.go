@@ -28,10 +28,12 @@ var questions = rpc.Method[*wire.Subnets, *wire.SubnetsReply]{
 	},
 }
 
-// fullAnswer is from how many bytes on an answer is full, or a message of changes: one record more still fits into a frame.
+// fullAnswer is from how many bytes on an answer is full, or a message of changes: one record more
+// still fits into a frame.
 const fullAnswer = 2 << 20
 
-// Service is both sides of the records of subnets: it answers for those whose places this peer serves, and asks the others for theirs.
+// Service is both sides of the records of subnets: it answers for those whose places this peer
+// serves, and asks the others for theirs.
 type Service struct {
 	state  *Store
 	loop   *loop.Serial
@@ -63,7 +65,8 @@ func (s *Service) Import(kvs []kv.Record) error {
 	return err
 }
 
-// Remove forgets records that another peer has; see [Store.Remove]. It is called by what DoOver runs.
+// Remove forgets records that another peer has; see [Store.Remove]. It is called by what DoOver
+// runs.
 func (s *Service) Remove(lo, hi ring.Pos) error {
 	_, err := s.state.Remove(lo, hi)
 	return err

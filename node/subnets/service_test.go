@@ -79,8 +79,9 @@ func wantsOf(keys []ipmicra.Key) (wants []Want) {
 	return wants
 }
 
-// TestService: records are kept by the peers that answer for them and found there by others, whatever these believed at first; those of a peer that
-// cannot be reached are missing, and no others.
+// TestService: records are kept by the peers that answer for them and found there by others,
+// whatever these believed at first; those of a peer that cannot be reached are missing, and no
+// others.
 func TestService(t *testing.T) {
 	for _, row := range []struct {
 		name    string

@@ -10,7 +10,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// MaxRecords is how many values are kept here before changes that would add to them are refused, some 150 bytes each: a stranger can make up ranges without end.
+// MaxRecords is how many values are kept here before changes that would add to them are refused,
+// some 150 bytes each: a stranger can make up ranges without end.
 const MaxRecords = 1 << 20
 
 // ErrFull says that MaxRecords are kept.
@@ -92,8 +93,10 @@ func next(head []byte) []byte {
 	return hi
 }
 
-// Merge takes changes in; the same ones any number of times, in any order. All of it is one batch; wait is never nil. The error is [ErrFull] if there is
-// no room for what is new in them, [ipmicra.ErrRecord] if some are ahead of their time ([ipmicra.Changes.Check]), and then nothing is taken.
+// Merge takes changes in; the same ones any number of times, in any order. All of it is one batch;
+// wait is never nil. The error is [ErrFull] if there is no room for what is new in them,
+// [ipmicra.ErrRecord] if some are ahead of their time ([ipmicra.Changes.Check]), and then nothing
+// is taken.
 func (s *Store) Merge(now time.Time, c ipmicra.Changes) (wait func() error, err error) {
 	return s.merge(now, c, s.most)
 }

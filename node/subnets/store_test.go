@@ -70,7 +70,8 @@ func keysOf(list []ipmicra.Changes) map[ipmicra.Key]bool {
 	return keys
 }
 
-// TestMergeInAnyOrder (invariant 4): however changes are grouped and ordered, and however often they come, the records are those that one memory would have.
+// TestMergeInAnyOrder (invariant 4): however changes are grouped and ordered, and however often
+// they come, the records are those that one memory would have.
 func TestMergeInAnyOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -116,7 +117,8 @@ func encoded(t *testing.T, m *ipmicra.Memory, k ipmicra.Key) []byte {
 	return raw
 }
 
-// TestMove: records that go elsewhere, over a record that is there already, end as if all had been merged in one place.
+// TestMove: records that go elsewhere, over a record that is there already, end as if all had been
+// merged in one place.
 func TestMove(t *testing.T) {
 	changes := drawn(rand.New(rand.NewPCG(7, 7)), 60)
 	whole, from, to := newStore(t, make(kvtest.Map)), newStore(t, make(kvtest.Map)), newStore(t, make(kvtest.Map))
@@ -188,8 +190,9 @@ func TestImportRefuses(t *testing.T) {
 // testTime is when what is drawn is merged.
 var testTime = time.Unix(1_000_000_000, 0)
 
-// TestAheadOfTime: a stranger cannot pin a record by an epoch that no honest one reaches, nor by probes of the future, whether it comes as a change or on the move;
-// and an epoch as far ahead as is let in is overtaken a second later.
+// TestAheadOfTime: a stranger cannot pin a record by an epoch that no honest one reaches, nor by
+// probes of the future, whether it comes as a change or on the move; and an epoch as far ahead as
+// is let in is overtaken a second later.
 func TestAheadOfTime(t *testing.T) {
 	const most = 1_000_000_000 + 3600
 	later := testTime.Add(2 * time.Hour)
@@ -248,7 +251,8 @@ func moving(t *testing.T, c ipmicra.Changes) (rec kv.Record) {
 	return rec
 }
 
-// TestBounds: an index keeps the entries that it would keep in memory, and a peer takes no more records than it has room for, but does change those it has.
+// TestBounds: an index keeps the entries that it would keep in memory, and a peer takes no more
+// records than it has room for, but does change those it has.
 func TestBounds(t *testing.T) {
 	k := ipmicra.Key{Kind: ipmicra.KindChildren, Prefix: netip.MustParsePrefix("10.0.0.0/8")}
 	s := newStore(t, make(kvtest.Map))

@@ -10,7 +10,8 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Sets are the URL sets of one owner. They implement [owner.Seen] and are as safe for concurrent use as [dedup.Sets].
+// Sets are the URL sets of one owner. They implement [owner.Seen] and are as safe for concurrent
+// use as [dedup.Sets].
 type Sets struct {
 	sets *dedup.Sets
 	from exact
@@ -19,17 +20,20 @@ type Sets struct {
 // exact reads the sets that the owner keeps.
 type exact struct{ owner *owner.Owner }
 
-// New returns sets that take about maxBytes of memory. [Sets.ReadFrom] must follow before the first use.
+// New returns sets that take about maxBytes of memory. [Sets.ReadFrom] must follow before the first
+// use.
 func New(kind dedup.Kind, maxBytes int) *Sets {
 	s := new(Sets)
 	s.sets = dedup.NewSets(kind, &s.from, maxBytes)
 	return s
 }
 
-// ReadFrom names the owner that keeps the exact sets: it takes the sets when it is made, and so comes after them.
+// ReadFrom names the owner that keeps the exact sets: it takes the sets when it is made, and so
+// comes after them.
 func (s *Sets) ReadFrom(o *owner.Owner) { s.from.owner = o }
 
-// ExpectedLoss is that of [dedup.Stats]: URLs that the paper's filter alone is expected to have taken for seen.
+// ExpectedLoss is that of [dedup.Stats]: URLs that the paper's filter alone is expected to have
+// taken for seen.
 func (s *Sets) ExpectedLoss() float64 { return s.sets.Stats().ExpectedLoss }
 
 func setID(s owner.SetID) (id dedup.SetID) {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// secondsSince is how long ago a time was, 0 for one that was never set, or that a clock ahead of ours set.
+// secondsSince is how long ago a time was, 0 for one that was never set, or that a clock ahead of
+// ours set.
 func secondsSince(at, now time.Time) float64 {
 	if at.UnixMilli() <= 0 {
 		return 0

@@ -15,7 +15,8 @@ var clocks = map[int64]float64{
 	1_770_000_000_000: 0, 1_770_000_005_000: 0, 1_769_999_940_000: 60,
 }
 
-// TestAges: what was never set, is to come, or is no time, has no age of 292 years and none below zero.
+// TestAges: what was never set, is to come, or is no time, has no age of 292 years and none below
+// zero.
 func TestAges(t *testing.T) {
 	now := time.UnixMilli(1_770_000_000_000)
 	for ms, want := range clocks {

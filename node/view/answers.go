@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// What another peer may put into an answer in JSON. An element of a list takes a few hundred bytes of
-// memory, and three bytes to say, so what is in an answer is counted before any of it is unpacked.
+// What another peer may put into an answer in JSON. An element of a list takes a few hundred bytes
+// of memory, and three bytes to say, so what is in an answer is counted before any of it is
+// unpacked.
 const (
 	// maxAnswerElements bounds the elements of all lists of an answer: the longest is one of files.
 	maxAnswerElements = 2 * maxFileList
@@ -24,8 +25,8 @@ func unpack(raw []byte, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
-// countAnswer counts what is in an answer. It gives no memory, and leaves it to who unpacks the answer
-// to say whether it is JSON at all.
+// countAnswer counts what is in an answer. It gives no memory, and leaves it to who unpacks the
+// answer to say whether it is JSON at all.
 func countAnswer(raw []byte) error {
 	var isList [maxAnswerDepth + 1]bool
 	depth, elements, values, quoted := 0, 0, 0, false

@@ -42,7 +42,8 @@ func stuffed(name, element string) []byte {
 	return []byte(begin + strings.Repeat(element+",", n-1) + element + end)
 }
 
-// TestAnswersTakeLittle: an answer of another peer that is full of empty parts is refused before it takes memory.
+// TestAnswersTakeLittle: an answer of another peer that is full of empty parts is refused before it
+// takes memory.
 func TestAnswersTakeLittle(t *testing.T) {
 	ids := rpctest.NewPeers(t, 2)
 	l := &liar{alone: alone{self: dht.Peer{ID: ids[0]}}}

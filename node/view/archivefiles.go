@@ -31,22 +31,23 @@ const (
 	maxFileRequest = 4096
 )
 
-// fileRequest asks for a part of a file or, without a name, for the files behind one in the list. It is JSON, as all that is asked for people and
-// rarely.
+// fileRequest asks for a part of a file or, without a name, for the files behind one in the list.
+// It is JSON, as all that is asked for people and rarely.
 type fileRequest struct {
 	Name   string `json:"name,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// archiveFiles serves the files of a peer's archive: WARC files and their indexes, nothing else. flush, if not nil, hands what the writer has gathered
-// to the system before the files are listed.
+// archiveFiles serves the files of a peer's archive: WARC files and their indexes, nothing else.
+// flush, if not nil, hands what the writer has gathered to the system before the files are listed.
 type archiveFiles struct {
 	dir   string
 	flush func() error
 }
 
-// handle answers with a list of files, or with the bytes of one from the offset on; an empty answer is its end.
+// handle answers with a list of files, or with the bytes of one from the offset on; an empty answer
+// is its end.
 func (a archiveFiles) handle(_ context.Context, _ peer.ID, raw []byte) ([]byte, error) {
 	var req fileRequest
 	if len(raw) > maxFileRequest || json.Unmarshal(raw, &req) != nil {
@@ -84,7 +85,8 @@ func (a archiveFiles) part(name string, offset int64) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// open finds a file under its final name, or under the one that it has while it is written: it begins with the same bytes.
+// open finds a file under its final name, or under the one that it has while it is written: it
+// begins with the same bytes.
 func (a archiveFiles) open(name string) (*os.File, error) {
 	path := filepath.Join(a.dir, strings.TrimSuffix(name, openSuffix))
 	f, err := os.Open(path)
@@ -100,7 +102,8 @@ const (
 	indexSuffix = ".cdxj"
 )
 
-// isArchive says whether a name is that of a WARC file, finished or not, or of a finished index, and of no other place.
+// isArchive says whether a name is that of a WARC file, finished or not, or of a finished index,
+// and of no other place.
 func isArchive(name string) bool {
 	if name != filepath.Base(name) || strings.ContainsAny(name, "/\\\x00") {
 		return false
@@ -109,7 +112,8 @@ func isArchive(name string) bool {
 	return strings.HasSuffix(warcName, ".warc") || strings.HasSuffix(warcName, ".warc.gz") || strings.HasSuffix(name, indexSuffix)
 }
 
-// list returns the archive's WARC files behind a name, in the order of their names, without the suffix of one that is being written.
+// list returns the archive's WARC files behind a name, in the order of their names, without the
+// suffix of one that is being written.
 func (a archiveFiles) list(after string) ([]control.ArchiveFile, error) {
 	if a.flush != nil {
 		if err := a.flush(); err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// writeArchive fills an archive with n pages; without finish its file stays open, as of a peer that runs.
+// writeArchive fills an archive with n pages; without finish its file stays open, as of a peer that
+// runs.
 func writeArchive(t *testing.T, dir string, n int, finish bool) {
 	t.Helper()
 	w, err := warc.Open(dir, warc.Config{Compression: warc.Gzip, Peer: "test", Software: "test"})

@@ -48,10 +48,12 @@ func decodeAnswer[T any](raw []byte) (*T, error) {
 	return v, nil
 }
 
-// pageSize is how many hosts or URLs go into one answer: bounded, so that a listing holds up neither the owner's loop nor the network.
+// pageSize is how many hosts or URLs go into one answer: bounded, so that a listing holds up
+// neither the owner's loop nor the network.
 const pageSize = 500
 
-// hostsAtOnce is how many hosts go into one: each takes some looks at the disk while the owner's loop waits.
+// hostsAtOnce is how many hosts go into one: each takes some looks at the disk while the owner's
+// loop waits.
 const hostsAtOnce = 100
 
 // hostPage is a part of a peer's list of hosts; After is empty at its end.

@@ -14,14 +14,16 @@ import (
 // maxDeskRest bounds the rest after one question of a stranger.
 const maxDeskRest = time.Second
 
-// desk answers the questions of strangers for lists and files one after another, and rests after each for as long as it took: together they have at most half a processor, however many
-// identities they have. Neighbours on the ring do not wait. Safe for concurrent use.
+// desk answers the questions of strangers for lists and files one after another, and rests after
+// each for as long as it took: together they have at most half a processor, however many identities
+// they have. Neighbours on the ring do not wait. Safe for concurrent use.
 type desk struct {
 	once sync.Once
 	free chan struct{} // holds one while nobody is served
 }
 
-// serve has a question answered when it is its turn. A stranger has one waiting on each stream (calls.Endpoint.Long), so that the turns go round.
+// serve has a question answered when it is its turn. A stranger has one waiting on each stream
+// (calls.Endpoint.Long), so that the turns go round.
 func (d *desk) serve(ctx context.Context, neighbour bool, answer func() ([]byte, error)) ([]byte, error) {
 	if neighbour {
 		return answer()

@@ -34,8 +34,9 @@ func (s *slow) Look(context.Context, func(*owner.Owner)) error {
 	return nil
 }
 
-// TestStrangersHaveHalfAProcessor: however many strangers ask for lists without a pause, they are answered one after another, and this peer works for them half of
-// the time at most; each of them is answered, and a neighbour at once.
+// TestStrangersHaveHalfAProcessor: however many strangers ask for lists without a pause, they are
+// answered one after another, and this peer works for them half of the time at most; each of them
+// is answered, and a neighbour at once.
 func TestStrangersHaveHalfAProcessor(t *testing.T) {
 	t.Parallel()
 	ids := rpctest.NewPeers(t, 2)

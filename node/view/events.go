@@ -12,10 +12,12 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// watchBuffer is how many events a slow watcher may lag behind before it misses some; it is told how many.
+// watchBuffer is how many events a slow watcher may lag behind before it misses some; it is told
+// how many.
 const watchBuffer = 256
 
-// Watchers hands what happens on the ring to whoever watches. It is safe for concurrent use and never blocks the ring.
+// Watchers hands what happens on the ring to whoever watches. It is safe for concurrent use and
+// never blocks the ring.
 type Watchers struct {
 	mu   sync.Mutex // guards subs
 	subs map[*watcher]struct{}
@@ -92,7 +94,8 @@ func (w *Watchers) missedBy(s *watcher) int {
 	return n
 }
 
-// Story turns an event of the ring into a line for people; ok is false for events that tell nothing by themselves.
+// Story turns an event of the ring into a line for people; ok is false for events that tell nothing
+// by themselves.
 func Story(e dht.Event, members int) (control.RingEvent, bool) {
 	line := control.RingEvent{Time: time.Now()}
 	about := func(event string, p dht.Peer, text string) {

@@ -13,7 +13,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// TestSlowWatcher: who watches too slowly is told how many events are left out, and holds up neither the ring nor another watcher.
+// TestSlowWatcher: who watches too slowly is told how many events are left out, and holds up
+// neither the ring nor another watcher.
 func TestSlowWatcher(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := NewWatchers()

@@ -178,7 +178,8 @@ func (v *View) Why(ctx context.Context, raw string) (*control.Why, error) {
 // leftOutTime bounds the question to the ring whether links to a URL may have been left out.
 const leftOutTime = 2 * time.Second
 
-// explainLeftOut says of a URL of which nobody has heard that pages of the job had more links than were taken.
+// explainLeftOut says of a URL of which nobody has heard that pages of the job had more links than
+// were taken.
 func (v *View) explainLeftOut(ctx context.Context, w *control.Why) {
 	if !slices.ContainsFunc(w.Jobs, func(l control.WhyLine) bool { return l.State == "unknown" }) {
 		return

@@ -15,7 +15,8 @@ import (
 const (
 	// maxNames bounds the names that are remembered, namedAtOnce those that one answer asks for.
 	maxNames, namedAtOnce = 4096, 64
-	// nameTime bounds the questions for names that are missing, nameLife is how long one counts, and that a peer told none.
+	// nameTime bounds the questions for names that are missing, nameLife is how long one counts,
+	// and that a peer told none.
 	nameTime, nameLife = time.Second, time.Minute
 )
 
@@ -47,7 +48,8 @@ func (n *names) of(id string) (name control.Name, old bool) {
 	return t.name, time.Since(t.at) > nameLife
 }
 
-// called are the names of some peers, of those that have one. Who was not asked of late is asked, for a moment.
+// called are the names of some peers, of those that have one. Who was not asked of late is asked,
+// for a moment.
 func (v *View) called(ctx context.Context, ids ...string) map[string]control.Name {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)

@@ -16,8 +16,8 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// Offline reads the results in the data directory of a peer that does not run. It holds the directory, so that no peer starts there meanwhile, and
-// changes nothing.
+// Offline reads the results in the data directory of a peer that does not run. It holds the
+// directory, so that no peer starts there meanwhile, and changes nothing.
 type Offline struct {
 	store *storage.Store
 	files archiveFiles
@@ -26,7 +26,9 @@ type Offline struct {
 
 var _ control.Results = (*Offline)(nil)
 
-// OpenOffline opens a data directory, whose database has the peer's key under identity. It fails with control.KindNoPeer where there is none, and with storage.ErrLocked where a peer runs after all.
+// OpenOffline opens a data directory, whose database has the peer's key under identity. It fails
+// with control.KindNoPeer where there is none, and with storage.ErrLocked where a peer runs after
+// all.
 func OpenOffline(dir, identity string) (*Offline, error) {
 	db := filepath.Join(dir, "db")
 	store, err := storage.Open(db, storage.Options{ReadOnly: true})

@@ -14,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// TestOffline: the results of a peer that does not run are read, and its directory is held meanwhile.
+// TestOffline: the results of a peer that does not run are read, and its directory is held
+// meanwhile.
 func TestOffline(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := OpenOffline(dir, "identity"); control.KindOf(err) != control.KindNoPeer {

@@ -15,8 +15,8 @@ import (
 const (
 	// reportEvery is the time between two reports to one peer.
 	reportEvery = 500 * time.Millisecond
-	// reportsAtOnce of them it may have without that, after a while: a wait for the end of a crawl begins
-	// with quick walks.
+	// reportsAtOnce of them it may have without that, after a while: a wait for the end of a crawl
+	// begins with quick walks.
 	reportsAtOnce = 4
 	// reportWait is how long a question may wait for its turn; then the peer is told to come back.
 	reportWait = 2 * time.Second
@@ -24,8 +24,8 @@ const (
 	reportPeers = 4096
 )
 
-// pace has the questions of each peer wait for their turn. Nobody is told an older report than the one
-// of the moment: two walks that agree are the end of a crawl. Safe for concurrent use.
+// pace has the questions of each peer wait for their turn. Nobody is told an older report than the
+// one of the moment: two walks that agree are the end of a crawl. Safe for concurrent use.
 type pace struct {
 	mu   sync.Mutex // guards next; never held while waiting
 	next map[peer.ID]time.Time
@@ -43,7 +43,8 @@ func (p *pace) wait(ctx context.Context, from peer.ID) error {
 	return loop.Sleep(ctx, turn)
 }
 
-// turn is how long a peer's next question has to wait. One that would have to for too long takes no turn.
+// turn is how long a peer's next question has to wait. One that would have to for too long takes no
+// turn.
 func (p *pace) turn(from peer.ID, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

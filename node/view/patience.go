@@ -8,14 +8,16 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// DefaultPatience is how far away the next try of a URL may be before a wait for the end of a crawl does without it: as long as the last of the usual waits between
-// tries, so that what fails for a passing reason has them all.
+// DefaultPatience is how far away the next try of a URL may be before a wait for the end of a crawl
+// does without it: as long as the last of the usual waits between tries, so that what fails for a
+// passing reason has them all.
 const DefaultPatience = 10 * time.Minute
 
 // MaxPatience bounds it: no site is believed to want to be left alone for longer.
 const MaxPatience = 30 * 24 * time.Hour
 
-// horizon is until when a next try is waited for by a patience, by the lease clock; 0 is without end.
+// horizon is until when a next try is waited for by a patience, by the lease clock; 0 is without
+// end.
 func (v *View) horizon(patience time.Duration) time.Time {
 	if patience == 0 {
 		patience = MaxPatience
@@ -23,7 +25,8 @@ func (v *View) horizon(patience time.Duration) time.Time {
 	return v.deps.Hosts.Now().Add(patience)
 }
 
-// reasonAsked stands for hosts that wish to be left alone, and for single URLs that wait for another try.
+// reasonAsked stands for hosts that wish to be left alone, and for single URLs that wait for
+// another try.
 const reasonAsked = "asked"
 
 // tellWaits fills in which hosts are left alone, and what is put off.
@@ -65,21 +68,25 @@ func secondsUntil(at, now time.Time) float64 {
 }
 
 const (
-	// patienceMore is how much longer than the patience a wait may last in which nothing is fetched: the first two waits between tries, so that the usual
-	// tries of the last page come to their end.
+	// patienceMore is how much longer than the patience a wait may last in which nothing is
+	// fetched: the first two waits between tries, so that the usual tries of the last page come to
+	// their end.
 	patienceMore = 75 * time.Second
-	// patienceLeast is waited for in any case, if the patience is not less: what politeness alone asks for.
+	// patienceLeast is waited for in any case, if the patience is not less: what politeness alone
+	// asks for.
 	patienceLeast = 90 * time.Second
 )
 
-// lasting is what is left of the patience of one wait: sites that ask again and again to be left alone for a little less must not hold it up for hours.
+// lasting is what is left of the patience of one wait: sites that ask again and again to be left
+// alone for a little less must not hold it up for hours.
 type lasting struct {
 	patience time.Duration
 	fetched  int64
 	since    time.Time // when something was fetched last
 }
 
-// left takes in what has been fetched so far and returns how far away a next try may be. 0 stays without end.
+// left takes in what has been fetched so far and returns how far away a next try may be. 0 stays
+// without end.
 func (l *lasting) left(c *control.Counters, now time.Time) time.Duration {
 	if fetched := c.Pages + c.Duplicates + c.Redirects; fetched != l.fetched {
 		l.fetched, l.since = fetched, now

@@ -11,7 +11,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// TestPutOffIsIdle: a walk counts as idle only where what is left is put off, at whichever member, and asks with the patience of whoever waits.
+// TestPutOffIsIdle: a walk counts as idle only where what is left is put off, at whichever member,
+// and asks with the patience of whoever waits.
 func TestPutOffIsIdle(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		for _, of := range []string{"", someJob.String()} {
@@ -44,8 +45,9 @@ func TestPutOffIsIdle(t *testing.T) {
 	})
 }
 
-// TestPatienceLasts: sites that want a little more again and again are waited for no longer than the patience and the first waits between tries, whatever they say; each
-// page begins it anew, and without end is without end.
+// TestPatienceLasts: sites that want a little more again and again are waited for no longer than
+// the patience and the first waits between tries, whatever they say; each page begins it anew, and
+// without end is without end.
 func TestPatienceLasts(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l := lasting{patience: 10 * time.Minute, since: now}

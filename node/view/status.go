@@ -27,7 +27,8 @@ const (
 	StateLeaving  = "leaving"
 )
 
-// HandleStatus answers a walk over the ring, and questions that only the owner of a host can answer.
+// HandleStatus answers a walk over the ring, and questions that only the owner of a host can
+// answer.
 func (v *View) HandleStatus(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
 	if verb == askReport { // it waits for the disk, and so would all others; it has a pace of its own
@@ -79,7 +80,8 @@ const (
 	maxQuestion = 10_000
 )
 
-// patienceOf reads how far away a next try may be by a question for a report, in milliseconds; where it does not say, or makes no sense, that is this peer's own.
+// patienceOf reads how far away a next try may be by a question for a report, in milliseconds;
+// where it does not say, or makes no sense, that is this peer's own.
 func (v *View) patienceOf(arg string) time.Duration {
 	ms, err := strconv.ParseInt(arg, 10, 64)
 	if err != nil || ms < 0 || ms > int64(MaxPatience/time.Millisecond) {
@@ -88,7 +90,8 @@ func (v *View) patienceOf(arg string) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// reportOf asks a member for its report, with what is put off by such a patience; its own without the network.
+// reportOf asks a member for its report, with what is put off by such a patience; its own without
+// the network.
 func (v *View) reportOf(ctx context.Context, of peer.ID, patience time.Duration) (*report, error) {
 	if of == v.deps.Self {
 		return v.member(ctx, patience, v.deps.Hosts.Ask)
@@ -140,8 +143,9 @@ func (v *View) member(ctx context.Context, patience time.Duration, question Ques
 	return m, nil
 }
 
-// fill puts together status, job counts and delegations as of one moment, with what is put off by a patience; taken is what the walker wants to know beside it. With ask
-// all of it is on disk, so that no crash takes back what was said; with look nobody waits for a disk or a replica.
+// fill puts together status, job counts and delegations as of one moment, with what is put off by a
+// patience; taken is what the walker wants to know beside it. With ask all of it is on disk, so
+// that no crash takes back what was said; with look nobody waits for a disk or a replica.
 func (v *View) fill(ctx context.Context, m *control.Member, patience time.Duration, question Question) (taken map[string]uint64, err error) {
 	unsent, err := v.deps.Hosts.Unsent(ctx) // before the owner's counts: what leaves here is counted there by then
 	if err != nil {
@@ -274,7 +278,8 @@ func (v *View) state(c *control.Counters) string {
 	}
 }
 
-// hungAgain is how often it is looked at, while a status waits for the counts, whether who counts hangs.
+// hungAgain is how often it is looked at, while a status waits for the counts, whether who counts
+// hangs.
 const hungAgain = time.Second
 
 // fillUnlessHung is fill, without the counts if who would count hangs.
@@ -338,7 +343,8 @@ func ringState(members []control.Member) string {
 	return state
 }
 
-// The roles of peers: members of the ring, and those that others cannot dial, which own nothing and crawl for them.
+// The roles of peers: members of the ring, and those that others cannot dial, which own nothing and
+// crawl for them.
 const (
 	RoleRing   = "ring"
 	RoleWorker = "worker"

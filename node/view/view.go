@@ -24,7 +24,8 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// View is what commands and the page read of a peer, and of the ring through it. It changes nothing. Its methods are those of control.Backend that only read.
+// View is what commands and the page read of a peer, and of the ring through it. It changes
+// nothing. Its methods are those of control.Backend that only read.
 type View struct {
 	deps    Deps
 	walker  walker
@@ -139,7 +140,8 @@ type Net interface {
 
 // Router is what the view asks of the router: rpc.Router.
 type Router interface {
-	// CallOwner asks the owner of a key, Moved is the answer to a question for a key that this peer does not serve.
+	// CallOwner asks the owner of a key, Moved is the answer to a question for a key that this peer
+	// does not serve.
 	CallOwner(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error)
 	Moved(key ring.Key) error // answers a question for a key that this peer does not serve
 }
@@ -192,7 +194,8 @@ func (v *View) Here(ctx context.Context) (*control.Member, error) {
 	return &r.Member, nil
 }
 
-// WaitIdle returns when a job, or every one if none is named, has nothing left that is due within the patience; a negative one is that of the peer.
+// WaitIdle returns when a job, or every one if none is named, has nothing left that is due within
+// the patience; a negative one is that of the peer.
 func (v *View) WaitIdle(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error {
 	w := v.walker
 	if patience >= 0 {

@@ -20,7 +20,8 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// alone is all that a view reads of a peer that is alone in its ring, and whose owner of hosts never answers.
+// alone is all that a view reads of a peer that is alone in its ring, and whose owner of hosts
+// never answers.
 type alone struct {
 	self   dht.Peer
 	hangs  bool
@@ -78,8 +79,9 @@ func (a *alone) view() *View {
 	})
 }
 
-// TestStatusWhileTheOwnerHangs: who asks for a status is told what is known without the owner of hosts, once it is known that it hangs; until then the question
-// waits, as the owner may only be slow.
+// TestStatusWhileTheOwnerHangs: who asks for a status is told what is known without the owner of
+// hosts, once it is known that it hangs; until then the question waits, as the owner may only be
+// slow.
 func TestStatusWhileTheOwnerHangs(t *testing.T) {
 	t.Parallel()
 	self := dht.Peer{ID: rpctest.NewPeers(t, 1)[0]}
@@ -98,7 +100,8 @@ func TestStatusWhileTheOwnerHangs(t *testing.T) {
 	})
 }
 
-// TestLookupOfWhatPeopleWrite: a host is looked up however it is written, and what names none is an error of usage.
+// TestLookupOfWhatPeopleWrite: a host is looked up however it is written, and what names none is an
+// error of usage.
 func TestLookupOfWhatPeopleWrite(t *testing.T) {
 	t.Parallel()
 	a := &alone{self: dht.Peer{ID: rpctest.NewPeers(t, 1)[0]}}

@@ -30,7 +30,8 @@ type walker struct {
 	// start is where the walk begins and ends: this peer, if it is one of the ring.
 	start  func() peer.ID
 	report func(ctx context.Context, of peer.ID, patience time.Duration) (*report, error)
-	// patience is how far away a next try may be before the member is to count it as put off; 0: as far as it likes.
+	// patience is how far away a next try may be before the member is to count it as put off; 0: as
+	// far as it likes.
 	patience time.Duration
 	// met tells the network where a peer can be reached.
 	met func(id peer.ID, addrs []string)
@@ -43,8 +44,9 @@ type report struct {
 	Taken map[string]uint64 `json:"taken,omitempty"`
 }
 
-// walk goes round once. The ring it returns says whether the arcs of its members tile the whole circle; where they do not, or a member
-// did not answer, Error says why and the members met so far are there.
+// walk goes round once. The ring it returns says whether the arcs of its members tile the whole
+// circle; where they do not, or a member did not answer, Error says why and the members met so far
+// are there.
 func (w *walker) walk(ctx context.Context) (*control.Ring, error) {
 	r, _, err := w.round(ctx)
 	return r, err
@@ -105,7 +107,8 @@ func (w *walker) ask(ctx context.Context, id peer.ID) (*report, error) {
 	return m, nil
 }
 
-// maxAttached workers of one member are noted with their addresses: as many as a member takes, and some more for other versions.
+// maxAttached workers of one member are noted with their addresses: as many as a member takes, and
+// some more for other versions.
 const maxAttached = 64
 
 // metWorkers tells the network where a member's workers are relayed to.
@@ -119,7 +122,8 @@ func (w *walker) metWorkers(m *control.Member) {
 	}
 }
 
-// gap says why the members' arcs do not tile the circle, empty if they do: each serves from its predecessor's position to its own.
+// gap says why the members' arcs do not tile the circle, empty if they do: each serves from its
+// predecessor's position to its own.
 func gap(members []control.Member) string {
 	for i, m := range members {
 		prev := members[(i+len(members)-1)%len(members)]
@@ -144,8 +148,9 @@ func sum(members []control.Member) control.Counters {
 	return c
 }
 
-// quiet says whether no member has outstanding work of the given job, or of any when it is empty, but what is put off, and returns what must not change
-// between two walks for the ring to be idle: who was met, in which incarnation, with which arc, how many URLs each has ever accepted, and what
+// quiet says whether no member has outstanding work of the given job, or of any when it is empty,
+// but what is put off, and returns what must not change between two walks for the ring to be idle:
+// who was met, in which incarnation, with which arc, how many URLs each has ever accepted, and what
 // each took in.
 func quiet(members []control.Member, taken []map[string]uint64, of string) (signature []string, idle bool) {
 	idle = true
@@ -170,7 +175,8 @@ func quiet(members []control.Member, taken []map[string]uint64, of string) (sign
 	return signature, idle
 }
 
-// takenFor adds up what a member took in for a job, or for all of them, and the hosts that came or went.
+// takenFor adds up what a member took in for a job, or for all of them, and the hosts that came or
+// went.
 func takenFor(counts map[string]uint64, of string) (n uint64) {
 	moves := job.ID{}.String()
 	for id, k := range counts {
@@ -192,15 +198,18 @@ func compareText(a, b string) int {
 	}
 }
 
-// The pace of a wait for idleness: quick at first, so that a small crawl ends at once, then such that walks cost little.
+// The pace of a wait for idleness: quick at first, so that a small crawl ends at once, then such
+// that walks cost little.
 const (
 	waitFirst = 100 * time.Millisecond
 	waitMost  = 2 * time.Second
 )
 
-// waitIdle walks the ring again and again until two walks in a row found it closed, unchanged and without outstanding work (design,
-// section 4, Idle), or with none but URLs whose next try is further away than the patience. Links on their way are in the outbox of whoever sent them until the receiver has them on disk, so a URL is counted at one
-// end or at both; one that moves from where the walk is still to come to where it has been is told by what the receiver took in.
+// waitIdle walks the ring again and again until two walks in a row found it closed, unchanged and
+// without outstanding work (design, section 4, Idle), or with none but URLs whose next try is
+// further away than the patience. Links on their way are in the outbox of whoever sent them until
+// the receiver has them on disk, so a URL is counted at one end or at both; one that moves from
+// where the walk is still to come to where it has been is told by what the receiver took in.
 func (w *walker) waitIdle(ctx context.Context, of string, fn func(control.Progress) error) error {
 	begin := time.Now()
 	lasting := lasting{patience: w.patience, since: begin}
@@ -269,8 +278,9 @@ func IsError(outcome string) bool {
 	}
 }
 
-// encodeReport and decodeReport carry a report between peers as the JSON that status prints: it is asked rarely, and its contract that
-// fields are only ever added is the one that peers of different versions need.
+// encodeReport and decodeReport carry a report between peers as the JSON that status prints: it is
+// asked rarely, and its contract that fields are only ever added is the one that peers of different
+// versions need.
 func encodeReport(m *report) ([]byte, error) { return json.Marshal(m) }
 
 // maxReport bounds a member's report.
@@ -290,7 +300,8 @@ func decodeReport(raw []byte, from peer.ID) (*report, error) {
 	return m, nil
 }
 
-// binaryAddrs turns multiaddrs of text into the bytes that the network keeps; what does not parse is left out.
+// binaryAddrs turns multiaddrs of text into the bytes that the network keeps; what does not parse
+// is left out.
 func binaryAddrs(texts []string) [][]byte {
 	var out [][]byte
 	for _, t := range texts {

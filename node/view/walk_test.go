@@ -113,8 +113,8 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestIdleNeverEarly: the double walk waits for work wherever it hides: each row moves work around while the walk is under way, and says from
-// which report on the ring is truly idle.
+// TestIdleNeverEarly: the double walk waits for work wherever it hides: each row moves work around
+// while the walk is under way, and says from which report on the ring is truly idle.
 func TestIdleNeverEarly(t *testing.T) {
 	moved := job.ID{}.String()
 	this := someJob.String()
@@ -244,7 +244,8 @@ func TestIdleNeverEarly(t *testing.T) {
 	}
 }
 
-// TestIdleOfOneJob: another job's work does not hold up the wait for this one, nor do the links of that job.
+// TestIdleOfOneJob: another job's work does not hold up the wait for this one, nor do the links of
+// that job.
 func TestIdleOfOneJob(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := newWalkWorld(t, 2)
@@ -303,7 +304,8 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-// TestWalkTellsWhereWorkersAre: who walks learns where the workers of the members are relayed to, as it cannot dial them.
+// TestWalkTellsWhereWorkersAre: who walks learns where the workers of the members are relayed to,
+// as it cannot dial them.
 func TestWalkTellsWhereWorkersAre(t *testing.T) {
 	world := newWalkWorld(t, 3)
 	workers := rpctest.NewPeers(t, 2)

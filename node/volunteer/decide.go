@@ -27,7 +27,8 @@ type Observed struct {
 	IdleKnown bool // the machine tells
 	// Disk is what lies in the data directory, in bytes.
 	Disk int64
-	// Heap is what the program's memory could not be collected below, in bytes, without what has a bound of its own.
+	// Heap is what the program's memory could not be collected below, in bytes, without what has a
+	// bound of its own.
 	Heap int64
 }
 
@@ -59,7 +60,8 @@ type Decision struct {
 	// Paused says that nothing is fetched. Holds has those that pause first.
 	Paused bool
 	Holds  []Hold // rules that hold
-	// Bandwidth and BandwidthUp are in bytes a second, 0 for no cap; Fetchers are exchanges at once.
+	// Bandwidth and BandwidthUp are in bytes a second, 0 for no cap; Fetchers are exchanges at
+	// once.
 	Bandwidth, BandwidthUp int64
 	Fetchers               int // at least 1
 }
@@ -72,7 +74,8 @@ func (d *Decision) Pausing() (Hold, bool) {
 	return d.Holds[0], true
 }
 
-// crowded is the share of the bound of memory beyond which what is in use slows the peer, calm the share of fetchers that it then has.
+// crowded is the share of the bound of memory beyond which what is in use slows the peer, calm the
+// share of fetchers that it then has.
 const (
 	crowded = 0.7
 	calm    = 4

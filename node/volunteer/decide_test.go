@@ -119,7 +119,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestPacer: a process that works whenever it may, at a full core, stays at its share over any ten seconds, after an idle hour as well.
+// TestPacer: a process that works whenever it may, at a full core, stays at its share over any ten
+// seconds, after an idle hour as well.
 func TestPacer(t *testing.T) {
 	const beat = 100 * time.Millisecond
 	for _, share := range []float64{0.1, 0.5, 0.9} {

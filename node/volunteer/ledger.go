@@ -2,7 +2,8 @@ package volunteer
 
 import "time"
 
-// Ledger counts the bytes of a day and of a month of the local calendar. It is kept on disk as JSON.
+// Ledger counts the bytes of a day and of a month of the local calendar. It is kept on disk as
+// JSON.
 type Ledger struct {
 	// Date is the day that is counted, as 2006-01-02.
 	Date  string `json:"date"`
@@ -16,11 +17,13 @@ type Ledger struct {
 const (
 	dateLayout = time.DateOnly
 	monthLen   = len("2006-01")
-	// clockBack is how far a clock may be put back without beginning another day: one that is corrected about midnight would begin it twice.
+	// clockBack is how far a clock may be put back without beginning another day: one that is
+	// corrected about midnight would begin it twice.
 	clockBack = 48 * time.Hour
 )
 
-// Add counts bytes that came or went since the last Add, and begins a new day, and a new month, when the calendar says so.
+// Add counts bytes that came or went since the last Add, and begins a new day, and a new month,
+// when the calendar says so.
 func (l *Ledger) Add(now time.Time, bytes int64) {
 	if today := now.Format(dateLayout); today != l.Date && !l.justAhead(now) {
 		if len(l.Date) < monthLen || today[:monthLen] != l.Date[:monthLen] {

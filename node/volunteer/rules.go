@@ -10,8 +10,8 @@ import (
 
 // Rules is what was set. The zero value of a bound is none.
 type Rules struct {
-	// Bandwidth and BandwidthUp bound what comes and what goes, in bytes a second, of sites and peers together. Where only Bandwidth is set it
-	// holds for each direction.
+	// Bandwidth and BandwidthUp bound what comes and what goes, in bytes a second, of sites and
+	// peers together. Where only Bandwidth is set it holds for each direction.
 	Bandwidth, BandwidthUp int64
 	// Fetchers bounds the exchanges under way at once; at least 1.
 	Fetchers int
@@ -19,16 +19,19 @@ type Rules struct {
 	CPUShare float64
 	// Memory is what Go's heap and stacks are kept below, in bytes.
 	Memory int64
-	// DiskQuota bounds the data directory, DiskReserve is the free space at which the peer ends, in bytes.
+	// DiskQuota bounds the data directory, DiskReserve is the free space at which the peer ends, in
+	// bytes.
 	DiskQuota, DiskReserve int64
-	// QuotaDay and QuotaMonth bound the bytes that come and go in a day and in a month of the local calendar.
+	// QuotaDay and QuotaMonth bound the bytes that come and go in a day and in a month of the local
+	// calendar.
 	QuotaDay, QuotaMonth int64
 	// Schedule is when the peer may work, Outside the bandwidth it has at other hours: 0 pauses it.
 	Schedule Schedule
 	Outside  int64 // bytes a second at other hours; 0: pause
 	// OnlyWhenIdle is for how long nobody must have used the machine; 0: people are not waited for.
 	OnlyWhenIdle time.Duration
-	// PauseOnBattery and PauseOnMetered give way to a battery, and to a link that is paid by the byte.
+	// PauseOnBattery and PauseOnMetered give way to a battery, and to a link that is paid by the
+	// byte.
 	PauseOnBattery, PauseOnMetered bool
 }
 
@@ -40,7 +43,8 @@ func (r *Rules) UpCap() int64 {
 	return r.Bandwidth
 }
 
-// The keys of the rules: the words of flags, of the configuration file and of limits set. A hold is named after the key behind it.
+// The keys of the rules: the words of flags, of the configuration file and of limits set. A hold is
+// named after the key behind it.
 const (
 	KeyBandwidth      = "bandwidth"
 	KeyBandwidthUp    = "bandwidth-up"
@@ -135,7 +139,8 @@ func rate(name, about string, field func(*Rules) *int64) Key {
 	}}
 }
 
-// minRate is the smallest bandwidth that can be set: with less a peer could not keep its place in the ring.
+// minRate is the smallest bandwidth that can be set: with less a peer could not keep its place in
+// the ring.
 const minRate = 16_000
 
 func size(name, about string, field func(*Rules) *int64) Key {

@@ -135,7 +135,8 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
-// FuzzAmounts: sizes and rates that are read are within their bounds, and written they are read again as they are.
+// FuzzAmounts: sizes and rates that are read are within their bounds, and written they are read
+// again as they are.
 func FuzzAmounts(f *testing.F) {
 	for _, text := range []string{"none", "0", "500MB", "2GiB", "1.5 kB", "2Mbit/s", "250kB", "-1B", "1e30TB", "0x10", "inf", "nan", "1_000", "1024PiB", "0.3bit", "/s"} {
 		f.Add(text)

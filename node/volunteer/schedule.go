@@ -16,13 +16,15 @@ const (
 	day = 24 * 60 // minutes
 )
 
-// Schedule is the hours of the week in which a peer may work. Without windows it may always. Its text is what it was parsed from.
+// Schedule is the hours of the week in which a peer may work. Without windows it may always. Its
+// text is what it was parsed from.
 type Schedule struct {
 	text    string
 	windows []window
 }
 
-// window is from a minute of certain days to a later one; beyond midnight it belongs to the day on which it began.
+// window is from a minute of certain days to a later one; beyond midnight it belongs to the day on
+// which it began.
 type window struct {
 	days     [7]bool // by time.Weekday
 	from, to int     // minutes of the day; to is larger than from and may lie in the next day
@@ -30,8 +32,9 @@ type window struct {
 
 var dayNames = [7]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// ParseSchedule reads windows parted by semicolons, such as "mon-fri 22:00-07:00; sat,sun". Days alone are whole days, hours alone are those of every
-// day, and hours that end no later than they begin end the next day.
+// ParseSchedule reads windows parted by semicolons, such as "mon-fri 22:00-07:00; sat,sun". Days
+// alone are whole days, hours alone are those of every day, and hours that end no later than they
+// begin end the next day.
 func ParseSchedule(text string) (Schedule, error) {
 	if len(text) > maxScheduleText {
 		return Schedule{}, fmt.Errorf("longer than %d bytes", maxScheduleText)
@@ -159,7 +162,8 @@ func digits(s string) bool {
 	return true
 }
 
-// Open says whether the moment lies in a window, by the clock of its location, and until when that stays so: the zero time if it always does.
+// Open says whether the moment lies in a window, by the clock of its location, and until when that
+// stays so: the zero time if it always does.
 func (s Schedule) Open(now time.Time) (open bool, until time.Time) {
 	if len(s.windows) == 0 {
 		return true, time.Time{}
@@ -179,8 +183,8 @@ func (s Schedule) Open(now time.Time) (open bool, until time.Time) {
 	return open, until
 }
 
-// atMinute is a minute of the day that is so many days after that of now. On a day on which the clock is put forward a minute that does not exist is the one
-// an hour later.
+// atMinute is a minute of the day that is so many days after that of now. On a day on which the
+// clock is put forward a minute that does not exist is the one an hour later.
 func atMinute(now time.Time, days, minute int) time.Time {
 	y, m, d := now.Date()
 	return time.Date(y, m, d+days, 0, minute, 0, 0, now.Location())

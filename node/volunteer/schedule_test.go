@@ -68,7 +68,8 @@ func TestScheduleOpen(t *testing.T) {
 	}
 }
 
-// TestScheduleClockChange: the night on which the clock is put forward is an hour shorter, and windows keep to the wall clock.
+// TestScheduleClockChange: the night on which the clock is put forward is an hour shorter, and
+// windows keep to the wall clock.
 func TestScheduleClockChange(t *testing.T) {
 	loc, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

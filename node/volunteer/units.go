@@ -83,7 +83,8 @@ func amount(s string, units []unit) (int64, error) {
 	return int64(math.Round(v)), nil
 }
 
-// SizeText writes a number of bytes so that ParseSize reads the same: in the largest unit that leaves it whole.
+// SizeText writes a number of bytes so that ParseSize reads the same: in the largest unit that
+// leaves it whole.
 func SizeText(n int64) string {
 	return exact(n, []whole{{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"kB", 1e3}}, "B")
 }

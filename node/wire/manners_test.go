@@ -81,7 +81,8 @@ func FuzzPermits(f *testing.F) {
 	})
 }
 
-// FuzzOptOut: what passes is read as a subject and an action or refused, and a subject that is read is read again as itself.
+// FuzzOptOut: what passes is read as a subject and an action or refused, and a subject that is read
+// is read again as itself.
 func FuzzOptOut(f *testing.F) {
 	seed(f, &OptOut{Subject: "host a.example:8080", Action: "opt-out", Host: "a.example"}, &OptOut{Subject: "domain bücher.example", Action: "withdraw"},
 		&OptOut{Subject: "domain [::1]"}, &OptOut{Subject: " host \u00ad"})

@@ -25,7 +25,8 @@ const (
 	// MaxRecords and MaxNotes bound the columns of one Records.
 	MaxRecords = 65536
 	MaxNotes   = 1024
-	// MaxKey bounds one key of a record; values are bounded by the frame, and none is empty, as each begins with its format.
+	// MaxKey bounds one key of a record; values are bounded by the frame, and none is empty, as
+	// each begins with its format.
 	MaxKey = 1024
 	// PosSize is how much of a ring position begins the key of a record.
 	PosSize = 16
@@ -33,16 +34,20 @@ const (
 	KeySize = 32
 	// MaxSubnets bounds the records that one Subnets asks for, and those that it brings.
 	MaxSubnets = 256
-	// MaxSubnetName bounds the name of such a record, MaxSubnetRecord its bytes: the largest is an index of some thousand entries.
+	// MaxSubnetName bounds the name of such a record, MaxSubnetRecord its bytes: the largest is an
+	// index of some thousand entries.
 	MaxSubnetName   = 512
 	MaxSubnetRecord = 1 << 20
-	// SamplesVersion is what samples mean: a round trip is the smallest of a few TCP connects, or that of one HEAD request.
+	// SamplesVersion is what samples mean: a round trip is the smallest of a few TCP connects, or
+	// that of one HEAD request.
 	SamplesVersion = 1
-	// MaxSamples bounds the samples of one Samples, MaxSamplePeers those that measured, MaxSampleRTTs the round trips of one sample.
+	// MaxSamples bounds the samples of one Samples, MaxSamplePeers those that measured,
+	// MaxSampleRTTs the round trips of one sample.
 	MaxSamples     = 256
 	MaxSamplePeers = 256
 	MaxSampleRTTs  = 64
-	// MaxAdmissions bounds the hosts of one Admission, MaxSaid the pages that it tells of, MaxHost a host's name in it, MaxSubject the words of an OptOut.
+	// MaxAdmissions bounds the hosts of one Admission, MaxSaid the pages that it tells of, MaxHost
+	// a host's name in it, MaxSubject the words of an OptOut.
 	MaxAdmissions = 256
 	MaxSaid       = 64
 	MaxHost       = 260
@@ -115,7 +120,8 @@ func (m *Records) Validate() error {
 // NewCoordinate is the message of a place.
 func NewCoordinate(at *coordinates.Coordinate) *Coordinate { return &Coordinate{At: at.Append(nil)} }
 
-// Place is the coordinate told, or why it is none: another size, numbers that are not finite, or out of bounds.
+// Place is the coordinate told, or why it is none: another size, numbers that are not finite, or
+// out of bounds.
 func (m *Coordinate) Place() (coordinates.Coordinate, error) {
 	at, err := coordinates.Decode(m.GetAt())
 	if err != nil {
@@ -153,7 +159,8 @@ func (m *Subnets) Validate() error {
 	return errors.Join(each("name of a subnet", m.GetName(), 0, MaxSubnetName), each("record of a subnet", m.GetRecord(), 1, MaxSubnetRecord))
 }
 
-// Validate checks bounds and columns against the numbers of records that were asked for and brought.
+// Validate checks bounds and columns against the numbers of records that were asked for and
+// brought.
 func (m *SubnetsReply) Validate(asked, brought int) error {
 	if len(m.GetState()) != asked || len(m.GetRecord()) != asked {
 		return fmt.Errorf("subnets reply: %w", errColumns)

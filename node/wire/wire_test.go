@@ -247,7 +247,8 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// FuzzCoordinate: what passes is a place from which all distances are finite and not negative, and tells itself again.
+// FuzzCoordinate: what passes is a place from which all distances are finite and not negative, and
+// tells itself again.
 func FuzzCoordinate(f *testing.F) {
 	seed(f, gossip(0, 1), gossip(3, float32(math.NaN())), gossip(coordinates.Dimensions+2, float32(math.Inf(1))), &Coordinate{At: bytesOf(3)})
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -16,8 +16,9 @@ type label struct {
 	y      float64
 }
 
-// labels writes beside the ring who sits where: in a column on either side, in the order of the ring, spread so that none lies over another, each
-// with a line to its dot. Where a side is too full for two lines a label they have one, and where it is too full for that there are none.
+// labels writes beside the ring who sits where: in a column on either side, in the order of the
+// ring, spread so that none lies over another, each with a line to its dot. Where a side is too
+// full for two lines a label they have one, and where it is too full for that there are none.
 func (g *graph) labels() {
 	var sides [2][]label
 	for i := range g.ring.Members {
@@ -59,7 +60,8 @@ func spread(side []label, gap float64) {
 			return a.member - b.member
 		}
 	})
-	// Labels that lie over one another form a block, which stands centred on where its members would like to be; blocks that touch become one.
+	// Labels that lie over one another form a block, which stands centred on where its members
+	// would like to be; blocks that touch become one.
 	type block struct {
 		first, count int
 		centre       float64

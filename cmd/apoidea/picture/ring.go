@@ -21,11 +21,13 @@ const (
 	graphY      = 500.0
 	graphRadius = 300.0
 	arcWidth    = 26.0
-	// labelX is how far from the centre the columns of labels stand, labelTop and labelEnd between what heights.
+	// labelX is how far from the centre the columns of labels stand, labelTop and labelEnd between
+	// what heights.
 	labelX   = graphRadius + 96
 	labelTop = 130.0
 	labelEnd = 868.0
-	// labelGap is the least distance of two labels with two lines, labelLine that of labels with one.
+	// labelGap is the least distance of two labels with two lines, labelLine that of labels with
+	// one.
 	labelGap  = 40.0
 	labelLine = 15.0
 )
@@ -33,7 +35,8 @@ const (
 // MaxHosts bounds the marks of hosts in a picture; more would be a grey band.
 const MaxHosts = 2000
 
-// graphStyle has plain colours first, for viewers without variables and media queries, and then those of a dark page.
+// graphStyle has plain colours first, for viewers without variables and media queries, and then
+// those of a dark page.
 const graphStyle = `<style>
 .paper{fill:#fdfcf8}.ink{fill:#1d2430}.soft{fill:#667085}.lead{stroke:#b9c0cc}.rim{stroke:#fdfcf8}.track{stroke:#eceae2}
 @media (prefers-color-scheme:dark){.paper{fill:#14181f}.ink{fill:#e8ebf0}.soft{fill:#98a2b3}.lead{stroke:#465061}.rim{stroke:#14181f}.track{stroke:#222935}}
@@ -48,8 +51,9 @@ type graph struct {
 	place map[string]int
 }
 
-// Ring draws the ring: a circle of arcs, one colour a peer, with a dot where the peer sits; on its inner side a mark for each host where
-// its key lies, in the colour of who crawls it; and across the circle a band from each peer to those that crawl hosts for it.
+// Ring draws the ring: a circle of arcs, one colour a peer, with a dot where the peer sits; on its
+// inner side a mark for each host where its key lies, in the colour of who crawls it; and across
+// the circle a band from each peer to those that crawl hosts for it.
 func Ring(r *control.Ring, hosts []control.HostLine) []byte {
 	g := &graph{ring: r, place: make(map[string]int, len(r.Members))}
 	for i := range r.Members {
@@ -94,7 +98,8 @@ func point(a, radius float64) (x, y float64) {
 
 func dotRadius(members int) float64 { return max(2.5, min(9, 9*32/float64(max(members, 1)))) }
 
-// colour is that of member i: evenly spread hues, taken in strides so that neighbours on the ring differ.
+// colour is that of member i: evenly spread hues, taken in strides so that neighbours on the ring
+// differ.
 func (g *graph) colour(i int) string {
 	n := max(len(g.ring.Members), 1)
 	hue := math.Mod(215+360*float64(i*coprimeStep(n)%n)/float64(n), 360)
@@ -184,7 +189,8 @@ func (g *graph) host(h *control.HostLine) {
 		style, x, y, html.EscapeString(h.Host), html.EscapeString(who), words.Number(h.Pending))
 }
 
-// bands draws who works for whom: from the middle of the owner's arc, in its colour, to a point at the worker.
+// bands draws who works for whom: from the middle of the owner's arc, in its colour, to a point at
+// the worker.
 func (g *graph) bands() {
 	for i := range g.ring.Members {
 		m := &g.ring.Members[i]

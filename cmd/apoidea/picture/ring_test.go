@@ -14,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// drawnRing makes a closed ring of n members at random places, some of them close together, with hosts and who crawls them.
+// drawnRing makes a closed ring of n members at random places, some of them close together, with
+// hosts and who crawls them.
 func drawnRing(n int, seed uint64) (*control.Ring, []control.HostLine) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	positions := make([]uint64, n)

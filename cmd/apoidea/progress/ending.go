@@ -22,14 +22,16 @@ type Explainer interface {
 	Why(ctx context.Context, url string) (*control.Why, error) // tells what became of a URL
 }
 
-// ruledAs are the outcomes of a page that a rule kept from being asked for at all, answeredAs those of what a site answered without giving a page.
+// ruledAs are the outcomes of a page that a rule kept from being asked for at all, answeredAs those
+// of what a site answered without giving a page.
 var (
 	ruledAs    = []string{"robots_denied", "opted_out", "out_of_scope", "out_of_budget"}
 	answeredAs = []string{"none", "redirect", "http_error", "trap"}
 )
 
-// ExplainNothing says of a job that fetched no page what became of its first seed. That is an error, by which scripts can tell it from success, unless the
-// sites or the job's own bounds would have it so.
+// ExplainNothing says of a job that fetched no page what became of its first seed. That is an
+// error, by which scripts can tell it from success, unless the sites or the job's own bounds would
+// have it so.
 func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) error {
 	j, err := e.Job(ctx, job)
 	if err != nil || len(j.Spec.URLs) == 0 || j.Fetched() > 0 {
@@ -55,7 +57,8 @@ func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) e
 // blocked is the outcome of what the guard of addresses refused.
 const blocked = "blocked_address"
 
-// nothing is an error that says why nothing was fetched, unless it was ruled out: then w hears of it.
+// nothing is an error that says why nothing was fetched, unless it was ruled out: then w hears of
+// it.
 func nothing(why, outcome string, ruled bool, w io.Writer) error {
 	why = "no page was fetched. " + why
 	switch {
@@ -69,7 +72,8 @@ func nothing(why, outcome string, ruled bool, w io.Writer) error {
 	}
 }
 
-// explainRest says why a crawl that nothing was posted for got no answer for anything that was left, as ExplainNothing says it of a job.
+// explainRest says why a crawl that nothing was posted for got no answer for anything that was
+// left, as ExplainNothing says it of a job.
 func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
 	n, err := outcomes(ctx, c.peer)
 	if err != nil {
@@ -141,7 +145,8 @@ type Finisher interface {
 	SetJob(ctx context.Context, id, action string) (*control.Job, error)
 }
 
-// Finish notes that a job was seen done, unless something of it was put off. It is a help for those who ask later, and no more.
+// Finish notes that a job was seen done, unless something of it was put off. It is a help for those
+// who ask later, and no more.
 func Finish(ctx context.Context, peer Finisher, job string) { _, _ = peer.SetJob(ctx, job, "finish") }
 
 // Crawl is what a ring crawls from here on.
@@ -162,8 +167,9 @@ func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
 	return &Crawl{peer: peer, before: s.Counters, outcomes: n}, err
 }
 
-// End follows the crawl until the whole ring, or only the job that was posted, if any was, has nothing to do within a patience. An error beside a result is of a
-// job that fetched nothing; hints takes the reason if that is as the sites would have it.
+// End follows the crawl until the whole ring, or only the job that was posted, if any was, has
+// nothing to do within a patience. An error beside a result is of a job that fetched nothing; hints
+// takes the reason if that is as the sites would have it.
 func (c *Crawl) End(ctx context.Context, posted *control.Job, whole bool, patience time.Duration, screen Screen, hints io.Writer) (*Ran, error) {
 	followed := ""
 	if posted != nil && !whole {
@@ -187,7 +193,8 @@ func (c *Crawl) End(ctx context.Context, posted *control.Job, whole bool, patien
 	return ran, ExplainNothing(ctx, c.peer, posted.ID, hints)
 }
 
-// finished is the job that was posted if it was done before. While records are on their way that cannot be told; then it is one of which nothing was left to do.
+// finished is the job that was posted if it was done before. While records are on their way that
+// cannot be told; then it is one of which nothing was left to do.
 func (c *Crawl) finished(ctx context.Context, posted *control.Job, ran *Ran) *control.Job {
 	if Finished(posted) != "" {
 		return posted
@@ -213,7 +220,8 @@ func Posted(j *control.Job) string {
 	return "job " + j.ID + map[bool]string{true: " continued", false: " posted"}[j.Continued]
 }
 
-// Finished says of a job that was posted that one with the same words had finished before, which is not crawled again; empty if that is not so.
+// Finished says of a job that was posted that one with the same words had finished before, which is
+// not crawled again; empty if that is not so.
 func Finished(j *control.Job) string {
 	if !j.Continued || j.State != control.JobDone {
 		return ""
@@ -225,7 +233,8 @@ func Finished(j *control.Job) string {
 	return fmt.Sprintf("%s: %s; --again crawls anew (job %s)", text, words.Counted(j.Fetched(), "page"), j.ID)
 }
 
-// counting is a crawl that is followed from here on: what the ring counted before, in earlier runs and for other jobs, is taken off.
+// counting is a crawl that is followed from here on: what the ring counted before, in earlier runs
+// and for other jobs, is taken off.
 type counting struct {
 	Waiter
 	before control.Counters
@@ -241,7 +250,8 @@ func (c counting) Wait(ctx context.Context, job string, patience time.Duration, 
 	})
 }
 
-// since is what was counted after before. URLs that were still to be done then belong to what came after.
+// since is what was counted after before. URLs that were still to be done then belong to what came
+// after.
 func since(now, before *control.Counters) control.Counters {
 	c := *now
 	for _, n := range []struct {
@@ -262,7 +272,8 @@ func since(now, before *control.Counters) control.Counters {
 	return c
 }
 
-// Ran is the status of the ring at the end of a command, and beside it what was counted since its beginning.
+// Ran is the status of the ring at the end of a command, and beside it what was counted since its
+// beginning.
 type Ran struct {
 	*control.Status
 	// Run is what was counted since.
@@ -278,7 +289,8 @@ func (s *Ran) empty() bool {
 	return s.Run.Pages+s.Run.Duplicates+s.Run.Redirects+s.Run.Errors+s.Run.RobotsDenied == 0
 }
 
-// Print sums up a run: what came of it, where the archive lies, what was put off, more that the command has to say, and what earlier runs had.
+// Print sums up a run: what came of it, where the archive lies, what was put off, more that the
+// command has to say, and what earlier runs had.
 func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
 	if s.Finished != nil {
 		if _, err := fmt.Fprintln(w, Finished(s.Finished)); err != nil || s.empty() {

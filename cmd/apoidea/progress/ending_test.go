@@ -46,7 +46,8 @@ func (e *ended) Ring(context.Context) (*control.Ring, error) {
 	return &control.Ring{Members: []control.Member{{Jobs: []control.JobCounts{{Outcomes: map[string]int64{"ok": 9, e.rest: int64(10 * e.walks)}}}}}}, nil
 }
 
-// TestLeftOut: a crawl that left something names the hosts, the worst first, and how to go on there.
+// TestLeftOut: a crawl that left something names the hosts, the worst first, and how to go on
+// there.
 func TestLeftOut(t *testing.T) {
 	e := &ended{}
 	for i := range 8 {
@@ -70,7 +71,8 @@ func (e *ended) Status(context.Context, bool) (*control.Status, error) {
 	return &control.Status{Counters: control.Counters{Pages: int64(10 * e.asked)}}, nil
 }
 
-// TestFoundDone: a job of which nothing was left to do, though that could not be told when it was posted, is one that was finished before.
+// TestFoundDone: a job of which nothing was left to do, though that could not be told when it was
+// posted, is one that was finished before.
 func TestFoundDone(t *testing.T) {
 	for _, c := range []struct {
 		state string
@@ -87,7 +89,8 @@ func TestFoundDone(t *testing.T) {
 	}
 }
 
-// TestCrawl: what came of a crawl is what was counted since it began; that its job fetched nothing is told beside that.
+// TestCrawl: what came of a crawl is what was counted since it began; that its job fetched nothing
+// is told beside that.
 func TestCrawl(t *testing.T) {
 	for name, c := range map[string]struct {
 		job     *control.Job

@@ -39,7 +39,8 @@ type LeftHost struct {
 	Why     string `json:"why"` // in words
 }
 
-// leftOut looks for the hosts of which URLs were left, nil if there is none. What cannot be asked is not told.
+// leftOut looks for the hosts of which URLs were left, nil if there is none. What cannot be asked
+// is not told.
 func leftOut(ctx context.Context, peer Lister, c *control.Counters) *Left {
 	if c.Traps+c.OutOfBudget == 0 {
 		return nil

@@ -23,7 +23,8 @@ type Waiter interface {
 	Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error
 }
 
-// Screen is where progress is shown: a bar on Err if one can be drawn there, plain lines if not, with JSON one document a line on Out, and with Quiet nothing.
+// Screen is where progress is shown: a bar on Err if one can be drawn there, plain lines if not,
+// with JSON one document a line on Out, and with Quiet nothing.
 type Screen struct {
 	Out, Err    io.Writer // Out takes results, Err what is of use only now
 	Quiet, JSON bool      // as the flags of that name
@@ -48,8 +49,9 @@ func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s
 	return err
 }
 
-// CanDraw reports whether a line on w may change: w is a terminal that knows how wide it is, it is not a dumb one, and nobody wishes to do without (NO_COLOR, see
-// no-color.org). Nothing else here may print escape codes.
+// CanDraw reports whether a line on w may change: w is a terminal that knows how wide it is, it is
+// not a dumb one, and nobody wishes to do without (NO_COLOR, see no-color.org). Nothing else here
+// may print escape codes.
 func CanDraw(w io.Writer) bool {
 	return Width(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
@@ -67,7 +69,8 @@ func Width(w io.Writer) int {
 	return width
 }
 
-// LineEvery is how often a plain line is printed, and sameEvery how often while it says the same as the last.
+// LineEvery is how often a plain line is printed, and sameEvery how often while it says the same as
+// the last.
 const (
 	LineEvery = 2 * time.Second
 	sameEvery = time.Minute

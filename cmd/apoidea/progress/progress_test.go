@@ -120,7 +120,8 @@ func TestBarText(t *testing.T) {
 	}
 }
 
-// TestWaitingIsSaidOnce: while nothing changes but the time that is left, one line a minute says so, with the reason.
+// TestWaitingIsSaidOnce: while nothing changes but the time that is left, one line a minute says
+// so, with the reason.
 func TestWaitingIsSaidOnce(t *testing.T) {
 	var crawl told
 	for at := 0.0; at <= 240; at += 2 {
@@ -142,7 +143,8 @@ func TestWaitingIsSaidOnce(t *testing.T) {
 	}
 }
 
-// TestSecondRunCountsForItself: what earlier runs counted is neither in the progress nor in the sum of a later one, and is told apart from it.
+// TestSecondRunCountsForItself: what earlier runs counted is neither in the progress nor in the sum
+// of a later one, and is told apart from it.
 func TestSecondRunCountsForItself(t *testing.T) {
 	before := control.Counters{Pages: 100, Duplicates: 10, URLsSeen: 130, URLsPending: 15, URLsLeased: 5, Bytes: 1 << 20}
 	now := progressAt(1, 140, true)

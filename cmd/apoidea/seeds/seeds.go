@@ -1,4 +1,5 @@
-// Package seeds reads lists of seeds: one URL a line, with empty lines and lines that begin with # left out.
+// Package seeds reads lists of seeds: one URL a line, with empty lines and lines that begin with #
+// left out.
 //
 // What it promises: memory does not grow with the list; what is wrong is told with its line, all of
 // it at once as far as that is of use, before anything is posted.
@@ -24,7 +25,8 @@ import (
 type List struct {
 	name string
 	file *os.File
-	// Total counts its URLs, repetitions included, and Digest is the SHA-256 of them in canonical form, in their order, each with a line's end.
+	// Total counts its URLs, repetitions included, and Digest is the SHA-256 of them in canonical
+	// form, in their order, each with a line's end.
 	Total  uint64
 	Digest []byte
 	// First are all URLs if they fit into a job's spec, else the first of each host.
@@ -36,7 +38,8 @@ type List struct {
 // worstLines is how many wrong lines are told.
 const worstLines = 10
 
-// Open reads a list from a file, or from in where the name is "-". Each URL, in canonical form, is checked as well.
+// Open reads a list from a file, or from in where the name is "-". Each URL, in canonical form, is
+// checked as well.
 func Open(name string, in io.Reader, check func(url string) error) (*List, error) {
 	l := &List{name: name}
 	if err := l.open(in); err != nil {
@@ -48,7 +51,8 @@ func Open(name string, in io.Reader, check func(url string) error) (*List, error
 	return l, nil
 }
 
-// open makes the list a file that can be read twice: what is none is copied to one that nobody else sees.
+// open makes the list a file that can be read twice: what is none is copied to one that nobody else
+// sees.
 func (l *List) open(in io.Reader) error {
 	if l.name != "-" {
 		f, err := os.Open(l.name)

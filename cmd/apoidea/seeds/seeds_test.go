@@ -61,7 +61,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestWrongLines: each wrong line is told by its number, ten of them at most, and what else there is of them counted.
+// TestWrongLines: each wrong line is told by its number, ten of them at most, and what else there
+// is of them counted.
 func TestWrongLines(t *testing.T) {
 	text := "http://a.example/\ngopher://a.example/\n" + strings.Repeat("x", 100_000) + "\nhttp://no.example/\n" + strings.Repeat("ftp://a.example/\n", 20)
 	_, err := seeds.Open("-", strings.NewReader(text), func(url string) error {

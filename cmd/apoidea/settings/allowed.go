@@ -9,8 +9,8 @@ import (
 	"github.com/apoidea/apoidea/node"
 )
 
-// allowed is the value of --allow-private, kept in a configuration: as a switch it permits all addresses that are not on the public internet, with prefixes
-// those in them.
+// allowed is the value of --allow-private, kept in a configuration: as a switch it permits all
+// addresses that are not on the public internet, with prefixes those in them.
 type allowed struct{ config *node.Config }
 
 // plainPrefix drops the bits behind a prefix, and makes one of mapped IPv4 addresses an IPv4 one.
@@ -76,7 +76,8 @@ func (a *allowed) GetSlice() []string {
 // isSwitch says whether it is on or off and names no prefixes.
 func (a *allowed) isSwitch() bool { return a.config.AllowPrivate || len(a.config.AllowPrefixes) == 0 }
 
-// TakePrefixes takes, of the arguments behind a bare --allow-private, the prefixes: pflag takes the value of a switch only behind a =, and no seed is written so.
+// TakePrefixes takes, of the arguments behind a bare --allow-private, the prefixes: pflag takes the
+// value of a switch only behind a =, and no seed is written so.
 func (r *Peer) TakePrefixes(args []string) (rest []string) {
 	if !r.Config.AllowPrivate {
 		return args

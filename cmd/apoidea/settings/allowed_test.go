@@ -14,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/node"
 )
 
-// TestAllowPrivate: the switch permits all, prefixes what is in them, in whichever form they are given: behind = or a space, in a file, in the environment.
+// TestAllowPrivate: the switch permits all, prefixes what is in them, in whichever form they are
+// given: behind = or a space, in a file, in the environment.
 func TestAllowPrivate(t *testing.T) {
 	for name, c := range map[string]struct {
 		line, file, env string

@@ -16,7 +16,8 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
-// readConfig reads the file's keys as the words of flags. A key that is no flag of any command is an error with a suggestion.
+// readConfig reads the file's keys as the words of flags. A key that is no flag of any command is
+// an error with a suggestion.
 func readConfig(cmd *cobra.Command, file string) (map[string][]string, error) {
 	if file == "" {
 		return nil, nil
@@ -84,8 +85,8 @@ func flagNames(cmd *cobra.Command) []string {
 	return slices.Compact(names)
 }
 
-// Check returns how many keys a file sets, or what is wrong with it for a peer with its data in dataDir. shared are flags like those that every command shares,
-// for it to set.
+// Check returns how many keys a file sets, or what is wrong with it for a peer with its data in
+// dataDir. shared are flags like those that every command shares, for it to set.
 func Check(root *cobra.Command, shared *pflag.FlagSet, file, dataDir string) (keys int, err error) {
 	table, err := readConfig(root, file)
 	if err != nil {

@@ -12,7 +12,8 @@ type Group struct {
 // Flags are the names, in the order in which people think of them.
 func (g *Group) Flags() []string { return strings.Fields(g.flags) }
 
-// Groups has each flag of run once; a new flag goes into one of them. The first group may name flags that every command shares.
+// Groups has each flag of run once; a new flag goes into one of them. The first group may name
+// flags that every command shares.
 var Groups = []Group{
 	{"Most used:", "contact dns-seed bootstrap profile data-dir until-idle max-pages max-depth delay bandwidth"},
 	{"What is crawled, the job:", "seeds scope include exclude max-bytes max-pages-per-host requisites no-sitemaps retries patience wait again"},

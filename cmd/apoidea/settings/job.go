@@ -127,14 +127,15 @@ type Poster interface {
 	Job(ctx context.Context, id string) (*control.Job, error)
 }
 
-// seedsAtOnce is how many seeds of a list go to the peer at once, listedEvery how often that is told.
+// seedsAtOnce is how many seeds of a list go to the peer at once, listedEvery how often that is
+// told.
 const (
 	seedsAtOnce = 5000
 	listedEvery = 2 * time.Second
 )
 
-// Post posts the job that Spec returned, with all of its list. A list is handed over again each time, as it may have been broken off: what the ring knows of it
-// costs next to nothing.
+// Post posts the job that Spec returned, with all of its list. A list is handed over again each
+// time, as it may have been broken off: what the ring knows of it costs next to nothing.
 func (j *Job) Post(ctx context.Context, p Poster, spec control.JobSpec, say func(text string)) (*control.Job, error) {
 	posted, err := p.Post(ctx, spec)
 	if err != nil || spec.MoreSeeds == 0 {
@@ -191,7 +192,8 @@ func (j *Job) readDepths(spec *control.JobSpec) error {
 	return nil
 }
 
-// isFile says whether what stands where a URL should, and has no scheme, is meant as a file: one is there, or its name ends as no host's does.
+// isFile says whether what stands where a URL should, and has no scheme, is meant as a file: one is
+// there, or its name ends as no host's does.
 func isFile(arg string) bool {
 	if strings.Contains(arg, "://") {
 		return false

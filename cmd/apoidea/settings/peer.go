@@ -19,7 +19,8 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// Peer are the flags of a peer, shared by run and (passed through) by cluster up. Most are bound to the fields of its configuration.
+// Peer are the flags of a peer, shared by run and (passed through) by cluster up. Most are bound to
+// the fields of its configuration.
 type Peer struct {
 	// Config is what the flags set; New takes what Configure makes of it.
 	Config node.Config
@@ -29,7 +30,8 @@ type Peer struct {
 	fetchFrom, proxy, optOutProof, diskReserve, maxBody, maxHostBytes string
 	headers                                                           []string
 	limits                                                            map[string]*string // by the keys of volunteer.Keys
-	// Latency is where the matrix of distances lies, LatencyRow and LatencyPeers which of its rows are this peer's and how many all peers'.
+	// Latency is where the matrix of distances lies, LatencyRow and LatencyPeers which of its rows
+	// are this peer's and how many all peers'.
 	Latency                  string
 	LatencyRow, LatencyPeers int // this peer's row from 0, and how many rows are peers'
 }
@@ -115,7 +117,8 @@ func (r *Peer) addLimits(f *pflag.FlagSet, defaults *volunteer.Rules) {
 	}
 }
 
-// Configure returns the configuration that the flags come to, for a peer of that version with its data in dataDir and its API at api.
+// Configure returns the configuration that the flags come to, for a peer of that version with its
+// data in dataDir and its API at api.
 func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	c := r.Config
 	c.DataDir, c.API, c.Version = dataDir, api, version

@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestFlagsSetFieldsOfTheirOwn: what a flag is bound to is one field of the configuration, which no other flag sets.
+// TestFlagsSetFieldsOfTheirOwn: what a flag is bound to is one field of the configuration, which no
+// other flag sets.
 func TestFlagsSetFieldsOfTheirOwn(t *testing.T) {
 	words := map[string]string{"bool": "true", "int": "7", "float64": "0.125", "duration": "7s", "string": "x", "stringArray": "x", "prefix": "true"}
 	var names []string

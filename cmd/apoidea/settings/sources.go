@@ -23,7 +23,8 @@ const (
 	sourceNote = "source"
 )
 
-// File is the file that holds for a command: the one named by flag or environment, else the data directory's own if it has one.
+// File is the file that holds for a command: the one named by flag or environment, else the data
+// directory's own if it has one.
 func File(cmd *cobra.Command, named string, env func(string) (string, bool)) (file string, implied bool) {
 	if named == "" {
 		named, _ = env(envName("config"))
@@ -43,8 +44,9 @@ func File(cmd *cobra.Command, named string, env func(string) (string, bool)) (fi
 	return path, true
 }
 
-// ownConfig says whether a command is about the peer of the data directory, so that its file holds. Clusters, experiments, webs and seeds are not, and who writes or checks
-// a file must not fail for what another one says.
+// ownConfig says whether a command is about the peer of the data directory, so that its file holds.
+// Clusters, experiments, webs and seeds are not, and who writes or checks a file must not fail for
+// what another one says.
 func ownConfig(cmd *cobra.Command) bool {
 	words := strings.Fields(cmd.CommandPath())
 	if len(words) < 2 {
@@ -60,7 +62,8 @@ func ownConfig(cmd *cobra.Command) bool {
 	}
 }
 
-// Fill sets the flags that were not given from the environment and from the TOML file, in that order of precedence.
+// Fill sets the flags that were not given from the environment and from the TOML file, in that
+// order of precedence.
 func Fill(cmd *cobra.Command, file string, env func(string) (string, bool)) error {
 	file, implied := File(cmd, file, env)
 	table, err := readConfig(cmd, file)

@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// filled parses a command line of run with an environment and a file, and returns what the flags came to.
+// filled parses a command line of run with an environment and a file, and returns what the flags
+// came to.
 func filled(t *testing.T, args []string, env map[string]string, file string) (Peer, Job, error) {
 	t.Helper()
 	var peer Peer

@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// Run are the flags that a file is about, in groups; they stand for nothing but their names, texts and defaults.
+// Run are the flags that a file is about, in groups; they stand for nothing but their names, texts
+// and defaults.
 type Run struct {
 	// Peer and Job are those of a peer and of the job that it is started with.
 	Peer Peer

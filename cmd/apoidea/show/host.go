@@ -96,7 +96,8 @@ func noveltyText(j *control.HostJob, b *control.Budgets) string {
 	}
 }
 
-// placementRows say who was asked about the host, the nearest first, what each measured, and why the worker was chosen.
+// placementRows say who was asked about the host, the nearest first, what each measured, and why
+// the worker was chosen.
 func placementRows(h *control.Host) (rows [][]string) {
 	if h.PlacedBy != "" {
 		chosen := words.Named(words.Short(h.PlacedAt), string(h.Names[h.PlacedAt]))
@@ -134,7 +135,8 @@ func placementRows(h *control.Host) (rows [][]string) {
 	return rows
 }
 
-// coordinateRows say where the host's server stands in the space of network coordinates, and what its estimators found, the nearest first.
+// coordinateRows say where the host's server stands in the space of network coordinates, and what
+// its estimators found, the nearest first.
 func coordinateRows(h *control.Host) [][]string {
 	c := h.Coordinate
 	vector := make([]string, len(c.VectorMs))

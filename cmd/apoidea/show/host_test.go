@@ -9,7 +9,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// TestCoordinatesAreShown: where a host's server stands, its estimators with the nearest first, and how far neighbours are.
+// TestCoordinatesAreShown: where a host's server stands, its estimators with the nearest first, and
+// how far neighbours are.
 func TestCoordinatesAreShown(t *testing.T) {
 	h := &control.Host{
 		Host: "a.example", Known: true, Owner: "peer-owner",

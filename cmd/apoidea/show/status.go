@@ -62,7 +62,8 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 	return err
 }
 
-// ringText says how many members there are, and the state of the ring where it was walked; else what the peer says of its neighbours.
+// ringText says how many members there are, and the state of the ring where it was walked; else
+// what the peer says of its neighbours.
 func ringText(s *control.Status) string {
 	if s.Ring.State == "" {
 		return fmt.Sprintf("%d members known, neighbours %s", s.Ring.Members, s.Ring.Neighbours)

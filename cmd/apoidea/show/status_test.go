@@ -7,7 +7,8 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// TestStatusKnowsWhatItDoesNotKnow: of a neighbour that was not asked status shows no zeros, and says who knows; what a peer said of itself is shown, also if it is zero.
+// TestStatusKnowsWhatItDoesNotKnow: of a neighbour that was not asked status shows no zeros, and
+// says who knows; what a peer said of itself is shown, also if it is zero.
 func TestStatusKnowsWhatItDoesNotKnow(t *testing.T) {
 	s := &control.Status{Peer: "self", Peers: []control.PeerLine{{Peer: "neighbour", Role: "ring", Position: "0123456789", Addr: "/ip4/127.0.0.1/tcp/1"}}}
 	var b strings.Builder

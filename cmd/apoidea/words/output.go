@@ -51,8 +51,8 @@ func Table(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// Legible is a text of others, as a site's certificate or another peer has it, for a terminal: signs that would command one, end the line or turn its direction are
-// written out.
+// Legible is a text of others, as a site's certificate or another peer has it, for a terminal:
+// signs that would command one, end the line or turn its direction are written out.
 func Legible(text string) string {
 	if strings.IndexFunc(text, unprintable) < 0 {
 		return text

@@ -51,7 +51,8 @@ func scaled(n, unit int64, prefixes, suffix string) string {
 	return fmt.Sprintf("%.1f %c%s", float64(n)/float64(div), prefixes[exp], suffix)
 }
 
-// Seconds writes a number of them, which may be any that another peer says: not below 0, and not beyond what a Duration holds.
+// Seconds writes a number of them, which may be any that another peer says: not below 0, and not
+// beyond what a Duration holds.
 func Seconds(s float64) string {
 	const century = 100 * 365 * 24 * 3600
 	switch {

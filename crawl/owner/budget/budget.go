@@ -8,8 +8,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// How often an account is told to the job's owner: what changed at the latest after reportEvery, and while something is held at least
-// every refreshEvery, so that the job's owner does not take this peer for dead.
+// How often an account is told to the job's owner: what changed at the latest after reportEvery,
+// and while something is held at least every refreshEvery, so that the job's owner does not take
+// this peer for dead.
 const (
 	reportEvery  = 5_000
 	refreshEvery = 30_000
@@ -21,7 +22,8 @@ const (
 // never is the time of what does not come by itself.
 const never = int64(math.MaxInt64)
 
-// drawShare parts of a budget are drawn at a time at most, so that one peer does not take all of it; and of bytes so many reserves.
+// drawShare parts of a budget are drawn at a time at most, so that one peer does not take all of
+// it; and of bytes so many reserves.
 const drawShare = 16
 
 // Budget is what this peer drew of a job's budget, and what became of it. A token that was drawn is
@@ -65,7 +67,8 @@ type Demand struct {
 // Bounded says whether URLs of the job are granted against a promise.
 func Bounded(spec *job.Spec) bool { return spec.Budgeted() || spec.MaxPagesPerHost > 0 }
 
-// least is the least of a byte budget that a URL is granted with: with less, the last pages of a job would only be found too large.
+// least is the least of a byte budget that a URL is granted with: with less, the last pages of a
+// job would only be found too large.
 func (l *Bounds) least() uint64 { return max(min(l.Reserve, l.Bytes/4)/16, 1) }
 
 // Affords says whether a URL may be granted now.
@@ -86,8 +89,8 @@ func (b *Budget) Promise(l Bounds) (bytes uint64) {
 	return bytes
 }
 
-// Settle ends the promise of a page, if pages are bounded, and of some bytes: the page is used if there
-// is one, of the bytes what was read, and the rest is free again.
+// Settle ends the promise of a page, if pages are bounded, and of some bytes: the page is used if
+// there is one, of the bytes what was read, and the rest is free again.
 func (b *Budget) Settle(bounded bool, promised, pages, size uint64) {
 	if bounded {
 		b.Pages.Bound -= min(1, b.Pages.Bound)
@@ -116,7 +119,8 @@ func (b *Budget) Draw(d Demand, now int64) *wire.Draw {
 	m := &wire.Draw{}
 	if b.Starved && !d.Exhausted {
 		if d.Out == 0 {
-			// Nothing comes back here; what is held of the one budget must not keep another peer from using the other.
+			// Nothing comes back here; what is held of the one budget must not keep another peer
+			// from using the other.
 			b.giveBack()
 		}
 		if d.Pages > 0 && b.Pages.Free() == 0 {

@@ -44,7 +44,8 @@ func TestBudgetStates(t *testing.T) {
 	}
 }
 
-// TestBudgetBytes: a URL is promised what there is up to the reserve, and nothing is granted with next to nothing.
+// TestBudgetBytes: a URL is promised what there is up to the reserve, and nothing is granted with
+// next to nothing.
 func TestBudgetBytes(t *testing.T) {
 	b := New()
 	l := Bounds{Bytes: 4000, Reserve: 1600}
@@ -64,7 +65,8 @@ func TestBudgetBytes(t *testing.T) {
 	}
 }
 
-// TestBudgetTokens plays any order of events: no token comes from nowhere, and none is in two places.
+// TestBudgetTokens plays any order of events: no token comes from nowhere, and none is in two
+// places.
 func TestBudgetTokens(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test

@@ -1,5 +1,5 @@
-// Package buffer gathers what a step of an owner writes: it answers reads from it, and applies it to
-// the store as batches, each of them whole.
+// Package buffer gathers what a step of an owner writes: it answers reads from it, and applies it
+// to the store as batches, each of them whole.
 package buffer
 
 import (
@@ -19,7 +19,8 @@ type Buffer struct {
 	waits  []func() error
 	err    error // the first of the store; nothing is done after it
 
-	// entries are the URL entries among the writes, sets their hashes by URL set, as far as sorted: most steps ask for no set.
+	// entries are the URL entries among the writes, sets their hashes by URL set, as far as sorted:
+	// most steps ask for no set.
 	entries []written
 	sorted  int
 	sets    map[ondisk.SetID][]uint64
@@ -31,7 +32,8 @@ type written struct {
 	hash uint64
 }
 
-// keepWrites is the number of writes up to which a map is used again for the next batch: one that was larger takes long to clear, with every batch.
+// keepWrites is the number of writes up to which a map is used again for the next batch: one that
+// was larger takes long to clear, with every batch.
 const keepWrites = 1 << 13
 
 // New returns a buffer before a store.
@@ -75,7 +77,8 @@ func (b *Buffer) Fail(err error) {
 	}
 }
 
-// Flush applies what was gathered as one batch. It may only be called between operations, each of which is whole in one batch.
+// Flush applies what was gathered as one batch. It may only be called between operations, each of
+// which is whole in one batch.
 func (b *Buffer) Flush() {
 	if len(b.writes)+len(b.ranges) == 0 || b.err != nil {
 		return
@@ -122,8 +125,8 @@ func (b *Buffer) empty() {
 	b.entries, b.sorted, b.ranges = b.entries[:0], 0, nil
 }
 
-// Hashes calls fn for the hashes of a URL set, store and buffer together, in no order. A set of size many is read no further: of one that is new in this
-// step the store is not asked.
+// Hashes calls fn for the hashes of a URL set, store and buffer together, in no order. A set of
+// size many is read no further: of one that is new in this step the store is not asked.
 func (b *Buffer) Hashes(set ondisk.SetID, size int64, fn func(hash uint64) bool) {
 	for _, w := range b.entries[b.sorted:] {
 		b.sets[w.set] = append(b.sets[w.set], w.hash)
@@ -150,7 +153,8 @@ func (b *Buffer) Hashes(set ondisk.SetID, size int64, fn func(hash uint64) bool)
 	})
 }
 
-// Take returns a wait for everything flushed since the last call. The store keeps the order, so the last one stands for all before it.
+// Take returns a wait for everything flushed since the last call. The store keeps the order, so the
+// last one stands for all before it.
 func (b *Buffer) Take() func() error {
 	waits := b.waits
 	b.waits = nil
@@ -170,7 +174,8 @@ func (b *Buffer) Take() func() error {
 	}
 }
 
-// DeleteRange deletes the keys in [lo, hi) with the next flush. What was gathered must have been flushed.
+// DeleteRange deletes the keys in [lo, hi) with the next flush. What was gathered must have been
+// flushed.
 func (b *Buffer) DeleteRange(lo, hi []byte) { b.ranges = append(b.ranges, [2][]byte{lo, hi}) }
 
 // Err is the first error of the store, or of what was found in it.

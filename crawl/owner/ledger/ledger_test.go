@@ -212,7 +212,8 @@ func (b *book) check() {
 	}
 }
 
-// checkStore walks over everything that waits: each URL that is not out is met once, and no other record is there.
+// checkStore walks over everything that waits: each URL that is not out is met once, and no other
+// record is there.
 func (b *book) checkStore() {
 	b.t.Helper()
 	b.flush()

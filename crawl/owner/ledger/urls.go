@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// openBase is the room for a host's URLs that wait, in bytes, and openPage what each of its pages
-	// adds. openRecord is what a record takes beside its URL.
+	// openBase is the room for a host's URLs that wait, in bytes, and openPage what each of its
+	// pages adds. openRecord is what a record takes beside its URL.
 	openBase   = 64 << 20
 	openPage   = 64 << 10
 	openRecord = 64
@@ -213,8 +213,8 @@ func (a *Account) Adopt(p *ondisk.Pending) {
 	a.promises(1)
 }
 
-// Settle ends the promise to a URL: a page is spent if there is one, of the bytes what was read, and
-// the rest is free again. The caller writes the record anew or deletes it.
+// Settle ends the promise to a URL: a page is spent if there is one, of the bytes what was read,
+// and the rest is free again. The caller writes the record anew or deletes it.
 func (a *Account) Settle(p *ondisk.Pending, pages, size uint64) {
 	if !p.Promised {
 		return
@@ -241,9 +241,10 @@ func (a *Account) Settle(p *ondisk.Pending, pages, size uint64) {
 //     spent, which no longer counts as coming back once the peer was silent for two minutes. Should
 //     it return it finds the host elsewhere, hands over what it has, and books the promises then.
 //
-// So a page is never paid for twice, and none is fetched that nobody paid for: no overshoot. What is
-// lost to a budget is what a peer that dies for good had drawn and not promised, and each promise to
-// a URL that ended without a page after its host moved: the job ends that much below its budget.
+// So a page is never paid for twice, and none is fetched that nobody paid for: no overshoot. What
+// is lost to a budget is what a peer that dies for good had drawn and not promised, and each
+// promise to a URL that ended without a page after its host moved: the job ends that much below its
+// budget.
 func (a *Account) Cede() {
 	if a.c.Promised == 0 {
 		return
@@ -276,8 +277,8 @@ type Walk struct {
 }
 
 // Walk calls visit for the URLs that are delayed, from the first due time on, or those that are
-// ready, until it returns false. What it calls neither [Walk.Leave] nor [Walk.Pass] for is looked at
-// again by the next one.
+// ready, until it returns false. What it calls neither [Walk.Leave] nor [Walk.Pass] for is looked
+// at again by the next one.
 func (a *Account) Walk(delayed bool, visit func(w *Walk, p *ondisk.Pending) (more bool)) {
 	kind, from := byte(ondisk.KindReady), a.from
 	if delayed {

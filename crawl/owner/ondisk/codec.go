@@ -9,13 +9,15 @@ import (
 // one is refused.
 const Format = 1
 
-// MaxTime bounds times in values: Unix milliseconds of the year 5138, so that sums with durations cannot wrap.
+// MaxTime bounds times in values: Unix milliseconds of the year 5138, so that sums with durations
+// cannot wrap.
 const MaxTime = 100_000_000_000_000
 
 // ErrFormat says that a value is none that this version or an earlier one writes.
 var ErrFormat = errors.New("record: malformed or of another format")
 
-// dec reads a value. After the first thing that does not fit, bad stays true and everything reads as zero.
+// dec reads a value. After the first thing that does not fit, bad stays true and everything reads
+// as zero.
 type dec struct {
 	b     []byte
 	bad   bool
@@ -93,7 +95,8 @@ func (d *dec) hash() uint64 {
 	return h
 }
 
-// end says whether the value was read to its end and fitted. What a later version appends needs another format byte.
+// end says whether the value was read to its end and fitted. What a later version appends needs
+// another format byte.
 func (d *dec) end() error {
 	if d.newer > 0 {
 		return newer(d.newer)

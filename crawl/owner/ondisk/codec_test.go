@@ -144,7 +144,8 @@ func TestValuesComeBack(t *testing.T) {
 	}
 }
 
-// TestOldValues: what the last version without messages wrote says the same as what is written now. See node/testdata.
+// TestOldValues: what the last version without messages wrote says the same as what is written now.
+// See node/testdata.
 func TestOldValues(t *testing.T) {
 	raw, err := os.ReadFile("testdata/records-1.txt")
 	if err != nil {
@@ -190,7 +191,8 @@ func TestLaterFields(t *testing.T) {
 	}
 }
 
-// TestLinksAreTheMessage: what is written by hand of links is the message that the generated code reads and writes.
+// TestLinksAreTheMessage: what is written by hand of links is the message that the generated code
+// reads and writes.
 func TestLinksAreTheMessage(t *testing.T) {
 	for _, list := range []Links{
 		{},
@@ -261,7 +263,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestBoundedLinks: what is written of links decodes, and fits into a message, however many they are.
+// TestBoundedLinks: what is written of links decodes, and fits into a message, however many they
+// are.
 func TestBoundedLinks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, row := range []struct {

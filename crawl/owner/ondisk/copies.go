@@ -6,10 +6,13 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// What other peers keep of these records. They have no use for the order in which URLs wait, so a copy has one record for each URL, under the key of its entry: the
-// outcome, or what waits for one. Here the latter takes two, of which the one that waits moves with each try. Import reads both forms.
+// What other peers keep of these records. They have no use for the order in which URLs wait, so a
+// copy has one record for each URL, under the key of its entry: the outcome, or what waits for one.
+// Here the latter takes two, of which the one that waits moves with each try. Import reads both
+// forms.
 
-// Copied says what a change of a record is for its copies; a nil value deletes. False: they need not hear of it.
+// Copied says what a change of a record is for its copies; a nil value deletes. False: they need
+// not hear of it.
 func Copied(key, value []byte) (k, v []byte, ok bool) {
 	switch kind := KindOf(key); {
 	case kind == KindEntry:
@@ -23,8 +26,9 @@ func Copied(key, value []byte) (k, v []byte, ok bool) {
 	}
 }
 
-// CopiedRecord says what copies have under the key of a record; false: nothing, as of one that cannot be read. Get reads the records beside it. Should they be changing
-// meanwhile, then what is missed or old here comes with a later change.
+// CopiedRecord says what copies have under the key of a record; false: nothing, as of one that
+// cannot be read. Get reads the records beside it. Should they be changing meanwhile, then what is
+// missed or old here comes with a later change.
 func CopiedRecord(key, value []byte, get func(key []byte) (value []byte, ok bool, err error)) (v []byte, ok bool, err error) {
 	switch KindOf(key) {
 	case KindReady, KindDelayed:

@@ -86,8 +86,8 @@ func (r *Host) Opts(out bool, at int64, why string) {
 	r.OptOut = OptOut{Version: min(r.OptOut.Version+1, maxVersion), On: out, At: min(at, MaxTime), Why: Clip(why)}
 }
 
-// placedAnew is for how long the same placement is not written again, in ms: where nobody takes a host it comes out the same with each try, and every write goes to
-// the disks of all replicas.
+// placedAnew is for how long the same placement is not written again, in ms: where nobody takes a
+// host it comes out the same with each try, and every write goes to the disks of all replicas.
 const placedAnew = 10 * 60 * 1000
 
 // PlacedBy notes a placement, and what was measured for it if anything was; false if it says
@@ -154,7 +154,8 @@ const (
 	slowRuns   = 3
 )
 
-// Slower compares the mean time of fetches with that of when the worker was new (design, section 5), and says whether they were slower several times in a row.
+// Slower compares the mean time of fetches with that of when the worker was new (design, section
+// 5), and says whether they were slower several times in a row.
 func (r *Host) Slower(mean uint32) bool {
 	switch {
 	case r.fetchBase == 0:
@@ -170,8 +171,8 @@ func (r *Host) Slower(mean uint32) bool {
 	return false
 }
 
-// OptOut is the wish of those who run a host, as its record keeps it. Of two copies the later version wins, and of two that are equally late the one that
-// has opted out.
+// OptOut is the wish of those who run a host, as its record keeps it. Of two copies the later
+// version wins, and of two that are equally late the one that has opted out.
 type OptOut struct {
 	Version uint64 // 0: nobody ever asked
 	On      bool   // it has opted out
@@ -193,5 +194,6 @@ func (r *OptOut) after(q *OptOut) bool {
 	return cmp.Or(cmp.Compare(r.Version, q.Version), cmp.Compare(on(r), on(q)), cmp.Compare(r.At, q.At), cmp.Compare(r.Why, q.Why)) > 0
 }
 
-// Clip keeps a reason within its bound, and whole runes of it: a message with half a one is not sent.
+// Clip keeps a reason within its bound, and whole runes of it: a message with half a one is not
+// sent.
 func Clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReason)], "") }

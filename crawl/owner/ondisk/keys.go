@@ -7,7 +7,8 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Every key of the owner, on one page. POS is the first 16 bytes of the host's ring position, JOB an ID, numbers are big-endian.
+// Every key of the owner, on one page. POS is the first 16 bytes of the host's ring position, JOB
+// an ID, numbers are big-endian.
 //
 //	'h' POS 'a'                     host record
 //	'h' POS 'd' JOB due8 seq8       pending record that waits for another try until due (Unix ms)
@@ -25,12 +26,15 @@ import (
 //	'x' POS                         the host has opted out by its record; its name (derived)
 //	'w' POS                         the host has pending URLs or an outbox (derived; found at start and after eviction); of one that rests and is not in memory, how long, see package owner
 //
-// Values begin with the version of their form. Those of 'a', 'j', 'l', 'o', 'r' under a host, and of 'b', 'c' and 't', are messages of package record behind
-// it; those of URLs ('d', 'p', 'u') and what follows from others ('w', 'x') are values in their order. See docs/decisions/27-records-as-messages.md.
+// Values begin with the version of their form. Those of 'a', 'j', 'l', 'o', 'r' under a host, and
+// of 'b', 'c' and 't', are messages of package record behind it; those of URLs ('d', 'p', 'u') and
+// what follows from others ('w', 'x') are values in their order. See
+// docs/decisions/27-records-as-messages.md.
 //
-// Everything under 'h' moves with the host and is what replicas keep, see [Copied]: all of it is written by Store.Update, and a host that leaves by one DeleteRange.
-// The rest is this peer's own and not to be copied: 'c', 't', 'w' and 'x' follow from the hosts, 'b' is between this peer and the job's owner, 'f' what
-// this peer saw.
+// Everything under 'h' moves with the host and is what replicas keep, see [Copied]: all of it is
+// written by Store.Update, and a host that leaves by one DeleteRange. The rest is this peer's own
+// and not to be copied: 'c', 't', 'w' and 'x' follow from the hosts, 'b' is between this peer and
+// the job's owner, 'f' what this peer saw.
 const (
 	SpaceHost   = 'h'
 	SpaceBudget = 'b'
@@ -101,7 +105,8 @@ func OptOutKey(pos ring.Pos) []byte { return append([]byte{SpaceOptOut}, pos[:].
 // JobKey is the key of what this peer keeps of a job in one of its spaces.
 func JobKey(space byte, id job.ID) []byte { return append([]byte{space}, id[:]...) }
 
-// Spot is where a pending record lies: among the ready ones by depth, or among the delayed ones by due time.
+// Spot is where a pending record lies: among the ready ones by depth, or among the delayed ones by
+// due time.
 type Spot struct {
 	Depth uint32 // links from a seed; of a delayed record its key does not tell
 	Due   int64  // Unix ms; 0 = ready

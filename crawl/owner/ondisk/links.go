@@ -15,8 +15,8 @@ import (
 // packFrom is the size from which a list of links is packed: below it S2 wins nothing.
 const packFrom = 256
 
-// MaxList bounds the links of one value: a page's come in several outcomes of wire.PieceLinks where there are more, and several fetches of a page may
-// bring different ones.
+// MaxList bounds the links of one value: a page's come in several outcomes of wire.PieceLinks where
+// there are more, and several fetches of a page may bring different ones.
 const MaxList = 1<<16 - 1
 
 // Link is a link on its way. In the record of a page's links depth is relative to the page's.
@@ -27,8 +27,9 @@ type Link struct {
 	Kind  link.Kind // what it was found as
 }
 
-// Links is a value that holds links: those of a page, or an outbox entry. An outbox entry with again set also stands for the recorded links
-// of a page, to be emitted anew because the page was met at a smaller depth.
+// Links is a value that holds links: those of a page, or an outbox entry. An outbox entry with
+// again set also stands for the recorded links of a page, to be emitted anew because the page was
+// met at a smaller depth.
 type Links struct {
 	Again bool   // the recorded links of the page are to be emitted as well
 	Links []Link // in the order in which they were found

@@ -19,12 +19,14 @@ type Scanner interface {
 }
 
 const (
-	// passedAtOnce bounds the records that one call of URLsIn passes over, a search for the next one counting as searchPasses: most URLs may not be done.
+	// passedAtOnce bounds the records that one call of URLsIn passes over, a search for the next
+	// one counting as searchPasses: most URLs may not be done.
 	passedAtOnce = 1 << 14
 	searchPasses = 16
 )
 
-// entriesBehind is where the next entries lie behind a record of another kind: behind the host's other records, or those of the next host.
+// entriesBehind is where the next entries lie behind a record of another kind: behind the host's
+// other records, or those of the next host.
 func entriesBehind(key []byte) []byte {
 	if key[1+ring.PosSize] > KindEntry {
 		return kv.PrefixEnd(key[:1+ring.PosSize])
@@ -32,7 +34,8 @@ func entriesBehind(key []byte) []byte {
 	return append(append([]byte(nil), key[:1+ring.PosSize]...), KindEntry)
 }
 
-// URLsIn is what URLs does, of a store that is read beside its owner, or of a peer which does not run.
+// URLsIn is what URLs does, of a store that is read beside its owner, or of a peer which does not
+// run.
 func URLsIn(store Scanner, after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
 	next := []byte{SpaceHost}
 	if after != nil {

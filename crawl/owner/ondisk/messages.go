@@ -47,7 +47,8 @@ func marshal(m proto.Message, rest string) []byte {
 	return append(b, rest...)
 }
 
-// unmarshal reads a message of at most so many bytes, and returns the fields that are not known here.
+// unmarshal reads a message of at most so many bytes, and returns the fields that are not known
+// here.
 func unmarshal(value []byte, m proto.Message, most int) (rest string, err error) {
 	switch {
 	case len(value) > 0 && value[0] > formatMessage:

@@ -42,7 +42,8 @@ type Measurement struct {
 const (
 	maxMeasurements = 64
 	maxReason       = 256
-	// maxValue of a value as it is kept: a message of 4 MiB takes it to a replica, or to the next owner.
+	// maxValue of a value as it is kept: a message of 4 MiB takes it to a replica, or to the next
+	// owner.
 	maxValue = 3 << 20
 	// maxPayload of a value in bytes, packed or not: a page's links at worst.
 	maxPayload = 32 << 20
@@ -126,11 +127,12 @@ type Pending struct {
 	Tries  uint8     // that failed
 	Lapses uint8     // leases that ended without a word while it was out
 	// Promised: a page of the job's budget, and PromisedBytes, are bound to the URL from its first
-	// grant until its outcome, or until a worker hands it back untouched. So whoever fetched it, and
-	// whatever crashed since, it is paid for once.
+	// grant until its outcome, or until a worker hands it back untouched. So whoever fetched it,
+	// and whatever crashed since, it is paid for once.
 	Promised      bool
 	PromisedBytes uint64 // 0: bytes are not bounded
-	// Foreign: the promise is in the account of an earlier owner of the host, which has paid for it.
+	// Foreign: the promise is in the account of an earlier owner of the host, which has paid for
+	// it.
 	Foreign bool
 	URL     string // canonical
 }
@@ -295,7 +297,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 	return Entry{Done: true, Final: f}, d.end()
 }
 
-// Beats orders outcomes of one URL, their depths aside: that which knows more, the one with a record, the smaller record, and any order for the rest.
+// Beats orders outcomes of one URL, their depths aside: that which knows more, the one with a
+// record, the smaller record, and any order for the rest.
 func (f *Final) Beats(g *Final) bool {
 	if order := cmp.Or(cmp.Compare(Knows(f.Outcome), Knows(g.Outcome)), cmp.Compare(len(f.RecordID), len(g.RecordID))); order != 0 {
 		return order > 0
@@ -334,7 +337,8 @@ func DecodeNovelty(raw []byte) (*novelty.State, error) {
 	return s, nil
 }
 
-// Account is what this peer drew of a job's budget, in pages or in bytes. Totals, but for what is bound.
+// Account is what this peer drew of a job's budget, in pages or in bytes. Totals, but for what is
+// bound.
 type Account struct {
 	Drawn    uint64 // had from the job's owner
 	Returned uint64 // given back

@@ -73,7 +73,8 @@ func New(most int) Outbox {
 // Queued is how many links Next has yet to return, those of dropped entries among them.
 func (b *Outbox) Queued() int { return len(b.queue) - b.head }
 
-// room says whether memory has room for the links of an entry; if not, it is to be searched for on disk.
+// room says whether memory has room for the links of an entry; if not, it is to be searched for on
+// disk.
 func (b *Outbox) room(n int) bool {
 	if b.links > 0 && b.links+n > b.most || b.Queued()+n > 2*b.most+ondisk.MaxList { // what was dropped lies in the queue until it is skipped
 		b.spilled, b.missed = true, true
@@ -151,7 +152,8 @@ func (b *Outbox) Leave(pos ring.Pos) {
 	}
 }
 
-// drop takes an entry out of memory. What Outbox handed out of it may be acknowledged later without effect; what it did not is skipped.
+// drop takes an entry out of memory. What Outbox handed out of it may be acknowledged later without
+// effect; what it did not is skipped.
 func (b *Outbox) drop(id uint64) {
 	e := b.entries[id]
 	b.links -= e.n

@@ -52,7 +52,8 @@ func TestOutboxStates(t *testing.T) {
 	}
 }
 
-// TestOutboxTurns: entries that are to be emitted anew have their turns in order; one that is put off goes behind.
+// TestOutboxTurns: entries that are to be emitted anew have their turns in order; one that is put
+// off goes behind.
 func TestOutboxTurns(t *testing.T) {
 	b := New(10)
 	for _, key := range []string{"one", "two"} {
@@ -75,7 +76,8 @@ func TestOutboxTurns(t *testing.T) {
 	}
 }
 
-// TestOutboxSearch: what memory had no room for is searched for on disk, until a search has met all of it.
+// TestOutboxSearch: what memory had no room for is searched for on disk, until a search has met all
+// of it.
 func TestOutboxSearch(t *testing.T) {
 	b := New(4)
 	b.Spill()

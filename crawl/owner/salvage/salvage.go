@@ -15,7 +15,8 @@ type Kind uint8
 const (
 	// KindOther are records that stand for themselves.
 	KindOther Kind = iota
-	// KindHost is the record of a host itself, KindWaiting a URL that waits, KindDone one with its outcome.
+	// KindHost is the record of a host itself, KindWaiting a URL that waits, KindDone one with its
+	// outcome.
 	KindHost
 	KindWaiting
 	KindDone
@@ -135,7 +136,8 @@ func AgainRecord(id job.ID, f *ondisk.Final) kv.Record {
 	return kv.Record{Key: ondisk.EntryKey(ring.PosOf(ring.HostKey(link.Host(f.URL))), id, hash), Value: append(n.Encode(), p.Encode()[1:]...)}
 }
 
-// MendedAccount is what an account of a job's budget says once what was promised to URLs is spent: imported URLs have been paid for.
+// MendedAccount is what an account of a job's budget says once what was promised to URLs is spent:
+// imported URLs have been paid for.
 func MendedAccount(value []byte) ([]byte, error) {
 	a, err := ondisk.DecodeAccounts(value)
 	if err != nil {
@@ -146,7 +148,8 @@ func MendedAccount(value []byte) ([]byte, error) {
 	return a.Encode(), nil
 }
 
-// NameOf finds the name of a host whose own record is lost, from the URLs that are left of it; empty if there is none.
+// NameOf finds the name of a host whose own record is lost, from the URLs that are left of it;
+// empty if there is none.
 func NameOf(store ondisk.Scanner, pos ring.Pos) (name string, err error) {
 	prefix := ondisk.HostPrefix(pos)
 	err = store.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {

@@ -47,15 +47,19 @@ func New(cfg Config) (*Strategy, error) {
 }
 
 const (
-	// firstPrice is what a probe has to gain at least before the budget says so, 1 being the worth of a right choice; minPrice and maxPrice bound it.
+	// firstPrice is what a probe has to gain at least before the budget says so, 1 being the worth
+	// of a right choice; minPrice and maxPrice bound it.
 	firstPrice = 0.04
 	minPrice   = 0.004
 	maxPrice   = 0.5
-	// priceRate is how fast the price follows what is spent: by a factor of e after some thirty probes beyond the budget.
+	// priceRate is how fast the price follows what is spent: by a factor of e after some thirty
+	// probes beyond the budget.
 	priceRate = 0.03
-	// maxAsked bounds the placements that go on at once. Those that were never finished are forgotten with them.
+	// maxAsked bounds the placements that go on at once. Those that were never finished are
+	// forgotten with them.
 	maxAsked = 4096
-	// newcomer is how many sites a candidate has to have measured before it is treated like the others.
+	// newcomer is how many sites a candidate has to have measured before it is treated like the
+	// others.
 	newcomer = 16
 	// always is the share of sites that every candidate measures, for ever.
 	always = 0.005
@@ -174,7 +178,8 @@ func telling(seen []observation) []observation {
 	return few[:maxObserved]
 }
 
-// pick is the worker if nothing more is measured. Among candidates that measured the same, the owner keeps the host.
+// pick is the worker if nothing more is measured. Among candidates that measured the same, the
+// owner keeps the host.
 func (s *Strategy) pick(q *question) int {
 	k := s.judged.choose()
 	if q.failed[k] {
@@ -192,8 +197,9 @@ func (s *Strategy) pick(q *question) int {
 	return k
 }
 
-// probes are whom to ask next: the candidate whose probe is worth most, if that is worth its price, and newcomers beside it. Where somebody could not
-// reach the site, the worker has to have reached it; where downloads have become slower, the worker that made them says how far it is now.
+// probes are whom to ask next: the candidate whose probe is worth most, if that is worth its price,
+// and newcomers beside it. Where somebody could not reach the site, the worker has to have reached
+// it; where downloads have become slower, the worker that made them says how far it is now.
 func (s *Strategy) probes(q *question, worker int) []string {
 	price := s.price[q.kind()]
 	most := -1
@@ -209,7 +215,8 @@ func (s *Strategy) probes(q *question, worker int) []string {
 	return q.unmeasured(func(k int) bool { return k == most || q.peers[k].measured < newcomer || slower(k) })
 }
 
-// explores says whether a site is measured by everybody: the same of a host as long as its placement goes on, and at all owners.
+// explores says whether a site is measured by everybody: the same of a host as long as its
+// placement goes on, and at all owners.
 func (s *Strategy) explores(q *question) bool {
 	h := fnv.New64a()
 	h.Write([]byte(q.host))
@@ -217,7 +224,8 @@ func (s *Strategy) explores(q *question) bool {
 	return u < s.exploring()
 }
 
-// exploring is the share of sites that everybody measures: all at first, then fewer and fewer, in the end about Training of them, and always some.
+// exploring is the share of sites that everybody measures: all at first, then fewer and fewer, in
+// the end about Training of them, and always some.
 func (s *Strategy) exploring() float64 {
 	return max(always, min(1, 1.5-float64(s.placed)/float64(s.cfg.Training)))
 }
@@ -259,7 +267,8 @@ func (q *question) why(worker int) string {
 	}
 }
 
-// pay counts a placement, and moves the price of a probe towards where the budget is kept. What exploring takes of the budget is set aside.
+// pay counts a placement, and moves the price of a probe towards where the budget is kept. What
+// exploring takes of the budget is set aside.
 func (s *Strategy) pay(q *question, asked, of int) {
 	defer func() { s.placed++ }()
 	if s.explores(q) {
@@ -274,8 +283,9 @@ func (s *Strategy) pay(q *question, asked, of int) {
 	*p = min(max(*p*math.Exp(priceRate*(float64(asked)-budget+aside)), minPrice), maxPrice)
 }
 
-// remember what was measured of a site, and what is believed of the rest. Also where the address is not known: later sites are told to be like it by the
-// same few probes, and what is believed leans on all that was measured before.
+// remember what was measured of a site, and what is believed of the rest. Also where the address is
+// not known: later sites are told to be like it by the same few probes, and what is believed leans
+// on all that was measured before.
 func (s *Strategy) remember(q *question, whole bool) {
 	if len(q.seen) == 0 {
 		return
@@ -341,7 +351,8 @@ func (m *memory) bound(column int, ms float64) {
 	}
 }
 
-// unmeasured are the peers of those of the candidates that satisfy a condition and were not measured.
+// unmeasured are the peers of those of the candidates that satisfy a condition and were not
+// measured.
 func (q *question) unmeasured(which func(int) bool) (out []string) {
 	for k := range q.able {
 		if !q.measured[k] && which(k) {

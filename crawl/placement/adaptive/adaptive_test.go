@@ -11,7 +11,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// plane is a small world: peers and sites on a plane, sites in towns with a subnet each, and a last mile.
+// plane is a small world: peers and sites on a plane, sites in towns with a subnet each, and a last
+// mile.
 type plane struct {
 	rnd   *rand.Rand
 	peers [][2]float64
@@ -95,7 +96,8 @@ func fresh(t *testing.T, cfg Config) *Strategy {
 	return s
 }
 
-// TestNearestWithFewProbes is the claim of the package, in small: 12 peers, and far fewer probes than that.
+// TestNearestWithFewProbes is the claim of the package, in small: 12 peers, and far fewer probes
+// than that.
 func TestNearestWithFewProbes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		known  bool

@@ -5,18 +5,21 @@ import (
 	"math/rand/v2"
 )
 
-// scales are how exactly two sites may look like each other, as a share of the round trip: neighbours in a rack, in a town, in a country, hardly.
+// scales are how exactly two sites may look like each other, as a share of the round trip:
+// neighbours in a rack, in a town, in a country, hardly.
 var scales = [...]float64{0.004, 0.015, 0.05, 0.15, 0.4}
 
 // scaleKinds is how many there are.
 const scaleKinds = len(scales)
 
-// deviation of a round trip in milliseconds from that of a site which looks alike at a scale: a share of it, and a floor for scheduling and short ways.
+// deviation of a round trip in milliseconds from that of a site which looks alike at a scale: a
+// share of it, and a floor for scheduling and short ways.
 func deviation(scale, ms float64) float64 { return scale*(ms+10) + 0.05 }
 
 // worth is what was learnt of a kind of hint.
 type worth struct {
-	// tells is the probability that a site looks like one of those with which it shares the hint, if it looks like none that share a more telling one.
+	// tells is the probability that a site looks like one of those with which it shares the hint,
+	// if it looks like none that share a more telling one.
 	tells float64
 	// scales says how exactly, a probability for each.
 	scales [scaleKinds]float64
@@ -41,7 +44,8 @@ type observation struct {
 	ms     float64
 }
 
-// maxObserved bounds the observations that weigh memories: the smallest, since they tell most, and products of more could underflow.
+// maxObserved bounds the observations that weigh memories: the smallest, since they tell most, and
+// products of more could underflow.
 const maxObserved = 6
 
 // belief weighs memories for a site. Its slices are used again for the next site.
@@ -56,7 +60,8 @@ type belief struct {
 	draws   [][]float64                    // possible sites: round trips by candidate
 }
 
-// weigh computes the weights of all memories, but of one that is left out, for a site with these hints and observations.
+// weigh computes the weights of all memories, but of one that is left out, for a site with these
+// hints and observations.
 func (b *belief) weigh(h *hints, seen []observation, except *memory) {
 	all := b.memories.all
 	b.weights = resize(b.weights, len(all))
@@ -92,7 +97,8 @@ func (b *belief) weigh(h *hints, seen []observation, except *memory) {
 	}
 }
 
-// shares are the probabilities of the kinds of hints, before anything is measured: each takes its part of what more telling ones leave.
+// shares are the probabilities of the kinds of hints, before anything is measured: each takes its
+// part of what more telling ones leave.
 func (b *belief) shares(count *[hintKinds]float64) (share [hintKinds]float64) {
 	left := 1.0
 	for k := range share {
@@ -104,7 +110,8 @@ func (b *belief) shares(count *[hintKinds]float64) (share [hintKinds]float64) {
 	return share
 }
 
-// freedom of Student's t: how far off a site is, all its round trips together, has heavy tails, since two sites that look alike may still be far apart.
+// freedom of Student's t: how far off a site is, all its round trips together, has heavy tails,
+// since two sites that look alike may still be far apart.
 const freedom = 3
 
 // fit is the density of the observations if the site looks like a memory at each scale.
@@ -143,12 +150,14 @@ func fit(m *memory, seen []observation) (f [scaleKinds]float64) {
 const (
 	// possible is how many sites are drawn. More make choices steadier, and cost.
 	possible = 192
-	// common is by how much of a deviation all round trips of a site may be off together: the last mile of the site.
+	// common is by how much of a deviation all round trips of a site may be off together: the last
+	// mile of the site.
 	common = 2.0
 )
 
-// draw makes possible sites from the weights, for these candidates: what was observed stays, the rest is the memory's, off by what the
-// observations have in common and by chance. False if there is nothing to draw from.
+// draw makes possible sites from the weights, for these candidates: what was observed stays, the
+// rest is the memory's, off by what the observations have in common and by chance. False if there
+// is nothing to draw from.
 func (b *belief) draw(peers []*column, seen []observation) bool {
 	if !(b.total > 0) {
 		return false
@@ -211,13 +220,15 @@ func (b *belief) drawFrom(m *memory, scale float64, peers []*column, seen []obse
 const minRTT = 0.05
 
 const (
-	// forgetting is the least weight of a new site in what is known of hints: about the last hundred count.
+	// forgetting is the least weight of a new site in what is known of hints: about the last
+	// hundred count.
 	forgetting = 0.01
 	// doubt is kept for what never happened.
 	doubt = 0.005
 )
 
-// learn from the weights of a site that was measured what its hints were worth: each is credited with its part of the fit.
+// learn from the weights of a site that was measured what its hints were worth: each is credited
+// with its part of the fit.
 func (b *belief) learn() {
 	if !(b.total > 0) {
 		return

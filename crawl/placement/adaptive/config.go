@@ -9,17 +9,22 @@ import (
 type Config struct {
 	// Seed of all that is drawn.
 	Seed uint64
-	// Budget is how many probes a site may cost in the mean once enough was learnt, those that explore among them: 1.95. More make the choice surer.
+	// Budget is how many probes a site may cost in the mean once enough was learnt, those that
+	// explore among them: 1.95. More make the choice surer.
 	Budget float64
-	// BlindBudget is the same for sites whose address is not known: 2.55, since there a first probe has to say what the address would have.
+	// BlindBudget is the same for sites whose address is not known: 2.55, since there a first probe
+	// has to say what the address would have.
 	BlindBudget float64
-	// Training is how many sites, about, are measured by every candidate before the strategy trusts itself: 96. Fewer make it err longer.
+	// Training is how many sites, about, are measured by every candidate before the strategy trusts
+	// itself: 96. Fewer make it err longer.
 	Training int
-	// Memories bounds the sites remembered: 1536. Time grows with it; with 12 candidates these take about half a millisecond a probe.
+	// Memories bounds the sites remembered: 1536. Time grows with it; with 12 candidates these take
+	// about half a millisecond a probe.
 	Memories int
 	// Peers bounds the candidates remembered: 256. A memory takes 8 bytes for each.
 	Peers int
-	// Atlas says to which network, organisation and country an address belongs; nil if nobody knows.
+	// Atlas says to which network, organisation and country an address belongs; nil if nobody
+	// knows.
 	Atlas Atlas
 }
 

@@ -28,7 +28,8 @@ var prefixBits = [hintKinds]struct{ v4, v6 int }{
 	sameAddress: {32, 128}, sameSubnet: {24, 48}, sameSite: {20, 40}, sameBlock: {16, 32}, sameRegistry: {8, 20},
 }
 
-// hints are what a site may share with others: a number for each kind, equal where they share it, 0 where the site has none.
+// hints are what a site may share with others: a number for each kind, equal where they share it, 0
+// where the site has none.
 type hints [hintKinds]uint64
 
 // hintsOf an address; the zero address only is somewhere.

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// cell is a round trip in milliseconds: measured if dev is 0, else believed with that deviation. mean is NaN where nothing is known.
+// cell is a round trip in milliseconds: measured if dev is 0, else believed with that deviation.
+// mean is NaN where nothing is known.
 type cell struct{ mean, dev float32 }
 
 var unknown = cell{mean: float32(math.NaN())}
@@ -61,7 +62,8 @@ type memories struct {
 	max   int
 	all   []*memory
 	index map[string]int // by key
-	// old are the whole ones and the others, of *memory, the one learnt last in front. Neither crowds the other out.
+	// old are the whole ones and the others, of *memory, the one learnt last in front. Neither
+	// crowds the other out.
 	old [2]list.List
 
 	maxPeers int
@@ -125,7 +127,8 @@ func (ms *memories) find(key string) *memory {
 	return nil
 }
 
-// add makes room for a site, and returns its memory, which may be an older one of the same key. What was whole stays so.
+// add makes room for a site, and returns its memory, which may be an older one of the same key.
+// What was whole stays so.
 func (ms *memories) add(key string, whole bool) *memory {
 	m := ms.find(key)
 	if m != nil {

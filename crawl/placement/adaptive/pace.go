@@ -15,9 +15,11 @@ const (
 	paceHalf, paceAge = 3 * time.Minute, 20 * time.Minute
 	// paceEvery is how often workers are compared without anything new.
 	paceEvery = 10 * time.Second
-	// paceRate is the least weight of the last download in what is known of a host: after some four a change shows.
+	// paceRate is the least weight of the last download in what is known of a host: after some four
+	// a change shows.
 	paceRate = 0.25
-	// latest bounds by how much a download may be late, in milliseconds: a stalled one must not outweigh all.
+	// latest bounds by how much a download may be late, in milliseconds: a stalled one must not
+	// outweigh all.
 	latest = 10_000
 	// Workers are compared when there are paceLeast hosts more than workers, and differ when the
 	// variance between them is paceRatio times that between hosts of one worker (the F of an
@@ -31,27 +33,33 @@ const (
 // usual of it: this shows sooner than a comparison of workers, and also where one worker has nearly
 // all hosts.
 const (
-	// slowHosts must have been fetched from within slowFresh, and known for slowKnown downloads before, for half of them to tell. Later, while the worker is
-	// avoided, whichever host tries it again does.
+	// slowHosts must have been fetched from within slowFresh, and known for slowKnown downloads
+	// before, for half of them to tell. Later, while the worker is avoided, whichever host tries it
+	// again does.
 	slowHosts, slowKnown = 5, 8
 	slowFresh            = time.Minute
-	// slowShare of what was usual is the least by which downloads must be later, and slowLeast in milliseconds.
+	// slowShare of what was usual is the least by which downloads must be later, and slowLeast in
+	// milliseconds.
 	slowShare, slowLeast = 0.5, 20
-	// usualRate is the least weight of a download in what is usual of a host: some minutes make a habit.
+	// usualRate is the least weight of a download in what is usual of a host: some minutes make a
+	// habit.
 	usualRate = 1.0 / 64
 )
 
 // pace is how late the downloads of a worker were of late, by host.
 type pace struct {
 	hosts []hostPace // at most paceHosts
-	// lag is what the worker seems to be farther off than it is, in milliseconds of round trip; less than 0 if it is faster than others.
+	// lag is what the worker seems to be farther off than it is, in milliseconds of round trip;
+	// less than 0 if it is faster than others.
 	lag float64
-	// slow is by how many milliseconds downloads were later than usual at slowAt, 0 if they were not.
+	// slow is by how many milliseconds downloads were later than usual at slowAt, 0 if they were
+	// not.
 	slow   float64
 	slowAt time.Time
 }
 
-// hostPace is how late the downloads from one host were: beyond what round trips explain, in milliseconds.
+// hostPace is how late the downloads from one host were: beyond what round trips explain, in
+// milliseconds.
 type hostPace struct {
 	host string
 	at   time.Time
@@ -87,7 +95,8 @@ func (p *pace) add(host string, at time.Time, late float64) {
 	}
 }
 
-// mean of the hosts of late, the sum of the squares around it, and how many they are, a host of long ago being less than one.
+// mean of the hosts of late, the sum of the squares around it, and how many they are, a host of
+// long ago being less than one.
 func (p *pace) mean(now time.Time) (mean, squares, n float64) {
 	for _, h := range p.hosts {
 		if age := now.Sub(h.at); age <= paceAge {
@@ -101,7 +110,8 @@ func (p *pace) mean(now time.Time) (mean, squares, n float64) {
 	return mean, squares, n
 }
 
-// slower is by how many milliseconds of a download the worker is slower than it was, for its hosts together. What was found fades when nobody tries it any more.
+// slower is by how many milliseconds of a download the worker is slower than it was, for its hosts
+// together. What was found fades when nobody tries it any more.
 func (p *pace) slower(now time.Time) float64 {
 	var off, usual []float64
 	for _, h := range p.hosts {
@@ -128,7 +138,8 @@ const (
 	usualTrips = 3.5
 )
 
-// trips is how many round trips a download of that size takes: to connect, to ask, and to open the window.
+// trips is how many round trips a download of that size takes: to connect, to ask, and to open the
+// window.
 func trips(bytes int64) float64 {
 	n := 2.0
 	for w := int64(window); bytes > w; w = min(2*w, maxWindow) {

@@ -100,7 +100,8 @@ func TestTheSameSiteNeedsFewProbesAgain(t *testing.T) {
 	}
 }
 
-// TestNewcomers: a peer that nobody has met is measured along with others, and wins what it is nearest to. One that left is not missed.
+// TestNewcomers: a peer that nobody has met is measured along with others, and wins what it is
+// nearest to. One that left is not missed.
 func TestNewcomers(t *testing.T) {
 	p := newPlane(7, 6, 40, true)
 	s := taught(t, p, 120, Config{Training: 40})
@@ -164,7 +165,8 @@ func TestSamplesTeach(t *testing.T) {
 	}
 }
 
-// TestSlowWorkersAreLeft is adaptation: downloads of one worker take five times as long, for all its hosts, and a minute later it gets no more.
+// TestSlowWorkersAreLeft is adaptation: downloads of one worker take five times as long, for all
+// its hosts, and a minute later it gets no more.
 func TestSlowWorkersAreLeft(t *testing.T) {
 	p := newPlane(11, 6, 30, true)
 	s := taught(t, p, 150, Config{Training: 40})
@@ -206,7 +208,8 @@ func TestSlowWorkersAreLeft(t *testing.T) {
 	}
 }
 
-// TestSlowerSitesAreLookedAtAnew: where downloads have become slower the worker measures again, and what was remembered of the site does not stand in the way.
+// TestSlowerSitesAreLookedAtAnew: where downloads have become slower the worker measures again, and
+// what was remembered of the site does not stand in the way.
 func TestSlowerSitesAreLookedAtAnew(t *testing.T) {
 	p := newPlane(13, 6, 30, true)
 	s := taught(t, p, 150, Config{Training: 40})
@@ -237,8 +240,8 @@ func TestSlowerSitesAreLookedAtAnew(t *testing.T) {
 	}
 }
 
-// TestSlower: a worker is compared with itself, host by host, whatever the differences between its hosts; stalls of a few do not count, and one host that finds it as before is
-// enough to forget.
+// TestSlower: a worker is compared with itself, host by host, whatever the differences between its
+// hosts; stalls of a few do not count, and one host that finds it as before is enough to forget.
 func TestSlower(t *testing.T) {
 	begun := time.Unix(5000, 0)
 	usual := func(h int) float64 { return 40 * math.Exp2(float64(h)) } // ms: from 40 to 5,000

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Sample is what came of placing a site. Owners that tell each other theirs learn as one: what one had measured, none has to measure again, and they keep
-// one budget.
+// Sample is what came of placing a site. Owners that tell each other theirs learn as one: what one
+// had measured, none has to measure again, and they keep one budget.
 type Sample struct {
 	Host string     // that was placed
 	Site netip.Addr // zero if it is not known
@@ -28,7 +28,8 @@ type PeerRTT struct {
 // maxSamples bounds the samples that wait to be told; the oldest are dropped.
 const maxSamples = 256
 
-// Samples returns what was learnt by the strategy's own placements since it was asked last, the oldest first.
+// Samples returns what was learnt by the strategy's own placements since it was asked last, the
+// oldest first.
 func (s *Strategy) Samples() []Sample {
 	all := s.samples
 	s.samples = nil
@@ -50,8 +51,8 @@ func (s *Strategy) teach(q *question, asked int, whole bool) {
 	s.samples = append(s.samples, l)
 }
 
-// Learn takes a sample of another owner. Of its round trips no more count than peers are remembered; those beyond maxRTT or not above zero do not, nor do
-// more probes than candidates.
+// Learn takes a sample of another owner. Of its round trips no more count than peers are
+// remembered; those beyond maxRTT or not above zero do not, nor do more probes than candidates.
 func (s *Strategy) Learn(l *Sample) {
 	q := &question{hints: hintsOf(l.Site, s.cfg.Atlas), host: l.Host, key: key(l.Host, l.Site), addressed: l.Site.IsValid()}
 	q.memory = s.memories.find(q.key)

@@ -7,9 +7,11 @@ import (
 )
 
 const (
-	// tie is the difference in milliseconds below which two round trips are the same: scheduling adds as much.
+	// tie is the difference in milliseconds below which two round trips are the same: scheduling
+	// adds as much.
 	tie = 1.0
-	// asSure is how many draws of those before a probe still count after it: what remains in a narrow window is few, and few draws look surer than they are.
+	// asSure is how many draws of those before a probe still count after it: what remains in a
+	// narrow window is few, and few draws look surer than they are.
 	asSure = 1.0
 )
 
@@ -32,7 +34,8 @@ type result struct {
 }
 
 const (
-	// maxLoss is where further distance does not count any more, in milliseconds: one bad draw must not outweigh all.
+	// maxLoss is where further distance does not count any more, in milliseconds: one bad draw must
+	// not outweigh all.
 	maxLoss = 200
 	// dear is by how many milliseconds to be off is as bad as to be right is good.
 	dear = 150.0
@@ -76,8 +79,8 @@ func (j *judgement) choose() int {
 // maxValued bounds the candidates whose probes are valued: those most likely to be the best one.
 const maxValued = 8
 
-// value fills in gain, for candidates that are not measured yet: for each draw as the truth, which merit would the best choice have in the draws
-// with about the same result?
+// value fills in gain, for candidates that are not measured yet: for each draw as the truth, which
+// merit would the best choice have in the draws with about the same result?
 func (j *judgement) value(draws [][]float64, measured []bool) {
 	j.gain, j.likely = zeros(j.gain, len(measured)), j.likely[:0]
 	for k, known := range measured {

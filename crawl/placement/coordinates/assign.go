@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Assign decides, and says what to send to whom now; false if there is nothing to send yet. The peers are those that may be given work.
+// Assign decides, and says what to send to whom now; false if there is nothing to send yet. The
+// peers are those that may be given work.
 func (c *Cycle) Assign(now time.Time, peers []Place) (Assignment, bool) {
 	if c.batch != nil && len(peers) > 0 && c.decided(now) {
 		c.assignBatch(now, peers)
@@ -21,8 +22,9 @@ func (c *Cycle) Assign(now time.Time, peers []Place) (Assignment, bool) {
 	return a, true
 }
 
-// decided says whether the batch can be assigned: its median error is under theta, or no server has updates left; a persistent one, whose servers go on
-// being updated, must have room in its outgoing queue besides.
+// decided says whether the batch can be assigned: its median error is under theta, or no server has
+// updates left; a persistent one, whose servers go on being updated, must have room in its outgoing
+// queue besides.
 func (c *Cycle) decided(now time.Time) bool {
 	if len(c.batch.order) == 0 {
 		return true

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Dimensions of the space beside the height. Three to five give 5 to 10 % median error on wide-area paths (3.1).
+// Dimensions of the space beside the height. Three to five give 5 to 10 % median error on wide-area
+// paths (3.1).
 const Dimensions = 4
 
 const (
@@ -20,18 +21,20 @@ const (
 	minHeight = 0.01
 )
 
-// Coordinate is a place in the space; the zero value is the origin, with an error of zero, so fresh ones come from [Vivaldi.At].
+// Coordinate is a place in the space; the zero value is the origin, with an error of zero, so fresh
+// ones come from [Vivaldi.At].
 type Coordinate struct {
 	Vec    [Dimensions]float64 // ms
 	Height float64             // ms, > 0: access link and server's or peer's own time
 	Error  float64             // relative error of distances from here, 0 to 1.5
-	// Queue is what the backlog of a peer adds to its height, in ms (3.8 b). It counts when work is given away, not when coordinates are
-	// estimated: a download does not become slower because others wait behind it.
+	// Queue is what the backlog of a peer adds to its height, in ms (3.8 b). It counts when work is
+	// given away, not when coordinates are estimated: a download does not become slower because
+	// others wait behind it.
 	Queue float64
 }
 
-// Distance is the expected time between two places in ms, without their queues: of a gossip round trip between peers, of a download between
-// peer and server.
+// Distance is the expected time between two places in ms, without their queues: of a gossip round
+// trip between peers, of a download between peer and server.
 func (c *Coordinate) Distance(to *Coordinate) float64 {
 	return c.flat(to) + c.Height + to.Height
 }
@@ -49,7 +52,8 @@ func (c *Coordinate) flat(to *Coordinate) float64 {
 	return math.Sqrt(sum)
 }
 
-// The encoding: a version, the number of dimensions, then vector, height, error and queue as float32, big endian.
+// The encoding: a version, the number of dimensions, then vector, height, error and queue as
+// float32, big endian.
 const (
 	codecVersion = 1
 	// EncodedSize of a coordinate in bytes.
@@ -72,7 +76,8 @@ func (c *Coordinate) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads what Append wrote. It refuses what no honest peer has: other lengths, numbers that are none, and components out of bounds.
+// Decode reads what Append wrote. It refuses what no honest peer has: other lengths, numbers that
+// are none, and components out of bounds.
 func Decode(b []byte) (Coordinate, error) {
 	var c Coordinate
 	switch {

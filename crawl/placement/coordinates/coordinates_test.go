@@ -77,8 +77,9 @@ func TestVivaldiUpdate(t *testing.T) {
 	v := NewVivaldi(rand.New(rand.NewPCG(1, 1)))
 	v.at = Coordinate{Vec: [Dimensions]float64{30, 40}, Height: 10, Error: 0.5}
 	remote := Coordinate{Height: 40, Error: 0.3}
-	// The distance is 50 + 10 + 40 = 100 and the sample 180; w = 0.5/0.8, so the force is 0.25 w 80 = 12.5. Half of the distance is the vector's, so half
-	// of the force moves it and the other half goes into the height.
+	// The distance is 50 + 10 + 40 = 100 and the sample 180; w = 0.5/0.8, so the force is 0.25 w 80
+	// = 12.5. Half of the distance is the vector's, so half of the force moves it and the other
+	// half goes into the height.
 	v.Update(&remote, 180)
 	near := func(what string, got, want float64) {
 		if math.Abs(got-want) > 1e-9 {
@@ -114,7 +115,8 @@ func TestVivaldiBounds(t *testing.T) {
 	}
 }
 
-// TestSpaceOfPeers: nodes of a plane with access links find coordinates that tell their distances, by 3.1 within 5 to 10 %.
+// TestSpaceOfPeers: nodes of a plane with access links find coordinates that tell their distances,
+// by 3.1 within 5 to 10 %.
 func TestSpaceOfPeers(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	const peers = 12

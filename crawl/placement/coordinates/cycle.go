@@ -57,7 +57,8 @@ type CycleConfig struct {
 	Mode Mode // how long it goes on (3.4)
 	// Hosts are a batch (delta).
 	Hosts int
-	// Theta is the median error over a batch at which it is assigned, MaxUpdates of each server after which it is assigned all the same (pi).
+	// Theta is the median error over a batch at which it is assigned, MaxUpdates of each server
+	// after which it is assigned all the same (pi).
 	Theta      float64
 	MaxUpdates int  // bound on the updates of a server
 	Rest       Rest // what becomes of servers that did not converge
@@ -65,14 +66,16 @@ type CycleConfig struct {
 	Geo func(netip.Addr) string
 	// Every so often the next URL of each server goes to an estimator.
 	Every time.Duration
-	// Gather is how long a set waits for the answers to the one before, so that one message asks for all servers; 0: whichever server is free is asked for at once.
+	// Gather is how long a set waits for the answers to the one before, so that one message asks
+	// for all servers; 0: whichever server is free is asked for at once.
 	Gather time.Duration
 	// Timeout of an estimate: then the server's turn is over and the URL is asked for again.
 	Timeout time.Duration
 	// Message bounds the URLs of an assignment, MessageEvery spaces assignments.
 	Message      int
 	MessageEvery time.Duration // pause between two assignments
-	// Round is how many URLs of each host a persistent batch assigns at a time, and Outgoing how many assignments may wait before it assigns no more.
+	// Round is how many URLs of each host a persistent batch assigns at a time, and Outgoing how
+	// many assignments may wait before it assigns no more.
 	Round, Outgoing int
 	// Blacklisted says that a server must not be asked any more.
 	Blacklisted func(*URL) bool
@@ -152,7 +155,8 @@ type CycleStats struct {
 	Batches, Requests, Assignments int // batches assigned, sets of estimates asked for, messages with assignments
 	Asked, Failed, TimedOut        int // URLs sent to estimators; downloads of those that failed; estimates that did not come
 	Converged, AtBound             int // servers assigned with an error under theta, batches that ended at the bound on updates
-	// Updates of each server that was assigned, Took and Medians of each batch: its time to assignment and its median error then.
+	// Updates of each server that was assigned, Took and Medians of each batch: its time to
+	// assignment and its median error then.
 	Updates []int
 	Took    []time.Duration // from the beginning of a batch to its assignment
 	Medians []float64       // of the relative errors at the end of a batch
@@ -174,12 +178,14 @@ type estimated struct {
 	updates int
 }
 
-// NewCycle returns a cycle without hosts that keeps its coordinates in a table of servers. The configuration must be valid.
+// NewCycle returns a cycle without hosts that keeps its coordinates in a table of servers. The
+// configuration must be valid.
 func NewCycle(cfg CycleConfig, servers *Servers, seed uint64) *Cycle {
 	return &Cycle{cfg: cfg, servers: servers, rnd: rand.New(rand.NewPCG(seed, seedCycle))}
 }
 
-// Add says that a host is ready. Its URLs are in the cycle's hands until an assignment gives them away.
+// Add says that a host is ready. Its URLs are in the cycle's hands until an assignment gives them
+// away.
 func (c *Cycle) Add(b Bucket) {
 	if len(b.URLs) > 0 {
 		c.ready = append(c.ready, b)
@@ -198,7 +204,8 @@ func (c *Cycle) Waiting() (hosts, messages int) { return len(c.ready), len(c.out
 // Stats is what was done so far; the slices are the cycle's own.
 func (c *Cycle) Stats() *CycleStats { return &c.stats }
 
-// Tick begins a batch if enough hosts are ready, and says whom of the estimators to send which URLs now; none if it is not the time.
+// Tick begins a batch if enough hosts are ready, and says whom of the estimators to send which URLs
+// now; none if it is not the time.
 func (c *Cycle) Tick(now time.Time, estimators []string) (to string, urls []URL) {
 	if c.stopped || c.cfg.Mode == ModeNone || now.Before(c.next) {
 		return "", nil
@@ -270,7 +277,8 @@ func (c *Cycle) refill() {
 	})
 }
 
-// turn takes the next URL of a server for an estimator, nil if it has none, has one out, or has had its updates.
+// turn takes the next URL of a server for an estimator, nil if it has none, has one out, or has had
+// its updates.
 func (c *Cycle) turn(now time.Time, addr netip.Addr, to string) *URL {
 	s := c.batch.servers[addr]
 	if s.out != nil {
@@ -300,7 +308,8 @@ func (c *Cycle) remove(addr netip.Addr) {
 	c.servers.Drop(addr)
 }
 
-// Report takes what an estimator that stands at a place found. Results that were not asked of it are ignored.
+// Report takes what an estimator that stands at a place found. Results that were not asked of it
+// are ignored.
 func (c *Cycle) Report(now time.Time, from string, at *Coordinate, results []Result) {
 	if c.batch == nil {
 		return

@@ -127,7 +127,8 @@ func TestCycleAssignsToTheNearest(t *testing.T) {
 	}
 }
 
-// TestCycleGathers: with time for stragglers one message asks for the whole batch; beyond that time those that are free are asked for.
+// TestCycleGathers: with time for stragglers one message asks for the whole batch; beyond that time
+// those that are free are asked for.
 func TestCycleGathers(t *testing.T) {
 	for _, tt := range []struct {
 		gather time.Duration
@@ -237,7 +238,8 @@ func TestCyclePersistentAssignsAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestCyclePersistentGoesOnAtItsBound: servers whose error never falls under theta are assigned as they stand once they have had their updates (3.4, step 7).
+// TestCyclePersistentGoesOnAtItsBound: servers whose error never falls under theta are assigned as
+// they stand once they have had their updates (3.4, step 7).
 func TestCyclePersistentGoesOnAtItsBound(t *testing.T) {
 	s := newScene(t, func(c *CycleConfig) { c.Mode, c.Hosts, c.Round, c.Theta, c.MaxUpdates = ModePersistent, 2, 1, 1e-6, 40 })
 	s.calls = 1

@@ -4,8 +4,9 @@ import "time"
 
 // EstimatorConfig are the knobs of the estimator's side.
 type EstimatorConfig struct {
-	// Every so often the sets of at least Age are sent. The paper says 10 s and 20 s; a server waits for its next estimator that long, as here it
-	// has one at a time, so the default age is shorter and the time of an update comes out as the paper's.
+	// Every so often the sets of at least Age are sent. The paper says 10 s and 20 s; a server
+	// waits for its next estimator that long, as here it has one at a time, so the default age is
+	// shorter and the time of an update comes out as the paper's.
 	Every, Age time.Duration
 	// Most results make a set; a full one is sent at once.
 	Most int
@@ -16,13 +17,15 @@ func DefaultEstimatorConfig() EstimatorConfig {
 	return EstimatorConfig{Every: 10 * time.Second, Age: 5 * time.Second, Most: 500}
 }
 
-// Report is a set of results for the peer that asked for them; the estimator's coordinate goes along.
+// Report is a set of results for the peer that asked for them; the estimator's coordinate goes
+// along.
 type Report struct {
 	To      string   // the peer that asked
 	Results []Result // what came of its URLs
 }
 
-// Estimator collects the downloads that this peer makes for others (3.4, step 6). The URLs themselves wait in its ordinary [Queue].
+// Estimator collects the downloads that this peer makes for others (3.4, step 6). The URLs
+// themselves wait in its ordinary [Queue].
 type Estimator struct {
 	cfg  EstimatorConfig
 	sets []*resultSet // the oldest first

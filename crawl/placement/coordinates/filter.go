@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// FilterConfig is a moving percentile filter: of the last samples between two parties the one at a percentile counts, so that a slow moment does not
-// move a coordinate (3.1). Low percentiles tolerate noise, large windows are steadier and slower.
+// FilterConfig is a moving percentile filter: of the last samples between two parties the one at a
+// percentile counts, so that a slow moment does not move a coordinate (3.1). Low percentiles
+// tolerate noise, large windows are steadier and slower.
 type FilterConfig struct {
 	// Max samples are kept, and none is used before there are Min.
 	Max, Min int
@@ -14,8 +15,9 @@ type FilterConfig struct {
 	Percentile float64
 }
 
-// The settings of the paper's experiments with load and with a slow server. A window minimum is not given there; a quarter of the
-// window (ours) was chosen since estimation then takes about as many updates as the thesis measured.
+// The settings of the paper's experiments with load and with a slow server. A window minimum is not
+// given there; a quarter of the window (ours) was chosen since estimation then takes about as many
+// updates as the thesis measured.
 var (
 	LoadFilter     = FilterConfig{Max: 20, Min: 5, Percentile: 0.2}
 	SlowdownFilter = FilterConfig{Max: 16, Min: 4, Percentile: 0.5}

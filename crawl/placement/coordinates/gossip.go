@@ -13,11 +13,13 @@ type GossipConfig struct {
 	Every time.Duration
 	// Timeout of a question, after which it counts as failed.
 	Timeout time.Duration
-	// Down is the probability that a neighbour that failed is asked, so that it is found again; the paper names no value.
+	// Down is the probability that a neighbour that failed is asked, so that it is found again; the
+	// paper names no value.
 	Down float64
 	// Filter of the round trips of each neighbour.
 	Filter FilterConfig
-	// PerURL is what each waiting URL adds to the height that is shown, in ms; 0 turns it off (3.8 b).
+	// PerURL is what each waiting URL adds to the height that is shown, in ms; 0 turns it off (3.8
+	// b).
 	PerURL float64
 	// MaxNeighbours bounds how many are kept.
 	MaxNeighbours int
@@ -45,8 +47,9 @@ func (c *GossipConfig) Validate() error {
 	return c.Filter.Validate()
 }
 
-// Gossip keeps the coordinate of a peer and what its neighbours told of theirs (3.2). It is asked by [Gossip.Tick] whom to send a message to; the round trip
-// of the message, stamped by the program and not by the kernel, so that a busy process looks far away, comes back by [Gossip.Reply].
+// Gossip keeps the coordinate of a peer and what its neighbours told of theirs (3.2). It is asked
+// by [Gossip.Tick] whom to send a message to; the round trip of the message, stamped by the program
+// and not by the kernel, so that a busy process looks far away, comes back by [Gossip.Reply].
 type Gossip struct {
 	cfg        GossipConfig
 	rnd        *rand.Rand
@@ -78,7 +81,8 @@ const (
 	seedStrategy
 )
 
-// Meet says who the neighbours are: new ones begin as up, those not named are forgotten. Beyond the bound the first count.
+// Meet says who the neighbours are: new ones begin as up, those not named are forgotten. Beyond the
+// bound the first count.
 func (g *Gossip) Meet(peers []string) {
 	peers = peers[:min(len(peers), g.cfg.MaxNeighbours)]
 	for id := range g.neighbours {
@@ -96,7 +100,8 @@ func (g *Gossip) Meet(peers []string) {
 	}
 }
 
-// Tick says whom to send a message now, false if nobody. Questions that were not answered in time count as failed.
+// Tick says whom to send a message now, false if nobody. Questions that were not answered in time
+// count as failed.
 func (g *Gossip) Tick(now time.Time) (string, bool) {
 	var late []string
 	for id, at := range g.asked {
@@ -120,7 +125,8 @@ func (g *Gossip) Tick(now time.Time) (string, bool) {
 	return id, true
 }
 
-// Reply is a neighbour's answer: its coordinate, and the round trip of the message. One of a stranger is ignored.
+// Reply is a neighbour's answer: its coordinate, and the round trip of the message. One of a
+// stranger is ignored.
 func (g *Gossip) Reply(id string, rtt time.Duration, at *Coordinate) {
 	n := g.neighbours[id]
 	if n == nil {
@@ -142,7 +148,8 @@ func (g *Gossip) Failed(id string) {
 	}
 }
 
-// Heard notes a neighbour's coordinate that came with another message, such as an estimator's report.
+// Heard notes a neighbour's coordinate that came with another message, such as an estimator's
+// report.
 func (g *Gossip) Heard(id string, at *Coordinate) {
 	if n := g.neighbours[id]; n != nil {
 		n.at, n.known = *at, true

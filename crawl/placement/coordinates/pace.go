@@ -5,14 +5,17 @@ import (
 	"slices"
 )
 
-// A server that moves away from every estimator at once is overloaded itself: no peer is nearer, and it should be asked less often (3.8 a).
+// A server that moves away from every estimator at once is overloaded itself: no peer is nearer,
+// and it should be asked less often (3.8 a).
 const (
-	// paceQuorum are the estimators that must have a history of a server before it is judged, and paceShare the share of them that must find it slower.
+	// paceQuorum are the estimators that must have a history of a server before it is judged, and
+	// paceShare the share of them that must find it slower.
 	paceQuorum = 3
 	paceShare  = 2.0 / 3
 	// paceHistory are the samples that make a history.
 	paceHistory = 4
-	// paceFactor is how much slower than usual the last download must have been to count: noise stays below.
+	// paceFactor is how much slower than usual the last download must have been to count: noise
+	// stays below.
 	paceFactor = 2
 	// maxPace bounds how much slower a server is asked.
 	maxPace = 16
@@ -36,7 +39,8 @@ func (w *window) add(cfg *FilterConfig, ms float64) (float64, bool) {
 	return w.filter.add(cfg, ms)
 }
 
-// slower is by how much the latest download took longer than usual, 0 without a history to compare it with.
+// slower is by how much the latest download took longer than usual, 0 without a history to compare
+// it with.
 func (w *window) slower() float64 {
 	if len(w.arrived) < paceHistory || w.was <= 0 {
 		return 0

@@ -27,10 +27,12 @@ const (
 
 // QueueConfig are the knobs of a peer's queue.
 type QueueConfig struct {
-	// Wait is the probability that nothing is fetched though there is work, which slows the own crawl while others estimate (3.4, step 3).
+	// Wait is the probability that nothing is fetched though there is work, which slows the own
+	// crawl while others estimate (3.4, step 3).
 	Wait float64
-	// Assigned and Proxy are the shares of all fetches that these sub-queues have when they are not empty; the rest, and the share of an empty one, goes
-	// to the next. The paper leaves open whether the proxy's 0.1 is of all or of the rest: of all here.
+	// Assigned and Proxy are the shares of all fetches that these sub-queues have when they are not
+	// empty; the rest, and the share of an empty one, goes to the next. The paper leaves open
+	// whether the proxy's 0.1 is of all or of the rest: of all here.
 	Assigned, Proxy float64
 	// MaxHosts and MaxURLs bound what is found: hosts, and URLs of each.
 	MaxHosts, MaxURLs int
@@ -78,8 +80,9 @@ func (q *Queue) Assign(urls ...URL) { q.assigned.push(urls...) }
 // Ask appends what another peer wants estimated.
 func (q *Queue) Ask(requests ...Request) { q.proxy.push(requests...) }
 
-// Find adds a URL to the bucket of its host; false if that is full. Beyond the bound of hosts the one least recently used is dropped with its URLs, which
-// dropped returns: whoever keeps them durably offers them again.
+// Find adds a URL to the bucket of its host; false if that is full. Beyond the bound of hosts the
+// one least recently used is dropped with its URLs, which dropped returns: whoever keeps them
+// durably offers them again.
 func (q *Queue) Find(u *URL) (taken bool, dropped []URL) {
 	b := q.found[u.Host]
 	if b == nil {
@@ -128,7 +131,8 @@ func (q *Queue) Take(host string) []URL {
 // Len counts the URLs in each sub-queue.
 func (q *Queue) Len() (assigned, proxy, found int) { return q.assigned.len(), q.proxy.len(), q.urls }
 
-// Next removes the URL to fetch now, and says where it came from; Idle if there is none or the peer is to wait. Requester and time are set for a proxy's.
+// Next removes the URL to fetch now, and says where it came from; Idle if there is none or the peer
+// is to wait. Requester and time are set for a proxy's.
 func (q *Queue) Next() (Request, Source) {
 	if q.cfg.Wait > 0 && q.rnd.Float64() < q.cfg.Wait {
 		return Request{}, Idle

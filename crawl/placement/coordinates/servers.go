@@ -17,19 +17,23 @@ type ServersConfig struct {
 	Most int
 	// Filter of the downloads from a server at each estimator.
 	Filter FilterConfig
-	// HalfLife is the time after which half of what is not yet an error of 1 has become one: what was not heard of for long is not believed. 0: never.
+	// HalfLife is the time after which half of what is not yet an error of 1 has become one: what
+	// was not heard of for long is not believed. 0: never.
 	HalfLife time.Duration
-	// Reuse lets a new server begin where another of its subnet is (3.8 d), with an error of at least ReuseError; 0 turns it off.
+	// Reuse lets a new server begin where another of its subnet is (3.8 d), with an error of at
+	// least ReuseError; 0 turns it off.
 	ReuseError float64
-	// Subnet names the range within which servers are taken to stand beside each other; nil is [placement.RangeOf].
+	// Subnet names the range within which servers are taken to stand beside each other; nil is
+	// [placement.RangeOf].
 	Subnet func(netip.Addr) netip.Prefix
 }
 
 // maxEstimators bounds the windows kept of one server.
 const maxEstimators = 128
 
-// DefaultServersConfig keeps 4,096 servers, about 10 MB when ten estimators have full windows of each. Their windows count from the first sample, since
-// in a live ring each costs a turn of another peer.
+// DefaultServersConfig keeps 4,096 servers, about 10 MB when ten estimators have full windows of
+// each. Their windows count from the first sample, since in a live ring each costs a turn of
+// another peer.
 func DefaultServersConfig() ServersConfig {
 	return ServersConfig{Most: 4096, Filter: FilterConfig{Max: LoadFilter.Max, Min: 1, Percentile: LoadFilter.Percentile}, HalfLife: 12 * time.Hour, ReuseError: 0.5}
 }
@@ -47,8 +51,9 @@ func (c *ServersConfig) Validate() error {
 	return c.Filter.Validate()
 }
 
-// Servers are the proxy coordinates of web servers, by address (3.3). Each is a Vivaldi client of its own whose neighbours are the estimators, so servers
-// never pull peers. They are kept, and go on adapting with every download (3.8 e).
+// Servers are the proxy coordinates of web servers, by address (3.3). Each is a Vivaldi client of
+// its own whose neighbours are the estimators, so servers never pull peers. They are kept, and go
+// on adapting with every download (3.8 e).
 type Servers struct {
 	cfg     ServersConfig
 	rnd     *rand.Rand
@@ -75,8 +80,8 @@ func NewServers(cfg ServersConfig, seed uint64) *Servers {
 	}
 }
 
-// Observe takes what the download of a page took at an estimator that stands at a place. It says whether the coordinate was moved: not while the
-// estimator's window is short.
+// Observe takes what the download of a page took at an estimator that stands at a place. It says
+// whether the coordinate was moved: not while the estimator's window is short.
 func (s *Servers) Observe(now time.Time, addr netip.Addr, estimator string, at *Coordinate, took time.Duration) bool {
 	v := s.find(now, addr, true)
 	w := v.window(estimator)
@@ -94,7 +99,8 @@ func (s *Servers) Observe(now time.Time, addr netip.Addr, estimator string, at *
 	return true
 }
 
-// At is where a server stands, its error grown by age; false if nothing is known of it. One of a known subnet stands where that is.
+// At is where a server stands, its error grown by age; false if nothing is known of it. One of a
+// known subnet stands where that is.
 func (s *Servers) At(now time.Time, addr netip.Addr) (Coordinate, bool) {
 	v := s.find(now, addr, false)
 	if v == nil || v.vivaldi.updates == 0 {
@@ -123,7 +129,8 @@ func (s *Servers) Sampled(addr netip.Addr, estimator string) int {
 	return 0
 }
 
-// turns counts what an estimator did for a server of late: the samples in its window, and the downloads that failed.
+// turns counts what an estimator did for a server of late: the samples in its window, and the
+// downloads that failed.
 func (s *Servers) turns(addr netip.Addr, estimator string) int {
 	if e := s.byAddr[addr]; e != nil {
 		if w := e.Value.(*server).windows[estimator]; w != nil {
@@ -143,8 +150,9 @@ func (s *Servers) usual(addr netip.Addr, estimator string) (float64, bool) {
 	return 0, false
 }
 
-// missed notes that a download failed at an estimator: its turn is over, so that one which is shut out does not get all of them. Of a server that nobody
-// has reached yet nothing is noted; turns are drawn there.
+// missed notes that a download failed at an estimator: its turn is over, so that one which is shut
+// out does not get all of them. Of a server that nobody has reached yet nothing is noted; turns are
+// drawn there.
 func (s *Servers) missed(now time.Time, addr netip.Addr, estimator string) {
 	if v := s.find(now, addr, false); v != nil {
 		w := v.window(estimator)
@@ -217,7 +225,8 @@ func (s *Servers) find(now time.Time, addr netip.Addr, create bool) *server {
 	return v
 }
 
-// window returns an estimator's window, making room for it at the cost of the one heard of longest ago.
+// window returns an estimator's window, making room for it at the cost of the one heard of longest
+// ago.
 func (v *server) window(estimator string) *window {
 	if w := v.windows[estimator]; w != nil {
 		v.turn(w)

@@ -11,7 +11,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// Peers is where the peers stand: this one and its neighbours. A [Gossip] knows; the node puts itself in.
+// Peers is where the peers stand: this one and its neighbours. A [Gossip] knows; the node puts
+// itself in.
 type Peers interface {
 	// Of returns a peer's coordinate, false if it is not known or the peer is down.
 	Of(peer string) (Coordinate, bool)
@@ -20,16 +21,20 @@ type Peers interface {
 // Config are the knobs of the strategy.
 type Config struct {
 	Servers ServersConfig // how coordinates of servers are kept
-	// Mode is how long it goes on (3.4). ModePersistent looks at hosts again, as Term and Explore say; ModeCycle estimates each server once and gives its hosts
-	// away for good; ModeSingle does so for the first Batch servers only; ModeNone leaves every host to its owner.
+	// Mode is how long it goes on (3.4). ModePersistent looks at hosts again, as Term and Explore
+	// say; ModeCycle estimates each server once and gives its hosts away for good; ModeSingle does
+	// so for the first Batch servers only; ModeNone leaves every host to its owner.
 	Mode  Mode
 	Batch int // servers that ModeSingle estimates
-	// Theta is the error under which a server's coordinate is good enough to choose by, MaxUpdates (pi) the updates after which it is used all the same.
+	// Theta is the error under which a server's coordinate is good enough to choose by, MaxUpdates
+	// (pi) the updates after which it is used all the same.
 	Theta      float64
 	MaxUpdates int // pi: updates after which it is used all the same
-	// Term is after how many URLs a host that was placed is looked at again, by the coordinate as it stands then; 0: never.
+	// Term is after how many URLs a host that was placed is looked at again, by the coordinate as
+	// it stands then; 0: never.
 	Term int
-	// Explore is the share of those looks that first spend one URL at another candidate, so that the coordinate goes on adapting; 0: none.
+	// Explore is the share of those looks that first spend one URL at another candidate, so that
+	// the coordinate goes on adapting; 0: none.
 	Explore float64
 	// PerURL is what a waiting URL of a candidate adds to its height, in ms (3.8 b); 0: nothing.
 	PerURL float64
@@ -37,8 +42,9 @@ type Config struct {
 	MaxHosts int
 }
 
-// DefaultConfig estimates until an error of 0.25 or 300 updates, as the paper, in persistent mode: it looks again after 100 URLs, in one case of four by
-// another candidate. A single batch has 100 servers.
+// DefaultConfig estimates until an error of 0.25 or 300 updates, as the paper, in persistent mode:
+// it looks again after 100 URLs, in one case of four by another candidate. A single batch has 100
+// servers.
 func DefaultConfig() Config {
 	return Config{Servers: DefaultServersConfig(), Mode: ModePersistent, Batch: 100, Theta: 0.25, MaxUpdates: 300, Term: 100, Explore: 0.25, PerURL: 0.2, MaxHosts: 16384}
 }
@@ -60,9 +66,11 @@ func (c *Config) Validate() error {
 	return c.Servers.Validate()
 }
 
-// Strategy places the hosts of a live node (design, section 5). Estimation is spread over leases of one URL: while a server's coordinate is not good enough,
-// the worker is the candidate that has sampled it least, for one URL, and then the next; afterwards it is the candidate nearest in the space. The URLs
-// are those that are due anyway, so nothing is asked of a site beyond them, and it has one worker at any moment.
+// Strategy places the hosts of a live node (design, section 5). Estimation is spread over leases of
+// one URL: while a server's coordinate is not good enough, the worker is the candidate that has
+// sampled it least, for one URL, and then the next; afterwards it is the candidate nearest in the
+// space. The URLs are those that are due anyway, so nothing is asked of a site beyond them, and it
+// has one worker at any moment.
 type Strategy struct {
 	cfg     Config
 	peers   Peers
@@ -176,11 +184,13 @@ func (s *Strategy) fewEstimators(site netip.Addr, who []placement.Candidate) boo
 	return waiting > 0 && had < enoughEstimators
 }
 
-// worthATurn in ms: if the downloads of an estimator were quicker by less it is not worth to find out why the coordinate says otherwise.
+// worthATurn in ms: if the downloads of an estimator were quicker by less it is not worth to find
+// out why the coordinate says otherwise.
 const worthATurn = 10
 
-// contradicted says whether the candidate nearest in the space took clearly longer than another whose downloads are known as well. The error of a
-// coordinate does not tell: a server whose whole distance went into its height suits everybody well enough and is nearest to the wrong one.
+// contradicted says whether the candidate nearest in the space took clearly longer than another
+// whose downloads are known as well. The error of a coordinate does not tell: a server whose whole
+// distance went into its height suits everybody well enough and is nearest to the wrong one.
 func (s *Strategy) contradicted(site netip.Addr, at *Coordinate, who []placement.Candidate) bool {
 	nearest, least, best := 0.0, math.Inf(1), math.Inf(1)
 	for _, c := range who {
@@ -238,7 +248,8 @@ func owner(who []placement.Candidate) string {
 	return who[max(0, slices.IndexFunc(who, func(c placement.Candidate) bool { return c.Self }))].Peer
 }
 
-// inBatch says whether servers at an address are placed: all but in single mode. One whose address nobody knows yet is, to learn it.
+// inBatch says whether servers at an address are placed: all but in single mode. One whose address
+// nobody knows yet is, to learn it.
 func (s *Strategy) inBatch(site netip.Addr) bool {
 	if s.cfg.Mode != ModeSingle || !site.IsValid() || s.batch[site] {
 		return true
@@ -258,7 +269,8 @@ func (s *Strategy) site(v *placement.View) netip.Addr {
 	return s.hosts[v.Host]
 }
 
-// estimate gives one URL to the candidate that has had the fewest turns at the server, any of those if several.
+// estimate gives one URL to the candidate that has had the fewest turns at the server, any of those
+// if several.
 func (s *Strategy) estimate(site netip.Addr, who []placement.Candidate, updates int, at *Coordinate, known bool) placement.Choice {
 	best, least, ties := "", 0, 0
 	for _, c := range who {
@@ -347,7 +359,8 @@ func (s *Strategy) note(host string, site netip.Addr) {
 // Pace is by how much a site should be asked less often than usual: see [Servers.Pace].
 func (s *Strategy) Pace(site netip.Addr) float64 { return s.servers.Pace(site.Unmap()) }
 
-// Expected is what the download of a page from a site is expected to take at a peer, false if that is not known: what a page shows a person.
+// Expected is what the download of a page from a site is expected to take at a peer, false if that
+// is not known: what a page shows a person.
 func (s *Strategy) Expected(now time.Time, site netip.Addr, peer string) (time.Duration, float64, bool) {
 	at, ok := s.servers.At(now, site.Unmap())
 	if !ok {

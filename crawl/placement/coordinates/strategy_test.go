@@ -42,7 +42,8 @@ func fresh4(t *testing.T, change func(*Config)) *Strategy {
 	return s
 }
 
-// crawl places a host and fetches one URL after another, as where it stands has it, until it is placed by its coordinate.
+// crawl places a host and fetches one URL after another, as where it stands has it, until it is
+// placed by its coordinate.
 func crawl(t *testing.T, s *Strategy, v *placement.View, addr netip.Addr, truth *Coordinate) (worker string, turns []string) {
 	for range 400 {
 		c := s.Next(v)
@@ -203,8 +204,9 @@ func TestStrategyModes(t *testing.T) {
 	}
 }
 
-// TestStrategySlowsDown (3.8 a): when the worker of a host meets a slow server the others have a look, and if it is slow for them too it is asked less often, until it is as
-// before; if it is slow for the worker alone it is not.
+// TestStrategySlowsDown (3.8 a): when the worker of a host meets a slow server the others have a
+// look, and if it is slow for them too it is asked less often, until it is as before; if it is slow
+// for the worker alone it is not.
 func TestStrategySlowsDown(t *testing.T) {
 	truth := estimators()[1].At
 	truth.Height = 80

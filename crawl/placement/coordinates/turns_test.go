@@ -17,8 +17,9 @@ func (s stands) Of(id string) (Coordinate, bool) {
 	return c, ok
 }
 
-// TestNoChoiceByOneEstimator: the owner alone, which fetched a host while it was small, brings the error down, but not to a choice: every candidate that has
-// a coordinate has a turn first, of many of them six. A candidate that is shut out has had its turn as well.
+// TestNoChoiceByOneEstimator: the owner alone, which fetched a host while it was small, brings the
+// error down, but not to a choice: every candidate that has a coordinate has a turn first, of many
+// of them six. A candidate that is shut out has had its turn as well.
 func TestNoChoiceByOneEstimator(t *testing.T) {
 	now, site := time.Unix(1e9, 0), netip.MustParseAddr("192.0.2.1")
 	for _, tt := range []struct {
@@ -67,8 +68,9 @@ func TestNoChoiceByOneEstimator(t *testing.T) {
 	}
 }
 
-// TestNoChoiceAgainstTheDownloads: a server whose distance went into its height, as all downloads were the owner's, is nearest in the space to whoever is
-// nearest to the middle. It is not placed there while another candidate is known to be quicker, and in the end it is placed at that one.
+// TestNoChoiceAgainstTheDownloads: a server whose distance went into its height, as all downloads
+// were the owner's, is nearest in the space to whoever is nearest to the middle. It is not placed
+// there while another candidate is known to be quicker, and in the end it is placed at that one.
 func TestNoChoiceAgainstTheDownloads(t *testing.T) {
 	now, site := time.Unix(1e9, 0), netip.MustParseAddr("192.0.2.1")
 	at := stands{

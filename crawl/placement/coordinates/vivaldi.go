@@ -13,17 +13,21 @@ const (
 )
 
 const (
-	// firstHeight is where heights begin, in ms. A height grows and shrinks in proportion to itself, so one that begins near zero would stay there for long.
+	// firstHeight is where heights begin, in ms. A height grows and shrinks in proportion to
+	// itself, so one that begins near zero would stay there for long.
 	firstHeight = 10
-	// minSample and maxSample bound samples in ms: below is the resolution of clocks, above is a time-out's affair. Those beyond are clamped and counted.
+	// minSample and maxSample bound samples in ms: below is the resolution of clocks, above is a
+	// time-out's affair. Those beyond are clamped and counted.
 	minSample = 0.05
 	maxSample = 60_000
-	// coincide is the distance in ms below which a direction means nothing, so a random one is taken.
+	// coincide is the distance in ms below which a direction means nothing, so a random one is
+	// taken.
 	coincide = 1e-6
 )
 
-// Vivaldi keeps one coordinate (3.1): each sample moves it along the line to the other side, the further the surer that one is compared with this.
-// Subtracting vectors adds heights, so a force is shared between vector and height in proportion to their parts of the distance.
+// Vivaldi keeps one coordinate (3.1): each sample moves it along the line to the other side, the
+// further the surer that one is compared with this. Subtracting vectors adds heights, so a force is
+// shared between vector and height in proportion to their parts of the distance.
 type Vivaldi struct {
 	at      Coordinate
 	rnd     *rand.Rand
@@ -32,7 +36,8 @@ type Vivaldi struct {
 	resets  int
 }
 
-// NewVivaldi returns a coordinate at the origin of which nothing is known. The random source serves to leave places that coincide.
+// NewVivaldi returns a coordinate at the origin of which nothing is known. The random source serves
+// to leave places that coincide.
 func NewVivaldi(rnd *rand.Rand) *Vivaldi {
 	return &Vivaldi{at: fresh(), rnd: rnd}
 }
@@ -42,7 +47,8 @@ func fresh() Coordinate { return Coordinate{Height: firstHeight, Error: 1} }
 // At is where it stands.
 func (v *Vivaldi) At() Coordinate { return v.at }
 
-// Updates counts the samples it was moved by, Clamped those that were brought into bounds, Resets how often it had to begin anew.
+// Updates counts the samples it was moved by, Clamped those that were brought into bounds, Resets
+// how often it had to begin anew.
 func (v *Vivaldi) Updates() int { return v.updates }
 
 // Clamped counts samples that were brought into bounds.

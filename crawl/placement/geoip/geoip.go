@@ -22,8 +22,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// maxFile bounds a database in bytes: those of cities are some 130 MB at the most. It lies in memory, since a file that is mapped and then cut short by
-// whoever brings a newer one would end the process.
+// maxFile bounds a database in bytes: those of cities are some 130 MB at the most. It lies in
+// memory, since a file that is mapped and then cut short by whoever brings a newer one would end
+// the process.
 const maxFile = 512 << 20
 
 // DB is a database of positions. It is safe for concurrent use, and has nothing to close.
@@ -106,8 +107,8 @@ func (db *DB) Locate(addr netip.Addr) placement.Position {
 	return Centroid(country(&r))
 }
 
-// coordinates are those of a record. Without the name of a city they are somebody's idea of the middle of the country. Zero and zero is how some databases
-// say that they do not know.
+// coordinates are those of a record. Without the name of a city they are somebody's idea of the
+// middle of the country. Zero and zero is how some databases say that they do not know.
 func coordinates(r *maxminddb.Result) (placement.Position, bool) {
 	for _, at := range [][2][]any{{{"latitude"}, {"longitude"}}, {{"location", "latitude"}, {"location", "longitude"}}} {
 		lat, north := degrees(r, at[0], 90)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// database writes a MaxMind DB of IPv4 with a record for each network (no network within another), as the format's public description says.
+// database writes a MaxMind DB of IPv4 with a record for each network (no network within another),
+// as the format's public description says.
 func database(tb testing.TB, networks map[string]any) []byte {
 	tb.Helper()
 	const nothing, leaf = -1, 1 << 20 // of a record: else the number of a node, or leaf plus the offset of the data
@@ -55,7 +56,8 @@ func database(tb testing.TB, networks map[string]any) []byte {
 	})
 }
 
-// encode appends a value of the data section: maps of short texts, short texts, doubles, small numbers, empty lists.
+// encode appends a value of the data section: maps of short texts, short texts, doubles, small
+// numbers, empty lists.
 func encode(tb testing.TB, out []byte, v any) []byte {
 	tb.Helper()
 	switch v := v.(type) {

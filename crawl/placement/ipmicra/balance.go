@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Room is a peer that can take more. Its unit is that of [Load]; the paper's is bytes of assigned pages to check a day.
+// Room is a peer that can take more. Its unit is that of [Load]; the paper's is bytes of assigned
+// pages to check a day.
 type Room struct {
 	Peer string  // its ID
 	Free float64 // what it can still take
@@ -153,8 +154,8 @@ func (s *Strategy) predictions() *predictor {
 	return p
 }
 
-// at predicts a crawler's probe of a range: the mean of what it measured within the smallest range around it where it measured anything. False if it
-// never measured.
+// at predicts a crawler's probe of a range: the mean of what it measured within the smallest range
+// around it where it measured anything. False if it never measured.
 func (p *predictor) at(prefix netip.Prefix, peer string) (float64, bool) {
 	for at, ok := prefix, true; ok; at, ok = p.tree.Parent(at) {
 		if m := p.means[crawlerAt{at, peer}]; m != nil {

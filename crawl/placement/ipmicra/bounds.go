@@ -5,13 +5,16 @@ import (
 	"time"
 )
 
-// aheadMost is by how much the clocks of peers may differ: what a record says of later times is not believed.
+// aheadMost is by how much the clocks of peers may differ: what a record says of later times is not
+// believed.
 const aheadMost = time.Hour
 
-// Check refuses changes that are ahead of their time: an epoch that counts more delegations than one for each second since 1970, and moments that are yet to
-// come. Such a record would win over all that follow it, for ever if its counter were the last there is; so it can be ahead for an hour at most. That the bound
-// depends on the time alone, and not on the record that is there, leaves merging what it is, in any order; and what was let in once is let in ever after, so records
-// move freely. The error is [ErrRecord].
+// Check refuses changes that are ahead of their time: an epoch that counts more delegations than
+// one for each second since 1970, and moments that are yet to come. Such a record would win over
+// all that follow it, for ever if its counter were the last there is; so it can be ahead for an
+// hour at most. That the bound depends on the time alone, and not on the record that is there,
+// leaves merging what it is, in any order; and what was let in once is let in ever after, so
+// records move freely. The error is [ErrRecord].
 func (c *Changes) Check(now time.Time) error {
 	for _, s := range c.Subnets {
 		if err := s.Check(now); err != nil {

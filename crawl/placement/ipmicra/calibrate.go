@@ -8,7 +8,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// Calibration (papers 2.4): slowFactor above what such downloads took before, slowRuns downloads in a row, and the subnet is delegated anew.
+// Calibration (papers 2.4): slowFactor above what such downloads took before, slowRuns downloads in
+// a row, and the subnet is delegated anew.
 const (
 	slowFactor = 2
 	slowRuns   = 3
@@ -16,7 +17,8 @@ const (
 	slowFloor = 50 * time.Millisecond
 	// paceShare is what a new download counts for in the mean of its class: about the last eight.
 	paceShare = 0.125
-	// sizeClasses of powers of four from 4 KiB up: a page of one class takes at most one more round trip than another of it.
+	// sizeClasses of powers of four from 4 KiB up: a page of one class takes at most one more round
+	// trip than another of it.
 	sizeClasses = 8
 )
 
@@ -37,8 +39,10 @@ func sizeClass(bytes int64) int {
 	return max(0, min((bits.Len64(uint64(max(bytes, 0)))-11)/2, sizeClasses-1)) //nolint:gosec // not negative
 }
 
-// Slow counts in a download by the worker of a subnet, and says whether the subnet is to be delegated anew. Downloads are compared with earlier ones of about the
-// same size. Failures say nothing about the way, and a worker's first download of a size is the measure of those that follow.
+// Slow counts in a download by the worker of a subnet, and says whether the subnet is to be
+// delegated anew. Downloads are compared with earlier ones of about the same size. Failures say
+// nothing about the way, and a worker's first download of a size is the measure of those that
+// follow.
 func (c *Calibration) Slow(subnet netip.Prefix, f *placement.Fetch) bool {
 	if f.Failed || f.Took <= 0 {
 		return false
@@ -67,7 +71,8 @@ func (s *Strategy) Observe(f *placement.Fetch) {
 	}
 }
 
-// add counts a download in, and says whether it is the one too many. Slow ones do not raise the mean that they are held against.
+// add counts a download in, and says whether it is the one too many. Slow ones do not raise the
+// mean that they are held against.
 func (p *pace) add(class int, took time.Duration) bool {
 	mean := &p.mean[class]
 	switch {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Encodings are canonical: what parses is what AppendBinary writes, byte for byte. So equal records have equal digests. They open with a version.
+// Encodings are canonical: what parses is what AppendBinary writes, byte for byte. So equal records
+// have equal digests. They open with a version.
 const recordVersion = 1
 
 // maxRTT is a minute: nobody waits for longer.
@@ -177,7 +178,8 @@ func appendEpoch(b []byte, e Epoch) []byte {
 	return appendString(binary.AppendUvarint(b, e.Counter), e.Peer)
 }
 
-// appendPrefix writes the length of the address, the address, and the bits; the zero Prefix is an address of no length.
+// appendPrefix writes the length of the address, the address, and the bits; the zero Prefix is an
+// address of no length.
 func appendPrefix(b []byte, p netip.Prefix) []byte {
 	if !p.IsValid() {
 		return append(b, 0)

@@ -38,7 +38,8 @@ func (c *Changes) index(k Key) *Index {
 	return x
 }
 
-// delegate gives a subnet to a worker, and the unary range of the site with it (2.3). The empty worker takes it back.
+// delegate gives a subnet to a worker, and the unary range of the site with it (2.3). The empty
+// worker takes it back.
 func (m *Machine) delegate(k Knowledge, at Place, worker, by string, now time.Time) Changes {
 	var c Changes
 	m.assign(&c, k, at.Subnet, worker, by, now)
@@ -83,8 +84,8 @@ func listed(k Knowledge, key Key, e Entry) bool {
 	return ok && e.Epoch == Epoch{} && (old.Below || !e.Below)
 }
 
-// Seed delegates to a peer the subnet that it lives in itself (2.1), unless that is delegated to another already. Where records are needed first it names
-// them and changes nothing.
+// Seed delegates to a peer the subnet that it lives in itself (2.1), unless that is delegated to
+// another already. Where records are needed first it names them and changes nothing.
 func (m *Machine) Seed(peer string, addr netip.Addr, now time.Time, k Knowledge) (Changes, []Key) {
 	at, ok := m.Tree.Locate(addr)
 	if !ok || peer == "" {
@@ -98,8 +99,9 @@ func (m *Machine) Seed(peer string, addr netip.Addr, now time.Time, k Knowledge)
 	return m.delegate(k, at, peer, peer, now), nil
 }
 
-// Anew takes a subnet from its worker, so that its next site has it delegated by fresh probes (2.4). Where records are needed first it names them and
-// changes nothing. Its unary ranges are left: they show again when their sites are placed.
+// Anew takes a subnet from its worker, so that its next site has it delegated by fresh probes
+// (2.4). Where records are needed first it names them and changes nothing. Its unary ranges are
+// left: they show again when their sites are placed.
 func (m *Machine) Anew(p netip.Prefix, by string, now time.Time, k Knowledge) (Changes, []Key) {
 	s := search{Machine: m, k: k, at: Place{Subnet: p, Organisation: m.Tree.Organisation(p)}}
 	record := s.subnet(p)

@@ -62,7 +62,8 @@ func TestWhatCalibrationDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestDelegatedAnew: what was measured before calibration took the subnet away is not believed, and the slow worker is no longer asked first.
+// TestDelegatedAnew: what was measured before calibration took the subnet away is not believed, and
+// the slow worker is no longer asked first.
 func TestDelegatedAnew(t *testing.T) {
 	w := newWorld(tree(t, "20.0.0.0/8", "x", "30.0.0.0/8", "y"), "a", "b")
 	w.peers[0].Addr, w.peers[1].Addr = addr("30.0.0.1"), addr("20.9.9.9")

@@ -7,21 +7,25 @@ import (
 	"slices"
 )
 
-// Knowledge is the records that a search can see. What it returns is read before it is asked again, and never changed.
+// Knowledge is the records that a search can see. What it returns is read before it is asked again,
+// and never changed.
 type Knowledge interface {
-	// Subnet returns the record of a range: nil and true where it is known that there is none, false where it must be asked for first.
+	// Subnet returns the record of a range: nil and true where it is known that there is none,
+	// false where it must be asked for first.
 	Subnet(p netip.Prefix) (*Subnet, bool)
 	// Index returns the index of a key, likewise.
 	Index(k Key) (*Index, bool)
 }
 
-// Changes are what a step adds to records. Each is to be merged into the record of its key, wherever that lies; in any order, more than once if need be.
+// Changes are what a step adds to records. Each is to be merged into the record of its key,
+// wherever that lies; in any order, more than once if need be.
 type Changes struct {
 	Subnets []*Subnet // records of ranges
 	Indexes []*Index  // entries to be added to lists
 }
 
-// Memory is all records in one place: the coordinator's of the paper, or one that the crawlers of an experiment share. Not safe for concurrent use.
+// Memory is all records in one place: the coordinator's of the paper, or one that the crawlers of
+// an experiment share. Not safe for concurrent use.
 type Memory struct {
 	subnets map[netip.Prefix]*Subnet
 	indexes map[Key]*Index

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// Rebuild puts another tree in place of the one there was, after registry data changed much. Delegations and probes are copied so that no address
-// loses its worker (papers 2.1): a range that is in both trees keeps its record; one that is new takes the record of the range that served its addresses
-// before; one that takes over the addresses of ranges which are no more takes the record of the largest of them, if it has no worker itself. What became wrong is found by
-// calibration.
+// Rebuild puts another tree in place of the one there was, after registry data changed much.
+// Delegations and probes are copied so that no address loses its worker (papers 2.1): a range that
+// is in both trees keeps its record; one that is new takes the record of the range that served its
+// addresses before; one that takes over the addresses of ranges which are no more takes the record
+// of the largest of them, if it has no worker itself. What became wrong is found by calibration.
 func (s *Strategy) Rebuild(tree *Tree) {
 	old, before := s.memory, s.machine.Tree
 	s.memory, s.machine.Tree = NewMemory(), tree
@@ -42,7 +43,8 @@ func (s *Strategy) Rebuild(tree *Tree) {
 	}
 }
 
-// loose says whether a range that nobody registered is a subnet all the same, as the tree would locate an address in it.
+// loose says whether a range that nobody registered is a subnet all the same, as the tree would
+// locate an address in it.
 func (s *Strategy) loose(p netip.Prefix) bool {
 	at, ok := s.machine.Tree.Locate(p.Addr())
 	return ok && at.Subnet == p

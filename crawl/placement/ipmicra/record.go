@@ -18,7 +18,8 @@ const (
 	MaxPeer = 64
 	// MaxProbes of one subnet: as many as the largest leaf set and some that have left it.
 	MaxProbes = 64
-	// MaxEntries of one index. What is left out are ranges further from home; a search needs each worker once.
+	// MaxEntries of one index. What is left out are ranges further from home; a search needs each
+	// worker once.
 	MaxEntries = 4096
 )
 
@@ -39,8 +40,8 @@ type Key struct {
 	Organisation string       // of KindOrganisation, else empty
 }
 
-// Ring is where on the circle the record lies (papers 2.5). The record of a subnet and that of its children lie together, since who asks for one
-// mostly needs both.
+// Ring is where on the circle the record lies (papers 2.5). The record of a subnet and that of its
+// children lie together, since who asks for one mostly needs both.
 func (k Key) Ring() ring.Key {
 	if k.Kind == KindOrganisation {
 		return ring.KeyOf([]byte("/apoidea/organisation/" + k.Organisation))
@@ -52,7 +53,8 @@ func (k Key) Ring() ring.Key {
 	return ring.KeyOf([]byte("/apoidea/subnet/" + name))
 }
 
-// Epoch orders the delegations of one subnet: the higher counter wins, and of two peers that counted alike the higher ID.
+// Epoch orders the delegations of one subnet: the higher counter wins, and of two peers that
+// counted alike the higher ID.
 type Epoch struct {
 	Counter uint64 // grows with each delegation
 	Peer    string // who delegated
@@ -63,7 +65,8 @@ func (e Epoch) Compare(other Epoch) int {
 	return cmp.Or(cmp.Compare(e.Counter, other.Counter), cmp.Compare(e.Peer, other.Peer))
 }
 
-// Probe is what a peer measured of a subnet. Failures are not kept: they say more about the moment than about the way.
+// Probe is what a peer measured of a subnet. Failures are not kept: they say more about the moment
+// than about the way.
 type Probe struct {
 	RTT time.Duration // whole microseconds
 	At  time.Time     // whole milliseconds
@@ -77,11 +80,13 @@ func (p Probe) compare(other Probe) int {
 type Subnet struct {
 	Prefix netip.Prefix // the range
 	Epoch  Epoch        // of the delegation
-	// Worker it is delegated to under this epoch; empty when it was delegated once and is to be delegated anew.
+	// Worker it is delegated to under this epoch; empty when it was delegated once and is to be
+	// delegated anew.
 	Worker string
 	// Organisation of the range as whoever delegated it knew it.
 	Organisation string
-	// Since is when it was to be delegated anew: probes before it say nothing any more. Whole milliseconds, zero if that never was.
+	// Since is when it was to be delegated anew: probes before it say nothing any more. Whole
+	// milliseconds, zero if that never was.
 	Since time.Time
 	// Probes by peer.
 	Probes map[string]Probe
@@ -90,13 +95,15 @@ type Subnet struct {
 // Key of the record.
 func (s *Subnet) Key() Key { return Key{Kind: KindSubnet, Prefix: s.Prefix} }
 
-// compare orders what an epoch rules. Two that differ under one epoch are a liar's work; there must be an order among them all the same.
+// compare orders what an epoch rules. Two that differ under one epoch are a liar's work; there must
+// be an order among them all the same.
 func (s *Subnet) compare(other *Subnet) int {
 	return cmp.Or(s.Epoch.Compare(other.Epoch), cmp.Compare(s.Worker, other.Worker), cmp.Compare(s.Organisation, other.Organisation), s.Since.Compare(other.Since))
 }
 
-// Merge takes in what another record of the same range knows: the higher epoch, the union of the probes, the newest of each peer. It is commutative,
-// associative and idempotent. It says whether anything changed.
+// Merge takes in what another record of the same range knows: the higher epoch, the union of the
+// probes, the newest of each peer. It is commutative, associative and idempotent. It says whether
+// anything changed.
 func (s *Subnet) Merge(other *Subnet) bool {
 	changed := false
 	if other.compare(s) > 0 {
@@ -125,7 +132,8 @@ func (s *Subnet) Merge(other *Subnet) bool {
 	return changed || learnt
 }
 
-// oldestOut leaves the newest MaxProbes. An order over all of them, so that it does not matter what was merged first.
+// oldestOut leaves the newest MaxProbes. An order over all of them, so that it does not matter what
+// was merged first.
 func (s *Subnet) oldestOut() {
 	peers := slices.SortedFunc(maps.Keys(s.Probes), func(a, b string) int {
 		return cmp.Or(s.Probes[b].compare(s.Probes[a]), cmp.Compare(b, a))
@@ -145,7 +153,8 @@ type Entry struct {
 	Below bool
 }
 
-// Index lists ranges: those directly below a range that are delegated or have delegated ones below, or the delegated ones of an organisation.
+// Index lists ranges: those directly below a range that are delegated or have delegated ones below,
+// or the delegated ones of an organisation.
 type Index struct {
 	Key     Key     // of KindChildren or KindOrganisation
 	Entries []Entry // in the order of their prefixes
@@ -162,8 +171,8 @@ func (x *Index) Find(p netip.Prefix) (Entry, bool) {
 	return x.Entries[i], true
 }
 
-// Merge takes in the entries of another index of the same key: of each range the higher epoch. It is commutative, associative and idempotent. It says
-// whether anything changed.
+// Merge takes in the entries of another index of the same key: of each range the higher epoch. It
+// is commutative, associative and idempotent. It says whether anything changed.
 func (x *Index) Merge(other *Index) bool {
 	changed := false
 	var before []Entry // if some may have to go
@@ -193,7 +202,8 @@ func (x *Index) Merge(other *Index) bool {
 	return changed
 }
 
-// clip leaves MaxEntries, drawn by a hash of their prefixes: an order that does not depend on what was merged first, and a fair sample of the ranges.
+// clip leaves MaxEntries, drawn by a hash of their prefixes: an order that does not depend on what
+// was merged first, and a fair sample of the ranges.
 func (x *Index) clip() {
 	ranked := slices.SortedFunc(slices.Values(x.Entries), func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(rank(a.Prefix), rank(b.Prefix)), a.Prefix.Compare(b.Prefix))

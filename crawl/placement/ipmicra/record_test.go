@@ -153,7 +153,8 @@ func TestKeysOnTheRing(t *testing.T) {
 	if sub.Ring() != kids.Ring() {
 		t.Error("a subnet and the index of its children lie apart")
 	}
-	// The first bytes of sha256 of "/apoidea/subnet/20.0.0.0/8" and of "/apoidea/organisation/acme".
+	// The first bytes of sha256 of "/apoidea/subnet/20.0.0.0/8" and of
+	// "/apoidea/organisation/acme".
 	for key, want := range map[Key]string{sub: "0d6258da0088", {Kind: KindOrganisation, Organisation: "acme"}: "2f936487ac30"} {
 		if got := key.Ring().String(); got != want {
 			t.Errorf("%v lies at %s, want %s", key, got, want)

@@ -24,10 +24,12 @@ const believed = 24 * time.Hour
 // Machine searches workers for subnets. It has no state: all that is learnt lies in the records.
 type Machine struct {
 	Tree *Tree // of all registered ranges
-	// Threshold is T, the largest probe that ends a search. Smaller finds nearer workers by more probes.
+	// Threshold is T, the largest probe that ends a search. Smaller finds nearer workers by more
+	// probes.
 	Threshold time.Duration
-	// ProbeSole has the only worker of an organisation probed like any other before it takes another range of it. The paper's does not: organisations had one
-	// place then. With those that have data centres all over the world, the first worker gets all of them.
+	// ProbeSole has the only worker of an organisation probed like any other before it takes
+	// another range of it. The paper's does not: organisations had one place then. With those that
+	// have data centres all over the world, the first worker gets all of them.
 	ProbeSole bool
 }
 
@@ -48,12 +50,15 @@ type Step struct {
 	Changes Changes
 }
 
-// Next takes a search one step further (papers 2.3, 2.5). It is called again with the records that it needed and what was measured until it names a
-// worker; a worker probes a target at most once, so what the view or the record holds as measured is not asked again. The view must have candidates.
+// Next takes a search one step further (papers 2.3, 2.5). It is called again with the records that
+// it needed and what was measured until it names a worker; a worker probes a target at most once,
+// so what the view or the record holds as measured is not asked again. The view must have
+// candidates.
 //
-// Where the paper leaves open how to go on when none of an organisation's workers is under the threshold, the search goes on. Workers of one level of
-// the tree are probed in the order in which their ranges share bits with the subnet. When the whole tree is searched the candidates that have no range in it
-// follow, and then the smallest probe wins.
+// Where the paper leaves open how to go on when none of an organisation's workers is under the
+// threshold, the search goes on. Workers of one level of the tree are probed in the order in which
+// their ranges share bits with the subnet. When the whole tree is searched the candidates that have
+// no range in it follow, and then the smallest probe wins.
 func (m *Machine) Next(v *placement.View, k Knowledge) Step {
 	s := m.search(v, k)
 	at, ok := m.Tree.Locate(v.Site)
@@ -104,7 +109,8 @@ func (s *search) probes() Changes {
 	return Changes{Subnets: []*Subnet{record}}
 }
 
-// unprobed places a host that is not worth a probe (design, section 4): where its range was placed before, or with its owner.
+// unprobed places a host that is not worth a probe (design, section 4): where its range was placed
+// before, or with its owner.
 func (s *search) unprobed() Step {
 	if _, ok := s.able[s.v.Known]; ok {
 		return Step{Worker: s.v.Known, Local: true, Why: "few URLs: the worker known for the address range"}
@@ -149,7 +155,8 @@ func (m *Machine) search(v *placement.View, k Knowledge) search {
 	return s
 }
 
-// believe takes probes that the record has of others as measured, but those made before it was to be delegated anew.
+// believe takes probes that the record has of others as measured, but those made before it was to
+// be delegated anew.
 func (s *search) believe(record *Subnet) {
 	for peer, p := range record.Probes {
 		if _, ok := s.measured[peer]; ok || p.At.Before(record.Since) || s.v.Now.Sub(p.At) > believed {
@@ -159,7 +166,8 @@ func (s *search) believe(record *Subnet) {
 	}
 }
 
-// delegated answers where no probe is needed: the subnet has a worker, or the host is not worth a probe.
+// delegated answers where no probe is needed: the subnet has a worker, or the host is not worth a
+// probe.
 func (s *search) delegated(record *Subnet) (Step, bool) {
 	if record.Worker == "" {
 		return Step{}, false
@@ -189,7 +197,8 @@ func (s *search) walk() Step {
 	return s.rest(s.at.Subnet.Addr().AsSlice())
 }
 
-// only is the worker of all other ranges of the organisation if there is just one, who is not probed (2.3).
+// only is the worker of all other ranges of the organisation if there is just one, who is not
+// probed (2.3).
 func (s *search) only() string {
 	if s.at.Organisation == "" {
 		return ""
@@ -210,8 +219,8 @@ func (s *search) only() string {
 	return only
 }
 
-// workers in the order of the paper, each with the range that names it: those of the organisation, those below the subnet, then level by level
-// outwards. It ends early when a record is needed.
+// workers in the order of the paper, each with the range that names it: those of the organisation,
+// those below the subnet, then level by level outwards. It ends early when a record is needed.
 func (s *search) workers() iter.Seq2[string, netip.Prefix] {
 	return func(yield func(string, netip.Prefix) bool) {
 		if s.at.Organisation != "" {
@@ -280,7 +289,8 @@ func (s *search) level(entries []Entry, yield func(string, netip.Prefix) bool) b
 	return true
 }
 
-// common is the number of leading bits that two addresses share; none for those of different families.
+// common is the number of leading bits that two addresses share; none for those of different
+// families.
 func common(a, b netip.Addr) int {
 	if a.BitLen() != b.BitLen() {
 		return 0
@@ -304,7 +314,8 @@ func named(p netip.Prefix) string {
 	return p.String()
 }
 
-// meet looks at one worker. The search ends with it if it is to be probed, or is under the threshold.
+// meet looks at one worker. The search ends with it if it is to be probed, or is under the
+// threshold.
 func (s *search) meet(worker string, from netip.Prefix) (Step, bool) {
 	if !s.able[worker] {
 		return Step{}, false
@@ -321,8 +332,8 @@ func (s *search) meet(worker string, from netip.Prefix) (Step, bool) {
 	return Step{}, false
 }
 
-// rest is the brute force at the end of a search: candidates that the tree does not name, and then the smallest probe. Their order is drawn from
-// the seed, so that none of them is always the first.
+// rest is the brute force at the end of a search: candidates that the tree does not name, and then
+// the smallest probe. Their order is drawn from the seed, so that none of them is always the first.
 func (s *search) rest(seed []byte) Step {
 	type drawn struct {
 		peer string
@@ -356,7 +367,8 @@ func (s *search) rest(seed []byte) Step {
 	return Step{Worker: best, Why: fmt.Sprintf("%v to the site, the smallest of all; none is under %v", least, s.Threshold)}
 }
 
-// prefetch asks at once for what the way to the root needs, so that records that lie with others cost one round trip and not one for each level.
+// prefetch asks at once for what the way to the root needs, so that records that lie with others
+// cost one round trip and not one for each level.
 func (s *search) prefetch() {
 	if s.at.Organisation != "" {
 		s.index(Key{Kind: KindOrganisation, Organisation: s.at.Organisation})

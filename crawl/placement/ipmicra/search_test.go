@@ -85,8 +85,9 @@ func (w *world) place(t *testing.T, site string) (probed []string, worker string
 	}
 }
 
-// TestWorkedExample is that of papers 2.3, its ranges rounded to what prefixes can say: range 2 around range 8, which is not delegated and has the ranges 11 of
-// company 1 (worker x), 13 of company 2 (worker y), 14, which nobody has, and the unary 12.
+// TestWorkedExample is that of papers 2.3, its ranges rounded to what prefixes can say: range 2
+// around range 8, which is not delegated and has the ranges 11 of company 1 (worker x), 13 of
+// company 2 (worker y), 14, which nobody has, and the unary 12.
 func TestWorkedExample(t *testing.T) {
 	const two, eight, eleven, thirteen, fourteen, twelve = "8.0.0.0/5", "14.0.0.0/7", "14.1.0.0/16", "14.2.0.0/16", "14.3.0.0/16", "15.10.0.7/32"
 	ranges := tree(t, two, "registry", eight, "provider", eleven, "company 1", thirteen, "company 2", fourteen, "company 3", twelve, "company 4")
@@ -256,7 +257,8 @@ func (r remote) Index(k Key) (*Index, bool) {
 	return r.Memory.Index(k)
 }
 
-// TestRecordsFromElsewhere places with records that must be asked for, and comes to the same as with all at hand.
+// TestRecordsFromElsewhere places with records that must be asked for, and comes to the same as
+// with all at hand.
 func TestRecordsFromElsewhere(t *testing.T) {
 	ranges := tree(t,
 		"20.0.0.0/8", "", "20.1.0.0/16", "acme", "20.1.1.0/24", "sub", "20.1.1.128/25", "deep", "20.2.0.0/16", "other", "20.2.2.0/24", "child",

@@ -10,7 +10,8 @@ import (
 // maxChoices bounds the owner's own choices, and the subnets whose fetch times are kept, each.
 const maxChoices = 1 << 16
 
-// Strategy is IPMicra over one memory: the paper's coordinator, or a peer on its own. See [placement.Strategy]; it learns from downloads as well.
+// Strategy is IPMicra over one memory: the paper's coordinator, or a peer on its own. See
+// [placement.Strategy]; it learns from downloads as well.
 type Strategy struct {
 	machine     Machine
 	memory      *Memory
@@ -42,7 +43,8 @@ func (m Machine) Strategy() *Strategy {
 	}
 }
 
-// Next implements [placement.Strategy]. A candidate that it has not seen at its address is given its own subnet first.
+// Next implements [placement.Strategy]. A candidate that it has not seen at its address is given
+// its own subnet first.
 func (s *Strategy) Next(v *placement.View) placement.Choice {
 	for i := range v.Candidates {
 		s.join(v.Now, &v.Candidates[i])
@@ -67,7 +69,8 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	return placement.Choice{Worker: step.Worker, Why: step.Why}
 }
 
-// maxSeeded peers are remembered as seeded; one that is forgotten is offered its subnet again, which changes nothing if it is taken.
+// maxSeeded peers are remembered as seeded; one that is forgotten is offered its subnet again,
+// which changes nothing if it is taken.
 const maxSeeded = 1 << 16
 
 func (s *Strategy) join(now time.Time, c *placement.Candidate) {
@@ -101,7 +104,8 @@ func (s *Strategy) anew(p netip.Prefix, by string, now time.Time) {
 	s.memory.Merge(changes)
 }
 
-// Worker is who crawls the sites around an address, with their subnet; the worker is empty where nobody was chosen yet.
+// Worker is who crawls the sites around an address, with their subnet; the worker is empty where
+// nobody was chosen yet.
 func (s *Strategy) Worker(addr netip.Addr) (subnet netip.Prefix, worker string) {
 	at, ok := s.machine.Tree.Locate(addr)
 	if !ok {
@@ -116,8 +120,8 @@ func (s *Strategy) Worker(addr netip.Addr) (subnet netip.Prefix, worker string) 
 // Memory is what has been learnt.
 func (s *Strategy) Memory() *Memory { return s.memory }
 
-// recent is a map of bounded size that forgets what was used longest ago: when the young half is full it becomes the old one, and what the old one
-// still held is gone.
+// recent is a map of bounded size that forgets what was used longest ago: when the young half is
+// full it becomes the old one, and what the old one still held is gone.
 type recent[K comparable, V any] struct {
 	half       int
 	young, old map[K]V

@@ -43,8 +43,8 @@ var (
 	ipv6 = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 )
 
-// Build nests networks, which may come in any order. Of several with the same range the first that names an organisation counts. The error names the
-// network, counted from zero, that is none.
+// Build nests networks, which may come in any order. Of several with the same range the first that
+// names an organisation counts. The error names the network, counted from zero, that is none.
 func Build(networks []registry.Network) (*Tree, error) {
 	t := &Tree{unary: make(map[netip.Addr]int32), names: []string{""}}
 	ids := map[string]int32{"": 0}
@@ -85,8 +85,8 @@ func plain(p netip.Prefix) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// sort puts parents before their children and leaves one node of each range. What is the number of the parent later is that of the network as yet: a stable
-// sort takes several times as long.
+// sort puts parents before their children and leaves one node of each range. What is the number of
+// the parent later is that of the network as yet: a stable sort takes several times as long.
 func (t *Tree) sort() {
 	slices.SortFunc(t.nodes, func(a, b node) int {
 		if c := a.prefix.Addr().Compare(b.prefix.Addr()); c != 0 {
@@ -173,8 +173,8 @@ func (t *Tree) Locate(addr netip.Addr) (Place, bool) {
 	return p, true
 }
 
-// Parent is the smallest range around one that is another; it is the zero Prefix for 0.0.0.0/0 and ::/0, and false for the zero Prefix. The range asked
-// for need not be in the tree.
+// Parent is the smallest range around one that is another; it is the zero Prefix for 0.0.0.0/0 and
+// ::/0, and false for the zero Prefix. The range asked for need not be in the tree.
 func (t *Tree) Parent(p netip.Prefix) (netip.Prefix, bool) {
 	if !p.IsValid() {
 		return netip.Prefix{}, false
@@ -186,7 +186,8 @@ func (t *Tree) Parent(p netip.Prefix) (netip.Prefix, bool) {
 	return around, ok
 }
 
-// Organisation of a range, own or inherited; empty if nobody is known. The range need not be in the tree.
+// Organisation of a range, own or inherited; empty if nobody is known. The range need not be in the
+// tree.
 func (t *Tree) Organisation(p netip.Prefix) string {
 	if !p.IsValid() {
 		return ""
@@ -198,7 +199,8 @@ func (t *Tree) Organisation(p netip.Prefix) string {
 	return t.names[t.nodes[id].organisation]
 }
 
-// Children are the ranges directly below one, in the order of their addresses; none for a range that is not in the tree.
+// Children are the ranges directly below one, in the order of their addresses; none for a range
+// that is not in the tree.
 func (t *Tree) Children(p netip.Prefix) iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		id, ok := int32(nodeAll), true

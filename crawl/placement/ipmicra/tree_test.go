@@ -105,7 +105,8 @@ func TestBuildNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestTreeAgainstScan compares with the slow way to find the smallest range around an address and that around a range.
+// TestTreeAgainstScan compares with the slow way to find the smallest range around an address and
+// that around a range.
 func TestTreeAgainstScan(t *testing.T) {
 	networks := someNetworks(rand.New(rand.NewPCG(3, 4)), 800)
 	built, err := Build(networks)

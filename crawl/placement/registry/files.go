@@ -12,10 +12,12 @@ import (
 	"strings"
 )
 
-// maxFile bounds what is read of a file, unpacked: 1 M networks with long names take about 150 MB, a matrix of 4,096 rows about as much.
+// maxFile bounds what is read of a file, unpacked: 1 M networks with long names take about 150 MB,
+// a matrix of 4,096 rows about as much.
 const maxFile = 512 << 20
 
-// Read opens a file, unpacks it if need be, and hands it on; of a file that is too large the rest is an error.
+// Read opens a file, unpacks it if need be, and hands it on; of a file that is too large the rest
+// is an error.
 func Read(path string, then func(in *bufio.Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {

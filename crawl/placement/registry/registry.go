@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// maxNetworks bounds a hierarchy: registries together know about 5 million networks, routing tables 1 million. A network takes 64 bytes and its name.
+	// maxNetworks bounds a hierarchy: registries together know about 5 million networks, routing
+	// tables 1 million. A network takes 64 bytes and its name.
 	maxNetworks = 4 << 20
 	// maxOrg bounds the name of an organisation in bytes; the rest is cut off.
 	maxOrg = 200
@@ -39,9 +40,9 @@ type Network struct {
 	Country string
 }
 
-// Load reads registry data of either form: networks in the order of [Order], each with the organisation and the
-// country of the nearest network around it where it names none. Errors name the file, the line, the column and the
-// value.
+// Load reads registry data of either form: networks in the order of [Order], each with the
+// organisation and the country of the nearest network around it where it names none. Errors name
+// the file, the line, the column and the value.
 func Load(path string) ([]Network, error) {
 	networks, err := load(path)
 	if err != nil {
@@ -121,7 +122,8 @@ func readNetworks(in io.Reader) ([]Network, error) {
 	}
 }
 
-// Order sorts networks by address, a network before those inside it, and joins those of the same range: the first that names an organisation counts.
+// Order sorts networks by address, a network before those inside it, and joins those of the same
+// range: the first that names an organisation counts.
 func Order(networks []Network) []Network {
 	slices.SortStableFunc(networks, func(a, b Network) int { return Compare(a, b.Prefix) })
 	out := networks[:0]
@@ -146,7 +148,8 @@ func Compare(n Network, p netip.Prefix) int {
 	return cmp.Or(n.Prefix.Addr().Compare(p.Addr()), cmp.Compare(n.Prefix.Bits(), p.Bits()))
 }
 
-// inherit gives networks without an organisation that of the nearest network around them that has one, and likewise for countries.
+// inherit gives networks without an organisation that of the nearest network around them that has
+// one, and likewise for countries.
 func inherit(networks []Network) {
 	var around []*Network
 	for i := range networks {
@@ -167,7 +170,8 @@ func inherit(networks []Network) {
 	}
 }
 
-// isDelegated knows a statistics file by its version line, which comments may precede: version|registry|serial|records|start|end|offset.
+// isDelegated knows a statistics file by its version line, which comments may precede:
+// version|registry|serial|records|start|end|offset.
 func isDelegated(start []byte) bool {
 	for line := range bytes.Lines(start) {
 		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
@@ -180,8 +184,10 @@ func isDelegated(start []byte) bool {
 	return false
 }
 
-// readDelegated reads the statistics file of a registry: registry|country|type|start|value|date|status|opaque-id. Ranges of IPv4 are counts of
-// addresses, which need not make a single network; those of IPv6 are prefix lengths. What is not handed out is left aside.
+// readDelegated reads the statistics file of a registry:
+// registry|country|type|start|value|date|status|opaque-id. Ranges of IPv4 are counts of addresses,
+// which need not make a single network; those of IPv6 are prefix lengths. What is not handed out is
+// left aside.
 func readDelegated(in io.Reader) ([]Network, error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, maxRecord), maxRecord)

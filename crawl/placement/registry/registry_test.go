@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// measured is the folder of real measurements, beside the repository; tests on them are skipped where it is not.
+// measured is the folder of real measurements, beside the repository; tests on them are skipped
+// where it is not.
 func measured(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join("..", "..", "..", "..", "shared", "data", name)
@@ -70,7 +71,8 @@ func TestRealNetworks(t *testing.T) {
 			for _, n := range networks {
 				orgs[n.Org] = true
 			}
-			// Delegations that are no power of two, and IPv6, make more networks than a file counts.
+			// Delegations that are no power of two, and IPv6, make more networks than a file
+			// counts.
 			if len(networks) < want.networks || len(networks) > 3*want.networks || len(orgs) < want.orgs || len(orgs) > want.orgs+3000 {
 				t.Errorf("%d networks of %d organisations, want %+v", len(networks), len(orgs), want)
 			}

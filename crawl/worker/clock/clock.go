@@ -8,13 +8,16 @@ import (
 )
 
 const (
-	// clockStep is by how much the wall clock must run ahead to count as time that went by unseen; less is what two readings and a slewing clock differ by.
+	// clockStep is by how much the wall clock must run ahead to count as time that went by unseen;
+	// less is what two readings and a slewing clock differ by.
 	clockStep = 50 * time.Millisecond
-	// readSpread is how far apart the readings around that of the wall clock may be; beyond, the process was held up in between.
+	// readSpread is how far apart the readings around that of the wall clock may be; beyond, the
+	// process was held up in between.
 	readSpread = time.Millisecond
 )
 
-// System is a monotonic clock that counts suspend where the system has one, plus whatever the wall clock jumps ahead of it. It never goes back. Safe for concurrent use.
+// System is a monotonic clock that counts suspend where the system has one, plus whatever the wall
+// clock jumps ahead of it. It never goes back. Safe for concurrent use.
 type System struct {
 	mono func() time.Duration
 	wall func() time.Duration
@@ -68,5 +71,6 @@ func (c *System) Now() time.Duration {
 
 var processStart = time.Now()
 
-// since is Go's monotonic clock, which on some systems stands still during suspend; the wall clock makes up for it.
+// since is Go's monotonic clock, which on some systems stands still during suspend; the wall clock
+// makes up for it.
 func since() time.Duration { return time.Since(processStart) }

@@ -10,7 +10,8 @@ import (
 const (
 	// maxAsking bounds the batches of questions under way at once.
 	maxAsking = 4
-	// askAgainFirst and askAgainMost bound the wait before a question is put again that was answered with Wait; it doubles in between.
+	// askAgainFirst and askAgainMost bound the wait before a question is put again that was
+	// answered with Wait; it doubles in between.
 	askAgainFirst = 40 * time.Millisecond
 	askAgainMost  = 400 * time.Millisecond
 )
@@ -129,7 +130,8 @@ func (c *claims) take(now time.Time) (batch []*Page, due time.Duration) {
 	return batch, due
 }
 
-// ask puts a batch of questions. Without an answer every body is new: one stored twice is cheap, a lost one is not.
+// ask puts a batch of questions. Without an answer every body is new: one stored twice is cheap, a
+// lost one is not.
 func (c *claims) ask(ctx context.Context, batch []*Page) {
 	questions := make([]Question, len(batch))
 	for i, p := range batch {
@@ -153,7 +155,8 @@ func (c *claims) ask(ctx context.Context, batch []*Page) {
 	}
 }
 
-// park keeps a page until its question is put again; false if it has waited enough or too many do, and counts as new.
+// park keeps a page until its question is put again; false if it has waited enough or too many do,
+// and counts as new.
 func (c *claims) park(p *Page, now time.Time) bool {
 	cfg := &c.pipe.cfg
 	c.mu.Lock()

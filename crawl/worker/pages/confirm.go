@@ -11,11 +11,13 @@ import (
 )
 
 const (
-	// maxConfirms bounds the confirmations that wait, confirmBatch those told at once. What is beyond is not told.
+	// maxConfirms bounds the confirmations that wait, confirmBatch those told at once. What is
+	// beyond is not told.
 	maxConfirms  = 8192
 	confirmBatch = 256
-	// confirmLinger is how long a confirmation waits for others. Each owner of bodies costs a message, and whoever waits for the body asks again
-	// for longer than this. confirmLast bounds what is told at the end.
+	// confirmLinger is how long a confirmation waits for others. Each owner of bodies costs a
+	// message, and whoever waits for the body asks again for longer than this. confirmLast bounds
+	// what is told at the end.
 	confirmLinger = 300 * time.Millisecond
 	confirmLast   = time.Second
 )
@@ -51,7 +53,8 @@ func (c *confirmer) add(told []*session.Report) {
 	}
 }
 
-// run tells until ctx ends, and then once more what is left: a body that nobody is told of is stored twice.
+// run tells until ctx ends, and then once more what is left: a body that nobody is told of is
+// stored twice.
 func (c *confirmer) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

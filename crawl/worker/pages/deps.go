@@ -50,11 +50,12 @@ type Deps struct {
 
 // Worker is who fetches. Its methods are called without any lock held, but for Laden.
 type Worker interface {
-	// Report takes what is to be told of a page, with the number of links on it, and Leave one of which nothing is said: it is to be fetched again. Either ends
-	// the page.
+	// Report takes what is to be told of a page, with the number of links on it, and Leave one of
+	// which nothing is said: it is to be fetched again. Either ends the page.
 	Report(r *reports.Report, links int)
 	Leave(l *session.Lease, it *reports.Item) // ends a page of which nothing is said
-	// Laden says that so much is to be told that it is to be acknowledged first; GoOn is called when it ends. It must not block.
+	// Laden says that so much is to be told that it is to be acknowledged first; GoOn is called
+	// when it ends. It must not block.
 	Laden() bool
 	// Resting says that no exchange is under way, nor will be while a claim would wait for company.
 	Resting() bool
@@ -73,11 +74,13 @@ type Exchange struct {
 	// Request and Response are the heads, Body is decoded and ResponseHead fits it.
 	RequestHead, ResponseHead, Body []byte
 	Digest                          [32]byte // SHA-256 of Body
-	// Truncated says that Body is only the beginning of what the site sent: the bound on its size was reached.
+	// Truncated says that Body is only the beginning of what the site sent: the bound on its size
+	// was reached.
 	Truncated bool
 	// RevisitOf is where the same body is archived; nil archives it here.
 	RevisitOf *Original
-	// Outlinks are the links of the page, canonical: those of each kind in Links behind those of the one before.
+	// Outlinks are the links of the page, canonical: those of each kind in Links behind those of
+	// the one before.
 	Outlinks []string
 	Links    LinkCounts    // what the outlinks are
 	Depth    uint32        // links from a seed
@@ -85,7 +88,8 @@ type Exchange struct {
 	Duration time.Duration // from the request to the last byte
 }
 
-// LinkCounts says what the links of an archived page are: a repair of the records follows those that were followed.
+// LinkCounts says what the links of an archived page are: a repair of the records follows those
+// that were followed.
 type LinkCounts struct {
 	Pages, Requisites, Sitemaps int // how many of each kind
 	// Unfollowed are those that the page asks not to follow.
@@ -120,11 +124,13 @@ type Original struct {
 	Date          time.Time // of the record
 }
 
-// ErrUnarchivable is what an Archive's error wraps that concerns one exchange and not the disk: the URL is reported without a record.
+// ErrUnarchivable is what an Archive's error wraps that concerns one exchange and not the disk: the
+// URL is reported without a record.
 var ErrUnarchivable = errors.New("exchange cannot be archived")
 
-// Archive keeps what was fetched. Save may be called by many goroutines at once; the caller's goroutine does the encoding. What was saved is on disk
-// when a later Sync has returned nil. An error of either ends the worker, unless it is ErrUnarchivable.
+// Archive keeps what was fetched. Save may be called by many goroutines at once; the caller's
+// goroutine does the encoding. What was saved is on disk when a later Sync has returned nil. An
+// error of either ends the worker, unless it is ErrUnarchivable.
 type Archive interface {
 	// Save returns the identity of the record of the response, urn:uuid:...
 	Save(x *Exchange) (recordID string, err error)
@@ -158,13 +164,16 @@ type Answer struct {
 
 // Content reaches the owners of bodies.
 type Content interface {
-	// Claim answers questions in their order, within bounded time. An error counts as Fresh for all.
+	// Claim answers questions in their order, within bounded time. An error counts as Fresh for
+	// all.
 	Claim(ctx context.Context, q []Question) ([]Answer, error)
-	// Confirm tells what was archived. What cannot be told is forgotten: a body is then stored twice.
+	// Confirm tells what was archived. What cannot be told is forgotten: a body is then stored
+	// twice.
 	Confirm(ctx context.Context, c []reports.Confirmation) error
 }
 
-// Spill keeps bodies on disk that memory has no room for, as spill.Dir does. An error of Create, or of a write, means that the disk takes none now.
+// Spill keeps bodies on disk that memory has no room for, as spill.Dir does. An error of Create, or
+// of a write, means that the disk takes none now.
 type Spill interface {
 	Create() (fetch.Spilled, error) // opens a body to be written
 }

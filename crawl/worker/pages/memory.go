@@ -9,9 +9,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// memory counts what bodies take: of exchanges under way what is beyond fetch.FreeBody, of pages all of it. Half of the bound is at most for bodies that grow, as a
-// site decides how long that takes; so pages that are here whole always find memory to be worked on, and their end frees it. It is plain state under the
-// pipeline's mutex.
+// memory counts what bodies take: of exchanges under way what is beyond fetch.FreeBody, of pages
+// all of it. Half of the bound is at most for bodies that grow, as a site decides how long that
+// takes; so pages that are here whole always find memory to be worked on, and their end frees it.
+// It is plain state under the pipeline's mutex.
 type memory struct {
 	bound   int64
 	growing int64
@@ -94,7 +95,8 @@ func (m *memory) forget(t *waiter) {
 	m.serve()
 }
 
-// serve lets those go on that wait: the first while there is room, and one of them even if there is none.
+// serve lets those go on that wait: the first while there is room, and one of them even if there is
+// none.
 func (m *memory) serve() {
 	for len(m.waiting) > 0 {
 		t := m.waiting[0]
@@ -179,8 +181,8 @@ func (l *Pipeline) Held() int64 {
 	return l.memory.used()
 }
 
-// Full says that no further exchange is to begin: there is no room for what it may bring, neither in memory nor on disk. Worker.Begin is called when a page
-// leaves after that.
+// Full says that no further exchange is to begin: there is no room for what it may bring, neither
+// in memory nor on disk. Worker.Begin is called when a page leaves after that.
 func (l *Pipeline) Full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

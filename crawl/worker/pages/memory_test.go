@@ -17,7 +17,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// TestMemory drives the account at random: it never gives more than its bound but to one, and whoever waits gets its turn once the others end.
+// TestMemory drives the account at random: it never gives more than its bound but to one, and
+// whoever waits gets its turn once the others end.
 func TestMemory(t *testing.T) {
 	const bound = 1000
 	for seed := range uint64(200) {
@@ -145,7 +146,8 @@ func (f *onDisk) Close() error {
 	return nil
 }
 
-// TestLargePages: more pages than memory has room for, large and small, are all reported, with and without room on disk, and nothing is left behind.
+// TestLargePages: more pages than memory has room for, large and small, are all reported, with and
+// without room on disk, and nothing is left behind.
 func TestLargePages(t *testing.T) {
 	for _, room := range []int{1 << 30, 2 << 20, 1, 0} {
 		crawltest.Bubble(t, func(t *testing.T) {
@@ -182,7 +184,8 @@ func TestLargePages(t *testing.T) {
 	}
 }
 
-// TestLarge: what takes much memory when it is worked on is told before: it has many bytes, or is a sitemap that unpacks to many.
+// TestLarge: what takes much memory when it is worked on is told before: it has many bytes, or is a
+// sitemap that unpacks to many.
 func TestLarge(t *testing.T) {
 	gz := "\x1f\x8b and so on"
 	for _, tt := range []struct {

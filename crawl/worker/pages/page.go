@@ -43,7 +43,8 @@ const (
 	fieldSize = 192
 )
 
-// New makes the page of a response that took that long, whose body was given that room, and whose site wishes for that pause.
+// New makes the page of a response that took that long, whose body was given that room, and whose
+// site wishes for that pause.
 func New(l *session.Lease, it *reports.Item, resp *fetch.Response, room *Room, took, pause time.Duration) *Page {
 	p := recycled.Get().(*Page)
 	*p = Page{
@@ -58,7 +59,8 @@ func New(l *session.Lease, it *reports.Item, resp *fetch.Response, room *Room, t
 	return p
 }
 
-// large says whether working on the page takes much memory beside its own: it has many bytes, or is a sitemap that unpacks to many.
+// large says whether working on the page takes much memory beside its own: it has many bytes, or is
+// a sitemap that unpacks to many.
 func (p *Page) large() bool {
 	return p.resp.Size() > largePage || p.item.Kind == link.KindSitemap && p.packed
 }

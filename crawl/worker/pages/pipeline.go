@@ -11,8 +11,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// Pipeline holds the pages between exchange and report: Apoidea's Processing-Jobs (section 3.2). Fetchers push, processors work in two steps with
-// the claim in between; those that are answered go first, so that pages leave before others come. Safe for concurrent use.
+// Pipeline holds the pages between exchange and report: Apoidea's Processing-Jobs (section 3.2).
+// Fetchers push, processors work in two steps with the claim in between; those that are answered go
+// first, so that pages leave before others come. Safe for concurrent use.
 type Pipeline struct {
 	cfg      Config
 	deps     Deps
@@ -95,7 +96,8 @@ func (l *Pipeline) Drain(ctx context.Context) {
 	}
 }
 
-// Push takes a page from a fetcher. When memory is full the page goes to disk, and where that takes none the fetcher waits.
+// Push takes a page from a fetcher. When memory is full the page goes to disk, and where that takes
+// none the fetcher waits.
 func (l *Pipeline) Push(p *Page) {
 	l.mu.Lock()
 	l.pages++
@@ -129,8 +131,9 @@ func (l *Pipeline) Push(p *Page) {
 	l.work.Signal()
 }
 
-// crowded says whether a page has to wait outside. While some wait on disk, newcomers have half of the memory, so that those get their turn. A body that was granted
-// memory while it grew has it already.
+// crowded says whether a page has to wait outside. While some wait on disk, newcomers have half of
+// the memory, so that those get their turn. A body that was granted memory while it grew has it
+// already.
 func (l *Pipeline) crowded(p *Page) bool {
 	bound := l.memory.bound
 	if l.stored.len() > 0 {
@@ -169,7 +172,8 @@ func (l *Pipeline) GoOn() {
 	l.work.Broadcast()
 }
 
-// next waits for a page that may be worked on, and says whether it is the second step; false at the end.
+// next waits for a page that may be worked on, and says whether it is the second step; false at the
+// end.
 func (l *Pipeline) next() (p *Page, answered, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,15 +194,18 @@ func (l *Pipeline) next() (p *Page, answered, ok bool) {
 	return nil, false, false
 }
 
-// largePage is the size from which on a page is large: what is made of it, links and archive records, takes as much memory again, so one is worked on at once.
+// largePage is the size from which on a page is large: what is made of it, links and archive
+// records, takes as much memory again, so one is worked on at once.
 const largePage = 1 << 20
 
 func (l *Pipeline) mayBegin(p *Page) bool { return !p.large() || l.large == 0 }
 
-// leaves says whether a page is left as it is, to be fetched again: the worker is about to stop, and a large page takes up to a second on a busy machine.
+// leaves says whether a page is left as it is, to be fetched again: the worker is about to stop,
+// and a large page takes up to a second on a busy machine.
 func (l *Pipeline) leaves(p *Page) bool { return l.hasty && p.large() }
 
-// Hasten leaves the large pages: those that wait at once, others as they come and those in hand before their next step.
+// Hasten leaves the large pages: those that wait at once, others as they come and those in hand
+// before their next step.
 func (l *Pipeline) Hasten() {
 	l.mu.Lock()
 	l.hasty = true
@@ -231,7 +238,8 @@ func (l *Pipeline) left(p *Page) bool {
 	return leaves
 }
 
-// oldest takes the page for the first step that has waited longest, in memory or on disk; nil if there is none, or no memory for it yet.
+// oldest takes the page for the first step that has waited longest, in memory or on disk; nil if
+// there is none, or no memory for it yet.
 func (l *Pipeline) oldest() *Page {
 	if l.worker.Laden() {
 		return nil

@@ -97,8 +97,9 @@ func (x *tester) Claim(_ context.Context, q []Question) ([]Answer, error) {
 }
 func (x *tester) Confirm(context.Context, []reports.Confirmation) error { return nil }
 
-// TestOutcomes: a page ends in one report, whose outcome is what its status and the owner of its body say; where the archive cannot take it, it has no record, and
-// where the archive is broken nothing is said.
+// TestOutcomes: a page ends in one report, whose outcome is what its status and the owner of its
+// body say; where the archive cannot take it, it has no record, and where the archive is broken
+// nothing is said.
 func TestOutcomes(t *testing.T) {
 	elsewhere := Answer{Verdict: Known, Original: Original{URL: "http://b.example/", RecordID: "urn:uuid:1"}}
 	itself := Answer{Verdict: Known, Original: Original{URL: "http://a.example/", RecordID: "urn:uuid:1"}}
@@ -150,7 +151,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestHastyStop: at a stop large pages are left wherever they are, those that come later too; short ones are worked on.
+// TestHastyStop: at a stop large pages are left wherever they are, those that come later too; short
+// ones are worked on.
 func TestHastyStop(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newTest(t)
@@ -193,7 +195,8 @@ func TestHastyStop(t *testing.T) {
 	})
 }
 
-// BenchmarkPage is what a page of 38 kB with 150 links, most of them met before, costs between exchange and report, the archive aside.
+// BenchmarkPage is what a page of 38 kB with 150 links, most of them met before, costs between
+// exchange and report, the archive aside.
 func BenchmarkPage(b *testing.B) {
 	x := newTest(b)
 	l := x.pipe

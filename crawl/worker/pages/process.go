@@ -88,7 +88,8 @@ func (p *Page) outcome(drop bool) (link.Outcome, []link.Link) {
 // known says that the body was met before.
 func (p *Page) known() bool { return p.asked && p.answer.Verdict == Known }
 
-// exchange is the page as the archive takes it. Its links stand in the order of what they are, so that it can be told which of them were followed.
+// exchange is the page as the archive takes it. Its links stand in the order of what they are, so
+// that it can be told which of them were followed.
 func (p *Page) exchange(revisit *Original, followed []link.Link) *Exchange {
 	var counts LinkCounts
 	for group, n := range counts.all() {
@@ -127,7 +128,8 @@ func groupOf(l *link.Link, followed bool) int {
 	}
 }
 
-// report makes the report of a page that was answered. What it holds is copied, as the page's memory is used again.
+// report makes the report of a page that was answered. What it holds is copied, as the page's
+// memory is used again.
 func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Link, recordID string) *reports.Report {
 	r := reports.New(p.lease, &p.item, outcome)
 	m := r.Fetched
@@ -168,8 +170,8 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	return r
 }
 
-// redirectTarget makes the goal of a redirect its only link; its kind is that of the URL itself. It is told each time: a link known already does not say that
-// one may get there.
+// redirectTarget makes the goal of a redirect its only link; its kind is that of the URL itself. It
+// is told each time: a link known already does not say that one may get there.
 func redirectTarget(r *reports.Report, p *Page) {
 	m := r.Fetched
 	base, err := link.NewBase(p.item.URL)
@@ -184,7 +186,8 @@ func redirectTarget(r *reports.Report, p *Page) {
 	m.Links = [][]byte{target}
 }
 
-// short is a header's value if it can be told, being short enough and text; a cut one, or one with other bytes, would be another.
+// short is a header's value if it can be told, being short enough and text; a cut one, or one with
+// other bytes, would be another.
 func short(value string) string {
 	if len(value) > wire.MaxText || !utf8.ValidString(value) {
 		return ""

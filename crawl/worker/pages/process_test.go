@@ -23,7 +23,8 @@ func TestRecordUUID(t *testing.T) {
 	}
 }
 
-// TestOnlyText: what a message cannot hold of a site's answer is left out, and does not keep the rest from being sent.
+// TestOnlyText: what a message cannot hold of a site's answer is left out, and does not keep the
+// rest from being sent.
 func TestOnlyText(t *testing.T) {
 	if got := short("\xe4"); got != "" {
 		t.Errorf("a tag that is no text: %q", got)

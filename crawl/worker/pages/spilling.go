@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// troubleLasts is for how long a disk that refused a page counts as one that takes none: no exchange begins meanwhile that memory has no room for.
+	// troubleLasts is for how long a disk that refused a page counts as one that takes none: no
+	// exchange begins meanwhile that memory has no room for.
 	troubleLasts = 5 * time.Second
 	// troubleEvery is how often it is told; what comes in between is counted.
 	troubleEvery = time.Minute
@@ -24,7 +25,8 @@ type trouble struct {
 	untold int
 }
 
-// note takes an error in, and says whether to tell of it, and of how many before it nobody was told.
+// note takes an error in, and says whether to tell of it, and of how many before it nobody was
+// told.
 func (t *trouble) note(now time.Time) (tell bool, before int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -26,15 +26,16 @@ type told struct {
 	own    int      // links to the page's own host, those included that are not told again
 }
 
-// Tell adds links of a page to its report: those that the job wants and the owner does not know. Own is the number of the page's links to its own host, n that of
-// links that are told.
+// Tell adds links of a page to its report: those that the job wants and the owner does not know.
+// Own is the number of the page's links to its own host, n that of links that are told.
 func (f *Follower) Tell(r *Report, ref *Job, page string, links []link.Link) (own, n int) {
 	t := f.follow(ref, page, links)
 	r.attach(t)
 	return t.own, len(t.urls)
 }
 
-// follow drops what the job does not want, what is not to be followed, and what the page's owner has acknowledged before.
+// follow drops what the job does not want, what is not to be followed, and what the page's owner
+// has acknowledged before.
 func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 	f.index, f.hashes, f.keep = f.index[:0], f.hashes[:0], f.keep[:0]
 	origin := strings.TrimSuffix(page, link.PathQuery(page))
@@ -47,7 +48,8 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 			f.hashes = append(f.hashes, f.known.hash(l.URL, l.Kind, ref))
 		}
 	}
-	// A job with a depth has the owner told of every link again, since it keeps them for when it learns of a smaller depth.
+	// A job with a depth has the owner told of every link again, since it keeps them for when it
+	// learns of a smaller depth.
 	learns := ref.Spec != nil && !ref.Spec.BoundsDepth()
 	if learns {
 		f.keep = f.known.filter(f.hashes, f.keep)
@@ -81,7 +83,8 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 	return t
 }
 
-// admitted drops links that the job does not visit, by host or by its patterns; the others' bytes, and whether any is no page.
+// admitted drops links that the job does not visit, by host or by its patterns; the others' bytes,
+// and whether any is no page.
 func (f *Follower) admitted(ref *Job, links []link.Link) (size int, kinds bool) {
 	keep := f.keep[:0]
 	last, admitted := "", true

@@ -12,7 +12,8 @@ import (
 const (
 	// maxSpecs bounds the jobs remembered; beyond it they are asked for anew.
 	maxSpecs = 1024
-	// specTimeout bounds asking for a spec. Without it links go unfiltered, which the owners make good.
+	// specTimeout bounds asking for a spec. Without it links go unfiltered, which the owners make
+	// good.
 	specTimeout = 2 * time.Second
 	// askedAtOnce bounds the specs that are asked for at a time.
 	askedAtOnce = 32
@@ -28,7 +29,8 @@ type Job struct {
 	salt uint64 // tells the link hashes of jobs apart
 }
 
-// Specs knows the specs of jobs. Spec may ask the network; an error means that it is not to be had now.
+// Specs knows the specs of jobs. Spec may ask the network; an error means that it is not to be had
+// now.
 type Specs interface {
 	Spec(ctx context.Context, id job.ID) (*job.Spec, error) // returns the spec of a job
 }

@@ -12,9 +12,10 @@ import (
 // ways is the number of places that a hash may have.
 const ways = 8
 
-// Known remembers the hashes of links that an owner has acknowledged: a set-associative table of fixed size, the least recently met of eight
-// making room. Forgetting costs a link told twice. Taking one link for another would lose a page, so hashes are whole and keyed by the process.
-// Safe for concurrent use. A peer that has not crawled yet pays nothing for it.
+// Known remembers the hashes of links that an owner has acknowledged: a set-associative table of
+// fixed size, the least recently met of eight making room. Forgetting costs a link told twice.
+// Taking one link for another would lose a page, so hashes are whole and keyed by the process. Safe
+// for concurrent use. A peer that has not crawled yet pays nothing for it.
 type Known struct {
 	seed maphash.Seed
 
@@ -29,7 +30,8 @@ func NewKnown(entries int) *Known {
 	return &Known{seed: maphash.MakeSeed(), mask: n - 1}
 }
 
-// kindStep tells the hashes of a URL apart by what it was found as: a page met first as an image is still to be read.
+// kindStep tells the hashes of a URL apart by what it was found as: a page met first as an image is
+// still to be read.
 const kindStep = 0x9e3779b97f4a7c15
 
 // hash is what is remembered of a link.
@@ -40,7 +42,8 @@ func (k *Known) hash(url string, kind link.Kind, of *Job) uint64 {
 // Acknowledged remembers the links of a report that its owner has on disk.
 func (k *Known) Acknowledged(r *session.Report) { k.add(r.Note.(*Report).hashes) }
 
-// filter keeps of hashes those that are not known, in keep their indexes. Both are returned with their length cut.
+// filter keeps of hashes those that are not known, in keep their indexes. Both are returned with
+// their length cut.
 func (k *Known) filter(hashes []uint64, keep []int32) []int32 {
 	k.mu.Lock()
 	defer k.mu.Unlock()

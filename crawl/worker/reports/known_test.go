@@ -22,7 +22,8 @@ func TestKnownForgetsTheOldest(t *testing.T) {
 	}
 }
 
-// TestKnownHolds: as many links as it has room for are mostly held, and nothing is known that was not added.
+// TestKnownHolds: as many links as it has room for are mostly held, and nothing is known that was
+// not added.
 func TestKnownHolds(t *testing.T) {
 	const n = 1 << 14
 	k := NewKnown(n)

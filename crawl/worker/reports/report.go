@@ -72,8 +72,8 @@ func New(l *session.Lease, it *Item, outcome link.Outcome) *Report {
 	})
 }
 
-// attach adds the links of a page to its report. Where they are more than one outcome may hold, the first go ahead of it in pieces, as links without an
-// outcome.
+// attach adds the links of a page to its report. Where they are more than one outcome may hold, the
+// first go ahead of it in pieces, as links without an outcome.
 func (r *Report) attach(t told) {
 	m := r.Fetched
 	r.hashes = append(make([]uint64, 0, len(t.hashes)), t.hashes...)
@@ -105,5 +105,6 @@ func piece(urls [][]byte) int {
 	return len(urls)
 }
 
-// Clip cuts what is told for people to what a message may hold, which is text: one with other bytes in it cannot be sent.
+// Clip cuts what is told for people to what a message may hold, which is text: one with other bytes
+// in it cannot be sent.
 func Clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), wire.MaxText)], "") }

@@ -15,7 +15,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// TestAttachSplits: a page with more links than one outcome holds tells the first of them ahead, without an outcome, and loses none.
+// TestAttachSplits: a page with more links than one outcome holds tells the first of them ahead,
+// without an outcome, and loses none.
 func TestAttachSplits(t *testing.T) {
 	it := Item{Job: &Job{}, URL: "http://a.example/map.xml", Kind: link.KindSitemap, Depth: 3}
 	r := New(&session.Lease{Host: "a.example"}, &it, link.OutcomeOK)
@@ -71,8 +72,9 @@ func (o *only) Spec(_ context.Context, id job.ID) (*job.Spec, error) {
 	return o.spec, nil
 }
 
-// TestTell: of the links of a page those are told that the job wants and has in its scope, that are to be followed and that the owner is not known to have; until it has acknowledged
-// them they are told again.
+// TestTell: of the links of a page those are told that the job wants and has in its scope, that are
+// to be followed and that the owner is not known to have; until it has acknowledged them they are
+// told again.
 func TestTell(t *testing.T) {
 	spec, err := job.FromWire(&wire.JobSpec{Id: []byte("0123456789abcdef"), Seeds: [][]byte{[]byte("http://a.example/")}})
 	if err != nil {

@@ -208,8 +208,8 @@ func (m *Machine) Reroute(now time.Time, s *Session, host, owner string) {
 	to.kick(now.Add(pause(turns - 1))) // two that send us to each other are not asked without a pause
 }
 
-// Follow is Reroute for all hosts of a session that did not answer which another peer is believed to
-// own.
+// Follow is Reroute for all hosts of a session that did not answer which another peer is believed
+// to own.
 func (m *Machine) Follow(now time.Time, s *Session, routes map[string]string) {
 	for _, host := range slices.Sorted(maps.Keys(routes)) {
 		if owner := routes[host]; owner != "" && owner != s.owner {

@@ -14,7 +14,8 @@ type hunger struct {
 func (h hunger) Full() bool                { return h.full }
 func (h hunger) Pace(*Lease) time.Duration { return h.pace }
 
-// TestAppetite: a host asks for what is fetched within the horizon, and for more when half of that is left; while windows are full for one when it has none.
+// TestAppetite: a host asks for what is fetched within the horizon, and for more when half of that
+// is left; while windows are full for one when it has none.
 func TestAppetite(t *testing.T) {
 	for _, tt := range []struct {
 		pace           time.Duration

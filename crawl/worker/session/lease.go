@@ -65,7 +65,8 @@ func (l *Lease) Over() bool { return l.over }
 // Closing says that the host is being given back: no further request is made.
 func (l *Lease) Closing() bool { return l.closing }
 
-// Holds says whether a request may be written at a time of the lease clock. It may be asked at any time by any goroutine, unlike everything else.
+// Holds says whether a request may be written at a time of the lease clock. It may be asked at any
+// time by any goroutine, unlike everything else.
 func (l *Lease) Holds(clock time.Duration) bool { return int64(clock) < l.holds.Load() }
 
 // prolong has the lease hold until then, if it did not hold for longer.

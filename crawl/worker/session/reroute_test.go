@@ -7,8 +7,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// TestWishOfTheDead: the wish for a host whose owner does not answer goes to whoever owns it now, which
-// may offer it as well.
+// TestWishOfTheDead: the wish for a host whose owner does not answer goes to whoever owns it now,
+// which may offer it as well.
 func TestWishOfTheDead(t *testing.T) {
 	b := newBench(t)
 	b.offer("owner", "a.example")

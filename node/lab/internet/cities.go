@@ -2,8 +2,9 @@ package internet
 
 import "math"
 
-// city is a place. Positions are facts, rounded; weights say how many homes and universities, and how many hosting companies and clouds are there
-// compared with other cities: rough guesses of our own, whose only purpose is that crawlers and sites crowd where they really do.
+// city is a place. Positions are facts, rounded; weights say how many homes and universities, and
+// how many hosting companies and clouds are there compared with other cities: rough guesses of our
+// own, whose only purpose is that crawlers and sites crowd where they really do.
 type city struct {
 	country     string
 	registry    rir

@@ -20,15 +20,17 @@ type Internet struct {
 type hosts interface {
 	// Size is the number of hosts, 0 if there is no end of them.
 	Size() int
-	// RTT is the round trip between two hosts, the same both ways and never 0. It is negative where a matrix has no value. Hosts at or beyond Size
-	// stand beside that of the same row.
+	// RTT is the round trip between two hosts, the same both ways and never 0. It is negative where
+	// a matrix has no value. Hosts at or beyond Size stand beside that of the same row.
 	RTT(i, j int) time.Duration
 	// Addr is the address of a host, the zero Addr if none is known.
 	Addr(i int) netip.Addr
-	// Country is the ISO 3166 code of the country in which registries or databases believe a host to be, empty if they do not know.
+	// Country is the ISO 3166 code of the country in which registries or databases believe a host
+	// to be, empty if they do not know.
 	Country(i int) string
-	// Position is where a database of the positions of addresses believes a host to be, in degrees north and east. It errs as such databases do:
-	// networks of one holder at many places are often listed at its seat. Matrices have no positions.
+	// Position is where a database of the positions of addresses believes a host to be, in degrees
+	// north and east. It errs as such databases do: networks of one holder at many places are often
+	// listed at its seat. Matrices have no positions.
 	Position(i int) (lat, lon float64, ok bool)
 	// crawls and serves say what a host can be drawn for.
 	crawls(i int) bool
@@ -39,20 +41,25 @@ type hosts interface {
 type Options struct {
 	// Seed makes everything that is drawn.
 	Seed uint64
-	// RTT is a square matrix of round trips in milliseconds: CSV without header or labels, NaN where nothing was measured, at most 4,096 rows. The mean
-	// of both directions counts. Empty: a synthetic internet.
+	// RTT is a square matrix of round trips in milliseconds: CSV without header or labels, NaN
+	// where nothing was measured, at most 4,096 rows. The mean of both directions counts. Empty: a
+	// synthetic internet.
 	RTT string
-	// Prefixes are the addresses of the matrix's nodes: CSV whose header names the columns node (row of the matrix, from 0), prefix and, optionally,
-	// country. One prefix of each node and one address in it are drawn from the seed, of IPv4 where a node has any.
+	// Prefixes are the addresses of the matrix's nodes: CSV whose header names the columns node
+	// (row of the matrix, from 0), prefix and, optionally, country. One prefix of each node and one
+	// address in it are drawn from the seed, of IPv4 where a node has any.
 	Prefixes string
-	// Hierarchy is registry data: CSV whose header names the columns prefix and, optionally, org and country; or a registry's delegated-extended
-	// statistics file, known by its version line, in which the opaque id is the organisation.
+	// Hierarchy is registry data: CSV whose header names the columns prefix and, optionally, org
+	// and country; or a registry's delegated-extended statistics file, known by its version line,
+	// in which the opaque id is the organisation.
 	Hierarchy string
-	// Fill gives holes of a matrix the median of all that was measured, so that no round trip is negative.
+	// Fill gives holes of a matrix the median of all that was measured, so that no round trip is
+	// negative.
 	Fill bool
 }
 
-// Load makes an internet. Errors name the file, the line, the column and the value. Prefixes and Hierarchy speak of a matrix's nodes, so they need RTT.
+// Load makes an internet. Errors name the file, the line, the column and the value. Prefixes and
+// Hierarchy speak of a matrix's nodes, so they need RTT.
 func Load(o Options) (*Internet, error) {
 	if o.RTT == "" {
 		if o.Prefixes != "" || o.Hierarchy != "" {
@@ -79,18 +86,21 @@ func Load(o Options) (*Internet, error) {
 	return n, nil
 }
 
-// Hierarchy is what registries know, ordered by address, a network before those inside it; nil if there is no such data. The slice is the internet's.
+// Hierarchy is what registries know, ordered by address, a network before those inside it; nil if
+// there is no such data. The slice is the internet's.
 func (n *Internet) Hierarchy() []registry.Network { return n.networks }
 
-// poolPerHost and minPool say among how many hosts of an endless internet a draw chooses: so many that sites are not the same in every draw, and so few that
-// hosts can be told apart by a small number.
+// poolPerHost and minPool say among how many hosts of an endless internet a draw chooses: so many
+// that sites are not the same in every draw, and so few that hosts can be told apart by a small
+// number.
 const (
 	poolPerHost = 32
 	minPool     = 1 << 16
 )
 
-// Draw chooses crawlers and sites, all different hosts. In a synthetic internet crawlers are at homes and universities, and sites at hosting companies,
-// in clouds or with organisations of their own; the nodes of a matrix may be either. An error if there are not enough hosts.
+// Draw chooses crawlers and sites, all different hosts. In a synthetic internet crawlers are at
+// homes and universities, and sites at hosting companies, in clouds or with organisations of their
+// own; the nodes of a matrix may be either. An error if there are not enough hosts.
 func (n *Internet) Draw(rnd *rand.Rand, peers, sites int) (p, s []int, err error) {
 	if peers < 0 || sites < 0 {
 		return nil, nil, fmt.Errorf("draw of %d crawlers and %d sites", peers, sites)

@@ -24,7 +24,8 @@ const (
 	maxRTT = 1e6
 	// minRTT is the smallest round trip of different nodes: a matrix that was rounded says 0.
 	minRTT = 10 * time.Microsecond
-	// beside is the round trip of hosts at the same row of a matrix: the median distance to the nearest node in the PlanetLab measurements.
+	// beside is the round trip of hosts at the same row of a matrix: the median distance to the
+	// nearest node in the PlanetLab measurements.
 	beside = 200 * time.Microsecond
 	// missing is the round trip where nothing was measured.
 	missing = time.Duration(-1)
@@ -196,7 +197,8 @@ func (m *matrix) loadPrefixes(path string, seed uint64) error {
 	})
 }
 
-// readPrefixes reads the prefixes of n nodes. Nodes are numbered from 0; from 1 if no node is 0 and one is n.
+// readPrefixes reads the prefixes of n nodes. Nodes are numbered from 0; from 1 if no node is 0 and
+// one is n.
 func readPrefixes(in io.Reader, n int) ([]row, error) {
 	t, err := registry.NewTable(in, "node", "prefix")
 	if err != nil {
@@ -240,7 +242,8 @@ func readPrefixes(in io.Reader, n int) ([]row, error) {
 	return rows, nil
 }
 
-// settle draws one prefix of each node, and an address in it. What is drawn for a node does not depend on the others.
+// settle draws one prefix of each node, and an address in it. What is drawn for a node does not
+// depend on the others.
 func (m *matrix) settle(rows []row, seed uint64) {
 	m.addrs, m.countries = make([]netip.Addr, m.n), make([]string, m.n)
 	of := make([][]row, m.n)
@@ -284,7 +287,8 @@ func within(rnd *rand.Rand, p netip.Prefix) netip.Addr {
 	}
 }
 
-// register fills in countries that the prefixes file does not name from the smallest network around each address.
+// register fills in countries that the prefixes file does not name from the smallest network around
+// each address.
 func (m *matrix) register(networks []registry.Network) {
 	for i, a := range m.addrs {
 		if !a.IsValid() || m.countries[i] != "" {

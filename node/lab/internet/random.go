@@ -2,7 +2,8 @@ package internet
 
 import "math"
 
-// draws are random numbers from a name: the same numbers for the same name, whatever was drawn before. They cost neither memory nor a constructor.
+// draws are random numbers from a name: the same numbers for the same name, whatever was drawn
+// before. They cost neither memory nor a constructor.
 type draws uint64
 
 // named begins the numbers of a name, which is a few whole numbers.

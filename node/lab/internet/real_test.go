@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/registry"
 )
 
-// measured is the folder of real measurements, beside the repository; tests on them are skipped where it is not.
+// measured is the folder of real measurements, beside the repository; tests on them are skipped
+// where it is not.
 func measured(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join("..", "..", "..", "..", "shared", "data", name)

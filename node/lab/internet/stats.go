@@ -14,18 +14,20 @@ type Stats struct {
 	P10    float64 `json:"p10_ms"`
 	Median float64 `json:"median_ms"` // of all pairs, in milliseconds
 	P90    float64 `json:"p90_ms"`    // of all pairs, in milliseconds
-	// Violations is the share of triangles whose longest side exceeds the sum of the other two, Violations10 those that exceed it by more than 10 %.
+	// Violations is the share of triangles whose longest side exceeds the sum of the other two,
+	// Violations10 those that exceed it by more than 10 %.
 	Violations   float64 `json:"violations"`
 	Violations10 float64 `json:"violations_10"` // longer by more than 10 %
-	// Detours is the share of pairs that have a shorter way over a third one of the hosts. It grows with their number.
+	// Detours is the share of pairs that have a shorter way over a third one of the hosts. It grows
+	// with their number.
 	Detours float64 `json:"detours"`
 }
 
 // statHosts is how many hosts are looked at: all triangles of them take a tenth of a second.
 const statHosts = 490
 
-// Stats describes the internet by up to 490 of its hosts: all nodes of a matrix or, where they are more, some drawn with a fixed seed; in a synthetic
-// internet half crawlers and half sites.
+// Stats describes the internet by up to 490 of its hosts: all nodes of a matrix or, where they are
+// more, some drawn with a fixed seed; in a synthetic internet half crawlers and half sites.
 func (n *Internet) Stats() Stats {
 	rnd := rand.New(rand.NewPCG(statHosts, 0x7374617473))
 	if size := n.Size(); size > 0 {
@@ -35,7 +37,8 @@ func (n *Internet) Stats() Stats {
 	return n.StatsOf(append(p, s...))
 }
 
-// StatsOf describes the round trips between these hosts; the time grows with the third power of their number.
+// StatsOf describes the round trips between these hosts; the time grows with the third power of
+// their number.
 func (n *Internet) StatsOf(hosts []int) Stats {
 	st := Stats{Hosts: len(hosts)}
 	rtts := make([][]time.Duration, len(hosts))
@@ -64,7 +67,8 @@ func (n *Internet) StatsOf(hosts []int) Stats {
 	return st
 }
 
-// triangles looks at all of them. A pair with a shorter way is the longest side of a triangle that is violated.
+// triangles looks at all of them. A pair with a shorter way is the longest side of a triangle that
+// is violated.
 func (st *Stats) triangles(rtts [][]time.Duration, pairs int) {
 	all, violated, violated10, detours := 0, 0, 0, 0
 	for a, from := range rtts {

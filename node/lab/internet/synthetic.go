@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
-// Weights of what hosts are drawn from. A company's or university's network holds 1 site, the largest cloud cloudSites, the next ones a half, a third and
-// so on of it; hosterSites is where hosting companies begin. So about half of the sites are in clouds, a quarter with hosting companies, and a quarter alone.
-// By homeCrawlers for each unit of a city's people and campusCrawlers a university's network two thirds of the crawlers are at homes.
+// Weights of what hosts are drawn from. A company's or university's network holds 1 site, the
+// largest cloud cloudSites, the next ones a half, a third and so on of it; hosterSites is where
+// hosting companies begin. So about half of the sites are in clouds, a quarter with hosting
+// companies, and a quarter alone. By homeCrawlers for each unit of a city's people and
+// campusCrawlers a university's network two thirds of the crawlers are at homes.
 const (
 	cloudSites     = 1500
 	hosterSites    = 250
@@ -18,18 +20,22 @@ const (
 	campusCrawlers = 0.3
 )
 
-// synthetic is an internet made from a seed: a world, the ways between its cities, and hosts drawn by their number.
+// synthetic is an internet made from a seed: a world, the ways between its cities, and hosts drawn
+// by their number.
 //
-// The round trip of two hosts is their last miles and the way between their cities: light in fibre along the great circle (1 ms a round trip for 100 km),
-// a detour for each pair of cities that all traffic takes, and one for each pair of networks at their places, since routing is a matter of contracts. So
-// hosts of one data centre see the world alike, and neighbours with other providers do not.
+// The round trip of two hosts is their last miles and the way between their cities: light in fibre
+// along the great circle (1 ms a round trip for 100 km), a detour for each pair of cities that all
+// traffic takes, and one for each pair of networks at their places, since routing is a matter of
+// contracts. So hosts of one data centre see the world alike, and neighbours with other providers
+// do not.
 type synthetic struct {
 	seed  uint64
 	world *world
 	paths [][]float64 // ms between cities
 	// sites and crawlers are sums of the weights of the leaves up to each.
 	sites, crawlers []float64
-	// met are hosts that were asked for, so that they are not drawn again. Hosts with larger numbers are: memory is bounded.
+	// met are hosts that were asked for, so that they are not drawn again. Hosts with larger
+	// numbers are: memory is bounded.
 	met [minPool]atomic.Pointer[place]
 }
 
@@ -56,17 +62,21 @@ func Synthetic(seed uint64) *Internet {
 }
 
 const (
-	// leastDetour is how much longer than light's the way between any two cities is. Each of the cities adds what it lies aside, cityDetour in the median, and
-	// the pair adds wayDetour in the median.
+	// leastDetour is how much longer than light's the way between any two cities is. Each of the
+	// cities adds what it lies aside, cityDetour in the median, and the pair adds wayDetour in the
+	// median.
 	leastDetour = 1.4
 	cityDetour  = 0.14
 	wayDetour   = 0.05
-	// pairDetour is the most that the ways of two networks may be longer than those of their cities, most often it is little.
+	// pairDetour is the most that the ways of two networks may be longer than those of their
+	// cities, most often it is little.
 	pairDetour = 0.15
-	// badPeering is the share of pairs of networks whose traffic goes by an exchange in another city, badPeeringMS the mean of what it costs.
+	// badPeering is the share of pairs of networks whose traffic goes by an exchange in another
+	// city, badPeeringMS the mean of what it costs.
 	badPeering   = 0.03
 	badPeeringMS = 20
-	// homeMile and homeSpread are the lognormal last mile of homes: 5 ms in the median, one in ten over 15 ms.
+	// homeMile and homeSpread are the lognormal last mile of homes: 5 ms in the median, one in ten
+	// over 15 ms.
 	homeMile   = 1.6
 	homeSpread = 0.9
 	maxMile    = 60

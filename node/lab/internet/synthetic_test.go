@@ -14,9 +14,10 @@ import (
 // rnd is a generator of a fixed seed.
 func rnd() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// TestSyntheticRoundTripsAreLikeMeasuredOnes holds the figures between and around those of measurements: 490 PlanetLab nodes have p10 31 ms, median 134, p90 291,
-// 17 % of the triangles violated, 5.5 % by more than 10 %, 79 % of the pairs with a shorter way over a third node; 21 cloud regions have 40, 155 and
-// 260 ms, 7 %, 0.9 % and 18 %, the last of few nodes.
+// TestSyntheticRoundTripsAreLikeMeasuredOnes holds the figures between and around those of
+// measurements: 490 PlanetLab nodes have p10 31 ms, median 134, p90 291, 17 % of the triangles
+// violated, 5.5 % by more than 10 %, 79 % of the pairs with a shorter way over a third node; 21
+// cloud regions have 40, 155 and 260 ms, 7 %, 0.9 % and 18 %, the last of few nodes.
 func TestSyntheticRoundTripsAreLikeMeasuredOnes(t *testing.T) {
 	for seed := range uint64(2) {
 		st := Synthetic(seed).Stats()
@@ -144,8 +145,9 @@ func sitesOf(t *testing.T, n *Internet, count int) []site {
 	return out
 }
 
-// TestSyntheticSitesCrowd holds how much a site's address says: of the last 350 of 1,000 sites a fair part is in a network, or with an organisation, that was
-// met; and most but not all of those are in the same city as the site met before.
+// TestSyntheticSitesCrowd holds how much a site's address says: of the last 350 of 1,000 sites a
+// fair part is in a network, or with an organisation, that was met; and most but not all of those
+// are in the same city as the site met before.
 func TestSyntheticSitesCrowd(t *testing.T) {
 	n := Synthetic(4)
 	sites := sitesOf(t, n, 1000)
@@ -184,7 +186,8 @@ func TestSyntheticSitesCrowd(t *testing.T) {
 	}
 }
 
-// TestSyntheticDatabasesErr holds how often a site is listed in its own city: four times in five, as the GeoIP databases of the time.
+// TestSyntheticDatabasesErr holds how often a site is listed in its own city: four times in five,
+// as the GeoIP databases of the time.
 func TestSyntheticDatabasesErr(t *testing.T) {
 	n := Synthetic(5)
 	_, hosts, err := n.Draw(rnd(), 0, 1000)
@@ -206,7 +209,8 @@ func TestSyntheticDatabasesErr(t *testing.T) {
 	}
 }
 
-// TestSyntheticNeighboursSeeTheWorldAlike: hosts of one data centre have the same ways, so the nearest crawler of one is that of the other.
+// TestSyntheticNeighboursSeeTheWorldAlike: hosts of one data centre have the same ways, so the
+// nearest crawler of one is that of the other.
 func TestSyntheticNeighboursSeeTheWorldAlike(t *testing.T) {
 	n := Synthetic(6)
 	s := n.hosts.(*synthetic)

@@ -25,7 +25,8 @@ type leaf struct {
 	kind   kind
 	prefix netip.Prefix
 	org    int
-	// cities where its hosts are, most often one; a network that is split has each of its /24 in one of them.
+	// cities where its hosts are, most often one; a network that is split has each of its /24 in
+	// one of them.
 	cities []int
 	// listed is the city in which databases believe it to be.
 	listed int
@@ -37,10 +38,12 @@ type leaf struct {
 	sites, crawlers float64
 }
 
-// world is what is made from a seed before the first host: who holds which networks, and where those are.
+// world is what is made from a seed before the first host: who holds which networks, and where
+// those are.
 //
-// Registries have /8 blocks. Providers hold a /13 of them, in which they number homes (a /18 a city) and from which they hand /19 to /23 to
-// companies and universities. Hosting companies and clouds hold blocks of their own, a subnet for each data centre, clouds in several registries.
+// Registries have /8 blocks. Providers hold a /13 of them, in which they number homes (a /18 a
+// city) and from which they hand /19 to /23 to companies and universities. Hosting companies and
+// clouds hold blocks of their own, a subnet for each data centre, clouds in several registries.
 // What a registry writes down is true and yet no more than a hint at places, as it really is:
 //
 //   - an organisation may have networks in several cities, under one name;
@@ -219,7 +222,8 @@ func (w *world) homes(d *draws, p *provider, at int, weight float64) {
 	})
 }
 
-// company is an organisation with servers of its own, in a range of its provider; universities have crawlers as well.
+// company is an organisation with servers of its own, in a range of its provider; universities have
+// crawlers as well.
 func (w *world) company(d *draws, providers map[string][]*provider, campus bool) {
 	k, what, bits := company, "Company", 21+d.below(3)
 	if campus {
@@ -255,7 +259,8 @@ func (w *world) company(d *draws, providers map[string][]*provider, campus bool)
 	}
 }
 
-// hoster is a hosting company: one to four data centres, most often in its country; small ones in a range of a provider.
+// hoster is a hosting company: one to four data centres, most often in its country; small ones in a
+// range of a provider.
 func (w *world) hoster(d *draws, providers map[string][]*provider, rank int) {
 	org, name := w.newOrg("Hosting")
 	seat := w.draw(d, dataCentres)
@@ -298,7 +303,8 @@ func (w *world) near(d *draws, seat int) int {
 	})
 }
 
-// cloud has data centres all over the world, most of them in a block of its first registry, the others in blocks where they are.
+// cloud has data centres all over the world, most of them in a block of its first registry, the
+// others in blocks where they are.
 func (w *world) cloud(d *draws, rank int) {
 	org, name := w.newOrg("Cloud")
 	seat := w.draw(d, dataCentres)

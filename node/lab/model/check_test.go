@@ -189,7 +189,8 @@ func (w *world) atRest() error {
 	return w.allAt(owner)
 }
 
-// allAt holds that the owner of the host has all that was acknowledged, that it is crawled, and that nobody else has it as their own.
+// allAt holds that the owner of the host has all that was acknowledged, that it is crawled, and
+// that nobody else has it as their own.
 func (w *world) allAt(owner *pc) error {
 	for _, url := range urls {
 		state := "unknown"

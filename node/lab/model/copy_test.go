@@ -14,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 )
 
-// copier copies a graph of data, unexported fields and cycles included. Functions and what never changes are shared.
+// copier copies a graph of data, unexported fields and cycles included. Functions and what never
+// changes are shared.
 type copier struct {
 	seen map[unsafe.Pointer]reflect.Value
 }
@@ -309,7 +310,8 @@ func (p *printer) pointer(v reflect.Value) {
 	}
 }
 
-// table adds the entries up, as they come in any order. Keys that are pointers are left out: what they point to is found elsewhere.
+// table adds the entries up, as they come in any order. Keys that are pointers are left out: what
+// they point to is found elsewhere.
 func (p *printer) table(v reflect.Value) {
 	p.uint(uint64(v.Len()))
 	if v.Type().Key().Kind() == reflect.Pointer {

@@ -10,8 +10,9 @@ import (
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
-// disk is an ordered store. What is written is on it at once: that an answer leaves before its batch is safe is for the tests of the stores and of
-// the owner's loop to rule out, so a crash in between is the same as one before.
+// disk is an ordered store. What is written is on it at once: that an answer leaves before its
+// batch is safe is for the tests of the stores and of the owner's loop to rule out, so a crash in
+// between is the same as one before.
 type disk struct{ records []record }
 
 type record struct{ key, value string }

@@ -135,7 +135,8 @@ func scenarioOf(t *testing.T, name string) scenario {
 	return scenarios[i]
 }
 
-// TestModel follows every row of steps from each beginning, and holds the invariants after each step, and the end of some rows at rest.
+// TestModel follows every row of steps from each beginning, and holds the invariants after each
+// step, and the end of some rows at rest.
 func TestModel(t *testing.T) {
 	unraced(t)
 	for _, s := range scenarios {
@@ -182,7 +183,8 @@ func TestWalks(t *testing.T) {
 	}
 }
 
-// TestGuards takes one guard after the other out, and each time the model has to find what the guard is for.
+// TestGuards takes one guard after the other out, and each time the model has to find what the
+// guard is for.
 func TestGuards(t *testing.T) {
 	unraced(t)
 	for _, g := range []struct {
@@ -244,8 +246,9 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// TestDeposedOwnerAcknowledgesNothing: a replica that has taken the arc of its source over, which does not know, takes nothing more of it; else what the
-// source acknowledges would lie where nobody looks for it once the source's disk is gone.
+// TestDeposedOwnerAcknowledgesNothing: a replica that has taken the arc of its source over, which
+// does not know, takes nothing more of it; else what the source acknowledges would lie where nobody
+// looks for it once the source's disk is gone.
 func TestDeposedOwnerAcknowledgesNothing(t *testing.T) {
 	steps := []string{
 		"1 gives up 0, which lives", "2s pass", "2s pass", "2s pass", "2s pass", "0 is given a URL", "deliver post reply 0->0 #0", "0 loses its disk",
@@ -259,7 +262,8 @@ func TestDeposedOwnerAcknowledgesNothing(t *testing.T) {
 	}
 }
 
-// TestStepsLeaveTheirBeginning: what happens to a copy does not happen to the world that it was copied from.
+// TestStepsLeaveTheirBeginning: what happens to a copy does not happen to the world that it was
+// copied from.
 func TestStepsLeaveTheirBeginning(t *testing.T) {
 	for _, s := range scenarios {
 		w := s.begin(t, s.rules)
@@ -310,8 +314,8 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the race detector: there is no race to find, and it
-// would take ten times as long.
+// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the
+// race detector: there is no race to find, and it would take ten times as long.
 func unraced(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

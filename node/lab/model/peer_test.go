@@ -34,8 +34,8 @@ type pc struct {
 
 func (p *pc) running() bool { return p.up && !p.paused }
 
-// process is what a peer forgets when it ends. It does what package node does: answers leave in their order, when the disks of the peer and of its level
-// followers have what was written before.
+// process is what a peer forgets when it ends. It does what package node does: answers leave in
+// their order, when the disks of the peer and of its level followers have what was written before.
 type process struct {
 	owner   *owner.Owner
 	space   *space
@@ -77,7 +77,8 @@ func (w *world) start(i int) {
 		p.seat.alone = w.now.Add(ttl)
 	}
 	id := places[i].id
-	// Functions are shared between copies of the world, so they look for their peer in the one that is stepped.
+	// Functions are shared between copies of the world, so they look for their peer in the one that
+	// is stepped.
 	x := &process{space: &space{disk: p.disk, prefix: hosts, ship: new([][]replica.Op)}, walks: true}
 	p.proc = x
 	shipping := replica.Config{Incarnation: p.boot, Retry: time.Second, SyncPause: -1, Pace: -1}
@@ -312,9 +313,10 @@ func (w *world) take(at *pc, o *owner.Owner, p *custody.Push) error {
 	return err
 }
 
-// leasesEnd is when the last lease is over that the peer may have given of whose copy records are: a TTL after this peer saw it die or leave, or after the
-// one did that brings them: a newcomer may inherit the arc of a peer that died just before it came. The zero time means that a lease may have been renewed a
-// moment ago, as far as both know.
+// leasesEnd is when the last lease is over that the peer may have given of whose copy records are:
+// a TTL after this peer saw it die or leave, or after the one did that brings them: a newcomer may
+// inherit the arc of a peer that died just before it came. The zero time means that a lease may
+// have been renewed a moment ago, as far as both know.
 func (w *world) leasesEnd(at *pc, p *custody.Push) time.Time {
 	switch {
 	case w.rules.hasty:

@@ -10,7 +10,8 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// most peers there are. Peer i stands in front of peer i+1 on the ring, and the host lies before the first.
+// most peers there are. Peer i stands in front of peer i+1 on the ring, and the host lies before
+// the first.
 const most = 4
 
 // place is a peer's name and position.
@@ -66,7 +67,8 @@ const (
 	left
 )
 
-// seat is a peer's place in the ring, by the rules of package dht, serve.go; whom it believes alive is for the steps of the world to say.
+// seat is a peer's place in the ring, by the rules of package dht, serve.go; whom it believes alive
+// is for the steps of the world to say.
 type seat struct {
 	i       int
 	state   state
@@ -77,11 +79,13 @@ type seat struct {
 	fences  [most]time.Time // until when the arc of a peer that died is not served
 	// goodbyes are when peers said that they leave.
 	goodbyes [most]time.Time
-	// alone is when the peer may serve without having found anybody: at once if it founds the ring, else somebody has to tell it to, who waits for a while.
+	// alone is when the peer may serve without having found anybody: at once if it founds the ring,
+	// else somebody has to tell it to, who waits for a while.
 	alone time.Time
 }
 
-// next walks the ring from a peer on, as believed, and returns the first member that it meets; the peer itself if there is no other.
+// next walks the ring from a peer on, as believed, and returns the first member that it meets; the
+// peer itself if there is no other.
 func (s *seat) next(from, step int) int {
 	for i := (from + step + most) % most; i != from; i = (i + step + most) % most {
 		if s.view[i] == member {
@@ -95,8 +99,8 @@ func (s *seat) known() ring.Arc {
 	return ring.Arc{Start: places[s.next(s.i, -1)].key, End: places[s.i].key}
 }
 
-// refresh brings the arc up to date: it shrinks at once and grows when no fence is up. A joining peer serves when its successor knows of it and nobody
-// else serves its position.
+// refresh brings the arc up to date: it shrinks at once and grows when no fence is up. A joining
+// peer serves when its successor knows of it and nobody else serves its position.
 func (s *seat) refresh(w *world) {
 	now := w.now
 	known := s.known()

@@ -75,7 +75,8 @@ func (k *worker) offer(w *world, from int) {
 	k.sessions.Offer(w.now, string(places[from].id), []string{host})
 }
 
-// speaks says whether the worker has anything to say to a peer: what is due before the time goes on.
+// speaks says whether the worker has anything to say to a peer: what is due before the time goes
+// on.
 func (k *worker) speaks(w *world, to int) bool {
 	if !k.up || k.paused || k.turns[to] != nil {
 		return false

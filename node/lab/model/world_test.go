@@ -28,14 +28,17 @@ var begun = time.Unix(1e9, 0)
 // urls are what there is to crawl: the first is posted, and its page links to the others.
 var urls = []string{"http://" + host + "/0", "http://" + host + "/1"}
 
-// rules are what a row of steps is explored under. The last ones take a guard out, to see the model fail.
+// rules are what a row of steps is explored under. The last ones take a guard out, to see the model
+// fail.
 type rules struct {
 	replicas int    // r
 	prompt   []kind // messages that arrive at once and are never lost, which leaves more steps for the others
 	part     int    // bytes of a push; 0: the default
 	notes    bool   // leases go along with the hosts that move
-	// parted: peers that take each other for dead may do so for as long as they like, as if the net between them were cut. Then each serves for itself, and
-	// nothing is held of who crawls meanwhile. Else those that both run find each other again before a fence falls, as in package dht.
+	// parted: peers that take each other for dead may do so for as long as they like, as if the net
+	// between them were cut. Then each serves for itself, and nothing is held of who crawls
+	// meanwhile. Else those that both run find each other again before a fence falls, as in package
+	// dht.
 	parted bool
 
 	unsettled bool // hosts of an arc are granted before their records have all come
@@ -261,8 +264,9 @@ func (w *world) fail(m *msg) {
 	w.drive(p)
 }
 
-// shipTo brings a message of a source to its follower and the answer back at once: both orders of what they do meanwhile come to the same, as each has one
-// message of the other under way. With lost the answer does not arrive.
+// shipTo brings a message of a source to its follower and the answer back at once: both orders of
+// what they do meanwhile come to the same, as each has one message of the other under way. With
+// lost the answer does not arrive.
 func (w *world) shipTo(m *msg, lost bool) {
 	from, to := w.mine(m.from), w.mine(m.to)
 	var reply []byte
@@ -334,7 +338,8 @@ func (w *world) misled(p, q int) bool {
 	return w.peers[p].running() && w.peers[q].running() && w.truth[q] == member && w.peers[p].seat.view[q] == absent
 }
 
-// mayPass says whether the time may go on: not while somebody who is there has been taken for dead for a while.
+// mayPass says whether the time may go on: not while somebody who is there has been taken for dead
+// for a while.
 func (w *world) mayPass() bool {
 	for p := range most {
 		for q := range most {
@@ -416,7 +421,8 @@ func (w *world) leave(p *pc) {
 	w.drive(p)
 }
 
-// choose finds a worker for a host: rather one that holds no lease, which is the one to be caught with a second.
+// choose finds a worker for a host: rather one that holds no lease, which is the one to be caught
+// with a second.
 func (w *world) choose(p owner.Place) string {
 	name := workerName(0)
 	for _, k := range w.workers {

@@ -14,12 +14,14 @@ import (
 )
 
 const (
-	// claimLinger is how long a question waits for others, contentTimeout how long for its answer: then the body counts as new.
+	// claimLinger is how long a question waits for others, contentTimeout how long for its answer:
+	// then the body counts as new.
 	claimLinger    = 100 * time.Millisecond
 	contentTimeout = 2 * time.Second
 )
 
-// bodies is both sides of the questions about bodies: this peer answers for the keys that it serves, and its worker asks the owners of the others.
+// bodies is both sides of the questions about bodies: this peer answers for the keys that it
+// serves, and its worker asks the owners of the others.
 type bodies struct {
 	c       *crawlPeer
 	state   *dedup.Content
@@ -27,7 +29,8 @@ type bodies struct {
 	planned bool
 }
 
-// inquiry is a claim of a body, with what is done with the verdict, or the confirmation of one, without.
+// inquiry is a claim of a body, with what is done with the verdict, or the confirmation of one,
+// without.
 type inquiry struct {
 	key    dedup.Key
 	digest [32]byte

@@ -11,7 +11,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// ChurnConfig describes a run of the ring alone under churn. The zero value of a field means its default.
+// ChurnConfig describes a run of the ring alone under churn. The zero value of a field means its
+// default.
 type ChurnConfig struct {
 	Seed  uint64 // of all that is drawn
 	Peers int    // 10,000 by default
@@ -19,15 +20,19 @@ type ChurnConfig struct {
 	Internet dhttest.Internet
 	// For is how long peers come and go, 20 minutes by default.
 	For time.Duration
-	// Session is the median of a session, 60 minutes by default. Sessions are exponential, and each ends with a death, never with a goodbye.
+	// Session is the median of a session, 60 minutes by default. Sessions are exponential, and each
+	// ends with a death, never with a goodbye.
 	Session time.Duration
-	// Silent is the share of deaths that drop no connection, as a loss of power; 0.5 by default, and none below zero.
+	// Silent is the share of deaths that drop no connection, as a loss of power; 0.5 by default,
+	// and none below zero.
 	Silent float64
-	// Massacre is the share of peers that die at once in the end, a tenth by default, and none below zero.
+	// Massacre is the share of peers that die at once in the end, a tenth by default, and none
+	// below zero.
 	Massacre float64
 	// Loss is the share of messages that vanish.
 	Loss float64
-	// SampleEvery is the time between two looks at the ring, 10 s by default, each with Lookups searches, 200 by default.
+	// SampleEvery is the time between two looks at the ring, 10 s by default, each with Lookups
+	// searches, 200 by default.
 	SampleEvery time.Duration
 	Lookups     int // searches at each look
 	// Ring is every peer's config, but for its seed and memory.
@@ -65,7 +70,8 @@ type Sample struct {
 	At    time.Duration
 	Peers int // alive at that moment
 	dhttest.Coverage
-	// Lookups that ended in this interval: how many of them named a peer that is not the owner, found nobody, or found an owner that does not serve yet.
+	// Lookups that ended in this interval: how many of them named a peer that is not the owner,
+	// found nobody, or found an owner that does not serve yet.
 	Lookups, Wrong, Failed, Waiting int
 	// Calls made by them.
 	Calls int
@@ -84,20 +90,23 @@ type ChurnReport struct {
 	Samples []Sample // in the order of time
 	// Founded is how long the ring took to settle after all its peers were started at once.
 	Founded time.Duration
-	// Peers is the mean number of living peers under churn; Born and Died are how many came and went.
+	// Peers is the mean number of living peers under churn; Born and Died are how many came and
+	// went.
 	Peers      float64
 	Born, Died int // peers that came, and that went
-	// Churn sums the lookups made while peers came and went, Quiet those from 30 s after the last change on, Shock those made
-	// while the ring recovered from the massacre.
+	// Churn sums the lookups made while peers came and went, Quiet those from 30 s after the last
+	// change on, Shock those made while the ring recovered from the massacre.
 	Churn, Quiet, Shock Sample
-	// Owned is the mean share of keys that their owner served, under churn; OwnedMin and WrongMax are the worst looks.
+	// Owned is the mean share of keys that their owner served, under churn; OwnedMin and WrongMax
+	// are the worst looks.
 	Owned, OwnedMin, WrongMax float64
 	// QuietOwned is the least share from 30 s after the last change on.
 	QuietOwned float64
 	// Upkeep and Lookup traffic, in calls and bytes for each living peer and second, under churn.
 	UpkeepCalls, UpkeepBytes, LookupBytes float64
-	// Killed died at once in the end. Owners is how long it took until every key was served by its owner again, Settled until every leaf set
-	// was right as well; negative if longer than was waited for.
+	// Killed died at once in the end. Owners is how long it took until every key was served by its
+	// owner again, Settled until every leaf set was right as well; negative if longer than was
+	// waited for.
 	Killed          int
 	Owners, Settled time.Duration // from the massacre on
 	// Events is how much happened in all.
@@ -162,7 +171,8 @@ func (c *churn) run(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// settle waits until the ring is right and says how long that took; negative if it did not come to it.
+// settle waits until the ring is right and says how long that took; negative if it did not come to
+// it.
 func (c *churn) settle(ctx context.Context) (time.Duration, error) {
 	for waited := time.Duration(0); waited <= settleWithin; waited += time.Second {
 		if c.ring.Settled() == nil {
@@ -251,7 +261,8 @@ func (c *churn) sample(ctx context.Context, sum *Sample) error {
 	return nil
 }
 
-// lookup searches a random key from a random peer that serves, and holds what it finds against the truth of that moment.
+// lookup searches a random key from a random peer that serves, and holds what it finds against the
+// truth of that moment.
 func (c *churn) lookup() {
 	r := c.ring
 	p := r.Living()[r.Rand.IntN(len(r.Living()))]

@@ -54,7 +54,8 @@ func TestRingUnderChurn(t *testing.T) {
 	}
 }
 
-// TestWrongOwnerIsReported cuts a peer off: by the truth it still owns its keys, while the others take them over.
+// TestWrongOwnerIsReported cuts a peer off: by the truth it still owns its keys, while the others
+// take them over.
 func TestWrongOwnerIsReported(t *testing.T) {
 	cfg := small()
 	cfg.For, cfg.SampleEvery, cfg.Lookups, cfg.Massacre = time.Minute, time.Minute, 1000, -1
@@ -87,8 +88,8 @@ func TestChurnEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the race detector: there is no race to find, and it
-// would take ten times as long.
+// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the
+// race detector: there is no race to find, and it would take ten times as long.
 func unraced(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

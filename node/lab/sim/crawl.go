@@ -20,25 +20,29 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// CrawlConfig describes a crawl by many peers with the whole logic of the node. The zero value of a field means its default.
+// CrawlConfig describes a crawl by many peers with the whole logic of the node. The zero value of a
+// field means its default.
 type CrawlConfig struct {
 	Seed  uint64 // of all that is drawn
 	Peers int    // 1,000 by default
-	// Internet is [internet.Synthetic] of the seed by default. Sites stand at its first places, peers behind them.
+	// Internet is [internet.Synthetic] of the seed by default. Sites stand at its first places,
+	// peers behind them.
 	Internet dhttest.Internet
-	// For is how long peers come and go, two hours by default; the crawl goes on until it is done, at most for Patience more (one hour).
+	// For is how long peers come and go, two hours by default; the crawl goes on until it is done,
+	// at most for Patience more (one hour).
 	For, Patience time.Duration
-	// Session is the median of a session, 60 minutes by default; below zero everybody stays. Each ends with a death, a Silent share of them without a
-	// connection that drops, 0.5 by default.
+	// Session is the median of a session, 60 minutes by default; below zero everybody stays. Each
+	// ends with a death, a Silent share of them without a connection that drops, 0.5 by default.
 	Session time.Duration
 	Silent  float64 // share of deaths that drop no connection
-	// Return is the share of the dead that come back with their disk, after an exponential absence of Absence in the mean (ten minutes by default).
+	// Return is the share of the dead that come back with their disk, after an exponential absence
+	// of Absence in the mean (ten minutes by default).
 	Return  float64
 	Absence time.Duration // mean time until a dead peer is back
 	// Replicas is r of the design: how many peers keep a record, its owner included; 3 by default.
 	Replicas int
-	// Hosts of the web, one a peer by default; Delay is the least time between two requests to one, 20 s by default; PagesPerHost is by
-	// default what can be fetched in For at that pace.
+	// Hosts of the web, one a peer by default; Delay is the least time between two requests to one,
+	// 20 s by default; PagesPerHost is by default what can be fetched in For at that pace.
 	Hosts, PagesPerHost int
 	Delay               time.Duration // least time between two requests to a host
 	// SampleEvery is the time between two looks, a minute by default.
@@ -100,13 +104,15 @@ type CrawlSample struct {
 type CrawlReport struct {
 	Samples              []CrawlSample // in the order of time
 	Born, Died, Returned int           // peers that came, died, and came back with their disk
-	// Finished says whether nothing was outstanding in the end, Took how long that took from the posting on.
+	// Finished says whether nothing was outstanding in the end, Took how long that took from the
+	// posting on.
 	Finished bool
 	Took     time.Duration // from the posting to the end
-	// Truth is the number of pages that a right crawl finds, Found how many of them were; Lost are those that no living owner has as fetched. Extra are
-	// fetched ones beyond the truth.
+	// Truth is the number of pages that a right crawl finds, Found how many of them were; Lost are
+	// those that no living owner has as fetched. Extra are fetched ones beyond the truth.
 	Truth, Found, Lost, Extra int
-	// Quarantined are those of the lost that are known, and left alone since three leases on them ended without a report.
+	// Quarantined are those of the lost that are known, and left alone since three leases on them
+	// ended without a report.
 	Quarantined int
 	SiteAudit
 	// Lapsed leases, and requests broken off by that.
@@ -117,8 +123,8 @@ type CrawlReport struct {
 	Sent [Purposes]dhttest.Traffic
 	// PeerSeconds is the time that peers lived from then on.
 	PeerSeconds float64
-	// Loads are the requests an hour of life of the peers that lived ten minutes at least, in ascending order; HostLoads the hosts that each of the living
-	// owned in the middle of the run.
+	// Loads are the requests an hour of life of the peers that lived ten minutes at least, in
+	// ascending order; HostLoads the hosts that each of the living owned in the middle of the run.
 	Loads, HostLoads []float64
 	// LostURLs names some of the lost, for whoever looks for the reason.
 	LostURLs []string
@@ -416,7 +422,8 @@ func (w *crawl) judge() {
 	slices.SortFunc(r.Loads, cmp.Compare)
 }
 
-// request is a call to the process that a peer is when it arrives: between two lives there may have been a death.
+// request is a call to the process that a peer is when it arrives: between two lives there may have
+// been a death.
 type request struct {
 	Purpose Purpose
 	Size    int

@@ -50,7 +50,8 @@ func TestNothingLostUnderChurn(t *testing.T) {
 	}
 }
 
-// TestReturnAfterAbsence has every dead peer come back with its disk, which knows what was true when it died.
+// TestReturnAfterAbsence has every dead peer come back with its disk, which knows what was true
+// when it died.
 func TestReturnAfterAbsence(t *testing.T) {
 	r := runCrawl(t, CrawlConfig{
 		Seed: 6, Peers: 16, Hosts: 16, Delay: 4 * time.Second, For: 6 * time.Minute, Session: 8 * time.Minute, Return: 1, Absence: time.Minute,
@@ -63,7 +64,8 @@ func TestReturnAfterAbsence(t *testing.T) {
 	}
 }
 
-// TestWithoutReplicasPagesAreLost shows that it is the replicas that keep what the dead knew, and that a loss is seen.
+// TestWithoutReplicasPagesAreLost shows that it is the replicas that keep what the dead knew, and
+// that a loss is seen.
 func TestWithoutReplicasPagesAreLost(t *testing.T) {
 	r := runCrawl(t, CrawlConfig{Seed: 5, Peers: 16, Hosts: 16, Delay: 4 * time.Second, For: 4 * time.Minute, Session: 10 * time.Minute, Replicas: 1})
 	if r.Lost == 0 || r.Refetched == 0 {

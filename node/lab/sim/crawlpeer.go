@@ -29,7 +29,8 @@ const (
 	seenMemory = 1 << 20
 )
 
-// crawlPeer is a peer with the logic of the node: ring, owner of hosts, replication, custody, outbox and worker.
+// crawlPeer is a peer with the logic of the node: ring, owner of hosts, replication, custody,
+// outbox and worker.
 type crawlPeer struct {
 	*dhttest.Node
 	world *crawl
@@ -94,7 +95,8 @@ type mine struct{ c *crawlPeer }
 // Mine implements owner.Ring.
 func (m mine) Mine(key ring.Key) bool { return m.c.Serves(key) }
 
-// do runs apply in the next step of the owner, and ended once that is on the disks that count. Either may be nil.
+// do runs apply in the next step of the owner, and ended once that is on the disks that count.
+// Either may be nil.
 func (c *crawlPeer) do(apply func(*owner.Owner), ended func()) {
 	if apply != nil {
 		c.inputs = append(c.inputs, apply)
@@ -156,7 +158,8 @@ func atOwner[M proto.Message](c *crawlPeer, to peer.ID, purpose Purpose, size in
 	})
 }
 
-// release lets answers and effects go of steps that are on disk here and at all level followers, in their order.
+// release lets answers and effects go of steps that are on disk here and at all level followers, in
+// their order.
 func (c *crawlPeer) release() {
 	for len(c.waiting) > 0 {
 		s := c.waiting[0]
@@ -185,7 +188,8 @@ func (c *crawlPeer) effects(r *owner.Ready) {
 	}
 }
 
-// place looks for a worker among this peer and its leaf set, by the strategy of the paper: those that it names measure the site.
+// place looks for a worker among this peer and its leaf set, by the strategy of the paper: those
+// that it names measure the site.
 func (c *crawlPeer) place(p *owner.Place) {
 	w := c.world
 	self := string(c.Peer.ID)
@@ -230,7 +234,8 @@ func (c *crawlPeer) place(p *owner.Place) {
 }
 
 const (
-	// probes are made of a site by each candidate; probeTimeout bounds them, probeSize is about the size of the question beside the host's name.
+	// probes are made of a site by each candidate; probeTimeout bounds them, probeSize is about the
+	// size of the question beside the host's name.
 	probes       = 3
 	probeTimeout = 1500 * time.Millisecond
 	probeSize    = 24

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// pushTimeout bounds a push of records, askTimeout the question to a neighbour; settleEvery is the wait between two of those.
+	// pushTimeout bounds a push of records, askTimeout the question to a neighbour; settleEvery is
+	// the wait between two of those.
 	pushTimeout = 20 * time.Second
 	askTimeout  = 2 * time.Second
 	settleEvery = 50 * time.Millisecond
@@ -23,7 +24,8 @@ const (
 	askSize = 80
 )
 
-// moving has records move as the ring changes, and knows whether those of the peer's arc have all arrived, as the node does.
+// moving has records move as the ring changes, and knows whether those of the peer's arc have all
+// arrived, as the node does.
 type moving struct {
 	c       *crawlPeer
 	rooms   []*room
@@ -217,7 +219,8 @@ func (m *moving) ask() {
 	m.settle.set(next)
 }
 
-// answer tells a neighbour whether anything of its arc is here. A peer that joins keeps no one waiting for what is its own to come.
+// answer tells a neighbour whether anything of its arc is here. A peer that joins keeps no one
+// waiting for what is its own to come.
 func (m *moving) answer(from peer.ID, arc ring.Arc) custody.Answer {
 	free := m.isFree(arc)
 	if m.c.State() == dht.Joining && free {

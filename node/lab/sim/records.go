@@ -96,11 +96,13 @@ func (h hostRecords) Remove(pos ring.Pos) error {
 	return nil
 }
 
-// reportGrace is what workers get to report to the new owner of a host before it grants the host's URLs.
+// reportGrace is what workers get to report to the new owner of a host before it grants the host's
+// URLs.
 const reportGrace = 1500 * time.Millisecond
 
-// Import implements mover. Records of a copy come after its peer's leases have run out, since the ring waits for a TTL before it gives away the arc of a
-// dead one; those of a living one bring its leases along.
+// Import implements mover. Records of a copy come after its peer's leases have run out, since the
+// ring waits for a TTL before it gives away the arc of a dead one; those of a living one bring its
+// leases along.
 func (h hostRecords) Import(p *custody.Push) error {
 	var until time.Time
 	if p.From != "" {

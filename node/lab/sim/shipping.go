@@ -16,7 +16,8 @@ import (
 // replicaTimeout bounds one message to a follower.
 const replicaTimeout = 10 * time.Second
 
-// shipping keeps copies of a peer's records on its next successors, and copies of its predecessors' records here, as the node does.
+// shipping keeps copies of a peer's records on its next successors, and copies of its predecessors'
+// records here, as the node does.
 type shipping struct {
 	c       *crawlPeer
 	source  *replica.Source
@@ -35,7 +36,8 @@ func newShipping(c *crawlPeer) *shipping {
 
 func (s *shipping) append(ops []replica.Op) { s.source.Append(ops) }
 
-// durable is the number up to which entries are on all the disks that count. Nothing more is acknowledged once another peer has taken the arc over.
+// durable is the number up to which entries are on all the disks that count. Nothing more is
+// acknowledged once another peer has taken the arc over.
 func (s *shipping) durable() uint64 {
 	if len(s.deposed) > 0 {
 		return 0

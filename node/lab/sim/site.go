@@ -30,10 +30,11 @@ type sites struct {
 
 // SiteAudit is what the servers noticed.
 type SiteAudit struct {
-	// Requests are all that were answered; Refetched those for a URL that had been answered for good before.
+	// Requests are all that were answered; Refetched those for a URL that had been answered for
+	// good before.
 	Requests, Refetched int
-	// Overlaps are requests that began while another peer's was under way at the host, Impolite those of another peer that came sooner after the
-	// last answer than the delay.
+	// Overlaps are requests that began while another peer's was under way at the host, Impolite
+	// those of another peer that came sooner after the last answer than the delay.
 	Overlaps, Impolite int
 }
 
@@ -71,7 +72,8 @@ func (s *sites) host(name string) *siteHost {
 	return h
 }
 
-// slack is by how much a request may come too early without being impolite: the granularity of durations on the wire.
+// slack is by how much a request may come too early without being impolite: the granularity of
+// durations on the wire.
 const slack = 2 * time.Millisecond
 
 // begin notes that a request begins.

@@ -22,7 +22,8 @@ func (s *store) Get(key []byte) (value []byte, ok bool, err error) {
 	return bytes.Clone(value), ok, nil
 }
 
-// Scan calls fn in key order for the keys in [lo, hi) until it returns false; key and value are lent.
+// Scan calls fn in key order for the keys in [lo, hi) until it returns false; key and value are
+// lent.
 func (s *store) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	end := string(hi)
 	s.tree.Ascend(string(lo), func(key string, value []byte) bool {
@@ -34,7 +35,8 @@ func (s *store) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 // batch applies its changes as they come: a simulated process is not killed in the middle of one.
 type batch struct {
 	store *store
-	// note, when set, sees the changes that the replicas are to have as well, as ondisk.Copied says for hosts: those of which the keys begin with the head of the space.
+	// note, when set, sees the changes that the replicas are to have as well, as ondisk.Copied says
+	// for hosts: those of which the keys begin with the head of the space.
 	note  func(op replica.Op)
 	space *space
 }
@@ -91,7 +93,8 @@ func (b batch) ship(op replica.Op) {
 	b.note(op)
 }
 
-// space is a keyspace with replicas: its byte, and what begins the keys of those records that have replicas and move.
+// space is a keyspace with replicas: its byte, and what begins the keys of those records that have
+// replicas and move.
 type space struct {
 	prefix byte
 	head   []byte
@@ -111,7 +114,8 @@ func (s *space) at(pos ring.Pos) []byte { return append(slices.Clone(s.head), po
 
 func onDisk() error { return nil }
 
-// shipped is where records of a space lie; what the replicas are to have as well goes to append, batch by batch.
+// shipped is where records of a space lie; what the replicas are to have as well goes to append,
+// batch by batch.
 type shipped struct {
 	*store
 	space  *space
@@ -131,7 +135,8 @@ func (s shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	return onDisk, nil
 }
 
-// inOrder sorts changes by key where their order means nothing: an owner names each key once between two ranges, in no order.
+// inOrder sorts changes by key where their order means nothing: an owner names each key once
+// between two ranges, in no order.
 func inOrder(ops []replica.Op) {
 	for len(ops) > 0 {
 		n := 0

@@ -26,7 +26,8 @@ var (
 
 func newView(c *crawlPeer) *view { return &view{c: c} }
 
-// changed notes that the ring is another, and has replication and custody look at it once the input is over.
+// changed notes that the ring is another, and has replication and custody look at it once the input
+// is over.
 func (v *view) changed() {
 	v.version++
 	if v.poked {

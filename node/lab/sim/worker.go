@@ -28,8 +28,8 @@ const (
 	sessionTimeout = leaseTTL / 2
 )
 
-// worker fetches what owners grant. It has the sessions and the frontier of crawl/worker; what it does
-// for them takes no goroutines, and has no archive and no robots.txt.
+// worker fetches what owners grant. It has the sessions and the frontier of crawl/worker; what it
+// does for them takes no goroutines, and has no archive and no robots.txt.
 type worker struct {
 	c        *crawlPeer
 	sessions *session.Machine
@@ -323,8 +323,8 @@ func (w *worker) report(l *session.Lease, u session.URL, f *wire.Fetched, o *out
 	w.sessions.Report(w.now(), &session.Report{Lease: l, Fetched: f, Note: o})
 }
 
-// speak brings what a worker says to an owner, and the answer back. As the node does, it looks up who
-// owns hosts that have moved, or whose owner is gone, before the worker hears of it.
+// speak brings what a worker says to an owner, and the answer back. As the node does, it looks up
+// who owns hosts that have moved, or whose owner is gone, before the worker hears of it.
 func (c *crawlPeer) speak(to peer.ID, m *wire.Session, done func(*wire.SessionReply, error)) {
 	from := string(c.Peer.ID)
 	ask := func(o *owner.Owner) *wire.SessionReply { return o.Session(from, m) }

@@ -4,7 +4,8 @@ package machine
 
 import "syscall"
 
-// OpenFiles is how many files and connections this process may have open; 0 if the system does not tell. Go has raised it to the hard limit.
+// OpenFiles is how many files and connections this process may have open; 0 if the system does not
+// tell. Go has raised it to the hard limit.
 func OpenFiles() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

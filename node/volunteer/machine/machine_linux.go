@@ -56,7 +56,8 @@ func (m *Machine) metered(ctx context.Context) volunteer.Fact {
 	return networkManager(out)
 }
 
-// idle asks the X server, where the peer was started from a desktop of it, else the login manager, whom desktops tell.
+// idle asks the X server, where the peer was started from a desktop of it, else the login manager,
+// whom desktops tell.
 func (m *Machine) idle(ctx context.Context) (time.Duration, bool) {
 	if m.Env("DISPLAY") != "" && m.Env("WAYLAND_DISPLAY") == "" {
 		if out, err := m.Run(ctx, "xprintidle"); err == nil {

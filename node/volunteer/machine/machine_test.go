@@ -131,7 +131,8 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// TestCommandIsBounded: a program that prints without end, or never ends, costs no more than its bound.
+// TestCommandIsBounded: a program that prints without end, or never ends, costs no more than its
+// bound.
 func TestCommandIsBounded(t *testing.T) {
 	b := bounded{left: 10}
 	for range 5 {

@@ -13,7 +13,8 @@ import (
 // supply is one power supply as Linux shows it.
 type supply struct{ kind, online, status, scope string }
 
-// powered judges by a machine's supplies. Those of a mouse or a headset (scope Device) are not the machine's.
+// powered judges by a machine's supplies. Those of a mouse or a headset (scope Device) are not the
+// machine's.
 func powered(all []supply) volunteer.Fact {
 	plugged, battery, draining := false, false, false
 	for _, s := range all {
@@ -49,7 +50,8 @@ func pmset(out []byte) volunteer.Fact {
 
 var hidIdle = regexp.MustCompile(`"HIDIdleTime" = (\d{1,18})\b`)
 
-// ioreg reads the time since the last input, in nanoseconds, out of what macOS' ioreg -c IOHIDSystem prints.
+// ioreg reads the time since the last input, in nanoseconds, out of what macOS' ioreg -c
+// IOHIDSystem prints.
 func ioreg(out []byte) (time.Duration, bool) {
 	found := hidIdle.FindSubmatch(out)
 	if found == nil {
@@ -59,7 +61,8 @@ func ioreg(out []byte) (time.Duration, bool) {
 	return time.Duration(ns), err == nil
 }
 
-// networkManager reads its property Metered as busctl prints it: u 4. The guesses (3: yes, 4: no) are its own, by the kind of the link.
+// networkManager reads its property Metered as busctl prints it: u 4. The guesses (3: yes, 4: no)
+// are its own, by the kind of the link.
 func networkManager(out []byte) volunteer.Fact {
 	switch strings.TrimSpace(string(out)) {
 	case "u 1", "u 3":
@@ -71,7 +74,8 @@ func networkManager(out []byte) volunteer.Fact {
 	}
 }
 
-// logind reads the properties IdleHint and IdleSinceHint (microseconds since 1970) as busctl prints them, a line each.
+// logind reads the properties IdleHint and IdleSinceHint (microseconds since 1970) as busctl prints
+// them, a line each.
 func logind(out []byte, now time.Time) (time.Duration, bool) {
 	hint, since, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	switch strings.TrimSpace(hint) {
@@ -98,7 +102,8 @@ func milliseconds(out []byte) (time.Duration, bool) {
 	return time.Duration(ms) * time.Millisecond, true
 }
 
-// costType reads Windows' NetworkCostType: a link that is fixed or variable has a price by the byte, or an allowance.
+// costType reads Windows' NetworkCostType: a link that is fixed or variable has a price by the
+// byte, or an allowance.
 func costType(out []byte) volunteer.Fact {
 	switch strings.TrimSpace(string(out)) {
 	case "Fixed", "Variable":

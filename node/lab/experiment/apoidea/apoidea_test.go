@@ -65,7 +65,8 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// TestApoideaBatches: what pages say within the time of a batch goes to each destination in one message, and costs both sides.
+// TestApoideaBatches: what pages say within the time of a batch goes to each destination in one
+// message, and costs both sides.
 func TestApoideaBatches(t *testing.T) {
 	setup := apoideaSetup{
 		hardware: &hardware{page: time.Millisecond, call: 2 * time.Millisecond, pageSize: func(*rand.Rand) int { return 1000 }},
@@ -92,7 +93,8 @@ func TestApoideaBatches(t *testing.T) {
 	}
 }
 
-// TestApoideaExperiments holds the papers' shapes, on quick runs: near sites are faster, threads help until something is full, and company costs.
+// TestApoideaExperiments holds the papers' shapes, on quick runs: near sites are faster, threads
+// help until something is full, and company costs.
 func TestApoideaExperiments(t *testing.T) {
 	trialtest.Unraced(t)
 	tables := make(map[string]report.Table)

@@ -1,5 +1,5 @@
-// Package apoidea does the experiments of Apoidea again (papers 1.5): what threads, distance and company do to the throughput of a peer, whose machine is
-// simulated.
+// Package apoidea does the experiments of Apoidea again (papers 1.5): what threads, distance and
+// company do to the throughput of a peer, whose machine is simulated.
 package apoidea
 
 import (
@@ -25,7 +25,8 @@ type apoideaSetup struct {
 	threads int
 	// sites are the round trips to the hosts that are crawled.
 	sites []time.Duration
-	// server is what a site needs for a page in the median; 0: as servers do, see internet.Transfer.
+	// server is what a site needs for a page in the median; 0: as servers do, see
+	// internet.Transfer.
 	server time.Duration
 	// kinds of messages that a page leads to.
 	kinds []messageKind
@@ -67,23 +68,27 @@ type messageKind struct {
 const (
 	// lanRTT is a round trip between machines of one room.
 	lanRTT = 200 * time.Microsecond
-	// lingering and batches are those of the node: outbox (node/hosts), claims and confirmations (crawl/worker), the log of replicas.
+	// lingering and batches are those of the node: outbox (node/hosts), claims and confirmations
+	// (crawl/worker), the log of replicas.
 	batchLinger   = 100 * time.Millisecond
 	confirmLinger = 300 * time.Millisecond
 	batchLinks    = 256
 	batchDigests  = 64
-	// linkBytes and digestBytes are about what a link and a digest take in a message; replicaBytes what a follower gets of a page's records, half of the
-	// 1.7 kB a page that two get in the churn experiment.
+	// linkBytes and digestBytes are about what a link and a digest take in a message; replicaBytes
+	// what a follower gets of a page's records, half of the 1.7 kB a page that two get in the churn
+	// experiment.
 	linkBytes    = 100
 	digestBytes  = 100
 	replicaBytes = 875
-	// cacheHits is the share of links that a cache of links told already keeps back (Mercator's figure, quoted in Apoidea).
+	// cacheHits is the share of links that a cache of links told already keeps back (Mercator's
+	// figure, quoted in Apoidea).
 	cacheHits = 0.75
 	// batchHead is a message without what it carries.
 	batchHead = 64
 )
 
-// apoideaMessages are the paper's: links to the owners of their hosts, and the question whether a body is known to the owner of its digest (3.2).
+// apoideaMessages are the paper's: links to the owners of their hosts, and the question whether a
+// body is known to the owner of its digest (3.2).
 func apoideaMessages() []messageKind {
 	d := webgen.DefaultConfig()
 	foreign := float64(d.Links) * d.CrossHostShare * (1 - cacheHits)
@@ -105,7 +110,8 @@ func apoideaMessages() []messageKind {
 	}
 }
 
-// todaysMessages are also what we say beyond the paper: that a body is archived now, and the records of each page to the peers that keep copies.
+// todaysMessages are also what we say beyond the paper: that a body is archived now, and the
+// records of each page to the peers that keep copies.
 func todaysMessages() []messageKind {
 	return append(apoideaMessages(),
 		messageKind{"confirmations", confirmLinger, batchLinks, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
@@ -134,7 +140,8 @@ type apoideaCrawl struct {
 	pages, messages int
 }
 
-// apoideaPeer is a peer: its machine, and the hosts it owns. On a room's network every leaf peer is as near to a site, so the owner crawls them itself.
+// apoideaPeer is a peer: its machine, and the hosts it owns. On a room's network every leaf peer is
+// as near to a site, so the owner crawls them itself.
 type apoideaPeer struct {
 	*machine
 	c      *apoideaCrawl
@@ -150,8 +157,9 @@ type batch struct {
 	sent  int // batches before this one: a timer is void once its own has left
 }
 
-// runApoidea lets peers crawl: each of their threads takes the next host, asks it for a page over a connection that stays open, stores the page, works on
-// it, and takes the next. What the page makes the peer say to others is said by the way.
+// runApoidea lets peers crawl: each of their threads takes the next host, asks it for a page over a
+// connection that stays open, stores the page, works on it, and takes the next. What the page makes
+// the peer say to others is said by the way.
 func runApoidea(ctx context.Context, rnd *rand.Rand, setup apoideaSetup) (*apoideaResult, error) {
 	c := &apoideaCrawl{setup: setup, rnd: rnd, byKey: make(map[ring.Key]int)}
 	c.join()
@@ -190,7 +198,8 @@ func (c *apoideaCrawl) let(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// join builds the ring: each peer draws eight keys and takes that which splits the longest arc, as live peers do.
+// join builds the ring: each peer draws eight keys and takes that which splits the longest arc, as
+// live peers do.
 func (c *apoideaCrawl) join() {
 	for i := range c.setup.peers {
 		key, taken := worlds.Join(c.keys, func(int) ring.Key { return drawKey(c.rnd) })

@@ -13,7 +13,8 @@ import (
 // hardware is what a peer of Apoidea's experiments runs on, and what a page and a message cost it.
 type hardware struct {
 	name string
-	// page is the processor time of a page, from the request to what it leads to being on the disk; call that of one side of a message and its answer.
+	// page is the processor time of a page, from the request to what it leads to being on the disk;
+	// call that of one side of a message and its answer.
 	page, call time.Duration
 	// perByte is what a byte of a message costs one side.
 	perByte time.Duration
@@ -24,23 +25,28 @@ type hardware struct {
 }
 
 const (
-	// pageCPU is what a lone peer needs for a page of documentation, archive and records of its host included: 1,949 pages per CPU second
-	// (scripts/bench.sh speed, README).
+	// pageCPU is what a lone peer needs for a page of documentation, archive and records of its
+	// host included: 1,949 pages per CPU second (scripts/bench.sh speed, README).
 	pageCPU = time.Second / 1949
-	// callCPU is one side's half of a call of 64 bytes on an idle connection, and byteCPU its part of a byte: BenchmarkCall of dht/p2p over TCP has 72
-	// us with one call in flight, 9 us with 32, and 134 us with 32 in flight of 16 KiB each way; the sides share them alike.
+	// callCPU is one side's half of a call of 64 bytes on an idle connection, and byteCPU its part
+	// of a byte: BenchmarkCall of dht/p2p over TCP has 72 us with one call in flight, 9 us with 32,
+	// and 134 us with 32 in flight of 16 KiB each way; the sides share them alike.
 	callCPU = 36 * time.Microsecond
 	byteCPU = 2 * time.Nanosecond
 
-	// pentiumSlower is how much slower a Pentium at 550 MHz (Apoidea 4) does it all than the machine on which the above was measured: a sixth of the
-	// clock, and about four times less work each tick, by common single-thread benchmarks of both generations. That it is about right can be seen
-	// by what the paper says itself: with six threads and so the paper's low load, the processor is a third busy here, and 30 % there.
+	// pentiumSlower is how much slower a Pentium at 550 MHz (Apoidea 4) does it all than the
+	// machine on which the above was measured: a sixth of the clock, and about four times less work
+	// each tick, by common single-thread benchmarks of both generations. That it is about right can
+	// be seen by what the paper says itself: with six threads and so the paper's low load, the
+	// processor is a third busy here, and 30 % there.
 	pentiumSlower = 25
-	// diskAccess is a seek and half a turn of an IDE disk of 7,200 rpm, and accessesOfPage what a temporary file comes to (Apoidea 3.2: pages wait on
-	// the disk): its directory entry, its data, and its removal. The paper is silent about what bounds its low load; this is our reading.
+	// diskAccess is a seek and half a turn of an IDE disk of 7,200 rpm, and accessesOfPage what a
+	// temporary file comes to (Apoidea 3.2: pages wait on the disk): its directory entry, its data,
+	// and its removal. The paper is silent about what bounds its low load; this is our reading.
 	diskAccess     = 12 * time.Millisecond
 	accessesOfPage = 3
-	// highLoadShare of the processor is what the crawler got beside the simulator (Apoidea 4: 3 % at its best number of threads).
+	// highLoadShare of the processor is what the crawler got beside the simulator (Apoidea 4: 3 %
+	// at its best number of threads).
 	highLoadShare = 0.03
 )
 
@@ -60,7 +66,8 @@ func today() *hardware {
 	return &hardware{name: "today", page: pageCPU, call: callCPU, perByte: byteCPU, pageSize: internet.PageSize}
 }
 
-// machine is a hardware at work, in virtual time: a processor that whatever wants it shares alike, and a disk that does one thing after the other.
+// machine is a hardware at work, in virtual time: a processor that whatever wants it shares alike,
+// and a disk that does one thing after the other.
 type machine struct {
 	*hardware
 	clock *dhttest.Clock
@@ -83,7 +90,8 @@ func (m *machine) store(then func()) {
 	m.clock.After(m.diskFree-m.clock.Elapsed(), then)
 }
 
-// processor is processor sharing: of n tasks each gets an n-th of what the crawler gets at all. A task that began later and is shorter overtakes.
+// processor is processor sharing: of n tasks each gets an n-th of what the crawler gets at all. A
+// task that began later and is shorter overtakes.
 type processor struct {
 	clock *dhttest.Clock
 	// share of the machine's processor that the crawler gets; 1 is all of it.
@@ -92,7 +100,8 @@ type processor struct {
 	busy time.Duration
 
 	tasks []cpuTask // in the order in which they came
-	// served is what a task that was here from the beginning would have got, in nanoseconds, up to the moment at.
+	// served is what a task that was here from the beginning would have got, in nanoseconds, up to
+	// the moment at.
 	served float64
 	at     time.Duration
 	// plan counts changes of what ends next; events planned before the last one are void.
@@ -150,7 +159,8 @@ func (p *processor) finish(plan int) {
 	t.then()
 }
 
-// first is the task that ends first, of equal ones that which came first. They are as few as the crawler's threads, so looking at all is quick.
+// first is the task that ends first, of equal ones that which came first. They are as few as the
+// crawler's threads, so looking at all is quick.
 func (p *processor) first() int {
 	first := 0
 	for i := range p.tasks {

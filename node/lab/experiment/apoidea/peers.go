@@ -26,8 +26,8 @@ fall when the second one comes and are nearly flat by 12 to 16. Each peer here h
 }
 
 const (
-	// sitesPerPeer are the hosts that there are for each peer of the largest ring, so that the unluckiest arc still keeps all threads busy. Smaller rings
-	// crawl the same.
+	// sitesPerPeer are the hosts that there are for each peer of the largest ring, so that the
+	// unluckiest arc still keeps all threads busy. Smaller rings crawl the same.
 	sitesPerPeer = 32
 	// lanServer is what a server of files needs for one.
 	lanServer = 100 * time.Microsecond

@@ -32,9 +32,11 @@ threads under low load and two under high load, or of today's with six. The near
 
 const (
 	proximityPeers = 5
-	// familySites are the hosts of a family. Of a small matrix they stand at an eighth of the nodes, several at each.
+	// familySites are the hosts of a family. Of a small matrix they stand at an eighth of the
+	// nodes, several at each.
 	familySites = 20
-	// proximityPool is how many sites of an endless internet families are chosen from, and peersPool how many peers.
+	// proximityPool is how many sites of an endless internet families are chosen from, and
+	// peersPool how many peers.
 	proximityPool = 8000
 	peersPool     = 1000
 )
@@ -104,7 +106,8 @@ func runApoideaProximity(ctx context.Context, o *trial.Options, r *report.Report
 	return nil
 }
 
-// chooseFamilies returns the families and, for each of the peers, the round trips to the hosts of each.
+// chooseFamilies returns the families and, for each of the peers, the round trips to the hosts of
+// each.
 func chooseFamilies(net *internet.Internet, rnd *rand.Rand) (families []family, peers [][][]time.Duration, err error) {
 	if _, _, ok := net.Position(0); ok && net.Size() == 0 {
 		peers, err = familiesByPlace(net, rnd)
@@ -131,7 +134,8 @@ func chooseFamilies(net *internet.Internet, rnd *rand.Rand) (families []family, 
 	return matrixFamilies, peers, nil
 }
 
-// familiesByPlace takes the peers believed nearest to the paper's and the sites nearest to its universities.
+// familiesByPlace takes the peers believed nearest to the paper's and the sites nearest to its
+// universities.
 func familiesByPlace(net *internet.Internet, rnd *rand.Rand) (peers [][][]time.Duration, err error) {
 	p, sites, err := net.Draw(rnd, peersPool, proximityPool)
 	if err != nil {
@@ -174,7 +178,8 @@ func tripsTo(net *internet.Internet, peer int, hosts []int) []time.Duration {
 	return out
 }
 
-// paperProximity is how many times faster near sites are than far ones in the paper, .edu against .edu.au.
+// paperProximity is how many times faster near sites are than far ones in the paper, .edu against
+// .edu.au.
 const paperProximity = 2
 
 func proximityTable(r *report.Report, families []family, cases []threadsCase, pages [][][]float64, rtts [][]time.Duration) {

@@ -115,7 +115,8 @@ func runApoideaThreads(ctx context.Context, o *trial.Options, r *report.Report, 
 	return nil
 }
 
-// lonePeer draws a peer and sites, and returns the round trips; of a matrix with few nodes all but the peer are sites, several times over.
+// lonePeer draws a peer and sites, and returns the round trips; of a matrix with few nodes all but
+// the peer are sites, several times over.
 func lonePeer(net *internet.Internet, rnd *rand.Rand, sites int) ([]time.Duration, error) {
 	count := sites
 	if size := net.Size(); size > 0 {

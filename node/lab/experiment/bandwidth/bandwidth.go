@@ -28,7 +28,8 @@ it, windows_above_cap of those above the cap itself, order_violations the share 
 }
 
 const (
-	// bandwidthWarmUp is not counted: estimates are empty, and the fetchers begin one after the other.
+	// bandwidthWarmUp is not counted: estimates are empty, and the fetchers begin one after the
+	// other.
 	bandwidthWarmUp = 60
 	// windowAbove is what counts as above the cap, in parts of it.
 	windowAbove = 1.02

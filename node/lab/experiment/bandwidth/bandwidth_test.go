@@ -7,8 +7,10 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
-// TestBandwidth holds what the experiment is to show: over the limiter ours uses the cap up and never exceeds it; alone it stays under it nearly always and keeps
-// the order of scores; the paper's governor uses more with a deeper search and passes higher scores more often; the rival swings around the cap.
+// TestBandwidth holds what the experiment is to show: over the limiter ours uses the cap up and
+// never exceeds it; alone it stays under it nearly always and keeps the order of scores; the
+// paper's governor uses more with a deeper search and passes higher scores more often; the rival
+// swings around the cap.
 func TestBandwidth(t *testing.T) {
 	r := new(report.Report)
 	if err := Governors.Run(t.Context(), &trial.Options{Seed: 3, Quick: true}, r, func(string, float64) {}); err != nil {

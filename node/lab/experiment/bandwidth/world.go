@@ -14,13 +14,16 @@ import (
 )
 
 const (
-	// bandwidthCap is L, and the two that are beneath it the paper's k and sigma (Diligenti et al., 3); bandwidthShown is the width of its figures.
+	// bandwidthCap is L, and the two that are beneath it the paper's k and sigma (Diligenti et al.,
+	// 3); bandwidthShown is the width of its figures.
 	bandwidthCap   = 140_000
 	bandwidthShown = 40 * time.Second
 
-	// The paper is silent about the rest, which is ours: fetchers, the speed of the line (bytes a second), servers and how often they are met, their rate
-	// (median and spread of a lognormal, bytes a second), how it changes (spread, and seconds that it remembers), round trips and thinking (seconds), and the
-	// size of documents. The median rate is what the paper's use at max_d 2 was fitted by; slower servers have its governor use all of the cap, and more.
+	// The paper is silent about the rest, which is ours: fetchers, the speed of the line (bytes a
+	// second), servers and how often they are met, their rate (median and spread of a lognormal,
+	// bytes a second), how it changes (spread, and seconds that it remembers), round trips and
+	// thinking (seconds), and the size of documents. The median rate is what the paper's use at
+	// max_d 2 was fitted by; slower servers have its governor use all of the cap, and more.
 	bandwidthFetchers  = 64
 	bandwidthLine      = 1_250_000
 	bandwidthServers   = 300
@@ -34,7 +37,8 @@ const (
 	bandwidthThink     = 0.03
 	bandwidthSize      = worlds.PageMean2003
 	bandwidthSizes     = 0.5
-	// firstWindow is what a server of that time sends before it hears back, in bytes: three segments; the window then doubles each round trip.
+	// firstWindow is what a server of that time sends before it hears back, in bytes: three
+	// segments; the window then doubles each round trip.
 	firstWindow = 3 * 1460
 	// bandwidthHead is the head of a response.
 	bandwidthHead = 300
@@ -204,7 +208,8 @@ func (r *bandwidthRun) flow() (ended bool) {
 	return ended
 }
 
-// demand is what a download would take in a step: its server's rate, or less while the window opens.
+// demand is what a download would take in a step: its server's rate, or less while the window
+// opens.
 func (r *bandwidthRun) demand(d *download, dt float64) float64 {
 	age := float64(r.now-d.begun)*dt - d.wait
 	if age < 0 {

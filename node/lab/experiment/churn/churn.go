@@ -1,4 +1,5 @@
-// Package churn has peers come and die while they crawl, and holds what they know in the end against the truth.
+// Package churn has peers come and die while they crawl, and holds what they know in the end
+// against the truth.
 package churn
 
 import (
@@ -98,7 +99,8 @@ func (p *parts) part(i int) func(done, all time.Duration) {
 }
 
 const (
-	// ringShare times as many peers are in the ring alone as have the whole logic of the node, for a ringHours part of the time.
+	// ringShare times as many peers are in the ring alone as have the whole logic of the node, for
+	// a ringHours part of the time.
 	ringShare = 10
 	ringHours = 30
 	// returning is the share of the dead peers of the crawl that come back with their disk.

@@ -152,7 +152,8 @@ func (a *adapting) byCycle(seed uint64) *adaptTrace {
 	setup := paperSetup(0.3)
 	setup.cycle.Mode, setup.cycle.Hosts, setup.cyclesAt = coordinates.ModePersistent, a.d.servers, []int{0}
 	setup.servers.Filter, setup.gossip.Filter = a.d.filter, a.d.filter
-	// A request each ten seconds for each server, as in the thesis: here each waits for the one before, so estimators tell what they found at once.
+	// A request each ten seconds for each server, as in the thesis: here each waits for the one
+	// before, so estimators tell what they found at once.
 	setup.estimator.Every, setup.estimator.Age = time.Second, 0
 	if a.d.ours {
 		setup.cycle.Outgoing = 2
@@ -257,7 +258,8 @@ func (a *adapting) distance(run *coordRun, now time.Time) float64 {
 	return report.Quantile(all, 0.5)
 }
 
-// byStrategy has a strategy of the node place the servers: asked every twenty seconds, told of a page of each every five.
+// byStrategy has a strategy of the node place the servers: asked every twenty seconds, told of a
+// page of each every five.
 func (a *adapting) byStrategy(seed uint64) (*adaptTrace, error) {
 	strategy, err := adaptive.New(adaptive.Config{Seed: seed + 1})
 	if err != nil {
@@ -294,7 +296,8 @@ func (a *adapting) view(now time.Time, s int) *placement.View {
 	return v
 }
 
-// ask lets a strategy probe, with what the cache of a node would still have of the last probes, until it names a worker.
+// ask lets a strategy probe, with what the cache of a node would still have of the last probes,
+// until it names a worker.
 func (a *adapting) ask(strategy placement.Strategy, v *placement.View, s int) (int, error) {
 	at := func(id string) int {
 		return slices.IndexFunc(a.w.peers, func(p coordPeer) bool { return p.id == id })

@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// after is how many minutes from a moment it takes until something holds for a while; infinite if it never does.
+// after is how many minutes from a moment it takes until something holds for a while; infinite if
+// it never does.
 func after(from, end int, holds func(minute int) bool) float64 {
 	run := 0
 	for m := from; m < end; m++ {

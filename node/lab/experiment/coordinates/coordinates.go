@@ -1,4 +1,5 @@
-// Package coordinates does the experiments of Malet 2009 again (papers 3.7): placement by network coordinates.
+// Package coordinates does the experiments of Malet 2009 again (papers 3.7): placement by network
+// coordinates.
 package coordinates
 
 import (
@@ -147,7 +148,8 @@ func (o *coordOutcome) collect() {
 	}
 }
 
-// estimateAll runs all sets under several thresholds, as many at once as there are processors. The result is by threshold, then set.
+// estimateAll runs all sets under several thresholds, as many at once as there are processors. The
+// result is by threshold, then set.
 func estimateAll(ctx context.Context, net *internet.Internet, o *trial.Options, scale coordScale, thetas []float64, progress trial.Progress) ([][]*coordOutcome, error) {
 	out := make([][]*coordOutcome, len(thetas))
 	for t := range out {

@@ -14,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// TestCoordinatesFindNearPeers: a small set, with its whole life in virtual time. Not a figure of the thesis, but what it rests on.
+// TestCoordinatesFindNearPeers: a small set, with its whole life in virtual time. Not a figure of
+// the thesis, but what it rests on.
 func TestCoordinatesFindNearPeers(t *testing.T) {
 	trialtest.Unraced(t)
 	net := internet.Synthetic(1)

@@ -152,7 +152,8 @@ func newCoordCrawl(net *internet.Internet, seed uint64, peers int, perURL float6
 // owner of a host: what its hash would say.
 func (c *coordCrawl) owner(host int) int { return host % len(c.queues) }
 
-// find adds so many URLs that were not known of a host at its owner; one whose bucket is full becomes ready for a batch.
+// find adds so many URLs that were not known of a host at its owner; one whose bucket is full
+// becomes ready for a batch.
 func (c *coordCrawl) find(host, urls int) {
 	h := &c.hosts[host]
 	q := c.queues[c.owner(host)]

@@ -20,7 +20,8 @@ func (r region) holds(p placement.Position) bool {
 	return p.Precision != placement.NoPosition && p.Lat >= r.south && p.Lat <= r.north && p.Lon >= r.west && p.Lon <= r.east
 }
 
-// The peers of 5.1 to 5.5: that with the servers is in Europe, and the servers are in the United States, so the way to them is short from two peers alone.
+// The peers of 5.1 to 5.5: that with the servers is in Europe, and the servers are in the United
+// States, so the way to them is short from two peers alone.
 const (
 	adaptEuropean = 6
 	adaptAmerican = 2
@@ -28,7 +29,8 @@ const (
 	regionDraw = 1024
 )
 
-// drawRegions draws the peers and servers of 5.1 to 5.5; false if the internet does not say where enough of its hosts are.
+// drawRegions draws the peers and servers of 5.1 to 5.5; false if the internet does not say where
+// enough of its hosts are.
 func drawRegions(net *internet.Internet, rnd *rand.Rand, servers int) (p, s []int, ok bool) {
 	crawlers, sites, err := net.Draw(rnd, regionDraw, regionDraw)
 	if size := net.Size(); size > 0 { // the nodes of a matrix may be either

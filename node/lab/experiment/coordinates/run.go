@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// coordRun drives the state machines of a set of peers in virtual time: each gossips, estimates for the others, and has a cycle of its own.
+// coordRun drives the state machines of a set of peers in virtual time: each gossips, estimates for
+// the others, and has a cycle of its own.
 type coordRun struct {
 	w      *coordWorld
 	clock  dhttest.Clock
@@ -23,7 +24,8 @@ type coordRun struct {
 	tables []*coordinates.Servers
 	ids    []string
 	index  map[string]int
-	// assigned is told of each assignment of a cycle, by the peer that made it; fetched of each download made for an estimate, and how far on it is.
+	// assigned is told of each assignment of a cycle, by the peer that made it; fetched of each
+	// download made for an estimate, and how far on it is.
 	assigned func(by int, a coordinates.Assignment)
 	fetched  func(by int, u *coordinates.URL, took time.Duration, failed bool)
 	// estimates takes the requests of others where a peer has a queue; nil fetches at once.

@@ -120,7 +120,8 @@ func compareStrategies(ctx context.Context, o *trial.Options, outcomes [][]*coor
 	return rows, nil
 }
 
-// fetch downloads pages of every server by the peer chosen for it. Each strategy meets the same pages: what is drawn depends on set and server alone.
+// fetch downloads pages of every server by the peer chosen for it. Each strategy meets the same
+// pages: what is drawn depends on set and server alone.
 func (row *coordRow) fetch(o *trial.Options, set int, w *coordWorld, chosen func(server int) int) {
 	for s := range w.servers {
 		p := chosen(s)
@@ -161,8 +162,9 @@ func coordinatesLive(first *coordOutcome, seed uint64) func() (placement.Strateg
 	}
 }
 
-// place has a strategy of the node place all servers of a set, one a second, and fetches. Meanwhile those placed before are fetched from, a page a second
-// and server, and a strategy that observes learns from these pages, as it does from the reports of workers.
+// place has a strategy of the node place all servers of a set, one a second, and fetches. Meanwhile
+// those placed before are fetched from, a page a second and server, and a strategy that observes
+// learns from these pages, as it does from the reports of workers.
 func (row *coordRow) place(o *trial.Options, set int, first *coordOutcome, fresh func() (placement.Strategy, error)) error {
 	strategy, err := fresh()
 	if err != nil {
@@ -185,7 +187,8 @@ func (row *coordRow) place(o *trial.Options, set int, first *coordOutcome, fresh
 	return nil
 }
 
-// coordPlaced is a server with its worker, from when on, and how many of its pages were fetched while others were placed.
+// coordPlaced is a server with its worker, from when on, and how many of its pages were fetched
+// while others were placed.
 type coordPlaced struct {
 	view  *placement.View
 	peer  int
@@ -292,7 +295,8 @@ func coordTable(r *report.Report, rows []*coordRow) {
 	}
 }
 
-// coordCharted are the rows in the order of a chart: strategies that placement has too have their colours from there.
+// coordCharted are the rows in the order of a chart: strategies that placement has too have their
+// colours from there.
 func coordCharted(rows []*coordRow) (out []*coordRow) {
 	for _, name := range []string{worlds.Oracle, "adaptive", thetaRow(0.15), "geo", "coordinates-live", "random", thetaRow(0.25)} {
 		if i := slices.IndexFunc(rows, func(r *coordRow) bool { return r.name == name && r.ok > 0 }); i >= 0 {

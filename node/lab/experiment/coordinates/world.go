@@ -13,26 +13,35 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// The peers of the thesis ran on PlanetLab: shared machines, of which some were so busy that a near one was slower than a far one. How busy they are, how much
-// downloads vary and how long servers need are not told there, so the constants below were fitted, on two seeds of the synthetic internet and on one measured
-// matrix, to figures of the thesis: the stalls to the 90th percentile of random placement, servers and noise (with the filter's window minimum) to the number of
-// updates. So those figures say that the thesis' numbers can be had, not that they were predicted. What placement saves was not fitted, but hangs on the stalls: with
-// fewer of them, random's 90th percentile at 2.6 s, proxy-0.15 saved 27 % against random and 30 % against geo, the oracle 44 % and 46 %.
+// The peers of the thesis ran on PlanetLab: shared machines, of which some were so busy that a near
+// one was slower than a far one. How busy they are, how much downloads vary and how long servers
+// need are not told there, so the constants below were fitted, on two seeds of the synthetic
+// internet and on one measured matrix, to figures of the thesis: the stalls to the 90th percentile
+// of random placement, servers and noise (with the filter's window minimum) to the number of
+// updates. So those figures say that the thesis' numbers can be had, not that they were predicted.
+// What placement saves was not fitted, but hangs on the stalls: with fewer of them, random's 90th
+// percentile at 2.6 s, proxy-0.15 saved 27 % against random and 30 % against geo, the oracle 44 %
+// and 46 %.
 const (
-	// peerWait is what a peer's program waits for its processor each time that something arrives: the median over peers in ms, the spread of its
-	// logarithm over peers (one in ten waits more than 90 ms), and from one time to the next.
+	// peerWait is what a peer's program waits for its processor each time that something arrives:
+	// the median over peers in ms, the spread of its logarithm over peers (one in ten waits more
+	// than 90 ms), and from one time to the next.
 	peerWait, peerWaitSigma, waitSwing = 20, 1.2, 0.6
-	// messageWaits are the waits that a message between peers meets at each end, its stamps being the program's own: socket, queue, handler.
-	// A download meets one at each round trip, and one more to read the page.
+	// messageWaits are the waits that a message between peers meets at each end, its stamps being
+	// the program's own: socket, queue, handler. A download meets one at each round trip, and one
+	// more to read the page.
 	messageWaits = 3
 	// peerRate is the median line of a peer in bytes a second, peerRateSigma the spread.
 	peerRate, peerRateSigma = 1.5e6, 0.8
-	// serverOwn is the median over servers of the time to make a page in ms, serverOwnSigma the spread over servers, serverSwing that of one server's pages.
+	// serverOwn is the median over servers of the time to make a page in ms, serverOwnSigma the
+	// spread over servers, serverSwing that of one server's pages.
 	serverOwn, serverOwnSigma, serverSwing = 205, 1.0, 0.3
-	// A download stalls, by a lost packet or a starved process, with a probability of stallBase and up to stallBusy more at a busy peer: half of
-	// that at a wait of stallAt ms. A stall takes stallMean ms in the mean, exponential: a first retransmission took 3 s then.
+	// A download stalls, by a lost packet or a starved process, with a probability of stallBase and
+	// up to stallBusy more at a busy peer: half of that at a wait of stallAt ms. A stall takes
+	// stallMean ms in the mean, exponential: a first retransmission took 3 s then.
 	stallBase, stallBusy, stallAt, stallMean = 0.03, 0.8, 100, 6000
-	// failBase of the downloads fail, and failBusy times the probability to stall; those that take longer than downloadTimeout fail as well.
+	// failBase of the downloads fail, and failBusy times the probability to stall; those that take
+	// longer than downloadTimeout fail as well.
 	failBase, failBusy = 0.025, 0.15
 	downloadTimeout    = 60 * time.Second
 )
@@ -63,7 +72,8 @@ type coordServer struct {
 	extra float64
 }
 
-// newCoordWorld draws peers and servers. Where a matrix has too few hosts, several servers stand at one.
+// newCoordWorld draws peers and servers. Where a matrix has too few hosts, several servers stand at
+// one.
 func newCoordWorld(net *internet.Internet, rnd *rand.Rand, peers, servers int) (*coordWorld, error) {
 	sites := servers
 	if size := net.Size(); size > 0 {
@@ -79,7 +89,8 @@ func newCoordWorld(net *internet.Internet, rnd *rand.Rand, peers, servers int) (
 	return coordWorldOf(net, rnd, p, s, servers), nil
 }
 
-// coordWorldOf makes a world of peers and servers at hosts, in turn if there are more servers than hosts.
+// coordWorldOf makes a world of peers and servers at hosts, in turn if there are more servers than
+// hosts.
 func coordWorldOf(net *internet.Internet, rnd *rand.Rand, p, s []int, servers int) *coordWorld {
 	w := &coordWorld{net: net}
 	around := func(median, sigma float64) float64 { return median * math.Exp(sigma*rnd.NormFloat64()) }
@@ -131,7 +142,8 @@ func (w *coordWorld) wire(p, s, bytes int) float64 {
 	return float64(t.Wire()) / float64(time.Millisecond)
 }
 
-// roundTrips of a download: to connect, to ask, and one for each further round of slow start (as internet.Transfer counts them).
+// roundTrips of a download: to connect, to ask, and one for each further round of slow start (as
+// internet.Transfer counts them).
 func roundTrips(bytes int) int {
 	trips, window := 2, 10*1460
 	for bytes > window {

@@ -35,7 +35,8 @@ const (
 	downloadSites    = 1000
 	// farPool is among how many hosts crawlers that are far apart are looked for.
 	farPool = 40
-	// serverSpread is the spread of the logarithm of servers' medians around that of a usual one (50 ms).
+	// serverSpread is the spread of the logarithm of servers' medians around that of a usual one
+	// (50 ms).
 	serverSpread = 0.8
 	serverUsual  = 50 * time.Millisecond
 	// headBytes is the answer to a HEAD request: one segment.
@@ -66,7 +67,8 @@ func newPages(rnd *rand.Rand, scene *ipmicraScene) *pages {
 	return &p
 }
 
-// farApart chooses crawlers out of a pool: the two that are farthest from each other, then always the one whose nearest is farthest.
+// farApart chooses crawlers out of a pool: the two that are farthest from each other, then always
+// the one whose nearest is farthest.
 func farApart(net *internet.Internet, pool []int, count int) []int {
 	var chosen []int
 	best := time.Duration(-1)
@@ -172,7 +174,8 @@ func (d *downloadRun) once(ctx context.Context, rnd *rand.Rand) error {
 
 func smallest(times []time.Duration) int { return slices.Index(times, slices.Min(times)) }
 
-// agreement is how often the smallest of one kind is that of the other, in percent: equal times count.
+// agreement is how often the smallest of one kind is that of the other, in percent: equal times
+// count.
 func agreement(probe, took [][]time.Duration) float64 {
 	same := 0
 	for i := range probe {

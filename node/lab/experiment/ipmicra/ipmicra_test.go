@@ -45,7 +45,8 @@ func TestIPMicraIsTheSameForASeed(t *testing.T) {
 	}
 }
 
-// TestIPMicraWhereRangesTell: where ranges are places, a site that has to be probed costs few probes and goes to somebody near.
+// TestIPMicraWhereRangesTell: where ranges are places, a site that has to be probed costs few
+// probes and goes to somebody near.
 func TestIPMicraWhereRangesTell(t *testing.T) {
 	trialtest.Unraced(t)
 	o := trialtest.Clusters(t, 240)
@@ -56,7 +57,8 @@ func TestIPMicraWhereRangesTell(t *testing.T) {
 	if got := value(t, table, "sites", "judged_and_trained"); got != 228 {
 		t.Errorf("%v sites, want all nodes that are no crawler", got)
 	}
-	// A worker of the site's own place is under 50 ms, and it is the first that is asked once the place is known.
+	// A worker of the site's own place is under 50 ms, and it is the first that is asked once the
+	// place is known.
 	if got := value(t, table, "ipmicra-50", "probes_per_site"); got > 1.05 {
 		t.Errorf("%v probes a site", got)
 	}

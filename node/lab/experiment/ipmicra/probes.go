@@ -120,13 +120,15 @@ func (p *ipmicraRuns) probes(ctx context.Context, rnd *rand.Rand) error {
 	return nil
 }
 
-// scatteredDraw is how many times as many sites are drawn to find enough of different organisations, leastScattered how many are worth a row.
+// scatteredDraw is how many times as many sites are drawn to find enough of different
+// organisations, leastScattered how many are worth a row.
 const (
 	scatteredDraw  = 16
 	leastScattered = 200
 )
 
-// scattered places sites no two of which lie with one organisation; in a synthetic internet also by crawlers that are far apart.
+// scattered places sites no two of which lie with one organisation; in a synthetic internet also by
+// crawlers that are far apart.
 func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, sites []int) error {
 	if p.net.Size() == 0 {
 		var err error
@@ -169,7 +171,8 @@ func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, s
 	return scene.judgeThresholds(ctx, &p.found, scatteredApart, train, held)
 }
 
-// What rows are called whose sites are all of different organisations, and those whose crawlers are far apart besides.
+// What rows are called whose sites are all of different organisations, and those whose crawlers are
+// far apart besides.
 const (
 	scattered      = "-scattered"
 	scatteredApart = "-scattered-apart"

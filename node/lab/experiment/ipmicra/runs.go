@@ -1,4 +1,5 @@
-// Package ipmicra does the experiments of IPMicra again (papers 2.6): what probes cost, and what they bring.
+// Package ipmicra does the experiments of IPMicra again (papers 2.6): what probes cost, and what
+// they bring.
 package ipmicra
 
 import (
@@ -13,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// ipmicraRuns is an experiment that is repeated with other crawlers and sites of one internet, and what it finds.
+// ipmicraRuns is an experiment that is repeated with other crawlers and sites of one internet, and
+// what it finds.
 type ipmicraRuns struct {
 	net   *internet.Internet
 	tree  *ipmicra.Tree
@@ -22,7 +24,8 @@ type ipmicraRuns struct {
 	found probesRows
 }
 
-// newIPMicraRuns reads the internet and its hierarchy; peers is how many crawlers there are unless the options say.
+// newIPMicraRuns reads the internet and its hierarchy; peers is how many crawlers there are unless
+// the options say.
 func newIPMicraRuns(o *trial.Options, r *report.Report, peers int) (*ipmicraRuns, error) {
 	net, err := worlds.Internet(o, r, true)
 	if err != nil {
@@ -55,7 +58,8 @@ func (p *ipmicraRuns) scene(crawlers, sites []int) (*ipmicraScene, error) {
 	return newIPMicraScene(p.net, p.tree, p.at, crawlers, sites)
 }
 
-// probesRows are what the repeats found, by row, and the probes of each site in its turn for the learning curve.
+// probesRows are what the repeats found, by row, and the probes of each site in its turn for the
+// learning curve.
 type probesRows struct {
 	order []string
 	rows  map[string]*collected
@@ -76,7 +80,8 @@ func (p *probesRows) row(name string) *collected {
 // leastSpread is below what figures can differ by: what is less comes from rounding.
 const leastSpread = 1e-9
 
-// table writes means, beside what the paper says of them, and the deviation of those that matter. Metrics without a unit are shares of the sites.
+// table writes means, beside what the paper says of them, and the deviation of those that matter.
+// Metrics without a unit are shares of the sites.
 func (p *probesRows) table(r *report.Report, paper map[string]map[string]float64, units map[string]string, spread map[string]bool) {
 	for _, name := range p.order {
 		row := p.rows[name]

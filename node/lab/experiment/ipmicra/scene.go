@@ -16,7 +16,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// ipmicraScene is some crawlers and sites of an internet, with all round trips between them and what registries know.
+// ipmicraScene is some crawlers and sites of an internet, with all round trips between them and
+// what registries know.
 type ipmicraScene struct {
 	tree     *ipmicra.Tree
 	crawlers []int
@@ -184,7 +185,8 @@ func probesEach(all []placed) float64 {
 	return float64(sum) / float64(len(all))
 }
 
-// excessOfOthers is the mean distance to the optimum of those that are not optimal, in ms; NaN if all are.
+// excessOfOthers is the mean distance to the optimum of those that are not optimal, in ms; NaN if
+// all are.
 func excessOfOthers(all []placed) float64 {
 	sum, n := 0.0, 0
 	for i := range all {

@@ -98,7 +98,8 @@ func placementWorlds(o *trial.Options, net *internet.Internet, tree *ipmicra.Tre
 type placementRuns struct {
 	row  *placementRow
 	runs []*placementRun // by repeat
-	// unseen are the shares and probes of the held-back halves, NaN for strategies that learn nothing from probes.
+	// unseen are the shares and probes of the held-back halves, NaN for strategies that learn
+	// nothing from probes.
 	unseen, unseenProbes []float64
 }
 
@@ -150,7 +151,8 @@ func placementTable(r *report.Report, all []placementRuns) {
 		add := func(metric, unit string, of func(*placementRun) float64) {
 			r.Table.Add(p.row.name, metric, unit, p.mean(of))
 		}
-		// IPMicra's own figures at 50 ms: 261 of 350 sites with 1,048 probes (papers 2.6), counted exactly.
+		// IPMicra's own figures at 50 ms: 261 of 350 sites with 1,048 probes (papers 2.6), counted
+		// exactly.
 		if p.row.paper {
 			r.Table.Compare(p.row.name, "optimal", "share", 261.0/350, p.mean((*placementRun).optimal))
 			r.Table.Compare(p.row.name, "probes_per_site", "probes", 1048.0/350, p.mean((*placementRun).probesEach))

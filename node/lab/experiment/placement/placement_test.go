@@ -95,7 +95,8 @@ func TestPlacementRows(t *testing.T) {
 	}
 }
 
-// TestPlacementCandidates: live the leaf set, in the papers everybody, and nobody who cannot reach the site.
+// TestPlacementCandidates: live the leaf set, in the papers everybody, and nobody who cannot reach
+// the site.
 func TestPlacementCandidates(t *testing.T) {
 	trialtest.Unraced(t)
 	net := internet.Synthetic(3)
@@ -132,7 +133,8 @@ func TestPlacementCandidates(t *testing.T) {
 	}
 }
 
-// TestHeldBackPlaces: those who are judged never trained, and where there is a single place nobody can be judged.
+// TestHeldBackPlaces: those who are judged never trained, and where there is a single place nobody
+// can be judged.
 func TestHeldBackPlaces(t *testing.T) {
 	for nodes, judged := range map[int]bool{13: false, 14: true} {
 		o := trialtest.Clusters(t, nodes)

@@ -22,15 +22,19 @@ const (
 	placementWarmUp = 10 * time.Minute
 	// politeness is the time between the end of a download and the next request to the site.
 	politeness = time.Second
-	// dueFor is what a site's crawl may take beyond a second and a half a page before its pages count as due but not fetched.
+	// dueFor is what a site's crawl may take beyond a second and a half a page before its pages
+	// count as due but not fetched.
 	dueFor = 5 * time.Second
-	// samplesEvery is how often owners tell their leaf set what they learnt, heartbeatEvery how often a worker renews its leases with an owner.
+	// samplesEvery is how often owners tell their leaf set what they learnt, heartbeatEvery how
+	// often a worker renews its leases with an owner.
 	samplesEvery, heartbeatEvery = 10 * time.Second, 2 * time.Second
 	// probeTries connects make a probe; the median counts.
 	probeTries = 3
-	// Bytes beyond those of every message: a measurement of a sample, a grant with robots rules and delays, a link that a worker reports.
+	// Bytes beyond those of every message: a measurement of a sample, a grant with robots rules and
+	// delays, a link that a worker reports.
 	sampleBytes, grantBytes, foundBytes = 12, 200, 72
-	// newLinks of a page are reported by a worker that is not the owner: those whose owners have not acknowledged them yet.
+	// newLinks of a page are reported by a worker that is not the owner: those whose owners have
+	// not acknowledged them yet.
 	newLinks = 10
 	// grantURLs and reportURLs are how many URLs go in a message to and from a worker.
 	grantURLs, reportURLs = 256, 16
@@ -224,7 +228,8 @@ func (r *placementRun) place(h *hostRun) {
 	r.lease(h, c.URLs)
 }
 
-// lease a site to its worker for so many URLs, 0 for all that are left. A single one is for an estimator.
+// lease a site to its worker for so many URLs, 0 for all that are left. A single one is for an
+// estimator.
 func (r *placementRun) lease(h *hostRun, urls int) {
 	estimates := urls == 1
 	if estimates {
@@ -347,7 +352,8 @@ func (r *placementRun) downloadMean() float64 {
 	return sum.Seconds() * 1000 / float64(len(r.took))
 }
 
-// overlap is (n - u) / u of n fetches of u URLs (papers 3.7): a host has one worker at a time, so it is nothing unless a page is fetched again.
+// overlap is (n - u) / u of n fetches of u URLs (papers 3.7): a host has one worker at a time, so
+// it is nothing unless a page is fetched again.
 func (r *placementRun) overlap() float64 {
 	urls := 0
 	for i := range r.hosts {
@@ -359,7 +365,8 @@ func (r *placementRun) overlap() float64 {
 // loads are the pages of each peer, ascending.
 func (r *placementRun) loads() []float64 { return report.Ascending(r.load) }
 
-// heldBack trains a strategy on the sites of a random half of the places and judges it by those of the other half.
+// heldBack trains a strategy on the sites of a random half of the places and judges it by those of
+// the other half.
 func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, err error) {
 	f, err := row.fleet(w, true)
 	if err != nil {

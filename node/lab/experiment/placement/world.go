@@ -18,13 +18,16 @@ import (
 )
 
 const (
-	// placementPages is the median number of pages of a site, pagesSigma the spread of its logarithm, with bounds; the mean is about 170. It is what the
-	// thesis calls worth placing: 150 to 300 URLs a host, since estimating by downloads takes 64 of them and more (papers 3.4, 3.7).
+	// placementPages is the median number of pages of a site, pagesSigma the spread of its
+	// logarithm, with bounds; the mean is about 170. It is what the thesis calls worth placing: 150
+	// to 300 URLs a host, since estimating by downloads takes 64 of them and more (papers 3.4,
+	// 3.7).
 	placementPages = 150
 	pagesSigma     = 0.5
 	fewestPages    = 8
 	mostPages      = 600
-	// siteServing is the median over sites of the time to make a page, and the spread of its logarithm over sites.
+	// siteServing is the median over sites of the time to make a page, and the spread of its
+	// logarithm over sites.
 	siteServing, siteServingSigma = 50 * time.Millisecond, 0.7
 	// leafSide is the live leaf set: 8 predecessors and 8 successors.
 	leafSide = 8
@@ -223,7 +226,8 @@ func (w *placementWorld) pages() int {
 	return n
 }
 
-// candidates of a site: its owner first, then the others that a row allows, without those that cannot reach it.
+// candidates of a site: its owner first, then the others that a row allows, without those that
+// cannot reach it.
 func (w *placementWorld) candidates(s *placementSite, all bool) []int {
 	of := []int{s.owner}
 	for k := range w.peers {

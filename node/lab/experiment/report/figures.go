@@ -60,7 +60,8 @@ func Ascending(counts []int) []float64 {
 	return out
 }
 
-// Percentiles is the line that shows how much is below what: at 1 % and so on up to the last percent asked for.
+// Percentiles is the line that shows how much is below what: at 1 % and so on up to the last
+// percent asked for.
 func Percentiles(label string, last int, at func(percent int) float64) Line {
 	l := Line{Label: label}
 	for percent := 1; percent <= last; percent++ {
@@ -69,7 +70,8 @@ func Percentiles(label string, last int, at func(percent int) float64) Line {
 	return l
 }
 
-// Ranked is the line of ascending values over the share of all that they and those before them are, in percent.
+// Ranked is the line of ascending values over the share of all that they and those before them are,
+// in percent.
 func Ranked(label string, ascending []float64) Line {
 	l := Line{Label: label}
 	for i, v := range ascending {

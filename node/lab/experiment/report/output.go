@@ -35,7 +35,8 @@ func (r *Report) files() (names []string, render []func() ([]byte, error)) {
 	return names, render
 }
 
-// Write puts a report into a directory, which is made if need be; run.json comes last, so where it is the rest is there as well.
+// Write puts a report into a directory, which is made if need be; run.json comes last, so where it
+// is the rest is there as well.
 func (r *Report) Write(dir string, run *Run) error {
 	names, render := r.files()
 	var contents [][]byte

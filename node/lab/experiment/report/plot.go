@@ -24,7 +24,8 @@ type Plot struct {
 	// Bars stand over Groups, one of each beside the others; then there are no Lines.
 	Groups []string
 	Bars   []Bars // one value for each of Groups
-	// LogX and LogY are for figures over several orders of magnitude; values of zero and below are left out.
+	// LogX and LogY are for figures over several orders of magnitude; values of zero and below are
+	// left out.
 	LogX, LogY bool
 	// YMin and YMax bound the picture where they differ.
 	YMin, YMax float64
@@ -77,7 +78,8 @@ var (
 const (
 	plotWidth  = 860 * vg.Length(1)
 	plotHeight = 440 * vg.Length(1)
-	// legendGap is between the chart and its legend, which stands on its right: nothing that is drawn can lie under it.
+	// legendGap is between the chart and its legend, which stands on its right: nothing that is
+	// drawn can lie under it.
 	legendGap = 14 * vg.Length(1)
 	// widerFonts is how much wider letters may be where the font is another one.
 	widerFonts = 1.12
@@ -198,7 +200,8 @@ func (ticks) Ticks(low, high float64) (all []plot.Tick) {
 	return all
 }
 
-// logTicks have a label at each power of ten, and where there are few of those also at twice and five times of it.
+// logTicks have a label at each power of ten, and where there are few of those also at twice and
+// five times of it.
 type logTicks struct{}
 
 // Ticks implements plot.Ticker.

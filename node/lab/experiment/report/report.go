@@ -1,4 +1,5 @@
-// Package report holds what experiments find: rows of a table, figures over something, charts, and the directory that they are written into.
+// Package report holds what experiments find: rows of a table, figures over something, charts, and
+// the directory that they are written into.
 //
 // The same figures give the same files, byte for byte.
 package report

@@ -24,7 +24,8 @@ type Row struct {
 // Table is what an experiment comes to.
 type Table []Row
 
-// digits are the significant digits that a table keeps: more would be noise, and differ between machines.
+// digits are the significant digits that a table keeps: more would be noise, and differ between
+// machines.
 const digits = 6
 
 func rounded(v float64) *float64 {
@@ -89,7 +90,8 @@ func cell(v *float64) string {
 	return strconv.FormatFloat(*v, 'g', -1, 64)
 }
 
-// Text is the table for people: numbers aligned to the right, the paper's beside ours, and the name of a row once.
+// Text is the table for people: numbers aligned to the right, the paper's beside ours, and the name
+// of a row once.
 func (t Table) Text() string {
 	rows := [][]string{{"row", "metric", "unit", "paper", "here"}}
 	last := ""
@@ -174,7 +176,8 @@ func (s *Series) Line(label string, column int) Line {
 	return l
 }
 
-// SeriesOf has the values of lines over the axis that their heights are; what is behind their labels names the columns.
+// SeriesOf has the values of lines over the axis that their heights are; what is behind their
+// labels names the columns.
 func SeriesOf(name, axis, behind string, lines []Line) Series {
 	s := NewSeries(name, axis, lines[0].Y)
 	for _, l := range lines {

@@ -1,4 +1,5 @@
-// Package trial is what every experiment is: a name, options, a run that fills a report, and the same again with other draws.
+// Package trial is what every experiment is: a name, options, a run that fills a report, and the
+// same again with other draws.
 package trial
 
 import (
@@ -21,19 +22,23 @@ var ErrOptions = errors.New("wrong options")
 // Experiment is one experiment.
 type Experiment struct {
 	Name string // as the command line says it
-	// About says in a line what is shown, Long in some more what is done and by which paper and section.
+	// About says in a line what is shown, Long in some more what is done and by which paper and
+	// section.
 	About, Long string
-	// Run does the work and fills in the report. It ends early with ctx's error, and calls progress now and then.
+	// Run does the work and fills in the report. It ends early with ctx's error, and calls progress
+	// now and then.
 	Run func(ctx context.Context, o *Options, r *report.Report, progress Progress) error
 }
 
-// Options are what a run can be given. The zero value of a field means the experiment's own default.
+// Options are what a run can be given. The zero value of a field means the experiment's own
+// default.
 type Options struct {
 	Seed uint64 // of all that is drawn
 	// Peers of the experiment, and the virtual hours that it takes.
 	Peers int
 	Hours float64 // of virtual time
-	// RTT is a matrix of round trips, Prefixes the addresses of its nodes, Hierarchy the IP ranges with their organisations: files, see [internet.Options].
+	// RTT is a matrix of round trips, Prefixes the addresses of its nodes, Hierarchy the IP ranges
+	// with their organisations: files, see [internet.Options].
 	RTT, Prefixes, Hierarchy string
 	// Quick makes do with less: seconds in place of minutes.
 	Quick bool
@@ -75,11 +80,13 @@ func (o *Options) Length(usual time.Duration) time.Duration {
 // Rand is a source of the seed, another one for each stream.
 func (o *Options) Rand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, stream)) }
 
-// Progress hears what a run is doing, and what share of the whole is done, 0 to 1. Experiments that have several goroutines call it from them, one at a time.
+// Progress hears what a run is doing, and what share of the whole is done, 0 to 1. Experiments that
+// have several goroutines call it from them, one at a time.
 type Progress func(text string, done float64)
 
-// Run runs an experiment and writes what it found into a directory, which is made if need be. Progress may be nil; it is called from several
-// goroutines if the experiment has several, one at a time. When ctx ends nothing is written.
+// Run runs an experiment and writes what it found into a directory, which is made if need be.
+// Progress may be nil; it is called from several goroutines if the experiment has several, one at a
+// time. When ctx ends nothing is written.
 func Run(ctx context.Context, e *Experiment, o Options, dir, version string, progress Progress) (*report.Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -101,7 +108,8 @@ func Run(ctx context.Context, e *Experiment, o Options, dir, version string, pro
 	return r, nil
 }
 
-// Together does equal pieces of work, so many at once, and tells how many are done; rest more come after them. Do says what it has done.
+// Together does equal pieces of work, so many at once, and tells how many are done; rest more come
+// after them. Do says what it has done.
 func Together(ctx context.Context, atOnce, pieces, rest int, progress Progress, do func(ctx context.Context, i int) (string, error)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)

@@ -9,11 +9,13 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// fewNodes of a matrix stand for places rather than for hosts: then several sites are drawn at each.
+// fewNodes of a matrix stand for places rather than for hosts: then several sites are drawn at
+// each.
 const fewNodes = 200
 
-// Hosts draws crawlers and sites, all different. Of a matrix the sites are its other nodes in an order that is drawn, fewer than asked for if need be; where
-// it has few nodes each of the others is the place of several sites.
+// Hosts draws crawlers and sites, all different. Of a matrix the sites are its other nodes in an
+// order that is drawn, fewer than asked for if need be; where it has few nodes each of the others
+// is the place of several sites.
 func Hosts(net *internet.Internet, rnd *rand.Rand, peers, sites int) (p, s []int, err error) {
 	size := net.Size()
 	if size == 0 || peers+sites <= size {
@@ -37,7 +39,8 @@ func Hosts(net *internet.Internet, rnd *rand.Rand, peers, sites int) (p, s []int
 	return p, s, nil
 }
 
-// Addresses are those of hosts. Where several sites are drawn at a node of a matrix, each round of them has addresses of its own, out of the same prefixes.
+// Addresses are those of hosts. Where several sites are drawn at a node of a matrix, each round of
+// them has addresses of its own, out of the same prefixes.
 type Addresses struct {
 	o      *trial.Options
 	rounds []*internet.Internet

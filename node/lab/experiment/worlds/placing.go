@@ -11,19 +11,23 @@ import (
 )
 
 const (
-	// Within is how much longer than the smallest a round trip may be to count as optimal: no clock of a busy machine tells them apart.
+	// Within is how much longer than the smallest a round trip may be to count as optimal: no clock
+	// of a busy machine tells them apart.
 	Within = time.Millisecond
 	// Oracle is the name of the row that knows everything.
 	Oracle = "oracle"
 
-	// PageMean2003 is the mean size of an HTML page in crawls of that time, in bytes; ours are longer.
+	// PageMean2003 is the mean size of an HTML page in crawls of that time, in bytes; ours are
+	// longer.
 	PageMean2003 = 10_000
 
-	// The bytes of messages, for what they cost: a URL with its server's address, a result, and what every message has.
+	// The bytes of messages, for what they cost: a URL with its server's address, a result, and
+	// what every message has.
 	URLBytes, ResultBytes, MessageBytes = 72, 20, 60
 )
 
-// Decide asks a strategy until it names a worker: meanwhile those measure the site whom it names. It counts their probes.
+// Decide asks a strategy until it names a worker: meanwhile those measure the site whom it names.
+// It counts their probes.
 func Decide(s placement.Strategy, v *placement.View, probe func(peer string) time.Duration) (choice placement.Choice, probes int, err error) {
 	for {
 		choice = s.Next(v)
@@ -40,7 +44,8 @@ func Decide(s placement.Strategy, v *placement.View, probe func(peer string) tim
 	}
 }
 
-// Join gives a peer its position among those taken, which ascend: of some keys that it draws the one that splits the ring best, as live peers do.
+// Join gives a peer its position among those taken, which ascend: of some keys that it draws the
+// one that splits the ring best, as live peers do.
 func Join(taken []ring.Key, draw func(i int) ring.Key) (ring.Key, []ring.Key) {
 	var keys []ring.Key
 	var arcs []ring.Arc

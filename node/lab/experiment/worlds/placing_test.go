@@ -36,7 +36,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestJoin: the ring stays in order, and the best of eight keys leaves no arc as long as drawn ones would be.
+// TestJoin: the ring stays in order, and the best of eight keys leaves no arc as long as drawn ones
+// would be.
 func TestJoin(t *testing.T) {
 	var taken []ring.Key
 	const peers = 64

@@ -12,8 +12,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
-// Clusters writes a matrix of nodes in three places, near within and far between, with the prefixes of the nodes and the registry's ranges: one for each place, of
-// one organisation each.
+// Clusters writes a matrix of nodes in three places, near within and far between, with the prefixes
+// of the nodes and the registry's ranges: one for each place, of one organisation each.
 func Clusters(t testing.TB, nodes int) trial.Options {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,8 +80,8 @@ func Contents(t testing.TB, dir string) map[string][]byte {
 	return all
 }
 
-// Unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the race detector: there is no race to find, and it
-// would take ten times as long.
+// Unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the
+// race detector: there is no race to find, and it would take ten times as long.
 func Unraced(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
