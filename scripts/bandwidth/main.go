@@ -1,4 +1,5 @@
-// Bandwidth runs a peer under a cap against web servers of different speeds on loopback, once with each governor, and prints what the servers saw.
+// Bandwidth runs a peer under a cap against web servers of different speeds on loopback, once with
+// each governor, and prints what the servers saw.
 package main
 
 import (

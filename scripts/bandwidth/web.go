@@ -22,13 +22,15 @@ const (
 	pages     = 4000
 	links     = 4
 	pageBytes = 12_000
-	// sendBuffer is what the kernel may take of a server before the peer does: as little as it lets one set.
+	// sendBuffer is what the kernel may take of a server before the peer does: as little as it lets
+	// one set.
 	sendBuffer = 4 << 10
 	// slice is how long a server's write lasts at its rate.
 	slice = 10 * time.Millisecond
 )
 
-// meter counts the bytes that the peer's kernel has acknowledged to all servers: what the servers' own kernels only keep does not count.
+// meter counts the bytes that the peer's kernel has acknowledged to all servers: what the servers'
+// own kernels only keep does not count.
 type meter struct {
 	begun time.Time
 
@@ -61,7 +63,8 @@ func (m *meter) run(ctx context.Context) {
 	}
 }
 
-// add counts bytes that came between two looks, evenly: on a machine that is busy a look may come late, and what it finds did not all come at its moment.
+// add counts bytes that came between two looks, evenly: on a machine that is busy a look may come
+// late, and what it finds did not all come at its moment.
 func (m *meter) add(from, to time.Duration, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +78,8 @@ func (m *meter) add(from, to time.Duration, n int64) {
 	}
 }
 
-// windows looks at all spans of a second between two moments: the mean over the cap, the share above 1.02 of it, and the fullest.
+// windows looks at all spans of a second between two moments: the mean over the cap, the share
+// above 1.02 of it, and the fullest.
 func (m *meter) windows(from, to time.Duration, limit int64) (use, above, most float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,11 +9,13 @@ import (
 	"time"
 )
 
-// leastThroughput is what a ring with replication must reach of one without, by processor time a page.
+// leastThroughput is what a ring with replication must reach of one without, by processor time a
+// page.
 const leastThroughput = 0.85
 
-// costPairs is how often both are measured, one right after the other, each first in every second pair; the median of the pairs counts. How fast a machine is changes
-// within a minute, by more than what is looked for here.
+// costPairs is how often both are measured, one right after the other, each first in every second
+// pair; the median of the pairs counts. How fast a machine is changes within a minute, by more than
+// what is looked for here.
 const costPairs = 11
 
 // upAlone makes the first ring without replication.
@@ -26,7 +28,8 @@ func (t *trial) upWith(ctx context.Context, replicas, round int) error {
 	return t.ring.up(ctx, t.sc.peers, append(t.peerArgs(), "--replicas", strconv.Itoa(replicas))...)
 }
 
-// compareCost crawls the web without replication and with it, in turns. The first ring, without, is up.
+// compareCost crawls the web without replication and with it, in turns. The first ring, without, is
+// up.
 func (t *trial) compareCost(ctx context.Context) error {
 	var pairs []pair
 	for i := range costPairs {

@@ -1,10 +1,12 @@
-// Command chaos does harm to a ring of real apoidea processes while it crawls a real web server, and judges what came of it by the server's
-// own audit, by the truth of the generated web and by the records that the ring has in the end. scripts/chaos.sh builds and calls it.
+// Command chaos does harm to a ring of real apoidea processes while it crawls a real web server,
+// and judges what came of it by the server's own audit, by the truth of the generated web and by
+// the records that the ring has in the end. scripts/chaos.sh builds and calls it.
 //
 //	chaos --work DIR [--quick] [--seed N] [--seeds N] [SCENARIO]...
 //
-// It prints one line a trial and exits with 1 if a bound is broken. A seed decides the web, who is harmed and when, counted in requests that
-// the server has met; where on the ring a peer sits is drawn anew each time.
+// It prints one line a trial and exits with 1 if a bound is broken. A seed decides the web, who is
+// harmed and when, counted in requests that the server has met; where on the ring a peer sits is
+// drawn anew each time.
 package main
 
 import (

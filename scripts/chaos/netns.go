@@ -13,16 +13,18 @@ import (
 	"time"
 )
 
-// A partition needs networks that can be parted. Three namespaces: the halves of the ring live in two, the web and this program in the third,
-// which routes between them. It stops routing, and each half still reaches the web but not the other; packets get lost without a word, as on
-// a broken line.
+// A partition needs networks that can be parted. Three namespaces: the halves of the ring live in
+// two, the web and this program in the third, which routes between them. It stops routing, and each
+// half still reaches the web but not the other; packets get lost without a word, as on a broken
+// line.
 const (
 	webAddr  = "10.77.0.1" // of the audit and the name server
 	maxHalf  = 50          // addresses of a half
 	partTime = time.Minute
 )
 
-// siteAddr is the address of host h<n> of the web: each has one of its own, since peers spare addresses as they spare hosts.
+// siteAddr is the address of host h<n> of the web: each has one of its own, since peers spare
+// addresses as they spare hosts.
 func siteAddr(n int) net.IP { return net.IPv4(10, 77, 100+byte(n/250), 1+byte(n%250)).To4() }
 
 func halfAddr(half, i int) string { return fmt.Sprintf("10.77.%d.%d", half, i) }
@@ -98,7 +100,8 @@ func makeSpaces(ctx context.Context, spaces string) error {
 	return nil
 }
 
-// route has the namespace in the middle, this process's own, pass packets on between the halves, or not.
+// route has the namespace in the middle, this process's own, pass packets on between the halves, or
+// not.
 func route(on bool) error {
 	value := "0"
 	if on {
@@ -141,7 +144,8 @@ func (t *trial) upApart(ctx context.Context) error {
 	return err
 }
 
-// partition parts the halves for a while, and has the bounds hold from when the ring is whole again and the leases of before have ended.
+// partition parts the halves for a while, and has the bounds hold from when the ring is whole again
+// and the leases of before have ended.
 func (t *trial) partition(ctx context.Context) error {
 	if err := t.web.until(ctx, 0.1); err != nil {
 		return err
@@ -194,7 +198,8 @@ func (t *trial) heal(ctx context.Context) error {
 // leaseTime is a lease's TTL and what it takes to hear of its end.
 const leaseTime = 10 * time.Second
 
-// names answers questions for the addresses of the web's hosts until ctx ends: the peers have no loopback in common with it.
+// names answers questions for the addresses of the web's hosts until ctx ends: the peers have no
+// loopback in common with it.
 func (t *trial) names(ctx context.Context) error {
 	conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", webAddr+":53")
 	if err != nil {
@@ -216,7 +221,8 @@ func (t *trial) names(ctx context.Context) error {
 	return nil
 }
 
-// answerName answers a question of one name (RFC 1035, section 4.1): for A of h<n>.anything the address of that host, else that there is none.
+// answerName answers a question of one name (RFC 1035, section 4.1): for A of h<n>.anything the
+// address of that host, else that there is none.
 func answerName(question []byte) []byte {
 	const header = 12
 	end := header

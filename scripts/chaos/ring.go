@@ -78,7 +78,8 @@ func (r *ring) learn(ctx context.Context, n int) error {
 
 func (r *ring) peerDir(i int) string { return filepath.Join(r.dir, "peer"+strconv.Itoa(i)) }
 
-// client asks peer i. Its socket lies in its data directory as long as the path is short enough, which that of the trials is made to be.
+// client asks peer i. Its socket lies in its data directory as long as the path is short enough,
+// which that of the trials is made to be.
 func (r *ring) client(i int) *control.Client {
 	return control.NewClient(filepath.Join(r.peerDir(i), "apoidea.sock"))
 }

@@ -20,7 +20,8 @@ type scenario struct {
 	seeds, quickSeeds int
 	size, quick       shape
 	lasts             time.Duration // what the fault adds to the crawl's time at most
-	// again bounds the pages fetched again in percent (below, not at it), inFlight in number; without either none may be.
+	// again bounds the pages fetched again in percent (below, not at it), inFlight in number;
+	// without either none may be.
 	again    float64
 	inFlight int64
 	// strangers has hosts crawled by others than their owners in each trial.
@@ -31,8 +32,8 @@ type scenario struct {
 	fault     func(t *trial, ctx context.Context) error
 }
 
-// The webs: what the crawl of one takes at least is pages x delay. Some five thousand pages in 15 s, 20 thousand in 50 s, and longer ones for
-// faults that take longer themselves.
+// The webs: what the crawl of one takes at least is pages x delay. Some five thousand pages in 15
+// s, 20 thousand in 50 s, and longer ones for faults that take longer themselves.
 var (
 	small  = shape{48, 120, 100 * time.Millisecond}
 	middle = shape{48, 300, 80 * time.Millisecond}
@@ -102,7 +103,8 @@ func init() {
 
 func (t *trial) nothing(ctx context.Context) error { return t.web.until(ctx, 0.5) }
 
-// moment waits for a moment of the crawl: far enough in that every peer has work, not so late that none is left.
+// moment waits for a moment of the crawl: far enough in that every peer has work, not so late that
+// none is left.
 func (t *trial) moment(ctx context.Context) error {
 	return t.web.until(ctx, 0.1+0.55*t.rng.Float64())
 }
@@ -138,7 +140,8 @@ func (t *trial) settle(ctx context.Context) error {
 	return err
 }
 
-// killOne kills any peer, in every other trial one that owns hosts, in every fourth the one that keeps the job.
+// killOne kills any peer, in every other trial one that owns hosts, in every fourth the one that
+// keeps the job.
 func (t *trial) killOne(ctx context.Context) error {
 	victims := t.others()
 	if err := t.moment(ctx); err != nil {
@@ -351,7 +354,8 @@ func (t *trial) addOne(ctx context.Context, number int) (time.Duration, error) {
 	return took, t.ring.learn(ctx, number)
 }
 
-// joinTime bounds the time from the start of a peer's process until it serves, in a ring of sixteen.
+// joinTime bounds the time from the start of a peer's process until it serves, in a ring of
+// sixteen.
 const joinTime = 5 * time.Second
 
 func (t *trial) join(ctx context.Context) error {

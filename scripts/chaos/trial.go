@@ -30,7 +30,8 @@ type trial struct {
 	web  *web
 	ring *ring
 	all  []*ring // the ring's peers by directory; the first is ring, and most trials have no other
-	// waiter is the peer that the job is posted to and that waits for its end: it is done no harm, but where all are.
+	// waiter is the peer that the job is posted to and that waits for its end: it is done no harm,
+	// but where all are.
 	waiter int
 	// members is how many the ring must have in the end.
 	members int
@@ -43,7 +44,8 @@ type trial struct {
 	wrong   []string
 }
 
-// healed is what the web had seen when the ring was whole again after a partition. The audit begins anew there, and from there on the bounds hold.
+// healed is what the web had seen when the ring was whole again after a partition. The audit begins
+// anew there, and from there on the bounds hold.
 type healed struct {
 	asked map[string]int
 	total webgen.AuditHost
@@ -85,7 +87,8 @@ func (t *trial) blame(format string, args ...any) {
 // Besides what the crawl takes at least and the fault itself, a trial may take this long.
 const slack = 2 * time.Minute
 
-// run does the trial; the verdict is in figures and wrong, and an error is a trial that could not be done.
+// run does the trial; the verdict is in figures and wrong, and an error is a trial that could not
+// be done.
 func (t *trial) run(ctx context.Context) error {
 	begin := time.Now()
 	all, cancel := context.WithCancel(ctx) // the web and its audit outlast a crawl that takes too long
@@ -123,8 +126,9 @@ func (t *trial) up(ctx context.Context) error {
 	return t.ring.up(ctx, t.sc.peers, t.peerArgs()...)
 }
 
-// peerArgs are what all peers are started with. Peers of one machine are equally near to a site, so that by rtt each would crawl what it owns;
-// in half of the trials hosts are crawled by others than their owners.
+// peerArgs are what all peers are started with. Peers of one machine are equally near to a site, so
+// that by rtt each would crawl what it owns; in half of the trials hosts are crawled by others than
+// their owners.
 func (t *trial) peerArgs() []string {
 	placement := "rtt"
 	if t.sc.strangers || t.seed%2 == 1 {
@@ -222,7 +226,8 @@ func (t *trial) judge(ctx context.Context) error {
 	return nil
 }
 
-// judgeLost counts the pages of the truth that nobody asked for, and those whose outcome the ring does not know in the end or knows twice.
+// judgeLost counts the pages of the truth that nobody asked for, and those whose outcome the ring
+// does not know in the end or knows twice.
 func (t *trial) judgeLost(ctx context.Context, asked map[string]int) {
 	records, err := t.records(ctx)
 	if err != nil {
@@ -311,10 +316,12 @@ func (t *trial) judgeHealed(asked map[string]int, total *webgen.AuditHost) {
 	}
 }
 
-// gapSlack is how much earlier than the delay a request may seem to come: the worker counts from the end of the response as it sees it.
+// gapSlack is how much earlier than the delay a request may seem to come: the worker counts from
+// the end of the response as it sees it.
 const gapSlack = 5 * time.Millisecond
 
-// judgeManners looks at what sites would mind: two workers at once, a delay that is not kept when the worker changes.
+// judgeManners looks at what sites would mind: two workers at once, a delay that is not kept when
+// the worker changes.
 func (t *trial) judgeManners(total *webgen.AuditHost) {
 	t.say("overlaps %d", total.Overlaps)
 	if total.Overlaps > 0 {

@@ -18,7 +18,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/webgen"
 )
 
-// shape is the size of a web and the pace at which it is crawled: hosts x pages, each host asked every delay, takes pages x delay at least.
+// shape is the size of a web and the pace at which it is crawled: hosts x pages, each host asked
+// every delay, takes pages x delay at least.
 type shape struct {
 	hosts, pages int
 	delay        time.Duration
@@ -48,16 +49,19 @@ type pause struct {
 	requests int64 // when it began
 }
 
-// Between two looks at the audit, and the least time without a request that is a pause. A delay longer than that would be one.
+// Between two looks at the audit, and the least time without a request that is a pause. A delay
+// longer than that would be one.
 const (
 	lookEvery = 100 * time.Millisecond
 	pauseFrom = time.Second
 )
 
-// latencyShare is what part of the delay a response takes: long enough that two workers at one host would soon be there at once.
+// latencyShare is what part of the delay a response takes: long enough that two workers at one host
+// would soon be there at once.
 const latencyShare = 5
 
-// serveWeb starts a web that ends with ctx and looks at its audit until then. Pages have no faults, so that each is to be had at once.
+// serveWeb starts a web that ends with ctx and looks at its audit until then. Pages have no faults,
+// so that each is to be had at once.
 func serveWeb(ctx context.Context, dir, listen, domain string, seed uint64, size shape, group *sync.WaitGroup) (*web, error) {
 	cfg := webgen.DefaultConfig()
 	cfg.Seed, cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.Links, cfg.ErrorShare, cfg.Domain = seed, size.hosts, size.pages, 2000, 20, 0, domain
@@ -202,8 +206,9 @@ func (w *web) untilRequests(ctx context.Context, n int64) error {
 // fewLeft is how many pages of a host are so few that a pause may be for want of known URLs.
 const fewLeft = 10
 
-// resumed is how long after a fault the last of the hosts that paused on its account was asked again; a pause is on its account if it began
-// from a second before until a lease and a bit after. A worker whose owner died goes on until its lease ends.
+// resumed is how long after a fault the last of the hosts that paused on its account was asked
+// again; a pause is on its account if it began from a second before until a lease and a bit after.
+// A worker whose owner died goes on until its lease ends.
 func (w *web) resumed(fault time.Time) (last time.Duration, host string) {
 	const onAccount = 10 * time.Second
 	w.mu.Lock()

@@ -59,12 +59,14 @@ func (w *web) requests() (int, error) {
 	return audit.Totals.Requests, json.NewDecoder(resp.Body).Decode(&audit)
 }
 
-// bases are the data directories that trials copy: one of a crawl that ended well, after it was stopped twice, and one of a peer that was killed.
+// bases are the data directories that trials copy: one of a crawl that ended well, after it was
+// stopped twice, and one of a peer that was killed.
 type bases struct {
 	web           *web
 	sound, killed string
 	seed          []string // the command line of their crawl
-	// pages of the sound one, and URLs that are done without a page: what the archive cannot give back.
+	// pages of the sound one, and URLs that are done without a page: what the archive cannot give
+	// back.
 	pages map[string]page
 	bare  map[string]bool
 }

@@ -17,7 +17,8 @@ type trial struct {
 	harm func(dir string) error
 	// quick trials are one of each kind of file.
 	quick bool
-	// harmless: nothing is lost by design, and check says so. any: it may be found or not. refused: a run on it has to end and to say what helps.
+	// harmless: nothing is lost by design, and check says so. any: it may be found or not. refused:
+	// a run on it has to end and to say what helps.
 	harmless, any, refused bool
 	// wordless: what the job asked for is lost, and the run after the repair is one without a URL.
 	wordless bool

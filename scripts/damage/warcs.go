@@ -23,7 +23,8 @@ type page struct {
 	at     time.Time
 }
 
-// readArchive reads every record of all finished files, checks the digests of what has a body, and returns the pages with a good status by their URLs.
+// readArchive reads every record of all finished files, checks the digests of what has a body, and
+// returns the pages with a good status by their URLs.
 func readArchive(dir string) (map[string]page, error) {
 	pages := make(map[string]page)
 	paths, err := filepath.Glob(filepath.Join(dir, "archive", "*.warc*"))
@@ -129,7 +130,8 @@ func sum(raw []byte) string {
 // line is what is used of a line of an index.
 type line struct{ URL, Offset, Length, Filename string }
 
-// touched are the URLs of which damage touched the record: bytes in its place differ, or are not there.
+// touched are the URLs of which damage touched the record: bytes in its place differ, or are not
+// there.
 func touched(base, spoilt string) (map[string]bool, error) {
 	list := make(map[string]bool)
 	indexes, err := filepath.Glob(filepath.Join(base, "archive", "*.cdxj"))

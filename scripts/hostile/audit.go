@@ -22,7 +22,8 @@ type Audit struct {
 	BeforeRobots int   `json:"before_robots"`
 	// Parallel counts requests to a host that began while it was still answering another one.
 	Parallel int `json:"parallel"`
-	// SmallestGapMS is the least time from the end of an answer of a host to the next request to it.
+	// SmallestGapMS is the least time from the end of an answer of a host to the next request to
+	// it.
 	SmallestGapMS *float64 `json:"smallest_gap_ms"`
 	// Most are the hosts that were asked most often, at most mostShown.
 	Most []AuditHost `json:"most"`
@@ -130,7 +131,8 @@ func viaRobots(path string) bool { return strings.HasPrefix(path, "/robots-at/")
 
 func clip(s string) string { return s[:min(len(s), 120)] }
 
-// gap notes how long after the end of the last answer a request came. One that the client broke off ended when it says, not when the server noticed.
+// gap notes how long after the end of the last answer a request came. One that the client broke off
+// ended when it says, not when the server noticed.
 func (h *hostAudit) gap(now time.Time, path string) {
 	if h.last == nil || h.last.dropped {
 		return

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// tlsTrap makes the configuration of a handshake, or breaks it: an error ends it. Conn is the connection beneath.
+// tlsTrap makes the configuration of a handshake, or breaks it: an error ends it. Conn is the
+// connection beneath.
 type tlsTrap func(w *world, hello *tls.ClientHelloInfo, name string) (*tls.Config, error)
 
 // authority signs the certificates of the world; the peers are told to trust it.

@@ -13,8 +13,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// family is a family of traps. Its hosts are NAME.FAMILY.test; that of the name "good" is an ordinary site of the server's own, which must be crawled whole
-// whatever the others do.
+// family is a family of traps. Its hosts are NAME.FAMILY.test; that of the name "good" is an
+// ordinary site of the server's own, which must be crawled whole whatever the others do.
 type family struct {
 	name  string
 	does  string // what the trap does
@@ -22,14 +22,17 @@ type family struct {
 	quick bool   // ends within seconds, and goes into the gate
 	// seeds are where the crawl begins, besides the good site.
 	seeds func(w *world) []string
-	// serve answers a request for a host of the family, robots.txt aside unless ownRobots is set. Name is the host without the family's domain.
+	// serve answers a request for a host of the family, robots.txt aside unless ownRobots is set.
+	// Name is the host without the family's domain.
 	serve     func(w *world, rw http.ResponseWriter, r *http.Request, name string)
 	ownRobots bool
-	// robots is the text of robots.txt for hosts whose answer the framework gives; empty: that of defaultRobots.
+	// robots is the text of robots.txt for hosts whose answer the framework gives; empty: that of
+	// defaultRobots.
 	robots func(w *world, name string) string
 	// disallowed says which requests robots.txt forbids, besides what lies below /forbidden/.
 	disallowed func(name, path string) bool
-	// resolve answers for names of the family in the DNS; nil, or an answer of nil, leaves it to the server: an address that hangs on the name.
+	// resolve answers for names of the family in the DNS; nil, or an answer of nil, leaves it to
+	// the server: an address that hangs on the name.
 	resolve func(w *world, name string, q dns.Question, m *dns.Msg) *dns.Msg
 	// hello may hold up or break the TLS handshake; nil: an ordinary one.
 	hello tlsTrap
@@ -45,7 +48,8 @@ type family struct {
 	check func(j *judge)
 }
 
-// families in the order of the table. It is filled in when the program begins, since traps look into it.
+// families in the order of the table. It is filled in when the program begins, since traps look
+// into it.
 var families []*family
 
 func allFamilies() []*family {
@@ -81,7 +85,8 @@ const (
 	hostRequests = budget + 100
 )
 
-// scope is what a job of the family may visit: its domain, and domains of their own that belong to it (see split).
+// scope is what a job of the family may visit: its domain, and domains of their own that belong to
+// it (see split).
 func (f *family) scope() []string { return []string{"*." + f.domain(), "*-of-" + f.domain()} }
 
 // domain is what the family's hosts lie in.
@@ -114,7 +119,8 @@ const defaultRobots = "User-agent: *\nDisallow: /forbidden/\n"
 // goodPages is how many pages an ordinary site has.
 const goodPages = 20
 
-// goodSite serves pages with a text of their own each, one leading to the next two, and all to what robots.txt forbids.
+// goodSite serves pages with a text of their own each, one leading to the next two, and all to what
+// robots.txt forbids.
 func goodSite(rw http.ResponseWriter, r *http.Request) {
 	n := 0
 	if r.URL.Path != "/" {

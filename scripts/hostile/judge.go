@@ -115,13 +115,16 @@ func (t *trial) judgeGood(f *family) {
 	}
 }
 
-// settleWithin is how long a ring may take to have the records of a peer that left where they belong: until then an export says that it is not complete.
+// settleWithin is how long a ring may take to have the records of a peer that left where they
+// belong: until then an export says that it is not complete.
 const settleWithin = 90 * time.Second
 
-// maxRecords bounds the records that are looked at; what all families lead to together is a quarter of it.
+// maxRecords bounds the records that are looked at; what all families lead to together is a quarter
+// of it.
 const maxRecords = 1_000_000
 
-// records reads what the ring has on record of URLs, while the first peer lives, or from its directory.
+// records reads what the ring has on record of URLs, while the first peer lives, or from its
+// directory.
 func (t *trial) records(ctx context.Context) {
 	args := []string{"export", "urls", "--data-dir", t.peers[len(t.peers)-1].dir}
 	if t.trialPlan.peers > 1 {

@@ -271,7 +271,8 @@ func (t *legitTrial) start(ctx context.Context, o *options, w *world) (peers []*
 		"--delay", legitDelay.String(),
 	}
 	if t.profile == "public" {
-		// The sites share their addresses' permits, which the delay does not raise above 2400 a minute.
+		// The sites share their addresses' permits, which the delay does not raise above 2400 a
+		// minute.
 		args = append(args, "--ip-permits", "1000000", "--contact", "https://crawler.example/", "--reachability", "public", "--nat-traversal", "off", "--optout-proof", "no")
 	}
 	args = append(args, strings.Fields(o.extra)...)

@@ -1,12 +1,15 @@
-// Command hostile puts hostile and unusual sites before real apoidea processes and judges from outside what became of them: by the audit of the server of
-// traps, by the kernel's counts and by the answers of the control API. scripts/hostile.sh builds and calls it.
+// Command hostile puts hostile and unusual sites before real apoidea processes and judges from
+// outside what became of them: by the audit of the server of traps, by the kernel's counts and by
+// the answers of the control API. scripts/hostile.sh builds and calls it.
 //
 //	hostile --work DIR [--quick] [--json] [--seed N] [FAMILY]...
 //	hostile --work DIR --legit [--quick] [--json] [--peers N] [--profile lab | public] [--scale N] [SHAPE]...
 //
-// One file trap_NAME.go holds a family of traps: what it does, what a good crawler does with it, and the server's side of it. A trial is one family before
-// one peer that has crawled a small ordinary site before: what the peer uses then is the start's, and it has a minute after the crawl to come back to it.
-// Without names, and not --quick, all families together are put before one peer and before a ring of four, and each family has a peer interrupted.
+// One file trap_NAME.go holds a family of traps: what it does, what a good crawler does with it,
+// and the server's side of it. A trial is one family before one peer that has crawled a small
+// ordinary site before: what the peer uses then is the start's, and it has a minute after the crawl
+// to come back to it. Without names, and not --quick, all families together are put before one peer
+// and before a ring of four, and each family has a peer interrupted.
 package main
 
 import (

@@ -95,8 +95,9 @@ func (p *peer) pid() int { return p.cmd.Process.Pid }
 // echo is for how long a peer takes a second Ctrl-C for the first one, delivered twice.
 const echo = 400 * time.Millisecond
 
-// interrupt is Ctrl-C; it says how long the peer took to end, without what it waited for a processor that others had. With twice set there is a second one soon, from
-// which on it counts: the first has a peer hand over what it keeps.
+// interrupt is Ctrl-C; it says how long the peer took to end, without what it waited for a
+// processor that others had. With twice set there is a second one soon, from which on it counts:
+// the first has a peer hand over what it keeps.
 func (p *peer) interrupt(within time.Duration, twice bool) (time.Duration, error) {
 	_ = p.cmd.Process.Signal(syscall.SIGINT)
 	if twice {
@@ -184,7 +185,8 @@ func (p *peer) addrs(ctx context.Context) ([]string, error) {
 	}
 }
 
-// startStill starts a peer that has nothing to do. Asked at the same moments as those of a trial, it tells how slow the machine is.
+// startStill starts a peer that has nothing to do. Asked at the same moments as those of a trial,
+// it tells how slow the machine is.
 func startStill(ctx context.Context, o *options) (*peer, error) {
 	p, err := start(ctx, o, "still", "--quiet", "--network", "still", "--listen", "/ip4/127.0.0.1/tcp/0")
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// The addresses of the world. Names lead to allowed ones, as many as addresses, so that politeness towards an address does not hold up a crawl of many
-// hosts; the peers are told that they may connect to allowedPrefix and nowhere else.
+// The addresses of the world. Names lead to allowed ones, as many as addresses, so that politeness
+// towards an address does not hold up a crawl of many hosts; the peers are told that they may
+// connect to allowedPrefix and nowhere else.
 const (
 	allowedPrefix = "127.1.0.0/16"
 	addresses     = 32
@@ -226,7 +227,8 @@ func (c *conn) reset() {
 	c.Close()
 }
 
-// split finds the family of a host and the name within it: a.b of a.b.links.test. Of n1-of-links.test, a registrable domain of its own, it is n1.
+// split finds the family of a host and the name within it: a.b of a.b.links.test. Of
+// n1-of-links.test, a registrable domain of its own, it is n1.
 func split(host string) (f *family, name string) {
 	host, _, _ = strings.Cut(host, ":")
 	rest, ok := strings.CutSuffix(strings.ToLower(strings.TrimSuffix(host, ".")), ".test")
@@ -298,7 +300,8 @@ func (w *world) answer(f *family, name string, rw http.ResponseWriter, r *http.R
 	}
 }
 
-// hijack takes the connection of a request, for traps that HTTP's library would not let one build. Who takes it closes it.
+// hijack takes the connection of a request, for traps that HTTP's library would not let one build.
+// Who takes it closes it.
 func hijack(rw http.ResponseWriter) (net.Conn, *bufio.ReadWriter) {
 	hj, ok := rw.(http.Hijacker)
 	if !ok {
@@ -322,7 +325,8 @@ func raw(rw http.ResponseWriter, pieces ...string) {
 	}
 }
 
-// answered says that the answer on a connection that a trap has taken is whole; gone, that the client went away before.
+// answered says that the answer on a connection that a trap has taken is whole; gone, that the
+// client went away before.
 func (w *world) answered(c net.Conn) { w.endVisit(c, false) }
 func (w *world) gone(c net.Conn)     { w.endVisit(c, true) }
 
@@ -334,7 +338,8 @@ func (w *world) endVisit(c net.Conn, dropped bool) {
 	}
 }
 
-// drip writes the text again and again, a piece at a time with a pause before each, until the client goes away or the server ends.
+// drip writes the text again and again, a piece at a time with a pause before each, until the
+// client goes away or the server ends.
 func (w *world) drip(c net.Conn, piece string, every time.Duration, until time.Duration) {
 	end := time.Now().Add(until)
 	for time.Now().Before(end) {
@@ -348,7 +353,8 @@ func (w *world) drip(c net.Conn, piece string, every time.Duration, until time.D
 	}
 }
 
-// hold keeps a connection open and silent until the client goes away, the time is up or the server ends.
+// hold keeps a connection open and silent until the client goes away, the time is up or the server
+// ends.
 func (w *world) hold(c net.Conn, d time.Duration) {
 	stop := context.AfterFunc(w.ctx, func() { c.Close() })
 	defer stop()
@@ -375,7 +381,8 @@ func (w *world) sleep(d time.Duration) bool {
 	}
 }
 
-// serveRaw reads further requests of a connection that a trap has taken, notes them, and has them answered; until fn says no or the client goes away.
+// serveRaw reads further requests of a connection that a trap has taken, notes them, and has them
+// answered; until fn says no or the client goes away.
 func (w *world) serveRaw(c net.Conn, in *bufio.Reader, fn func(r *http.Request) bool) {
 	stop := context.AfterFunc(w.ctx, func() { c.Close() })
 	defer stop()

@@ -15,11 +15,13 @@ import (
 
 // Large bodies.
 //
-// The trap: 64 hosts with a page of nearly 16 MiB each; bodies that never end, with and without chunks; bodies of some kilobytes that unpack to gigabytes, by
-// gzip, Brotli and Zstandard; codings within codings.
+// The trap: 64 hosts with a page of nearly 16 MiB each; bodies that never end, with and without
+// chunks; bodies of some kilobytes that unpack to gigabytes, by gzip, Brotli and Zstandard; codings
+// within codings.
 //
-// A good crawler counts what it takes before it has it, so that its memory stays where it was told to stay; fetches all pages that keep the bound; breaks off
-// at the bound what does not, unpacked or not.
+// A good crawler counts what it takes before it has it, so that its memory stays where it was told
+// to stay; fetches all pages that keep the bound; breaks off at the bound what does not, unpacked
+// or not.
 var bodiesFamily = family{
 	name:  "bodies",
 	does:  "64 hosts with pages of 15 MiB, endless bodies, bombs of gzip, br and zstd",
@@ -40,7 +42,8 @@ const (
 	largeHosts = 64
 	largeBody  = 15 << 20
 	bombSize   = 512 << 20
-	// mostBytes is what a host may bring whose body has no end: the bound of a body for each try, and what the kernel takes.
+	// mostBytes is what a host may bring whose body has no end: the bound of a body for each try,
+	// and what the kernel takes.
 	mostBytes = 64 << 20
 )
 

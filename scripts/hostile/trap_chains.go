@@ -17,10 +17,12 @@ import (
 
 // Certificates by the hundred thousand bytes.
 //
-// The trap: 200 hosts that show 240 KiB of certificates each, nearly as much as Go takes, and 100 with 90 KiB. Each certificate has names of one letter, of which a parser makes
-// fifty times their bytes; no two hosts have one in common, and all but the first are for nobody.
+// The trap: 200 hosts that show 240 KiB of certificates each, nearly as much as Go takes, and 100
+// with 90 KiB. Each certificate has names of one letter, of which a parser makes fifty times their
+// bytes; no two hosts have one in common, and all but the first are for nobody.
 //
-// A good crawler bounds what it takes in a handshake, as others do, and how many large ones are under way; it asks whom it can trust within that, and says why of the rest.
+// A good crawler bounds what it takes in a handshake, as others do, and how many large ones are
+// under way; it asks whom it can trust within that, and says why of the rest.
 var chainsFamily = family{
 	name:  "chains",
 	does:  "300 hosts with up to 240 KiB of certificates each, made of names of one letter",
@@ -100,7 +102,8 @@ var manyNames = func() func(a *authority) ([]byte, error) {
 	}
 }()
 
-// manySerial is the number of that certificate, which renumbered replaces. The signature is wrong then, and nobody looks at it.
+// manySerial is the number of that certificate, which renumbered replaces. The signature is wrong
+// then, and nobody looks at it.
 const manySerial = 0x7172737475767778
 
 func renumbered(der []byte, to uint64) []byte {

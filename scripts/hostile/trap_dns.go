@@ -11,11 +11,13 @@ import (
 
 // Names in the DNS.
 //
-// The trap: 500 names that do not exist, others for which the server fails, refuses or says nothing; aliases that lead in a circle or through a hundred names;
-// thousands of addresses; answers that are believed for no time, or for 136 years; answers for another question, cut short, empty, or only of another class.
+// The trap: 500 names that do not exist, others for which the server fails, refuses or says
+// nothing; aliases that lead in a circle or through a hundred names; thousands of addresses;
+// answers that are believed for no time, or for 136 years; answers for another question, cut short,
+// empty, or only of another class.
 //
-// A good crawler takes "no such name" as final after one more try, tries what may pass a few times, asks about a name once and not once a URL, and tells people
-// what it is waiting for.
+// A good crawler takes "no such name" as final after one more try, tries what may pass a few times,
+// asks about a name once and not once a URL, and tells people what it is waiting for.
 var dnsFamily = family{
 	name:  "dns",
 	does:  "names that do not exist, servers that fail or are silent, circles of aliases, thousands of addresses",

@@ -9,10 +9,12 @@ import (
 
 // Documents.
 //
-// The trap: 14 MiB of elements within each other, a million attributes, comments and scripts without an end, entities by the million, NULs; texts in UTF-16,
-// UTF-32, UTF-7 or another charset than they say; types that are twice, or lies.
+// The trap: 14 MiB of elements within each other, a million attributes, comments and scripts
+// without an end, entities by the million, NULs; texts in UTF-16, UTF-32, UTF-7 or another charset
+// than they say; types that are twice, or lies.
 //
-// A good crawler finds the links that a browser would, in one pass and in time that grows with the text, and takes no link twice.
+// A good crawler finds the links that a browser would, in one pass and in time that grows with the
+// text, and takes no link twice.
 var documentsFamily = family{
 	name:  "documents",
 	does:  "elements nested by the million, attributes, entities, comments without end, odd charsets, types that lie",

@@ -9,10 +9,11 @@ import (
 
 // Drips.
 //
-// The trap: heads and bodies of a byte a second; hosts that take a request and never answer; that begin to answer and stop; a robots.txt that drips; more such
-// hosts than the crawler has fetchers.
+// The trap: heads and bodies of a byte a second; hosts that take a request and never answer; that
+// begin to answer and stop; a robots.txt that drips; more such hosts than the crawler has fetchers.
 //
-// A good crawler gives each phase its time and a body a least speed, tries again once or twice later, and has fetchers left for the others.
+// A good crawler gives each phase its time and a body a least speed, tries again once or twice
+// later, and has fetchers left for the others.
 var dripsFamily = family{
 	name:  "drips",
 	does:  "heads, bodies and robots.txt of a byte a second, no answer at all, answers that stop; 48 such hosts",

@@ -12,11 +12,13 @@ import (
 
 // Ways to addresses that are not allowed.
 //
-// The trap: links, redirects, sitemaps, frames, bases and a robots.txt's redirect to addresses of this machine that the peer was not told to visit, written in all
-// ways an address can be written; names that resolve to such an address, to one of each kind, now to the one and then to the other, by IPv6, mapped or not.
-// Listeners wait at those addresses and note whoever connects.
+// The trap: links, redirects, sitemaps, frames, bases and a robots.txt's redirect to addresses of
+// this machine that the peer was not told to visit, written in all ways an address can be written;
+// names that resolve to such an address, to one of each kind, now to the one and then to the other,
+// by IPv6, mapped or not. Listeners wait at those addresses and note whoever connects.
 //
-// A good crawler judges the address it is about to dial, each time, and dials what it judged; a probe of the way there is a connection too.
+// A good crawler judges the address it is about to dial, each time, and dials what it judged; a
+// probe of the way there is a connection too.
 var guardFamily = family{
 	name:        "guard",
 	does:        "links, redirects, sitemaps and names that lead to addresses of this machine which are not allowed",

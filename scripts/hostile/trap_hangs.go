@@ -9,11 +9,12 @@ import (
 
 // URLs that hang.
 //
-// The trap: a host with 300 pages and 300 URLs of which nothing ever comes; one of which every other URL hangs, and nothing tells these from the others; one that
-// answers for a while and then no more; and, which is none, one that takes eight seconds for each page.
+// The trap: a host with 300 pages and 300 URLs of which nothing ever comes; one of which every
+// other URL hangs, and nothing tells these from the others; one that answers for a while and then
+// no more; and, which is none, one that takes eight seconds for each page.
 //
-// A good crawler has what answers: what hangs is tried a few times and goes behind the rest. It waits for what is merely slow, and leaves a host alone of which nothing comes
-// any more.
+// A good crawler has what answers: what hangs is tried a few times and goes behind the rest. It
+// waits for what is merely slow, and leaves a host alone of which nothing comes any more.
 var hangsFamily = family{
 	name:  "hangs",
 	does:  "half of the URLs of a host hang, in a folder of their own or among the others; a host goes down; a site is slow",
@@ -30,8 +31,8 @@ var hangsPages = map[string]int{"folder": 300, "alike": 15, "down": 20, "slow": 
 
 const (
 	slowPage = 8 * time.Second
-	// mostHangs are the requests that may hang before the rest of the host is here: it takes some to know what hangs. mostDown are those that a host may be asked
-	// that has gone down.
+	// mostHangs are the requests that may hang before the rest of the host is here: it takes some
+	// to know what hangs. mostDown are those that a host may be asked that has gone down.
 	mostHangs = 16
 	mostDown  = 16
 )

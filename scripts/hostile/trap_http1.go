@@ -16,11 +16,13 @@ import (
 
 // Lies in HTTP/1.
 //
-// The trap: lengths that are too short or too long, given twice or beside chunks; floods of interim answers and of fields, of three bytes each too; heads without an end; status lines
-// that are none; answers that nobody asked for, behind the true one or while the connection rests; connections that end early, by a reset, or at the next use.
+// The trap: lengths that are too short or too long, given twice or beside chunks; floods of interim
+// answers and of fields, of three bytes each too; heads without an end; status lines that are none;
+// answers that nobody asked for, behind the true one or while the connection rests; connections
+// that end early, by a reset, or at the next use.
 //
-// A good crawler never takes bytes for the answer to another request than its own (here: never asks for /poison), bounds heads and interim answers, and comes
-// to an outcome for each URL.
+// A good crawler never takes bytes for the answer to another request than its own (here: never asks
+// for /poison), bounds heads and interim answers, and comes to an outcome for each URL.
 var http1Family = family{
 	name:  "http1",
 	does:  "wrong lengths, floods of fields and 1xx, garbage, surplus and unasked answers, early ends, resets",
@@ -40,7 +42,8 @@ var http1Family = family{
 	},
 }
 
-// unasked waits a moment, shorter than a peer's delay, and says whether no question has come on the connection.
+// unasked waits a moment, shorter than a peer's delay, and says whether no question has come on the
+// connection.
 func unasked(c net.Conn, r *bufio.Reader) bool {
 	_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
@@ -67,7 +70,8 @@ func ok(fields, body string) string {
 // chain is a body that leads to the next pages, so that a connection is used again.
 const chain = `<a href="/1">1</a><a href="/2">2</a><a href="/3">3</a>`
 
-// http1Answers are whole answers; where a connection stays open the client has what it believes is the next answer already.
+// http1Answers are whole answers; where a connection stays open the client has what it believes is
+// the next answer already.
 var http1Answers = map[string]string{
 	"short":      ok("Content-Length: 10\r\n", chain+poison),
 	"long":       ok("Content-Length: 100000\r\n", chain),
@@ -109,7 +113,8 @@ var http1Answers = map[string]string{
 	"types":      ok("Content-Type: text/html\r\nContent-Type: image/png\r\nContent-Length: 54\r\n", chain),
 }
 
-// tinyFields are fields of one or two letters and no value, of which a map takes a hundred times their bytes.
+// tinyFields are fields of one or two letters and no value, of which a map takes a hundred times
+// their bytes.
 func tinyFields(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -16,10 +16,13 @@ import (
 
 // Lies in HTTP/2.
 //
-// The trap: floods of PRIORITY, PING, SETTINGS, WINDOW_UPDATE, CONTINUATION, empty DATA and unknown frames; streams reset again and again; connections that are
-// told to go away with each request; heads of megabytes, and small ones that unpack to megabytes; more data than the window lets through; pushes.
+// The trap: floods of PRIORITY, PING, SETTINGS, WINDOW_UPDATE, CONTINUATION, empty DATA and unknown
+// frames; streams reset again and again; connections that are told to go away with each request;
+// heads of megabytes, and small ones that unpack to megabytes; more data than the window lets
+// through; pushes.
 //
-// A good crawler bounds what a connection may cost, says about each kind of nonsense one line at most, and comes to an outcome for each URL.
+// A good crawler bounds what a connection may cost, says about each kind of nonsense one line at
+// most, and comes to an outcome for each URL.
 var http2Family = family{
 	name:  "http2",
 	does:  "floods of frames, resets, GOAWAY with each request, heads of megabytes, data beyond the window",

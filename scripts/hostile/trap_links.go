@@ -9,12 +9,13 @@ import (
 
 // Links by the million.
 //
-// The trap: a page names 200,000 hosts, of one domain or of as many domains; a page has 50,000 URLs of its own host that all show the same, of which robots.txt
-// leaves 2,000 open; a domain has
+// The trap: a page names 200,000 hosts, of one domain or of as many domains; a page has 50,000 URLs
+// of its own host that all show the same, of which robots.txt leaves 2,000 open; a domain has
 // another five subdomains behind each page, without end; URLs are as long as they like.
 //
-// A good crawler takes so many links of a page and so many new hosts of a page and of a domain, counts what it left, and answers its own people meanwhile. It
-// stops at a host that shows the same page under every URL.
+// A good crawler takes so many links of a page and so many new hosts of a page and of a domain,
+// counts what it left, and answers its own people meanwhile. It stops at a host that shows the same
+// page under every URL.
 var linksFamily = family{
 	name:  "links",
 	does:  "200,000 host names in a page, 50,000 URLs of a host, farms of subdomains, 30,000 ports, URLs of any length",

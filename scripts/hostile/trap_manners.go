@@ -10,11 +10,13 @@ import (
 
 // Wishes in every form.
 //
-// The trap: nofollow in each way it can be said (X-Robots-Tag with dates, for agents, twice, in lists by comma, space and semicolon; meta elements by name, case,
-// content; rel of a link), each before a link to /hidden/; a robots.txt with rules by wildcard; connections that the server has closed by the time of the next
-// request, so that it is made again; hosts that answer slowly.
+// The trap: nofollow in each way it can be said (X-Robots-Tag with dates, for agents, twice, in
+// lists by comma, space and semicolon; meta elements by name, case, content; rel of a link), each
+// before a link to /hidden/; a robots.txt with rules by wildcard; connections that the server has
+// closed by the time of the next request, so that it is made again; hosts that answer slowly.
 //
-// A good crawler asks for nothing below /hidden/, keeps its delay in each case, also when a request is made a second time, and never has two requests at once.
+// A good crawler asks for nothing below /hidden/, keeps its delay in each case, also when a request
+// is made a second time, and never has two requests at once.
 var mannersFamily = family{
 	name:  "manners",
 	does:  "nofollow in every form, wildcards in robots.txt, connections closed before the next request, slow hosts",
@@ -54,7 +56,8 @@ var mannersFamily = family{
 
 const mannersPages = 12
 
-// tagForms are values of X-Robots-Tag, each of which says nofollow to all or to this crawler; lines are fields of their own.
+// tagForms are values of X-Robots-Tag, each of which says nofollow to all or to this crawler; lines
+// are fields of their own.
 var tagForms = []string{
 	"nofollow", "noindex, nofollow", "NOFOLLOW", "none", "apoidea: nofollow", "*: nofollow", "unavailable_after: 25 Jun 2110 15:00:00 PST, nofollow",
 	"unavailable_after: Friday, 25-Jun-10 15:00:00 UTC, nofollow", "nofollow, unavailable_after: Wed, 01 Jan 2110 00:00:00 GMT", "noarchive\nnofollow",
@@ -130,7 +133,8 @@ func (w *world) manyPages(rw http.ResponseWriter, r *http.Request, name string) 
 		defer c.Close()
 		_, _ = io.WriteString(c, ok(fmt.Sprintf("Content-Length: %d\r\n", len(text)), text))
 		w.answered(c)
-		// The next request is read, noted, and not answered: the client takes the connection for one that was closed before, and asks again.
+		// The next request is read, noted, and not answered: the client takes the connection for
+		// one that was closed before, and asks again.
 		w.serveRaw(c, buf.Reader, func(*http.Request) bool { return false })
 	case "slow":
 		w.sleep(150 * time.Millisecond)

@@ -8,10 +8,13 @@ import (
 
 // Traps that are a part of something else, or that no host shows by itself.
 //
-// The trap: a real site of which half is a calendar, a wiki each article of which has a history without end; pages that say the same between pages of their
-// own text; two hosts that lead to each other for ever; a domain of ever more hosts of three pages each, and one whose pages lead there by way of a redirect.
+// The trap: a real site of which half is a calendar, a wiki each article of which has a history
+// without end; pages that say the same between pages of their own text; two hosts that lead to each
+// other for ever; a domain of ever more hosts of three pages each, and one whose pages lead there
+// by way of a redirect.
 //
-// A good crawler leaves the part that brings nothing and fetches every page of the rest, and looks at what all hosts of a domain say.
+// A good crawler leaves the part that brings nothing and fetches every page of the rest, and looks
+// at what all hosts of a domain say.
 var mixedFamily = family{
 	name:  "mixed",
 	does:  "half a calendar, histories without end, pages that say the same between others, two hosts in turn, domains of small hosts",
@@ -64,17 +67,21 @@ var mixedFamily = family{
 
 const (
 	realPages = 400
-	// mostSmallHosts of a farm: those in a row that it takes to see that all say the same, and those that were found until then.
+	// mostSmallHosts of a farm: those in a row that it takes to see that all say the same, and
+	// those that were found until then.
 	mostSmallHosts = 900
 )
 
-// mixedBounds are the most requests to a host: real pages, and what it takes to see that the rest brings nothing. Rota is not seen to within the budget of a
-// trial, since each of its pages says something; half of the pages of alternate have a text of their own, where nothing but a budget ends a crawl.
+// mixedBounds are the most requests to a host: real pages, and what it takes to see that the rest
+// brings nothing. Rota is not seen to within the budget of a trial, since each of its pages says
+// something; half of the pages of alternate have a text of their own, where nothing but a budget
+// ends a crawl.
 var mixedBounds = map[string]int{
 	"calendar": realPages + mostOfTheSame, "wiki": realPages + mostOfTheSame, "paths": realPages + mostOfTheSame, "left": mostOfTheSame, "right": mostOfTheSame,
 }
 
-// realPage is one of the real pages of a site, in a graph of which each leads to two more and to some anywhere, and to what else there is.
+// realPage is one of the real pages of a site, in a graph of which each leads to two more and to
+// some anywhere, and to what else there is.
 func realPage(rw http.ResponseWriter, r *http.Request, format string, n int, more ...string) {
 	links := []string{fmt.Sprintf(format, 0)}
 	for _, k := range []int{2*n + 1, 2*n + 2, n * 7919 % realPages, n * 104729 % realPages} {
@@ -155,7 +162,8 @@ func farmURL(w *world, name, path string) string {
 	return fmt.Sprintf("http://%s-of-mixed.test:%d%s", name, w.port, path)
 }
 
-// farmPage is one of the three pages of a host of a farm; the last of them leads to more hosts, or to redirects to such.
+// farmPage is one of the three pages of a host of a farm; the last of them leads to more hosts, or
+// to redirects to such.
 func farmPage(w *world, rw http.ResponseWriter, r *http.Request, name string) {
 	kind := last(name)
 	if strings.HasPrefix(name, "to-") {

@@ -8,10 +8,13 @@ import (
 
 // Names of hosts.
 //
-// The trap: one host under many spellings (case, a dot at the end, userinfo, the default port, escapes, full-width letters, soft hyphens); labels and names that are
-// too long; underscores, hyphens, punycode that is none; ports that belong to other services; links with no host, two, or a space in it.
+// The trap: one host under many spellings (case, a dot at the end, userinfo, the default port,
+// escapes, full-width letters, soft hyphens); labels and names that are too long; underscores,
+// hyphens, punycode that is none; ports that belong to other services; links with no host, two, or
+// a space in it.
 //
-// A good crawler knows one host under all its spellings, so that it keeps one delay and asks for each page once; and drops what no resolver could take.
+// A good crawler knows one host under all its spellings, so that it keeps one delay and asks for
+// each page once; and drops what no resolver could take.
 var namesFamily = family{
 	name:  "names",
 	does:  "one host under many spellings, labels too long, odd punycode, ports of other services",

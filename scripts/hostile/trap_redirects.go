@@ -8,10 +8,12 @@ import (
 
 // Redirects.
 //
-// The trap: loops of one, two and many; chains through ever new URLs and ever new hosts; targets that are no web pages (file:, javascript:, ftp:, data:), other
-// ports, with credentials, of a megabyte, relative in odd ways; from https to http.
+// The trap: loops of one, two and many; chains through ever new URLs and ever new hosts; targets
+// that are no web pages (file:, javascript:, ftp:, data:), other ports, with credentials, of a
+// megabyte, relative in odd ways; from https to http.
 //
-// A good crawler treats a target as a link found: its robots.txt first, its host's delay, its budget; and stops following a chain.
+// A good crawler treats a target as a link found: its robots.txt first, its host's delay, its
+// budget; and stops following a chain.
 var redirectsFamily = family{
 	name:  "redirects",
 	does:  "loops, endless chains through URLs and hosts, targets that are none, a Location of a megabyte",

@@ -12,10 +12,13 @@ import (
 
 // Robots.txt that is no robots.txt.
 //
-// The trap: files without end, in lines of any length, a million lines, in UTF-16, as HTML, with CR alone; redirects that loop or lead to another host, where the rules are,
-// 401, 403, 404; a Crawl-delay below nothing.
+// The trap: files without end, in lines of any length, a million lines, in UTF-16, as HTML, with CR
+// alone; redirects that loop or lead to another host, where the rules are, 401, 403, 404; a
+// Crawl-delay below nothing.
 //
-// A good crawler reads rules in any form that a person could have meant, and takes the bounds of its time from itself. Below /secret/ nothing is ever asked for here, as each file that can be read forbids it.
+// A good crawler reads rules in any form that a person could have meant, and takes the bounds of
+// its time from itself. Below /secret/ nothing is ever asked for here, as each file that can be
+// read forbids it.
 var robotsFamily = family{
 	name:      "robots",
 	does:      "robots.txt without end, in UTF-16, as HTML, of a million lines, with redirects and errors",
@@ -37,8 +40,9 @@ var robotsNames = []string{
 	"endless", "line", "lines", "utf16le", "utf16be", "bom", "cr", "html", "spaces", "nul", "case", "groups", "e401", "e403", "e404", "e410", "e999", "loop", "other", "elsewhere", "hops", "delayneg", "empty", "bomb", "longvalue", "agent", "types", "encoded",
 }
 
-// openRobots are hosts that have no rules (RFC 9309, 2.3.1.3 and 2.3.1.2); the last two may be taken either way. A redirect to another host is followed: the rules
-// there are those of "other" and "elsewhere". Those whose rules cannot be had are in the family waits.
+// openRobots are hosts that have no rules (RFC 9309, 2.3.1.3 and 2.3.1.2); the last two may be
+// taken either way. A redirect to another host is followed: the rules there are those of "other"
+// and "elsewhere". Those whose rules cannot be had are in the family waits.
 var openRobots = []string{"e401", "e403", "e404", "e410", "empty", "html", "bomb", "loop", "e999"}
 
 const secret = "User-agent: *\nDisallow: /secret/\n"

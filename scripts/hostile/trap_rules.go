@@ -9,9 +9,11 @@ import (
 
 // Rules by the ten thousand.
 //
-// The trap: 200 hosts whose robots.txt is as large as one is read, of rules that no two have in common.
+// The trap: 200 hosts whose robots.txt is as large as one is read, of rules that no two have in
+// common.
 //
-// A good crawler keeps to all of them, in bounded memory, without asking for the file again and again; hosts for whose rules there is no room wait.
+// A good crawler keeps to all of them, in bounded memory, without asking for the file again and
+// again; hosts for whose rules there is no room wait.
 var rulesFamily = family{
 	name:  "rules",
 	does:  "200 hosts with 480 KiB of rules each",

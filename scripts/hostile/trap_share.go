@@ -9,11 +9,11 @@ import (
 
 // More than a share.
 //
-// The trap: hosts of a page each that says something of its own and leads to 8 hosts of as many new domains, without
-// end; an index of 400 sitemaps, each of which names 1,000 pages that say nothing.
+// The trap: hosts of a page each that says something of its own and leads to 8 hosts of as many new
+// domains, without end; an index of 400 sitemaps, each of which names 1,000 pages that say nothing.
 //
-// A good crawler takes fewer and fewer hosts of those that lead to no host it knows, and none at last, and looks at pages before it asks for more
-// sitemaps.
+// A good crawler takes fewer and fewer hosts of those that lead to no host it knows, and none at
+// last, and looks at pages before it asks for more sitemaps.
 var shareFamily = family{
 	name:  "share",
 	does:  "hosts of ever new domains, 400 sitemaps of pages that say nothing",

@@ -11,10 +11,13 @@ import (
 
 // Sitemaps and feeds.
 //
-// The trap: indexes of indexes without end, sitemaps of a million URLs, of a gigabyte once unpacked, with entities that grow, cut in the middle of an element, with
-// hosts and schemes of others, with CR alone between URLs, in UTF-16; robots.txt that names thousands; feeds that lead to feeds.
+// The trap: indexes of indexes without end, sitemaps of a million URLs, of a gigabyte once
+// unpacked, with entities that grow, cut in the middle of an element, with hosts and schemes of
+// others, with CR alone between URLs, in UTF-16; robots.txt that names thousands; feeds that lead
+// to feeds.
 //
-// A good crawler takes so many sitemaps of a host and so many URLs of each, treats each URL as a link found, and stops at the bound of a file.
+// A good crawler takes so many sitemaps of a host and so many URLs of each, treats each URL as a
+// link found, and stops at the bound of a file.
 var sitemapsFamily = family{
 	name:  "sitemaps",
 	does:  "indexes of indexes, sitemaps of a gigabyte, of a million URLs, of entities; lists with CR alone; feeds of feeds",

@@ -10,8 +10,9 @@ import (
 
 // Hosts that are slow.
 //
-// The trap: 150 hosts that take three seconds for each page, 60 with a robots.txt of 500 KiB, each with other rules, and 20 of which that drips; all of one domain and at few
-// addresses. Beside them an ordinary site of another domain, which is quick.
+// The trap: 150 hosts that take three seconds for each page, 60 with a robots.txt of 500 KiB, each
+// with other rules, and 20 of which that drips; all of one domain and at few addresses. Beside them
+// an ordinary site of another domain, which is quick.
 //
 // A good crawler has fetchers left for what is quick, though it waits for the others.
 var slowFamily = family{
@@ -33,18 +34,21 @@ var slowFamily = family{
 	check:     checkSlow,
 }
 
-// slowHosts are the hosts of each kind; slowPages is how many pages one has beside its root, sitePages those of the site.
+// slowHosts are the hosts of each kind; slowPages is how many pages one has beside its root,
+// sitePages those of the site.
 var slowHosts = map[string]int{"late": 150, "large": 60, "drip": 20}
 
 const (
 	slowPages = 2
 	sitePages = 300
 	latePage  = 3 * time.Second
-	// siteWithin is twice what the site takes alone, and the time in which 32 fetchers have a first page of all late hosts, as nobody can know before that they are late.
+	// siteWithin is twice what the site takes alone, and the time in which 32 fetchers have a first
+	// page of all late hosts, as nobody can know before that they are late.
 	siteWithin = 2*sitePages*trialDelay + 150*latePage/32
 )
 
-// slowSite is the host of the site, of a domain of its own: within one domain hosts have turns, and a new one waits for the first page of those before it.
+// slowSite is the host of the site, of a domain of its own: within one domain hosts have turns, and
+// a new one waits for the first page of those before it.
 func slowSite(w *world) string { return fmt.Sprintf("site-of-slow.test:%d", w.port) }
 
 func serveSlow(w *world, rw http.ResponseWriter, r *http.Request, name string) {

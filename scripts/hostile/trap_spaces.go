@@ -12,10 +12,13 @@ import (
 
 // Spaces of URLs without end.
 //
-// The trap: a calendar, sessions in the URL, paths that grow in order or at random, parameters in every order, an answer of 200 for everything, text at random,
-// one site under ever new prefixes, a base that drifts, cases, slashes, path parameters and escapes by which one page has any number of URLs.
+// The trap: a calendar, sessions in the URL, paths that grow in order or at random, parameters in
+// every order, an answer of 200 for everything, text at random, one site under ever new prefixes, a
+// base that drifts, cases, slashes, path parameters and escapes by which one page has any number of
+// URLs.
 //
-// A good crawler notices that a host brings little that is new, asks it less and then not at all; a budget of requests holds where it does not notice.
+// A good crawler notices that a host brings little that is new, asks it less and then not at all; a
+// budget of requests holds where it does not notice.
 var spacesFamily = family{
 	name:  "spaces",
 	does:  "calendars, sessions, growing paths, permuted parameters, soft 404s, random text, mirrors, drifting bases",
@@ -54,7 +57,8 @@ var spacesFamily = family{
 	},
 }
 
-// everNew are spaces of pages each of which has a text of its own, where nothing but a budget ends a crawl; the others are noticed before mostOfTheSame requests.
+// everNew are spaces of pages each of which has a text of its own, where nothing but a budget ends
+// a crawl; the others are noticed before mostOfTheSame requests.
 var everNew = []string{"random", "date", "errors", "counter"}
 
 const mostOfTheSame = 1500

@@ -12,8 +12,9 @@ import (
 
 // TLS.
 //
-// The trap: certificates that are over, of another name, signed by themselves or by nobody known; a chain of 200 certificates; a handshake that is garbage, that
-// never answers, that drips; a demand for a certificate of the client's; a name that is served by the wrong protocol.
+// The trap: certificates that are over, of another name, signed by themselves or by nobody known; a
+// chain of 200 certificates; a handshake that is garbage, that never answers, that drips; a demand
+// for a certificate of the client's; a name that is served by the wrong protocol.
 //
 // A good crawler does not speak to whom it cannot trust, bounds the handshake, and says why.
 var tlsFamily = family{

@@ -10,11 +10,13 @@ import (
 
 // Wishes to be asked later.
 //
-// The trap: Retry-After of a million years, of 2099, negative, garbage, given twice; 429 and 503 for everything, for ever, robots.txt included, which fails in other ways at others; a Crawl-delay of years; 503 with a wish of
-// some seconds, which is a wish to be kept.
+// The trap: Retry-After of a million years, of 2099, negative, garbage, given twice; 429 and 503
+// for everything, for ever, robots.txt included, which fails in other ways at others; a Crawl-delay
+// of years; 503 with a wish of some seconds, which is a wish to be kept.
 //
-// A good crawler keeps the wish to the full second, rounded up, never asks the host for anything meanwhile, and does not hold up the end of a crawl for a wish
-// beyond its patience: such URLs are put off.
+// A good crawler keeps the wish to the full second, rounded up, never asks the host for anything
+// meanwhile, and does not hold up the end of a crawl for a wish beyond its patience: such URLs are
+// put off.
 var waitsFamily = family{
 	name:  "waits",
 	does:  "Retry-After of a million years, of 2099, negative, garbage; 429 and 503 for everything",

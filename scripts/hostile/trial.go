@@ -53,7 +53,8 @@ type report struct {
 	Start Use `json:"start"`
 	Most  Use `json:"most"`
 	Back  Use `json:"back"`
-	// APIMs is the slowest answer beyond what the machine took, which MachineMs is at most: the answer of a peer with nothing to do, or waiting for a processor.
+	// APIMs is the slowest answer beyond what the machine took, which MachineMs is at most: the
+	// answer of a peer with nothing to do, or waiting for a processor.
 	APIMs     float64           `json:"api_ms"`
 	MachineMs float64           `json:"machine_ms"`
 	Asked     int               `json:"asked"`
@@ -146,8 +147,9 @@ func allowsPrefix(ctx context.Context) bool {
 	return false
 }
 
-// peerArgs are what all peers are started with: a public peer's manners and bounds. A ring on loopback is one of the lab profile, with the same bounds by hand, since
-// public peers do not tell each other addresses of loopback.
+// peerArgs are what all peers are started with: a public peer's manners and bounds. A ring on
+// loopback is one of the lab profile, with the same bounds by hand, since public peers do not tell
+// each other addresses of loopback.
 func (t *trial) peerArgs(ctx context.Context) []string {
 	allow := "--allow-private"
 	if allowsPrefix(ctx) {
@@ -172,8 +174,8 @@ func (t *trial) seeds() []string {
 	return seeds
 }
 
-// scopes are the flags for what the crawl may visit. With a family that leads to addresses beyond it, that is everything: what is out of scope would never be
-// dialled.
+// scopes are the flags for what the crawl may visit. With a family that leads to addresses beyond
+// it, that is everything: what is out of scope would never be dialled.
 func (t *trial) scopes() []string {
 	var args []string
 	for _, f := range t.families {

@@ -126,7 +126,8 @@ type watch struct {
 	outside   map[string]int
 }
 
-// The pace of looking: each question costs the peer little, a walk over its directory costs this program some.
+// The pace of looking: each question costs the peer little, a walk over its directory costs this
+// program some.
 const (
 	askEvery  = 200 * time.Millisecond
 	lookEvery = 2 * time.Second
@@ -163,8 +164,8 @@ func every(ctx context.Context, d time.Duration, fn func()) {
 // processors is GOMAXPROCS of the peers.
 const processors = 2
 
-// queued is how long the threads of a process were ready and had no processor so far: others had it. Of a process with GOMAXPROCS threads at work, each waited
-// for its part of that.
+// queued is how long the threads of a process were ready and had no processor so far: others had
+// it. Of a process with GOMAXPROCS threads at work, each waited for its part of that.
 func (p *peer) queued() (sum time.Duration) {
 	dir := fmt.Sprintf("/proc/%d/task", p.pid())
 	tasks, err := os.ReadDir(dir)
@@ -181,7 +182,8 @@ func (p *peer) queued() (sum time.Duration) {
 	return sum
 }
 
-// ask asks both peers at the same moment. What the still peer took, or the machine kept the peer waiting for a processor, is not the peer's.
+// ask asks both peers at the same moment. What the still peer took, or the machine kept the peer
+// waiting for a processor, is not the peer's.
 func (w *watch) ask(ctx context.Context, begun time.Time) {
 	noise := make(chan time.Duration, 1)
 	go func() {
@@ -229,8 +231,9 @@ func (w *watch) look(ctx context.Context) {
 	m.LogLines, m.LogBytes = max(m.LogLines, u.LogLines), max(m.LogBytes, u.LogBytes)
 }
 
-// connections notes connections of the process to addresses beyond loopback, made or tried. What comes and goes between two looks is missed; for addresses of
-// loopback there are listeners, which miss nothing.
+// connections notes connections of the process to addresses beyond loopback, made or tried. What
+// comes and goes between two looks is missed; for addresses of loopback there are listeners, which
+// miss nothing.
 func (w *watch) connections() {
 	beyond := abroad.now()
 	if len(beyond) == 0 {
@@ -246,7 +249,8 @@ func (w *watch) connections() {
 	}
 }
 
-// abroad is read once for all peers, as they share the network: the kernel walks over all of its sockets for that.
+// abroad is read once for all peers, as they share the network: the kernel walks over all of its
+// sockets for that.
 var abroad connectionTable
 
 // connectionTable is which sockets of this machine go beyond loopback.

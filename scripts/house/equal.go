@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// runLength is how many equal lines in a row count as said twice. Blank lines, comments, imports and the space around a line do not count.
+// runLength is how many equal lines in a row count as said twice. Blank lines, comments, imports
+// and the space around a line do not count.
 const runLength = 10
 
 // equal is a run of lines that stands at two places.
@@ -26,7 +27,8 @@ type said struct {
 	number int
 }
 
-// equalRuns finds the longest runs; of a run that stands at three places, the second and third are held against the first.
+// equalRuns finds the longest runs; of a run that stands at three places, the second and third are
+// held against the first.
 func (h *house) equalRuns() []equal {
 	var all []said
 	var names []string

@@ -5,15 +5,17 @@ import (
 	"strings"
 )
 
-// The floors, from the top. On the ground four neighbours stand side by side and do not know each other; everybody may know what is common: a key of the ring, what a
-// store of records is, and how a message of strangers is counted.
+// The floors, from the top. On the ground four neighbours stand side by side and do not know each
+// other; everybody may know what is common: a key of the ring, what a store of records is, and how
+// a message of strangers is counted.
 var floors = [][]string{{"cmd"}, {"lab"}, {"node"}, {"crawl", "dht", "dedup", "storage"}}
 
 var everybodys = []string{"dht/ring", "dht/counted", "storage/kv", "storage/kv/kvtest"}
 
 const laboratory = "node/lab"
 
-// wing is what of the house a package belongs to: its first folder, but the laboratory is a wing of its own, which no room of a peer imports.
+// wing is what of the house a package belongs to: its first folder, but the laboratory is a wing of
+// its own, which no room of a peer imports.
 func wing(dir string) string {
 	if dir == laboratory || strings.HasPrefix(dir, laboratory+"/") {
 		return "lab"
@@ -46,13 +48,15 @@ func (h *house) upward() []arrow {
 	return up
 }
 
-// hall is the room that a package belongs to, when a room is a folder of a wing with all below it: crawl/placement with its strategies.
+// hall is the room that a package belongs to, when a room is a folder of a wing with all below it:
+// crawl/placement with its strategies.
 func hall(dir string) string {
 	parts := strings.SplitN(dir, "/", 3)
 	return strings.Join(parts[:min(2, len(parts))], "/")
 }
 
-// circles are the sets of rooms that import each other, directly or by way of others. Packages cannot; folders of packages can.
+// circles are the sets of rooms that import each other, directly or by way of others. Packages
+// cannot; folders of packages can.
 func (h *house) circles() [][]string {
 	next := make(map[string]map[string]bool)
 	for _, a := range h.arrows() {

@@ -2,10 +2,11 @@
 //
 //	go run ./scripts/house [--json] [--check] [--fast] [--undocumented]
 //
-// It prints figures and writes docs/house.svg. With --check it writes nothing, and fails when the picture is stale, when an import breaks the order of the floors,
-// or when a walk in ARCHITECTURE.md names a function that is not there.
-// With --undocumented it writes nothing, and lists the exported names and fields that have no comment.
-// The product is all Go code but tests, packages for tests (their names end in "test"), generated code and scripts.
+// It prints figures and writes docs/house.svg. With --check it writes nothing, and fails when the
+// picture is stale, when an import breaks the order of the floors, or when a walk in
+// ARCHITECTURE.md names a function that is not there. With --undocumented it writes nothing, and
+// lists the exported names and fields that have no comment. The product is all Go code but tests,
+// packages for tests (their names end in "test"), generated code and scripts.
 package main
 
 import (
@@ -79,7 +80,8 @@ func list(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// inOrder is an error that names each import against the order of the floors, and each circle of rooms.
+// inOrder is an error that names each import against the order of the floors, and each circle of
+// rooms.
 func (h *house) inOrder() error {
 	var errs []error
 	for _, a := range h.upward() {

@@ -164,8 +164,9 @@ func receiver(fn *ast.FuncDecl) string {
 	}
 }
 
-// documented counts the exported names of a package, and the exported fields and methods of its exported structs and interfaces. A comment on a group counts for all
-// in it, and so does one behind a name.
+// documented counts the exported names of a package, and the exported fields and methods of its
+// exported structs and interfaces. A comment on a group counts for all in it, and so does one
+// behind a name.
 func (h *house) documented(r *room, names, fields *share) {
 	for _, file := range r.files {
 		for _, d := range file.tree.Decls {

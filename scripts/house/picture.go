@@ -22,7 +22,8 @@ var perRow = map[string]int{"crawl": 8, "dht": 2, "dedup": 1, "storage": 2}
 
 const perRowElse = 12
 
-// block is a wing as drawn: rows of rooms, none of which imports one of its own row or of one above.
+// block is a wing as drawn: rows of rooms, none of which imports one of its own row or of one
+// above.
 type block struct {
 	name          string
 	rows          [][]*room
@@ -33,7 +34,8 @@ type block struct {
 // point is the upper left corner of a room.
 type point struct{ x, y int }
 
-// draw returns the picture: floors from the top, rooms in them, and the imports that do not follow from others.
+// draw returns the picture: floors from the top, rooms in them, and the imports that do not follow
+// from others.
 func (h *house) draw() []byte {
 	arrows := h.needed()
 	var blocks []*block
@@ -70,7 +72,8 @@ func (h *house) draw() []byte {
 	return h.svg(blocks, at, arrows, width, y-between+margin)
 }
 
-// needed are the arrows without those that follow from others: who imports b, and c that b imports, is drawn to b alone.
+// needed are the arrows without those that follow from others: who imports b, and c that b imports,
+// is drawn to b alone.
 func (h *house) needed() []arrow {
 	next := make(map[string]map[string]bool)
 	for dir, r := range h.packages {
@@ -137,7 +140,8 @@ func (h *house) block(name string) *block {
 	return b
 }
 
-// place gives each room its corner. A row is in the order of the middle of those above that import its rooms, or below that they import.
+// place gives each room its corner. A row is in the order of the middle of those above that import
+// its rooms, or below that they import.
 func place(blocks []*block, arrows []arrow) map[string]point {
 	at := make(map[string]point)
 	for range 4 {
@@ -224,7 +228,8 @@ func (h *house) svg(blocks []*block, at map[string]point, arrows []arrow, width,
 	return out.Bytes()
 }
 
-// draw writes one room. It does not say how long it is: the picture is to change with rooms and imports alone.
+// draw writes one room. It does not say how long it is: the picture is to change with rooms and
+// imports alone.
 func (r *room) draw(out *bytes.Buffer, wing string, p point) {
 	name := strings.TrimPrefix(strings.TrimPrefix(r.dir, wing), "/")
 	if name == "" {

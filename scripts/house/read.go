@@ -16,7 +16,8 @@ import (
 	"strings"
 )
 
-// house is the product as parsed: nothing is type-checked, so files of every operating system count.
+// house is the product as parsed: nothing is type-checked, so files of every operating system
+// count.
 type house struct {
 	root     string
 	module   string

@@ -1,6 +1,7 @@
-// Command notices writes the licences of everything that is linked into the program for the targets named: Go itself and each module of which a package is
-// linked, with the licence files of its root and of the folders down to these packages. Texts that are the same are written once. A module without a
-// licence is an error.
+// Command notices writes the licences of everything that is linked into the program for the targets
+// named: Go itself and each module of which a package is linked, with the licence files of its root
+// and of the folders down to these packages. Texts that are the same are written once. A module
+// without a licence is an error.
 //
 //	go run ./scripts/notices $(scripts/release.sh --targets) >THIRD_PARTY_NOTICES
 package main
@@ -38,7 +39,8 @@ func main() {
 	}
 }
 
-// module is one that is linked: its name and version, its folder, and the folders of its packages that are.
+// module is one that is linked: its name and version, its folder, and the folders of its packages
+// that are.
 type module struct {
 	name, dir string
 	packages  map[string]bool

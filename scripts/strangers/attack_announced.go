@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/node/manners"
 )
 
-// attackAnnounced announces frames of four megabytes and sends nothing of them, so that those of others might find no room.
+// attackAnnounced announces frames of four megabytes and sends nothing of them, so that those of
+// others might find no room.
 var attackAnnounced = attack{
 	name: "announced", does: "frames of four megabytes are announced, and never come",
 	make: func(ctx context.Context, t *target) error {

@@ -11,7 +11,8 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// attackHandshakes begins handshakes over QUIC at the port of the peer, and hears nothing of the answers but whether it is to show its address.
+// attackHandshakes begins handshakes over QUIC at the port of the peer, and hears nothing of the
+// answers but whether it is to show its address.
 var attackHandshakes = attack{
 	name: "handshakes", does: "300 handshakes over QUIC are begun, and left",
 	make: func(ctx context.Context, t *target) error {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// attackIdle opens as many streams as a peer may have: some of them name no protocol, the others name one and ask nothing.
+// attackIdle opens as many streams as a peer may have: some of them name no protocol, the others
+// name one and ask nothing.
 var attackIdle = attack{
 	name: "idle", does: "streams are opened that ask nothing, or name no protocol",
 	make: func(ctx context.Context, t *target) error {

@@ -14,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 )
 
-// attackJSON is a worker like those behind routers: it attaches to the peer, and answers who asks for its files with four megabytes of empty parts.
+// attackJSON is a worker like those behind routers: it attaches to the peer, and answers who asks
+// for its files with four megabytes of empty parts.
 var attackJSON = attack{
 	name: "json", does: "a worker of the ring lists its files as four megabytes of {}", asks: true,
 	make: func(ctx context.Context, t *target) error {
@@ -64,7 +65,8 @@ var attackJSON = attack{
 	judge: attachedWorker,
 }
 
-// attachedWorker sees to it that the worker is asked: whoever lists the archives of the ring is told that its answer cannot be used.
+// attachedWorker sees to it that the worker is asked: whoever lists the archives of the ring is
+// told that its answer cannot be used.
 func attachedWorker(ctx context.Context, s *scene, r *report) error {
 	for begun := time.Now(); time.Since(begun) < joinTime; {
 		found, err := s.peers[0].client.Archives(ctx, true)

@@ -8,7 +8,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 )
 
-// attackKad sends kad-dht frames that announce gigabytes, and long ones that are full of empty peers, each of which takes fifty times its bytes unpacked.
+// attackKad sends kad-dht frames that announce gigabytes, and long ones that are full of empty
+// peers, each of which takes fifty times its bytes unpacked.
 var attackKad = attack{
 	name: "kad", does: "frames of kad-dht that announce gigabytes, or are full of empty peers",
 	make: func(ctx context.Context, t *target) error {

@@ -31,7 +31,8 @@ var attackPacked = attack{
 	},
 }
 
-// packedPushes are messages of some hundred kilobytes, each of one host: of thirty hosts, a third of whose keys the peer may own.
+// packedPushes are messages of some hundred kilobytes, each of one host: of thirty hosts, a third
+// of whose keys the peer may own.
 func packedPushes() (pushes [][]byte, err error) {
 	list := ondisk.Links{}
 	for range 30_000 {

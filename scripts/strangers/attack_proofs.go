@@ -13,7 +13,8 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// attackProofs asks for opt-outs of many sites that ask for none, so that the looks at sites of a minute are used up.
+// attackProofs asks for opt-outs of many sites that ask for none, so that the looks at sites of a
+// minute are used up.
 var attackProofs = attack{
 	name: "proofs", does: "opt-outs of sites that ask for none, in numbers",
 	make: func(ctx context.Context, t *target) error {
@@ -23,7 +24,8 @@ var attackProofs = attack{
 			}
 		})
 	},
-	// Another that asks is told to come back: that no site was looked at is no word on what it shows.
+	// Another that asks is told to come back: that no site was looked at is no word on what it
+	// shows.
 	judge: func(ctx context.Context, s *scene, r *report) error {
 		begun := time.Now()
 		for i := 0; time.Since(begun) < joinTime; i++ {

@@ -11,7 +11,8 @@ var attackStatus = attack{
 	make: func(ctx context.Context, t *target) error { return askAll(ctx, t, "status", "report") },
 }
 
-// askAll has several identities ask a service each of the questions over and over again, many at once.
+// askAll has several identities ask a service each of the questions over and over again, many at
+// once.
 func askAll(ctx context.Context, t *target, service string, questions ...string) error {
 	const atOnce = 16
 	return t.crowd(ctx, identities, func(s *stranger) {

@@ -1,11 +1,14 @@
-// Command strangers attacks one of three real apoidea processes as whoever is on the internet could: with identities that are seconds old and belong to no ring. It
-// judges from outside what others notice of it. scripts/strangers.sh builds and calls it.
+// Command strangers attacks one of three real apoidea processes as whoever is on the internet
+// could: with identities that are seconds old and belong to no ring. It judges from outside what
+// others notice of it. scripts/strangers.sh builds and calls it.
 //
 //	strangers --work DIR [--quick] [--json] [ATTACK]...
 //
-// The ring crawls a small web meanwhile. One file attack_NAME.go holds an attack; it runs in a process of its own (--as NAME), bounded in time and in number, and
-// reaches loopback only. At first the ring is measured while nobody attacks, and during each attack the same way: the heap of the peer that is attacked, the calls
-// that an honest peer makes to it, and how long a fresh peer takes to join through it. In the end the crawl has to be whole.
+// The ring crawls a small web meanwhile. One file attack_NAME.go holds an attack; it runs in a
+// process of its own (--as NAME), bounded in time and in number, and reaches loopback only. At
+// first the ring is measured while nobody attacks, and during each attack the same way: the heap of
+// the peer that is attacked, the calls that an honest peer makes to it, and how long a fresh peer
+// takes to join through it. In the end the crawl has to be whole.
 package main
 
 import (
@@ -87,7 +90,8 @@ func exit(err error) {
 type attack struct {
 	name, does string
 	slow       bool // not among the quick ones
-	// asks has a user of the peer that is attacked ask it for the archives of its ring all the while.
+	// asks has a user of the peer that is attacked ask it for the archives of its ring all the
+	// while.
 	asks bool
 	// make does it until ctx ends.
 	make func(ctx context.Context, t *target) error

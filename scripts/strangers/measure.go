@@ -20,14 +20,16 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// Between two looks at the heap, between two calls of the honest peer, and how long it waits for an answer.
+// Between two looks at the heap, between two calls of the honest peer, and how long it waits for an
+// answer.
 const (
 	lookEvery = 200 * time.Millisecond
 	callEvery = 25 * time.Millisecond
 	callTime  = 5 * time.Second
 )
 
-// measure makes an attack and looks on, until a fresh peer has joined and the time of an attack is over.
+// measure makes an attack and looks on, until a fresh peer has joined and the time of an attack is
+// over.
 func (s *scene) measure(ctx context.Context, a *attack) *report {
 	r := &report{Name: a.name, Does: a.does}
 	target := s.peers[0]

@@ -7,9 +7,11 @@ import (
 
 // What others may notice of an attack.
 const (
-	// heapTimes is how many times as large as at rest the heap may become, and heapSpare so many bytes more.
+	// heapTimes is how many times as large as at rest the heap may become, and heapSpare so many
+	// bytes more.
 	heapTimes, heapSpare = 2, 16 << 20
-	// callTimes is how many times as long as at rest the slowest calls may take, and callSpare so much more: both sides share two processors with whoever attacks.
+	// callTimes is how many times as long as at rest the slowest calls may take, and callSpare so
+	// much more: both sides share two processors with whoever attacks.
 	callTimes, callSpare = 2, 250 * time.Millisecond
 	// joinTime is within what a fresh peer has to have joined.
 	joinTime = 10 * time.Second

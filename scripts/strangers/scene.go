@@ -104,10 +104,12 @@ func (s *scene) close() {
 	}
 }
 
-// serveWeb starts `apoidea web serve`, and returns its seeds. Pages have no faults, so that each is to be had at once.
+// serveWeb starts `apoidea web serve`, and returns its seeds. Pages have no faults, so that each is
+// to be had at once.
 func (s *scene) serveWeb() ([]string, error) {
 	cfg := webgen.DefaultConfig()
-	// Hosts rest for some seconds whenever a peer joins or leaves: a crawl takes twice what the delay alone would have it take.
+	// Hosts rest for some seconds whenever a peer joins or leaves: a crawl takes twice what the
+	// delay alone would have it take.
 	cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.Links, cfg.ErrorShare, cfg.Domain = webHosts, int(s.planned/webDelay/2), 2000, 20, 0, "web.localhost"
 	cmd := exec.CommandContext(s.ctx, "apoidea", "web", "serve", "--json", "--listen", fmt.Sprintf("127.0.0.1:%d", s.port), "--seed", strconv.FormatUint(cfg.Seed, 10),
 		"--hosts", strconv.Itoa(cfg.Hosts), "--pages", strconv.Itoa(cfg.PagesPerHost), "--page-bytes", strconv.Itoa(cfg.PageBytes),
@@ -164,8 +166,8 @@ func get(ctx context.Context, client *http.Client, url string, read func(io.Read
 // pprof is where the profiler of the peer that is attacked answers.
 func (s *scene) pprof() string { return fmt.Sprintf("127.0.0.1:%d", s.port+1) }
 
-// heap is what the peer that is attacked has in use: once it has collected what is garbage, which would count as its heap for long after an attack. Rss is what
-// the kernel says.
+// heap is what the peer that is attacked has in use: once it has collected what is garbage, which
+// would count as its heap for long after an attack. Rss is what the kernel says.
 func (s *scene) heap(ctx context.Context) (heap, rss int64, err error) {
 	err = get(ctx, http.DefaultClient, "http://"+s.pprof()+"/debug/pprof/heap?gc=1&debug=1", func(r io.Reader) error {
 		raw, err := io.ReadAll(r)
@@ -246,7 +248,8 @@ type peer struct {
 	done   chan struct{}
 }
 
-// startPeer runs `apoidea run` and returns when the peer is in the ring. The process ends with the scene; if the peer is not nil it has begun.
+// startPeer runs `apoidea run` and returns when the peer is in the ring. The process ends with the
+// scene; if the peer is not nil it has begun.
 func (s *scene) startPeer(ctx context.Context, name string, args ...string) (*peer, error) {
 	p := &peer{dir: filepath.Join(s.work, name), done: make(chan struct{})}
 	log, err := os.Create(p.dir + ".log")

@@ -61,7 +61,8 @@ type stranger struct {
 	of libpeer.ID
 }
 
-// crowd makes up n identities that are connected, and has each do something at once, until that is done. Those that the peer keeps out do nothing.
+// crowd makes up n identities that are connected, and has each do something at once, until that is
+// done. Those that the peer keeps out do nothing.
 func (t *target) crowd(ctx context.Context, n int, do func(s *stranger)) error {
 	var group sync.WaitGroup
 	var all []*stranger

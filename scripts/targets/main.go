@@ -1,6 +1,7 @@
-// Command targets type-checks every package of the module and its tests for each target named, such as linux/arm: from source and
-// without compiling, so that ten targets take seconds and not the minutes that go vet needs to compile what we import for each of them.
-// It finds what does not compile there; what a linker or an assembler would say, a build has to find.
+// Command targets type-checks every package of the module and its tests for each target named, such
+// as linux/arm: from source and without compiling, so that ten targets take seconds and not the
+// minutes that go vet needs to compile what we import for each of them. It finds what does not
+// compile there; what a linker or an assembler would say, a build has to find.
 //
 //	go run ./scripts/targets $(scripts/release.sh --targets)
 package main
@@ -60,7 +61,8 @@ type listed struct {
 	Error                 *struct{ Err string }
 }
 
-// check lists what is built for a target, dependencies first, and checks one package after the other.
+// check lists what is built for a target, dependencies first, and checks one package after the
+// other.
 func check(ctx context.Context, read *reader, target string) error {
 	system, arch, ok := strings.Cut(target, "/")
 	sizes := types.SizesFor("gc", arch)
@@ -98,7 +100,8 @@ func check(ctx context.Context, read *reader, target string) error {
 	return errors.Join(faults[:min(len(faults), 20)]...)
 }
 
-// reader parses each file once for all targets. Of what others wrote it keeps no function's body, and so little memory.
+// reader parses each file once for all targets. Of what others wrote it keeps no function's body,
+// and so little memory.
 type reader struct {
 	set   *token.FileSet
 	lock  sync.Mutex
@@ -133,7 +136,8 @@ type checker struct {
 	done  map[string]*types.Package
 }
 
-// check checks a package whose imports are done. Of what others wrote it looks at no function's body.
+// check checks a package whose imports are done. Of what others wrote it looks at no function's
+// body.
 func (c *checker) check(p listed) []error {
 	if p.Error != nil {
 		return []error{errors.New(p.Error.Err)}

@@ -1,8 +1,11 @@
-// Command volunteer runs a peer as somebody would at home, against a web on loopback that it serves itself, changes caps and pauses while the peer works,
-// and prints what the other side saw of it: a line a figure, with the goal, and exit status 1 if one is missed.
+// Command volunteer runs a peer as somebody would at home, against a web on loopback that it serves
+// itself, changes caps and pauses while the peer works, and prints what the other side saw of it: a
+// line a figure, with the goal, and exit status 1 if one is missed.
 //
-// Bytes from sites are those that the peer's kernel acknowledged to the web, bytes to sites those that the web read; bytes to and from peers are those that the kernel counted on the peers' TCP
-// connections (ss); processor time and memory are the kernel's as well. Nothing is asked of the peer about itself.
+// Bytes from sites are those that the peer's kernel acknowledged to the web, bytes to sites those
+// that the web read; bytes to and from peers are those that the kernel counted on the peers' TCP
+// connections (ss); processor time and memory are the kernel's as well. Nothing is asked of the
+// peer about itself.
 package main
 
 import (

@@ -22,8 +22,8 @@ import (
 // tick is how finely bytes are told apart in time.
 const tick = 10 * time.Millisecond
 
-// meter counts the bytes of a server's connections: down when the peer's kernel has acknowledged them, since what the server's own only keeps is not on the line;
-// up when the server reads them.
+// meter counts the bytes of a server's connections: down when the peer's kernel has acknowledged
+// them, since what the server's own only keeps is not on the line; up when the server reads them.
 type meter struct {
 	begun time.Time
 
@@ -59,7 +59,8 @@ func (m *meter) run(ctx context.Context) {
 	}
 }
 
-// add counts bytes that came between two moments, evenly: on a machine that is busy a look may come late, and what it finds did not all come at its moment.
+// add counts bytes that came between two moments, evenly: on a machine that is busy a look may come
+// late, and what it finds did not all come at its moment.
 func (m *meter) add(to *[]int64, from, until time.Time, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +88,8 @@ func sum(list []int64, from, to time.Duration) (n int64) {
 	return n
 }
 
-// windows are all spans of a second within a longer one: the fullest, and the share of those above a bound.
+// windows are all spans of a second within a longer one: the fullest, and the share of those above
+// a bound.
 func (m *meter) windows(from, to time.Time, bound int64) (most int64, above float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,7 +135,8 @@ type listener struct {
 	meter *meter
 }
 
-// sendBuffer is what the kernel may take of the server before the peer does, in bytes: as little as it lets one set.
+// sendBuffer is what the kernel may take of the server before the peer does, in bytes: as little as
+// it lets one set.
 const sendBuffer = 4 << 10
 
 func (l listener) Accept() (net.Conn, error) {
@@ -166,8 +169,8 @@ type conn struct {
 	counted int64
 }
 
-// arrived is how many bytes the peer's kernel has acknowledged since it was asked last. (What was written and is not kept any more would count the bytes of a
-// long write all at its end.)
+// arrived is how many bytes the peer's kernel has acknowledged since it was asked last. (What was
+// written and is not kept any more would count the bytes of a long write all at its end.)
 func (c *conn) arrived() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +200,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// peerBytes is what the kernel has counted on the TCP connections of a process, each under its two ends, without those to or from the given port.
+// peerBytes is what the kernel has counted on the TCP connections of a process, each under its two
+// ends, without those to or from the given port.
 func peerBytes(ctx context.Context, pid int, without string) (map[string]int64, error) {
 	out, err := exec.CommandContext(ctx, "ss", "-tinpHO", "state", "established").Output()
 	if err != nil {

@@ -18,7 +18,8 @@ const (
 const (
 	// settled is how long a change may take to be obeyed.
 	settled = 2 * time.Second
-	// reported is by when what was fetched before a pause has been told to its owners, and their replicas.
+	// reported is by when what was fetched before a pause has been told to its owners, and their
+	// replicas.
 	reported = 5 * time.Second
 )
 

@@ -28,7 +28,8 @@ func canonical(u *url.URL) (key, host string) {
 	return key, host
 }
 
-// escapes unescapes unreserved characters and writes all other escapes in upper case (RFC 3986, section 6.2.2).
+// escapes unescapes unreserved characters and writes all other escapes in upper case (RFC 3986,
+// section 6.2.2).
 func escapes(s string) string {
 	if !strings.Contains(s, "%") {
 		return s

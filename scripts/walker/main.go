@@ -1,11 +1,13 @@
-// Command walker is the second opinion on a crawl: it walks given hosts breadth first and prints the URLs that answered 200, sorted, one a
-// line. It shares nothing with apoidea but the rules: links of a, area, link, iframe, frame and meta refresh against the base; robots.txt,
-// nofollow; fragments dropped, hosts in lower case, dot segments and escapes normalised (here by net/url and a few lines, there by a WHATWG
-// parser). It is slow and simple on purpose.
+// Command walker is the second opinion on a crawl: it walks given hosts breadth first and prints
+// the URLs that answered 200, sorted, one a line. It shares nothing with apoidea but the rules:
+// links of a, area, link, iframe, frame and meta refresh against the base; robots.txt, nofollow;
+// fragments dropped, hosts in lower case, dot segments and escapes normalised (here by net/url and
+// a few lines, there by a WHATWG parser). It is slow and simple on purpose.
 //
 //	walker [--max-depth N] [--sitemaps=false] [--digests] [--scope HOST]... [--agent NAME] URL...
 //
-// Names under .localhost are loopback (RFC 6761, section 6.3), whatever the system's resolver thinks of them.
+// Names under .localhost are loopback (RFC 6761, section 6.3), whatever the system's resolver
+// thinks of them.
 package main
 
 import (
@@ -145,7 +147,8 @@ func (w *walk) admit(u *url.URL, depth int) {
 	w.levels[depth] = append(w.levels[depth], key)
 }
 
-// visit fetches a URL and admits what it leads to. A page that cannot be had is counted and no error; a cancelled walk is one.
+// visit fetches a URL and admits what it leads to. A page that cannot be had is counted and no
+// error; a cancelled walk is one.
 func (w *walk) visit(ctx context.Context, key string, depth int) error {
 	u, err := url.Parse(key)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// robots are the rules of the group that concerns us; the longest pattern that matches decides, an allow before a disallow.
+// robots are the rules of the group that concerns us; the longest pattern that matches decides, an
+// allow before a disallow.
 type robots []rule
 
 type rule struct {

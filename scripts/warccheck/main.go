@@ -1,5 +1,6 @@
-// Command warccheck reads WARC files with a reader that is not ours (nlnwa/gowarc, strict), checks every digest, and prints how many records
-// there are of each type. A complaint of the reader goes to standard error and makes the status 1.
+// Command warccheck reads WARC files with a reader that is not ours (nlnwa/gowarc, strict), checks
+// every digest, and prints how many records there are of each type. A complaint of the reader goes
+// to standard error and makes the status 1.
 //
 //	warccheck FILE...
 package main

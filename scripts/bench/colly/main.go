@@ -1,5 +1,6 @@
-// Command colly is the yardstick: colly v2 crawling the hosts of the given URLs as fast as it can be made to. It stores nothing, obeys
-// nothing, drops duplicate links before Visit, and prints one line of JSON: pages (answers with 200), bytes, seconds and CPU seconds.
+// Command colly is the yardstick: colly v2 crawling the hosts of the given URLs as fast as it can
+// be made to. It stores nothing, obeys nothing, drops duplicate links before Visit, and prints one
+// line of JSON: pages (answers with 200), bytes, seconds and CPU seconds.
 //
 //	colly [-parallel N] [-urls FILE] URL...
 package main
@@ -53,7 +54,8 @@ type crawl struct {
 
 func run(seeds []string, parallel int, urlsFile string) error {
 	begin := time.Now()
-	// At Go's default the collector takes up to a quarter of the CPU of a colly crawl. Memory is no concern here, so it gets more of it.
+	// At Go's default the collector takes up to a quarter of the CPU of a colly crawl. Memory is no
+	// concern here, so it gets more of it.
 	debug.SetGCPercent(400)
 	k := &crawl{hosts: map[string]bool{}, seen: map[string]bool{}}
 	k.c = colly.NewCollector(colly.Async(true), colly.AllowURLRevisit(), colly.MaxBodySize(0))
@@ -125,8 +127,8 @@ func (k *crawl) follow(e *colly.HTMLElement) {
 	})
 }
 
-// noPage reports whether a link leads to nothing that a crawler fetches as a page: it is marked nofollow, or a link element's relation names
-// what a page needs to be shown.
+// noPage reports whether a link leads to nothing that a crawler fetches as a page: it is marked
+// nofollow, or a link element's relation names what a page needs to be shown.
 func noPage(element, rel string) bool {
 	return slices.ContainsFunc(strings.Fields(strings.ToLower(rel)), func(r string) bool {
 		switch r {
@@ -153,7 +155,8 @@ func (k *crawl) visit(raw string) {
 	}
 }
 
-// transport keeps connections, asks for no compression and takes names under .localhost for loopback (RFC 6761, section 6.3).
+// transport keeps connections, asks for no compression and takes names under .localhost for
+// loopback (RFC 6761, section 6.3).
 func transport(parallel int) *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	return &http.Transport{

@@ -1,12 +1,14 @@
 //go:build linux
 
-// Command cputime runs a command and says what it cost: the CPU seconds (user and system) of all processes that descend from it, however
-// they were started, and the largest resident set of any one of them.
+// Command cputime runs a command and says what it cost: the CPU seconds (user and system) of all
+// processes that descend from it, however they were started, and the largest resident set of any
+// one of them.
 //
 //	cputime -o FILE COMMAND [ARG]...
 //
-// It makes itself the reaper of orphans (prctl(2), PR_SET_CHILD_SUBREAPER), so processes that their parents left behind are counted as well,
-// and waits until the last one has ended. FILE gets one JSON document; the exit status is the command's.
+// It makes itself the reaper of orphans (prctl(2), PR_SET_CHILD_SUBREAPER), so processes that their
+// parents left behind are counted as well, and waits until the last one has ended. FILE gets one
+// JSON document; the exit status is the command's.
 package main
 
 import (
