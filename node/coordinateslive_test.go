@@ -110,7 +110,7 @@ func startDistant(t *testing.T, at latency.Distances, peers int, delay time.Dura
 		cfg := DefaultConfig(filepath.Join(dir, fmt.Sprint("peer", i)), ProfileLab)
 		cfg.AllowPrivate, cfg.Delay, cfg.Network, cfg.LeaseTTL = true, delay, "test", 30*time.Second
 		cfg.Placement, cfg.Gossip, cfg.Latency = "coordinates", 50*time.Millisecond, plan
-		cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)}) //nolint:gosec // a small number
+		cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)}) // a small number
 		if i > 0 {
 			cfg.Bootstrap = ring[0].room.net.Addrs()[:1]
 		}

@@ -101,12 +101,12 @@ func (n *Node) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.Sess
 	if to == n.room.net.Self() {
 		return n.owners.Session(ctx, to, m)
 	}
-	return hosts.Says.Call(ctx, n.router, to, m)
+	return hosts.SessionMethod.Call(ctx, n.router, to, m)
 }
 
 // workerHandler answers owners: offers of hosts, and probes of sites.
 func (n *Node) workerHandler() calls.Handler {
-	return rpc.Tagged{hosts.Offers.Tag: hosts.Offers.Handle(n.crawl.Offered), placing.Probes.Tag: n.placer.HandleProbe()}.Handle
+	return rpc.Tagged{hosts.OfferMethod.Tag: hosts.OfferMethod.Handle(n.crawl.Offered), placing.ProbeMethod.Tag: n.placer.HandleProbe()}.Handle
 }
 
 func withPort(server string) string {

@@ -85,7 +85,7 @@ func ringOf(t *testing.T, n int, change func(i int, c *Config)) []*testPeer {
 	for i := 1; i <= n; i++ {
 		cfg := DefaultConfig(filepath.Join(dir, fmt.Sprint("peer", i)), ProfileLab)
 		cfg.AllowPrivate, cfg.Delay, cfg.Network, cfg.LeaseTTL = true, 0, "test", 2*time.Second
-		cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(i)}) //nolint:gosec // a small number
+		cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(i)}) // a small number
 		if i > 1 {
 			cfg.Bootstrap = []string{peers[0].room.net.Addrs()[0]}
 		}

@@ -151,7 +151,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.form, err = listenForOptOuts(ctx, n.cfg.OptOutListen); err != nil {
 		return err
 	}
-	if err := n.furnish(); err != nil {
+	if err := n.buildServices(); err != nil {
 		return err
 	}
 	n.essentials.save()
@@ -207,8 +207,8 @@ func (n *Node) register(net *p2p.Net) {
 
 func (n *Node) archiveDir() string { return crawling.ArchiveDir(n.cfg.DataDir) }
 
-// furnish builds the rooms and plugs them together.
-func (n *Node) furnish() (err error) {
+// buildServices builds the rooms and plugs them together.
+func (n *Node) buildServices() (err error) {
 	self := n.room.net.Self()
 	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
 	n.ship = records.NewReplication(records.ReplicationDeps{
@@ -246,7 +246,7 @@ func (n *Node) furnish() (err error) {
 		return err
 	}
 	rules := n.cfg.Limits
-	rules.Fetchers, rules.DiskReserve = n.cfg.Fetchers, int64(n.cfg.DiskReserve) //nolint:gosec // bounded by Validate
+	rules.Fetchers, rules.DiskReserve = n.cfg.Fetchers, int64(n.cfg.DiskReserve) // bounded by Validate
 	if n.limits, err = limits.New(rules, n.cfg.ForgetLimits, limits.Deps{
 		Kept: n.meta, Worker: n.crawl.Worker, Line: n.line, DataDir: n.cfg.DataDir, OwnProcess: n.cfg.OwnProcess, PageMemory: crawling.PageMemory, Log: n.log,
 	}); err != nil {

@@ -69,7 +69,7 @@ func startPeer(t *testing.T, dir string, number int, entries ...string) *testPee
 	t.Helper()
 	cfg := DefaultConfig(dir, ProfileLab)
 	cfg.AllowPrivate, cfg.Delay, cfg.Bootstrap, cfg.Network = true, 0, entries, "test"
-	cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(number)}) //nolint:gosec // a small number
+	cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(number)}) // a small number
 	cfg.LeaseTTL = 2 * time.Second
 	return startWith(t, cfg)
 }
@@ -257,7 +257,7 @@ func TestCoverage(t *testing.T) {
 				ring := ringOf(t, peers, func(_ int, c *Config) { c.LeaseTTL = 30 * time.Second })
 				spec := control.JobSpec{URLs: web.Seeds(web.port)[:2], Scope: []string{"*.web.localhost"}}
 				if depth >= 0 {
-					d := uint32(depth) //nolint:gosec // small
+					d := uint32(depth) // small
 					spec.MaxDepth = &d
 				}
 				crawlAll(t, ring[0], spec)

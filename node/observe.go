@@ -35,7 +35,7 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 		Connections: n.room.net.Connections(), DiskFree: -1, DiskReserve: n.limits.Reserve(),
 	}
 	for i, count := range s.Outcomes {
-		if o := link.Outcome(i); o != link.OutcomeNone { //nolint:gosec // an index of an array of outcomes
+		if o := link.Outcome(i); o != link.OutcomeNone { // an index of an array of outcomes
 			r.Outcomes[o.String()] = count
 		}
 	}
@@ -51,7 +51,7 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 	limits := n.limits.View()
 	r.Caps, r.Used, r.Holds = limits.Caps, limits.Used, len(limits.Holds)
 	if free, err := storage.Free(n.cfg.DataDir); err == nil {
-		r.DiskFree = int64(min(free, math.MaxInt64)) //nolint:gosec // bounded
+		r.DiskFree = int64(min(free, math.MaxInt64)) // bounded
 	}
 	return r, nil
 }

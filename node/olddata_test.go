@@ -89,7 +89,7 @@ func hostsOf(urls []string) (hosts []string) {
 func oldConfig(dir string, i int) Config {
 	cfg := DefaultConfig(dir, ProfileLab)
 	cfg.AllowPrivate, cfg.Delay, cfg.Network, cfg.LeaseTTL, cfg.Replicas, cfg.Placement = true, 0, "old", 2*time.Second, 2, "ipmicra"
-	cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 3, byte(i + 1)}) //nolint:gosec // a small number
+	cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 3, byte(i + 1)}) // a small number
 	cfg.Listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", oldPort+1+i)}
 	cfg.Fetchers, cfg.Patience = 2, time.Millisecond // what has to be tried again in a minute is not waited for
 	return cfg

@@ -74,7 +74,7 @@ func (s *shown) Gauges(ctx context.Context) (dashboard.Gauges, error) {
 	w := s.deps.Worker.Stats()
 	g := dashboard.Gauges{Pages: w.Pages, Duplicates: w.Duplicates, SiteBytes: w.WireBytes, Queue: totals.URLsPending, CapBps: s.deps.BandwidthCap()}
 	for _, c := range s.deps.Net.Stats().Services {
-		g.PeerBytes += int64(c.BytesIn + c.BytesOut) //nolint:gosec // below 2^63 for any peer's life
+		g.PeerBytes += int64(c.BytesIn + c.BytesOut) // below 2^63 for any peer's life
 	}
 	return g, nil
 }

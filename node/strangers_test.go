@@ -23,7 +23,7 @@ func TestStrangersMessagesTakeLittle(t *testing.T) {
 	peers := startRing(t, 3)
 	target, stranger, other := peers[0].room.net.Self(), peers[1].room.net, peers[2].room.net
 	part := []byte{2<<3 | 2, 0} // an empty Session.hosts
-	raw := append([]byte{hosts.Says.Tag}, bytes.Repeat(part, (calls.MaxPayload-1)/len(part))...)
+	raw := append([]byte{hosts.SessionMethod.Tag}, bytes.Repeat(part, (calls.MaxPayload-1)/len(part))...)
 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -70,7 +70,7 @@ func TestStrangersMessagesTakeLittle(t *testing.T) {
 	}
 	senders.Wait()
 	runtime.ReadMemStats(&now)
-	grown := int64(peak) - int64(before.HeapAlloc) //nolint:gosec // of this machine's memory
+	grown := int64(peak) - int64(before.HeapAlloc) // of this machine's memory
 	t.Logf("%d calls of another meanwhile, the longest of %v; the heap grew by %d MiB, %d MiB were taken", asked, longest, grown>>20, (now.TotalAlloc-before.TotalAlloc)>>20)
 	if grown > mostHeap || longest > slowest {
 		t.Errorf("the heap grew by %d bytes, at most %d; a call took %v, at most %v", grown, int64(mostHeap), longest, slowest)

@@ -52,7 +52,7 @@ func TestBounds(t *testing.T) {
 	}
 	table := boundsTable(t)
 	if *updateBounds {
-		if err := os.WriteFile(path, slices.Concat(before, []byte(begin), table, []byte(end), after), 0o644); err != nil { //nolint:gosec // a document
+		if err := os.WriteFile(path, slices.Concat(before, []byte(begin), table, []byte(end), after), 0o644); err != nil { // a document
 			t.Fatal(err)
 		}
 	} else if !bytes.Equal(old, table) {

@@ -125,7 +125,7 @@ func (o *exportOptions) indexFile(ctx context.Context, out, errOut io.Writer) (e
 		if o.asked.Force {
 			mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 		}
-		f, oerr := os.OpenFile(o.output, mode, 0o644) //nolint:gosec // a result is for others too
+		f, oerr := os.OpenFile(o.output, mode, 0o644) // a result is for others too
 		if errors.Is(oerr, os.ErrExist) {
 			return fmt.Errorf("%w: %s is there already; name another file, or --force replaces it", errUsage, o.output)
 		}

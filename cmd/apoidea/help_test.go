@@ -139,7 +139,7 @@ func TestGlossary(t *testing.T) {
 	const path = "../../docs/glossary.md"
 	page := glossaryPage()
 	if *updateGlossary {
-		if err := os.WriteFile(path, []byte(page), 0o644); err != nil { //nolint:gosec // a document
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil { // a document
 			t.Fatal(err)
 		}
 	}

@@ -80,7 +80,7 @@ func (e *Estimates) Changes() map[string][]byte {
 func (s *server) encode() []byte {
 	out := make([]byte, 0, recordLen)
 	out = append(out, recordVersion)
-	out = binary.BigEndian.AppendUint64(out, uint64(s.usedAt)) //nolint:gosec // seconds since 1970
+	out = binary.BigEndian.AppendUint64(out, uint64(s.usedAt)) // seconds since 1970
 	for _, v := range slices.Concat([]float32{s.flow, s.wait}, s.rates[:]) {
 		out = binary.BigEndian.AppendUint32(out, math.Float32bits(v))
 	}
@@ -97,7 +97,7 @@ func decodeServer(key, value []byte) (*server, error) {
 	case value[0] != recordVersion:
 		return nil, fmt.Errorf("%w: %s: version %d, want %d", ErrRecord, addr, value[0], recordVersion)
 	}
-	s := &server{addr: addr, usedAt: int64(binary.BigEndian.Uint64(value[1:]))} //nolint:gosec // sorted by, nothing else
+	s := &server{addr: addr, usedAt: int64(binary.BigEndian.Uint64(value[1:]))} // sorted by, nothing else
 	var v [2 + cells]float32
 	for i := range v {
 		v[i] = math.Float32frombits(binary.BigEndian.Uint32(value[9+4*i:]))

@@ -219,7 +219,7 @@ func TestOptOut(t *testing.T) {
 func (s *Store) farm(t testing.TB, id job.ID, domain string, hosts int) {
 	t.Helper()
 	for i := range hosts {
-		said := []farm.Said{{Host: uint32(i + 1), All: 77, Words: 78, Brought: true}} //nolint:gosec // small
+		said := []farm.Said{{Host: uint32(i + 1), All: 77, Words: 78, Brought: true}} // small
 		if wait, err := s.Tell(id, domain, said); err != nil || wait() != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func decodeOptOut(b []byte) (*OptOut, error) {
 		return nil, fmt.Errorf("%w: %d bytes of an opt-out", ErrRecord, len(b))
 	}
 	f := kv.Fields{Rest: b[2:]}
-	o := &OptOut{On: b[1] == 1, Version: f.Uint(math.MaxUint64), At: time.UnixMilli(int64(f.Uint(maxTime)))} //nolint:gosec // bounded
+	o := &OptOut{On: b[1] == 1, Version: f.Uint(math.MaxUint64), At: time.UnixMilli(int64(f.Uint(maxTime)))} // bounded
 	if f.Bad {
 		return nil, fmt.Errorf("%w: version or time of an opt-out", ErrRecord)
 	}

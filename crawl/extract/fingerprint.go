@@ -279,7 +279,7 @@ func (r *reader) allOfLast(text []byte) {
 
 // term notes a word or the address of an image, if it is new on the page.
 func (r *reader) term(word uint64, number bool) {
-	t := max(uint32(word>>32)&^Number, 2) //nolint:gosec // the upper half
+	t := max(uint32(word>>32)&^Number, 2) // the upper half
 	if number {
 		t |= Number
 	}

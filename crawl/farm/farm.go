@@ -59,7 +59,7 @@ func HostOf(name string) uint32 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	sum := h.Sum64()
-	return max(uint32(sum>>32)^uint32(sum), 1) //nolint:gosec // halves
+	return max(uint32(sum>>32)^uint32(sum), 1) // halves
 }
 
 // Farm looks at hosts in the order in which their pages come. The zero value has seen no page.
@@ -210,7 +210,7 @@ func FullText(hosts int) string {
 }
 
 // limit is a full account.
-func limit(hosts int) uint32 { return strongWeight * uint32(min(max(hosts, 1), most)) } //nolint:gosec // bounded
+func limit(hosts int) uint32 { return strongWeight * uint32(min(max(hosts, 1), most)) } // bounded
 
 // step moves an account. One that is full stays so.
 func step(score uint32, w int32, hosts int) uint32 {

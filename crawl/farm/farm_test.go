@@ -118,7 +118,7 @@ func TestComesBack(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 5000} {
 		var k Farm
 		for i := range n {
-			k.Observe(Said{Host: uint32(i%300 + 1), All: uint64(i%400+2) << 9, Words: uint64(i%90 + 2), Brought: i%2 > 0}, hostsInARow) //nolint:gosec // small
+			k.Observe(Said{Host: uint32(i%300 + 1), All: uint64(i%400+2) << 9, Words: uint64(i%90 + 2), Brought: i%2 > 0}, hostsInARow) // small
 		}
 		want := k.Append(nil)
 		again, err := Decode(want)
@@ -146,7 +146,7 @@ func TestComesBack(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	var k Farm
 	for i := range 200 {
-		k.Observe(Said{Host: uint32(i), All: uint64(i) << 9, Words: uint64(i)}, hostsInARow) //nolint:gosec // small
+		k.Observe(Said{Host: uint32(i), All: uint64(i) << 9, Words: uint64(i)}, hostsInARow) // small
 	}
 	f.Add(k.Append(nil))
 	f.Fuzz(func(t *testing.T, raw []byte) {

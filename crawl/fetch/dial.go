@@ -27,7 +27,7 @@ func tlsConfig(c *Config) *tls.Config {
 	return &tls.Config{
 		NextProtos:         protos,
 		RootCAs:            c.RootCAs,
-		InsecureSkipVerify: c.InsecureTLS, //nolint:gosec // the operator's choice
+		InsecureSkipVerify: c.InsecureTLS, // the operator's choice
 		ClientSessionCache: tls.NewLRUClientSessionCache(tlsSessions),
 		MinVersion:         tls.VersionTLS12,
 	}

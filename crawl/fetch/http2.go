@@ -23,7 +23,7 @@ func newHTTP2(c *Config) (*http2.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.DisableCompression, t.MaxHeaderListSize = true, uint32(c.MaxHeader) //nolint:gosec // bounded by Validate
+	t.DisableCompression, t.MaxHeaderListSize = true, uint32(c.MaxHeader) // bounded by Validate
 	return t, nil
 }
 

@@ -55,7 +55,7 @@ func TestSilentHostsLeaveTurns(t *testing.T) {
 			return name
 		},
 		"by score": func(f *Frontier[int], now time.Time) string {
-			names, _ := f.Ranked(now, 6, func(item int) uint64 { return uint64(item) }) //nolint:gosec // small
+			names, _ := f.Ranked(now, 6, func(item int) uint64 { return uint64(item) }) // small
 			if len(names) == 0 || !f.Visit(now, names[0]) {
 				return ""
 			}

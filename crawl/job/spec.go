@@ -135,7 +135,7 @@ func (s *Spec) Wire() *wire.JobSpec {
 	m := &wire.JobSpec{
 		Id: s.ID[:], Scope: s.Patterns, HasMaxDepth: s.HasMaxDepth, MaxDepth: s.MaxDepth, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes,
 		MaxPagesPerHost: s.MaxPagesPerHost, Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: s.Created.UnixMilli(),
-		Poster: s.Poster, Signature: s.Signature, Retries: uint32(s.Retries), NoRetries: s.Retries == 0, //nolint:gosec // at most MaxRetries
+		Poster: s.Poster, Signature: s.Signature, Retries: uint32(s.Retries), NoRetries: s.Retries == 0, // at most MaxRetries
 		Include: s.Include, Exclude: s.Exclude, MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
 	}
 	for _, d := range s.HostDepths {

@@ -176,7 +176,7 @@ func Split(links []owner.OutLink, reply *wire.LinksReply) (taken []uint64, left 
 		}
 	}
 	for i := range links {
-		if not[uint32(i)] { //nolint:gosec // an index of a bounded list
+		if not[uint32(i)] { // an index of a bounded list
 			left = append(left, links[i])
 		} else {
 			taken = append(taken, links[i].ID)
@@ -194,7 +194,7 @@ func Message(links []owner.OutLink) *wire.Links {
 		l := &links[i]
 		n, ok := jobs[l.Job]
 		if !ok {
-			n = uint32(len(m.GetJobIds())) //nolint:gosec // at most Most
+			n = uint32(len(m.GetJobIds())) // at most Most
 			jobs[l.Job] = n
 			m.JobIds = append(m.JobIds, l.Job[:])
 		}

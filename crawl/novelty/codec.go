@@ -70,7 +70,7 @@ func Decode(b []byte) (*State, error) {
 		brought: d.Uint(1 << 48), grown: d.Uint(1 << 48), lists: uint32(d.Uint(maxScore)),
 	}
 	s.words, s.all = d.prints(), d.prints()
-	s.left = string(d.Take(int(d.Uint(maxLeft)))) //nolint:gosec // bounded
+	s.left = string(d.Take(int(d.Uint(maxLeft)))) // bounded
 	s.rest = d.part(s.seen)
 	for range d.Uint(maxParts) {
 		s.parts = append(s.parts, d.part(s.seen))

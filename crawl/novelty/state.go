@@ -131,7 +131,7 @@ func (p *prints) meet(what uint64) *met {
 	return &(*p)[len(*p)-1]
 }
 
-func fold(h uint64) uint32 { return uint32(h>>32) ^ uint32(h) } //nolint:gosec // halves
+func fold(h uint64) uint32 { return uint32(h>>32) ^ uint32(h) } // halves
 
 // evidence is what one page says.
 type evidence uint8
@@ -338,7 +338,7 @@ func (s *State) brings(own *part, p *Page) (leads bool, open, worth int) {
 // that brings nothing but sitemaps is empty, and one of pages that say nothing is as empty as
 // these. Pages as in Observe.
 func (s *State) Sitemap(brought []string, pages int) {
-	w := int32(strongWeight * max(len(brought), 1)) //nolint:gosec // a few
+	w := int32(strongWeight * max(len(brought), 1)) // a few
 	for _, url := range brought {
 		if g, _ := s.find(url); !g.known() || s.worthy(g) {
 			w = -newWeight
@@ -348,10 +348,10 @@ func (s *State) Sitemap(brought []string, pages int) {
 }
 
 // Grown is how many URLs the host's own pages brought that are worth their requests, or may be.
-func (s *State) Grown() (urls int64) { return int64(s.grown) } //nolint:gosec // counted
+func (s *State) Grown() (urls int64) { return int64(s.grown) } // counted
 
 // Named is how many of the URLs accepted came otherwise: from other hosts, seeds and sitemaps.
-func (s *State) Named(accepted int64) (urls int64) { return max(accepted-int64(s.brought), 0) } //nolint:gosec // counted
+func (s *State) Named(accepted int64) (urls int64) { return max(accepted-int64(s.brought), 0) } // counted
 
 // tree is what a page's links make of its host.
 type tree uint8
@@ -379,7 +379,7 @@ func (s *State) tree(p *Page, open int) tree {
 	} else if s.seen%block == 1 {
 		s.least, s.leastBefore = math.MaxUint32, s.least
 	}
-	known := uint32(max(p.Links-p.New, 0)) //nolint:gosec // bounded by who reports
+	known := uint32(max(p.Links-p.New, 0)) // bounded by who reports
 	s.least = min(s.least, known)
 	switch {
 	case p.New == 0 || known > min(s.least, s.leastBefore)+mazeSlack:
@@ -457,7 +457,7 @@ func step(score uint32, w int32, stop uint32) uint32 {
 }
 
 // limit is a full account.
-func limit(pages int) uint32 { return strongWeight * uint32(min(max(pages, 1), MaxPages)) } //nolint:gosec // bounded
+func limit(pages int) uint32 { return strongWeight * uint32(min(max(pages, 1), MaxPages)) } // bounded
 
 // part returns a part, made in the place of the one that matters least where there is no room.
 func (s *State) part(text string) *part {

@@ -46,15 +46,15 @@ func (r *rests) leave(h *host) {
 		if urls, at := w.until(whole, h.rec.BackoffUntil > r.now); urls > 0 && at > r.now+awayUnit {
 			until = min(until, at)
 			n += urls
-			parts = binary.BigEndian.AppendUint64(append(parts, hj.state.ID[:]...), uint64(urls)) //nolint:gosec // positive
+			parts = binary.BigEndian.AppendUint64(append(parts, hj.state.ID[:]...), uint64(urls)) // positive
 		}
 	}
 	if n == 0 {
 		return
 	}
 	until -= until % awayUnit
-	value := binary.BigEndian.AppendUint64([]byte{ondisk.Format, h.work}, uint64(r.start))       //nolint:gosec // a time
-	value = append(binary.BigEndian.AppendUint64(value, uint64(until)), byte(h.rec.FailOutcome)) //nolint:gosec // a time
+	value := binary.BigEndian.AppendUint64([]byte{ondisk.Format, h.work}, uint64(r.start))       // a time
+	value = append(binary.BigEndian.AppendUint64(value, uint64(until)), byte(h.rec.FailOutcome)) // a time
 	r.buf.Set(ondisk.WorkKey(h.pos), append(value, parts...))
 	r.tally(value, parts, 1)
 }
@@ -72,7 +72,7 @@ func (r *rests) back(h *host) {
 	if !ok || len(value) < awayHead {
 		return
 	}
-	if binary.BigEndian.Uint64(value[2:]) == uint64(r.start) { //nolint:gosec // a time
+	if binary.BigEndian.Uint64(value[2:]) == uint64(r.start) { // a time
 		r.tally(value[:awayHead], value[awayHead:], -1)
 	}
 	r.buf.Set(ondisk.WorkKey(h.pos), []byte{ondisk.Format, value[1]})
@@ -80,10 +80,10 @@ func (r *rests) back(h *host) {
 
 // tally counts one host into the sums, or out of them.
 func (r *rests) tally(head, parts []byte, sign int64) {
-	k := awayKey{until: int64(binary.BigEndian.Uint64(head[10:])), outcome: link.Outcome(head[18])} //nolint:gosec // as it was written
+	k := awayKey{until: int64(binary.BigEndian.Uint64(head[10:])), outcome: link.Outcome(head[18])} // as it was written
 	var all int64
 	for ; len(parts) >= awayPart; parts = parts[awayPart:] {
-		urls := int64(binary.BigEndian.Uint64(parts[job.IDSize:])) //nolint:gosec // as it was written
+		urls := int64(binary.BigEndian.Uint64(parts[job.IDSize:])) // as it was written
 		all += urls
 		r.away.add(awayKey{job.ID(parts), k.outcome, k.until}, sign, sign*urls)
 	}

@@ -312,7 +312,7 @@ func (f *filler) add(hj *hostJob, p *ondisk.Pending) {
 	}
 	g.Url = append(g.Url, []byte(p.URL))
 	f.bytes += len(p.URL)
-	g.Job = append(g.Job, uint32(f.column)) //nolint:gosec // a handful
+	g.Job = append(g.Job, uint32(f.column)) // a handful
 	g.Depth = append(g.Depth, p.Depth)
 	g.Hops = append(g.Hops, p.Hops)
 	g.Kind = append(g.Kind, byte(p.Kind))

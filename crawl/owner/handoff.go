@@ -49,7 +49,7 @@ func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 	l := h.lease
 	m := &wire.LeaseNote{
 		Host: h.rec.Name, Worker: []byte(l.session.peer), Incarnation: l.session.incarnation, Epoch: l.epoch.Wire(),
-		RemainingMs: uint32(min(max(l.expires-o.now, 0), wire.MaxLeaseMs)), //nolint:gosec // bounded
+		RemainingMs: uint32(min(max(l.expires-o.now, 0), wire.MaxLeaseMs)), // bounded
 	}
 	columns := make(map[*hostJob]uint32)
 	for _, hash := range slices.Sorted(maps.Keys(l.out)) {
@@ -59,7 +59,7 @@ func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 			if len(columns) == wire.MaxJobs {
 				continue
 			}
-			column = uint32(len(columns)) //nolint:gosec // a handful
+			column = uint32(len(columns)) // a handful
 			columns[hj] = column
 			m.JobIds = append(m.JobIds, hj.state.ID[:])
 		}
@@ -95,7 +95,7 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	if later {
 		h.tenure.awaits(epoch, o.now+int64(m.GetRemainingMs()))
 	}
-	h.rec.Follow(epoch)
+	h.rec.AdoptEpoch(epoch)
 	o.hosts.touched(h)
 	if s == nil {
 		if !later {
@@ -132,7 +132,7 @@ func (ls *leases) adopter(worker string, incarnation uint64) (s *session, later 
 	case !s.told && len(s.leases) > 0:
 		return nil, true
 	case s.told:
-		ls.disown(s)
+		ls.endUnknown(s)
 	}
 	s.incarnation, s.told, s.seq, s.ack = incarnation, true, 0, 0
 	return s, false

@@ -92,7 +92,7 @@ type leases struct {
 }
 
 func (ls *leases) begin(h *host, s *session) {
-	h.rec.Lead(ls.cfg.Self, s.peer)
+	h.rec.NextEpoch(ls.cfg.Self, s.peer)
 	h.tenure.begin(&lease{
 		session: s, epoch: h.rec.Epoch, expires: ls.now + ls.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
 		bounded: h.search.urls > 0, left: h.search.urls, pace: h.search.pace,
@@ -179,9 +179,9 @@ func (ls *leases) session(from string, m *wire.Session) *session {
 	}
 	switch {
 	case m.GetIncarnation() > s.incarnation:
-		ls.void(s)
+		ls.endCrashed(s)
 	case m.GetIncarnation() < s.incarnation && s.told:
-		ls.disown(s)
+		ls.endUnknown(s)
 	case m.GetIncarnation() < s.incarnation:
 		return nil
 	}
@@ -191,17 +191,17 @@ func (ls *leases) session(from string, m *wire.Session) *session {
 	return s
 }
 
-// disown ends the leases of a process of which the worker knows nothing. What was said of it may be
+// endUnknown ends the leases of a process of which the worker knows nothing. What was said of it may be
 // true all the same, and this message a late one: its leases are waited out.
-func (ls *leases) disown(s *session) {
+func (ls *leases) endUnknown(s *session) {
 	for _, h := range s.held() {
 		ls.end(h, released, h.lease.expires)
 	}
 }
 
-// void ends the leases of a process that is gone: it sends nothing any more, so nobody has to wait
+// endCrashed ends the leases of a process that is gone: it sends nothing any more, so nobody has to wait
 // for it, but the hosts are owed politeness.
-func (ls *leases) void(s *session) {
+func (ls *leases) endCrashed(s *session) {
 	for _, h := range s.held() {
 		h.rec.Owe(ls.now + ls.cfg.Delay.Milliseconds())
 		ls.end(h, lapsed, 0)

@@ -207,11 +207,11 @@ func TestPartsOfAHost(t *testing.T) {
 			links = append(links, url+"?action=history&offset=1")
 		}
 		f := s.got(url, link.OutcomeOK, links...)
-		f.OwnLinks = uint32(len(links)) //nolint:gosec // a few
+		f.OwnLinks = uint32(len(links)) // a few
 		f.TextPrint, f.AllPrint, f.OwnWords, f.OwnAll = 77, 78, 1, 1
 		if !history {
 			got[url] = true
-			f.AllPrint = uint64(pick(url, 1<<31-1))<<31 | uint64(pick(url+"low", 1<<31-1)) //nolint:gosec // not below 0
+			f.AllPrint = uint64(pick(url, 1<<31-1))<<31 | uint64(pick(url+"low", 1<<31-1)) // not below 0
 			f.TextPrint, f.OwnWords, f.OwnAll = f.AllPrint, f.AllPrint, f.AllPrint
 		}
 		return f
@@ -243,7 +243,7 @@ func TestManyLeftAtOnce(t *testing.T) {
 		case strings.Contains(url, "/cal/"):
 			f.OwnWords, f.OwnAll = 1, 1
 		case strings.Contains(url, "/page/"):
-			f.OwnWords = uint64(pick(url, 1<<31-1)) << 31 //nolint:gosec // not below 0
+			f.OwnWords = uint64(pick(url, 1<<31-1)) << 31 // not below 0
 			f.OwnAll, f.OwnCount = f.OwnWords, 100
 		default:
 			f = s.got(url, link.OutcomeOK, links...)
@@ -270,7 +270,7 @@ func TestTrapOnASite(t *testing.T) {
 			return s.endless(url)
 		}
 		f := s.got(url, link.OutcomeOK)
-		f.TextPrint = uint64(pick(url, 1<<31-1))<<31 | uint64(pick(url+"low", 1<<31-1)) //nolint:gosec // not below 0
+		f.TextPrint = uint64(pick(url, 1<<31-1))<<31 | uint64(pick(url+"low", 1<<31-1)) // not below 0
 		f.AllPrint, f.OwnWords, f.OwnAll = f.TextPrint, f.TextPrint, f.TextPrint
 		return f
 	})

@@ -342,7 +342,7 @@ func (pl *placer) calibrate(h *host, fetched []*wire.Fetched) {
 		h.search.again(anewGrown)
 		h.search.tiny = false
 	}
-	if mean := uint32(min(sum/n, 1<<31)); h.rec.Slower(mean) { //nolint:gosec // bounded
+	if mean := uint32(min(sum/n, 1<<31)); h.rec.Slower(mean) { // bounded
 		h.search.again(anewSlower)
 		h.search.remeasure = true
 	}

@@ -108,7 +108,7 @@ type Visit struct {
 // its end. Part of a step.
 func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 	reply := &answer{
-		m:       &wire.SessionReply{TtlMs: uint32(o.cfg.TTL.Milliseconds())}, //nolint:gosec // some seconds
+		m:       &wire.SessionReply{TtlMs: uint32(o.cfg.TTL.Milliseconds())}, // some seconds
 		revoked: make(map[string]struct{}), moved: make(map[string]struct{}), refused: make(map[string]struct{}),
 	}
 	v := &Visit{owner: o, session: o.leases.session(from, m), m: m, reply: reply}

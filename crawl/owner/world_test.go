@@ -276,7 +276,7 @@ func (s site) answer(id job.ID, url string, try uint32) *wire.Fetched {
 		for i := range s.links {
 			f.Links = append(f.Links, []byte(s.target(url, i)))
 		}
-		f.LeftOut = uint32(pick(url+"left", 3)) //nolint:gosec // small
+		f.LeftOut = uint32(pick(url+"left", 3)) // small
 		if kind == 3 {
 			f.Outcome = uint32(link.OutcomeDuplicate)
 		}

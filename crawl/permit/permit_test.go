@@ -237,7 +237,7 @@ func TestGiveBack(t *testing.T) {
 func TestBounds(t *testing.T) {
 	g, p := NewGranter(4, Chunk), NewWallet(4, Chunk)
 	g.prefixes, p.most = 2, 2
-	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) } //nolint:gosec // few
+	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) } // few
 	for i := range 2 {
 		prefix, _ := PrefixOf(addr(i))
 		if _, _, err := g.Grant(begin, prefix, 1); err != nil {

@@ -50,7 +50,7 @@ func Home(p netip.Prefix) ring.Key {
 }
 
 // Name is how a prefix travels: its address's bytes and its length.
-func Name(p netip.Prefix) []byte { return append(p.Addr().AsSlice(), byte(p.Bits())) } //nolint:gosec // at most 128
+func Name(p netip.Prefix) []byte { return append(p.Addr().AsSlice(), byte(p.Bits())) } // at most 128
 
 // ParseName reads a Name that a stranger sent.
 func ParseName(name []byte) (netip.Prefix, error) {

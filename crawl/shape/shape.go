@@ -182,5 +182,5 @@ func Hash(s string) uint32 {
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * 0x100000001b3
 	}
-	return max(uint32(h>>32)^uint32(h), 1) //nolint:gosec // halves
+	return max(uint32(h>>32)^uint32(h), 1) // halves
 }

@@ -138,7 +138,7 @@ func (v *visitor) back(now time.Time, q *robotsQuestion, took time.Duration) {
 // asked for. Where it leads on in turn, it counts as having no rules.
 func (v *visitor) leave(ctx context.Context, h *host, it reports.Item, o *origin, answer robots.Answer, took time.Duration, now time.Time) {
 	other := robots.FromFetch(answer, now, nil)
-	done, err := v.w.shelf.turn(ctx, len(other.Body))
+	done, err := v.w.rules.turn(ctx, len(other.Body))
 	if err != nil {
 		v.again(h, it, took, now, nil)
 		return

@@ -77,7 +77,7 @@ func (d driver) learnRobots(h *host, g *wire.Grant) (backoff time.Duration, reas
 		if state.UnmarshalBinary(r.GetState()) != nil {
 			continue
 		}
-		if o.set(state); !d.w.shelf.take(o, bytes.Clone(r.GetState()), false) {
+		if o.set(state); !d.w.rules.take(o, bytes.Clone(r.GetState()), false) {
 			backoff, reason = roomPause, noRoom
 			continue
 		}
@@ -147,7 +147,7 @@ func (d driver) Forget(l *session.Lease) (untold []*wire.Robots) {
 			if o.untold && o.encoded != nil {
 				untold = append(untold, &wire.Robots{Origin: o.name, State: o.encoded})
 			}
-			awaited = w.shelf.forget(o) || awaited
+			awaited = w.rules.forget(o) || awaited
 		}
 		if awaited {
 			w.idle.wakeAll()

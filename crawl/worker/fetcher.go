@@ -60,7 +60,7 @@ func (v *visitor) next(ctx context.Context) (h *host, it reports.Item, o *origin
 		var due time.Time
 		if int(w.running.Load()) >= w.allowed {
 			due = time.Time{} // who ends an exchange looks for the next one, and a change of allowed wakes all
-		} else if w.inFlight() >= w.mostInFlight() || w.laden() || w.shelf.crowded() {
+		} else if w.inFlight() >= w.mostInFlight() || w.reportsFull() || w.rules.crowded() {
 			w.hurry(now) // what is acknowledged then wakes us
 		} else if w.pipe.Full() {
 			due = time.Time{} // who gives memory back wakes us
@@ -73,7 +73,7 @@ func (v *visitor) next(ctx context.Context) (h *host, it reports.Item, o *origin
 			it, ok = w.windows.pop(name, h)
 			if h == nil || !ok {
 				if h != nil {
-					w.permits.giveBack(&h.pass)
+					w.permits.giveBack(&h.held)
 				}
 				w.frontier.Free(name)
 				if h != nil {
@@ -221,7 +221,7 @@ func (v *visitor) left(h *host) {
 	h.Running = false
 	h.cancel = nil
 	v.w.chooser.ended(time.Now(), h)
-	v.w.permits.giveBack(&h.pass)
+	v.w.permits.giveBack(&h.held)
 	delete(v.w.leaving, h)
 	v.w.running.Add(-1)
 }
@@ -251,7 +251,7 @@ func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.
 		if err := h.permit(w.clock); err != nil {
 			return err
 		}
-		if err := w.permits.use(&h.pass, addr); err != nil {
+		if err := w.permits.use(&h.held, addr); err != nil {
 			lacks = addr
 			return err
 		}
@@ -387,7 +387,7 @@ func (v *visitor) failed(h *host, it reports.Item, err error, begun, now time.Ti
 		return
 	}
 	r := reports.New(h.Lease, &it, fe.Outcome)
-	r.Fetched.Status = uint32(fe.Status()) //nolint:gosec // a handful
+	r.Fetched.Status = uint32(fe.Status()) // a handful
 	r.Fetched.Detail = reports.Clip(fe.Error())
 	r.Fetched.FetchedMs = begun.UnixMilli()
 	r.Fetched.DurationMs = session.Milliseconds(now.Sub(begun))

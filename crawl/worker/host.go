@@ -30,8 +30,8 @@ type host struct {
 	*session.Lease
 
 	cancel context.CancelCauseFunc
-	pass   pass  // of the visit under way
-	window int64 // bytes of its URLs that wait
+	held   heldPermit // of the visit under way
+	window int64      // bytes of its URLs that wait
 
 	origins map[string]*origin
 	addrs   []netip.Addr // replaced, never changed
@@ -74,7 +74,7 @@ type origin struct {
 	status  uint32       // of that, where it is a name's
 	detail  string
 
-	// Guarded by the shelf's mutex.
+	// Guarded by the cache's mutex.
 	counted int           // bytes of encoded there
 	place   *list.Element // of the rules there, nil without any
 	gone    bool          // its host was forgotten

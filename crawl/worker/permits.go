@@ -31,15 +31,15 @@ func newPermits(limit int, chunk time.Duration, from Permits) *permits {
 	return &permits{from: from, wake: make(chan struct{}, 1), wallet: permit.NewWallet(limit, chunk)}
 }
 
-// pass is a permit taken for a visit, before it is known whether it comes to a request.
-type pass struct {
+// heldPermit is a permit taken for a visit, before it is known whether it comes to a request.
+type heldPermit struct {
 	addr  netip.Addr
 	until time.Time // it holds; zero: there is none
 }
 
 // use makes the request with the visit's pass, or with another permit if that is for another
 // address or does not hold any more.
-func (p *permits) use(have *pass, addr netip.Addr) error {
+func (p *permits) use(have *heldPermit, addr netip.Addr) error {
 	if p == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (p *permits) use(have *pass, addr netip.Addr) error {
 	if had := *have; now.Before(had.until) {
 		here, _ := permit.PrefixOf(addr)
 		if of, ok := permit.PrefixOf(had.addr); ok && of == here {
-			*have = pass{}
+			*have = heldPermit{}
 			return nil
 		}
 	}
@@ -58,26 +58,26 @@ func (p *permits) use(have *pass, addr netip.Addr) error {
 }
 
 // take takes a permit; without one it says when to look again.
-func (p *permits) take(now time.Time, addr netip.Addr) (got pass, ok bool, again time.Time) {
+func (p *permits) take(now time.Time, addr netip.Addr) (got heldPermit, ok bool, again time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.urge()
 	ok, at := p.wallet.Take(now, addr)
 	if !ok {
-		return pass{}, false, at
+		return heldPermit{}, false, at
 	}
-	return pass{addr, at}, true, time.Time{}
+	return heldPermit{addr, at}, true, time.Time{}
 }
 
 // giveBack returns a pass with which no request was made.
-func (p *permits) giveBack(have *pass) {
+func (p *permits) giveBack(have *heldPermit) {
 	if p == nil || have.until.IsZero() {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wallet.GiveBack(time.Now(), have.addr, have.until)
-	*have = pass{}
+	*have = heldPermit{}
 }
 
 // hold is until when there is no permit for an address; zero if there is one.
@@ -174,7 +174,7 @@ func (hs *holds) hold(now time.Time, name string, h *host) bool {
 	}
 	got, ok, until := hs.permits.take(now, h.addrs[0])
 	if ok {
-		h.pass = got
+		h.held = got
 		return false
 	}
 	hs.add(name, until)

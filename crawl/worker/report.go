@@ -34,13 +34,13 @@ func (w *Worker) weigh() {
 	}
 }
 
-// laden says that so much is to be told that it is to be acknowledged first.
-func (w *Worker) laden() bool { return w.telling.Load() >= w.cfg.MaxReportBytes }
+// reportsFull says that so much is to be told that it is to be acknowledged first.
+func (w *Worker) reportsFull() bool { return w.telling.Load() >= w.cfg.MaxReportBytes }
 
 // event counts an outcome and tells who wants to know.
 func (w *Worker) event(r *reports.Report, links int) {
 	f := r.Fetched
-	outcome := link.Outcome(f.GetOutcome()) //nolint:gosec // one of link's
+	outcome := link.Outcome(f.GetOutcome()) // one of link's
 	w.stats.count(outcome, int64(f.GetSize()))
 	if w.deps.Events != nil {
 		w.deps.Events(Event{
@@ -79,7 +79,7 @@ func (f finisher) Leave(l *session.Lease, it *reports.Item) {
 }
 
 // Laden implements pages.Worker.
-func (f finisher) Laden() bool { return f.w.laden() }
+func (f finisher) Laden() bool { return f.w.reportsFull() }
 
 // Resting implements pages.Worker.
 func (f finisher) Resting() bool {

@@ -119,7 +119,7 @@ func (v *visitor) learn(h *host, o *origin, a robots.Answer, now time.Time) {
 	o.set(state)
 	o.untold = true
 	o.newsSeq++
-	if !w.shelf.take(o, encoded, true) {
+	if !w.rules.take(o, encoded, true) {
 		w.close(h, roomPause, noRoom)
 	}
 	if h.Over() { // nothing more is said under its lease
@@ -133,10 +133,10 @@ const noRoom = "there is no room for its robots.txt"
 // parse returns the rules of an origin's state, and has their delay kept from the next request on.
 // The error is that of ctx.
 func (v *visitor) parse(ctx context.Context, h *host, o *origin) (*robots.Rules, error) {
-	rules := v.w.shelf.get(o)
+	rules := v.w.rules.get(o)
 	if rules == nil {
 		var err error
-		if rules, err = v.w.shelf.make(ctx, o, v.w.cfg.Agent); err != nil {
+		if rules, err = v.w.rules.make(ctx, o, v.w.cfg.Agent); err != nil {
 			return nil, err
 		}
 	}
@@ -209,7 +209,7 @@ func (v *visitor) robotsFailed(h *host, it reports.Item, o *origin, q *robotsQue
 		answer = robots.Answer{Status: http.StatusInternalServerError}
 	}
 	if fe.HostWide() {
-		o.failure, o.status = fe.Outcome, uint32(fe.Status()) //nolint:gosec // a handful
+		o.failure, o.status = fe.Outcome, uint32(fe.Status()) // a handful
 	} else {
 		o.failure, o.status = link.OutcomeRobotsUnreachable, 0
 	}

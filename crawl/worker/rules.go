@@ -27,9 +27,9 @@ const (
 	largeFile = 16 << 10
 )
 
-// shelf keeps what is read of robots.txt: a worker holds a thousand hosts, and a file of 500 KiB
+// rulesCache keeps what is read of robots.txt: a worker holds a thousand hosts, and a file of 500 KiB
 // makes megabytes of rules.
-type shelf struct {
+type rulesCache struct {
 	slot chan struct{}
 
 	mu     sync.Mutex
@@ -43,11 +43,11 @@ type madeRules struct {
 	rules  *robots.Rules
 }
 
-func newShelf() *shelf { return &shelf{slot: make(chan struct{}, 1)} }
+func newRulesCache() *rulesCache { return &rulesCache{slot: make(chan struct{}, 1)} }
 
 // take finds room for the state of an origin, in place of the one that it had. A state without room
 // is kept only if it must be, and is counted all the same.
-func (s *shelf) take(o *origin, encoded []byte, must bool) (room bool) {
+func (s *rulesCache) take(o *origin, encoded []byte, must bool) (room bool) {
 	size := len(encoded)
 	if size <= smallState {
 		size = 0
@@ -69,7 +69,7 @@ func (s *shelf) take(o *origin, encoded []byte, must bool) (room bool) {
 }
 
 // forget gives up all that is kept of an origin, for good. It says whether exchanges wait for that.
-func (s *shelf) forget(o *origin) (awaited bool) {
+func (s *rulesCache) forget(o *origin) (awaited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(o)
@@ -80,16 +80,16 @@ func (s *shelf) forget(o *origin) (awaited bool) {
 }
 
 // crowded says that so much was learnt without room that owners are to be told first.
-func (s *shelf) crowded() bool {
+func (s *rulesCache) crowded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.full()
 }
 
-func (s *shelf) full() bool { return s.states > mostStates+mostLearnt }
+func (s *rulesCache) full() bool { return s.states > mostStates+mostLearnt }
 
 // get returns the rules of an origin, nil if they are not here.
-func (s *shelf) get(o *origin) *robots.Rules {
+func (s *rulesCache) get(o *origin) *robots.Rules {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.place == nil {
@@ -100,7 +100,7 @@ func (s *shelf) get(o *origin) *robots.Rules {
 }
 
 // make makes the rules of an origin and keeps them. The error is that of ctx.
-func (s *shelf) make(ctx context.Context, o *origin, agent string) (*robots.Rules, error) {
+func (s *rulesCache) make(ctx context.Context, o *origin, agent string) (*robots.Rules, error) {
 	if o.length < 0 {
 		return nil, nil //nolint:nilnil // rules that allow everything: whether anything is allowed is the verdict's to say
 	}
@@ -120,7 +120,7 @@ func (s *shelf) make(ctx context.Context, o *origin, agent string) (*robots.Rule
 
 // turn waits until a file of so many bytes may be read, which ends with done. The error is that of
 // ctx.
-func (s *shelf) turn(ctx context.Context, length int) (done func(), err error) {
+func (s *rulesCache) turn(ctx context.Context, length int) (done func(), err error) {
 	if length < largeFile {
 		return func() {}, nil
 	}
@@ -132,7 +132,7 @@ func (s *shelf) turn(ctx context.Context, length int) (done func(), err error) {
 	}
 }
 
-func (s *shelf) keep(o *origin, rules *robots.Rules) {
+func (s *rulesCache) keep(o *origin, rules *robots.Rules) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.gone {
@@ -147,7 +147,7 @@ func (s *shelf) keep(o *origin, rules *robots.Rules) {
 }
 
 // drop takes the rules of an origin off the list. The caller holds the mutex.
-func (s *shelf) drop(o *origin) {
+func (s *rulesCache) drop(o *origin) {
 	if o.place == nil {
 		return
 	}

@@ -72,7 +72,7 @@ func TestManyLargeFiles(t *testing.T) {
 				t.Errorf("robots.txt of host %d was asked for %d times", i, n)
 			}
 		}
-		if s := x.worker.shelf; s.states != 0 || s.made != 0 || s.rules.Len() != 0 {
+		if s := x.worker.rules; s.states != 0 || s.made != 0 || s.rules.Len() != 0 {
 			t.Errorf("%d bytes of files and %d of rules are counted when no host is left", s.states, s.made)
 		}
 	})
@@ -96,14 +96,14 @@ func (x *world) watchShelf() *shelved {
 				states += len(o.encoded)
 			}
 		}
-		w.shelf.mu.Lock()
-		defer w.shelf.mu.Unlock()
+		w.rules.mu.Lock()
+		defer w.rules.mu.Unlock()
 		rules := 0
-		for e := w.shelf.rules.Front(); e != nil; e = e.Next() {
+		for e := w.rules.rules.Front(); e != nil; e = e.Next() {
 			rules += e.Value.(*madeRules).rules.Size()
 		}
-		if rules != w.shelf.made {
-			x.t.Errorf("%d bytes of rules are counted, %d are kept", w.shelf.made, rules)
+		if rules != w.rules.made {
+			x.t.Errorf("%d bytes of rules are counted, %d are kept", w.rules.made, rules)
 		}
 		most.states, most.rules = max(most.states, states), max(most.rules, rules)
 	}

@@ -202,7 +202,7 @@ func (o *testOwner) grant(name string, h *testHost, n int, first bool, reply *wi
 		g.Depth = append(g.Depth, u.depth)
 		g.Hops = append(g.Hops, u.hops)
 		g.Kind = append(g.Kind, byte(u.kind))
-		g.Tries = append(g.Tries, byte(h.tries[u.url])) //nolint:gosec // a handful
+		g.Tries = append(g.Tries, byte(h.tries[u.url])) // a handful
 		g.MaxBytes = append(g.MaxBytes, o.x.maxBytes)
 	}
 	h.pending = slices.Clone(h.pending[n:])

@@ -30,7 +30,7 @@ type Worker struct {
 	jobs  *reports.Jobs
 	stats stats
 	pipe  *pages.Pipeline
-	shelf *shelf
+	rules *rulesCache
 	// permits is nil where there is no limit that all workers share.
 	permits *permits
 
@@ -58,7 +58,7 @@ type Worker struct {
 	paused   bool
 	allowed  int // exchanges at once
 	hired    int // fetchers
-	crew     sync.WaitGroup
+	fetchers sync.WaitGroup
 	stopping bool
 	closed   bool // no further session
 	piped    int  // pages between the exchange and the report
@@ -88,7 +88,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	politeness.Group = domain.Of
 	hosts, front := make(map[string]*host), frontier.New[reports.Item](politeness)
 	w := &Worker{
-		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, known: reports.NewKnown(cfg.KnownLinks), jobs: reports.NewJobs(deps.Jobs), shelf: newShelf(),
+		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, known: reports.NewKnown(cfg.KnownLinks), jobs: reports.NewJobs(deps.Jobs), rules: newRulesCache(),
 		permits: newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits), watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		hosts: hosts, hung: make(hung), leaving: make(map[*host]struct{}), speakers: make(map[*session.Session]chan struct{}), frontier: front,
 		windows: windows{frontier: front, most: cfg.MaxWindowBytes},
@@ -123,7 +123,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	for _, s := range w.sessions.Sessions() {
 		w.speak(s) //nolint:contextcheck // under what was just set
 	}
-	w.hire() //nolint:contextcheck // it hires under what was just set
+	w.startFetchers() //nolint:contextcheck // it hires under what was just set
 	w.mu.Unlock()
 
 	var rest sync.WaitGroup
@@ -140,7 +140,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.stop(inner)
 	cancel(nil)
 	w.pipe.Close() // frees fetchers that wait for room as well
-	w.crew.Wait()
+	w.fetchers.Wait()
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
@@ -179,7 +179,7 @@ func (w *Worker) stop(ctx context.Context) {
 	w.pipe.Hasten()
 
 	part, cancelPart := context.WithTimeout(whole, limit/3)
-	ended := wait(part, w.crew.Wait)
+	ended := wait(part, w.fetchers.Wait)
 	cancelPart()
 	if !ended {
 		w.mu.Lock()
@@ -190,7 +190,7 @@ func (w *Worker) stop(ctx context.Context) {
 			h.interrupt(errStopping)
 		}
 		w.mu.Unlock()
-		wait(whole, w.crew.Wait)
+		wait(whole, w.fetchers.Wait)
 	}
 	w.pipe.Drain(whole)
 	w.mu.Lock()
@@ -302,7 +302,7 @@ func (w *Worker) SetFetchers(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.allow(n)
-	w.hire()
+	w.startFetchers()
 	w.idle.wakeAll()
 }
 
@@ -316,15 +316,15 @@ func (w *Worker) allow(fetchers int) {
 // SetMemory changes what Config.MaxMemory bounds, from now on.
 func (w *Worker) SetMemory(bytes int64) { w.pipe.SetMemory(bytes) }
 
-// hire starts the fetchers that are missing; those that are too many find nothing to do. Under the
+// startFetchers starts the fetchers that are missing; those that are too many find nothing to do. Under the
 // mutex.
-func (w *Worker) hire() {
+func (w *Worker) startFetchers() {
 	if w.ctx == nil || w.stopping {
 		return
 	}
 	for ; w.hired < w.allowed; w.hired++ {
 		ctx := w.ctx
-		w.crew.Go(func() { w.fetchLoop(ctx) })
+		w.fetchers.Go(func() { w.fetchLoop(ctx) })
 	}
 }
 

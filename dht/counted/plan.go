@@ -244,9 +244,9 @@ func newSizes() *sizes {
 		size := cap(slices.Grow([]byte(nil), n+1))
 		for ; n < min(size, largeSizes); n++ {
 			if n < smallSizes {
-				c.small[n/smallStep+1] = uint16(size) //nolint:gosec // at most largeSizes
+				c.small[n/smallStep+1] = uint16(size) // at most largeSizes
 			}
-			c.large[n/largeStep+1] = uint16(size) //nolint:gosec // at most largeSizes
+			c.large[n/largeStep+1] = uint16(size) // at most largeSizes
 		}
 	}
 	return c

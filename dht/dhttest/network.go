@@ -44,7 +44,7 @@ type Pairs uint64
 
 // RTT implements Internet.
 func (p Pairs) RTT(i, j int) time.Duration {
-	rnd := rand.New(rand.NewPCG(uint64(p)+uint64(min(i, j)), uint64(max(i, j)))) //nolint:gosec // not negative
+	rnd := rand.New(rand.NewPCG(uint64(p)+uint64(min(i, j)), uint64(max(i, j)))) // not negative
 	return 20*time.Millisecond + time.Duration(rnd.IntN(40))*time.Millisecond
 }
 

@@ -27,7 +27,7 @@ type Node struct {
 }
 
 // Identity is the i-th peer of any test.
-func Identity(i int) dht.Peer { return identity(0, uint64(i)) } //nolint:gosec // not negative
+func Identity(i int) dht.Peer { return identity(0, uint64(i)) } // not negative
 
 // identity is a peer with the name, of the length of a real one, and the two addresses that a
 // number stands for.
@@ -157,7 +157,7 @@ func (n *Node) farewell(calls []dht.Call) {
 // framed is the size of a message with its length before it.
 func framed(m *wire.Message) int {
 	size := proto.Size(m)
-	return size + len(binary.AppendUvarint(nil, uint64(size))) //nolint:gosec // a length
+	return size + len(binary.AppendUvarint(nil, uint64(size))) // a length
 }
 
 // answer lets the peer answer a request, after asking a third where the request wants that.

@@ -24,8 +24,8 @@ import (
 // ServiceContent is the service of the owners of bodies.
 const ServiceContent = "content"
 
-// aboutBodies asks whether bodies were met before, and tells of others that they are archived.
-var aboutBodies = rpc.Method[*wire.Content, *wire.ContentReply]{
+// contentMethod asks whether bodies were met before, and tells of others that they are archived.
+var contentMethod = rpc.Method[*wire.Content, *wire.ContentReply]{
 	Service: ServiceContent,
 	Check:   func(q *wire.Content, a *wire.ContentReply) error { return a.Validate(len(q.GetClaimDigest())) },
 }
@@ -101,7 +101,7 @@ func (c *Contents) Confirm(ctx context.Context, list []reports.Confirmation) err
 }
 
 // Handler answers peers.
-func (c *Contents) Handler() calls.Handler { return aboutBodies.Handle(c.answer) }
+func (c *Contents) Handler() calls.Handler { return contentMethod.Handle(c.answer) }
 
 // answer answers the questions of a peer.
 func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {
@@ -110,7 +110,7 @@ func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) 
 	for i := range claims {
 		claims[i] = pages.Question{Digest: [32]byte(req.GetClaimDigest()[i]), URL: string(req.GetClaimUrl()[i])}
 		if !c.deps.Router.Ring.Serves(ring.ContentKey(claims[i].Digest[:])) {
-			reply.Moved = append(reply.Moved, uint32(i)) //nolint:gosec // bounded by MaxQuestions
+			reply.Moved = append(reply.Moved, uint32(i)) // bounded by MaxQuestions
 		}
 	}
 	confirms := make([]reports.Confirmation, len(req.GetConfirmDigest()))
@@ -284,7 +284,7 @@ func (c *Contents) remote(ctx context.Context, to peer.ID, claims []pages.Questi
 		req.ConfirmRecord = append(req.ConfirmRecord, id[:])
 		req.ConfirmMs = append(req.ConfirmMs, confirms[i].Date.UnixMilli())
 	}
-	reply, err := aboutBodies.Call(ctx, c.deps.Router, to, req)
+	reply, err := contentMethod.Call(ctx, c.deps.Router, to, req)
 	if err != nil {
 		return nil, err
 	}

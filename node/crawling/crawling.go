@@ -212,7 +212,7 @@ func (c *Crawl) Offered(_ context.Context, from peer.ID, m *wire.Offer) (*wire.O
 	}
 	reply := &wire.OfferReply{}
 	for _, i := range c.Worker.Offer(string(from), m.GetHosts()) {
-		reply.Declined = append(reply.Declined, uint32(i)) //nolint:gosec // an index of a bounded list
+		reply.Declined = append(reply.Declined, uint32(i)) // an index of a bounded list
 	}
 	return reply, nil
 }

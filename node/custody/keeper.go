@@ -535,8 +535,8 @@ func (k *Keeper) unchanged(pos ring.Pos, sum uint64) (bool, error) {
 
 func add(h *maphash.Hash, key, value []byte) {
 	var length [8]byte
-	binary.BigEndian.PutUint32(length[:4], uint32(len(key)))   //nolint:gosec // a key is short
-	binary.BigEndian.PutUint32(length[4:], uint32(len(value))) //nolint:gosec // bounded by a message
+	binary.BigEndian.PutUint32(length[:4], uint32(len(key)))   // a key is short
+	binary.BigEndian.PutUint32(length[4:], uint32(len(value))) // bounded by a message
 	for _, b := range [][]byte{length[:], key, value} {
 		_, _ = h.Write(b) // never fails
 	}

@@ -72,7 +72,7 @@ func (c *Circle) svg(hosts []Host) template.HTML {
 	d.dot(&c.Self)
 	d.labels(append([]Place{c.Self}, others...))
 	fmt.Fprintf(d, `<text class="count" y="-2">%s</text><text class="said" y="22">%s</text></svg>`, thousands(int64(c.Size)), html.EscapeString(c.state()))
-	return template.HTML(d.String()) //nolint:gosec // what strangers named is escaped above
+	return template.HTML(d.String()) // what strangers named is escaped above
 }
 
 // unserved is the share of the circle for which nobody known answers; known says that the leaf set

@@ -120,7 +120,7 @@ func (s *Server) load() error {
 	hash := sha256.Sum256(style)
 	s.policy = fmt.Sprintf(contentPolicy, base64.StdEncoding.EncodeToString(hash[:]))
 	s.pages, err = template.New("").Funcs(template.FuncMap{
-		"style": func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own file
+		"style": func() template.CSS { return template.CSS(style) }, // our own file
 		"asset": func(name string) string { return names[name] },
 		"short": short, "number": thousands, "ms": rttText,
 		"rtt":      func(d time.Duration) string { return rttText(float64(d.Microseconds()) / 1000) },

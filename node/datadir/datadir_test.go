@@ -20,11 +20,11 @@ func lay(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil { //nolint:gosec // open is what is tested
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil { // open is what is tested
 			t.Fatal(err)
 		}
 		if !strings.HasSuffix(name, "/") {
-			if err := os.WriteFile(path, []byte("x"), 0o666); err != nil { //nolint:gosec // open is what is tested
+			if err := os.WriteFile(path, []byte("x"), 0o666); err != nil { // open is what is tested
 				t.Fatal(err)
 			}
 		}

@@ -146,7 +146,7 @@ func sizeText(n uint64) string {
 }
 
 func (e *examination) descriptors(context.Context) Finding {
-	return judgeDescriptors(machine.OpenFiles(), uint64(max(e.Config.Descriptors(), 0))) //nolint:gosec // not negative
+	return judgeDescriptors(machine.OpenFiles(), uint64(max(e.Config.Descriptors(), 0))) // not negative
 }
 
 // judgeDescriptors compares the limit with what a busy peer has open; strangers may make that twice

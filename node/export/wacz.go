@@ -236,6 +236,6 @@ func addBytes(z *zip.Writer, path string, raw []byte, at time.Time) error {
 func stored(path string, size int64, crc uint32, at time.Time) *zip.FileHeader {
 	return &zip.FileHeader{
 		Name: path, Method: zip.Store, CRC32: crc, Modified: at.UTC(),
-		CompressedSize64: uint64(size), UncompressedSize64: uint64(size), //nolint:gosec // sizes are not negative
+		CompressedSize64: uint64(size), UncompressedSize64: uint64(size), // sizes are not negative
 	}
 }

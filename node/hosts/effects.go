@@ -77,7 +77,7 @@ func (w *Owners) offer(ctx context.Context, offer owner.Offer) {
 }
 
 func (w *Owners) offerTo(ctx context.Context, to peer.ID, hosts []string) ([]int, error) {
-	reply, err := Offers.Call(w.deps.ToWorker(ctx, to), w.deps.Router, to, &wire.Offer{Hosts: hosts})
+	reply, err := OfferMethod.Call(w.deps.ToWorker(ctx, to), w.deps.Router, to, &wire.Offer{Hosts: hosts})
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func (c *courier) put(ctx context.Context, to peer.ID, m *wire.Links) (*wire.Lin
 	if to == c.self {
 		return c.local(ctx, m)
 	}
-	return sendLinks.Call(ctx, c.router, to, m)
+	return linksMethod.Call(ctx, c.router, to, m)
 }
 
 // takeOutbox takes links out of the owner, which keeps them until they are sent.

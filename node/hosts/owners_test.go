@@ -162,10 +162,10 @@ func TestHandlers(t *testing.T) {
 			return w.Handlers().Handle(ctx, "x", req)
 		})
 		links := mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}})
-		if _, err := sendLinks.Call(t.Context(), w.net, "self", links); err != nil {
+		if _, err := linksMethod.Call(t.Context(), w.net, "self", links); err != nil {
 			t.Error(err)
 		}
-		if _, err := Says.Call(t.Context(), w.net, "self", &wire.Session{Incarnation: 1, Capacity: 1}); err != nil {
+		if _, err := SessionMethod.Call(t.Context(), w.net, "self", &wire.Session{Incarnation: 1, Capacity: 1}); err != nil {
 			t.Error(err)
 		}
 		w.RecordsCame()

@@ -21,16 +21,16 @@ const (
 // What hosts' owners, senders of links and workers ask of each other. Of an answer that names
 // places in a list, each is one of the list that was sent.
 var (
-	sendLinks = rpc.Method[*wire.Links, *wire.LinksReply]{
+	linksMethod = rpc.Method[*wire.Links, *wire.LinksReply]{
 		Service: rpc.ServiceOwner, Tag: tagLinks,
 		Check: func(q *wire.Links, a *wire.LinksReply) error {
 			return placesIn(len(q.GetUrl()), "links reply", a.GetBusy(), a.GetMoved())
 		},
 	}
-	// Says carries what a worker says to an owner.
-	Says = rpc.Method[*wire.Session, *wire.SessionReply]{Service: rpc.ServiceOwner, Tag: tagSession}
-	// Offers asks a worker to take hosts.
-	Offers = rpc.Method[*wire.Offer, *wire.OfferReply]{
+	// SessionMethod carries what a worker says to an owner.
+	SessionMethod = rpc.Method[*wire.Session, *wire.SessionReply]{Service: rpc.ServiceOwner, Tag: tagSession}
+	// OfferMethod asks a worker to take hosts.
+	OfferMethod = rpc.Method[*wire.Offer, *wire.OfferReply]{
 		Service: rpc.ServiceWorker, Tag: tagOffer, Within: offerTimeout,
 		Check: func(q *wire.Offer, a *wire.OfferReply) error {
 			return placesIn(len(q.GetHosts()), "offer reply", a.GetDeclined())
@@ -42,7 +42,7 @@ var (
 func placesIn(n int, what string, lists ...[]uint32) error {
 	for _, list := range lists {
 		for _, i := range list {
-			if uint64(i) >= uint64(n) { //nolint:gosec // a length
+			if uint64(i) >= uint64(n) { // a length
 				return fmt.Errorf("%s: index %d of %d", what, i, n)
 			}
 		}
@@ -53,8 +53,8 @@ func placesIn(n int, what string, lists ...[]uint32) error {
 // Handlers answer workers and senders of links.
 func (w *Owners) Handlers() rpc.Tagged {
 	return rpc.Tagged{
-		tagLinks:   sendLinks.Handle(func(ctx context.Context, _ peer.ID, m *wire.Links) (*wire.LinksReply, error) { return w.Links(ctx, m) }),
-		tagSession: Says.Handle(w.Session),
+		tagLinks:   linksMethod.Handle(func(ctx context.Context, _ peer.ID, m *wire.Links) (*wire.LinksReply, error) { return w.Links(ctx, m) }),
+		tagSession: SessionMethod.Handle(w.Session),
 	}
 }
 

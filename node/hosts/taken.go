@@ -25,7 +25,7 @@ func (t taken) links(m *wire.Links, reply *wire.LinksReply) {
 		if len(m.GetJob()) > 0 {
 			n = int(m.GetJob()[i])
 		}
-		if _, no := refused[uint32(i)]; no || n == last { //nolint:gosec // an index of a bounded list
+		if _, no := refused[uint32(i)]; no || n == last { // an index of a bounded list
 			continue
 		}
 		last = n

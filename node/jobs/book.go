@@ -255,7 +255,7 @@ func (b *Book) fetchWanted(ctx context.Context) {
 // ask sends a request to the owner of a job.
 func (b *Book) ask(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.JobReply, error) {
 	req.Id = id[:]
-	reply, err := aboutJobs.CallOwner(ctx, b.deps.Owners, ring.JobKey(id.String()), req)
+	reply, err := jobMethod.CallOwner(ctx, b.deps.Owners, ring.JobKey(id.String()), req)
 	if err != nil {
 		return nil, fmt.Errorf("job %s: %w", id, err)
 	}

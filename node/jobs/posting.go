@@ -273,7 +273,7 @@ const mostPages = 16
 func (p *Poster) listOf(ctx context.Context, id peer.ID) (list []*wire.Job) {
 	req := &wire.JobRequest{List: true}
 	for range mostPages {
-		reply, err := aboutJobs.Call(ctx, p.deps.Net, id, req)
+		reply, err := jobMethod.Call(ctx, p.deps.Net, id, req)
 		if err != nil {
 			return list // the member's jobs are known to those who work for them
 		}

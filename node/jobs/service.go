@@ -21,8 +21,8 @@ import (
 // ServiceName names the service of a job's owner: its record, state and budget.
 const ServiceName = "job"
 
-// aboutJobs asks the owner of a job, or a member for all jobs that it keeps.
-var aboutJobs = rpc.Method[*wire.JobRequest, *wire.JobReply]{Service: ServiceName, Within: 5 * time.Second}
+// jobMethod asks the owner of a job, or a member for all jobs that it keeps.
+var jobMethod = rpc.Method[*wire.JobRequest, *wire.JobReply]{Service: ServiceName, Within: 5 * time.Second}
 
 // Service keeps the jobs whose keys this peer owns. Requests run one after another on its loop;
 // answers leave when the disk has what they acknowledge.
@@ -74,7 +74,7 @@ func (s *Service) Import(records []kv.Record) error {
 }
 
 // Handler answers peers.
-func (s *Service) Handler() calls.Handler { return aboutJobs.Handle(s.answer) }
+func (s *Service) Handler() calls.Handler { return jobMethod.Handle(s.answer) }
 
 // answer does what is asked on the loop and waits for the disk outside of it.
 func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {
@@ -219,10 +219,10 @@ func (s *Service) sowOne(ctx context.Context, id job.ID) error {
 	if err != nil {
 		return err
 	}
-	from := int(min(rec.GetSeedsSent(), uint64(len(spec.Seeds)))) //nolint:gosec // bounded by a length
+	from := int(min(rec.GetSeedsSent(), uint64(len(spec.Seeds)))) // bounded by a length
 	sent, err := s.deps.Seeds(ctx, spec, from)
 	if sent > 0 {
-		err = errors.Join(err, s.noteSent(ctx, id, uint64(from+sent))) //nolint:gosec // positive
+		err = errors.Join(err, s.noteSent(ctx, id, uint64(from+sent))) // positive
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func New(net Distances, row, peers int) (*Plan, error) {
 // Listen is where this peer listens.
 func (p *Plan) Listen() netip.Addr {
 	at := peerStands.Addr().As4()
-	at[3] = byte(p.row + 1) //nolint:gosec // at most MaxPeers
+	at[3] = byte(p.row + 1) // at most MaxPeers
 	return netip.AddrFrom4(at)
 }
 
@@ -65,12 +65,12 @@ func (p *Plan) Listen() netip.Addr {
 func (p *Plan) SiteOf(name string) int {
 	h := fnv.New64a()
 	h.Write([]byte(name))
-	return p.peers + int(h.Sum64()%uint64(p.net.Size()-p.peers)) //nolint:gosec // within the matrix
+	return p.peers + int(h.Sum64()%uint64(p.net.Size()-p.peers)) // within the matrix
 }
 
 // Stand is the address of the named sites at a row.
 func Stand(row int) netip.Addr {
-	return netip.AddrFrom4([4]byte{127, byte(128 + row>>8), byte(row), 1}) //nolint:gosec // at most maxRows
+	return netip.AddrFrom4([4]byte{127, byte(128 + row>>8), byte(row), 1}) // at most maxRows
 }
 
 // SiteRow is the row of the site at a loopback address; false for other addresses.

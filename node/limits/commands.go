@@ -50,6 +50,6 @@ func (c Commands) Limits(ctx context.Context) (*control.Limits, error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return nil, err
 	}
-	v.Used.DiskFree = int64(min(free, 1<<62)) //nolint:gosec // bounded
+	v.Used.DiskFree = int64(min(free, 1<<62)) // bounded
 	return v, ctx.Err()
 }

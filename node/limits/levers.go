@@ -77,7 +77,7 @@ func LiveHeap() int64 {
 	if sample[0].Value.Kind() != metrics.KindUint64 {
 		return 0
 	}
-	return int64(min(sample[0].Value.Uint64(), 1<<62)) //nolint:gosec // bounded
+	return int64(min(sample[0].Value.Uint64(), 1<<62)) // bounded
 }
 
 func (p peerLevers) work() (pages int64, busy bool) {

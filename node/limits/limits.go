@@ -180,7 +180,7 @@ func KeptReserve(k Kept) (uint64, error) {
 	if !ok {
 		return 0, err
 	}
-	return uint64(max(changedRules(volunteer.Rules{}, map[string]string{volunteer.KeyDiskReserve: value}).DiskReserve, 0)), err //nolint:gosec // not negative
+	return uint64(max(changedRules(volunteer.Rules{}, map[string]string{volunteer.KeyDiskReserve: value}).DiskReserve, 0)), err // not negative
 }
 
 // changedRules are the rules with changes that were checked before.
@@ -362,7 +362,7 @@ func (l *Limits) leavesRoom(reserve int64) error {
 	if err != nil {
 		return fmt.Errorf("limits: disk-reserve: %w", err)
 	}
-	if uint64(max(reserve, 0)) > free { //nolint:gosec // not negative
+	if uint64(max(reserve, 0)) > free { // not negative
 		return control.Usage(fmt.Sprintf("limits: disk-reserve %s: only %d MiB are free, so the peer would end at once", volunteer.SizeText(reserve), free>>20))
 	}
 	return nil
@@ -398,7 +398,7 @@ func (l *Limits) store(s storedLimits) error {
 func (l *Limits) Reserve() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return uint64(max(l.rules.DiskReserve, 1)) //nolint:gosec // positive
+	return uint64(max(l.rules.DiskReserve, 1)) // positive
 }
 
 // Heap is what counts of the heap for the bound on memory, in bytes.

@@ -86,7 +86,7 @@ func heldMemory() (sum int64) {
 	metrics.Read(samples)
 	for _, s := range samples {
 		if s.Value.Kind() == metrics.KindUint64 {
-			sum += int64(min(s.Value.Uint64(), 1<<60)) //nolint:gosec // bounded
+			sum += int64(min(s.Value.Uint64(), 1<<60)) // bounded
 		}
 	}
 	return sum

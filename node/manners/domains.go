@@ -33,9 +33,9 @@ const (
 	TagWish = 'W'
 )
 
-// admissions asks which hosts of a domain a job may have. It is bounded in time: the hosts' owner
+// admissionMethod asks which hosts of a domain a job may have. It is bounded in time: the hosts' owner
 // asks again later.
-var admissions = rpc.Method[*wire.Admission, *wire.AdmissionReply]{
+var admissionMethod = rpc.Method[*wire.Admission, *wire.AdmissionReply]{
 	Service: ServiceDomains, Tag: tagAdmission, Within: 4 * time.Second,
 	Check: func(q *wire.Admission, a *wire.AdmissionReply) error { return a.Validate(len(q.GetHost())) },
 }
@@ -91,7 +91,7 @@ func (d *Domains) DoOver(ctx context.Context, fn func() (through bool)) error {
 
 // Handler answers peers.
 func (d *Domains) Handler() calls.Handler {
-	return rpc.Tagged{tagAdmission: admissions.Handle(d.admit), TagWish: wishesAt(ServiceDomains).Handle(d.takeOptOut)}.Handle
+	return rpc.Tagged{tagAdmission: admissionMethod.Handle(d.admit), TagWish: wishesAt(ServiceDomains).Handle(d.takeOptOut)}.Handle
 }
 
 // takeOptOut answers who tells of a domain's wish.
@@ -250,7 +250,7 @@ func (d *Domains) ask(ctx context.Context, list []owner.Admission, fn func(owner
 			tell(m, *a.Said)
 		}
 	}
-	reply, err := admissions.CallOwner(ctx, d.deps.Router, domain.Key(domain.Of(list[0].Host)), m)
+	reply, err := admissionMethod.CallOwner(ctx, d.deps.Router, domain.Key(domain.Of(list[0].Host)), m)
 	if err != nil {
 		d.deps.Log.Debug("no admission", "domain", domain.Of(list[0].Host), "hosts", len(list), "err", err)
 		return false

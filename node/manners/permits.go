@@ -23,8 +23,8 @@ import (
 // ServicePermits is the service of those that share out the requests to addresses.
 const ServicePermits = "permit"
 
-// grants asks for requests to an address.
-var grants = rpc.Method[*wire.Permits, *wire.PermitsReply]{
+// permitsMethod asks for requests to an address.
+var permitsMethod = rpc.Method[*wire.Permits, *wire.PermitsReply]{
 	Service: ServicePermits,
 	Check:   func(q *wire.Permits, a *wire.PermitsReply) error { return a.Validate(int(q.GetWant())) },
 }
@@ -46,7 +46,7 @@ func NewPermits(limit int, chunk time.Duration, r *rpc.Router) *Permits {
 }
 
 // Handler answers workers.
-func (p *Permits) Handler() calls.Handler { return grants.Handle(p.grant) }
+func (p *Permits) Handler() calls.Handler { return permitsMethod.Handle(p.grant) }
 
 // grant answers a worker.
 func (p *Permits) grant(_ context.Context, _ peer.ID, m *wire.Permits) (*wire.PermitsReply, error) {
@@ -63,13 +63,13 @@ func (p *Permits) grant(_ context.Context, _ peer.ID, m *wire.Permits) (*wire.Pe
 	if errors.Is(err, permit.ErrBusy) {
 		return nil, rpc.Busy(err.Error())
 	}
-	return &wire.PermitsReply{Permits: uint32(n), HoldsMs: uint32(holds.Milliseconds())}, nil //nolint:gosec // bounded by what was asked for, and a minute
+	return &wire.PermitsReply{Permits: uint32(n), HoldsMs: uint32(holds.Milliseconds())}, nil // bounded by what was asked for, and a minute
 }
 
 // Ask implements worker.Permits.
 func (p *Permits) Ask(ctx context.Context, prefix netip.Prefix, want int) (n int, holds time.Duration, err error) {
-	m := &wire.Permits{Prefix: permit.Name(prefix), Want: uint32(want)} //nolint:gosec // at most permit.MaxWant
-	reply, err := grants.CallOwner(ctx, p.router, permit.Home(prefix), m)
+	m := &wire.Permits{Prefix: permit.Name(prefix), Want: uint32(want)} // at most permit.MaxWant
+	reply, err := permitsMethod.CallOwner(ctx, p.router, permit.Home(prefix), m)
 	if err != nil {
 		return 0, 0, fmt.Errorf("permits for %s: %w", prefix, err)
 	}

@@ -26,8 +26,8 @@ import (
 // ServiceCoordinates is the gossip of network coordinates.
 const ServiceCoordinates = "coordinates"
 
-// exchange tells a neighbour one's own coordinate, and brings back the neighbour's.
-var exchange = rpc.Method[*wire.Coordinate, *wire.Coordinate]{Service: ServiceCoordinates, Within: gossipTimeout}
+// coordinateMethod tells a neighbour one's own coordinate, and brings back the neighbour's.
+var coordinateMethod = rpc.Method[*wire.Coordinate, *wire.Coordinate]{Service: ServiceCoordinates, Within: gossipTimeout}
 
 // byCoordinates is the strategy that needs it.
 const byCoordinates = "coordinates"
@@ -87,7 +87,7 @@ func newLocated(c *Config, d *Deps) (*located, error) {
 	if err := talk.Validate(); err != nil {
 		return nil, fmt.Errorf("placement coordinates: %w", err)
 	}
-	seed := rand.Uint64() //nolint:gosec // no secret
+	seed := rand.Uint64() // no secret
 	g := &gossip{
 		self: d.Self, every: every, log: d.Log, net: d.Net, neighbours: func() []peer.ID { return near(d.Ring) },
 		backlog: func() int { return d.Worker.Backlog() }, state: coordinates.NewGossip(talk, seed),
@@ -158,7 +158,7 @@ func (g *gossip) ask(ctx context.Context) time.Duration {
 	}
 	// Stamped here, in user space, so that a busy process looks as far away as it is slow.
 	begun := time.Now()
-	m, err := exchange.Call(ctx, g.net, peer.ID(to), mine)
+	m, err := coordinateMethod.Call(ctx, g.net, peer.ID(to), mine)
 	rtt := time.Since(begun)
 	var at coordinates.Coordinate
 	if err == nil {
@@ -188,7 +188,7 @@ func (g *gossip) handler() calls.Handler {
 	if g == nil {
 		return rpc.Refusing("this peer keeps no coordinate: it places hosts otherwise")
 	}
-	return exchange.Handle(g.answer)
+	return coordinateMethod.Handle(g.answer)
 }
 
 func (g *gossip) answer(_ context.Context, from peer.ID, m *wire.Coordinate) (*wire.Coordinate, error) {

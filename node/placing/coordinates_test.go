@@ -50,7 +50,7 @@ func newGossips(t *testing.T, at plane) *gossips {
 			t.Fatal(err)
 		}
 		g := s.gossip
-		g.state = coordinates.NewGossip(gossipConfig(g.every), uint64(i)) //nolint:gosec // not negative
+		g.state = coordinates.NewGossip(gossipConfig(g.every), uint64(i)) // not negative
 		g.backlog = func() int { return 10 * i }
 		g.neighbours = func() (ids []peer.ID) {
 			for j := range at {

@@ -331,7 +331,7 @@ func (pl *Placer) known(near []string) (list []placement.Candidate) {
 // inHand is what this peer's worker has in hand, and how much it takes.
 func (pl *Placer) inHand() (backlog, capacity uint32) {
 	w := pl.deps.Worker
-	return uint32(w.Backlog()), uint32(w.Capacity()) //nolint:gosec // small counts
+	return uint32(w.Backlog()), uint32(w.Capacity()) // small counts
 }
 
 // addrOf is the address of a candidate.
@@ -440,7 +440,7 @@ func (pl *Placer) Observe(host string, addrs [][]byte, worker string, list []*wi
 		if f.GetFetchedMs() > 0 && f.GetDurationMs() > 0 {
 			observer.Observe(&placement.Fetch{
 				At: time.UnixMilli(f.GetFetchedMs()), Host: host, Site: site.Unmap(), Worker: worker,
-				Took: time.Duration(f.GetDurationMs()) * time.Millisecond, Bytes: int64(min(f.GetSize(), 1<<62)), //nolint:gosec // bounded
+				Took: time.Duration(f.GetDurationMs()) * time.Millisecond, Bytes: int64(min(f.GetSize(), 1<<62)), // bounded
 				Failed: noAnswer(link.Outcome(f.GetOutcome())),
 			})
 		}

@@ -77,7 +77,7 @@ func newBench(t *testing.T) *bench {
 				if service != rpc.ServiceWorker {
 					t.Errorf("service %q is asked", service)
 				}
-				return rpc.Tagged{Probes.Tag: w.at[to].HandleProbe()}.Handle(ctx, id, req)
+				return rpc.Tagged{ProbeMethod.Tag: w.at[to].HandleProbe()}.Handle(ctx, id, req)
 			}),
 			Addrs: func(peer.ID) []string { return nil }, Paused: func() bool { return w.paused[id] },
 			OptedOut: func(string) string {

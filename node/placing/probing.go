@@ -57,8 +57,8 @@ const (
 	sitesKept = 4096
 )
 
-// Probes asks a candidate to measure the way to a site.
-var Probes = rpc.Method[*wire.Probe, *wire.ProbeReply]{Service: rpc.ServiceWorker, Tag: 'P'}
+// ProbeMethod asks a candidate to measure the way to a site.
+var ProbeMethod = rpc.Method[*wire.Probe, *wire.ProbeReply]{Service: rpc.ServiceWorker, Tag: 'P'}
 
 // RequestTime is how long candidates may send requests to a host before it is placed: a leaf set of
 // them, each with the host's rest.
@@ -171,7 +171,7 @@ func (pl *Placer) probe(ctx context.Context, of peer.ID, m *wire.Probe) *wire.Pr
 	if of == pl.deps.Self {
 		return pl.probeFor(ctx, of, m)
 	}
-	reply, err := Probes.Call(ctx, pl.deps.Net, of, m)
+	reply, err := ProbeMethod.Call(ctx, pl.deps.Net, of, m)
 	if err != nil {
 		return &wire.ProbeReply{Error: errorText("no answer: ", err)}
 	}
@@ -187,7 +187,7 @@ func errorText(before string, err error) string {
 
 // HandleProbe measures sites for owners.
 func (pl *Placer) HandleProbe() calls.Handler {
-	return Probes.Handle(func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
+	return ProbeMethod.Handle(func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
 		return pl.probeFor(ctx, from, m), nil
 	})
 }

@@ -221,7 +221,7 @@ func TestProberBounds(t *testing.T) {
 		p := newProber(&fakeSites{}, freely)
 		now := time.Now()
 		for i := range 3 * sitesKept {
-			key := probeKey{netip.AddrPortFrom(siteAddr, uint16(i)), "connect"} //nolint:gosec // far below 65,536
+			key := probeKey{netip.AddrPortFrom(siteAddr, uint16(i)), "connect"} // far below 65,536
 			k, mine, err := p.begin(key, now.Add(time.Duration(i)*time.Minute))
 			if err != nil || !mine {
 				t.Fatal(err)

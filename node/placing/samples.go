@@ -65,8 +65,8 @@ type listener struct {
 	heard       int // samples of its own in this minute
 }
 
-// teaching tells a neighbour samples.
-var teaching = rpc.Method[*wire.Samples, *wire.SamplesReply]{Service: ServiceSamples}
+// samplesMethod tells a neighbour samples.
+var samplesMethod = rpc.Method[*wire.Samples, *wire.SamplesReply]{Service: ServiceSamples}
 
 // newSampleGossip returns the gossip of a peer for its strategy, which guard guards.
 func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGossip {
@@ -158,7 +158,7 @@ func (c *sampleGossip) listener(id peer.ID) *listener {
 // tell tells one neighbour as many samples as fit into a message.
 func (c *sampleGossip) tell(ctx context.Context, id peer.ID, list []adaptive.Sample) {
 	m, n := wire.NewSamples(list)
-	reply, err := teaching.Call(ctx, c.net, id, m)
+	reply, err := samplesMethod.Call(ctx, c.net, id, m)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.listener(id)
@@ -181,7 +181,7 @@ func (c *sampleGossip) handler() calls.Handler {
 	if c == nil {
 		return rpc.Refusing("this peer takes no samples: it places hosts otherwise")
 	}
-	return teaching.Handle(c.learn)
+	return samplesMethod.Handle(c.learn)
 }
 
 // learn learns what a neighbour tells.

@@ -276,7 +276,7 @@ func (w *keepers) addBody(t *testing.T, i int) {
 // addSubnet delegates a subnet: a record, and indexes that others share.
 func (w *keepers) addSubnet(t *testing.T, i int) {
 	t.Helper()
-	addr := netip.AddrFrom4([4]byte{192, 0, byte(i), 0}) //nolint:gosec // few
+	addr := netip.AddrFrom4([4]byte{192, 0, byte(i), 0}) // few
 	tree, err := ipmicra.Build([]registry.Network{{Prefix: netip.MustParsePrefix("192.0.0.0/16"), Org: "org"}, {Prefix: netip.PrefixFrom(addr, 24), Org: "org"}})
 	if err != nil {
 		t.Fatal(err)

@@ -39,9 +39,9 @@ import (
 // another's arc are still here.
 const ServiceRecords = "records"
 
-// moves brings records, or asks whether some are still there. Nothing is answered but that it is
+// recordsMethod brings records, or asks whether some are still there. Nothing is answered but that it is
 // done.
-var moves = rpc.Method[*wire.Records, *emptypb.Empty]{Service: ServiceRecords}
+var recordsMethod = rpc.Method[*wire.Records, *emptypb.Empty]{Service: ServiceRecords}
 
 const (
 	// pushTimeout bounds one push: the receiver answers when its disk and its replicas have it.

@@ -81,7 +81,7 @@ func TestMovementGathers(t *testing.T) {
 func TestMovementBounded(t *testing.T) {
 	m, lines := told()
 	for i := range 10 * maxLines {
-		m.note(moved{how: cameFrom, prefix: storage.KeyspaceHosts, peer: "a", of: peer.ID([]byte{byte(i), byte(i >> 8)}), places: 1, records: 2}) //nolint:gosec // small
+		m.note(moved{how: cameFrom, prefix: storage.KeyspaceHosts, peer: "a", of: peer.ID([]byte{byte(i), byte(i >> 8)}), places: 1, records: 2}) // small
 	}
 	if len(m.lines) > maxLines+1 {
 		t.Errorf("%d lines", len(m.lines))

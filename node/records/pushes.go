@@ -89,7 +89,7 @@ func (k *Keeping) push(ctx context.Context, r *kind, call custody.Call) error {
 	for _, n := range call.Push.Notes {
 		m.NotePos, m.Note = append(m.NotePos, n.Pos[:]), append(m.Note, n.Note)
 	}
-	_, err := moves.Call(ctx, k.router, call.To, m)
+	_, err := recordsMethod.Call(ctx, k.router, call.To, m)
 	return err
 }
 
@@ -149,7 +149,7 @@ func (k *Keeping) foreign(r *kind, p custody.Push) error {
 
 // Handler answers peers.
 func (k *Keeping) Handler() calls.Handler {
-	return moves.Handle(func(ctx context.Context, from peer.ID, m *wire.Records) (*emptypb.Empty, error) {
+	return recordsMethod.Handle(func(ctx context.Context, from peer.ID, m *wire.Records) (*emptypb.Empty, error) {
 		return nil, k.serve(ctx, from, m)
 	})
 }

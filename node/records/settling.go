@@ -112,7 +112,7 @@ func (k *Keeping) settle(ctx context.Context) error {
 func (k *Keeping) ask(ctx context.Context, ask custody.Ask) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	_, err := moves.Call(ctx, k.router.Net, ask.To, &wire.Records{Ask: ask.Arc.Start[:]})
+	_, err := recordsMethod.Call(ctx, k.router.Net, ask.To, &wire.Records{Ask: ask.Arc.Start[:]})
 	answer := custody.Nothing
 	if err != nil {
 		answer = custody.NotYet

@@ -309,7 +309,7 @@ func FuzzCount(f *testing.F) {
 	for i, of := range types {
 		for _, l := range lists(of.Descriptor()) {
 			for _, raw := range full(l, 1<<10) {
-				f.Add(uint8(i), raw) //nolint:gosec // a few dozen
+				f.Add(uint8(i), raw) // a few dozen
 			}
 		}
 	}

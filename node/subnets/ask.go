@@ -102,7 +102,7 @@ func (s *Service) Tell(ctx context.Context, c ipmicra.Changes) error {
 		key: func(i int) ipmicra.Key { return keys[i] }, size: func(i int) int { return len(raws[i]) },
 		fill: func(m *wire.Subnets, i int) { m.Record = append(m.Record, raws[i]) },
 		take: func(reply *wire.SubnetsReply, at, _ int) bool {
-			return !slices.Contains(reply.GetMoved(), uint32(at)) //nolint:gosec // a place in a list of ours
+			return !slices.Contains(reply.GetMoved(), uint32(at)) // a place in a list of ours
 		},
 	}
 	return spread.run(ctx)
@@ -206,7 +206,7 @@ func (s *spread) put(ctx context.Context, b *batch) (*wire.SubnetsReply, error) 
 
 // send puts a message to a peer.
 func (s *Service) send(ctx context.Context, to peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {
-	return questions.Call(ctx, s.router, to, m)
+	return subnetsMethod.Call(ctx, s.router, to, m)
 }
 
 // Gone says of a peer that it is in the ring no more: the ring gives its place to another, and it

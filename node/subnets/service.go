@@ -20,8 +20,8 @@ import (
 // ServiceSubnets is the service of those that answer for records of subnets.
 const ServiceSubnets = "subnets"
 
-// questions asks for records of subnets, and brings others.
-var questions = rpc.Method[*wire.Subnets, *wire.SubnetsReply]{
+// subnetsMethod asks for records of subnets, and brings others.
+var subnetsMethod = rpc.Method[*wire.Subnets, *wire.SubnetsReply]{
 	Service: ServiceSubnets,
 	Check: func(q *wire.Subnets, a *wire.SubnetsReply) error {
 		return a.Validate(len(q.GetKind()), len(q.GetRecord()))
@@ -73,7 +73,7 @@ func (s *Service) Remove(lo, hi ring.Pos) error {
 }
 
 // Handler answers peers.
-func (s *Service) Handler() calls.Handler { return questions.Handle(s.serve) }
+func (s *Service) Handler() calls.Handler { return subnetsMethod.Handle(s.serve) }
 
 // serve answers a peer. It merges what that brings, and returns when it is on the disks that count.
 func (s *Service) serve(ctx context.Context, _ peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {
@@ -128,7 +128,7 @@ func (s *Service) merge(brought []change, reply *wire.SubnetsReply) (wait func()
 		if s.router.Ring.Serves(b.key.Ring()) {
 			mine.Subnets, mine.Indexes = append(mine.Subnets, b.changes.Subnets...), append(mine.Indexes, b.changes.Indexes...)
 		} else {
-			reply.Moved = append(reply.Moved, uint32(i)) //nolint:gosec // bounded by MaxSubnets
+			reply.Moved = append(reply.Moved, uint32(i)) // bounded by MaxSubnets
 		}
 	}
 	return s.state.Merge(time.Now(), mine)

@@ -62,7 +62,7 @@ func delegated(t *testing.T, n int) (c ipmicra.Changes, keys []ipmicra.Key) {
 	}
 	machine, memory := ipmicra.Machine{Tree: tree}, ipmicra.NewMemory()
 	for i := range n {
-		one, _ := machine.Seed("w", netip.AddrFrom4([4]byte{192, 0, byte(i), 1}), time.UnixMilli(1_700_000_000_000), memory) //nolint:gosec // few
+		one, _ := machine.Seed("w", netip.AddrFrom4([4]byte{192, 0, byte(i), 1}), time.UnixMilli(1_700_000_000_000), memory) // few
 		memory.Merge(one)
 		c.Subnets, c.Indexes = append(c.Subnets, one.Subnets...), append(c.Indexes, one.Indexes...)
 		for _, s := range one.Subnets {
@@ -146,7 +146,7 @@ func TestAnswerInParts(t *testing.T) {
 	for i := range 5 {
 		x := &ipmicra.Index{Key: ipmicra.Key{Kind: ipmicra.KindOrganisation, Organisation: fmt.Sprint("org", i)}}
 		for j := range 40 {
-			p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(j >> 8), byte(j), 0}), 24) //nolint:gosec // small
+			p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(j >> 8), byte(j), 0}), 24) // small
 			e := ipmicra.Entry{Prefix: p, Worker: strings.Repeat("w", ipmicra.MaxPeer), Epoch: ipmicra.Epoch{Peer: strings.Repeat("p", ipmicra.MaxPeer)}}
 			x.Entries = append(x.Entries, e)
 		}

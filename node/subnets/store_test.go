@@ -35,7 +35,7 @@ func (s *Store) put(t *testing.T, c ipmicra.Changes) {
 }
 
 func subnet(i int) netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24) //nolint:gosec // small
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24) // small
 }
 
 // drawn are changes as placements would bring them: of few ranges and peers, so that they meet.

@@ -216,7 +216,7 @@ func jobCounts(id job.ID, c *owner.Counts, now time.Time) control.JobCounts {
 	}
 	for o, count := range c.Outcomes {
 		if count > 0 {
-			j.Outcomes[link.Outcome(o).String()] = count //nolint:gosec // an index of an array of outcomes
+			j.Outcomes[link.Outcome(o).String()] = count // an index of an array of outcomes
 		}
 	}
 	j.NextRetryS = secondsUntil(c.NextDue, now)

@@ -26,20 +26,20 @@ func NewSamples(list []adaptive.Sample) (m *Samples, n int) {
 		for _, r := range rtts {
 			at, ok := index[r.Peer]
 			if !ok {
-				at = uint32(len(index)) //nolint:gosec // at most MaxSamplePeers
+				at = uint32(len(index)) // at most MaxSamplePeers
 				index[r.Peer] = at
 				m.Peer = append(m.Peer, []byte(r.Peer))
 			}
 			m.By = append(m.By, at)
-			m.RttUs = append(m.RttUs, uint32(min(max(r.RTT.Microseconds(), 1), maxTold))) //nolint:gosec // bounded
+			m.RttUs = append(m.RttUs, uint32(min(max(r.RTT.Microseconds(), 1), maxTold))) // bounded
 		}
 		whole := byte(0)
 		if l.Whole {
 			whole = 1
 		}
 		m.Host, m.Site, m.Whole = append(m.Host, []byte(l.Host)), append(m.Site, l.Site.AsSlice()), append(m.Whole, whole)
-		m.Asked, m.Of = append(m.Asked, uint32(max(l.Asked, 0))), append(m.Of, uint32(max(l.Of, 0))) //nolint:gosec // not negative, and as many as peers
-		m.Measured = append(m.Measured, uint32(len(rtts)))                                           //nolint:gosec // at most MaxSampleRTTs
+		m.Asked, m.Of = append(m.Asked, uint32(max(l.Asked, 0))), append(m.Of, uint32(max(l.Of, 0))) // not negative, and as many as peers
+		m.Measured = append(m.Measured, uint32(len(rtts)))                                           // at most MaxSampleRTTs
 		n++
 	}
 	return m, n

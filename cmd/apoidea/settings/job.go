@@ -63,7 +63,7 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 		return control.JobSpec{}, fmt.Errorf("%w: retries %d: must be between 0 and 20", ErrUsage, j.retries)
 	}
 	spec := j.asked
-	spec.URLs, spec.MaxBytes, spec.Continue, spec.Once = urls, uint64(bytes), true, !j.again //nolint:gosec // not negative
+	spec.URLs, spec.MaxBytes, spec.Continue, spec.Once = urls, uint64(bytes), true, !j.again // not negative
 	if err := j.readDepths(&spec); err != nil {
 		return spec, err
 	}

@@ -144,7 +144,7 @@ func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("%w: max-bytes-per-host %q: %w", ErrUsage, r.maxHostBytes, err)
 	}
-	c.DiskReserve, c.MaxBody, c.MaxBytesPerHost = uint64(reserve), body, share //nolint:gosec // not negative
+	c.DiskReserve, c.MaxBody, c.MaxBytesPerHost = uint64(reserve), body, share // not negative
 	for _, k := range volunteer.Keys {
 		if value, ok := r.limits[k.Name]; ok {
 			if err := k.Set(&c.Limits, *value); err != nil {

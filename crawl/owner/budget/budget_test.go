@@ -69,7 +69,7 @@ func TestBudgetBytes(t *testing.T) {
 // places.
 func TestBudgetTokens(t *testing.T) {
 	for seed := range uint64(200) {
-		rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+		rnd := rand.New(rand.NewPCG(seed, 1)) // a test
 		b := New()
 		l := Bounds{Pages: 50, Bytes: 5000, Reserve: 120, Draw: 8}
 		var out []uint64 // bytes promised to each URL that is out

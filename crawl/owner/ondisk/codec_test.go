@@ -247,7 +247,7 @@ func FuzzDecode(f *testing.F) {
 		1: "0109120004000000000000000000000000000000000102640103092c05020101", 4: "010901020308010101", 5: "0100010001020011687474703a2f2f612e6578616d706c652f",
 	} { // as an earlier version wrote them
 		if old, err := hex.DecodeString(text); err == nil && len(old) > 0 {
-			f.Add(uint8(which), old) //nolint:gosec // a small number
+			f.Add(uint8(which), old) // a small number
 		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, b []byte) {

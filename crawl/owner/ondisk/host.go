@@ -11,14 +11,14 @@ import (
 
 // What comes to a host's record, each with its rule. Nobody else writes it.
 
-// Lead begins a lease of a worker under the next epoch.
-func (r *Host) Lead(self, worker string) {
+// NextEpoch begins a lease of a worker under the next epoch.
+func (r *Host) NextEpoch(self, worker string) {
 	r.Epoch = Epoch{r.Epoch.Counter + 1, self}
 	r.Worker = worker
 }
 
-// Follow notes an epoch of another owner, if it is later.
-func (r *Host) Follow(epoch Epoch) {
+// AdoptEpoch notes an epoch of another owner, if it is later.
+func (r *Host) AdoptEpoch(epoch Epoch) {
 	if epoch.After(r.Epoch) {
 		r.Epoch = epoch
 	}
@@ -79,7 +79,7 @@ func (r *Host) At(addrs [][]byte) {
 }
 
 // Queued counts entries of the host's outbox that came, or went.
-func (r *Host) Queued(entries int) { r.Outbox += uint64(entries) } //nolint:gosec // what went had come
+func (r *Host) Queued(entries int) { r.Outbox += uint64(entries) } // what went had come
 
 // Opts notes that the site has opted out, or that it has withdrawn that.
 func (r *Host) Opts(out bool, at int64, why string) {

@@ -98,7 +98,7 @@ func (l *Links) appendColumns(e []byte) []byte {
 		for i := range l.Links {
 			size += protowire.SizeVarint(uint64(l.Links[i].Depth))
 		}
-		e = protowire.AppendVarint(protowire.AppendTag(e, linksDepth, protowire.BytesType), uint64(size)) //nolint:gosec // a size
+		e = protowire.AppendVarint(protowire.AppendTag(e, linksDepth, protowire.BytesType), uint64(size)) // a size
 		for i := range l.Links {
 			e = protowire.AppendVarint(e, uint64(l.Links[i].Depth))
 		}

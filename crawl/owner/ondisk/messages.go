@@ -100,7 +100,7 @@ func (r *reader) total(n uint64) uint64 {
 
 func (r *reader) outcome(n uint32) link.Outcome {
 	r.within(n < uint32(link.Outcomes))
-	return link.Outcome(n) //nolint:gosec // bounded
+	return link.Outcome(n) // bounded
 }
 
 func (r *reader) end(err error) error {
@@ -193,7 +193,7 @@ func DecodeCounters(b []byte) (Counters, error) {
 		Accepted: d.count(m.GetAccepted()), Delayed: d.count(m.GetDelayed()), Promised: d.count(m.GetPromised()), Bytes: d.count(m.GetBytes()),
 		Refetched: d.count(m.GetRefetched()), MinDepth: m.GetMinDepth(), Down: d.outcome(m.GetDown()), DownUntil: d.time(m.GetDownUntilMs()),
 		Outbox: d.count(m.GetOutbox()), Entries: d.count(m.GetEntries()), Exhausted: m.GetExhausted(),
-		Admission: domain.Verdict(min(m.GetAdmission(), 255)), LeftOut: d.count(m.GetLeftOut()), //nolint:gosec // bounded
+		Admission: domain.Verdict(min(m.GetAdmission(), 255)), LeftOut: d.count(m.GetLeftOut()), // bounded
 		Requests: d.count(m.GetRequests()), Cut: d.count(m.GetCut()), Trap: m.GetTrap(), Rest: rest,
 	}
 	d.within(c.Admission.Valid() && len(m.GetOutcomes()) <= len(c.Outcomes))

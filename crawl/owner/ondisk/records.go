@@ -290,7 +290,7 @@ func DecodeEntry(b []byte) (Entry, error) {
 		ETag: d.str(wire.MaxText), LastModified: d.str(wire.MaxText), MIME: d.str(wire.MaxText), Detail: d.str(wire.MaxText), URL: d.str(link.MaxURL),
 	}
 	if len(d.b) > 0 {
-		if f.LeftOut = uint32(d.uint(wire.MaxLeftOut)); f.LeftOut == 0 { //nolint:gosec // bounded
+		if f.LeftOut = uint32(d.uint(wire.MaxLeftOut)); f.LeftOut == 0 { // bounded
 			d.fail()
 		}
 	}

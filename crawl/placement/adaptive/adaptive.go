@@ -39,7 +39,7 @@ func New(cfg Config) (*Strategy, error) {
 	}
 	cfg.fill()
 	s := &Strategy{
-		cfg: cfg, memories: newMemories(cfg.Memories, cfg.Peers), rnd: rand.New(rand.NewPCG(cfg.Seed, 0x6164617074)), //nolint:gosec // nothing secret
+		cfg: cfg, memories: newMemories(cfg.Memories, cfg.Peers), rnd: rand.New(rand.NewPCG(cfg.Seed, 0x6164617074)), // nothing secret
 		asked: make(map[string]int), price: [2]float64{firstPrice, firstPrice},
 	}
 	s.belief = belief{memories: s.memories, worths: newWorths(), rnd: s.rnd}
@@ -220,7 +220,7 @@ func (s *Strategy) probes(q *question, worker int) []string {
 func (s *Strategy) explores(q *question) bool {
 	h := fnv.New64a()
 	h.Write([]byte(q.host))
-	u := rand.New(rand.NewPCG(0x6578706c6f7265, h.Sum64())).Float64() //nolint:gosec // nothing secret
+	u := rand.New(rand.NewPCG(0x6578706c6f7265, h.Sum64())).Float64() // nothing secret
 	return u < s.exploring()
 }
 

@@ -71,7 +71,7 @@ func hintsOf(addr netip.Addr, atlas Atlas) (h hints) {
 // number is never 0.
 func number(kind hint, text string) uint64 {
 	sum := fnv.New64a()
-	sum.Write(binary.AppendUvarint(nil, uint64(kind))) //nolint:gosec // not negative
+	sum.Write(binary.AppendUvarint(nil, uint64(kind))) // not negative
 	sum.Write([]byte(text))
 	return sum.Sum64() | 1
 }

@@ -299,7 +299,7 @@ func TestSlower(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	s := fresh(t, Config{Memories: 20, Peers: 8, Training: 10})
 	for round := range 10 {
-		p := newPlane(uint64(round), 6, 1000, true) //nolint:gosec // not negative
+		p := newPlane(uint64(round), 6, 1000, true) // not negative
 		for i := range 20 {
 			addr, ms := p.site()
 			v := view(fmt.Sprint(round, "h", i), addr, 6)

@@ -37,7 +37,7 @@ func Modes() []string { return slices.Clone(modeNames) }
 // ParseMode is the mode of that name. The error lists the names there are.
 func ParseMode(name string) (Mode, error) {
 	if i := slices.Index(modeNames, name); i >= 0 {
-		return Mode(i), nil //nolint:gosec // one of four
+		return Mode(i), nil // one of four
 	}
 	return 0, fmt.Errorf("mode %q: must be one of %s", name, strings.Join(modeNames, ", "))
 }

@@ -71,7 +71,7 @@ func encode(tb testing.TB, out []byte, v any) []byte {
 	case float64:
 		out = binary.BigEndian.AppendUint64(append(out, 3<<5|8), math.Float64bits(v))
 	case int:
-		out = binary.BigEndian.AppendUint32(append(out, 6<<5|4), uint32(v)) //nolint:gosec // small in these tests
+		out = binary.BigEndian.AppendUint32(append(out, 6<<5|4), uint32(v)) // small in these tests
 	case []string:
 		out = append(out, 0, 11-7)
 	default:

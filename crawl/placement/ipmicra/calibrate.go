@@ -36,7 +36,7 @@ type pace struct {
 }
 
 func sizeClass(bytes int64) int {
-	return max(0, min((bits.Len64(uint64(max(bytes, 0)))-11)/2, sizeClasses-1)) //nolint:gosec // not negative
+	return max(0, min((bits.Len64(uint64(max(bytes, 0)))-11)/2, sizeClasses-1)) // not negative
 }
 
 // Slow counts in a download by the worker of a subnet, and says whether the subnet is to be

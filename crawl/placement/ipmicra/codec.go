@@ -35,7 +35,7 @@ func (s *Subnet) AppendBinary(b []byte) ([]byte, error) {
 	for _, peer := range slices.Sorted(maps.Keys(s.Probes)) {
 		p := s.Probes[peer]
 		b = appendString(b, peer)
-		b = binary.AppendUvarint(b, uint64(p.RTT.Microseconds())) //nolint:gosec // checked
+		b = binary.AppendUvarint(b, uint64(p.RTT.Microseconds())) // checked
 		b = binary.AppendVarint(b, p.At.UnixMilli())
 	}
 	return b, nil
@@ -79,7 +79,7 @@ func ParseSubnet(b []byte) (*Subnet, error) {
 		if i > 0 && peer <= last {
 			r.fail("probes out of order")
 		}
-		p := Probe{RTT: time.Duration(us) * time.Microsecond} //nolint:gosec // bounded
+		p := Probe{RTT: time.Duration(us) * time.Microsecond} // bounded
 		p.At = r.time()
 		if r.err != nil {
 			break
@@ -237,7 +237,7 @@ func (r *reader) uvarint() uint64 {
 
 func (r *reader) time() time.Time {
 	v := r.uvarint()
-	ms := int64(v>>1) ^ -int64(v&1) //nolint:gosec // zigzag, as AppendVarint writes it
+	ms := int64(v>>1) ^ -int64(v&1) // zigzag, as AppendVarint writes it
 	return time.UnixMilli(ms).UTC()
 }
 
@@ -247,7 +247,7 @@ func (r *reader) count(limit int) int {
 		r.fail("%d elements, at most %d", n, limit)
 		return 0
 	}
-	return int(n) //nolint:gosec // bounded
+	return int(n) // bounded
 }
 
 func (r *reader) string(limit int) string {

@@ -61,12 +61,12 @@ func Build(networks []registry.Network) (*Tree, error) {
 		}
 		id, ok := ids[n.Org]
 		if !ok {
-			id = int32(len(t.names)) //nolint:gosec // bounded by maxNetworks
+			id = int32(len(t.names)) // bounded by maxNetworks
 			ids[n.Org] = id
 			t.names = append(t.names, n.Org)
 		}
 		if prefix.Bits() > 0 { // a default route is the whole family, registered by nobody
-			t.nodes = append(t.nodes, node{prefix: prefix, parent: int32(i), organisation: id}) //nolint:gosec // bounded by maxNetworks
+			t.nodes = append(t.nodes, node{prefix: prefix, parent: int32(i), organisation: id}) // bounded by maxNetworks
 		}
 	}
 	t.sort()
@@ -117,7 +117,7 @@ func (t *Tree) nest() {
 		if i == nodeAll {
 			continue
 		}
-		n, id := &t.nodes[i], int32(i) //nolint:gosec // bounded by maxNetworks
+		n, id := &t.nodes[i], int32(i) // bounded by maxNetworks
 		for top := open[len(open)-1]; top != nodeAll && !t.nodes[top].prefix.Contains(n.prefix.Addr()); top = open[len(open)-1] {
 			t.nodes[top].end = id
 			open = open[:len(open)-1]
@@ -134,7 +134,7 @@ func (t *Tree) nest() {
 		}
 	}
 	for _, id := range open {
-		t.nodes[id].end = int32(len(t.nodes)) //nolint:gosec // bounded by maxNetworks
+		t.nodes[id].end = int32(len(t.nodes)) // bounded by maxNetworks
 	}
 }
 

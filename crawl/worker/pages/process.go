@@ -133,7 +133,7 @@ func groupOf(l *link.Link, followed bool) int {
 func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Link, recordID string) *reports.Report {
 	r := reports.New(p.lease, &p.item, outcome)
 	m := r.Fetched
-	m.Status = uint32(p.resp.Status) //nolint:gosec // three digits
+	m.Status = uint32(p.resp.Status) // three digits
 	m.FetchedMs = p.resp.Start.UnixMilli()
 	m.DurationMs = session.Milliseconds(p.took)
 	m.Size = uint64(len(p.resp.Body))
@@ -141,7 +141,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
 	m.Mime = mime(extract.ContentType(p.resp.Header))
 	m.TextPrint, m.AllPrint, m.Words = p.found.Fingerprint.Text, p.found.Fingerprint.All, p.found.Fingerprint.Words
-	m.OwnWords, m.OwnAll, m.OwnCount = p.own.Words, p.own.All, uint32(p.own.Count) //nolint:gosec // bounded
+	m.OwnWords, m.OwnAll, m.OwnCount = p.own.Words, p.own.All, uint32(p.own.Count) // bounded
 	if outcome.Fetched() {
 		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
 		m.RecordId = recordUUID(recordID)
@@ -163,9 +163,9 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	case outcome == link.OutcomeRedirect:
 		redirectTarget(r, p)
 	case len(links) > 0:
-		m.LeftOut = uint32(min(p.found.LeftOut, wire.MaxLeftOut)) //nolint:gosec // bounded
+		m.LeftOut = uint32(min(p.found.LeftOut, wire.MaxLeftOut)) // bounded
 		own, _ := f.Tell(r, p.item.Job, p.item.URL, links)
-		m.OwnLinks = uint32(min(own, wire.MaxOwnLinks)) //nolint:gosec // bounded
+		m.OwnLinks = uint32(min(own, wire.MaxOwnLinks)) // bounded
 	}
 	return r
 }

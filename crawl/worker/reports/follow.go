@@ -44,7 +44,7 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 			if l.Kind == link.KindPage && strings.HasPrefix(l.URL, origin) && strings.HasPrefix(l.URL[len(origin):], "/") {
 				t.own++
 			}
-			f.index = append(f.index, int32(i)) //nolint:gosec // at most extract.MaxLinks
+			f.index = append(f.index, int32(i)) // at most extract.MaxLinks
 			f.hashes = append(f.hashes, f.known.hash(l.URL, l.Kind, ref))
 		}
 	}
@@ -55,7 +55,7 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 		f.keep = f.known.filter(f.hashes, f.keep)
 	} else {
 		for i := range f.index {
-			f.keep = append(f.keep, int32(i)) //nolint:gosec // as above
+			f.keep = append(f.keep, int32(i)) // as above
 		}
 	}
 	kept, kinds := f.admitted(ref, links)

@@ -26,7 +26,7 @@ type Known struct {
 
 // NewKnown returns one with room for that many links, rounded up to a power of two.
 func NewKnown(entries int) *Known {
-	n := uint64(1) << bits.Len64(uint64(max(entries-1, ways-1))/ways) //nolint:gosec // positive
+	n := uint64(1) << bits.Len64(uint64(max(entries-1, ways-1))/ways) // positive
 	return &Known{seed: maphash.MakeSeed(), mask: n - 1}
 }
 
@@ -49,7 +49,7 @@ func (k *Known) filter(hashes []uint64, keep []int32) []int32 {
 	defer k.mu.Unlock()
 	for i, h := range hashes {
 		if !k.touch(h) {
-			keep = append(keep, int32(i)) //nolint:gosec // bounded by MaxLinks
+			keep = append(keep, int32(i)) // bounded by MaxLinks
 		}
 	}
 	return keep

@@ -298,7 +298,7 @@ func URLs(g *wire.Grant) iter.Seq[URL] {
 				u.Tries = g.GetTries()[i]
 			}
 			if len(g.GetMaxBytes()) > 0 {
-				u.MaxBytes = int64(min(g.GetMaxBytes()[i], 1<<62)) //nolint:gosec // bounded
+				u.MaxBytes = int64(min(g.GetMaxBytes()[i], 1<<62)) // bounded
 			}
 			if !yield(u) {
 				return

@@ -120,7 +120,7 @@ func TestAnything(t *testing.T) {
 		var told [2][]*wire.Session
 		for run := range told {
 			b := newBench(t, func(c *Config) { c.MaxReports = 20 })
-			rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+			rnd := rand.New(rand.NewPCG(seed, 1)) // a test
 			epoch := uint64(0)
 			for step := range 300 {
 				if m := b.anything(rnd, &epoch); m != nil {

@@ -202,13 +202,13 @@ func (m *Machine) Turn(now time.Time, s *Session, n int, news func(t *Turn, l *L
 		at: now,
 		Message: &wire.Session{
 			Incarnation: m.cfg.Incarnation, Seq: m.seq, Ack: s.ack,
-			Capacity: uint32(m.cfg.Capacity), Backlog: uint32(max(m.driver.Backlog(), 0)), //nolint:gosec // some thousands
+			Capacity: uint32(m.cfg.Capacity), Backlog: uint32(max(m.driver.Backlog(), 0)), // some thousands
 		},
 		told: make(map[string]int), works: make(map[string]*wire.HostWork),
 	}
 	m.buildReports(now, s, t, n)
 	for i := range s.leases { // each message begins with another one, as the answer to a large one may have no room for the last
-		m.buildLease(now, t, s.leases[(uint64(i)+m.seq)%uint64(len(s.leases))], news) //nolint:gosec // an index
+		m.buildLease(now, t, s.leases[(uint64(i)+m.seq)%uint64(len(s.leases))], news) // an index
 	}
 	for _, l := range t.done {
 		m.release(now, s, l)
@@ -254,7 +254,7 @@ func (m *Machine) buildLease(now time.Time, t *Turn, l *Lease, news func(*Turn, 
 		return
 	}
 	if l.epoch == nil {
-		t.work(l.Host, nil).Want = uint32(min(m.appetite.ask(l, 0), firstWindow)) //nolint:gosec // at most Window
+		t.work(l.Host, nil).Want = uint32(min(m.appetite.ask(l, 0), firstWindow)) // at most Window
 		l.asked = true
 		t.offered = append(t.offered, l)
 		return
@@ -270,7 +270,7 @@ func (m *Machine) buildLease(now time.Time, t *Turn, l *Lease, news func(*Turn, 
 		return
 	}
 	if left := m.driver.Left(l); left <= m.appetite.low(l) {
-		t.work(l.Host, l.epoch).Want = uint32(max(m.appetite.ask(l, left), 0)) //nolint:gosec // at most Window
+		t.work(l.Host, l.epoch).Want = uint32(max(m.appetite.ask(l, left), 0)) // at most Window
 		l.asked = true
 	}
 }
@@ -373,7 +373,7 @@ func (s *Session) forgetLearnt(most int) {
 
 // Milliseconds is a duration as messages have it, rounded up.
 func Milliseconds(d time.Duration) uint32 {
-	return uint32(min(max((d+time.Millisecond-1)/time.Millisecond, 0), 1<<31)) //nolint:gosec // bounded
+	return uint32(min(max((d+time.Millisecond-1)/time.Millisecond, 0), 1<<31)) // bounded
 }
 
 // Wish is a time for which a site is to be left alone, in milliseconds as an owner counts them. It

@@ -255,7 +255,7 @@ func (m *matrix) settle(rows []row, seed uint64) {
 			rows = v4
 		}
 		if len(rows) > 0 {
-			rnd := rand.New(rand.NewPCG(seed, 0x61646472^uint64(i)<<32)) //nolint:gosec // not negative
+			rnd := rand.New(rand.NewPCG(seed, 0x61646472^uint64(i)<<32)) // not negative
 			r := rows[rnd.IntN(len(rows))]
 			m.addrs[i], m.countries[i] = within(rnd, r.prefix), r.country
 		}

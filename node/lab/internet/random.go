@@ -22,7 +22,7 @@ func (d *draws) next() uint64 {
 }
 
 // below is a random number of [0, n).
-func (d *draws) below(n int) int { return int(d.next() >> 1 % uint64(n)) } //nolint:gosec // n is positive and small
+func (d *draws) below(n int) int { return int(d.next() >> 1 % uint64(n)) } // n is positive and small
 
 // share is a random number of [0, 1).
 func (d *draws) share() float64 { return float64(d.next()>>11) / (1 << 53) }

@@ -106,7 +106,7 @@ func (s *synthetic) host(i int) *place {
 
 // draw draws a host: its kind, its network, its address.
 func (s *synthetic) draw(i int) *place {
-	d := named(s.seed, 0x686f7374, uint64(i)) //nolint:gosec // not negative
+	d := named(s.seed, 0x686f7374, uint64(i)) // not negative
 	sums := s.crawlers
 	if s.serves(i) {
 		sums = s.sites
@@ -122,7 +122,7 @@ func (s *synthetic) draw(i int) *place {
 	p := &place{leaf: k, addr: first + spot<<8 + 1 + d.next()%254, lastMile: l.lastMile + 0.1*d.share()}
 	at := named(s.seed, 0x73706f74, first, spot)
 	p.city = l.cities[at.below(len(l.cities))]
-	p.pop = mix(uint64(l.org)<<16 | uint64(p.city)) //nolint:gosec // not negative
+	p.pop = mix(uint64(l.org)<<16 | uint64(p.city)) // not negative
 	if l.kind == home {
 		p.lastMile = min(math.Exp(homeMile+homeSpread*d.normal()), maxMile)
 	}
@@ -133,7 +133,7 @@ func (s *synthetic) draw(i int) *place {
 func (s *synthetic) Size() int { return 0 }
 
 // serves implements hosts: every other host, without an order.
-func (s *synthetic) serves(i int) bool { return mix(s.seed^mix(uint64(i)))&1 == 1 } //nolint:gosec // not negative
+func (s *synthetic) serves(i int) bool { return mix(s.seed^mix(uint64(i)))&1 == 1 } // not negative
 
 // crawls implements hosts.
 func (s *synthetic) crawls(i int) bool { return !s.serves(i) }

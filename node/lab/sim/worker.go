@@ -264,7 +264,7 @@ func (w *worker) fetch(l *session.Lease, u session.URL) {
 	v := world.sites.begin(w.clock(), l.Host, w.c.Host, l.Until)
 	f, digest := world.sites.get(u.URL)
 	rtt := world.Internet.RTT(w.c.Index, world.sites.host(l.Host).index)
-	took := 2*rtt + time.Duration(f.GetSize())*time.Second/bandwidth //nolint:gosec // bytes of a page
+	took := 2*rtt + time.Duration(f.GetSize())*time.Second/bandwidth // bytes of a page
 	w.c.Host.After(took, func() {
 		l.Running = false
 		world.sites.end(min(w.clock(), l.Until()), l.Host, v)
@@ -294,7 +294,7 @@ func (w *worker) page(l *session.Lease, u session.URL, f *wire.Fetched, digest [
 		w.report(l, u, f, &outcome{digest: digest, fresh: fresh})
 		w.sessions.Changed(w.now(), l)
 	}
-	if link.Outcome(f.GetOutcome()) != link.OutcomeOK { //nolint:gosec // one of its constants
+	if link.Outcome(f.GetOutcome()) != link.OutcomeOK { // one of its constants
 		report(false)
 		return
 	}
@@ -309,7 +309,7 @@ func (w *worker) page(l *session.Lease, u session.URL, f *wire.Fetched, digest [
 // report tells an outcome to the owner, with the links that it does not know yet.
 func (w *worker) report(l *session.Lease, u session.URL, f *wire.Fetched, o *outcome) {
 	f.Job, f.Depth, f.Hops, f.Kind = u.Job[:], u.Depth, uint32(u.Hops), uint32(u.Kind)
-	if link.Outcome(f.GetOutcome()) != link.OutcomeRedirect { //nolint:gosec // one of its constants
+	if link.Outcome(f.GetOutcome()) != link.OutcomeRedirect { // one of its constants
 		fresh := f.GetLinks()[:0:0]
 		for _, to := range f.GetLinks() {
 			hash := link.Hash(u.Job, string(to))

@@ -15,4 +15,4 @@ func OpenFiles() uint64 {
 }
 
 // count takes a limit as systems have it: signed on FreeBSD.
-func count[N int64 | uint64](n N) uint64 { return uint64(max(n, 0)) } //nolint:gosec // not negative
+func count[N int64 | uint64](n N) uint64 { return uint64(max(n, 0)) } // not negative

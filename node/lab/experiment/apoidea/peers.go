@@ -83,7 +83,7 @@ func runApoideaPeers(ctx context.Context, o *trial.Options, r *report.Report, pr
 		var results []*apoideaResult
 		for i, peers := range counts {
 			progress(fmt.Sprintf("%s, %d peers", c.row, peers), (float64(n)+float64(i)/float64(len(counts)))/float64(len(cases)))
-			got, err := runApoidea(ctx, o.Rand(uint64(peers)), c.setup(peers, far)) //nolint:gosec // positive
+			got, err := runApoidea(ctx, o.Rand(uint64(peers)), c.setup(peers, far)) // positive
 			if err != nil {
 				return err
 			}

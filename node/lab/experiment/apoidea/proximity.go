@@ -89,7 +89,7 @@ func runApoideaProximity(ctx context.Context, o *trial.Options, r *report.Report
 		for k, sites := range peers {
 			progress(fmt.Sprintf("%s, peer %d", c.row, k+1), (float64(i)+float64(k)/float64(len(peers)))/float64(len(cases)))
 			for f := range families {
-				got, err := runApoidea(ctx, o.Rand(uint64(k)), apoideaSetup{ //nolint:gosec // positive
+				got, err := runApoidea(ctx, o.Rand(uint64(k)), apoideaSetup{ // positive
 					hardware: c.hardware, load: c.load, peers: 1, threads: c.threads[0], sites: sites[f], length: c.length,
 				})
 				if err != nil {

@@ -103,7 +103,7 @@ func runCoordAdapt(ctx context.Context, o *trial.Options, r *report.Report, prog
 		if err := ctx.Err(); err != nil {
 			return "", err
 		}
-		traces[i][k], err = all[i].run(net, o.Seed+uint64(k)*15_485_863) //nolint:gosec // a small count
+		traces[i][k], err = all[i].run(net, o.Seed+uint64(k)*15_485_863) // a small count
 		return fmt.Sprintf("%s, repetition %d is done", all[i].name, k+1), err
 	})
 	if err != nil {

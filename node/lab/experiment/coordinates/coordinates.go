@@ -157,7 +157,7 @@ func estimateAll(ctx context.Context, net *internet.Internet, o *trial.Options, 
 	}
 	return out, trial.Together(ctx, 2, len(thetas)*scale.sets, 1, progress, func(ctx context.Context, i int) (text string, err error) {
 		t, set := i/scale.sets, i%scale.sets
-		out[t][set], err = estimateSet(ctx, net, o.Seed+uint64(set)*104_729, scale, thetas[t]) //nolint:gosec // a small count
+		out[t][set], err = estimateSet(ctx, net, o.Seed+uint64(set)*104_729, scale, thetas[t]) // a small count
 		return fmt.Sprintf("set %d under error %v is estimated", set+1, thetas[t]), err
 	})
 }

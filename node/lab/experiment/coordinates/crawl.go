@@ -134,7 +134,7 @@ func newCoordCrawl(net *internet.Internet, seed uint64, peers int, perURL float6
 		}
 	}
 	for i := range w.peers {
-		c.queues = append(c.queues, coordinates.NewQueue(coordinates.DefaultQueueConfig(), rand.New(rand.NewPCG(seed, uint64(i))))) //nolint:gosec // a small count
+		c.queues = append(c.queues, coordinates.NewQueue(coordinates.DefaultQueueConfig(), rand.New(rand.NewPCG(seed, uint64(i))))) // a small count
 	}
 	for h := range c.hosts {
 		c.find(h, 3) // the seeds

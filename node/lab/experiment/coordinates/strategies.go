@@ -97,7 +97,7 @@ func compareStrategies(ctx context.Context, o *trial.Options, outcomes [][]*coor
 			return nil, err
 		}
 		w := first.world
-		rnd := rand.New(rand.NewPCG(o.Seed+uint64(set), 0x7061676573)) //nolint:gosec // a small count
+		rnd := rand.New(rand.NewPCG(o.Seed+uint64(set), 0x7061676573)) // a small count
 		for t := range thetas {
 			rows[t].beyond += outcomes[t][set].beyond
 			rows[t].fetch(o, set, w, func(s int) int { return outcomes[t][set].chosen[s] })
@@ -133,7 +133,7 @@ func (row *coordRow) fetch(o *trial.Options, set int, w *coordWorld, chosen func
 		if w.expected(p, s) <= 1.1*w.expected(w.oracle(s), s) {
 			row.best++
 		}
-		rnd := rand.New(rand.NewPCG(o.Seed^uint64(set)<<40, uint64(s))) //nolint:gosec // small counts
+		rnd := rand.New(rand.NewPCG(o.Seed^uint64(set)<<40, uint64(s))) // small counts
 		held := rnd.IntN(2) == 0
 		for range coordPages {
 			bytes := internet.PageSize(rnd)
@@ -171,7 +171,7 @@ func (row *coordRow) place(o *trial.Options, set int, first *coordOutcome, fresh
 		return err
 	}
 	w := first.world
-	rnd := rand.New(rand.NewPCG(o.Seed+uint64(set), 0x6c697665)) //nolint:gosec // a small count
+	rnd := rand.New(rand.NewPCG(o.Seed+uint64(set), 0x6c697665)) // a small count
 	begun := first.run.clock.Now()
 	placed := make([]coordPlaced, len(w.servers))
 	for s := range w.servers {

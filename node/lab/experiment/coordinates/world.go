@@ -108,7 +108,7 @@ func coordWorldOf(net *internet.Internet, rnd *rand.Rand, p, s []int, servers in
 
 // serverAddr is the key of a server: each has a /24 of its own, out of addresses that nobody has.
 func serverAddr(i int) netip.Addr {
-	return netip.AddrFrom4([4]byte{240 + byte(i>>16), byte(i >> 8), byte(i), 1}) //nolint:gosec // below 2^20 servers
+	return netip.AddrFrom4([4]byte{240 + byte(i>>16), byte(i >> 8), byte(i), 1}) // below 2^20 servers
 }
 
 // serverOf is the server with that key.

@@ -46,7 +46,7 @@ func (p *ipmicraRuns) repeat(o *trial.Options, r *report.Report, progress trial.
 	r.Input("repeats", repeats)
 	for i := range repeats {
 		progress(fmt.Sprintf("repeat %d", i+1), float64(i)/float64(repeats))
-		if err := once(o.Rand(uint64(i))); err != nil { //nolint:gosec // not negative
+		if err := once(o.Rand(uint64(i))); err != nil { // not negative
 			return err
 		}
 	}

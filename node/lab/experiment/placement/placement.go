@@ -84,7 +84,7 @@ func placementWorlds(o *trial.Options, net *internet.Internet, tree *ipmicra.Tre
 	var all []*placementWorld
 	at := worlds.NewAddresses(o, net)
 	for k := range repeats {
-		rnd := o.Rand(uint64(k)<<32 ^ 0x706c616365) //nolint:gosec // not negative
+		rnd := o.Rand(uint64(k)<<32 ^ 0x706c616365) // not negative
 		w, err := newPlacementWorld(net, tree, at, rnd, setup)
 		if err != nil {
 			return nil, err

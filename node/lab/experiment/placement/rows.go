@@ -108,7 +108,7 @@ func ipmicraFleet(w *placementWorld, all bool) (*fleet, error) {
 
 func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 	fresh := func(i int) (*adaptive.Strategy, error) {
-		return adaptive.New(adaptive.Config{Seed: w.seed + uint64(i), Atlas: w}) //nolint:gosec // not negative
+		return adaptive.New(adaptive.Config{Seed: w.seed + uint64(i), Atlas: w}) // not negative
 	}
 	if all {
 		s, err := fresh(0)
@@ -147,7 +147,7 @@ func coordinatesFleet(w *placementWorld, all bool) (*fleet, error) {
 		ids = append(ids, w.peers[i].id)
 	}
 	for i := range w.peers {
-		g := coordinates.NewGossip(coordinates.DefaultGossipConfig(), w.seed+uint64(i)) //nolint:gosec // not negative
+		g := coordinates.NewGossip(coordinates.DefaultGossipConfig(), w.seed+uint64(i)) // not negative
 		g.Meet(append(append([]string{}, ids[:i]...), ids[i+1:]...))
 		f.gossip = append(f.gossip, g)
 	}
@@ -160,7 +160,7 @@ func coordinatesFleet(w *placementWorld, all bool) (*fleet, error) {
 		return f, nil
 	}
 	for i := range w.peers {
-		s, err := coordinates.New(coordinates.DefaultConfig(), &worlds.Seen{By: w.peers[i].id, Gossip: f.gossip[i]}, w.seed+uint64(i)) //nolint:gosec // not negative
+		s, err := coordinates.New(coordinates.DefaultConfig(), &worlds.Seen{By: w.peers[i].id, Gossip: f.gossip[i]}, w.seed+uint64(i)) // not negative
 		if err != nil {
 			return nil, err
 		}
@@ -199,5 +199,5 @@ func (o oracle) Next(v *placement.View) placement.Choice {
 
 // blank is an address that says nothing but which site it is: each has a /48 of its own.
 func blank(site int) netip.Addr {
-	return netip.AddrFrom16([16]byte{0xfd, 0, byte(site >> 16), byte(site >> 8), byte(site), 0, 15: 1}) //nolint:gosec // cut off on purpose
+	return netip.AddrFrom16([16]byte{0xfd, 0, byte(site >> 16), byte(site >> 8), byte(site), 0, 15: 1}) // cut off on purpose
 }

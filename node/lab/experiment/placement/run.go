@@ -253,7 +253,7 @@ func (r *placementRun) lease(h *hostRun, urls int) {
 // fetch the next page of a lease.
 func (r *placementRun) fetch(h *hostRun, urls int) {
 	s := h.site
-	rnd := rand.New(rand.NewPCG(s.seed, uint64(h.page))) //nolint:gosec // the same page costs every strategy the same
+	rnd := rand.New(rand.NewPCG(s.seed, uint64(h.page))) // the same page costs every strategy the same
 	size := internet.PageSize(rnd)
 	took := internet.Transfer{RTT: s.rtt[h.worker], Bytes: size, Server: s.serving}.Time(rnd)
 	r.clock.After(took, func() {
@@ -376,7 +376,7 @@ func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, er
 	if len(places) < 2 {
 		return math.NaN(), math.NaN(), nil
 	}
-	rnd := rand.New(rand.NewPCG(w.seed, 0x68616c66)) //nolint:gosec // nothing secret
+	rnd := rand.New(rand.NewPCG(w.seed, 0x68616c66)) // nothing secret
 	half := make(map[int]bool)
 	for _, k := range rnd.Perm(len(places))[:len(places)/2] {
 		half[places[k]] = true

@@ -52,7 +52,7 @@ func (r *Report) Write(dir string, run *Run) error {
 	if err != nil {
 		return fmt.Errorf("run.json: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // for everybody to look at
+	if err := os.MkdirAll(dir, 0o755); err != nil { // for everybody to look at
 		return err
 	}
 	// The marker of an earlier run must not vouch for a mixture of two.
