@@ -314,6 +314,12 @@ func (d *DHT) Observe(seen workers.Reachability) {
 	d.do(func(r *Ring, now time.Time) { r.Observe(now, seen) })
 }
 
+// Hold keeps a peer that does not serve yet from serving, whatever others say, or ends that: somebody
+// serves its ring who would not understand it.
+func (d *DHT) Hold(held bool) {
+	d.do(func(r *Ring, now time.Time) { r.Hold(now, held) })
+}
+
 // StepDown makes a worker of a ring peer that CutOff told to become one: it stops serving, says
 // goodbye to its neighbours and attaches itself to some of them. Hand over what is served before.
 // It does nothing to a peer that is a worker or leaving. The error is ctx's.

@@ -105,6 +105,13 @@ func (r *Ring) Observe(now time.Time, seen workers.Reachability) {
 	r.finish(now)
 }
 
+// Hold keeps a peer that does not serve yet from serving, or ends that.
+func (r *Ring) Hold(now time.Time, held bool) {
+	r.begin(now)
+	r.held = held
+	r.finish(now)
+}
+
 // StepDown makes a worker of a ring peer, and returns the goodbyes to send; what is served is
 // handed over before.
 func (r *Ring) StepDown(now time.Time) []Call {

@@ -17,6 +17,7 @@ import (
 //     cleared joining one, since an arc that reached over both would cover both;
 //   - no fence is up, its own or one that its successor tells of;
 //   - it knows all this, after a pause, from answers to questions that it asked since: what was sent to it before waited for it;
+//   - it is not held, as members of its ring speak another version;
 //   - after a restart, its predecessor is the remembered one or stands nearer, or RejoinGrace has passed.
 
 // serving is where the peer stands in its life, and which arc it serves.
@@ -31,6 +32,7 @@ type serving struct {
 	served       ring.Arc // meaningful while serves
 	fences       map[peer.ID]time.Time
 	memory       *Memory
+	held         bool      // see Ring.Hold
 	founder      bool      // a peer that knows nobody may serve the whole circle
 	firstContact time.Time // zero before any peer answered
 	resumed      time.Time // when a pause was noticed that interrupted serving; zero unless one was
@@ -81,6 +83,9 @@ func (v *serving) settle(now time.Time) {
 }
 
 func (v *serving) mayServe(now time.Time) bool {
+	if v.held {
+		return false
+	}
 	if v.hood.leaves.Len() == 0 {
 		return v.mayServeAlone(now)
 	}

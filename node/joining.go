@@ -264,6 +264,8 @@ const maxRetry = 5 * time.Second
 
 // join finds entry peers and joins their ring. With nothing to try a new peer founds a ring; a
 // restarted one that finds nobody tries again until ctx ends; a new one fails with what it tried.
+// One that is started again while members of its ring speak another version waits for them: with
+// others of its own version it would make a second ring for the same hosts.
 func (r *ringRoom) join(ctx context.Context) error {
 	wait := 250 * time.Millisecond
 	for first := true; ; first = false {
@@ -273,7 +275,10 @@ func (r *ringRoom) join(ctx context.Context) error {
 		sources := r.sources
 		sources.Nearby = r.nearby.addrs()
 		report := r.net.Bootstrap(ctx, sources)
-		if len(report.Entries) > 0 {
+		other := report.OtherVersion()
+		held := other != nil && r.restarted && !r.cfg.Found
+		r.dht.Hold(held)
+		if len(report.Entries) > 0 && !held {
 			entries := make([]dht.Peer, len(report.Entries))
 			for i, id := range report.Entries {
 				entries[i] = r.net.Peer(id)
@@ -291,6 +296,8 @@ func (r *ringRoom) join(ctx context.Context) error {
 			return nil // others found us, or we serve alone
 		case !r.restarted:
 			return report
+		case first && held:
+			r.log.Warn("members of the ring speak another version: this peer waits until none does, as two rings would crawl the same hosts (--found goes on without them)", "member", other)
 		case first:
 			r.log.Warn("no entry peer answers yet, trying on (--found serves without them)", "tried", report.Error())
 		}

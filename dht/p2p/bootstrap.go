@@ -62,6 +62,8 @@ type Attempt struct {
 	Address string  // what was tried: a multiaddr or a domain
 	Peer    peer.ID // empty if no peer came of it
 	Err     error   // nil if the peer lives
+	// OtherVersion: it is a member of this network's ring, and speaks another version than this peer.
+	OtherVersion bool
 }
 
 // String says in a line who was asked and what came of it.
@@ -93,6 +95,16 @@ func (r *Report) Error() string {
 		b.WriteString(a.String())
 	}
 	return b.String()
+}
+
+// OtherVersion is the first of the members that speak another version, nil if there is none.
+func (r *Report) OtherVersion() error {
+	for _, a := range r.Attempts {
+		if a.OtherVersion {
+			return a.Err
+		}
+	}
+	return nil
 }
 
 // candidate is a peer to try, the source that named it first, and the others that did.
@@ -152,7 +164,7 @@ func (e *entrance) enter(ctx context.Context, src Sources, enough int) *Report {
 				}
 				if err == nil || ctx.Err() == nil {
 					for _, source := range append([]string{c.source}, c.also...) {
-						report.Attempts = append(report.Attempts, Attempt{source, c.address(), c.info.ID, err})
+						report.Attempts = append(report.Attempts, Attempt{source, c.address(), c.info.ID, err, calls.CodeOf(err) == calls.CodeVersion && e.isOther(c.info.ID)})
 					}
 				}
 				if len(report.Entries) >= enough {
@@ -219,6 +231,9 @@ func (e *entrance) once(ctx context.Context, info peer.AddrInfo) error {
 	if err := e.dialer.connect(ctx, info.ID); err != nil {
 		return err
 	}
+	if e.isOther(info.ID) {
+		return e.services.speaks(info.ID, ringService)
+	}
 	spoken, err := e.host.Peerstore().SupportsProtocols(info.ID, e.services.kadProtocol())
 	if err == nil && len(spoken) > 0 {
 		return nil
@@ -228,6 +243,12 @@ func (e *entrance) once(ctx context.Context, info peer.AddrInfo) error {
 		return errHungUpEarly
 	}
 	return e.services.speaks(info.ID, ringService)
+}
+
+// isOther says whether a peer is a member of the ring that speaks another version.
+func (e *entrance) isOther(p peer.ID) bool {
+	version := e.services.versionOf(p, ringService)
+	return version != "" && version != wireVersion
 }
 
 // candidates resolves the sources to peers, a peer once, in random order but

@@ -271,6 +271,29 @@ func TestStrangersAreRefusedClearly(t *testing.T) {
 	}
 }
 
+// TestMembersOfAnotherVersionAreNoEntry: a member that speaks another version is told of as such,
+// although it answers for kad-dht, whose version is its own.
+func TestMembersOfAnotherVersionAreNoEntry(t *testing.T) {
+	newer := newNet(t, "test", "", func(n *Net) {
+		n.host.SetStreamHandler("/apoidea/test/ring/3.0.0", nil)
+		n.host.SetStreamHandler(n.services.kadProtocol(), nil)
+	})
+	same := newNet(t, "test", "", func(n *Net) {
+		if _, err := NewKad(n); err != nil {
+			t.Fatal(err)
+		}
+		n.Handle(ringService, echo)
+	})
+	client := newNet(t, "test", "", nil)
+	report := client.Bootstrap(t.Context(), Sources{Bootstrap: []string{newer.Addrs()[0], same.Addrs()[0]}})
+	if len(report.Entries) != 1 || report.Entries[0] != same.Self() {
+		t.Errorf("entries %v", report.Entries)
+	}
+	if err := report.OtherVersion(); calls.CodeOf(err) != calls.CodeVersion || !strings.Contains(err.Error(), "speaks version 3.0.0 of ring") {
+		t.Errorf("another version: %v", err)
+	}
+}
+
 func TestCloseEndsCalls(t *testing.T) {
 	entered := make(chan struct{})
 	server := newNet(t, "test", "", func(n *Net) {

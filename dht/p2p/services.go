@@ -23,6 +23,18 @@ func (v *services) protocolOf(service string) protocol.ID {
 	return protocol.ID(protocolRoot + v.cfg.Network + "/" + service + "/" + wireVersion)
 }
 
+// versionOf is the version of a service that a peer of this network announces; empty if it announces
+// none.
+func (v *services) versionOf(p peer.ID, service string) string {
+	announced, _ := v.host.Peerstore().GetProtocols(p)
+	for _, a := range announced {
+		if version, ok := strings.CutPrefix(string(a), protocolRoot+v.cfg.Network+"/"+service+"/"); ok {
+			return version
+		}
+	}
+	return ""
+}
+
 // protocolRoot begins every protocol ID of ours.
 const protocolRoot = "/apoidea/"
 
