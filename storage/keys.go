@@ -9,6 +9,7 @@ package storage
 //	KeyspaceContent dedup           ring position of the digest (32 bytes)
 //	KeyspaceServers crawl/bandwidth the IP address of a web server (4 or 16 bytes)
 //	KeyspaceDomains crawl/domain    ring position of the registrable domain (16 bytes), then the layout of its store
+//	KeyspaceFormat  storage         "format": how records are laid out, see format.go
 //	KeyspaceHosts   crawl/owner     a kind; of hosts 'h', ring position (16 bytes), then the layout of crawl/owner, keys.go
 //	KeyspaceJobs    crawl/job       ring position of the job (16 bytes), its ID (16 bytes), then the layout of its registry
 //	KeyspaceMeta    node            a name in ASCII: identity, remembered peers, incarnation, listen addresses, known jobs
@@ -18,6 +19,7 @@ const (
 	KeyspaceServers byte = 'b'
 	KeyspaceContent byte = 'c'
 	KeyspaceDomains byte = 'd'
+	KeyspaceFormat  byte = 'f'
 	KeyspaceHosts   byte = 'h'
 	KeyspaceJobs    byte = 'j'
 	KeyspaceMeta    byte = 'm'

@@ -101,7 +101,8 @@ type Store struct {
 }
 
 // Open opens the database in dir and makes the directory if need be. The error names dir and tells apart a directory
-// that cannot be written, one that another process has (ErrLocked), and a damaged database.
+// that cannot be written, one that another process has (ErrLocked), a damaged database, and one that
+// a newer version wrote (ErrNewer). One of an earlier version is brought to the format of this one.
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if o.ReadOnly {
@@ -135,7 +136,11 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := release(); err != nil {
 		return nil, fmt.Errorf("open storage in %s: %w", dir, errors.Join(err, db.Close()))
 	}
-	return &Store{db: db, failure: f}, nil
+	s := &Store{db: db, failure: f}
+	if err := s.settleFormat(o.ReadOnly); err != nil {
+		return nil, fmt.Errorf("open storage in %s: %w", dir, errors.Join(err, s.Close()))
+	}
+	return s, nil
 }
 
 // openPebble turns a panic of Pebble, its answer to some failed writes, into an error.
