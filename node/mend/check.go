@@ -157,6 +157,9 @@ func (x *examination) database() error {
 		return err
 	}
 	x.store, err = storage.Open(x.path("db"), storage.Options{ReadOnly: true, Lock: x.lock})
+	if errors.Is(err, storage.ErrNewer) { // nothing of it is damaged, and a repair would not understand it
+		return err
+	}
 	if err != nil {
 		x.store, x.lost = nil, true
 		if x.report.OK {

@@ -333,6 +333,28 @@ func TestLaterRecords(t *testing.T) {
 	}
 }
 
+// TestNewer: the data of a newer version is not called damaged, and a repair leaves it as it is.
+func TestNewer(t *testing.T) {
+	dir := crawled(t)
+	s, err := storage.Open(filepath.Join(dir, "db"), storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait, err := s.Keyspace(storage.KeyspaceFormat).Update(func(b kv.Batch) { b.Set([]byte("format"), []byte("1000")) })
+	if err == nil {
+		err = wait()
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(t.Context(), dir, Options{}); !errors.Is(err, storage.ErrNewer) {
+		t.Errorf("check: %+v, %v", r, err)
+	}
+	if r, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, storage.ErrNewer) {
+		t.Errorf("repair: %+v, %v", r, err)
+	}
+}
+
 // TestInterrupted: a repair that ended between the old database and the new one is finished by the next.
 func TestInterrupted(t *testing.T) {
 	dir := crawled(t)
