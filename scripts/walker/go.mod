@@ -2,4 +2,4 @@ module github.com/apoidea/apoidea/scripts/walker
 
 go 1.26.0
 
-require golang.org/x/net v0.57.0
+require golang.org/x/net v0.62.0
