@@ -1,11 +1,7 @@
 package placement
 
 import (
-	"fmt"
-	"maps"
 	"net/netip"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -81,22 +77,3 @@ type Observer interface {
 	Strategy
 	Observe(f *Fetch) // learns from one download
 }
-
-var strategies = map[string]func() Strategy{
-	"rtt":    func() Strategy { return RTT{} },
-	"geo":    func() Strategy { return new(Geo) },
-	"owner":  func() Strategy { return Owner{} },
-	"random": func() Strategy { return Random{} },
-}
-
-// New returns the strategy of that name. The error lists the names there are. A [Geo] is still to
-// be given its Locator.
-func New(name string) (Strategy, error) {
-	if fresh, ok := strategies[name]; ok {
-		return fresh(), nil
-	}
-	return nil, fmt.Errorf("placement %q: must be one of %s", name, strings.Join(Names(), ", "))
-}
-
-// Names lists the strategies.
-func Names() []string { return slices.Sorted(maps.Keys(strategies)) }

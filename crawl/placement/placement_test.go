@@ -74,17 +74,6 @@ func TestRandomIsEvenAndStable(t *testing.T) {
 	}
 }
 
-func TestNewNamesTheStrategies(t *testing.T) {
-	for _, name := range Names() {
-		if _, err := New(name); err != nil {
-			t.Errorf("New(%q): %v", name, err)
-		}
-	}
-	if _, err := New("nearest"); err == nil || !strings.Contains(err.Error(), "owner, random, rtt") {
-		t.Errorf("New of an unknown name: %v, want the names there are", err)
-	}
-}
-
 func TestCache(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := NewCache(2, time.Minute)

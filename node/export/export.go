@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ const (
 )
 
 // Kinds lists them.
-func Kinds() []string { return []string{WARC, CDXJ, Links, URLs, WACZ} }
+func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
 // Options say what to export, and where to.
 type Options struct {
@@ -253,20 +254,7 @@ func (e *exporter) file(ctx context.Context, s *source) error {
 	if e.work.journal.place(s).End {
 		return nil
 	}
-	switch e.What {
-	case WARC:
-		return e.records(ctx, s, keepRecord{e})
-	case Links:
-		return e.records(ctx, s, &keepLinks{e: e})
-	case WACZ:
-		k, err := e.copyInto(s)
-		if err != nil {
-			return err
-		}
-		return errors.Join(e.records(ctx, s, k), k.close())
-	default:
-		return e.records(ctx, s, &keepIndex{e: e, s: s})
-	}
+	return kinds[e.What].file(ctx, e, s)
 }
 
 // holders tells of peers that have records of this ring's URLs and are not there.
@@ -350,21 +338,11 @@ func (e *exporter) tell(doing string) {
 
 // assemble makes the output of kinds that are not written as they are read.
 func (e *exporter) assemble(ctx context.Context) error {
-	switch {
-	case e.What == CDXJ:
-		return e.work.assemble(func(w *bufio.Writer) error {
-			return e.work.sorted.merge(ctx, func(line []byte) error {
-				_, err := w.Write(line)
-				return err
-			})
-		})
-	case e.What == Links && e.Count:
-		return e.work.assemble(func(w *bufio.Writer) error { return e.writeCounted(ctx, w) })
-	case e.What == WACZ:
-		return e.work.assemble(func(w *bufio.Writer) error { return e.pack(ctx, w) })
-	default:
+	write := kinds[e.What].assemble
+	if write == nil || e.What == Links && !e.Count {
 		return nil
 	}
+	return e.work.assemble(func(w *bufio.Writer) error { return write(ctx, e, w) })
 }
 
 // partOf is where an export to a file gathers.

@@ -29,9 +29,6 @@ const ServiceCoordinates = "coordinates"
 // coordinateMethod tells a neighbour one's own coordinate, and brings back the neighbour's.
 var coordinateMethod = rpc.Method[*wire.Coordinate, *wire.Coordinate]{Service: ServiceCoordinates, Within: gossipTimeout}
 
-// byCoordinates is the strategy that needs it.
-const byCoordinates = "coordinates"
-
 const (
 	// gossipTimeout bounds a question to a neighbour, after which it counts as down.
 	gossipTimeout = 5 * time.Second

@@ -45,7 +45,7 @@ func newGossips(t *testing.T, at plane) *gossips {
 	t.Helper()
 	all := &gossips{asked: make(map[peer.ID]int), fail: make(map[peer.ID]error)}
 	for i := range at {
-		s, err := newLocated(&Config{Strategy: byCoordinates}, &Deps{Self: peer.ID(fmt.Sprint("peer", i)), Log: quiet})
+		s, err := newLocated(&Config{}, &Deps{Self: peer.ID(fmt.Sprint("peer", i)), Log: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,9 +75,6 @@ type ownChoice struct {
 	when   time.Time
 }
 
-// byDelegations is the strategy over records on the ring.
-const byDelegations = "ipmicra"
-
 func newDelegations(tree *ipmicra.Tree, threshold time.Duration, self string, records Records, spawn func(func(context.Context)), log *slog.Logger) *delegations {
 	return &delegations{
 		machine: ipmicra.Machine{Tree: tree, Threshold: threshold}, self: self, records: records, log: log, spawn: spawn,

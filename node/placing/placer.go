@@ -2,7 +2,6 @@ package placing
 
 import (
 	"context"
-	"hash/fnv"
 	"maps"
 	"net/netip"
 	"slices"
@@ -14,8 +13,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
-	"github.com/apoidea/apoidea/crawl/placement/adaptive"
-	"github.com/apoidea/apoidea/crawl/placement/geoip"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
@@ -84,23 +81,8 @@ func New(cfg Config, d Deps) (*Placer, error) {
 		cfg: cfg, deps: d, prober: newProber(d.Sites, d.Worker.Visit), cache: placement.NewCache(rangesKept, rangeAge),
 		loads: make(map[string]load), resting: make(map[string]time.Time), addrs: make(map[string]addrSeen),
 	}
-	if cfg.Strategy == byDelegations {
-		tree, err := loadTree(cfg.Hierarchy)
-		if err != nil {
-			return nil, err
-		}
-		pl.delegations = newDelegations(tree, cfg.Threshold, string(d.Self), d.Records, d.Spawn, d.Log)
-		return pl, nil
-	}
-	var err error
-	if pl.strategy, err = newStrategy(&pl.cfg, &pl.deps); err != nil {
+	if err := pl.setUp(); err != nil {
 		return nil, err
-	}
-	switch s := pl.strategy.(type) {
-	case *located:
-		pl.gossip = s.gossip
-	case *adaptive.Strategy:
-		pl.samples = newSampleGossip(s, &pl.mu, &pl.deps)
 	}
 	return pl, nil
 }
@@ -132,32 +114,6 @@ func (pl *Placer) Distance(id peer.ID) (ms, relative *float64) { return pl.gossi
 // was or it is forgotten.
 func (pl *Placer) Measured(host string, addr netip.Addr) time.Duration {
 	return pl.prober.last(host, addr)
-}
-
-// newStrategy makes the strategy that a configuration names, with what it needs.
-func newStrategy(c *Config, d *Deps) (placement.Strategy, error) {
-	if c.Strategy == byAdapting {
-		seed := fnv.New64a()
-		seed.Write([]byte(d.Self)) // so that peers do not explore the same sites
-		known, err := newAtlas(c)
-		if err != nil {
-			return nil, err
-		}
-		return adaptive.New(adaptive.Config{Seed: seed.Sum64(), Atlas: known})
-	}
-	if c.Strategy == byCoordinates {
-		return newLocated(c, d)
-	}
-	s, err := placement.New(c.Strategy)
-	if err != nil {
-		return nil, err
-	}
-	if geo, ok := s.(*placement.Geo); ok && c.GeoIP != "" {
-		if geo.Locator, err = geoip.Open(c.GeoIP); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
 }
 
 // Place looks for the worker of a host among this peer, its leaf set and those attached to it.

@@ -16,26 +16,14 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 )
-
-// byAdapting is our own strategy.
-const byAdapting = "adaptive"
-
-// Names lists the strategies that a peer can be run with.
-func Names() []string {
-	names := append(placement.Names(), byAdapting, byCoordinates, byDelegations)
-	slices.Sort(names)
-	return names
-}
 
 // Config is what an operator chooses.
 type Config struct {

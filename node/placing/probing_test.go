@@ -325,12 +325,13 @@ func TestObserve(t *testing.T) {
 
 func TestEveryPlacementCanBeMade(t *testing.T) {
 	for _, name := range Names() {
-		if name == byDelegations { // asks the ring itself, see TestSubnetsOfRealPeers
+		pl := &Placer{cfg: Config{Strategy: name}, deps: Deps{Self: "self"}}
+		if err := pl.setUp(); err != nil {
+			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		s, err := newStrategy(&Config{Strategy: name}, &Deps{Self: "self"})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
+		s := pl.strategy
+		if s == nil { // ipmicra asks the ring itself, see TestSubnetsOfRealPeers
 			continue
 		}
 		v := &placement.View{Host: "h1.example", Candidates: []placement.Candidate{{Peer: "self", Self: true}}, Measured: make(map[string]placement.Measurement)}
@@ -338,8 +339,11 @@ func TestEveryPlacementCanBeMade(t *testing.T) {
 			t.Errorf("%s: alone it chooses %+v", name, c)
 		}
 	}
-	if _, err := newStrategy(&Config{Strategy: "geo", GeoIP: "nowhere.mmdb"}, &Deps{}); err == nil {
+	if err := (&Placer{cfg: Config{Strategy: "geo", GeoIP: "nowhere.mmdb"}}).setUp(); err == nil {
 		t.Error("a database that is not there is opened")
+	}
+	if err := (&Placer{cfg: Config{Strategy: "nearest"}}).setUp(); err == nil || !strings.Contains(err.Error(), "owner, random, rtt") {
+		t.Errorf("a strategy that is not there: %v", err)
 	}
 }
 

@@ -1,0 +1,94 @@
+package placing
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/adaptive"
+	"github.com/apoidea/apoidea/crawl/placement/geoip"
+)
+
+// strategies are those that a peer can be run with, each by what it sets up in a placer: its
+// machine, and what that needs of the ring. A further one that only chooses has a line with plain
+// here; CONTRIBUTING.md says what else it wants.
+var strategies = map[string]func(pl *Placer) error{
+	"adaptive":    (*Placer).adapt,
+	"coordinates": (*Placer).byCoordinates,
+	"geo":         (*Placer).byCountry,
+	"ipmicra":     (*Placer).delegate,
+	"owner":       plain(placement.Owner{}),
+	"random":      plain(placement.Random{}),
+	"rtt":         plain(placement.RTT{}),
+}
+
+// Names lists the strategies that a peer can be run with.
+func Names() []string { return slices.Sorted(maps.Keys(strategies)) }
+
+// plain is a strategy that needs nothing but the measurements of candidates.
+func plain(s placement.Strategy) func(pl *Placer) error {
+	return func(pl *Placer) error {
+		pl.strategy = s
+		return nil
+	}
+}
+
+// setUp makes the strategy that the configuration names.
+func (pl *Placer) setUp() error {
+	set, ok := strategies[pl.cfg.Strategy]
+	if !ok {
+		return fmt.Errorf("placement %q: must be one of %s", pl.cfg.Strategy, strings.Join(Names(), ", "))
+	}
+	return set(pl)
+}
+
+// byCountry places by the positions of addresses.
+func (pl *Placer) byCountry() error {
+	geo := new(placement.Geo)
+	pl.strategy = geo
+	if pl.cfg.GeoIP == "" {
+		return nil
+	}
+	var err error
+	geo.Locator, err = geoip.Open(pl.cfg.GeoIP)
+	return err
+}
+
+// adapt places by our own strategy, whose samples neighbours tell each other.
+func (pl *Placer) adapt() error {
+	seed := fnv.New64a()
+	seed.Write([]byte(pl.deps.Self)) // so that peers do not explore the same sites
+	known, err := newAtlas(&pl.cfg)
+	if err != nil {
+		return err
+	}
+	s, err := adaptive.New(adaptive.Config{Seed: seed.Sum64(), Atlas: known})
+	if err != nil {
+		return err
+	}
+	pl.strategy, pl.samples = s, newSampleGossip(s, &pl.mu, &pl.deps)
+	return nil
+}
+
+// byCoordinates places by network coordinates, which neighbours tell each other.
+func (pl *Placer) byCoordinates() error {
+	s, err := newLocated(&pl.cfg, &pl.deps)
+	if err != nil {
+		return err
+	}
+	pl.strategy, pl.gossip = s, s.gossip
+	return nil
+}
+
+// delegate places by records of subnets on the ring.
+func (pl *Placer) delegate() error {
+	tree, err := loadTree(pl.cfg.Hierarchy)
+	if err != nil {
+		return err
+	}
+	pl.delegations = newDelegations(tree, pl.cfg.Threshold, string(pl.deps.Self), pl.deps.Records, pl.deps.Spawn, pl.deps.Log)
+	return nil
+}
