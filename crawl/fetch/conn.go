@@ -3,11 +3,10 @@ package fetch
 import (
 	"container/list"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/http2"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 )
@@ -16,7 +15,7 @@ import (
 type conn struct {
 	net.Conn // TCP, or TLS over it
 	meter    *meter
-	h2       *http2.ClientConn //nolint:staticcheck // nil for HTTP/1.1; see newHTTP2
+	h2       *http.ClientConn // nil for HTTP/1.1
 	key      string
 	addr     netip.AddrPort
 	used     bool      // by an exchange before the present one

@@ -146,7 +146,8 @@ func (f *Fetcher) secure(ctx context.Context, c *conn, t *target, end time.Time)
 	if tc.ConnectionState().NegotiatedProtocol != "h2" {
 		return nil
 	}
-	h2, err := f.h2.NewClientConn(newForgetful(tc)) //nolint:staticcheck // see newHTTP2
+	ctx = context.WithValue(ctx, secured{}, newForgetful(tc))
+	h2, err := f.h2.NewClientConn(ctx, "http", c.addr.String())
 	if err != nil {
 		return err
 	}

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/http2"
 
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -20,7 +19,7 @@ type Fetcher struct {
 	fields string // request fields that never change
 	dialer net.Dialer
 	tls    *tls.Config
-	h2     *http2.Transport //nolint:staticcheck // see newHTTP2
+	h2     *http.Transport
 	pool   *pool
 	large  chan struct{} // handshakes under way that are large
 }
@@ -36,12 +35,9 @@ func New(config Config) (*Fetcher, error) {
 		fields: fixedFields(&config),
 		dialer: net.Dialer{KeepAlive: -1}, // an idle connection that died is found out when it is used next
 		tls:    tlsConfig(&config),
+		h2:     newHTTP2(&config),
 		pool:   newPool(&config),
 		large:  make(chan struct{}, largeHandshakes),
-	}
-	var err error
-	if f.h2, err = newHTTP2(&config); err != nil {
-		return nil, err
 	}
 	if config.Line != nil {
 		f.dialer.Control = config.Line.Control

@@ -126,7 +126,7 @@ func (x *exchange) carry(c *conn) error {
 // closeTime bounds the farewell to a server that takes nothing any more.
 const closeTime = 250 * time.Millisecond
 
-// forgetful is a TLS connection that is let go of when it is closed. x/net/http2 keeps a closed
+// forgetful is a TLS connection that is let go of when it is closed. net/http keeps a closed
 // connection for five seconds more, and with it what the server showed in the handshake, if it can
 // ask for that.
 type forgetful struct {

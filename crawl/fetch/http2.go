@@ -5,31 +5,52 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
+// secured is the key under which a context has the connection that is to speak HTTP/2.
+type secured struct{}
+
 // newHTTP2 returns the transport, which buffers no more of a body than is free: its own default is
-// 4 MiB a stream. The successor of this API in net/http speaks HTTP/2 over a *tls.Conn alone, and
-// ours stands behind one that lets go of its buffers (decision 31).
-//
-//nolint:staticcheck // as said
-func newHTTP2(c *Config) (*http2.Transport, error) {
-	t, err := http2.ConfigureTransports(&http.Transport{HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: FreeBody}})
-	if err != nil {
-		return nil, err
+// 4 MiB a stream. It dials nothing and knows nothing of TLS: both were done before.
+func newHTTP2(c *Config) *http.Transport {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			nc, ok := ctx.Value(secured{}).(net.Conn)
+			if !ok {
+				return nil, errors.New("HTTP/2 without a connection")
+			}
+			return nc, nil
+		},
+		Protocols:              &protocols,
+		HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: FreeBody},
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: int64(c.MaxHeader),
 	}
-	t.DisableCompression, t.MaxHeaderListSize = true, uint32(c.MaxHeader) // bounded by Validate
-	return t, nil
+}
+
+// open says that another request may go over the HTTP/2 connection.
+func (c *conn) open() bool { return c.h2.Available() > 0 }
+
+var errNoStream = errors.New("the server takes no more requests over this connection")
+
+// ask makes the request, or fails: net/http would wait until the server allows one more.
+func (c *conn) ask(req *http.Request) (*http.Response, error) {
+	if !c.open() {
+		return nil, errNoStream
+	}
+	return c.h2.RoundTrip(req)
 }
 
 // http2 makes the exchange over an HTTP/2 connection, which carries no other at the time.
 func (x *exchange) http2(c *conn, resp *Response) error {
-	if !c.h2.CanTakeNewRequest() {
+	if !c.open() {
 		c.broken = true
 		return x.stale(c, errStale)
 	}
@@ -48,7 +69,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	}, cancel)
 	defer watch.timer.Stop()
 
-	res, err := c.h2.RoundTrip(x.request2(ctx))
+	res, err := c.ask(x.request2(ctx))
 	if err != nil {
 		if c.meter.noisy.Load() {
 			return x.fail(PhaseHead, errNoise)
@@ -88,7 +109,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	s := resp.scratch
 	s.response = appendResponseHead(s.response[:0], resp.Status, http.StatusText(resp.Status), s.fields, resp.Size(), resp.ContentEncoding != "")
 	resp.ResponseHead = s.response
-	c.broken = resp.Truncated || !c.h2.CanTakeNewRequest()
+	c.broken = resp.Truncated || !c.open()
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package fetch_test
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -11,8 +10,6 @@ import (
 	"strconv"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
@@ -39,6 +36,34 @@ func (f *lazyFile) Write(p []byte) (int, error) {
 	return f.Spilled.Write(p)
 }
 
+// oneConn is a listener with one connection, and none after that was closed.
+type oneConn struct {
+	net.Listener // of which nothing is used
+	conns        chan net.Conn
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *oneConn) Close() error { return nil }
+
+// serveOne serves one connection until it is closed.
+func serveOne(c net.Conn, h http.Handler) {
+	l := &oneConn{conns: make(chan net.Conn, 1)}
+	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), ReadHeaderTimeout: time.Hour, ConnState: func(_ net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			close(l.conns)
+		}
+	}}
+	srv.Protocols.SetHTTP2(true)
+	l.conns <- c
+	_ = srv.Serve(l)
+}
+
 // TestOwnTime: what this side takes for a body between two reads, here a slow disk, is no fault of
 // the site's.
 func TestOwnTime(t *testing.T) {
@@ -51,14 +76,9 @@ func TestOwnTime(t *testing.T) {
 	t.Cleanup(some.Close)
 	over := func(proto string) func(net.Conn) {
 		return func(c net.Conn) {
-			ctx := context.Background() // of the bubble that it is made in
 			if proto == "HTTP/2.0" {
 				secure := tls.Server(c, &tls.Config{Certificates: some.TLS.Certificates, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
-				if err := secure.HandshakeContext(ctx); err != nil {
-					t.Error(err)
-				}
-				//nolint:staticcheck // within a bubble of synctest
-				(&http2.Server{}).ServeConn(secure, &http2.ServeConnOpts{Context: ctx, Handler: answer})
+				serveOne(secure, answer)
 				return
 			}
 			readRequest(c)

@@ -2,6 +2,7 @@ package fetch_test
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -220,5 +223,55 @@ func TestLongChain(t *testing.T) {
 				t.Errorf("%d connections, %d resumed; want %d, and none", conns.Load(), resumed.Load(), tt.conns)
 			}
 		})
+	}
+}
+
+// TestHTTP2NoStreams: a server that allows no request is not waited for.
+func TestHTTP2NoStreams(t *testing.T) {
+	told := make(chan struct{})
+	srv := httptest.NewUnstartedServer(nil)
+	srv.EnableHTTP2 = true
+	srv.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) {
+		defer c.Close()
+		if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
+			t.Error(err)
+			return
+		}
+		fr := http2.NewFramer(c, c)
+		if err := fr.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 0}); err != nil {
+			t.Error(err)
+			return
+		}
+		for {
+			frame, err := fr.ReadFrame()
+			if err != nil {
+				return
+			}
+			switch f := frame.(type) {
+			case *http2.SettingsFrame:
+				if f.IsAck() {
+					close(told)
+				}
+			case *http2.HeadersFrame:
+				t.Error("a request that is not allowed")
+			}
+		}
+	}}
+	url, trust := startTLS(t, srv)
+	f := newFetcher(t, func(c *fetch.Config) {
+		trust(c)
+		c.HeaderTimeout = 20 * time.Second
+	})
+	begun := time.Now()
+	_, err := f.Get(t.Context(), &fetch.Request{URL: url + "/", Permit: func(netip.Addr) error {
+		<-told
+		return nil
+	}})
+	var fail *fetch.Error
+	if !errors.As(err, &fail) || fail.Phase != fetch.PhaseHead || fail.Outcome == link.OutcomeTimeout {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("took %s", took)
 	}
 }
