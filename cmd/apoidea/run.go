@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -80,7 +81,10 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		return err
 	}
 	defer done()
-	if control.Answers(ctx, cfg.APIAddr()) {
+	if addr := cfg.APIAddr(); control.Answers(ctx, addr) {
+		if strings.HasPrefix(addr, "tcp:") {
+			return fmt.Errorf("something answers at %s already, a peer or another program: ask it (apoidea status --api %s), or name another --api", addr, addr)
+		}
 		return fmt.Errorf("a peer is already running in %s: ask it (apoidea status --data-dir %s), or name another --data-dir", cfg.DataDir, cfg.DataDir)
 	}
 	cfg.OwnProcess = true

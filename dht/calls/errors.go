@@ -63,8 +63,11 @@ type Error struct {
 
 // Error is the code in words, with the message if there is one.
 func (e *Error) Error() string {
-	if e.Message == "" {
+	switch {
+	case e.Message == "":
 		return e.Code.String()
+	case e.Code == CodeVersion: // says all of it
+		return e.Message
 	}
 	return e.Code.String() + ": " + e.Message
 }
@@ -95,6 +98,14 @@ type unreachable struct {
 
 func (e *unreachable) Error() string {
 	return fmt.Sprintf("peer %s unreachable: %v", e.peer, e.cause)
+}
+
+// Cause is what an ErrUnreachable came of, without the name of the peer; any other error is itself.
+func Cause(err error) error {
+	if e, ok := errors.AsType[*unreachable](err); ok {
+		return e.cause
+	}
+	return err
 }
 
 func (e *unreachable) Unwrap() []error { return []error{ErrUnreachable, e.cause} }

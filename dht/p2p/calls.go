@@ -35,7 +35,11 @@ func (n *Net) Handle(name string, h calls.Handler) {
 
 // Call asks a peer and waits for its answer, see [calls.Endpoint.Call].
 func (n *Net) Call(ctx context.Context, to peer.ID, name string, req []byte) ([]byte, error) {
-	return n.calls.Call(ctx, to, name, req)
+	answer, err := n.calls.Call(ctx, to, name, req)
+	if errors.Is(err, calls.ErrUnreachable) {
+		err = calls.Unreachable(to, said{err})
+	}
+	return answer, err
 }
 
 // Stats returns the counters of all calls at this moment.

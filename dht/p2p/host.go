@@ -186,7 +186,7 @@ func newParts(g *ground) *Net {
 func (n *Net) Listen() error {
 	for _, addr := range n.listen {
 		if err := n.host.Network().Listen(addr); err != nil {
-			return fmt.Errorf("listen on %s: %w", addr, err)
+			return fmt.Errorf("cannot listen on %s: %s: %s", addr, ListenCause(err), ListenCure(err))
 		}
 	}
 	return nil

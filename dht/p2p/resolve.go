@@ -104,7 +104,11 @@ func (r resolver) resolve(ctx context.Context, addr ma.Multiaddr) ([]ma.Multiadd
 
 // oneLine says what a resolver answered, without what the name says already.
 func oneLine(a ma.Multiaddr, err error) error {
-	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+	dns, ok := errors.AsType[*net.DNSError](err)
+	switch {
+	case ok && !dns.IsNotFound:
+		return fmt.Errorf("lookup %s: no DNS server answers: name one that does with --dns-server", dns.Name)
+	case ok:
 		return fmt.Errorf("lookup %s: %s", dns.Name, dns.Err)
 	}
 	return fmt.Errorf("%s: %w", a, err)

@@ -58,10 +58,10 @@ func (v *services) speaks(to peer.ID, service string) *calls.Error {
 	switch {
 	case other != "":
 		return &calls.Error{Code: calls.CodeVersion, Message: fmt.Sprintf(
-			"peer %s speaks version %s of %s, this peer speaks %s", to, other, service, wireVersion)}
+			"peer %s speaks version %s of %s, this peer speaks %s: bring both to the same release", to, other, service, wireVersion)}
 	case networks != "":
 		return &calls.Error{Code: calls.CodeVersion, Message: fmt.Sprintf(
-			"peer %s is of network %q, this peer is of %q", to, networks, v.cfg.Network)}
+			"peer %s is of network %q, this peer is of %q: --network names the ring of a peer", to, networks, v.cfg.Network)}
 	default:
 		return &calls.Error{Code: calls.CodeRefused, Message: fmt.Sprintf("peer %s does not serve %s", to, service)}
 	}

@@ -85,7 +85,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		defer res.Body.Close()
 		e := new(Error)
 		if err := json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(e); err != nil || e.Text == "" {
-			e = &Error{Kind: KindFailed, Text: "api: " + res.Status}
+			e = c.stranger(res.Status)
 		}
 		return nil, e
 	}
@@ -105,8 +105,13 @@ func (c *Client) unreachable(err error, began bool) error {
 	case ok, !began, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return wentAway()
 	default:
-		return fmt.Errorf("api: %w", err)
+		return c.stranger("its answer makes no sense")
 	}
+}
+
+// stranger tells of answers that are not the API's, and what was odd about them.
+func (c *Client) stranger(odd string) *Error {
+	return &Error{Kind: KindFailed, Text: fmt.Sprintf("what answers at %s is no peer, or one of another release: name a peer's --api or --data-dir (%s)", c.addr, odd)}
 }
 
 func wentAway() error {
@@ -122,21 +127,23 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 	}
 	defer res.Body.Close()
 	if err = json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(&v); err != nil {
-		err = readError(ctx, "api answer", err)
+		err = c.readError(ctx, "api answer", err)
 	}
 	return v, err
 }
 
 // readError says why an answer could not be read to its end.
-func readError(ctx context.Context, what string, err error) error {
+func (c *Client) readError(ctx context.Context, what string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return wentAway()
-	default:
-		return fmt.Errorf("%s: %w", what, err)
 	}
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return c.stranger("its answer is no JSON")
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // follow reads a stream of documents until its end.

@@ -139,7 +139,7 @@ func (c *Client) ReadArchive(ctx context.Context, peer, name string, offset int6
 	}
 	defer res.Body.Close()
 	if _, err := io.Copy(w, res.Body); err != nil {
-		return readError(ctx, "archive "+name, err)
+		return c.readError(ctx, "archive "+name, err)
 	}
 	if text := res.Trailer.Get(trailerError); text != "" {
 		return &Error{Kind: KindFailed, Text: text}

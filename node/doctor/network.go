@@ -2,21 +2,19 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/apoidea/apoidea/crawl/resolve"
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node"
 )
 
@@ -34,8 +32,8 @@ func (e *examination) ports(ctx context.Context) Finding {
 			return found(Fail, err.Error(), "give --listen as in all, all:4001, /ip4/0.0.0.0/tcp/4001 or /ip4/0.0.0.0/udp/4001/quic-v1")
 		}
 		if err := bind(ctx, network, addr); err != nil {
-			taken = append(taken, fmt.Sprintf("%s: %v", a, bindCause(err)))
-			cures[bindCure(err)] = true
+			taken = append(taken, fmt.Sprintf("%s: %v", a, p2p.ListenCause(err)))
+			cures[p2p.ListenCure(err)] = true
 		} else {
 			free = append(free, a)
 		}
@@ -48,7 +46,7 @@ func (e *examination) ports(ctx context.Context) Finding {
 	case len(taken) > 0:
 		return found(Fail, "cannot listen on "+strings.Join(taken, "; "), strings.Join(slices.Sorted(maps.Keys(cures)), "; "))
 	case page != nil:
-		return found(Fail, fmt.Sprintf("the page cannot be served at %s: %v", e.Config.Dashboard, bindCause(page)), "give it another address with --dashboard, or port 0, or off")
+		return found(Fail, fmt.Sprintf("the page cannot be served at %s: %v", e.Config.Dashboard, p2p.ListenCause(page)), "give it another address with --dashboard, or port 0, or off")
 	case len(free) == 0:
 		return fine("any that is free, chosen at the first start and kept")
 	default:
@@ -95,32 +93,6 @@ func bind(ctx context.Context, network, addr string) error {
 		return err
 	}
 	return c.Close()
-}
-
-// bindCause says in few words why an address cannot be listened on.
-func bindCause(err error) string {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return "the port is taken"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return "this machine has no such address"
-	case errors.Is(err, fs.ErrPermission):
-		return "not permitted; ports under 1024 are the system's"
-	default:
-		return err.Error()
-	}
-}
-
-// bindCure says what helps against it.
-func bindCure(err error) string {
-	switch {
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return "name an address that this machine has (ip addr shows them) with --listen, or /ip4/0.0.0.0 for all of them"
-	case errors.Is(err, fs.ErrPermission):
-		return "name a port from 1024 on with --listen"
-	default:
-		return "end what has the port (ss -ltnup shows it), or name another port or address with --listen"
-	}
 }
 
 // reached says how others reach the peer that runs.

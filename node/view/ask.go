@@ -34,6 +34,9 @@ func askOwner[T any](ctx context.Context, v *View, key ring.Key, question string
 	if calls.CodeOf(err) == calls.CodeMoved {
 		return nil, fmt.Errorf("the ring is changing, and nobody serves that part of it yet: ask again in some seconds (%w)", err)
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, &control.Error{Kind: control.KindTimeout, Text: fmt.Sprintf("the peer that answers for that said nothing in %v: ask again in some seconds", answerTime)}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64,
 			if ctx.Err() != nil {
 				return nil, nil, ctx.Err()
 			}
-			r.Error = fmt.Sprintf("peer %s did not answer: %v", next, err)
+			r.Error = fmt.Sprintf("peer %s did not answer: %s", next, silence(err))
 			return r, taken, nil
 		}
 		r.Members = append(r.Members, m.Member)
@@ -87,6 +87,14 @@ func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64,
 	r.Error = gap(r.Members)
 	r.Closed = r.Error == ""
 	return r, taken, nil
+}
+
+// silence says why a member did not answer: the line names it already.
+func silence(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, calls.ErrUnreachable) {
+		return fmt.Sprintf("nothing came in %v: it is stopped or has too much to do, or the way to it is cut", answerTime)
+	}
+	return calls.Cause(err).Error()
 }
 
 func (w *walker) ask(ctx context.Context, id peer.ID) (*report, error) {
