@@ -362,7 +362,7 @@ func mailOf(contact string) string {
 func entries(addrs []string) error {
 	for _, a := range addrs {
 		if _, err := peer.AddrInfoFromString(a); err != nil {
-			return control.Usage(fmt.Sprintf("bootstrap %q: must be a multiaddr that ends in /p2p/PEER: %v", a, err))
+			return control.Usage(fmt.Sprintf("bootstrap %q: must be the whole address of a peer, as apoidea peers --addrs prints it there: /ip4/192.0.2.1/tcp/4001/p2p/PEER", a))
 		}
 	}
 	return nil

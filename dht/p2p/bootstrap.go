@@ -198,8 +198,13 @@ func (e *entrance) try(ctx context.Context, c candidate) error {
 	if c.info.ID == e.self {
 		return errors.New("is this peer itself")
 	}
+	var before error // how it hung up, which says more than that the time ran out since
 	for wait := entryRetry; ; wait *= 2 {
 		err := e.once(ctx, c.info)
+		if err != nil && before != nil && ctx.Err() != nil {
+			err = before
+		}
+		before = err
 		if err == nil {
 			return nil
 		}

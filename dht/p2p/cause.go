@@ -17,6 +17,9 @@ import (
 
 // dialCause says on one short line why a peer could not be dialled, which libp2p does on many.
 func dialCause(err error) string {
+	if e, ok := errors.AsType[resting](err); ok {
+		return e.Error()
+	}
 	dial, ok := errors.AsType[*swarm.DialError](err)
 	if !ok {
 		return plainly(calls.Cause(err))
@@ -47,10 +50,12 @@ func plainly(err error) string {
 		return "no answer: nothing runs there, or a firewall or router lets nothing through"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "no way leads there from this machine"
-	case hungUp(err), errors.Is(err, network.ErrReset):
-		return "it ended the connection: it stops, has too much to do, or is no peer; try again"
+	case errors.Is(err, network.ErrReset):
+		return "the connection to it broke: it ended, or the way to it was cut; try again"
 	case strings.Contains(text, "failed to negotiate security protocol"):
-		return "what answers there is no peer, or one of another version: compare the address with what apoidea peers --addrs prints there"
+		return "what answers there is no peer, one of another release, or one with too much to do: try again, or compare the address with what apoidea peers --addrs prints there"
+	case hungUp(err):
+		return "it ended the connection: it stops or has too much to do; try again"
 	case errors.Is(err, swarm.ErrNoGoodAddresses), errors.Is(err, swarm.ErrNoTransport):
 		return "none of its addresses can be dialled from this machine"
 	case errors.Is(err, swarm.ErrGaterDisallowedConnection):
@@ -63,6 +68,14 @@ func plainly(err error) string {
 		return text
 	}
 }
+
+// resting is the cause of the last dial of a peer that is not dialled again yet.
+type resting struct{ error }
+
+func (r resting) Error() string { return "tried a moment ago: " + dialCause(r.error) }
+
+// Unwrap leaves the error to programs.
+func (r resting) Unwrap() error { return r.error }
 
 // said is an error in the words of dialCause, which finds them only when somebody reads them.
 type said struct{ error }

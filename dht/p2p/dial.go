@@ -3,7 +3,6 @@ package p2p
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +34,7 @@ func (d *dialer) connect(ctx context.Context, to peer.ID) error {
 		return nil
 	}
 	if cause := d.dials.wait(to, time.Now()); cause != nil {
-		return calls.Unreachable(to, fmt.Errorf("tried a moment ago: %w", cause))
+		return calls.Unreachable(to, resting{cause})
 	}
 	target := peer.AddrInfo{ID: to}
 	kad := d.kad.Load()
