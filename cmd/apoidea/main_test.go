@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -59,6 +61,13 @@ func TestCommandLines(t *testing.T) {
 	if err := os.WriteFile(file, []byte("max-deptth = 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	token := filepath.Join(dir, "token")
+	if err := os.WriteFile(token, []byte(strings.Repeat("t", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	site := httptest.NewServer(http.NotFoundHandler())
+	defer site.Close()
+	taken := strings.TrimPrefix(site.URL, "http://")
 	for name, c := range map[string]struct {
 		args string
 		code int
@@ -90,6 +99,8 @@ func TestCommandLines(t *testing.T) {
 		"no such export":           {"export crdj", 2, "did you mean cdxj?"},
 		"no peer":                  {"status --data-dir " + dir, 3, "no peer is running at " + dir},
 		"no peer on TCP":           {"status --api tcp:127.0.0.1:1", 3, "no peer is running at 127.0.0.1:1"},
+		"no peer there":            {"status --api tcp:" + taken + " --token-file " + token, 1, "what answers at " + taken + " is no peer"},
+		"half an entry":            {"run --bootstrap /ip4/127.0.0.1/tcp/1 --data-dir " + dir, 2, "as apoidea peers --addrs prints it there"},
 		"public without contact":   {"run --profile public --data-dir " + dir, 5, "--contact"},
 		"impolite":                 {"run --delay 1ms --data-dir " + dir, 2, "--allow-private"},
 		"bad size":                 {"run --max-body huge --data-dir " + dir, 2, "max-body"},

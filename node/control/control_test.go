@@ -399,6 +399,35 @@ func TestPeerThatHangsUp(t *testing.T) {
 	}
 }
 
+// TestNoPeerAnswers: what answers there is another program, and is told to be.
+func TestNoPeerAnswers(t *testing.T) {
+	for name, answer := range map[string]string{
+		"404 Not Found":         "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\n<h1>",
+		"its answer is no JSON": "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n<h1>",
+		"makes no sense":        "\x13/multistream/1.0.0\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := filepath.Join(t.TempDir(), "s")
+			ln, err := control.Listen(t.Context(), addr, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			go func() {
+				if c, err := ln.Accept(); err == nil {
+					_, _ = c.Read(make([]byte, 1<<10))
+					_, _ = io.WriteString(c, answer)
+					_ = c.Close()
+				}
+			}()
+			_, err = client(t, addr).Status(t.Context(), false)
+			if err == nil || !strings.HasPrefix(err.Error(), "what answers at "+addr+" is no peer") || !strings.Contains(err.Error(), name) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
 func TestListen(t *testing.T) {
 	dir := t.TempDir()
 	addr := filepath.Join(dir, "s")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
@@ -110,6 +111,19 @@ func TestWalk(t *testing.T) {
 				t.Errorf("%d members, closed %v, %q; want %d, %q", len(r.Members), r.Closed, r.Error, row.met, row.says)
 			}
 		})
+	}
+}
+
+// TestSilence: why a member did not answer is said once and plainly.
+func TestSilence(t *testing.T) {
+	for want, err := range map[string]error{
+		"no way leads there": fmt.Errorf("call: %w", calls.Unreachable("a", errors.New("no way leads there"))),
+		"something else":     errors.New("something else"),
+		"nothing came in 5s: it is stopped or has too much to do, or the way to it is cut": fmt.Errorf("call: %w", context.DeadlineExceeded),
+	} {
+		if text := silence(err); text != want {
+			t.Errorf("%v: %s, want %s", err, text, want)
+		}
 	}
 }
 
