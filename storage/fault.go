@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -214,3 +215,9 @@ func (silent) Errorf(string, ...any) {}
 
 // Fatalf ends the library's work, which cannot go on; whoever called it catches the panic.
 func (silent) Fatalf(format string, args ...any) { panic(fmt.Errorf(format, args...)) }
+
+// Eventf and IsTracingEnabled make it a pebble.LoggerAndTracer.
+func (silent) Eventf(context.Context, string, ...any) {}
+
+// IsTracingEnabled says no.
+func (silent) IsTracingEnabled(context.Context) bool { return false }

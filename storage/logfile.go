@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -8,8 +9,10 @@ import (
 	"path/filepath"
 )
 
-// The form of a log of recent writes: blocks of 32 KiB with chunks that do not cross them; a record is one chunk or several. Each chunk has a sum, a length,
-// its part in the record and the number of the log, so that one that follows damage is found again.
+// The form of a log of recent writes: blocks of 32 KiB with chunks that do not cross them; a record is
+// one chunk or several. Each chunk has a sum, a length, its part in the record and the number of the
+// log, so that one that follows damage is found again: the library's reader ends at damage, and could
+// begin again only with the next block, behind dozens of records.
 const (
 	logBlock    = 32 << 10
 	chunkHead   = 11 // sum (4), length (2), kind (1), number of the log (4)
@@ -28,10 +31,9 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // maskedSum is the sum as chunks and blocks hold it.
-func maskedSum(p []byte) uint32 {
-	c := crc32.Checksum(p, castagnoli)
-	return c>>15 | c<<17 + 0xa282ead8
-}
+func maskedSum(p []byte) uint32 { return masked(crc32.Checksum(p, castagnoli)) }
+
+func masked(sum uint32) uint32 { return sum>>15 | sum<<17 + 0xa282ead8 }
 
 // logFile reads the batches of a log, those behind damage too.
 type logFile struct {
@@ -75,18 +77,9 @@ func (l *logFile) ends(at int) bool {
 	return binary.LittleEndian.Uint32(head) == 0 && binary.LittleEndian.Uint16(head[4:]) == 0 && binary.LittleEndian.Uint32(head[7:]) == l.number+1
 }
 
-// skipPadding goes to the next block where a chunk does not fit into what is left of this one.
-func (l *logFile) skipPadding(at int) int {
-	room := logBlock - at%logBlock
-	if room >= syncedHead || room == logBlock {
-		return at
-	}
-	for i := at; i < min(at+room, len(l.raw)); i++ {
-		if l.raw[i] != 0 {
-			return at
-		}
-	}
-	return at + room
+// isPadding says that there is nothing between two places: a chunk did not fit into what was left of a block.
+func (l *logFile) isPadding(from, to int) bool {
+	return to%logBlock == 0 && to-from < syncedHead && len(bytes.Trim(l.raw[from:to], "\x00")) == 0
 }
 
 // read calls batch for every whole record and tells what is wrong.
@@ -98,7 +91,6 @@ func (l *logFile) read() (err error) {
 	var record []byte
 	inside := false
 	for at := 0; ; {
-		at = l.skipPadding(at)
 		part, payload, next, ok := l.chunk(at)
 		if !ok {
 			if l.ends(at) && !inside {
@@ -108,8 +100,11 @@ func (l *logFile) read() (err error) {
 				l.tellEnd(at, inside)
 				return nil
 			}
-			l.tell(Fault{Text: fmt.Sprintf("%d bytes at %d cannot be read; recent writes were in them", next-at, at), Lost: true})
-			at, inside = next, false
+			if !l.isPadding(at, next) {
+				l.tell(Fault{Text: fmt.Sprintf("%d bytes at %d cannot be read; recent writes were in them", next-at, at), Lost: true})
+				inside = false
+			}
+			at = next
 			continue
 		}
 		at = next
@@ -148,10 +143,7 @@ func (l *logFile) resync(at int) int {
 // tellEnd says what a log means that just stops.
 func (l *logFile) tellEnd(at int, inside bool) {
 	l.unclean = true
-	left := len(l.raw) - at
-	for left > 0 && l.raw[at+left-1] == 0 {
-		left--
-	}
+	left := len(bytes.TrimRight(l.raw[at:], "\x00"))
 	switch {
 	case !l.last:
 		l.tell(Fault{Text: fmt.Sprintf("it ends at byte %d of %d and was closed behind that: recent writes are lost", at, len(l.raw)), Lost: true})

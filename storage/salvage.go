@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +33,7 @@ func Salvage(dir, scratch string, tell func(Fault)) (s *Salvaged, err error) {
 	if err := os.RemoveAll(scratch); err != nil {
 		return nil, fmt.Errorf("salvage storage: %w", err)
 	}
-	db, err := pebble.Open(scratch, &pebble.Options{DisableWAL: true, Logger: silent{}, FormatMajorVersion: pebble.FormatNewest})
+	db, err := pebble.Open(scratch, &pebble.Options{DisableWAL: true, Merger: latest, Logger: silent{}, FormatMajorVersion: pebble.FormatNewest})
 	if err != nil {
 		return nil, fmt.Errorf("salvage storage: %w", err)
 	}
@@ -94,15 +95,35 @@ func (s *Salvaged) written(repr []byte) error {
 	})
 }
 
-// put notes a version of a key. In the scratch database the latest comes first: the key, so written that no other begins like it, and what is left of the
-// highest sequence number.
+// put notes a version of a key: its sequence number, its kind and its value.
 func (s *Salvaged) put(e *entry) error {
-	key := binary.BigEndian.AppendUint64(escaped(nil, e.key), ^e.seq)
-	if err := s.batch.Set(key, append([]byte{byte(e.kind)}, e.value...), nil); err != nil {
+	value := append(binary.BigEndian.AppendUint64(nil, e.seq), byte(e.kind))
+	if err := s.batch.Merge(e.key, append(value, e.value...), nil); err != nil {
 		return fmt.Errorf("salvage storage: %w", err)
 	}
 	return s.apply(4 << 20)
 }
+
+// latest has the scratch database keep one version of each key, that of the highest sequence number.
+var latest = &pebble.Merger{Name: "latest", Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+	return &version{bytes.Clone(value)}, nil
+}}
+
+type version struct{ value []byte }
+
+// MergeNewer implements pebble.ValueMerger; what is newer in the scratch database was only found later.
+func (v *version) MergeNewer(value []byte) error {
+	if bytes.Compare(value[:8], v.value[:8]) > 0 {
+		v.value = bytes.Clone(value)
+	}
+	return nil
+}
+
+// MergeOlder implements pebble.ValueMerger.
+func (v *version) MergeOlder(value []byte) error { return v.MergeNewer(value) }
+
+// Finish implements pebble.ValueMerger.
+func (v *version) Finish(bool) ([]byte, io.Closer, error) { return v.value, nil, nil }
 
 // apply writes what was gathered once there is that much of it.
 func (s *Salvaged) apply(size int) error {
@@ -116,53 +137,16 @@ func (s *Salvaged) apply(size int) error {
 	return nil
 }
 
-// escaped keeps the order of keys, whatever follows them.
-func escaped(dst, key []byte) []byte {
-	for _, c := range key {
-		if dst = append(dst, c); c == 0 {
-			dst = append(dst, 0xff)
-		}
-	}
-	return append(dst, 0, 1)
-}
-
-func unescaped(key []byte) []byte {
-	dst := make([]byte, 0, len(key))
-	for i := 0; i < len(key); i++ {
-		if dst = append(dst, key[i]); key[i] == 0 {
-			i++
-		}
-	}
-	return dst[:len(dst)-1]
-}
-
-// beginning is where the entries of a key begin, and those of all keys that begin so; nil, which is no bound, for the empty key.
-func beginning(key []byte) []byte {
-	if len(key) == 0 {
-		return nil
-	}
-	at := escaped(nil, key)
-	return at[:len(at)-2]
-}
-
 // Scan calls fn in key order for the latest values of the keys in [lo, hi), of whatever keyspace, until it returns false; key and value are lent. A nil hi is the end.
 func (s *Salvaged) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
-	bounds := &pebble.IterOptions{LowerBound: beginning(lo), UpperBound: beginning(hi)}
-	it, err := s.db.NewIter(bounds)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
 	if err != nil {
 		return fmt.Errorf("salvage storage: %w", err)
 	}
-	var last []byte
 	for ok := it.First(); ok; ok = it.Next() {
-		stored := it.Key()
-		head := stored[:len(stored)-8]
-		if bytes.Equal(head, last) {
-			continue
-		}
-		last = append(last[:0], head...)
-		seq := ^binary.BigEndian.Uint64(stored[len(stored)-8:])
-		key, value := unescaped(head), it.Value()
-		if isSet(pebble.InternalKeyKind(value[0])) && !s.deleted(key, seq) && !fn(key, value[1:]) {
+		key, value := it.Key(), it.Value()
+		seq, kind := binary.BigEndian.Uint64(value), pebble.InternalKeyKind(value[8])
+		if isSet(kind) && !s.deleted(key, seq) && !fn(key, value[9:]) {
 			break
 		}
 	}

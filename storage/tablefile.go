@@ -6,13 +6,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/sstable/block"
+	"github.com/cockroachdb/pebble/v2/sstable/block/blockkind"
 	"github.com/cockroachdb/pebble/v2/sstable/colblk"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -26,37 +29,32 @@ const maxBlock = 64 << 20
 // tableFile is one table of the database.
 type tableFile struct {
 	path   string
+	file   objstorage.Readable
 	reader *sstable.Reader // nil if what leads to the blocks is damaged
 	err    error           // why
 }
 
 func openTable(path string) (*tableFile, error) {
-	t := &tableFile{path: path}
 	f, err := vfs.Default.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("check storage: %w", err)
 	}
-	readable, err := sstable.NewSimpleReadable(f)
+	file, err := sstable.NewSimpleReadable(f)
 	if err != nil {
 		return nil, fmt.Errorf("check storage: %w", errors.Join(err, f.Close()))
 	}
+	t := &tableFile{path: path, file: file}
 	t.err = caught(func() (err error) {
-		t.reader, err = sstable.NewReader(context.Background(), readable, sstable.ReaderOptions{})
+		t.reader, err = sstable.NewReader(context.Background(), file, sstable.ReaderOptions{})
 		return err
 	})
 	if t.err != nil {
 		t.reader = nil
-		return t, readable.Close()
 	}
 	return t, nil
 }
 
-func (t *tableFile) close() error {
-	if t.reader == nil {
-		return nil
-	}
-	return t.reader.Close()
-}
+func (t *tableFile) close() error { return t.file.Close() }
 
 // caught turns a panic of the library, its answer to some damage, into an error.
 func caught(fn func() error) (err error) {
@@ -105,11 +103,6 @@ type span struct {
 
 // read calls each for every entry of the blocks that can be read, lent for the call, and tells how many cannot.
 func (t *tableFile) read(each func(*entry) error, deleted func(span) error, tell func(Fault)) error {
-	f, err := os.Open(t.path)
-	if err != nil {
-		return fmt.Errorf("salvage storage: %w", err)
-	}
-	defer f.Close()
 	blocks, found := t.blocks()
 	if !found {
 		raw, err := os.ReadFile(t.path)
@@ -120,7 +113,7 @@ func (t *tableFile) read(each func(*entry) error, deleted func(span) error, tell
 	}
 	bad, lost := 0, uint64(0)
 	for _, h := range blocks {
-		derr, err := readBlock(f, h, each)
+		derr, err := t.block(h, each)
 		if err != nil {
 			return err
 		}
@@ -202,68 +195,43 @@ func findBlocks(raw []byte) (list []block.Handle) {
 func blockSize(raw []byte) int {
 	sum := uint32(0)
 	for n := 0; n+block.TrailerLen <= min(len(raw), maxBlock); n++ {
-		sum = updateSum(sum, raw[n])
-		if masked := sum>>15 | sum<<17 + 0xa282ead8; n > 0 && binary.LittleEndian.Uint32(raw[n+1:]) == masked {
+		sum = crc32.Update(sum, castagnoli, raw[n:n+1])
+		if n > 0 && binary.LittleEndian.Uint32(raw[n+1:]) == masked(sum) {
 			return n
 		}
 	}
 	return -1
 }
 
-// updateSum is crc32.Update for one byte, which is asked a million times.
-func updateSum(sum uint32, b byte) uint32 {
-	sum = ^sum
-	return ^(castagnoli[byte(sum)^b] ^ sum>>8)
-}
-
-// readBlock calls each for the entries of a block. Damage is what is wrong with the block, err is that of each or of the disk.
-func readBlock(f *os.File, h block.Handle, each func(*entry) error) (damage, err error) {
-	if h.Length > maxBlock {
-		return fmt.Errorf("a block of %d bytes", h.Length), nil
-	}
-	raw := make([]byte, h.Length+block.TrailerLen)
-	if _, err := f.ReadAt(raw, int64(h.Offset)); err != nil { //nolint:gosec // a place in a file
-		return err, nil // the file is cut
-	}
-	if maskedSum(raw[:h.Length+1]) != binary.LittleEndian.Uint32(raw[h.Length+1:]) {
-		return fmt.Errorf("the sum of the block at %d is wrong", h.Offset), nil
-	}
-	damage = caught(func() error {
-		ci := block.CompressionIndicator(raw[h.Length])
-		size, derr := block.DecompressedLen(ci, raw[:h.Length])
-		if derr != nil {
-			return derr
-		}
-		data := make([]byte, size)
-		if derr := block.DecompressInto(ci, raw[:h.Length], data); derr != nil {
-			return derr
-		}
-		err = eachEntry(data, each)
-		return nil
-	})
-	return damage, err
-}
-
-// eachEntry reads a block of records. Others, which are among those that are found by their sums, have other columns; reading them panics, and is caught.
-func eachEntry(data []byte, each func(*entry) error) error {
+// block calls each for the entries of a block. Others than those of records, which are among those
+// that are found by their sums, have other columns; reading them panics. Damage is what is wrong with
+// the block, failed is the error of each.
+func (t *tableFile) block(h block.Handle, each func(*entry) error) (damage, failed error) {
 	schema := colblk.DefaultKeySchema(pebble.DefaultComparer, prefixBundle)
-	var d colblk.DataBlockDecoder
-	d.Init(&schema, data)
-	var it colblk.DataBlockIter
-	it.InitOnce(&schema, pebble.DefaultComparer, nil)
-	if err := it.Init(&d, block.IterTransforms{}); err != nil {
-		return err
-	}
-	for kv := it.First(); kv != nil; kv = it.Next() {
-		e := entry{key: kv.K.UserKey, seq: uint64(kv.K.SeqNum()), kind: kv.K.Kind()}
-		value, _, err := kv.V.Value(nil)
-		if err != nil {
-			continue // an older version that is kept elsewhere
+	damage = caught(func() error {
+		var r block.Reader
+		r.Init(t.file, block.ReaderOptions{LoggerAndTracer: silent{}}, block.ChecksumTypeCRC32c)
+		begin := func(md *block.Metadata, data []byte) error {
+			return colblk.InitDataBlockMetadata(&schema, md, data)
 		}
-		e.value = value
-		if err := each(&e); err != nil {
+		buf, err := r.Read(context.Background(), block.NoReadEnv, nil, h, blockkind.SSTableData, begin)
+		if err != nil {
 			return err
 		}
-	}
-	return it.Error()
+		var it colblk.DataBlockIter
+		it.InitOnce(&schema, pebble.DefaultComparer, nil)
+		if err := it.InitHandle(pebble.DefaultComparer, buf, block.NoTransforms); err != nil {
+			return err
+		}
+		defer it.Close()
+		for kv := it.First(); kv != nil && failed == nil; kv = it.Next() {
+			value, _, err := kv.V.Value(nil)
+			if err != nil {
+				continue // an older version that is kept elsewhere
+			}
+			failed = each(&entry{key: kv.K.UserKey, value: value, seq: uint64(kv.K.SeqNum()), kind: kv.K.Kind()})
+		}
+		return it.Error()
+	})
+	return damage, failed
 }
