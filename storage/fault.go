@@ -34,7 +34,8 @@ func (f Fault) String() string {
 	return f.File + ": " + f.Text
 }
 
-// damage makes of an error of the database one that names the damage, without the library's own marks in it.
+// damage makes of an error of the database one that names the damage, without the library's own
+// marks in it.
 func damage(err error) error {
 	if err == nil || !pebble.IsCorruptionError(err) && !isMissing(err) {
 		return err
@@ -118,13 +119,15 @@ func numberOf(name string) uint32 {
 
 // Checked is what a check came to.
 type Checked struct {
-	// Unclean says that the database was not closed: the process was killed, or the end of its log is gone.
+	// Unclean says that the database was not closed: the process was killed, or the end of its log
+	// is gone.
 	Unclean bool
 	Faults  int // how many were told, notes left out
 }
 
-// Check looks at all files of the database in dir, of which the caller holds the lock, and tells each fault; with data it reads every block, else the logs,
-// what leads to the blocks, and what opening reads. Only what cannot be looked at is an error.
+// Check looks at all files of the database in dir, of which the caller holds the lock, and tells
+// each fault; with data it reads every block, else the logs, what leads to the blocks, and what
+// opening reads. Only what cannot be looked at is an error.
 func Check(dir string, lock *Lock, data bool, tell func(Fault)) (c Checked, err error) {
 	files, err := listFiles(dir)
 	if err != nil {
@@ -159,7 +162,8 @@ func Check(dir string, lock *Lock, data bool, tell func(Fault)) (c Checked, err 
 	return c, nil
 }
 
-// checkOpen opens the database as a run would, without changing it, and compares the tables that it knows with those that are there.
+// checkOpen opens the database as a run would, without changing it, and compares the tables that it
+// knows with those that are there.
 func checkOpen(dir string, lock *Lock, files *dbFiles, unclean bool, tell func(Fault)) {
 	if len(files.markers) == 0 {
 		tell(Fault{Text: "nothing names the current MANIFEST: a run would begin with an empty database", Lost: true})
@@ -169,7 +173,15 @@ func checkOpen(dir string, lock *Lock, files *dbFiles, unclean bool, tell func(F
 		tell(Fault{Text: "the MANIFEST is gone", Lost: true})
 		return
 	}
-	db, err := openForCheck(dir, lock)
+	cache := pebble.NewCache(8 << 20)
+	defer cache.Unref()
+	var db *pebble.DB
+	err := caught(func() (err error) {
+		db, err = pebble.Open(dir, &pebble.Options{
+			FS: vfs.Default, Lock: lock, ReadOnly: true, Cache: cache, MaxOpenFiles: DefaultOpenFiles, Logger: silent{}, FormatMajorVersion: pebble.FormatNewest,
+		})
+		return err
+	})
 	if err != nil {
 		tell(Fault{Text: "it does not open: " + plain(err), Lost: true})
 		return
@@ -191,20 +203,6 @@ func checkOpen(dir string, lock *Lock, files *dbFiles, unclean bool, tell func(F
 			tell(Fault{File: name, Text: "the MANIFEST does not know this table: its end is gone, or the process was killed", Lost: true, Note: unclean})
 		}
 	}
-}
-
-// openForCheck turns panics of the library into errors.
-func openForCheck(dir string, lock *Lock) (db *pebble.DB, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", ErrDamaged, r)
-		}
-	}()
-	cache := pebble.NewCache(8 << 20)
-	defer cache.Unref()
-	return pebble.Open(dir, &pebble.Options{
-		FS: vfs.Default, Lock: lock, ReadOnly: true, Cache: cache, MaxOpenFiles: DefaultOpenFiles, Logger: silent{}, FormatMajorVersion: pebble.FormatNewest,
-	})
 }
 
 // silent takes the library's messages: what is wrong is told by errors.

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// The form of a log of recent writes: blocks of 32 KiB with chunks that do not cross them; a record is
-// one chunk or several. Each chunk has a sum, a length, its part in the record and the number of the
-// log, so that one that follows damage is found again: the library's reader ends at damage, and could
-// begin again only with the next block, behind dozens of records.
+// The form of a log of recent writes: blocks of 32 KiB with chunks that do not cross them; a record
+// is one chunk or several. Each chunk has a sum, a length, its part in the record and the number of
+// the log, so that one that follows damage is found again: the library's reader ends at damage, and
+// could begin again only with the next block, behind dozens of records.
 const (
 	logBlock    = 32 << 10
 	chunkHead   = 11 // sum (4), length (2), kind (1), number of the log (4)
@@ -47,7 +47,8 @@ type logFile struct {
 	unclean bool // it has no end: the process was killed, or what it held behind is gone
 }
 
-// chunk returns the part and payload of the chunk at a place, and where the next one may begin; false if there is none.
+// chunk returns the part and payload of the chunk at a place, and where the next one may begin;
+// false if there is none.
 func (l *logFile) chunk(at int) (part int, payload []byte, next int, ok bool) {
 	room := logBlock - at%logBlock
 	if room < chunkHead || at+chunkHead > len(l.raw) {
@@ -77,7 +78,8 @@ func (l *logFile) ends(at int) bool {
 	return binary.LittleEndian.Uint32(head) == 0 && binary.LittleEndian.Uint16(head[4:]) == 0 && binary.LittleEndian.Uint32(head[7:]) == l.number+1
 }
 
-// isPadding says that there is nothing between two places: a chunk did not fit into what was left of a block.
+// isPadding says that there is nothing between two places: a chunk did not fit into what was left
+// of a block.
 func (l *logFile) isPadding(from, to int) bool {
 	return to%logBlock == 0 && to-from < syncedHead && len(bytes.Trim(l.raw[from:to], "\x00")) == 0
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 )
 
-// Salvaged is what could be read of a damaged database: the latest version of each key that was found in its tables and logs. It lies on disk beside it.
+// Salvaged is what could be read of a damaged database: the latest version of each key that was
+// found in its tables and logs. It lies on disk beside it.
 type Salvaged struct {
 	dir   string
 	db    *pebble.DB
@@ -22,9 +23,10 @@ type Salvaged struct {
 	spans []span
 }
 
-// Salvage reads every record that can be read of the database in dir into a new directory at scratch, whatever the MANIFEST says, and tells what cannot. It
-// changes nothing in dir. Tables that had been replaced and were still there when the process was killed count too; what their records say is older, and
-// merges.
+// Salvage reads every record that can be read of the database in dir into a new directory at
+// scratch, whatever the MANIFEST says, and tells what cannot. It changes nothing in dir. Tables
+// that had been replaced and were still there when the process was killed count too; what their
+// records say is older, and merges.
 func Salvage(dir, scratch string, tell func(Fault)) (s *Salvaged, err error) {
 	files, err := listFiles(dir)
 	if err != nil {
@@ -104,14 +106,16 @@ func (s *Salvaged) put(e *entry) error {
 	return s.apply(4 << 20)
 }
 
-// latest has the scratch database keep one version of each key, that of the highest sequence number.
+// latest has the scratch database keep one version of each key, that of the highest sequence
+// number.
 var latest = &pebble.Merger{Name: "latest", Merge: func(_, value []byte) (pebble.ValueMerger, error) {
 	return &version{bytes.Clone(value)}, nil
 }}
 
 type version struct{ value []byte }
 
-// MergeNewer implements pebble.ValueMerger; what is newer in the scratch database was only found later.
+// MergeNewer implements pebble.ValueMerger; what is newer in the scratch database was only found
+// later.
 func (v *version) MergeNewer(value []byte) error {
 	if bytes.Compare(value[:8], v.value[:8]) > 0 {
 		v.value = bytes.Clone(value)
@@ -137,7 +141,8 @@ func (s *Salvaged) apply(size int) error {
 	return nil
 }
 
-// Scan calls fn in key order for the latest values of the keys in [lo, hi), of whatever keyspace, until it returns false; key and value are lent. A nil hi is the end.
+// Scan calls fn in key order for the latest values of the keys in [lo, hi), of whatever keyspace,
+// until it returns false; key and value are lent. A nil hi is the end.
 func (s *Salvaged) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
 	if err != nil {

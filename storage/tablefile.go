@@ -20,10 +20,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// prefixBundle is how many keys of a block share a prefix; the library's own value, which a block does not tell.
+// prefixBundle is how many keys of a block share a prefix; the library's own value, which a block
+// does not tell.
 const prefixBundle = 16
 
-// maxBlock bounds a block of a table, in bytes as it is stored: a value of some mebibytes has one of its own.
+// maxBlock bounds a block of a table, in bytes as it is stored: a value of some mebibytes has one
+// of its own.
 const maxBlock = 64 << 20
 
 // tableFile is one table of the database.
@@ -66,7 +68,8 @@ func caught(fn func() error) (err error) {
 	return fn()
 }
 
-// checkTable tells what is wrong with a table; with data it checks the sums of all blocks, else only those that lead to them.
+// checkTable tells what is wrong with a table; with data it checks the sums of all blocks, else
+// only those that lead to them.
 func checkTable(path string, data bool, tell func(Fault)) error {
 	t, err := openTable(path)
 	if err != nil {
@@ -101,7 +104,8 @@ type span struct {
 	seq    uint64
 }
 
-// read calls each for every entry of the blocks that can be read, lent for the call, and tells how many cannot.
+// read calls each for every entry of the blocks that can be read, lent for the call, and tells how
+// many cannot.
 func (t *tableFile) read(each func(*entry) error, deleted func(span) error, tell func(Fault)) error {
 	blocks, found := t.blocks()
 	if !found {
@@ -178,7 +182,8 @@ func (t *tableFile) spans(deleted func(span) error, tell func(Fault)) error {
 	return failed
 }
 
-// findBlocks finds the blocks of a table from its beginning on by their sums: each ends where the sum of all before is.
+// findBlocks finds the blocks of a table from its beginning on by their sums: each ends where the
+// sum of all before is.
 func findBlocks(raw []byte) (list []block.Handle) {
 	for begin := 0; begin < len(raw); {
 		size := blockSize(raw[begin:])
@@ -204,8 +209,8 @@ func blockSize(raw []byte) int {
 }
 
 // block calls each for the entries of a block. Others than those of records, which are among those
-// that are found by their sums, have other columns; reading them panics. Damage is what is wrong with
-// the block, failed is the error of each.
+// that are found by their sums, have other columns; reading them panics. Damage is what is wrong
+// with the block, failed is the error of each.
 func (t *tableFile) block(h block.Handle, each func(*entry) error) (damage, failed error) {
 	schema := colblk.DefaultKeySchema(pebble.DefaultComparer, prefixBundle)
 	damage = caught(func() error {
@@ -223,7 +228,7 @@ func (t *tableFile) block(h block.Handle, each func(*entry) error) (damage, fail
 		if err := it.InitHandle(pebble.DefaultComparer, buf, block.NoTransforms); err != nil {
 			return err
 		}
-		defer it.Close()
+		defer func() { _ = it.Close() }()
 		for kv := it.First(); kv != nil && failed == nil; kv = it.Next() {
 			value, _, err := kv.V.Value(nil)
 			if err != nil {

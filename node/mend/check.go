@@ -268,7 +268,7 @@ func (x *examination) beside() error {
 	return nil
 }
 
-// metaValues are read whole by a run.
+// meta looks at what the peer keeps of itself, which a run reads whole.
 func (x *examination) meta() error {
 	return x.store.Keyspace(storage.KeyspaceMeta).Scan(nil, nil, func(key, value []byte) bool {
 		name := string(key)

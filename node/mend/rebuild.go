@@ -52,7 +52,7 @@ func (r *repair) rebuild(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, src.Close()) }()
+	defer func() { err = errors.Join(err, src.close()) }()
 	if err := os.RemoveAll(r.path(draftName)); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ const incarnationRoom = 1000
 // about brings over what the peer keeps of itself; what is lost of it comes from the copy beside the database.
 func (b *rebuilding) about() error {
 	kept := make(map[string][]byte)
-	if err := (under{b.src, storage.KeyspaceMeta}).each(func(key, value []byte) error {
+	if err := each(b.src.in(storage.KeyspaceMeta), func(key, value []byte) error {
 		kept[string(key)] = value
 		return nil
 	}); err != nil {
@@ -171,7 +171,7 @@ func later(value []byte) []byte {
 func (b *rebuilding) copyRest() error {
 	for _, prefix := range []byte{storage.KeyspaceServers, storage.KeyspaceDomains, storage.KeyspaceSubnets, storage.KeyspaceCopies} {
 		p := putter{space: b.dst.Keyspace(prefix)}
-		if err := (under{b.src, prefix}).each(p.put); err != nil {
+		if err := each(b.src.in(prefix), p.put); err != nil {
 			return err
 		}
 		if prefix == storage.KeyspaceCopies && p.n+int64(len(p.kvs)) > 0 {
@@ -188,7 +188,7 @@ func (b *rebuilding) copyRest() error {
 // bodies brings over the records of bodies whose page is there.
 func (b *rebuilding) bodies() error {
 	p := putter{space: b.dst.Keyspace(storage.KeyspaceContent)}
-	if err := (under{b.src, storage.KeyspaceContent}).each(func(key, value []byte) error {
+	if err := each(b.src.in(storage.KeyspaceContent), func(key, value []byte) error {
 		if rec, err := dedup.ParseRecord(value); err != nil || len(key) != len(dedup.Key{}) {
 			b.mended.Unreadable++
 			return nil
@@ -207,7 +207,7 @@ func (b *rebuilding) bodies() error {
 // books brings over the records of jobs.
 func (b *rebuilding) books() error {
 	r := job.NewRegistry(b.dst.Keyspace(storage.KeyspaceJobs))
-	return under{b.src, storage.KeyspaceJobs}.each(func(key, value []byte) error {
+	return each(b.src.in(storage.KeyspaceJobs), func(key, value []byte) error {
 		if _, err := r.Import([]kv.Record{{Key: key, Value: value}}); err != nil {
 			b.mended.Unreadable++
 			b.mended.did("left out of the jobs: %v", err)
@@ -220,7 +220,7 @@ func (b *rebuilding) books() error {
 
 // open makes the owner that counts the records of hosts anew.
 func (b *rebuilding) open() (err error) {
-	if b.jobs, err = readJobs(whole{b.dst}); err != nil {
+	if b.jobs, err = readJobs(b.dst); err != nil {
 		return err
 	}
 	if b.alone && b.lost { // nobody else keeps the jobs that this peer works for; their seeds are admitted below
@@ -236,7 +236,7 @@ func (b *rebuilding) open() (err error) {
 		}
 	}
 	store := b.dst.Keyspace(storage.KeyspaceHosts)
-	if err := (under{b.src, storage.KeyspaceHosts}).Scan(nil, nil, func(key, value []byte) bool {
+	if err := b.src.in(storage.KeyspaceHosts).Scan(nil, nil, func(key, value []byte) bool {
 		r, rerr := salvage.ReadRecord(key, value)
 		if errors.Is(rerr, ondisk.ErrNewer) {
 			err = rerr
@@ -293,9 +293,9 @@ func (b *rebuilding) step(fn func() error) error {
 
 // hosts brings over the records of hosts, in key order, with those that are lost made to wait again.
 func (b *rebuilding) hosts(ctx context.Context) error {
-	hosts := under{b.src, storage.KeyspaceHosts}
+	hosts := b.src.in(storage.KeyspaceHosts)
 	n := 0
-	if err := hosts.each(func(key, value []byte) error {
+	if err := each(hosts, func(key, value []byte) error {
 		r, err := salvage.ReadRecord(key, value)
 		if errors.Is(err, ondisk.ErrNewer) {
 			return err
@@ -339,7 +339,7 @@ func (b *rebuilding) hosts(ctx context.Context) error {
 }
 
 // host sees to it that the record of a host itself comes before the others.
-func (b *rebuilding) host(hosts under, r *salvage.Read) error {
+func (b *rebuilding) host(hosts records, r *salvage.Read) error {
 	if r.Pos == b.named {
 		return nil
 	}
@@ -358,6 +358,11 @@ func (b *rebuilding) host(hosts under, r *salvage.Read) error {
 func (b *rebuilding) flush() error {
 	kvs := b.kvs
 	b.kvs = nil
+	return b.bring(kvs)
+}
+
+// bring has the owner take records.
+func (b *rebuilding) bring(kvs []kv.Record) error {
 	return b.step(func() error {
 		return b.owner.Mend(kvs, func(kv.Record, error) { b.mended.Unreadable++ })
 	})
@@ -516,10 +521,7 @@ func (b *rebuilding) jobsOf(p *page, fates []owner.Fate) (ids []job.ID) {
 // conclude gives a URL its outcome.
 func (b *rebuilding) conclude(id job.ID, p *page) error {
 	b.mended.Restored++
-	kvs := []kv.Record{salvage.HostRecord(p.host), salvage.DoneRecord(id, p.final(string(b.self)))}
-	return b.step(func() error {
-		return b.owner.Mend(kvs, func(kv.Record, error) { b.mended.Unreadable++ })
-	})
+	return b.bring([]kv.Record{salvage.HostRecord(p.host), salvage.DoneRecord(id, p.final(string(b.self)))})
 }
 
 // found is a link.

@@ -23,7 +23,7 @@ func (x *examination) records(ctx context.Context) error {
 	if err := x.meta(); err != nil {
 		return x.unreadable(err)
 	}
-	jobs, err := readJobs(whole{x.store})
+	jobs, err := readJobs(x.store)
 	if err != nil {
 		return x.unreadable(err)
 	}
@@ -177,9 +177,9 @@ func (j *jobsRead) Job(id job.ID) (*job.Spec, job.State, bool) {
 	return s, j.state[id], s != nil
 }
 
-func readJobs(src source) (*jobsRead, error) {
+func readJobs(s *storage.Store) (*jobsRead, error) {
 	j := &jobsRead{spec: make(map[job.ID]*job.Spec), state: make(map[job.ID]job.State)}
-	err := under{src, storage.KeyspaceMeta}.each(func(key, value []byte) error {
+	err := each(s.Keyspace(storage.KeyspaceMeta), func(key, value []byte) error {
 		if !strings.HasPrefix(string(key), jobs.KeyPrefix) {
 			return nil
 		}

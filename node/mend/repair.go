@@ -14,7 +14,8 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// Names in the data directory while a repair is under way: what was salvaged, and the new database, of which nothing is used before it is whole.
+// Names in the data directory while a repair is under way: what was salvaged, and the new database,
+// of which nothing is used before it is whole.
 const (
 	scratchName = "repair-scratch"
 	draftName   = "repair-db"
@@ -30,7 +31,8 @@ type repair struct {
 	aside  string
 }
 
-// Repair mends what Check finds, reading everything. A dry run does the same work on the side, says what would come of it, and changes nothing.
+// Repair mends what Check finds, reading everything. A dry run does the same work on the side, says
+// what would come of it, and changes nothing.
 func Repair(ctx context.Context, dir string, o Options, dry bool) (*Mended, error) {
 	o.ReadData = true
 	x, err := begin(dir, o)
@@ -238,25 +240,23 @@ func (r *repair) sweep() error {
 // origin is what can be read of the records.
 func (r *repair) origin() (source, error) {
 	if r.store != nil && !r.lost {
-		return unclosed{whole{r.store}}, nil
+		return whole(r.store), nil
 	}
 	dir := r.path("db")
 	if r.lock == nil {
 		dir = r.path(scratchName + "-none")
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
+			return source{}, err
 		}
 		defer func() { _ = os.Remove(dir) }()
 	}
-	return storage.Salvage(dir, r.path(scratchName), func(f storage.Fault) {
+	s, err := storage.Salvage(dir, r.path(scratchName), func(f storage.Fault) {
 		if !f.Note {
 			r.mended.did("left out of the database: %s", f)
 		}
 	})
+	if err != nil {
+		return source{}, err
+	}
+	return salvaged(s), nil
 }
-
-// unclosed is a source that somebody else closes.
-type unclosed struct{ whole }
-
-// Close does nothing.
-func (unclosed) Close() error { return nil }

@@ -7,38 +7,34 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// source is what can be read of a database: all of it, or what was salvaged. Keys have the byte of their keyspace.
-type source interface {
+// source is what can be read of a database, by keyspaces: all of it, or what was salvaged.
+type source struct {
+	in    func(space byte) records
+	close func() error
+}
+
+// records are those of one keyspace; keys lack its byte.
+type records interface {
 	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
 	Get(key []byte) (value []byte, ok bool, err error)
-	Close() error
 }
 
-// whole is a database that opens.
-type whole struct{ *storage.Store }
-
-// Scan reads within one keyspace, that of lo.
-func (w whole) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
-	space := w.Keyspace(lo[0])
-	var end []byte
-	if len(hi) > 0 && hi[0] == lo[0] {
-		end = hi[1:]
-	}
-	return space.Scan(lo[1:], end, func(key, value []byte) bool { return fn(append([]byte{lo[0]}, key...), value) })
+// whole is a database that opens; who opened it closes it.
+func whole(s *storage.Store) source {
+	return source{func(space byte) records { return s.Keyspace(space) }, func() error { return nil }}
 }
 
-// Get implements source.
-func (w whole) Get(key []byte) (value []byte, ok bool, err error) {
-	return w.Keyspace(key[0]).Get(key[1:])
+func salvaged(s *storage.Salvaged) source {
+	return source{func(space byte) records { return under{s, space} }, s.Close}
 }
 
-// under is the part of a source in one keyspace; keys lack its byte.
+// under is a keyspace of what was salvaged.
 type under struct {
-	src   source
+	src   *storage.Salvaged
 	space byte
 }
 
-// Scan implements ondisk.Scanner.
+// Scan implements records.
 func (u under) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	end := []byte{u.space + 1}
 	if hi != nil {
@@ -47,15 +43,15 @@ func (u under) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	return u.src.Scan(append([]byte{u.space}, lo...), end, func(key, value []byte) bool { return fn(key[1:], value) })
 }
 
-// Get returns the value of a key.
+// Get implements records.
 func (u under) Get(key []byte) (value []byte, ok bool, err error) {
 	return u.src.Get(append([]byte{u.space}, key...))
 }
 
-// each calls fn for all records of the keyspace, with keys and values that stay, until it fails.
-func (u under) each(fn func(key, value []byte) error) error {
+// each calls fn for all records of a keyspace, with keys and values that stay, until it fails.
+func each(r records, fn func(key, value []byte) error) error {
 	var failed error
-	err := u.Scan(nil, nil, func(key, value []byte) bool {
+	err := r.Scan(nil, nil, func(key, value []byte) bool {
 		failed = fn(bytes.Clone(key), bytes.Clone(value))
 		return failed == nil
 	})
@@ -65,7 +61,7 @@ func (u under) each(fn func(key, value []byte) error) error {
 	return err
 }
 
-// put writes records, some thousand at a time.
+// putter writes records, some thousand at a time.
 type putter struct {
 	space *storage.Keyspace
 	kvs   []kv.Record
