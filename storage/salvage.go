@@ -97,8 +97,12 @@ func (s *Salvaged) written(repr []byte) error {
 	})
 }
 
-// put notes a version of a key: its sequence number, its kind and its value.
+// put notes a version of a key: its sequence number, its kind and its value. An empty key is none of
+// a keyspace, and the library panics when it writes one out.
 func (s *Salvaged) put(e *entry) error {
+	if len(e.key) == 0 {
+		return nil
+	}
 	value := append(binary.BigEndian.AppendUint64(nil, e.seq), byte(e.kind))
 	if err := s.batch.Merge(e.key, append(value, e.value...), nil); err != nil {
 		return fmt.Errorf("salvage storage: %w", err)
@@ -107,24 +111,25 @@ func (s *Salvaged) put(e *entry) error {
 }
 
 // latest has the scratch database keep one version of each key, that of the highest sequence
-// number.
+// number; of several with the same, as old versions all have zero, that of the later file.
 var latest = &pebble.Merger{Name: "latest", Merge: func(_, value []byte) (pebble.ValueMerger, error) {
 	return &version{bytes.Clone(value)}, nil
 }}
 
 type version struct{ value []byte }
 
-// MergeNewer implements pebble.ValueMerger; what is newer in the scratch database was only found
-// later.
-func (v *version) MergeNewer(value []byte) error {
-	if bytes.Compare(value[:8], v.value[:8]) > 0 {
+// MergeNewer implements pebble.ValueMerger.
+func (v *version) MergeNewer(value []byte) error { return v.merge(value, 0) }
+
+// MergeOlder implements pebble.ValueMerger.
+func (v *version) MergeOlder(value []byte) error { return v.merge(value, 1) }
+
+func (v *version) merge(value []byte, than int) error {
+	if bytes.Compare(value[:8], v.value[:8]) >= than {
 		v.value = bytes.Clone(value)
 	}
 	return nil
 }
-
-// MergeOlder implements pebble.ValueMerger.
-func (v *version) MergeOlder(value []byte) error { return v.MergeNewer(value) }
 
 // Finish implements pebble.ValueMerger.
 func (v *version) Finish(bool) ([]byte, io.Closer, error) { return v.value, nil, nil }

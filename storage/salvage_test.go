@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
@@ -289,6 +291,52 @@ func TestSalvageLogAnywhere(t *testing.T) {
 		}
 		if sound, notes := checked(t, dir, false); len(sound)+len(notes) == 0 {
 			t.Errorf("at %d of %d: check finds nothing", at, len(raw))
+		}
+	}
+}
+
+// TestSalvageLatest: of a key's versions the highest sequence number counts, in whatever order they
+// are found and written out; of those with the same number, as in tables that replaced others, the
+// one of the later file.
+func TestSalvageLatest(t *testing.T) {
+	for _, flush := range []bool{false, true} {
+		s, err := Salvage(t.TempDir(), t.TempDir()+"/scratch", func(f Fault) { t.Error(f) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range []entry{
+			{[]byte("a"), []byte("first"), 0, pebble.InternalKeyKindSet},
+			{[]byte("a"), []byte("second"), 0, pebble.InternalKeyKindSet},
+			{[]byte("b"), []byte("late"), 300, pebble.InternalKeyKindSet},
+			{[]byte("b"), nil, 2, pebble.InternalKeyKindDelete},
+			{[]byte("c"), []byte("gone"), 0, pebble.InternalKeyKindSet},
+			{[]byte("c"), nil, 0, pebble.InternalKeyKindDelete},
+			{[]byte("a\x00"), []byte("other"), 7, pebble.InternalKeyKindSet},
+			{nil, []byte("nobody's"), 1, pebble.InternalKeyKindSet},
+		} {
+			if err := errors.Join(s.put(&e), s.apply(0)); err != nil {
+				t.Fatal(err)
+			}
+			if flush && i%2 == 0 {
+				if err := s.db.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if flush {
+			if err := s.db.Compact(t.Context(), []byte{0}, []byte("z"), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := ""
+		if err := s.Scan(nil, nil, func(key, value []byte) bool {
+			got += fmt.Sprintf("%q=%s ", key, value)
+			return true
+		}); err != nil || got != `"a"=second "a\x00"=other "b"=late ` {
+			t.Errorf("written out %v: %s, %v", flush, got, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

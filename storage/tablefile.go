@@ -185,27 +185,16 @@ func (t *tableFile) spans(deleted func(span) error, tell func(Fault)) error {
 // findBlocks finds the blocks of a table from its beginning on by their sums: each ends where the
 // sum of all before is.
 func findBlocks(raw []byte) (list []block.Handle) {
-	for begin := 0; begin < len(raw); {
-		size := blockSize(raw[begin:])
-		if size < 0 {
-			return list
+	begin, sum := 0, uint32(0)
+	for at := 0; at+block.TrailerLen <= len(raw) && at-begin < maxBlock; at++ {
+		sum = crc32.Update(sum, castagnoli, raw[at:at+1])
+		if at > begin && binary.LittleEndian.Uint32(raw[at+1:]) == masked(sum) {
+			list = append(list, block.Handle{Offset: uint64(begin), Length: uint64(at - begin)}) //nolint:gosec // places
+			at += block.TrailerLen - 1
+			begin, sum = at+1, 0
 		}
-		list = append(list, block.Handle{Offset: uint64(begin), Length: uint64(size)})
-		begin += size + block.TrailerLen
 	}
 	return list
-}
-
-// blockSize returns how long the block is with which raw begins, -1 if there is none.
-func blockSize(raw []byte) int {
-	sum := uint32(0)
-	for n := 0; n+block.TrailerLen <= min(len(raw), maxBlock); n++ {
-		sum = crc32.Update(sum, castagnoli, raw[n:n+1])
-		if n > 0 && binary.LittleEndian.Uint32(raw[n+1:]) == masked(sum) {
-			return n
-		}
-	}
-	return -1
 }
 
 // block calls each for the entries of a block. Others than those of records, which are among those
