@@ -314,8 +314,8 @@ func (d *DHT) Observe(seen workers.Reachability) {
 	d.do(func(r *Ring, now time.Time) { r.Observe(now, seen) })
 }
 
-// Hold keeps a peer that does not serve yet from serving, whatever others say, or ends that: somebody
-// serves its ring who would not understand it.
+// Hold keeps a peer that does not serve yet from serving, whatever others say, or ends that:
+// somebody serves its ring who would not understand it.
 func (d *DHT) Hold(held bool) {
 	d.do(func(r *Ring, now time.Time) { r.Hold(now, held) })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 )
 
-// TestMemberOfAnotherVersion: while a member of their ring runs that speaks another version, members
-// that are started again make no second ring beside it, and when it is gone they go on.
+// TestMemberOfAnotherVersion: while a member of their ring runs that speaks another version,
+// members that are started again make no second ring beside it, and when it is gone they go on.
 func TestMemberOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	peers := startRing(t, 3)

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// batch collects changes of one keyspace inside an Update; it is not for use after it, nor by several goroutines. Slices
-// given to it may be reused at once.
+// batch collects changes of one keyspace inside an Update; it is not for use after it, nor by
+// several goroutines. Slices given to it may be reused at once.
 type batch struct {
 	store  *Store
 	prefix byte
@@ -87,9 +87,10 @@ func (b *batch) note(err error) {
 	}
 }
 
-// Update collects the changes that fn makes and applies them as one. When it returns, every reader sees them; when wait
-// returns nil, they are on disk. wait may be called late, often, by several goroutines, or never. Both errors are
-// ErrFailed once the disk has failed, and then what was applied may or may not be there at the next start.
+// Update collects the changes that fn makes and applies them as one. When it returns, every reader
+// sees them; when wait returns nil, they are on disk. wait may be called late, often, by several
+// goroutines, or never. Both errors are ErrFailed once the disk has failed, and then what was
+// applied may or may not be there at the next start.
 func (k *Keyspace) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	batch, err := k.collect(fn)
 	if err != nil {
@@ -101,13 +102,14 @@ func (k *Keyspace) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	return k.store.apply(batch)
 }
 
-// UpdateLazily is Update without a sync of its own, for batches that hardly anybody waits for: the sync is made when wait
-// is called for the first time.
+// UpdateLazily is Update without a sync of its own, for batches that hardly anybody waits for: the
+// sync is made when wait is called for the first time.
 func (k *Keyspace) UpdateLazily(fn func(kv.Batch)) (wait func() error, err error) {
 	return sync.OnceValue(k.Sync), k.UpdateNoSync(fn)
 }
 
-// Sync returns when all that was written is on disk, which what is written now takes along: a deletion of nothing.
+// Sync returns when all that was written is on disk, which what is written now takes along: a
+// deletion of nothing.
 func (k *Keyspace) Sync() error {
 	wait, err := k.Update(func(b kv.Batch) { b.Delete(nil) })
 	if err != nil {
@@ -116,8 +118,8 @@ func (k *Keyspace) Sync() error {
 	return wait()
 }
 
-// UpdateNoSync is Update without a way to wait. The changes reach the disk with the next batch that is waited for, or
-// when the store is closed.
+// UpdateNoSync is Update without a way to wait. The changes reach the disk with the next batch that
+// is waited for, or when the store is closed.
 func (k *Keyspace) UpdateNoSync(fn func(kv.Batch)) error {
 	batch, err := k.collect(fn)
 	if err != nil {
@@ -150,8 +152,9 @@ func (k *Keyspace) collect(fn func(kv.Batch)) (*pebble.Batch, error) {
 	return b.batch, nil
 }
 
-// apply runs the commit in a goroutine of its own: it can be held up for ever by a disk that failed, and the caller
-// must not be. That goroutine ends when the batch is on disk, or sleeps with the store.
+// apply runs the commit in a goroutine of its own: it can be held up for ever by a disk that
+// failed, and the caller must not be. That goroutine ends when the batch is on disk, or sleeps with
+// the store.
 func (s *Store) apply(batch *pebble.Batch) (wait func() error, err error) {
 	if err := s.enter(); err != nil {
 		return nil, err

@@ -24,7 +24,8 @@ func openDir(t *testing.T) *Store {
 
 func key(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
 
-// TestManyRanges: one batch looks at so many ranges and no more; what lies in the others is gone all the same.
+// TestManyRanges: one batch looks at so many ranges and no more; what lies in the others is gone
+// all the same.
 func TestManyRanges(t *testing.T) {
 	s := openDir(t)
 	k := s.Keyspace('x')
@@ -51,7 +52,8 @@ func TestManyRanges(t *testing.T) {
 	}
 }
 
-// TestSmallRanges: a range of few keys is deleted key by key, one into which the batch itself has put keys as a range.
+// TestSmallRanges: a range of few keys is deleted key by key, one into which the batch itself has
+// put keys as a range.
 func TestSmallRanges(t *testing.T) {
 	s := openDir(t)
 	k := s.Keyspace('x')

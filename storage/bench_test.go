@@ -24,8 +24,8 @@ func openDisk(b *testing.B) *storage.Store {
 	return s
 }
 
-// BenchmarkGroupCommit has many goroutines wait for their own batch each: with group commit, the time of one falls as
-// their number grows, since they share the fsyncs of the log.
+// BenchmarkGroupCommit has many goroutines wait for their own batch each: with group commit, the
+// time of one falls as their number grows, since they share the fsyncs of the log.
 func BenchmarkGroupCommit(b *testing.B) {
 	for _, goroutines := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
@@ -103,8 +103,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkDeleteSmallRanges removes ranges of one key, one after another, and reads behind each, as custody does with records that another peer has
-// taken.
+// BenchmarkDeleteSmallRanges removes ranges of one key, one after another, and reads behind each,
+// as custody does with records that another peer has taken.
 func BenchmarkDeleteSmallRanges(b *testing.B) {
 	k := openDisk(b).Keyspace(storage.KeyspaceContent)
 	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }

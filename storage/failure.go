@@ -12,8 +12,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// maxBackgroundErrors is how many flushes and compactions may fail in a row for another reason than a failed write
-// before the store gives up. Pebble tries again at once and for ever, while writers wait.
+// maxBackgroundErrors is how many flushes and compactions may fail in a row for another reason than
+// a failed write before the store gives up. Pebble tries again at once and for ever, while writers
+// wait.
 const maxBackgroundErrors = 10
 
 // failure is the one place where a store learns that it can write no more.
@@ -40,9 +41,10 @@ func (f *failure) arm() error {
 	return f.err
 }
 
-// fail records the first cause. During opening it returns; afterwards it does not return: the goroutine sleeps until
-// the process ends. This is what keeps Pebble from panicking with its locks held, and it is what its Logger promises of
-// Fatalf. Everybody who waits for that goroutine waits for f.done too.
+// fail records the first cause. During opening it returns; afterwards it does not return: the
+// goroutine sleeps until the process ends. This is what keeps Pebble from panicking with its locks
+// held, and it is what its Logger promises of Fatalf. Everybody who waits for that goroutine waits
+// for f.done too.
 func (f *failure) fail(cause error) {
 	f.mu.Lock()
 	first := f.err == nil
@@ -70,7 +72,8 @@ func (f *failure) fail(cause error) {
 // report records a failure for a caller that must go on.
 func (f *failure) report(cause error) { go f.fail(cause) }
 
-// check puts a goroutine that is about to write to sleep when the store has failed, so that the disk stays as it is.
+// check puts a goroutine that is about to write to sleep when the store has failed, so that the
+// disk stays as it is.
 func (f *failure) check() {
 	select {
 	case <-f.done:
@@ -108,7 +111,8 @@ func (l logger) Fatalf(format string, args ...any) {
 	l.failure.fail(fmt.Errorf(format, args...))
 }
 
-// events turns background errors into a failure where they do not pass, and logs what is worth a line.
+// events turns background errors into a failure where they do not pass, and logs what is worth a
+// line.
 func events(log *slog.Logger, f *failure) *pebble.EventListener {
 	succeeded := func(err error) {
 		if err == nil {
@@ -198,7 +202,8 @@ func (g *guardedFS) Rename(old, name string) error {
 	return g.failure.guard("rename", name, func() error { return g.FS.Rename(old, name) })
 }
 
-// Remove passes errors on: an obsolete file that stays is no loss. After a failure nothing is removed.
+// Remove passes errors on: an obsolete file that stays is no loss. After a failure nothing is
+// removed.
 func (g *guardedFS) Remove(name string) error {
 	g.failure.check()
 	return g.FS.Remove(name)
@@ -251,7 +256,8 @@ func (f *guardedFile) SyncTo(length int64) (full bool, err error) {
 
 var errNoPreallocation = errors.New("no room to preallocate")
 
-// Preallocate is an optimisation. Its failure is not one of the store: the write that follows will tell.
+// Preallocate is an optimisation. Its failure is not one of the store: the write that follows will
+// tell.
 func (f *guardedFile) Preallocate(offset, length int64) error {
 	f.failure.check()
 	if err := f.File.Preallocate(offset, length); err != nil {

@@ -97,8 +97,8 @@ func (s *Salvaged) written(repr []byte) error {
 	})
 }
 
-// put notes a version of a key: its sequence number, its kind and its value. An empty key is none of
-// a keyspace, and the library panics when it writes one out.
+// put notes a version of a key: its sequence number, its kind and its value. An empty key is none
+// of a keyspace, and the library panics when it writes one out.
 func (s *Salvaged) put(e *entry) error {
 	if len(e.key) == 0 {
 		return nil

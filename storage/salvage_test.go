@@ -15,7 +15,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// filled makes a database with n keys of several versions, some deleted, in tables and in a log, and returns what it holds.
+// filled makes a database with n keys of several versions, some deleted, in tables and in a log,
+// and returns what it holds.
 func filled(t *testing.T, dir string, n int) map[string]string {
 	t.Helper()
 	want := make(map[string]string)
@@ -175,7 +176,8 @@ func compare(t *testing.T, what string, want, got map[string]string, lost int) {
 	}
 }
 
-// TestSalvageDamaged: damage to any file is found, costs what was in the damaged bytes, and that is told.
+// TestSalvageDamaged: damage to any file is found, costs what was in the damaged bytes, and that is
+// told.
 func TestSalvageDamaged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	want := filled(t, dir, 4000)
@@ -341,7 +343,8 @@ func TestSalvageLatest(t *testing.T) {
 	}
 }
 
-// TestOrphans: records of which nothing names the MANIFEST are not taken for a new database, which would remove them.
+// TestOrphans: records of which nothing names the MANIFEST are not taken for a new database, which
+// would remove them.
 func TestOrphans(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	filled(t, dir, 500)
@@ -356,7 +359,8 @@ func TestOrphans(t *testing.T) {
 	files(t, dir, "*.sst")
 }
 
-// TestDamageWhileReading: who meets damage hears that it is damage, in plain words, and the store ends.
+// TestDamageWhileReading: who meets damage hears that it is damage, in plain words, and the store
+// ends.
 func TestDamageWhileReading(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	filled(t, dir, 4000)

@@ -16,7 +16,8 @@ import (
 
 // Errors that a caller decides by.
 var (
-	// ErrFailed says that an earlier write did not reach the disk and that the store takes no more. It wraps the cause.
+	// ErrFailed says that an earlier write did not reach the disk and that the store takes no more.
+	// It wraps the cause.
 	ErrFailed = errors.New("storage failed")
 	// ErrClosed says that the store was closed.
 	ErrClosed = errors.New("storage closed")
@@ -26,12 +27,13 @@ var (
 	ErrDamaged = errors.New("the database is damaged")
 )
 
-// Options are the knobs of a Store. The zero value is what a peer wants: small, since sixteen peers may share a machine.
+// Options are the knobs of a Store. The zero value is what a peer wants: small, since sixteen peers
+// may share a machine.
 type Options struct {
 	// CacheBytes bounds the cache of blocks read from disk. Zero means 8 MiB.
 	CacheBytes int64
-	// MemTableBytes is the size of one table of recent writes; up to four wait for their turn to be written out, and
-	// then writers wait too. Larger means fewer compactions. Zero means 16 MiB.
+	// MemTableBytes is the size of one table of recent writes; up to four wait for their turn to be
+	// written out, and then writers wait too. Larger means fewer compactions. Zero means 16 MiB.
 	MemTableBytes uint64
 	// MaxOpenFiles bounds open files. Zero means DefaultOpenFiles.
 	MaxOpenFiles int
@@ -39,8 +41,8 @@ type Options struct {
 	Logger *slog.Logger
 	// FS replaces the file system in tests. Nil means the disk.
 	FS vfs.FS
-	// ReadOnly opens what is there to be read and changes nothing; there must be a database. The directory is held all the same, so that nobody else
-	// changes it meanwhile.
+	// ReadOnly opens what is there to be read and changes nothing; there must be a database. The
+	// directory is held all the same, so that nobody else changes it meanwhile.
 	ReadOnly bool
 	// Lock is the directory's where it is held already. Nil: Open takes it.
 	Lock *Lock
@@ -64,7 +66,8 @@ func acquire(dir string, fs vfs.FS) (*Lock, error) {
 const (
 	// DefaultOpenFiles is how many files it has open at most.
 	DefaultOpenFiles = 128
-	// DefaultCacheBytes and DefaultMemTableBytes are its memory. Of tables of recent writes Pebble keeps two for good once they were used, the present one and the one before.
+	// DefaultCacheBytes and DefaultMemTableBytes are its memory. Of tables of recent writes Pebble
+	// keeps two for good once they were used, the present one and the one before.
 	DefaultCacheBytes    = 8 << 20
 	DefaultMemTableBytes = 16 << 20
 )
@@ -95,14 +98,15 @@ type Store struct {
 
 	mu     sync.Mutex // guards closed, and that no operation enters once it is set
 	closed bool
-	// running are the operations that Close waits for, so that the database is not closed under a reader. A count and
-	// not a lock, since the function given to Scan or Update may read.
+	// running are the operations that Close waits for, so that the database is not closed under a
+	// reader. A count and not a lock, since the function given to Scan or Update may read.
 	running sync.WaitGroup
 }
 
-// Open opens the database in dir and makes the directory if need be. The error names dir and tells apart a directory
-// that cannot be written, one that another process has (ErrLocked), a damaged database, and one that
-// a newer version wrote (ErrNewer). One of an earlier version is brought to the format of this one.
+// Open opens the database in dir and makes the directory if need be. The error names dir and tells
+// apart a directory that cannot be written, one that another process has (ErrLocked), a damaged
+// database, and one that a newer version wrote (ErrNewer). One of an earlier version is brought to
+// the format of this one.
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if o.ReadOnly {
@@ -159,27 +163,29 @@ func openPebble(dir string, o Options, f *failure, lock *pebble.Lock) (db *pebbl
 		Lock:               lock,
 		ReadOnly:           o.ReadOnly,
 		FormatMajorVersion: pebble.FormatNewest,
-		// Pebble takes the memory of its tables of recent writes out of the cache. Without room for the one in use and
-		// one being written out, every read would go to the disk.
+		// Pebble takes the memory of its tables of recent writes out of the cache. Without room for
+		// the one in use and one being written out, every read would go to the disk.
 		CacheSize:                   o.CacheBytes + 2*int64(o.MemTableBytes),
 		MemTableSize:                o.MemTableBytes,
 		MemTableStopWritesThreshold: 4,
-		// Counted in sublevels. Twice Pebble's default: a peer shares its cores with others, and a burst of reports is
-		// better absorbed than stalled.
+		// Counted in sublevels. Twice Pebble's default: a peer shares its cores with others, and a
+		// burst of reports is better absorbed than stalled.
 		L0StopWritesThreshold: 24,
 		MaxOpenFiles:          o.MaxOpenFiles,
 		Logger:                logger{log: o.Logger, failure: f},
 		EventListener:         events(o.Logger, f),
 	}
-	// Many questions are about keys that are not there; 10 bits a key answer 99 in 100 of them without a read. Pebble does
-	// not ask the filters of the last level, so none are made for it: dedup keeps its own in front of what is large.
+	// Many questions are about keys that are not there; 10 bits a key answer 99 in 100 of them
+	// without a read. Pebble does not ask the filters of the last level, so none are made for it:
+	// dedup keeps its own in front of what is large.
 	for i := range len(po.Levels) - 1 {
 		po.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return pebble.Open(dir, po)
 }
 
-// orphaned refuses a directory with records of which nothing names the MANIFEST: it would be taken for a new one, and the records be removed.
+// orphaned refuses a directory with records of which nothing names the MANIFEST: it would be taken
+// for a new one, and the records be removed.
 func orphaned(dir string, fs vfs.FS) error {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -200,7 +206,8 @@ func orphaned(dir string, fs vfs.FS) error {
 	return fmt.Errorf("%w: there are records (%s), and nothing names the current MANIFEST", ErrDamaged, records)
 }
 
-// opening says of an error of opening that it is damage, unless the system said it: then a file could not be read or written.
+// opening says of an error of opening that it is damage, unless the system said it: then a file
+// could not be read or written.
 func opening(err error, f *failure) error {
 	f.mu.Lock()
 	failed := f.err != nil
@@ -212,7 +219,8 @@ func opening(err error, f *failure) error {
 	return &damagedError{text: plain(err), err: err}
 }
 
-// writable tells an unwritable directory by trying, since permission bits do not tell of read-only mounts and quotas.
+// writable tells an unwritable directory by trying, since permission bits do not tell of read-only
+// mounts and quotas.
 func writable(dir string, fs vfs.FS) error {
 	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("open storage: directory %s cannot be made: %w", dir, err)
@@ -229,9 +237,10 @@ func writable(dir string, fs vfs.FS) error {
 	return nil
 }
 
-// Close waits for running operations, writes out what is open and releases the directory. On a failed store it returns
-// the failure at once and leaves the directory locked until the process ends: nothing can be written any more, and what
-// was acknowledged is already on disk. A second Close returns nil.
+// Close waits for running operations, writes out what is open and releases the directory. On a
+// failed store it returns the failure at once and leaves the directory locked until the process
+// ends: nothing can be written any more, and what was acknowledged is already on disk. A second
+// Close returns nil.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	again := s.closed
@@ -259,7 +268,8 @@ func (s *Store) Close() error {
 // Failed is closed when the store has met a write that failed. Err then says which.
 func (s *Store) Failed() <-chan struct{} { return s.failure.done }
 
-// Err returns nil while the store works, and otherwise an error that is ErrFailed and wraps the cause.
+// Err returns nil while the store works, and otherwise an error that is ErrFailed and wraps the
+// cause.
 func (s *Store) Err() error { return s.failure.Err() }
 
 // enter admits an operation, which ends with s.running.Done.

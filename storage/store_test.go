@@ -155,7 +155,8 @@ func TestClosedStoreRefuses(t *testing.T) {
 	}
 }
 
-// TestCrashKeepsWhatWaitAcknowledged cuts the power after each of many writes, some waited for and some not.
+// TestCrashKeepsWhatWaitAcknowledged cuts the power after each of many writes, some waited for and
+// some not.
 func TestCrashKeepsWhatWaitAcknowledged(t *testing.T) {
 	disk := storagetest.NewDisk()
 	hosts := disk.Open(t).Keyspace(storage.KeyspaceHosts)
@@ -199,8 +200,9 @@ func TestCrashKeepsWhatWaitAcknowledged(t *testing.T) {
 	}
 }
 
-// TestFullDisk fills the disk at different moments, so that the failure meets the log, its rotation, a flush or a
-// compaction. The process lives, the writer hears of it, and what it was told is safe is safe.
+// TestFullDisk fills the disk at different moments, so that the failure meets the log, its
+// rotation, a flush or a compaction. The process lives, the writer hears of it, and what it was
+// told is safe is safe.
 func TestFullDisk(t *testing.T) {
 	for name, match := range map[string]func(op errorfs.Op) bool{
 		"log write":      func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") },
@@ -219,7 +221,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// notReused makes a new file where an old one would be written to again: those do not pass by errorfs.
+// notReused makes a new file where an old one would be written to again: those do not pass by
+// errorfs.
 type notReused struct{ vfs.FS }
 
 func (fs notReused) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {

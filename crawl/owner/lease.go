@@ -191,16 +191,16 @@ func (ls *leases) session(from string, m *wire.Session) *session {
 	return s
 }
 
-// endUnknown ends the leases of a process of which the worker knows nothing. What was said of it may be
-// true all the same, and this message a late one: its leases are waited out.
+// endUnknown ends the leases of a process of which the worker knows nothing. What was said of it
+// may be true all the same, and this message a late one: its leases are waited out.
 func (ls *leases) endUnknown(s *session) {
 	for _, h := range s.held() {
 		ls.end(h, released, h.lease.expires)
 	}
 }
 
-// endCrashed ends the leases of a process that is gone: it sends nothing any more, so nobody has to wait
-// for it, but the hosts are owed politeness.
+// endCrashed ends the leases of a process that is gone: it sends nothing any more, so nobody has to
+// wait for it, but the hosts are owed politeness.
 func (ls *leases) endCrashed(s *session) {
 	for _, h := range s.held() {
 		h.rec.Owe(ls.now + ls.cfg.Delay.Milliseconds())

@@ -6,7 +6,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// Idle is a strategy that measures nothing: the candidate with the most room in hand takes the host.
+// Idle is a strategy that measures nothing: the candidate with the most room in hand takes the
+// host.
 type Idle struct{}
 
 // Next implements placement.Strategy.

@@ -27,8 +27,8 @@ const (
 	largeFile = 16 << 10
 )
 
-// rulesCache keeps what is read of robots.txt: a worker holds a thousand hosts, and a file of 500 KiB
-// makes megabytes of rules.
+// rulesCache keeps what is read of robots.txt: a worker holds a thousand hosts, and a file of 500
+// KiB makes megabytes of rules.
 type rulesCache struct {
 	slot chan struct{}
 

@@ -316,8 +316,8 @@ func (w *Worker) allow(fetchers int) {
 // SetMemory changes what Config.MaxMemory bounds, from now on.
 func (w *Worker) SetMemory(bytes int64) { w.pipe.SetMemory(bytes) }
 
-// startFetchers starts the fetchers that are missing; those that are too many find nothing to do. Under the
-// mutex.
+// startFetchers starts the fetchers that are missing; those that are too many find nothing to do.
+// Under the mutex.
 func (w *Worker) startFetchers() {
 	if w.ctx == nil || w.stopping {
 		return

@@ -62,7 +62,8 @@ type Attempt struct {
 	Address string  // what was tried: a multiaddr or a domain
 	Peer    peer.ID // empty if no peer came of it
 	Err     error   // nil if the peer lives
-	// OtherVersion: it is a member of this network's ring, and speaks another version than this peer.
+	// OtherVersion: it is a member of this network's ring, and speaks another version than this
+	// peer.
 	OtherVersion bool
 }
 

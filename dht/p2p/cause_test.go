@@ -56,7 +56,8 @@ func TestCausesInWords(t *testing.T) {
 	}
 }
 
-// TestPortsInWords: why a port cannot be had is said with what helps, though libp2p leaves text only.
+// TestPortsInWords: why a port cannot be had is said with what helps, though libp2p leaves text
+// only.
 func TestPortsInWords(t *testing.T) {
 	for no, want := range map[syscall.Errno][2]string{
 		syscall.EADDRINUSE:    {"the port is taken", "end what has the port"},

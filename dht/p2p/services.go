@@ -23,8 +23,8 @@ func (v *services) protocolOf(service string) protocol.ID {
 	return protocol.ID(protocolRoot + v.cfg.Network + "/" + service + "/" + wireVersion)
 }
 
-// versionOf is the version of a service that a peer of this network announces; empty if it announces
-// none.
+// versionOf is the version of a service that a peer of this network announces; empty if it
+// announces none.
 func (v *services) versionOf(p peer.ID, service string) string {
 	announced, _ := v.host.Peerstore().GetProtocols(p)
 	for _, a := range announced {

@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// kind is how an export is made: of each file of an archive what is to be kept is read, and where the
-// output is not written meanwhile it is assembled from that in the end.
+// kind is how an export is made: of each file of an archive what is to be kept is read, and where
+// the output is not written meanwhile it is assembled from that in the end.
 type kind struct {
 	file     func(ctx context.Context, e *exporter, s *source) error
 	assemble func(ctx context.Context, e *exporter, w *bufio.Writer) error // nil: it is written as it is read

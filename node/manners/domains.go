@@ -33,8 +33,8 @@ const (
 	TagWish = 'W'
 )
 
-// admissionMethod asks which hosts of a domain a job may have. It is bounded in time: the hosts' owner
-// asks again later.
+// admissionMethod asks which hosts of a domain a job may have. It is bounded in time: the hosts'
+// owner asks again later.
 var admissionMethod = rpc.Method[*wire.Admission, *wire.AdmissionReply]{
 	Service: ServiceDomains, Tag: tagAdmission, Within: 4 * time.Second,
 	Check: func(q *wire.Admission, a *wire.AdmissionReply) error { return a.Validate(len(q.GetHost())) },

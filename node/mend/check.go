@@ -24,14 +24,15 @@ import (
 
 // Options say how closely to look.
 type Options struct {
-	// ReadData has every block of the database and every record of the archive read. Without it what leads to them is looked at.
+	// ReadData has every block of the database and every record of the archive read. Without it
+	// what leads to them is looked at.
 	ReadData bool
 	// Progress, if not nil, is told what is looked at.
 	Progress func(doing string)
 }
 
-// Check looks at the data directory of a peer that does not run, and changes nothing. It fails with storage.ErrLocked where one runs, and with
-// control.KindNoPeer where there is no data.
+// Check looks at the data directory of a peer that does not run, and changes nothing. It fails with
+// storage.ErrLocked where one runs, and with control.KindNoPeer where there is no data.
 func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 	x, err := begin(dir, o)
 	if err != nil {
@@ -52,9 +53,11 @@ type examination struct {
 	db    storage.Checked
 	self  peer.ID // empty if the identity is lost
 
-	// held are the pages that the archive holds, by URL and second; pages are their URLs, done those with an outcome, hosts those that are known.
+	// held are the pages that the archive holds, by URL and second; pages are their URLs, done
+	// those with an outcome, hosts those that are known.
 	held, done, hosts hashes
-	// damaged are the files of the archive with something wrong, indexes those without an archive file.
+	// damaged are the files of the archive with something wrong, indexes those without an archive
+	// file.
 	damaged []string
 	orphans []string
 	// unfinished says that a file of the archive was not finished, as where the process was killed.

@@ -18,8 +18,8 @@
 // known of it; a page that is lost waits again. Files of the archive are written anew without what
 // cannot be read. Then the new takes the place of the old, which stays in damaged-TIME until a
 // person removes it. Where identity and jobs are lost as well, another peer is made, and one job of
-// the seeds that the archive names, to which its pages belong. A repair that was interrupted is done
-// again, or finished if it had come so far.
+// the seeds that the archive names, to which its pages belong. A repair that was interrupted is
+// done again, or finished if it had come so far.
 //
 // # What cannot be told
 //

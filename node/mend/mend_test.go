@@ -37,7 +37,8 @@ const sitePages = 40
 
 func urlOf(i int) string { return fmt.Sprintf("http://h%d.example/%d", i%4, i) }
 
-// crawled makes the data directory of a peer that crawled some pages, of which each leads to the next; the last leads to one that waits.
+// crawled makes the data directory of a peer that crawled some pages, of which each leads to the
+// next; the last leads to one that waits.
 func crawled(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -180,7 +181,8 @@ func overwrite(t *testing.T, name string, share float64, n int) {
 	}
 }
 
-// TestMend: whatever is damaged is found; repaired, nothing is found any more, and every page is done with its record in the archive, or waits.
+// TestMend: whatever is damaged is found; repaired, nothing is found any more, and every page is
+// done with its record in the archive, or waits.
 func TestMend(t *testing.T) {
 	base := crawled(t)
 	if r, err := Check(t.Context(), base, Options{ReadData: true}); err != nil || !r.OK || len(r.Findings) > 1 || r.Exchanges != sitePages || r.URLs != sitePages {
@@ -272,7 +274,8 @@ func keepEssentials(t *testing.T, base, dir string) {
 	}
 }
 
-// oldPeer makes the data directory of a peer as an earlier version left it; see node/testdata. Its archive is not there.
+// oldPeer makes the data directory of a peer as an earlier version left it; see node/testdata. Its
+// archive is not there.
 func oldPeer(t *testing.T, change func(key, value []byte) []byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -291,7 +294,8 @@ func oldPeer(t *testing.T, change func(key, value []byte) []byte) string {
 	return dir
 }
 
-// TestOldRecords: what an earlier version wrote is read by a check, and brought over by a repair; of pages whose archive is gone none is forgotten.
+// TestOldRecords: what an earlier version wrote is read by a check, and brought over by a repair;
+// of pages whose archive is gone none is forgotten.
 func TestOldRecords(t *testing.T) {
 	dir := oldPeer(t, func(_, value []byte) []byte { return value })
 	r, err := Check(t.Context(), dir, Options{})
@@ -355,7 +359,8 @@ func TestNewer(t *testing.T) {
 	}
 }
 
-// TestInterrupted: a repair that ended between the old database and the new one is finished by the next.
+// TestInterrupted: a repair that ended between the old database and the new one is finished by the
+// next.
 func TestInterrupted(t *testing.T) {
 	dir := crawled(t)
 	if err := os.Rename(filepath.Join(dir, "db"), filepath.Join(dir, newName)); err != nil {

@@ -37,7 +37,8 @@ type page struct {
 	seed      bool   // no link led there
 	location  string // where a redirect leads
 	links     []string
-	// counts say of what kind the links are; known is false of a page that an earlier version archived.
+	// counts say of what kind the links are; known is false of a page that an earlier version
+	// archived.
 	counts pages.LinkCounts
 	known  bool
 }
@@ -59,7 +60,8 @@ func (p *page) outcome() link.Outcome {
 	}
 }
 
-// concluded says that the URL is done with it: another try would not be made. What an index tells of a redirect is not enough.
+// concluded says that the URL is done with it: another try would not be made. What an index tells
+// of a redirect is not enough.
 func (p *page) concluded() bool {
 	if p.status >= 400 {
 		return !link.OutcomeHTTPError.Retryable(p.status)

@@ -39,7 +39,8 @@ type rebuilding struct {
 	owner *owner.Owner
 	kvs   []kv.Record
 	named ring.Pos // the host of the last record, if its own record came or was made
-	// alone says that no other peer was ever met: every page of the archive is then of a host of this peer.
+	// alone says that no other peer was ever met: every page of the archive is then of a host of
+	// this peer.
 	alone bool
 	// nameless are the keys of URLs of which only the hash is left.
 	nameless map[string]struct{}
@@ -80,10 +81,12 @@ func (b *rebuilding) run(ctx context.Context) error {
 	return b.finish()
 }
 
-// incarnationRoom is by how much a peer's count of starts is ahead of the one that is found: the latest may be lost, and none may come twice.
+// incarnationRoom is by how much a peer's count of starts is ahead of the one that is found: the
+// latest may be lost, and none may come twice.
 const incarnationRoom = 1000
 
-// about brings over what the peer keeps of itself; what is lost of it comes from the copy beside the database.
+// about brings over what the peer keeps of itself; what is lost of it comes from the copy beside
+// the database.
 func (b *rebuilding) about() error {
 	kept := make(map[string][]byte)
 	if err := each(b.src.in(storage.KeyspaceMeta), func(key, value []byte) error {
@@ -291,7 +294,8 @@ func (b *rebuilding) step(fn func() error) error {
 	return err
 }
 
-// hosts brings over the records of hosts, in key order, with those that are lost made to wait again.
+// hosts brings over the records of hosts, in key order, with those that are lost made to wait
+// again.
 func (b *rebuilding) hosts(ctx context.Context) error {
 	hosts := b.src.in(storage.KeyspaceHosts)
 	n := 0
@@ -368,7 +372,8 @@ func (b *rebuilding) bring(kvs []kv.Record) error {
 	})
 }
 
-// fromArchive gives back what the archive knows: outcomes of pages that the records have forgotten, records of bodies, and the links of all pages.
+// fromArchive gives back what the archive knows: outcomes of pages that the records have forgotten,
+// records of bodies, and the links of all pages.
 func (b *rebuilding) fromArchive(ctx context.Context) error {
 	records := b.dst.Keyspace(storage.KeyspaceContent)
 	content, err := dedup.NewContent(records, 0, 0)
@@ -500,7 +505,8 @@ func (b *rebuilding) elsewhere() {
 	}
 }
 
-// jobsOf are the jobs that a page which no job has as done belongs to: those where it waits, else those that would admit it.
+// jobsOf are the jobs that a page which no job has as done belongs to: those where it waits, else
+// those that would admit it.
 func (b *rebuilding) jobsOf(p *page, fates []owner.Fate) (ids []job.ID) {
 	for i := range fates {
 		if fates[i].State != "unknown" {

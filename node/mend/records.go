@@ -214,8 +214,8 @@ type everything struct{}
 // Mine implements owner.Ring.
 func (everything) Mine(ring.Key) bool { return true }
 
-// eachPage calls fn for every page of the archive, in the order in which they were written, whatever is damaged between. With links it reads whole
-// exchanges, else what indexes tell.
+// eachPage calls fn for every page of the archive, in the order in which they were written,
+// whatever is damaged between. With links it reads whole exchanges, else what indexes tell.
 func (x *examination) eachPage(ctx context.Context, fn func(*page) error, links bool) error {
 	paths, err := warc.Files(x.path("archive"), true)
 	if err != nil {

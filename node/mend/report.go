@@ -15,7 +15,8 @@ const (
 	Beside   = "files"
 )
 
-// Finding is one thing that is wrong, and what it means for the crawl. The JSON names are a contract.
+// Finding is one thing that is wrong, and what it means for the crawl. The JSON names are a
+// contract.
 type Finding struct {
 	Area  string `json:"area"`            // part of the data directory, see the areas
 	Where string `json:"where,omitempty"` // a file, a host or a job
@@ -84,20 +85,24 @@ type Mended struct {
 	Aside string `json:"aside,omitempty"`
 	// Rebuilt says that the database was written anew.
 	Rebuilt bool `json:"rebuilt"`
-	// Records were brought over, Unreadable could not be, Restored are outcomes that the archive gave back.
+	// Records were brought over, Unreadable could not be, Restored are outcomes that the archive
+	// gave back.
 	Records    int64 `json:"records"`
 	Unreadable int64 `json:"unreadable"` // records that could not be brought over
 	Restored   int64 `json:"restored"`   // outcomes that the archive gave back
-	// Again are pages that are lost and are crawled again, Found URLs that were forgotten and wait again as archived pages lead to them: the first of them.
+	// Again are pages that are lost and are crawled again, Found URLs that were forgotten and wait
+	// again as archived pages lead to them: the first of them.
 	Again      []string `json:"again,omitempty"`
 	AgainTotal int64    `json:"again_total"` // pages that are crawled again
 	FoundTotal int64    `json:"found_total"` // URLs that wait again
-	// Elsewhere are lost pages of hosts that others of the ring answer for: this peer cannot have them crawled again.
+	// Elsewhere are lost pages of hosts that others of the ring answer for: this peer cannot have
+	// them crawled again.
 	Elsewhere      []string `json:"elsewhere,omitempty"`
 	ElsewhereTotal int64    `json:"elsewhere_total"` // lost pages of others' hosts
 	// Nameless URLs waited and are lost with their addresses.
 	Nameless int64 `json:"nameless"`
-	// OldPages were archived by a version that did not note which links it followed: theirs are not admitted once more.
+	// OldPages were archived by a version that did not note which links it followed: theirs are not
+	// admitted once more.
 	OldPages int64 `json:"old_pages,omitempty"`
 	// Files of the archive that were written anew.
 	Files []string `json:"files,omitempty"`

@@ -13,8 +13,9 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// standIn makes a job of what the archive tells where none is known any more, as outcomes are those of a job: its seeds are the pages that no link led to, and it is
-// bounded by their hosts, or by all that are in the archive if there are others. What other bounds there were nobody knows.
+// standIn makes a job of what the archive tells where none is known any more, as outcomes are those
+// of a job: its seeds are the pages that no link led to, and it is bounded by their hosts, or by
+// all that are in the archive if there are others. What other bounds there were nobody knows.
 func (b *rebuilding) standIn(ctx context.Context) error {
 	if known, err := readJobs(b.dst); !b.lost || err != nil || len(known.spec) > 0 {
 		return err

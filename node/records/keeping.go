@@ -39,8 +39,8 @@ import (
 // another's arc are still here.
 const ServiceRecords = "records"
 
-// recordsMethod brings records, or asks whether some are still there. Nothing is answered but that it is
-// done.
+// recordsMethod brings records, or asks whether some are still there. Nothing is answered but that
+// it is done.
 var recordsMethod = rpc.Method[*wire.Records, *emptypb.Empty]{Service: ServiceRecords}
 
 const (

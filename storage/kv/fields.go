@@ -2,7 +2,8 @@ package kv
 
 import "encoding/binary"
 
-// Fields reads a value that was written field by field. From the first that is none of the kind asked for on it is Bad, and every field reads as zero.
+// Fields reads a value that was written field by field. From the first that is none of the kind
+// asked for on it is Bad, and every field reads as zero.
 type Fields struct {
 	Rest []byte // what is still to be read
 	Bad  bool   // a field was none

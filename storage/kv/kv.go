@@ -20,11 +20,12 @@ type Record struct {
 type Store interface {
 	// Get returns a copy of a value, and whether there is one.
 	Get(key []byte) (value []byte, ok bool, err error)
-	// Scan calls fn in key order for the keys in [lo, hi) until it returns false; key and value are lent for the call. A
-	// nil lo is the first key, a nil hi the end.
+	// Scan calls fn in key order for the keys in [lo, hi) until it returns false; key and value are
+	// lent for the call. A nil lo is the first key, a nil hi the end.
 	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
-	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns when it is on disk. What
-	// an earlier Update wrote is on disk no later. Unless there is an error, wait is not nil.
+	// Update applies what fn puts into the batch, all or nothing, before it returns; wait returns
+	// when it is on disk. What an earlier Update wrote is on disk no later. Unless there is an
+	// error, wait is not nil.
 	Update(fn func(Batch)) (wait func() error, err error)
 }
 
@@ -50,7 +51,8 @@ func Count(s Store, lo, hi []byte) (n int, err error) {
 	return n, err
 }
 
-// Remove removes the records with keys in [lo, hi), and returns how many there were; where there are none nothing is written. Wait is never nil.
+// Remove removes the records with keys in [lo, hi), and returns how many there were; where there
+// are none nothing is written. Wait is never nil.
 func Remove(s Store, lo, hi []byte) (n int, wait func() error, err error) {
 	if n, err = Count(s, lo, hi); err != nil || n == 0 {
 		return 0, OnDisk, err
@@ -61,8 +63,8 @@ func Remove(s Store, lo, hi []byte) (n int, wait func() error, err error) {
 	return n, wait, nil
 }
 
-// PrefixEnd returns the first key after all keys that begin with prefix: the hi of a Scan over them. It is nil when
-// there is none, as of a prefix of only 0xff.
+// PrefixEnd returns the first key after all keys that begin with prefix: the hi of a Scan over
+// them. It is nil when there is none, as of a prefix of only 0xff.
 func PrefixEnd(prefix []byte) []byte {
 	i := len(prefix) - 1
 	for i >= 0 && prefix[i] == 0xff {

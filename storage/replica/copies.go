@@ -8,7 +8,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// prefixSize is how much of the SHA-256 of a source's name begins the keys of its copy. Under the prefix alone lies the name.
+// prefixSize is how much of the SHA-256 of a source's name begins the keys of its copy. Under the
+// prefix alone lies the name.
 const prefixSize = 16
 
 func prefixOf(source string) []byte {
@@ -16,11 +17,13 @@ func prefixOf(source string) []byte {
 	return h[:prefixSize:prefixSize]
 }
 
-// maxParts bounds what is held of entries of which not all has come, of all sources together, in bytes. Beyond it the one of which nothing has come for longest
-// is given up: its source, if there still is one, makes the copy level anew.
+// maxParts bounds what is held of entries of which not all has come, of all sources together, in
+// bytes. Beyond it the one of which nothing has come for longest is given up: its source, if there
+// still is one, makes the copy level anew.
 const maxParts = 2 * MaxMessage
 
-// Copies is the receiving side: it keeps a copy of each source that sends one. Not safe for concurrent use, but for Sources and Scan.
+// Copies is the receiving side: it keeps a copy of each source that sends one. Not safe for
+// concurrent use, but for Sources and Scan.
 type Copies struct {
 	store    kv.Store
 	streams  map[string]*stream
@@ -29,7 +32,8 @@ type Copies struct {
 	messages uint64 // that brought parts
 }
 
-// stream is where the messages of a source stand. It ends with the process: the source then begins another one.
+// stream is where the messages of a source stand. It ends with the process: the source then begins
+// another one.
 type stream struct {
 	number uint64
 	n      uint64
@@ -44,7 +48,8 @@ func NewCopies(store kv.Store) *Copies {
 	return &Copies{store: store, streams: make(map[string]*stream), maxParts: maxParts}
 }
 
-// Handle takes a message of a source. The reply may leave when wait has returned nil. An error refuses a message that makes no sense.
+// Handle takes a message of a source. The reply may leave when wait has returned nil. An error
+// refuses a message that makes no sense.
 func (c *Copies) Handle(source string, raw []byte) (reply []byte, wait func() error, err error) {
 	m, err := decodeMessage(raw)
 	if err != nil {
@@ -121,7 +126,8 @@ func (c *Copies) relieve() {
 	}
 }
 
-// apply writes the changes of a message as one batch, or keeps them until the rest of the entry has come.
+// apply writes the changes of a message as one batch, or keeps them until the rest of the entry has
+// come.
 func (c *Copies) apply(source string, st *stream, m *message) (err error) {
 	for i := range m.ops {
 		c.hold(st, m.ops[i].size()+opBytes)
@@ -224,8 +230,9 @@ func (c *Copies) Sources() (names []string, err error) {
 	}
 }
 
-// Scan calls fn for the records of a source's copy with keys in [lo, hi), in their order and without the copy's prefix, until it returns false;
-// key and value are lent. A nil lo is the first, a nil hi the end.
+// Scan calls fn for the records of a source's copy with keys in [lo, hi), in their order and
+// without the copy's prefix, until it returns false; key and value are lent. A nil lo is the first,
+// a nil hi the end.
 func (c *Copies) Scan(source string, lo, hi []byte, fn func(key, value []byte) bool) error {
 	prefix := prefixOf(source)
 	err := c.store.Scan(append(prefix, lower(lo)...), append(prefix, upper(hi)...), func(key, value []byte) bool {
@@ -237,8 +244,9 @@ func (c *Copies) Scan(source string, lo, hi []byte, fn func(key, value []byte) b
 	return nil
 }
 
-// Drop removes the records in [lo, hi) from a source's copy, because another peer has them in its own by now. Should the source still be at work,
-// its stream breaks, and it makes the copy whole again.
+// Drop removes the records in [lo, hi) from a source's copy, because another peer has them in its
+// own by now. Should the source still be at work, its stream breaks, and it makes the copy whole
+// again.
 func (c *Copies) Drop(source string, lo, hi []byte) (wait func() error, err error) {
 	c.end(source)
 	prefix := prefixOf(source)

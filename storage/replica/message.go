@@ -12,8 +12,8 @@ const digestSize = 16
 
 type digest [digestSize]byte
 
-// span is a range of keys up to, and without, hi, from where the one before it ended, with the digest of its records; the last one of all has
-// no hi and reaches to the end.
+// span is a range of keys up to, and without, hi, from where the one before it ended, with the
+// digest of its records; the last one of all has no hi and reaches to the end.
 type span struct {
 	hi  []byte
 	sum digest
@@ -40,7 +40,8 @@ const (
 	flagsEnd    = 8
 )
 
-// encode puts what is the follower's own in front, and behind it the changes, packed, which are the same for all of them.
+// encode puts what is the follower's own in front, and behind it the changes, packed, which are the
+// same for all of them.
 func (m *message) encode() []byte {
 	if m.packed == nil {
 		m.packed = pack(m.ops)
@@ -86,7 +87,8 @@ func pack(ops []Op) []byte {
 	return s2.Encode(nil, e)
 }
 
-// decodeMessage reads what a stranger sent: nothing is allocated beyond MaxMessage, and keys, counts and order are checked.
+// decodeMessage reads what a stranger sent: nothing is allocated beyond MaxMessage, and keys,
+// counts and order are checked.
 func decodeMessage(raw []byte) (*message, error) {
 	if len(raw) == 0 || raw[0] != formatVersion {
 		return nil, fmt.Errorf("%w: another version", errFormat)

@@ -48,9 +48,11 @@ func (op Op) before(end []byte) (Op, bool) {
 
 // Bounds on what a stranger may send.
 const (
-	// MaxMessage is the size of a message unpacked, in bytes, keys counted whole. One key with its value must fit.
+	// MaxMessage is the size of a message unpacked, in bytes, keys counted whole. One key with its
+	// value must fit.
 	MaxMessage = 64 << 20
-	// MaxOps is the number of changes in a message. A full one of a mebibyte has a tenth of it: what takes three bytes there takes fifty in memory.
+	// MaxOps is the number of changes in a message. A full one of a mebibyte has a tenth of it:
+	// what takes three bytes there takes fifty in memory.
 	MaxOps = 1 << 20
 	// MaxKey and MaxRanges bound a key in bytes, and the ranges of one comparison.
 	MaxKey    = 4096

@@ -7,9 +7,11 @@ import (
 	"time"
 )
 
-// Range sync makes a follower level that is new, or has been away: the digests of small ranges of keys are compared, and the records sent of those that differ.
+// Range sync makes a follower level that is new, or has been away: the digests of small ranges of
+// keys are compared, and the records sent of those that differ.
 
-// Scan asks for records: from key Lo on, until Bytes of them are found or there are no more. They go to Scanned.
+// Scan asks for records: from key Lo on, until Bytes of them are found or there are no more. They
+// go to Scanned.
 type Scan struct {
 	ID    uint64 // of this scan, to be given to Scanned
 	Lo    []byte // first key
@@ -39,7 +41,8 @@ func (s *Source) Collect(scan Scan) *Records {
 	return &Records{scan: scan, limit: s.cfg.Span, reads: s.cfg.Reads}
 }
 
-// Add takes a record, which is copied, in the order of keys; false says that there is enough, and that this one was not taken.
+// Add takes a record, which is copied, in the order of keys; false says that there is enough, and
+// that this one was not taken.
 func (r *Records) Add(key, value []byte) bool {
 	if len(r.spans) == 0 {
 		r.spans = append(r.spans, scanned{lo: r.scan.Lo})
@@ -87,7 +90,8 @@ func (r *Records) End() {
 	}
 }
 
-// Scanned brings the records of a Scan, made after Next had asked for it; err if it failed. The call is to be made if ok.
+// Scanned brings the records of a Scan, made after Next had asked for it; err if it failed. The
+// call is to be made if ok.
 func (s *Source) Scanned(now time.Time, r *Records, err error) (call Call, ok bool) {
 	f := s.under(r.scan.ID)
 	if f == nil {
@@ -135,11 +139,13 @@ func (s *Source) compared(now time.Time, f *follower, differ []int) {
 			f.walked, f.reach = true, s.seq
 		}
 	}
-	// The ranges were read at different times. They are the state of one time once every entry from then is there.
+	// The ranges were read at different times. They are the state of one time once every entry from
+	// then is there.
 	f.level = f.walked && f.acked >= f.reach
 }
 
-// records takes what fits into one message off the rest. A span is whole at the follower or not replaced.
+// records takes what fits into one message off the rest. A span is whole at the follower or not
+// replaced.
 func (s *Source) records(f *follower) *message {
 	size, n := 0, 0
 	for n < len(f.rest) && (n == 0 || size < s.cfg.Message) {
@@ -153,7 +159,8 @@ func (s *Source) records(f *follower) *message {
 	return m
 }
 
-// lower and upper put bounds in place of open ends: keys begin with the byte of a keyspace, which is a letter.
+// lower and upper put bounds in place of open ends: keys begin with the byte of a keyspace, which
+// is a letter.
 func lower(lo []byte) []byte {
 	if len(lo) == 0 {
 		return []byte{0}

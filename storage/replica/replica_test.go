@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestCopiesFollow: whatever is lost, late, doubled or started anew, level followers hold a state of the source not older than what they
-// acknowledged, in the end all hold the last one, and who is no follower any more holds nothing.
+// TestCopiesFollow: whatever is lost, late, doubled or started anew, level followers hold a state
+// of the source not older than what they acknowledged, in the end all hold the last one, and who is
+// no follower any more holds nothing.
 func TestCopiesFollow(t *testing.T) {
 	for _, loss := range []float64{0, 0.1, 0.4} {
 		for seed := range uint64(25) {
@@ -93,7 +94,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestForgetAfterACall: who is no follower any more while a message to it is under way is told to forget all the same.
+// TestForgetAfterACall: who is no follower any more while a message to it is under way is told to
+// forget all the same.
 func TestForgetAfterACall(t *testing.T) {
 	x := newNet(t, 1, 0)
 	x.source.Follow([]string{"a", "b"}, never)
@@ -146,7 +148,8 @@ func TestSyncWhileWriting(t *testing.T) {
 	t.Errorf("not level after %v", x.now.Sub(time.Unix(1e9, 0)))
 }
 
-// TestSyncSendsTheDifference: a copy that is nearly the same is made level with little more than digests.
+// TestSyncSendsTheDifference: a copy that is nearly the same is made level with little more than
+// digests.
 func TestSyncSendsTheDifference(t *testing.T) {
 	x := newNet(t, 1, 0)
 	for i := range 2000 {
@@ -199,8 +202,9 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestDurableWaitsForWhoWasLevel: a follower that had everything and cannot be reached, or has started again, is waited for until it is level again or another
-// takes its place. One that never was level is not.
+// TestDurableWaitsForWhoWasLevel: a follower that had everything and cannot be reached, or has
+// started again, is waited for until it is level again or another takes its place. One that never
+// was level is not.
 func TestDurableWaitsForWhoWasLevel(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -258,7 +262,8 @@ func TestDurableWaitsForWhoWasLevel(t *testing.T) {
 	}
 }
 
-// TestLostCallBreaksNoStream: what may have arrived is sent again as it was, and nothing is compared anew.
+// TestLostCallBreaksNoStream: what may have arrived is sent again as it was, and nothing is
+// compared anew.
 func TestLostCallBreaksNoStream(t *testing.T) {
 	x := newNet(t, 1, 0)
 	x.source.cfg.MaxLog = 1 << 20
@@ -279,7 +284,8 @@ func TestLostCallBreaksNoStream(t *testing.T) {
 	}
 }
 
-// TestEntriesShareAMessage: what is written soon after a message waits for the pace and goes as one, unless it is in a hurry.
+// TestEntriesShareAMessage: what is written soon after a message waits for the pace and goes as
+// one, unless it is in a hurry.
 func TestEntriesShareAMessage(t *testing.T) {
 	x := newNet(t, 1, 0)
 	x.source.cfg.Message = 1 << 20
@@ -321,8 +327,8 @@ func TestEntriesShareAMessage(t *testing.T) {
 	next(0)
 }
 
-// TestPartsAreBounded: what sources that never end their entries leave behind is bounded for all of them together, those that went silent first give way, and
-// whoever still is at work loses nothing.
+// TestPartsAreBounded: what sources that never end their entries leave behind is bounded for all of
+// them together, those that went silent first give way, and whoever still is at work loses nothing.
 func TestPartsAreBounded(t *testing.T) {
 	c := NewCopies(newMemory())
 	c.maxParts = 4000
@@ -378,7 +384,8 @@ func TestPartsAreBounded(t *testing.T) {
 	}
 }
 
-// TestKeysCountWhole: a message whose keys share nearly all with each other is refused when they are too much together.
+// TestKeysCountWhole: a message whose keys share nearly all with each other is refused when they
+// are too much together.
 func TestKeysCountWhole(t *testing.T) {
 	ops := []Op{{Delete, make([]byte, MaxKey), nil}}
 	for range MaxMessage / MaxKey {

@@ -11,15 +11,19 @@ import (
 type Config struct {
 	// Incarnation of the source's process: its streams begin above those of earlier ones.
 	Incarnation uint64
-	// Message is the size in bytes from which a message is full, unpacked. Larger ones mean fewer calls and a longer wait for each.
+	// Message is the size in bytes from which a message is full, unpacked. Larger ones mean fewer
+	// calls and a longer wait for each.
 	Message int
-	// Span is the size in bytes of the ranges whose digests are compared. Smaller ones find differences more exactly.
+	// Span is the size in bytes of the ranges whose digests are compared. Smaller ones find
+	// differences more exactly.
 	Span int
-	// Reads bounds the records that one scan looks at, those included that are not to be copied, so that it leaves the disk to others now and then.
+	// Reads bounds the records that one scan looks at, those included that are not to be copied, so
+	// that it leaves the disk to others now and then.
 	Reads int
 	// MaxLog bounds the entries in memory, in bytes. A follower that needs more is made level anew.
 	MaxLog int
-	// SyncPause is the wait between two steps of range sync, which leaves the disk and the network to the crawl.
+	// SyncPause is the wait between two steps of range sync, which leaves the disk and the network
+	// to the crawl.
 	SyncPause time.Duration
 	// Pace is the least time between two messages of entries to one follower, unless a message is
 	// full or Hurry is set. Each costs the follower a sync of its disk and both ends some wake-ups;
@@ -46,10 +50,12 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// Source is the sending side: what its followers have, and what they are sent next. Not safe for concurrent use.
+// Source is the sending side: what its followers have, and what they are sent next. Not safe for
+// concurrent use.
 //
-// Drive it so: Append each batch once the store shows it; Follow when the set of followers changes; after each of these, after an answer, and
-// at the time that Next returned, call Next and do what it says.
+// Drive it so: Append each batch once the store shows it; Follow when the set of followers changes;
+// after each of these, after an answer, and at the time that Next returned, call Next and do what
+// it says.
 type Source struct {
 	cfg       Config
 	streams   uint64
@@ -62,7 +68,8 @@ type Source struct {
 	packed    packedEntries
 }
 
-// packedEntries are the entries that were packed last: followers that stand at the same place are sent the same.
+// packedEntries are the entries that were packed last: followers that stand at the same place are
+// sent the same.
 type packedEntries struct {
 	acked, seq uint64 // where the follower and the log stood
 	sending    uint64
@@ -75,7 +82,8 @@ type entry struct {
 	ops  []Op
 }
 
-// follower is where one follower stands. At most one thing is under way with it at a time: a call, or a scan for it.
+// follower is where one follower stands. At most one thing is under way with it at a time: a call,
+// or a scan for it.
 type follower struct {
 	name    string
 	current bool // of the present set; else it is told to forget
@@ -131,7 +139,8 @@ func (s *Source) remove(f *follower) {
 	s.followers = slices.DeleteFunc(s.followers, func(g *follower) bool { return f == g })
 }
 
-// Append notes a batch that was applied to the store and returns its number. Its keys and values are kept: they must not change.
+// Append notes a batch that was applied to the store and returns its number. Its keys and values
+// are kept: they must not change.
 func (s *Source) Append(ops []Op) uint64 {
 	s.seq++
 	if len(s.followers) == 0 {
@@ -147,14 +156,16 @@ func (s *Source) Append(ops []Op) uint64 {
 	return s.seq
 }
 
-// Hurry says whether entries go out at once, without waiting for others to share a message with: while somebody waits for one after another.
+// Hurry says whether entries go out at once, without waiting for others to share a message with:
+// while somebody waits for one after another.
 func (s *Source) Hurry(on bool) { s.hurry = on }
 
 // Seq is the number of the last entry.
 func (s *Source) Seq() uint64 { return s.seq }
 
-// Durable is the number up to which every follower of the present set that is level, or was, has the entries on disk. One whose stream broke, because
-// it cannot be reached or has started again, is waited for until it is level again or another takes its place.
+// Durable is the number up to which every follower of the present set that is level, or was, has
+// the entries on disk. One whose stream broke, because it cannot be reached or has started again,
+// is waited for until it is level again or another takes its place.
 func (s *Source) Durable() uint64 {
 	least := s.seq
 	for _, f := range s.followers {
@@ -182,8 +193,9 @@ func (s *Source) Level() (level, all int) {
 	return level, all
 }
 
-// Follow names the followers from now on. Those that were and are not any more are told to forget their copy once all of the new ones are level; gone
-// says of those that are dead, whom nothing is to be told.
+// Follow names the followers from now on. Those that were and are not any more are told to forget
+// their copy once all of the new ones are level; gone says of those that are dead, whom nothing is
+// to be told.
 func (s *Source) Follow(names []string, gone func(name string) bool) {
 	for _, name := range names {
 		f := s.find(name)
@@ -214,7 +226,8 @@ func (s *Source) renew(f *follower) {
 	f.lapse()
 }
 
-// lapse notes that a follower is not level any more, and what it has. One that joins the set anew is not waited for before it is level.
+// lapse notes that a follower is not level any more, and what it has. One that joins the set anew
+// is not waited for before it is level.
 func (f *follower) lapse() {
 	if f.level {
 		f.was, f.had = true, f.acked
@@ -262,7 +275,8 @@ type Call struct {
 	Message []byte // to be sent as it is
 }
 
-// Next says what is to be done now, and when to ask again if nothing happens before (the zero time: never).
+// Next says what is to be done now, and when to ask again if nothing happens before (the zero time:
+// never).
 func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Time) {
 	for _, f := range s.followers {
 		switch {

@@ -33,7 +33,8 @@ var (
 const (
 	// prefix begins the names of all files here; nothing else in the directory is touched.
 	prefix = "spill-"
-	// askEvery is how many bytes are written to a file between two questions whether the disk has room.
+	// askEvery is how many bytes are written to a file between two questions whether the disk has
+	// room.
 	askEvery = 4 << 20
 )
 
@@ -43,11 +44,13 @@ type Config struct {
 	Path string
 	// MaxBytes bounds all files together.
 	MaxBytes int64
-	// Room, if not nil, is asked before a file is made, and again after each 4 MiB that go into one. Its error refuses them.
+	// Room, if not nil, is asked before a file is made, and again after each 4 MiB that go into
+	// one. Its error refuses them.
 	Room func() error
 }
 
-// Dir is the directory. Its methods, and those of different files, may be called by many goroutines.
+// Dir is the directory. Its methods, and those of different files, may be called by many
+// goroutines.
 type Dir struct {
 	config Config
 
@@ -57,8 +60,8 @@ type Dir struct {
 	closed bool
 }
 
-// Open makes the directory, and removes what an earlier process left in it. The Dir is for use even when there is an error: what could not be made is tried
-// again when a file is needed.
+// Open makes the directory, and removes what an earlier process left in it. The Dir is for use even
+// when there is an error: what could not be made is tried again when a file is needed.
 func Open(config Config) (*Dir, error) {
 	d := &Dir{config: config, files: make(map[*File]struct{})}
 	if err := os.MkdirAll(config.Path, 0o700); err != nil {
@@ -174,7 +177,8 @@ type File struct {
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// Write appends p whole, or leaves the file as it was and returns an error: ErrFull, ErrClosed, or that of the disk.
+// Write appends p whole, or leaves the file as it was and returns an error: ErrFull, ErrClosed, or
+// that of the disk.
 func (f *File) Write(p []byte) (int, error) {
 	n := int64(len(p))
 	if f.size/askEvery != (f.size+n)/askEvery {
@@ -197,7 +201,8 @@ func (f *File) Write(p []byte) (int, error) {
 // Size is how many bytes were written.
 func (f *File) Size() int64 { return f.size }
 
-// Reader returns a reader of what was written, from its beginning. In place of the last io.EOF it returns ErrCorrupt if the bytes were not those.
+// Reader returns a reader of what was written, from its beginning. In place of the last io.EOF it
+// returns ErrCorrupt if the bytes were not those.
 func (f *File) Reader() io.Reader { return &reader{file: f} }
 
 type reader struct {

@@ -49,7 +49,8 @@ func create(t *testing.T, d *Dir, p []byte) *File {
 	return f
 }
 
-// TestComesBack: what was written in pieces is read back whole, as often as one likes, and takes no room afterwards.
+// TestComesBack: what was written in pieces is read back whole, as often as one likes, and takes no
+// room afterwards.
 func TestComesBack(t *testing.T) {
 	d := open(t, Config{Path: filepath.Join(t.TempDir(), "data", "spill"), MaxBytes: 1 << 20})
 	rnd := rand.New(rand.NewPCG(3, 4))

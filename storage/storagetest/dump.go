@@ -16,8 +16,8 @@ import (
 // maxLine bounds a line of a dump: a key and a value, in hex.
 const maxLine = 16 << 20
 
-// WriteDump writes every key and value of a store to a file, one a line, both in hex, packed. A dump outlives the database's own format: what a version wrote
-// is kept with the tests as one.
+// WriteDump writes every key and value of a store to a file, one a line, both in hex, packed. A
+// dump outlives the database's own format: what a version wrote is kept with the tests as one.
 func WriteDump(path string, s *storage.Store) error {
 	f, err := os.Create(path)
 	if err != nil {

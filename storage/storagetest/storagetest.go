@@ -43,8 +43,8 @@ func (d *Disk) Open(tb testing.TB) *storage.Store {
 	return open(tb, d.fs)
 }
 
-// Crash returns the disk as a power cut at this moment would leave it at worst: with exactly what was synced. A store
-// that is open on d goes on and does not touch the new disk.
+// Crash returns the disk as a power cut at this moment would leave it at worst: with exactly what
+// was synced. A store that is open on d goes on and does not touch the new disk.
 func (d *Disk) Crash() *Disk {
 	return &Disk{fs: d.fs.CrashClone(vfs.CrashCloneCfg{})}
 }

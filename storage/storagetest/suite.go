@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Suite checks the promises of a store that do not need a crash; open gives a new, empty one to each part.
+// Suite checks the promises of a store that do not need a crash; open gives a new, empty one to
+// each part.
 func Suite(t *testing.T, open func(t *testing.T) *storage.Store) {
 	t.Run("keyspaces are apart", func(t *testing.T) { testApart(t, open(t)) })
 	t.Run("scan", func(t *testing.T) { testScan(t, open(t)) })

@@ -25,8 +25,9 @@ const (
 	maxIndexLine = 1 << 20
 )
 
-// appendIndex appends the CDXJ line of an exchange up to the value of offset, which is known when it is appended to a
-// file: a SURT key, a time of 14 digits, then a JSON object. length is that of the member, in bytes.
+// appendIndex appends the CDXJ line of an exchange up to the value of offset, which is known when
+// it is appended to a file: a SURT key, a time of 14 digits, then a JSON object. length is that of
+// the member, in bytes.
 func appendIndex(dst []byte, x *Exchange, date time.Time, length int) []byte {
 	mime := mimeRevisit
 	if x.RevisitOf == nil {
@@ -73,8 +74,8 @@ func appendJSON(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// writeIndex sorts lines into the index at path. It is written beside and renamed, so that an index is there whole or
-// not at all.
+// writeIndex sorts lines into the index at path. It is written beside and renamed, so that an index
+// is there whole or not at all.
 func writeIndex(path string, lines []byte) error {
 	sorted := bytes.SplitAfter(lines, []byte("\n"))
 	slices.SortFunc(sorted, bytes.Compare)
@@ -95,7 +96,8 @@ func writeIndex(path string, lines []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// indexFile reads a WARC file and returns its index, unsorted, with the lines naming it as name. Found, if not nil, is called with each response that is whole.
+// indexFile reads a WARC file and returns its index, unsorted, with the lines naming it as name.
+// Found, if not nil, is called with each response that is whole.
 func indexFile(path, name string, found func(e Entry)) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -105,8 +107,9 @@ func indexFile(path, name string, found func(e Entry)) ([]byte, error) {
 	return index(file, name, found)
 }
 
-// Index reads a WARC stream and returns its index, unsorted, with the lines naming it as name. After an error, such as ErrTruncated of a file
-// that is being written, it returns the lines of the records before.
+// Index reads a WARC stream and returns its index, unsorted, with the lines naming it as name.
+// After an error, such as ErrTruncated of a file that is being written, it returns the lines of the
+// records before.
 func Index(r io.Reader, name string) ([]byte, error) { return index(r, name, nil) }
 
 func index(r io.Reader, name string, found func(e Entry)) ([]byte, error) {
@@ -153,7 +156,8 @@ func (r *Record) Entry() (Entry, error) {
 	return e, r.Skip()
 }
 
-// AppendLine appends the entry's line, with its newline, for a record of length bytes at an offset of a file.
+// AppendLine appends the entry's line, with its newline, for a record of length bytes at an offset
+// of a file.
 func (e *Entry) AppendLine(dst []byte, file string, offset, length int64) []byte {
 	dst = appendEntry(dst, e.URL, e.Date, e.MIME, e.Status, e.Digest, int(length))
 	return appendPlace(dst, offset, file)
@@ -173,7 +177,8 @@ type IndexLine struct {
 	File           string    // name without directory
 }
 
-// ParseIndex reads an index. It returns the lines that can be read, and an error if there are others.
+// ParseIndex reads an index. It returns the lines that can be read, and an error if there are
+// others.
 func ParseIndex(r io.Reader) (lines []IndexLine, err error) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxIndexLine)
@@ -210,7 +215,8 @@ func parseLine(raw []byte) (IndexLine, bool) {
 	return IndexLine{URL: l.URL, Digest: l.Digest, Date: date, MIME: l.MIME, Status: l.Status, Offset: offset, Length: length, File: l.Filename}, true
 }
 
-// Extents are where the records of an index lie, in their order; nil if its lines cannot all be true, as records would overlap.
+// Extents are where the records of an index lie, in their order; nil if its lines cannot all be
+// true, as records would overlap.
 func Extents(lines []IndexLine) []Extent {
 	list := make([]Extent, len(lines))
 	for i := range lines {

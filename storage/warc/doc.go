@@ -23,8 +23,9 @@
 // # What survives a crash
 //
 // What was appended before a Sync that returned nil. Open cuts a half-written member from a file
-// that a crash left open, indexes what remains and finishes it; Config.Found is told what it holds. When the disk is full the Writer
-// cuts back to the last whole exchange and refuses more, so nothing half-written stays in a file.
+// that a crash left open, indexes what remains and finishes it; Config.Found is told what it holds.
+// When the disk is full the Writer cuts back to the last whole exchange and refuses more, so
+// nothing half-written stays in a file.
 //
 // # Digests
 //

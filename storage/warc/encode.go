@@ -14,8 +14,8 @@ import (
 // Compression is how records are stored.
 type Compression string
 
-// The two ways. Gzip at the fastest level is a third of the cost of a page that is crawled; deeper levels gain little
-// on pages of some ten kilobytes, each compressed alone.
+// The two ways. Gzip at the fastest level is a third of the cost of a page that is crawled; deeper
+// levels gain little on pages of some ten kilobytes, each compressed alone.
 const (
 	Gzip Compression = "gzip"
 	None Compression = "none"
@@ -41,14 +41,16 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Encoder turns exchanges into members. The zero value is not for use; its methods may be called by many goroutines.
+// Encoder turns exchanges into members. The zero value is not for use; its methods may be called by
+// many goroutines.
 type Encoder struct {
 	compression Compression
 	scratch     sync.Pool // of *scratch
 	members     sync.Pool // of *Members
 }
 
-// maxPooled bounds the buffers that are kept for the next exchange, so that one giant page does not stay in memory.
+// maxPooled bounds the buffers that are kept for the next exchange, so that one giant page does not
+// stay in memory.
 const maxPooled = 1 << 20
 
 // scratch is what one encoding needs. A gzip writer alone takes about half a megabyte.
@@ -93,8 +95,9 @@ func (e *Encoder) Exchange(x *Exchange) (*Members, error) {
 		s.field("WARC-Target-URI", x.URL)
 		s.idField("WARC-Concurrent-To", m.RecordID)
 		s.field("Content-Type", contentTypeRequest)
-		// Stored as it is: half of the record are digests and identities, which get no shorter, and what is done once for each member that is packed takes as long
-		// as packing three kilobytes.
+		// Stored as it is: half of the record are digests and identities, which get no shorter, and
+		// what is done once for each member that is packed takes as long as packing three
+		// kilobytes.
 		e.finish(s, m, s.stored, x.Request, nil)
 	}
 	e.metadata(s, m, x, date)
@@ -179,7 +182,8 @@ func (s *scratch) digestField(name string, sum []byte) {
 	s.head = append(s.head, "\r\n"...)
 }
 
-// finish adds what depends on the block, which is a and then b, and writes the record as one member.
+// finish adds what depends on the block, which is a and then b, and writes the record as one
+// member.
 func (e *Encoder) finish(s *scratch, m *Members, zip *gzip.Writer, a, b []byte) {
 	s.digest.Reset()
 	s.digest.Write(a)
@@ -230,7 +234,8 @@ func (e *Encoder) recycleScratch(s *scratch) {
 	}
 }
 
-// Recycle gives the memory of m back when it was appended, or when it will not be. m is not for use afterwards.
+// Recycle gives the memory of m back when it was appended, or when it will not be. m is not for use
+// afterwards.
 func (e *Encoder) Recycle(m *Members) {
 	if cap(m.data) <= maxPooled {
 		e.members.Put(m)

@@ -6,7 +6,8 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// The index is sorted by hosts from right to left, so that a site and what is below it lie together.
+// The index is sorted by hosts from right to left, so that a site and what is below it lie
+// together.
 func ExampleSURT() {
 	fmt.Println(warc.SURT("https://docs.example.org:8443/Bees?b=2&a=1"))
 	// Output:

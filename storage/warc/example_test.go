@@ -12,7 +12,8 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// An exchange is encoded, appended, and surely there once Sync has returned. Then it is read again, with its digests checked.
+// An exchange is encoded, appended, and surely there once Sync has returned. Then it is read again,
+// with its digests checked.
 func Example() {
 	dir, err := os.MkdirTemp("", "archive")
 	if err != nil {

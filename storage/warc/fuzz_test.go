@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzParseIndex: what can be read of an index is where records may lie, none over another, and the lines that were read are read again.
+// FuzzParseIndex: what can be read of an index is where records may lie, none over another, and the
+// lines that were read are read again.
 func FuzzParseIndex(f *testing.F) {
 	archive := archiveOf(f, page(1, 500), page(2, 0))
 	index, err := Index(bytes.NewReader(archive), "a.warc.gz")
@@ -37,7 +38,8 @@ func FuzzParseIndex(f *testing.F) {
 	})
 }
 
-// FuzzSift: of a file that is damaged in any way, records and losses come in the order in which they lie, and reading it ends.
+// FuzzSift: of a file that is damaged in any way, records and losses come in the order in which
+// they lie, and reading it ends.
 func FuzzSift(f *testing.F) {
 	archive := archiveOf(f, page(1, 500), page(2, 90))
 	f.Add(archive, 0, []byte("x"))

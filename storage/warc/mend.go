@@ -40,9 +40,11 @@ type Held struct {
 // Checker looks at the files of an archive that nobody writes to.
 type Checker struct {
 	Dir string // of the archive
-	// Data has every member read and its digests computed. Without it the indexes are followed to the heads of records.
+	// Data has every member read and its digests computed. Without it the indexes are followed to
+	// the heads of records.
 	Data bool
-	// Tell hears of each problem, Each of each exchange that is there; what is known by an index alone has no RecordID.
+	// Tell hears of each problem, Each of each exchange that is there; what is known by an index
+	// alone has no RecordID.
 	Tell func(Problem)
 	Each func(*Held) error // hears of each exchange; its error ends the check
 
@@ -86,7 +88,8 @@ func (c *Checker) Check() error {
 	return nil
 }
 
-// renamed finds, among the files without an index, the one that has every record that the lines of another one lead to.
+// renamed finds, among the files without an index, the one that has every record that the lines of
+// another one lead to.
 func (c *Checker) renamed(lines []IndexLine) (name string) {
 	for _, name := range c.bare {
 		f, err := os.Open(filepath.Join(c.Dir, name))
@@ -272,8 +275,9 @@ func differences(a, b [][]byte) (onlyA, onlyB int) {
 	return onlyA, onlyB
 }
 
-// follow looks at the head of each record that an index names, and at all that lies between those records: nothing that is there may be without a line. It is
-// not sound if something is otherwise, which reading the file then tells.
+// follow looks at the head of each record that an index names, and at all that lies between those
+// records: nothing that is there may be without a line. It is not sound if something is otherwise,
+// which reading the file then tells.
 func (c *Checker) follow(name string, lines []IndexLine) (sound bool, err error) {
 	if Extents(lines) == nil {
 		return false, nil
@@ -323,8 +327,9 @@ func between(f io.ReaderAt, from, to int64) bool {
 	}
 }
 
-// Mend makes a file of an archive readable from one end to the other, with its index, and finishes it if it was open. The file as it was is moved to aside
-// if something of it is left out, and so is an index that was wrong. Nothing is done to a sound file.
+// Mend makes a file of an archive readable from one end to the other, with its index, and finishes
+// it if it was open. The file as it was is moved to aside if something of it is left out, and so is
+// an index that was wrong. Nothing is done to a sound file.
 func Mend(dir, name, aside string) (changed bool, err error) {
 	m := &mending{Checker: Checker{Dir: dir}, file: name, name: strings.TrimSuffix(name, openSuffix), aside: aside}
 	lines, err := m.lines(name)

@@ -24,7 +24,8 @@ func checked(t *testing.T, dir string, data bool) (problems []Problem, exchanges
 	return problems, exchanges
 }
 
-// TestMend: damage of any kind is found, and mended so that nothing is found afterwards; what was not touched is still there, and what was lies aside.
+// TestMend: damage of any kind is found, and mended so that nothing is found afterwards; what was
+// not touched is still there, and what was lies aside.
 func TestMend(t *testing.T) {
 	for _, c := range []Compression{Gzip, None} {
 		path, raw := pages(t, c, 12, nothing)
@@ -96,7 +97,8 @@ func write(t *testing.T, path string, raw []byte) {
 	}
 }
 
-// TestOpenFileDamaged: a file that a crash left open is cut at its end, and not in its middle: there records would be lost without a word. Mend finishes it.
+// TestOpenFileDamaged: a file that a crash left open is cut at its end, and not in its middle:
+// there records would be lost without a word. Mend finishes it.
 func TestOpenFileDamaged(t *testing.T) {
 	path, raw := pages(t, Gzip, 12, nothing)
 	dir := filepath.Dir(path)
@@ -124,7 +126,8 @@ func TestOpenFileDamaged(t *testing.T) {
 	}
 }
 
-// TestRenamedFile: an index whose file has another name is told so, and loses nothing; it is not taken for that of a file that lacks some of its records.
+// TestRenamedFile: an index whose file has another name is told so, and loses nothing; it is not
+// taken for that of a file that lacks some of its records.
 func TestRenamedFile(t *testing.T) {
 	path, _ := pages(t, Gzip, 3, nothing)
 	other := filepath.Join(filepath.Dir(path), "other.warc.gz")

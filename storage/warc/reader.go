@@ -37,7 +37,8 @@ var (
 	ErrDigest = errors.New("digest does not match")
 )
 
-// Record is one record of a file. Its block is read in order and only until the next call of Reader.Next.
+// Record is one record of a file. Its block is read in order and only until the next call of
+// Reader.Next.
 type Record struct {
 	Type          Type      // WARC-Type
 	ID            string    // without the angle brackets
@@ -46,7 +47,8 @@ type Record struct {
 	ContentLength int64     // bytes of the block
 	Header        []Field   // all fields, as they stand
 	Offset        int64     // where the record begins in the file, in bytes
-	// Length is how many bytes of the file the record takes. It is known once the block was read to its end.
+	// Length is how many bytes of the file the record takes. It is known once the block was read to
+	// its end.
 	Length int64
 
 	reader *Reader
@@ -77,10 +79,12 @@ type Reader struct {
 	current *Record
 }
 
-// NewReader reads from r. With verify it recomputes the digests of every block that is read to its end.
+// NewReader reads from r. With verify it recomputes the digests of every block that is read to its
+// end.
 func NewReader(r io.Reader, verify bool) *Reader { return NewReaderAt(r, verify, 0) }
 
-// NewReaderAt is NewReader for what lies behind an offset of a file, at which a record begins: offsets are those of the file.
+// NewReaderAt is NewReader for what lies behind an offset of a file, at which a record begins:
+// offsets are those of the file.
 func NewReaderAt(r io.Reader, verify bool, offset int64) *Reader {
 	return &Reader{in: &countingReader{r: bufio.NewReaderSize(r, 64<<10), n: offset}, verify: verify}
 }
@@ -90,9 +94,9 @@ func NewReaderAt(r io.Reader, verify bool, offset int64) *Reader {
 // to its end. An error of w ends reading.
 func (r *Reader) Tee(w io.Writer) { r.in.tee = w }
 
-// Next skips what is left of the last record and returns the next. It returns io.EOF at the end of the file, and an
-// error that is ErrTruncated, ErrFormat or ErrDigest for what is wrong with a record. After ErrDigest it may be called
-// again; the other errors stay.
+// Next skips what is left of the last record and returns the next. It returns io.EOF at the end of
+// the file, and an error that is ErrTruncated, ErrFormat or ErrDigest for what is wrong with a
+// record. After ErrDigest it may be called again; the other errors stay.
 func (r *Reader) Next() (*Record, error) {
 	if r.current != nil {
 		last := r.current
@@ -261,7 +265,8 @@ func (r *Reader) count(p []byte) error {
 	return r.in.took(p)
 }
 
-// Read reads the block. At its end it returns io.EOF, or ErrDigest when it was to be verified and is not right.
+// Read reads the block. At its end it returns io.EOF, or ErrDigest when it was to be verified and
+// is not right.
 func (r *Record) Read(p []byte) (int, error) {
 	if r.left == 0 {
 		return 0, r.end()
@@ -327,8 +332,8 @@ func (r *Record) Skip() error {
 	return err
 }
 
-// HTTPHead reads the HTTP head with which the block of a request, response or revisit begins; what remains to be read
-// is the body. A block without an empty line is all head.
+// HTTPHead reads the HTTP head with which the block of a request, response or revisit begins; what
+// remains to be read is the body. A block without an empty line is all head.
 func (r *Record) HTTPHead() ([]byte, error) {
 	var head []byte
 	var one [1]byte
@@ -348,8 +353,8 @@ func (r *Record) HTTPHead() ([]byte, error) {
 	return nil, fmt.Errorf("%w: HTTP head over %d bytes", ErrFormat, maxHTTPHead)
 }
 
-// countingReader knows how far a compressed file was read. It offers ReadByte, so that a decompressor takes no byte of
-// the next member.
+// countingReader knows how far a compressed file was read. It offers ReadByte, so that a
+// decompressor takes no byte of the next member.
 type countingReader struct {
 	r   *bufio.Reader
 	n   int64
@@ -468,8 +473,9 @@ func scanFile(path string, fn func(*Record) error) error {
 	}
 }
 
-// Files returns the paths of the finished files in dir, and with open also of those that are still written, in the order
-// of their names, which is that of their time. An open file may end within a record.
+// Files returns the paths of the finished files in dir, and with open also of those that are still
+// written, in the order of their names, which is that of their time. An open file may end within a
+// record.
 func Files(dir string, open bool) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -47,25 +47,28 @@ type Exchange struct {
 	// Protocol is the WARC-Protocol, such as "http/1.1" or "h2". Empty when unknown.
 	Protocol string
 
-	// Request is the head of the request with its closing empty line. Empty when it is not known; then no request
-	// record is written.
+	// Request is the head of the request with its closing empty line. Empty when it is not known;
+	// then no request record is written.
 	Request []byte
-	// ResponseHead is the status line and header of the response with their closing empty line. It must describe Body:
-	// where a transfer or content coding was undone, the fields that named it go under other names, or readers will undo
-	// it again.
+	// ResponseHead is the status line and header of the response with their closing empty line. It
+	// must describe Body: where a transfer or content coding was undone, the fields that named it
+	// go under other names, or readers will undo it again.
 	ResponseHead []byte
 	// Body is what follows the head.
 	Body []byte
 	// PayloadDigest is the SHA-256 of Body, also of a revisit, whose Body is not written.
 	PayloadDigest [32]byte
-	// Truncated says why Body is cut short: TruncatedLength, "time", "disconnect" or "unspecified". Empty when it is whole.
+	// Truncated says why Body is cut short: TruncatedLength, "time", "disconnect" or "unspecified".
+	// Empty when it is whole.
 	Truncated string
-	// RevisitOf is where the same body was archived before. It makes the record a revisit. Nil makes it a response.
+	// RevisitOf is where the same body was archived before. It makes the record a revisit. Nil
+	// makes it a response.
 	RevisitOf *Original
 
 	// Outlinks are the links found in the body, canonical, each once.
 	Outlinks []string
-	// Fields go into the metadata record before the outlinks, such as via, hopsFromSeed, fetchTimeMs.
+	// Fields go into the metadata record before the outlinks, such as via, hopsFromSeed,
+	// fetchTimeMs.
 	Fields []Field
 }
 
@@ -117,7 +120,8 @@ func (id ID) append(dst []byte) []byte {
 	return dst
 }
 
-// ParseID reads what String returns, with or without angle brackets. Records of other software may have other IDs.
+// ParseID reads what String returns, with or without angle brackets. Records of other software may
+// have other IDs.
 func ParseID(s string) (ID, error) {
 	var id ID
 	digits, ok := strings.CutPrefix(strings.Trim(s, "<>"), idPrefix)
@@ -131,7 +135,8 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
-// ErrExchange says that an exchange cannot be written as a record. It is the caller's fault, not that of the disk.
+// ErrExchange says that an exchange cannot be written as a record. It is the caller's fault, not
+// that of the disk.
 var ErrExchange = errors.New("not an archivable exchange")
 
 // headEnd ends an HTTP head.

@@ -34,8 +34,8 @@ func createFile(path string) (file, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// openFile is the file being written. All but sync is under the writer's mutex, until the writer lets
-// go of it to finish it.
+// openFile is the file being written. All but sync is under the writer's mutex, until the writer
+// lets go of it to finish it.
 type openFile struct {
 	dir, name string
 	file      file
@@ -95,8 +95,8 @@ func (o *openFile) add(m *Members) {
 	o.places = append(o.places, len(o.lines))
 }
 
-// flush hands what is pending to the system. When not all of it fits, the file is cut back to the last whole exchange
-// that did, so that it stays readable.
+// flush hands what is pending to the system. When not all of it fits, the file is cut back to the
+// last whole exchange that did, so that it stays readable.
 func (o *openFile) flush() error {
 	n, err := o.file.Write(o.pending)
 	whole, lines := 0, 0
@@ -159,8 +159,8 @@ func (o *openFile) sync() error {
 	return err
 }
 
-// finish syncs a file, writes its index, and gives it its name. When that cannot be done the file keeps its open
-// name, and the next Open makes the index anew.
+// finish syncs a file, writes its index, and gives it its name. When that cannot be done the file
+// keeps its open name, and the next Open makes the index anew.
 func (o *openFile) finish() error {
 	if err := o.close(); err != nil || o.damaged {
 		return err
@@ -251,8 +251,8 @@ func (w *Writer) mine(name string) bool {
 	return (gz || plain) && w.ours(base)
 }
 
-// ours says whether a name without its suffix is one that this writer gives. Writers without a peer name own the
-// directory alone.
+// ours says whether a name without its suffix is one that this writer gives. Writers without a peer
+// name own the directory alone.
 func (w *Writer) ours(base string) bool {
 	return w.config.Peer == "" || strings.HasSuffix(base, "-"+w.config.Peer)
 }
@@ -274,7 +274,8 @@ func serialOf(name string) int {
 	return n
 }
 
-// recoverFile cuts a file after its last whole record, indexes and seals it. One without any exchange is removed.
+// recoverFile cuts a file after its last whole record, indexes and seals it. One without any
+// exchange is removed.
 func recoverFile(dir, name string, found func(e Entry)) error {
 	path := filepath.Join(dir, name+openSuffix)
 	unsorted := filepath.Join(dir, baseOf(name)+indexSuffix+openSuffix)
@@ -304,7 +305,8 @@ func recoverFile(dir, name string, found func(e Entry)) error {
 	return removeIfThere(unsorted)
 }
 
-// wholeRecords returns where the last whole record of a file ends, and how many responses and revisits are before it.
+// wholeRecords returns where the last whole record of a file ends, and how many responses and
+// revisits are before it.
 func wholeRecords(path string) (end int64, exchanges int, err error) {
 	err = scanFile(path, func(rec *Record) error {
 		if err := rec.Skip(); err != nil {

@@ -65,8 +65,8 @@ func Sift(open Source, name string, known []Extent, each func(*Record) error, lo
 	}
 }
 
-// siftFrom reads records up to the first that cannot be passed, and says where that one begins. A record that is whole and not what its digests say is
-// lost alone.
+// siftFrom reads records up to the first that cannot be passed, and says where that one begins. A
+// record that is whole and not what its digests say is lost alone.
 func siftFrom(open Source, at int64, each func(*Record) error, lost func(Loss) error) (bad int64, err error) {
 	in, err := open(at)
 	if err != nil {

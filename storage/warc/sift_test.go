@@ -75,7 +75,8 @@ func sifted(t *testing.T, name string, raw []byte, known []Extent) (whole []plac
 
 func nothing(int) []byte { return nil }
 
-// TestSift: wherever a file is overwritten or cut, every record that no byte of was touched is read, and what is not read is told of.
+// TestSift: wherever a file is overwritten or cut, every record that no byte of was touched is
+// read, and what is not read is told of.
 func TestSift(t *testing.T) {
 	for _, c := range []Compression{Gzip, None} {
 		name, raw := pages(t, c, 12, nothing)
@@ -124,7 +125,8 @@ func checkSifted(t *testing.T, what string, all, got []place, lost []Loss, from,
 	}
 }
 
-// TestSiftNested: an archive that was archived as a page is not taken for records of this file where the index tells them apart.
+// TestSiftNested: an archive that was archived as a page is not taken for records of this file
+// where the index tells them apart.
 func TestSiftNested(t *testing.T) {
 	for _, c := range []Compression{Gzip, None} {
 		_, inner := pages(t, c, 2, nothing)

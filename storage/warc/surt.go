@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// SURT returns the key by which an index sorts a URL: the host from its top level down, so that a domain with all its
-// hosts is one range. http://www.Example.com:8080/a?y=2&x=1 becomes com,example:8080)/a?x=1&y=2. As is the custom of
-// indexes, it lets go of scheme, a leading www, letter case and the order of the query. What is no http URL is its own
-// key.
+// SURT returns the key by which an index sorts a URL: the host from its top level down, so that a
+// domain with all its hosts is one range. http://www.Example.com:8080/a?y=2&x=1 becomes
+// com,example:8080)/a?x=1&y=2. As is the custom of indexes, it lets go of scheme, a leading www,
+// letter case and the order of the query. What is no http URL is its own key.
 func SURT(url string) string {
 	scheme, rest, ok := strings.Cut(url, "://")
 	if !ok || (scheme != "http" && scheme != "https") {

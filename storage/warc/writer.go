@@ -11,13 +11,16 @@ import (
 )
 
 const (
-	// DefaultMaxSize is the size at which a file is rotated, in bytes, as archives have it by custom.
+	// DefaultMaxSize is the size at which a file is rotated, in bytes, as archives have it by
+	// custom.
 	DefaultMaxSize = 1 << 30
-	// flushSize is how much is gathered before it is handed to the system: few large appends instead of many small.
+	// flushSize is how much is gathered before it is handed to the system: few large appends
+	// instead of many small.
 	flushSize = 1 << 20
 )
 
-// ErrFailed says that an earlier write did not reach the disk and that the archive takes no more. It wraps the cause.
+// ErrFailed says that an earlier write did not reach the disk and that the archive takes no more.
+// It wraps the cause.
 var ErrFailed = errors.New("archive failed")
 
 // ErrClosed says that the writer was closed.
@@ -25,19 +28,22 @@ var ErrClosed = errors.New("archive closed")
 
 // Config is what a Writer is told.
 type Config struct {
-	// Compression of the records. Empty means Gzip. Finished files of the other kind stay as they are.
+	// Compression of the records. Empty means Gzip. Finished files of the other kind stay as they
+	// are.
 	Compression Compression
-	// MaxSize is the size after which a file is rotated, in bytes; the last exchange may exceed it. Zero means
-	// DefaultMaxSize.
+	// MaxSize is the size after which a file is rotated, in bytes; the last exchange may exceed it.
+	// Zero means DefaultMaxSize.
 	MaxSize int64
 	// Prefix begins the name of each file. Empty means "apoidea".
 	Prefix string
-	// Peer ends it: a short name of the peer, so that files of several peers can lie in one directory.
+	// Peer ends it: a short name of the peer, so that files of several peers can lie in one
+	// directory.
 	Peer string
-	// Software, Operator and Hostname go into the warcinfo record where they are not empty: who wrote this, with which
-	// version, and how to reach them.
+	// Software, Operator and Hostname go into the warcinfo record where they are not empty: who
+	// wrote this, with which version, and how to reach them.
 	Software, Operator, Hostname string
-	// Found, if not nil, is called by Open with each whole response in the files that a crash left open.
+	// Found, if not nil, is called by Open with each whole response in the files that a crash left
+	// open.
 	Found func(e Entry)
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
@@ -77,8 +83,8 @@ type Writer struct {
 	dir    string
 	config Config
 
-	// syncing is held for the length of an fsync, so that the goroutines which wait behind it find theirs already done.
-	// It is taken before mu.
+	// syncing is held for the length of an fsync, so that the goroutines which wait behind it find
+	// theirs already done. It is taken before mu.
 	syncing sync.Mutex
 
 	// finishing counts the full files that are being synced, indexed and named.
@@ -95,9 +101,9 @@ type Writer struct {
 	closed   bool
 }
 
-// Open makes dir if need be and finishes what a crash left there: a half-written member is cut off, the index rebuilt.
-// A file of this prefix and peer that is open must not belong to a living writer. No file is begun before the first
-// exchange.
+// Open makes dir if need be and finishes what a crash left there: a half-written member is cut off,
+// the index rebuilt. A file of this prefix and peer that is open must not belong to a living
+// writer. No file is begun before the first exchange.
 func Open(dir string, c Config) (*Writer, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -113,8 +119,8 @@ func Open(dir string, c Config) (*Writer, error) {
 	return w, nil
 }
 
-// Append adds an exchange to the open file and says where it lies. It is not on disk before a Sync. Once a write has
-// failed, this and every later call returns an error that is ErrFailed.
+// Append adds an exchange to the open file and says where it lies. It is not on disk before a Sync.
+// Once a write has failed, this and every later call returns an error that is ErrFailed.
 func (w *Writer) Append(m *Members) (Ref, error) {
 	ref, full, err := w.add(m)
 	if full != nil {
@@ -154,8 +160,8 @@ func (w *Writer) add(m *Members) (ref Ref, full *openFile, err error) {
 	return ref, full, nil
 }
 
-// rotate takes the open file away, with all that is pending written to it. It is for the caller to finish it
-// without the mutex. The mutex is held.
+// rotate takes the open file away, with all that is pending written to it. It is for the caller to
+// finish it without the mutex. The mutex is held.
 func (w *Writer) rotate() (*openFile, error) {
 	o := w.open
 	w.open = nil
@@ -178,7 +184,8 @@ func (w *Writer) finish(o *openFile) error {
 	return nil
 }
 
-// Sync returns nil when everything that was appended before the call is on disk. Calls at the same time share the work.
+// Sync returns nil when everything that was appended before the call is on disk. Calls at the same
+// time share the work.
 func (w *Writer) Sync() error {
 	w.mu.Lock()
 	target := w.appended
@@ -217,8 +224,8 @@ func (w *Writer) Sync() error {
 	return nil
 }
 
-// Close finishes the open file: synced, indexed, renamed. On a failed archive it does what still can be done and
-// returns the failure. A second Close returns nil.
+// Close finishes the open file: synced, indexed, renamed. On a failed archive it does what still
+// can be done and returns the failure. A second Close returns nil.
 func (w *Writer) Close() error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()

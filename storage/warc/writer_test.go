@@ -30,7 +30,8 @@ func list(t testing.TB, dir string) []string {
 	return names
 }
 
-// checkIndex holds every index in dir to what the records say, and returns how many lines there are.
+// checkIndex holds every index in dir to what the records say, and returns how many lines there
+// are.
 func checkIndex(t testing.TB, dir string) int {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+indexSuffix))
@@ -138,7 +139,8 @@ func TestNothingWrittenLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestCrash leaves a file cut at many places and around each end of a record, as a crash may, and opens the archive again.
+// TestCrash leaves a file cut at many places and around each end of a record, as a crash may, and
+// opens the archive again.
 func TestCrash(t *testing.T) {
 	for _, c := range []Compression{Gzip, None} {
 		t.Run(string(c), func(t *testing.T) {
@@ -367,8 +369,8 @@ func (d directory) Sync() error { return d.err }
 
 func (directory) Close() error { return nil }
 
-// TestDirectoryThatIsNotSynced: what the disk says of a directory's fsync is not dropped, unless it is
-// that there is no such thing.
+// TestDirectoryThatIsNotSynced: what the disk says of a directory's fsync is not dropped, unless it
+// is that there is no such thing.
 func TestDirectoryThatIsNotSynced(t *testing.T) {
 	for _, row := range []struct{ err, want error }{
 		{nil, nil},
@@ -463,7 +465,8 @@ type brokenSyncs struct{ file }
 
 func (brokenSyncs) Sync() error { return syscall.EIO }
 
-// TestRotationThatFails: what lies in a full file that could not be synced is never said to be on disk.
+// TestRotationThatFails: what lies in a full file that could not be synced is never said to be on
+// disk.
 func TestRotationThatFails(t *testing.T) {
 	config := testConfig(None)
 	config.MaxSize = 8000

@@ -9,7 +9,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Map is a [kv.Store], and the batch of its updates. What is written is there at once. Not safe for concurrent use.
+// Map is a [kv.Store], and the batch of its updates. What is written is there at once. Not safe for
+// concurrent use.
 type Map map[string][]byte
 
 var (
