@@ -12,13 +12,17 @@ import (
 // served. A nearer predecessor shrinks the served arc at once. A predecessor's death grows it after
 // TakeOver, its farewell at once. And a joining peer starts to serve only when nobody else does:
 //
-//   - its successor acknowledges it as predecessor, and both nearest neighbours were the same for two rounds;
-//   - it is cleared: no serving peer's arc covers its position. It knows that from the first serving peer behind it, or from a
-//     cleared joining one, since an arc that reached over both would cover both;
+//   - its successor acknowledges it as predecessor, and both nearest neighbours were the same for
+//     two rounds;
+//   - it is cleared: no serving peer's arc covers its position. It knows that from the first
+//     serving peer behind it, or from a cleared joining one, since an arc that reached over both
+//     would cover both;
 //   - no fence is up, its own or one that its successor tells of;
-//   - it knows all this, after a pause, from answers to questions that it asked since: what was sent to it before waited for it;
+//   - it knows all this, after a pause, from answers to questions that it asked since: what was
+//     sent to it before waited for it;
 //   - it is not held, as members of its ring speak another version;
-//   - after a restart, its predecessor is the remembered one or stands nearer, or RejoinGrace has passed.
+//   - after a restart, its predecessor is the remembered one or stands nearer, or RejoinGrace has
+//     passed.
 
 // serving is where the peer stands in its life, and which arc it serves.
 type serving struct {

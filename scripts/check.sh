@@ -15,6 +15,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 lint_version=v2.15.0
+subjects_since=30a208e
 fuzz=0 long=0 fast=0 steps=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -80,6 +81,12 @@ step_targets() {
 }
 
 step_lint() {
+  local long
+  # Subjects of commits since this was first asked of them, where history reaches so far.
+  if git merge-base --is-ancestor "$subjects_since" HEAD 2>/dev/null; then
+    long=$(git log --format='%h %s' "$subjects_since..HEAD" | awk 'length($0) > length($1) + 1 + 72')
+    [ -z "$long" ] || { echo "subjects of over 72 characters:"; echo "$long"; return 1; }
+  fi
   ensure_lint
   compiling golangci-lint run --allow-parallel-runners ./...
 }

@@ -3,9 +3,9 @@
 //
 // [Farm] is a plain value without clock, goroutine or lock, some kilobytes, in two places:
 //
-//   - one for each registrable domain and job, where the owner of the domain's name is told what the
-//     first pages of its hosts say ([Farm.Observe]). A domain is full if its hosts, one after the
-//     other, say what other hosts of it have said and bring nothing but more such hosts.
+//   - one for each registrable domain and job, where the owner of the domain's name is told what
+//     the first pages of its hosts say ([Farm.Observe]). A domain is full if its hosts, one after
+//     the other, say what other hosts of it have said and bring nothing but more such hosts.
 //   - one for each job on a peer, that looks at pages which lead to hosts nobody there knew
 //     ([Farm.Brings]), and says how many of these the page may bring.
 //

@@ -186,7 +186,8 @@ var hosts = []struct{ host, want string }{
 	{"a@b@c.example", "dialled"},
 }
 
-// TestHostsOfLinks: whatever host a link may have is dialled, or refused at once and for good; robots.txt of it likewise, since that comes first.
+// TestHostsOfLinks: whatever host a link may have is dialled, or refused at once and for good;
+// robots.txt of it likewise, since that comes first.
 func TestHostsOfLinks(t *testing.T) {
 	get := toHosts(t, false)
 	for _, tt := range hosts {
@@ -208,7 +209,8 @@ func TestHostsOfLinks(t *testing.T) {
 	}
 }
 
-// TestGuardOfHosts: no way to write an address that is not public gets it dialled in the public profile.
+// TestGuardOfHosts: no way to write an address that is not public gets it dialled in the public
+// profile.
 func TestGuardOfHosts(t *testing.T) {
 	get := toHosts(t, true)
 	for _, tt := range hosts {

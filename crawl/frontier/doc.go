@@ -12,10 +12,10 @@
 //   - group: the registrable domain of a host. Of the hosts that may be asked the groups have
 //     turns, as one may have thousands of hosts.
 //   - hang: a request of which nothing came.
-//   - prompt, slow, unknown: a host whose last visit was over within a second, one that took
-//     longer or was not answered, and one that was not asked yet. Slow hosts hold fetchers: they have a
-//     quarter of them while others wait, and so has a group, and an address, with its hosts that are
-//     not prompt. Prompt ones have all, however many are of one domain or at one address.
+//   - prompt, slow, unknown: a host whose last visit was over within a second, one that took longer
+//     or was not answered, and one that was not asked yet. Slow hosts hold fetchers: they have a
+//     quarter of them while others wait, and so has a group, and an address, with its hosts that
+//     are not prompt. Prompt ones have all, however many are of one domain or at one address.
 //   - address: the IP behind a host, where known. Hosts behind one address share a bound on
 //     requests at once and a gap between them, because thousands of names may be one machine.
 //

@@ -30,14 +30,17 @@ var (
 // Canonical returns the canonical form of an absolute URL. It is parsed by the WHATWG URL standard;
 // then
 //
-//   - schemes other than http and https are refused, and so are the ports of other protocols (the Fetch standard's list, and those of
-//     databases, queues and the like, see badPort);
+//   - schemes other than http and https are refused, and so are the ports of other protocols (the
+//     Fetch standard's list, and those of databases, queues and the like, see badPort);
 //   - the fragment is dropped, because it is never sent;
-//   - credentials are dropped, because a crawler has none of its own and does not use what it finds;
-//   - escapes of unreserved characters are unescaped and the others written in upper case, in path and query (RFC 3986, 6.2.2). A lone
-//     percent sign stays, and so does an escape that would make a new one together with it;
-//   - one dot at the end of the host is dropped: both names resolve alike, and one site must not get two owners. Hosts with empty or
-//     overlong labels are refused: no such name resolves. So are hosts that would not parse again, and addresses with signs.
+//   - credentials are dropped, because a crawler has none of its own and does not use what it
+//     finds;
+//   - escapes of unreserved characters are unescaped and the others written in upper case, in path
+//     and query (RFC 3986, 6.2.2). A lone percent sign stays, and so does an escape that would make
+//     a new one together with it;
+//   - one dot at the end of the host is dropped: both names resolve alike, and one site must not
+//     get two owners. Hosts with empty or overlong labels are refused: no such name resolves. So
+//     are hosts that would not parse again, and addresses with signs.
 //
 // Nothing else is merged: not case, not slashes, not the order of parameters, because servers may
 // tell these apart. Canonical of a canonical URL is the URL itself.

@@ -14,8 +14,8 @@
 //     item: one URL out under a lease.
 //   - lapse: the end of a lease whose worker was not heard of since it named it. It is no try, but
 //     four of them, two when it was out alone, quarantine a URL.
-//   - hang: a request that the host took and of which nothing came. It is the URL's, and parts of the
-//     host that hang go last; many in a row are a failure of the host.
+//   - hang: a request that the host took and of which nothing came. It is the URL's, and parts of
+//     the host that hang go last; many in a row are a failure of the host.
 //   - outbox: links for other owners, written in one batch with the outcome of the page they stand
 //     on.
 //   - fate: the outcome that all pending URLs of a job on a host get without being tried: its

@@ -112,7 +112,8 @@ func google(body, path string) (allowed, ok bool) {
 	return grobotstxt.AgentAllowed(body, "apoidea", "http://site.example"+path), true
 }
 
-// manyRules is a body that is as large as is read: the worst that one host can make each of its URLs cost.
+// manyRules is a body that is as large as is read: the worst that one host can make each of its
+// URLs cost.
 func manyRules(pattern string) []byte {
 	var b bytes.Buffer
 	b.WriteString("User-agent: *\n")

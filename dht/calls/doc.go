@@ -27,6 +27,6 @@
 //     each write have their time, which grows with what comes or is written and not with what was
 //     announced. A stream may be quiet between whole frames for a minute.
 //   - Nothing that a stranger sends is allocated before its size was checked.
-//   - When [Endpoint.Wait] has returned after [Endpoint.Close], no goroutine of this package is left
-//     and no handler runs.
+//   - When [Endpoint.Wait] has returned after [Endpoint.Close], no goroutine of this package is
+//     left and no handler runs.
 package calls

@@ -6,7 +6,8 @@
 //   - Net: one peer's presence on the network: a libp2p host (TCP and QUIC,
 //     Noise, yamux), its connections, and what dht/calls sends over their streams.
 //   - service: see dht/calls. Protocol ID: /apoidea/<network>/<service>/2.0.0.
-//   - knock: a connection whose handshake has not ended; how many there may be is bounded by where they come from.
+//   - knock: a connection whose handshake has not ended; how many there may be is bounded by where
+//     they come from.
 //   - Kad: the kad-dht routing table as membership of the ring.
 //   - entry point: a peer through which a newcomer joins; see [Net.Bootstrap].
 //

@@ -5,8 +5,8 @@
 // What it promises:
 //   - the worker finds the next owner of a host that has moved, or whose owner is gone, within
 //     bounded time (TestSessionFindsTheNextOwner, TestSessionSeeksWithinBounds);
-//   - after a crash the owners of bodies hear of those in the archive that it left open (TestFoundAfterACrash;
-//     cmd/apoidea has TestKilledPeerArchivesNoBodyTwice);
+//   - after a crash the owners of bodies hear of those in the archive that it left open
+//     (TestFoundAfterACrash; cmd/apoidea has TestKilledPeerArchivesNoBodyTwice);
 //   - an owner of bodies that does not answer holds nobody up: its bodies count as new
 //     (TestContentWithoutAnswer).
 package crawling

@@ -4,8 +4,8 @@
 // Its words:
 //
 //   - visit: a fresh connection to a peer, as a newcomer's would be; see p2p.Net.Visit.
-//   - [Book]: every peer heard of, and how reliable each was, as a plain state machine without clock,
-//     network or disk. It is bounded; the worst is forgotten first.
+//   - [Book]: every peer heard of, and how reliable each was, as a plain state machine without
+//     clock, network or disk. It is bounded; the worst is forgotten first.
 //   - [Pool]: those that may be given, by network; what an answer names is drawn from it.
 //   - zone: the name that this server answers for. The peers are TXT records of _dnsaddr below it.
 //

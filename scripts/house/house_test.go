@@ -118,3 +118,16 @@ func TestPicture(t *testing.T) {
 		t.Errorf("the picture has an arrow that follows from others, or lacks one:\n%s", first)
 	}
 }
+
+// TestWide: lines of comments over the bound are named, long lines of code and of text are not.
+func TestWide(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("é", columns-3)
+	text := "package x\n\n// " + long + "\n// " + long + "é\nvar a = `" + long + long + "` // " + long + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "x.go"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := wide(dir); err == nil || !strings.Contains(err.Error(), "x.go:4: ") || strings.Contains(err.Error(), "x.go:3: ") || strings.Contains(err.Error(), "x.go:5: ") {
+		t.Errorf("%v", err)
+	}
+}

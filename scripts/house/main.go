@@ -25,7 +25,7 @@ const picturePath = "docs/house.svg"
 
 func main() {
 	asJSON := flag.Bool("json", false, "print the figures as JSON")
-	check := flag.Bool("check", false, "write nothing; fail when "+picturePath+" is stale, an import runs up or in a circle, or a walk names what is not there")
+	check := flag.Bool("check", false, "write nothing; fail when "+picturePath+" is stale, an import runs up or in a circle, a walk names what is not there, or a comment is too wide")
 	fast := flag.Bool("fast", false, "leave out the dead code, which takes half a minute to find")
 	undocumented := flag.Bool("undocumented", false, "write nothing; list the exported names and fields that have no comment")
 	flag.Parse()
@@ -46,7 +46,7 @@ func run(ctx context.Context, out io.Writer, asJSON, check, fast bool) error {
 	}
 	picture := house.draw()
 	if check {
-		return errors.Join(house.inOrder(), house.walked(), upToDate(picture))
+		return errors.Join(house.inOrder(), house.walked(), wide("."), upToDate(picture))
 	}
 	if err := os.WriteFile(picturePath, picture, 0o644); err != nil { // everybody may look at the picture
 		return err

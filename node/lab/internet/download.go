@@ -29,9 +29,11 @@ const (
 // time is
 //
 //   - a round trip to connect,
-//   - a round trip for the request and the first bytes of the answer, with the time that the server needs in between,
-//   - a round trip for each further round of slow start: the window begins at ten segments of 1,460 bytes and doubles up to 1 MiB; a round takes longer
-//     where the slower end cannot send its window within the round trip.
+//   - a round trip for the request and the first bytes of the answer, with the time that the server
+//     needs in between,
+//   - a round trip for each further round of slow start: the window begins at ten segments of 1,460
+//     bytes and doubles up to 1 MiB; a round takes longer where the slower end cannot send its
+//     window within the round trip.
 //
 // So up to 14,600 bytes take two round trips, up to 43,800 three, up to 102,200 four.
 type Transfer struct {

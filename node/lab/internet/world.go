@@ -48,7 +48,8 @@ type leaf struct {
 //
 //   - an organisation may have networks in several cities, under one name;
 //   - some networks are split over several cities, and the registry does not tell;
-//   - some networks are not written down: the smallest range known is that of the provider, who is in all cities of the country;
+//   - some networks are not written down: the smallest range known is that of the provider, who is
+//     in all cities of the country;
 //   - databases list many networks of a holder at its seat.
 type world struct {
 	seed     uint64
