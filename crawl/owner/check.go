@@ -236,8 +236,8 @@ func (c *checker) sumUp() {
 // memory compares what is in memory of a host.
 func (c *checker) memory(h *host) {
 	for _, hj := range h.jobs {
-		if s := c.stored[hj.state.ID]; s != nil && *s != hj.Counters() {
-			c.fail("job %s: memory %+v, store %+v", hj.state.ID, hj.Counters(), *s)
+		if s := c.stored[hj.state.ID]; s != nil && *s != hj.Tally.Counters() {
+			c.fail("job %s: memory %+v, store %+v", hj.state.ID, hj.Tally.Counters(), *s)
 		}
 		var out, outD, outP int64
 		if h.lease != nil {
@@ -257,8 +257,8 @@ func (c *checker) memory(h *host) {
 				}
 			}
 		}
-		if all := hj.Counters(); out != hj.Out() || outD != all.Delayed-hj.Waiting() || outP != all.Promised-hj.PromisedHere() {
-			c.fail("%d, %d, %d URLs out, counted %d, %d, %d", out, outD, outP, hj.Out(), all.Delayed-hj.Waiting(), all.Promised-hj.PromisedHere())
+		if all := hj.Tally.Counters(); out != hj.Tally.Out() || outD != all.Delayed-hj.Tally.Waiting() || outP != all.Promised-hj.Tally.PromisedHere() {
+			c.fail("%d, %d, %d URLs out, counted %d, %d, %d", out, outD, outP, hj.Tally.Out(), all.Delayed-hj.Tally.Waiting(), all.Promised-hj.Tally.PromisedHere())
 		}
 	}
 	for _, p := range c.records {

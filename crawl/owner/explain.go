@@ -108,8 +108,8 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 }
 
 func (hj *hostJob) detail() HostCounts {
-	all := hj.Counters()
-	c := HostCounts{Job: hj.state.ID, Admission: all.Admission, Requests: all.Requests, LinksCut: all.Cut, Counts: countsOf(&all, hj.Out())}
+	all := hj.Tally.Counters()
+	c := HostCounts{Job: hj.state.ID, Admission: all.Admission, Requests: all.Requests, LinksCut: all.Cut, Counts: countsOf(&all, hj.Tally.Out())}
 	if hj.NextDue() != never {
 		c.NextDue = time.UnixMilli(hj.NextDue())
 	}
@@ -172,8 +172,8 @@ func (bk *books) summary(pos ring.Pos, name string) HostSummary {
 			s.Worker = h.lease.session.peer
 		}
 		for _, hj := range h.jobs {
-			c := hj.Counters()
-			s.add(&c, hj.Out())
+			c := hj.Tally.Counters()
+			s.add(&c, hj.Tally.Out())
 		}
 		return s
 	}
@@ -268,7 +268,7 @@ func (bk *books) leftAs(h *host, js *jobState, url string) string {
 	switch {
 	case hj == nil:
 		return ""
-	case hj.Trap():
+	case hj.Tally.Counters().Trap:
 		return bk.traps.text(h, hj)
 	}
 	tried := *bk.traps.of(h, hj) // a look is no try

@@ -159,7 +159,7 @@ func (f *filler) job(hj *hostJob, limit int) {
 		return
 	}
 	late := limit
-	if hj.Ready() > 0 {
+	if hj.Tally.Ready() > 0 {
 		hj.late = min(hj.late+limit, lateMost)
 		late = min(limit, hj.late/lateShare)
 	}
@@ -180,7 +180,7 @@ const (
 // scan grants delayed URLs whose time has come, or ready ones, and moves the marks from which the
 // next scan starts.
 func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
-	if limit <= 0 || f.full() || delayed && hj.NextDue() > f.now || !delayed && hj.Ready() <= 0 {
+	if limit <= 0 || f.full() || delayed && hj.NextDue() > f.now || !delayed && hj.Tally.Ready() <= 0 {
 		return 0
 	}
 	w := walk{filler: f, hj: hj, limit: limit}
@@ -218,7 +218,7 @@ func (w *walk) meet(at *ledger.Walk, p *ondisk.Pending) (more bool) {
 	}
 	if !w.mayGrant(w.hj, p) {
 		at.Leave(p.Spot)
-		return !w.alone && w.hj.PromisedHere() > 0
+		return !w.alone && w.hj.Tally.PromisedHere() > 0
 	}
 	w.add(w.hj, p)
 	w.granted++
@@ -241,7 +241,7 @@ func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool
 		return notGranted{Pending: *p, outcome: link.OutcomeOptedOut, why: why}, true
 	}
 	switch {
-	case hj.Ready() > 1 && !p.Promised && f.h.hangs.last(p.URL, p.Tries > 0):
+	case hj.Tally.Ready() > 1 && !p.Promised && f.h.hangs.last(p.URL, p.Tries > 0):
 		return notGranted{Pending: *p, due: f.now + lastMost}, true
 	case f.cfg.Novelty > 0 && p.Kind == link.KindSitemap:
 		return f.sitemap(hj, p)
@@ -251,7 +251,7 @@ func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool
 	switch v := f.traps.of(f.h, hj).Verdict(p.URL, f.cfg.Novelty); {
 	case v.Stop:
 		return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: v.Why}, true
-	case v.Last && p.Due == 0 && !p.Promised && f.cfg.Delay > 0 && hj.Ready() > 1:
+	case v.Last && p.Due == 0 && !p.Promised && f.cfg.Delay > 0 && hj.Tally.Ready() > 1:
 		return notGranted{Pending: *p, due: f.lastAt()}, true
 	default:
 		return out, false
@@ -332,5 +332,5 @@ func (hj *hostJob) pagesLeft() int64 {
 	if spec.MaxPagesPerHost == 0 {
 		return 1 << 62
 	}
-	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.Pages() - hj.Promised()
+	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.Tally.Pages() - hj.Tally.Promised()
 }

@@ -140,7 +140,7 @@ func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 	}
 	h := &host{key: key, pos: pos, rec: rec, saved: true, heap: -1, wakeAt: never}
 	for _, a := range t.ledger.Load(rec.Name, pos, &h.rec, func(id job.ID) *ledger.Job { return &t.jobs.of(id).Job }) {
-		h.jobs = append(h.jobs, &hostJob{Account: a, state: t.jobs.of(a.Job().ID)})
+		h.jobs = append(h.jobs, &hostJob{Account: a, state: t.jobs.of(a.Job.ID)})
 	}
 	if h.rec.Outbox > 0 {
 		h.work |= workOutbox
@@ -168,7 +168,7 @@ func (h *host) kept() bool { return h.in != nil }
 // openURLs counts the host's URLs without an outcome.
 func (h *host) openURLs() (n int64) {
 	for _, hj := range h.jobs {
-		n += hj.Open()
+		n += hj.Tally.Open()
 	}
 	return n
 }
@@ -176,7 +176,7 @@ func (h *host) openURLs() (n int64) {
 // unleased counts those of them that are not out.
 func (h *host) unleased() (n int64) {
 	for _, hj := range h.jobs {
-		n += hj.Unleased()
+		n += hj.Tally.Unleased()
 	}
 	return n
 }
@@ -213,10 +213,10 @@ func (t *hostTable) touched(h *host) {
 // collect takes in which accounts have changed: their hosts and jobs have, too.
 func (t *hostTable) collect() {
 	t.ledger.Changed(func(a *ledger.Account) {
-		if h := t.byPos[a.Pos()]; h != nil {
+		if h := t.byPos[a.Pos]; h != nil {
 			t.touched(h)
 		}
-		t.jobs.changed(t.jobs.of(a.Job().ID))
+		t.jobs.changed(t.jobs.of(a.Job.ID))
 	})
 }
 
@@ -234,7 +234,7 @@ func (t *hostTable) save(h *host) {
 	for _, hj := range h.jobs {
 		hj.Save()
 		t.traps.save(h, hj)
-		if hj.Open() > 0 {
+		if hj.Tally.Open() > 0 {
 			work |= workPending
 		}
 	}

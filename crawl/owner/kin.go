@@ -29,7 +29,7 @@ type domains struct {
 // for whoever answers for its domain. Kin: its links lead to hosts of that domain that are new.
 func (d *domains) say(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fetched, kin bool) {
 	redirect := got.Outcome == link.OutcomeRedirect
-	if !d.cfg.Admission || f.GetAllPrint() == 0 && !redirect || hj.Requests() > saidOf || domain.Plain(h.rec.Name) {
+	if !d.cfg.Admission || f.GetAllPrint() == 0 && !redirect || hj.Tally.Requests() > saidOf || domain.Plain(h.rec.Name) {
 		return
 	}
 	brought := len(f.GetLinks()) > 0 && kin

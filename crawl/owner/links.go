@@ -228,7 +228,7 @@ func (in *intake) stored(list []arrival) (stored map[int][]byte, ok bool) {
 			continue
 		}
 		hj := h.job(a.js)
-		if hj == nil || hj.Accepted() == 0 {
+		if hj == nil || hj.Tally.Accepted() == 0 {
 			continue
 		}
 		verdict, err := in.seen.Test(ondisk.SetID{Pos: h.pos, Job: a.js.ID}, a.hash)

@@ -202,7 +202,7 @@ func (m *remover) remove(h *host) {
 	m.outgoing.remove(h)
 	for _, hj := range h.jobs {
 		hj.Cede()
-		hj.Leave()
+		hj.Tally.Leave()
 		m.jobs.changed(hj.state)
 		m.seen.Drop(ondisk.SetID{Pos: h.pos, Job: hj.state.ID})
 	}

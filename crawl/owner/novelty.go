@@ -43,7 +43,7 @@ func (t *traps) of(h *host, hj *hostJob) *novelty.State {
 		return hj.novelty
 	}
 	hj.novelty = new(novelty.State)
-	if hj.Requests() < fewPages {
+	if hj.Tally.Requests() < fewPages {
 		return hj.novelty
 	}
 	raw, ok := t.buf.Get(ondisk.NoveltyKey(h.pos, hj.state.ID))
@@ -62,7 +62,7 @@ func (t *traps) of(h *host, hj *hostJob) *novelty.State {
 // observe notes what a page of a host brought, links to its own host among it.
 func (oc *outcomes) observe(h *host, hj *hostJob, got *ondisk.Final, f *wire.Fetched, brought int64) {
 	switch {
-	case oc.cfg.Novelty == 0 || hj.Trap():
+	case oc.cfg.Novelty == 0 || hj.Tally.Counters().Trap:
 		return
 	case got.Kind == link.KindSitemap && brought > 0 && oc.emitter.page.of(f):
 		oc.traps.of(h, hj).Sitemap(oc.emitter.page.own, oc.cfg.Novelty)
@@ -114,7 +114,7 @@ func ownOf(f *wire.Fetched) frame.Own {
 // doubt has the URLs of its own host that a page brings go behind others, if it says what others
 // say.
 func (oc *outcomes) doubt(h *host, hj *hostJob, f *wire.Fetched) {
-	if page := oc.emitter.page; oc.cfg.Novelty > 0 && page.of(f) && !hj.Trap() {
+	if page := oc.emitter.page; oc.cfg.Novelty > 0 && page.of(f) && !hj.Tally.Counters().Trap {
 		page.behind = oc.traps.of(h, hj).Doubts(page.url, ownOf(f), oc.cfg.Novelty)
 	}
 }
@@ -191,7 +191,7 @@ func (t *traps) text(h *host, hj *hostJob) string {
 			return ondisk.Clip(why)
 		}
 	}
-	if hj.Trap() {
+	if hj.Tally.Counters().Trap {
 		return "an owner of the host found that its pages bring nothing new"
 	}
 	return ""
@@ -276,7 +276,7 @@ func (v *Visit) account(js *jobState, f *wire.Fetched) {
 // accepted is how many URLs of a host a job has.
 func (h *host) accepted(js *jobState) int64 {
 	if hj := h.job(js); hj != nil {
-		return hj.Accepted()
+		return hj.Tally.Accepted()
 	}
 	return 0
 }

@@ -89,8 +89,8 @@ func (in *intake) turnsAway(js *jobState, url string) string {
 	}
 	if h != nil {
 		if hj := h.job(js); hj != nil {
-			if hj.Admission().TurnsAway() {
-				return in.domains.turnedAway(hj.Admission())
+			if hj.Tally.Counters().Admission.TurnsAway() {
+				return in.domains.turnedAway(hj.Tally.Counters().Admission)
 			}
 			return ""
 		}
@@ -152,7 +152,7 @@ type crowd struct {
 
 // admitted says whether a job may have a host as far as is known here.
 func (d *domains) admitted(h *host, hj *hostJob) bool {
-	return !d.cfg.Admission || hj.Admission() == domain.Admitted || domain.Plain(h.rec.Name)
+	return !d.cfg.Admission || hj.Tally.Counters().Admission == domain.Admitted || domain.Plain(h.rec.Name)
 }
 
 // ask asks what is yet to be asked of a host, and says when to look again.
@@ -161,7 +161,7 @@ func (d *domains) ask(h *host) (again int64) {
 		return again
 	}
 	for _, hj := range h.jobs {
-		if hj.Admission() != domain.Unknown || hj.Open() == 0 || d.admitted(h, hj) || d.optedOut(h) != "" {
+		if hj.Tally.Counters().Admission != domain.Unknown || hj.Tally.Open() == 0 || d.admitted(h, hj) || d.optedOut(h) != "" {
 			continue
 		}
 		if hj.askedAt == 0 || d.now-hj.askedAt >= admissionEvery {
@@ -188,7 +188,7 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 		return
 	}
 	hj := h.job(js)
-	if hj == nil || hj.Admission() != domain.Unknown {
+	if hj == nil || hj.Tally.Counters().Admission != domain.Unknown {
 		return
 	}
 	if v.TurnsAway() {

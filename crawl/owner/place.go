@@ -113,17 +113,17 @@ func (a *agenda) schedule(h *host) {
 // can change that.
 func (a *agenda) jobAt(h *host, hj *hostJob) int64 {
 	at := hj.NextDue()
-	if hj.Ready() > 0 {
+	if hj.Tally.Ready() > 0 {
 		at = 0
 	}
 	js := hj.state
 	if at == never || !a.jobs.knows(js) || !js.State.Grants() || !a.domains.admitted(h, hj) {
 		return never
 	}
-	if _, dead := a.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.PromisedHere() == 0 || a.requestsLeft(hj) <= 0 {
+	if _, dead := a.fate(h, hj); dead || hj.pagesLeft() <= 0 && hj.Tally.PromisedHere() == 0 || a.requestsLeft(hj) <= 0 {
 		return never
 	}
-	if hj.PromisedHere() == 0 && !a.jobs.affords(js) {
+	if hj.Tally.PromisedHere() == 0 && !a.jobs.affords(js) {
 		js.Budget.Starved = js.Budget.Starved || at <= a.now
 		return never
 	}
@@ -142,7 +142,7 @@ func (a *agenda) urlsAt(h *host) int64 {
 // starved says whether URLs of a host wait for a part of their job's budget.
 func (h *host) starved() bool {
 	for _, hj := range h.jobs {
-		if hj.state.Budget.Starved && !hj.state.Exhausted() && hj.Ready()+hj.Waiting() > 0 {
+		if hj.state.Budget.Starved && !hj.state.Exhausted() && hj.Tally.Ready()+hj.Tally.Waiting() > 0 {
 			return true
 		}
 	}

@@ -44,7 +44,7 @@ func (p *purges) pass() {
 // one.
 func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 	js := hj.state
-	down, until := hj.Down()
+	c := hj.Tally.Counters()
 	switch {
 	case !js.Known:
 		return 0, false
@@ -52,19 +52,19 @@ func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 		return link.OutcomeNone, true
 	case a.optedOut(h) != "":
 		return link.OutcomeOptedOut, true
-	case hj.Admission() == domain.Crowded || hj.Admission() == domain.Ported:
+	case c.Admission == domain.Crowded || c.Admission == domain.Ported:
 		return link.OutcomeOutOfBudget, true
-	case hj.Admission() == domain.Stale || a.domains.late(h, hj):
+	case c.Admission == domain.Stale || a.domains.late(h, hj):
 		return link.OutcomeTrap, true
-	case hj.Trap():
+	case c.Trap:
 		return link.OutcomeTrap, true
-	case down != link.OutcomeNone && a.now < until:
-		return down, true
+	case c.Down != link.OutcomeNone && a.now < c.DownUntil:
+		return c.Down, true
 	case js.Exhausted():
 		return link.OutcomeOutOfBudget, true
 	case a.spends(hj) != spentNothing:
 		return link.OutcomeOutOfBudget, true
-	case js.Spec.MaxPagesPerHost > 0 && hj.Promised() == 0 && hj.pagesLeft() <= 0:
+	case js.Spec.MaxPagesPerHost > 0 && hj.Tally.Promised() == 0 && hj.pagesLeft() <= 0:
 		return link.OutcomeOutOfBudget, true
 	default:
 		return 0, false
@@ -75,7 +75,7 @@ func (a *agenda) fate(h *host, hj *hostJob) (link.Outcome, bool) {
 // nothing new, and nothing of it was asked for yet. One that a seed is on was named by the poster,
 // and stays.
 func (d *domains) late(h *host, hj *hostJob) bool {
-	if hj.Admission() != domain.Admitted || hj.state.seeded(h.rec.Name) || hj.Requests() > 0 || hj.Out() > 0 || len(d.crowded) == 0 {
+	if hj.Tally.Counters().Admission != domain.Admitted || hj.state.seeded(h.rec.Name) || hj.Tally.Requests() > 0 || hj.Tally.Out() > 0 || len(d.crowded) == 0 {
 		return false
 	}
 	return d.crowded[crowd{hj.state.ID, domain.Of(h.rec.Name)}] == domain.Stale
@@ -89,13 +89,13 @@ func (a *agenda) checkPurge(h *host) (again int64) {
 		if h.purging || h.frozen > 0 {
 			return never
 		}
-		if hj.Ready()+hj.Waiting() <= 0 {
+		if hj.Tally.Ready()+hj.Tally.Waiting() <= 0 {
 			continue
 		}
 		if _, dead := a.fate(h, hj); !dead {
 			continue
 		}
-		if h.barred(a.now) && hj.PromisedHere() > 0 {
+		if h.barred(a.now) && hj.Tally.PromisedHere() > 0 {
 			again = h.bar // a report may be on its way, for which there must be budget
 			continue
 		}
@@ -136,7 +136,7 @@ func (g *purger) some() {
 // purge gives up to limit pending URLs that are not out their fate, and says how many.
 func (g *purger) purge(h *host, hj *hostJob, limit int) int {
 	fate, dead := g.agenda.fate(h, hj)
-	if !dead || limit <= 0 || h.frozen > 0 || hj.Ready()+hj.Waiting() <= 0 || h.barred(g.now) && hj.PromisedHere() > 0 {
+	if !dead || limit <= 0 || h.frozen > 0 || hj.Tally.Ready()+hj.Tally.Waiting() <= 0 || h.barred(g.now) && hj.Tally.PromisedHere() > 0 {
 		return 0
 	}
 	return hj.ConcludeAll(limit, func(hash uint64) bool { return h.lease.item(hash) != nil }, ondisk.Final{Outcome: fate, Detail: g.text(h, hj, fate)})
@@ -151,8 +151,8 @@ func (g *purger) text(h *host, hj *hostJob, fate link.Outcome) string {
 		return ondisk.Clip(g.optedOut(h))
 	case g.domains.late(h, hj):
 		return ondisk.Clip(g.domains.turnedAway(domain.Stale))
-	case hj.Admission().TurnsAway():
-		return ondisk.Clip(g.domains.turnedAway(hj.Admission()))
+	case hj.Tally.Counters().Admission.TurnsAway():
+		return ondisk.Clip(g.domains.turnedAway(hj.Tally.Counters().Admission))
 	case fate == link.OutcomeTrap:
 		return g.traps.text(h, hj)
 	case fate == link.OutcomeOutOfBudget && hj.state.Exhausted():

@@ -187,10 +187,10 @@ func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ond
 	hj.Conclude(p, final)
 	if hj.state.State != job.StateCanceled {
 		final.Depth, final.Hops = p.Depth, p.Hops
-		before := hj.Accepted()
+		before := hj.Tally.Accepted()
 		oc.doubt(h, hj, f)
 		oc.emitter.emit(h, hj.state, p.Hash, &final, f, went)
-		oc.observe(h, hj, &final, f, went.brought+hj.Accepted()-before)
+		oc.observe(h, hj, &final, f, went.brought+hj.Tally.Accepted()-before)
 	}
 }
 

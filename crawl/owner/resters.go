@@ -33,7 +33,7 @@ func (r *rests) note(h *host) {
 	whole := r.restsUntil(h)
 	waits := whole > r.now
 	for _, hj := range h.jobs {
-		waits = waits || hj.NextDue() != never || hj.Waiting() > 0
+		waits = waits || hj.NextDue() != never || hj.Tally.Waiting() > 0
 	}
 	if !waits || !h.kept() {
 		r.forget(h)
@@ -84,7 +84,7 @@ func (h *host) mute() bool {
 		return false
 	}
 	for _, hj := range h.jobs {
-		if hj.Accepted() > hj.Open() {
+		if hj.Tally.Accepted() > hj.Tally.Open() {
 			return false
 		}
 	}

@@ -27,7 +27,7 @@ func (c *concern) of(h *host) bool {
 		return true
 	}
 	for _, hj := range h.jobs {
-		if _, ok := c.jobs[hj.state]; ok && hj.Open() > 0 {
+		if _, ok := c.jobs[hj.state]; ok && hj.Tally.Open() > 0 {
 			return true
 		}
 	}

@@ -35,11 +35,11 @@ const (
 // spends says what a job has used up of its share of a host.
 func (s *step) spends(hj *hostJob) spent {
 	switch {
-	case s.cfg.MaxRequests > 0 && hj.Requests() >= s.cfg.MaxRequests:
+	case s.cfg.MaxRequests > 0 && hj.Tally.Requests() >= s.cfg.MaxRequests:
 		return spentRequests
-	case s.cfg.MaxHostBytes > 0 && hj.Bytes() >= s.cfg.MaxHostBytes:
+	case s.cfg.MaxHostBytes > 0 && hj.Tally.Bytes() >= s.cfg.MaxHostBytes:
 		return spentBytes
-	case hj.Exhausted() && s.cfg.MaxRequests > 0:
+	case hj.Tally.Counters().Exhausted && s.cfg.MaxRequests > 0:
 		return spentGrowth
 	default:
 		return spentNothing
@@ -68,10 +68,10 @@ func (s *step) requestsLeft(hj *hostJob) int64 {
 		return 0
 	}
 	if s.cfg.MaxRequests > 0 {
-		left = s.cfg.MaxRequests - hj.Requests() - hj.Out()
+		left = s.cfg.MaxRequests - hj.Tally.Requests() - hj.Tally.Out()
 	}
-	if mean := hj.Bytes() / max(hj.Requests(), 1); s.cfg.MaxHostBytes > 0 && mean > 0 {
-		left = min(left, (s.cfg.MaxHostBytes-hj.Bytes())/mean-hj.Out()+1)
+	if mean := hj.Tally.Bytes() / max(hj.Tally.Requests(), 1); s.cfg.MaxHostBytes > 0 && mean > 0 {
+		left = min(left, (s.cfg.MaxHostBytes-hj.Tally.Bytes())/mean-hj.Tally.Out()+1)
 	}
 	return left
 }
@@ -79,11 +79,11 @@ func (s *step) requestsLeft(hj *hostJob) int64 {
 // outgrows says whether a host's own pages lead to ever more URLs, and the job has made as many
 // requests as those get of which nobody else speaks.
 func (t *traps) outgrows(h *host, hj *hostJob) bool {
-	if t.cfg.MaxRequests == 0 || hj.Requests() < firstRequests || hj.Exhausted() {
+	if t.cfg.MaxRequests == 0 || hj.Tally.Requests() < firstRequests || hj.Tally.Counters().Exhausted {
 		return false
 	}
 	s := t.of(h, hj)
-	return s.Grown() > growsTo && hj.Requests() >= firstRequests+namedRequests*s.Named(hj.Accepted())
+	return s.Grown() > growsTo && hj.Tally.Requests() >= firstRequests+namedRequests*s.Named(hj.Tally.Accepted())
 }
 
 // sitemap says whether a sitemap is to be left, or to wait: it brings many URLs at once, and
@@ -92,7 +92,7 @@ func (f *filler) sitemap(hj *hostJob, p *ondisk.Pending) (out notGranted, left b
 	if why := f.traps.of(f.h, hj).Sitemaps(f.cfg.Novelty); why != "" {
 		return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: why}, true
 	}
-	coming := hj.Ready()
+	coming := hj.Tally.Ready()
 	for _, it := range f.h.lease.out {
 		if it.Kind == link.KindSitemap {
 			coming += manyNamed

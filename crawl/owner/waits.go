@@ -105,7 +105,7 @@ type wait struct {
 	due     int64 // when the first of those is due; never if there is none
 }
 
-func (hj *hostJob) wait() wait { return wait{hj.Unleased(), hj.Waiting(), hj.NextDue()} }
+func (hj *hostJob) wait() wait { return wait{hj.Tally.Unleased(), hj.Tally.Waiting(), hj.NextDue()} }
 
 // until says how many URLs wait for a time and which: all of them where the host rests as a whole,
 // else those that wait for another try.

@@ -81,7 +81,7 @@ func (v *View) lender(id string) func(ctx context.Context, req []byte) ([]byte, 
 			return nil, control.Usage(fmt.Sprintf("peer %.80q: %v", id, err))
 		}
 		if of == v.deps.Self {
-			return v.files().handle(ctx, of, req)
+			return filesAt(&v.deps.Archive).handle(ctx, of, req)
 		}
 		ctx, cancel := context.WithTimeout(ctx, filesTimeout)
 		defer cancel()
@@ -89,13 +89,13 @@ func (v *View) lender(id string) func(ctx context.Context, req []byte) ([]byte, 
 	}
 }
 
-func (v *View) files() archiveFiles {
-	return archiveFiles{dir: v.deps.Archive.Dir, flush: v.deps.Archive.Flush}
+func filesAt(a *ArchiveDeps) archiveFiles {
+	return archiveFiles{dir: a.Dir, flush: a.Flush}
 }
 
 // HandleFiles lends files of the archive to other peers.
 func (v *View) HandleFiles(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
-	return v.desk.serve(ctx, v.neighbour(from), func() ([]byte, error) { return v.files().handle(ctx, from, raw) })
+	return v.desk.serve(ctx, v.neighbour(from), func() ([]byte, error) { return filesAt(&v.deps.Archive).handle(ctx, from, raw) })
 }
 
 // ReadArchive implements control.Backend.

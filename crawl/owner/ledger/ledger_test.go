@@ -48,7 +48,7 @@ func (b *book) start() {
 	b.a = l.Open(b.job, ring.Pos{1}, &b.seq)
 	if found := l.Load("a.example", ring.Pos{1}, &b.seq, func(job.ID) *Job { return b.job }); len(found) == 1 {
 		b.a = found[0]
-		b.job.Load(b.a.Counters())
+		b.job.Load(b.a.Tally.Counters())
 	}
 	b.out = make(map[uint64]ondisk.Pending)
 }
@@ -200,9 +200,9 @@ func (b *book) check() {
 			delayed++
 		}
 	}
-	c := b.a.Counters()
-	if c.Accepted != int64(len(b.urls)) || c.Done() != done || b.a.Out() != out || b.a.Waiting() != delayed || c.Accepted != b.a.Ready()+b.a.Waiting()+b.a.Out()+c.Done() {
-		b.t.Fatalf("%d URLs, %d done, %d out, %d wait: the books say %+v, %d out, %d wait, %d ready", len(b.urls), done, out, delayed, c, b.a.Out(), b.a.Waiting(), b.a.Ready())
+	c := b.a.Tally.Counters()
+	if c.Accepted != int64(len(b.urls)) || c.Done() != done || b.a.Tally.Out() != out || b.a.Tally.Waiting() != delayed || c.Accepted != b.a.Tally.Ready()+b.a.Tally.Waiting()+b.a.Tally.Out()+c.Done() {
+		b.t.Fatalf("%d URLs, %d done, %d out, %d wait: the books say %+v, %d out, %d wait, %d ready", len(b.urls), done, out, delayed, c, b.a.Tally.Out(), b.a.Tally.Waiting(), b.a.Tally.Ready())
 	}
 	if got := b.job.Sums(); got.Accepted != c.Accepted || got.Outcomes != c.Outcomes || got.Delayed != c.Delayed || got.Promised != c.Promised || b.job.Out() != out {
 		b.t.Fatalf("sums %+v of %+v", got, c)
@@ -244,10 +244,10 @@ func (b *book) checkStore() {
 			b.t.Fatalf("URL %d, %+v, was met %d times", hash, u, met[hash])
 		}
 	}
-	if promised != b.a.Promised() {
-		b.t.Fatalf("%d records have a promise, counted %d", promised, b.a.Promised())
+	if promised != b.a.Tally.Promised() {
+		b.t.Fatalf("%d records have a promise, counted %d", promised, b.a.Tally.Promised())
 	}
-	if open := int(b.a.Open()); records != open {
+	if open := int(b.a.Tally.Open()); records != open {
 		b.t.Fatalf("%d records of %d URLs without an outcome", records, open)
 	}
 }

@@ -9,49 +9,32 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-const (
-	// openBase is the room for a host's URLs that wait, in bytes, and openPage what each of its
-	// pages adds. openRecord is what a record takes beside its URL.
-	openBase   = 64 << 20
-	openPage   = 64 << 10
-	openRecord = 64
-)
-
 // Accept takes a URL into the set, as ready, and returns its record; false if as many URLs of the
 // host wait as have room.
 func (a *Account) Accept(hash uint64, url string, depth uint32, hops uint8, kind link.Kind) (p ondisk.Pending, ok bool) {
-	if a.overfull(url) {
+	if a.room.overfull(url, &a.Tally.c) {
 		a.CutLink()
 		return p, false
 	}
 	p = ondisk.Pending{Spot: ondisk.Spot{Depth: depth, Seq: a.seq.Number()}, Hash: hash, Hops: hops, Kind: kind, URL: url}
 	a.put(&p)
 	a.Learn(hash, depth)
-	a.lower(p.Spot)
+	a.marks.lower(p.Spot)
 	return p, true
-}
-
-// overfull says whether as many URLs of a host wait as have room, and learns how long they are.
-func (a *Account) overfull(url string) bool {
-	if a.length == 0 {
-		a.length = float64(len(url))
-	}
-	a.length += (float64(len(url)) - a.length) / 64
-	return float64(a.c.Open())*(a.length+openRecord) > openBase+openPage*float64(a.c.Outcomes[link.OutcomeOK])
 }
 
 // Learn takes a URL into the set without a record: it is to be followed by Wait or Conclude.
 func (a *Account) Learn(hash uint64, depth uint32) {
 	a.both(func(c *ondisk.Counters) { c.Accepted++ })
 	a.Shallower(depth)
-	if err := a.ledger.seen.Add(ondisk.SetID{Pos: a.pos, Job: a.job.ID}, hash); err != nil {
+	if err := a.ledger.seen.Add(ondisk.SetID{Pos: a.Pos, Job: a.Job.ID}, hash); err != nil {
 		a.ledger.buf.Fail(err)
 	}
 }
 
 // Entry reads where a URL of the set stands; false if it is not in the set, or after an error.
 func (a *Account) Entry(hash uint64) (n ondisk.Entry, ok bool) {
-	raw, ok := a.ledger.buf.Get(ondisk.EntryKey(a.pos, a.job.ID, hash))
+	raw, ok := a.ledger.buf.Get(ondisk.EntryKey(a.Pos, a.Job.ID, hash))
 	if !ok {
 		return n, false
 	}
@@ -65,9 +48,9 @@ func (a *Account) Entry(hash uint64) (n ondisk.Entry, ok bool) {
 
 // Pending reads a pending record; a missing one is a broken promise of ours, and the buffer fails.
 func (a *Account) Pending(at ondisk.Spot) (ondisk.Pending, bool) {
-	raw, ok := a.ledger.buf.Get(at.Key(a.pos, a.job.ID))
+	raw, ok := a.ledger.buf.Get(at.Key(a.Pos, a.Job.ID))
 	if !ok {
-		a.ledger.buf.Fail(fmt.Errorf("owner: pending record of job %s at %x is missing", a.job.ID, a.pos))
+		a.ledger.buf.Fail(fmt.Errorf("owner: pending record of job %s at %x is missing", a.Job.ID, a.Pos))
 		return ondisk.Pending{}, false
 	}
 	p, err := ondisk.DecodePending(at, raw)
@@ -80,30 +63,31 @@ func (a *Account) Pending(at ondisk.Spot) (ondisk.Pending, bool) {
 
 // put writes a pending record where it lies, and the URL's entry.
 func (a *Account) put(p *ondisk.Pending) {
-	a.ledger.buf.Set(p.Key(a.pos, a.job.ID), p.Encode())
+	a.ledger.buf.Set(p.Key(a.Pos, a.Job.ID), p.Encode())
 	a.entry(p.Hash, &ondisk.Entry{At: p.Spot})
 }
 
 func (a *Account) entry(hash uint64, n *ondisk.Entry) {
-	a.ledger.buf.Set(ondisk.EntryKey(a.pos, a.job.ID, hash), n.Encode())
+	a.ledger.buf.Set(ondisk.EntryKey(a.Pos, a.Job.ID, hash), n.Encode())
 }
 
 // Rewrite writes a pending record anew that has stayed where it is.
 func (a *Account) Rewrite(p *ondisk.Pending) {
-	a.ledger.buf.Set(p.Key(a.pos, a.job.ID), p.Encode())
+	a.ledger.buf.Set(p.Key(a.Pos, a.Job.ID), p.Encode())
 }
 
 // Move has the pending record that lies at a place become p, which may lie elsewhere. Out says that
 // the URL is at a worker.
 func (a *Account) Move(had ondisk.Spot, p *ondisk.Pending, out bool) {
-	a.ledger.buf.Delete(had.Key(a.pos, a.job.ID))
+	a.ledger.buf.Delete(had.Key(a.Pos, a.Job.ID))
 	delayed := waits(p.Spot) - waits(had)
-	a.waits(delayed)
+	a.Tally.waits(delayed)
+	a.changed()
 	a.put(p)
 	if out {
-		a.outDelayed += delayed
+		a.Tally.outDelayed += delayed
 	} else {
-		a.lower(p.Spot)
+		a.marks.lower(p.Spot)
 	}
 }
 
@@ -121,10 +105,10 @@ func (a *Account) Wait(p *ondisk.Pending, due int64) {
 		p.Seq = a.seq.Number()
 	}
 	if p.Due = due; due > 0 {
-		a.waits(1)
+		a.Tally.waits(1)
 	}
 	a.put(p)
-	a.lower(p.Spot)
+	a.marks.lower(p.Spot)
 	a.changed()
 }
 
@@ -133,9 +117,9 @@ func (a *Account) drop(p *ondisk.Pending) {
 	if p.Seq == 0 {
 		return // it never had one
 	}
-	a.ledger.buf.Delete(p.Key(a.pos, a.job.ID))
+	a.ledger.buf.Delete(p.Key(a.Pos, a.Job.ID))
 	if p.Due > 0 {
-		a.waits(-1)
+		a.Tally.waits(-1)
 	}
 	a.changed()
 }
@@ -172,36 +156,28 @@ func (a *Account) MetAt(hash uint64, f *ondisk.Final, depth uint32) {
 }
 
 // Lease notes that a URL is out at a worker.
-func (a *Account) Lease(p *ondisk.Pending) { a.lease(p, 1) }
+func (a *Account) Lease(p *ondisk.Pending) { a.Tally.lease(p, 1) }
 
 // Returned notes that a URL is out no more, whatever becomes of it.
-func (a *Account) Returned(p *ondisk.Pending) { a.lease(p, -1) }
+func (a *Account) Returned(p *ondisk.Pending) { a.Tally.lease(p, -1) }
 
 // Return has a URL that was out be pending again.
 func (a *Account) Return(p *ondisk.Pending) {
 	a.Returned(p)
-	a.lower(p.Spot)
-}
-
-// lower makes sure that the next walk looks at a place.
-func (a *Account) lower(at ondisk.Spot) {
-	if at.Due > 0 {
-		a.nextDue = min(a.nextDue, at.Due)
-	} else if at.Before(a.from) {
-		a.from = at
-	}
+	a.marks.lower(p.Spot)
 }
 
 // Promise binds a part of the job's budget to a URL that is granted, unless one is bound to it
 // already.
 func (a *Account) Promise(p *ondisk.Pending, now int64) {
-	j := a.job
+	j := a.Job
 	j.Budget.Granted = now
 	if !budget.Bounded(j.Spec) || p.Promised {
 		return
 	}
 	p.Promised = true
-	a.promises(1)
+	a.Tally.promises(1)
+	a.changed()
 	p.PromisedBytes = j.Budget.Promise(a.ledger.bounds(j.Spec))
 	a.Rewrite(p)
 }
@@ -210,7 +186,8 @@ func (a *Account) Promise(p *ondisk.Pending, now int64) {
 // it.
 func (a *Account) Adopt(p *ondisk.Pending) {
 	p.Promised, p.Foreign = true, true
-	a.promises(1)
+	a.Tally.promises(1)
+	a.changed()
 }
 
 // Settle ends the promise to a URL: a page is spent if there is one, of the bytes what was read,
@@ -219,8 +196,9 @@ func (a *Account) Settle(p *ondisk.Pending, pages, size uint64) {
 	if !p.Promised {
 		return
 	}
-	j := a.job
-	a.promises(-1)
+	j := a.Job
+	a.Tally.promises(-1)
+	a.changed()
 	if !p.Foreign {
 		j.Budget.Settle(j.Spec == nil || j.Spec.MaxPages > 0, p.PromisedBytes, pages, size)
 	}
@@ -246,12 +224,12 @@ func (a *Account) Settle(p *ondisk.Pending, pages, size uint64) {
 // promise to a URL that ended without a page after its host moved: the job ends that much below its
 // budget.
 func (a *Account) Cede() {
-	if a.c.Promised == 0 {
+	if a.Tally.c.Promised == 0 {
 		return
 	}
 	var pages, bytes uint64
 	for _, kind := range []byte{ondisk.KindReady, ondisk.KindDelayed} {
-		prefix := ondisk.JobPrefix(a.pos, kind, a.job.ID)
+		prefix := ondisk.JobPrefix(a.Pos, kind, a.Job.ID)
 		a.ledger.buf.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
 			if p, err := ondisk.DecodeWaiting(value); err == nil && p.Promised && !p.Foreign {
 				pages, bytes = pages+1, bytes+p.PromisedBytes
@@ -259,12 +237,12 @@ func (a *Account) Cede() {
 			return true
 		})
 	}
-	a.job.Budget.Cede(pages, bytes)
+	a.Job.Budget.Cede(pages, bytes)
 }
 
 // Hashes calls fn for the hashes of the set in no order, until it returns false.
 func (a *Account) Hashes(fn func(hash uint64) bool) {
-	a.ledger.buf.Hashes(ondisk.SetID{Pos: a.pos, Job: a.job.ID}, a.c.Accepted, fn)
+	a.ledger.buf.Hashes(ondisk.SetID{Pos: a.Pos, Job: a.Job.ID}, a.Tally.c.Accepted, fn)
 }
 
 // Walk is one over the URLs that wait, in their order, which remembers what it leaves behind. The
@@ -280,19 +258,19 @@ type Walk struct {
 // ready, until it returns false. What it calls neither [Walk.Leave] nor [Walk.Pass] for is looked
 // at again by the next one.
 func (a *Account) Walk(delayed bool, visit func(w *Walk, p *ondisk.Pending) (more bool)) {
-	kind, from := byte(ondisk.KindReady), a.from
+	kind, from := byte(ondisk.KindReady), a.marks.from
 	if delayed {
-		kind, from = ondisk.KindDelayed, ondisk.Spot{Due: a.nextDue}
+		kind, from = ondisk.KindDelayed, ondisk.Spot{Due: a.marks.nextDue}
 	}
 	w := &Walk{account: a, delayed: delayed, mark: from}
 	a.scan(kind, from, func(p *ondisk.Pending) bool { return visit(w, p) })
 	switch {
 	case delayed && w.marked:
-		a.nextDue = w.mark.Due
+		a.marks.nextDue = w.mark.Due
 	case delayed:
-		a.nextDue = Never
+		a.marks.nextDue = Never
 	default:
-		a.from = w.mark
+		a.marks.from = w.mark
 	}
 }
 
@@ -313,14 +291,14 @@ func (w *Walk) Pass(at ondisk.Spot) {
 // Missed says whether the next walk would not see a record of that place, which never is so of one
 // that is not out.
 func (a *Account) Missed(at ondisk.Spot) bool {
-	return at.Due > 0 && at.Due < a.nextDue || at.Due == 0 && at.Before(a.from)
+	return at.Due > 0 && at.Due < a.marks.nextDue || at.Due == 0 && at.Before(a.marks.from)
 }
 
 // scan reads pending records of a kind.
 func (a *Account) scan(kind byte, from ondisk.Spot, visit func(p *ondisk.Pending) (more bool)) {
 	buf := a.ledger.buf
-	prefix := ondisk.JobPrefix(a.pos, kind, a.job.ID)
-	buf.Scan(from.Key(a.pos, a.job.ID), kv.PrefixEnd(prefix), func(key, value []byte) bool {
+	prefix := ondisk.JobPrefix(a.Pos, kind, a.Job.ID)
+	buf.Scan(from.Key(a.Pos, a.Job.ID), kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		at, ok := ondisk.SpotIn(kind, key[len(prefix):])
 		p, err := ondisk.DecodePending(at, value)
 		if !ok || err != nil {
@@ -336,7 +314,7 @@ func (a *Account) scan(kind byte, from ondisk.Spot, visit func(p *ondisk.Pending
 func (a *Account) ConcludeAll(limit int, skip func(hash uint64) bool, f ondisk.Final) int {
 	var doomed []ondisk.Pending
 	for _, kind := range []byte{ondisk.KindReady, ondisk.KindDelayed} {
-		from := a.from
+		from := a.marks.from
 		if kind == ondisk.KindDelayed {
 			from = ondisk.Spot{Due: 1}
 		}
@@ -354,12 +332,12 @@ func (a *Account) ConcludeAll(limit int, skip func(hash uint64) bool, f ondisk.F
 		p := &doomed[i]
 		a.Settle(p, 0, 0)
 		if p.Due == 0 {
-			a.from = p.Spot
+			a.marks.from = p.Spot
 		}
 		a.Conclude(p, f)
 	}
-	if a.Waiting() == 0 {
-		a.nextDue = Never
+	if a.Tally.Waiting() == 0 {
+		a.marks.nextDue = Never
 	}
 	return len(doomed)
 }
