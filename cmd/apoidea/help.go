@@ -155,6 +155,8 @@ func legibleFlag(f *pflag.Flag) *pflag.Flag {
 	switch kind := f.Value.Type(); {
 	case (kind == "int" || kind == "duration") && strings.Contains(f.Usage, "(default:"):
 		shown.DefValue = "0"
+	case kind == "bool": // as pflag knows it, it would have [=true|false] behind its name
+		shown.Value = kindOf{f.Value, kind}
 	case kind == "string" && f.NoOptDefVal == "true":
 		shown.Value = kindOf{f.Value, "bool"}
 	case kind == "string" && f.DefValue == "0": // which its text explains

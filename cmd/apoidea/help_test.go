@@ -79,7 +79,7 @@ func TestFlagsOfRunHaveAGroup(t *testing.T) {
 	})
 	shown := helpOf(run, helpWidth)
 	run.Flags().VisitAll(func(f *pflag.Flag) {
-		if n := len(regexp.MustCompile(`(?m)^(      |  -\w, )--`+f.Name+`[ \[]`).FindAllString(shown, -1)); n != 1 {
+		if n := len(regexp.MustCompile(`(?m)^(      |  -\w, )--`+f.Name+` `).FindAllString(shown, -1)); n != 1 {
 			t.Errorf("run --help shows --%s %d times", f.Name, n)
 		}
 	})
