@@ -6,7 +6,4 @@
 #   scripts/bandwidth.sh [--governors ours,paper,start-stop,none] [--cap 250000] [--servers 40] [--median 60000] [--span 30s]
 . "$(dirname "$0")/lib.sh"
 
-# shellcheck disable=SC2154 # of lib.sh
-if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
-(cd "$root/scripts/bandwidth" && go build -o "$work/bin/" .)
-bandwidth --apoidea "$work/bin/apoidea" --work "$work" "$@"
+trial bandwidth "$@"

@@ -18,7 +18,7 @@ need npm npm
 need "${CHROMIUM:-chromium}" chromium
 cp "$root"/scripts/browser/* "$work/bin/"
 (cd "$work/bin" && npm ci --no-audit --no-fund --silent) >"$work/npm.log" 2>&1 || { tail -5 "$work/npm.log" >&2; die "npm ci in scripts/browser failed"; }
-if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
+build_apoidea
 
 apoidea web serve --listen "127.0.0.1:$web_port" --hosts 40 --pages 3000 --latency 20ms >"$work/web.log" 2>&1 &
 at_end "kill $!"

@@ -9,10 +9,4 @@
 # A trial takes up to a gigabyte of disk, which is given back if it was ok. KEEP=1 keeps all of it, with the peers' logs. CHAOS_PORT is the web server's port.
 . "$(dirname "$0")/lib.sh"
 
-# shellcheck disable=SC2154 # of lib.sh
-if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
-(cd "$root/scripts/chaos" && go build -o "$work/bin/" .)
-# shellcheck disable=SC2016 # expanded when the script ends
-# What chaos leaves behind if it is killed itself.
-at_end 'for pid in $(cat "$work"/*/*/peer*/peer.pid 2>/dev/null); do grep -qs "$work" "/proc/$pid/cmdline" && kill -9 "$pid"; done'
-chaos --work "$work" --port "${CHAOS_PORT:-18790}" "$@"
+trial chaos --port "${CHAOS_PORT:-18790}" "$@"

@@ -36,7 +36,7 @@ if [ ${#steps[@]} = 0 ]; then
 fi
 
 # Modules of their own, so that what they need stays out of the product's go.mod.
-tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos scripts/hostile scripts/strangers scripts/damage)
+tools=(scripts/walker scripts/bench scripts/warccheck scripts/chaos scripts/hostile scripts/strangers scripts/damage scripts/volunteer scripts/bandwidth)
 
 gobin=$(go env GOBIN)
 PATH=$PATH:${gobin:-$(go env GOPATH)/bin}

@@ -9,7 +9,4 @@
 # that went wrong are not removed before. DAMAGE_PORT is the web server's port.
 . "$(dirname "$0")/lib.sh"
 
-# shellcheck disable=SC2154 # of lib.sh
-if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
-(cd "$root/scripts/damage" && go build -o "$work/bin/" .)
-damage --work "$work" --port "${DAMAGE_PORT:-18890}" "$@"
+trial damage --port "${DAMAGE_PORT:-18890}" "$@"

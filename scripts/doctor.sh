@@ -7,7 +7,7 @@
 
 need jq jq
 need dnsmasq dnsmasq-base
-if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
+build_apoidea
 
 port=${DOCTOR_PORT:-18790} dns=127.0.0.1:${DOCTOR_DNS_PORT:-18791}
 contact=(--contact https://crawler.example/)

@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
 done
 out=${out:-$root/bin/experiments${quick[0]:-}}
 need jq jq
-if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
+build_apoidea
 apoidea experiment list --json >"$work/list.json"
 mapfile -t names < <(jq -r '.[].name' "$work/list.json")
 

@@ -12,15 +12,8 @@
 # KEEP=1 keeps the peers' directories with their logs. HOSTILE_PORT is the first of three ports of the server.
 . "$(dirname "$0")/lib.sh"
 
-# shellcheck disable=SC2154 # of lib.sh
-if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
-(cd "$root/scripts/hostile" && go build -o "$work/bin/" .)
-# shellcheck disable=SC2016 # expanded when the script ends
-# What is left behind if the program is killed itself.
-at_end 'for pid in $(cat "$work"/*.pid 2>/dev/null); do grep -qs "$work" "/proc/$pid/cmdline" && kill -9 "$pid"; done'
-
 status=0
-hostile --work "$work" --port "${HOSTILE_PORT:-18800}" "$@" || status=$?
+trial hostile --port "${HOSTILE_PORT:-18800}" "$@" || status=$?
 
 # Two readers of archives take a minute or two to install and run; the quick trial leaves them out.
 case " $* " in

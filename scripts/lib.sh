@@ -36,13 +36,30 @@ need() {
 }
 
 # build: apoidea (unless APOIDEA names a binary) and the tools of these scripts, each from its own module.
-build() {
+build_apoidea() {
   if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
+}
+build() {
+  build_apoidea
   build_tools
 }
 build_tools() {
   (cd "$root/scripts/walker" && go build -o "$work/bin/" .)
   (cd "$root/scripts/bench" && go build -o "$work/bin/" ./...)
+}
+
+# trial NAME ARGUMENT...: builds apoidea and the program scripts/NAME, which does the trials, and runs it. What it leaves behind if it is killed itself ends with the script.
+trial() {
+  build_apoidea
+  (cd "$root/scripts/$1" && go build -o "$work/bin/" .)
+  at_end end_peers
+  "$1" --work "$work" "${@:2}"
+}
+end_peers() {
+  local file pid
+  find "$work" -name '*.pid' | while read -r file; do
+    pid=$(cat "$file") && [[ $(readlink "/proc/$pid/exe") == "$work"/bin/* ]] && kill -9 "$pid"
+  done
 }
 
 # doc_tree PACKAGE PATH: prints where PATH below /usr/share/doc of a Debian package lies: installed, or unpacked into a cache that stays

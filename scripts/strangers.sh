@@ -8,11 +8,4 @@
 # --quick makes the quick attacks for a moment each, under a minute in all. KEEP=1 keeps the peers' directories with their logs. STRANGERS_PORT is the web server's.
 . "$(dirname "$0")/lib.sh"
 
-# shellcheck disable=SC2154 # of lib.sh
-if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
-(cd "$root/scripts/strangers" && go build -o "$work/bin/" .)
-# shellcheck disable=SC2016 # expanded when the script ends
-# What is left behind if the program is killed itself.
-at_end 'for file in "$work"/*.pid; do pid=$(cat "$file") && [[ $(readlink "/proc/$pid/exe") == "$work"/bin/* ]] && kill -9 "$pid"; done'
-ulimit -n "$(ulimit -H -n)"
-strangers --work "$work" --port "${STRANGERS_PORT:-18820}" "$@"
+trial strangers --port "${STRANGERS_PORT:-18820}" "$@"

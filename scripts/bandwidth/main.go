@@ -4,34 +4,30 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/scripts/harness"
+	"github.com/apoidea/apoidea/scripts/harness/meter"
 )
 
 type options struct {
-	apoidea, work string
-	governors     string
-	cap           int64
-	servers       int
-	median        float64
-	warm, span    time.Duration
-	seed          uint64
+	work       string
+	governors  string
+	cap        int64
+	servers    int
+	median     float64
+	warm, span time.Duration
+	seed       uint64
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.apoidea, "apoidea", "apoidea", "binary")
-	flag.StringVar(&o.work, "work", os.TempDir(), "directory for the peers' data")
 	flag.StringVar(&o.governors, "governors", "ours,paper,start-stop,none", "which to run, parted by commas")
 	flag.Int64Var(&o.cap, "cap", 250_000, "bytes a second")
 	flag.IntVar(&o.servers, "servers", 40, "web servers, each at an address of its own, up to 250")
@@ -39,27 +35,13 @@ func main() {
 	flag.DurationVar(&o.warm, "warm", 8*time.Second, "how long a peer crawls before it is measured")
 	flag.DurationVar(&o.span, "span", 30*time.Second, "how long it is measured")
 	flag.Uint64Var(&o.seed, "seed", 1, "the same seed makes the same servers")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ok, err := o.run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bandwidth:", err)
-	}
-	if err != nil || !ok {
-		os.Exit(1)
-	}
+	harness.Main(&o.work, func(ctx context.Context, _ []string) (bool, error) { return o.run(ctx) })
 }
 
 // figures are what the servers saw of a peer.
 type figures struct {
 	use, above, most float64
-	governor         governor
-}
-
-// governor is what status says.
-type governor struct {
-	Admitted, Passed, Known int64
+	governor         control.Governor
 }
 
 func (o *options) run(ctx context.Context) (ok bool, err error) {
@@ -88,38 +70,32 @@ func (o *options) run(ctx context.Context) (ok bool, err error) {
 func (o *options) measure(ctx context.Context, name string) (f figures, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.warm+o.span+time.Minute)
 	defer cancel()
-	m := newMeter()
+	m := meter.New()
 	seeds, err := serve(ctx, m, o.servers, o.median, o.seed)
 	if err != nil {
 		return f, err
 	}
-	dir := filepath.Join(o.work, "peer-"+name)
-	args := append([]string{
-		"run", "--data-dir", dir, "--profile", "lab", "--allow-private", "--delay", "0s", "--bandwidth", strconv.FormatInt(o.cap, 10) + "B", "--governor", name,
-		"--dashboard", "off", "--quiet",
-	}, seeds...)
-	peer := exec.CommandContext(ctx, o.apoidea, args...)
-	peer.Stderr = os.Stderr
-	peer.Cancel = func() error { return peer.Process.Signal(syscall.SIGTERM) }
-	peer.WaitDelay = 20 * time.Second
-	if err := peer.Start(); err != nil {
+	peer, err := harness.Start(ctx, o.work, "peer-"+name, nil, append([]string{
+		"--profile", "lab", "--allow-private", "--delay", "0s", "--bandwidth", strconv.FormatInt(o.cap, 10) + "B", "--governor", name, "--dashboard", "off", "--quiet",
+	}, seeds...)...)
+	if err != nil {
 		return f, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- peer.Wait() }()
+	defer peer.Kill()
+	begun := time.Now()
 	select {
-	case err := <-ended:
-		return f, fmt.Errorf("the peer ended by itself: %w", errors.Join(err, ctx.Err()))
+	case <-peer.Done:
+		return f, errors.Join(peer.Ended(), ctx.Err())
 	case <-time.After(o.warm + o.span):
 	}
-	f.use, f.above, f.most = m.windows(o.warm, o.warm+o.span, o.cap)
-	out, err := exec.CommandContext(ctx, o.apoidea, "status", "--json", "--data-dir", dir).Output()
-	if err == nil {
-		var status struct{ Governor governor }
-		err = json.Unmarshal(out, &status)
-		f.governor = status.Governor
+	from, to := begun.Add(o.warm), begun.Add(o.warm+o.span)
+	down, _ := m.Between(from, to)
+	f.use = float64(down) / o.span.Seconds() / float64(o.cap)
+	most, above := m.Windows(from, to, o.cap*102/100)
+	f.most, f.above = float64(most)/float64(o.cap), above
+	status, err := peer.Client.Status(ctx, false)
+	if err == nil && status.Governor != nil {
+		f.governor = *status.Governor
 	}
-	cancel()
-	<-ended
 	return f, err
 }

@@ -67,9 +67,7 @@ func (t *trial) again(ctx context.Context, replicas, round int) error {
 	if err := t.ring.cluster(ctx, "down"); err != nil {
 		return err
 	}
-	if err := t.web.reset(ctx); err != nil {
-		return err
-	}
+	t.web.ResetAudit()
 	return t.upWith(ctx, replicas, round+1)
 }
 
@@ -88,12 +86,12 @@ func (t *trial) judgeCost(pairs []pair) {
 	}
 	median := func(fn func(p pair) float64) float64 { _, m, _ := of(fn); return m }
 	least, ratio, most := of(func(p pair) float64 { return p.alone.cpu.Seconds() / p.three.cpu.Seconds() })
-	t.say("throughput by processor time %.2f of that with r = 1 (bound %.2f; %d pairs, %.2f to %.2f), by the clock %.2f: %.0f and %.0f us a page, %.0f and %.0f pages/s",
+	t.Say("throughput by processor time %.2f of that with r = 1 (bound %.2f; %d pairs, %.2f to %.2f), by the clock %.2f: %.0f and %.0f us a page, %.0f and %.0f pages/s",
 		ratio, leastThroughput, len(pairs), least, most, median(func(p pair) float64 { return p.alone.wall.Seconds() / p.three.wall.Seconds() }),
 		median(func(p pair) float64 { return 1e6 * p.three.cpu.Seconds() / pages }), median(func(p pair) float64 { return 1e6 * p.alone.cpu.Seconds() / pages }),
 		median(func(p pair) float64 { return pages / p.three.wall.Seconds() }), median(func(p pair) float64 { return pages / p.alone.wall.Seconds() }))
 	if ratio < leastThroughput {
-		t.blame("throughput %.2f of that with r = 1", ratio)
+		t.Blame("throughput %.2f of that with r = 1", ratio)
 	}
 }
 

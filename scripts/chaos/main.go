@@ -14,9 +14,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // options are what the command line says.
@@ -32,68 +32,21 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.work, "work", "", "directory for the trials' files; short, since sockets lie in it")
 	flag.BoolVar(&o.quick, "quick", false, "a subset in small, under four minutes")
 	flag.Uint64Var(&o.seed, "seed", 1, "first seed")
 	flag.IntVar(&o.seeds, "seeds", 0, "trials of each scenario, each with the next seed; 0 takes the scenario's own number")
 	flag.IntVar(&o.port, "port", 18790, "port of the web server")
 	flag.StringVar(&o.logLevel, "log-level", "warn", "of the peers")
 	flag.StringVar(&o.spaces, "spaces", "", "for its own use")
-	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: chaos --work DIR [--quick] [--seed N] [--seeds N] [SCENARIO]...")
+	flag.Usage = harness.Usage(func(line func(name, words string)) {
 		for _, s := range scenarios {
-			fmt.Fprintf(os.Stderr, "  %-17s %s\n", s.name, s.words)
+			line(s.name, s.words)
 		}
-	}
-	flag.Parse()
-	var names []string
-	for flag.NArg() > 0 { // flags may stand behind names
-		names = append(names, flag.Arg(0))
-		_ = flag.CommandLine.Parse(flag.Args()[1:]) // ends the process if it fails
-	}
-	chosen, err := choose(names, o.quick)
-	if err == nil && o.work == "" {
-		err = fmt.Errorf("--work is missing")
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if !runAll(ctx, o, chosen) {
-		os.Exit(1)
-	}
-}
-
-// choose finds scenarios by name; without names those of the quick subset or all.
-func choose(names []string, quick bool) ([]*scenario, error) {
-	var chosen []*scenario
-	for _, name := range names {
-		s := byName(name)
-		if s == nil {
-			return nil, fmt.Errorf("no scenario %q", name)
-		}
-		chosen = append(chosen, s)
-	}
-	if len(names) > 0 {
-		return chosen, nil
-	}
-	for i := range scenarios {
-		if !quick || scenarios[i].quickSeeds > 0 {
-			chosen = append(chosen, &scenarios[i])
-		}
-	}
-	return chosen, nil
-}
-
-func byName(name string) *scenario {
-	for i := range scenarios {
-		if scenarios[i].name == name {
-			return &scenarios[i]
-		}
-	}
-	return nil
+	})
+	harness.Main(&o.work, func(ctx context.Context, names []string) (bool, error) {
+		chosen, err := harness.Choose(scenarios, names, func(s *scenario) string { return s.name }, func(s *scenario) bool { return !o.quick || s.quickSeeds > 0 })
+		return err == nil && runAll(ctx, o, chosen), err
+	})
 }
 
 func runAll(ctx context.Context, o options, chosen []*scenario) bool {
@@ -121,17 +74,13 @@ func runOne(ctx context.Context, o options, s *scenario, seed uint64) bool {
 		return runApart(ctx, o, s, seed)
 	}
 	t := newTrial(o, s, seed)
-	err := t.run(ctx)
-	wrong := t.wrong
-	if err != nil {
-		wrong = append(wrong, err.Error())
+	if err := t.run(ctx); err != nil {
+		t.Blame("%v", err)
 	}
-	line := fmt.Sprintf("%s, seed %d: %s", s.name, seed, strings.Join(t.figures, "; "))
-	if len(wrong) > 0 {
-		fmt.Printf("WRONG %s; WRONG: %s\n", line, strings.Join(wrong, "; "))
+	_ = t.Print(false, nil, fmt.Sprintf("%s, seed %d:", s.name, seed), strings.Join(t.Notes, "; "))
+	if len(t.Wrong) > 0 {
 		return false
 	}
-	fmt.Println("ok    " + line)
 	if os.Getenv("KEEP") != "1" { // a gigabyte a trial, of which there are forty
 		if err := os.RemoveAll(t.dir); err != nil {
 			fmt.Fprintln(os.Stderr, "chaos:", err)

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // A partition needs networks that can be parted. Three namespaces: the halves of the ring live in
@@ -65,7 +67,7 @@ func spaceNames(spaces string) [3]string {
 
 func ip(ctx context.Context, words string) error {
 	if out, err := exec.CommandContext(ctx, "ip", strings.Fields(words)...).CombinedOutput(); err != nil {
-		return fmt.Errorf("ip %s: %w: %s", words, err, lastLine(out))
+		return fmt.Errorf("ip %s: %w: %s", words, err, harness.LastLine(out))
 	}
 	return nil
 }
@@ -150,14 +152,11 @@ func (t *trial) partition(ctx context.Context) error {
 	if err := t.web.until(ctx, 0.1); err != nil {
 		return err
 	}
-	before, err := t.web.look(ctx)
-	if err != nil {
-		return err
-	}
+	before := t.web.look()
 	if err := route(false); err != nil {
 		return err
 	}
-	err = sleep(ctx, partTime)
+	err := harness.Sleep(ctx, partTime)
 	if heal := route(true); heal != nil {
 		return heal
 	}
@@ -165,34 +164,27 @@ func (t *trial) partition(ctx context.Context) error {
 		return err
 	}
 	during := t.web.requests()
-	t.say("halves from %d to %d of %d requests", before.Totals.Requests, during, t.web.whole())
+	t.Say("halves from %d to %d of %d requests", before.Totals.Requests, during, t.web.whole())
 	if before.Totals.Overlaps > 0 {
-		t.blame("overlaps %d before the partition", before.Totals.Overlaps)
+		t.Blame("overlaps %d before the partition", before.Totals.Overlaps)
 	}
 	took, err := t.ring.closed(ctx, t.waiter, t.members, time.Minute)
 	if err != nil {
 		return err
 	}
-	t.say("ring closed in %.1f s", took.Seconds())
-	if err := sleep(ctx, leaseTime); err != nil {
+	t.Say("ring closed in %.1f s", took.Seconds())
+	if err := harness.Sleep(ctx, leaseTime); err != nil {
 		return err
 	}
 	t.stillCrawling()
-	return t.heal(ctx)
+	t.heal()
+	return nil
 }
 
 // heal notes what was up to now and has the web count anew.
-func (t *trial) heal(ctx context.Context) error {
-	asked, err := t.web.asked(ctx)
-	if err != nil {
-		return err
-	}
-	a, err := t.web.look(ctx)
-	if err != nil {
-		return err
-	}
-	t.healed = &healed{asked: asked, total: a.Totals}
-	return t.web.reset(ctx)
+func (t *trial) heal() {
+	t.healed = &healed{asked: t.web.Asked(), total: t.web.look().Totals}
+	t.web.ResetAudit()
 }
 
 // leaseTime is a lease's TTL and what it takes to hear of its end.

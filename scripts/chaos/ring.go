@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // ring is a directory of peers, commanded by `apoidea cluster` and asked over their sockets.
@@ -29,7 +28,7 @@ func apoidea(ctx context.Context, space string, args ...string) error {
 	cmd := command(ctx, space, args...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("apoidea %s: %w: %s", strings.Join(args[:min(2, len(args))], " "), err, lastLine(out))
+		return fmt.Errorf("apoidea %s: %w: %s", strings.Join(args[:min(2, len(args))], " "), err, harness.LastLine(out))
 	}
 	return nil
 }
@@ -43,11 +42,6 @@ func command(ctx context.Context, space string, args ...string) *exec.Cmd {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
-}
-
-func lastLine(out []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return lines[len(lines)-1]
 }
 
 func (r *ring) cluster(ctx context.Context, verb string, args ...string) error {
@@ -78,11 +72,8 @@ func (r *ring) learn(ctx context.Context, n int) error {
 
 func (r *ring) peerDir(i int) string { return filepath.Join(r.dir, "peer"+strconv.Itoa(i)) }
 
-// client asks peer i. Its socket lies in its data directory as long as the path is short enough,
-// which that of the trials is made to be.
-func (r *ring) client(i int) *control.Client {
-	return control.NewClient(filepath.Join(r.peerDir(i), "apoidea.sock"))
-}
+// client asks peer i.
+func (r *ring) client(i int) *control.Client { return control.NewClient(harness.Socket(r.peerDir(i))) }
 
 func (r *ring) status(ctx context.Context, i int) (*control.Status, error) {
 	cl := r.client(i)
@@ -120,7 +111,7 @@ func (r *ring) closed(ctx context.Context, i, n int, within time.Duration) (time
 		case ctx.Err() == nil:
 			last = err.Error()
 		}
-		if sleep(ctx, 200*time.Millisecond) != nil {
+		if harness.Sleep(ctx, 200*time.Millisecond) != nil {
 			return within, fmt.Errorf("ring not closed after %v: %s", within, last)
 		}
 	}
@@ -206,45 +197,17 @@ func (r *ring) end() {
 
 // cpu is the processor time that peers 1 to n have used.
 func (r *ring) cpu(n int) (time.Duration, error) {
-	const tick = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs Linux
 	sum := time.Duration(0)
 	for i := 1; i <= n; i++ {
 		pid, err := r.pid(i)
 		if err != nil {
 			return 0, err
 		}
-		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		used, err := harness.CPU(pid)
 		if err != nil {
 			return 0, err
 		}
-		fields := strings.Fields(string(raw[slices.Index(raw, ')')+1:])) // the first is the state, field 3
-		for _, f := range fields[11:13] {                                // utime and stime, fields 14 and 15
-			n, err := strconv.Atoi(f)
-			if err != nil {
-				return 0, err
-			}
-			sum += time.Duration(n) * tick
-		}
+		sum += used
 	}
 	return sum, nil
-}
-
-func splitPort(addr string) (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "", 0, err
-	}
-	port, err = strconv.Atoi(text)
-	return host, port, err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

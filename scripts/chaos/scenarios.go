@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // scenario is one kind of harm and what may come of it.
@@ -45,7 +46,7 @@ var (
 // perPeer is what a peer may have in flight when it is killed.
 const perPeer = 64
 
-var scenarios = []scenario{
+var scenarios = []*scenario{
 	{
 		name: "none", words: "no harm: what the harness says of a crawl that is left alone",
 		peers: 8, seeds: 1, size: small, quick: small, fault: (*trial).nothing,
@@ -93,8 +94,7 @@ var scenarios = []scenario{
 }
 
 func init() {
-	for i := range scenarios {
-		s := &scenarios[i]
+	for _, s := range scenarios {
 		if s.up == nil {
 			s.up = (*trial).up
 		}
@@ -135,7 +135,7 @@ const settleTime = 30 * time.Second
 func (t *trial) settle(ctx context.Context) error {
 	took, err := t.ring.closed(ctx, t.waiter, t.members, settleTime)
 	if err == nil {
-		t.say("ring closed in %.1f s", took.Seconds())
+		t.Say("ring closed in %.1f s", took.Seconds())
 	}
 	return err
 }
@@ -160,7 +160,7 @@ func (t *trial) killOne(ctx context.Context) error {
 			victim, what = o, ", which keeps the job,"
 		}
 	}
-	t.say("peer %d%s killed after %d of %d requests", victim, what, t.web.requests(), t.web.whole())
+	t.Say("peer %d%s killed after %d of %d requests", victim, what, t.web.requests(), t.web.whole())
 	if err := t.kill(victim); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (t *trial) killTwo(ctx context.Context) error {
 		return err
 	}
 	first := 1 + t.rng.IntN(len(order)-2) // the waiter is at 0
-	t.say("neighbours %d and %d killed after %d of %d requests", order[first], order[first+1], t.web.requests(), t.web.whole())
+	t.Say("neighbours %d and %d killed after %d of %d requests", order[first], order[first+1], t.web.requests(), t.web.whole())
 	if err := t.kill(order[first], order[first+1]); err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (t *trial) leaveHalf(ctx context.Context) error {
 		slowest = max(slowest, time.Since(at))
 		t.members--
 	}
-	t.say("peers %v left from %d to %d of %d requests, the slowest in %.1f s", leaving, begin, t.web.requests(), t.web.whole(), slowest.Seconds())
+	t.Say("peers %v left from %d to %d of %d requests, the slowest in %.1f s", leaving, begin, t.web.requests(), t.web.whole(), slowest.Seconds())
 	t.stillCrawling()
 	return t.settle(ctx)
 }
@@ -220,7 +220,7 @@ func (t *trial) leaveHalf(ctx context.Context) error {
 // stillCrawling says if a fault outlasted the crawl that it was to disturb.
 func (t *trial) stillCrawling() {
 	if t.crawl != nil && t.crawl.ended() {
-		t.blame("the crawl ended before the fault did")
+		t.Blame("the crawl ended before the fault did")
 	}
 }
 
@@ -259,12 +259,12 @@ func (t *trial) stop(ctx context.Context, what string, fits func(control.HostLin
 	if t.quick {
 		d = stoppedQuick
 	}
-	t.say("%s %d (%d hosts, %d of them with another) stopped for %v after %d of %d requests", what, victim, held[victim], fitting[victim], d, t.web.requests(), t.web.whole())
+	t.Say("%s %d (%d hosts, %d of them with another) stopped for %v after %d of %d requests", what, victim, held[victim], fitting[victim], d, t.web.requests(), t.web.whole())
 	if err := t.ring.signal(syscall.SIGSTOP, victim); err != nil {
 		return err
 	}
 	// It goes on in any case, since a stopped process does not end.
-	err = sleep(ctx, d)
+	err = harness.Sleep(ctx, d)
 	if err = errors.Join(err, t.ring.signal(syscall.SIGCONT, victim)); err != nil {
 		return err
 	}
@@ -280,12 +280,12 @@ func (t *trial) restartAll(ctx context.Context) error {
 	}
 	order := append(t.others(), t.waiter)
 	t.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	t.say("all killed after %d of %d requests, started as %v", t.web.requests(), t.web.whole(), order)
+	t.Say("all killed after %d of %d requests, started as %v", t.web.requests(), t.web.whole(), order)
 	if err := t.ring.signal(syscall.SIGKILL, order...); err != nil {
 		return err
 	}
 	for _, i := range order {
-		if err := sleep(ctx, time.Duration(t.rng.Int64N(int64(time.Second)))); err != nil {
+		if err := harness.Sleep(ctx, time.Duration(t.rng.Int64N(int64(time.Second)))); err != nil {
 			return err
 		}
 		if err := t.ring.cluster(ctx, "start", strconv.Itoa(i)); err != nil {
@@ -306,7 +306,7 @@ func (t *trial) turnover(ctx context.Context) error {
 		if err := t.kill(victim); err != nil {
 			return err
 		}
-		if err := sleep(ctx, time.Duration(t.rng.Int64N(int64(3*time.Second)))); err != nil {
+		if err := harness.Sleep(ctx, time.Duration(t.rng.Int64N(int64(3*time.Second)))); err != nil {
 			return err
 		}
 		took, err := t.addOne(ctx, t.sc.peers+i+1)
@@ -317,11 +317,11 @@ func (t *trial) turnover(ctx context.Context) error {
 		if _, err := t.ring.closed(ctx, t.waiter, t.members, settleTime); err != nil {
 			return err
 		}
-		if err := sleep(ctx, 5*time.Second); err != nil {
+		if err := harness.Sleep(ctx, 5*time.Second); err != nil {
 			return err
 		}
 	}
-	t.say("%v killed and as many joined (slowest %.1f s) from %d to %d of %d requests", victims, slowest.Seconds(), begin, t.web.requests(), t.web.whole())
+	t.Say("%v killed and as many joined (slowest %.1f s) from %d to %d of %d requests", victims, slowest.Seconds(), begin, t.web.requests(), t.web.whole())
 	t.stillCrawling()
 	return nil
 }
@@ -343,7 +343,7 @@ func (t *trial) addOne(ctx context.Context, number int) (time.Duration, error) {
 		}
 		if s, err := t.ring.status(ctx, number); err == nil && s.State != "joining" {
 			took = time.Since(begin)
-		} else if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		} else if err := harness.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return 0, fmt.Errorf("peer %d does not serve: %w", number, errors.Join(err, <-added))
 		}
 	}
@@ -370,9 +370,9 @@ func (t *trial) join(ctx context.Context) error {
 		}
 		slowest = max(slowest, took)
 	}
-	t.say("4 peers joined, the slowest served after %.1f s (bound %.0f)", slowest.Seconds(), joinTime.Seconds())
+	t.Say("4 peers joined, the slowest served after %.1f s (bound %.0f)", slowest.Seconds(), joinTime.Seconds())
 	if slowest >= joinTime {
-		t.blame("a join took %.1f s", slowest.Seconds())
+		t.Blame("a join took %.1f s", slowest.Seconds())
 	}
 	t.stillCrawling()
 	return t.settle(ctx)

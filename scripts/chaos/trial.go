@@ -3,10 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // trial is one crawl with one fault.
@@ -36,12 +35,11 @@ type trial struct {
 	// members is how many the ring must have in the end.
 	members int
 
-	group   sync.WaitGroup // of all that ends with the trial's context
-	crawl   *crawl
-	kills   []time.Time
-	healed  *healed // nil where the bounds hold from the start
-	figures []string
-	wrong   []string
+	group  sync.WaitGroup // of all that ends with the trial's context
+	crawl  *crawl
+	kills  []time.Time
+	healed *healed // nil where the bounds hold from the start
+	harness.Verdict
 }
 
 // healed is what the web had seen when the ring was whole again after a partition. The audit begins
@@ -76,18 +74,10 @@ func newTrial(o options, s *scenario, seed uint64) *trial {
 	return t
 }
 
-func (t *trial) say(format string, args ...any) {
-	t.figures = append(t.figures, fmt.Sprintf(format, args...))
-}
-
-func (t *trial) blame(format string, args ...any) {
-	t.wrong = append(t.wrong, fmt.Sprintf(format, args...))
-}
-
 // Besides what the crawl takes at least and the fault itself, a trial may take this long.
 const slack = 2 * time.Minute
 
-// run does the trial; the verdict is in figures and wrong, and an error is a trial that could not
+// run does the trial; what was seen is in the verdict, and an error is a trial that could not
 // be done.
 func (t *trial) run(ctx context.Context) error {
 	begin := time.Now()
@@ -104,7 +94,7 @@ func (t *trial) run(ctx context.Context) error {
 		listen, domain = fmt.Sprintf("0.0.0.0:%d", t.port), "web.test"
 	}
 	var err error
-	if t.web, err = serveWeb(all, t.dir, listen, domain, t.seed, t.size, &t.group); err != nil {
+	if t.web, err = serveWeb(all, listen, domain, t.seed, t.size, &t.group); err != nil {
 		return err
 	}
 	defer func() {
@@ -142,17 +132,17 @@ func (t *trial) crawlAndJudge(ctx context.Context, begin time.Time) error {
 		return err
 	}
 	if err := t.sc.fault(t, ctx); err != nil {
-		t.blame("%v", err)
+		t.Blame("%v", err)
 	}
 	if err := t.finish(ctx); err != nil {
-		t.blame("%v", err)
+		t.Blame("%v", err)
 	}
 	// What was reached is judged even if time is up.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	err := t.judge(last)
-	t.say("%.0f s", time.Since(begin).Seconds())
-	return err
+	t.judge(last)
+	t.Say("%.0f s", time.Since(begin).Seconds())
+	return nil
 }
 
 // post has the waiter take the job and, where it lives on, wait for its end.
@@ -195,23 +185,16 @@ func (t *trial) finish(ctx context.Context) error {
 	raw, _ := os.ReadFile(filepath.Join(t.dir, "crawl.out"))
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("crawl did not end: %s", lastLine(raw))
+		return fmt.Errorf("crawl did not end: %s", harness.LastLine(raw))
 	case t.crawl.err != nil:
-		return fmt.Errorf("crawl: %w: %s", t.crawl.err, lastLine(raw))
+		return fmt.Errorf("crawl: %w: %s", t.crawl.err, harness.LastLine(raw))
 	}
 	return nil
 }
 
 // judge compares what the web saw and what the ring says with what should be.
-func (t *trial) judge(ctx context.Context) error {
-	a, err := t.web.look(ctx)
-	if err != nil {
-		return err
-	}
-	asked, err := t.web.asked(ctx)
-	if err != nil {
-		return err
-	}
+func (t *trial) judge(ctx context.Context) {
+	a, asked := t.web.look(), t.web.Asked()
 	if t.healed != nil {
 		t.judgeHealed(asked, &a.Totals)
 	} else {
@@ -221,9 +204,8 @@ func (t *trial) judge(ctx context.Context) error {
 	t.judgeManners(&a.Totals)
 	t.judgeTakeOver()
 	if _, err := t.ring.closed(ctx, t.waiter, t.members, 30*time.Second); err != nil {
-		t.blame("%v", err)
+		t.Blame("%v", err)
 	}
-	return nil
 }
 
 // judgeLost counts the pages of the truth that nobody asked for, and those whose outcome the ring
@@ -231,7 +213,7 @@ func (t *trial) judge(ctx context.Context) error {
 func (t *trial) judgeLost(ctx context.Context, asked map[string]int) {
 	records, err := t.records(ctx)
 	if err != nil {
-		t.blame("%v", err)
+		t.Blame("%v", err)
 	}
 	lost, unknown, twice := 0, 0, 0
 	for _, u := range t.web.truth.URLs {
@@ -246,12 +228,12 @@ func (t *trial) judgeLost(ctx context.Context, asked map[string]int) {
 			twice++
 		}
 	}
-	t.say("lost %d of %d pages, %d records", lost, len(t.web.truth.URLs), unknown)
+	t.Say("lost %d of %d pages, %d records", lost, len(t.web.truth.URLs), unknown)
 	if lost > 0 || unknown > 0 {
-		t.blame("lost %d pages, %d records, bound 0", lost, unknown)
+		t.Blame("lost %d pages, %d records, bound 0", lost, unknown)
 	}
 	if twice > 0 {
-		t.blame("%d pages have two records", twice)
+		t.Blame("%d pages have two records", twice)
 	}
 }
 
@@ -262,41 +244,33 @@ func (t *trial) records(ctx context.Context) (map[string]int, error) {
 	cmd.Stderr = &errOut
 	out, err := cmd.Output()
 	if err != nil {
-		err = fmt.Errorf("export urls --ring: %w: %s", err, lastLine(errOut.Bytes()))
+		err = fmt.Errorf("export urls --ring: %w: %s", err, harness.LastLine(errOut.Bytes()))
 	}
 	found := make(map[string]int)
-	lines := json.NewDecoder(bytes.NewReader(out))
-	for {
-		var u control.URLLine
-		if bad := lines.Decode(&u); bad != nil {
-			if !errors.Is(bad, io.EOF) {
-				err = errors.Join(err, bad)
-			}
-			return found, err
-		}
+	return found, errors.Join(err, harness.Records(bytes.NewReader(out), func(u *control.URLLine) {
 		if u.Outcome == "ok" || u.Outcome == "duplicate" {
 			found[u.URL]++
 		}
-	}
+	}))
 }
 
 func (t *trial) judgeAgain(total *webgen.AuditHost) {
 	share := 100 * float64(total.RepeatedRequests) / float64(max(total.DistinctURLs, 1))
 	switch {
 	case t.sc.inFlight > 0:
-		t.say("fetched again %d (%.2f %%, bound %d)", total.RepeatedRequests, share, t.sc.inFlight)
+		t.Say("fetched again %d (%.2f %%, bound %d)", total.RepeatedRequests, share, t.sc.inFlight)
 		if total.RepeatedRequests > t.sc.inFlight {
-			t.blame("fetched again %d, bound %d", total.RepeatedRequests, t.sc.inFlight)
+			t.Blame("fetched again %d, bound %d", total.RepeatedRequests, t.sc.inFlight)
 		}
 	case t.sc.again > 0:
-		t.say("fetched again %d (%.2f %%, bound %g %%)", total.RepeatedRequests, share, t.sc.again)
+		t.Say("fetched again %d (%.2f %%, bound %g %%)", total.RepeatedRequests, share, t.sc.again)
 		if share >= t.sc.again {
-			t.blame("fetched again %.2f %%, bound %g %%", share, t.sc.again)
+			t.Blame("fetched again %.2f %%, bound %g %%", share, t.sc.again)
 		}
 	default:
-		t.say("fetched again %d (bound 0)", total.RepeatedRequests)
+		t.Say("fetched again %d (bound 0)", total.RepeatedRequests)
 		if total.RepeatedRequests > 0 {
-			t.blame("fetched again %d, bound 0", total.RepeatedRequests)
+			t.Blame("fetched again %d, bound 0", total.RepeatedRequests)
 		}
 	}
 }
@@ -309,10 +283,10 @@ func (t *trial) judgeHealed(asked map[string]int, total *webgen.AuditHost) {
 		asked[u] += n
 	}
 	h := &t.healed.total
-	t.say("until it was whole %d fetched again (%.2f %%), %d overlaps; since then %d fetched again (bound 0)",
+	t.Say("until it was whole %d fetched again (%.2f %%), %d overlaps; since then %d fetched again (bound 0)",
 		h.RepeatedRequests, 100*float64(h.RepeatedRequests)/float64(max(h.DistinctURLs, 1)), h.Overlaps, again)
 	if again > 0 {
-		t.blame("fetched again %d since the heal", again)
+		t.Blame("fetched again %d since the heal", again)
 	}
 }
 
@@ -323,26 +297,26 @@ const gapSlack = 5 * time.Millisecond
 // judgeManners looks at what sites would mind: two workers at once, a delay that is not kept when
 // the worker changes.
 func (t *trial) judgeManners(total *webgen.AuditHost) {
-	t.say("overlaps %d", total.Overlaps)
+	t.Say("overlaps %d", total.Overlaps)
 	if total.Overlaps > 0 {
-		t.blame("overlaps %d, bound 0", total.Overlaps)
+		t.Blame("overlaps %d, bound 0", total.Overlaps)
 	}
 	delay := float64(t.size.delay.Milliseconds())
 	if gap := total.SmallestGapMS; gap != nil {
-		t.say("gap %.1f ms of %.0f", *gap, delay)
+		t.Say("gap %.1f ms of %.0f", *gap, delay)
 		if *gap < delay-float64(gapSlack.Milliseconds()) {
-			t.blame("gap across workers %.1f ms, delay %.0f", *gap, delay)
+			t.Blame("gap across workers %.1f ms, delay %.0f", *gap, delay)
 		}
 	}
 	if gap := total.SmallestGapWithinMS; gap != nil && *gap < delay-float64(gapSlack.Milliseconds()) {
-		t.blame("gap of one worker %.1f ms, delay %.0f", *gap, delay)
+		t.Blame("gap of one worker %.1f ms, delay %.0f", *gap, delay)
 	}
 	violations := total.RobotsViolations
 	if t.healed != nil {
 		violations = total.Disallowed // robots.txt was read before the audit began anew
 	}
 	if violations > 0 {
-		t.blame("robots.txt violated %d times", violations)
+		t.Blame("robots.txt violated %d times", violations)
 	}
 }
 
@@ -359,8 +333,8 @@ func (t *trial) judgeTakeOver() {
 	if slowest == 0 {
 		return
 	}
-	t.say("taken over in %.1f s (bound %.0f)", slowest.Seconds(), takeOver.Seconds())
+	t.Say("taken over in %.1f s (bound %.0f)", slowest.Seconds(), takeOver.Seconds())
 	if slowest > takeOver {
-		t.blame("%s taken over %.1f s after the death of %s", last, slowest.Seconds(), of.UTC().Format("15:04:05.0"))
+		t.Blame("%s taken over %.1f s after the death of %s", last, slowest.Seconds(), of.UTC().Format("15:04:05.0"))
 	}
 }

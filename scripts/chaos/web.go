@@ -1,21 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // shape is the size of a web and the pace at which it is crawled: hosts x pages, each host asked
@@ -25,9 +17,9 @@ type shape struct {
 	delay        time.Duration
 }
 
-// web is `apoidea web serve` and what its audit says as time goes by.
+// web is the web and what its audit says as time goes by.
 type web struct {
-	addr  string
+	*harness.Web
 	seeds []string
 	truth webgen.Truth
 
@@ -62,79 +54,26 @@ const latencyShare = 5
 
 // serveWeb starts a web that ends with ctx and looks at its audit until then. Pages have no faults,
 // so that each is to be had at once.
-func serveWeb(ctx context.Context, dir, listen, domain string, seed uint64, size shape, group *sync.WaitGroup) (*web, error) {
+func serveWeb(ctx context.Context, listen, domain string, seed uint64, size shape, group *sync.WaitGroup) (*web, error) {
 	cfg := webgen.DefaultConfig()
 	cfg.Seed, cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.Links, cfg.ErrorShare, cfg.Domain = seed, size.hosts, size.pages, 2000, 20, 0, domain
-	cmd := exec.CommandContext(ctx, "apoidea", "web", "serve", "--json", "--listen", listen, "--seed", strconv.FormatUint(seed, 10),
-		"--hosts", strconv.Itoa(cfg.Hosts), "--pages", strconv.Itoa(cfg.PagesPerHost), "--page-bytes", strconv.Itoa(cfg.PageBytes),
-		"--links", strconv.Itoa(cfg.Links), "--error-share", "0", "--domain", domain, "--latency", (size.delay / latencyShare).String())
-	out, err := cmd.StdoutPipe()
+	cfg.Latency = size.delay / latencyShare
+	served, err := harness.ServeWeb(ctx, group, listen, cfg)
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "web.log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	group.Go(func() { _ = cmd.Wait() }) // killed with ctx
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err != nil {
-		raw, _ := os.ReadFile(log.Name())
-		return nil, fmt.Errorf("web server: %w: %s", err, bytes.TrimSpace(raw))
-	}
-	var said struct {
-		Listen string   `json:"listen"`
-		Seeds  []string `json:"seeds"`
-	}
-	if err := json.Unmarshal(line, &said); err != nil {
-		return nil, fmt.Errorf("web server: %w", err)
-	}
-	host, port, err := splitPort(said.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("web server: %w", err)
-	}
-	if net.ParseIP(host).IsUnspecified() {
-		host = webAddr
-	}
-	w := &web{addr: fmt.Sprintf("%s:%d", host, port), seeds: said.Seeds, hosts: make(map[string]*visited)}
-	w.truth = webgen.New(cfg).Truth(webgen.Walk{Port: port, MaxDepth: -1})
+	w := &web{Web: served, seeds: served.Seeds(), truth: served.Truth(), hosts: make(map[string]*visited)}
 	group.Go(func() { w.watch(ctx) })
 	return w, nil
 }
 
-func (w *web) get(ctx context.Context, path string, read func(*bufio.Reader) error) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.addr+path, nil)
-	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", path, res.Status)
-	}
-	return read(bufio.NewReader(res.Body))
-}
-
-// look fetches the audit as of now.
-func (w *web) look(ctx context.Context) (webgen.Audit, error) {
-	var a webgen.Audit
-	err := w.get(ctx, webgen.AuditPath, func(r *bufio.Reader) error { return json.NewDecoder(r).Decode(&a) })
-	if err != nil {
-		return a, fmt.Errorf("audit: %w", err)
-	}
-	now := time.Now()
+// look takes the audit as of now.
+func (w *web) look() webgen.Audit {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.audit = a
-	for _, h := range a.Hosts {
+	now := time.Now()
+	w.audit = w.Audit()
+	for _, h := range w.audit.Hosts {
 		v := w.hosts[h.Host]
 		if v == nil {
 			v = &visited{at: now}
@@ -148,32 +87,12 @@ func (w *web) look(ctx context.Context) (webgen.Audit, error) {
 		}
 		v.requests, v.at = h.Requests, now
 	}
-	return a, nil
-}
-
-// reset forgets what was counted.
-func (w *web) reset(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.addr+webgen.AuditResetPath, nil)
-	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	return res.Body.Close()
+	return w.audit
 }
 
 func (w *web) watch(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			_, _ = w.look(ctx) // the next one may succeed, and the last one is not made here
-		case <-ctx.Done():
-			return
-		}
+	for harness.Sleep(ctx, lookEvery) == nil {
+		w.look()
 	}
 }
 
@@ -196,7 +115,7 @@ func (w *web) until(ctx context.Context, share float64) error {
 
 func (w *web) untilRequests(ctx context.Context, n int64) error {
 	for w.requests() < n {
-		if err := sleep(ctx, lookEvery/2); err != nil {
+		if err := harness.Sleep(ctx, lookEvery/2); err != nil {
 			return fmt.Errorf("%d of %d requests: %w", w.requests(), n, err)
 		}
 	}
@@ -223,25 +142,4 @@ func (w *web) resumed(fault time.Time) (last time.Duration, host string) {
 		}
 	}
 	return last, host
-}
-
-// asked returns how often each URL was asked for.
-func (w *web) asked(ctx context.Context) (map[string]int, error) {
-	_, port, err := splitPort(w.addr)
-	if err != nil {
-		return nil, err
-	}
-	asked := make(map[string]int)
-	err = w.get(ctx, webgen.AuditURLsPath, func(r *bufio.Reader) error {
-		lines := json.NewDecoder(r)
-		for lines.More() {
-			var u webgen.AuditURL
-			if err := lines.Decode(&u); err != nil {
-				return err
-			}
-			asked[fmt.Sprintf("http://%s:%d%s", u.Host, port, u.Path)] = u.Count
-		}
-		return nil
-	})
-	return asked, err
 }

@@ -14,10 +14,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
+	"sync"
+
+	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // options are what the command line says.
@@ -27,66 +28,52 @@ type options struct {
 	quick bool
 	seed  uint64
 	seeds int
-	names []string
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.work, "work", "", "directory for the trials' files; short, since sockets lie in it")
 	flag.IntVar(&o.port, "port", 18890, "port of the web server")
 	flag.BoolVar(&o.quick, "quick", false, "one trial of each kind of file, under a minute")
 	flag.Uint64Var(&o.seed, "seed", 1, "first seed of the trials at random places")
 	flag.IntVar(&o.seeds, "seeds", 0, "trials at random places (default 12, with --quick 2)")
-	flag.Parse()
-	o.names = flag.Args()
-	if o.seeds == 0 {
-		if o.seeds = 12; o.quick {
-			o.seeds = 2
+	harness.Main(&o.work, func(ctx context.Context, names []string) (bool, error) {
+		if o.seeds == 0 {
+			if o.seeds = 12; o.quick {
+				o.seeds = 2
+			}
 		}
-	}
-	if o.work == "" {
-		fmt.Fprintln(os.Stderr, "damage: --work is missing")
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	wrong, err := run(ctx, &o)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "damage:", err)
-		os.Exit(1)
-	}
-	if wrong > 0 {
-		fmt.Fprintf(os.Stderr, "damage: %d trials WRONG\n", wrong)
-		os.Exit(1)
-	}
+		return o.run(ctx, names)
+	})
 }
 
 // run makes the data directories and spoils a copy in each trial.
-func run(ctx context.Context, o *options) (wrong int, err error) {
-	w, err := serve(ctx, o.port)
+func (o *options) run(ctx context.Context, names []string) (fine bool, err error) {
+	chosen, err := harness.Choose(slices.Concat(trials, randomTrials(o)), names, func(t trial) string { return t.name }, func(t trial) bool { return t.quick || !o.quick })
 	if err != nil {
-		return 0, err
+		return false, err
 	}
-	defer w.stop()
+	var group sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() { cancel(); group.Wait() }()
+	cfg := webgen.DefaultConfig()
+	cfg.Hosts, cfg.PagesPerHost, cfg.Links, cfg.PageBytes = 6, 50, 20, 6000
+	w, err := harness.ServeWeb(ctx, &group, fmt.Sprintf("127.0.0.1:%d", o.port), cfg)
+	if err != nil {
+		return false, err
+	}
 	b, err := makeBases(ctx, o, w)
 	if err != nil {
-		return 0, fmt.Errorf("a sound data directory: %w", err)
+		return false, fmt.Errorf("a sound data directory: %w", err)
 	}
 	fmt.Printf("%d pages in the archive, %d URLs without a page\n%-34s %-9s %-9s %6s %6s %6s  %s\n", len(b.pages), len(b.bare), "damage", "check", "repair", "asked", "may", "lost", "")
-	list := slices.Concat(trials, randomTrials(o))
-	for i := range list {
-		t := &list[i]
-		if len(o.names) > 0 && !slices.Contains(o.names, t.name) || len(o.names) == 0 && o.quick && !t.quick {
-			continue
-		}
+	fine = true
+	for i := range chosen {
 		if ctx.Err() != nil {
-			return wrong, ctx.Err()
+			return false, ctx.Err()
 		}
-		r := t.run(ctx, o, b, i)
+		r := chosen[i].run(ctx, o, b, i)
 		fmt.Println(r)
-		if len(r.wrong) > 0 {
-			wrong++
-		}
+		fine = fine && len(r.wrong) == 0
 	}
-	return wrong, nil
+	return fine, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,7 +41,7 @@ func (t *trial) run(ctx context.Context, o *options, b *bases, number int) *resu
 	if t.killed {
 		base = b.killed
 	}
-	err := copyFiles(dir, base)
+	err := os.CopyFS(dir, os.DirFS(base))
 	if err == nil {
 		err = t.harm(dir)
 	}
@@ -74,46 +73,18 @@ func (t *trial) run(ctx context.Context, o *options, b *bases, number int) *resu
 
 // again crawls on in a directory, and says how many requests that came to.
 func (b *bases) again(ctx context.Context, r *result, dir string, args []string) int {
-	before, _ := b.web.requests()
+	before := b.requests()
 	if out, err := apoidea(ctx, runArgs(dir, append([]string{"--delay", "0"}, args...)...)...); err != nil {
 		r.fail("run: %v: %s", err, out)
 	}
-	after, err := b.web.requests()
-	if err != nil {
-		r.fail("%v", err)
-	}
-	return after - before
-}
-
-// copyFiles copies the files of a directory: a peer that was killed leaves its socket too.
-func copyFiles(to, from string) error {
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			return os.MkdirAll(filepath.Join(to, rel), 0o755)
-		}
-		if !d.Type().IsRegular() {
-			return nil
-		}
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(to, rel), raw, 0o600)
-	})
+	return int(b.requests() - before)
 }
 
 // mend does check, repair, and check again.
 func (t *trial) mend(ctx context.Context, r *result, dir string) {
 	if t.refused { // in a copy, as a run may go some way
 		copied := dir + "r"
-		if err := copyFiles(copied, dir); err != nil {
+		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 			r.fail("%v", err)
 		}
 		defer os.RemoveAll(copied)

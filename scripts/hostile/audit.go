@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -259,6 +258,3 @@ func (a *audit) report(f *family) (*Audit, []AuditHost) {
 	sum.Most = all[:min(len(all), mostShown)]
 	return sum, all
 }
-
-// counter counts without a lock.
-type counter struct{ atomic.Int64 }

@@ -9,7 +9,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
-	"net"
 	"strings"
 	"sync"
 	"time"
@@ -115,6 +114,3 @@ func (w *world) plainTLS(name string) (*tls.Config, error) {
 func withCert(cert *tls.Certificate) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{"h2", "http/1.1"}}
 }
-
-// beneath is the TCP connection of a handshake.
-func beneath(hello *tls.ClientHelloInfo) net.Conn { return hello.Conn }

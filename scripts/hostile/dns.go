@@ -66,7 +66,6 @@ func (w *world) serveDNS(ctx context.Context) error {
 }
 
 func (w *world) answerDNS(rw dns.ResponseWriter, q *dns.Msg) {
-	w.questions.Add(1)
 	m := new(dns.Msg)
 	m.SetReply(q)
 	if len(q.Question) != 1 {

@@ -18,7 +18,6 @@ import (
 type family struct {
 	name  string
 	does  string // what the trap does
-	wants string // what a good crawler does with it
 	quick bool   // ends within seconds, and goes into the gate
 	// seeds are where the crawl begins, besides the good site.
 	seeds func(w *world) []string

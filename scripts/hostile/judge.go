@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // judge is what a family's own check is given.
@@ -119,16 +119,12 @@ func (t *trial) judgeGood(f *family) {
 // belong: until then an export says that it is not complete.
 const settleWithin = 90 * time.Second
 
-// maxRecords bounds the records that are looked at; what all families lead to together is a quarter
-// of it.
-const maxRecords = 1_000_000
-
 // records reads what the ring has on record of URLs, while the first peer lives, or from its
 // directory.
 func (t *trial) records(ctx context.Context) {
-	args := []string{"export", "urls", "--data-dir", t.peers[len(t.peers)-1].dir}
+	args := []string{"export", "urls", "--data-dir", t.peers[len(t.peers)-1].Dir}
 	if t.trialPlan.peers > 1 {
-		args = []string{"export", "urls", "--ring", "--data-dir", t.peers[0].dir}
+		args = []string{"export", "urls", "--ring", "--data-dir", t.peers[0].Dir}
 	}
 	var out []byte
 	for begun := time.Now(); ; time.Sleep(time.Second) {
@@ -146,18 +142,10 @@ func (t *trial) records(ctx context.Context) {
 	}
 	t.urls = make(map[string]string)
 	t.report.Outcomes = make(map[string]int64)
-	lines := json.NewDecoder(bytes.NewReader(out))
-	for len(t.urls) < maxRecords {
-		var u control.URLLine
-		if err := lines.Decode(&u); err != nil {
-			break
-		}
+	_ = harness.Records(bytes.NewReader(out), func(u *control.URLLine) { // a line that is cut off was blamed above
 		t.urls[u.URL] = u.Outcome
 		t.report.Outcomes[u.Outcome]++
-	}
-	if len(t.urls) == maxRecords {
-		t.blame("there are more than %d records: those of some pages were not looked at", maxRecords)
-	}
+	})
 }
 
 // outcome is what became of a URL of the family; empty: nothing is on record.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,15 +14,15 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/novelty/noveltytest"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // Real sites whose pages look more alike than they are, each a host of a domain of its own. A good
 // crawler fetches every page that has content of its own. The job has the defaults of its profile;
 // only the delay is a trial's.
 var legitFamily = family{
-	name:  "legit",
-	does:  "real sites that look like endless ones",
-	wants: "fetches every page that has content of its own",
+	name: "legit",
+	does: "real sites that look like endless ones",
 	seeds: func(w *world) (seeds []string) {
 		for _, s := range legit {
 			seeds = append(seeds, s.url(w))
@@ -175,15 +174,15 @@ func legitPlan(o *options, names []string) (trials []legitTrial, err error) {
 	for _, name := range names {
 		s := legitSite(name)
 		if s == nil {
-			return nil, fmt.Errorf("no shape %q", name)
+			return nil, fmt.Errorf("%w %q", harness.ErrUsage, name)
 		}
 		shapes = append(shapes, s)
 	}
 	switch {
 	case !slices.Contains([]string{"", "lab", "public"}, l.profile):
-		return nil, fmt.Errorf("no profile %q", l.profile)
+		return nil, fmt.Errorf("%w profile %q", harness.ErrUsage, l.profile)
 	case l.peers > 1 && l.profile == "public":
-		return nil, errors.New("public peers tell each other no address of loopback: several are of the lab profile")
+		return nil, fmt.Errorf("%w ring of the public profile: public peers tell each other no address of loopback: several are of the lab profile", harness.ErrUsage)
 	case o.quick:
 		return []legitTrial{{name: "quick", profile: cmp.Or(l.profile, "lab"), peers: max(l.peers, 1), shapes: shapes}}, nil
 	}
@@ -244,7 +243,7 @@ func (t *legitTrial) run(ctx context.Context, o *options, w *world) []*legitRow 
 	peers, err := t.start(ctx, o, w)
 	defer func() {
 		for _, p := range peers {
-			p.kill()
+			p.Kill()
 		}
 	}()
 	begun := time.Now()
@@ -267,7 +266,7 @@ func (t *legitTrial) run(ctx context.Context, o *options, w *world) []*legitRow 
 // start starts the peers, which find each other.
 func (t *legitTrial) start(ctx context.Context, o *options, w *world) (peers []*peer, err error) {
 	args := []string{
-		"--profile", t.profile, "--quiet", "--listen", "/ip4/127.0.0.1/tcp/0", "--network", "legit", "--allow-private=" + allowedPrefix, "--dns-server", w.dnsAddr,
+		"--profile", t.profile, "--network", "legit", "--allow-private=" + allowedPrefix, "--dns-server", w.dnsAddr,
 		"--delay", legitDelay.String(),
 	}
 	if t.profile == "public" {
@@ -282,11 +281,8 @@ func (t *legitTrial) start(ctx context.Context, o *options, w *world) (peers []*
 			return peers, err
 		}
 		peers = append(peers, p)
-		if err := p.ready(ctx); err != nil {
-			return peers, err
-		}
 		if i == 0 && t.peers > 1 {
-			addrs, err := p.addrs(ctx)
+			addrs, err := p.Addrs(ctx)
 			if err != nil {
 				return peers, err
 			}
@@ -308,11 +304,11 @@ func (t *legitTrial) crawl(ctx context.Context, o *options, w *world, p *peer) e
 	for _, s := range t.shapes {
 		seeds = append(seeds, s.url(w))
 	}
-	job, err := p.client.Post(limited, control.JobSpec{URLs: seeds})
+	job, err := p.Client.Post(limited, control.JobSpec{URLs: seeds})
 	if err != nil {
 		return err
 	}
-	err = p.client.Wait(limited, job.ID, patience, func(control.Progress) error { return nil })
+	err = p.Client.Wait(limited, job.ID, patience, func(control.Progress) error { return nil })
 	if limited.Err() != nil && ctx.Err() == nil {
 		return fmt.Errorf("the crawl has not ended after %v", within)
 	}
@@ -337,7 +333,7 @@ func (t *legitTrial) row(ctx context.Context, w *world, s *legitShape, peers []*
 	}
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	h, err := peers[0].client.Host(ctx, s.host(w))
+	h, err := peers[0].Client.Host(ctx, s.host(w))
 	if err != nil {
 		r.Wrong = err.Error()
 		return r

@@ -14,13 +14,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // options are what the command line says.
@@ -39,7 +38,6 @@ type options struct {
 func main() {
 	families = allFamilies()
 	var o options
-	flag.StringVar(&o.work, "work", "", "directory for the trials' files; short, since sockets lie in it")
 	flag.BoolVar(&o.quick, "quick", false, "the quick families, all before one peer at once, under 90 s")
 	flag.BoolVar(&o.json, "json", false, "print one JSON document a trial, with the server's audit, instead of the table")
 	flag.Uint64Var(&o.seed, "seed", 1, "decides when peers are interrupted")
@@ -51,52 +49,29 @@ func main() {
 	flag.IntVar(&o.legit.scale, "scale", 10, "of --legit: divides how many pages each site has")
 	flag.IntVar(&o.legit.peers, "peers", 0, "of --legit: how many crawl (default one, and four crawl all shapes at once)")
 	flag.StringVar(&o.legit.profile, "profile", "", "of --legit: lab or public (default: one after the other, with --quick lab)")
-	flag.Usage = usage
-	flag.Parse()
-	var names []string
-	for flag.NArg() > 0 { // flags may stand behind names
-		names = append(names, flag.Arg(0))
-		_ = flag.CommandLine.Parse(flag.Args()[1:]) // ends the process if it fails
-	}
-	do, err := prepare(&o, names)
-	if err == nil && o.work == "" {
-		err = fmt.Errorf("--work is missing")
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "hostile:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	fine, err := do(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "hostile:", err)
-	}
-	if !fine || err != nil {
-		os.Exit(1)
-	}
-}
-
-// prepare returns what is to be done by what the names ask for.
-func prepare(o *options, names []string) (func(ctx context.Context) (bool, error), error) {
-	if o.legit.on {
-		families = []*family{&legitFamily}
-		trials, err := legitPlan(o, names)
-		return func(ctx context.Context) (bool, error) { return runLegit(ctx, o, trials) }, err
-	}
-	p, err := choose(names, o.quick)
-	return func(ctx context.Context) (bool, error) { return run(ctx, o, p) }, err
-}
-
-func usage() {
-	fmt.Fprintln(os.Stderr, "usage: hostile --work DIR [--quick] [--json] [--seed N] [FAMILY | together | ring | interrupt]...")
-	flag.PrintDefaults()
-	for _, f := range families {
-		fmt.Fprintf(os.Stderr, "  %-11s %s\n", f.name, f.does)
-	}
-	fmt.Fprintln(os.Stderr, "  together    all families before one peer")
-	fmt.Fprintln(os.Stderr, "  ring        all families before a ring of four peers; ring=FAMILY is one of them")
-	fmt.Fprintln(os.Stderr, "  interrupt   a peer a family, interrupted at some moment of the crawl; interrupt=FAMILY is one of them")
+	flag.Usage = harness.Usage(func(line func(name, words string)) {
+		for _, f := range families {
+			line(f.name, f.does)
+		}
+		line("together", "all families before one peer")
+		line("ring", "all families before a ring of four peers; ring=FAMILY is one of them")
+		line("interrupt", "a peer a family, interrupted at some moment of the crawl; interrupt=FAMILY is one of them")
+	})
+	harness.Main(&o.work, func(ctx context.Context, names []string) (bool, error) {
+		if o.legit.on {
+			families = []*family{&legitFamily}
+			trials, err := legitPlan(&o, names)
+			if err != nil {
+				return false, err
+			}
+			return runLegit(ctx, &o, trials)
+		}
+		p, err := choose(names, o.quick)
+		if err != nil {
+			return false, err
+		}
+		return run(ctx, &o, p)
+	})
 }
 
 // plan is what is to be done: each entry is one trial.
@@ -123,31 +98,24 @@ func choose(names []string, quick bool) (plan, error) {
 	}
 	var p plan
 	for _, name := range names {
-		switch name {
-		case "together":
+		how, of, one := strings.Cut(name, "=")
+		switch {
+		case name == "together":
 			p = append(p, trialPlan{name: name, families: families, peers: 1, untilIdle: true})
-		case "ring":
+		case name == "ring":
 			p = append(p, trialPlan{name: name, families: families, peers: 4, untilIdle: true})
-		case "interrupt":
+		case name == "interrupt":
 			for _, f := range families {
 				p = append(p, trialPlan{name: "interrupt " + f.name, families: []*family{f}, peers: 1, interrupt: true})
 			}
+		case one && how == "ring" && byName(of) != nil:
+			p = append(p, trialPlan{name: "ring " + of, families: []*family{byName(of)}, peers: 4, untilIdle: true})
+		case one && how == "interrupt" && byName(of) != nil:
+			p = append(p, trialPlan{name: "interrupt " + of, families: []*family{byName(of)}, peers: 1, interrupt: true})
+		case byName(name) != nil:
+			p = append(p, trialPlan{name: name, families: []*family{byName(name)}, peers: 1})
 		default:
-			name, interrupt := strings.CutPrefix(name, "interrupt=")
-			name, ring := strings.CutPrefix(name, "ring=")
-			f := byName(name)
-			if f != nil && ring {
-				p = append(p, trialPlan{name: "ring " + name, families: []*family{f}, peers: 4, untilIdle: true})
-				continue
-			}
-			if f != nil && interrupt {
-				p = append(p, trialPlan{name: "interrupt " + name, families: []*family{f}, peers: 1, interrupt: true})
-				continue
-			}
-			if f == nil {
-				return nil, fmt.Errorf("no family %q", name)
-			}
-			p = append(p, trialPlan{name: name, families: []*family{f}, peers: 1})
+			return nil, fmt.Errorf("%w family %q", harness.ErrUsage, name)
 		}
 	}
 	return p, nil
@@ -175,7 +143,7 @@ func run(ctx context.Context, o *options, p plan) (fine bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer still.kill()
+	defer still.Kill()
 	fine = true
 	for _, tp := range p {
 		if ctx.Err() != nil {
@@ -183,40 +151,9 @@ func run(ctx context.Context, o *options, p plan) (fine bool, err error) {
 		}
 		r := runTrial(ctx, o, w, still, tp)
 		fine = fine && len(r.Wrong) == 0
-		if err := o.print(r); err != nil {
+		if err := r.Print(o.json, r, r.Name, r.line()); err != nil {
 			return false, err
 		}
 	}
 	return fine, nil
 }
-
-// print prints the verdict of a trial.
-func (o *options) print(r *report) error {
-	if o.json {
-		raw, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Println(string(raw))
-		return err
-	}
-	word := "ok   "
-	if len(r.Wrong) > 0 {
-		word = "WRONG"
-	}
-	fmt.Printf("%s %-20s %s\n", word, r.Name, r.line())
-	for _, s := range r.Skipped {
-		fmt.Printf("      not judged: %s\n", s)
-	}
-	for i, s := range r.Wrong {
-		if i == maxWrongShown {
-			fmt.Printf("      and %d more\n", len(r.Wrong)-i)
-			break
-		}
-		fmt.Printf("      WRONG: %s\n", strings.ReplaceAll(s, "\n", " "))
-	}
-	return nil
-}
-
-// maxWrongShown bounds what the table shows of one trial; the JSON has all.
-const maxWrongShown = 12

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // The addresses of the world. Names lead to allowed ones, as many as addresses, so that politeness
@@ -40,21 +42,16 @@ type world struct {
 	audit   *audit
 	group   sync.WaitGroup
 
-	ctx       context.Context //nolint:containedctx // the life of the server, by which traps end that would not
-	opened    counter
-	open      counter
-	mostOpen  counter
-	questions counter
-	dns       dnsState
-	trespass  trespass
-	h2        http2.Server
+	ctx      context.Context //nolint:containedctx // the life of the server, by which traps end that would not
+	dns      dnsState
+	trespass trespass
+	h2       http2.Server
 }
 
 // trespass notes connections to addresses that are not allowed.
 type trespass struct {
-	mu    sync.Mutex
-	seen  map[string]int
-	first string
+	mu   sync.Mutex
+	seen map[string]int
 }
 
 func (t *trespass) note(to string) {
@@ -131,8 +128,8 @@ func (w *world) serveAt(ctx context.Context, addr string) error {
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": w.serveH2},
 	}
 	context.AfterFunc(ctx, func() { srv.Close() })
-	w.group.Go(func() { _ = srv.Serve(counted{plain, w}) })
-	w.group.Go(func() { _ = srv.Serve(tls.NewListener(counted{secure, w}, w.tlsConfig())) })
+	w.group.Go(func() { _ = srv.Serve(counted{plain}) })
+	w.group.Go(func() { _ = srv.Serve(tls.NewListener(counted{secure}, w.tlsConfig())) })
 	return nil
 }
 
@@ -172,29 +169,20 @@ func unwrap(c net.Conn) *conn {
 	return k
 }
 
-// counted counts the connections of a listener.
-type counted struct {
-	net.Listener
-	w *world
-}
+// counted counts what the connections of a listener carry.
+type counted struct{ net.Listener }
 
 func (l counted) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	l.w.opened.Add(1)
-	if n := l.w.open.Add(1); n > l.w.mostOpen.Load() {
-		l.w.mostOpen.Store(n)
-	}
-	return &conn{Conn: c, w: l.w}, nil
+	return &conn{Conn: c}, nil
 }
 
 // conn is one connection to the server, beneath TLS.
 type conn struct {
 	net.Conn
-	w       *world
-	closed  sync.Once
 	written atomic.Int64 // moment of the last write, in nanoseconds
 	bytes   atomic.Int64
 	visit   atomic.Pointer[visit] // of the request that is being answered
@@ -205,11 +193,6 @@ func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.bytes.Add(int64(n))
 	return n, err
-}
-
-func (c *conn) Close() error {
-	c.closed.Do(func() { c.w.open.Add(-1) })
-	return c.Conn.Close()
 }
 
 func (c *conn) lastWrite() time.Time {
@@ -314,17 +297,6 @@ func hijack(rw http.ResponseWriter) (net.Conn, *bufio.ReadWriter) {
 	return c, buf
 }
 
-// raw writes the pieces and closes the connection.
-func raw(rw http.ResponseWriter, pieces ...string) {
-	c, _ := hijack(rw)
-	defer c.Close()
-	for _, p := range pieces {
-		if _, err := io.WriteString(c, p); err != nil {
-			return
-		}
-	}
-}
-
 // answered says that the answer on a connection that a trap has taken is whole; gone, that the
 // client went away before.
 func (w *world) answered(c net.Conn) { w.endVisit(c, false) }
@@ -371,14 +343,7 @@ func (w *world) hold(c net.Conn, d time.Duration) {
 }
 
 func (w *world) sleep(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-w.ctx.Done():
-		return false
-	}
+	return harness.Sleep(w.ctx, d) == nil
 }
 
 // serveRaw reads further requests of a connection that a trap has taken, notes them, and has them

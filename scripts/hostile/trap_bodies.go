@@ -23,9 +23,8 @@ import (
 // to stay; fetches all pages that keep the bound; breaks off at the bound what does not, unpacked
 // or not.
 var bodiesFamily = family{
-	name:  "bodies",
-	does:  "64 hosts with pages of 15 MiB, endless bodies, bombs of gzip, br and zstd",
-	wants: "keeps within its memory, fetches what is within the bound of a body, breaks off the rest",
+	name: "bodies",
+	does: "64 hosts with pages of 15 MiB, endless bodies, bombs of gzip, br and zstd",
 	seeds: func(w *world) []string {
 		urls := w.urls("bodies", "endless", "chunked", "gzip", "br", "zstd", "twice", "stack", "truncated", "liar")
 		for i := range largeHosts {

@@ -24,9 +24,8 @@ import (
 // A good crawler bounds what it takes in a handshake, as others do, and how many large ones are
 // under way; it asks whom it can trust within that, and says why of the rest.
 var chainsFamily = family{
-	name:  "chains",
-	does:  "300 hosts with up to 240 KiB of certificates each, made of names of one letter",
-	wants: "takes a bounded number of bytes in a handshake, and few large ones at once",
+	name: "chains",
+	does: "300 hosts with up to 240 KiB of certificates each, made of names of one letter",
 	seeds: func(w *world) []string {
 		var urls []string
 		for i := range longChains {

@@ -19,9 +19,8 @@ import (
 // A good crawler takes "no such name" as final after one more try, tries what may pass a few times,
 // asks about a name once and not once a URL, and tells people what it is waiting for.
 var dnsFamily = family{
-	name:  "dns",
-	does:  "names that do not exist, servers that fail or are silent, circles of aliases, thousands of addresses",
-	wants: "takes absence as final, bounds the tries, asks once a name and not once a URL",
+	name: "dns",
+	does: "names that do not exist, servers that fail or are silent, circles of aliases, thousands of addresses",
 	seeds: func(w *world) []string {
 		return append(w.urls("dns", "page"), w.urls("dns", dnsNames...)...)
 	},

@@ -18,7 +18,6 @@ import (
 var documentsFamily = family{
 	name:  "documents",
 	does:  "elements nested by the million, attributes, entities, comments without end, odd charsets, types that lie",
-	wants: "finds what a browser would, in one pass",
 	quick: true,
 	seeds: func(w *world) []string {
 		var urls []string

@@ -15,9 +15,8 @@ import (
 // A good crawler gives each phase its time and a body a least speed, tries again once or twice
 // later, and has fetchers left for the others.
 var dripsFamily = family{
-	name:  "drips",
-	does:  "heads, bodies and robots.txt of a byte a second, no answer at all, answers that stop; 48 such hosts",
-	wants: "bounds each phase, and crawls the others meanwhile",
+	name: "drips",
+	does: "heads, bodies and robots.txt of a byte a second, no answer at all, answers that stop; 48 such hosts",
 	seeds: func(w *world) []string {
 		urls := w.urls("drips", "head", "body", "stall", "robots", "chunk", "never", "tail")
 		for i := range silentHosts {

@@ -22,7 +22,6 @@ import (
 var guardFamily = family{
 	name:        "guard",
 	does:        "links, redirects, sitemaps and names that lead to addresses of this machine which are not allowed",
-	wants:       "connects to allowed addresses only, whatever led there",
 	quick:       true,
 	needsPrefix: true,
 	seeds: func(w *world) []string {

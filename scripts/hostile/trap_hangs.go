@@ -18,7 +18,6 @@ import (
 var hangsFamily = family{
 	name:  "hangs",
 	does:  "half of the URLs of a host hang, in a folder of their own or among the others; a host goes down; a site is slow",
-	wants: "crawls what answers, and has what hangs wait behind it",
 	seeds: func(w *world) []string { return w.urls("hangs", "folder", "alike", "down", "slow") },
 	serve: serveHangs,
 	// The slow site takes six times eight seconds and as many rests of twice as long.

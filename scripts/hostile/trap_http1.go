@@ -26,7 +26,6 @@ import (
 var http1Family = family{
 	name:  "http1",
 	does:  "wrong lengths, floods of fields and 1xx, garbage, surplus and unasked answers, early ends, resets",
-	wants: "never confuses answers, bounds heads, comes to an end with each URL",
 	quick: true,
 	seeds: func(w *world) []string { return w.urls("http1", http1Names()...) },
 	serve: serveHTTP1,

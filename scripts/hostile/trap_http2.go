@@ -26,7 +26,6 @@ import (
 var http2Family = family{
 	name:  "http2",
 	does:  "floods of frames, resets, GOAWAY with each request, heads of megabytes, data beyond the window",
-	wants: "bounds what a connection costs, and is brief about nonsense",
 	quick: true,
 	seeds: func(w *world) []string {
 		var urls []string

@@ -17,9 +17,8 @@ import (
 // counts what it left, and answers its own people meanwhile. It stops at a host that shows the same
 // page under every URL.
 var linksFamily = family{
-	name:  "links",
-	does:  "200,000 host names in a page, 50,000 URLs of a host, farms of subdomains, 30,000 ports, URLs of any length",
-	wants: "takes a bounded number of each, and goes on answering meanwhile",
+	name: "links",
+	does: "200,000 host names in a page, 50,000 URLs of a host, farms of subdomains, 30,000 ports, URLs of any length",
 	seeds: func(w *world) []string {
 		return w.urls("links", "hosts", "domains", "wide", "farm", "long", "query", "ports")
 	},

@@ -20,7 +20,6 @@ import (
 var mannersFamily = family{
 	name:  "manners",
 	does:  "nofollow in every form, wildcards in robots.txt, connections closed before the next request, slow hosts",
-	wants: "keeps every wish, and the delay also when a request is made again",
 	quick: true,
 	seeds: func(w *world) []string {
 		var urls []string

@@ -16,9 +16,8 @@ import (
 // A good crawler leaves the part that brings nothing and fetches every page of the rest, and looks
 // at what all hosts of a domain say.
 var mixedFamily = family{
-	name:  "mixed",
-	does:  "half a calendar, histories without end, pages that say the same between others, two hosts in turn, domains of small hosts",
-	wants: "leaves the part that brings nothing, fetches every page of the rest, sees through farms of small hosts",
+	name: "mixed",
+	does: "half a calendar, histories without end, pages that say the same between others, two hosts in turn, domains of small hosts",
 	seeds: func(w *world) []string {
 		urls := w.urls("mixed", "calendar", "rota", "wiki", "paths", "alternate", "left")
 		return append(urls, farmURL(w, "start.farm", "/"), farmURL(w, "start.hops", "/"))

@@ -18,7 +18,6 @@ import (
 var namesFamily = family{
 	name:  "names",
 	does:  "one host under many spellings, labels too long, odd punycode, ports of other services",
-	wants: "one spelling for each host, nothing for what is no host",
 	quick: true,
 	seeds: func(w *world) []string { return w.urls("names", "page") },
 	serve: func(w *world, rw http.ResponseWriter, r *http.Request, name string) {

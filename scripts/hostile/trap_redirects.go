@@ -17,7 +17,6 @@ import (
 var redirectsFamily = family{
 	name:  "redirects",
 	does:  "loops, endless chains through URLs and hosts, targets that are none, a Location of a megabyte",
-	wants: "treats a target as a link that was found, and follows a chain to a bound",
 	quick: true,
 	seeds: func(w *world) []string {
 		return append(w.urls("redirects", "self", "pair", "ring", "chain", "hosts", "schemes", "port", "credentials", "large", "many", "odd", "empty",

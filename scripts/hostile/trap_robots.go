@@ -22,7 +22,6 @@ import (
 var robotsFamily = family{
 	name:      "robots",
 	does:      "robots.txt without end, in UTF-16, as HTML, of a million lines, with redirects and errors",
-	wants:     "reads what can be read, keeps away where rules cannot be had, bounds its waiting",
 	quick:     true,
 	seeds:     func(w *world) []string { return w.urls("robots", robotsNames...) },
 	serve:     serveRobots,

@@ -15,9 +15,8 @@ import (
 // A good crawler keeps to all of them, in bounded memory, without asking for the file again and
 // again; hosts for whose rules there is no room wait.
 var rulesFamily = family{
-	name:  "rules",
-	does:  "200 hosts with 480 KiB of rules each",
-	wants: "keeps to all rules within its memory, and asks for them once",
+	name: "rules",
+	does: "200 hosts with 480 KiB of rules each",
 	seeds: func(w *world) []string {
 		var urls []string
 		for i := range rulesHosts {

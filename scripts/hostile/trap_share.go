@@ -15,9 +15,8 @@ import (
 // A good crawler takes fewer and fewer hosts of those that lead to no host it knows, and none at
 // last, and looks at pages before it asks for more sitemaps.
 var shareFamily = family{
-	name:  "share",
-	does:  "hosts of ever new domains, 400 sitemaps of pages that say nothing",
-	wants: "keeps to a share of hosts and sitemaps, each by what came of it",
+	name: "share",
+	does: "hosts of ever new domains, 400 sitemaps of pages that say nothing",
 	seeds: func(w *world) []string {
 		return append(w.urls("share", "maps"), shareURL(w, "first"))
 	},

@@ -19,9 +19,8 @@ import (
 // A good crawler takes so many sitemaps of a host and so many URLs of each, treats each URL as a
 // link found, and stops at the bound of a file.
 var sitemapsFamily = family{
-	name:  "sitemaps",
-	does:  "indexes of indexes, sitemaps of a gigabyte, of a million URLs, of entities; lists with CR alone; feeds of feeds",
-	wants: "bounds the sitemaps of a host and the URLs of each, reads any form of list",
+	name: "sitemaps",
+	does: "indexes of indexes, sitemaps of a gigabyte, of a million URLs, of entities; lists with CR alone; feeds of feeds",
 	seeds: func(w *world) []string {
 		return w.urls("sitemaps", "nested", "bomb", "laughs", "large", "cr", "utf16", "thousands", "others", "rss", "cut", "prefixed", "deep", "plain", "extension")
 	},

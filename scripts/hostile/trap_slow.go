@@ -16,9 +16,8 @@ import (
 //
 // A good crawler has fetchers left for what is quick, though it waits for the others.
 var slowFamily = family{
-	name:  "slow",
-	does:  "150 hosts take 3 s a page, 60 have a robots.txt of 500 KiB, of 20 it drips",
-	wants: "crawls a site of 300 pages beside them in less than twice its time once they are known, and them as well",
+	name: "slow",
+	does: "150 hosts take 3 s a page, 60 have a robots.txt of 500 KiB, of 20 it drips",
 	seeds: func(w *world) []string {
 		urls := []string{"http://" + slowSite(w) + "/"}
 		for what, n := range slowHosts {

@@ -20,9 +20,8 @@ import (
 // A good crawler notices that a host brings little that is new, asks it less and then not at all; a
 // budget of requests holds where it does not notice.
 var spacesFamily = family{
-	name:  "spaces",
-	does:  "calendars, sessions, growing paths, permuted parameters, soft 404s, random text, mirrors, drifting bases",
-	wants: "asks a host that brings nothing new less and less, then not at all",
+	name: "spaces",
+	does: "calendars, sessions, growing paths, permuted parameters, soft 404s, random text, mirrors, drifting bases",
 	seeds: func(w *world) []string {
 		var urls []string
 		for _, name := range slices.Sorted(maps.Keys(spaces)) {

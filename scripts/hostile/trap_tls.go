@@ -18,9 +18,8 @@ import (
 //
 // A good crawler does not speak to whom it cannot trust, bounds the handshake, and says why.
 var tlsFamily = family{
-	name:  "tls",
-	does:  "certificates that are over, of others, of nobody; chains of 200; handshakes that are garbage, silent or drip",
-	wants: "asks nothing of whom it cannot trust, and bounds the handshake",
+	name: "tls",
+	does: "certificates that are over, of others, of nobody; chains of 200; handshakes that are garbage, silent or drip",
 	seeds: func(w *world) []string {
 		var urls []string
 		for _, name := range append(tlsNames, tlsFine...) {
@@ -66,7 +65,7 @@ var errTrap = errors.New("a trap")
 
 func tlsHello(w *world, hello *tls.ClientHelloInfo, name string) (*tls.Config, error) {
 	full := hello.ServerName
-	c := beneath(hello)
+	c := hello.Conn
 	signed := func(change func(t *x509.Certificate)) (*tls.Config, error) {
 		cert, err := w.ca.sign(full, change)
 		if err != nil {

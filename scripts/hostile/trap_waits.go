@@ -18,9 +18,8 @@ import (
 // meanwhile, and does not hold up the end of a crawl for a wish beyond its patience: such URLs are
 // put off.
 var waitsFamily = family{
-	name:  "waits",
-	does:  "Retry-After of a million years, of 2099, negative, garbage; 429 and 503 for everything",
-	wants: "keeps wishes, rounded up, and has an end of its patience",
+	name: "waits",
+	does: "Retry-After of a million years, of 2099, negative, garbage; 429 and 503 for everything",
 	seeds: func(w *world) []string {
 		return w.urls("waits", "years", "date", "past", "negative", "garbage", "twice", "all", "seconds", "day", "always", "ok", "robots429", "robots503", "robotsyears", "robots500", "robotsdrop", "crawldelay")
 	},

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // The bounds of every trial, besides those of its family.
@@ -55,14 +54,12 @@ type report struct {
 	Back  Use `json:"back"`
 	// APIMs is the slowest answer beyond what the machine took, which MachineMs is at most: the
 	// answer of a peer with nothing to do, or waiting for a processor.
-	APIMs     float64           `json:"api_ms"`
-	MachineMs float64           `json:"machine_ms"`
-	Asked     int               `json:"asked"`
-	Audits    []*Audit          `json:"audits"`
-	Outcomes  map[string]int64  `json:"outcomes,omitempty"`
-	Notes     map[string]string `json:"notes,omitempty"`
-	Skipped   []string          `json:"skipped,omitempty"`
-	Wrong     []string          `json:"wrong"`
+	APIMs     float64          `json:"api_ms"`
+	MachineMs float64          `json:"machine_ms"`
+	Asked     int              `json:"asked"`
+	Audits    []*Audit         `json:"audits"`
+	Outcomes  map[string]int64 `json:"outcomes,omitempty"`
+	harness.Verdict
 }
 
 func (r *report) line() string {
@@ -78,7 +75,7 @@ func (r *report) line() string {
 	if r.EndS > 0 {
 		text += fmt.Sprintf("; Ctrl-C %.1f s", r.EndS)
 	}
-	return text
+	return strings.Join(append([]string{text}, r.Notes...), "; ")
 }
 
 // trial is one trial under way.
@@ -94,17 +91,17 @@ type trial struct {
 }
 
 func (t *trial) blame(format string, args ...any) {
-	t.report.Wrong = append(t.report.Wrong, fmt.Sprintf(format, args...))
+	t.report.Blame(format, args...)
 }
 
 // runTrial does one trial; what could not be done is a wrong as well.
 func runTrial(ctx context.Context, o *options, w *world, still *peer, tp trialPlan) *report {
-	t := &trial{trialPlan: tp, o: o, w: w, still: still, report: &report{Name: tp.name, Peers: tp.peers, Seed: o.seed, Wrong: []string{}}}
+	t := &trial{trialPlan: tp, o: o, w: w, still: still, report: &report{Name: tp.name, Peers: tp.peers, Seed: o.seed}}
 	prefix := allowsPrefix(ctx)
 	t.families = nil
 	for _, f := range tp.families {
 		if f.needsPrefix && !prefix {
-			t.report.Skipped = append(t.report.Skipped, f.name+": --allow-private takes no prefix")
+			t.report.Say("%s not judged: --allow-private takes no prefix", f.name)
 			continue
 		}
 		t.families = append(t.families, f)
@@ -118,7 +115,7 @@ func runTrial(ctx context.Context, o *options, w *world, still *peer, tp trialPl
 	w.trespass.take()
 	defer func() {
 		for _, p := range t.peers {
-			p.kill()
+			p.Kill()
 		}
 	}()
 	var err error
@@ -160,7 +157,7 @@ func (t *trial) peerArgs(ctx context.Context) []string {
 		profile = []string{"--profile", "lab", "--page-hosts", "1000", "--domain-hosts", "1000", "--ip-permits", "2400", "--placement", "random"}
 	}
 	args := append(profile,
-		"--quiet", "--listen", "/ip4/127.0.0.1/tcp/0", "--network", "hostile", allow, "--dns-server", t.w.dnsAddr, "--delay", trialDelay.String(), "--optout-proof", "no",
+		"--network", "hostile", allow, "--dns-server", t.w.dnsAddr, "--delay", trialDelay.String(), "--optout-proof", "no",
 		"--max-requests-per-host", fmt.Sprint(budget))
 	return append(args, strings.Fields(t.o.extra)...)
 }
@@ -209,9 +206,6 @@ func (t *trial) alone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.ready(ctx); err != nil {
-		return err
-	}
 	if err := t.warm(ctx, p); err != nil {
 		return err
 	}
@@ -228,11 +222,11 @@ func (t *trial) alone(ctx context.Context) error {
 		within = crawlWithin
 	}
 	if err := t.crawl(ctx, within, func(ctx context.Context) error {
-		job, err := p.client.Post(ctx, spec)
+		job, err := p.Client.Post(ctx, spec)
 		if err != nil {
 			return err
 		}
-		return p.client.Wait(ctx, job.ID, patience, func(control.Progress) error { return nil })
+		return p.Client.Wait(ctx, job.ID, patience, func(control.Progress) error { return nil })
 	}); err != nil {
 		t.blame("%v", err)
 		t.judge(ctx)
@@ -247,11 +241,11 @@ func (t *trial) alone(ctx context.Context) error {
 func (t *trial) warm(ctx context.Context, p *peer) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	job, err := p.client.Post(ctx, control.JobSpec{URLs: []string{t.w.url(t.families[0].name, "good", "/")}})
+	job, err := p.Client.Post(ctx, control.JobSpec{URLs: []string{t.w.url(t.families[0].name, "good", "/")}})
 	if err != nil {
 		return fmt.Errorf("warming up: %w", err)
 	}
-	if err := p.client.Wait(ctx, job.ID, patience, func(control.Progress) error { return nil }); err != nil {
+	if err := p.Client.Wait(ctx, job.ID, patience, func(control.Progress) error { return nil }); err != nil {
 		return fmt.Errorf("warming up: %w", err)
 	}
 	return nil
@@ -283,7 +277,7 @@ func (t *trial) crawl(ctx context.Context, within time.Duration, fn func(ctx con
 func (t *trial) state(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	s, err := t.peers[0].client.Status(ctx, true)
+	s, err := t.peers[0].Client.Status(ctx, true)
 	if err != nil {
 		return ", and the peer does not answer: " + err.Error()
 	}
@@ -306,10 +300,7 @@ func (t *trial) note(w *watch) {
 	if u, err := w.peer.use(nil); err == nil { //nolint:staticcheck // nil: without what the peer says
 		m.Peak = max(m.Peak, u.Peak)
 	}
-	r.Most.RSS, r.Most.Peak, r.Most.Threads = max(r.Most.RSS, m.RSS), max(r.Most.Peak, m.Peak), max(r.Most.Threads, m.Threads)
-	r.Most.Goroutines, r.Most.Files, r.Most.Disk = max(r.Most.Goroutines, m.Goroutines), max(r.Most.Files, m.Files), max(r.Most.Disk, m.Disk)
-	r.Most.Spill, r.Most.SpillBytes, r.Most.Archive = max(r.Most.Spill, m.Spill), max(r.Most.SpillBytes, m.SpillBytes), max(r.Most.Archive, m.Archive)
-	r.Most.LogLines, r.Most.LogBytes = max(r.Most.LogLines, m.LogLines), max(r.Most.LogBytes, m.LogBytes)
+	r.Most.raise(m)
 	r.Asked += w.asked
 	r.APIMs, r.MachineMs = max(r.APIMs, milliseconds(w.slowest)), max(r.MachineMs, milliseconds(w.machine))
 	if w.slowest > apiWithin {
@@ -384,24 +375,21 @@ func (t *trial) interrupted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.ready(ctx); err != nil {
-		return err
-	}
 	after := time.Duration(200+rng.IntN(9800)) * time.Millisecond
-	t.report.Notes = map[string]string{"interrupted_after": after.String()}
 	_ = t.crawl(ctx, time.Minute, func(ctx context.Context) error {
 		select {
 		case <-time.After(after):
-		case <-p.done:
+		case <-p.Done:
 		case <-ctx.Done():
 		}
 		return nil
 	})
 	select {
-	case <-p.done:
-		t.report.Notes["interrupted_after"] = "ended before"
+	case <-p.Done:
+		t.report.Say("ended before %v", after)
 		return nil
 	default:
+		t.report.Say("interrupted after %v", after)
 	}
 	return t.end()
 }
@@ -418,11 +406,8 @@ func (t *trial) together(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := p.ready(ctx); err != nil {
-			return err
-		}
 		if entry == nil {
-			addrs, err := p.addrs(ctx)
+			addrs, err := p.Addrs(ctx)
 			if err != nil {
 				return err
 			}
@@ -437,15 +422,12 @@ func (t *trial) together(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.ready(ctx); err != nil {
-		return err
-	}
 	t.report.Start, _ = p.use(ctx)
 	if err := t.crawl(ctx, within, func(ctx context.Context) error {
 		select {
-		case <-p.done:
-			if p.err != nil {
-				return fmt.Errorf("the peer ended: %w: %s", p.err, p.lastLine())
+		case <-p.Done:
+			if p.Err != nil {
+				return p.Ended()
 			}
 			return nil
 		case <-ctx.Done():
@@ -473,16 +455,4 @@ func (t *trial) endRing() error {
 	}
 	group.Wait()
 	return errors.Join(errs...)
-}
-
-// archives are the directories of all trials' WARC files.
-func archives(o *options) []string {
-	found, _ := filepath.Glob(filepath.Join(o.work, "*", "archive"))
-	var dirs []string
-	for _, dir := range found {
-		if names, err := os.ReadDir(dir); err == nil && len(names) > 0 {
-			dirs = append(dirs, dir)
-		}
-	}
-	return dirs
 }

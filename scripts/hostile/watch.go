@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // Use is what a peer uses at a moment.
@@ -30,37 +32,29 @@ type Use struct {
 
 // use looks at a peer from outside; only goroutines are its own word.
 func (p *peer) use(ctx context.Context) (u Use, err error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid()))
+	m, err := harness.MemoryOf(p.Pid())
 	if err != nil {
 		return u, err
 	}
-	for line := range strings.Lines(string(raw)) {
-		name, value, _ := strings.Cut(line, ":")
-		fields := strings.Fields(value)
-		if len(fields) == 0 {
-			continue
-		}
-		n, _ := strconv.ParseInt(fields[0], 10, 64)
-		switch name {
-		case "VmRSS":
-			u.RSS = n << 10
-		case "VmHWM":
-			u.Peak = n << 10
-		case "Threads":
-			u.Threads = int(n)
-		}
-	}
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid()))
+	u.RSS, u.Peak, u.Threads = m.RSS, m.Peak, m.Threads
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Pid()))
 	if err != nil {
 		return u, err
 	}
 	u.Files = len(fds)
-	u.sizes(p.dir)
-	u.LogLines, u.LogBytes = lines(p.log)
+	u.sizes(p.Dir)
+	u.LogLines, u.LogBytes = lines(p.Log())
 	if ctx != nil {
 		u.Goroutines, err = p.goroutines(ctx)
 	}
 	return u, err
+}
+
+// raise makes each figure the larger of both.
+func (u *Use) raise(o *Use) {
+	u.RSS, u.Peak, u.Threads, u.Goroutines = max(u.RSS, o.RSS), max(u.Peak, o.Peak), max(u.Threads, o.Threads), max(u.Goroutines, o.Goroutines)
+	u.Files, u.Disk, u.Spill, u.SpillBytes = max(u.Files, o.Files), max(u.Disk, o.Disk), max(u.Spill, o.Spill), max(u.SpillBytes, o.SpillBytes)
+	u.Archive, u.LogLines, u.LogBytes = max(u.Archive, o.Archive), max(u.LogLines, o.LogLines), max(u.LogBytes, o.LogBytes)
 }
 
 // sizes adds up a data directory. What goes away meanwhile is not counted.
@@ -167,7 +161,7 @@ const processors = 2
 // queued is how long the threads of a process were ready and had no processor so far: others had
 // it. Of a process with GOMAXPROCS threads at work, each waited for its part of that.
 func (p *peer) queued() (sum time.Duration) {
-	dir := fmt.Sprintf("/proc/%d/task", p.pid())
+	dir := fmt.Sprintf("/proc/%d/task", p.Pid())
 	tasks, err := os.ReadDir(dir)
 	if err != nil {
 		return 0
@@ -198,7 +192,7 @@ func (w *watch) ask(ctx context.Context, begun time.Time) {
 		ending = endWithin // a peer that has done its work closes its API before it ends
 	}
 	select {
-	case <-w.peer.done:
+	case <-w.peer.Done:
 		return
 	case <-time.After(ending):
 	}
@@ -224,11 +218,7 @@ func (w *watch) look(ctx context.Context) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m := &w.most
-	m.RSS, m.Peak, m.Threads, m.Goroutines = max(m.RSS, u.RSS), max(m.Peak, u.Peak), max(m.Threads, u.Threads), max(m.Goroutines, u.Goroutines)
-	m.Files, m.Disk, m.Spill, m.Archive = max(m.Files, u.Files), max(m.Disk, u.Disk), max(m.Spill, u.Spill), max(m.Archive, u.Archive)
-	m.SpillBytes = max(m.SpillBytes, u.SpillBytes)
-	m.LogLines, m.LogBytes = max(m.LogLines, u.LogLines), max(m.LogBytes, u.LogBytes)
+	w.most.raise(&u)
 }
 
 // connections notes connections of the process to addresses beyond loopback, made or tried. What
@@ -286,7 +276,7 @@ func (t *connectionTable) now() map[string]string {
 
 // sockets are the inodes of the process's sockets.
 func (p *peer) sockets() map[string]bool {
-	dir := fmt.Sprintf("/proc/%d/fd", p.pid())
+	dir := fmt.Sprintf("/proc/%d/fd", p.Pid())
 	fds, err := os.ReadDir(dir)
 	if err != nil {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/manners"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // attackAnnounced announces frames of four megabytes and sends nothing of them, so that those of
@@ -44,13 +45,13 @@ var attackAnnounced = attack{
 			_, err := s.honest.net.Call(within, s.honest.of, manners.ServicePermits, large)
 			cancel()
 			if calls.CodeOf(err) == calls.CodeRefused {
-				r.say("a large request was read after %.1f s", time.Since(begun).Seconds())
+				r.Say("a large request was read after %.1f s", time.Since(begun).Seconds())
 				return nil
 			}
 			if time.Since(begun) > joinTime || ctx.Err() != nil {
 				return fmt.Errorf("no large request of an honest peer is read: %w", errors.Join(err, ctx.Err()))
 			}
-			_ = sleep(ctx, 100*time.Millisecond)
+			_ = harness.Sleep(ctx, 100*time.Millisecond)
 		}
 	},
 }

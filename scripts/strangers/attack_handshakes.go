@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // attackHandshakes begins handshakes over QUIC at the port of the peer, and hears nothing of the
@@ -30,7 +32,7 @@ var attackHandshakes = attack{
 			group.Go(func() {
 				for ctx.Err() == nil {
 					_, _ = from.Dial(ctx, to, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"libp2p"}}, &quic.Config{HandshakeIdleTimeout: 10 * time.Second})
-					_ = sleep(ctx, 100*time.Millisecond)
+					_ = harness.Sleep(ctx, 100*time.Millisecond)
 				}
 			})
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // attackIdle opens as many streams as a peer may have: some of them name no protocol, the others
@@ -23,7 +25,7 @@ var attackIdle = attack{
 							_, _ = st.Read(make([]byte, 1))
 							_ = st.Reset()
 						}
-						_ = sleep(ctx, 50*time.Millisecond)
+						_ = harness.Sleep(ctx, 50*time.Millisecond)
 					}
 				})
 			}

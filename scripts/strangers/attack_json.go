@@ -12,6 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // attackJSON is a worker like those behind routers: it attaches to the peer, and answers who asks
@@ -54,7 +55,7 @@ var attackJSON = attack{
 			if report := net.Bootstrap(ctx, p2p.Sources{Bootstrap: []string{t.addr}}); len(report.Entries) > 0 {
 				_ = d.Join(ctx, []dht.Peer{net.Peer(report.Entries[0])})
 			}
-			_ = sleep(ctx, 100*time.Millisecond)
+			_ = harness.Sleep(ctx, 100*time.Millisecond)
 		}
 		<-ctx.Done()
 		for range 2 {
@@ -69,17 +70,17 @@ var attackJSON = attack{
 // told that its answer cannot be used.
 func attachedWorker(ctx context.Context, s *scene, r *report) error {
 	for begun := time.Now(); time.Since(begun) < joinTime; {
-		found, err := s.peers[0].client.Archives(ctx, true)
+		found, err := s.peers[0].Client.Archives(ctx, true)
 		if err != nil {
 			return err
 		}
 		for _, m := range found.Missing {
 			if strings.Contains(m.Error, "list of files") {
-				r.say("its answer is refused: %.80s", m.Error)
+				r.Say("its answer is refused: %.80s", m.Error)
 				return nil
 			}
 		}
-		_ = sleep(ctx, 50*time.Millisecond)
+		_ = harness.Sleep(ctx, 50*time.Millisecond)
 	}
 	return errors.New("the worker was not asked")
 }

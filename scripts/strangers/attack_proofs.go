@@ -11,6 +11,7 @@ import (
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // attackProofs asks for opt-outs of many sites that ask for none, so that the looks at sites of a
@@ -32,14 +33,14 @@ var attackProofs = attack{
 			_, err := wishFor(ctx, &stranger{s.honest.net, s.honest.of}, fmt.Sprintf("honest%d.localhost", i))
 			switch {
 			case calls.CodeOf(err) == calls.CodeBusy:
-				r.say("an honest wish is told to come back")
+				r.Say("an honest wish is told to come back")
 				return nil
 			case rpc.Refused(err) && strings.Contains(err.Error(), "too many"):
 				return fmt.Errorf("an honest wish is refused for want of a look: %w", err)
 			case err != nil && !rpc.Refused(err) && calls.CodeOf(err) != calls.CodeMoved:
 				return errors.Join(err, ctx.Err())
 			}
-			_ = sleep(ctx, 20*time.Millisecond)
+			_ = harness.Sleep(ctx, 20*time.Millisecond)
 		}
 		return errors.New("the looks of a minute were not used up")
 	},

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // attackSilent opens sockets and says nothing. One that is closed is opened again.
@@ -30,7 +32,7 @@ func silence(ctx context.Context, t *target, sockets int) error {
 					stop()
 					_ = c.Close()
 				}
-				_ = sleep(ctx, 100*time.Millisecond)
+				_ = harness.Sleep(ctx, 100*time.Millisecond)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // attackSipped asks for a megabyte of the archive many times over, and reads a byte now and then.
@@ -35,7 +36,7 @@ var attackSipped = attack{
 					if _, err := st.Read(make([]byte, 1)); err != nil {
 						return
 					}
-					_ = sleep(ctx, 200*time.Millisecond)
+					_ = harness.Sleep(ctx, 200*time.Millisecond)
 				}
 			})
 		})

@@ -13,15 +13,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // options are what the command line says.
@@ -37,7 +33,6 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.work, "work", "", "directory for the peers' files; short, since sockets lie in it")
 	flag.BoolVar(&o.quick, "quick", false, "the quick attacks, for a moment each, under a minute in all")
 	flag.BoolVar(&o.json, "json", false, "print one JSON document an attack instead of the table")
 	flag.IntVar(&o.port, "port", 18810, "port of the web server")
@@ -45,45 +40,21 @@ func main() {
 	flag.StringVar(&o.as, "as", "", "for its own use")
 	flag.StringVar(&o.target, "target", "", "for its own use")
 	flag.StringVar(&o.quic, "quic", "", "for its own use")
-	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: strangers --work DIR [--quick] [--json] [ATTACK]...")
-		flag.PrintDefaults()
+	flag.Usage = harness.Usage(func(line func(name, words string)) {
 		for _, a := range attacks {
-			fmt.Fprintf(os.Stderr, "  %-11s %s\n", a.name, a.does)
+			line(a.name, a.does)
 		}
-	}
-	flag.Parse()
-	var names []string
-	for flag.NArg() > 0 { // flags may stand behind names
-		names = append(names, flag.Arg(0))
-		_ = flag.CommandLine.Parse(flag.Args()[1:]) // ends the process if it fails
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if o.as != "" {
-		exit(attackAs(ctx, &o))
-	}
-	chosen, err := choose(names, o.quick)
-	if err == nil && o.work == "" {
-		err = errors.New("--work is missing")
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "strangers:", err)
-		os.Exit(2)
-	}
-	fine, err := run(ctx, &o, chosen)
-	if err == nil && !fine {
-		os.Exit(1)
-	}
-	exit(err)
-}
-
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "strangers:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	})
+	harness.Main(&o.work, func(ctx context.Context, names []string) (bool, error) {
+		if o.as != "" {
+			return true, attackAs(ctx, &o)
+		}
+		chosen, err := choose(names, o.quick)
+		if err != nil {
+			return false, err
+		}
+		return run(ctx, &o, chosen)
+	})
 }
 
 // attack is one thing that a stranger does.
@@ -105,32 +76,8 @@ var attacks = []*attack{
 }
 
 // choose finds attacks by name; without names the quick ones, or all.
-func choose(names []string, quick bool) (chosen []*attack, err error) {
-	if len(names) == 0 {
-		for _, a := range attacks {
-			if !quick || !a.slow {
-				chosen = append(chosen, a)
-			}
-		}
-		return chosen, nil
-	}
-	for _, name := range names {
-		a := byName(name)
-		if a == nil {
-			return nil, fmt.Errorf("no attack %q", name)
-		}
-		chosen = append(chosen, a)
-	}
-	return chosen, nil
-}
-
-func byName(name string) *attack {
-	for _, a := range attacks {
-		if a.name == name {
-			return a
-		}
-	}
-	return nil
+func choose(names []string, quick bool) ([]*attack, error) {
+	return harness.Choose(attacks, names, func(a *attack) string { return a.name }, func(a *attack) bool { return !quick || !a.slow })
 }
 
 // lasts is how long an attack is made and measured at least; the fresh peer may take longer.
@@ -163,22 +110,6 @@ func run(ctx context.Context, o *options, chosen []*attack) (fine bool, err erro
 
 // print prints what came of an attack, and says whether that was as it should be.
 func (o *options) print(r *report) bool {
-	fine := len(r.Wrong) == 0
-	if o.json {
-		raw, err := json.Marshal(r)
-		if err != nil {
-			r.Wrong = append(r.Wrong, err.Error())
-		}
-		fmt.Println(string(raw))
-		return len(r.Wrong) == 0
-	}
-	word := "ok   "
-	if !fine {
-		word = "WRONG"
-	}
-	fmt.Printf("%s %-11s %s\n", word, r.Name, strings.Join(r.figures(), "; "))
-	for _, w := range r.Wrong {
-		fmt.Printf("      WRONG: %s\n", strings.ReplaceAll(w, "\n", " "))
-	}
-	return fine
+	err := r.Print(o.json, r, r.Name, strings.Join(r.figures(), "; "))
+	return err == nil && len(r.Wrong) == 0
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // Between two looks at the heap, between two calls of the honest peer, and how long it waits for an
@@ -37,7 +38,7 @@ func (s *scene) measure(ctx context.Context, a *attack) *report {
 	defer cancel()
 	var err error
 	if r.Before, _, err = s.heap(ctx); err != nil {
-		r.blame("%v", err)
+		r.Blame("%v", err)
 	}
 	stop := s.attack(during, a, r)
 	var watchers sync.WaitGroup
@@ -49,17 +50,17 @@ func (s *scene) measure(ctx context.Context, a *attack) *report {
 	}
 	if a.judge != nil {
 		if err := a.judge(during, s, r); err != nil {
-			r.blame("%v", err)
+			r.Blame("%v", err)
 		}
 	}
 	fresh := s.join(during, r)
-	_ = sleep(ctx, s.lasts()-time.Since(begun))
+	_ = harness.Sleep(ctx, s.lasts()-time.Since(begun))
 	r.CPU = (target.cpu() - used).Seconds() / time.Since(begun).Seconds()
 	cancel()
 	watchers.Wait()
 	stop()
 	if fresh != nil {
-		fresh.leave()
+		fresh.Leave()
 	}
 	return r
 }
@@ -77,16 +78,16 @@ func (s *scene) attack(ctx context.Context, a *attack, r *report) (stop func()) 
 		err = cmd.Start()
 	}
 	if err != nil {
-		r.blame("the attack: %v", err)
+		r.Blame("the attack: %v", err)
 		return func() {}
 	}
-	note(s.work, a.name, cmd)
-	_ = sleep(ctx, s.lasts()/5) // until it is under way
+	harness.NotePID(s.work, a.name, cmd.Process.Pid)
+	_ = harness.Sleep(ctx, s.lasts()/5) // until it is under way
 	return func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil {
 			raw, _ := os.ReadFile(log.Name())
-			r.blame("the attack could not be made: %v: %.300s", err, raw)
+			r.Blame("the attack could not be made: %v: %.300s", err, raw)
 		}
 	}
 }
@@ -97,15 +98,21 @@ func (s *scene) watch(ctx context.Context, r *report) {
 		if heap, rss, err := s.heap(ctx); err == nil {
 			r.Heap, r.RSS = max(r.Heap, heap), max(r.RSS, rss)
 		}
-		_ = sleep(ctx, lookEvery)
+		_ = harness.Sleep(ctx, lookEvery)
 	}
+}
+
+// cpu is the processor time that the peer has used.
+func (p *peer) cpu() time.Duration {
+	used, _ := harness.CPU(p.Pid())
+	return used
 }
 
 // walked asks the peer for the archives of the whole ring, as a user does.
 func (p *peer) walked(ctx context.Context) {
 	for ctx.Err() == nil {
-		_, _ = p.client.Archives(ctx, true)
-		_ = sleep(ctx, lookEvery)
+		_, _ = p.Client.Archives(ctx, true)
+		_ = harness.Sleep(ctx, lookEvery)
 	}
 }
 
@@ -115,10 +122,10 @@ func (s *scene) join(ctx context.Context, r *report) *peer {
 	begun := time.Now()
 	within, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
-	p, err := s.startPeer(within, fmt.Sprintf("f%d", s.fresh), "--bootstrap", s.peers[0].addr)
+	p, err := s.startPeer(within, s.ctx, fmt.Sprintf("f%d", s.fresh), "--bootstrap", s.peers[0].addr)
 	r.Join = time.Since(begun).Seconds()
 	if err != nil {
-		r.blame("a fresh peer has not joined within %v: %v", joinTime, err)
+		r.Blame("a fresh peer has not joined within %v: %v", joinTime, err)
 	}
 	return p
 }
@@ -184,7 +191,7 @@ func (h *honest) call(ctx context.Context, r *report) {
 		default:
 			if err != nil {
 				r.Busy++
-				r.say("%v", err)
+				r.Say("%v", err)
 			}
 		}
 	}

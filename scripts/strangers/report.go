@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"time"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // What others may notice of an attack.
@@ -19,39 +21,30 @@ const (
 
 // report is what was seen during an attack.
 type report struct {
-	Name   string   `json:"name"`
-	Does   string   `json:"does"`
-	Before int64    `json:"before,omitempty"` // heap of the peer that is attacked, in bytes
-	Heap   int64    `json:"heap,omitempty"`   // the largest seen of it
-	RSS    int64    `json:"rss,omitempty"`
-	CPU    float64  `json:"cpu,omitempty"`   // processors that it used
-	Calls  int      `json:"calls,omitempty"` // of an honest peer
-	Busy   int      `json:"busy,omitempty"`  // of them were told to come back
-	P50    float64  `json:"p50_ms,omitempty"`
-	P99    float64  `json:"p99_ms,omitempty"`
-	Join   float64  `json:"join_s,omitempty"` // until a fresh peer had joined
-	Notes  []string `json:"notes,omitempty"`
-	Wrong  []string `json:"wrong,omitempty"`
-}
-
-func (r *report) blame(format string, args ...any) {
-	r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...))
-}
-
-func (r *report) say(format string, args ...any) {
-	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+	Name   string  `json:"name"`
+	Does   string  `json:"does"`
+	Before int64   `json:"before,omitempty"` // heap of the peer that is attacked, in bytes
+	Heap   int64   `json:"heap,omitempty"`   // the largest seen of it
+	RSS    int64   `json:"rss,omitempty"`
+	CPU    float64 `json:"cpu,omitempty"`   // processors that it used
+	Calls  int     `json:"calls,omitempty"` // of an honest peer
+	Busy   int     `json:"busy,omitempty"`  // of them were told to come back
+	P50    float64 `json:"p50_ms,omitempty"`
+	P99    float64 `json:"p99_ms,omitempty"`
+	Join   float64 `json:"join_s,omitempty"` // until a fresh peer had joined
+	harness.Verdict
 }
 
 // against judges by what was seen at rest.
 func (r *report) against(rest *report) {
 	if most := heapTimes*max(rest.Heap, r.Before) + heapSpare; r.Heap > most { // it grows with what was crawled
-		r.blame("the heap came to %d MiB, at most %d", r.Heap>>20, most>>20)
+		r.Blame("the heap came to %d MiB, at most %d", r.Heap>>20, most>>20)
 	}
 	if most := callTimes*rest.P99 + float64(callSpare.Milliseconds()); r.P99 > most {
-		r.blame("calls took up to %.0f ms, at most %.0f", r.P99, most)
+		r.Blame("calls took up to %.0f ms, at most %.0f", r.P99, most)
 	}
 	if r.Busy > 0 {
-		r.blame("%d of %d calls of an honest peer were turned away", r.Busy, r.Calls)
+		r.Blame("%d of %d calls of an honest peer were turned away", r.Busy, r.Calls)
 	}
 }
 

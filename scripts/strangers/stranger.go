@@ -17,6 +17,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 // ringName is the network of the peers: their default.
@@ -34,9 +35,9 @@ type target struct {
 
 // attackAs makes an attack until ctx ends.
 func attackAs(ctx context.Context, o *options) error {
-	a := byName(o.as)
-	if a == nil || a.make == nil {
-		return fmt.Errorf("no attack %q", o.as)
+	chosen, err := choose([]string{o.as}, false)
+	if err != nil {
+		return err
 	}
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // strangers have processors of their own, and not these
 	t := &target{addr: o.target, quic: o.quic}
@@ -52,7 +53,7 @@ func attackAs(ctx context.Context, o *options) error {
 	t.info = *info
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return a.make(ctx, t)
+	return chosen[0].make(ctx, t)
 }
 
 // stranger is an identity that was made up a moment ago.
@@ -134,7 +135,7 @@ func (s *stranger) streams(ctx context.Context, n int, id protocol.ID, use func(
 			for ctx.Err() == nil {
 				st, err := s.open(ctx, id)
 				if err != nil {
-					_ = sleep(ctx, 50*time.Millisecond)
+					_ = harness.Sleep(ctx, 50*time.Millisecond)
 					continue
 				}
 				use(st)

@@ -10,128 +10,58 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
-	"strings"
 	"time"
+
+	"github.com/apoidea/apoidea/scripts/harness"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	var t trial
-	flag.StringVar(&t.binary, "apoidea", "apoidea", "the program")
-	flag.StringVar(&t.work, "work", "", "directory for the peers")
 	flag.IntVar(&t.ring, "ring", 32, "peers of the idle ring")
 	flag.DurationVar(&t.span, "span", 30*time.Second, "how long each figure is measured")
 	only := flag.String("only", "", "caps or idle (default: both)")
-	flag.Parse()
-	for _, part := range []struct {
-		name string
-		run  func(context.Context) error
-	}{{"caps", t.caps}, {"idle", t.idle}} {
-		if *only != "" && *only != part.name {
-			continue
+	harness.Main(&t.work, func(ctx context.Context, _ []string) (bool, error) {
+		var err error
+		if *only != "idle" {
+			err = t.caps(ctx)
 		}
-		if err := part.run(ctx); err != nil {
-			fmt.Fprintf(os.Stderr, "volunteer: %s: %v\n", part.name, err)
-			os.Exit(1)
+		if err == nil && *only != "caps" {
+			err = t.idle(ctx)
 		}
-	}
-	if t.missed > 0 {
-		fmt.Printf("%d figures missed\n", t.missed)
-		os.Exit(1)
-	}
+		return !t.missed, err
+	})
 }
 
 // trial is one run of the script.
 type trial struct {
-	binary, work string
-	ring         int
-	span         time.Duration
-	missed       int
+	work   string
+	ring   int
+	span   time.Duration
+	missed bool
 }
 
 // figure prints one figure beside its goal.
 func (t *trial) figure(what, goal, measured string, ok bool) {
 	word := "ok"
 	if !ok {
-		word = "MISSED"
-		t.missed++
+		word, t.missed = "MISSED", true
 	}
 	fmt.Printf("%-62s %-16s %-16s %s\n", what, goal, measured, word)
 }
 
-// apoidea runs a command of the program to its end.
-func (t *trial) apoidea(ctx context.Context, args ...string) error {
-	out, err := exec.CommandContext(ctx, t.binary, args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("apoidea %s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return nil
-}
-
-// peer is a running peer.
-type peer struct {
-	*exec.Cmd
-	dir string
-}
-
 // start runs a peer with its data in a directory of its own.
-func (t *trial) start(ctx context.Context, name string, args ...string) (*peer, error) {
-	p := &peer{dir: filepath.Join(t.work, name)}
-	args = append([]string{
-		"run", "--data-dir", p.dir, "--quiet", "--allow-private", "--listen", "/ip4/127.0.0.1/tcp/0", "--lease-ttl", "8s",
-	}, args...)
-	p.Cmd = exec.CommandContext(ctx, t.binary, args...)
-	p.Env = append(os.Environ(), "GOMAXPROCS=2")
-	log, err := os.Create(filepath.Join(t.work, name+".log"))
+func (t *trial) start(ctx context.Context, name string, args ...string) (*harness.Peer, error) {
+	p, err := harness.Start(ctx, t.work, name, []string{"GOMAXPROCS=2"}, append([]string{
+		"--quiet", "--allow-private", "--listen", "/ip4/127.0.0.1/tcp/0", "--lease-ttl", "8s",
+	}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	p.Stderr = log
-	if err := p.Start(); err != nil {
+	if _, err := p.Ready(ctx, false); err != nil {
+		p.Kill()
 		return nil, err
 	}
-	if err := os.WriteFile(p.dir+".pid", fmt.Appendln(nil, p.Process.Pid), 0o600); err != nil {
-		p.end()
-		return nil, err
-	}
-	for range 600 {
-		if t.apoidea(ctx, "status", "--data-dir", p.dir) == nil {
-			return p, nil
-		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
-			break
-		}
-	}
-	p.end()
-	return nil, errors.New(name + " does not answer")
-}
-
-// end ends a peer as a crash would: nothing of it is kept.
-func (p *peer) end() {
-	_ = p.Process.Kill()
-	_ = p.Wait()
-}
-
-// addrs are the multiaddrs that a peer tells.
-func (p *peer) addrs() ([]string, error) {
-	raw, err := os.ReadFile(filepath.Join(p.dir, "addrs"))
-	return strings.Fields(string(raw)), err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return p, nil
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/scripts/harness"
+	"github.com/apoidea/apoidea/scripts/harness/meter"
 )
 
 // The caps of the trial, in bytes a second.
@@ -27,31 +30,29 @@ const (
 func (t *trial) caps(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m := newMeter()
+	m := meter.New()
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	cfg := webgen.DefaultConfig()
 	cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.ErrorShare = 64, 4000, 12_000, 0
-	web := webgen.New(cfg)
-	done := make(chan error, 1)
-	go func() { done <- web.Serve(ctx, listener{ln, m}) }()
-	go m.run(ctx)
-	defer func() { cancel(); <-done }()
-	port := ln.Addr().(*net.TCPAddr).Port
-	site := fmt.Sprintf(":%d", port)
+	var group sync.WaitGroup
+	defer func() { cancel(); group.Wait() }()
+	web := harness.ServeWebOn(ctx, &group, meter.Listener{Listener: ln, Meter: m}, ln.Addr().(*net.TCPAddr).Port, cfg)
+	group.Go(func() { m.Run(ctx) })
+	site := fmt.Sprintf(":%d", web.Port)
 
 	// The second peer is there to be spoken to, and fetches nothing.
 	other, err := t.start(ctx, "other", "--found")
 	if err != nil {
 		return err
 	}
-	defer other.end()
-	if err := t.apoidea(ctx, "pause", "--data-dir", other.dir); err != nil {
+	defer other.Kill()
+	if _, err := harness.Apoidea(ctx, "pause", "--data-dir", other.Dir); err != nil {
 		return err
 	}
-	entries, err := other.addrs()
+	entries, err := other.Addrs(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,12 +60,12 @@ func (t *trial) caps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer p.end()
-	seeds := web.Seeds(port)
-	if err := t.apoidea(ctx, append([]string{"crawl", "--data-dir", p.dir, "--scope", "*.web.localhost" + site}, seeds...)...); err != nil {
+	defer p.Kill()
+	seeds := web.Seeds()
+	if _, err := harness.Apoidea(ctx, append([]string{"crawl", "--data-dir", p.Dir, "--scope", "*.web.localhost" + site}, seeds...)...); err != nil {
 		return err
 	}
-	if err := sleep(ctx, 10*time.Second); err != nil { // robots.txt, first pages
+	if err := harness.Sleep(ctx, 10*time.Second); err != nil { // robots.txt, first pages
 		return err
 	}
 	if err := t.under(ctx, m, "4Mbit", wide); err != nil {
@@ -72,17 +73,17 @@ func (t *trial) caps(ctx context.Context) error {
 	}
 
 	at := time.Now()
-	if err := t.apoidea(ctx, "limits", "set", "--data-dir", p.dir, "bandwidth=2Mbit"); err != nil {
+	if _, err := harness.Apoidea(ctx, "limits", "set", "--data-dir", p.Dir, "bandwidth=2Mbit"); err != nil {
 		return err
 	}
-	if err := sleep(ctx, 8*time.Second); err != nil {
+	if err := harness.Sleep(ctx, 8*time.Second); err != nil {
 		return err
 	}
-	down, _ := m.between(at.Add(settled), at.Add(settled+5*time.Second))
+	down, _ := m.Between(at.Add(settled), at.Add(settled+5*time.Second))
 	mean := float64(down) / 5 / narrow
 	t.figure("cap changed from 4 to 2 Mbit/s: of it used from 2 s on, 5 s", "1.02 L", fmt.Sprintf("%.3f L", mean), mean <= 1.02)
 
-	before, err := cpuTime(p.Process.Pid)
+	before, err := harness.CPU(p.Pid())
 	if err != nil {
 		return err
 	}
@@ -90,68 +91,68 @@ func (t *trial) caps(ctx context.Context) error {
 	if err := t.under(ctx, m, "2Mbit", narrow); err != nil {
 		return err
 	}
-	after, err := cpuTime(p.Process.Pid)
+	after, err := harness.CPU(p.Pid())
 	if err != nil {
 		return err
 	}
 	share := (after - before).Seconds() / time.Since(begun).Seconds()
 	t.figure("crawling at 2 Mbit/s: processor", "10 % of a core", fmt.Sprintf("%.1f %%", 100*share), share < 0.10)
-	rss, err := resident(p.Process.Pid)
+	used, err := harness.MemoryOf(p.Pid())
 	if err != nil {
 		return err
 	}
-	t.figure("crawling at 2 Mbit/s: memory, at most", "143 MiB", fmt.Sprintf("%d MiB", rss>>20), rss < 143<<20)
+	t.figure("crawling at 2 Mbit/s: memory, at most", "143 MiB", fmt.Sprintf("%d MiB", used.Peak>>20), used.Peak < 143<<20)
 	return t.pausing(ctx, m, p, site)
 }
 
 // under measures a span under a cap.
-func (t *trial) under(ctx context.Context, m *meter, name string, bound int64) error {
+func (t *trial) under(ctx context.Context, m *meter.Meter, name string, bound int64) error {
 	begun := time.Now()
-	if err := sleep(ctx, t.span); err != nil {
+	if err := harness.Sleep(ctx, t.span); err != nil {
 		return err
 	}
 	end := time.Now()
-	down, _ := m.between(begun, end)
+	down, _ := m.Between(begun, end)
 	mean := float64(down) / end.Sub(begun).Seconds() / float64(bound)
 	t.figure("under a cap of "+name+": of it used on average", "(crawling)", fmt.Sprintf("%.1f %%", 100*mean), mean > 0.3)
-	most, above := m.windows(begun, end, bound*102/100)
+	most, above := m.Windows(begun, end, bound*102/100)
 	t.figure("under a cap of "+name+": the fullest second", "1.02 L", fmt.Sprintf("%.3f L", float64(most)/float64(bound)), most <= bound*102/100)
 	t.figure("under a cap of "+name+": seconds above 1.02 L, of all phases", "0 %", fmt.Sprintf("%.2f %%", 100*above), above == 0)
 	return nil
 }
 
 // pausing pauses the peer for a while and sees it go on by itself.
-func (t *trial) pausing(ctx context.Context, m *meter, p *peer, site string) error {
+func (t *trial) pausing(ctx context.Context, m *meter.Meter, p *harness.Peer, site string) error {
 	quiet := t.span / 2
 	at := time.Now()
-	if err := t.apoidea(ctx, "pause", "--data-dir", p.dir, "--for", (reported + quiet + time.Second).String()); err != nil {
+	if _, err := harness.Apoidea(ctx, "pause", "--data-dir", p.Dir, "--for", (reported + quiet + time.Second).String()); err != nil {
 		return err
 	}
-	if err := sleep(ctx, time.Until(at.Add(reported))); err != nil {
+	if err := harness.Sleep(ctx, time.Until(at.Add(reported))); err != nil {
 		return err
 	}
-	before, err := peerBytes(ctx, p.Process.Pid, site)
+	before, err := peerBytes(ctx, p.Pid(), site)
 	if err != nil {
 		return err
 	}
 	begun := time.Now()
-	if err := sleep(ctx, quiet); err != nil {
+	if err := harness.Sleep(ctx, quiet); err != nil {
 		return err
 	}
-	after, err := peerBytes(ctx, p.Process.Pid, site)
+	after, err := peerBytes(ctx, p.Pid(), site)
 	if err != nil {
 		return err
 	}
 	end := time.Now()
-	took := m.lastByte(at, end).Sub(at)
-	down, up := m.between(at.Add(settled), end)
+	took := m.LastByte(at, end).Sub(at)
+	down, up := m.Between(at.Add(settled), end)
 	t.figure("paused: last byte to or from a site after", "2 s", fmt.Sprintf("%.2f s", took.Seconds()), down+up == 0)
 	rate := float64(grown(before, after)) / end.Sub(begun).Seconds()
 	t.figure("paused, in a ring of 2: to and from peers from 5 s on", "1000 B/s", fmt.Sprintf("%.0f B/s", rate), rate < 1000)
-	if err := sleep(ctx, 10*time.Second); err != nil {
+	if err := harness.Sleep(ctx, 10*time.Second); err != nil {
 		return err
 	}
-	down, _ = m.between(time.Now().Add(-3*time.Second), time.Now())
+	down, _ = m.Between(time.Now().Add(-3*time.Second), time.Now())
 	t.figure("a pause with an end: bytes of sites in 3 s, some seconds after it", "more than 0", fmt.Sprint(down), down > 0)
 	return nil
 }
@@ -160,10 +161,10 @@ func (t *trial) pausing(ctx context.Context, m *meter, p *peer, site string) err
 func (t *trial) idle(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var peers []*peer
+	var peers []*harness.Peer
 	defer func() {
 		for _, p := range peers {
-			p.end()
+			p.Kill()
 		}
 	}()
 	var entry []string
@@ -174,14 +175,14 @@ func (t *trial) idle(ctx context.Context) error {
 		}
 		peers = append(peers, p)
 		if i == 0 {
-			addrs, err := p.addrs()
+			addrs, err := p.Addrs(ctx)
 			if err != nil {
 				return err
 			}
 			entry = []string{"--bootstrap", addrs[0]}
 		}
 	}
-	if err := sleep(ctx, time.Minute); err != nil { // stabilizing slows down when nothing changes
+	if err := harness.Sleep(ctx, time.Minute); err != nil { // stabilizing slows down when nothing changes
 		return err
 	}
 	type reading struct {
@@ -191,8 +192,8 @@ func (t *trial) idle(ctx context.Context) error {
 	read := func() (all []reading, err error) {
 		for _, p := range peers {
 			r := reading{}
-			if r.cpu, err = cpuTime(p.Process.Pid); err == nil {
-				r.bytes, err = peerBytes(ctx, p.Process.Pid, "-")
+			if r.cpu, err = harness.CPU(p.Pid()); err == nil {
+				r.bytes, err = peerBytes(ctx, p.Pid(), "-")
 			}
 			if err != nil {
 				return nil, err
@@ -206,7 +207,7 @@ func (t *trial) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := sleep(ctx, 2*t.span); err != nil {
+	if err := harness.Sleep(ctx, 2*t.span); err != nil {
 		return err
 	}
 	after, err := read()

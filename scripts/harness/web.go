@@ -1,0 +1,47 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/apoidea/apoidea/crawl/webgen"
+)
+
+// Web is a synthetic web that peers crawl.
+type Web struct {
+	*webgen.Web
+	Port int
+}
+
+// ServeWeb serves what `apoidea web serve` would, until ctx ends; the group waits for its end.
+func ServeWeb(ctx context.Context, group *sync.WaitGroup, listen string, cfg webgen.Config) (*Web, error) {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return nil, fmt.Errorf("web server: %w", err)
+	}
+	return ServeWebOn(ctx, group, ln, ln.Addr().(*net.TCPAddr).Port, cfg), nil
+}
+
+// ServeWebOn serves it on a listener, whose port the web's URLs name.
+func ServeWebOn(ctx context.Context, group *sync.WaitGroup, ln net.Listener, port int, cfg webgen.Config) *Web {
+	w := &Web{webgen.New(cfg), port}
+	group.Go(func() { _ = w.Serve(ctx, ln) })
+	return w
+}
+
+// Seeds are the first pages of all hosts.
+func (w *Web) Seeds() []string { return w.Web.Seeds(w.Port) }
+
+// Truth is what a right crawl of all hosts comes to.
+func (w *Web) Truth() webgen.Truth { return w.Web.Truth(webgen.Walk{Port: w.Port, MaxDepth: -1}) }
+
+// Asked is how often each URL was asked for.
+func (w *Web) Asked() map[string]int {
+	asked := make(map[string]int)
+	for u := range w.AuditURLs() {
+		asked[fmt.Sprintf("http://%s:%d%s", u.Host, w.Port, u.Path)] = u.Count
+	}
+	return asked
+}
