@@ -38,9 +38,9 @@ crawl() {
   local name=$1 mark
   shift
   mark=$(log_mark)
-  cputime -o "$work/cost.json" "$@" >"$work/$name.out" 2>&1 || { wrong "$name: exit status $?"; tail -5 "$work/$name.out" >&2; }
+  cputime -o "$work/cost" "$@" >"$work/$name.out" 2>&1 || { wrong "$name: exit status $?"; tail -5 "$work/$name.out" >&2; }
   log_since "$mark" | log_ok | sort -u >"$work/$name.urls"
-  printf '%s %s\n' "$(wc -l <"$work/$name.urls")" "$(jq -r '"\(.cpu_seconds) \(.seconds)"' "$work/cost.json")" >>"$work/$name.runs"
+  printf '%s %s\n' "$(wc -l <"$work/$name.urls")" "$(cat "$work/cost")" >>"$work/$name.runs"
 }
 cpu_of() { awk '{ print $2 }' "$work/$1.runs" | median; }
 pages_of() { awk 'END { print $1 }' "$work/$1.runs"; }

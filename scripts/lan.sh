@@ -7,22 +7,11 @@
 
 trials=("$@")
 [ $# -gt 0 ] || trials=(addrs mdns)
-spaces=apoidea-lan-$$
-skip() { echo "skip  several machines: $*"; exit 0; }
-[ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] || skip "network namespaces are made by root, on Linux"
-need ip iproute2
-PATH=$PATH:/usr/sbin
-remove() { for s in $(ip netns list | awk '{ print $1 }' | grep "^$spaces-" || true); do ip netns del "$s"; done; }
-at_end remove
-ip netns add "$spaces-web" 2>"$work/ip.log" || skip "network namespaces are not available here: $(tail -1 "$work/ip.log")"
-need jq jq
-need dnsmasq dnsmasq-base
-build_tools() { :; }
-build
+machines lan "several machines" web
+build_apoidea
 
 # The web's namespace has the bridge, and is at 10.78.0.100 on it; peer i is at 10.78.0.i.
 web=10.78.0.100 peers=4
-in_space() { local s=$1; shift; ip netns exec "$spaces-$s" "$@"; }
 in_space web ip link add lan type bridge
 in_space web ip addr add "$web/24" dev lan
 in_space web ip link set lan up
@@ -36,13 +25,6 @@ for i in $(seq $peers); do
   in_space "$i" ip link set lo up
 done
 
-# background LOG SPACE COMMAND...: runs it there in the background until the script ends; $! is its id.
-background() {
-  local log=$1 s=$2
-  shift 2
-  ip netns exec "$spaces-$s" "$@" >"$work/$log.log" 2>&1 &
-  at_end "kill $! 2>/dev/null; wait $! 2>/dev/null"
-}
 background dns web dnsmasq --keep-in-foreground --conf-file=/dev/null --no-resolv --no-hosts --user= --group= --pid-file= --listen-address="$web" --bind-interfaces \
   --local=/lab/ --address="/web.lab/$web"
 
@@ -52,19 +34,9 @@ peer() {
   shift 2
   mkdir -p "$dir" && chmod 700 "$dir" # a peer's own, with what is kept of it here
   background "${dir#"$work"/}/run" "$i" apoidea run --data-dir "$dir" --allow-private --delay 5ms --dns-server "$web:53" --dashboard off "$@"
-  echo $! >"$dir/pid"
 }
 up() { within 20 running "$work/$1/$2" || { tail -5 "$work/$1/$2/run.log" >&2; die "peer $2 does not run"; }; }
 running() { apoidea status --data-dir "$1" >"$1/status" 2>&1; }
-# within SECONDS COMMAND...: the command succeeds before that many seconds have passed.
-within() {
-  local until=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    [ $SECONDS -lt $until ] || return 1
-    sleep 0.2
-  done
-}
 # ring_of N DIR: the peer's ring is closed and has that many members.
 ring_of() { apoidea ring --json --data-dir "$2" 2>"$work/ring.err" | jq -e --argjson n "$1" '.closed and (.members | length) == $n' >"$work/ring.out"; }
 # everyone_told DIR: each member is at its own address and at no loopback, as the ring tells it.
@@ -84,8 +56,8 @@ shared() {
 }
 down() {
   local i
-  for i in "$work/$1"/*/pid; do kill "$(cat "$i")" 2>/dev/null || true; done
-  for i in "$work/$1"/*/pid; do wait "$(cat "$i")" 2>/dev/null || true; done
+  for i in "$work/$1"/*/run.pid; do kill "$(cat "$i")" 2>/dev/null || true; done
+  for i in "$work/$1"/*/run.pid; do wait "$(cat "$i")" 2>/dev/null || true; done
 }
 
 trial_addrs() {

@@ -62,6 +62,36 @@ end_peers() {
   done
 }
 
+# within SECONDS COMMAND...: the command succeeds before that many seconds have passed.
+within() {
+  local until=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ $SECONDS -lt $until ] || return 1
+    sleep 0.2
+  done
+}
+
+# machines NAME WHAT FIRST: network namespaces $spaces-... can be made, of which FIRST is, and go with the script; or it says that WHAT was skipped. in_space has a
+# command run in one; background LOG SPACE COMMAND... too, until the script ends: $! is its id, which is in LOG.pid.
+machines() {
+  spaces=apoidea-$1-$$ skipped=$2
+  [ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] || skip "network namespaces are made by root, on Linux"
+  need ip iproute2
+  PATH=$PATH:/usr/sbin
+  at_end 'for s in $(ip netns list | grep -o "^$spaces-[^ ]*"); do ip netns del "$s"; done'
+  ip netns add "$spaces-$3" 2>"$work/ip.log" || skip "network namespaces are not available here: $(tail -1 "$work/ip.log")"
+  need jq jq
+  need dnsmasq dnsmasq-base
+}
+skip() { echo "skip  $skipped: $*"; exit 0; }
+in_space() { local s=$1; shift; ip netns exec "$spaces-$s" "$@"; }
+background() {
+  ip netns exec "$spaces-$2" "${@:3}" >"$work/$1.log" 2>&1 &
+  echo $! >"$work/$1.pid"
+  at_end "kill $! 2>/dev/null; wait $! 2>/dev/null"
+}
+
 # doc_tree PACKAGE PATH: prints where PATH below /usr/share/doc of a Debian package lies: installed, or unpacked into a cache that stays
 # ($APOIDEA_DOCS), so that nothing has to be installed for good.
 doc_tree() {

@@ -9,27 +9,15 @@
 # of its own, neighbours in neighbouring rows, and --placement ipmicra is told so by a hierarchy of address ranges. A peer counts as nearest within 1 ms, the noise
 # of a measurement on a busy machine. --placements (default rtt; "all" for every one of them) are tried one after another, each --runs times (default
 # once). A probe is two to five TCP connects that carry no request (as many as it takes until two agree), or one HEAD request. Needs jq and curl; about half a minute each.
-set -euo pipefail
-export LC_ALL=C
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-work=$(mktemp -d "${TMPDIR:-/tmp}/apoidea.XXXXXX")
+. "$(dirname "$0")/lib.sh"
+
 web='' ring='' peers=8 hosts=40 pages=80 goal=90 runs=1 latency='' hierarchy='' placements=rtt flags=()
 stop() {
-  [ -z "$ring" ] || [ ! -e "$ring/cluster.json" ] || "$work/apoidea" cluster down --dir "$ring" >/dev/null 2>&1 || true
+  [ -z "$ring" ] || [ ! -e "$ring/cluster.json" ] || apoidea cluster down --dir "$ring" >/dev/null 2>&1 || true
   [ -z "$web" ] || kill "$web" 2>/dev/null || true
   ring='' web=''
 }
-finish() {
-  local status=$?
-  trap - EXIT INT TERM
-  stop
-  if [ "${KEEP:-}" = 1 ]; then echo "kept: $work" >&2; else rm -rf "$work"; fi
-  exit "$status"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-die() { echo "$0: $*" >&2; exit 1; }
+at_end stop
 
 while [ $# -gt 0 ]; do
   case $1 in
@@ -43,9 +31,10 @@ while [ $# -gt 0 ]; do
   esac
 done
 [ "$placements" != all ] || placements="rtt adaptive ipmicra coordinates geo random owner"
-for tool in jq curl awk; do command -v $tool >/dev/null || die "$tool is missing"; done
-if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/apoidea"; else (cd "$root" && CGO_ENABLED=0 go build -o "$work/apoidea" ./cmd/apoidea); fi
-apoidea() { timeout 180 "$work/apoidea" "$@"; }
+need jq jq
+need curl curl
+build_apoidea
+apoidea() { timeout 180 "$work/bin/apoidea" "$@"; }
 
 # plane draws the points: the peers anywhere, the sites cell by cell.
 plane() {
@@ -76,7 +65,7 @@ crawl() {
   local name=$1 dir=$2 extra=() seeds i
   mkdir -p "$dir"
   [ "$name" != ipmicra ] || [ -z "$hierarchy" ] || extra=(--hierarchy "$hierarchy")
-  "$work/apoidea" web serve --listen 127.0.0.1:0 --hosts "$hosts" --pages "$pages" --page-bytes 2000 --error-share 0 --json >"$dir/web.json" 2>"$dir/web.err" &
+  "$work/bin/apoidea" web serve --listen 127.0.0.1:0 --hosts "$hosts" --pages "$pages" --page-bytes 2000 --error-share 0 --json >"$dir/web.json" 2>"$dir/web.err" &
   web=$!
   for _ in $(seq 200); do [ -s "$dir/web.json" ] && break; sleep 0.05; done
   [ -s "$dir/web.json" ] || die "the web does not start: $(cat "$dir/web.err")"

@@ -7,22 +7,11 @@
 #   scripts/public.sh --pair  a founder and a second peer alone: each learns from the other that it can be dialled, and says that it does not know before. Three minutes.
 . "$(dirname "$0")/lib.sh"
 
-spaces=apoidea-public-$$
-skip() { echo "skip  a public ring: $*"; exit 0; }
-[ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] || skip "network namespaces are made by root, on Linux"
-need ip iproute2
-PATH=$PATH:/usr/sbin
-remove() { for s in $(ip netns list | awk '{ print $1 }' | grep "^$spaces-" || true); do ip netns del "$s"; done; }
-at_end remove
-ip netns add "$spaces-net" 2>"$work/ip.log" || skip "network namespaces are not available here: $(tail -1 "$work/ip.log")"
-need jq jq
-need dnsmasq dnsmasq-base
+machines public "a public ring" net
 need nft nftables
 need dig bind9-dnsutils
-build_tools() { :; }
-build
+build_apoidea
 
-in_space() { local s=$1; shift; ip netns exec "$spaces-$s" "$@"; }
 # The namespace "net" is the internet: a bridge, to which each machine is connected with one public address, and asks for all others.
 in_space net ip link add internet type bridge
 in_space net ip link set internet up
@@ -63,23 +52,6 @@ machine m7 27.1.0.1
 home h1 28.1.0.1
 home h2 29.1.0.1
 
-# background LOG NAME COMMAND...: runs it on that machine until the script ends.
-background() {
-  local log=$1 name=$2
-  shift 2
-  ip netns exec "$spaces-$name" "$@" >"$work/$log.log" 2>&1 &
-  echo $! >"$work/$log.pid"
-  at_end "kill $! 2>/dev/null; wait $! 2>/dev/null"
-}
-# within SECONDS COMMAND...: the command succeeds before that many seconds have passed.
-within() {
-  local until=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    [ $SECONDS -lt $until ] || return 1
-    sleep 0.5
-  done
-}
 # The lines of the page, in their order.
 mapfile -t lines < <(awk '/^    / && (blank || inside) { inside = 1; print substr($0, 5) } { if (!/^    /) inside = 0; blank = /^$/ }' "$root/docs/found.md")
 [ ${#lines[@]} = 9 ] || die "docs/found.md has ${#lines[@]} lines to type, and 9 are typed here"

@@ -4,7 +4,7 @@
 // fragments dropped, hosts in lower case, dot segments and escapes normalised (here by net/url and
 // a few lines, there by a WHATWG parser). It is slow and simple on purpose.
 //
-//	walker [--max-depth N] [--sitemaps=false] [--digests] [--scope HOST]... [--agent NAME] URL...
+//	walker [--max-depth N] [--digests] URL...
 //
 // Names under .localhost are loopback (RFC 6761, section 6.3), whatever the system's resolver
 // thinks of them.
@@ -26,18 +26,14 @@ import (
 	"time"
 )
 
+// agent is the product token looked for in robots.txt.
+const agent = "apoidea"
+
 // maxBody is more than any page here has; what is beyond is not read.
 const maxBody = 64 << 20
 
 func main() {
 	maxDepth := flag.Int("max-depth", -1, "links away from the seeds; negative is no bound")
-	agent := flag.String("agent", "apoidea", "product token looked for in robots.txt")
-	sitemaps := flag.Bool("sitemaps", true, "take in the sitemaps named in robots.txt, their entries at depth 1")
-	var scope []string
-	flag.Func("scope", "host, with its port, that may be visited; repeatable (default: the seeds' hosts)", func(s string) error {
-		scope = append(scope, s)
-		return nil
-	})
 	digests := flag.Bool("digests", false, "print a tab and the SHA-256 of the body behind each URL")
 	flag.Parse()
 	if flag.NArg() == 0 {
@@ -46,8 +42,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	w := newWalk(*agent, *maxDepth, scope)
-	w.sitemaps = *sitemaps
+	w := newWalk(*maxDepth)
 	if err := w.run(ctx, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "walker:", err)
 		os.Exit(1)
@@ -65,9 +60,7 @@ func main() {
 // walk is the state of one walk.
 type walk struct {
 	client   *http.Client
-	agent    string
 	maxDepth int
-	sitemaps bool
 	scope    map[string]bool
 	robots   map[string]robots
 	depth    map[string]int // smallest depth of each URL met
@@ -78,11 +71,11 @@ type walk struct {
 	failed, forbidden int
 }
 
-func newWalk(agent string, maxDepth int, scope []string) *walk {
+func newWalk(maxDepth int) *walk {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	w := &walk{
-		agent: agent, maxDepth: maxDepth,
-		scope: map[string]bool{}, robots: map[string]robots{}, depth: map[string]int{}, digests: map[string][sha256.Size]byte{},
+	return &walk{
+		maxDepth: maxDepth,
+		scope:    map[string]bool{}, robots: map[string]robots{}, depth: map[string]int{}, digests: map[string][sha256.Size]byte{},
 		client: &http.Client{
 			Timeout:       time.Minute,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -98,22 +91,15 @@ func newWalk(agent string, maxDepth int, scope []string) *walk {
 			},
 		},
 	}
-	for _, host := range scope {
-		w.scope[strings.ToLower(host)] = true
-	}
-	return w
 }
 
 func (w *walk) run(ctx context.Context, seeds []string) error {
-	all := len(w.scope) == 0
 	for _, s := range seeds {
 		u, err := url.Parse(s)
 		if err != nil {
 			return err
 		}
-		if all {
-			w.scope[strings.ToLower(u.Host)] = true
-		}
+		w.scope[strings.ToLower(u.Host)] = true
 		w.admit(u, 0)
 	}
 	for depth := 0; depth < len(w.levels); depth++ {
@@ -203,7 +189,7 @@ func (w *walk) get(ctx context.Context, url string) (*http.Response, []byte, err
 	if err != nil {
 		return nil, nil, err
 	}
-	req.Header.Set("User-Agent", w.agent)
+	req.Header.Set("User-Agent", agent)
 	resp, err := w.client.Do(req)
 	if err != nil {
 		return nil, nil, err

@@ -26,13 +26,11 @@ func (w *walk) fetchRobots(ctx context.Context, u *url.URL) (robots, error) {
 	case resp.StatusCode != http.StatusOK:
 		return nil, nil
 	}
-	if w.sitemaps {
-		w.walkSitemaps(ctx, string(body))
-	}
-	return parseRobots(string(body), w.agent), nil
+	w.walkSitemaps(ctx, string(body))
+	return parseRobots(string(body)), nil
 }
 
-func parseRobots(text, agent string) robots {
+func parseRobots(text string) robots {
 	groups := map[string]robots{}
 	var current []string
 	inRules := false
@@ -59,7 +57,7 @@ func parseRobots(text, agent string) robots {
 			}
 		}
 	}
-	if own, ok := groups[strings.ToLower(agent)]; ok {
+	if own, ok := groups[agent]; ok {
 		return own
 	}
 	return groups["*"]

@@ -1,18 +1,16 @@
 //go:build linux
 
 // Command cputime runs a command and says what it cost: the CPU seconds (user and system) of all
-// processes that descend from it, however they were started, and the largest resident set of any
-// one of them.
+// processes that descend from it, however they were started.
 //
 //	cputime -o FILE COMMAND [ARG]...
 //
 // It makes itself the reaper of orphans (prctl(2), PR_SET_CHILD_SUBREAPER), so processes that their
-// parents left behind are counted as well, and waits until the last one has ended. FILE gets one
-// JSON document; the exit status is the command's.
+// parents left behind are counted as well, and waits until the last one has ended. FILE gets the CPU
+// seconds and those by the clock; the exit status is the command's.
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -65,15 +63,8 @@ func run(out string, args []string) (int, error) {
 	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
 		return 0, err
 	}
-	user, system := time.Duration(usage.Utime.Nano()).Seconds(), time.Duration(usage.Stime.Nano()).Seconds()
-	text, err := json.Marshal(map[string]any{
-		"cpu_seconds": user + system, "user_seconds": user, "system_seconds": system,
-		"seconds": time.Since(begin).Seconds(), "max_rss_bytes": usage.Maxrss << 10, "status": status,
-	})
-	if err != nil {
-		return 0, err
-	}
-	return status, os.WriteFile(out, append(text, '\n'), 0o644)
+	cpu := time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
+	return status, os.WriteFile(out, fmt.Appendf(nil, "%g %g\n", cpu, time.Since(begin).Seconds()), 0o644)
 }
 
 // reap waits until no descendant is left and returns the exit status of the process pid.
