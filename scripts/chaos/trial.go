@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -151,43 +150,27 @@ func (t *trial) post(ctx context.Context) error {
 	if t.sc.harmsAll {
 		return apoidea(ctx, "", args...)
 	}
-	cmd := command(ctx, "", append(args, "--wait")...)
-	out, err := os.Create(filepath.Join(t.dir, "crawl.out"))
-	if err != nil {
-		return err
-	}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		return errors.Join(err, out.Close())
-	}
 	c := &crawl{done: make(chan struct{})}
 	t.crawl = c
-	t.group.Go(func() { c.wait(cmd, out) })
+	t.group.Go(func() {
+		defer close(c.done)
+		c.err = apoidea(ctx, "", append(args, "--wait")...)
+	})
 	return nil
 }
 
-func (c *crawl) wait(cmd *exec.Cmd, out *os.File) {
-	defer close(c.done)
-	c.err = errors.Join(cmd.Wait(), out.Close())
-}
-
 // finish waits for the end of the crawl.
-func (t *trial) finish(ctx context.Context) error {
+func (t *trial) finish(ctx context.Context) (err error) {
 	if t.crawl == nil {
 		cl := t.ring.client(t.waiter)
 		defer cl.Close()
-		if err := cl.Wait(ctx, "", -1, func(control.Progress) error { return nil }); err != nil {
-			return fmt.Errorf("crawl did not end: %w", err)
-		}
-		return nil
+		err = cl.Wait(ctx, "", -1, func(control.Progress) error { return nil })
+	} else {
+		<-t.crawl.done // ends with ctx
+		err = t.crawl.err
 	}
-	<-t.crawl.done // ends with ctx
-	raw, _ := os.ReadFile(filepath.Join(t.dir, "crawl.out"))
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("crawl did not end: %s", harness.LastLine(raw))
-	case t.crawl.err != nil:
-		return fmt.Errorf("crawl: %w: %s", t.crawl.err, harness.LastLine(raw))
+	if err = errors.Join(ctx.Err(), err); err != nil {
+		return fmt.Errorf("crawl did not end: %w", err)
 	}
 	return nil
 }
