@@ -96,20 +96,35 @@ func (w *world) host(family, name string) string {
 	return fmt.Sprintf("%s.%s.test:%d", name, family, w.port)
 }
 
-// url is a URL of HTTP, secure one of HTTPS.
+// url is a URL of HTTP, secure the root of a host over HTTPS.
 func (w *world) url(family, name, path string) string { return "http://" + w.host(family, name) + path }
 
-func (w *world) secure(family, name, path string) string {
-	return fmt.Sprintf("https://%s.%s.test:%d%s", name, family, w.port+1, path)
+func (w *world) secure(family, name string) string {
+	return fmt.Sprintf("https://%s.%s.test:%d/", name, family, w.port+1)
 }
 
-// urls are the roots of several hosts.
-func (w *world) urls(family string, names ...string) []string {
-	var urls []string
+// urls are the roots of several hosts, secures those over HTTPS.
+func (w *world) urls(family string, names ...string) (urls []string) {
 	for _, name := range names {
 		urls = append(urls, w.url(family, name, "/"))
 	}
 	return urls
+}
+
+func (w *world) secures(family string, names ...string) (urls []string) {
+	for _, name := range names {
+		urls = append(urls, w.secure(family, name))
+	}
+	return urls
+}
+
+// numbered are n texts, each with its number from 0 on.
+func numbered(format string, n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(format, i)
+	}
+	return list
 }
 
 // defaultRobots closes a part of each host that links lead to.
@@ -136,13 +151,7 @@ func goodSite(rw http.ResponseWriter, r *http.Request) {
 }
 
 // goodPaths are the paths of an ordinary site.
-func goodPaths() []string {
-	paths := []string{"/"}
-	for i := 1; i < goodPages; i++ {
-		paths = append(paths, fmt.Sprintf("/p%d", i))
-	}
-	return paths
-}
+func goodPaths() []string { return append([]string{"/"}, numbered("/p%d", goodPages)[1:]...) }
 
 // page is a page with a text that hangs on the seed, and links.
 func page(seed string, links ...string) string {

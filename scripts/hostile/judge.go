@@ -36,9 +36,10 @@ func (t *trial) judge(ctx context.Context) {
 		sum, hosts := t.w.audit.report(f)
 		t.report.Audits = append(t.report.Audits, sum)
 		t.judgeManners(f, hosts)
-		t.judgeGood(f)
+		j := &judge{trial: t, family: f, hosts: hosts}
+		j.wants("good", goodPaths()...)
 		if f.check != nil {
-			f.check(&judge{trial: t, family: f, hosts: hosts})
+			f.check(j)
 		}
 	}
 }
@@ -101,17 +102,11 @@ func (t *trial) judgeManners(f *family, hosts []AuditHost) {
 	}
 }
 
-// judgeGood looks for pages of the ordinary site that were not fetched.
-func (t *trial) judgeGood(f *family) {
-	host := t.w.host(f.name, "good")
-	var lost []string
-	for _, path := range goodPaths() {
-		if t.w.audit.asked(host, path) == 0 {
-			lost = append(lost, path)
-		}
-	}
+// wants blames paths of a host of the family that were not asked for.
+func (j *judge) wants(name string, paths ...string) {
+	lost := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return j.asked(name, path) > 0 })
 	if len(lost) > 0 {
-		t.blame("%s: %d of %d pages of the ordinary site were not fetched: %s", f.name, len(lost), goodPages, strings.Join(lost[:min(len(lost), 5)], " "))
+		j.blame("%s: %d of %d pages of %s were not asked for: %s", j.family.name, len(lost), len(paths), name, strings.Join(lost[:min(len(lost), 5)], " "))
 	}
 }
 

@@ -26,11 +26,7 @@ var bodiesFamily = family{
 	name: "bodies",
 	does: "64 hosts with pages of 15 MiB, endless bodies, bombs of gzip, br and zstd",
 	seeds: func(w *world) []string {
-		urls := w.urls("bodies", "endless", "chunked", "gzip", "br", "zstd", "twice", "stack", "truncated", "liar")
-		for i := range largeHosts {
-			urls = append(urls, w.url("bodies", fmt.Sprintf("large%d", i), "/"))
-		}
-		return urls
+		return w.urls("bodies", append(numbered("large%d", largeHosts), "endless", "chunked", "gzip", "br", "zstd", "twice", "stack", "truncated", "liar")...)
 	},
 	serve:  serveBodies,
 	within: 4 * 60e9,
@@ -122,8 +118,8 @@ func bomb(coding string) []byte {
 
 func checkBodies(j *judge) {
 	lost := 0
-	for i := range largeHosts {
-		if got := j.outcome(j.w.url(j.family.name, fmt.Sprintf("large%d", i), "/")); got != "ok" {
+	for _, url := range j.w.urls(j.family.name, numbered("large%d", largeHosts)...) {
+		if j.outcome(url) != "ok" {
 			lost++
 		}
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -19,19 +21,11 @@ var documentsFamily = family{
 	name:  "documents",
 	does:  "elements nested by the million, attributes, entities, comments without end, odd charsets, types that lie",
 	quick: true,
-	seeds: func(w *world) []string {
-		var urls []string
-		for name := range documents {
-			urls = append(urls, w.url("documents", name, "/"))
-		}
-		return urls
-	},
+	seeds: func(w *world) []string { return w.urls("documents", slices.Collect(maps.Keys(documents))...) },
 	serve: serveDocuments,
 	check: func(j *judge) {
 		for _, name := range foundIn {
-			if j.asked(name, "/found") == 0 {
-				j.blame("documents: the link of %s was not found", name)
-			}
+			j.wants(name, "/found")
 		}
 	},
 }

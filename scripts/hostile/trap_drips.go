@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -18,11 +17,8 @@ var dripsFamily = family{
 	name: "drips",
 	does: "heads, bodies and robots.txt of a byte a second, no answer at all, answers that stop; 48 such hosts",
 	seeds: func(w *world) []string {
-		urls := w.urls("drips", "head", "body", "stall", "robots", "chunk", "never", "tail")
-		for i := range silentHosts {
-			urls = append(urls, w.url("drips", fmt.Sprintf("silent%d", i), "/"))
-		}
-		return append(urls, w.secure("drips", "head", "/"), w.secure("drips", "body2", "/"), w.secure("drips", "never2", "/"))
+		urls := w.urls("drips", append(numbered("silent%d", silentHosts), "head", "body", "stall", "robots", "chunk", "never", "tail")...)
+		return append(urls, w.secures("drips", "head", "body2", "never2")...)
 	},
 	serve:     serveDrips,
 	ownRobots: true,

@@ -39,16 +39,15 @@ const (
 func serveHangs(w *world, rw http.ResponseWriter, r *http.Request, name string) {
 	n := hangsPages[name]
 	if r.URL.Path == "/" {
-		var links []string
-		for i := range n {
-			switch name {
-			case "folder":
+		links := numbered("/p/%d", n)
+		switch name {
+		case "folder":
+			links = links[:0]
+			for i := range n {
 				links = append(links, fmt.Sprintf("/h/%d", i), fmt.Sprintf("/p/%d", i))
-			case "alike", "down":
-				links = append(links, fmt.Sprintf("/p/%d", 2*i), fmt.Sprintf("/p/%d", 2*i+1))
-			case "slow":
-				links = append(links, fmt.Sprintf("/p/%d", i))
 			}
+		case "alike", "down":
+			links = numbered("/p/%d", 2*n)
 		}
 		writePage(rw, page(r.Host, links...))
 		return
@@ -105,7 +104,7 @@ func checkHangs(j *judge) {
 		}
 	}
 	// What was slow is here as well.
-	for i := range hangsPages["slow"] {
-		j.expect(j.w.url(j.family.name, "slow", fmt.Sprintf("/p/%d", i)), "ok")
+	for _, path := range numbered("/p/%d", hangsPages["slow"]) {
+		j.expect(j.w.url(j.family.name, "slow", path), "ok")
 	}
 }

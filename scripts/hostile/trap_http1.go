@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -51,12 +52,7 @@ func unasked(c net.Conn, r *bufio.Reader) bool {
 }
 
 func http1Names() []string {
-	names := []string{"idle", "reuse", "interim", "flood", "fields", "endless-line"}
-	for name := range http1Answers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return append(slices.Sorted(maps.Keys(http1Answers)), "idle", "reuse", "interim", "flood", "fields", "endless-line")
 }
 
 // poison is an answer that must never be read as one.

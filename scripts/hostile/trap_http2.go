@@ -28,11 +28,7 @@ var http2Family = family{
 	does:  "floods of frames, resets, GOAWAY with each request, heads of megabytes, data beyond the window",
 	quick: true,
 	seeds: func(w *world) []string {
-		var urls []string
-		for _, name := range http2Names {
-			urls = append(urls, w.secure("http2", name, "/"))
-		}
-		return urls
+		return w.secures("http2", http2Names...)
 	},
 	h2: serveHTTP2,
 	serve: func(_ *world, rw http.ResponseWriter, r *http.Request, _ string) { // a client that speaks no HTTP/2

@@ -22,13 +22,7 @@ var mannersFamily = family{
 	does:  "nofollow in every form, wildcards in robots.txt, connections closed before the next request, slow hosts",
 	quick: true,
 	seeds: func(w *world) []string {
-		var urls []string
-		for i := range tagForms {
-			urls = append(urls, w.url("manners", fmt.Sprintf("tag%d", i), "/"))
-		}
-		for i := range metaForms {
-			urls = append(urls, w.url("manners", fmt.Sprintf("meta%d", i), "/"))
-		}
+		urls := w.urls("manners", append(numbered("tag%d", len(tagForms)), numbered("meta%d", len(metaForms))...)...)
 		return append(urls, w.urls("manners", "rel", "wild", "stale", "slow", "burst", "free")...)
 	},
 	serve:     serveManners,
@@ -37,18 +31,9 @@ var mannersFamily = family{
 		return strings.HasPrefix(path, "/hidden/") || strings.HasPrefix(path, "/forbidden/")
 	},
 	check: func(j *judge) {
-		for i, tags := range freeForms {
-			if path := fmt.Sprintf("/open/%d", i); j.asked("free", path) == 0 {
-				j.blame("manners: %s asks for nothing here, and its link was not followed", tags)
-			}
-		}
+		j.wants("free", numbered("/open/%d", len(freeForms))...)
 		for _, name := range []string{"stale", "slow", "burst"} {
-			for i := range mannersPages {
-				if j.asked(name, fmt.Sprintf("/%d", i)) == 0 {
-					j.blame("manners: page %d of %s was not asked for", i, name)
-					break
-				}
-			}
+			j.wants(name, numbered("/%d", mannersPages)...)
 		}
 	},
 }
@@ -112,20 +97,12 @@ func (w *world) freePage(rw http.ResponseWriter, r *http.Request) {
 		writePage(rw, page(r.URL.Path, fmt.Sprintf("/open/%d", n)))
 		return
 	}
-	var links []string
-	for i := range freeForms {
-		links = append(links, fmt.Sprintf("/form/%d", i))
-	}
-	writePage(rw, page(r.URL.Path, links...))
+	writePage(rw, page(r.URL.Path, numbered("/form/%d", len(freeForms))...))
 }
 
 // manyPages are hosts of some pages whose connections end, or which are slow.
 func (w *world) manyPages(rw http.ResponseWriter, r *http.Request, name string) {
-	var links []string
-	for i := range mannersPages {
-		links = append(links, fmt.Sprintf("/%d", i))
-	}
-	text := page(r.Host+r.URL.Path, links...)
+	text := page(r.Host+r.URL.Path, numbered("/%d", mannersPages)...)
 	switch name {
 	case "stale":
 		c, buf := hijack(rw)

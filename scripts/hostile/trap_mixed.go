@@ -20,7 +20,7 @@ var mixedFamily = family{
 	does: "half a calendar, histories without end, pages that say the same between others, two hosts in turn, domains of small hosts",
 	seeds: func(w *world) []string {
 		urls := w.urls("mixed", "calendar", "rota", "wiki", "paths", "alternate", "left")
-		return append(urls, farmURL(w, "start.farm", "/"), farmURL(w, "start.hops", "/"))
+		return append(urls, farmURL(w, "start.farm"), farmURL(w, "start.hops"))
 	},
 	serve: func(w *world, rw http.ResponseWriter, r *http.Request, name string) {
 		if last(name) == "farm" || last(name) == "hops" {
@@ -51,15 +51,7 @@ var mixedFamily = family{
 			}
 		}
 		for name, real := range map[string]string{"calendar": "/page/%d", "rota": "/page/%d", "wiki": "/page/%d", "paths": "/page/%d/text"} {
-			lost := 0
-			for n := range realPages {
-				if j.asked(name, fmt.Sprintf(real, n)) == 0 {
-					lost++
-				}
-			}
-			if lost > 0 {
-				j.blame("mixed: %d of %d real pages of %s were not fetched", lost, realPages, name)
-			}
+			j.wants(name, numbered(real, realPages)...)
 		}
 	},
 }
@@ -156,9 +148,9 @@ func otherSide(w *world, rw http.ResponseWriter, r *http.Request, other string) 
 	writePage(rw, page("sides", links...))
 }
 
-// farmURL is a URL of a host of a domain of its own that belongs to the family.
-func farmURL(w *world, name, path string) string {
-	return fmt.Sprintf("http://%s-of-mixed.test:%d%s", name, w.port, path)
+// farmURL is the root of a host of a domain of its own that belongs to the family.
+func farmURL(w *world, name string) string {
+	return fmt.Sprintf("http://%s-of-mixed.test:%d/", name, w.port)
 }
 
 // farmPage is one of the three pages of a host of a farm; the last of them leads to more hosts, or
@@ -166,7 +158,7 @@ func farmURL(w *world, name, path string) string {
 func farmPage(w *world, rw http.ResponseWriter, r *http.Request, name string) {
 	kind := last(name)
 	if strings.HasPrefix(name, "to-") {
-		http.Redirect(rw, r, farmURL(w, strings.TrimPrefix(name, "to-"), "/"), http.StatusFound)
+		http.Redirect(rw, r, farmURL(w, strings.TrimPrefix(name, "to-")), http.StatusFound)
 		return
 	}
 	n := 0
@@ -181,7 +173,7 @@ func farmPage(w *world, rw http.ResponseWriter, r *http.Request, name string) {
 		if kind == "hops" {
 			host = "to-" + host
 		}
-		links = append(links, farmURL(w, host, "/"))
+		links = append(links, farmURL(w, host))
 	}
 	writePage(rw, page("small site", links...))
 }

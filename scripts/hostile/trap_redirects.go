@@ -20,14 +20,12 @@ var redirectsFamily = family{
 	quick: true,
 	seeds: func(w *world) []string {
 		return append(w.urls("redirects", "self", "pair", "ring", "chain", "hosts", "schemes", "port", "credentials", "large", "many", "odd", "empty",
-			"all", "forbidden", "downgrade"), w.secure("redirects", "downgrade", "/"))
+			"all", "forbidden", "downgrade"), w.secure("redirects", "downgrade"))
 	},
 	serve: serveRedirects,
 	check: func(j *judge) {
-		for _, name := range []string{"chain"} {
-			if n := len(j.w.audit.paths(j.w.host(j.family.name, name))); n > mostHops {
-				j.blame("redirects: a chain of redirects through new URLs was followed %d times, bound %d", n, mostHops)
-			}
+		if n := len(j.w.audit.paths(j.w.host(j.family.name, "chain"))); n > mostHops {
+			j.blame("redirects: a chain of redirects through new URLs was followed %d times, bound %d", n, mostHops)
 		}
 		if n := len(j.hosts); n > mostRedirectHosts {
 			j.blame("redirects: %d hosts were asked, bound %d", n, mostRedirectHosts)
@@ -67,11 +65,7 @@ func serveRedirects(w *world, rw http.ResponseWriter, r *http.Request, name stri
 			to(schemes[n-1])
 			return
 		}
-		var links []string
-		for i := range schemes {
-			links = append(links, fmt.Sprintf("/%d", i+1))
-		}
-		writePage(rw, page(r.Host, links...))
+		writePage(rw, page(r.Host, numbered("/%d", len(schemes)+1)[1:]...))
 	case "port":
 		to("http://port.redirects.test:1/")
 	case "credentials":
@@ -104,7 +98,7 @@ func serveRedirects(w *world, rw http.ResponseWriter, r *http.Request, name stri
 			return
 		}
 		if r.URL.Path == "/" {
-			to(w.secure("redirects", "downgrade", "/"))
+			to(w.secure("redirects", "downgrade"))
 			return
 		}
 		writePage(rw, page(r.URL.Path))

@@ -131,15 +131,11 @@ func utf16Text(s string, big bool) string {
 
 func checkRobots(j *judge) {
 	for _, name := range openRobots[:7] { // the others may be taken either way
-		if j.asked(name, "/") == 0 {
-			j.blame("robots: %s has no rules, and its page was not asked for", name)
-		}
+		j.wants(name, "/")
 	}
 	// Where rules were read, what they leave open is crawled.
 	for _, name := range []string{"line", "utf16le", "utf16be", "cr", "spaces", "groups", "lines", "hops", "other", "elsewhere"} {
-		if j.asked(name, "/open/d") == 0 {
-			j.blame("robots: %s leaves /open/ open, and it was not asked for", name)
-		}
+		j.wants(name, "/open/d")
 	}
 	for name := range robotsTexts {
 		if n := j.asked(name, "/robots.txt"); n > 2 {

@@ -15,15 +15,9 @@ import (
 // A good crawler keeps to all of them, in bounded memory, without asking for the file again and
 // again; hosts for whose rules there is no room wait.
 var rulesFamily = family{
-	name: "rules",
-	does: "200 hosts with 480 KiB of rules each",
-	seeds: func(w *world) []string {
-		var urls []string
-		for i := range rulesHosts {
-			urls = append(urls, w.url("rules", fmt.Sprintf("n%d", i), "/"))
-		}
-		return urls
-	},
+	name:  "rules",
+	does:  "200 hosts with 480 KiB of rules each",
+	seeds: func(w *world) []string { return w.urls("rules", numbered("n%d", rulesHosts)...) },
 	serve: func(_ *world, rw http.ResponseWriter, r *http.Request, _ string) {
 		links := []string{"/closed/a", "/open/1", "/%63losed/b", "/open/2", "/open/3"}
 		if r.URL.Path != "/" {
@@ -35,8 +29,7 @@ var rulesFamily = family{
 	disallowed: func(_, path string) bool { return strings.HasPrefix(path, "/closed/") },
 	check: func(j *judge) {
 		missed, again, most := 0, 0, 0
-		for i := range rulesHosts {
-			name := fmt.Sprintf("n%d", i)
+		for _, name := range numbered("n%d", rulesHosts) {
 			if j.asked(name, "/open/3") == 0 {
 				missed++
 			}

@@ -30,8 +30,8 @@ var shareFamily = family{
 				domains++
 			}
 		}
-		for i := range shareMaps {
-			maps += j.asked("maps", fmt.Sprintf("/sitemap/%d", i))
+		for _, path := range numbered("/sitemap/%d", shareMaps) {
+			maps += j.asked("maps", path)
 		}
 		if most := mostShareHosts * len(j.peers); domains > most { // each peer has its own account of them
 			j.blame("share: %d hosts of new domains were asked, bound %d", domains, most)

@@ -28,9 +28,7 @@ var sitemapsFamily = family{
 	ownRobots: true,
 	check: func(j *judge) {
 		for _, name := range []string{"cr", "utf16", "prefixed", "plain", "cut", "extension"} {
-			if j.asked(name, "/found") == 0 {
-				j.blame("sitemaps: the URL in the sitemap of %s was not found", name)
-			}
+			j.wants(name, "/found")
 		}
 		if j.asked("extension", "/image.png") > 0 {
 			j.blame("sitemaps: an image of a sitemap's extension was asked for as a page")

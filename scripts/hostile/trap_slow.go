@@ -21,9 +21,7 @@ var slowFamily = family{
 	seeds: func(w *world) []string {
 		urls := []string{"http://" + slowSite(w) + "/"}
 		for what, n := range slowHosts {
-			for i := range n {
-				urls = append(urls, w.url("slow", fmt.Sprint(what, i), "/"))
-			}
+			urls = append(urls, w.urls("slow", numbered(what+"%d", n)...)...)
 		}
 		return urls
 	},
@@ -65,9 +63,7 @@ func serveSlow(w *world, rw http.ResponseWriter, r *http.Request, name string) {
 		if name == "site" {
 			n = sitePages
 		}
-		for i := range n {
-			links = append(links, fmt.Sprintf("/p/%d", i))
-		}
+		links = numbered("/p/%d", n)
 	}
 	writePage(rw, page(r.Host+r.URL.Path, links...))
 }
@@ -99,8 +95,8 @@ func checkSlow(j *judge) {
 		j.blame("slow: the site of %d pages took %v beside slow hosts, bound %v", sitePages, took.Round(time.Millisecond), siteWithin)
 	}
 	for what, n := range slowHosts {
-		for i := range n {
-			j.expect(j.w.url(j.family.name, fmt.Sprint(what, i), fmt.Sprintf("/p/%d", slowPages-1)), "ok")
+		for _, name := range numbered(what+"%d", n) {
+			j.expect(j.w.url(j.family.name, name, fmt.Sprintf("/p/%d", slowPages-1)), "ok")
 		}
 	}
 }

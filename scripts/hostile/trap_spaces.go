@@ -23,14 +23,7 @@ var spacesFamily = family{
 	name: "spaces",
 	does: "calendars, sessions, growing paths, permuted parameters, soft 404s, random text, mirrors, drifting bases",
 	seeds: func(w *world) []string {
-		var urls []string
-		for _, name := range slices.Sorted(maps.Keys(spaces)) {
-			urls = append(urls, w.url("spaces", name, "/"))
-		}
-		for _, name := range slices.Sorted(maps.Keys(oddSpaces)) {
-			urls = append(urls, w.url("spaces", name, "/"))
-		}
-		return urls
+		return w.urls("spaces", append(slices.Sorted(maps.Keys(spaces)), slices.Sorted(maps.Keys(oddSpaces))...)...)
 	},
 	serve: func(_ *world, rw http.ResponseWriter, r *http.Request, name string) {
 		if s := oddSpaces[name]; s != nil {

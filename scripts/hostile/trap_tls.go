@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,15 +19,9 @@ import (
 //
 // A good crawler does not speak to whom it cannot trust, bounds the handshake, and says why.
 var tlsFamily = family{
-	name: "tls",
-	does: "certificates that are over, of others, of nobody; chains of 200; handshakes that are garbage, silent or drip",
-	seeds: func(w *world) []string {
-		var urls []string
-		for _, name := range append(tlsNames, tlsFine...) {
-			urls = append(urls, w.secure("tls", name, "/"))
-		}
-		return urls
-	},
+	name:  "tls",
+	does:  "certificates that are over, of others, of nobody; chains of 200; handshakes that are garbage, silent or drip",
+	seeds: func(w *world) []string { return w.secures("tls", append(tlsNames, tlsFine...)...) },
 	hello: tlsHello,
 	serve: func(_ *world, rw http.ResponseWriter, r *http.Request, name string) {
 		writePage(rw, page(r.Host+r.URL.Path, "/1"))
@@ -35,17 +30,11 @@ var tlsFamily = family{
 	check: func(j *judge) {
 		for _, h := range j.hosts {
 			name, _, _ := strings.Cut(h.Host, ".")
-			for _, bad := range tlsNames {
-				if name == bad {
-					j.blame("tls: %s was asked %d times", h.Host, h.Requests)
-				}
+			if slices.Contains(tlsNames, name) {
+				j.blame("tls: %s was asked %d times", h.Host, h.Requests)
 			}
 		}
-		for _, name := range tlsFine {
-			if n := j.w.audit.asked(hostOf(j.w.secure(j.family.name, name, "/")), "/"); n == 0 {
-				j.blame("tls: %s has nothing wrong that matters, and was not asked", name)
-			}
-		}
+		j.wantsSecure(tlsFine)
 	},
 }
 
@@ -55,10 +44,13 @@ var (
 	tlsFine  = []string{"slow", "chain", "asks", "h1only"}
 )
 
-func hostOf(url string) string {
-	rest := url[strings.Index(url, "//")+2:]
-	host, _, _ := strings.Cut(rest, "/")
-	return host
+// wantsSecure blames hosts that have nothing wrong that matters and were not asked over HTTPS.
+func (j *judge) wantsSecure(names []string) {
+	for _, url := range j.w.secures(j.family.name, names...) {
+		if host := strings.TrimSuffix(strings.TrimPrefix(url, "https://"), "/"); j.w.audit.asked(host, "/") == 0 {
+			j.blame("%s: %s has nothing wrong that matters, and was not asked", j.family.name, url)
+		}
+	}
 }
 
 var errTrap = errors.New("a trap")
