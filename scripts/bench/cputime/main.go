@@ -6,8 +6,8 @@
 //	cputime -o FILE COMMAND [ARG]...
 //
 // It makes itself the reaper of orphans (prctl(2), PR_SET_CHILD_SUBREAPER), so processes that their
-// parents left behind are counted as well, and waits until the last one has ended. FILE gets the CPU
-// seconds and those by the clock; the exit status is the command's.
+// parents left behind are counted as well, and waits until the last one has ended. FILE gets the
+// CPU seconds and those by the clock; the exit status is the command's.
 package main
 
 import (
