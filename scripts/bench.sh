@@ -103,7 +103,7 @@ memory() {
   apoidea web serve --listen 127.0.0.1:$port --hosts $((pages / 500)) --pages 5000 --error-share 0 --json >"$work/web.json" 2>"$work/web.err" &
   pid=$!
   at_end "kill $pid 2>/dev/null"
-  for _ in $(seq 100); do [ -s "$work/web.json" ] && break; sleep 0.1; done
+  within 10 [ -s "$work/web.json" ] || true
   mapfile -t seeds < <(jq -r '.seeds[]' "$work/web.json")
   apoidea run "${seeds[@]}" --max-pages $pages --until-idle --data-dir "$work/large" "${peer[@]}" >"$work/large.out" 2>&1 &
   local crawl=$!

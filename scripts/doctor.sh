@@ -19,14 +19,9 @@ up() {
   apoidea run --data-dir "$work/$name" --dashboard off "${contact[@]}" "$@" >"$work/$name.log" 2>&1 &
   echo $! >"$work/$name.pid"
   at_end "{ kill -CONT \$(cat '$work/$name.pid') && kill \$(cat '$work/$name.pid'); } 2>/dev/null"
-  for _ in $(seq 300); do
-    [ "$(apoidea status --json --data-dir "$work/$name" 2>/dev/null | jq '.ring.stable and .state == "idle"')" = true ] && return
-    kill -0 "$(cat "$work/$name.pid")" 2>/dev/null || break
-    sleep 0.2
-  done
-  tail -5 "$work/$name.log" >&2
-  die "peer $name does not serve"
+  within 60 serves "$name" || { tail -5 "$work/$name.log" >&2; die "peer $name does not serve"; }
 }
+serves() { apoidea status --json --data-dir "$work/$1" 2>/dev/null | jq -e '.ring.stable and .state == "idle"' >"$work/serves"; }
 down() {
   kill "$(cat "$work/$1.pid")"
   wait "$(cat "$work/$1.pid")" || true

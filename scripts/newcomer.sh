@@ -119,13 +119,7 @@ ended() {
   unset "terminal[$1]"
 }
 at_end 'for name in "${!terminal[@]}"; do ended "$name" TERM; done; for d in /tmp/ring "$HOME"/*/ .; do [ -e "$d/peer1" ] && apoidea cluster down --quiet --dir "$d"; done; kill "$(cat "$work/nginx.pid" 2>/dev/null)" 2>/dev/null'
-until_so() {
-  local end=$((SECONDS + 40))
-  until "$@" >/dev/null 2>&1; do
-    [ $SECONDS -lt $end ] || return 1
-    sleep 0.2
-  done
-}
+until_so() { within 40 "$@" >/dev/null 2>&1; }
 in_background founder apoidea run --profile public --contact https://you.example/ --listen /ip4/$site/tcp/4001 --reachability public --found --dashboard off --data-dir "$work/founder"
 until_so apoidea status --data-dir "$work/founder" || die "the ring is not founded: $(tail -3 "$work/founder.out")"
 entry=$(apoidea peers --addrs --data-dir "$work/founder" | grep -m 1 /tcp/)

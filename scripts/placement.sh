@@ -67,8 +67,7 @@ crawl() {
   [ "$name" != ipmicra ] || [ -z "$hierarchy" ] || extra=(--hierarchy "$hierarchy")
   "$work/bin/apoidea" web serve --listen 127.0.0.1:0 --hosts "$hosts" --pages "$pages" --page-bytes 2000 --error-share 0 --json >"$dir/web.json" 2>"$dir/web.err" &
   web=$!
-  for _ in $(seq 200); do [ -s "$dir/web.json" ] && break; sleep 0.05; done
-  [ -s "$dir/web.json" ] || die "the web does not start: $(cat "$dir/web.err")"
+  within 10 [ -s "$dir/web.json" ] || die "the web does not start: $(cat "$dir/web.err")"
   mapfile -t seeds < <(jq -r '.seeds[]' "$dir/web.json")
   ring=$dir/ring
   apoidea cluster up -n $peers --dir "$ring" --latency "$latency" --allow-private --delay 10ms --archive none --quiet --placement "$name" "${extra[@]}" "${flags[@]}"

@@ -99,13 +99,7 @@ typed() {
     *) eval "$1" </dev/null ;;
   esac
 }
-wait_for() {
-  local until=$((SECONDS + 60))
-  until "$@" >/dev/null 2>&1; do
-    [ $SECONDS -lt $until ] || { echo "not after a minute: $*"; return 1; }
-    sleep 0.2
-  done
-}
+wait_for() { within 60 "$@" >/dev/null 2>&1 || { echo "not after a minute: $*"; return 1; }; }
 # close [DIR]: presses Ctrl-C in the terminals of the peer of that directory, or in all.
 close() {
   local t
