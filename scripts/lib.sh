@@ -35,7 +35,8 @@ need() {
     { tail -5 "$work/apt.log" >&2; die "$2 could not be installed"; }
 }
 
-# build: apoidea (unless APOIDEA names a binary) and the tools of these scripts, each from its own module.
+# build_apoidea: apoidea, or the binary that APOIDEA names; build: that and the tools of these
+# scripts, each from its own module.
 build_apoidea() {
   if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
 }
@@ -48,7 +49,8 @@ build_tools() {
   (cd "$root/scripts/bench" && go build -o "$work/bin/" ./...)
 }
 
-# trial NAME ARGUMENT...: builds apoidea and the program scripts/NAME, which does the trials, and runs it. What it leaves behind if it is killed itself ends with the script.
+# trial NAME ARGUMENT...: builds apoidea and the program scripts/NAME, which does the trials, and
+# runs it. What it leaves behind if it is killed itself ends with the script.
 trial() {
   build_apoidea
   (cd "$root/scripts/$1" && go build -o "$work/bin/" .)
@@ -72,8 +74,9 @@ within() {
   done
 }
 
-# machines NAME WHAT FIRST: network namespaces $spaces-... can be made, of which FIRST is, and go with the script; or it says that WHAT was skipped. in_space has a
-# command run in one; background LOG SPACE COMMAND... too, until the script ends: $! is its id, which is in LOG.pid.
+# machines NAME WHAT FIRST: network namespaces $spaces-... can be made, of which FIRST is, and go
+# with the script; or it says that WHAT was skipped. in_space SPACE COMMAND... has a command run in
+# one; background LOG SPACE COMMAND... too, until the script ends: its id is $!, and in LOG.pid.
 machines() {
   spaces=apoidea-$1-$$ skipped=$2
   [ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] || skip "network namespaces are made by root, on Linux"

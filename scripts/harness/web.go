@@ -21,12 +21,12 @@ func ServeWeb(ctx context.Context, group *sync.WaitGroup, listen string, cfg web
 	if err != nil {
 		return nil, fmt.Errorf("web server: %w", err)
 	}
-	return ServeWebOn(ctx, group, ln, ln.Addr().(*net.TCPAddr).Port, cfg), nil
+	return ServeWebOn(ctx, group, ln, cfg), nil
 }
 
-// ServeWebOn serves it on a listener, whose port the web's URLs name.
-func ServeWebOn(ctx context.Context, group *sync.WaitGroup, ln net.Listener, port int, cfg webgen.Config) *Web {
-	w := &Web{webgen.New(cfg), port}
+// ServeWebOn serves it on a listener of TCP.
+func ServeWebOn(ctx context.Context, group *sync.WaitGroup, ln net.Listener, cfg webgen.Config) *Web {
+	w := &Web{webgen.New(cfg), ln.Addr().(*net.TCPAddr).Port}
 	group.Go(func() { _ = w.Serve(ctx, ln) })
 	return w
 }

@@ -39,7 +39,7 @@ func (t *trial) caps(ctx context.Context) error {
 	cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.ErrorShare = 64, 4000, 12_000, 0
 	var group sync.WaitGroup
 	defer func() { cancel(); group.Wait() }()
-	web := harness.ServeWebOn(ctx, &group, meter.Listener{Listener: ln, Meter: m}, ln.Addr().(*net.TCPAddr).Port, cfg)
+	web := harness.ServeWebOn(ctx, &group, meter.Listener{Listener: ln, Meter: m}, cfg)
 	group.Go(func() { m.Run(ctx) })
 	site := fmt.Sprintf(":%d", web.Port)
 
