@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -16,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -282,15 +284,21 @@ func TestRemoteNeedsAFlag(t *testing.T) {
 	}
 }
 
-// free is an address of loopback at which nobody listens.
+// free is an address of loopback at whose port nobody listens, here or elsewhere. The ports that
+// systems give to connections of their own begin at 32768: others beside this test would have had
+// one of those before it is listened on.
 func free(t *testing.T) string {
 	t.Helper()
-	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := strconv.Itoa(20_000 + rand.IntN(12_000))
+		ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "0.0.0.0:"+port)
+		if err == nil {
+			_ = ln.Close()
+			return "127.0.0.1:" + port
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // fetch asks for a URL with a header, and returns the status and the answer.
