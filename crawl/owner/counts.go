@@ -6,6 +6,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
@@ -53,7 +54,7 @@ type books struct{ parts }
 func (bk *books) Counts(id job.ID) Counts {
 	js := bk.jobs.byID[id]
 	if js == nil {
-		js = &jobState{}
+		js = &jobState{Job: new(ledger.Job)}
 		c, _ := bk.jobs.inStore(id)
 		js.Load(c)
 	}

@@ -26,8 +26,8 @@ func (unseen) Add(ondisk.SetID, uint64) error { return nil }
 
 // emptyBook is that of a job without bounds on a host, before a store that is not there.
 func emptyBook() *hostJob {
-	js := &jobState{Job: ledger.Job{Known: true, Spec: &job.Spec{}}}
-	return &hostJob{state: js, Account: ledger.New(buffer.New(nil), unseen{}, nil).Open(&js.Job, ring.Pos{}, new(ondisk.Host))}
+	js := &jobState{Job: &ledger.Job{Known: true, Spec: &job.Spec{}}}
+	return &hostJob{state: js, Account: ledger.New(buffer.New(nil), unseen{}, nil).Open(js.Job, ring.Pos{}, new(ondisk.Host))}
 }
 
 func newDomains() *domains {

@@ -139,7 +139,7 @@ func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 		key = ring.HostKey(rec.Name)
 	}
 	h := &host{key: key, pos: pos, rec: rec, saved: true, heap: -1, wakeAt: never}
-	for _, a := range t.ledger.Load(rec.Name, pos, &h.rec, func(id job.ID) *ledger.Job { return &t.jobs.of(id).Job }) {
+	for _, a := range t.ledger.Load(rec.Name, pos, h, func(id job.ID) *ledger.Job { return t.jobs.of(id).Job }) {
 		h.jobs = append(h.jobs, &hostJob{Account: a, state: t.jobs.of(a.Job.ID)})
 	}
 	if h.rec.Outbox > 0 {
@@ -161,6 +161,9 @@ func (t *hostTable) load(pos ring.Pos, name string, key ring.Key) *host {
 	t.agenda.changed(h)
 	return h
 }
+
+// Number implements ledger.Sequence.
+func (h *host) Number() uint64 { return h.rec.Number() }
 
 // kept says whether the host is in memory; one that was dropped may stand in a list yet.
 func (h *host) kept() bool { return h.in != nil }
@@ -195,7 +198,7 @@ func (h *host) job(js *jobState) *hostJob {
 func (s *step) book(h *host, js *jobState) *hostJob {
 	hj := h.job(js)
 	if hj == nil {
-		hj = &hostJob{Account: s.ledger.Open(&js.Job, h.pos, &h.rec), state: js}
+		hj = &hostJob{Account: s.ledger.Open(js.Job, h.pos, h), state: js}
 		h.jobs = append(h.jobs, hj)
 	}
 	return hj

@@ -22,7 +22,7 @@ const idleJobs = 1024
 
 // jobState is a job on this peer.
 type jobState struct {
-	ledger.Job
+	*ledger.Job
 	dirty bool
 	rest  string // of its record: fields of later versions
 
@@ -46,14 +46,14 @@ type jobTable struct {
 }
 
 func newJobTable(s *step) *jobTable {
-	return &jobTable{step: s, byID: make(map[job.ID]*jobState), asked: make(map[job.ID]int64)}
+	return &jobTable{step: s, away: jobState{Job: new(ledger.Job)}, byID: make(map[job.ID]*jobState), asked: make(map[job.ID]int64)}
 }
 
 // of returns the peer's state of a job.
 func (t *jobTable) of(id job.ID) *jobState {
 	js := t.byID[id]
 	if js == nil {
-		js = &jobState{Job: ledger.Job{ID: id, Budget: budget.New()}}
+		js = &jobState{Job: &ledger.Job{ID: id, Budget: budget.New()}}
 		if t.some {
 			t.comesBack(js)
 		}
