@@ -281,8 +281,8 @@ func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {
 	if hj == nil {
 		return false
 	}
-	n, ok := hj.Entry(hash)
-	if !ok {
+	n, ok, err := hj.Peek(hash)
+	if !ok || err != nil {
 		return false
 	}
 	if n.Done {

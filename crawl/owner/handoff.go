@@ -148,8 +148,8 @@ func (ls *leases) adoptOut(h *host, id job.ID, hash uint64) {
 	if hj == nil {
 		return
 	}
-	n, ok := hj.Entry(hash)
-	if !ok || n.Done {
+	n, ok, err := hj.Peek(hash)
+	if !ok || err != nil || n.Done {
 		return
 	}
 	p, ok := hj.Pending(n.At)

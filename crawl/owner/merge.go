@@ -161,7 +161,10 @@ func (m *importer) waiting(h *host, js *jobState, p ondisk.Pending) error {
 	}
 	p.Due = min(p.Due, m.latest())
 	hj := m.book(h, js)
-	n, ok := hj.Entry(p.Hash)
+	n, ok, err := hj.Peek(p.Hash)
+	if err != nil {
+		return err
+	}
 	if !ok {
 		hj.Learn(p.Hash, p.Depth)
 		if p.Promised {
@@ -233,7 +236,10 @@ func (m *importer) entry(h *host, js *jobState, tail, value []byte) error {
 		return ondisk.ErrFormat
 	}
 	hj := m.book(h, js)
-	n, had := hj.Entry(hash)
+	n, had, err := hj.Peek(hash)
+	if err != nil {
+		return err
+	}
 	if !had {
 		hj.Learn(hash, f.Depth)
 		p := ondisk.Pending{Hash: hash, URL: f.URL, Hops: f.Hops, Kind: f.Kind, Tries: f.Tries, Spot: ondisk.Spot{Depth: f.Depth}}

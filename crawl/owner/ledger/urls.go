@@ -32,18 +32,25 @@ func (a *Account) Learn(hash uint64, depth uint32) {
 	}
 }
 
-// Entry reads where a URL of the set stands; false if it is not in the set, or after an error.
+// Entry reads where a URL of the set stands; false if it is not in the set, or after an error, which
+// ends the owner.
 func (a *Account) Entry(hash uint64) (n ondisk.Entry, ok bool) {
-	raw, ok := a.ledger.buf.Get(ondisk.EntryKey(a.Pos, a.Job.ID, hash))
-	if !ok {
-		return n, false
-	}
-	n, err := ondisk.DecodeEntry(raw)
+	n, ok, err := a.Peek(hash)
 	if err != nil {
 		a.ledger.buf.Fail(err)
-		return n, false
 	}
-	return n, true
+	return n, ok
+}
+
+// Peek is Entry for those who only look, or bring what others say: an entry that cannot be read is
+// an error for them alone.
+func (a *Account) Peek(hash uint64) (n ondisk.Entry, ok bool, err error) {
+	raw, ok := a.ledger.buf.Get(ondisk.EntryKey(a.Pos, a.Job.ID, hash))
+	if !ok {
+		return n, false, nil
+	}
+	n, err = ondisk.DecodeEntry(raw)
+	return n, err == nil, err
 }
 
 // Pending reads a pending record; a missing one is a broken promise of ours, and the buffer fails.
@@ -100,10 +107,12 @@ func waits(at ondisk.Spot) int64 {
 
 // Wait puts a URL back that is not out any more: among the ready ones, or until due.
 func (a *Account) Wait(p *ondisk.Pending, due int64) {
-	a.drop(p)
-	if p.Seq == 0 || due > 0 {
-		p.Seq = a.seq.Number()
+	number := p.Seq
+	a.Drop(p)
+	if number == 0 || due > 0 {
+		number = a.seq.Number()
 	}
+	p.Seq = number
 	if p.Due = due; due > 0 {
 		a.Tally.waits(1)
 	}
@@ -112,8 +121,9 @@ func (a *Account) Wait(p *ondisk.Pending, due int64) {
 	a.changed()
 }
 
-// drop deletes a pending record.
-func (a *Account) drop(p *ondisk.Pending) {
+// Drop deletes the pending record of a URL, which has none from then on: it is to be followed by
+// Wait or Conclude. Those drop it themselves, unless its depth, which says where it lies, changes.
+func (a *Account) Drop(p *ondisk.Pending) {
 	if p.Seq == 0 {
 		return // it never had one
 	}
@@ -121,23 +131,17 @@ func (a *Account) drop(p *ondisk.Pending) {
 	if p.Due > 0 {
 		a.Tally.waits(-1)
 	}
+	p.Seq = 0
 	a.changed()
 }
 
 // Conclude gives a URL that is not out its outcome. Depth, hops, kind and tries are those of the
 // pending record.
 func (a *Account) Conclude(p *ondisk.Pending, f ondisk.Final) {
-	a.drop(p)
+	a.Drop(p)
 	f.URL, f.Depth, f.Hops, f.Kind, f.Tries = p.URL, p.Depth, p.Hops, p.Kind, p.Tries
 	a.entry(p.Hash, &ondisk.Entry{Done: true, Final: f})
 	a.both(func(c *ondisk.Counters) { c.Count(&f, 1) })
-}
-
-// Drop deletes the pending record of a URL that is concluded elsewhere in another place; it has
-// none from then on.
-func (a *Account) Drop(p *ondisk.Pending) {
-	a.drop(p)
-	p.Seq = 0
 }
 
 // Correct gives a URL that is done another outcome in place of the one it had.
