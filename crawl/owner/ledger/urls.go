@@ -32,8 +32,8 @@ func (a *Account) Learn(hash uint64, depth uint32) {
 	}
 }
 
-// Entry reads where a URL of the set stands; false if it is not in the set, or after an error, which
-// ends the owner.
+// Entry reads where a URL of the set stands; false if it is not in the set, or after an error,
+// which ends the owner.
 func (a *Account) Entry(hash uint64) (n ondisk.Entry, ok bool) {
 	n, ok, err := a.Peek(hash)
 	if err != nil {
