@@ -1,0 +1,34 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+)
+
+// Size is how many bytes the keys in [lo, hi) take on the disk, as the tables say that hold them:
+// what was written lately, and is only in the log, is not counted. A nil lo is the keyspace's first
+// key, a nil hi its end.
+func (k *Keyspace) Size(lo, hi []byte) (uint64, error) {
+	if err := k.store.enter(); err != nil {
+		return 0, err
+	}
+	defer k.store.running.Done()
+	n, err := k.store.db.EstimateDiskUsage(lower(k.prefix, lo), upper(k.prefix, hi))
+	if err != nil {
+		return 0, fmt.Errorf("size of storage: %w", damage(err))
+	}
+	return n, nil
+}
+
+// Compact puts all records into their last level, without those that were overwritten or deleted,
+// as the database does by itself in time.
+func (s *Store) Compact(ctx context.Context) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.running.Done()
+	if err := s.db.Compact(ctx, []byte{0}, []byte{0xff}, true); err != nil {
+		return fmt.Errorf("compact storage: %w", damage(err))
+	}
+	return nil
+}
