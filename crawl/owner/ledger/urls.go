@@ -144,8 +144,12 @@ func (a *Account) Conclude(p *ondisk.Pending, f ondisk.Final) {
 	a.both(func(c *ondisk.Counters) { c.Count(&f, 1) })
 }
 
-// Correct gives a URL that is done another outcome in place of the one it had.
+// Correct gives a URL that is done another outcome in place of the one it had. When it is visited
+// again stays as it was, unless the new one says so.
 func (a *Account) Correct(hash uint64, had, got *ondisk.Final) {
+	if got.Revisit == (ondisk.Revisit{}) {
+		got.Revisit = had.Revisit
+	}
 	a.entry(hash, &ondisk.Entry{Done: true, Final: *got})
 	a.both(func(c *ondisk.Counters) {
 		c.Count(had, -1)

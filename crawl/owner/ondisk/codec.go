@@ -19,20 +19,21 @@ var ErrFormat = errors.New("record: malformed or of another format")
 // dec reads a value. After the first thing that does not fit, bad stays true and everything reads
 // as zero.
 type dec struct {
-	b     []byte
-	bad   bool
-	newer byte // the format, where it is that of a later version
+	b      []byte
+	bad    bool
+	newer  byte // the format, where it is that of a later version
+	fields bool // a message stands behind the values
 }
 
 // newDec checks the format byte.
 func newDec(b []byte) *dec {
-	if len(b) > 0 && b[0] > formatMessage {
+	switch {
+	case len(b) > 0 && b[0] > formatFields:
 		return &dec{bad: true, newer: b[0]}
-	}
-	if len(b) == 0 || b[0] != Format {
+	case len(b) == 0 || b[0] == formatMessage || b[0] == 0:
 		return &dec{bad: true}
 	}
-	return &dec{b: b[1:]}
+	return &dec{b: b[1:], fields: b[0] == formatFields}
 }
 
 func (d *dec) fail() {
@@ -95,13 +96,12 @@ func (d *dec) hash() uint64 {
 	return h
 }
 
-// end says whether the value was read to its end and fitted. What a later version appends needs
-// another format byte.
+// end says whether the value was read to its end and fitted.
 func (d *dec) end() error {
 	if d.newer > 0 {
 		return newer(d.newer)
 	}
-	if d.bad || len(d.b) > 0 {
+	if d.bad || d.fields || len(d.b) > 0 {
 		return ErrFormat
 	}
 	return nil

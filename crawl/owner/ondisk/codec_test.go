@@ -54,8 +54,10 @@ func samples() map[string][]byte {
 	asked.Admission, asked.LeftOut, asked.Requests, asked.Cut, asked.Trap = domain.Crowded, 7, 8, 9, true
 	full := done
 	full.Final.LeftOut = 5
+	again := done
+	again.Final.Revisit = Revisit{Text: 1 << 60, NextDue: 99, Visits: 7, Changes: 3}
 	return map[string][]byte{
-		"host that opted out": out.Encode(), "counters of an admission": asked.Encode(), "done with links left out": full.Encode(),
+		"host that opted out": out.Encode(), "counters of an admission": asked.Encode(), "done with links left out": full.Encode(), "done, to be fetched again": again.Encode(),
 		"totals":         (&Totals{Hosts: 300}).Encode(),
 		"open in a copy": append(open.Encode(), wait.Encode()[1:]...),
 		"host":           host.Encode(), "counters": count.Encode(), "pending": wait.Encode(), "open": open.Encode(), "done": done.Encode(),
@@ -76,7 +78,7 @@ func recode(kind string, b []byte) ([]byte, error) {
 	case "pending":
 		v, err := DecodePending(Spot{Depth: 2, Seq: 3}, b)
 		return v.Encode(), err
-	case "open", "done", "done with links left out", "open in a copy":
+	case "open", "done", "done with links left out", "done, to be fetched again", "open in a copy":
 		v, err := DecodeEntry(b)
 		if v.Waits != nil {
 			return append(v.Encode(), v.Waits.Encode()[1:]...), err
@@ -124,13 +126,13 @@ func TestValuesComeBack(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(got, value) {
 				t.Errorf("%v\n%x\n%x", err, got, value)
 			}
-			message := value[0] == formatMessage
+			message := value[0] != Format
 			for cut := range value { // a message without its last fields is one; what the store has on disk has sums
 				if _, err := recode(kind, value[:cut]); err == nil && !endsEarly[kind] && !message {
 					t.Errorf("cut at %d: taken", cut)
 				}
 			}
-			later := append([]byte{formatMessage + 1}, value[1:]...)
+			later := append([]byte{formatFields + 1}, value[1:]...)
 			if _, err := recode(kind, later); !errors.Is(err, ErrNewer) {
 				t.Errorf("what a later version wrote: %v", err)
 			}
@@ -173,7 +175,7 @@ func TestOldValues(t *testing.T) {
 func TestLaterFields(t *testing.T) {
 	field := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "of a later version")
 	for kind, value := range samples() {
-		if value[0] != formatMessage {
+		if value[0] == Format {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
@@ -241,6 +243,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(uint8(i), all[kind])
 	}
 	f.Add(uint8(3), all["done"])
+	f.Add(uint8(3), all["done, to be fetched again"])
 	f.Add(uint8(5), all["packed links"])
 	for which, text := range []string{
 		0: "0109612e6578616d706c65030470656572070101770506033432390207010401020304017708046e6561720201776400017600077265667573656409010a0b01",

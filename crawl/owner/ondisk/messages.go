@@ -22,11 +22,15 @@ import (
 // most often, of URLs, have format; why is in docs/decisions/27-records-as-messages.md.
 const formatMessage = 2
 
+// formatFields is the first byte of an entry that has values in their order and a message behind
+// them.
+const formatFields = 3
+
 // ErrNewer says that a record was written by a later version.
 var ErrNewer = errors.New("a later version wrote it")
 
 func newer(version byte) error {
-	return fmt.Errorf("%w: record of format %d, this version of apoidea reads up to %d: run that later version again, nothing is lost", ErrNewer, version, formatMessage)
+	return fmt.Errorf("%w: record of format %d, this version of apoidea reads up to %d: run that later version again, nothing is lost", ErrNewer, version, formatFields)
 }
 
 const (
@@ -51,7 +55,7 @@ func marshal(m proto.Message, rest string) []byte {
 // here.
 func unmarshal(value []byte, m proto.Message, most int) (rest string, err error) {
 	switch {
-	case len(value) > 0 && value[0] > formatMessage:
+	case len(value) > 0 && value[0] > formatFields:
 		return "", newer(value[0])
 	case len(value) == 0 || value[0] != formatMessage || len(value) > most:
 		return "", ErrFormat

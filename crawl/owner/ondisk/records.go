@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"cmp"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/owner/record"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -209,7 +212,7 @@ type Entry struct {
 	Final Final    // once done
 }
 
-// Final is how a URL ended.
+// Final is how a URL ended, by its last visit.
 type Final struct {
 	URL          string       // canonical
 	Outcome      link.Outcome // how it ended
@@ -230,6 +233,45 @@ type Final struct {
 	Detail       string       // of a failure, in words
 	// LeftOut are links of the page beyond the bounds of what is taken of one.
 	LeftOut uint32
+	Revisit Revisit
+}
+
+// Revisit is what fetching a URL again needs beside its last outcome, which has the time of the
+// visit, the validators (RFC 9110, section 8.8) and the digest of the raw body. Nobody sets it yet.
+type Revisit struct {
+	Text            uint64 // digest of the text and the links of the page
+	NextDue         int64  // Unix ms; 0: it is not fetched again
+	Visits, Changes uint32 // visits that looked for a change, and changes that they found
+	rest            string // fields of later versions
+}
+
+// append writes the record, if it says anything.
+func (r *Revisit) append(e enc) enc {
+	if *r == (Revisit{}) {
+		return e
+	}
+	e[0] = formatFields
+	m := record.Revisit{Text: r.Text, NextDueMs: max(r.NextDue, 0), Visits: r.Visits, Changes: r.Changes}
+	return append(append(e, marshal(&m, "")[1:]...), r.rest...)
+}
+
+// revisit reads what stands behind an entry's values.
+func (d *dec) revisit() (r Revisit) {
+	if !d.fields {
+		return r
+	}
+	var m record.Revisit
+	if err := proto.Unmarshal(d.b, &m); err != nil || len(m.ProtoReflect().GetUnknown()) > maxRest {
+		d.fail()
+		return r
+	}
+	var in reader
+	r = Revisit{Text: m.GetText(), NextDue: in.time(m.GetNextDueMs()), Visits: m.GetVisits(), Changes: m.GetChanges(), rest: string(m.ProtoReflect().GetUnknown())}
+	if in.bad || r == (Revisit{}) {
+		d.fail()
+	}
+	d.b, d.fields = nil, false
+	return r
 }
 
 // Encode writes the record as an owner has it: what waits is not in it.
@@ -262,10 +304,10 @@ func (n *Entry) Encode() []byte {
 	e.str(f.MIME)
 	e.str(f.Detail)
 	e.str(f.URL)
-	if f.LeftOut > 0 {
+	if f.LeftOut > 0 || f.Revisit != (Revisit{}) {
 		e.u64(uint64(f.LeftOut))
 	}
-	return e
+	return f.Revisit.append(e)
 }
 
 // DecodeEntry reads a URL.
@@ -290,10 +332,11 @@ func DecodeEntry(b []byte) (Entry, error) {
 		ETag: d.str(wire.MaxText), LastModified: d.str(wire.MaxText), MIME: d.str(wire.MaxText), Detail: d.str(wire.MaxText), URL: d.str(link.MaxURL),
 	}
 	if len(d.b) > 0 {
-		if f.LeftOut = uint32(d.uint(wire.MaxLeftOut)); f.LeftOut == 0 { // bounded
+		if f.LeftOut = uint32(d.uint(wire.MaxLeftOut)); f.LeftOut == 0 && !d.fields { // bounded
 			d.fail()
 		}
 	}
+	f.Revisit = d.revisit()
 	return Entry{Done: true, Final: f}, d.end()
 }
 

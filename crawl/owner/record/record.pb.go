@@ -490,6 +490,75 @@ func (x *Counters) GetTrap() bool {
 	return false
 }
 
+// Revisit is what fetching a URL again needs beside its last outcome. It stands behind the values of an entry.
+type Revisit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          uint64                 `protobuf:"fixed64,1,opt,name=text,proto3" json:"text,omitempty"`                             // digest of the text and the links of the page
+	NextDueMs     int64                  `protobuf:"varint,2,opt,name=next_due_ms,json=nextDueMs,proto3" json:"next_due_ms,omitempty"` // 0: it is not fetched again
+	Visits        uint32                 `protobuf:"varint,3,opt,name=visits,proto3" json:"visits,omitempty"`                          // that looked for a change
+	Changes       uint32                 `protobuf:"varint,4,opt,name=changes,proto3" json:"changes,omitempty"`                        // that they found
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revisit) Reset() {
+	*x = Revisit{}
+	mi := &file_record_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revisit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revisit) ProtoMessage() {}
+
+func (x *Revisit) ProtoReflect() protoreflect.Message {
+	mi := &file_record_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revisit.ProtoReflect.Descriptor instead.
+func (*Revisit) Descriptor() ([]byte, []int) {
+	return file_record_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Revisit) GetText() uint64 {
+	if x != nil {
+		return x.Text
+	}
+	return 0
+}
+
+func (x *Revisit) GetNextDueMs() int64 {
+	if x != nil {
+		return x.NextDueMs
+	}
+	return 0
+}
+
+func (x *Revisit) GetVisits() uint32 {
+	if x != nil {
+		return x.Visits
+	}
+	return 0
+}
+
+func (x *Revisit) GetChanges() uint32 {
+	if x != nil {
+		return x.Changes
+	}
+	return 0
+}
+
 // Accounts are what this peer drew of a job's budget.
 type Accounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -507,7 +576,7 @@ type Accounts struct {
 
 func (x *Accounts) Reset() {
 	*x = Accounts{}
-	mi := &file_record_proto_msgTypes[3]
+	mi := &file_record_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -519,7 +588,7 @@ func (x *Accounts) String() string {
 func (*Accounts) ProtoMessage() {}
 
 func (x *Accounts) ProtoReflect() protoreflect.Message {
-	mi := &file_record_proto_msgTypes[3]
+	mi := &file_record_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -532,7 +601,7 @@ func (x *Accounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accounts.ProtoReflect.Descriptor instead.
 func (*Accounts) Descriptor() ([]byte, []int) {
-	return file_record_proto_rawDescGZIP(), []int{3}
+	return file_record_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Accounts) GetPagesDrawn() uint64 {
@@ -607,7 +676,7 @@ type Links struct {
 
 func (x *Links) Reset() {
 	*x = Links{}
-	mi := &file_record_proto_msgTypes[4]
+	mi := &file_record_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +688,7 @@ func (x *Links) String() string {
 func (*Links) ProtoMessage() {}
 
 func (x *Links) ProtoReflect() protoreflect.Message {
-	mi := &file_record_proto_msgTypes[4]
+	mi := &file_record_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +701,7 @@ func (x *Links) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Links.ProtoReflect.Descriptor instead.
 func (*Links) Descriptor() ([]byte, []int) {
-	return file_record_proto_rawDescGZIP(), []int{4}
+	return file_record_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Links) GetAgain() bool {
@@ -687,7 +756,7 @@ type Robots struct {
 
 func (x *Robots) Reset() {
 	*x = Robots{}
-	mi := &file_record_proto_msgTypes[5]
+	mi := &file_record_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +768,7 @@ func (x *Robots) String() string {
 func (*Robots) ProtoMessage() {}
 
 func (x *Robots) ProtoReflect() protoreflect.Message {
-	mi := &file_record_proto_msgTypes[5]
+	mi := &file_record_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +781,7 @@ func (x *Robots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Robots.ProtoReflect.Descriptor instead.
 func (*Robots) Descriptor() ([]byte, []int) {
-	return file_record_proto_rawDescGZIP(), []int{5}
+	return file_record_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Robots) GetState() []byte {
@@ -732,7 +801,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_record_proto_msgTypes[6]
+	mi := &file_record_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +813,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_record_proto_msgTypes[6]
+	mi := &file_record_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +826,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_record_proto_rawDescGZIP(), []int{6}
+	return file_record_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Totals) GetHosts() int64 {
@@ -824,7 +893,12 @@ const file_record_proto_rawDesc = "" +
 	"\bleft_out\x18\x0e \x01(\x03R\aleftOut\x12\x1a\n" +
 	"\brequests\x18\x0f \x01(\x03R\brequests\x12\x10\n" +
 	"\x03cut\x18\x10 \x01(\x03R\x03cut\x12\x12\n" +
-	"\x04trap\x18\x11 \x01(\bR\x04trap\"\x9a\x02\n" +
+	"\x04trap\x18\x11 \x01(\bR\x04trap\"o\n" +
+	"\aRevisit\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\x06R\x04text\x12\x1e\n" +
+	"\vnext_due_ms\x18\x02 \x01(\x03R\tnextDueMs\x12\x16\n" +
+	"\x06visits\x18\x03 \x01(\rR\x06visits\x12\x18\n" +
+	"\achanges\x18\x04 \x01(\rR\achanges\"\x9a\x02\n" +
 	"\bAccounts\x12\x1f\n" +
 	"\vpages_drawn\x18\x01 \x01(\x04R\n" +
 	"pagesDrawn\x12%\n" +
@@ -864,15 +938,16 @@ func file_record_proto_rawDescGZIP() []byte {
 	return file_record_proto_rawDescData
 }
 
-var file_record_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_record_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_record_proto_goTypes = []any{
 	(*Host)(nil),        // 0: apoidea.record.Host
 	(*Measurement)(nil), // 1: apoidea.record.Measurement
 	(*Counters)(nil),    // 2: apoidea.record.Counters
-	(*Accounts)(nil),    // 3: apoidea.record.Accounts
-	(*Links)(nil),       // 4: apoidea.record.Links
-	(*Robots)(nil),      // 5: apoidea.record.Robots
-	(*Totals)(nil),      // 6: apoidea.record.Totals
+	(*Revisit)(nil),     // 3: apoidea.record.Revisit
+	(*Accounts)(nil),    // 4: apoidea.record.Accounts
+	(*Links)(nil),       // 5: apoidea.record.Links
+	(*Robots)(nil),      // 6: apoidea.record.Robots
+	(*Totals)(nil),      // 7: apoidea.record.Totals
 }
 var file_record_proto_depIdxs = []int32{
 	1, // 0: apoidea.record.Host.measured:type_name -> apoidea.record.Measurement
@@ -894,7 +969,7 @@ func file_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_record_proto_rawDesc), len(file_record_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
