@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/bandwidth"
 	"github.com/apoidea/apoidea/node/lab/experiment/churn"
 	"github.com/apoidea/apoidea/node/lab/experiment/coordinates"
+	"github.com/apoidea/apoidea/node/lab/experiment/frontier"
 	"github.com/apoidea/apoidea/node/lab/experiment/ipmicra"
 	"github.com/apoidea/apoidea/node/lab/experiment/placement"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
@@ -22,7 +23,7 @@ var ErrUnknown = errors.New("no such experiment")
 var all = []*trial.Experiment{
 	&apoidea.Peers, &apoidea.Proximity, &apoidea.Threads, &bandwidth.Governors, &churn.Churn,
 	&coordinates.Adapt, &coordinates.Crawl, &coordinates.Overhead, &coordinates.Strategies,
-	&ipmicra.Download, &ipmicra.Probes, &placement.Strategies,
+	&frontier.Frontier, &ipmicra.Download, &ipmicra.Probes, &placement.Strategies,
 }
 
 // All lists the experiments by name.

@@ -1,0 +1,281 @@
+// Package frontier has the books of an owner hold millions of URLs, and weighs them on the disk.
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/buffer"
+	"github.com/apoidea/apoidea/crawl/owner/ledger"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/lab/experiment/report"
+	"github.com/apoidea/apoidea/node/lab/experiment/trial"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
+)
+
+// Frontier is what a known URL takes on the disk.
+var Frontier = trial.Experiment{
+	Name:  "frontier",
+	About: "millions of URLs in the books of an owner: bytes on the disk, by kind of record",
+	Long: `A peer's books of URLs (crawl/owner/ledger) over a database like that of a peer, alone: a million URLs (--peers; 10,000,000 take about four minutes and
+3 GiB of disk) of a ten-thousandth as many hosts are accepted, and half of them fetched. Then the database is compacted, and the tables are asked what each kind of record takes. An owner has two
+records of a URL that waits: what is known of it, where it stands in the order, and its entry, by which it is found again. A copy, as each replica has one, has
+one record a URL.
+
+URLs are made from words, as of shops and papers; every second page has an ETag, every second a Last-Modified. All digests and record IDs are random, which nothing shortens.`,
+	Run: run,
+}
+
+const (
+	urlsOfHost = 10_000
+	step       = 2000 // URLs whose records are written as one batch
+)
+
+func run(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
+	urls := o.Count(trial.Either(o, 1_000_000, 50_000))
+	r.Input("urls", urls)
+	dir, err := os.MkdirTemp("", "apoidea-frontier-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // nothing that anybody needs
+	store, err := storage.Open(dir, storage.Options{})
+	if err != nil {
+		return err
+	}
+	b := &books{
+		rng: o.Rand(1), hosts: store.Keyspace(storage.KeyspaceHosts), copies: store.Keyspace(storage.KeyspaceCopies),
+		job: ledger.Job{ID: job.ID{1}, Known: true, Spec: &job.Spec{}},
+	}
+	err = b.fill(ctx, urls, progress)
+	if err == nil {
+		progress("compacting", 0.9)
+		err = store.Compact(ctx)
+	}
+	if err == nil {
+		err = b.table(&r.Table)
+	}
+	if cerr := store.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// books are those of all hosts.
+type books struct {
+	rng           *rand.Rand
+	hosts, copies *storage.Keyspace
+	job           ledger.Job
+	waiting, done []ring.Pos // hosts whose URLs wait, and those whose URLs are done
+	urls, length  int        // URLs, and the bytes of all of them
+}
+
+// unseen is a filter that nobody asks: no URL comes twice.
+type unseen struct{}
+
+func (unseen) Add(ondisk.SetID, uint64) error { return nil }
+
+// numbers are those of a host's pending records.
+type numbers uint64
+
+func (n *numbers) Number() uint64 { *n++; return uint64(*n) }
+
+// fill has hosts accept their URLs, and every second one all of them fetched, so that their records
+// lie apart.
+func (b *books) fill(ctx context.Context, urls int, progress trial.Progress) error {
+	hosts := max(urls/urlsOfHost, 2)
+	each := urls / hosts
+	for i := range hosts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := fmt.Sprintf("www.%s-%s%d.example", b.word(), b.word(), i)
+		pos, fetched := ring.PosOf(ring.HostKey(name)), i%2 == 1
+		if err := b.host(name, pos, each, fetched); err != nil {
+			return err
+		}
+		if fetched {
+			b.done = append(b.done, pos)
+		} else {
+			b.waiting = append(b.waiting, pos)
+		}
+		if i%10 == 0 {
+			progress(fmt.Sprintf("%d of %d URLs", b.urls, urls), 0.9*float64(i)/float64(hosts))
+		}
+	}
+	return nil
+}
+
+// host accepts the URLs of one, as its pages name them.
+func (b *books) host(name string, pos ring.Pos, urls int, fetched bool) error {
+	buf := buffer.New(replicated{b.hosts, b.copies})
+	a := ledger.New(buf, unseen{}, nil).Open(&b.job, pos, new(numbers))
+	var list []ondisk.Pending
+	for i := range urls {
+		url := b.url(name, i)
+		b.urls, b.length = b.urls+1, b.length+len(url)
+		p, _ := a.Accept(link.Hash(b.job.ID, url), url, 1+uint32(i%5), 0, link.KindPage)
+		list = append(list, p)
+		if len(list)%step == 0 {
+			buf.Flush()
+		}
+	}
+	buf.Flush()
+	for i := range list {
+		if !fetched {
+			break
+		}
+		a.Lease(&list[i])
+		a.Returned(&list[i])
+		a.Conclude(&list[i], b.outcome(i))
+		if i%step == 0 {
+			buf.Flush()
+		}
+	}
+	a.Save()
+	buf.Flush()
+	if err := buf.Err(); err != nil {
+		return err
+	}
+	return buf.Take()()
+}
+
+// outcome is what a worker says of a page.
+func (b *books) outcome(i int) ondisk.Final {
+	f := ondisk.Final{
+		Outcome: link.OutcomeOK, Status: 200, FetchedMs: 1_795_000_000_000 + int64(i)*1100, DurationMs: 80 + b.rng.Uint32N(400), Size: 2000 + b.rng.Uint64N(90_000),
+		Digest: b.bytes(32), RecordID: b.bytes(16), Holder: strings.Repeat(string(rune('a'+b.rng.IntN(8))), 38), MIME: "text/html",
+	}
+	switch i % 4 {
+	case 0:
+		f.ETag = fmt.Sprintf(`"%x-%x"`, b.rng.Uint32(), b.rng.Uint64()>>16)
+	case 1:
+		f.LastModified = fmt.Sprintf("Tue, %02d Oct 2026 %02d:%02d:%02d GMT", 1+b.rng.IntN(28), b.rng.IntN(24), b.rng.IntN(60), b.rng.IntN(60))
+	case 2:
+		f.ETag = fmt.Sprintf(`W/"%x"`, b.rng.Uint64())
+		f.LastModified = fmt.Sprintf("Mon, %02d Nov 2026 %02d:%02d:%02d GMT", 1+b.rng.IntN(28), b.rng.IntN(24), b.rng.IntN(60), b.rng.IntN(60))
+	}
+	return f
+}
+
+func (b *books) bytes(n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte(b.rng.Uint32())
+	}
+	return out
+}
+
+// url is one of a site's pages, 60 bytes in the mean.
+func (b *books) url(host string, i int) string {
+	switch i % 3 {
+	case 0:
+		return fmt.Sprintf("https://%s/%s/%s-%s-%d", host, section(i/30), b.word(), b.word(), b.rng.IntN(1e6))
+	case 1:
+		return fmt.Sprintf("https://%s/%s/2026/%02d/%02d/%s-%s-%s.html", host, section(i/30), 1+i%12, 1+i%28, b.word(), b.word(), b.word())
+	default:
+		return fmt.Sprintf("https://%s/%s?page=%d&order=%s", host, section(i/30), i, b.word())
+	}
+}
+
+func section(i int) string { return words[i%7] + "/" + words[i%len(words)] }
+
+func (b *books) word() string {
+	return words[b.rng.IntN(len(words))] + syllables[b.rng.IntN(len(syllables))]
+}
+
+var (
+	words     = strings.Fields("news shoes garden music travel kitchen health science sport history market school water light paper river winter summer stone glass metal house engine camera window")
+	syllables = strings.Fields("er ing ly ed s ful less ness able ment tion al ic ous ive ant ent ary ory ism ist ity hood ship ward wise dom ling ette")
+)
+
+// replicated writes what a peer has, and beside it what a replica keeps of that.
+type replicated struct {
+	*storage.Keyspace
+	copies *storage.Keyspace
+}
+
+// copyOf is what stands before the records of a copy: the source, and the keyspace.
+var copyOf = append([]byte("0123456789abcdef"), storage.KeyspaceHosts)
+
+// Update implements kv.Store.
+func (s replicated) Update(fn func(kv.Batch)) (wait func() error, err error) {
+	if _, err := s.copies.Update(func(b kv.Batch) { fn(copier{b}) }); err != nil {
+		return nil, err
+	}
+	return s.Keyspace.Update(fn)
+}
+
+// copier writes records as copies have them.
+type copier struct{ to kv.Batch }
+
+func under(key []byte) []byte { return append(copyOf[:len(copyOf):len(copyOf)], key...) }
+
+// Set implements kv.Batch.
+func (c copier) Set(key, value []byte) {
+	if k, v, ok := ondisk.Copied(key, value); ok {
+		c.to.Set(under(k), v)
+	}
+}
+
+// Delete implements kv.Batch.
+func (c copier) Delete(key []byte) {
+	if k, _, ok := ondisk.Copied(key, nil); ok {
+		c.to.Delete(under(k))
+	}
+}
+
+// DeleteRange implements kv.Batch.
+func (c copier) DeleteRange(lo, hi []byte) { c.to.DeleteRange(under(lo), under(hi)) }
+
+// row is a kind of record.
+type row struct {
+	name  string
+	space *storage.Keyspace
+	kind  byte
+	hosts []ring.Pos
+	under func(key []byte) []byte // how the space has keys
+}
+
+// table asks the tables of the database.
+func (b *books) table(t *report.Table) error {
+	plain := func(key []byte) []byte { return key }
+	t.Add("URL", "length", "B", float64(b.length)/float64(b.urls))
+	for _, of := range []row{
+		{"waiting: its place in the order", b.hosts, ondisk.KindReady, b.waiting, plain},
+		{"waiting: its entry", b.hosts, ondisk.KindEntry, b.waiting, plain},
+		{"done: its entry", b.hosts, ondisk.KindEntry, b.done, plain},
+		{"copy: waiting", b.copies, ondisk.KindEntry, b.waiting, under},
+		{"copy: done", b.copies, ondisk.KindEntry, b.done, under},
+	} {
+		var n, keys, values, disk float64
+		for _, pos := range of.hosts {
+			lo := ondisk.HostPrefix(pos, of.kind)
+			lo, hi := of.under(lo), of.under(kv.PrefixEnd(lo))
+			size, err := of.space.Size(lo, hi)
+			if err != nil {
+				return err
+			}
+			disk += float64(size)
+			if err := of.space.Scan(lo, hi, func(key, value []byte) bool {
+				n++
+				keys += float64(len(key))
+				values += float64(len(value))
+				return true
+			}); err != nil {
+				return err
+			}
+		}
+		t.Add(of.name, "key", "B", keys/n)
+		t.Add(of.name, "value", "B", values/n)
+		t.Add(of.name, "disk", "B", disk/n)
+	}
+	return nil
+}
