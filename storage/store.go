@@ -181,9 +181,9 @@ func openPebble(dir string, o Options, f *failure, lock *pebble.Lock) (db *pebbl
 	for i := range len(po.Levels) - 1 {
 		po.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	// Nearly all records lie in the last level, and most of them are URLs, that compress well: zstd and
-	// larger blocks take a fifth off what a URL weighs (apoidea experiment run frontier), and no time
-	// of a crawl that could be measured.
+	// Nearly all records lie in the last level, and most of them are URLs, which compress well: zstd
+	// and larger blocks take a fifth off what a URL weighs (apoidea experiment run frontier), and no
+	// time of a crawl that could be measured.
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
 	po.Levels[len(po.Levels)-1].BlockSize = 16 << 10
 	return pebble.Open(dir, po)
