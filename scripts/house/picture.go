@@ -69,14 +69,14 @@ func (h *house) draw() []byte {
 		}
 	}
 	at := place(blocks, arrows)
-	return h.svg(blocks, at, arrows, width, y-between+margin)
+	return svg(blocks, at, arrows, width, y-between+margin)
 }
 
 // needed are the arrows without those that follow from others: who imports b, and c that b imports,
 // is drawn to b alone.
 func (h *house) needed() []arrow {
 	next := make(map[string]map[string]bool)
-	for dir, r := range h.packages {
+	for dir, r := range h.rooms {
 		next[dir] = r.imports
 	}
 	reach := make(map[string]map[string]bool)
@@ -84,8 +84,8 @@ func (h *house) needed() []arrow {
 		reach[dir] = reachable(next, dir)
 	}
 	return slices.DeleteFunc(h.arrows(), func(a arrow) bool {
-		for over := range next[a.From] {
-			if over != a.To && reach[over][a.To] {
+		for over := range next[a.from] {
+			if over != a.to && reach[over][a.to] {
 				return true
 			}
 		}
@@ -103,14 +103,14 @@ func (h *house) block(name string) *block {
 		l := 0
 		for to := range r.imports {
 			if wing(to) == name {
-				l = max(l, levelOf(h.packages[to])+1)
+				l = max(l, levelOf(h.rooms[to])+1)
 			}
 		}
 		level[r.dir] = l
 		return l
 	}
 	var levels [][]*room
-	for _, r := range h.rooms() {
+	for _, r := range h.sorted() {
 		if wing(r.dir) != name {
 			continue
 		}
@@ -165,10 +165,10 @@ func pull(r *room, at map[string]point, arrows []arrow) int {
 	sum, n := 0, 0
 	for _, a := range arrows {
 		switch r.dir {
-		case a.From:
-			sum, n = sum+at[a.To].x, n+1
-		case a.To:
-			sum, n = sum+at[a.From].x, n+1
+		case a.from:
+			sum, n = sum+at[a.to].x, n+1
+		case a.to:
+			sum, n = sum+at[a.from].x, n+1
 		}
 	}
 	if n == 0 {
@@ -196,7 +196,7 @@ text { fill: #ddd }
 <defs><marker id="head" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto"><path class="head" d="M0 0L6 3L0 6z"/></marker></defs>
 `
 
-func (h *house) svg(blocks []*block, at map[string]point, arrows []arrow, width, height int) []byte {
+func svg(blocks []*block, at map[string]point, arrows []arrow, width, height int) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n", width, height, width, height)
 	fmt.Fprintf(&out, "<title>The rooms of the house and what they import</title>\n%s", look)
@@ -205,17 +205,16 @@ func (h *house) svg(blocks []*block, at map[string]point, arrows []arrow, width,
 		fmt.Fprintf(&out, "<rect class=\"wing\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>\n", b.x, b.y, b.width, b.height)
 		fmt.Fprintf(&out, "<text class=\"wingname\" x=\"%d\" y=\"%d\">%s</text>\n", b.x+10, b.y+16, b.name)
 	}
-	against := h.upward()
 	for _, a := range arrows {
-		from, to := at[a.From], at[a.To]
+		from, to := at[a.from], at[a.to]
 		class := "arrow"
-		if slices.Contains(against, a) {
+		if a.upward() {
 			class = "arrow up"
 		}
 		x1, y1, x2, y2 := from.x+boxWidth/2, from.y+boxHeight, to.x+boxWidth/2, to.y-1
 		bend := max((y2-y1)/2, 20)
 		fmt.Fprintf(&out, "<path class=\"%s\" marker-end=\"url(#head)\" d=\"M%d %dC%d %d %d %d %d %d\"><title>%s imports %s</title></path>\n",
-			class, x1, y1, x1, y1+bend, x2, y2-bend, x2, y2, a.From, a.To)
+			class, x1, y1, x1, y1+bend, x2, y2-bend, x2, y2, a.from, a.to)
 	}
 	for _, b := range blocks {
 		for _, row := range b.rows {
