@@ -62,11 +62,18 @@ step_vet() {
   for dir in "${tools[@]}"; do (cd "$dir" && compiling go vet ./...); done
 }
 
-# Every system that is released: all packages and tests are type-checked for it. --long vets them there and links the program, which compiles all that we import
+# Every system that is released: all packages and tests are type-checked for it, and the licences of what is linked are found. --long vets them there and links the program, which compiles all that we import
 # once a target, and has the tests run as a program of 32 bits where this machine can.
 step_targets() {
-  local targets target
+  local targets target notices
   targets=$(scripts/release.sh --targets)
+  notices=$(mktemp)
+  scripts/release.sh --notices "$notices"
+  for target in 'Go and its standard library' 'github.com/libp2p/go-libp2p v' 'Apache License' 'Redistribution and use in source and binary forms' 'MIT License'; do
+    grep -qF "$target" "$notices" || { echo "the notices have no $target"; return 1; }
+  done
+  if grep -E 'jimsmart/grobotstxt|apoidea/apoidea' "$notices"; then echo 'the notices name what is not linked'; return 1; fi
+  rm "$notices"
   # shellcheck disable=SC2086 # one word a target
   compiling go run ./scripts/targets $targets
   [ $long = 1 ] || return 0

@@ -22,10 +22,31 @@ targets() {
   done
 }
 
-# notices FILE: of everything that is linked for any of the targets.
+# notices FILE: the licences of Go and of each module of which a package is linked for any of the targets, by the files of its root and of the folders down to these
+# packages. Texts that are the same are written once. A module without a licence is an error.
 notices() {
-  # shellcheck disable=SC2046 # no target has a space
-  GOOS='' GOARCH='' go run ./scripts/notices $(targets) >"$1"
+  local texts target name top dir path text sum seen=''
+  texts=$(mktemp -d "${TMPDIR:-/tmp}/apoidea.XXXXXX")
+  for target in $(targets); do
+    GOOS=${target%%/*} GOARCH=${target##*/} GOARM=7 go list -deps -f '{{$p := .}}{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}|{{.Dir}}|{{$p.Dir}}{{end}}{{end}}' ./cmd/apoidea
+  done | awk 'NF' | cat - <(echo "Go and its standard library, $(go env GOVERSION)|$(go env GOROOT)|$(go env GOROOT)") |
+    awk -F'|' '{ for (d = $3; length(d) >= length($2); sub(/[\/][^\/]*$/, "", d)) print $1 "|" $2 "|" d }' | LC_ALL=C sort -u >"$texts/folders"
+  { echo 'apoidea is made with the software of others. What follows is whose it is, and their licences.'; echo; cut -d'|' -f1 "$texts/folders" | uniq | sed 's/^/  /'; } >"$1"
+  while IFS='|' read -r name top dir; do
+    find "$dir" -maxdepth 1 | LC_ALL=C sort | grep -iE '/(un)?(licen[cs]es?|copying|copyright|notice|patents|third_party_licenses)([-._][^/]*)?$' | grep -vE '\.(go|sh)$' |
+      while read -r path; do find "$path" -type f | LC_ALL=C sort; done | sed "s|^|$name\|$top\||" || true
+  done <"$texts/folders" >"$texts/files"
+  while IFS='|' read -r name top path; do
+    text=$(tr -d '\r' <"$path")
+    text=${text#"${text%%[![:space:]]*}"}
+    sum=$(cksum <<<"$text" | tr ' ' -)
+    [ -e "$texts/$sum" ] || { echo "$text" >"$texts/$sum"; seen+=" $sum"; }
+    echo "$name, ${path#"$top"/}" >>"$texts/$sum.of"
+  done <"$texts/files"
+  for sum in $seen; do { printf '\n%s\n' "$(printf '=%.0s' {1..80})"; cat "$texts/$sum.of"; echo; cat "$texts/$sum"; } >>"$1"; done
+  name=$(comm -23 <(cut -d'|' -f1 "$texts/folders" | sort -u) <(cut -d'|' -f1 "$texts/files" | sort -u))
+  rm -r "$texts"
+  [ -z "$name" ] || { echo "no licence in: $name" >&2; return 1; }
 }
 
 if [ "${1:-}" = --targets ]; then targets; exit; fi
