@@ -7,21 +7,15 @@ import (
 	"math"
 	"strings"
 	"time"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
-// The size of a chart, in units that are pixels where it is shown at its own width, and the size of
-// its letters.
+// The size of a chart, in units that are pixels where it is shown at its own width; between top and
+// base lie the curves, with room for the time below.
 const (
-	chartWidth  = 460 * vg.Length(1)
-	chartHeight = 150 * vg.Length(1)
-	chartText   = 11.5
+	chartWidth  = 460
+	chartHeight = 150
+	chartTop    = 14
+	chartBase   = 130
 )
 
 // chartPoints is of how many points a curve is made: as many as there is room for.
@@ -175,96 +169,66 @@ func (c *chart) empty() bool {
 	return true
 }
 
-// svg draws the chart.
-func (c *chart) svg(s *look) (template.HTML, error) {
-	p, top, err := c.axes(s)
-	if err != nil {
-		return "", fmt.Errorf("chart %s: %w", c.ID, err)
-	}
-	for i := range c.curves {
-		if err := c.curves[i].draw(p); err != nil {
-			return "", fmt.Errorf("chart %s: %w", c.ID, err)
-		}
-	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, top
-	sheet := newCanvas(chartWidth, chartHeight)
-	p.Draw(draw.Crop(draw.New(sheet), 0, 0, 2, -14))
+// svg draws the chart by names of classes alone, as the page's policy asks: what they look like in
+// the light and in the dark is the style sheet's.
+func (c *chart) svg(s *look) template.HTML {
 	words := []string{c.Title + " over the last " + s.title}
 	for _, r := range c.Now {
 		words = append(words, r.Name+" "+r.Value)
 	}
-	return template.HTML(fmt.Sprintf( // made here: numbers, classes and texts of our own, escaped
-		`<svg class="chart" viewBox="0 0 %g %g" role="img" aria-label="%s">%s</svg>`, float64(chartWidth), float64(chartHeight),
-		html.EscapeString(strings.Join(words, ", ")), sheet.String(),
-	)), nil
-}
-
-// axes is a chart without its curves: lines at nothing, half and the top, with what they stand for
-// written on them, and the time below.
-func (c *chart) axes(s *look) (*plot.Plot, float64, error) {
+	d := new(drawing)
+	fmt.Fprintf(d, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s">`, chartWidth, chartHeight, html.EscapeString(strings.Join(words, ", ")))
 	top := c.top()
-	p := plot.New()
-	p.BackgroundColor = nil
-	p.HideAxes()
-	for i, class := range []string{"axis", "grid", "grid"} {
-		y := top * float64(i) / 2
-		line, err := plotter.NewLine(plotter.XYs{{Y: y}, {X: 1, Y: y}})
-		if err != nil {
-			return nil, 0, err
+	for i, class := range []string{"axis", "grid", "grid"} { // at nothing, half and the top
+		y := chartBase - i*(chartBase-chartTop)/2
+		fmt.Fprintf(d, `<path class="l %s" stroke-width="1" d="M0 %dh%d"/>`, class, y, chartWidth)
+		if i > 0 {
+			fmt.Fprintf(d, `<text class="t" x="0" y="%d">%s</text>`, y-4, html.EscapeString(c.unit(top*float64(i)/2)))
 		}
-		line.Color, line.Width = paint{class: class}, 1
-		p.Add(line)
 	}
-	values := plotter.XYLabels{XYs: plotter.XYs{{Y: top / 2}, {Y: top}}, Labels: []string{c.unit(top / 2), c.unit(top)}}
-	times := plotter.XYLabels{XYs: plotter.XYs{{X: 0}, {X: 0.5}, {X: 1}}, Labels: s.ticks[:]}
-	for _, l := range []struct {
-		texts   plotter.XYLabels
-		anchors []string
-		lift    vg.Length
-	}{{values, []string{"", ""}, 4}, {times, []string{"", "middle", "end"}, -15}} {
-		labels, err := plotter.NewLabels(l.texts)
-		if err != nil {
-			return nil, 0, err
-		}
-		labels.Offset.Y = l.lift
-		for i := range labels.TextStyle {
-			style := &labels.TextStyle[i]
-			style.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: chartText}
-			style.Color = paint{"t", l.anchors[i]}
-			style.XAlign = map[string]text.XAlignment{"": text.XLeft, "middle": text.XCenter, "end": text.XRight}[l.anchors[i]]
-		}
-		p.Add(labels)
+	for i, anchor := range []string{"start", "middle", "end"} {
+		fmt.Fprintf(d, `<text class="t" x="%d" y="%d" text-anchor="%s">%s</text>`, i*chartWidth/2, chartBase+15, anchor, html.EscapeString(s.ticks[i]))
 	}
-	return p, top, nil
+	for i := range c.curves {
+		c.curves[i].draw(d, top)
+	}
+	d.WriteString("</svg>")
+	return template.HTML(d.String()) // made here: numbers, classes and texts of our own, escaped
 }
 
-// draw adds the curve, in pieces where a part of it is not known.
-func (c *curve) draw(p *plot.Plot) error {
-	n := len(c.values)
-	for from := 0; from < n; from++ {
+// draw adds the curve, in pieces where a part of it is not known. Points are in tenths, each
+// relative to the one before: half as long as in places.
+func (c *curve) draw(d *drawing, top float64) {
+	at := func(i float64) float64 { return math.Round(10*chartWidth*i/float64(len(c.values))) / 10 }
+	height := func(v float64) float64 { return math.Round(10*(chartBase-(chartBase-chartTop)*v/top)) / 10 }
+	for from := 0; from < len(c.values); from++ {
+		var line strings.Builder
+		begin, x, y := at(float64(from)+1), 0.0, 0.0
 		to := from
-		var run plotter.XYs
-		for ; to < n && !math.IsNaN(c.values[to]); to++ {
-			run = append(run, plotter.XY{X: (float64(to) + 1) / float64(n), Y: c.values[to]})
-		}
-		if len(run) == 1 { // a dot is a short stroke
-			run = append(plotter.XYs{{X: run[0].X - 0.5/float64(n), Y: run[0].Y}}, run...)
-		}
-		if len(run) > 0 {
-			line, err := plotter.NewLine(run)
-			if err != nil {
-				return err
+		for ; to < len(c.values) && !math.IsNaN(c.values[to]); to++ {
+			nextX, nextY := at(float64(to)+1), height(c.values[to])
+			if to == from {
+				fmt.Fprintf(&line, "M%g %g", nextX, nextY)
+			} else {
+				fmt.Fprintf(&line, "l%.4g %.4g", nextX-x, nextY-y)
 			}
-			line.Color, line.Width = paint{class: c.class}, 1.8
-			if c.area {
-				line.FillColor = paint{class: c.class}
-			}
-			if c.dashed {
-				line.Dashes, line.Width = []vg.Length{5, 4}, 1.4
-			}
-			p.Add(line)
+			x, y = nextX, nextY
 		}
+		switch {
+		case to == from:
+			continue
+		case to == from+1: // a dot is a short stroke
+			begin = at(float64(from) + 0.5)
+			fmt.Fprintf(&line, "H%g", begin)
+		}
+		width := `"1.8"`
+		if c.dashed {
+			width = `"1.4" stroke-dasharray="5 4"`
+		}
+		if c.area {
+			fmt.Fprintf(d, `<path class="f %s" d="%sV%dH%gz"/>`, c.class, line.String(), chartBase, begin)
+		}
+		fmt.Fprintf(d, `<path class="l %s" stroke-width=%s d="%s"/>`, c.class, width, line.String())
 		from = to
 	}
-	return nil
 }

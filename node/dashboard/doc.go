@@ -7,9 +7,8 @@
 // The page is whole without a script: everything on it is HTML and SVG made here, from templates
 // that escape what strangers named. The script only puts newer pieces of the same HTML in place, as
 // they come over one stream of server-sent events, and sends the forms without a reload. Nothing is
-// fetched from elsewhere. Charts are laid out by gonum/plot on a canvas of our own that writes
-// classes for colours: so the style sheet decides on light and dark, and the policy of the page can
-// forbid every style and script but its own.
+// fetched from elsewhere. Charts name classes for colours: so the style sheet decides on light and
+// dark, and the policy of the page can forbid every style and script but its own.
 //
 // A page costs the ring nothing. Once a second the server takes a few sums for its history (ten
 // minutes by the second, a day by the minute); all else is read from what this peer knows already,

@@ -170,7 +170,7 @@ type page struct {
 }
 
 // page makes a view of the model.
-func (m *model) page(v view, form string) (*page, error) {
+func (m *model) page(v view, form string) *page {
 	p := &page{
 		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Figures: figures(m.status), Fetched: fetched(m), Log: m.log, Recent: m.recent, Failed: m.failed, Today: today(m), Paused: m.limits.Paused,
 	}
@@ -201,13 +201,9 @@ func (m *model) page(v view, form string) (*page, error) {
 	shown := m.lately[v.span.Name]
 	cs := charts(shown.points, &m.latest)
 	for i := range cs {
-		svg, err := cs[i].svg(shown.look)
-		if err != nil {
-			return nil, err
-		}
-		p.Charts = append(p.Charts, drawn{cs[i], svg, cs[i].empty()})
+		p.Charts = append(p.Charts, drawn{cs[i], cs[i].svg(shown.look), cs[i].empty()})
 	}
-	return p, nil
+	return p
 }
 
 // ofRing fills in what the last walk found: the state of the ring, and its sums beside this peer's.

@@ -255,12 +255,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, status int, said s
 		http.Error(w, "the peer is too busy to say what it does: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	p, err := m.page(viewOf(r.URL.Query(), s.mayAct(r)), s.guard.form)
-	if err != nil {
-		s.log.Warn("dashboard page not made", "err", err)
-		http.Error(w, "the page could not be made", http.StatusInternalServerError)
-		return
-	}
+	p := m.page(viewOf(r.URL.Query(), s.mayAct(r)), s.guard.form)
 	p.Said, p.SaidBad = said, bad
 	for i := range p.Settings { // what was refused is there to be corrected
 		if v, ok := r.PostForm[p.Settings[i].Key]; ok && bad {
@@ -288,10 +283,7 @@ type part struct {
 var partNames = []string{"who", "state", "controls", "walk", "ring", "figures", "charts", "lately", "failed", "used", "settings", "hosts", "neighbours", "log"}
 
 func (s *Server) parts(m *model, v view) ([]part, error) {
-	p, err := m.page(v, s.guard.form)
-	if err != nil {
-		return nil, err
-	}
+	p := m.page(v, s.guard.form)
 	parts := make([]part, 0, len(partNames))
 	for _, name := range partNames {
 		var b strings.Builder

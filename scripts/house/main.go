@@ -11,6 +11,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -63,7 +64,7 @@ type arrow struct{ from, to string }
 
 // read parses what git knows, or would take in.
 func read() (*house, error) {
-	out, err := exec.Command("git", "ls-files", "-co", "--exclude-standard", "*.go", ":!scripts").Output()
+	out, err := exec.CommandContext(context.Background(), "git", "ls-files", "-co", "--exclude-standard", "*.go", ":!scripts").Output()
 	if err != nil {
 		return nil, fmt.Errorf("git ls-files: %w", err)
 	}
@@ -74,7 +75,7 @@ func read() (*house, error) {
 	first, _, _ := strings.Cut(string(mod), "\n")
 	module := strings.TrimPrefix(first, "module ") + "/"
 	h := &house{rooms: make(map[string]*room), declared: make(map[string]bool)}
-	for _, name := range strings.Fields(string(out)) {
+	for name := range strings.FieldsSeq(string(out)) {
 		text, err := os.ReadFile(name)
 		if os.IsNotExist(err) || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(path.Dir(name), "test") {
 			continue // removed and not yet committed, or for tests

@@ -30,7 +30,7 @@ func (r *Report) files() (names []string, render []func() ([]byte, error)) {
 		names, render = append(names, r.Series[i].Name+".csv"), append(render, r.Series[i].CSV)
 	}
 	for i := range r.Plots {
-		names, render = append(names, r.Plots[i].Name+".svg"), append(render, r.Plots[i].SVG)
+		names, render = append(names, r.Plots[i].Name+".svg"), append(render, func() ([]byte, error) { return r.Plots[i].SVG(), nil })
 	}
 	return names, render
 }

@@ -3,16 +3,9 @@ package report
 import (
 	"bytes"
 	"fmt"
-	"image/color"
+	"html"
 	"math"
 	"strconv"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // Plot is a chart: lines over a common axis, or groups of bars.
@@ -57,137 +50,278 @@ type Mark struct {
 }
 
 // palette has colours that people with any eyes tell apart (Okabe and Ito), the strongest first.
-var palette = []color.Color{
-	color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
-	color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
-	color.RGBA{R: 0x00, G: 0x9e, B: 0x73, A: 0xff},
-	color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
-	color.RGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff},
-	color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff},
-	color.RGBA{R: 0x66, G: 0x66, B: 0x66, A: 0xff},
-	color.RGBA{R: 0x80, G: 0x48, B: 0x20, A: 0xff},
+var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666", "#804820"}
+
+// The size of a chart, and what stands around the lines: the title above, the axes below and on the
+// left, the legend on the right, where nothing that is drawn can lie under it.
+const (
+	plotWidth, plotHeight = 860, 440
+	plotTop, plotBase     = 48, 388
+	// headRoom is the share of the height above all lines; the words of marks stand there.
+	headRoom = 0.06
+)
+
+// wide is how wide a text is in letters of a size, or a little less.
+func wide(text string, size float64) float64 { return 0.56 * size * float64(len([]rune(text))) }
+
+// axis maps values to places in the picture.
+type axis struct {
+	low, high float64 // values at its ends
+	from, to  float64 // where they lie
+	log       bool
 }
 
-var (
-	ink   = color.RGBA{R: 0x1d, G: 0x24, B: 0x30, A: 0xff}
-	faint = color.RGBA{R: 0xe4, G: 0xe6, B: 0xea, A: 0xff}
-	paper = color.RGBA{R: 0xff, G: 0xff, B: 0xff, A: 0xff}
-)
+func (a *axis) at(v float64) float64 {
+	share := (v - a.low) / (a.high - a.low)
+	if a.log {
+		share = math.Log(v/a.low) / math.Log(a.high/a.low)
+	}
+	return a.from + share*(a.to-a.from)
+}
 
-// The size of a chart.
-const (
-	plotWidth  = 860 * vg.Length(1)
-	plotHeight = 440 * vg.Length(1)
-	// legendGap is between the chart and its legend, which stands on its right: nothing that is
-	// drawn can lie under it.
-	legendGap = 14 * vg.Length(1)
-	// widerFonts is how much wider letters may be where the font is another one.
-	widerFonts = 1.12
-)
+// take widens the axis to a value.
+func (a *axis) take(v float64) { a.low, a.high = min(a.low, v), max(a.high, v) }
 
-// headRoom is the share of the height above all lines; the words of marks stand there.
-const headRoom = 0.06
+// settle gives an axis bounds where there is nothing to draw, or one value.
+func (a *axis) settle() {
+	switch {
+	case a.low > a.high && a.log:
+		a.low, a.high = 1, 10
+	case a.low > a.high:
+		a.low, a.high = 0, 1
+	case a.low == a.high && a.log:
+		a.low, a.high = a.low/2, a.high*2
+	case a.low == a.high:
+		a.low, a.high = a.low-1, a.high+1
+	}
+}
 
-// chart is a plot with the legend beside it.
-type chart struct {
-	*plot.Plot
-	names plot.Legend
+func (a *axis) ticks() []tick {
+	if a.log {
+		return logTicks(a.low, a.high)
+	}
+	return ticks(a.low, a.high)
+}
+
+// sheet is a chart being drawn.
+type sheet struct {
+	*Plot
+	bytes.Buffer
+	x, y axis
 }
 
 // SVG draws the chart. The same chart is the same picture, byte for byte.
-func (p *Plot) SVG() ([]byte, error) {
-	c := p.canvas()
-	var err error
-	if len(p.Bars) > 0 {
-		err = p.drawBars(c)
-	} else {
-		err = p.drawLines(c)
+func (p *Plot) SVG() []byte {
+	s := &sheet{Plot: p}
+	empty := axis{low: math.Inf(1), high: math.Inf(-1)}
+	s.x, s.y = empty, empty
+	s.x.log, s.y.log = p.LogX, p.LogY
+	s.bound()
+	left := 0.0
+	for _, t := range s.y.ticks() {
+		left = max(left, wide(t.label, 11))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
+	legend := 0.0
+	for _, name := range s.names() {
+		legend = max(legend, 40+wide(name, 12))
 	}
-	p.bound(c)
-	if err := p.drawMarks(c); err != nil {
-		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
+	s.x.from, s.x.to, s.y.from, s.y.to = 46+left, plotWidth-24-legend, plotBase, plotTop
+	fmt.Fprintf(s, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="Arial,Helvetica,'Liberation Sans',sans-serif" fill="#1d2430">`, plotWidth, plotHeight)
+	fmt.Fprintf(s, "\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<clipPath id=\"c\"><rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/></clipPath>\n",
+		s.x.from, plotTop-4, s.x.to-s.x.from+4, plotBase-plotTop+5)
+	s.axes()
+	s.WriteString("<g clip-path=\"url(#c)\" stroke-width=\"1.8\" stroke-linejoin=\"round\">\n")
+	for i := range p.Lines {
+		s.line(&p.Lines[i], palette[i%len(palette)])
 	}
-	sheet := vgsvg.New(plotWidth, plotHeight)
-	area := draw.New(sheet)
-	area.FillPolygon(paper, []vg.Point{{}, {X: plotWidth}, {X: plotWidth, Y: plotHeight}, {Y: plotHeight}})
-	area = draw.Crop(area, 14, -22, 12, -14)
-	width := widerFonts * c.names.Rectangle(area).Size().X
-	if width > 0 {
-		c.names.Draw(draw.Crop(area, area.Size().X-width, 0, 0, 0))
-		width += legendGap
+	s.bars()
+	s.WriteString("</g>\n")
+	for _, m := range p.Marks {
+		s.stroke(s.x.at(m.X), plotBase, s.x.at(m.X), plotTop, `#1d2430" stroke-dasharray="3 3`)
+		s.text(s.x.at(m.X)-6, plotTop+9, 11, "end", m.Label)
 	}
-	c.Draw(draw.Crop(area, 0, -width, 0, 0))
-	var b bytes.Buffer
-	if _, err := sheet.WriteTo(&b); err != nil {
-		return nil, fmt.Errorf("chart %s: %w", p.Name, err)
-	}
-	// Where the font is not there, one of its kind.
-	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")), nil
+	s.legend()
+	s.WriteString("</svg>\n")
+	return s.Bytes()
 }
 
-// bound sets how high the picture is.
-func (p *Plot) bound(c *chart) {
-	// Where nothing is left to draw an axis has bounds all the same, and a logarithmic one no zero.
-	for axis, log := range map[*plot.Axis]bool{&c.X: p.LogX, &c.Y: p.LogY} {
-		if log && axis.Min > axis.Max {
-			axis.Min, axis.Max = 1, 10
+// bound sets what the axes show.
+func (s *sheet) bound() {
+	for i := range s.Lines {
+		for _, p := range s.points(&s.Lines[i]) {
+			s.x.take(p[0])
+			s.y.take(p[1])
 		}
 	}
-	if p.YMin != p.YMax {
-		c.Y.Min, c.Y.Max = p.YMin, p.YMax
-	} else if !p.LogY && c.Y.Min > 0 && c.Y.Min < c.Y.Max/2 {
-		c.Y.Min = 0 // so that heights compare
+	for _, m := range s.Marks {
+		s.x.take(m.X)
+	}
+	for _, b := range s.Bars {
+		s.x.low, s.x.high = -0.5, float64(len(s.Groups))-0.5
+		s.y.take(0)
+		for _, v := range b.Values {
+			if finite(v) {
+				s.y.take(v)
+			}
+		}
+	}
+	empty := s.y.low > s.y.high
+	s.x.settle()
+	s.y.settle()
+	if s.YMin != s.YMax {
+		s.y.low, s.y.high = s.YMin, s.YMax
+	} else if !s.LogY && s.y.low > 0 && s.y.low < s.y.high/2 {
+		s.y.low = 0 // so that heights compare
 	}
 	switch {
-	case p.YMin != p.YMax && len(p.Marks) == 0 || math.IsInf(c.Y.Max-c.Y.Min, 0): // an empty chart has no height
-	case p.LogY:
-		c.Y.Max *= math.Pow(c.Y.Max/c.Y.Min, headRoom)
+	case s.YMin != s.YMax && len(s.Marks) == 0 || empty:
+	case s.LogY:
+		s.y.high *= math.Pow(s.y.high/s.y.low, headRoom)
 	default:
-		c.Y.Max += (c.Y.Max - c.Y.Min) * headRoom
+		s.y.high += (s.y.high - s.y.low) * headRoom
 	}
 }
 
-// canvas is an empty chart with its axes.
-func (p *Plot) canvas() *chart {
-	c := &chart{plot.New(), plot.NewLegend()}
-	sans := func(size vg.Length) font.Font { return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size} }
-	c.BackgroundColor = paper
-	c.Title.Text, c.Title.TextStyle.Font, c.Title.TextStyle.Color, c.Title.Padding = p.Title, sans(17), ink, 10
-	for _, axis := range []*plot.Axis{&c.X, &c.Y} {
-		axis.Label.TextStyle.Font, axis.Label.TextStyle.Color = sans(13), ink
-		axis.Tick.Label.Font, axis.Tick.Label.Color = sans(11), ink
-		axis.Color, axis.Tick.Color = ink, ink
-		axis.LineStyle.Width, axis.Tick.LineStyle.Width = 0.8, 0.8
-		axis.Padding = 4
-		axis.Tick.Marker = ticks{}
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// points leaves out what cannot be drawn.
+func (p *Plot) points(l *Line) (points [][2]float64) {
+	for i := range min(len(l.X), len(l.Y)) {
+		x, y := l.X[i], l.Y[i]
+		if finite(x) && finite(y) && (!p.LogX || x > 0) && (!p.LogY || y > 0) {
+			points = append(points, [2]float64{x, y})
+		}
 	}
-	c.X.Label.Text, c.Y.Label.Text = p.X, p.Y
-	c.X.Label.Padding, c.Y.Label.Padding = 4, 6
-	if p.LogX {
-		c.X.Scale, c.X.Tick.Marker = plot.LogScale{}, logTicks{}
+	return points
+}
+
+func (s *sheet) stroke(x1, y1, x2, y2 float64, colour string) {
+	fmt.Fprintf(s, "<path d=\"M%.1f %.1fL%.1f %.1f\" stroke=\"%s\"/>\n", x1, y1, x2, y2, colour)
+}
+
+func (s *sheet) text(x, y, size float64, anchor, text string) {
+	fmt.Fprintf(s, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\">%s</text>\n", x, y, size, anchor, html.EscapeString(text))
+}
+
+// axes draws the grid and all texts around it.
+func (s *sheet) axes() {
+	middle := (s.x.from + s.x.to) / 2
+	s.text(middle, 28, 17, "middle", s.Title)
+	s.text(middle, plotHeight-14, 13, "middle", s.X)
+	fmt.Fprintf(s, "<g transform=\"rotate(-90)\">\n")
+	s.text(-(plotTop+plotBase)/2, 24, 13, "middle", s.Y)
+	s.WriteString("</g>\n")
+	for _, t := range s.y.ticks() {
+		y := s.y.at(t.value)
+		if t.label != "" {
+			s.stroke(s.x.from, y, s.x.to, y, "#e4e6ea")
+		}
+		s.stroke(s.x.from-5, y, s.x.from, y, "#1d2430")
+		s.text(s.x.from-8, y+4, 11, "end", t.label)
 	}
-	if p.LogY {
-		c.Y.Scale, c.Y.Tick.Marker = plot.LogScale{}, logTicks{}
+	at := s.x.ticks()
+	if len(s.Bars) > 0 {
+		at = nil
+		for i, g := range s.Groups {
+			at = append(at, tick{float64(i), g})
+		}
 	}
-	c.names.TextStyle.Font, c.names.TextStyle.Color = sans(12), ink
-	c.names.Top, c.names.Left, c.names.Padding, c.names.ThumbnailWidth, c.names.YOffs = true, true, 4, 22, -32
-	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
-	c.Add(grid)
-	return c
+	for _, t := range at {
+		x := s.x.at(t.value)
+		if t.label != "" && len(s.Bars) == 0 {
+			s.stroke(x, plotBase, x, plotTop, "#e4e6ea")
+		}
+		s.stroke(x, plotBase, x, plotBase+5, "#1d2430")
+		s.text(x, plotBase+18, 11, "middle", t.label)
+	}
+	s.stroke(s.x.from, plotBase, s.x.to, plotBase, "#1d2430")
+	s.stroke(s.x.from, plotBase, s.x.from, plotTop, "#1d2430")
+}
+
+func (s *sheet) line(l *Line, colour string) {
+	points := s.points(l)
+	if len(points) == 0 {
+		return
+	}
+	if l.Dots {
+		for _, p := range points {
+			fmt.Fprintf(s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", s.x.at(p[0]), s.y.at(p[1]), colour)
+		}
+		return
+	}
+	fmt.Fprintf(s, `<polyline fill="none" stroke="%s"%s points="`, colour, dashes(l))
+	for _, p := range points {
+		fmt.Fprintf(s, "%.1f,%.1f ", s.x.at(p[0]), s.y.at(p[1]))
+	}
+	s.WriteString("\"/>\n")
+}
+
+func dashes(l *Line) string {
+	if l.Dashed {
+		return ` stroke-dasharray="6 4"`
+	}
+	return ""
+}
+
+func (s *sheet) bars() {
+	width := 0.8 / float64(max(len(s.Bars), 1)) // as parts of a group's
+	width = min(width, 60/(s.x.at(1)-s.x.at(0)))
+	for i, b := range s.Bars {
+		for k, v := range b.Values {
+			if !finite(v) {
+				continue
+			}
+			x := float64(k) + width*(float64(i)-float64(len(s.Bars))/2)
+			y0, y := s.y.at(max(0, s.y.low)), s.y.at(v)
+			fmt.Fprintf(s, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n",
+				s.x.at(x), min(y, y0), s.x.at(x+width)-s.x.at(x), math.Abs(y0-y), palette[i%len(palette)])
+		}
+	}
+}
+
+// names are what the legend says, of lines and bars in their order; those that are nameless or have
+// no points are empty.
+func (s *sheet) names() (names []string) {
+	for i := range s.Lines {
+		name := s.Lines[i].Label
+		if len(s.points(&s.Lines[i])) == 0 {
+			name = ""
+		}
+		names = append(names, name)
+	}
+	for _, b := range s.Bars {
+		names = append(names, b.Label)
+	}
+	return names
+}
+
+func (s *sheet) legend() {
+	x, y := s.x.to+14, plotTop+10.0
+	for i, name := range s.names() {
+		colour := palette[i%len(palette)]
+		switch {
+		case name == "":
+			continue
+		case len(s.Bars) > 0:
+			fmt.Fprintf(s, "<rect x=\"%.1f\" y=\"%.1f\" width=\"22\" height=\"10\" fill=\"%s\"/>\n", x, y-9, colour)
+		case s.Lines[i].Dots:
+			fmt.Fprintf(s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", x+11, y-4, colour)
+		default:
+			fmt.Fprintf(s, "<path d=\"M%.1f %.1fh22\" stroke=\"%s\" stroke-width=\"1.8\"%s/>\n", x, y-4, colour, dashes(&s.Lines[i]))
+		}
+		s.text(x+26, y, 12, "start", name)
+		y += 19
+	}
+}
+
+// tick is a place on an axis; where there are many some have no label.
+type tick struct {
+	value float64
+	label string
 }
 
 // ticks of a linear axis: four to eight, at round values.
-type ticks struct{}
-
-// Ticks implements plot.Ticker.
-func (ticks) Ticks(low, high float64) (all []plot.Tick) {
-	if !(high > low) {
-		return []plot.Tick{{Value: low, Label: tickLabel(low)}}
-	}
+func ticks(low, high float64) (all []tick) {
 	step := math.Pow(10, math.Floor(math.Log10(high-low)))
 	for _, finer := range []float64{2, 2.5, 2} {
 		if (high-low)/step < 4 {
@@ -195,17 +329,14 @@ func (ticks) Ticks(low, high float64) (all []plot.Tick) {
 		}
 	}
 	for k := math.Ceil(low / step); k*step <= high+step/1e6; k++ {
-		all = append(all, plot.Tick{Value: k * step, Label: tickLabel(k * step)})
+		all = append(all, tick{k * step, tickLabel(k * step)})
 	}
 	return all
 }
 
 // logTicks have a label at each power of ten, and where there are few of those also at twice and
 // five times of it.
-type logTicks struct{}
-
-// Ticks implements plot.Ticker.
-func (logTicks) Ticks(low, high float64) (all []plot.Tick) {
+func logTicks(low, high float64) (all []tick) {
 	few := high/low < 1000
 	for power := math.Floor(math.Log10(low)); power <= math.Log10(high); power++ {
 		for k := 1.0; k < 10; k++ {
@@ -213,9 +344,9 @@ func (logTicks) Ticks(low, high float64) (all []plot.Tick) {
 			if v < low*(1-1e-9) || v > high*(1+1e-9) {
 				continue
 			}
-			t := plot.Tick{Value: v}
+			t := tick{value: v}
 			if k == 1 || few && (k == 2 || k == 5) {
-				t.Label = tickLabel(v)
+				t.label = tickLabel(v)
 			}
 			all = append(all, t)
 		}
@@ -234,96 +365,4 @@ func tickLabel(v float64) string {
 	default:
 		return strconv.FormatFloat(v, 'g', 4, 64)
 	}
-}
-
-func (p *Plot) drawLines(c *chart) error {
-	for i := range p.Lines {
-		l := &p.Lines[i]
-		points := p.points(l)
-		if len(points) == 0 {
-			continue
-		}
-		colour := palette[i%len(palette)]
-		if l.Dots {
-			dots, err := plotter.NewScatter(points)
-			if err != nil {
-				return err
-			}
-			dots.Shape, dots.Radius, dots.Color = draw.CircleGlyph{}, 3.5, colour
-			c.Add(dots)
-			p.legend(c, l.Label, dots)
-			continue
-		}
-		line, err := plotter.NewLine(points)
-		if err != nil {
-			return err
-		}
-		line.Color, line.Width = colour, 1.8
-		if l.Dashed {
-			line.Dashes = []vg.Length{6, 4}
-		}
-		c.Add(line)
-		p.legend(c, l.Label, line)
-	}
-	return nil
-}
-
-// points leaves out what cannot be drawn.
-func (p *Plot) points(l *Line) plotter.XYs {
-	var points plotter.XYs
-	for i := range min(len(l.X), len(l.Y)) {
-		x, y := l.X[i], l.Y[i]
-		if math.IsNaN(x+y) || math.IsInf(x+y, 0) || p.LogX && x <= 0 || p.LogY && y <= 0 {
-			continue
-		}
-		points = append(points, plotter.XY{X: x, Y: y})
-	}
-	return points
-}
-
-func (p *Plot) legend(c *chart, label string, thumbs ...plot.Thumbnailer) {
-	if label != "" {
-		c.names.Add(label, thumbs...)
-	}
-}
-
-func (p *Plot) drawBars(c *chart) error {
-	room := plotWidth * 0.62 / vg.Length(max(len(p.Groups), 1)) // for each group
-	width := min(room*0.8/vg.Length(len(p.Bars)), 60)
-	for i := range p.Bars {
-		values := make(plotter.Values, len(p.Groups))
-		copy(values, p.Bars[i].Values)
-		bars, err := plotter.NewBarChart(values, width)
-		if err != nil {
-			return err
-		}
-		bars.Color = palette[i%len(palette)]
-		bars.LineStyle.Width = 0
-		bars.Offset = width * (vg.Length(i) - vg.Length(len(p.Bars)-1)/2)
-		c.Add(bars)
-		p.legend(c, p.Bars[i].Label, bars)
-	}
-	c.NominalX(p.Groups...)
-	return nil
-}
-
-func (p *Plot) drawMarks(c *chart) error {
-	for _, m := range p.Marks {
-		bottom, top := c.Y.Min, c.Y.Max
-		line, err := plotter.NewLine(plotter.XYs{{X: m.X, Y: bottom}, {X: m.X, Y: top}})
-		if err != nil {
-			return err
-		}
-		line.Color, line.Width, line.Dashes = ink, 1, []vg.Length{3, 3}
-		c.Add(line)
-		label, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: m.X, Y: top}}, Labels: []string{m.Label + "  "}})
-		if err != nil {
-			return err
-		}
-		label.TextStyle[0].Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: 11}
-		label.TextStyle[0].Color = ink
-		label.TextStyle[0].XAlign, label.TextStyle[0].YAlign = draw.XRight, draw.YTop
-		c.Add(label)
-	}
-	return nil
 }
