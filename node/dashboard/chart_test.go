@@ -24,7 +24,7 @@ func TestCurve(t *testing.T) {
 			d := new(drawing)
 			(&curve{class: "c", values: c.values}).draw(d, 2)
 			var got []string
-			for _, piece := range strings.Split(d.String(), "/>") {
+			for piece := range strings.SplitSeq(d.String(), "/>") {
 				if _, line, ok := strings.Cut(piece, ` d="`); ok {
 					got = append(got, strings.TrimSuffix(line, `"`))
 				}

@@ -3,44 +3,49 @@ package progress
 import (
 	"fmt"
 	"io"
-	"sync"
+	"strings"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// bar draws a progress bar: URLs done of URLs seen, a total that grows as links are found.
+// barCells is how long the bar is, and barEvery how often it is painted at most.
+const (
+	barCells = 24
+	barEvery = 200 * time.Millisecond
+)
+
+// bar draws a progress bar: URLs done of URLs seen, a total that grows as links are found. It paints
+// over its line with spaces, which every terminal can.
 func bar(w io.Writer) (show func(control.Progress) error, done func()) {
-	var mu sync.Mutex // guards text between the peer's reports and the painter
-	text := "starting"
-	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(64), mpb.WithRefreshRate(200*time.Millisecond))
-	b := p.New(0, mpb.BarStyle().Lbound("").Filler("█").Tip("").Padding("░").Rbound(""),
-		mpb.BarWidth(24),
-		mpb.PrependDecorators(decor.CountersNoUnit("%d/%d URLs ")),
-		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
-			mu.Lock()
-			defer mu.Unlock()
-			return " " + text
-		})))
 	var pace pace
-	show = func(pr control.Progress) error {
-		mu.Lock()
-		text = barText(pr, pace.of(&pr))
-		mu.Unlock()
-		b.SetTotal(max(pr.URLsSeen, 1), false)
-		b.SetCurrent(max(0, pr.URLsSeen-pr.URLsPending-pr.URLsLeased))
-		if pr.Idle {
-			b.SetTotal(-1, true)
+	var painted time.Time
+	length := 0
+	show = func(p control.Progress) error {
+		text := barText(p, pace.of(&p))
+		if !p.Idle && time.Since(painted) < barEvery {
+			return nil
 		}
-		return nil
+		painted = time.Now()
+		seen := max(p.URLsSeen, 1)
+		done := min(max(0, p.URLsSeen-p.URLsPending-p.URLsLeased), seen)
+		cells := int(barCells * done / seen)
+		if p.Idle {
+			cells = barCells
+		}
+		line := []rune(fmt.Sprintf("%d/%d URLs %s%s %s", done, seen, strings.Repeat("█", cells), strings.Repeat("░", barCells-cells), text))
+		if width := Width(w); width > 0 {
+			line = line[:min(len(line), width-1)]
+		}
+		_, err := fmt.Fprintf(w, "\r%s%s", string(line), strings.Repeat(" ", max(0, length-len(line))))
+		length = len(line)
+		return err
 	}
 	return show, func() {
-		b.Abort(false)
-		p.Wait()
+		if length > 0 {
+			fmt.Fprintln(w)
+		}
 	}
 }
 

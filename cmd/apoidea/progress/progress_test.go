@@ -176,3 +176,25 @@ func TestSecondRunCountsForItself(t *testing.T) {
 		t.Errorf("a member that went took its counts along: %+v", gone)
 	}
 }
+
+// TestBar: the line is painted over, the shorter one with what was left of the longer, and the end
+// of a crawl is always shown.
+func TestBar(t *testing.T) {
+	var b bytes.Buffer
+	show, done := bar(&b)
+	for _, p := range []struct {
+		seen, pending int64
+		idle          bool
+	}{{1000, 250, false}, {1001, 0, false}, {4, 0, true}} {
+		at := progressAt(0, p.seen-p.pending, p.idle)
+		at.URLsSeen, at.URLsPending = p.seen, p.pending
+		if err := show(at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done()
+	want := "\r750/1000 URLs " + strings.Repeat("█", 18) + strings.Repeat("░", 6) + " 750 pages\r4/4 URLs " + strings.Repeat("█", 24) + " 4 pages, done \n"
+	if got := b.String(); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
