@@ -17,6 +17,7 @@ type granter struct {
 	agenda *agenda
 	traps  *traps
 	leases *leases
+	wants  []want // of this step
 }
 
 // all serves what workers asked for in the step. Everything before is flushed, as the pending
@@ -36,7 +37,7 @@ func (gr *granter) all() {
 		}
 	}
 	clear(gr.wants)
-	gr.wants = gr.wants[:0]
+	gr.wants, gr.wanted = gr.wants[:0], 0
 }
 
 // grant gives a worker URLs of a host by depth and arrival, among them some that are due again, the

@@ -31,7 +31,7 @@ type lease struct {
 	bounded bool
 	left    int
 	said    uint64  // number of the last visit in which its worker said that it holds it
-	want    int     // number of the wish of this step in Owner.wants, from 1 on; 0: none
+	want    int     // number of the wish of this step in granter.wants, from 1 on; 0: none
 	pace    float64 // by how much the worker asks less often than usual; 1 or less: as usual
 	told    float64 // of that, with what the host's pages add, what the worker was told; 0: nothing
 }

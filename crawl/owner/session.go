@@ -78,7 +78,8 @@ func (gr *granter) want(h *host, n int, reply *answer) {
 		return
 	}
 	gr.wants = append(gr.wants, w)
-	h.lease.want = len(gr.wants)
+	gr.wanted = len(gr.wants)
+	h.lease.want = gr.wanted
 }
 
 // Session is a [Visit] that is taken in within one step, whatever it takes. Part of a step.

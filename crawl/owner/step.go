@@ -23,7 +23,7 @@ type step struct {
 	within     func() bool // whether the step may go on; nil: it may
 	dirty      []*host
 	dirtyJobs  []*jobState
-	wants      []want
+	wanted     int // wishes for URLs that the step will serve
 	ready      Ready
 }
 
@@ -73,7 +73,7 @@ func (s *step) Within(room func() bool) { s.within = room }
 // HasRoom says whether the step may take in more; always unless [Owner.Within] bounds it. Between
 // the inputs of a step.
 func (s *step) HasRoom() bool {
-	return s.within == nil || len(s.wants) < wantsAtOnce && s.buf.Len()+writesOfHost*max(len(s.dirty), s.ledger.Len()) < writesAtOnce && s.within()
+	return s.within == nil || s.wanted < wantsAtOnce && s.buf.Len()+writesOfHost*max(len(s.dirty), s.ledger.Len()) < writesAtOnce && s.within()
 }
 
 // restsUntil is until when nothing at all of a host is fetched.
