@@ -97,7 +97,7 @@ func (in *intake) turnsAway(js *jobState, url string) string {
 	}
 	if in.cfg.Admission && len(in.domains.crowded) > 0 && !domain.Plain(name) && !js.seeded(name) {
 		for _, whole := range []string{domain.Of(name), portsOf(name)} {
-			if v, full := in.domains.crowded[crowd{js.ID, whole}]; full {
+			if v, full := in.domains.crowded[crowd{id: js.ID, domain: whole}]; full {
 				return in.domains.turnedAway(v)
 			}
 		}
@@ -196,7 +196,7 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 		if v == domain.Ported {
 			full = portsOf(a.Host)
 		}
-		o.domains.crowds(crowd{js.ID, full}, v)
+		o.domains.crowds(crowd{id: js.ID, domain: full}, v)
 		if js.seeded(a.Host) {
 			v = domain.Admitted // the poster wants it, whatever others of its domain are
 		}
@@ -209,7 +209,7 @@ func (o *Owner) Admitted(a Admission, v domain.Verdict) {
 // a step.
 func (o *Owner) Stale(id job.ID, registrable string) {
 	if o.cfg.Novelty > 0 && o.jobs.byID[id] != nil {
-		o.domains.crowds(crowd{id, registrable}, domain.Stale)
+		o.domains.crowds(crowd{id: id, domain: registrable}, domain.Stale)
 	}
 }
 

@@ -102,21 +102,21 @@ func (g *outgoing) refill() {
 		return
 	}
 	g.hosts.flush()
-	var hosts []ring.Pos
+	var found []ring.Pos
 	end, passed := true, 0
 	g.buf.Scan(b.Resume([]byte{ondisk.SpaceWork}), []byte{ondisk.SpaceWork + 1}, func(key, value []byte) bool {
-		if passed++; len(hosts) == sweepHosts || passed > sweepPasses {
+		if passed++; len(found) == sweepHosts || passed > sweepPasses {
 			end = false
 			return false
 		}
 		b.Passed(key)
 		if len(key) == 1+ring.PosSize && len(value) == 2 && value[1]&workOutbox != 0 {
-			hosts = append(hosts, ring.Pos(key[1:]))
+			found = append(found, ring.Pos(key[1:]))
 		}
 		return true
 	})
 	room := refillLinks
-	for _, pos := range hosts {
+	for _, pos := range found {
 		if !g.refillFrom(pos, &room) {
 			b.BackTo(ondisk.WorkKey(pos))
 			end = false
