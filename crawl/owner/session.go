@@ -237,9 +237,9 @@ func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 	if page.Depth != v.went.depth {
 		v.went = ahead{depth: page.Depth}
 	}
-	for links := children(&page, f); len(links)-v.went.n > linksAtOnce; {
+	for brought := children(&page, f); len(brought)-v.went.n > linksAtOnce; {
 		before := h.accepted(js)
-		o.emitter.forwardPiece(h, js, page.URL, page.Depth, links[v.went.n:][:linksAtOnce])
+		o.emitter.forwardPiece(h, js, page.URL, page.Depth, brought[v.went.n:][:linksAtOnce])
 		v.went.n += linksAtOnce
 		v.went.brought += h.accepted(js) - before
 		if !o.HasRoom() {
