@@ -4,14 +4,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
 // TestAdmitRecord: a host's record of a stranger names a host, has addresses that are some, and
 // says nothing that could never be outdone.
 func TestAdmitRecord(t *testing.T) {
-	m := &importer{step: &step{cfg: Config{MaxRetryAfter: time.Hour, Backoff: []time.Duration{time.Minute}}, now: 1e12}}
-	far := m.now + time.Hour.Milliseconds()
+	m := &importer{Step: &hosts.Step{Cfg: hosts.Config{MaxRetryAfter: time.Hour, Backoff: []time.Duration{time.Minute}}, Now: 1e12}}
+	far := m.Now + time.Hour.Milliseconds()
 	for _, row := range []struct {
 		name string
 		r    ondisk.Host

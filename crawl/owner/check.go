@@ -6,6 +6,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -15,11 +16,11 @@ import (
 // most one lease a host; bound tokens are those of the URLs that are out. It is for tests and for a
 // store in doubt; it takes as long as reading the store. To be called between steps.
 func (o *Owner) Check() error {
-	if o.buf.Len() > 0 {
-		return fmt.Errorf("check: %d writes outside a step", o.buf.Len())
+	if o.Buf.Len() > 0 {
+		return fmt.Errorf("check: %d writes outside a step", o.Buf.Len())
 	}
 	c := checker{o: o, jobs: make(map[job.ID]*ondisk.Counters), boundPages: make(map[job.ID]uint64), boundBytes: make(map[job.ID]uint64)}
-	o.buf.Scan([]byte{ondisk.SpaceHost}, []byte{ondisk.SpaceHost + 1}, func(key, value []byte) bool {
+	o.Buf.Scan([]byte{ondisk.SpaceHost}, []byte{ondisk.SpaceHost + 1}, func(key, value []byte) bool {
 		c.record(key, value)
 		return c.err == nil
 	})
@@ -28,7 +29,7 @@ func (o *Owner) Check() error {
 	c.leases()
 	c.resters()
 	if c.err == nil {
-		c.err = o.buf.Err()
+		c.err = o.Buf.Err()
 	}
 	return c.err
 }
@@ -201,11 +202,11 @@ func (c *checker) endHost() {
 	if c.rec.Outbox != c.entries {
 		c.fail("outbox of %d entries, record says %d", c.entries, c.rec.Outbox)
 	}
-	_, work := c.o.buf.Get(ondisk.WorkKey(c.pos))
+	_, work := c.o.Buf.Get(ondisk.WorkKey(c.pos))
 	if want := len(c.open) > 0 || c.entries > 0; work != want {
 		c.fail("in the index of work: %v, want %v", work, want)
 	}
-	if h := c.o.hosts.byPos[c.pos]; h != nil {
+	if h := c.o.hosts.ByPos[c.pos]; h != nil {
 		c.memory(h)
 	}
 }
@@ -234,15 +235,15 @@ func (c *checker) sumUp() {
 }
 
 // memory compares what is in memory of a host.
-func (c *checker) memory(h *host) {
-	for _, hj := range h.jobs {
-		if s := c.stored[hj.state.ID]; s != nil && *s != hj.Tally.Counters() {
-			c.fail("job %s: memory %+v, store %+v", hj.state.ID, hj.Tally.Counters(), *s)
+func (c *checker) memory(h *hosts.Host) {
+	for _, hj := range h.Jobs {
+		if s := c.stored[hj.State.ID]; s != nil && *s != hj.Tally.Counters() {
+			c.fail("job %s: memory %+v, store %+v", hj.State.ID, hj.Tally.Counters(), *s)
 		}
 		var out, outD, outP int64
-		if h.lease != nil {
-			for hash, it := range h.lease.out {
-				if it.job != hj {
+		if h.Lease != nil {
+			for hash, it := range h.Lease.Out {
+				if it.Job != hj {
 					continue
 				}
 				out++
@@ -262,11 +263,11 @@ func (c *checker) memory(h *host) {
 		}
 	}
 	for _, p := range c.records {
-		if h.lease.item(p.Hash) != nil {
+		if h.Lease.Item(p.Hash) != nil {
 			continue
 		}
-		for _, hj := range h.jobs {
-			if link.Hash(hj.state.ID, p.URL) != p.Hash {
+		for _, hj := range h.Jobs {
+			if link.Hash(hj.State.ID, p.URL) != p.Hash {
 				continue
 			}
 			if hj.Missed(p.Spot) {
@@ -279,10 +280,10 @@ func (c *checker) memory(h *host) {
 // sums compares the counters of the peer with those of its hosts.
 func (c *checker) sums() {
 	c.name = "*"
-	if c.hosts != c.o.hosts.totals.Hosts {
-		c.fail("%d hosts, counted %d", c.hosts, c.o.hosts.totals.Hosts)
+	if c.hosts != c.o.hosts.Totals.Hosts {
+		c.fail("%d hosts, counted %d", c.hosts, c.o.hosts.Totals.Hosts)
 	}
-	for _, js := range c.o.jobs.order {
+	for _, js := range c.o.jobs.Order {
 		want := *c.of(c.jobs, js.ID)
 		got := js.Sums()
 		got.Exhausted, got.MinDepth = false, 0
@@ -295,24 +296,24 @@ func (c *checker) sums() {
 // resters compares what is noted of hosts of which something waits with the hosts.
 func (c *checker) resters() {
 	o := c.o
-	for i := range o.rests.list {
-		if h := o.rests.list[i].h; h.rester != i+1 || !h.kept() {
-			c.fail("%s is not where it waits", h.rec.Name)
+	for i := range o.rests.List {
+		if h := o.rests.List[i].H; h.Rester != i+1 || !h.Kept() {
+			c.fail("%s is not where it waits", h.Rec.Name)
 			return
 		}
 	}
-	for _, h := range o.hosts.byName {
-		c.name = h.rec.Name
-		want := rester{h: h, whole: o.restsUntil(h), backoff: h.rec.BackoffUntil, outcome: h.rec.FailOutcome, mute: h.mute()}
-		for _, horizon := range []int64{o.now, o.now + 5*60_000} {
-			jobs, gotJobs := make(map[job.ID]PutOff), make(map[job.ID]PutOff)
-			var got rest
-			if r := want.rest(o.now, horizon, jobs); h.rester > 0 {
-				got = o.rests.list[h.rester-1].rest(o.now, horizon, gotJobs)
+	for _, h := range o.hosts.ByName {
+		c.name = h.Rec.Name
+		want := hosts.Rester{H: h, Whole: o.RestsUntil(h), Backoff: h.Rec.BackoffUntil, Outcome: h.Rec.FailOutcome, Mute: h.Mute()}
+		for _, horizon := range []int64{o.Now, o.Now + 5*60_000} {
+			jobs, gotJobs := make(map[job.ID]hosts.PutOff), make(map[job.ID]hosts.PutOff)
+			var got hosts.Rest
+			if r := want.Rest(o.Now, horizon, jobs); h.Rester > 0 {
+				got = o.rests.List[h.Rester-1].Rest(o.Now, horizon, gotJobs)
 				if got != r {
 					c.fail("%+v waits, noted is %+v", r, got)
 				}
-			} else if r.urls > 0 {
+			} else if r.URLs > 0 {
 				c.fail("%+v waits, and is not noted", r)
 			}
 			if !maps.Equal(jobs, gotJobs) {
@@ -325,23 +326,23 @@ func (c *checker) resters() {
 // leases compares leases, sessions and accounts.
 func (c *checker) leases() {
 	leased := 0
-	out := make(map[*jobState]int64)
-	for _, h := range c.o.hosts.byName {
-		if h.lease == nil {
+	out := make(map[*hosts.JobState]int64)
+	for _, h := range c.o.hosts.ByName {
+		if h.Lease == nil {
 			continue
 		}
 		leased++
-		if _, ok := h.lease.session.leases[h]; !ok || h.key != ring.HostKey(h.rec.Name) {
-			c.fail("lease of %s is unknown to its session", h.rec.Name)
+		if _, ok := h.Lease.Session.Leases[h]; !ok || h.Key != ring.HostKey(h.Rec.Name) {
+			c.fail("lease of %s is unknown to its session", h.Rec.Name)
 		}
-		for _, it := range h.lease.out {
-			out[it.job.state]++
+		for _, it := range h.Lease.Out {
+			out[it.Job.State]++
 		}
 	}
 	if leased != c.o.leases.n {
 		c.fail("%d hosts leased, counted %d", leased, c.o.leases.n)
 	}
-	for _, js := range c.o.jobs.order {
+	for _, js := range c.o.jobs.Order {
 		if js.Out() != out[js] {
 			c.fail("job %s: %d out, counted %d", js.ID, out[js], js.Out())
 		}

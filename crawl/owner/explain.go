@@ -6,9 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -41,79 +42,54 @@ type HostDetail struct {
 	// OptedOut says why nothing of the host is fetched, OptedOutAt since when by its record; empty
 	// and zero if it may be.
 	OptedOut   string
-	OptedOutAt time.Time    // zero: not by a record
-	Jobs       []HostCounts // those with URLs of it
-}
-
-// HostCounts are the books of a job on a host.
-type HostCounts struct {
-	Job job.ID // whose books they are
-	Counts
-	// Admission is what the owner of the registrable domain said.
-	Admission domain.Verdict
-	// Requests are those made to the host; LinksCut are links that were not taken, as its pages led
-	// to too many new hosts or too much of it waits.
-	Requests, LinksCut int64
-	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap
-	// says why the host is one, if it is; parts of it that still bring something go on.
-	Novelty float64
-	Trap    string // why it is one, in words; empty: it is none
-	Spent   string // which share of the host the job has used up, in words; empty: none
+	OptedOutAt time.Time          // zero: not by a record
+	Jobs       []hosts.HostCounts // those with URLs of it
 }
 
 // Host returns what is known of a host; false if nothing is. Between the inputs of a step, or
 // between steps.
 func (bk *books) Host(name string) (HostDetail, bool) {
-	bk.hosts.flush()
-	h := bk.hosts.find(name)
+	bk.hosts.Flush()
+	h := bk.hosts.Find(name)
 	if h == nil {
 		return HostDetail{}, false
 	}
 	d := HostDetail{
-		Host: h.rec.Name, Key: h.key, Epoch: h.rec.Epoch, Fails: h.rec.Fails, FailOutcome: h.rec.FailOutcome,
-		Addrs: h.rec.Addrs, Placed: h.rec.Placed, PlacedWhy: h.rec.PlacedWhy, Measured: append([]ondisk.Measurement(nil), h.rec.Measured...),
+		Host: h.Rec.Name, Key: h.Key, Epoch: h.Rec.Epoch, Fails: h.Rec.Fails, FailOutcome: h.Rec.FailOutcome,
+		Addrs: h.Rec.Addrs, Placed: h.Rec.Placed, PlacedWhy: h.Rec.PlacedWhy, Measured: append([]ondisk.Measurement(nil), h.Rec.Measured...),
 		Robots: make(map[string][]byte),
 	}
-	if d.OptedOut = bk.optedOut(h); h.rec.OptOut.On {
-		d.OptedOutAt = time.UnixMilli(h.rec.OptOut.At)
+	if d.OptedOut = bk.WhyOptedOut(h); h.Rec.OptOut.On {
+		d.OptedOutAt = time.UnixMilli(h.Rec.OptOut.At)
 	}
-	if h.rec.PlacedAt > 0 {
-		d.PlacedAt = time.UnixMilli(h.rec.PlacedAt)
+	if h.Rec.PlacedAt > 0 {
+		d.PlacedAt = time.UnixMilli(h.Rec.PlacedAt)
 	}
-	if h.lease != nil {
-		d.Worker, d.LeaseEnds = h.lease.session.peer, time.UnixMilli(h.lease.expires)
+	if h.Lease != nil {
+		d.Worker, d.LeaseEnds = h.Lease.Session.Peer, time.UnixMilli(h.Lease.Expires)
 	}
-	if until := max(bk.politeAt(h), h.rec.BackoffUntil); until > bk.now {
+	if until := max(bk.PoliteAt(h), h.Rec.BackoffUntil); until > bk.Now {
 		d.NotBefore = time.UnixMilli(until)
 	}
-	if h.rec.BackoffUntil > bk.now {
-		d.Backoff, d.Mute = h.rec.BackoffReason, h.mute()
+	if h.Rec.BackoffUntil > bk.Now {
+		d.Backoff, d.Mute = h.Rec.BackoffReason, h.Mute()
 	}
-	prefix := ondisk.HostPrefix(h.pos, ondisk.KindRobots)
-	bk.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
+	prefix := ondisk.HostPrefix(h.Pos, ondisk.KindRobots)
+	bk.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if state, err := ondisk.RobotsState(value); err == nil {
 			d.Robots[string(key[len(prefix):])] = append([]byte(nil), state...)
 		}
 		return true
 	})
-	for _, hj := range h.jobs {
-		c := hj.detail()
-		if bk.cfg.Novelty > 0 {
-			c.Novelty = bk.traps.of(h, hj).Share(bk.cfg.Novelty)
+	for _, hj := range h.Jobs {
+		c := hj.Detail()
+		if bk.Cfg.Novelty > 0 {
+			c.Novelty = bk.traps.Of(h, hj).Share(bk.Cfg.Novelty)
 		}
-		c.Trap, c.Spent = bk.traps.text(h, hj), bk.spentText(hj)
+		c.Trap, c.Spent = bk.traps.Text(h, hj), bk.SpentText(hj)
 		d.Jobs = append(d.Jobs, c)
 	}
 	return d, true
-}
-
-func (hj *hostJob) detail() HostCounts {
-	all := hj.Tally.Counters()
-	c := HostCounts{Job: hj.state.ID, Admission: all.Admission, Requests: all.Requests, LinksCut: all.Cut, Counts: countsOf(&all, hj.Tally.Out())}
-	if hj.NextDue() != never {
-		c.NextDue = time.UnixMilli(hj.NextDue())
-	}
-	return c
 }
 
 // HostSummary is a host in a list.
@@ -129,14 +105,14 @@ type HostSummary struct {
 // HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is
 // before all. Between the inputs of a step, or between steps.
 func (bk *books) HostsAfter(after ring.Pos, limit int) []HostSummary {
-	bk.hosts.flush()
+	bk.hosts.Flush()
 	var list []HostSummary
 	next := ondisk.HostKey(after)
 	next = append(next, 0)
 	for len(list) < limit {
 		var pos ring.Pos
 		found := false
-		bk.buf.Scan(next, []byte{ondisk.SpaceHost + 1}, func(key, value []byte) bool {
+		bk.Buf.Scan(next, []byte{ondisk.SpaceHost + 1}, func(key, value []byte) bool {
 			if key[1+ring.PosSize] == ondisk.KindHost && len(key) == 1+ring.PosSize+1 {
 				pos, found = ring.Pos(key[1:]), true
 				if rec, err := ondisk.DecodeHost(value); err == nil {
@@ -167,18 +143,18 @@ func (bk *books) HostsAfter(after ring.Pos, limit int) []HostSummary {
 
 func (bk *books) summary(pos ring.Pos, name string) HostSummary {
 	s := HostSummary{Host: name, Key: ring.HostKey(name)}
-	if h := bk.hosts.byPos[pos]; h != nil {
-		if h.lease != nil {
-			s.Worker = h.lease.session.peer
+	if h := bk.hosts.ByPos[pos]; h != nil {
+		if h.Lease != nil {
+			s.Worker = h.Lease.Session.Peer
 		}
-		for _, hj := range h.jobs {
+		for _, hj := range h.Jobs {
 			c := hj.Tally.Counters()
 			s.add(&c, hj.Tally.Out())
 		}
 		return s
 	}
 	prefix := ondisk.HostPrefix(pos, ondisk.KindCounters)
-	bk.buf.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
+	bk.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
 		if c, err := ondisk.DecodeCounters(value); err == nil {
 			s.add(&c, 0)
 		}
@@ -207,9 +183,9 @@ type Leased struct {
 // there are. Between the inputs of a step, or between steps.
 func (bk *books) Leases(limit int) (list []Leased, total int) {
 	for _, s := range bk.placer.sessions {
-		for h := range s.leases {
-			l := Leased{HostSummary: bk.summary(h.pos, h.rec.Name)}
-			for _, m := range h.rec.Measured {
+		for h := range s.Leases {
+			l := Leased{HostSummary: bk.summary(h.Pos, h.Rec.Name)}
+			for _, m := range h.Rec.Measured {
 				if m.Peer == l.Worker {
 					l.RTTUs = m.RTTUs
 				}
@@ -244,13 +220,13 @@ type Fate struct {
 // Why returns what became of a canonical URL in each job known here. Between the inputs of a step,
 // or between steps.
 func (bk *books) Why(url string) []Fate {
-	h := bk.hosts.find(link.Host(url))
+	h := bk.hosts.Find(link.Host(url))
 	var list []Fate
-	for _, js := range bk.jobs.order {
+	for _, js := range bk.jobs.Order {
 		f := Fate{Job: js.ID, State: "unknown"}
 		if h == nil || !bk.explain(h, js, url, &f) {
-			if bk.jobs.knows(js) {
-				f.Refusal = cmp.Or(bk.intake.turnsAway(js, url), Refusal(js.Spec, url, 0, link.KindPage), js.Spec.Filtered(url, 1, link.KindPage))
+			if bk.jobs.Knows(js) {
+				f.Refusal = cmp.Or(bk.intake.TurnsAway(js, url), links.Refusal(js.Spec, url, 0, link.KindPage), js.Spec.Filtered(url, 1, link.KindPage))
 				f.Trap = bk.leftAs(h, js, url)
 			}
 		}
@@ -260,24 +236,24 @@ func (bk *books) Why(url string) []Fate {
 }
 
 // leftAs says why a URL that was never met would be left as well, if it would.
-func (bk *books) leftAs(h *host, js *jobState, url string) string {
-	if h == nil || bk.cfg.Novelty == 0 {
+func (bk *books) leftAs(h *hosts.Host, js *hosts.JobState, url string) string {
+	if h == nil || bk.Cfg.Novelty == 0 {
 		return ""
 	}
-	hj := h.job(js)
+	hj := h.Job(js)
 	switch {
 	case hj == nil:
 		return ""
 	case hj.Tally.Counters().Trap:
-		return bk.traps.text(h, hj)
+		return bk.traps.Text(h, hj)
 	}
-	tried := *bk.traps.of(h, hj) // a look is no try
-	return tried.Verdict(url, bk.cfg.Novelty).Why
+	tried := *bk.traps.Of(h, hj) // a look is no try
+	return tried.Verdict(url, bk.Cfg.Novelty).Why
 }
 
-func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {
+func (bk *books) explain(h *hosts.Host, js *hosts.JobState, url string, f *Fate) bool {
 	hash := link.Hash(js.ID, url)
-	hj := h.job(js)
+	hj := h.Job(js)
 	if hj == nil {
 		return false
 	}
@@ -295,12 +271,12 @@ func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {
 	}
 	f.State, f.Lapses = "pending", int(p.Lapses)
 	f.Final = ondisk.Final{URL: p.URL, Depth: p.Depth, Hops: p.Hops, Kind: p.Kind, Tries: p.Tries}
-	if until := bk.restsUntil(h); h.rec.BackoffUntil > bk.now {
-		f.HostUntil, f.HostWhy, f.HostFails = time.UnixMilli(until), h.rec.BackoffReason, h.rec.Fails
-		f.HostMute = h.mute()
+	if until := bk.RestsUntil(h); h.Rec.BackoffUntil > bk.Now {
+		f.HostUntil, f.HostWhy, f.HostFails = time.UnixMilli(until), h.Rec.BackoffReason, h.Rec.Fails
+		f.HostMute = h.Mute()
 	}
 	switch {
-	case h.lease.item(hash) != nil:
+	case h.Lease.Item(hash) != nil:
 		f.State = "leased"
 	case p.Due > 0:
 		f.State, f.Due = "waiting", time.UnixMilli(p.Due)
@@ -312,13 +288,23 @@ func (bk *books) explain(h *host, js *jobState, url string, f *Fate) bool {
 // cursor to go on with; nil at the end. There may be fewer than limit, and others behind the cursor
 // all the same. Between the inputs of a step, or between steps.
 func (bk *books) URLs(after ondisk.Cursor, limit int, fn func(id job.ID, f *ondisk.Final)) (ondisk.Cursor, error) {
-	bk.hosts.flush()
-	if bk.buf.Err() != nil {
-		return nil, bk.buf.Err()
+	bk.hosts.Flush()
+	if bk.Buf.Err() != nil {
+		return nil, bk.Buf.Err()
 	}
-	next, err := ondisk.URLsIn(bk.buf.Store(), after, limit, fn)
+	next, err := ondisk.URLsIn(bk.Buf.Store(), after, limit, fn)
 	if err != nil {
-		bk.buf.Fail(fmt.Errorf("owner: %w", err))
+		bk.Buf.Fail(fmt.Errorf("owner: %w", err))
 	}
 	return next, err
+}
+
+// Horizon is until when the next try at such a host is waited for, where a patience says horizon.
+func (d *HostDetail) Horizon(now, horizon time.Time) time.Time {
+	return time.UnixMilli(hosts.HorizonOf(d.Mute, now.UnixMilli(), horizon.UnixMilli()))
+}
+
+// Horizon is that of its host.
+func (f *Fate) Horizon(now, horizon time.Time) time.Time {
+	return time.UnixMilli(hosts.HorizonOf(f.HostMute, now.UnixMilli(), horizon.UnixMilli()))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -50,11 +51,11 @@ func Canonical(key, value []byte) (name, text string, err error) {
 }
 
 // Resters is how many hosts each status looks at.
-func Resters(o *Owner) int { return len(o.rests.list) }
+func Resters(o *Owner) int { return len(o.rests.List) }
 
 // IdleJobs is how many jobs are in memory before some are forgotten, JobsInMemory how many there
 // are.
-const IdleJobs = idleJobs
+const IdleJobs = hosts.IdleJobs
 
 // JobsInMemory is how many jobs an owner has in memory.
-func JobsInMemory(o *Owner) int { return len(o.jobs.byID) }
+func JobsInMemory(o *Owner) int { return len(o.jobs.ByID) }

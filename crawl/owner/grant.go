@@ -1,21 +1,21 @@
 package owner
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/storage/kv"
+	"google.golang.org/protobuf/proto"
 )
 
 // granter gives workers the URLs that they asked for.
 type granter struct {
-	*step
-	jobs   *jobTable
-	agenda *agenda
-	traps  *traps
+	*hosts.Step
+	jobs   *hosts.JobTable
+	agenda *hosts.Agenda
+	traps  *hosts.Traps
 	leases *leases
 	wants  []want // of this step
 }
@@ -24,70 +24,70 @@ type granter struct {
 // records are read from the store.
 func (gr *granter) all() {
 	for _, w := range gr.wants {
-		w.lease.want = 0
+		w.lease.Want = 0
 		switch {
-		case w.h.lease != w.lease:
-			w.reply.revoke(w.h.rec.Name)
-		case w.h.frozen > 0: // it asks again, here or where the host went
-		case w.reply.bytes <= mostAnswer && (!w.lease.fresh || w.reply.bytes < mostRobots || !gr.hasLargeRobots(w.h)):
+		case w.h.Lease != w.lease:
+			w.reply.revoke(w.h.Rec.Name)
+		case w.h.Frozen > 0: // it asks again, here or where the host went
+		case w.reply.bytes <= mostAnswer && (!w.lease.Fresh || w.reply.bytes < mostRobots || !gr.hasLargeRobots(w.h)):
 			gr.grant(w.h, w.n, w.reply)
-		case w.lease.fresh: // the worker does not know it yet; of one that it knows it asks again
+		case w.lease.Fresh: // the worker does not know it yet; of one that it knows it asks again
 			gr.leases.end(w.h, released, 0)
-			w.reply.revoke(w.h.rec.Name)
+			w.reply.revoke(w.h.Rec.Name)
 		}
 	}
 	clear(gr.wants)
-	gr.wants, gr.wanted = gr.wants[:0], 0
+	gr.wants, gr.Wanted = gr.wants[:0], 0
 }
 
 // grant gives a worker URLs of a host by depth and arrival, among them some that are due again, the
 // host's jobs in turn.
-func (gr *granter) grant(h *host, n int, reply *answer) {
-	l := h.lease
-	g := &wire.Grant{Host: h.rec.Name, Epoch: l.epoch.Wire(), GiveBack: h.search.replace}
-	n = min(n, gr.traps.window(h)-len(l.out), wire.MaxGrant)
-	if l.bounded {
-		n = min(n, l.left)
+func (gr *granter) grant(h *hosts.Host, n int, reply *answer) {
+	l := h.Lease
+	g := &wire.Grant{Host: h.Rec.Name, Epoch: l.Epoch.Wire(), GiveBack: h.Search.Replace}
+	n = min(n, gr.traps.Window(h)-len(l.Out), wire.MaxGrant)
+	if l.Bounded {
+		n = min(n, l.Left)
 	}
 	left := 0 // URLs that were looked at and not granted
-	if n > 0 && !h.search.replace && gr.agenda.urlsAt(h) <= gr.now {
+	if n > 0 && !h.Search.Replace && gr.agenda.URLsAt(h) <= gr.Now {
 		left = gr.fill(h, n, g)
 	}
-	if l.left -= len(g.GetUrl()); l.bounded && l.left <= 0 {
+	if l.Left -= len(g.GetUrl()); l.Bounded && l.Left <= 0 {
 		g.GiveBack = true // once what it has is done; the next worker is chosen then
 	}
-	g.More = !g.GetGiveBack() && (gr.agenda.urlsAt(h) <= gr.now || h.starved())
-	if l.fresh && len(g.GetUrl()) == 0 {
+	g.More = !g.GetGiveBack() && (gr.agenda.URLsAt(h) <= gr.Now || h.Starved())
+	if l.Fresh && len(g.GetUrl()) == 0 {
 		if left == 0 {
-			h.search.pause(gr.now)
+			h.Search.Pause(gr.Now)
 		}
 		gr.leases.end(h, released, 0)
-		reply.revoke(h.rec.Name)
+		reply.revoke(h.Rec.Name)
 		return
 	}
-	f := max(l.pace, 1)
-	if paced := max(l.told, 1); f > paced || f < paced {
+	f := max(l.Pace, 1)
+	if paced := max(l.Told, 1); f > paced || f < paced {
 		g.PacePct = uint32(min(f*100, wire.MaxPacePct))
-		l.told = f
+		l.Told = f
 	}
-	if l.fresh {
-		l.fresh = false
+	if l.Fresh {
+		l.Fresh = false
 		gr.introduce(h, g)
 	}
 	if len(g.GetUrl()) > 0 {
-		l.last = l.session.seq
+		l.Last = l.Session.Seq
 	}
 	reply.m.Grants = append(reply.m.Grants, g)
 	reply.bytes += proto.Size(g)
-	gr.agenda.changed(h)
+	gr.agenda.Changed(h)
 }
 
 // hasLargeRobots says whether what is known of the host's robots.txt is more than an answer has
 // room for beside large ones.
-func (gr *granter) hasLargeRobots(h *host) bool {
+func (gr *granter) hasLargeRobots(h *hosts.Host) bool {
 	size := 0
-	prefix := ondisk.HostPrefix(h.pos, ondisk.KindRobots)
-	gr.buf.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
+	prefix := ondisk.HostPrefix(h.Pos, ondisk.KindRobots)
+	gr.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
 		size += len(value)
 		return size <= smallRobots
 	})
@@ -96,15 +96,15 @@ func (gr *granter) hasLargeRobots(h *host) bool {
 
 // introduce tells a new worker what it has to know of a host, its robots.txt included: else the
 // worker would ask the site again.
-func (gr *granter) introduce(h *host, g *wire.Grant) {
-	until := gr.politeAt(h)
-	if h.rec.BackoffUntil > until {
-		until, g.BackoffReason = h.rec.BackoffUntil, ondisk.Clip(h.rec.BackoffReason) // others may have cut it
+func (gr *granter) introduce(h *hosts.Host, g *wire.Grant) {
+	until := gr.PoliteAt(h)
+	if h.Rec.BackoffUntil > until {
+		until, g.BackoffReason = h.Rec.BackoffUntil, ondisk.Clip(h.Rec.BackoffReason) // others may have cut it
 	}
-	g.NotBeforeMs = uint32(min(max(until-gr.now, 0), 1<<31))
-	g.Addrs = h.rec.Addrs
-	prefix := ondisk.HostPrefix(h.pos, ondisk.KindRobots)
-	gr.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
+	g.NotBeforeMs = uint32(min(max(until-gr.Now, 0), 1<<31))
+	g.Addrs = h.Rec.Addrs
+	prefix := ondisk.HostPrefix(h.Pos, ondisk.KindRobots)
+	gr.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if state, err := ondisk.RobotsState(value); err == nil {
 			g.Robots = append(g.Robots, &wire.Robots{Origin: string(key[len(prefix):]), State: append([]byte(nil), state...)})
 		}
@@ -113,17 +113,17 @@ func (gr *granter) introduce(h *host, g *wire.Grant) {
 }
 
 // fill puts up to n URLs into a grant, and says how many it left out.
-func (gr *granter) fill(h *host, n int, g *wire.Grant) int {
+func (gr *granter) fill(h *hosts.Host, n int, g *wire.Grant) int {
 	f := filler{granter: gr, h: h, g: g, room: n}
-	jobs := len(h.jobs)
-	first := h.turn
-	h.turn++
+	jobs := len(h.Jobs)
+	first := h.Turn
+	h.Turn++
 	for round := 0; round < 2 && !f.full(); round++ {
 		// In the first round every job has its share, in the second the first ones may have what is
 		// left.
 		share := (f.room + jobs - 1) / jobs
 		for i := range jobs {
-			hj := h.jobs[(first+i)%jobs]
+			hj := h.Jobs[(first+i)%jobs]
 			limit := share
 			if round == 1 {
 				limit = f.room
@@ -140,7 +140,7 @@ func (gr *granter) fill(h *host, n int, g *wire.Grant) int {
 // filler fills one grant.
 type filler struct {
 	*granter
-	h      *host
+	h      *hosts.Host
 	g      *wire.Grant
 	room   int
 	bytes  int                 // of the URLs
@@ -154,18 +154,18 @@ func (f *filler) full() bool {
 }
 
 // job grants up to limit URLs of one job.
-func (f *filler) job(hj *hostJob, limit int) {
+func (f *filler) job(hj *hosts.Job, limit int) {
 	f.column = -1
-	if limit <= 0 || f.full() || f.agenda.jobAt(f.h, hj) > f.now {
+	if limit <= 0 || f.full() || f.agenda.JobAt(f.h, hj) > f.Now {
 		return
 	}
 	late := limit
 	if hj.Tally.Ready() > 0 {
-		hj.late = min(hj.late+limit, lateMost)
-		late = min(limit, hj.late/lateShare)
+		hj.Late = min(hj.Late+limit, lateMost)
+		late = min(limit, hj.Late/lateShare)
 	}
 	n := f.scan(hj, late, true)
-	hj.late -= min(n*lateShare, hj.late)
+	hj.Late -= min(n*lateShare, hj.Late)
 	limit -= n
 	limit -= f.scan(hj, limit, false)
 	f.scan(hj, limit, true)
@@ -180,8 +180,8 @@ const (
 
 // scan grants delayed URLs whose time has come, or ready ones, and moves the marks from which the
 // next scan starts.
-func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
-	if limit <= 0 || f.full() || delayed && hj.NextDue() > f.now || !delayed && hj.Tally.Ready() <= 0 {
+func (f *filler) scan(hj *hosts.Job, limit int, delayed bool) (granted int) {
+	if limit <= 0 || f.full() || delayed && hj.NextDue() > f.Now || !delayed && hj.Tally.Ready() <= 0 {
 		return 0
 	}
 	w := walk{filler: f, hj: hj, limit: limit}
@@ -193,7 +193,7 @@ func (f *filler) scan(hj *hostJob, limit int, delayed bool) (granted int) {
 // walk is one over the URLs of a job that wait, in their order.
 type walk struct {
 	*filler
-	hj             *hostJob
+	hj             *hosts.Job
 	limit, granted int
 	gone           []notGranted
 }
@@ -203,11 +203,11 @@ func (w *walk) meet(at *ledger.Walk, p *ondisk.Pending) (more bool) {
 	if _, done := w.filler.gone[p.Hash]; done {
 		return true
 	}
-	if w.h.lease.item(p.Hash) != nil {
+	if w.h.Lease.Item(p.Hash) != nil {
 		at.Pass(p.Spot) // it is looked at again only if it comes back
 		return true
 	}
-	if w.granted == w.limit || w.full() || p.Due > w.now {
+	if w.granted == w.limit || w.full() || p.Due > w.Now {
 		at.Leave(p.Spot)
 		return false
 	}
@@ -237,23 +237,23 @@ type notGranted struct {
 
 // left says why a URL is to be left out that was taken in: it came onto the list of this peer
 // since, its like turned out to be a trap, or is about to.
-func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool) {
-	if why := f.cfg.OptOuts.URL(p.URL); why != "" {
+func (f *filler) left(hj *hosts.Job, p *ondisk.Pending) (out notGranted, left bool) {
+	if why := f.Cfg.OptOuts.URL(p.URL); why != "" {
 		return notGranted{Pending: *p, outcome: link.OutcomeOptedOut, why: why}, true
 	}
 	switch {
-	case hj.Tally.Ready() > 1 && !p.Promised && f.h.hangs.last(p.URL, p.Tries > 0):
-		return notGranted{Pending: *p, due: f.now + lastMost}, true
-	case f.cfg.Novelty > 0 && p.Kind == link.KindSitemap:
+	case hj.Tally.Ready() > 1 && !p.Promised && f.h.Hangs.Last(p.URL, p.Tries > 0):
+		return notGranted{Pending: *p, due: f.Now + hosts.LastMost}, true
+	case f.Cfg.Novelty > 0 && p.Kind == link.KindSitemap:
 		return f.sitemap(hj, p)
-	case f.cfg.Novelty == 0 || p.Kind != link.KindPage:
+	case f.Cfg.Novelty == 0 || p.Kind != link.KindPage:
 		return out, false
 	}
-	switch v := f.traps.of(f.h, hj).Verdict(p.URL, f.cfg.Novelty); {
+	switch v := f.traps.Of(f.h, hj).Verdict(p.URL, f.Cfg.Novelty); {
 	case v.Stop:
 		return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: v.Why}, true
-	case v.Last && p.Due == 0 && !p.Promised && f.cfg.Delay > 0 && hj.Tally.Ready() > 1:
-		return notGranted{Pending: *p, due: f.lastAt()}, true
+	case v.Last && p.Due == 0 && !p.Promised && f.Cfg.Delay > 0 && hj.Tally.Ready() > 1:
+		return notGranted{Pending: *p, due: f.LastAt()}, true
 	default:
 		return out, false
 	}
@@ -261,7 +261,7 @@ func (f *filler) left(hj *hostJob, p *ondisk.Pending) (out notGranted, left bool
 
 // leave gives URLs their outcome without being tried, and those that go last a time at which they
 // are due.
-func (f *filler) leave(hj *hostJob, gone []notGranted) {
+func (f *filler) leave(hj *hosts.Job, gone []notGranted) {
 	for i := range gone {
 		p := &gone[i].Pending
 		if f.gone == nil {
@@ -279,19 +279,19 @@ func (f *filler) leave(hj *hostJob, gone []notGranted) {
 
 // mayGrant holds back what the job's budgets do not reach for, unless it is paid for already, and
 // what must be alone.
-func (f *filler) mayGrant(hj *hostJob, p *ondisk.Pending) bool {
-	js := hj.state
-	if f.requestsLeft(hj) <= 0 {
+func (f *filler) mayGrant(hj *hosts.Job, p *ondisk.Pending) bool {
+	js := hj.State
+	if f.RequestsLeft(hj) <= 0 {
 		return false
 	}
 	if p.Promised {
 		return f.mayBeside(p)
 	}
-	if !f.jobs.affords(js) {
+	if !f.jobs.Affords(js) {
 		js.Budget.Starved = true
 		return false
 	}
-	return hj.pagesLeft() > 0 && f.mayBeside(p)
+	return hj.PagesLeft() > 0 && f.mayBeside(p)
 }
 
 // mayBeside holds back what must be alone.
@@ -300,16 +300,16 @@ func (f *filler) mayBeside(p *ondisk.Pending) bool {
 		return true
 	}
 	f.alone = true
-	return len(f.h.lease.out) == 0
+	return len(f.h.Lease.Out) == 0
 }
 
 // add puts one URL into the grant and the lease.
-func (f *filler) add(hj *hostJob, p *ondisk.Pending) {
+func (f *filler) add(hj *hosts.Job, p *ondisk.Pending) {
 	g := f.g
-	hj.Promise(p, f.now)
+	hj.Promise(p, f.Now)
 	if f.column < 0 {
 		f.column = len(g.GetJobIds())
-		g.JobIds = append(g.JobIds, hj.state.ID[:])
+		g.JobIds = append(g.JobIds, hj.State.ID[:])
 	}
 	g.Url = append(g.Url, []byte(p.URL))
 	f.bytes += len(p.URL)
@@ -319,19 +319,42 @@ func (f *filler) add(hj *hostJob, p *ondisk.Pending) {
 	g.Kind = append(g.Kind, byte(p.Kind))
 	g.Tries = append(g.Tries, p.Tries)
 	g.MaxBytes = append(g.MaxBytes, p.PromisedBytes)
-	it := &item{Pending: *p, job: hj, seq: f.h.lease.session.seq}
+	it := &hosts.Item{Pending: *p, Job: hj, Seq: f.h.Lease.Session.Seq}
 	it.URL = ""
-	f.h.lease.out[p.Hash] = it
+	f.h.Lease.Out[p.Hash] = it
 	hj.Lease(p)
 	f.room--
 }
 
-// pagesLeft is how many more URLs the job's limit for a host admits: pages that are there and URLs
-// that may have been fetched count.
-func (hj *hostJob) pagesLeft() int64 {
-	spec := hj.state.Spec
-	if spec.MaxPagesPerHost == 0 {
-		return 1 << 62
+// A host has a share of what a job may take of sites and of this peer's disk. It is large from the
+// start for what anybody may be, and grows with what the host gives.
+const (
+	// enoughOpen URLs that are ready, or that sitemaps which are out may bring (manyNamed each),
+	// are enough: other sitemaps wait, namesWait ms at a time.
+	enoughOpen = 5000
+	manyNamed  = 1000
+	namesWait  = 5000
+)
+
+// sitemap says whether a sitemap is to be left, or to wait: it brings many URLs at once, and
+// whether they are worth anything only their pages tell.
+func (f *filler) sitemap(hj *hosts.Job, p *ondisk.Pending) (out notGranted, left bool) {
+	if why := f.traps.Of(f.h, hj).Sitemaps(f.Cfg.Novelty); why != "" {
+		return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: why}, true
 	}
-	return int64(min(spec.MaxPagesPerHost, 1<<62)) - hj.Tally.Pages() - hj.Tally.Promised()
+	coming := hj.Tally.Ready()
+	for _, it := range f.h.Lease.Out {
+		if it.Kind == link.KindSitemap {
+			coming += manyNamed
+		}
+	}
+	if coming <= enoughOpen || f.Cfg.Delay == 0 || p.Promised {
+		return out, false
+	}
+	return notGranted{Pending: *p, due: max(f.Now+namesWait, f.LastAt())}, true
 }
+
+const (
+	// fewOut are the URLs that a worker may as well try before it is told that it had better not.
+	fewOut = 4
+)

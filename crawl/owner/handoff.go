@@ -7,6 +7,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/budget"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -17,24 +18,24 @@ import (
 // memory only and lasts until Unfreeze or Remove, at most for a TTL. Part of a step.
 func (o *Owner) Freeze(hosts ...ring.Pos) {
 	for _, pos := range hosts {
-		h := o.hosts.at(pos)
+		h := o.hosts.At(pos)
 		if h == nil {
 			continue
 		}
-		if h.lease != nil && h.lease.fresh {
+		if h.Lease != nil && h.Lease.Fresh {
 			o.leases.end(h, untouched, 0) // its first grant is yet to be made
 		}
 		o.placer.end(h)
-		h.freeze(o.now + o.cfg.TTL.Milliseconds())
-		o.agenda.changed(h)
+		h.Freeze(o.Now + o.Cfg.TTL.Milliseconds())
+		o.agenda.Changed(h)
 	}
 }
 
 // Unfreeze has frozen hosts go on as before. Part of a step.
 func (o *Owner) Unfreeze(hosts ...ring.Pos) {
 	for _, pos := range hosts {
-		if h := o.hosts.byPos[pos]; h != nil && h.thaw() {
-			o.agenda.changed(h)
+		if h := o.hosts.ByPos[pos]; h != nil && h.Thaw() {
+			o.agenda.Changed(h)
 		}
 	}
 }
@@ -42,18 +43,18 @@ func (o *Owner) Unfreeze(hosts ...ring.Pos) {
 // Lease describes the lease of a host for its next owner; false if there is none. What remains of
 // it is as of this step, so the host is to be frozen. Between the inputs of a step.
 func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
-	h := o.hosts.byPos[pos] // a host with a lease is in memory
-	if h == nil || h.lease == nil {
+	h := o.hosts.ByPos[pos] // a host with a lease is in memory
+	if h == nil || h.Lease == nil {
 		return nil, false
 	}
-	l := h.lease
+	l := h.Lease
 	m := &wire.LeaseNote{
-		Host: h.rec.Name, Worker: []byte(l.session.peer), Incarnation: l.session.incarnation, Epoch: l.epoch.Wire(),
-		RemainingMs: uint32(min(max(l.expires-o.now, 0), wire.MaxLeaseMs)), // bounded
+		Host: h.Rec.Name, Worker: []byte(l.Session.Peer), Incarnation: l.Session.Incarnation, Epoch: l.Epoch.Wire(),
+		RemainingMs: uint32(min(max(l.Expires-o.Now, 0), wire.MaxLeaseMs)), // bounded
 	}
-	columns := make(map[*hostJob]uint32)
-	for _, hash := range slices.Sorted(maps.Keys(l.out)) {
-		hj := l.out[hash].job
+	columns := make(map[*hosts.Job]uint32)
+	for _, hash := range slices.Sorted(maps.Keys(l.Out)) {
+		hj := l.Out[hash].Job
 		column, ok := columns[hj]
 		if !ok {
 			if len(columns) == wire.MaxJobs {
@@ -61,7 +62,7 @@ func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 			}
 			column = uint32(len(columns)) // a handful
 			columns[hj] = column
-			m.JobIds = append(m.JobIds, hj.state.ID[:])
+			m.JobIds = append(m.JobIds, hj.State.ID[:])
 		}
 		if len(m.GetHash()) == wire.MaxOut {
 			break
@@ -79,35 +80,35 @@ func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 // Without effect if the host has a lease here, if that very lease has ended here, or if the
 // worker's process is known to be gone. Part of a step.
 func (o *Owner) Adopt(m *wire.LeaseNote) error {
-	h := o.hosts.find(m.GetHost())
+	h := o.hosts.Find(m.GetHost())
 	if h == nil {
 		return fmt.Errorf("lease note: host %q is unknown", m.GetHost())
 	}
 	epoch := ondisk.Epoch{Counter: m.GetEpoch().GetCounter(), Peer: string(m.GetEpoch().GetPeer())}
-	if o.ahead(epoch) {
+	if o.Ahead(epoch) {
 		return fmt.Errorf("lease note: epoch %d is ahead of its time", epoch.Counter)
 	}
-	if h.lease != nil || epoch == h.over {
+	if h.Lease != nil || epoch == h.Over {
 		return nil
 	}
 	s, later := o.leases.adopter(string(m.GetWorker()), m.GetIncarnation())
-	h.tenure.lift(epoch)
+	h.Tenure.Lift(epoch)
 	if later {
-		h.tenure.awaits(epoch, o.now+int64(m.GetRemainingMs()))
+		h.Tenure.Awaits(epoch, o.Now+int64(m.GetRemainingMs()))
 	}
-	h.rec.AdoptEpoch(epoch)
-	o.hosts.touched(h)
+	h.Rec.AdoptEpoch(epoch)
+	o.hosts.Touched(h)
 	if s == nil {
 		if !later {
-			h.over = epoch
+			h.Over = epoch
 		}
-		h.rec.Owe(o.now + o.cfg.Delay.Milliseconds())
+		h.Rec.Owe(o.Now + o.Cfg.Delay.Milliseconds())
 		return nil
 	}
 	o.placer.end(h)
-	o.leases.names(h, s.peer)
-	h.tenure.begin(&lease{session: s, epoch: epoch, expires: o.now + int64(m.GetRemainingMs()), out: make(map[uint64]*item)})
-	s.leases[h] = struct{}{}
+	o.leases.names(h, s.Peer)
+	h.Tenure.Begin(&hosts.Lease{Session: s, Epoch: epoch, Expires: o.Now + int64(m.GetRemainingMs()), Out: make(map[uint64]*hosts.Item)})
+	s.Leases[h] = struct{}{}
 	o.leases.n++
 	for i, hash := range m.GetHash() {
 		o.leases.adoptOut(h, job.ID(m.GetJobIds()[m.GetJob()[i]]), hash)
@@ -118,33 +119,33 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 // adopter returns the session of the process that holds a lease. It is nil if a later one was heard
 // of; and if this one is later than one that has leases here by its own word: who sent the note
 // need not tell the truth, and the worker will say so itself.
-func (ls *leases) adopter(worker string, incarnation uint64) (s *session, later bool) {
+func (ls *leases) adopter(worker string, incarnation uint64) (s *hosts.Session, later bool) {
 	s = ls.placer.sessions[worker]
 	if s == nil {
-		s = &session{peer: worker, incarnation: incarnation, told: true, leases: make(map[*host]struct{})}
+		s = &hosts.Session{Peer: worker, Incarnation: incarnation, Told: true, Leases: make(map[*hosts.Host]struct{})}
 		ls.placer.sessions[worker] = s
 	}
 	switch {
-	case s.incarnation > incarnation:
+	case s.Incarnation > incarnation:
 		return nil, false
-	case s.incarnation == incarnation:
+	case s.Incarnation == incarnation:
 		return s, false
-	case !s.told && len(s.leases) > 0:
+	case !s.Told && len(s.Leases) > 0:
 		return nil, true
-	case s.told:
+	case s.Told:
 		ls.endUnknown(s)
 	}
-	s.incarnation, s.told, s.seq, s.ack = incarnation, true, 0, 0
+	s.Incarnation, s.Told, s.Seq, s.Ack = incarnation, true, 0, 0
 	return s, false
 }
 
 // adoptOut notes that a URL is out under an adopted lease. Whoever granted it has paid for it.
-func (ls *leases) adoptOut(h *host, id job.ID, hash uint64) {
-	js := ls.jobs.byID[id]
-	if js == nil || h.lease.out[hash] != nil {
+func (ls *leases) adoptOut(h *hosts.Host, id job.ID, hash uint64) {
+	js := ls.jobs.ByID[id]
+	if js == nil || h.Lease.Out[hash] != nil {
 		return
 	}
-	hj := h.job(js)
+	hj := h.Job(js)
 	if hj == nil {
 		return
 	}
@@ -156,40 +157,40 @@ func (ls *leases) adoptOut(h *host, id job.ID, hash uint64) {
 	if !ok {
 		return
 	}
-	if !p.Promised && (!ls.jobs.knows(js) || budget.Bounded(js.Spec)) {
+	if !p.Promised && (!ls.jobs.Knows(js) || budget.Bounded(js.Spec)) {
 		hj.Adopt(&p)
 		hj.Rewrite(&p)
 	}
-	it := &item{Pending: p, job: hj}
+	it := &hosts.Item{Pending: p, Job: hj}
 	it.URL = ""
-	h.lease.out[hash] = it
+	h.Lease.Out[hash] = it
 	hj.Lease(&p)
 }
 
 // claimed notes that a lease of the records' origin may be alive. Nobody else gets the host before
 // it is over. A record without a worker says that the lease of its epoch is over, whatever older
 // copies say that come before or after it.
-func (ls *leases) claimed(h *host, in *ondisk.Host, until int64) {
+func (ls *leases) claimed(h *hosts.Host, in *ondisk.Host, until int64) {
 	if in.Worker == "" {
-		h.tenure.ended(in.Epoch)
+		h.Tenure.Ended(in.Epoch)
 		return
 	}
-	if h.tenure.knows(in.Epoch) {
+	if h.Tenure.Knows(in.Epoch) {
 		return
 	}
-	if until <= ls.now {
-		h.rec.Owe(ls.owedAfter(until))
+	if until <= ls.Now {
+		h.Rec.Owe(ls.OwedAfter(until))
 		return
 	}
-	h.tenure.claimed(in.Epoch, until, ls.now)
+	h.Tenure.Claimed(in.Epoch, until, ls.Now)
 	ls.names(h, in.Worker)
 }
 
 // names notes in the record a worker that may hold a lease. It has room for one name, and after a
 // crash a worker of this peer's own is known to be gone: so another's is not overwritten by it
 // while it counts.
-func (ls *leases) names(h *host, worker string) {
-	if !h.barred(ls.now) || h.rec.Worker == "" || h.rec.Worker == ls.cfg.Self {
-		h.rec.Names(worker)
+func (ls *leases) names(h *hosts.Host, worker string) {
+	if !h.Barred(ls.Now) || h.Rec.Worker == "" || h.Rec.Worker == ls.Cfg.Self {
+		h.Rec.Names(worker)
 	}
 }

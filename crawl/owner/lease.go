@@ -1,11 +1,11 @@
 package owner
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -18,91 +18,28 @@ const (
 	quarantineAfter = 4
 )
 
-// lease is the grant of a host to a worker.
-type lease struct {
-	session *session
-	epoch   ondisk.Epoch
-	expires int64
-	lookAt  int64 // when to look again whether it has lapsed; 0: when it expires
-	out     map[uint64]*item
-	last    uint64 // seq of the Session whose answer granted last
-	fresh   bool   // nothing was granted under it yet
-	// bounded: only so many URLs may still be granted before the host is placed anew.
-	bounded bool
-	left    int
-	said    uint64  // number of the last visit in which its worker said that it holds it
-	want    int     // number of the wish of this step in granter.wants, from 1 on; 0: none
-	pace    float64 // by how much the worker asks less often than usual; 1 or less: as usual
-	told    float64 // of that, with what the host's pages add, what the worker was told; 0: nothing
-}
-
-// item is a URL out under a lease. Its pending record (without the url, which is read again if need
-// be) stays in the store.
-type item struct {
-	ondisk.Pending
-	job *hostJob
-	seq uint64 // of the Session whose answer granted it
-}
-
-func (l *lease) item(hash uint64) *item {
-	if l == nil {
-		return nil
-	}
-	return l.out[hash]
-}
-
-// spokenOf says whether that which the worker said together with holding the lease is still being
-// taken in: it waits for an answer.
-func (l *lease) spokenOf() bool { return l.said > 0 && l.said == l.session.visiting }
-
-// leasedTo says whether a worker has a host under that epoch.
-func (h *host) leasedTo(s *session, epoch *wire.Epoch) bool {
-	return h != nil && h.lease != nil && h.lease.session == s && h.lease.epoch.Is(epoch)
-}
-
-// session is what is known of a worker.
-type session struct {
-	peer        string
-	incarnation uint64
-	told        bool // of which an earlier owner spoke, and not yet the worker itself
-	seq, ack    uint64
-	capacity    uint32
-	backlog     uint32
-	heard       int64
-	relieved    int64 // when a host was taken from it last, as it had too much
-	leases      map[*host]struct{}
-	offers      []*host // on offer to it, the oldest first; no more than hosts are being placed
-	visiting    uint64  // number of the visit under way; 0: none is
-}
-
-// held are the hosts that the worker has, in ring order: what comes of them is to be the same each
-// time that a simulation is played.
-func (s *session) held() []*host {
-	return slices.SortedFunc(maps.Keys(s.leases), func(a, b *host) int { return bytes.Compare(a.pos[:], b.pos[:]) })
-}
-
 // leases begins and ends the leases of hosts.
 type leases struct {
-	*step
-	jobs   *jobTable
-	hosts  *hostTable
-	agenda *agenda
+	*hosts.Step
+	jobs   *hosts.JobTable
+	hosts  *hosts.Table
+	agenda *hosts.Agenda
 	placer *placer
 	n      int // of hosts that are leased
 }
 
-func (ls *leases) begin(h *host, s *session) {
-	h.rec.NextEpoch(ls.cfg.Self, s.peer)
-	h.tenure.begin(&lease{
-		session: s, epoch: h.rec.Epoch, expires: ls.now + ls.cfg.TTL.Milliseconds(), out: make(map[uint64]*item), fresh: true,
-		bounded: h.search.urls > 0, left: h.search.urls, pace: h.search.pace,
+func (ls *leases) begin(h *hosts.Host, s *hosts.Session) {
+	h.Rec.NextEpoch(ls.Cfg.Self, s.Peer)
+	h.Tenure.Begin(&hosts.Lease{
+		Session: s, Epoch: h.Rec.Epoch, Expires: ls.Now + ls.Cfg.TTL.Milliseconds(), Out: make(map[uint64]*hosts.Item), Fresh: true,
+		Bounded: h.Search.URLs > 0, Left: h.Search.URLs, Pace: h.Search.Pace,
 	})
-	s.leases[h] = struct{}{}
+	s.Leases[h] = struct{}{}
 	ls.n++
 	ls.placer.end(h)
-	ls.agenda.searches.taken()
-	h.search.taken()
-	ls.hosts.touched(h)
+	ls.agenda.Searches.Taken()
+	h.Search.Taken()
+	ls.hosts.Touched(h)
 }
 
 // why a lease ends.
@@ -121,33 +58,33 @@ const (
 // lapse is how a lease ends whose time is over. A worker that spoke since it named the lease last,
 // and is the same process, has let it go: as answers came late, or went lost. That says nothing
 // about the URLs.
-func (ls *leases) lapse(l *lease) ending {
-	if l.session.heard > l.expires-ls.cfg.TTL.Milliseconds() {
+func (ls *leases) lapse(l *hosts.Lease) ending {
+	if l.Session.Heard > l.Expires-ls.Cfg.TTL.Milliseconds() {
 		return released
 	}
 	return lapsed
 }
 
 // end puts what is out back. Nobody else gets the host before bar.
-func (ls *leases) end(h *host, how ending, bar int64) {
-	l := h.tenure.end(bar)
-	if !h.barred(ls.now) {
-		h.rec.Names("")
+func (ls *leases) end(h *hosts.Host, how ending, bar int64) {
+	l := h.Tenure.End(bar)
+	if !h.Barred(ls.Now) {
+		h.Rec.Names("")
 	}
-	delete(l.session.leases, h)
+	delete(l.Session.Leases, h)
 	ls.n--
-	for _, hash := range slices.Sorted(maps.Keys(l.out)) {
-		it := l.out[hash]
-		delete(l.out, hash)
+	for _, hash := range slices.Sorted(maps.Keys(l.Out)) {
+		it := l.Out[hash]
+		delete(l.Out, hash)
 		ls.takeBack(it, how)
 	}
 	ls.keepNovelty(h)
-	ls.hosts.touched(h)
+	ls.hosts.Touched(h)
 }
 
 // takeBack makes a URL pending again that is no longer in its lease's list.
-func (ls *leases) takeBack(it *item, how ending) {
-	hj := it.job
+func (ls *leases) takeBack(it *hosts.Item, how ending) {
+	hj := it.Job
 	hj.Return(&it.Pending)
 	if how == released || how == untouched && (!it.Promised || it.Foreign) {
 		return
@@ -171,39 +108,39 @@ func (ls *leases) takeBack(it *item, how ending) {
 
 // session returns the session of a worker, its earlier leases ended if the process is another. Nil
 // if the message is of an earlier process than one heard already.
-func (ls *leases) session(from string, m *wire.Session) *session {
+func (ls *leases) session(from string, m *wire.Session) *hosts.Session {
 	s := ls.placer.sessions[from]
 	if s == nil {
-		s = &session{peer: from, incarnation: m.GetIncarnation(), leases: make(map[*host]struct{})}
+		s = &hosts.Session{Peer: from, Incarnation: m.GetIncarnation(), Leases: make(map[*hosts.Host]struct{})}
 		ls.placer.sessions[from] = s
 	}
 	switch {
-	case m.GetIncarnation() > s.incarnation:
+	case m.GetIncarnation() > s.Incarnation:
 		ls.endCrashed(s)
-	case m.GetIncarnation() < s.incarnation && s.told:
+	case m.GetIncarnation() < s.Incarnation && s.Told:
 		ls.endUnknown(s)
-	case m.GetIncarnation() < s.incarnation:
+	case m.GetIncarnation() < s.Incarnation:
 		return nil
 	}
-	s.incarnation, s.told = m.GetIncarnation(), false
-	s.seq, s.ack = m.GetSeq(), m.GetAck()
-	s.capacity, s.backlog, s.heard = m.GetCapacity(), m.GetBacklog(), ls.now
+	s.Incarnation, s.Told = m.GetIncarnation(), false
+	s.Seq, s.Ack = m.GetSeq(), m.GetAck()
+	s.Capacity, s.Backlog, s.Heard = m.GetCapacity(), m.GetBacklog(), ls.Now
 	return s
 }
 
 // endUnknown ends the leases of a process of which the worker knows nothing. What was said of it
 // may be true all the same, and this message a late one: its leases are waited out.
-func (ls *leases) endUnknown(s *session) {
-	for _, h := range s.held() {
-		ls.end(h, released, h.lease.expires)
+func (ls *leases) endUnknown(s *hosts.Session) {
+	for _, h := range s.Held() {
+		ls.end(h, released, h.Lease.Expires)
 	}
 }
 
 // endCrashed ends the leases of a process that is gone: it sends nothing any more, so nobody has to
 // wait for it, but the hosts are owed politeness.
-func (ls *leases) endCrashed(s *session) {
-	for _, h := range s.held() {
-		h.rec.Owe(ls.now + ls.cfg.Delay.Milliseconds())
+func (ls *leases) endCrashed(s *hosts.Session) {
+	for _, h := range s.Held() {
+		h.Rec.Owe(ls.Now + ls.Cfg.Delay.Milliseconds())
 		ls.end(h, lapsed, 0)
 	}
 }
@@ -215,12 +152,12 @@ func (o *Owner) PeerDead(peer string) {
 	if s == nil {
 		return
 	}
-	for len(s.offers) > 0 {
-		h := s.offers[0]
+	for len(s.Offers) > 0 {
+		h := s.Offers[0]
 		o.placer.declined(h, peer)
-		o.agenda.changed(h)
+		o.agenda.Changed(h)
 	}
-	if len(s.leases) == 0 {
+	if len(s.Leases) == 0 {
 		delete(o.placer.sessions, peer)
 	}
 }
@@ -230,37 +167,37 @@ func (o *Owner) PeerDead(peer string) {
 func (vs *visits) renew(v *Visit) {
 	s, reply := v.session, v.reply
 	for _, lease := range v.m.GetHeld() {
-		switch vs.hosts.speaksFor(lease.GetHost(), s, lease.GetEpoch()) {
-		case hostMoved:
+		switch vs.hosts.SpeaksFor(lease.GetHost(), s, lease.GetEpoch()) {
+		case hosts.Moved:
 			reply.move(lease.GetHost())
 			continue
-		case hostBusy:
+		case hosts.Busy:
 			reply.wait(lease.GetHost())
 			continue
 		}
-		h := vs.hosts.byName[lease.GetHost()]
-		if !h.leasedTo(s, lease.GetEpoch()) {
+		h := vs.hosts.ByName[lease.GetHost()]
+		if !h.LeasedTo(s, lease.GetEpoch()) {
 			reply.revoke(lease.GetHost())
 			continue
 		}
-		h.lease.expires, h.lease.said = vs.now+vs.cfg.TTL.Milliseconds(), s.visiting
+		h.Lease.Expires, h.Lease.Said = vs.Now+vs.Cfg.TTL.Milliseconds(), s.Visiting
 		vs.leases.takeBackLost(h, s)
-		vs.agenda.changed(h)
+		vs.agenda.Changed(h)
 	}
 }
 
 // takeBackLost takes back what was granted in answers that the worker never saw: it has one Session
 // under way at a time, so an answer between the last that arrived and this request is lost.
-func (ls *leases) takeBackLost(h *host, s *session) {
-	l := h.lease
-	if s.seq == 0 || l.last <= s.ack || l.last >= s.seq {
+func (ls *leases) takeBackLost(h *hosts.Host, s *hosts.Session) {
+	l := h.Lease
+	if s.Seq == 0 || l.Last <= s.Ack || l.Last >= s.Seq {
 		return
 	}
-	for _, hash := range slices.Sorted(maps.Keys(l.out)) {
-		if it := l.out[hash]; it.seq > s.ack && it.seq < s.seq {
-			delete(l.out, hash)
+	for _, hash := range slices.Sorted(maps.Keys(l.Out)) {
+		if it := l.Out[hash]; it.Seq > s.Ack && it.Seq < s.Seq {
+			delete(l.Out, hash)
 			ls.takeBack(it, untouched)
 		}
 	}
-	l.last = s.ack
+	l.Last = s.Ack
 }

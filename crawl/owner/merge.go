@@ -11,6 +11,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -23,10 +25,10 @@ import (
 
 // importer merges records of other owners into this one's.
 type importer struct {
-	*step
-	jobs     *jobTable
-	hosts    *hostTable
-	outgoing *outgoing
+	*hosts.Step
+	jobs     *hosts.JobTable
+	hosts    *hosts.Table
+	outgoing *links.Outgoing
 	leases   *leases
 	reviewer *reviewer
 }
@@ -43,10 +45,10 @@ func (m *importer) admitRecord(r *ondisk.Host) error {
 			return fmt.Errorf("address of %d bytes", len(addr))
 		}
 	}
-	if m.ahead(r.Epoch) {
+	if m.Ahead(r.Epoch) {
 		return fmt.Errorf("epoch %d is ahead of its time", r.Epoch.Counter)
 	}
-	latest := m.latest()
+	latest := m.Latest()
 	r.NotBefore, r.BackoffUntil = min(r.NotBefore, latest), min(r.BackoffUntil, latest)
 	r.PlacedAt, r.OptOut.At = min(r.PlacedAt, latest), min(r.OptOut.At, latest)
 	return nil
@@ -67,15 +69,15 @@ func isHost(scheme, name string) bool {
 }
 
 // host merges the record of the host itself. Its worker may still hold a lease, until then.
-func (m *importer) host(h *host, in *ondisk.Host, until int64) {
+func (m *importer) host(h *hosts.Host, in *ondisk.Host, until int64) {
 	m.leases.claimed(h, in, until)
-	if h.rec.Merge(in) {
+	if h.Rec.Merge(in) {
 		m.reviewer.optOutChanged(h)
 	}
-	m.hosts.touched(h)
+	m.hosts.Touched(h)
 }
 
-func (m *importer) record(h *host, rec kv.Record) error {
+func (m *importer) record(h *hosts.Host, rec kv.Record) error {
 	kind, tail := rec.Key[1+ring.PosSize], rec.Key[1+ring.PosSize+1:]
 	if kind == ondisk.KindRobots {
 		return m.robots(h, string(tail), rec)
@@ -83,7 +85,7 @@ func (m *importer) record(h *host, rec kv.Record) error {
 	if len(tail) < job.IDSize {
 		return ondisk.ErrFormat
 	}
-	js := m.jobs.of(job.ID(tail))
+	js := m.jobs.Of(job.ID(tail))
 	tail = tail[job.IDSize:]
 	switch kind {
 	case ondisk.KindReady, ondisk.KindDelayed:
@@ -104,28 +106,23 @@ func (m *importer) record(h *host, rec kv.Record) error {
 }
 
 // robots merges the state of an origin's robots.txt: the one had later wins.
-func (m *importer) robots(h *host, origin string, rec kv.Record) error {
-	if !h.hasOrigin(origin) {
+func (m *importer) robots(h *hosts.Host, origin string, rec kv.Record) error {
+	if !h.HasOrigin(origin) {
 		return ondisk.ErrFormat
 	}
 	in, err := ondisk.DecodeRobots(rec.Value)
 	if err != nil {
 		return err
 	}
-	raw, ok := m.buf.Get(rec.Key)
+	raw, ok := m.Buf.Get(rec.Key)
 	if had, err := ondisk.DecodeRobots(raw); ok && err == nil {
 		order := cmp.Or(in.Fetched.Compare(had.Fetched), in.Expires.Compare(had.Expires), bytes.Compare(rec.Value, raw))
 		if order <= 0 {
 			return nil
 		}
 	}
-	m.buf.Set(rec.Key, rec.Value)
+	m.Buf.Set(rec.Key, rec.Value)
 	return nil
-}
-
-// hasOrigin says whether an origin is one of the host's two.
-func (h *host) hasOrigin(origin string) bool {
-	return origin == "http://"+h.rec.Name || origin == "https://"+h.rec.Name
 }
 
 // maxCounted bounds what is counted of one host and not anew from its URLs: no sum of hosts that
@@ -133,7 +130,7 @@ func (h *host) hasOrigin(origin string) bool {
 const maxCounted = 1 << 32
 
 // counters takes what is not counted anew from the URLs.
-func (m *importer) counters(h *host, js *jobState, tail, value []byte) error {
+func (m *importer) counters(h *hosts.Host, js *hosts.JobState, tail, value []byte) error {
 	in, err := ondisk.DecodeCounters(value)
 	if err != nil {
 		return err
@@ -141,11 +138,11 @@ func (m *importer) counters(h *host, js *jobState, tail, value []byte) error {
 	if len(tail) > 0 || max(in.Refetched, in.Requests, in.Cut) > maxCounted {
 		return ondisk.ErrFormat
 	}
-	m.book(h, js).Merge(&in)
+	m.Book(h, js).Merge(&in)
 	return nil
 }
 
-func (m *importer) pending(h *host, js *jobState, kind byte, tail, value []byte) error {
+func (m *importer) pending(h *hosts.Host, js *hosts.JobState, kind byte, tail, value []byte) error {
 	at, ok := ondisk.SpotIn(kind, tail)
 	p, err := ondisk.DecodePending(at, value)
 	if !ok || err != nil {
@@ -155,12 +152,12 @@ func (m *importer) pending(h *host, js *jobState, kind byte, tail, value []byte)
 }
 
 // waiting merges a URL that waits.
-func (m *importer) waiting(h *host, js *jobState, p ondisk.Pending) error {
-	if link.Host(p.URL) != h.rec.Name || link.Hash(js.ID, p.URL) != p.Hash {
+func (m *importer) waiting(h *hosts.Host, js *hosts.JobState, p ondisk.Pending) error {
+	if link.Host(p.URL) != h.Rec.Name || link.Hash(js.ID, p.URL) != p.Hash {
 		return ondisk.ErrFormat
 	}
-	p.Due = min(p.Due, m.latest())
-	hj := m.book(h, js)
+	p.Due = min(p.Due, m.Latest())
+	hj := m.Book(h, js)
 	n, ok, err := hj.Peek(p.Hash)
 	if err != nil {
 		return err
@@ -180,13 +177,13 @@ func (m *importer) waiting(h *host, js *jobState, p ondisk.Pending) error {
 		mergePending(h, hj, n.At, &p)
 	} else if p.Depth < n.Final.Depth {
 		hj.MetAt(p.Hash, &n.Final, p.Depth)
-		m.outgoing.shallower(h, js, p.Hash, p.Depth)
+		m.outgoing.Shallower(h, js, p.Hash, p.Depth)
 	}
 	return nil
 }
 
 // mergePending merges two states of a URL without an outcome.
-func mergePending(h *host, hj *hostJob, at ondisk.Spot, in *ondisk.Pending) {
+func mergePending(h *hosts.Host, hj *hosts.Job, at ondisk.Spot, in *ondisk.Pending) {
 	had, ok := hj.Pending(at)
 	if !ok {
 		return
@@ -200,7 +197,7 @@ func mergePending(h *host, hj *hostJob, at ondisk.Spot, in *ondisk.Pending) {
 	if p == had {
 		return
 	}
-	it := h.lease.item(p.Hash)
+	it := h.Lease.Item(p.Hash)
 	hj.Move(had.Spot, &p, it != nil)
 	if it != nil {
 		it.Pending = p
@@ -208,15 +205,7 @@ func mergePending(h *host, hj *hostJob, at ondisk.Spot, in *ondisk.Pending) {
 	}
 }
 
-// shallower has the recorded links of a page that is done emitted again, as it is known at a
-// smaller depth, or with more links, than they were.
-func (g *outgoing) shallower(h *host, js *jobState, hash uint64, depth uint32) {
-	if _, ok := g.buf.Get(ondisk.OutlinksKey(h.pos, js.ID, hash)); ok {
-		g.putAgain(h, js, hash, depth)
-	}
-}
-
-func (m *importer) entry(h *host, js *jobState, tail, value []byte) error {
+func (m *importer) entry(h *hosts.Host, js *hosts.JobState, tail, value []byte) error {
 	in, err := ondisk.DecodeEntry(value)
 	hash, ok := ondisk.HashIn(tail)
 	if err != nil || !ok {
@@ -232,10 +221,10 @@ func (m *importer) entry(h *host, js *jobState, tail, value []byte) error {
 		return m.waiting(h, js, *in.Waits)
 	}
 	f := &in.Final
-	if hash != link.Hash(js.ID, f.URL) || link.Host(f.URL) != h.rec.Name {
+	if hash != link.Hash(js.ID, f.URL) || link.Host(f.URL) != h.Rec.Name {
 		return ondisk.ErrFormat
 	}
-	hj := m.book(h, js)
+	hj := m.Book(h, js)
 	n, had, err := hj.Peek(hash)
 	if err != nil {
 		return err
@@ -256,13 +245,13 @@ func (m *importer) entry(h *host, js *jobState, tail, value []byte) error {
 }
 
 // mergeOutcome gives a URL that waits here the outcome that it has elsewhere.
-func (m *importer) mergeOutcome(h *host, hj *hostJob, at ondisk.Spot, f *ondisk.Final) {
+func (m *importer) mergeOutcome(h *hosts.Host, hj *hosts.Job, at ondisk.Spot, f *ondisk.Final) {
 	p, ok := hj.Pending(at)
 	if !ok {
 		return
 	}
-	if it := h.lease.item(p.Hash); it != nil {
-		delete(h.lease.out, p.Hash)
+	if it := h.Lease.Item(p.Hash); it != nil {
+		delete(h.Lease.Out, p.Hash)
 		hj.Returned(&it.Pending)
 	}
 	hj.Settle(&p, pageOf(f.Outcome), f.Size)
@@ -272,12 +261,12 @@ func (m *importer) mergeOutcome(h *host, hj *hostJob, at ondisk.Spot, f *ondisk.
 	p.Depth = min(p.Depth, f.Depth)
 	hj.Conclude(&p, *f)
 	if smaller {
-		m.outgoing.shallower(h, hj.state, p.Hash, p.Depth)
+		m.outgoing.Shallower(h, hj.State, p.Hash, p.Depth)
 	}
 }
 
 // mergeDone merges two outcomes of one URL.
-func (m *importer) mergeDone(h *host, hj *hostJob, hash uint64, n *ondisk.Entry, in *ondisk.Final) {
+func (m *importer) mergeDone(h *hosts.Host, hj *hosts.Job, hash uint64, n *ondisk.Entry, in *ondisk.Final) {
 	had := n.Final
 	if in.Beats(&had) {
 		n.Final = *in
@@ -285,19 +274,19 @@ func (m *importer) mergeDone(h *host, hj *hostJob, hash uint64, n *ondisk.Entry,
 	n.Final.Depth = min(had.Depth, in.Depth)
 	hj.Correct(hash, &had, &n.Final)
 	if in.Depth < had.Depth {
-		m.outgoing.shallower(h, hj.state, hash, in.Depth)
+		m.outgoing.Shallower(h, hj.State, hash, in.Depth)
 	}
 }
 
 // outlinks merges the links of a page that is done.
-func (m *importer) outlinks(h *host, js *jobState, tail []byte, rec kv.Record) error {
+func (m *importer) outlinks(h *hosts.Host, js *hosts.JobState, tail []byte, rec kv.Record) error {
 	in, err := ondisk.DecodeLinks(rec.Value)
 	hash, ok := ondisk.HashIn(tail)
 	if err != nil || !ok {
 		return ondisk.ErrFormat
 	}
 	union, rest := in.Links, in.Rest
-	if raw, ok := m.buf.Get(rec.Key); ok {
+	if raw, ok := m.Buf.Get(rec.Key); ok {
 		had, err := ondisk.DecodeLinks(raw)
 		if err != nil {
 			return err
@@ -307,22 +296,22 @@ func (m *importer) outlinks(h *host, js *jobState, tail []byte, rec kv.Record) e
 		}
 	}
 	list := ondisk.Links{Links: ondisk.Sorted(union), Rest: rest}
-	m.buf.Set(rec.Key, list.Encode())
-	if raw, ok := m.buf.Get(ondisk.EntryKey(h.pos, js.ID, hash)); ok {
+	m.Buf.Set(rec.Key, list.Encode())
+	if raw, ok := m.Buf.Get(ondisk.EntryKey(h.Pos, js.ID, hash)); ok {
 		if n, err := ondisk.DecodeEntry(raw); err == nil && n.Done {
-			m.outgoing.putAgain(h, js, hash, n.Final.Depth)
+			m.outgoing.PutAgain(h, js, hash, n.Final.Depth)
 		}
 	}
 	return nil
 }
 
-func (m *importer) outbox(h *host, js *jobState, tail, value []byte) error {
+func (m *importer) outbox(h *hosts.Host, js *hosts.JobState, tail, value []byte) error {
 	in, err := ondisk.DecodeLinks(value)
 	hash, depth, ok := ondisk.PageIn(tail)
 	if err != nil || !ok {
 		return ondisk.ErrFormat
 	}
 	in.Links = ondisk.Sorted(in.Links)
-	m.outgoing.put(h, js, hash, depth, in)
+	m.outgoing.Put(h, js, hash, depth, in)
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -34,10 +36,10 @@ func rangeOf(lo, hi ring.Pos) (from, to []byte) {
 // value lent, until it returns false. A zero hi is the end of the circle. Between the inputs of a
 // step, or between steps.
 func (o *Owner) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
-	o.hosts.flush()
+	o.hosts.Flush()
 	from, to := rangeOf(lo, hi)
-	o.buf.Scan(from, to, fn)
-	return o.buf.Err()
+	o.Buf.Scan(from, to, fn)
+	return o.Buf.Err()
 }
 
 // Import is [Owner.ImportUntil] for records whose leases may have been renewed a moment ago.
@@ -70,7 +72,7 @@ type Merge struct {
 // renewed is over: nothing is granted before of a host that the records say is leased, unless
 // [Owner.Adopt] continues that lease. The zero time is a TTL from now. Part of a step.
 func (o *Owner) Merge(kvs []kv.Record, until time.Time) *Merge {
-	bar := o.now + o.cfg.TTL.Milliseconds()
+	bar := o.Now + o.Cfg.TTL.Milliseconds()
 	if !until.IsZero() {
 		bar = min(bar, until.UnixMilli())
 	}
@@ -98,7 +100,7 @@ func Unpacked(kvs []kv.Record) (size int) {
 // lease comes first of all, so other steps may come in between. Part of a step.
 func (m *Merge) Go() (through bool, err error) {
 	o := m.owner
-	var h *host
+	var h *hosts.Host
 	for m.next < len(m.kvs) {
 		if h, err = o.importer.one(h, m.kvs[m.next], m.bar); err != nil {
 			return false, err
@@ -107,11 +109,11 @@ func (m *Merge) Go() (through bool, err error) {
 			break
 		}
 	}
-	return m.next == len(m.kvs), o.buf.Err()
+	return m.next == len(m.kvs), o.Buf.Err()
 }
 
 // one merges one record, h being the host of the one before it, and returns the host that it is of.
-func (m *importer) one(h *host, rec kv.Record, bar int64) (*host, error) {
+func (m *importer) one(h *hosts.Host, rec kv.Record, bar int64) (*hosts.Host, error) {
 	if len(rec.Key) < 1+ring.PosSize+1 || rec.Key[0] != ondisk.SpaceHost {
 		return nil, fmt.Errorf("import: key %.40x is none of a host", rec.Key)
 	}
@@ -127,17 +129,17 @@ func (m *importer) one(h *host, rec kv.Record, bar int64) (*host, error) {
 		if err := m.admitRecord(&own); err != nil {
 			return nil, fmt.Errorf("import: host %q: %w", own.Name, err)
 		}
-		h = m.hosts.open(own.Name)
+		h = m.hosts.Open(own.Name)
 		m.host(h, &own, bar)
 		return h, nil
 	}
-	if h == nil || h.pos != pos {
-		if h = m.hosts.at(pos); h == nil {
+	if h == nil || h.Pos != pos {
+		if h = m.hosts.At(pos); h == nil {
 			return nil, fmt.Errorf("import: record of an unknown host at %x", pos)
 		}
 	}
 	if err := m.record(h, rec); err != nil {
-		return nil, fmt.Errorf("import: %s: %w", h.rec.Name, err)
+		return nil, fmt.Errorf("import: %s: %w", h.Rec.Name, err)
 	}
 	return h, nil
 }
@@ -145,8 +147,8 @@ func (m *importer) one(h *host, rec kv.Record, bar int64) (*host, error) {
 // Flush has everything that the step gathered so far in the store, for those who read that
 // themselves. Between the inputs of a step.
 func (o *Owner) Flush() error {
-	o.hosts.flush()
-	return o.buf.Err()
+	o.hosts.Flush()
+	return o.Buf.Err()
 }
 
 const (
@@ -160,106 +162,90 @@ const (
 // Remove forgets the hosts at positions in [lo, hi) once another owner has them on disk; a zero hi
 // is the end of the circle. Part of a step.
 func (o *Owner) Remove(lo, hi ring.Pos) {
-	o.hosts.flush()
+	o.hosts.Flush()
 	var list []ring.Pos
 	from, to := rangeOf(lo, hi)
-	o.buf.Scan(from, to, func(key, _ []byte) bool {
+	o.Buf.Scan(from, to, func(key, _ []byte) bool {
 		if key[1+ring.PosSize] == ondisk.KindHost {
 			list = append(list, ring.Pos(key[1:]))
 		}
 		return true
 	})
 	for _, pos := range list {
-		if h := o.hosts.at(pos); h != nil {
+		if h := o.hosts.At(pos); h != nil {
 			o.remover.remove(h)
 		}
-		if o.buf.Len() > removedAtOnce {
-			o.hosts.flush()
+		if o.Buf.Len() > removedAtOnce {
+			o.hosts.Flush()
 		}
 	}
-	o.intake.known.clear()
-	o.emitter.sent.clear()
-	o.hosts.flush()
+	o.intake.Known.Clear()
+	o.emitter.Sent.Clear()
+	o.hosts.Flush()
 }
 
 // remover forgets hosts that another owner has.
 type remover struct {
-	*step
-	jobs     *jobTable
-	hosts    *hostTable
+	*hosts.Step
+	jobs     *hosts.JobTable
+	hosts    *hosts.Table
 	placer   *placer
 	leases   *leases
-	outgoing *outgoing
+	outgoing *links.Outgoing
 }
 
 // remove forgets a host of which nothing has changed since the last flush.
-func (m *remover) remove(h *host) {
+func (m *remover) remove(h *hosts.Host) {
 	m.placer.end(h)
-	if h.lease != nil {
+	if h.Lease != nil {
 		m.leases.end(h, released, 0)
-		m.hosts.flush()
+		m.hosts.Flush()
 	}
-	m.outgoing.remove(h)
-	for _, hj := range h.jobs {
+	m.outgoing.Remove(h)
+	for _, hj := range h.Jobs {
 		hj.Cede()
 		hj.Tally.Leave()
-		m.jobs.changed(hj.state)
-		m.seen.Drop(ondisk.SetID{Pos: h.pos, Job: hj.state.ID})
+		m.jobs.Changed(hj.State)
+		m.Seen.Drop(ondisk.SetID{Pos: h.Pos, Job: hj.State.ID})
 	}
-	m.hosts.totals.Hosts--
-	m.hosts.totalsMod = true
+	m.hosts.Totals.Hosts--
+	m.hosts.TotalsMod = true
 	m.records(h)
-	m.buf.Delete(ondisk.WorkKey(h.pos))
-	if h.rec.OptOut.Version > 0 {
-		m.buf.Delete(ondisk.OptOutKey(h.pos))
+	m.Buf.Delete(ondisk.WorkKey(h.Pos))
+	if h.Rec.OptOut.Version > 0 {
+		m.Buf.Delete(ondisk.OptOutKey(h.Pos))
 	}
-	h.jobs = nil
-	m.hosts.forget(h)
+	h.Jobs = nil
+	m.hosts.Forget(h)
 }
 
-func (g *outgoing) remove(h *host) {
-	if h.rec.Outbox == 0 {
-		return
-	}
-	g.box.Leave(h.pos)
-	prefix := ondisk.HostPrefix(h.pos, ondisk.KindOutbox)
-	g.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
-		if list, err := ondisk.DecodeLinks(value); err == nil && len(key) >= ondisk.JobPrefixLen {
-			js := g.jobs.of(ondisk.JobIn(key))
-			js.Queued(-1, -int64(max(len(list.Links), 1)))
-			g.jobs.changed(js)
-		}
-		return true
-	})
-}
-
-func (m *remover) records(h *host) {
+func (m *remover) records(h *hosts.Host) {
 	var keys [][]byte
-	prefix := ondisk.HostPrefix(h.pos)
-	m.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
+	prefix := ondisk.HostPrefix(h.Pos)
+	m.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, _ []byte) bool {
 		keys = append(keys, slices.Clone(key))
 		return len(keys) <= removedOne
 	})
 	if len(keys) > removedOne {
-		m.hosts.flush() // a range goes before what was gathered
-		m.buf.DeleteRange(prefix, kv.PrefixEnd(prefix))
+		m.hosts.Flush() // a range goes before what was gathered
+		m.Buf.DeleteRange(prefix, kv.PrefixEnd(prefix))
 		return
 	}
 	for _, key := range keys {
-		m.buf.Delete(key)
+		m.Buf.Delete(key)
 	}
 }
 
 // Mend brings records into an owner whose store was empty: in key order, any number at a time. Of
 // what Import refuses it tells, and takes the rest. A step.
 func (o *Owner) Mend(kvs []kv.Record, refused func(kv.Record, error)) error {
-	if err := o.Import(kvs); err == nil || o.buf.Err() != nil {
-		return o.buf.Err()
+	if err := o.Import(kvs); err == nil || o.Buf.Err() != nil {
+		return o.Buf.Err()
 	}
 	for i := range kvs { // one of them; those before it come to the same once more
-		if err := o.Import(kvs[i : i+1]); err != nil && o.buf.Err() == nil {
+		if err := o.Import(kvs[i : i+1]); err != nil && o.Buf.Err() == nil {
 			refused(kvs[i], err)
 		}
 	}
-	return o.buf.Err()
+	return o.Buf.Err()
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -24,21 +26,21 @@ const (
 
 // outcomes takes in what became of URLs that workers had.
 type outcomes struct {
-	*step
-	jobs    *jobTable
-	hosts   *hostTable
-	traps   *traps
-	domains *domains
+	*hosts.Step
+	jobs    *hosts.JobTable
+	hosts   *hosts.Table
+	traps   *hosts.Traps
+	domains *hosts.Domains
 	leases  *leases
-	emitter *emitter
+	emitter *links.Emitter
 }
 
 // report takes the outcome of one URL with the links of its page that did not go ahead of it.
 // Everything it writes is one batch with it.
-func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
-	js := oc.jobs.of(job.ID(f.GetJob()))
+func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went links.Ahead) {
+	js := oc.jobs.Of(job.ID(f.GetJob()))
 	url := string(f.GetUrl())
-	if link.Host(url) != h.rec.Name {
+	if link.Host(url) != h.Rec.Name {
 		return
 	}
 	hash := link.Hash(js.ID, url)
@@ -49,11 +51,11 @@ func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 		}
 		return
 	}
-	hj := oc.book(h, js)
+	hj := oc.Book(h, js)
 	p := ondisk.Pending{Hash: hash, Hops: got.Hops, Kind: got.Kind, URL: url}
 	p.Depth = got.Depth
-	if it := h.lease.item(hash); it != nil && it.job == hj {
-		delete(h.lease.out, hash)
+	if it := h.Lease.Item(hash); it != nil && it.Job == hj {
+		delete(h.Lease.Out, hash)
 		hj.Returned(&it.Pending)
 		p = it.Pending
 		p.URL = url
@@ -67,7 +69,7 @@ func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 			return
 		}
 		hj.Settle(&p, pageOf(got.Outcome), got.Size)
-	} else if oc.buf.Err() != nil || !unknown(hj, &got, hash) {
+	} else if oc.Buf.Err() != nil || !unknown(hj, &got, hash) {
 		return
 	}
 	oc.conclusion(h, hj, &p, &got, f, went)
@@ -75,9 +77,9 @@ func (oc *outcomes) report(h *host, from string, f *wire.Fetched, went ahead) {
 
 // unknown takes in a URL that is leased by an owner whose records did not reach this one; false if
 // the job does not admit it. What was fetched is not fetched again.
-func unknown(hj *hostJob, got *ondisk.Final, hash uint64) bool {
+func unknown(hj *hosts.Job, got *ondisk.Final, hash uint64) bool {
 	canonical, err := link.Canonical(got.URL)
-	if err != nil || canonical != got.URL || Refusal(hj.state.Spec, got.URL, got.Depth, got.Kind) != "" {
+	if err != nil || canonical != got.URL || links.Refusal(hj.State.Spec, got.URL, got.Depth, got.Kind) != "" {
 		return false
 	}
 	hj.Learn(hash, got.Depth)
@@ -97,28 +99,28 @@ func finalOf(url, from string, f *wire.Fetched) ondisk.Final {
 // piece takes links that come without an outcome: of a robots.txt, or the first ones of a page that
 // has more than one outcome may hold. The page's depth is that of its record, and what is kept of
 // its links for a smaller one grows by these.
-func (oc *outcomes) piece(h *host, js *jobState, hash uint64, page *ondisk.Final, f *wire.Fetched, went ahead) {
+func (oc *outcomes) piece(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, f *wire.Fetched, went links.Ahead) {
 	if page.Kind != link.KindRobots {
 		if !wholePiece(f) {
 			return // nobody of ours tells so few: it would cost more than it brings
 		}
 		oc.placeOfPage(h, js, hash, page)
 	}
-	links := children(page, f)
+	links := links.Children(page, f)
 	if len(links) == 0 {
 		return
 	}
 	if page.Kind != link.KindRobots {
-		oc.emitter.keepLinks(h, js, hash, page, links)
+		oc.emitter.KeepLinks(h, js, hash, page, links)
 	}
-	if links = went.rest(links, page.Depth); len(links) > 0 {
-		oc.emitter.forwardPiece(h, js, page.URL, page.Depth, links)
+	if links = went.Rest(links, page.Depth); len(links) > 0 {
+		oc.emitter.ForwardPiece(h, js, page.URL, page.Depth, links)
 	}
 }
 
 // placeOfPage gives a page the depth that is known here.
-func (oc *outcomes) placeOfPage(h *host, js *jobState, hash uint64, page *ondisk.Final) {
-	hj := h.job(js)
+func (oc *outcomes) placeOfPage(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final) {
+	hj := h.Job(js)
 	if hj == nil {
 		return
 	}
@@ -129,12 +131,6 @@ func (oc *outcomes) placeOfPage(h *host, js *jobState, hash uint64, page *ondisk
 	default:
 		page.Depth = n.At.Depth
 	}
-}
-
-// forwardPiece is forward for some of the links of a page, which have an entry of their own in the
-// outbox.
-func (em *emitter) forwardPiece(h *host, js *jobState, page string, depth uint32, links []ondisk.Link) {
-	em.forward(h, js, link.Hash(js.ID, page+" "+links[0].URL), depth, links)
 }
 
 // wholePiece says whether links without an outcome are as many as a worker puts into a piece.
@@ -148,8 +144,8 @@ func wholePiece(f *wire.Fetched) bool {
 
 // conclusion decides whether a URL that was tried is done, waits for another try, or shares the
 // fate of its host.
-func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ondisk.Final, f *wire.Fetched, went ahead) {
-	spec := hj.state.Spec
+func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, got *ondisk.Final, f *wire.Fetched, went links.Ahead) {
+	spec := hj.State.Spec
 	retryable := got.Outcome.Retryable(got.Status)
 	hung := false // nothing came of this URL alone
 	hj.Requested()
@@ -168,38 +164,38 @@ func (oc *outcomes) conclusion(h *host, hj *hostJob, p *ondisk.Pending, got *ond
 	case stalls(got):
 		oc.hostFailed(h, got, int64(f.GetRetryAfterMs()))
 	default:
-		h.hangs.answered(p.URL)
+		h.Hangs.Answered(p.URL)
 		oc.hostAnswered(h)
 	}
 	if got.Outcome == link.OutcomeDNS || got.Outcome == link.OutcomeTimeout {
 		got.Status = 0 // which says how often to try, and nothing to people
 	}
-	if retryable && int(p.Tries) < spec.Retries && hj.state.State != job.StateCanceled {
+	if retryable && int(p.Tries) < spec.Retries && hj.State.State != job.StateCanceled {
 		p.Tries++
-		wait := max(oc.cfg.backoff(uint32(p.Tries)), min(int64(f.GetRetryAfterMs()), oc.cfg.MaxRetryAfter.Milliseconds()))
+		wait := max(oc.Cfg.WaitAfter(uint32(p.Tries)), min(int64(f.GetRetryAfterMs()), oc.Cfg.MaxRetryAfter.Milliseconds()))
 		if hung {
-			wait = max(wait, lastMost)
+			wait = max(wait, hosts.LastMost)
 		}
-		hj.Wait(p, oc.now+wait)
+		hj.Wait(p, oc.Now+wait)
 		return
 	}
 	final := *got
 	hj.Conclude(p, final)
-	if hj.state.State != job.StateCanceled {
+	if hj.State.State != job.StateCanceled {
 		final.Depth, final.Hops = p.Depth, p.Hops
 		before := hj.Tally.Accepted()
 		oc.doubt(h, hj, f)
-		oc.emitter.emit(h, hj.state, p.Hash, &final, f, went)
-		oc.observe(h, hj, &final, f, went.brought+hj.Tally.Accepted()-before)
+		oc.emitter.Emit(h, hj.State, p.Hash, &final, f, went)
+		oc.observe(h, hj, &final, f, went.Brought+hj.Tally.Accepted()-before)
 	}
 }
 
 // hung notes that nothing came of a URL, and says whether that is the URL's alone. What is out that
 // may well hang too is taken back.
-func (oc *outcomes) hung(h *host, url string) (alone bool) {
-	alone, found := h.hangs.hung(url)
-	if found && h.lease != nil && len(h.lease.out) > fewOut {
-		oc.leases.end(h, released, h.lease.expires)
+func (oc *outcomes) hung(h *hosts.Host, url string) (alone bool) {
+	alone, found := h.Hangs.Hung(url)
+	if found && h.Lease != nil && len(h.Lease.Out) > fewOut {
+		oc.leases.end(h, released, h.Lease.Expires)
 	}
 	return alone
 }
@@ -213,7 +209,7 @@ func stalls(got *ondisk.Final) bool {
 // again deals with an outcome of a URL that has one. The same report once more (its answer was
 // lost) is nothing new. Another fetch is counted, and counts only where it knows more: never an
 // error in place of a page.
-func (oc *outcomes) again(h *host, hj *hostJob, had, got *ondisk.Final, f *wire.Fetched, went ahead) {
+func (oc *outcomes) again(h *hosts.Host, hj *hosts.Job, had, got *ondisk.Final, f *wire.Fetched, went links.Ahead) {
 	same := had.Outcome == got.Outcome && had.FetchedMs == got.FetchedMs && string(had.RecordID) == string(got.RecordID)
 	if same || got.FetchedMs == 0 {
 		return
@@ -226,33 +222,33 @@ func (oc *outcomes) again(h *host, hj *hostJob, had, got *ondisk.Final, f *wire.
 		return
 	}
 	got.Depth, got.Hops, got.Kind, got.Tries = had.Depth, had.Hops, had.Kind, had.Tries
-	js := hj.state
+	js := hj.State
 	hash := link.Hash(js.ID, got.URL)
 	hj.Correct(hash, had, got)
 	if js.State != job.StateCanceled {
-		oc.emitter.emit(h, js, hash, got, f, went)
+		oc.emitter.Emit(h, js, hash, got, f, went)
 	}
 }
 
 // hostFailed notes a failure of the whole host: it is left alone for a while, and after too many in
 // a row its pending URLs share the outcome. The failures of one window count as one. A first URL
 // that stalls does not end the lease: the next one tells whether it is the host.
-func (oc *outcomes) hostFailed(h *host, got *ondisk.Final, retryAfter int64) {
-	r := &h.rec
+func (oc *outcomes) hostFailed(h *hosts.Host, got *ondisk.Final, retryAfter int64) {
+	r := &h.Rec
 	retryable := got.Outcome.Retryable(got.Status)
-	if retryable && oc.now < r.BackoffUntil && r.FailOutcome == got.Outcome {
+	if retryable && oc.Now < r.BackoffUntil && r.FailOutcome == got.Outcome {
 		return
 	}
 	r.Failed(got.Outcome)
 	if retryable {
-		wait := max(oc.cfg.backoff(r.Fails), min(retryAfter, oc.cfg.MaxRetryAfter.Milliseconds()))
-		r.BackOff(oc.now+wait, failureText(got))
+		wait := max(oc.Cfg.WaitAfter(r.Fails), min(retryAfter, oc.Cfg.MaxRetryAfter.Milliseconds()))
+		r.BackOff(oc.Now+wait, failureText(got))
 	}
-	for _, hj := range h.jobs {
-		if !hj.state.Known {
+	for _, hj := range h.Jobs {
+		if !hj.State.Known {
 			continue
 		}
-		limit := hj.state.Spec.Retries
+		limit := hj.State.Spec.Retries
 		switch {
 		case got.Outcome == link.OutcomeTLS:
 			limit = tlsFails
@@ -264,14 +260,14 @@ func (oc *outcomes) hostFailed(h *host, got *ondisk.Final, retryAfter int64) {
 			limit = max(limit, stallsLeast)
 		}
 		if int(r.Fails) > limit {
-			hj.Fail(got.Outcome, oc.now+oc.cfg.DownFor.Milliseconds())
+			hj.Fail(got.Outcome, oc.Now+oc.Cfg.DownFor.Milliseconds())
 		}
 	}
-	oc.hosts.touched(h)
-	if retryable && h.lease != nil && (got.Outcome.HostWide() || r.Fails > 1) {
+	oc.hosts.Touched(h)
+	if retryable && h.Lease != nil && (got.Outcome.HostWide() || r.Fails > 1) {
 		// Its worker is told to drop the rest of the window; as it may be about to send a request,
 		// nobody else gets the host before the lease would have run out.
-		oc.leases.end(h, released, h.lease.expires)
+		oc.leases.end(h, released, h.Lease.Expires)
 	}
 }
 
@@ -294,14 +290,14 @@ func failureText(got *ondisk.Final) string {
 }
 
 // hostAnswered ends a run of failures.
-func (oc *outcomes) hostAnswered(h *host) {
-	if !h.rec.Answered() {
+func (oc *outcomes) hostAnswered(h *hosts.Host) {
+	if !h.Rec.Answered() {
 		return
 	}
-	for _, hj := range h.jobs {
+	for _, hj := range h.Jobs {
 		hj.Answers()
 	}
-	oc.hosts.touched(h)
+	oc.hosts.Touched(h)
 }
 
 func pageOf(outcome link.Outcome) uint64 {

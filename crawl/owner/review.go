@@ -1,9 +1,14 @@
 package owner
 
+import (
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/links"
+)
+
 // review is a look at the hosts in memory, because of something that may concern any of them: some
 // with each step, as there may be tens of thousands.
 type review struct {
-	list  []*host // still to be looked at
+	list  []*hosts.Host // still to be looked at
 	about concern
 	// next is what came up since the review began: another one follows.
 	next concern
@@ -13,7 +18,7 @@ type review struct {
 type concern struct {
 	all     bool
 	optOuts bool // whether hosts are on the list of those that opted out may have changed
-	jobs    map[*jobState]struct{}
+	jobs    map[*hosts.JobState]struct{}
 }
 
 // reviewedAtOnce bounds the hosts that a step looks at.
@@ -22,12 +27,12 @@ const reviewedAtOnce = 1024
 func (c *concern) some() bool { return c.all || len(c.jobs) > 0 }
 
 // of says whether a host is one of those.
-func (c *concern) of(h *host) bool {
+func (c *concern) of(h *hosts.Host) bool {
 	if c.all {
 		return true
 	}
-	for _, hj := range h.jobs {
-		if _, ok := c.jobs[hj.state]; ok && hj.Tally.Open() > 0 {
+	for _, hj := range h.Jobs {
+		if _, ok := c.jobs[hj.State]; ok && hj.Tally.Open() > 0 {
 			return true
 		}
 	}
@@ -36,12 +41,12 @@ func (c *concern) of(h *host) bool {
 
 // reviewer has hosts looked at anew when something beside them has changed.
 type reviewer struct {
-	*step
-	hosts  *hostTable
-	agenda *agenda
+	*hosts.Step
+	hosts  *hosts.Table
+	agenda *hosts.Agenda
 	placer *placer
 	leases *leases
-	intake *intake
+	intake *links.Intake
 	review review
 }
 
@@ -52,10 +57,10 @@ func (rv *reviewer) all(optOuts bool) {
 }
 
 // job has the hosts in memory looked at that have URLs of a job.
-func (rv *reviewer) job(js *jobState) {
+func (rv *reviewer) job(js *hosts.JobState) {
 	c := &rv.review.next
 	if c.jobs == nil {
-		c.jobs = make(map[*jobState]struct{})
+		c.jobs = make(map[*hosts.JobState]struct{})
 	}
 	c.jobs[js] = struct{}{}
 }
@@ -71,9 +76,9 @@ func (rv *reviewer) some() {
 			return
 		}
 		r.about, r.next = r.next, concern{}
-		r.list = make([]*host, 0, len(rv.hosts.byName))
-		for _, l := range []*lru{&rv.hosts.busy, &rv.hosts.idle} {
-			for h := l.oldest; h != nil; h = h.newer {
+		r.list = make([]*hosts.Host, 0, len(rv.hosts.ByName))
+		for _, l := range []*hosts.Lru{&rv.hosts.Busy, &rv.hosts.Idle} {
+			for h := l.Oldest; h != nil; h = h.Newer {
 				r.list = append(r.list, h)
 			}
 		}
@@ -81,11 +86,11 @@ func (rv *reviewer) some() {
 	n := min(reviewedAtOnce, len(r.list))
 	for _, h := range r.list[:n] {
 		switch {
-		case !h.kept(): // it was dropped meanwhile
-		case r.about.optOuts && rv.cfg.OptOuts.Host(h.rec.Name) != "":
+		case !h.Kept(): // it was dropped meanwhile
+		case r.about.optOuts && rv.Cfg.OptOuts.Host(h.Rec.Name) != "":
 			rv.optOutChanged(h)
 		case r.about.of(h):
-			rv.agenda.changed(h)
+			rv.agenda.Changed(h)
 		}
 	}
 	if r.list = r.list[n:]; len(r.list) == 0 {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -62,8 +64,8 @@ func (a *answer) wait(host string) {
 
 // want is a request for URLs, served when the step's reports are all in.
 type want struct {
-	h     *host
-	lease *lease
+	h     *hosts.Host
+	lease *hosts.Lease
 	n     int
 	reply *answer
 }
@@ -71,15 +73,15 @@ type want struct {
 // want notes a wish, one for each lease in a step: what a grant finds in the store is that from
 // before it. Of two the later one counts, since a worker that asks again may have given up on the
 // first answer.
-func (gr *granter) want(h *host, n int, reply *answer) {
-	w := want{h, h.lease, n, reply}
-	if at := h.lease.want; at > 0 {
+func (gr *granter) want(h *hosts.Host, n int, reply *answer) {
+	w := want{h, h.Lease, n, reply}
+	if at := h.Lease.Want; at > 0 {
 		gr.wants[at-1] = w
 		return
 	}
 	gr.wants = append(gr.wants, w)
-	gr.wanted = len(gr.wants)
-	h.lease.want = gr.wanted
+	gr.Wanted = len(gr.wants)
+	h.Lease.Want = gr.Wanted
 }
 
 // Session is a [Visit] that is taken in within one step, whatever it takes. Part of a step.
@@ -95,13 +97,13 @@ func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
 // also when the lease is over; the links of a page before its outcome.
 type Visit struct {
 	owner   *Owner
-	session *session
+	session *hosts.Session
 	m       *wire.Session
 	reply   *answer
 	// What comes next: the host, its report, and how many of the links of that one went ahead.
 	host, report int
-	went         ahead
-	hosts        *pageHosts // of the page of that report
+	went         links.Ahead
+	hosts        *links.PageHosts // of the page of that report
 }
 
 // Visit begins to take in what a worker says, which must have been validated: its leases are
@@ -109,7 +111,7 @@ type Visit struct {
 // its end. Part of a step.
 func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 	reply := &answer{
-		m:       &wire.SessionReply{TtlMs: uint32(o.cfg.TTL.Milliseconds())}, // some seconds
+		m:       &wire.SessionReply{TtlMs: uint32(o.Cfg.TTL.Milliseconds())}, // some seconds
 		revoked: make(map[string]struct{}), moved: make(map[string]struct{}), refused: make(map[string]struct{}),
 	}
 	v := &Visit{owner: o, session: o.leases.session(from, m), m: m, reply: reply}
@@ -117,11 +119,11 @@ func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 		for _, held := range m.GetHeld() { // whatever holds here, that process is gone
 			reply.revoke(held.GetHost())
 		}
-		v.session = &session{peer: from, leases: map[*host]struct{}{}}
+		v.session = &hosts.Session{Peer: from, Leases: map[*hosts.Host]struct{}{}}
 		return v
 	}
 	o.visits.n++
-	v.session.visiting = o.visits.n
+	v.session.Visiting = o.visits.n
 	o.visits.renew(v)
 	return v
 }
@@ -139,25 +141,25 @@ func (v *Visit) Go() (through bool) {
 		if !v.work(v.m.GetHosts()[v.host]) {
 			return false
 		}
-		v.report, v.went = 0, ahead{}
+		v.report, v.went = 0, links.Ahead{}
 		if !v.owner.HasRoom() {
 			v.host++
 			return false
 		}
 	}
 	v.owner.placer.relieve(v.session)
-	v.session.visiting = 0
+	v.session.Visiting = 0
 	return true
 }
 
 // work takes in what is said of a host; false if there is more of it than the step has room for.
 func (v *Visit) work(w *wire.HostWork) (through bool) {
 	o, s, reply := v.owner, v.session, v.reply
-	switch o.hosts.speaksFor(w.GetHost(), s, w.GetEpoch()) {
-	case hostMoved:
+	switch o.hosts.SpeaksFor(w.GetHost(), s, w.GetEpoch()) {
+	case hosts.Moved:
 		reply.move(w.GetHost())
 		return true
-	case hostBusy:
+	case hosts.Busy:
 		reply.wait(w.GetHost())
 		return true
 	}
@@ -165,23 +167,23 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 		reply.refuse(w.GetHost())
 		return true
 	}
-	h := o.hosts.find(w.GetHost())
+	h := o.hosts.Find(w.GetHost())
 	if h == nil {
 		if len(w.GetFetched()) == 0 {
 			reply.revoke(w.GetHost())
 			return true
 		}
-		h = o.hosts.open(w.GetHost())
+		h = o.hosts.Open(w.GetHost())
 	}
-	held := h.leasedTo(s, w.GetEpoch()) // not renewed by this: outcomes may come of a worker that has dropped the lease, as its time was over
+	held := h.LeasedTo(s, w.GetEpoch()) // not renewed by this: outcomes may come of a worker that has dropped the lease, as its time was over
 	if !v.reports(h, w) {
 		return false
 	}
 	o.visits.learn(h, w, held) // behind the reports: a failure that falls into a back-off is no new one, but it may be what the back-off is for
 	if len(w.GetFetched()) > 0 {
 		o.placer.calibrate(h, w.GetFetched())
-		if o.cfg.Fetched != nil {
-			o.cfg.Fetched(h.rec.Name, h.rec.Addrs, s.peer, w.GetFetched())
+		if o.Cfg.Fetched != nil {
+			o.Cfg.Fetched(h.Rec.Name, h.Rec.Addrs, s.Peer, w.GetFetched())
 		}
 	}
 	o.visits.afterReports(s, h, w, held, reply)
@@ -189,7 +191,7 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 }
 
 // reports takes in the outcomes of a host; false if there are more than the step has room for.
-func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
+func (v *Visit) reports(h *hosts.Host, w *wire.HostWork) (through bool) {
 	for v.report < len(w.GetFetched()) {
 		f := w.GetFetched()[v.report]
 		if !v.ahead(h, f) {
@@ -197,7 +199,7 @@ func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
 		}
 		v.take(h, f)
 		v.report++
-		v.went = ahead{}
+		v.went = links.Ahead{}
 		if !v.owner.HasRoom() {
 			return false
 		}
@@ -207,41 +209,41 @@ func (v *Visit) reports(h *host, w *wire.HostWork) (through bool) {
 
 // take takes in a report, with the links that did not go ahead of it. What the links brought that
 // came without an outcome counts with the outcome.
-func (v *Visit) take(h *host, f *wire.Fetched) {
-	o, js := v.owner, v.owner.jobs.of(job.ID(f.GetJob()))
-	before, went := h.accepted(js), v.went
-	page := v.hosts.of(f)
+func (v *Visit) take(h *hosts.Host, f *wire.Fetched) {
+	o, js := v.owner, v.owner.jobs.Of(job.ID(f.GetJob()))
+	before, went := h.Accepted(js), v.went
+	page := v.hosts.Of(f)
 	if page {
-		went.brought += v.hosts.brought
+		went.Brought += v.hosts.Brought
 	}
-	o.outcomes.report(h, v.session.peer, f, went)
+	o.outcomes.report(h, v.session.Peer, f, went)
 	if page && f.GetOutcome() == uint32(link.OutcomeNone) {
-		v.hosts.brought += v.went.brought + h.accepted(js) - before
+		v.hosts.Brought += v.went.Brought + h.Accepted(js) - before
 	}
 }
 
 // ahead takes in the links of a report before it while they are many; false if they are more than
 // the step has room for.
-func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
+func (v *Visit) ahead(h *hosts.Host, f *wire.Fetched) (through bool) {
 	o := v.owner
-	js := o.jobs.of(job.ID(f.GetJob()))
+	js := o.jobs.Of(job.ID(f.GetJob()))
 	v.account(js, f)
-	if len(f.GetLinks())-v.went.n <= linksAtOnce || link.Host(string(f.GetUrl())) != h.rec.Name || js.State == job.StateCanceled {
+	if len(f.GetLinks())-v.went.N <= links.LinksAtOnce || link.Host(string(f.GetUrl())) != h.Rec.Name || js.State == job.StateCanceled {
 		return true
 	}
-	page := finalOf(string(f.GetUrl()), v.session.peer, f)
+	page := finalOf(string(f.GetUrl()), v.session.Peer, f)
 	if page.Outcome == link.OutcomeNone && page.Kind != link.KindRobots && !wholePiece(f) {
 		return true
 	}
 	o.outcomes.placeOfPage(h, js, link.Hash(js.ID, page.URL), &page)
-	if page.Depth != v.went.depth {
-		v.went = ahead{depth: page.Depth}
+	if page.Depth != v.went.Depth {
+		v.went = links.Ahead{Depth: page.Depth}
 	}
-	for brought := children(&page, f); len(brought)-v.went.n > linksAtOnce; {
-		before := h.accepted(js)
-		o.emitter.forwardPiece(h, js, page.URL, page.Depth, brought[v.went.n:][:linksAtOnce])
-		v.went.n += linksAtOnce
-		v.went.brought += h.accepted(js) - before
+	for brought := links.Children(&page, f); len(brought)-v.went.N > links.LinksAtOnce; {
+		before := h.Accepted(js)
+		o.emitter.ForwardPiece(h, js, page.URL, page.Depth, brought[v.went.N:][:links.LinksAtOnce])
+		v.went.N += links.LinksAtOnce
+		v.went.Brought += h.Accepted(js) - before
 		if !o.HasRoom() {
 			return false
 		}
@@ -251,10 +253,10 @@ func (v *Visit) ahead(h *host, f *wire.Fetched) (through bool) {
 
 // visits deals with what workers say beside outcomes.
 type visits struct {
-	*step
-	jobs    *jobTable
-	hosts   *hostTable
-	agenda  *agenda
+	*hosts.Step
+	jobs    *hosts.JobTable
+	hosts   *hosts.Table
+	agenda  *hosts.Agenda
 	leases  *leases
 	placer  *placer
 	granter *granter
@@ -262,8 +264,8 @@ type visits struct {
 }
 
 // afterReports serves release, URLs handed back and the wish for more.
-func (vs *visits) afterReports(s *session, h *host, w *wire.HostWork, held bool, reply *answer) {
-	if held && h.lease == nil { // a failure of the whole host took it away
+func (vs *visits) afterReports(s *hosts.Session, h *hosts.Host, w *wire.HostWork, held bool, reply *answer) {
+	if held && h.Lease == nil { // a failure of the whole host took it away
 		held = false
 		if !w.GetRelease() {
 			reply.revoke(w.GetHost())
@@ -280,11 +282,11 @@ func (vs *visits) afterReports(s *session, h *host, w *wire.HostWork, held bool,
 		if w.GetWant() > 0 {
 			vs.granter.want(h, int(w.GetWant()), reply)
 		}
-		vs.agenda.changed(h)
+		vs.agenda.Changed(h)
 	case w.GetEpoch() == nil && w.GetWant() > 0:
 		vs.accepts(s, h, int(w.GetWant()), reply)
 	case w.GetRelease():
-		vs.agenda.changed(h)
+		vs.agenda.Changed(h)
 	case w.GetEpoch() != nil:
 		reply.revoke(w.GetHost())
 	}
@@ -294,7 +296,7 @@ func (vs *visits) afterReports(s *session, h *host, w *wire.HostWork, held bool,
 func (vs *visits) knowsAll(w *wire.HostWork) bool {
 	all := true
 	for _, f := range w.GetFetched() {
-		if vs.jobs.known(job.ID(f.GetJob())) == nil {
+		if vs.jobs.Known(job.ID(f.GetJob())) == nil {
 			all = false
 		}
 	}
@@ -302,59 +304,59 @@ func (vs *visits) knowsAll(w *wire.HostWork) bool {
 }
 
 // learn notes what a worker found out about a host.
-func (vs *visits) learn(h *host, w *wire.HostWork, held bool) {
+func (vs *visits) learn(h *hosts.Host, w *wire.HostWork, held bool) {
 	if len(w.GetAddrs()) > 0 {
-		h.rec.At(w.GetAddrs())
-		vs.hosts.touched(h)
+		h.Rec.At(w.GetAddrs())
+		vs.hosts.Touched(h)
 	}
 	for _, r := range w.GetRobots() {
 		value := ondisk.EncodeRobots(r.GetState())
-		if _, err := ondisk.DecodeRobots(value); err == nil && h.hasOrigin(r.GetOrigin()) {
-			vs.buf.Set(ondisk.RobotsKey(h.pos, r.GetOrigin()), value)
+		if _, err := ondisk.DecodeRobots(value); err == nil && h.HasOrigin(r.GetOrigin()) {
+			vs.Buf.Set(ondisk.RobotsKey(h.Pos, r.GetOrigin()), value)
 		}
 	}
 	if held && w.GetBackoffMs() > 0 {
-		wait := min(int64(w.GetBackoffMs()), vs.cfg.MaxRetryAfter.Milliseconds())
+		wait := min(int64(w.GetBackoffMs()), vs.Cfg.MaxRetryAfter.Milliseconds())
 		why := ondisk.Clip(w.GetBackoffReason())
-		if strings.HasPrefix(h.rec.BackoffReason, why) {
-			why = h.rec.BackoffReason // the failure that it is for says more
+		if strings.HasPrefix(h.Rec.BackoffReason, why) {
+			why = h.Rec.BackoffReason // the failure that it is for says more
 		}
-		h.rec.BackOff(vs.now+wait, why)
-		vs.hosts.touched(h)
+		h.Rec.BackOff(vs.Now+wait, why)
+		vs.hosts.Touched(h)
 	}
 }
 
 // owe notes the politeness that whoever comes next owes to the host.
-func (vs *visits) owe(h *host, w *wire.HostWork) {
-	owed := min(int64(w.GetOwedMs()), vs.cfg.MaxRetryAfter.Milliseconds())
-	h.rec.Owe(vs.now + owed)
+func (vs *visits) owe(h *hosts.Host, w *wire.HostWork) {
+	owed := min(int64(w.GetOwedMs()), vs.Cfg.MaxRetryAfter.Milliseconds())
+	h.Rec.Owe(vs.Now + owed)
 }
 
 // returned takes URLs back that the worker did not touch.
-func (ls *leases) returned(h *host, list []*wire.Unfetched) {
+func (ls *leases) returned(h *hosts.Host, list []*wire.Unfetched) {
 	for _, u := range list {
-		it := h.lease.item(u.GetHash())
-		if it == nil || it.job.state.ID != job.ID(u.GetJob()) {
+		it := h.Lease.Item(u.GetHash())
+		if it == nil || it.Job.State.ID != job.ID(u.GetJob()) {
 			continue
 		}
-		delete(h.lease.out, u.GetHash())
+		delete(h.Lease.Out, u.GetHash())
 		ls.takeBack(it, untouched)
 	}
 }
 
 // accepts deals with a worker that says yes to an offer.
-func (vs *visits) accepts(s *session, h *host, n int, reply *answer) {
-	if h.lease != nil && h.lease.session == s {
+func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *answer) {
+	if h.Lease != nil && h.Lease.Session == s {
 		// It asks for a host that we think it holds: an answer went lost, or it dropped the host.
 		// It is the same process.
 		vs.leases.end(h, released, 0)
 	}
-	offered := h.search.offeredTo(s.peer)
-	if h.lease != nil || s.incarnation == 0 && s.heard == 0 || h.barred(vs.now) || h.search.reserved > 0 || !offered && h.search.state == searchOffered || vs.agenda.urlsAt(h) > vs.now {
-		reply.revoke(h.rec.Name)
+	offered := h.Search.OfferedTo(s.Peer)
+	if h.Lease != nil || s.Incarnation == 0 && s.Heard == 0 || h.Barred(vs.Now) || h.Search.Reserved > 0 || !offered && h.Search.State == hosts.SearchOffered || vs.agenda.URLsAt(h) > vs.Now {
+		reply.revoke(h.Rec.Name)
 		if offered {
 			vs.placer.end(h)
-			vs.agenda.changed(h)
+			vs.agenda.Changed(h)
 		}
 		return
 	}

@@ -1,44 +1,59 @@
 package owner
 
 import (
-	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/owner/outbox"
-	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Verdict is what the filter in front of a URL set says.
-type Verdict uint8
+// What an owner is made with, and what a step comes to.
+type (
+	// Config holds the knobs of an owner.
+	Config = hosts.Config
+	// Seen is a filter in front of the URL sets.
+	Seen = hosts.Seen
+	// Verdict is what that filter says.
+	Verdict = hosts.Verdict
+	// Jobs tells of jobs, from memory.
+	Jobs = hosts.Jobs
+	// Ring says which hosts this peer owns.
+	Ring = hosts.Ring
+	// OptOuts says what sites do not want to be crawled.
+	OptOuts = hosts.OptOuts
+	// Ready is what a step came to.
+	Ready = hosts.Ready
+	// Place asks for a worker for a host.
+	Place = hosts.Place
+	// Placement is the answer.
+	Placement = hosts.Placement
+	// Offer asks a worker to take hosts.
+	Offer = hosts.Offer
+	// Draw asks for a part of a job's budget.
+	Draw = hosts.Draw
+	// Admission asks whether a registrable domain may have one more host in a job.
+	Admission = hosts.Admission
+)
 
+// What a filter says of a URL.
 const (
-	// No: the URL is not in the set.
-	No Verdict = iota
-	// Maybe: the store has to be asked.
-	Maybe
-	// Yes: it is in the set, or, with the paper's filter alone, is taken to be.
-	Yes
+	No    = hosts.No    // the URL is not in the set
+	Maybe = hosts.Maybe // the store has to be asked
+	Yes   = hosts.Yes   // it is in the set, or, with the paper's filter alone, is taken to be
 )
 
-// Seen is a filter in front of the URL sets, bounded in memory. A set that it does not hold it
-// loads by [Owner.Hashes].
-type Seen interface {
-	Test(set ondisk.SetID, hash uint64) (Verdict, error) // says whether a hash is in a set
-	Add(set ondisk.SetID, hash uint64) error             // puts a hash into a set
-	// Drop forgets a set, because its URLs are gone from here.
-	Drop(set ondisk.SetID)
-}
-
-// Jobs tells of jobs, from memory. A job that is not known is asked for by [Ready.NeedJobs];
-// [Owner.JobChanged] says that the answer may be another now.
-type Jobs interface {
-	// Job returns a job; ok is false if it is not known.
-	Job(id job.ID) (spec *job.Spec, state job.State, ok bool)
-}
-
-// Ring says which hosts this peer owns at present, from memory.
-type Ring interface {
-	Mine(key ring.Key) bool // says whether this peer owns a key
-}
+// What is counted, and what waits.
+type (
+	// Counts are those of a job.
+	Counts = hosts.Counts
+	// HostCounts are those of a job on a host.
+	HostCounts = hosts.HostCounts
+	// Wait is why URLs wait, and how many.
+	Wait = hosts.Wait
+	// Waiting is a host of those.
+	Waiting = hosts.Waiting
+	// PutOff are URLs whose next try is beyond a horizon.
+	PutOff = hosts.PutOff
+)
 
 // What of a record others read as well.
 type (
@@ -55,3 +70,10 @@ type (
 	// Cursor is a place in the walk over all URLs.
 	Cursor = ondisk.Cursor
 )
+
+// DefaultConfig returns the defaults for a peer.
+func DefaultConfig(self string) hosts.Config {
+	c := hosts.Config{Self: self}
+	c.Fill()
+	return c
+}

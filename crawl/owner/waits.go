@@ -7,145 +7,26 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
 )
-
-// Wait sums up the hosts with URLs of which nothing is fetched for a while, for one reason: they
-// failed, or asked to be left alone. What politeness alone owes is none.
-type Wait struct {
-	// Outcome is what the hosts failed with; none: they asked to be left alone, or single URLs of
-	// them wait for another try.
-	Outcome     link.Outcome
-	Hosts, URLs int64 // how many of each; the URLs are pending
-	// PutOff counts those of the URLs whose next try is behind the horizon, HostsPutOff the hosts
-	// that have such.
-	PutOff, HostsPutOff int64
-	// Next is the first next try, NextPutOff the first of those put off; zero: there is none.
-	Next, NextPutOff time.Time
-	// Examples are those of the hosts with the most URLs put off, or if there are none with the
-	// most URLs.
-	Examples []Waiting
-}
-
-// Waiting is a host of which nothing is fetched for a while.
-type Waiting struct {
-	Host         string    // its name
-	URLs, PutOff int64     // pending URLs, and those of them with a next try behind the horizon
-	Until        time.Time // nothing is fetched before
-	// Fails counts the failures in a row, Why is the last one, or what the site asked for.
-	Fails uint32
-	Why   string // in words
-}
-
-// PutOff counts the URLs of one job whose next try is behind a horizon, and their hosts.
-type PutOff struct {
-	URLs, Hosts int64     // how many of each
-	Next        time.Time // when the first is due
-}
-
-// maxExamples bounds the hosts that a Wait names.
-const maxExamples = 4
 
 // Waits says which hosts are left alone at present and why, by outcome, and of each job how many
 // URLs wait for a try behind the horizon.
-func (bk *books) Waits(horizon time.Time) ([]Wait, map[job.ID]PutOff) {
-	byOutcome := make(map[link.Outcome]*Wait)
-	jobs := make(map[job.ID]PutOff)
-	bk.rests.each(func(e *rester) {
-		if rest := e.rest(bk.now, horizon.UnixMilli(), jobs); rest.urls > 0 {
-			waitOf(byOutcome, rest.outcome).add(e.h, &rest)
+func (bk *books) Waits(horizon time.Time) ([]hosts.Wait, map[job.ID]hosts.PutOff) {
+	byOutcome := make(map[link.Outcome]*hosts.Wait)
+	jobs := make(map[job.ID]hosts.PutOff)
+	bk.rests.Each(func(e *hosts.Rester) {
+		if rest := e.Rest(bk.Now, horizon.UnixMilli(), jobs); rest.URLs > 0 {
+			hosts.WaitOf(byOutcome, rest.Outcome).Add(e.H, &rest)
 		}
 	})
-	bk.rests.away.waits(bk.now, horizon.UnixMilli(), byOutcome, jobs)
-	list := make([]Wait, 0, len(byOutcome))
+	bk.rests.Away.Waits(bk.Now, horizon.UnixMilli(), byOutcome, jobs)
+	list := make([]hosts.Wait, 0, len(byOutcome))
 	for _, w := range byOutcome {
 		list = append(list, *w)
 	}
-	slices.SortFunc(list, func(a, b Wait) int { return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(a.Outcome, b.Outcome)) })
-	return list, jobs
-}
-
-func waitOf(byOutcome map[link.Outcome]*Wait, outcome link.Outcome) *Wait {
-	w := byOutcome[outcome]
-	if w == nil {
-		w = &Wait{Outcome: outcome}
-		byOutcome[outcome] = w
-	}
-	return w
-}
-
-// rest is why and until when a host is left alone.
-type rest struct {
-	outcome      link.Outcome
-	urls, putOff int64
-	until        int64
-}
-
-// add counts URLs of a job that wait until then.
-func (r *rest) add(js *jobState, urls, at, now, horizon int64, jobs map[job.ID]PutOff) {
-	if urls == 0 || at <= now {
-		return
-	}
-	r.urls += urls
-	r.until = min(r.until, at)
-	if at <= horizon {
-		return
-	}
-	r.putOff += urls
-	p := jobs[js.ID]
-	p.URLs += urls
-	p.Hosts++
-	p.Next = earlier(p.Next, time.UnixMilli(at))
-	jobs[js.ID] = p
-}
-
-// wait is what URLs of a job on a host wait for.
-type wait struct {
-	open    int64 // URLs that are not out
-	waiting int64 // of them, those that wait for another try
-	due     int64 // when the first of those is due; never if there is none
-}
-
-func (hj *hostJob) wait() wait { return wait{hj.Tally.Unleased(), hj.Tally.Waiting(), hj.NextDue()} }
-
-// until says how many URLs wait for a time and which: all of them where the host rests as a whole,
-// else those that wait for another try.
-func (w *wait) until(whole int64, rests bool) (urls, at int64) {
-	switch {
-	case w.waiting > 0 && w.waiting == w.open:
-		return w.waiting, max(w.due, whole)
-	case rests:
-		return w.open, whole
-	case w.waiting > 0:
-		return w.waiting, max(w.due, whole)
-	default:
-		return 0, 0
-	}
-}
-
-func (w *Wait) add(h *host, r *rest) {
-	until := time.UnixMilli(r.until)
-	w.Hosts++
-	w.URLs += r.urls
-	w.Next = earlier(w.Next, until)
-	if r.putOff > 0 {
-		w.PutOff += r.putOff
-		w.HostsPutOff++
-		w.NextPutOff = earlier(w.NextPutOff, until)
-	}
-	e := Waiting{Host: h.rec.Name, URLs: r.urls, PutOff: r.putOff, Until: until, Fails: h.rec.Fails, Why: h.rec.BackoffReason}
-	at, _ := slices.BinarySearchFunc(w.Examples, e, func(a, b Waiting) int {
-		return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(b.URLs, a.URLs), cmp.Compare(a.Host, b.Host))
+	slices.SortFunc(list, func(a, b hosts.Wait) int {
+		return cmp.Or(cmp.Compare(b.PutOff, a.PutOff), cmp.Compare(a.Outcome, b.Outcome))
 	})
-	if at < maxExamples {
-		w.Examples = slices.Insert(w.Examples, at, e)
-		w.Examples = w.Examples[:min(maxExamples, len(w.Examples))]
-	}
-}
-
-// earlier is the earlier of two times, of which zero is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
+	return list, jobs
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/owner/salvage"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -517,7 +518,7 @@ func (b *rebuilding) jobsOf(p *page, fates []owner.Fate) (ids []job.ID) {
 		return ids
 	}
 	for id, spec := range b.jobs.spec {
-		if owner.Refusal(spec, p.url, p.depth, link.KindPage) == "" {
+		if links.Refusal(spec, p.url, p.depth, link.KindPage) == "" {
 			ids = append(ids, id)
 		}
 	}

@@ -16,8 +16,8 @@ const (
 	barEvery = 200 * time.Millisecond
 )
 
-// bar draws a progress bar: URLs done of URLs seen, a total that grows as links are found. It paints
-// over its line with spaces, which every terminal can.
+// bar draws a progress bar: URLs done of URLs seen, a total that grows as links are found. It
+// paints over its line with spaces, which every terminal can.
 func bar(w io.Writer) (show func(control.Progress) error, done func()) {
 	var pace pace
 	var painted time.Time

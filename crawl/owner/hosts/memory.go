@@ -1,15 +1,17 @@
-package owner
+package hosts
 
-import "github.com/apoidea/apoidea/crawl/domain"
+import (
+	"github.com/apoidea/apoidea/crawl/domain"
+)
 
-// lru is the order in which hosts were last touched.
-type lru struct {
-	oldest, newest *host
+// Lru is the order in which hosts were last touched.
+type Lru struct {
+	Oldest, newest *Host
 	n              int
 }
 
 // touch makes a host the newest of the list, whichever it was in.
-func (l *lru) touch(h *host) {
+func (l *Lru) touch(h *Host) {
 	if l.newest == h {
 		return
 	}
@@ -17,30 +19,30 @@ func (l *lru) touch(h *host) {
 	l.n++
 	h.in, h.old = l, l.newest
 	if l.newest != nil {
-		l.newest.newer = h
+		l.newest.Newer = h
 	} else {
-		l.oldest = h
+		l.Oldest = h
 	}
 	l.newest = h
 }
 
 // remove takes a host out of the list that it is in, if it is in one.
-func (l *lru) remove(h *host) {
+func (l *Lru) remove(h *Host) {
 	if l == nil {
 		return
 	}
 	l.n--
 	if h.old != nil {
-		h.old.newer = h.newer
+		h.old.Newer = h.Newer
 	} else {
-		l.oldest = h.newer
+		l.Oldest = h.Newer
 	}
-	if h.newer != nil {
-		h.newer.old = h.old
+	if h.Newer != nil {
+		h.Newer.old = h.old
 	} else {
 		l.newest = h.old
 	}
-	h.old, h.newer, h.in = nil, nil, nil
+	h.old, h.Newer, h.in = nil, nil, nil
 }
 
 // queue are hosts that are to be evaluated when there is room to place one: so those that wait cost
@@ -55,19 +57,19 @@ type queue struct {
 // line are the hosts of one registrable domain that wait.
 type line struct {
 	domain string
-	hosts  fifo[*host]
+	hosts  fifo[*Host]
 }
 
 func (q *queue) len() int { return q.n }
 
-// add puts a host at the end of its domain's line unless it is in the queue.
-func (q *queue) add(h *host) {
+// Add puts a host at the end of its domain's line unless it is in the queue.
+func (q *queue) Add(h *Host) {
 	if h.queued {
 		return
 	}
 	h.queued = true
 	q.n++
-	name := domain.Of(h.rec.Name)
+	name := domain.Of(h.Rec.Name)
 	l := q.lines[name]
 	if l == nil {
 		if q.lines == nil {
@@ -80,9 +82,9 @@ func (q *queue) add(h *host) {
 	l.hosts.add(h)
 }
 
-// take takes the first host off of the domain whose turn it is. It may be one that is not in memory
+// Take takes the first host off of the domain whose turn it is. It may be one that is not in memory
 // any more.
-func (q *queue) take() *host {
+func (q *queue) Take() *Host {
 	l := q.turns.take()
 	h := l.hosts.take()
 	if l.hosts.len() > 0 {
@@ -118,11 +120,11 @@ func (f *fifo[T]) take() (v T) {
 }
 
 // wakes is a heap of hosts by the time at which something is to be done for them.
-type wakes struct{ list []*host }
+type wakes struct{ list []*Host }
 
-func (w *wakes) set(h *host, at int64) {
+func (w *wakes) set(h *Host, at int64) {
 	switch {
-	case at == never:
+	case at == Never:
 		w.remove(h)
 		return
 	case h.heap < 0:
@@ -133,7 +135,7 @@ func (w *wakes) set(h *host, at int64) {
 	w.fix(h.heap)
 }
 
-func (w *wakes) remove(h *host) {
+func (w *wakes) remove(h *Host) {
 	i := h.heap
 	if i < 0 {
 		return
@@ -142,22 +144,22 @@ func (w *wakes) remove(h *host) {
 	w.swap(i, last)
 	w.list[last] = nil
 	w.list = w.list[:last]
-	h.heap, h.wakeAt = -1, never
+	h.heap, h.wakeAt = -1, Never
 	if i < last {
 		w.fix(i)
 	}
 }
 
-func (w *wakes) first() int64 {
+func (w *wakes) First() int64 {
 	if len(w.list) == 0 {
-		return never
+		return Never
 	}
 	return w.list[0].wakeAt
 }
 
-// due takes the first host off whose time has come.
-func (w *wakes) due(now int64) *host {
-	if w.first() > now {
+// Due takes the first host off whose time has come.
+func (w *wakes) Due(now int64) *Host {
+	if w.First() > now {
 		return nil
 	}
 	h := w.list[0]
@@ -187,38 +189,3 @@ func (w *wakes) fix(i int) {
 		i = child
 	}
 }
-
-// depths remembers up to a bound the smallest depth at which each of the latest URLs was met: two
-// generations, the older thrown away when the younger is full.
-type depths struct {
-	young, old map[uint64]uint32
-	limit      int
-}
-
-func newDepths(limit int) depths {
-	return depths{young: make(map[uint64]uint32), limit: max(limit/2, 1)}
-}
-
-// covers says whether the URL is known at this depth or a smaller one.
-func (d *depths) covers(hash uint64, depth uint32) bool {
-	if at, ok := d.young[hash]; ok {
-		return at <= depth
-	}
-	at, ok := d.old[hash]
-	if ok {
-		d.put(hash, at)
-	}
-	return ok && at <= depth
-}
-
-func (d *depths) put(hash uint64, depth uint32) {
-	if at, ok := d.young[hash]; ok && at <= depth {
-		return
-	}
-	if len(d.young) >= d.limit {
-		d.old, d.young = d.young, make(map[uint64]uint32, d.limit)
-	}
-	d.young[hash] = depth
-}
-
-func (d *depths) clear() { *d = newDepths(2 * d.limit) }

@@ -1,6 +1,8 @@
-package owner
+package links
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestDepths(t *testing.T) {
 	d := newDepths(8)

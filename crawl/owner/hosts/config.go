@@ -1,10 +1,12 @@
-package owner
+package hosts
 
 import (
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -12,7 +14,7 @@ import (
 // Config holds the knobs of an owner. The zero value of a field means its default.
 type Config struct {
 	// Settled says, from memory, whether all records of a key of this peer that others may hold
-	// have arrived here; [Owner.SettledChanged] says that the answer may be another now. Until then
+	// have arrived here; Owner.SettledChanged says that the answer may be another now. Until then
 	// links are taken, as the records merge, and of the hosts nothing else is said: nobody knows
 	// yet who holds a lease. Nil: they always have.
 	Settled func(key ring.Key) bool
@@ -61,7 +63,7 @@ type Config struct {
 	// Novelty is after how many pages in a row that bring nothing new a host, or a part of it, is
 	// left; 0: never. See package novelty.
 	Novelty int
-	// OptOuts is this peer's own list; nil: nothing is on it. [Owner.OptOutsChanged] says that it
+	// OptOuts is this peer's own list; nil: nothing is on it. Owner.OptOutsChanged says that it
 	// is another now.
 	OptOuts OptOuts
 	// PlaceMin is the number of pending URLs below which a host is not probed (design, section 4).
@@ -84,13 +86,6 @@ type Config struct {
 	DrawPages uint64
 }
 
-// DefaultConfig returns the defaults for a peer.
-func DefaultConfig(self string) Config {
-	c := Config{Self: self}
-	c.fill()
-	return c
-}
-
 func fill[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -98,7 +93,8 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-func (c *Config) fill() {
+// Fill sets the fields that are zero to their defaults.
+func (c *Config) Fill() {
 	if c.Settled == nil {
 		c.Settled = func(ring.Key) bool { return true }
 	}
@@ -146,8 +142,56 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// backoff is the wait before try number n+1.
-func (c *Config) backoff(n uint32) int64 {
+// WaitAfter is the wait before try number n+1.
+func (c *Config) WaitAfter(n uint32) int64 {
 	i := min(max(int(n)-1, 0), len(c.Backoff)-1)
 	return c.Backoff[i].Milliseconds()
+}
+
+// OptOuts is this peer's own list of what is not to be crawled, from memory. Each method says why,
+// in a few words; nothing if there is no reason.
+type OptOuts interface {
+	// Host is asked of a host as a whole, URL of a canonical URL, its host included.
+	Host(host string) (why string)
+	URL(url string) (why string) // says why a URL is not to be crawled
+}
+
+// noOptOuts is the empty list.
+type noOptOuts struct{}
+
+func (noOptOuts) Host(string) string { return "" }
+
+func (noOptOuts) URL(string) string { return "" }
+
+// Verdict is what the filter in front of a URL set says.
+type Verdict uint8
+
+const (
+	// No: the URL is not in the set.
+	No Verdict = iota
+	// Maybe: the store has to be asked.
+	Maybe
+	// Yes: it is in the set, or, with the paper's filter alone, is taken to be.
+	Yes
+)
+
+// Seen is a filter in front of the URL sets, bounded in memory. A set that it does not hold it
+// loads by Owner.Hashes.
+type Seen interface {
+	Test(set ondisk.SetID, hash uint64) (Verdict, error) // says whether a hash is in a set
+	Add(set ondisk.SetID, hash uint64) error             // puts a hash into a set
+	// Drop forgets a set, because its URLs are gone from here.
+	Drop(set ondisk.SetID)
+}
+
+// Jobs tells of jobs, from memory. A job that is not known is asked for by [Ready.NeedJobs];
+// Owner.JobChanged says that the answer may be another now.
+type Jobs interface {
+	// Job returns a job; ok is false if it is not known.
+	Job(id job.ID) (spec *job.Spec, state job.State, ok bool)
+}
+
+// Ring says which hosts this peer owns at present, from memory.
+type Ring interface {
+	Mine(key ring.Key) bool // says whether this peer owns a key
 }

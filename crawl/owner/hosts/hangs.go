@@ -1,4 +1,4 @@
-package owner
+package hosts
 
 import (
 	"github.com/apoidea/apoidea/crawl/shape"
@@ -12,8 +12,6 @@ const (
 	// often at most; what was tried before goes behind from hangsAgain of that on.
 	hangsPart  = 4
 	hangsAgain = 16
-	// fewOut are the URLs that a worker may as well try before it is told that it had better not.
-	fewOut = 4
 	// maxHangs bounds the parts of a host of which it is remembered.
 	maxHangs = 16
 )
@@ -31,27 +29,28 @@ type hangs struct {
 // hangsOf are those of a part of the host.
 type hangsOf struct{ hung, answered int }
 
-func (p hangsOf) last() bool  { return p.hung >= hangsPart && p.hung > hangsPart*p.answered }
+func (p hangsOf) last() bool { return p.hung >= hangsPart && p.hung > hangsPart*p.answered }
+
 func (p hangsOf) often() bool { return p.hung > 0 && p.hung*hangsAgain > p.answered }
 
-// answered notes that the host said something about a URL.
-func (h *hangs) answered(url string) {
+// Answered notes that the host said something about a URL.
+func (h *hangs) Answered(url string) {
 	h.met, h.row = true, 0
 	if h.some {
 		h.count(url, hangsOf{answered: 1})
 	}
 }
 
-// hung notes that nothing came of a URL. Alone says whether that is the URL's and not the host's,
+// Hung notes that nothing came of a URL. Alone says whether that is the URL's and not the host's,
 // found whether it is since now that others like it go last.
-func (h *hangs) hung(url string) (alone, found bool) {
+func (h *hangs) Hung(url string) (alone, found bool) {
 	h.some = true
 	if h.row++; h.row > hangsAll || !h.met {
 		return false, false
 	}
-	before := h.last(url, false)
+	before := h.Last(url, false)
 	h.count(url, hangsOf{hung: 1})
-	return true, !before && h.last(url, false)
+	return true, !before && h.Last(url, false)
 }
 
 // count adds to the parts of a URL. Of too many those that are no trouble are forgotten, then all.
@@ -73,9 +72,9 @@ func (h *hangs) count(url string, n hangsOf) {
 	}
 }
 
-// last says whether a URL goes behind the others of its host: its part hangs, or does so often and
+// Last says whether a URL goes behind the others of its host: its part hangs, or does so often and
 // the URL was tried before.
-func (h *hangs) last(url string, again bool) bool {
+func (h *hangs) Last(url string, again bool) bool {
 	if !h.some {
 		return false
 	}

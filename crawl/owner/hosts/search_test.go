@@ -1,4 +1,4 @@
-package owner
+package hosts
 
 import (
 	"slices"
@@ -12,34 +12,34 @@ func TestSearchStates(t *testing.T) {
 	const self = "self"
 	var s search
 	for i, worker := range []string{"a", "b", "c"} {
-		if others := s.ask(100); !others || s.state != searchAsked || s.until != 100 {
-			t.Fatalf("search %d: %v until %d, others %v", i, s.state, s.until, others)
+		if others := s.Ask(100); !others || s.State != SearchAsked || s.Until != 100 {
+			t.Fatalf("search %d: %v until %d, others %v", i, s.State, s.Until, others)
 		}
-		s.found(&Placement{URLs: 5, Pace: 2})
-		s.offer(worker, 200)
-		if !s.offeredTo(worker) || s.offeredTo("x") || s.until != 200 || s.urls != 5 || s.pace != 2 {
+		s.Found(&Placement{URLs: 5, Pace: 2})
+		s.Offer(worker, 200)
+		if !s.OfferedTo(worker) || s.OfferedTo("x") || s.Until != 200 || s.URLs != 5 || s.Pace != 2 {
 			t.Fatalf("offer %d: %+v", i, s)
 		}
-		s.refused(worker, self, 50)
-		if offered := s.end(); !offered || s.state != searchIdle || s.offeredTo(worker) || s.urls != 0 || s.rest != 0 {
+		s.Refused(worker, self, 50)
+		if offered := s.End(); !offered || s.State != SearchIdle || s.OfferedTo(worker) || s.URLs != 0 || s.rest != 0 {
 			t.Fatalf("refusal %d: offered %v, %+v", i, offered, s)
 		}
 	}
-	if !slices.Equal(s.exclude, []string{"a", "b", "c"}) {
-		t.Errorf("excluded are %v", s.exclude)
+	if !slices.Equal(s.Exclude, []string{"a", "b", "c"}) {
+		t.Errorf("excluded are %v", s.Exclude)
 	}
-	if others := s.ask(300); others {
+	if others := s.Ask(300); others {
 		t.Error("after three refusals another peer is asked")
 	}
-	s.offer(self, 400)
-	s.refused(self, self, 1000)
-	s.end()
-	if len(s.exclude) > 0 || s.rest != 1000+restAfter {
+	s.Offer(self, 400)
+	s.Refused(self, self, 1000)
+	s.End()
+	if len(s.Exclude) > 0 || s.rest != 1000+restAfter {
 		t.Errorf("after all refused: %+v", s)
 	}
-	s.again("why")
-	s.exclude = []string{"a"}
-	if s.taken(); s.replace || s.anew != "" || s.exclude != nil {
+	s.Again("why")
+	s.Exclude = []string{"a"}
+	if s.Taken(); s.Replace || s.Anew != "" || s.Exclude != nil {
 		t.Errorf("after a lease: %+v", s)
 	}
 }
@@ -47,9 +47,9 @@ func TestSearchStates(t *testing.T) {
 // TestSearchThatFindsNobody: the host rests, and nobody is excluded for it.
 func TestSearchThatFindsNobody(t *testing.T) {
 	var s search
-	s.ask(100)
-	s.refused(s.offered, "self", 100)
-	if offered := s.end(); offered || s.rest != 100+restAfter || len(s.exclude) > 0 {
+	s.Ask(100)
+	s.Refused(s.Offered, "self", 100)
+	if offered := s.End(); offered || s.rest != 100+restAfter || len(s.Exclude) > 0 {
 		t.Errorf("offered %v, %+v", offered, s)
 	}
 }
@@ -58,17 +58,17 @@ func TestSearchThatFindsNobody(t *testing.T) {
 func TestSearchReserves(t *testing.T) {
 	for _, polite := range []int64{0, 70} {
 		var s search
-		s.ask(100)
-		s.reserve(polite, 500)
-		if before, until := s.unreserve(); before != max(polite, 1) || until != 500 {
+		s.Ask(100)
+		s.Reserve(polite, 500)
+		if before, until := s.Unreserve(); before != max(polite, 1) || until != 500 {
 			t.Errorf("owed was %d until %d", before, until)
 		}
-		if before, _ := s.unreserve(); before != 0 {
+		if before, _ := s.Unreserve(); before != 0 {
 			t.Error("it ends twice")
 		}
-		s.reserve(polite, 500)
-		s.end()
-		if before, _ := s.unreserve(); before != 0 {
+		s.Reserve(polite, 500)
+		s.End()
+		if before, _ := s.Unreserve(); before != 0 {
 			t.Error("it outlives the search")
 		}
 	}
@@ -77,10 +77,10 @@ func TestSearchReserves(t *testing.T) {
 // TestSearchesRoom: what is declined makes room for fewer searches, down to a few, and what is
 // taken for more.
 func TestSearchesRoom(t *testing.T) {
-	s := searches{most: leastPlacing + 2}
+	s := Searches{most: leastPlacing + 2}
 	room := func() (n int) {
-		for s.under = 0; s.room(); n++ {
-			s.under++
+		for s.Under = 0; s.room(); n++ {
+			s.Under++
 		}
 		return n
 	}
@@ -88,10 +88,10 @@ func TestSearchesRoom(t *testing.T) {
 		if got := room(); got != want {
 			t.Errorf("after %d declined: room for %d, want %d", i, got, want)
 		}
-		s.declined()
+		s.Declined()
 	}
 	for i, want := range []int{leastPlacing + 1, leastPlacing + 2, leastPlacing + 2} {
-		s.taken()
+		s.Taken()
 		if got := room(); got != want {
 			t.Errorf("after %d taken: room for %d, want %d", i+1, got, want)
 		}

@@ -1,4 +1,4 @@
-package owner
+package hosts
 
 import (
 	"testing"
@@ -25,14 +25,14 @@ type unseen struct{}
 func (unseen) Add(ondisk.SetID, uint64) error { return nil }
 
 // emptyBook is that of a job without bounds on a host, before a store that is not there.
-func emptyBook() *hostJob {
-	js := &jobState{Job: &ledger.Job{Known: true, Spec: &job.Spec{}}}
-	return &hostJob{state: js, Account: ledger.New(buffer.New(nil), unseen{}, nil).Open(js.Job, ring.Pos{}, new(ondisk.Host))}
+func emptyBook() *Job {
+	js := &JobState{Job: &ledger.Job{Known: true, Spec: &job.Spec{}}}
+	return &Job{State: js, Account: ledger.New(buffer.New(nil), unseen{}, nil).Open(js.Job, ring.Pos{}, new(ondisk.Host))}
 }
 
-func newDomains() *domains {
-	s := &step{cfg: Config{Admission: true, OptOuts: noOptOuts{}}, ring: all{}, now: 1000}
-	return &domains{step: s, crowded: make(map[crowd]domain.Verdict), kin: make(map[crowd][]farm.Said)}
+func newDomains() *Domains {
+	s := &Step{Cfg: Config{Admission: true, OptOuts: noOptOuts{}}, Ring: all{}, Now: 1000}
+	return &Domains{Step: s, Crowded: make(map[Crowd]domain.Verdict), kin: make(map[Crowd][]farm.Said)}
 }
 
 // TestDomainsAsk: a host with URLs is asked for, now and then until there is an answer, and what
@@ -41,21 +41,21 @@ func TestDomainsAsk(t *testing.T) {
 	d := newDomains()
 	hj := emptyBook()
 	hj.Learn(1, 0)
-	h := &host{rec: ondisk.Host{Name: "a.site.example"}, jobs: []*hostJob{hj}}
-	d.say(h, hj, &ondisk.Final{Outcome: link.OutcomeOK}, &wire.Fetched{AllPrint: 7}, false)
+	h := &Host{Rec: ondisk.Host{Name: "a.site.example"}, Jobs: []*Job{hj}}
+	d.Say(h, hj, &ondisk.Final{Outcome: link.OutcomeOK}, &wire.Fetched{AllPrint: 7}, false)
 	for i, c := range []struct {
 		now   int64
 		asked int
 	}{{1000, 1}, {1001, 1}, {1000 + admissionEvery, 2}} {
-		d.now = c.now
-		if again := d.ask(h); len(d.ready.Admissions) != c.asked || again != hj.askedAt+admissionEvery {
-			t.Errorf("look %d: asked %d times, again at %d", i, len(d.ready.Admissions), again)
+		d.Now = c.now
+		if again := d.ask(h); len(d.Ready.Admissions) != c.asked || again != hj.askedAt+admissionEvery {
+			t.Errorf("look %d: asked %d times, again at %d", i, len(d.Ready.Admissions), again)
 		}
 	}
-	if first, second := d.ready.Admissions[0].Said, d.ready.Admissions[1].Said; first == nil || len(*first) != 1 || second != nil {
+	if first, second := d.Ready.Admissions[0].Said, d.Ready.Admissions[1].Said; first == nil || len(*first) != 1 || second != nil {
 		t.Errorf("told are %v, then %v", first, second)
 	}
-	if hj.Admit(domain.Admitted); d.ask(h) != never || !d.admitted(h, hj) {
+	if hj.Admit(domain.Admitted); d.ask(h) != Never || !d.admitted(h, hj) {
 		t.Error("an admitted host is asked for")
 	}
 }
@@ -66,17 +66,17 @@ func TestDomainsStale(t *testing.T) {
 	d := newDomains()
 	hj := emptyBook()
 	hj.Admit(domain.Admitted)
-	h := &host{rec: ondisk.Host{Name: "a.site.example"}}
-	key := crowd{domain: "site.example"}
+	h := &Host{Rec: ondisk.Host{Name: "a.site.example"}}
+	key := Crowd{Domain: "site.example"}
 	for i, c := range []struct {
 		verdict domain.Verdict
 		late    bool
 	}{{domain.Crowded, false}, {domain.Stale, true}, {domain.Crowded, true}} {
-		if d.crowds(key, c.verdict); d.late(h, hj) != c.late {
+		if d.Crowds(key, c.verdict); d.Late(h, hj) != c.late {
 			t.Errorf("word %d: late is %v", i, !c.late)
 		}
 	}
-	if hj.Requested(); d.late(h, hj) {
+	if hj.Requested(); d.Late(h, hj) {
 		t.Error("a host of which something was asked for ends")
 	}
 }

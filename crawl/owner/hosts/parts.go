@@ -1,0 +1,35 @@
+package hosts
+
+import (
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/farm"
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/ledger"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// Parts are what is here of an owner. Each knows the ones that stand above it, and no other.
+type Parts struct {
+	Jobs    *JobTable
+	Rests   *Rests
+	Domains *Domains
+	Traps   *Traps
+	Agenda  *Agenda
+	Table   *Table
+}
+
+// New returns the parts, which know no host yet.
+func New(s *Step) *Parts {
+	p := &Parts{
+		Jobs:    &JobTable{Step: s, Away: JobState{Job: new(ledger.Job)}, ByID: make(map[job.ID]*JobState), asked: make(map[job.ID]int64)},
+		Rests:   &Rests{Step: s, Away: make(Away)},
+		Domains: &Domains{Step: s, Crowded: make(map[Crowd]domain.Verdict), kin: make(map[Crowd][]farm.Said)},
+		Traps:   &Traps{Step: s},
+	}
+	p.Agenda = &Agenda{Step: s, jobs: p.Jobs, domains: p.Domains, rests: p.Rests, Searches: Searches{most: s.Cfg.MaxPlacing}}
+	p.Table = &Table{
+		Step: s, jobs: p.Jobs, agenda: p.Agenda, rests: p.Rests, traps: p.Traps,
+		ByName: make(map[string]*Host), ByPos: make(map[ring.Pos]*Host),
+	}
+	return p
+}

@@ -1,0 +1,311 @@
+package hosts
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/ledger"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
+)
+
+// Table are the hosts in memory, found again in the store when they are not.
+type Table struct {
+	*Step
+	jobs       *JobTable
+	agenda     *Agenda
+	rests      *Rests
+	traps      *Traps
+	ByName     map[string]*Host
+	ByPos      map[ring.Pos]*Host
+	Busy, Idle Lru // with URLs that wait, and without
+	Totals     ondisk.Totals
+	TotalsMod  bool
+	Sweep      sweep
+}
+
+// KeyOf is the position of a host's name.
+func (t *Table) KeyOf(name string) ring.Key {
+	if h := t.ByName[name]; h != nil {
+		return h.Key
+	}
+	return ring.HostKey(name)
+}
+
+// Find returns a host in memory or in the store, nil if there is none.
+func (t *Table) Find(name string) *Host {
+	if h := t.ByName[name]; h != nil {
+		t.touch(h)
+		return h
+	}
+	key := ring.HostKey(name)
+	return t.load(ring.PosOf(key), name, key)
+}
+
+// At returns the host at a position, nil if there is none (any more).
+func (t *Table) At(pos ring.Pos) *Host {
+	if h := t.ByPos[pos]; h != nil {
+		t.touch(h)
+		return h
+	}
+	return t.load(pos, "", ring.Key{})
+}
+
+// Open is find that makes the host where there is none.
+func (t *Table) Open(name string) *Host {
+	if h := t.Find(name); h != nil {
+		return h
+	}
+	name = strings.Clone(name) // it may be part of a URL, which need not live as long
+	h := &Host{Key: ring.HostKey(name), heap: -1, wakeAt: Never}
+	h.Pos, h.Rec.Name = ring.PosOf(h.Key), name
+	t.keep(h)
+	t.Totals.Hosts++
+	t.TotalsMod = true
+	t.Touched(h)
+	return h
+}
+
+func (t *Table) keep(h *Host) {
+	t.ByName[h.Rec.Name], t.ByPos[h.Pos] = h, h
+	t.touch(h)
+}
+
+// touch notes that a host was used.
+func (t *Table) touch(h *Host) {
+	if h.work&workPending != 0 {
+		t.Busy.touch(h)
+	} else {
+		t.Idle.touch(h)
+	}
+}
+
+// load reads a host from the store. A host that had a lease when the last process ended waits for
+// TTL, unless its worker was that process.
+func (t *Table) load(pos ring.Pos, name string, key ring.Key) *Host {
+	raw, ok := t.Buf.Get(ondisk.HostKey(pos))
+	if !ok {
+		return nil
+	}
+	rec, err := ondisk.DecodeHost(raw)
+	if err == nil && name != "" && rec.Name != name {
+		err = ondisk.ErrFormat
+	}
+	if err != nil {
+		t.Buf.Fail(fmt.Errorf("owner: host record %x: %q: %w", pos, rec.Name, err))
+		return nil
+	}
+	if name == "" {
+		key = ring.HostKey(rec.Name)
+	}
+	h := &Host{Key: key, Pos: pos, Rec: rec, saved: true, heap: -1, wakeAt: Never}
+	for _, a := range t.Ledger.Load(rec.Name, pos, h, func(id job.ID) *ledger.Job { return t.jobs.Of(id).Job }) {
+		h.Jobs = append(h.Jobs, &Job{Account: a, State: t.jobs.Of(a.Job.ID)})
+	}
+	if h.Rec.Outbox > 0 {
+		h.work |= WorkOutbox
+	}
+	if h.openURLs() > 0 {
+		h.work |= workPending
+	}
+	if h.Rec.Worker != "" {
+		// The note stays until the next lease: should this process end as well before the wait is
+		// over, the next one waits again.
+		h.Rec.Owe(t.Start + t.Cfg.Delay.Milliseconds())
+		if h.Rec.Worker != t.Cfg.Self {
+			h.barUntil(t.Start + t.Cfg.TTL.Milliseconds())
+		}
+	}
+	t.rests.back(h)
+	t.keep(h)
+	t.agenda.Changed(h)
+	return h
+}
+
+// Touched notes that a host's record has changed, which therefore is saved, and scheduled.
+func (t *Table) Touched(h *Host) {
+	t.agenda.Changed(h)
+	if !h.dirty {
+		h.dirty = true
+		t.dirty = append(t.dirty, h)
+	}
+}
+
+// Collect takes in which accounts have changed: their hosts and jobs have, too.
+func (t *Table) Collect() {
+	t.Ledger.Changed(func(a *ledger.Account) {
+		if h := t.ByPos[a.Pos]; h != nil {
+			t.Touched(h)
+		}
+		t.jobs.Changed(t.jobs.Of(a.Job.ID))
+	})
+}
+
+func (t *Table) save(h *Host) {
+	h.dirty, h.saved = false, true
+	h.Rec.Version++
+	t.rests.note(h)
+	t.Buf.Set(ondisk.HostKey(h.Pos), h.Rec.Encode())
+	if h.Rec.OptOut.On {
+		t.Buf.Set(ondisk.OptOutKey(h.Pos), append([]byte{ondisk.Format}, h.Rec.Name...))
+	} else if h.Rec.OptOut.Version > 0 {
+		t.Buf.Delete(ondisk.OptOutKey(h.Pos))
+	}
+	var work byte
+	for _, hj := range h.Jobs {
+		hj.Save()
+		t.traps.save(h, hj)
+		if hj.Tally.Open() > 0 {
+			work |= workPending
+		}
+	}
+	if h.Rec.Outbox > 0 {
+		work |= WorkOutbox
+	}
+	if work == h.work {
+		return
+	}
+	h.work = work
+	if h.Kept() {
+		t.touch(h)
+	}
+	if work == 0 {
+		t.Buf.Delete(ondisk.WorkKey(h.Pos))
+	} else {
+		t.Buf.Set(ondisk.WorkKey(h.Pos), []byte{ondisk.Format, work})
+	}
+}
+
+// Evict drops hosts that were not used for longest, as long as there are too many in memory.
+func (t *Table) Evict(l *Lru) {
+	for h := l.Oldest; h != nil && len(t.ByName) > t.Cfg.MaxHosts; {
+		next := h.Newer
+		if h.Lease == nil && h.Search.State == SearchIdle && !h.Barred(t.Now) && h.Frozen == 0 && !h.purging && !h.dirty {
+			t.rests.leave(h)
+			t.Forget(h)
+		}
+		h = next
+	}
+}
+
+// Forget drops a host from memory.
+func (t *Table) Forget(h *Host) {
+	if h.work&workPending != 0 {
+		t.Sweep.Wanted, t.Sweep.dropped = true, true
+	}
+	t.agenda.Wakes.remove(h)
+	t.rests.forget(h)
+	h.in.remove(h)
+	delete(t.ByName, h.Rec.Name)
+	delete(t.ByPos, h.Pos)
+}
+
+// Answer says who is to be asked about a host.
+type Answer uint8
+
+const (
+	Here  Answer = iota // this peer
+	Moved               // another one
+	Busy                // nobody just now: its records are on their way
+)
+
+// AnswersFor says whether this peer may change a host's record now.
+func (t *Table) AnswersFor(name string) Answer {
+	h := t.ByName[name]
+	if h == nil {
+		key := ring.HostKey(name)
+		if !t.Ring.Mine(key) {
+			return Moved
+		}
+		if h = t.load(ring.PosOf(key), name, key); h == nil {
+			return Here
+		}
+	}
+	switch {
+	case h.Frozen > 0:
+		return Busy
+	case !t.Ring.Mine(h.Key):
+		return Moved
+	default:
+		return Here
+	}
+}
+
+// SpeaksFor says whether this peer may say anything of a host to a worker. More than for a link all
+// records must be here, as a lease may be among those that are not; but to the worker whose lease
+// is known here, which goes on whatever comes.
+func (t *Table) SpeaksFor(name string, s *Session, epoch *wire.Epoch) Answer {
+	verdict := t.AnswersFor(name)
+	if verdict == Here && !t.Cfg.Settled(t.KeyOf(name)) && !t.ByName[name].LeasedTo(s, epoch) {
+		return Busy
+	}
+	return verdict
+}
+
+// Learnt has what is known of the pages of a job on a host written with the step.
+func (t *Table) Learnt(h *Host, hj *Job) {
+	hj.News = true
+	t.Touched(h)
+}
+
+// Flush writes what changed; called between operations only.
+func (t *Table) Flush() {
+	t.Collect()
+	for _, h := range t.dirty {
+		t.save(h)
+	}
+	t.dirty = t.dirty[:0]
+	for _, js := range t.dirtyJobs {
+		t.jobs.save(js)
+	}
+	t.dirtyJobs = t.dirtyJobs[:0]
+	if t.TotalsMod {
+		t.Buf.Set([]byte{ondisk.SpaceTotals}, t.Totals.Encode())
+		t.TotalsMod = false
+	}
+	t.Buf.Flush()
+}
+
+// SweepSome looks in the store for hosts with work that are not in memory, a bounded part of it.
+func (t *Table) SweepSome() {
+	s := &t.Sweep
+	if !s.Wanted || s.NextAt > t.Now {
+		return
+	}
+	if t.agenda.Searches.Queue.len() > t.Cfg.MaxPlacing { // these come first, and each host that is loaded may drop one of them
+		s.NextAt = t.Now + sweepEvery
+		return
+	}
+	t.Flush()
+	if s.Cursor == nil {
+		s.dropped = false
+		s.Cursor = []byte{ondisk.SpaceWork}
+	}
+	var missing []ring.Pos
+	end, passed := true, 0
+	t.Buf.Scan(slices.Clone(s.Cursor), []byte{ondisk.SpaceWork + 1}, func(key, value []byte) bool {
+		if passed++; len(missing) == SweepHosts || passed > SweepPasses {
+			end = false
+			return false
+		}
+		s.Cursor = append(append(s.Cursor[:0], key...), 0)
+		if len(key) == 1+ring.PosSize && len(value) >= 2 && value[1]&workPending != 0 && t.ByPos[ring.Pos(key[1:])] == nil {
+			missing = append(missing, ring.Pos(key[1:]))
+		}
+		return true
+	})
+	for _, pos := range missing {
+		t.load(pos, "", ring.Key{})
+	}
+	if end {
+		s.Cursor, s.Wanted = nil, s.dropped
+	}
+	s.NextAt = math.MinInt64
+	if t.Busy.n+SweepHosts > t.Cfg.MaxHosts {
+		s.NextAt = t.Now + sweepEvery
+	}
+}

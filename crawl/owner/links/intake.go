@@ -1,0 +1,244 @@
+package links
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/apoidea/apoidea/crawl/domain"
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+)
+
+// LinksAtOnce is how many links are taken in between two looks at whether the step has room for
+// more.
+const LinksAtOnce = 128
+
+// Intake takes links to hosts of this peer into their sets.
+type Intake struct {
+	*hosts.Step
+	hosts    *hosts.Table
+	domains  *hosts.Domains
+	outgoing *Outgoing
+	Known    depths           // links dealt with here, at which depth
+	fresh    []ondisk.Pending // that were accepted last, until the emitter looks at them
+}
+
+// Arrival is a link to a host of this peer.
+type Arrival struct {
+	ondisk.Link
+	Js   *hosts.JobState
+	Host string
+	Hash uint64
+}
+
+// memo is how the link is remembered: a page's address that was met as an image first is worth
+// another look.
+func memo(hash uint64, kind link.Kind) uint64 {
+	if kind == link.KindRequisite {
+		return ^hash
+	}
+	return hash
+}
+
+func (a *Arrival) memo() uint64 { return memo(a.Hash, a.Kind) }
+
+// Admit takes links to hosts for which AnswersFor said Here, in order. Those that the filters
+// cannot tell to be new are looked up in the store sorted by key, so that the store is read in one
+// direction.
+func (in *Intake) Admit(list []Arrival) {
+	list = slices.DeleteFunc(list, func(a Arrival) bool { return in.refuses(&a) })
+	stored, ok := in.stored(list)
+	if !ok {
+		return
+	}
+	for i := range list {
+		a := &list[i]
+		if a.Js == nil || in.Known.covers(a.memo(), a.Depth) {
+			continue
+		}
+		h := in.hosts.Open(a.Host)
+		value := stored[i]
+		if newer, ok := in.Buf.Gathered(ondisk.EntryKey(h.Pos, a.Js.ID, a.Hash)); ok {
+			value = newer // the same URL twice in a step
+		}
+		if value == nil && !in.accept(h, a) {
+			continue // it may be met again when there is room
+		}
+		if value != nil {
+			in.meet(h, a, value)
+		}
+		in.Known.put(a.memo(), a.Depth)
+	}
+}
+
+// stored reads the entries of those links that the filters cannot tell to be new, by their numbers;
+// one that is believed to be known without loses its job.
+func (in *Intake) stored(list []Arrival) (stored map[int][]byte, ok bool) {
+	type look struct {
+		i   int
+		key []byte
+	}
+	var looks []look
+	for i := range list {
+		a := &list[i]
+		h := in.hosts.Find(a.Host)
+		if h == nil {
+			continue
+		}
+		hj := h.Job(a.Js)
+		if hj == nil || hj.Tally.Accepted() == 0 {
+			continue
+		}
+		verdict, err := in.Seen.Test(ondisk.SetID{Pos: h.Pos, Job: a.Js.ID}, a.Hash)
+		if err != nil {
+			in.Buf.Fail(err)
+			return nil, false
+		}
+		switch {
+		case verdict == hosts.Yes && in.Cfg.SeenBloom:
+			a.Js = nil // believed
+		case verdict != hosts.No:
+			looks = append(looks, look{i, ondisk.EntryKey(h.Pos, a.Js.ID, a.Hash)})
+		}
+	}
+	slices.SortFunc(looks, func(x, y look) int { return bytes.Compare(x.key, y.key) })
+	if len(looks) == 0 {
+		return nil, true
+	}
+	stored = make(map[int][]byte, len(looks))
+	for _, l := range looks {
+		if value, ok := in.Buf.Get(l.key); ok {
+			stored[l.i] = value
+		}
+	}
+	return stored, true
+}
+
+// refuses says whether a link needs nothing: it is known at this depth, its form is wrong, its job
+// does not admit it, or nothing may be taken of its host.
+func (in *Intake) refuses(a *Arrival) bool {
+	if in.Known.covers(a.memo(), a.Depth) {
+		return true
+	}
+	canonical, err := link.Canonical(a.URL)
+	if err != nil || canonical != a.URL || Refusal(a.Js.Spec, a.Link.URL, a.Depth, a.Kind) != "" || a.Js.State == job.StateCanceled {
+		in.Known.put(a.memo(), a.Depth)
+		return true
+	}
+	return in.TurnsAway(a.Js, a.Link.URL) != ""
+}
+
+// Refusal says in a few words why a job does not admit a URL, given in canonical form; empty if it
+// does.
+func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind) string {
+	host := link.Host(url)
+	switch {
+	case !spec.InScope(host):
+		return "out of scope"
+	case !spec.AdmitsDepth(host, depth):
+		return "deeper than the job goes"
+	case kind == link.KindRequisite && !spec.Requisites:
+		return "a page requisite, which the job does not ask for"
+	case kind == link.KindSitemap && spec.NoSitemaps:
+		return "a sitemap, which the job does not ask for"
+	}
+	return cmp.Or(link.Trap(url), spec.Filtered(url, depth, kind))
+}
+
+// accept takes a URL into the set, if there is room for it.
+func (in *Intake) accept(h *hosts.Host, a *Arrival) bool {
+	h.Rec.Serves(a.URL)
+	p, ok := in.Book(h, a.Js).Accept(a.Hash, a.URL, a.Depth, a.Hops, a.Kind)
+	if !ok {
+		return false
+	}
+	if in.fresh = append(in.fresh, p); len(in.fresh) > LinksAtOnce {
+		in.fresh = in.fresh[:0] // they came from elsewhere
+	}
+	return true
+}
+
+// meet deals with a link to a URL that is in the set: the smaller depth wins.
+func (in *Intake) meet(h *hosts.Host, a *Arrival, value []byte) {
+	n, err := ondisk.DecodeEntry(value)
+	if err != nil {
+		in.Buf.Fail(err)
+		return
+	}
+	hj := in.Book(h, a.Js)
+	switch {
+	case n.Done && a.Depth < n.Final.Depth:
+		hj.MetAt(a.Hash, &n.Final, a.Depth)
+		if a.Js.Spec.BoundsDepth() || len(a.Js.Spec.Include) > 0 {
+			in.outgoing.PutAgain(h, a.Js, a.Hash, a.Depth)
+		}
+	case !n.Done:
+		in.meetPending(h, hj, a, n.At)
+	}
+	hj.Shallower(a.Depth)
+}
+
+func (in *Intake) meetPending(h *hosts.Host, hj *hosts.Job, a *Arrival, at ondisk.Spot) {
+	upgrade := a.Kind == link.KindPage && a.Js.Spec.Requisites
+	if a.Depth >= at.Depth && !upgrade {
+		return
+	}
+	p, ok := hj.Pending(at)
+	if !ok {
+		return
+	}
+	it := h.Lease.Item(a.Hash)
+	upgrade = upgrade && p.Kind == link.KindRequisite && it == nil
+	if a.Depth >= p.Depth && !upgrade {
+		return
+	}
+	p.Depth = min(p.Depth, a.Depth)
+	if upgrade {
+		p.Kind = link.KindPage
+	}
+	hj.Move(at, &p, it != nil)
+	if it != nil {
+		it.Spot = p.Spot
+	}
+}
+
+// TurnsAway says why a URL is not taken in, whatever its job says: an opt-out, or that its domain
+// has as many hosts in the job as it may.
+func (in *Intake) TurnsAway(js *hosts.JobState, url string) string {
+	if why := in.Cfg.OptOuts.URL(url); why != "" {
+		return why
+	}
+	name := link.Host(url)
+	h := in.hosts.Find(name)
+	if h != nil && h.Rec.OptOut.On {
+		return in.WhyOptedOut(h)
+	}
+	if h != nil {
+		if hj := h.Job(js); hj != nil {
+			if hj.Tally.Counters().Admission.TurnsAway() {
+				return in.domains.TurnedAway(hj.Tally.Counters().Admission)
+			}
+			return ""
+		}
+	}
+	if in.Cfg.Admission && len(in.domains.Crowded) > 0 && !domain.Plain(name) && !js.Seeded(name) {
+		for _, whole := range []string{domain.Of(name), PortsOf(name)} {
+			if v, full := in.domains.Crowded[hosts.Crowd{ID: js.ID, Domain: whole}]; full {
+				return in.domains.TurnedAway(v)
+			}
+		}
+	}
+	return ""
+}
+
+// PortsOf is what stands for all ports of a host's name among the domains that are full; no domain
+// is called so. Empty for a host at its scheme's own port.
+func PortsOf(host string) string {
+	if !domain.HasPort(host) {
+		return ""
+	}
+	return domain.Name(host) + ":"
+}

@@ -1,0 +1,177 @@
+package links
+
+import (
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/owner/outbox"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
+)
+
+// againPerStep bounds how many pages met at a smaller depth have their links emitted anew in one
+// step.
+const againPerStep = 64
+
+// refillLinks bounds the links that one step brings into memory, give or take those of an entry.
+const refillLinks = 4096
+
+// Outgoing keeps the links for other owners: on disk with the pages that they stand on, and in the
+// outbox as far as memory has room.
+type Outgoing struct {
+	*hosts.Step
+	jobs  *hosts.JobTable
+	hosts *hosts.Table
+	Box   outbox.Outbox
+}
+
+// Shallower has the recorded links of a page that is done emitted again, as it is known at a
+// smaller depth, or with more links, than they were.
+func (g *Outgoing) Shallower(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32) {
+	if _, ok := g.Buf.Get(ondisk.OutlinksKey(h.Pos, js.ID, hash)); ok {
+		g.PutAgain(h, js, hash, depth)
+	}
+}
+
+// Remove forgets the entries of a host that goes to another owner.
+func (g *Outgoing) Remove(h *hosts.Host) {
+	if h.Rec.Outbox == 0 {
+		return
+	}
+	g.Box.Leave(h.Pos)
+	prefix := ondisk.HostPrefix(h.Pos, ondisk.KindOutbox)
+	g.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
+		if list, err := ondisk.DecodeLinks(value); err == nil && len(key) >= ondisk.JobPrefixLen {
+			js := g.jobs.Of(ondisk.JobIn(key))
+			js.Queued(-1, -int64(max(len(list.Links), 1)))
+			g.jobs.Changed(js)
+		}
+		return true
+	})
+}
+
+// Put writes an entry of a host's outbox; one of the same page and depth is replaced, with its
+// links kept.
+func (g *Outgoing) Put(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32, list ondisk.Links) {
+	key := ondisk.OutboxKey(h.Pos, js.ID, hash, depth)
+	if raw, ok := g.Buf.Get(key); ok {
+		if had, err := ondisk.DecodeLinks(raw); err == nil {
+			links := ondisk.Union(had.Links, list.Links)
+			if len(links) == len(had.Links) && (had.Again || !list.Again) {
+				return // nothing new, and what is under way stays so
+			}
+			list.Again, list.Links, list.Rest = list.Again || had.Again, links, max(list.Rest, had.Rest)
+		}
+		g.drop(h, js, key, raw)
+	}
+	g.Buf.Set(key, list.Encode())
+	n := int64(max(len(list.Links), 1))
+	js.Queued(1, n)
+	h.Rec.Queued(1)
+	g.hosts.Touched(h)
+	g.jobs.Changed(js)
+	g.hold(h.Pos, js.ID, key, hash, depth, &list)
+}
+
+// PutAgain notes that a page's recorded links are to be emitted as of a smaller depth: in a later
+// step, so that a long chain of pages becomes no endless step; durably, so that no crash forgets
+// it.
+func (g *Outgoing) PutAgain(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32) {
+	g.Put(h, js, hash, depth, ondisk.Links{Again: true})
+}
+
+// drop deletes an entry.
+func (g *Outgoing) drop(h *hosts.Host, js *hosts.JobState, key, raw []byte) {
+	n := int64(1)
+	if list, err := ondisk.DecodeLinks(raw); err == nil {
+		n = int64(max(len(list.Links), 1))
+	}
+	g.Box.Remove(key)
+	g.Buf.Delete(key)
+	js.Queued(-1, -n)
+	h.Rec.Queued(-1)
+	g.hosts.Touched(h)
+	g.jobs.Changed(js)
+}
+
+// hold takes an entry into memory if there is room.
+func (g *Outgoing) hold(pos ring.Pos, id job.ID, key []byte, hash uint64, depth uint32, list *ondisk.Links) bool {
+	return g.Box.Hold(&outbox.Entry{Pos: pos, Job: id, Hash: hash, At: depth, Key: string(key)}, list, g.hosts.KeyOf)
+}
+
+// Sent says that links were acknowledged by the owners of their hosts. Part of a step.
+func (g *Outgoing) Sent(ids []uint64) {
+	for _, id := range ids {
+		e := g.Box.Acknowledge(id)
+		if e == nil {
+			continue
+		}
+		if h := g.hosts.At(e.Pos); h != nil {
+			if raw, ok := g.Buf.Get([]byte(e.Key)); ok {
+				g.drop(h, g.jobs.Of(e.Job), []byte(e.Key), raw)
+			}
+		}
+	}
+}
+
+// Refill reads entries from the store that were left there for want of room, or by an earlier
+// process.
+func (g *Outgoing) Refill() {
+	b := &g.Box
+	if !b.MayRefill() {
+		return
+	}
+	g.hosts.Flush()
+	var found []ring.Pos
+	end, passed := true, 0
+	g.Buf.Scan(b.Resume([]byte{ondisk.SpaceWork}), []byte{ondisk.SpaceWork + 1}, func(key, value []byte) bool {
+		if passed++; len(found) == hosts.SweepHosts || passed > hosts.SweepPasses {
+			end = false
+			return false
+		}
+		b.Passed(key)
+		if len(key) == 1+ring.PosSize && len(value) == 2 && value[1]&hosts.WorkOutbox != 0 {
+			found = append(found, ring.Pos(key[1:]))
+		}
+		return true
+	})
+	room := refillLinks
+	for _, pos := range found {
+		if !g.refillFrom(pos, &room) {
+			b.BackTo(ondisk.WorkKey(pos))
+			end = false
+			break
+		}
+	}
+	if end {
+		b.Searched()
+	}
+}
+
+// refillFrom reads the entries of a host; false if there may be more of them than the step has room
+// for.
+func (g *Outgoing) refillFrom(pos ring.Pos, room *int) (through bool) {
+	through = true
+	prefix := ondisk.HostPrefix(pos, ondisk.KindOutbox)
+	g.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
+		if g.Box.Holds(key) || len(key) < ondisk.JobPrefixLen {
+			return true
+		}
+		hash, depth, ok := ondisk.PageIn(key[ondisk.JobPrefixLen:])
+		if !ok {
+			return true
+		}
+		list, err := ondisk.DecodeLinks(value)
+		if err != nil {
+			g.Buf.Fail(err)
+			return false
+		}
+		if !g.hold(pos, ondisk.JobIn(key), key, hash, depth, &list) {
+			return false
+		}
+		*room -= len(list.Links)
+		through = *room > 0
+		return through
+	})
+	return through
+}
