@@ -36,7 +36,7 @@ need() {
 }
 
 # build_apoidea: apoidea, or the binary that APOIDEA names; build: that and the tools of these
-# scripts, each from its own module.
+# scripts.
 build_apoidea() {
   if [ -n "${APOIDEA:-}" ]; then cp "$APOIDEA" "$work/bin/apoidea"; else (cd "$root" && go build -o "$work/bin/apoidea" ./cmd/apoidea); fi
 }
@@ -45,7 +45,7 @@ build() {
   build_tools
 }
 build_tools() {
-  (cd "$root/scripts/walker" && go build -o "$work/bin/" .)
+  (cd "$root" && go build -o "$work/bin/" ./scripts/walker)
   (cd "$root/scripts/bench" && go build -o "$work/bin/" ./...)
 }
 
@@ -53,7 +53,7 @@ build_tools() {
 # runs it. What it leaves behind if it is killed itself ends with the script.
 trial() {
   build_apoidea
-  (cd "$root/scripts/$1" && go build -o "$work/bin/" .)
+  (cd "$root" && go build -o "$work/bin/" "./scripts/$1")
   at_end end_peers
   "$1" --work "$work" "${@:2}"
 }

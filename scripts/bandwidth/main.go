@@ -1,3 +1,5 @@
+//go:build linux
+
 // Bandwidth runs a peer under a cap against web servers of different speeds on loopback, once with
 // each governor, and prints what the servers saw.
 package main

@@ -87,7 +87,7 @@ func (t *trial) mend(ctx context.Context, r *result, dir string) {
 		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 			r.fail("%v", err)
 		}
-		defer os.RemoveAll(copied)
+		defer func() { _ = os.RemoveAll(copied) }()
 		if out, err := apoidea(ctx, runArgs(copied)...); err == nil || !strings.Contains(out, "apoidea check") || !strings.Contains(out, "apoidea repair") || strings.Contains(out, "carrier") {
 			r.fail("run does not say what helps: %v: %s", err, out)
 		}

@@ -54,7 +54,7 @@ func (w *world) serveDNS(ctx context.Context) error {
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", w.dnsAddr)
 	if err != nil {
-		pc.Close()
+		_ = pc.Close()
 		return err
 	}
 	h := dns.HandlerFunc(w.answerDNS)

@@ -152,12 +152,8 @@ func (r *legitRow) line() string {
 	if r.Budget > 0 {
 		s += fmt.Sprintf(", %d beyond a budget", r.Budget)
 	}
-	for _, more := range []string{r.Trap, strings.Join(r.Lost, " "), r.Wrong} {
-		if more != "" {
-			s += "; " + more
-		}
-	}
-	return s
+	said := slices.DeleteFunc([]string{s, r.Trap, strings.Join(r.Lost, " "), r.Wrong}, func(more string) bool { return more == "" })
+	return strings.Join(said, "; ")
 }
 
 // legitPlan makes the trials that the names ask for: without names all shapes, and all of them at

@@ -42,10 +42,10 @@ type world struct {
 	audit   *audit
 	group   sync.WaitGroup
 
-	ctx      context.Context //nolint:containedctx // the life of the server, by which traps end that would not
+	ctx      context.Context // the life of the server, by which traps end that would not
 	dns      dnsState
 	trespass trespass
-	h2       http2.Server
+	h2       http2.Server //nolint:staticcheck // net/http serves no connection that is there already
 }
 
 // trespass notes connections to addresses that are not allowed.
@@ -127,7 +127,7 @@ func (w *world) serveAt(ctx context.Context, addr string) error {
 		ReadHeaderTimeout: time.Minute,
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": w.serveH2},
 	}
-	context.AfterFunc(ctx, func() { srv.Close() })
+	context.AfterFunc(ctx, func() { _ = srv.Close() })
 	w.group.Go(func() { _ = srv.Serve(counted{plain}) })
 	w.group.Go(func() { _ = srv.Serve(tls.NewListener(counted{secure}, w.tlsConfig())) })
 	return nil
@@ -382,6 +382,7 @@ func (w *world) serveH2(srv *http.Server, c *tls.Conn, h http.Handler) {
 		w.rawH2(f, name, c)
 		return
 	}
+	//nolint:staticcheck // as above
 	w.h2.ServeConn(c, &http2.ServeConnOpts{Context: context.WithValue(w.ctx, connKey{}, net.Conn(c)), BaseConfig: srv, Handler: h})
 }
 

@@ -59,8 +59,8 @@ const (
 
 // rawH2 reads a client's frames and hands each request to the trap.
 func (w *world) rawH2(f *family, name string, c *tls.Conn) {
-	defer c.Close()
-	stop := context.AfterFunc(w.ctx, func() { c.Close() })
+	defer func() { _ = c.Close() }()
+	stop := context.AfterFunc(w.ctx, func() { _ = c.Close() })
 	defer stop()
 	preface := make([]byte, len(http2.ClientPreface))
 	if _, err := io.ReadFull(c, preface); err != nil {

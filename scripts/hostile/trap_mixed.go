@@ -157,8 +157,8 @@ func farmURL(w *world, name string) string {
 // to redirects to such.
 func farmPage(w *world, rw http.ResponseWriter, r *http.Request, name string) {
 	kind := last(name)
-	if strings.HasPrefix(name, "to-") {
-		http.Redirect(rw, r, farmURL(w, strings.TrimPrefix(name, "to-")), http.StatusFound)
+	if to, ok := strings.CutPrefix(name, "to-"); ok {
+		http.Redirect(rw, r, farmURL(w, to), http.StatusFound)
 		return
 	}
 	n := 0

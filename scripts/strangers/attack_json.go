@@ -26,7 +26,7 @@ var attackJSON = attack{
 		if err != nil {
 			return err
 		}
-		defer net.Close()
+		defer func() { _ = net.Close() }()
 		kad, err := p2p.NewKad(net)
 		if err != nil {
 			return err
@@ -59,7 +59,7 @@ var attackJSON = attack{
 		}
 		<-ctx.Done()
 		for range 2 {
-			<-done
+			<-done //nolint:errcheck // it ends with the attack, however
 		}
 		return nil
 	},

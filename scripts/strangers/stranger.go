@@ -97,7 +97,7 @@ func (t *target) newStranger(ctx context.Context) (*stranger, error) {
 	within, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	if err := net.Meet(within, t.info); err != nil {
-		return nil, fmt.Errorf("%w (and %v)", err, net.Close())
+		return nil, fmt.Errorf("%w (and %w)", err, net.Close())
 	}
 	return s, nil
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command volunteer runs a peer as somebody would at home, against a web on loopback that it serves
 // itself, changes caps and pauses while the peer works, and prints what the other side saw of it: a
 // line a figure, with the goal, and exit status 1 if one is missed.
