@@ -16,12 +16,10 @@ const (
 	barEvery = 200 * time.Millisecond
 )
 
-// bar draws a progress bar: URLs done of URLs seen, a total that grows as links are found. It
-// paints over its line with spaces, which every terminal can.
+// bar draws a progress bar: URLs done of URLs seen, a total that grows as links are found.
 func bar(w io.Writer) (show func(control.Progress) error, done func()) {
 	var pace pace
 	var painted time.Time
-	length := 0
 	show = func(p control.Progress) error {
 		text := barText(p, pace.of(&p))
 		if !p.Idle && time.Since(painted) < barEvery {
@@ -38,12 +36,11 @@ func bar(w io.Writer) (show func(control.Progress) error, done func()) {
 		if width := Width(w); width > 0 {
 			line = line[:min(len(line), width-1)]
 		}
-		_, err := fmt.Fprintf(w, "\r%s%s", string(line), strings.Repeat(" ", max(0, length-len(line))))
-		length = len(line)
+		_, err := fmt.Fprintf(w, "\r%s\x1b[K", string(line))
 		return err
 	}
 	return show, func() {
-		if length > 0 {
+		if !painted.IsZero() {
 			fmt.Fprintln(w)
 		}
 	}

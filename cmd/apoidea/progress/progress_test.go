@@ -177,8 +177,7 @@ func TestSecondRunCountsForItself(t *testing.T) {
 	}
 }
 
-// TestBar: the line is painted over, the shorter one with what was left of the longer, and the end
-// of a crawl is always shown.
+// TestBar: the line is painted over, not too often, and the end of a crawl is always shown.
 func TestBar(t *testing.T) {
 	var b bytes.Buffer
 	show, done := bar(&b)
@@ -193,7 +192,7 @@ func TestBar(t *testing.T) {
 		}
 	}
 	done()
-	want := "\r750/1000 URLs " + strings.Repeat("█", 18) + strings.Repeat("░", 6) + " 750 pages\r4/4 URLs " + strings.Repeat("█", 24) + " 4 pages, done \n"
+	want := "\r750/1000 URLs " + strings.Repeat("█", 18) + strings.Repeat("░", 6) + " 750 pages\x1b[K\r4/4 URLs " + strings.Repeat("█", 24) + " 4 pages, done\x1b[K\n"
 	if got := b.String(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
