@@ -11,13 +11,7 @@ import (
 const maxSitemaps = 1000
 
 // walkSitemaps admits what the sitemaps named in a robots.txt list, one level below the seeds.
-func (w *walk) walkSitemaps(ctx context.Context, robotsText string) {
-	var queue []string
-	for line := range strings.Lines(robotsText) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.EqualFold(strings.TrimSpace(name), "sitemap") {
-			queue = append(queue, strings.TrimSpace(value))
-		}
-	}
+func (w *walk) walkSitemaps(ctx context.Context, queue []string) {
 	for i := 0; i < len(queue) && i < maxSitemaps; i++ {
 		_, body, err := w.get(ctx, queue[i])
 		if err != nil {
