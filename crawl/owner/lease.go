@@ -167,7 +167,8 @@ func (o *Owner) PeerDead(peer string) {
 func (vs *visits) renew(v *Visit) {
 	s, reply := v.session, v.reply
 	for _, lease := range v.m.GetHeld() {
-		switch vs.hosts.SpeaksFor(lease.GetHost(), s, lease.GetEpoch()) {
+		e := enter(vs.hosts, s, lease.GetHost(), lease.GetEpoch())
+		switch e.answer {
 		case hosts.Moved:
 			reply.move(lease.GetHost())
 			continue
@@ -175,11 +176,11 @@ func (vs *visits) renew(v *Visit) {
 			reply.wait(lease.GetHost())
 			continue
 		}
-		h := vs.hosts.ByName[lease.GetHost()]
-		if !h.LeasedTo(s, lease.GetEpoch()) {
+		if !e.held {
 			reply.revoke(lease.GetHost())
 			continue
 		}
+		h := e.host
 		h.Lease.Expires, h.Lease.Said = vs.Now+vs.Cfg.TTL.Milliseconds(), s.Visiting
 		vs.leases.takeBackLost(h, s)
 		vs.agenda.Changed(h)

@@ -80,7 +80,7 @@ func (d *Delivery) take(from, to int) {
 			continue
 		}
 		if a.Host != lastHost {
-			lastHost, lastState = a.Host, o.hosts.AnswersFor(a.Host)
+			lastHost, lastState = a.Host, enter(o.hosts, nil, a.Host, nil).answer
 		}
 		switch lastState {
 		case hosts.Moved:

@@ -155,7 +155,8 @@ func (v *Visit) Go() (through bool) {
 // work takes in what is said of a host; false if there is more of it than the step has room for.
 func (v *Visit) work(w *wire.HostWork) (through bool) {
 	o, s, reply := v.owner, v.session, v.reply
-	switch o.hosts.SpeaksFor(w.GetHost(), s, w.GetEpoch()) {
+	e := enter(o.hosts, s, w.GetHost(), w.GetEpoch())
+	switch e.answer {
 	case hosts.Moved:
 		reply.move(w.GetHost())
 		return true
@@ -167,7 +168,7 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 		reply.refuse(w.GetHost())
 		return true
 	}
-	h := o.hosts.Find(w.GetHost())
+	h, held := e.host, e.held
 	if h == nil {
 		if len(w.GetFetched()) == 0 {
 			reply.revoke(w.GetHost())
@@ -175,7 +176,6 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 		}
 		h = o.hosts.Open(w.GetHost())
 	}
-	held := h.LeasedTo(s, w.GetEpoch()) // not renewed by this: outcomes may come of a worker that has dropped the lease, as its time was over
 	if !v.reports(h, w) {
 		return false
 	}
