@@ -162,31 +162,6 @@ func (o *Owner) PeerDead(peer string) {
 	}
 }
 
-// renew prolongs the leases that a worker says it holds, and takes back what went lost with an
-// answer.
-func (vs *visits) renew(v *Visit) {
-	s, reply := v.session, v.reply
-	for _, lease := range v.m.GetHeld() {
-		e := enter(vs.hosts, s, lease.GetHost(), lease.GetEpoch())
-		switch e.answer {
-		case hosts.Moved:
-			reply.move(lease.GetHost())
-			continue
-		case hosts.Busy:
-			reply.wait(lease.GetHost())
-			continue
-		}
-		if !e.held {
-			reply.revoke(lease.GetHost())
-			continue
-		}
-		h := e.host
-		h.Lease.Expires, h.Lease.Said = vs.Now+vs.Cfg.TTL.Milliseconds(), s.Visiting
-		vs.leases.takeBackLost(h, s)
-		vs.agenda.Changed(h)
-	}
-}
-
 // takeBackLost takes back what was granted in answers that the worker never saw: it has one Session
 // under way at a time, so an answer between the last that arrived and this request is lost.
 func (ls *leases) takeBackLost(h *hosts.Host, s *hosts.Session) {

@@ -363,3 +363,28 @@ func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *answer)
 	vs.leases.begin(h, s)
 	vs.granter.want(h, n, reply)
 }
+
+// renew prolongs the leases that a worker says it holds, and takes back what went lost with an
+// answer.
+func (vs *visits) renew(v *Visit) {
+	s, reply := v.session, v.reply
+	for _, lease := range v.m.GetHeld() {
+		e := enter(vs.hosts, s, lease.GetHost(), lease.GetEpoch())
+		switch e.answer {
+		case hosts.Moved:
+			reply.move(lease.GetHost())
+			continue
+		case hosts.Busy:
+			reply.wait(lease.GetHost())
+			continue
+		}
+		if !e.held {
+			reply.revoke(lease.GetHost())
+			continue
+		}
+		h := e.host
+		h.Lease.Expires, h.Lease.Said = vs.Now+vs.Cfg.TTL.Milliseconds(), s.Visiting
+		vs.leases.takeBackLost(h, s)
+		vs.agenda.Changed(h)
+	}
+}
