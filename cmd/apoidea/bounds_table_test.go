@@ -35,7 +35,7 @@ var bounds = []bound{
 	{what: "requests to a host with more of them", format: "%s, and %s for each URL named elsewhere", at: "crawl/owner/hosts firstRequests namedRequests", then: "what is left ends as `out_of_budget`; elsewhere is a seed, a sitemap or another host"},
 	{what: "bytes of a job of a host", flag: "max-bytes-per-host", then: "what is left ends as `out_of_budget`"},
 	{what: "URLs of a host that wait", format: "%s, and %s a page of it", at: "crawl/owner/ledger openBase openPage", then: "further links to it are not taken, and are counted as cut"},
-	{what: "URLs of a host that are ready", format: "%s", at: "crawl/owner enoughOpen", then: "sitemaps wait until their turn comes"},
+	{what: "URLs of a host that are ready", format: "%s", at: "crawl/owner/leases enoughOpen", then: "sitemaps wait until their turn comes"},
 	{what: "pages in a row that bring nothing new", flag: "novelty", then: "what is left of their host, or of their part of it, ends as `trap`"},
 	{what: "new hosts that the links of a page lead to", flag: "page-hosts", each: func(c *node.Config) int { return c.PageHosts }, then: "the other links are not taken, and are counted as cut"},
 	{what: "hosts of a registrable domain in a job", flag: "domain-hosts", each: func(c *node.Config) int { return c.DomainHosts }, then: "further hosts are turned away without a record"},

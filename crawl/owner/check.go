@@ -339,8 +339,8 @@ func (c *checker) leases() {
 			out[it.Job.State]++
 		}
 	}
-	if leased != c.o.leases.n {
-		c.fail("%d hosts leased, counted %d", leased, c.o.leases.n)
+	if leased != c.o.leases.N {
+		c.fail("%d hosts leased, counted %d", leased, c.o.leases.N)
 	}
 	for _, js := range c.o.jobs.Order {
 		if js.Out() != out[js] {

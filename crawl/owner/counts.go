@@ -103,7 +103,7 @@ type Totals struct {
 
 // Totals returns the sums over all jobs.
 func (bk *books) Totals() Totals {
-	t := Totals{HostsOwned: bk.hosts.Totals.Hosts, HostsLeased: int64(bk.leases.n)}
+	t := Totals{HostsOwned: bk.hosts.Totals.Hosts, HostsLeased: int64(bk.leases.N)}
 	for _, js := range append(slices.Clip(bk.jobs.Order), &bk.jobs.Away) {
 		c := js.Counts()
 		t.Bytes += c.Bytes
@@ -141,7 +141,7 @@ func (bk *books) Totals() Totals {
 // Delegated counts, for each worker, the hosts it has a lease on.
 func (bk *books) Delegated() map[string]int {
 	m := make(map[string]int)
-	for peer, s := range bk.placer.sessions {
+	for peer, s := range bk.placer.Sessions {
 		if len(s.Leases) > 0 {
 			m[peer] = len(s.Leases)
 		}

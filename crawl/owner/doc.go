@@ -36,13 +36,14 @@
 //
 // An Owner brings events to its parts, and has rooms of its own: package hosts is the table of
 // hosts, with who has one and when it is looked at next; package links takes links in and sends
-// them out; package ledger has the books of URLs, and alone writes their records and what is
-// counted of them. What a host, or a job, is in the middle of is kept by plain types, each with the
-// table of its states and a test that drives it alone: search (for a worker), Tenure (who has the
-// host), purges, package budget (of a job) and package outbox. What decides is here: placing
-// (place.go), granting, leases, reports, moves, purges; parts.go has them in an order in which each
-// names the ones above it that it uses, so there is no circle. What a record is on disk is package
-// ondisk's, and package buffer makes batches of what a step writes.
+// them out; package leases gives hosts to workers; package ledger has the books of URLs, and alone
+// writes their records and what is counted of them. What a host, or a job, is in the middle of is
+// kept by plain types, each with the table of its states and a test that drives it alone: search
+// (for a worker), Tenure (who has the host), purges, package budget (of a job) and package outbox.
+// Here is what takes messages in: the door, visits of workers, their reports, moves, and what ends
+// URLs. parts.go has the parts in an order in which each names the ones above it that it uses, so
+// there is no circle. What a record is on disk is package ondisk's, and package buffer makes
+// batches of what a step writes.
 //
 // A change is an event: the ledger lists the accounts that have changed, and a part that changes a
 // host's record, or who has the host, says so. When the step ends, or hosts are looked at, all of

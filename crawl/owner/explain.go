@@ -182,7 +182,7 @@ type Leased struct {
 // Leases lists hosts under a lease, the limit of them with the most URLs pending, and says how many
 // there are. Between the inputs of a step, or between steps.
 func (bk *books) Leases(limit int) (list []Leased, total int) {
-	for _, s := range bk.placer.sessions {
+	for _, s := range bk.placer.Sessions {
 		for h := range s.Leases {
 			l := Leased{HostSummary: bk.summary(h.Pos, h.Rec.Name)}
 			for _, m := range h.Rec.Measured {

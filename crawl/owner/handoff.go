@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -23,9 +23,9 @@ func (o *Owner) Freeze(hosts ...ring.Pos) {
 			continue
 		}
 		if h.Lease != nil && h.Lease.Fresh {
-			o.leases.end(h, untouched, 0) // its first grant is yet to be made
+			o.leases.End(h, leases.Untouched, 0) // its first grant is yet to be made
 		}
-		o.placer.end(h)
+		o.placer.End(h)
 		h.Freeze(o.Now + o.Cfg.TTL.Milliseconds())
 		o.agenda.Changed(h)
 	}
@@ -91,7 +91,7 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	if h.Lease != nil || epoch == h.Over {
 		return nil
 	}
-	s, later := o.leases.adopter(string(m.GetWorker()), m.GetIncarnation())
+	s, later := o.leases.Adopter(string(m.GetWorker()), m.GetIncarnation())
 	h.Tenure.Lift(epoch)
 	if later {
 		h.Tenure.Awaits(epoch, o.Now+int64(m.GetRemainingMs()))
@@ -105,92 +105,13 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 		h.Rec.Owe(o.Now + o.Cfg.Delay.Milliseconds())
 		return nil
 	}
-	o.placer.end(h)
-	o.leases.names(h, s.Peer)
+	o.placer.End(h)
+	o.leases.Names(h, s.Peer)
 	h.Tenure.Begin(&hosts.Lease{Session: s, Epoch: epoch, Expires: o.Now + int64(m.GetRemainingMs()), Out: make(map[uint64]*hosts.Item)})
 	s.Leases[h] = struct{}{}
-	o.leases.n++
+	o.leases.N++
 	for i, hash := range m.GetHash() {
-		o.leases.adoptOut(h, job.ID(m.GetJobIds()[m.GetJob()[i]]), hash)
+		o.leases.AdoptOut(h, job.ID(m.GetJobIds()[m.GetJob()[i]]), hash)
 	}
 	return nil
-}
-
-// adopter returns the session of the process that holds a lease. It is nil if a later one was heard
-// of; and if this one is later than one that has leases here by its own word: who sent the note
-// need not tell the truth, and the worker will say so itself.
-func (ls *leases) adopter(worker string, incarnation uint64) (s *hosts.Session, later bool) {
-	s = ls.placer.sessions[worker]
-	if s == nil {
-		s = &hosts.Session{Peer: worker, Incarnation: incarnation, Told: true, Leases: make(map[*hosts.Host]struct{})}
-		ls.placer.sessions[worker] = s
-	}
-	switch {
-	case s.Incarnation > incarnation:
-		return nil, false
-	case s.Incarnation == incarnation:
-		return s, false
-	case !s.Told && len(s.Leases) > 0:
-		return nil, true
-	case s.Told:
-		ls.endUnknown(s)
-	}
-	s.Incarnation, s.Told, s.Seq, s.Ack = incarnation, true, 0, 0
-	return s, false
-}
-
-// adoptOut notes that a URL is out under an adopted lease. Whoever granted it has paid for it.
-func (ls *leases) adoptOut(h *hosts.Host, id job.ID, hash uint64) {
-	js := ls.jobs.ByID[id]
-	if js == nil || h.Lease.Out[hash] != nil {
-		return
-	}
-	hj := h.Job(js)
-	if hj == nil {
-		return
-	}
-	n, ok, err := hj.Peek(hash)
-	if !ok || err != nil || n.Done {
-		return
-	}
-	p, ok := hj.Pending(n.At)
-	if !ok {
-		return
-	}
-	if !p.Promised && (!ls.jobs.Knows(js) || budget.Bounded(js.Spec)) {
-		hj.Adopt(&p)
-		hj.Rewrite(&p)
-	}
-	it := &hosts.Item{Pending: p, Job: hj}
-	it.URL = ""
-	h.Lease.Out[hash] = it
-	hj.Lease(&p)
-}
-
-// claimed notes that a lease of the records' origin may be alive. Nobody else gets the host before
-// it is over. A record without a worker says that the lease of its epoch is over, whatever older
-// copies say that come before or after it.
-func (ls *leases) claimed(h *hosts.Host, in *ondisk.Host, until int64) {
-	if in.Worker == "" {
-		h.Tenure.Ended(in.Epoch)
-		return
-	}
-	if h.Tenure.Knows(in.Epoch) {
-		return
-	}
-	if until <= ls.Now {
-		h.Rec.Owe(ls.OwedAfter(until))
-		return
-	}
-	h.Tenure.Claimed(in.Epoch, until, ls.Now)
-	ls.names(h, in.Worker)
-}
-
-// names notes in the record a worker that may hold a lease. It has room for one name, and after a
-// crash a worker of this peer's own is known to be gone: so another's is not overwritten by it
-// while it counts.
-func (ls *leases) names(h *hosts.Host, worker string) {
-	if !h.Barred(ls.Now) || h.Rec.Worker == "" || h.Rec.Worker == ls.Cfg.Self {
-		h.Rec.Names(worker)
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -29,7 +30,7 @@ type importer struct {
 	jobs     *hosts.JobTable
 	hosts    *hosts.Table
 	outgoing *links.Outgoing
-	leases   *leases
+	leases   *leases.Leases
 	reviewer *reviewer
 }
 
@@ -70,7 +71,7 @@ func isHost(scheme, name string) bool {
 
 // host merges the record of the host itself. Its worker may still hold a lease, until then.
 func (m *importer) host(h *hosts.Host, in *ondisk.Host, until int64) {
-	m.leases.claimed(h, in, until)
+	m.leases.Claimed(h, in, until)
 	if h.Rec.Merge(in) {
 		m.reviewer.optOutChanged(h)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -189,16 +190,16 @@ type remover struct {
 	*hosts.Step
 	jobs     *hosts.JobTable
 	hosts    *hosts.Table
-	placer   *placer
-	leases   *leases
+	placer   *leases.Placer
+	leases   *leases.Leases
 	outgoing *links.Outgoing
 }
 
 // remove forgets a host of which nothing has changed since the last flush.
 func (m *remover) remove(h *hosts.Host) {
-	m.placer.end(h)
+	m.placer.End(h)
 	if h.Lease != nil {
-		m.leases.end(h, released, 0)
+		m.leases.End(h, leases.Released, 0)
 		m.hosts.Flush()
 	}
 	m.outgoing.Remove(h)

@@ -82,16 +82,6 @@ func (oc *outcomes) doubt(h *hosts.Host, hj *hosts.Job, f *wire.Fetched) {
 	}
 }
 
-// keepNovelty has what is known of a host's pages written, as its lease ends: another owner, or
-// another process, may be the next one.
-func (ls *leases) keepNovelty(h *hosts.Host) {
-	for _, hj := range h.Jobs {
-		if hj.Novelty != nil && hj.Novelty.Seen() >= hosts.FewPages && !hj.News {
-			ls.hosts.Learnt(h, hj)
-		}
-	}
-}
-
 // novelty merges what is known of the pages of a job on a host: what knows more stays.
 func (m *importer) novelty(h *hosts.Host, js *hosts.JobState, tail []byte, rec kv.Record) error {
 	if _, err := ondisk.DecodeNovelty(rec.Value); err != nil || len(tail) > 0 {

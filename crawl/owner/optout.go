@@ -4,6 +4,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
@@ -29,10 +30,10 @@ func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
 func (rv *reviewer) optOutChanged(h *hosts.Host) {
 	rv.hosts.Touched(h)
 	if rv.WhyOptedOut(h) != "" {
-		rv.placer.end(h)
+		rv.placer.End(h)
 		if h.Lease != nil && h.Frozen == 0 {
 			// As after a failure of the whole host: its worker may be about to send a request.
-			rv.leases.end(h, released, h.Lease.Expires)
+			rv.leases.End(h, leases.Released, h.Lease.Expires)
 		}
 	} else {
 		rv.intake.Known.Clear() // links to the host that were turned away are news when they are met again

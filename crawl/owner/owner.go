@@ -81,7 +81,7 @@ func (o *Owner) evaluateDue() {
 	for n = 0; n < evaluatedAtOnce && o.agenda.Searches.Waiting(); n++ {
 		if h := o.agenda.Searches.Queue.Take(); h.Kept() {
 			if o.agenda.MayBePlaced(h) {
-				o.placer.ask(h)
+				o.placer.Ask(h)
 			}
 			o.evaluate(h)
 		}
@@ -96,7 +96,7 @@ func (o *Owner) Commit() (hosts.Ready, error) {
 	o.settle()
 	o.purger.some()
 	o.hosts.Flush()
-	o.granter.all()
+	o.granter.All()
 	o.hosts.SweepSome()
 	o.outgoing.Refill()
 	o.evaluateDue()
@@ -137,10 +137,10 @@ func (o *Owner) evict() {
 	if !o.reviewer.review.reviewing() {
 		o.jobs.Evict(o.hosts.ByName)
 	}
-	if len(o.placer.sessions) > maxSessions {
-		for peer, s := range o.placer.sessions {
+	if len(o.placer.Sessions) > maxSessions {
+		for peer, s := range o.placer.Sessions {
 			if len(s.Leases) == 0 && len(s.Offers) == 0 && o.Now-s.Heard > o.Cfg.TTL.Milliseconds() {
-				delete(o.placer.sessions, peer)
+				delete(o.placer.Sessions, peer)
 			}
 		}
 	}

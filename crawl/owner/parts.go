@@ -2,6 +2,7 @@ package owner
 
 import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 )
 
@@ -18,10 +19,10 @@ type parts struct {
 	outgoing *links.Outgoing
 	intake   *links.Intake
 	emitter  *links.Emitter
-	placer   *placer
-	leases   *leases
+	placer   *leases.Placer
+	leases   *leases.Leases
 	reviewer *reviewer
-	granter  *granter
+	granter  *leases.Granter
 	outcomes *outcomes
 	importer *importer
 	remover  *remover
@@ -31,15 +32,12 @@ type parts struct {
 
 func newParts(s *hosts.Step) parts {
 	t := hosts.New(s)
-	l := links.New(t)
+	l, g := links.New(t), leases.New(t)
 	p := parts{
 		Step: s, jobs: t.Jobs, rests: t.Rests, domains: t.Domains, traps: t.Traps, agenda: t.Agenda, hosts: t.Table,
-		outgoing: l.Outgoing, intake: l.Intake, emitter: l.Emitter,
+		outgoing: l.Outgoing, intake: l.Intake, emitter: l.Emitter, placer: g.Placer, leases: g.Leases, granter: g.Granter,
 	}
-	p.placer = &placer{Step: s, agenda: p.agenda, hosts: p.hosts, sessions: make(map[string]*hosts.Session)}
-	p.leases = &leases{Step: s, jobs: p.jobs, hosts: p.hosts, agenda: p.agenda, placer: p.placer}
 	p.reviewer = &reviewer{Step: s, hosts: p.hosts, agenda: p.agenda, placer: p.placer, leases: p.leases, intake: p.intake}
-	p.granter = &granter{Step: s, jobs: p.jobs, agenda: p.agenda, traps: p.traps, leases: p.leases}
 	p.outcomes = &outcomes{
 		Step: s, jobs: p.jobs, hosts: p.hosts, traps: p.traps, domains: p.domains, leases: p.leases, emitter: p.emitter,
 	}

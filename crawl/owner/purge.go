@@ -6,14 +6,12 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// purgePerStep bounds how many URLs meet their fate in one step; the search for those of a host
-// counts as purgeHost of them.
 const (
-	purgePerStep = 512
-	purgeHost    = 8
+	purgeHost = 8
 )
 
 // purger gives URLs the outcome that they all share, some with each step.
@@ -31,7 +29,7 @@ func (g *purger) some() {
 		return
 	}
 	g.hosts.Flush()
-	budget := purgePerStep
+	budget := leases.PurgePerStep
 	for budget > 0 && g.agenda.Purges.Some() && g.Buf.Err() == nil {
 		h := g.agenda.Purges.First()
 		budget -= purgeHost

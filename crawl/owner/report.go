@@ -7,6 +7,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -22,6 +23,8 @@ const (
 	// stallsLeast in a row at least, whatever a job's retries, end a host of which nothing came but
 	// timeouts, 429 and 503: each of them may be of one URL alone.
 	stallsLeast = 3
+	// fewOut are the URLs that a worker may as well try before it is told that it had better not.
+	fewOut = 4
 )
 
 // outcomes takes in what became of URLs that workers had.
@@ -31,7 +34,7 @@ type outcomes struct {
 	hosts   *hosts.Table
 	traps   *hosts.Traps
 	domains *hosts.Domains
-	leases  *leases
+	leases  *leases.Leases
 	emitter *links.Emitter
 }
 
@@ -195,7 +198,7 @@ func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, 
 func (oc *outcomes) hung(h *hosts.Host, url string) (alone bool) {
 	alone, found := h.Hangs.Hung(url)
 	if found && h.Lease != nil && len(h.Lease.Out) > fewOut {
-		oc.leases.end(h, released, h.Lease.Expires)
+		oc.leases.End(h, leases.Released, h.Lease.Expires)
 	}
 	return alone
 }
@@ -267,7 +270,7 @@ func (oc *outcomes) hostFailed(h *hosts.Host, got *ondisk.Final, retryAfter int6
 	if retryable && h.Lease != nil && (got.Outcome.HostWide() || r.Fails > 1) {
 		// Its worker is told to drop the rest of the window; as it may be about to send a request,
 		// nobody else gets the host before the lease would have run out.
-		oc.leases.end(h, released, h.Lease.Expires)
+		oc.leases.End(h, leases.Released, h.Lease.Expires)
 	}
 }
 

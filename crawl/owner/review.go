@@ -2,6 +2,7 @@ package owner
 
 import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 )
 
@@ -44,8 +45,8 @@ type reviewer struct {
 	*hosts.Step
 	hosts  *hosts.Table
 	agenda *hosts.Agenda
-	placer *placer
-	leases *leases
+	placer *leases.Placer
+	leases *leases.Leases
 	intake *links.Intake
 	review review
 }

@@ -6,83 +6,11 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
+	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
-
-// answer gathers a SessionReply, each host once in each list.
-type answer struct {
-	m       *wire.SessionReply
-	revoked map[string]struct{}
-	moved   map[string]struct{}
-	refused map[string]struct{}
-	bytes   int // of its grants
-}
-
-// A frame holds 4 MiB. An answer with more than mostAnswer of grants takes no further one, a grant
-// with more than mostURLs of URLs no further URL, and one with more than mostRobots no further host
-// whose worker is to be told of a robots.txt of more than smallRobots: it is offered again. Most
-// hosts have a small one, and hundreds of them are not to go from hand to hand because of two that
-// have not.
-const (
-	mostAnswer  = 3 << 19
-	mostURLs    = 1 << 20
-	mostRobots  = 1 << 20
-	smallRobots = 4 << 10
-)
-
-func (a *answer) revoke(host string) {
-	if _, again := a.revoked[host]; !again {
-		a.revoked[host] = struct{}{}
-		a.m.Revoked = append(a.m.Revoked, host)
-	}
-}
-
-func (a *answer) move(host string) {
-	if _, again := a.moved[host]; !again {
-		a.moved[host] = struct{}{}
-		a.m.Moved = append(a.m.Moved, host)
-	}
-}
-
-func (a *answer) refuse(host string) {
-	if _, again := a.refused[host]; !again {
-		a.refused[host] = struct{}{}
-		a.m.Refused = append(a.m.Refused, host)
-	}
-}
-
-// wait refuses a host and leaves its lease, if there is one, as it is: its records are on their
-// way, here or elsewhere.
-func (a *answer) wait(host string) {
-	if _, again := a.refused[host]; !again {
-		a.refuse(host)
-		a.m.NotRenewed = append(a.m.NotRenewed, host)
-	}
-}
-
-// want is a request for URLs, served when the step's reports are all in.
-type want struct {
-	h     *hosts.Host
-	lease *hosts.Lease
-	n     int
-	reply *answer
-}
-
-// want notes a wish, one for each lease in a step: what a grant finds in the store is that from
-// before it. Of two the later one counts, since a worker that asks again may have given up on the
-// first answer.
-func (gr *granter) want(h *hosts.Host, n int, reply *answer) {
-	w := want{h, h.Lease, n, reply}
-	if at := h.Lease.Want; at > 0 {
-		gr.wants[at-1] = w
-		return
-	}
-	gr.wants = append(gr.wants, w)
-	gr.Wanted = len(gr.wants)
-	h.Lease.Want = gr.Wanted
-}
 
 // Session is a [Visit] that is taken in within one step, whatever it takes. Part of a step.
 func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
@@ -99,7 +27,7 @@ type Visit struct {
 	owner   *Owner
 	session *hosts.Session
 	m       *wire.Session
-	reply   *answer
+	reply   *leases.Reply
 	// What comes next: the host, its report, and how many of the links of that one went ahead.
 	host, report int
 	went         links.Ahead
@@ -110,14 +38,11 @@ type Visit struct {
 // renewed, and do not run out as long as the visit is under way, which therefore is to be driven to
 // its end. Part of a step.
 func (o *Owner) Visit(from string, m *wire.Session) *Visit {
-	reply := &answer{
-		m:       &wire.SessionReply{TtlMs: uint32(o.Cfg.TTL.Milliseconds())}, // some seconds
-		revoked: make(map[string]struct{}), moved: make(map[string]struct{}), refused: make(map[string]struct{}),
-	}
-	v := &Visit{owner: o, session: o.leases.session(from, m), m: m, reply: reply}
+	reply := leases.NewReply(o.Cfg.TTL)
+	v := &Visit{owner: o, session: o.leases.Session(from, m), m: m, reply: reply}
 	if v.session == nil {
 		for _, held := range m.GetHeld() { // whatever holds here, that process is gone
-			reply.revoke(held.GetHost())
+			reply.Revoke(held.GetHost())
 		}
 		v.session = &hosts.Session{Peer: from, Leases: map[*hosts.Host]struct{}{}}
 		return v
@@ -131,7 +56,7 @@ func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 // Reply is the answer. It is complete after the Commit of the step in which Go said so, and may
 // leave after that step's Wait; then all outcomes in hosts that it neither refuses nor moves are on
 // disk.
-func (v *Visit) Reply() *wire.SessionReply { return v.reply.m }
+func (v *Visit) Reply() *wire.SessionReply { return v.reply.Message }
 
 // Go goes on with the visit for as long as the step has room, and for one piece in any case, and
 // says whether it is through. No other input may come in between, but steps may: what changes with
@@ -147,7 +72,7 @@ func (v *Visit) Go() (through bool) {
 			return false
 		}
 	}
-	v.owner.placer.relieve(v.session)
+	v.owner.placer.Relieve(v.session)
 	v.session.Visiting = 0
 	return true
 }
@@ -158,20 +83,20 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 	e := enter(o.hosts, s, w.GetHost(), w.GetEpoch())
 	switch e.answer {
 	case hosts.Moved:
-		reply.move(w.GetHost())
+		reply.Move(w.GetHost())
 		return true
 	case hosts.Busy:
-		reply.wait(w.GetHost())
+		reply.Wait(w.GetHost())
 		return true
 	}
 	if !o.visits.knowsAll(w) {
-		reply.refuse(w.GetHost())
+		reply.Refuse(w.GetHost())
 		return true
 	}
 	h, held := e.host, e.held
 	if h == nil {
 		if len(w.GetFetched()) == 0 {
-			reply.revoke(w.GetHost())
+			reply.Revoke(w.GetHost())
 			return true
 		}
 		h = o.hosts.Open(w.GetHost())
@@ -181,7 +106,7 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 	}
 	o.visits.learn(h, w, held) // behind the reports: a failure that falls into a back-off is no new one, but it may be what the back-off is for
 	if len(w.GetFetched()) > 0 {
-		o.placer.calibrate(h, w.GetFetched())
+		o.placer.Calibrate(h, w.GetFetched())
 		if o.Cfg.Fetched != nil {
 			o.Cfg.Fetched(h.Rec.Name, h.Rec.Addrs, s.Peer, w.GetFetched())
 		}
@@ -257,30 +182,30 @@ type visits struct {
 	jobs    *hosts.JobTable
 	hosts   *hosts.Table
 	agenda  *hosts.Agenda
-	leases  *leases
-	placer  *placer
-	granter *granter
+	leases  *leases.Leases
+	placer  *leases.Placer
+	granter *leases.Granter
 	n       uint64 // that have begun
 }
 
 // afterReports serves release, URLs handed back and the wish for more.
-func (vs *visits) afterReports(s *hosts.Session, h *hosts.Host, w *wire.HostWork, held bool, reply *answer) {
+func (vs *visits) afterReports(s *hosts.Session, h *hosts.Host, w *wire.HostWork, held bool, reply *leases.Reply) {
 	if held && h.Lease == nil { // a failure of the whole host took it away
 		held = false
 		if !w.GetRelease() {
-			reply.revoke(w.GetHost())
+			reply.Revoke(w.GetHost())
 			return
 		}
 	}
 	switch {
 	case held && w.GetRelease():
 		vs.owe(h, w)
-		vs.leases.returned(h, w.GetReturned())
-		vs.leases.end(h, released, 0)
+		vs.leases.Returned(h, w.GetReturned())
+		vs.leases.End(h, leases.Released, 0)
 	case held:
-		vs.leases.returned(h, w.GetReturned())
+		vs.leases.Returned(h, w.GetReturned())
 		if w.GetWant() > 0 {
-			vs.granter.want(h, int(w.GetWant()), reply)
+			vs.granter.Want(h, int(w.GetWant()), reply)
 		}
 		vs.agenda.Changed(h)
 	case w.GetEpoch() == nil && w.GetWant() > 0:
@@ -288,7 +213,7 @@ func (vs *visits) afterReports(s *hosts.Session, h *hosts.Host, w *wire.HostWork
 	case w.GetRelease():
 		vs.agenda.Changed(h)
 	case w.GetEpoch() != nil:
-		reply.revoke(w.GetHost())
+		reply.Revoke(w.GetHost())
 	}
 }
 
@@ -332,36 +257,24 @@ func (vs *visits) owe(h *hosts.Host, w *wire.HostWork) {
 	h.Rec.Owe(vs.Now + owed)
 }
 
-// returned takes URLs back that the worker did not touch.
-func (ls *leases) returned(h *hosts.Host, list []*wire.Unfetched) {
-	for _, u := range list {
-		it := h.Lease.Item(u.GetHash())
-		if it == nil || it.Job.State.ID != job.ID(u.GetJob()) {
-			continue
-		}
-		delete(h.Lease.Out, u.GetHash())
-		ls.takeBack(it, untouched)
-	}
-}
-
 // accepts deals with a worker that says yes to an offer.
-func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *answer) {
+func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *leases.Reply) {
 	if h.Lease != nil && h.Lease.Session == s {
 		// It asks for a host that we think it holds: an answer went lost, or it dropped the host.
 		// It is the same process.
-		vs.leases.end(h, released, 0)
+		vs.leases.End(h, leases.Released, 0)
 	}
 	offered := h.Search.OfferedTo(s.Peer)
 	if h.Lease != nil || s.Incarnation == 0 && s.Heard == 0 || h.Barred(vs.Now) || h.Search.Reserved > 0 || !offered && h.Search.State == hosts.SearchOffered || vs.agenda.URLsAt(h) > vs.Now {
-		reply.revoke(h.Rec.Name)
+		reply.Revoke(h.Rec.Name)
 		if offered {
-			vs.placer.end(h)
+			vs.placer.End(h)
 			vs.agenda.Changed(h)
 		}
 		return
 	}
-	vs.leases.begin(h, s)
-	vs.granter.want(h, n, reply)
+	vs.leases.Begin(h, s)
+	vs.granter.Want(h, n, reply)
 }
 
 // renew prolongs the leases that a worker says it holds, and takes back what went lost with an
@@ -372,19 +285,19 @@ func (vs *visits) renew(v *Visit) {
 		e := enter(vs.hosts, s, lease.GetHost(), lease.GetEpoch())
 		switch e.answer {
 		case hosts.Moved:
-			reply.move(lease.GetHost())
+			reply.Move(lease.GetHost())
 			continue
 		case hosts.Busy:
-			reply.wait(lease.GetHost())
+			reply.Wait(lease.GetHost())
 			continue
 		}
 		if !e.held {
-			reply.revoke(lease.GetHost())
+			reply.Revoke(lease.GetHost())
 			continue
 		}
 		h := e.host
 		h.Lease.Expires, h.Lease.Said = vs.Now+vs.Cfg.TTL.Milliseconds(), s.Visiting
-		vs.leases.takeBackLost(h, s)
+		vs.leases.TakeBackLost(h, s)
 		vs.agenda.Changed(h)
 	}
 }

@@ -1,4 +1,4 @@
-package owner
+package leases
 
 import (
 	"github.com/apoidea/apoidea/crawl/link"
@@ -10,30 +10,52 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// granter gives workers the URLs that they asked for.
-type granter struct {
+// Granter gives workers the URLs that they asked for.
+type Granter struct {
 	*hosts.Step
 	jobs   *hosts.JobTable
 	agenda *hosts.Agenda
 	traps  *hosts.Traps
-	leases *leases
+	leases *Leases
 	wants  []want // of this step
 }
 
-// all serves what workers asked for in the step. Everything before is flushed, as the pending
+// want is a request for URLs, served when the step's reports are all in.
+type want struct {
+	h     *hosts.Host
+	lease *hosts.Lease
+	n     int
+	reply *Reply
+}
+
+// Want notes a wish, one for each lease in a step: what a grant finds in the store is that from
+// before it. Of two the later one counts, since a worker that asks again may have given up on the
+// first answer.
+func (gr *Granter) Want(h *hosts.Host, n int, reply *Reply) {
+	w := want{h, h.Lease, n, reply}
+	if at := h.Lease.Want; at > 0 {
+		gr.wants[at-1] = w
+		return
+	}
+	gr.wants = append(gr.wants, w)
+	gr.Wanted = len(gr.wants)
+	h.Lease.Want = gr.Wanted
+}
+
+// All serves what workers asked for in the step. Everything before is flushed, as the pending
 // records are read from the store.
-func (gr *granter) all() {
+func (gr *Granter) All() {
 	for _, w := range gr.wants {
 		w.lease.Want = 0
 		switch {
 		case w.h.Lease != w.lease:
-			w.reply.revoke(w.h.Rec.Name)
+			w.reply.Revoke(w.h.Rec.Name)
 		case w.h.Frozen > 0: // it asks again, here or where the host went
 		case w.reply.bytes <= mostAnswer && (!w.lease.Fresh || w.reply.bytes < mostRobots || !gr.hasLargeRobots(w.h)):
 			gr.grant(w.h, w.n, w.reply)
 		case w.lease.Fresh: // the worker does not know it yet; of one that it knows it asks again
-			gr.leases.end(w.h, released, 0)
-			w.reply.revoke(w.h.Rec.Name)
+			gr.leases.End(w.h, Released, 0)
+			w.reply.Revoke(w.h.Rec.Name)
 		}
 	}
 	clear(gr.wants)
@@ -42,7 +64,7 @@ func (gr *granter) all() {
 
 // grant gives a worker URLs of a host by depth and arrival, among them some that are due again, the
 // host's jobs in turn.
-func (gr *granter) grant(h *hosts.Host, n int, reply *answer) {
+func (gr *Granter) grant(h *hosts.Host, n int, reply *Reply) {
 	l := h.Lease
 	g := &wire.Grant{Host: h.Rec.Name, Epoch: l.Epoch.Wire(), GiveBack: h.Search.Replace}
 	n = min(n, gr.traps.Window(h)-len(l.Out), wire.MaxGrant)
@@ -61,8 +83,8 @@ func (gr *granter) grant(h *hosts.Host, n int, reply *answer) {
 		if left == 0 {
 			h.Search.Pause(gr.Now)
 		}
-		gr.leases.end(h, released, 0)
-		reply.revoke(h.Rec.Name)
+		gr.leases.End(h, Released, 0)
+		reply.Revoke(h.Rec.Name)
 		return
 	}
 	f := max(l.Pace, 1)
@@ -77,14 +99,14 @@ func (gr *granter) grant(h *hosts.Host, n int, reply *answer) {
 	if len(g.GetUrl()) > 0 {
 		l.Last = l.Session.Seq
 	}
-	reply.m.Grants = append(reply.m.Grants, g)
+	reply.Message.Grants = append(reply.Message.Grants, g)
 	reply.bytes += proto.Size(g)
 	gr.agenda.Changed(h)
 }
 
 // hasLargeRobots says whether what is known of the host's robots.txt is more than an answer has
 // room for beside large ones.
-func (gr *granter) hasLargeRobots(h *hosts.Host) bool {
+func (gr *Granter) hasLargeRobots(h *hosts.Host) bool {
 	size := 0
 	prefix := ondisk.HostPrefix(h.Pos, ondisk.KindRobots)
 	gr.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
@@ -96,7 +118,7 @@ func (gr *granter) hasLargeRobots(h *hosts.Host) bool {
 
 // introduce tells a new worker what it has to know of a host, its robots.txt included: else the
 // worker would ask the site again.
-func (gr *granter) introduce(h *hosts.Host, g *wire.Grant) {
+func (gr *Granter) introduce(h *hosts.Host, g *wire.Grant) {
 	until := gr.PoliteAt(h)
 	if h.Rec.BackoffUntil > until {
 		until, g.BackoffReason = h.Rec.BackoffUntil, ondisk.Clip(h.Rec.BackoffReason) // others may have cut it
@@ -113,8 +135,8 @@ func (gr *granter) introduce(h *hosts.Host, g *wire.Grant) {
 }
 
 // fill puts up to n URLs into a grant, and says how many it left out.
-func (gr *granter) fill(h *hosts.Host, n int, g *wire.Grant) int {
-	f := filler{granter: gr, h: h, g: g, room: n}
+func (gr *Granter) fill(h *hosts.Host, n int, g *wire.Grant) int {
+	f := filler{Granter: gr, h: h, g: g, room: n}
 	jobs := len(h.Jobs)
 	first := h.Turn
 	h.Turn++
@@ -139,7 +161,7 @@ func (gr *granter) fill(h *hosts.Host, n int, g *wire.Grant) int {
 
 // filler fills one grant.
 type filler struct {
-	*granter
+	*Granter
 	h      *hosts.Host
 	g      *wire.Grant
 	room   int
@@ -212,10 +234,10 @@ func (w *walk) meet(at *ledger.Walk, p *ondisk.Pending) (more bool) {
 		return false
 	}
 	if out, left := w.left(w.hj, p); left {
-		if w.gone = append(w.gone, out); len(w.gone) == purgePerStep {
+		if w.gone = append(w.gone, out); len(w.gone) == PurgePerStep {
 			at.Leave(p.Spot) // the next walk goes on here
 		}
-		return len(w.gone) < purgePerStep
+		return len(w.gone) < PurgePerStep
 	}
 	if !w.mayGrant(w.hj, p) {
 		at.Leave(p.Spot)
@@ -353,8 +375,3 @@ func (f *filler) sitemap(hj *hosts.Job, p *ondisk.Pending) (out notGranted, left
 	}
 	return notGranted{Pending: *p, due: max(f.Now+namesWait, f.LastAt())}, true
 }
-
-const (
-	// fewOut are the URLs that a worker may as well try before it is told that it had better not.
-	fewOut = 4
-)

@@ -1,4 +1,4 @@
-package owner
+package leases
 
 import (
 	"cmp"
@@ -14,11 +14,11 @@ const (
 	relieveEvery = 2000
 )
 
-// relieve takes a host from an overloaded worker (design, section 5; papers 2.4): the one whose
+// Relieve takes a host from an overloaded worker (design, section 5; papers 2.4): the one whose
 // probe results vary least between those that measured it, as it is nearly as well off elsewhere.
 // It finishes what it has of it. Nothing is taken while nobody is known who could have room for it:
 // then load tells none from another.
-func (pl *placer) relieve(s *hosts.Session) {
+func (pl *Placer) Relieve(s *hosts.Session) {
 	if !s.Overloaded() || pl.Now < s.Relieved+relieveEvery {
 		return
 	}
@@ -46,9 +46,9 @@ func (pl *placer) relieve(s *hosts.Session) {
 
 // hasRoomFor says whether somebody else may take a host: one that reached it, or else this peer. A
 // worker of whom nothing was heard of late may have room.
-func (pl *placer) hasRoomFor(h *hosts.Host, than *hosts.Session) bool {
+func (pl *Placer) hasRoomFor(h *hosts.Host, than *hosts.Session) bool {
 	room := func(peer string) bool {
-		s := pl.sessions[peer]
+		s := pl.Sessions[peer]
 		return peer != than.Peer && (s == nil || pl.Now-s.Heard > pl.Cfg.TTL.Milliseconds() || !s.Overloaded())
 	}
 	return room(pl.Cfg.Self) || slices.ContainsFunc(h.Rec.Measured, func(m ondisk.Measurement) bool { return m.Error == "" && room(m.Peer) })

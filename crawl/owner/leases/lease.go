@@ -1,9 +1,10 @@
-package owner
+package leases
 
 import (
 	"maps"
 	"slices"
 
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
@@ -18,61 +19,66 @@ const (
 	quarantineAfter = 4
 )
 
-// leases begins and ends the leases of hosts.
-type leases struct {
+// PurgePerStep bounds how many URLs meet their fate in one step; the search for those of a host
+// counts as purgeHost of them.
+const PurgePerStep = 512
+
+// Leases begins and ends the leases of hosts.
+type Leases struct {
 	*hosts.Step
 	jobs   *hosts.JobTable
 	hosts  *hosts.Table
 	agenda *hosts.Agenda
-	placer *placer
-	n      int // of hosts that are leased
+	placer *Placer
+	N      int // of hosts that are leased
 }
 
-func (ls *leases) begin(h *hosts.Host, s *hosts.Session) {
+// Begin gives a host to a worker, under the next epoch.
+func (ls *Leases) Begin(h *hosts.Host, s *hosts.Session) {
 	h.Rec.NextEpoch(ls.Cfg.Self, s.Peer)
 	h.Tenure.Begin(&hosts.Lease{
 		Session: s, Epoch: h.Rec.Epoch, Expires: ls.Now + ls.Cfg.TTL.Milliseconds(), Out: make(map[uint64]*hosts.Item), Fresh: true,
 		Bounded: h.Search.URLs > 0, Left: h.Search.URLs, Pace: h.Search.Pace,
 	})
 	s.Leases[h] = struct{}{}
-	ls.n++
-	ls.placer.end(h)
+	ls.N++
+	ls.placer.End(h)
 	ls.agenda.Searches.Taken()
 	h.Search.Taken()
 	ls.hosts.Touched(h)
 }
 
 // why a lease ends.
-type ending uint8
+type Ending uint8
 
 const (
-	// untouched: the worker never got the URLs, or handed them back. What was promised to them is
+	// Untouched: the worker never got the URLs, or handed them back. What was promised to them is
 	// free again.
-	untouched ending = iota
-	// released: what is out goes back, but a report may still come.
-	released
+	Untouched Ending = iota
+	// Released: what is out goes back, but a report may still come.
+	Released
 	// lapsed: nobody said what became of what is out.
 	lapsed
 )
 
-// lapse is how a lease ends whose time is over. A worker that spoke since it named the lease last,
+// Lapse is how a lease ends whose time is over. A worker that spoke since it named the lease last,
 // and is the same process, has let it go: as answers came late, or went lost. That says nothing
 // about the URLs.
-func (ls *leases) lapse(l *hosts.Lease) ending {
+func (ls *Leases) Lapse(l *hosts.Lease) Ending {
 	if l.Session.Heard > l.Expires-ls.Cfg.TTL.Milliseconds() {
-		return released
+		return Released
 	}
 	return lapsed
 }
 
-// end puts what is out back. Nobody else gets the host before bar.
-func (ls *leases) end(h *hosts.Host, how ending, bar int64) {
+// End puts what is out back. Nobody else gets the host before bar.
+func (ls *Leases) End(h *hosts.Host, how Ending, bar int64) {
 	l := h.Tenure.End(bar)
 	if !h.Barred(ls.Now) {
 		h.Rec.Names("")
 	}
 	delete(l.Session.Leases, h)
-	ls.n--
+	ls.N--
 	for _, hash := range slices.Sorted(maps.Keys(l.Out)) {
 		it := l.Out[hash]
 		delete(l.Out, hash)
@@ -83,17 +89,17 @@ func (ls *leases) end(h *hosts.Host, how ending, bar int64) {
 }
 
 // takeBack makes a URL pending again that is no longer in its lease's list.
-func (ls *leases) takeBack(it *hosts.Item, how ending) {
+func (ls *Leases) takeBack(it *hosts.Item, how Ending) {
 	hj := it.Job
 	hj.Return(&it.Pending)
-	if how == released || how == untouched && (!it.Promised || it.Foreign) {
+	if how == Released || how == Untouched && (!it.Promised || it.Foreign) {
 		return
 	}
 	p, ok := hj.Pending(it.Spot)
 	if !ok {
 		return
 	}
-	if how == untouched {
+	if how == Untouched {
 		hj.Settle(&p, 0, 0)
 		hj.Rewrite(&p)
 		return
@@ -106,13 +112,13 @@ func (ls *leases) takeBack(it *hosts.Item, how ending) {
 	hj.Rewrite(&p)
 }
 
-// session returns the session of a worker, its earlier leases ended if the process is another. Nil
+// Session returns the session of a worker, its earlier leases ended if the process is another. Nil
 // if the message is of an earlier process than one heard already.
-func (ls *leases) session(from string, m *wire.Session) *hosts.Session {
-	s := ls.placer.sessions[from]
+func (ls *Leases) Session(from string, m *wire.Session) *hosts.Session {
+	s := ls.placer.Sessions[from]
 	if s == nil {
 		s = &hosts.Session{Peer: from, Incarnation: m.GetIncarnation(), Leases: make(map[*hosts.Host]struct{})}
-		ls.placer.sessions[from] = s
+		ls.placer.Sessions[from] = s
 	}
 	switch {
 	case m.GetIncarnation() > s.Incarnation:
@@ -130,41 +136,24 @@ func (ls *leases) session(from string, m *wire.Session) *hosts.Session {
 
 // endUnknown ends the leases of a process of which the worker knows nothing. What was said of it
 // may be true all the same, and this message a late one: its leases are waited out.
-func (ls *leases) endUnknown(s *hosts.Session) {
+func (ls *Leases) endUnknown(s *hosts.Session) {
 	for _, h := range s.Held() {
-		ls.end(h, released, h.Lease.Expires)
+		ls.End(h, Released, h.Lease.Expires)
 	}
 }
 
 // endCrashed ends the leases of a process that is gone: it sends nothing any more, so nobody has to
 // wait for it, but the hosts are owed politeness.
-func (ls *leases) endCrashed(s *hosts.Session) {
+func (ls *Leases) endCrashed(s *hosts.Session) {
 	for _, h := range s.Held() {
 		h.Rec.Owe(ls.Now + ls.Cfg.Delay.Milliseconds())
-		ls.end(h, lapsed, 0)
+		ls.End(h, lapsed, 0)
 	}
 }
 
-// PeerDead says that a peer is not to be reached: nothing more is offered to it. Its leases run out
-// by themselves, as it may only be cut off from us and still crawl. Part of a step.
-func (o *Owner) PeerDead(peer string) {
-	s := o.placer.sessions[peer]
-	if s == nil {
-		return
-	}
-	for len(s.Offers) > 0 {
-		h := s.Offers[0]
-		o.placer.declined(h, peer)
-		o.agenda.Changed(h)
-	}
-	if len(s.Leases) == 0 {
-		delete(o.placer.sessions, peer)
-	}
-}
-
-// takeBackLost takes back what was granted in answers that the worker never saw: it has one Session
+// TakeBackLost takes back what was granted in answers that the worker never saw: it has one Session
 // under way at a time, so an answer between the last that arrived and this request is lost.
-func (ls *leases) takeBackLost(h *hosts.Host, s *hosts.Session) {
+func (ls *Leases) TakeBackLost(h *hosts.Host, s *hosts.Session) {
 	l := h.Lease
 	if s.Seq == 0 || l.Last <= s.Ack || l.Last >= s.Seq {
 		return
@@ -172,8 +161,30 @@ func (ls *leases) takeBackLost(h *hosts.Host, s *hosts.Session) {
 	for _, hash := range slices.Sorted(maps.Keys(l.Out)) {
 		if it := l.Out[hash]; it.Seq > s.Ack && it.Seq < s.Seq {
 			delete(l.Out, hash)
-			ls.takeBack(it, untouched)
+			ls.takeBack(it, Untouched)
 		}
 	}
 	l.Last = s.Ack
+}
+
+// keepNovelty has what is known of a host's pages written, as its lease ends: another owner, or
+// another process, may be the next one.
+func (ls *Leases) keepNovelty(h *hosts.Host) {
+	for _, hj := range h.Jobs {
+		if hj.Novelty != nil && hj.Novelty.Seen() >= hosts.FewPages && !hj.News {
+			ls.hosts.Learnt(h, hj)
+		}
+	}
+}
+
+// Returned takes URLs back that the worker did not touch.
+func (ls *Leases) Returned(h *hosts.Host, list []*wire.Unfetched) {
+	for _, u := range list {
+		it := h.Lease.Item(u.GetHash())
+		if it == nil || it.Job.State.ID != job.ID(u.GetJob()) {
+			continue
+		}
+		delete(h.Lease.Out, u.GetHash())
+		ls.takeBack(it, Untouched)
+	}
 }
