@@ -48,7 +48,7 @@ func (ls *Leases) Begin(h *hosts.Host, s *hosts.Session) {
 	ls.hosts.Touched(h)
 }
 
-// why a lease ends.
+// Ending is why a lease ends.
 type Ending uint8
 
 const (
