@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
 // endless is an owner whose hosts have no end.
@@ -92,10 +93,10 @@ func hostNames(n int) (names []string) {
 // through as well.
 func BenchmarkPermit(b *testing.B) {
 	w := newWorld(b, nil, []string{"http://a.example/"}, func(x *world) { x.deps.Clock = nil }).worker
-	h := leased(w, "a.example", time.Hour)
+	v := &visits.Visit{Lease: leased(w, "a.example", time.Hour)}
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if err := h.permit(w.clock); err != nil {
+			if err := v.Permit(w.clock.Now()); err != nil {
 				b.Error(err)
 			}
 		}

@@ -59,8 +59,8 @@ func TestGoverned(t *testing.T) {
 				if name != bandwidth.None && (s.Admitted == 0) || name == bandwidth.Ours && (s.Passed != 0 || s.Known == 0) {
 					t.Errorf("%d admitted, %d passed, %d known", s.Admitted, s.Passed, s.Known)
 				}
-				if len(x.worker.chooser.visits) != 0 {
-					t.Errorf("%d visits never ended", len(x.worker.chooser.visits))
+				if s.InFlight != 0 {
+					t.Errorf("%d visits never ended", s.InFlight)
 				}
 			})
 		})

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/session"
+	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
 // Config holds the knobs of a worker. The zero value of a field means its default.
@@ -155,6 +157,19 @@ func (c *Config) sessions() session.Config {
 		Incarnation: c.Incarnation, MaxHosts: c.MaxHosts, Capacity: c.Capacity, Window: c.Window, Horizon: c.Horizon, TTL: c.TTL,
 		ReportLinger: c.ReportLinger, ReleaseLinger: c.ReleaseLinger, ReportBatch: c.ReportBatch, MaxReports: c.MaxReports, MaxReportBytes: c.MaxReportBytes,
 	}
+}
+
+// decisions is what the machine that decides obeys.
+func (w *Worker) decisions() visits.Config {
+	c := visits.Config{
+		Sessions: w.cfg.sessions(), Politeness: w.cfg.Politeness, Agent: w.cfg.Agent, Fetchers: w.cfg.Fetchers, MaxInFlight: w.cfg.MaxInFlight,
+		MaxDepth: w.cfg.MaxDepth, MaxWindowBytes: w.cfg.MaxWindowBytes, Estimates: w.deps.Estimates,
+	}
+	c.Politeness.Group = domain.Of
+	if w.permits != nil {
+		c.Permits = w.permits
+	}
+	return c
 }
 
 // pages is what of it the pipeline of pages obeys.

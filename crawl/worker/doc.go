@@ -3,14 +3,15 @@
 //
 // Its words:
 //
-//   - session, lease, window, report, dry: what is said to the owners, see package session. It says
-//     what to do; here it is done.
+//   - session, lease, window, report, dry: what is said to the owners, see package session.
+//   - host, visit, origin: what is asked of whom and when, see package visits. Both say what to do;
+//     here it is done.
 //   - page, claim: what an exchange brought, and the question whether its body was met before, see
 //     package pages.
 //
 // # The life of a page
 //
-//	frontier says who is due -> robots.txt known and admits it -> exchange (a permit is asked right before the request is written)
+//	a visit begins -> robots.txt known and admits it -> exchange (a permit is asked right before the request is written)
 //	     (a body that memory has no room for goes to disk as it comes)
 //	  -> list of pages waiting to be processed (beyond a bound on disk: Apoidea's Processing-Jobs) -> links extracted, body digested
 //	  -> claim (batched) -> archived: new, or a revisit of what is known -> links filtered -> report (batched)
@@ -43,11 +44,11 @@
 //
 // A robots.txt that redirects to another host is asked for there (RFC 9309, section 2.3.1.2), and
 // holds for the host that leads there. It is the one request that may be made without the lease of
-// the host it goes to, within the bounds that crosshost.go names.
+// the host it goes to, within the bounds that visits/across.go names.
 //
 // # Concurrency
 //
 // Run owns every goroutine: the fetchers, those of package pages, one for each owner spoken to, one
-// that watches the lease clock. One mutex guards leases, frontier and sessions; it is held for
-// moments and never over the network or the disk.
+// that watches the lease clock. One mutex guards sessions and visits; it is held for moments and
+// never over the network or the disk.
 package worker

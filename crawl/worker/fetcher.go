@@ -2,139 +2,67 @@ package worker
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"net/netip"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
-	"github.com/apoidea/apoidea/crawl/worker/session"
+	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
-const (
-	// lentFor is how long addresses that came with a grant are dialled.
-	lentFor = time.Minute
-	// hostPause is asked for a host that could not be reached.
-	hostPause = 5 * time.Second
-	// heldPause is the longest pause that a host is kept for; for a longer one it is given back.
-	heldPause = 5 * time.Second
-	// busyPause and deniedPause are the first pauses after a 503 and a 429 that name none; they
-	// double with each in a row, up to maxPause.
-	busyPause   = time.Second
-	deniedPause = 5 * time.Second
-	maxPause    = 10 * time.Minute
-)
+// largeFile is the size of a robots.txt from which on one is read at once: it takes a processor for
+// some ten milliseconds, and megabytes.
+const largeFile = 16 << 10
 
 // fetchLoop is one fetcher: it visits whatever host is due.
 func (w *Worker) fetchLoop(ctx context.Context) {
-	v := visitor{w: w, wake: make(chan struct{}, 1)}
-	for {
-		h, it, o, ok := v.next(ctx)
-		if !ok {
-			return
-		}
-		v.visit(ctx, h, it, o)
+	f := fetcher{w: w, wake: make(chan struct{}, 1)}
+	for v := f.next(ctx); v != nil; v = f.next(ctx) {
+		f.visit(ctx, v)
 	}
 }
 
-// visitor makes the visits of one fetcher.
-type visitor struct {
+// fetcher makes visits, one after another.
+type fetcher struct {
 	w    *Worker
 	wake chan struct{}
 }
 
-// next waits for a host that is due and takes one URL of it, with its origin; false when the worker
-// stops.
-func (v *visitor) next(ctx context.Context) (h *host, it reports.Item, o *origin, ok bool) {
-	w := v.w
+// next waits for a visit whose turn it is; nil when the worker stops.
+func (f *fetcher) next(ctx context.Context) (v *visits.Visit) {
+	w := f.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for !w.stopping && ctx.Err() == nil {
 		now := time.Now()
-		var name string
 		var due time.Time
-		if int(w.running.Load()) >= w.allowed {
-			due = time.Time{} // who ends an exchange looks for the next one, and a change of allowed wakes all
-		} else if w.inFlight() >= w.mostInFlight() || w.reportsFull() || w.rules.crowded() {
+		switch {
+		case w.visits.Busy(): // who ends an exchange looks for the next one, and a change of the bound wakes all
+		case w.reportsFull() || w.visits.Crowded():
 			w.hurry(now) // what is acknowledged then wakes us
-		} else if w.pipe.Full() {
-			due = time.Time{} // who gives memory back wakes us
-		} else if name, due = w.chooser.pick(now); name != "" {
-			h = w.hosts[name]
-			if w.holds.hold(now, name, h) {
-				w.chooser.ended(now, h)
-				continue
+		case w.pipe.Full(): // who gives memory back wakes us
+		default:
+			if v, due = w.visits.Next(now); v != nil {
+				w.wakeNext(now)
+				return v
 			}
-			it, ok = w.windows.pop(name, h)
-			if h == nil || !ok {
-				if h != nil {
-					w.permits.giveBack(&h.held)
-				}
-				w.frontier.Free(name)
-				if h != nil {
-					w.chooser.ended(now, h)
-				}
-				continue
-			}
-			h.Running = true
-			w.running.Add(1)
-			w.wakeNext(now)
-			return h, it, h.originOf(it.URL), true
 		}
-		w.idle.add(v.wake, now, due)
+		w.idle.add(f.wake, now, due)
 		w.mu.Unlock()
 		select {
-		case <-v.wake:
+		case <-f.wake:
 		case <-ctx.Done():
 		}
 		w.mu.Lock()
 	}
-	return nil, reports.Item{}, nil, false
+	return nil
 }
 
-// inFlight counts what is fetched or being fetched and not acknowledged. Outcomes for owners that
-// do not answer are left out: they must not keep the hosts of the others waiting, and have a bound
-// of their own. Under the worker's mutex.
-func (w *Worker) inFlight() int {
-	return int(w.running.Load()) + w.piped + w.sessions.Answering()
-}
-
-const (
-	// ackUnit is the time of an acknowledgement for which Config.MaxInFlight is made: a peer that
-	// is its own owner, alone, takes a hundredth of a second.
-	ackUnit = 50 * time.Millisecond
-	// mostUnits bounds what one owner adds to what may be in flight, in terms of
-	// Config.MaxInFlight, and mostUnitsAll the sum.
-	mostUnits    = 4
-	mostUnitsAll = 16
-)
-
-// units is how many times Config.MaxInFlight an owner adds to what may be in flight: the longer it
-// takes to acknowledge, the more comes in meanwhile.
-func units(s *session.Session) float64 {
-	return min(max(float64(s.Took())/float64(ackUnit), 1), mostUnits)
-}
-
-// mostInFlight bounds inFlight: the units of all owners spoken to, or twice the fetchers allowed if
-// these are more than the Config has. Under the mutex.
-func (w *Worker) mostInFlight() int {
-	sum := 0.0
-	for _, s := range w.sessions.Sessions() {
-		sum += units(s)
-	}
-	most := int(min(max(sum, 1), mostUnitsAll) * float64(w.cfg.MaxInFlight))
-	if w.allowed <= w.cfg.Fetchers {
-		return most
-	}
-	return max(most, 2*w.allowed)
-}
-
-// hurry has what waits for company go on its way. Under the worker's mutex.
+// hurry has what waits for company go on its way. Under the mutex.
 func (w *Worker) hurry(now time.Time) {
 	w.pipe.Urge()
 	w.sessions.Hurry(now)
@@ -143,115 +71,107 @@ func (w *Worker) hurry(now time.Time) {
 // wakeNext wakes another fetcher if another host is due as well, and sets the alarm for the next.
 func (w *Worker) wakeNext(now time.Time) {
 	if !w.idle.none() {
-		w.idle.wakeAt(now, w.frontier.Due())
+		w.idle.wakeAt(now, w.visits.Due())
 	}
 }
 
 // visit does one URL of a host, or what must come before it.
-func (v *visitor) visit(ctx context.Context, h *host, it reports.Item, o *origin) {
-	w := v.w
-	if w.deps.OptOuts != nil {
-		if why := w.deps.OptOuts.URL(it.URL); why != "" {
-			v.refused(h, it, link.OutcomeOptedOut, reports.Clip(why), nil)
+func (f *fetcher) visit(ctx context.Context, v *visits.Visit) {
+	if why := f.w.optedOut(v.Item.URL); why != "" {
+		f.ended(v, visits.Refused{Outcome: link.OutcomeOptedOut, Detail: why})
+		return
+	}
+	step, result := v.Plan(time.Now())
+	if step == visits.Read {
+		if err := v.Read(f.reading(ctx)); err != nil {
+			f.ended(v, visits.Failed{Err: err})
 			return
 		}
+		f.w.mu.Lock()
+		f.w.visits.Keep(v)
+		f.w.mu.Unlock()
+		step, result = v.Plan(time.Now())
 	}
-	if it.Kind == link.KindRobots {
-		v.fetch(ctx, h, it) // robots.txt is always allowed
-		return
-	}
-	now := time.Now()
-	if o.state.NotBefore.After(now) && o.state.Verdict == robots.Obey {
-		v.silent(h, it, o, now)
-		return
-	}
-	if o.state.Due(now) {
-		v.fetchRobots(ctx, h, it, o)
-		return
-	}
-	rules, err := v.parse(ctx, h, o)
-	if err != nil {
-		v.untried(h, it, err, 0, now)
-		return
-	}
-	sitemaps := v.sitemapsOf(h, o, rules, it.Job)
-	switch {
-	case o.state.Verdict == robots.DisallowAll || o.state.Verdict == robots.Unknown:
-		v.closed(h, it, o, 0)
-	case o.state.Verdict == robots.Obey && !rules.Allowed(link.PathQuery(it.URL)):
-		v.refused(h, it, link.OutcomeRobotsDenied, "", sitemaps)
+	switch step {
+	case visits.Ask:
+		f.ask(ctx, v)
+	case visits.Fetch:
+		f.tellSitemaps(v)
+		f.fetch(ctx, v)
 	default:
-		v.tell(h, sitemaps)
-		v.fetch(ctx, h, it)
+		if _, refused := result.(visits.Refused); refused {
+			f.tellSitemaps(v)
+		}
+		f.ended(v, result)
 	}
 }
 
-// refused gives a URL an outcome without a request.
-func (v *visitor) refused(h *host, it reports.Item, outcome link.Outcome, detail string, with []*reports.Report) {
-	w := v.w
-	r := reports.New(h.Lease, &it, outcome)
-	r.Fetched.Detail = reports.Clip(detail)
+// optedOut says why a URL is not to be fetched; empty if nothing speaks against it.
+func (w *Worker) optedOut(url string) (why string) {
+	if w.deps.OptOuts != nil {
+		why = w.deps.OptOuts.URL(url)
+	}
+	return why
+}
+
+// reading has large files read one by one, until ctx ends.
+func (f *fetcher) reading(ctx context.Context) visits.Reading {
+	return func(length int, read func()) error {
+		if length >= largeFile {
+			select {
+			case f.w.slot <- struct{}{}:
+				defer func() { <-f.w.slot }()
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		read()
+		return nil
+	}
+}
+
+// tellSitemaps tells the job of a visit of the sitemaps in robots.txt, if they are news.
+func (f *fetcher) tellSitemaps(v *visits.Visit) {
+	w := f.w
+	if r := v.Sitemaps(w.known); r != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.visits.Tell(time.Now(), r)
+		w.told(time.Now())
+	}
+}
+
+// ended ends a visit.
+func (f *fetcher) ended(v *visits.Visit, result visits.Result) {
+	w := f.w
 	w.mu.Lock()
-	w.frontier.Free(h.Host)
-	v.left(h)
-	for _, r := range with {
-		w.queue(r)
-	}
-	w.queue(r)
-	w.changed(h.Lease)
+	now := time.Now()
+	r := w.visits.Ended(now, v, result)
+	w.told(now)
+	w.wakeNext(now)
 	w.mu.Unlock()
-	w.event(r, 0)
-}
-
-// tell queues reports beside a visit.
-func (v *visitor) tell(h *host, reports []*reports.Report) {
-	if len(reports) == 0 {
-		return
+	if r != nil {
+		w.event(r, 0)
 	}
-	v.w.mu.Lock()
-	defer v.w.mu.Unlock()
-	for _, r := range reports {
-		v.w.queue(r)
-	}
-	v.w.changed(h.Lease)
 }
 
-// left notes the end of a visit.
-func (v *visitor) left(h *host) {
-	h.Running = false
-	h.cancel = nil
-	v.w.chooser.ended(time.Now(), h)
-	v.w.permits.giveBack(&h.held)
-	delete(v.w.leaving, h)
-	v.w.running.Add(-1)
-}
-
-// get makes one exchange under the lease.
-func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.Response, error) {
-	w := v.w
+// get makes the exchange of a visit.
+func (f *fetcher) get(ctx context.Context, v *visits.Visit, req *fetch.Request) (resp *fetch.Response, lacks netip.Addr, err error) {
+	w := f.w
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w.mu.Lock()
-	switch {
-	case h.Over():
-		w.mu.Unlock()
-		return nil, errLapsed
-	case h.Closing():
-		w.mu.Unlock()
-		return nil, errStopping
-	}
-	h.cancel = cancel
-	if time.Now().Before(h.lentUntil) && link.Host(req.URL) == h.Host {
-		req.Addrs = h.addrs
-	}
-	g := h.governed // of this visit until its end
+	terms, err := w.visits.Begin(time.Now(), v, req.URL, cancel)
 	w.mu.Unlock()
-	var lacks netip.Addr
+	if err != nil {
+		return nil, lacks, err
+	}
+	req.Addrs, req.HeadWithin, req.Progress = terms.Addrs, terms.HeadWithin, terms.Progress
 	req.Permit = func(addr netip.Addr) error {
-		if err := h.permit(w.clock); err != nil {
+		if err := v.Permit(w.clock.Now()); err != nil {
 			return err
 		}
-		if err := w.permits.use(&h.held, addr); err != nil {
+		if err := w.permits.use(&v.Pass, addr); err != nil {
 			lacks = addr
 			return err
 		}
@@ -259,179 +179,98 @@ func (v *visitor) get(ctx context.Context, h *host, req *fetch.Request) (*fetch.
 	}
 	w.stats.requests.Add(1)
 	req.Once = true
-	if g != nil {
-		req.Progress = &g.progress
+	resp, err = w.deps.Fetch.Get(ctx, req)
+	if err == nil {
+		w.stats.wireBytes.Add(resp.WireBytes)
+		v.Came(resp)
 	}
-	resp, err := w.deps.Fetch.Get(ctx, req)
-	if g != nil && err == nil {
-		g.result = bandwidth.Result{Bytes: resp.WireBytes, Took: resp.Duration, Wait: resp.TTFB, Held: resp.Held}
-	}
-	if err != nil && lacks.IsValid() {
-		err = &withoutPermit{err, lacks}
-	}
-	return resp, err
+	return resp, lacks, err
 }
 
-// withoutPermit is an exchange that ended for want of a permit for that address.
-type withoutPermit struct {
-	error
-	addr netip.Addr
+// bound is how many bytes of the body of a URL are taken, zero for as many as the fetcher takes of
+// any. A sitemap may be as large as its protocol allows.
+func bound(it *reports.Item) int64 {
+	if it.MaxBytes == 0 && it.Kind == link.KindSitemap {
+		return extract.MaxSitemap
+	}
+	return it.MaxBytes
 }
-
-// Unwrap returns what the exchange ended with.
-func (e *withoutPermit) Unwrap() error { return e.error }
 
 // fetch makes the exchange for a URL.
-func (v *visitor) fetch(ctx context.Context, h *host, it reports.Item) {
-	w := v.w
+func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
+	w := f.w
 	begun := time.Now()
 	room := w.pipe.Room()
-	w.mu.Lock()
-	within := h.headWithin(&it)
-	w.mu.Unlock()
-	resp, err := v.get(ctx, h, &fetch.Request{
-		URL: it.URL, HeadWithin: within, MaxBytes: bound(&it), Room: room,
-		Cut: it.MaxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
+	resp, lacks, err := f.get(ctx, v, &fetch.Request{
+		URL: v.Item.URL, MaxBytes: bound(&v.Item), Room: room,
+		Cut: v.Item.MaxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
 	})
 	now := time.Now()
+	took := now.Sub(begun)
 	if err != nil {
 		room.Release()
-		v.failed(h, it, err, begun, now)
+		f.lost(v, visits.Failed{Err: err, Lacks: lacks, Took: took})
 		return
 	}
-	w.stats.wireBytes.Add(resp.WireBytes)
-	pause := v.pauseAfter(h, resp, now)
-	p := pages.New(h.Lease, &it, resp, room, now.Sub(begun), pause)
+	pause := v.Pause(resp.Status, resp.Header, now)
+	p := pages.New(v.Lease, &v.Item, resp, room, took, pause)
 	w.mu.Lock()
-	w.frontier.Done(now, h.Host, now.Sub(begun))
-	v.left(h)
-	h.answered(resp.TTFB)
-	v.reached(h, resp.Addr.Addr())
-	h.Piped++
-	w.piped++
-	if pause > 0 {
-		v.rest(h, pause, resp.Status, now)
-	}
-	w.changed(h.Lease)
+	w.visits.Fetched(now, v, visits.Page{Took: took, TTFB: resp.TTFB, Addr: resp.Addr.Addr(), Status: resp.Status, Pause: pause})
 	w.mu.Unlock()
 	w.pipe.Push(p)
 }
 
-// reached notes the address that answered.
-func (v *visitor) reached(h *host, addr netip.Addr) {
-	addr = addr.Unmap()
-	if !addr.IsValid() || len(h.addrs) > 0 && h.addrs[0] == addr {
+// lost ends a visit that came to no answer, and has its host looked at if it waits for a permit.
+func (f *fetcher) lost(v *visits.Visit, result visits.Result) {
+	f.ended(v, result)
+	if f.w.permits != nil {
+		poke(f.w.permits.wake)
+	}
+}
+
+// ask makes one request for the robots.txt that a visit has to know.
+func (f *fetcher) ask(ctx context.Context, v *visits.Visit) {
+	q := v.Question()
+	if q.Across && !f.depart(ctx, v, q) {
 		return
 	}
-	h.addrs, h.fresh = []netip.Addr{addr}, true
-	h.lentUntil = time.Time{}
-	if v.w.has(h.Host) {
-		v.w.frontier.SetAddr(h.Host, addr)
-	}
-}
-
-// pauseAfter is how long the site asks to be left alone.
-func (v *visitor) pauseAfter(h *host, resp *fetch.Response, now time.Time) time.Duration {
-	var pause time.Duration
-	switch resp.Status {
-	case http.StatusTooManyRequests:
-		pause = deniedPause
-	case http.StatusServiceUnavailable:
-		pause = busyPause
-	default:
-		h.strikes = 0
-		return 0
-	}
-	h.strikes++
-	if asked := fetch.RetryAfter(resp.Header, now); asked > 0 {
-		return asked
-	}
-	return min(pause<<min(h.strikes-1, 16), maxPause)
-}
-
-// rest leaves a host alone for a while: kept if the while is short, given back with the reason if
-// not.
-func (v *visitor) rest(h *host, pause time.Duration, status int, now time.Time) {
-	if pause <= heldPause {
-		if v.w.has(h.Host) {
-			v.w.frontier.NotBefore(h.Host, now.Add(pause))
+	begun := time.Now()
+	room := f.w.pipe.Room()
+	defer room.Release()
+	resp, lacks, err := f.get(ctx, v, &fetch.Request{URL: q.URL, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
+	if err == nil {
+		defer resp.Release()
+		if lerr := resp.Load(); lerr != nil {
+			err = &fetch.Error{Outcome: link.OutcomeHTTPError, Phase: fetch.PhaseBody, URL: q.URL, Err: lerr}
 		}
+	}
+	now := time.Now()
+	took := now.Sub(begun)
+	if err != nil {
+		f.lost(v, v.Unasked(now, visits.Failed{Err: err, Lacks: lacks, Took: took}))
 		return
 	}
-	v.w.close(h, pause, http.StatusText(status))
+	f.ended(v, v.Learn(now, resp, took, f.reading(ctx)))
 }
 
-// failed deals with an exchange that came to no response.
-func (v *visitor) failed(h *host, it reports.Item, err error, begun, now time.Time) {
-	w := v.w
-	if errors.Is(err, fetch.ErrStale) {
-		v.again(h, it, now.Sub(begun), now, nil) // over a new connection, after the host's rest
-		return
-	}
-	fe, known := errors.AsType[*fetch.Error](err)
-	if !known {
-		v.untried(h, it, err, now.Sub(begun), now)
-		return
-	}
-	w.mu.Lock()
-	if fe.Status() == link.Hung {
-		w.frontier.Hung(now, h.Host, h.hung(now.Sub(begun)))
-	} else {
-		w.frontier.Done(now, h.Host, now.Sub(begun))
-	}
-	v.left(h)
-	if fe.HostWide() && v.lent(h) {
-		w.windows.unpop(h, &it) // once more, with addresses of our own
-		w.changed(h.Lease)
-		w.mu.Unlock()
-		return
-	}
-	r := reports.New(h.Lease, &it, fe.Outcome)
-	r.Fetched.Status = uint32(fe.Status()) // a handful
-	r.Fetched.Detail = reports.Clip(fe.Error())
-	r.Fetched.FetchedMs = begun.UnixMilli()
-	r.Fetched.DurationMs = session.Milliseconds(now.Sub(begun))
-	w.queue(r)
-	if fe.HostWide() {
-		var pause time.Duration
-		if fe.Outcome.Retryable(fe.Status()) {
-			pause = hostPause
-		}
-		w.close(h, pause, fe.Outcome.String())
-	}
-	w.changed(h.Lease)
-	w.mu.Unlock()
-	w.event(r, 0)
-}
-
-// lent says whether the addresses dialled were those that came with the grant, and has the resolver
-// asked from now on.
-func (v *visitor) lent(h *host) bool {
-	if h.lentUntil.IsZero() || h.Closing() || h.Over() {
+// depart begins a request to another host. If it must not be made, or not now, the visit is over.
+func (f *fetcher) depart(ctx context.Context, v *visits.Visit, q *visits.Question) bool {
+	w := f.w
+	now := time.Now()
+	if why := w.optedOut(q.URL); why != "" {
+		f.ended(v, v.Barred(now, why, 0))
 		return false
 	}
-	h.addrs, h.lentUntil = nil, time.Time{}
-	return true
-}
-
-// untried deals with an exchange that was not permitted, or ended because the lease or the worker
-// did: nothing is said of the URL.
-func (v *visitor) untried(h *host, it reports.Item, err error, took time.Duration, now time.Time) {
-	if lacks, ok := errors.AsType[*withoutPermit](err); ok && errors.Is(err, errNoPermit) {
-		v.noPermit(h, it, lacks.addr, now)
-		return
-	}
-	w := v.w
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.frontier.Done(now, h.Host, took)
-	v.left(h)
-	switch {
-	case h.Closing():
-		h.Return(it.Job.ID, it.URL)
-	case !h.Over(): // the permit was refused before anybody looked at the lease
-		w.stats.lapsed.Add(1)
-		w.sessions.Revoke(now, h.Lease)
+	owed, again := w.visits.Depart(now, v)
+	w.mu.Unlock()
+	if !again.IsZero() {
+		f.ended(v, v.Defer(now, again))
+		return false
 	}
-	w.changed(h.Lease)
+	select {
+	case <-time.After(owed):
+	case <-ctx.Done(): // and the request ends before it begins
+	}
+	return true
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/session"
+	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
 // slow is a site whose answers take that long.
@@ -191,34 +192,36 @@ func TestSilentOwnersOfJobs(t *testing.T) {
 func TestPermitIsAsked(t *testing.T) {
 	x := newWorld(t, site(1), []string{"http://a.example/"})
 	w := x.worker
-	h := leased(w, "a.example", time.Hour)
-	if err := h.permit(w.clock); err != nil {
+	v := &visits.Visit{Lease: leased(w, "a.example", time.Hour)}
+	if err := v.Permit(w.clock.Now()); err != nil {
 		t.Errorf("permit under a lease: %v", err)
 	}
 	x.clock.jump.Store(int64(time.Hour))
-	if err := h.permit(w.clock); err == nil {
+	if err := v.Permit(w.clock.Now()); err == nil {
 		t.Error("permit after the lease")
 	}
 	x.clock.jump.Store(0)
 	w.mu.Lock()
-	w.sessions.Revoke(time.Now(), h.Lease)
+	w.sessions.Revoke(time.Now(), v.Lease)
 	w.mu.Unlock()
-	if err := h.permit(w.clock); err == nil {
+	if err := v.Permit(w.clock.Now()); err == nil {
 		t.Error("permit for a host that was revoked")
 	}
 }
 
-// leased has an owner offer a host, and grant a lease on it of that length without URLs.
-func leased(w *Worker, name string, ttl time.Duration) *host {
+// leased has an owner offer a host, and grant a lease on it of that length with these URLs.
+func leased(w *Worker, name string, ttl time.Duration, urls ...string) *session.Lease {
 	w.Offer("owner", []string{name})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.sessions.Sessions()[0]
 	t := w.sessions.Turn(time.Now(), s, 0, nil)
-	w.sessions.Answered(time.Now(), s, t, &wire.SessionReply{
-		TtlMs: session.Milliseconds(ttl), Grants: []*wire.Grant{{Host: name, Epoch: &wire.Epoch{Counter: 1}}},
-	}, w.clock.Now(), nil)
-	return w.hosts[name]
+	g := &wire.Grant{Host: name, Epoch: &wire.Epoch{Counter: 1}, JobIds: [][]byte{make([]byte, 16)}}
+	for _, url := range urls {
+		g.Url = append(g.Url, []byte(url))
+	}
+	w.sessions.Answered(time.Now(), s, t, &wire.SessionReply{TtlMs: session.Milliseconds(ttl), Grants: []*wire.Grant{g}}, w.clock.Now(), nil)
+	return w.sessions.Lease(name)
 }
 
 // TestLapseCancelsRunningRequest: a request that is under way when its lease ends is broken off,
@@ -303,14 +306,14 @@ func TestOfferAheadOfRevocation(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		x := newWorld(t, site(1), []string{"http://a.example/"})
 		w := x.worker
-		h := leased(w, "a.example", time.Hour)
+		l := leased(w, "a.example", time.Hour)
 		if declined := w.Offer("owner", []string{"a.example"}); len(declined) != 0 {
 			t.Fatalf("declined %v", declined)
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.sessions.Revoke(time.Now(), h.Lease)
-		if wish := w.sessions.Lease("a.example"); wish == nil || wish == h.Lease || wish.Granted() || wish.Owner() != "owner" || w.hosts["a.example"] != nil {
+		w.sessions.Revoke(time.Now(), l)
+		if wish := w.sessions.Lease("a.example"); wish == nil || wish == l || wish.Granted() || wish.Owner() != "owner" || w.visits.Held() != nil {
 			t.Errorf("after the revocation: %+v", wish)
 		}
 	})

@@ -15,7 +15,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
-	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
 // testSpill is a bounded disk in memory.
@@ -318,9 +317,11 @@ func TestDue(t *testing.T) {
 		}
 		w := x.worker
 		w.mu.Lock()
-		w.stopping, w.allowed = false, 1
-		w.frontier.Push("late.example", reports.Item{})
+		w.stopping = false
+		w.accept()
+		w.visits.Allow(1)
 		w.mu.Unlock()
+		leased(w, "late.example", time.Hour, "http://late.example/")
 		if !w.Stats().Due {
 			t.Error("a host that nobody asks is not due")
 		}

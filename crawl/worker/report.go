@@ -10,16 +10,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// queue puts a report on its way. Under the worker's mutex.
-func (w *Worker) queue(r *reports.Report) {
-	now := time.Now()
-	for _, one := range r.Ahead {
-		w.sessions.Report(now, &one.Report)
-	}
-	r.Ahead = nil
-	full := w.sessions.Report(now, &r.Report)
+// told looks at what waits to be told after it became more. Under the mutex.
+func (w *Worker) told(now time.Time) {
 	w.weigh()
-	if !full && w.piped == 0 && w.running.Load() == 0 && w.inFlight() >= w.mostInFlight() {
+	if running, piped, _ := w.visits.Load(); running+piped == 0 && w.visits.Laden() {
 		w.hurry(now) // nothing more will come before this is told
 	}
 }
@@ -57,25 +51,21 @@ var _ pages.Worker = finisher{}
 
 // Report implements pages.Worker.
 func (f finisher) Report(r *reports.Report, links int) {
-	w := f.w
+	w, now := f.w, time.Now()
 	w.mu.Lock()
-	r.Lease.Piped--
-	w.piped--
-	w.queue(r)
-	w.changed(r.Lease)
+	w.visits.Processed(now, r)
+	w.told(now)
 	w.mu.Unlock()
 	w.event(r, links)
 }
 
 // Leave implements pages.Worker.
 func (f finisher) Leave(l *session.Lease, it *reports.Item) {
-	w := f.w
+	w, now := f.w, time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.Piped--
-	w.piped--
-	w.putBack(time.Now(), l, it)
-	w.changed(l)
+	w.visits.Unprocessed(now, l, it)
+	w.wakeNext(now)
 }
 
 // Laden implements pages.Worker.
@@ -84,13 +74,13 @@ func (f finisher) Laden() bool { return f.w.reportsFull() }
 // Resting implements pages.Worker.
 func (f finisher) Resting() bool {
 	w := f.w
-	if w.running.Load() > 0 {
-		return false
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	due := w.frontier.Due()
-	return due.IsZero() || time.Until(due) > w.cfg.ClaimLinger || w.inFlight() >= w.mostInFlight()
+	if running, _, _ := w.visits.Load(); running > 0 {
+		return false
+	}
+	due := w.visits.Due()
+	return due.IsZero() || time.Until(due) > w.cfg.ClaimLinger || w.visits.Laden()
 }
 
 // Begin implements pages.Worker.

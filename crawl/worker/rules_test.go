@@ -36,8 +36,8 @@ func TestLargeRules(t *testing.T) {
 		if got := x.outcomes(); got[link.OutcomeOK] != 2*hosts || got[link.OutcomeRobotsDenied] != 2*hosts {
 			t.Errorf("outcomes %v", got)
 		}
-		if most.rules == 0 || most.rules > mostRules {
-			t.Errorf("rules of %d bytes were kept, want some and at most %d", most.rules, mostRules)
+		if most.rules == 0 || most.rules > 8<<20 {
+			t.Errorf("rules of %d bytes were kept, want some and at most 8 MiB", most.rules)
 		}
 	})
 }
@@ -64,16 +64,16 @@ func TestManyLargeFiles(t *testing.T) {
 		if got := x.outcomes(); got[link.OutcomeOK] != 2*hosts || got[link.OutcomeRobotsDenied] != hosts {
 			t.Errorf("outcomes %v", got)
 		}
-		if most.states < mostStates/2 || most.states > mostStates+mostLearnt+8*robots.MaxEncoded {
-			t.Errorf("files of %d bytes were kept, want many and not much over %d", most.states, mostStates+mostLearnt)
+		if most.states < 8<<20 || most.states > 24<<20+8*robots.MaxEncoded {
+			t.Errorf("files of %d bytes were kept, want many and not much over 24 MiB", most.states)
 		}
 		for i := range hosts {
 			if n := x.asked[fmt.Sprintf("http://h%d.example/robots.txt", i)]; n != 1 {
 				t.Errorf("robots.txt of host %d was asked for %d times", i, n)
 			}
 		}
-		if s := x.worker.rules; s.states != 0 || s.made != 0 || s.rules.Len() != 0 {
-			t.Errorf("%d bytes of files and %d of rules are counted when no host is left", s.states, s.made)
+		if _, states, rules := x.worker.visits.Weight(); states != 0 || rules != 0 {
+			t.Errorf("%d bytes of files and %d of rules are counted when no host is left", states, rules)
 		}
 	})
 }
@@ -90,21 +90,7 @@ func (x *world) watchShelf() *shelved {
 		w := x.worker
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		states := 0
-		for _, h := range w.hosts {
-			for _, o := range h.origins {
-				states += len(o.encoded)
-			}
-		}
-		w.rules.mu.Lock()
-		defer w.rules.mu.Unlock()
-		rules := 0
-		for e := w.rules.rules.Front(); e != nil; e = e.Next() {
-			rules += e.Value.(*madeRules).rules.Size()
-		}
-		if rules != w.rules.made {
-			x.t.Errorf("%d bytes of rules are counted, %d are kept", w.rules.made, rules)
-		}
+		_, states, rules := w.visits.Weight()
 		most.states, most.rules = max(most.states, states), max(most.rules, rules)
 	}
 	return &most

@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
+	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
 // speaker speaks to one owner, until there is nothing left to say.
@@ -74,9 +75,9 @@ func (k speaker) exchange(ctx context.Context) {
 			return
 		}
 	}
-	n := &news{w: w}
 	w.mu.Lock()
-	t := w.sessions.Turn(time.Now(), s, min(ready, s.Ready()), n.tell)
+	n := w.visits.News()
+	t := w.sessions.Turn(time.Now(), s, min(ready, s.Ready()), n.Tell)
 	w.mu.Unlock()
 	w.pipe.Confirm(t.Reports)
 
@@ -99,19 +100,20 @@ func (k speaker) exchange(ctx context.Context) {
 	if len(t.Reports) > 0 {
 		s.Timed(min(took, w.cfg.CallTimeout)) // the clock counts suspend
 	}
-	n.told(reply)
+	n.Told(reply)
 	w.granting = refs
 	w.sessions.Answered(time.Now(), s, t, reply, sent, routes)
 	w.granting = nil
 	w.weigh()
-	w.idle.wakeOne() // there may be room in flight
+	w.idle.wakeOne() // there may be room in flight, or more to visit
+	poke(w.watch)
 }
 
 // unanswered has what a message told be told again, if need be to others.
-func (k speaker) unanswered(ctx context.Context, t *session.Turn, n *news) {
+func (k speaker) unanswered(ctx context.Context, t *session.Turn, n *visits.News) {
 	w, s := k.w, k.s
 	w.mu.Lock()
-	n.untold()
+	n.Untold()
 	w.sessions.Unanswered(time.Now(), s, t)
 	w.weigh()
 	w.idle.wakeOne() // what this owner does not take no longer keeps the others' hosts waiting
@@ -125,6 +127,38 @@ func (k speaker) unanswered(ctx context.Context, t *session.Turn, n *news) {
 	defer w.mu.Unlock()
 	w.sessions.Follow(time.Now(), s, routes)
 }
+
+// driver does at once what the machine wants done. Its methods are called under the mutex.
+type driver struct{ w *Worker }
+
+var _ visits.Driver = driver{}
+
+// Wake implements visits.Driver: it wakes who speaks to an owner, or starts that.
+func (d driver) Wake(s *session.Session) {
+	w := d.w
+	if wake := w.speakers[s]; wake != nil {
+		poke(wake)
+		return
+	}
+	w.speakers[s] = make(chan struct{}, 1)
+	if w.ctx != nil {
+		w.speak(s)
+	}
+}
+
+// Acknowledged implements visits.Driver.
+func (d driver) Acknowledged(r *session.Report) { d.w.known.Acknowledged(r) }
+
+// Job implements visits.Driver.
+func (d driver) Job(id job.ID) *reports.Job {
+	if ref := d.w.granting[id]; ref != nil {
+		return ref
+	}
+	return &reports.Job{ID: id}
+}
+
+// GoOn implements visits.Driver.
+func (d driver) GoOn() { d.w.idle.wakeAll() }
 
 // jobsOf learns the jobs of granted URLs.
 func (k speaker) jobsOf(ctx context.Context, grants []*wire.Grant) map[job.ID]*reports.Job {
@@ -147,63 +181,4 @@ func (k speaker) routes(hosts []string) map[string]string {
 		routes[name] = k.w.deps.Owners.OwnerOf(name)
 	}
 	return routes
-}
-
-// news is what one message tells of hosts beside outcomes: states of robots.txt and addresses. Its
-// methods are called under the worker's mutex.
-type news struct {
-	w      *Worker
-	robots []robotsNews
-	addrs  []*host // whose addresses it tells
-}
-
-type robotsNews struct {
-	origin *origin
-	seq    uint64
-	host   string
-}
-
-// tell adds what was learnt of a host to a message.
-func (n *news) tell(t *session.Turn, l *session.Lease) {
-	h := n.w.hosts[l.Host]
-	for _, o := range h.origins {
-		if !o.untold {
-			continue
-		}
-		work := t.Work(l)
-		if len(work.GetRobots()) == wire.MaxOrigins {
-			break
-		}
-		work.Robots = append(work.Robots, &wire.Robots{Origin: o.name, State: o.encoded})
-		t.Grow(len(o.encoded))
-		n.robots = append(n.robots, robotsNews{o, o.newsSeq, l.Host})
-	}
-	if h.fresh {
-		work := t.Work(l)
-		for _, addr := range h.addrs {
-			work.Addrs = append(work.Addrs, addr.AsSlice())
-		}
-		h.fresh = false
-		n.addrs = append(n.addrs, h)
-	}
-}
-
-// told takes in what the owner has on disk.
-func (n *news) told(reply *wire.SessionReply) {
-	kept := session.Kept(reply)
-	for _, r := range n.robots {
-		if !kept[r.host] && r.origin.newsSeq == r.seq {
-			r.origin.untold = false
-		}
-	}
-	for _, h := range n.addrs {
-		h.fresh = h.fresh || kept[h.Host]
-	}
-}
-
-// untold says that the message did not arrive.
-func (n *news) untold() {
-	for _, h := range n.addrs {
-		h.fresh = true
-	}
 }

@@ -1,18 +1,17 @@
 package worker
 
 import (
-	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
 // stats are the running counters.
 type stats struct {
-	pages, duplicates, bytes, wireBytes, errors, denied, requests, lapsed atomic.Int64
-	admitted, passed, known                                               atomic.Int64
-	outcomes                                                              [link.Outcomes]atomic.Int64
+	pages, duplicates, bytes, wireBytes, errors, denied, requests atomic.Int64
+	outcomes                                                      [link.Outcomes]atomic.Int64
 }
 
 // Stats says what a worker did since it was made, and what it has in hand.
@@ -54,9 +53,7 @@ func (w *Worker) Stats() Stats {
 	c := &w.stats
 	s := Stats{
 		Pages: c.pages.Load(), Duplicates: c.duplicates.Load(), Bytes: c.bytes.Load(), WireBytes: c.wireBytes.Load(),
-		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Lapsed: c.lapsed.Load(),
-		Spilled:  w.pipe.Spilled(),
-		Admitted: c.admitted.Load(), Passed: c.passed.Load(), Known: c.known.Load(),
+		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Spilled: w.pipe.Spilled(),
 	}
 	for i := range s.Outcomes {
 		s.Outcomes[i] = c.outcomes[i].Load()
@@ -64,34 +61,24 @@ func (w *Worker) Stats() Stats {
 	s.Memory = w.pipe.Held()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.Due = w.frontier.Ready(time.Now()) && !w.paused && !w.stopping && int(w.running.Load()) < w.allowed
-	s.InFlight, s.Processing, s.Window = int(w.running.Load()), w.piped, w.frontier.Items()
-	s.Hosts, s.Unreported = len(w.hosts), w.sessions.Unreported()
+	n := w.visits.Counts()
+	s.Lapsed, s.Admitted, s.Passed, s.Known = n.Lapsed, n.Admitted, n.Passed, n.Known
+	s.Due = w.visits.Ready(time.Now()) && !w.paused && !w.stopping
+	s.InFlight, s.Processing, s.Window = w.visits.Load()
+	s.Hosts, _ = w.visits.Hosts()
+	s.Unreported = w.sessions.Unreported()
 	s.Acknowledged, s.Dropped = w.sessions.Acknowledged(), w.sessions.Dropped()
 	return s
 }
 
-// Held is a host that a worker has a lease on, the address under which it is reached if that is
-// known, and the URLs of it that it has in hand.
-type Held struct {
-	Host, Owner string     // name of the host, and the peer it was granted by
-	Addr        netip.Addr // zero: not known
-	URLs        int        // in hand
-}
+// Held is a host that a worker has a lease on.
+type Held = visits.Held
 
 // Held lists the leases in no order.
 func (w *Worker) Held() []Held {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var list []Held
-	for _, h := range w.hosts {
-		held := Held{Host: h.Host, Owner: h.Owner(), URLs: w.frontier.Len(h.Host)}
-		if len(h.addrs) > 0 {
-			held.Addr = h.addrs[0]
-		}
-		list = append(list, held)
-	}
-	return list
+	return w.visits.Held()
 }
 
 // count notes an outcome.

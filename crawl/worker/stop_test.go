@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
-	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
 // TestStopHasAnEnd: a stop waits for owners that are slow to acknowledge, but not for ever, and for
@@ -40,25 +39,4 @@ func TestStopHasAnEnd(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestLeave: the URL of a page of which nothing is said waits again, in front of the others; of a
-// host that is being given back it is given back.
-func TestLeave(t *testing.T) {
-	crawltest.Bubble(t, func(t *testing.T) {
-		w := newWorld(t, site(1), []string{"http://a.example/"}).worker
-		h := leased(w, "a.example", time.Hour)
-		ref := &reports.Job{}
-		w.windows.push(h, []reports.Item{{Job: ref, URL: "http://a.example/2"}})
-		w.piped, h.Piped = 2, 2
-		finisher{w}.Leave(h.Lease, &reports.Item{Job: ref, URL: "http://a.example/1"})
-		if it, ok := w.frontier.Peek("a.example"); !ok || it.URL != "http://a.example/1" || w.piped != 1 || h.Piped != 1 || h.Returned() != 0 {
-			t.Errorf("next is %q; %d and %d pages, %d URLs given back", it.URL, w.piped, h.Piped, h.Returned())
-		}
-		w.close(h, 0, "")
-		finisher{w}.Leave(h.Lease, &reports.Item{Job: ref, URL: "http://a.example/3"})
-		if w.piped != 0 || h.Piped != 0 || h.Returned() != 3 || w.frontier.Len("a.example") != 0 {
-			t.Errorf("%d and %d pages, %d URLs given back, %d wait", w.piped, h.Piped, h.Returned(), w.frontier.Len("a.example"))
-		}
-	})
 }

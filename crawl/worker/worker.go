@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
-	"github.com/apoidea/apoidea/crawl/domain"
-	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/worker/clock"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
+	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
 // Worker crawls hosts for their owners. Create it with New, run it once.
@@ -30,38 +29,28 @@ type Worker struct {
 	jobs  *reports.Jobs
 	stats stats
 	pipe  *pages.Pipeline
-	rules *rulesCache
+	slot  chan struct{} // taken while a large robots.txt is read
 	// permits is nil where there is no limit that all workers share.
 	permits *permits
 
-	running atomic.Int64  // exchanges under way
 	telling atomic.Int64  // bytes of outcomes that owners who answer have not acknowledged
 	watch   chan struct{} // something is held
 	quiet   chan struct{} // a session has ended
 
-	mu       sync.Mutex         // guards what follows
-	hosts    map[string]*host   // those granted
-	leaving  map[*host]struct{} // leases revoked while an exchange was under way, until it ends
-	hung     hung               // what is remembered of hosts without a lease
-	sessions *session.Machine
+	mu       sync.Mutex // guards what follows
+	visits   *visits.Machine
+	sessions *session.Machine                   // the same one's
 	speakers map[*session.Session]chan struct{} // what wakes who speaks to an owner
 	granting map[job.ID]*reports.Job            // the jobs of the answer that is being taken in
-	frontier *frontier.Frontier[reports.Item]
-	windows  windows
-	chooser  chooser
-	holds    holds
-	cross    crossHosts
 	idle     idlers
 	ctx      context.Context //nolint:containedctx // of the run: sessions are started from Offer as well
 	wg       sync.WaitGroup
 
 	paused   bool
-	allowed  int // exchanges at once
 	hired    int // fetchers
 	fetchers sync.WaitGroup
 	stopping bool
 	closed   bool // no further session
-	piped    int  // pages between the exchange and the report
 	failed   error
 	fail     context.CancelCauseFunc
 }
@@ -84,24 +73,14 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if deps.Clock == nil {
 		deps.Clock = clock.New()
 	}
-	politeness := cfg.Politeness
-	politeness.Group = domain.Of
-	hosts, front := make(map[string]*host), frontier.New[reports.Item](politeness)
 	w := &Worker{
-		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, known: reports.NewKnown(cfg.KnownLinks), jobs: reports.NewJobs(deps.Jobs), rules: newRulesCache(),
-		permits: newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits), watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
-		hosts: hosts, hung: make(hung), leaving: make(map[*host]struct{}), speakers: make(map[*session.Session]chan struct{}), frontier: front,
-		windows: windows{frontier: front, most: cfg.MaxWindowBytes},
-		cross:   crossHosts{frontier: front, hosts: hosts, delay: politeness.Delay, until: make(map[string]time.Time)},
+		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, known: reports.NewKnown(cfg.KnownLinks), jobs: reports.NewJobs(deps.Jobs),
+		permits: newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits), slot: make(chan struct{}, 1), watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
+		speakers: make(map[*session.Session]chan struct{}),
 	}
 	w.idle = idlers{mu: &w.mu}
-	w.chooser = chooser{
-		frontier: front, hosts: hosts, depth: cfg.MaxDepth, stats: &w.stats, estimates: deps.Estimates, visits: make(map[uint64]*governed),
-	}
-	w.holds = holds{permits: w.permits, frontier: front, hosts: hosts, until: make(map[string]time.Time)}
-	w.sessions = session.New(cfg.sessions(), driver{w})
-	w.cross.has = w.has
-	w.allow(cfg.Fetchers)
+	w.visits = visits.New(w.decisions(), driver{w})
+	w.sessions = w.visits.Sessions()
 	w.pipe = pages.NewPipeline(cfg.pages(), pages.Deps{
 		Archive: deps.Archive, Content: deps.Content, Spill: deps.Spill, Known: w.known, Log: w.log,
 	}, finisher{w})
@@ -182,14 +161,7 @@ func (w *Worker) stop(ctx context.Context) {
 	ended := wait(part, w.fetchers.Wait)
 	cancelPart()
 	if !ended {
-		w.mu.Lock()
-		for _, h := range w.hosts {
-			h.interrupt(errStopping)
-		}
-		for h := range w.leaving {
-			h.interrupt(errStopping)
-		}
-		w.mu.Unlock()
+		w.BreakOff()
 		wait(whole, w.fetchers.Wait)
 	}
 	w.pipe.Drain(whole)
@@ -242,22 +214,19 @@ func (w *Worker) Offer(owner string, hosts []string) (declined []int) {
 // accept has the sessions take hosts on, or not. Under the mutex.
 func (w *Worker) accept() { w.sessions.Accept(!w.paused && !w.stopping) }
 
-// backlog is the number of URLs held.
-func (w *Worker) backlog() int { return w.frontier.Items() + int(w.running.Load()) + w.piped }
-
 // Visit waits until a request may be made to an address outside of the windows, such as one that
 // measures, and counts it like any other: no more at once than may be, none too soon after the
 // last. Leave has to be called when the request has ended. The error is that of ctx.
 func (w *Worker) Visit(ctx context.Context, ip netip.Addr) (leave func(), err error) {
 	for {
 		w.mu.Lock()
-		ok, due := w.frontier.Enter(time.Now(), ip)
+		ok, due := w.visits.Enter(time.Now(), ip)
 		w.mu.Unlock()
 		if ok {
 			return func() {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.frontier.Leave(ip)
+				w.visits.Leave(ip)
 				w.wakeNext(time.Now())
 			}, nil
 		}
@@ -286,14 +255,7 @@ func (w *Worker) Pause() {
 func (w *Worker) BreakOff() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, h := range w.hosts {
-		if h.Closing() {
-			h.interrupt(errStopping)
-		}
-	}
-	for h := range w.leaving {
-		h.interrupt(errStopping)
-	}
+	w.visits.BreakOff()
 }
 
 // SetFetchers changes how many exchanges may be under way at once, from now on; with 0 none is
@@ -301,16 +263,9 @@ func (w *Worker) BreakOff() {
 func (w *Worker) SetFetchers(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.allow(n)
+	w.visits.Allow(n)
 	w.startFetchers()
 	w.idle.wakeAll()
-}
-
-// allow bounds the exchanges. Some of the fetchers are for hosts that answer soon: those that do
-// not would have all, however many they are.
-func (w *Worker) allow(fetchers int) {
-	w.allowed = max(fetchers, 0)
-	w.frontier.Fetchers(w.allowed)
 }
 
 // SetMemory changes what Config.MaxMemory bounds, from now on.
@@ -322,7 +277,7 @@ func (w *Worker) startFetchers() {
 	if w.ctx == nil || w.stopping {
 		return
 	}
-	for ; w.hired < w.allowed; w.hired++ {
+	for ; w.hired < w.visits.Allowed(); w.hired++ {
 		ctx := w.ctx
 		w.fetchers.Go(func() { w.fetchLoop(ctx) })
 	}
@@ -333,7 +288,7 @@ func (w *Worker) startFetchers() {
 func (w *Worker) SetBandwidth(rate int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.chooser.cap(rate, w.cfg.Governor, w.allowed); err != nil {
+	if err := w.visits.Cap(rate, w.cfg.Governor); err != nil {
 		w.log.Error("no governor for this bandwidth", "bandwidth", rate, "err", err)
 		return
 	}
@@ -345,7 +300,7 @@ func (w *Worker) SetBandwidth(rate int64) {
 func (w *Worker) Estimates(fn func(e *bandwidth.Estimates)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fn(w.chooser.estimates)
+	fn(w.visits.Estimates())
 }
 
 // Resume ends a Pause.
@@ -363,7 +318,7 @@ func (w *Worker) Capacity() int { return w.cfg.Capacity }
 func (w *Worker) Backlog() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.backlog()
+	return w.visits.Backlog()
 }
 
 // Paused says whether a Pause holds.
@@ -371,4 +326,43 @@ func (w *Worker) Paused() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.paused
+}
+
+// maxLate is how late a tick may be. A process that was stopped for longer drops all it holds,
+// rather than reason about what happened meanwhile.
+const maxLate = time.Second
+
+// watchLeases drops what has lapsed, and everything when it wakes up late: the process was stopped,
+// and knows nothing of what happened.
+func (w *Worker) watchLeases(ctx context.Context) {
+	period := min(250*time.Millisecond, w.cfg.TTL/16)
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	last := w.clock.Now()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		now := w.clock.Now()
+		late := now-last > period+maxLate
+		last = now
+		w.mu.Lock()
+		w.visits.Lapse(time.Now(), now, late)
+		held := w.visits.Holds()
+		w.mu.Unlock()
+		if held {
+			continue
+		}
+		// Nothing is held: sleep until something is.
+		ticker.Stop()
+		select {
+		case <-w.watch:
+		case <-ctx.Done():
+			return
+		}
+		last = w.clock.Now()
+		ticker.Reset(period)
+	}
 }

@@ -143,8 +143,8 @@ func (x *world) run(done func() bool) error {
 	}
 	cancel()
 	err := <-ended
-	if x.worker.frontier.Hosts() > len(x.worker.hosts) {
-		x.t.Errorf("%d hosts have a queue and %d a lease", x.worker.frontier.Hosts(), len(x.worker.hosts))
+	if held, queued := x.worker.visits.Hosts(); queued > held {
+		x.t.Errorf("%d hosts have a queue and %d a lease", queued, held)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package worker
+package visits
 
 import (
 	"net/netip"
@@ -12,17 +12,18 @@ import (
 
 // governed is a visit that a governor admitted.
 type governed struct {
+	id       uint64
 	progress fetch.Progress
 	result   bandwidth.Result
 }
 
 // chooser says whose turn it is: under a cap on bandwidth the visit that a governor admits, else
-// that of the host that has been due for longest. Its methods are called under the worker's mutex.
+// that of the host that has been due for longest.
 type chooser struct {
 	frontier  *frontier.Frontier[reports.Item]
-	hosts     map[string]*host // the worker's
+	hosts     map[string]*host // the machine's
 	depth     int              // how far down the order of scores one is looked for
-	stats     *stats
+	counts    *Counts
 	estimates *bandwidth.Estimates
 
 	governor bandwidth.Governor   // nil without a cap
@@ -30,8 +31,9 @@ type chooser struct {
 	sampled  time.Time
 }
 
-// cap bounds the bytes a second by a governor of that name; zero is no bound.
-func (c *chooser) cap(rate int64, name string, fetchers int) error {
+// Cap bounds the bytes a second of all exchanges by a governor of that name; zero is no bound.
+func (m *Machine) Cap(rate int64, name string) error {
+	c := &m.chooser
 	switch {
 	case rate <= 0:
 		c.governor = nil
@@ -39,7 +41,7 @@ func (c *chooser) cap(rate int64, name string, fetchers int) error {
 	case c.governor != nil:
 		c.governor.SetRate(float64(rate))
 	default:
-		cfg := bandwidth.Config{Rate: float64(rate), MaxDepth: c.depth, Fetchers: max(fetchers, 1), Limited: true}
+		cfg := bandwidth.Config{Rate: float64(rate), MaxDepth: c.depth, Fetchers: max(m.allowed, 1), Limited: true}
 		governor, err := bandwidth.New(name, cfg, c.estimates)
 		if err != nil {
 			return err
@@ -54,14 +56,15 @@ func scoreOf(it reports.Item) uint64 { return uint64(it.Depth)<<40 | it.Serial&(
 
 // pick opens the visit that is next, as the frontier's Next does; under a cap it is the one that
 // the governor admits, by score.
-func (c *chooser) pick(now time.Time) (name string, due time.Time) {
+func (c *chooser) pick(now time.Time) (name string, by *governed, due time.Time) {
 	if c.governor == nil {
-		return c.frontier.Next(now)
+		name, due = c.frontier.Next(now)
+		return name, nil, due
 	}
 	c.sample(now)
 	names, due := c.frontier.Ranked(now, c.depth, scoreOf)
 	if len(names) == 0 {
-		return "", due
+		return "", nil, due
 	}
 	q := candidates{c, names}
 	a, ok := c.governor.Admit(now, q)
@@ -70,25 +73,24 @@ func (c *chooser) pick(now time.Time) (name string, due time.Time) {
 		if due.IsZero() || again.Before(due) {
 			due = again
 		}
-		return "", due
+		return "", nil, due
 	}
 	one, _ := q.At(a.Depth)
 	name = names[a.Depth]
-	h := c.hosts[name]
-	if h == nil || !c.frontier.Visit(now, name) {
+	if c.hosts[name] == nil || !c.frontier.Visit(now, name) {
 		c.governor.End(now, one.ID, bandwidth.Result{})
-		return "", now.Add(c.governor.Every())
+		return "", nil, now.Add(c.governor.Every())
 	}
-	c.stats.admitted.Add(1)
+	c.counts.Admitted++
 	if a.Depth > 0 {
-		c.stats.passed.Add(1)
+		c.counts.Passed++
 	}
 	if a.Known {
-		c.stats.known.Add(1)
+		c.counts.Known++
 	}
-	h.governed, h.governedID = &governed{}, one.ID
-	c.visits[one.ID] = h.governed
-	return name, now
+	by = &governed{id: one.ID}
+	c.visits[one.ID] = by
+	return name, by, now
 }
 
 // candidates are hosts that may be visited, by score, as a governor sees them.
@@ -104,8 +106,8 @@ func (c candidates) At(depth int) (bandwidth.Candidate, bool) {
 	}
 	it, ok := c.of.frontier.Peek(c.names[depth])
 	var server netip.Addr
-	if h := c.of.hosts[c.names[depth]]; h != nil && len(h.addrs) > 0 {
-		server = h.addrs[0]
+	if h := c.of.hosts[c.names[depth]]; h != nil {
+		server = h.addr()
 	}
 	return bandwidth.Candidate{ID: it.Serial, Server: server}, ok
 }
@@ -125,15 +127,11 @@ func (c *chooser) sample(now time.Time) {
 	}
 }
 
-// ended tells the governor that a visit has ended.
-func (c *chooser) ended(now time.Time, h *host) {
-	g := h.governed
-	if g == nil {
-		return
-	}
-	if h.governed = nil; c.governor == nil || c.visits[h.governedID] != g {
+// ended tells the governor that a visit has ended, if it admitted it.
+func (c *chooser) ended(now time.Time, g *governed) {
+	if g == nil || c.governor == nil || c.visits[g.id] != g {
 		return // the cap was lifted meanwhile
 	}
-	delete(c.visits, h.governedID)
-	c.governor.End(now, h.governedID, g.result)
+	delete(c.visits, g.id)
+	c.governor.End(now, g.id, g.result)
 }

@@ -1,4 +1,4 @@
-package worker
+package visits
 
 import (
 	"time"
@@ -22,8 +22,7 @@ const (
 	maxHung = 1024
 )
 
-// hangs are the requests to a host of which nothing came, beside those that it answered. Guarded by
-// the worker's mutex.
+// hangs are the requests to a host of which nothing came, beside those that it answered.
 type hangs struct {
 	slowest time.Duration // of its answers, until the head was here; 0: there was none
 	some    bool          // a request has hung

@@ -1,4 +1,4 @@
-package worker
+package visits
 
 import (
 	"github.com/apoidea/apoidea/crawl/frontier"
@@ -9,7 +9,7 @@ import (
 // of these may have eight thousand bytes, and others have a hundred.
 type windows struct {
 	frontier *frontier.Frontier[reports.Item]
-	most     int64
+	most     int64 // zero: no bound
 	bytes    int64
 	serial   uint64 // of URLs
 }
@@ -42,7 +42,7 @@ func (ws *windows) unpop(h *host, it *reports.Item) {
 // forget drops the window of a host.
 func (ws *windows) forget(h *host) { ws.weigh(h, -int(h.window)) }
 
-func (ws *windows) full() bool { return ws.bytes >= ws.most }
+func (ws *windows) full() bool { return ws.most > 0 && ws.bytes >= ws.most }
 
 func (ws *windows) weigh(h *host, bytes int) {
 	h.window += int64(bytes)

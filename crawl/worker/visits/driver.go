@@ -1,0 +1,142 @@
+package visits
+
+import (
+	"bytes"
+	"net/netip"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
+	"github.com/apoidea/apoidea/crawl/worker/session"
+)
+
+// lentFor is how long addresses that came with a grant are dialled.
+const lentFor = time.Minute
+
+// hands does for the sessions what they say.
+type hands struct {
+	*Machine
+	Driver
+}
+
+var _ session.Driver = hands{}
+
+// Full implements session.Driver.
+func (m hands) Full() bool { return m.windows.full() }
+
+// Left implements session.Driver.
+func (m hands) Left(l *session.Lease) int { return m.frontier.Len(l.Host) }
+
+// Pace implements session.Driver.
+func (m hands) Pace(l *session.Lease) time.Duration { return m.frontier.Pace(l.Host) }
+
+// Owed implements session.Driver.
+func (m hands) Owed(now time.Time, l *session.Lease) time.Duration {
+	return m.frontier.Owed(now, l.Host)
+}
+
+// Learn implements session.Driver: the manners towards a host, its robots.txt and its addresses.
+func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff time.Duration, reason string) {
+	h := m.hosts[l.Host]
+	pace := g.GetPacePct()
+	if h == nil {
+		h = newHost(l)
+		h.hangs = m.hung.back(l.Host)
+		m.hosts[l.Host] = h
+		m.frontier.Slow(l.Host, float64(pace)/100)
+	} else if pace > 0 {
+		m.frontier.Slow(l.Host, float64(pace)/100)
+	}
+	if owed := time.Duration(g.GetNotBeforeMs()) * time.Millisecond; owed > 0 {
+		m.frontier.NotBefore(l.Host, now.Add(owed))
+	}
+	backoff, reason = m.learnRobots(h, g)
+	m.learnAddrs(now, h, g)
+	return backoff, reason
+}
+
+func (m hands) learnRobots(h *host, g *wire.Grant) (backoff time.Duration, reason string) {
+	for _, r := range g.GetRobots() {
+		if h.origins[r.GetOrigin()] != nil || len(h.origins) >= wire.MaxOrigins {
+			continue
+		}
+		o := &origin{name: r.GetOrigin()}
+		var state robots.State
+		if state.UnmarshalBinary(r.GetState()) != nil {
+			continue
+		}
+		if o.set(state); !m.shelf.take(o, bytes.Clone(r.GetState()), false) {
+			backoff, reason = roomPause, noRoom
+			continue
+		}
+		h.origins[o.name] = o
+	}
+	return backoff, reason
+}
+
+func (m hands) learnAddrs(now time.Time, h *host, g *wire.Grant) {
+	if len(h.addrs) > 0 {
+		return
+	}
+	for _, raw := range g.GetAddrs() {
+		if addr, ok := netip.AddrFromSlice(raw); ok {
+			h.addrs = append(h.addrs, addr.Unmap())
+		}
+	}
+	if len(h.addrs) > 0 {
+		h.lentUntil = now.Add(lentFor)
+		m.frontier.SetAddr(h.Host, h.addrs[0])
+	}
+}
+
+// Take implements session.Driver.
+func (m hands) Take(l *session.Lease, g *wire.Grant) int {
+	items := make([]reports.Item, 0, len(g.GetUrl()))
+	for u := range session.URLs(g) {
+		items = append(items, reports.Item{
+			Job: m.Job(u.Job), URL: u.URL, Depth: u.Depth, Hops: u.Hops, Kind: u.Kind, Tries: u.Tries, MaxBytes: u.MaxBytes,
+		})
+	}
+	if len(items) > 0 {
+		m.windows.push(m.hosts[l.Host], items)
+	}
+	return len(items)
+}
+
+// Drain implements session.Driver. The host is not forgotten, as its politeness is still to be
+// told.
+func (m hands) Drain(now time.Time, l *session.Lease, backoff time.Duration) {
+	if backoff > 0 {
+		m.frontier.NotBefore(l.Host, now.Add(backoff))
+	}
+	h := m.hosts[l.Host]
+	for it, ok := m.windows.pop(l.Host, h); ok; it, ok = m.windows.pop(l.Host, h) {
+		h.Return(it.Job.ID, it.URL)
+	}
+}
+
+// Forget implements session.Driver. An exchange that is under way may end, as long as the lease
+// would have held.
+func (m hands) Forget(l *session.Lease) (untold []*wire.Robots) {
+	if h := m.hosts[l.Host]; h != nil && h.Lease == l {
+		if h.visit != nil && h.visit.cancel != nil {
+			m.leaving[h.visit] = struct{}{}
+		}
+		awaited := false
+		for _, o := range h.origins {
+			if o.untold && o.encoded != nil {
+				untold = append(untold, &wire.Robots{Origin: o.name, State: o.encoded})
+			}
+			awaited = m.shelf.forget(o) || awaited
+		}
+		delete(m.hosts, l.Host)
+		m.hung.leave(l.Host, h.hangs)
+		m.windows.forget(h)
+		if awaited {
+			m.GoOn()
+		}
+	}
+	m.frontier.Remove(l.Host)
+	return untold
+}

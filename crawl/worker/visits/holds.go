@@ -1,0 +1,83 @@
+package visits
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
+)
+
+// ErrNoPermit says that an address has had its requests for now.
+var ErrNoPermit = errors.New("no permit for another request to this address")
+
+// permitLook is how long a host is held at most before it is looked at again.
+const permitLook = time.Second
+
+// Permits has the permits for requests to addresses, as a permit.Wallet does.
+type Permits interface {
+	// Take takes a permit, which holds until then; without one, at is when to look again.
+	Take(now time.Time, addr netip.Addr) (ok bool, at time.Time)
+	// GiveBack returns one with which no request was made.
+	GiveBack(now time.Time, addr netip.Addr, until time.Time)
+	// Hold is until when there is no permit for an address; zero if there is one.
+	Hold(now time.Time, addr netip.Addr) time.Time
+}
+
+// Pass is a permit taken for a visit, before it is known whether it comes to a request.
+type Pass struct {
+	Addr  netip.Addr // it is for
+	Until time.Time  // it holds; zero: there is none
+}
+
+// holds keeps the visits of hosts open, and so the hosts and their addresses from being visited,
+// while there is no permit for them.
+type holds struct {
+	permits  Permits // nil where there is no limit
+	frontier *frontier.Frontier[reports.Item]
+	hosts    map[string]*host // the machine's
+	held     map[string]struct{}
+}
+
+// hold holds a host whose visit is open if there is no permit for it; else the visit has a pass.
+func (hs *holds) hold(now time.Time, h *host) (pass Pass, held bool) {
+	if hs.permits == nil || h == nil || len(h.addrs) == 0 {
+		return Pass{}, false
+	}
+	ok, at := hs.permits.Take(now, h.addr())
+	if ok {
+		return Pass{h.addr(), at}, false
+	}
+	hs.held[h.Host] = struct{}{}
+	return Pass{}, true
+}
+
+// giveBack returns a pass that was not used.
+func (hs *holds) giveBack(now time.Time, pass *Pass) {
+	if hs.permits != nil && !pass.Until.IsZero() {
+		hs.permits.GiveBack(now, pass.Addr, pass.Until)
+		*pass = Pass{}
+	}
+}
+
+// LetGo ends the visits of hosts for which there are permits again, or of all that are held, and
+// says how many, and when to look at the others.
+func (m *Machine) LetGo(now time.Time, all bool) (free int, next time.Duration) {
+	hs := &m.holds
+	next = time.Hour
+	for name := range hs.held {
+		var until time.Time
+		if h := hs.hosts[name]; h != nil && len(h.addrs) > 0 && !all {
+			until = hs.permits.Hold(now, h.addr())
+		}
+		if until.IsZero() {
+			delete(hs.held, name)
+			hs.frontier.Free(name)
+			free++
+			continue
+		}
+		next = min(next, max(until.Sub(now), 10*time.Millisecond), permitLook)
+	}
+	return free, next
+}

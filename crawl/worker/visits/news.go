@@ -1,0 +1,67 @@
+package visits
+
+import (
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/session"
+)
+
+// News is what one message tells of hosts beside outcomes: states of robots.txt and addresses.
+type News struct {
+	m      *Machine
+	robots []robotsNews
+	addrs  []*host // whose addresses it tells
+}
+
+type robotsNews struct {
+	origin *origin
+	seq    uint64
+	host   string
+}
+
+// News is that of a message that is about to be made.
+func (m *Machine) News() *News { return &News{m: m} }
+
+// Tell adds what was learnt of a host to a message, as session.Machine.Turn has it.
+func (n *News) Tell(t *session.Turn, l *session.Lease) {
+	h := n.m.hosts[l.Host]
+	for _, o := range h.origins {
+		if !o.untold {
+			continue
+		}
+		work := t.Work(l)
+		if len(work.GetRobots()) == wire.MaxOrigins {
+			break
+		}
+		work.Robots = append(work.Robots, &wire.Robots{Origin: o.name, State: o.encoded})
+		t.Grow(len(o.encoded))
+		n.robots = append(n.robots, robotsNews{o, o.newsSeq, l.Host})
+	}
+	if h.fresh {
+		work := t.Work(l)
+		for _, addr := range h.addrs {
+			work.Addrs = append(work.Addrs, addr.AsSlice())
+		}
+		h.fresh = false
+		n.addrs = append(n.addrs, h)
+	}
+}
+
+// Told takes in what the owner has on disk.
+func (n *News) Told(reply *wire.SessionReply) {
+	kept := session.Kept(reply)
+	for _, r := range n.robots {
+		if !kept[r.host] && r.origin.newsSeq == r.seq {
+			r.origin.untold = false
+		}
+	}
+	for _, h := range n.addrs {
+		h.fresh = h.fresh || kept[h.Host]
+	}
+}
+
+// Untold says that the message did not arrive.
+func (n *News) Untold() {
+	for _, h := range n.addrs {
+		h.fresh = true
+	}
+}

@@ -1,0 +1,261 @@
+package visits
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
+	"github.com/apoidea/apoidea/crawl/worker/session"
+)
+
+const (
+	// hostPause is asked for a host that could not be reached.
+	hostPause = 5 * time.Second
+	// heldPause is the longest pause that a host is kept for; for a longer one it is given back.
+	heldPause = 5 * time.Second
+	// busyPause and deniedPause are the first pauses after a 503 and a 429 that name none; they
+	// double with each in a row, up to maxPause.
+	busyPause   = time.Second
+	deniedPause = 5 * time.Second
+	maxPause    = 10 * time.Minute
+)
+
+// Result is how a visit ended that came to no page.
+type Result interface {
+	// end takes it in, and returns the outcome of the URL if it has one now.
+	end(m *Machine, now time.Time, v *Visit) *reports.Report
+}
+
+// Ended ends a visit without a page. It returns the outcome of its URL if it has one now; that is
+// on its way.
+func (m *Machine) Ended(now time.Time, v *Visit, r Result) *reports.Report {
+	if q := v.question; q != nil && q.departed {
+		m.across.back(now, q)
+		if q.own != nil {
+			m.sessions.Changed(now, q.own.Lease)
+		}
+	}
+	out := r.end(m, now, v)
+	m.sessions.Changed(now, v.Lease)
+	return out
+}
+
+// asked closes a visit in which a request was made that took that long, free one without.
+func (m *Machine) asked(now time.Time, v *Visit, took time.Duration) {
+	m.frontier.Done(now, v.host.Host, took)
+	m.left(now, v)
+}
+
+func (m *Machine) free(now time.Time, v *Visit) {
+	m.frontier.Free(v.host.Host)
+	m.left(now, v)
+}
+
+// left notes the end of a visit.
+func (m *Machine) left(now time.Time, v *Visit) {
+	v.host.Running, v.host.visit, v.cancel = false, nil, nil
+	m.chooser.ended(now, v.governed)
+	m.holds.giveBack(now, &v.Pass)
+	delete(m.leaving, v)
+	m.running--
+}
+
+// Refused gives a URL an outcome without a request.
+type Refused struct {
+	Outcome link.Outcome
+	Detail  string
+}
+
+func (r Refused) end(m *Machine, now time.Time, v *Visit) *reports.Report {
+	m.free(now, v)
+	out := reports.New(v.Lease, &v.Item, r.Outcome)
+	out.Fetched.Detail = reports.Clip(r.Detail)
+	m.tell(now, out)
+	return out
+}
+
+// Page is an answer to the request for a URL.
+type Page struct {
+	Took, TTFB time.Duration // of the request, and until its head was here
+	Addr       netip.Addr    // that answered
+	Status     int
+	Pause      time.Duration // that the site asks for: Visit.Pause
+}
+
+// Fetched ends a visit with a page. The driver works on it from then on, and ends that with
+// Processed or Unprocessed.
+func (m *Machine) Fetched(now time.Time, v *Visit, p Page) {
+	h := v.host
+	m.asked(now, v, p.Took)
+	h.answered(p.TTFB)
+	m.reached(h, p.Addr)
+	h.Piped++
+	m.piped++
+	switch {
+	case p.Pause > heldPause:
+		m.close(now, h, p.Pause, http.StatusText(p.Status))
+	case p.Pause > 0 && m.has(h.Host):
+		m.frontier.NotBefore(h.Host, now.Add(p.Pause))
+	}
+	m.sessions.Changed(now, h.Lease)
+}
+
+// reached notes the address that answered.
+func (m *Machine) reached(h *host, addr netip.Addr) {
+	addr = addr.Unmap()
+	if !addr.IsValid() || h.addr() == addr {
+		return
+	}
+	h.addrs, h.fresh = []netip.Addr{addr}, true
+	h.lentUntil = time.Time{}
+	if m.has(h.Host) {
+		m.frontier.SetAddr(h.Host, addr)
+	}
+}
+
+// Failed is a request, or one that was to be made, that came to no answer.
+type Failed struct {
+	Err   error // a *fetch.Error, or why there was no request
+	Lacks netip.Addr
+	Took  time.Duration
+}
+
+func (f Failed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
+	if errors.Is(f.Err, fetch.ErrStale) {
+		return again{took: f.Took}.end(m, now, v) // over a new connection, after the host's rest
+	}
+	fe, known := errors.AsType[*fetch.Error](f.Err)
+	if !known {
+		f.untried(m, now, v)
+		return nil
+	}
+	h := v.host
+	if fe.Status() == link.Hung {
+		m.frontier.Hung(now, h.Host, h.hung(f.Took))
+		m.left(now, v)
+	} else {
+		m.asked(now, v, f.Took)
+	}
+	if fe.HostWide() && h.lent() {
+		m.windows.unpop(h, &v.Item) // once more, with addresses of our own
+		return nil
+	}
+	out := reports.New(v.Lease, &v.Item, fe.Outcome)
+	out.Fetched.Status = uint32(fe.Status()) // a handful
+	out.Fetched.Detail = reports.Clip(fe.Error())
+	out.Fetched.FetchedMs = now.Add(-f.Took).UnixMilli()
+	out.Fetched.DurationMs = session.Milliseconds(f.Took)
+	m.tell(now, out)
+	if fe.HostWide() {
+		var pause time.Duration
+		if fe.Outcome.Retryable(fe.Status()) {
+			pause = hostPause
+		}
+		m.close(now, h, pause, fe.Outcome.String())
+	}
+	return out
+}
+
+// untried deals with an exchange that was not permitted, or ended because the lease or the worker
+// did: nothing is said of the URL.
+func (f Failed) untried(m *Machine, now time.Time, v *Visit) {
+	h := v.host
+	if f.Lacks.IsValid() && errors.Is(f.Err, ErrNoPermit) {
+		m.left(now, v)
+		m.reached(h, f.Lacks) // it is known by now
+		if m.putBack(v.Lease, &v.Item) {
+			m.holds.held[h.Host] = struct{}{}
+		} else {
+			m.frontier.Free(h.Host)
+		}
+		return
+	}
+	m.asked(now, v, f.Took)
+	switch {
+	case h.Closing():
+		h.Return(v.Item.Job.ID, v.Item.URL)
+	case !h.Over(): // the permit was refused before anybody looked at the lease
+		m.counts.Lapsed++
+		m.sessions.Revoke(now, h.Lease)
+	}
+}
+
+// lent says whether the addresses dialled were those that came with the grant, and has the resolver
+// asked from now on.
+func (h *host) lent() bool {
+	if h.lentUntil.IsZero() || h.Closing() || h.Over() {
+		return false
+	}
+	h.addrs, h.lentUntil = nil, time.Time{}
+	return true
+}
+
+// again is a request that was made for robots.txt, or that came to nothing through no fault of the
+// URL's, which waits again.
+type again struct {
+	took time.Duration
+	addr netip.Addr // that answered; none: it is not the host's
+}
+
+func (a again) end(m *Machine, now time.Time, v *Visit) *reports.Report {
+	m.asked(now, v, a.took)
+	m.reached(v.host, a.addr)
+	m.putBack(v.Lease, &v.Item)
+	return nil
+}
+
+// later is a visit that came to no request: its URL waits until then.
+type later struct{ at time.Time }
+
+func (l later) end(m *Machine, now time.Time, v *Visit) *reports.Report {
+	m.free(now, v)
+	if m.putBack(v.Lease, &v.Item) {
+		m.frontier.NotBefore(v.host.Host, l.at)
+	}
+	return nil
+}
+
+// silent gives a host back that asked for silence, though the rules once read still hold.
+type silent struct{}
+
+func (silent) end(m *Machine, now time.Time, v *Visit) *reports.Report {
+	m.free(now, v)
+	if h := v.host; !h.Over() {
+		h.Return(v.Item.Job.ID, v.Item.URL)
+		m.close(now, h, v.origin.state.NotBefore.Sub(now), "robots.txt is answered with a wish for silence")
+	}
+	return nil
+}
+
+// closed is a URL whose robots.txt cannot be had: the rest of the window goes back, and the host is
+// left alone until it may be asked again.
+type closed struct {
+	took time.Duration // by the request for it; zero if none was made
+}
+
+func (c closed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
+	o := v.origin
+	outcome := o.failure
+	if outcome == link.OutcomeNone {
+		outcome = link.OutcomeRobotsUnreachable
+	}
+	out := reports.New(v.Lease, &v.Item, outcome)
+	out.Fetched.Detail = reports.Clip(o.detail)
+	if outcome == link.OutcomeDNS {
+		out.Fetched.Status = o.status
+	}
+	pause := max(o.state.Expires.Sub(now), 0)
+	out.Fetched.RetryAfterMs = session.Wish(pause)
+	if c.took > 0 {
+		m.asked(now, v, c.took)
+	} else {
+		m.free(now, v)
+	}
+	m.tell(now, out)
+	m.close(now, v.host, pause, outcome.String())
+	return out
+}

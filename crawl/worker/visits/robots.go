@@ -1,0 +1,179 @@
+package visits
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
+)
+
+// Question is one request for an origin's robots.txt, before a URL of it; the URL waits. A redirect
+// is followed by the next visit, so that the host has its rest in between.
+type Question struct {
+	URL    string // to be asked for
+	Across bool   // at another host: Machine.Depart comes before it
+
+	forLeave bool          // for that host's own robots.txt
+	own      *host         // the other host, if it is this machine's: its visit is open in the frontier
+	departed bool          // it was begun
+	took     time.Duration // until it ended
+}
+
+// Question is what is to be asked for by a visit that is to Ask.
+func (v *Visit) Question() *Question {
+	q := &Question{URL: v.origin.next}
+	if q.URL == "" {
+		q.URL = v.origin.name + "/robots.txt"
+	}
+	q.Across = link.Host(q.URL) != v.host.Host
+	v.question = q
+	return q
+}
+
+// Learn is what the answer to a visit's Question means for it. The response may be released once
+// the visit has ended.
+func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, reading Reading) Result {
+	o, q := v.origin, v.question
+	q.took = took
+	answer := robots.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated}
+	if q.forLeave {
+		return v.ask(now, answer, took, reading)
+	}
+	if target := redirect(q.URL, resp); target != "" && o.hops < robots.MaxRedirects {
+		o.next = target
+		o.hops++
+		return again{took: took}
+	}
+	l := v.learn(now, answer, took)
+	l.detail = "robots.txt is answered with status " + strconv.Itoa(resp.Status)
+	if !q.Across {
+		l.addr = resp.Addr.Addr()
+	}
+	if l.state.Body != nil { // else the next visit finds that there is nothing to read
+		_ = reading(len(l.state.Body), func() { // else the next visit does
+			var whole robots.State // the response's bytes are lent
+			if v.read = whole.UnmarshalBinary(l.encoded) == nil; v.read {
+				v.rules = whole.Rules(v.agent)
+			}
+		})
+	}
+	return l
+}
+
+// redirect is where an answer leads, empty if nowhere.
+func redirect(from string, resp *fetch.Response) string {
+	raw := resp.Location()
+	if raw == "" {
+		return ""
+	}
+	base, err := link.NewBase(from)
+	if err != nil {
+		return ""
+	}
+	target, err := base.AppendResolve(nil, []byte(raw))
+	if err != nil || link.Host(string(target)) == "" {
+		return ""
+	}
+	return string(target)
+}
+
+// Unasked is what it means for a visit that its Question came to no answer. Lacks is the address
+// for which there was no permit, if that is why. A host that cannot be reached at all has that as
+// its outcome.
+func (v *Visit) Unasked(now time.Time, f Failed) Result {
+	q := v.question
+	q.took = f.Took
+	if errors.Is(f.Err, fetch.ErrStale) {
+		return f
+	}
+	if f.Lacks.IsValid() && q.Across {
+		return later{now.Add(permitLook)}
+	}
+	fe, known := errors.AsType[*fetch.Error](f.Err)
+	if !known {
+		return f
+	}
+	answer := robots.Answer{Err: f.Err}
+	switch {
+	case q.Across:
+	case fe.Outcome == link.OutcomeOptedOut || fe.Outcome == link.OutcomeOutOfScope: // by its address; or its name is none that can be asked for
+		return f
+	case fe.Outcome == link.OutcomeTooLarge:
+		// Only a head can be, as the body is cut: the site answers, and what it says cannot be
+		// read.
+		answer = robots.Answer{Status: http.StatusInternalServerError}
+	}
+	l := v.unread(now, answer, fe.Error(), f.Took)
+	if !q.Across && fe.HostWide() {
+		l.lendable = true
+		l.failure, l.status = fe.Outcome, uint32(fe.Status()) // a handful
+	}
+	return l
+}
+
+// unread is what it means that robots.txt could not be had.
+func (v *Visit) unread(now time.Time, answer robots.Answer, detail string, took time.Duration) *learnt {
+	l := v.learn(now, answer, took)
+	l.failure, l.detail = link.OutcomeRobotsUnreachable, reports.Clip(detail)
+	return l
+}
+
+// learn makes the new state of the visit's origin.
+func (v *Visit) learn(now time.Time, a robots.Answer, took time.Duration) *learnt {
+	v.rules, v.read = nil, false
+	before, err := v.origin.whole()
+	if err != nil {
+		before = robots.State{} // as if nothing were known
+	}
+	l := &learnt{took: took, state: robots.FromFetch(a, now, &before)}
+	if l.encoded, err = l.state.MarshalBinary(); err != nil { // a body over the bound, which FromFetch does not keep
+		l.state = robots.FromFetch(robots.Answer{Err: err}, now, nil)
+		l.encoded, _ = l.state.MarshalBinary()
+	}
+	return l
+}
+
+// learnt is a new state of an origin; the URL waits. Where there is no room for it the host is
+// given back as soon as its owner was told.
+type learnt struct {
+	state    robots.State
+	encoded  []byte
+	failure  link.Outcome // why robots.txt could not be had; else none
+	status   uint32
+	detail   string
+	lendable bool       // it may be had at another address than those that the owner told
+	addr     netip.Addr // of the host, that answered
+	took     time.Duration
+}
+
+func (l *learnt) end(m *Machine, now time.Time, v *Visit) *reports.Report {
+	h, o := v.host, v.origin
+	if l.lendable && h.lent() {
+		return again{took: l.took}.end(m, now, v)
+	}
+	o.begin()
+	o.failure, o.status, o.detail = l.failure, l.status, l.detail
+	o.set(l.state)
+	o.untold = true
+	o.newsSeq++
+	if !m.shelf.take(o, l.encoded, true) {
+		m.close(now, h, roomPause, noRoom)
+	}
+	if h.Over() { // nothing more is said under its lease
+		m.sessions.Learnt(now, h.Lease, []*wire.Robots{{Origin: o.name, State: l.encoded}})
+	}
+	if v.read {
+		m.Keep(v)
+	}
+	if l.failure != link.OutcomeNone && o.state.Verdict == robots.DisallowAll {
+		return closed{l.took}.end(m, now, v)
+	}
+	return again{l.took, l.addr}.end(m, now, v) // what is known of it still holds
+}

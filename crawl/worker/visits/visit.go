@@ -1,0 +1,200 @@
+package visits
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/bandwidth"
+	"github.com/apoidea/apoidea/crawl/fetch"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/robots"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
+	"github.com/apoidea/apoidea/crawl/worker/session"
+)
+
+// Why a request is not made, or broken off.
+var (
+	ErrLapsed  = errors.New("the lease has ended")
+	ErrClosing = errors.New("the host is being given back")
+)
+
+// Visit is one URL of a host whose turn it is. It is its visitor's.
+type Visit struct {
+	Lease *session.Lease // of the host
+	Item  reports.Item
+	Pass  Pass // for its request; what is left of it goes back at the end
+
+	host     *host
+	origin   *origin // of the URL
+	agent    string
+	question *Question
+	rules    *robots.Rules // of the origin; nil: they allow everything
+	read     bool          // rules are what the origin's state says
+	governed *governed     // nil without a governor
+	cancel   context.CancelCauseFunc
+}
+
+// Step is what a visit is to do next.
+type Step int
+
+// The steps.
+const (
+	End   Step = iota // it is over, with a Result
+	Read              // the rules of robots.txt are to be made
+	Ask               // robots.txt is to be asked for
+	Fetch             // the URL is to be asked for
+)
+
+// Plan is what a visit is to do, and its result if that is nothing.
+func (v *Visit) Plan(now time.Time) (Step, Result) {
+	state := &v.origin.state
+	switch {
+	case v.Item.Kind == link.KindRobots: // robots.txt is always allowed
+		v.rules = nil
+		return Fetch, nil
+	case state.NotBefore.After(now) && state.Verdict == robots.Obey:
+		return End, silent{}
+	case state.Due(now):
+		return Ask, nil
+	case !v.read:
+		return Read, nil
+	case state.Verdict == robots.DisallowAll || state.Verdict == robots.Unknown:
+		return End, closed{}
+	case state.Verdict == robots.Obey && !v.rules.Allowed(link.PathQuery(v.Item.URL)):
+		return End, Refused{Outcome: link.OutcomeRobotsDenied}
+	}
+	return Fetch, nil
+}
+
+// Reading runs read when a file of that length may be read, or says why it was not.
+type Reading func(length int, read func()) error
+
+// Read makes the rules of what is known of robots.txt; Machine.Keep is to follow.
+func (v *Visit) Read(reading Reading) (err error) {
+	var whole robots.State
+	late := reading(v.origin.length, func() {
+		if whole, err = v.origin.whole(); err == nil {
+			v.rules, v.read = whole.Rules(v.agent), true
+		}
+	})
+	if late != nil {
+		return late
+	}
+	return err
+}
+
+// Keep keeps the rules that were made for a visit, and has their delay kept from the next request
+// on.
+func (m *Machine) Keep(v *Visit) {
+	m.shelf.keep(v.origin, v.rules)
+	if v.origin.parsed {
+		return
+	}
+	v.origin.parsed = true
+	if d, ok := v.rules.CrawlDelay(); ok && m.has(v.host.Host) {
+		m.frontier.CrawlDelay(v.host.Host, d)
+	}
+}
+
+// Sitemaps makes the report that tells the job of a visit of the sitemaps in robots.txt, once a
+// lease; nil: there is nothing to tell.
+func (v *Visit) Sitemaps(known *reports.Known) *reports.Report {
+	o, ref := v.origin, v.Item.Job
+	if v.rules == nil || slices.Contains(o.told, ref) {
+		return nil
+	}
+	o.told = append(o.told, ref)
+	if ref.Spec != nil && ref.Spec.NoSitemaps {
+		return nil
+	}
+	var found []link.Link
+	for _, raw := range v.rules.Sitemaps() {
+		if url, err := link.Canonical(raw); err == nil {
+			found = append(found, link.Link{URL: url, Kind: link.KindSitemap})
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	r := reports.Of(v.Lease, &wire.Fetched{Job: ref.ID[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots)})
+	if _, n := reports.NewFollower(known).Tell(r, ref, "", found); n == 0 {
+		return nil
+	}
+	return r
+}
+
+// Terms are what a request is made under, beside what it asks for.
+type Terms struct {
+	Addrs      []netip.Addr    // to dial; nil: those that the resolver knows
+	HeadWithin time.Duration   // how long the head is waited for; zero: as long as any
+	Progress   *fetch.Progress // where to tell how far it is; may be nil
+}
+
+// Begin begins the request of a visit, which cancel breaks off; or it says why none is made.
+func (m *Machine) Begin(now time.Time, v *Visit, url string, cancel context.CancelCauseFunc) (t Terms, err error) {
+	h := v.host
+	switch {
+	case h.Over():
+		return Terms{}, ErrLapsed
+	case h.Closing():
+		return Terms{}, ErrClosing
+	}
+	v.cancel = cancel
+	if now.Before(h.lentUntil) && link.Host(url) == h.Host {
+		t.Addrs = h.addrs
+	}
+	if v.question == nil {
+		t.HeadWithin = h.headWithin(&v.Item)
+	}
+	if v.governed != nil {
+		t.Progress = &v.governed.progress
+	}
+	return t, nil
+}
+
+// Permit is asked right before a request is written, at a time of the lease clock. It takes no
+// lock, as each page comes by.
+func (v *Visit) Permit(clock time.Duration) error {
+	if !v.Lease.Holds(clock) {
+		return ErrLapsed
+	}
+	return nil
+}
+
+// Came notes what an exchange took, for the governor.
+func (v *Visit) Came(resp *fetch.Response) {
+	if v.governed != nil {
+		v.governed.result = bandwidth.Result{Bytes: resp.WireBytes, Took: resp.Duration, Wait: resp.TTFB, Held: resp.Held}
+	}
+}
+
+// Pause is how long a site asks to be left alone with an answer to the visit.
+func (v *Visit) Pause(status int, header http.Header, now time.Time) time.Duration {
+	var pause time.Duration
+	switch status {
+	case http.StatusTooManyRequests:
+		pause = deniedPause
+	case http.StatusServiceUnavailable:
+		pause = busyPause
+	default:
+		v.host.strikes = 0
+		return 0
+	}
+	v.host.strikes++
+	if asked := fetch.RetryAfter(header, now); asked > 0 {
+		return asked
+	}
+	return min(pause<<min(v.host.strikes-1, 16), maxPause)
+}
+
+// interrupt breaks off the request under way.
+func (v *Visit) interrupt(why error) {
+	if v.cancel != nil {
+		v.cancel(why)
+	}
+}
