@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -50,16 +51,7 @@ func (g *graph) labels() {
 
 // spread moves labels apart until neighbours are a gap away from each other, as little as it takes.
 func spread(side []label, gap float64) {
-	slices.SortFunc(side, func(a, b label) int {
-		switch {
-		case a.y < b.y:
-			return -1
-		case a.y > b.y:
-			return 1
-		default:
-			return a.member - b.member
-		}
-	})
+	slices.SortFunc(side, func(a, b label) int { return cmp.Or(cmp.Compare(a.y, b.y), a.member-b.member) })
 	// Labels that lie over one another form a block, which stands centred on where its members
 	// would like to be; blocks that touch become one.
 	type block struct {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"html"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -98,30 +99,9 @@ func point(a, radius float64) (x, y float64) {
 
 func dotRadius(members int) float64 { return max(2.5, min(9, 9*32/float64(max(members, 1)))) }
 
-// colour is that of member i: evenly spread hues, taken in strides so that neighbours on the ring
-// differ.
-func (g *graph) colour(i int) string {
-	n := max(len(g.ring.Members), 1)
-	hue := math.Mod(215+360*float64(i*coprimeStep(n)%n)/float64(n), 360)
-	return hsl(hue, 0.60, 0.52)
-}
-
-// coprimeStep is a stride through n colours that puts neighbours far apart and still visits each.
-func coprimeStep(n int) int {
-	for s := n*2/5 + 1; s > 1; s-- {
-		if gcd(s, n) == 1 {
-			return s
-		}
-	}
-	return 1
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
+// colour is that of member i: hues a golden angle apart, so that neighbours on the ring differ and
+// no two are alike.
+func (g *graph) colour(i int) string { return hsl(math.Mod(215+137.508*float64(i), 360), 0.60, 0.52) }
 
 // hsl is a colour in the notation that every viewer knows.
 func hsl(hue, saturation, lightness float64) string {
@@ -194,7 +174,8 @@ func (g *graph) host(h *control.HostLine) {
 func (g *graph) bands() {
 	for i := range g.ring.Members {
 		m := &g.ring.Members[i]
-		for worker, hosts := range sorted(m.Delegated) {
+		for _, worker := range slices.Sorted(maps.Keys(m.Delegated)) { // so that the same ring gives the same picture
+			hosts := m.Delegated[worker]
 			j, ok := g.place[worker]
 			if !ok || j == i || hosts <= 0 {
 				continue
@@ -222,20 +203,4 @@ func (g *graph) arrow(x, y, direction, size float64, colour string) {
 	bx, by := corner(2.3, size*0.8)
 	cx, cy := corner(-2.3, size*0.8)
 	fmt.Fprintf(g, `<path d="M%.1f %.1f L%.1f %.1f L%.1f %.1f Z" fill="%s"/>`, ax, ay, bx, by, cx, cy, colour)
-}
-
-// sorted goes through counts by name, so that the same ring gives the same picture.
-func sorted(counts map[string]int) func(yield func(string, int) bool) {
-	return func(yield func(string, int) bool) {
-		names := make([]string, 0, len(counts))
-		for name := range counts {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			if !yield(name, counts[name]) {
-				return
-			}
-		}
-	}
 }
