@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/help"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/node/glossary"
 	"github.com/apoidea/apoidea/node/placing"
@@ -36,8 +37,8 @@ func TestHelpFits(t *testing.T) {
 	root := newRoot()
 	root.InitDefaultHelpCmd()
 	everyCommand(root, func(cmd *cobra.Command) {
-		for line := range strings.Lines(helpOf(cmd, helpWidth)) {
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
+		for line := range strings.Lines(help.Of(cmd, help.Width)) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > help.Width {
 				t.Errorf("%s --help: %d columns: %s", cmd.CommandPath(), n, line)
 			}
 		}
@@ -47,7 +48,7 @@ func TestHelpFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.Example = ""
-	for line := range strings.Lines(helpOf(run, 80)) {
+	for line := range strings.Lines(help.Of(run, 80)) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 			t.Errorf("run --help on 80 columns: %d: %s", n, line)
 		}
@@ -77,7 +78,7 @@ func TestFlagsOfRunHaveAGroup(t *testing.T) {
 			t.Errorf("--%s of run is in no group: settings.Groups wants it", f.Name)
 		}
 	})
-	shown := helpOf(run, helpWidth)
+	shown := help.Of(run, help.Width)
 	run.Flags().VisitAll(func(f *pflag.Flag) {
 		if n := len(regexp.MustCompile(`(?m)^(      |  -\w, )--`+f.Name+` `).FindAllString(shown, -1)); n != 1 {
 			t.Errorf("run --help shows --%s %d times", f.Name, n)
@@ -127,7 +128,7 @@ func TestFirstScreen(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 	for line := range strings.Lines(first) {
-		if len(line) > helpWidth {
+		if len(line) > help.Width {
 			t.Errorf("%d columns: %s", len(line), line)
 		}
 	}
@@ -150,20 +151,6 @@ func TestGlossary(t *testing.T) {
 	for i, w := range glossary.Words {
 		if i > 0 && strings.ToLower(w.Word) < strings.ToLower(glossary.Words[i-1].Word) {
 			t.Errorf("%s stands behind %s", w.Word, glossary.Words[i-1].Word)
-		}
-	}
-}
-
-func TestFill(t *testing.T) {
-	for name, c := range map[string]struct{ text, want string }{
-		"paragraphs":     {"one two three four\nfive\n\nsix", "one two three\nfour five\n\nsix"},
-		"columns":        {"  ab  one two three four\n  c   five", "  ab  one two\n      three\n      four\n  c   five"},
-		"indented alone": {"  one two three four", "  one two\n  three four"},
-		"one long word":  {"https://a.example/", "https://a.example/"},
-		"wide letters":   {"déjà déjà déjà déjà", "déjà déjà déjà\ndéjà"},
-	} {
-		if got := fill(c.text, 14); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package help writes the help of commands: no wider than a terminal, flags in their groups.
+package help
 
 import (
 	"fmt"
@@ -14,14 +15,14 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 )
 
-// helpWidth is how wide help is at most, and leastWidth where a terminal is narrower than that.
-const helpWidth, leastWidth = 100, 40
+// Width is how wide help is at most, and leastWidth where a terminal is narrower than that.
+const Width, leastWidth = 100, 40
 
-// helpful has a command and those below it write their help as below.
-func helpful(root *cobra.Command) {
+// Install has a command and those below it write their help as below.
+func Install(root *cobra.Command) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		out := cmd.OutOrStdout()
-		_, _ = io.WriteString(out, helpOf(cmd, columns(out)))
+		_, _ = io.WriteString(out, Of(cmd, columns(out)))
 	})
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		out := cmd.OutOrStderr()
@@ -33,14 +34,14 @@ func helpful(root *cobra.Command) {
 // columns is how wide help is written to w.
 func columns(w io.Writer) int {
 	if width := progress.Width(w); width > 0 {
-		return max(leastWidth, min(helpWidth, width))
+		return max(leastWidth, min(Width, width))
 	}
-	return helpWidth
+	return Width
 }
 
-// helpOf is what a command does, and how it is used. A topic of the help is no command, and has but
+// Of is what a command does, and how it is used. A topic of the help is no command, and has but
 // its text.
-func helpOf(cmd *cobra.Command, width int) string {
+func Of(cmd *cobra.Command, width int) string {
 	text := cmd.Long
 	if text == "" {
 		text = cmd.Short
