@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -216,7 +217,7 @@ func (s replicated) Update(fn func(kv.Batch)) (wait func() error, err error) {
 // copier writes records as copies have them.
 type copier struct{ to kv.Batch }
 
-func under(key []byte) []byte { return append(copyOf[:len(copyOf):len(copyOf)], key...) }
+func under(key []byte) []byte { return append(slices.Clip(copyOf), key...) }
 
 // Set implements kv.Batch.
 func (c copier) Set(key, value []byte) {
