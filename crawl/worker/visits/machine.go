@@ -1,6 +1,7 @@
 package visits
 
 import (
+	"math"
 	"net/netip"
 	"time"
 
@@ -17,7 +18,7 @@ type Config struct {
 	Politeness frontier.Config
 	Agent      string
 
-	Fetchers       int   // exchanges at once, until Allow says another number
+	Fetchers       int   // exchanges at once, until Allow says another number; zero: no bound
 	MaxInFlight    int   // zero: no bound
 	MaxDepth       int   // queue positions that a governor looks at
 	MaxWindowBytes int64 // zero: no bound
@@ -81,7 +82,10 @@ func New(cfg Config, driver Driver) *Machine {
 	}
 	m.across = crossHosts{frontier: front, hosts: hosts, has: m.has, delay: cfg.Politeness.Delay, until: make(map[string]time.Time)}
 	m.sessions = session.New(cfg.Sessions, hands{m, driver})
-	m.Allow(cfg.Fetchers)
+	m.allowed = math.MaxInt
+	if cfg.Fetchers > 0 {
+		m.Allow(cfg.Fetchers)
+	}
 	return m
 }
 

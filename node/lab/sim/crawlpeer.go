@@ -194,7 +194,7 @@ func (c *crawlPeer) place(p *owner.Place) {
 	w := c.world
 	self := string(c.Peer.ID)
 	v := &placement.View{Host: p.Host, Tiny: p.Tiny, Known: p.Known, Measured: make(map[string]placement.Measurement)}
-	v.Candidates = []placement.Candidate{{Peer: self, Self: true, Backlog: uint32(c.worker.Backlog()), Capacity: uint32(session.DefaultConfig().Capacity)}}
+	v.Candidates = []placement.Candidate{{Peer: self, Self: true, Backlog: uint32(c.worker.visits.Backlog()), Capacity: uint32(session.DefaultConfig().Capacity)}}
 	for _, id := range c.view.leaves {
 		if !slices.Contains(p.Exclude, string(id)) {
 			v.Candidates = append(v.Candidates, placement.Candidate{Peer: string(id)})

@@ -9,12 +9,13 @@
 //     the wrong owner or none.
 //   - [RunCrawl]: peers with the logic of the node crawl a synthetic web while they come and die.
 //     The state machines are the node's own: owner.Owner, mailbox.Mailbox, session.Machine and
-//     frontier.Frontier of the worker, dedup.Content, replica.Source and Copies, custody.Keeper and
+//     visits.Machine of the worker, dedup.Content, replica.Source and Copies, custody.Keeper and
 //     Settler, placement.RTT. What drives them is written anew here without goroutines, and follows
-//     the node rule for rule: crawlpeer.go the owner's loop, worker.go the worker, shipping.go
-//     replication, moving.go and records.go keeping, outbox.go and bodies.go what their names say.
-//     Two rules are older than the node's, since the figures of docs/experiments.md were made so
-//     (see newOutbox and message). Servers that note who asks when, and the web's own truth, judge.
+//     the node rule for rule: crawlpeer.go the owner's loop, worker.go the worker's exchanges,
+//     shipping.go replication, moving.go and records.go keeping, outbox.go and bodies.go what their
+//     names say. Three rules are not the node's, since the figures of docs/experiments.md were made
+//     so (see newOutbox, message and worker.fetch). Servers that note who asks when, and the web's
+//     own truth, judge.
 //
 // What is not simulated: the bytes of TCP, encryption and multiplexing around a message, and
 // kad-dht's own upkeep; a refresh of a routing table takes living peers at random, as kad-dht finds

@@ -2,17 +2,19 @@ package sim
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
+	"github.com/apoidea/apoidea/crawl/worker/visits"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/dhttest"
@@ -28,16 +30,17 @@ const (
 	sessionTimeout = leaseTTL / 2
 )
 
-// worker fetches what owners grant. It has the sessions and the frontier of crawl/worker; what it
-// does for them takes no goroutines, and has no archive and no robots.txt.
+// worker fetches what owners grant. It drives the machines of crawl/worker without goroutines, and
+// has no archive and no robots.txt.
 type worker struct {
 	c        *crawlPeer
-	sessions *session.Machine
+	visits   *visits.Machine
+	sessions *session.Machine // the same one's
 	speakers map[*session.Session]*speaker
-	frontier *frontier.Frontier[session.URL]
-	next     alarm // when the frontier is looked at next
+	jobs     map[job.ID]*reports.Job
+	next     alarm // when the next visit is looked for
 	watching bool  // leases are looked at when the next one ends
-	inHand   int   // exchanges under way, and pages not reported yet
+	lapsed   int   // leases that are in the world's count
 	known    map[uint64]struct{}
 	pages    int
 }
@@ -55,16 +58,16 @@ type outcome struct {
 	fresh  bool // the body is new: its owner is told
 }
 
-var _ session.Driver = (*worker)(nil)
+var _ visits.Driver = (*worker)(nil)
 
 func newWorker(c *crawlPeer) *worker {
-	w := &worker{c: c, speakers: make(map[*session.Session]*speaker), known: make(map[uint64]struct{})}
+	w := &worker{c: c, speakers: make(map[*session.Session]*speaker), jobs: make(map[job.ID]*reports.Job), known: make(map[uint64]struct{})}
 	w.next = alarm{c: c, do: w.look}
 	cfg := session.DefaultConfig()
 	cfg.Incarnation, cfg.TTL = c.disk.starts, leaseTTL
-	w.sessions = session.New(cfg, w)
 	// The rest after a request is the experiment's, however long the request took.
-	w.frontier = frontier.New[session.URL](frontier.Config{Delay: c.world.cfg.Delay, Factor: -1})
+	w.visits = visits.New(visits.Config{Sessions: cfg, Politeness: frontier.Config{Delay: c.world.cfg.Delay, Factor: -1}}, w)
+	w.sessions = w.visits.Sessions()
 	return w
 }
 
@@ -81,7 +84,7 @@ func (w *worker) offered(from peer.ID, hosts []string) (declined []string) {
 	return declined
 }
 
-// Wake implements session.Driver: it plans the next look at a session.
+// Wake implements visits.Driver: it plans the next look at a session.
 func (w *worker) Wake(s *session.Session) {
 	sp := w.speakers[s]
 	if sp == nil {
@@ -137,6 +140,9 @@ func (w *worker) exchange(s *session.Session, sp *speaker) {
 			w.sessions.Follow(w.now(), s, w.routes(s.Hosts()))
 		} else {
 			w.sessions.Answered(w.now(), s, t, reply, sent, w.routes(reply.GetMoved()))
+			if !w.watching {
+				w.watch()
+			}
 		}
 		w.look()
 		w.attend(s, sp)
@@ -153,60 +159,18 @@ func (w *worker) routes(hosts []string) map[string]string {
 	return routes
 }
 
-// Backlog implements session.Driver.
-func (w *worker) Backlog() int { return w.frontier.Items() + w.inHand }
-
-// Full implements session.Driver: these URLs are short.
-func (w *worker) Full() bool { return false }
-
-// Left implements session.Driver.
-func (w *worker) Left(l *session.Lease) int { return w.frontier.Len(l.Host) }
-
-// Pace implements session.Driver.
-func (w *worker) Pace(l *session.Lease) time.Duration { return w.frontier.Pace(l.Host) }
-
-// Owed implements session.Driver.
-func (w *worker) Owed(now time.Time, l *session.Lease) time.Duration {
-	return w.frontier.Owed(now, l.Host)
-}
-
-// Learn implements session.Driver.
-func (w *worker) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff time.Duration, reason string) {
-	if pct := g.GetPacePct(); pct > 0 {
-		w.frontier.Slow(l.Host, float64(pct)/100)
+// Job implements visits.Driver.
+func (w *worker) Job(id job.ID) *reports.Job {
+	if w.jobs[id] == nil {
+		w.jobs[id] = &reports.Job{ID: id}
 	}
-	if owed := time.Duration(g.GetNotBeforeMs()) * time.Millisecond; owed > 0 {
-		w.frontier.NotBefore(l.Host, now.Add(owed))
-	}
-	if !w.watching {
-		w.watching = true
-		w.c.Host.After(l.Until()-w.clock(), w.watch)
-	}
-	return 0, ""
+	return w.jobs[id]
 }
 
-// Take implements session.Driver.
-func (w *worker) Take(l *session.Lease, g *wire.Grant) int {
-	urls := slices.Collect(session.URLs(g))
-	w.frontier.Push(l.Host, urls...)
-	return len(urls)
-}
+// GoOn implements visits.Driver: nothing waits here.
+func (w *worker) GoOn() {}
 
-// Drain implements session.Driver.
-func (w *worker) Drain(now time.Time, l *session.Lease, backoff time.Duration) {
-	w.frontier.NotBefore(l.Host, now.Add(backoff))
-	for u, ok := w.frontier.Take(l.Host); ok; u, ok = w.frontier.Take(l.Host) {
-		l.Return(u.Job, u.URL)
-	}
-}
-
-// Forget implements session.Driver.
-func (w *worker) Forget(l *session.Lease) []*wire.Robots {
-	w.frontier.Remove(l.Host)
-	return nil // no site has one here
-}
-
-// Acknowledged implements session.Driver.
+// Acknowledged implements visits.Driver.
 func (w *worker) Acknowledged(r *session.Report) {
 	if len(w.known) > maxKnown {
 		clear(w.known)
@@ -218,101 +182,88 @@ func (w *worker) Acknowledged(r *session.Report) {
 
 // watch drops leases that have ended.
 func (w *worker) watch() {
-	lapsed, next := w.sessions.Lapse(w.now(), w.clock(), false)
-	w.c.world.lapsed += len(lapsed)
+	next := w.visits.Lapse(w.now(), w.clock(), false)
 	if w.watching = next > 0; w.watching {
 		w.c.Host.After(next-w.clock(), w.watch)
 	}
+	w.count()
 }
 
-// look begins the requests that are due, and looks again when the next one is.
+// count notes leases that have lapsed.
+func (w *worker) count() {
+	n := int(w.visits.Counts().Lapsed)
+	w.c.world.lapsed += n - w.lapsed
+	w.lapsed = n
+}
+
+// look begins the visits that are due, and looks again when the next one is.
 func (w *worker) look() {
-	now := w.now()
 	for {
-		name, due := w.frontier.Next(now)
-		if name == "" {
+		v, due := w.visits.Next(w.now())
+		if v == nil {
 			w.next.set(due)
 			return
 		}
-		l := w.sessions.Lease(name)
-		u, ok := w.frontier.Take(name)
-		switch {
-		case !ok:
-			w.frontier.Free(name)
-		case !l.Holds(w.clock()):
-			w.frontier.Free(name)
-			w.lapse(l)
-		default:
-			w.fetch(l, u)
+		if err := v.Permit(w.clock()); err != nil {
+			w.lost(v, err, 0)
+			continue
 		}
+		w.fetch(v)
 	}
 }
 
-// lapse drops a lease that ended before anybody looked.
-func (w *worker) lapse(l *session.Lease) {
-	if !l.Over() {
-		w.c.world.lapsed++
-		w.sessions.Revoke(w.now(), l)
-	}
+// lost ends a visit whose lease ended before its request did.
+func (w *worker) lost(v *visits.Visit, err error, took time.Duration) {
+	w.visits.Ended(w.now(), v, visits.Failed{Err: err, Took: took})
+	w.count()
 }
 
-// fetch makes one request under a lease that holds.
-func (w *worker) fetch(l *session.Lease, u session.URL) {
-	world := w.c.world
-	l.Running = true
-	w.inHand++
-	v := world.sites.begin(w.clock(), l.Host, w.c.Host, l.Until)
-	f, digest := world.sites.get(u.URL)
+// fetch makes one request under a lease that holds. No site has a robots.txt here.
+func (w *worker) fetch(v *visits.Visit) {
+	world, l := w.c.world, v.Lease
+	busy := world.sites.begin(w.clock(), l.Host, w.c.Host, l.Until)
+	f, digest := world.sites.get(v.Item.URL)
 	rtt := world.Internet.RTT(w.c.Index, world.sites.host(l.Host).index)
 	took := 2*rtt + time.Duration(f.GetSize())*time.Second/bandwidth // bytes of a page
 	w.c.Host.After(took, func() {
-		l.Running = false
-		world.sites.end(min(w.clock(), l.Until()), l.Host, v)
-		w.frontier.Done(w.now(), l.Host, took)
+		world.sites.end(min(w.clock(), l.Until()), l.Host, busy)
 		if w.clock() >= l.Until() {
-			w.inHand--
 			world.broken++
-			w.lapse(l)
+			w.lost(v, visits.ErrLapsed, took)
 		} else {
 			f.DurationMs = session.Milliseconds(took)
 			f.FetchedMs = world.Now().UnixMilli()
-			w.page(l, u, f, digest)
-			w.sessions.Changed(w.now(), l)
+			it := v.Item
+			w.visits.Fetched(w.now(), v, visits.Page{Took: took, TTFB: took})
+			w.page(l, &it, f, digest)
 		}
 		w.look()
 	})
-	w.sessions.Changed(w.now(), l)
+	w.sessions.Changed(w.now(), l) // unlike the node's: the figures of docs/experiments.md were made so
 }
 
 // page asks about the body of a page and reports it.
-func (w *worker) page(l *session.Lease, u session.URL, f *wire.Fetched, digest [32]byte) {
+func (w *worker) page(l *session.Lease, it *reports.Item, f *wire.Fetched, digest [32]byte) {
 	w.pages++
-	l.Piped++
-	report := func(fresh bool) {
-		l.Piped--
-		w.inHand--
-		w.report(l, u, f, &outcome{digest: digest, fresh: fresh})
-		w.sessions.Changed(w.now(), l)
-	}
 	if link.Outcome(f.GetOutcome()) != link.OutcomeOK { // one of its constants
-		report(false)
+		w.report(l, it, f, &outcome{digest: digest})
 		return
 	}
-	w.c.bodies.claim(digest, u.URL, func(v dedup.Verdict) {
+	w.c.bodies.claim(digest, it.URL, func(v dedup.Verdict) {
 		if v == dedup.Known {
 			f.Outcome = uint32(link.OutcomeDuplicate)
 		}
-		report(v != dedup.Known)
+		w.report(l, it, f, &outcome{digest: digest, fresh: v != dedup.Known})
 	})
 }
 
 // report tells an outcome to the owner, with the links that it does not know yet.
-func (w *worker) report(l *session.Lease, u session.URL, f *wire.Fetched, o *outcome) {
-	f.Job, f.Depth, f.Hops, f.Kind = u.Job[:], u.Depth, uint32(u.Hops), uint32(u.Kind)
+func (w *worker) report(l *session.Lease, it *reports.Item, f *wire.Fetched, o *outcome) {
+	f.Job, f.Depth, f.Hops, f.Kind = it.Job.ID[:], it.Depth, uint32(it.Hops), uint32(it.Kind)
 	if link.Outcome(f.GetOutcome()) != link.OutcomeRedirect { // one of its constants
 		fresh := f.GetLinks()[:0:0]
 		for _, to := range f.GetLinks() {
-			hash := link.Hash(u.Job, string(to))
+			hash := link.Hash(it.Job.ID, string(to))
 			if _, known := w.known[hash]; !known {
 				o.hashes = append(o.hashes, hash)
 				fresh = append(fresh, to)
@@ -320,7 +271,9 @@ func (w *worker) report(l *session.Lease, u session.URL, f *wire.Fetched, o *out
 		}
 		f.Links = fresh
 	}
-	w.sessions.Report(w.now(), &session.Report{Lease: l, Fetched: f, Note: o})
+	r := reports.Of(l, f)
+	r.Note = o
+	w.visits.Processed(w.now(), r)
 }
 
 // speak brings what a worker says to an owner, and the answer back. As the node does, it looks up
