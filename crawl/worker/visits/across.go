@@ -117,6 +117,15 @@ func (c *crossHosts) enter(now time.Time, q *Question) (again time.Time, owed ti
 	return time.Time{}, owed
 }
 
+// busy is when to look again at a host that was asked before it became the machine's own; zero: it
+// may be visited.
+func (c *crossHosts) busy(now time.Time, name string) time.Time {
+	if until := c.until[name]; until.After(now) {
+		return earliest(until, now.Add(crossLook))
+	}
+	return time.Time{}
+}
+
 // back closes what enter has opened.
 func (c *crossHosts) back(now time.Time, q *Question) {
 	name := link.Host(q.URL)

@@ -114,6 +114,12 @@ func (m *Machine) Next(now time.Time) (v *Visit, due time.Time) {
 			return nil, due
 		}
 		h := m.hosts[name]
+		if at := m.across.busy(now, name); !at.IsZero() {
+			m.frontier.Free(name)
+			m.frontier.NotBefore(name, at)
+			m.chooser.ended(now, by)
+			continue
+		}
 		pass, held := m.holds.hold(now, h)
 		if held {
 			m.chooser.ended(now, by)
