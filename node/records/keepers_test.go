@@ -29,6 +29,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/crawling"
+	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/loop"
@@ -305,7 +306,7 @@ func (w *keepers) putSubnet(t *testing.T, k ipmicra.Key, c ipmicra.Changes) {
 // positions are those of a peer's own records of a kind.
 func (p *keeper) positions(t *testing.T, prefix byte) (list []ring.Pos) {
 	t.Helper()
-	r := ranged{scan: p.store.Keyspace(prefix).Scan, head: headOf(prefix)}
+	r := custody.Ranged{Scan: p.store.Keyspace(prefix).Scan, Head: headOf(prefix)}
 	for pos := (ring.Pos{}); ; pos = pos.Next() {
 		next, ok, err := r.Next(pos)
 		if err != nil {

@@ -125,9 +125,14 @@ func (k *Keeping) AddService(prefix byte, s Service) {
 // machine, see kind.
 func (k *Keeping) Add(prefix byte, m Mover, run func(ctx context.Context, fn func() (through bool)) error) {
 	r := &kind{prefix: prefix, mover: m, run: run, wake: make(chan struct{}, 1)}
-	read := ranged{scan: m.Scan, head: headOf(prefix)}
-	r.keeper = custody.NewKeeper(custody.Config{}, k.self, space{read, m}, copiesOf{k.ship, prefix, headOf(prefix)}, k.ring)
+	read := custody.Ranged{Scan: m.Scan, Head: headOf(prefix)}
+	r.keeper = custody.NewKeeper(custody.Config{}, k.self, space{read, m}, k.copiesOf(prefix), k.ring)
 	k.kinds = append(k.kinds, r)
+}
+
+// copiesOf finds the records of a keyspace in the copies of other peers.
+func (k *Keeping) copiesOf(prefix byte) custody.CopiesOf {
+	return custody.CopiesOf{From: k.ship.copies, Prefix: prefix, Head: headOf(prefix)}
 }
 
 // Poke has everything looked at again, as the ring has changed. It does not block.

@@ -64,6 +64,6 @@ func (m merging) Import(p custody.Push) (merge func() (through bool, err error),
 
 // space is a Mover as custody reads it.
 type space struct {
-	ranged
+	custody.Ranged
 	Mover
 }

@@ -39,7 +39,7 @@ func (k *Keeping) make(ctx context.Context, r *kind, call custody.Call) error {
 	k.came()
 	loop.Wake(k.wake)
 	for _, d := range drops {
-		lo, hi := copiesOf{k.ship, r.prefix, headOf(r.prefix)}.bounds(d.Lo, d.Hi)
+		lo, hi := k.copiesOf(r.prefix).Bounds(d.Lo, d.Hi)
 		if err := k.ship.drop(ctx, d.Source, lo, hi); err != nil {
 			return err
 		}

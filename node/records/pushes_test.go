@@ -16,6 +16,7 @@ import (
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
 )
@@ -43,7 +44,7 @@ func (w *keepers) hostOf(id peer.ID) string {
 func (w *keepers) recordsOf(t *testing.T, id peer.ID, host string) *wire.Records {
 	t.Helper()
 	m := &wire.Records{Space: uint32(storage.KeyspaceHosts)}
-	r := ranged{scan: w.peers[id].store.Keyspace(storage.KeyspaceHosts).Scan, head: headOf(storage.KeyspaceHosts)}
+	r := custody.Ranged{Scan: w.peers[id].store.Keyspace(storage.KeyspaceHosts).Scan, Head: headOf(storage.KeyspaceHosts)}
 	if err := r.Export(ring.PosOf(ring.HostKey(host)), nil, func(key, value []byte) bool {
 		m.Key, m.Value = append(m.Key, slices.Clone(key)), append(m.Value, slices.Clone(value))
 		return true

@@ -277,6 +277,19 @@ var replicated = []replicatedSpace{
 	{prefix: storage.KeyspaceSubnets},
 }
 
+// replicatedOf returns a keyspace as replicas have it.
+func replicatedOf(prefix byte) replicatedSpace {
+	for _, space := range replicated {
+		if space.prefix == prefix {
+			return space
+		}
+	}
+	return replicatedSpace{prefix: prefix}
+}
+
+// headOf begins the keys of a keyspace before the position.
+func headOf(prefix byte) []byte { return replicatedOf(prefix).head }
+
 // records hands the replicated records from a key on, which begins with the byte of its keyspace,
 // to a scan.
 func (r *Replication) records(lo []byte, into *replica.Records) error {

@@ -48,6 +48,7 @@ type room struct {
 	number  int
 	space   *space
 	mover   mover
+	copies  custody.CopiesOf
 	keeper  *custody.Keeper
 	clean   uint64 // Keeper.CleanAt as of its last step
 	ticking bool   // a tick, or the push that came of it, is under way
@@ -59,14 +60,15 @@ func newMoving(c *crawlPeer) *moving {
 	m := &moving{c: c}
 	m.settle = alarm{c: c, do: m.ask}
 	m.add(hostSpace, newHostRecords(c))
-	m.add(bodySpace, bodyRecords{c, reader{bodySpace, c.disk.bodies.Scan}})
+	m.add(bodySpace, bodyRecords{c, custody.Ranged{Scan: c.disk.bodies.Scan, Head: bodySpace.head}})
 	m.settler = custody.NewSettler(leaseTTL, settleEvery, c.view, m.isFree)
 	return m
 }
 
 func (m *moving) add(of *space, mover mover) {
-	keeper := custody.NewKeeper(custody.Config{}, m.c.Peer.ID, mover, copiesOf{m.c, of}, m.c.view)
-	r := &room{m: m, number: len(m.rooms), space: of, mover: mover, keeper: keeper}
+	copies := custody.CopiesOf{From: m.c.ship.copies, Prefix: of.prefix, Head: of.head}
+	keeper := custody.NewKeeper(custody.Config{}, m.c.Peer.ID, mover, copies, m.c.view)
+	r := &room{m: m, number: len(m.rooms), space: of, mover: mover, copies: copies, keeper: keeper}
 	r.next = alarm{c: m.c, do: r.tick}
 	m.rooms = append(m.rooms, r)
 }
@@ -166,7 +168,7 @@ func (r *room) pushed(id uint64, failed error) {
 		}
 	}, func() {
 		for _, d := range drops {
-			lo, hi := r.space.under(r.space.at(d.Lo)), upTo(r.space.under(r.space.at(d.Hi)))
+			lo, hi := r.copies.Bounds(d.Lo, d.Hi)
 			if _, err := r.m.c.ship.copies.Drop(string(d.Source), lo, hi); err != nil {
 				w.fail(err)
 			}

@@ -1,10 +1,8 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -13,56 +11,14 @@ import (
 	"github.com/apoidea/apoidea/node/custody"
 )
 
-// upTo is the first key behind all that begin with a prefix; nil if there is none.
-func upTo(prefix []byte) []byte {
-	end := slices.Clone(prefix)
-	for i := len(end) - 1; i >= 0; i-- {
-		if end[i]++; end[i] != 0 {
-			return end[:i+1]
-		}
-	}
-	return nil
-}
-
-// scanner reads records in the order of keys.
-type scanner func(lo, hi []byte, fn func(key, value []byte) bool) error
-
-// reader reads the records of a space by position.
-type reader struct {
-	space *space
-	scan  scanner
-}
-
-// Next implements custody.Reader.
-func (r reader) Next(from ring.Pos) (pos ring.Pos, ok bool, err error) {
-	head := r.space.head
-	err = r.scan(r.space.at(from), upTo(head), func(key, _ []byte) bool {
-		if ok = len(key) >= len(head)+ring.PosSize; ok {
-			pos = ring.Pos(key[len(head):])
-		}
-		return !ok
-	})
-	return pos, ok, err
-}
-
-// Export implements custody.Reader.
-func (r reader) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
-	lo := r.space.at(pos)
-	hi := upTo(lo)
-	if from != nil {
-		lo = from
-	}
-	return r.scan(lo, hi, fn)
-}
-
 // hostRecords are this peer's own records of hosts. The methods run in steps of the owner.
 type hostRecords struct {
 	c *crawlPeer
-	reader
+	custody.Ranged
 }
 
 func newHostRecords(c *crawlPeer) hostRecords {
-	return hostRecords{c, reader{hostSpace, func(lo, hi []byte, fn func(key, value []byte) bool) error {
+	return hostRecords{c, custody.Ranged{Head: hostSpace.head, Scan: func(lo, hi []byte, fn func(key, value []byte) bool) error {
 		// What the step has gathered so far is to be seen.
 		if err := c.owner.Export(ring.Pos{}, ring.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
 			return err
@@ -126,7 +82,7 @@ func (h hostRecords) Import(p *custody.Push) error {
 // bodyRecords are this peer's own records of bodies.
 type bodyRecords struct {
 	c *crawlPeer
-	reader
+	custody.Ranged
 }
 
 var _ mover = bodyRecords{}
@@ -151,33 +107,4 @@ func (b bodyRecords) Remove(pos ring.Pos) error {
 func (b bodyRecords) Import(p *custody.Push) error {
 	_, _, err := b.c.bodies.state.Import(p.Records)
 	return err
-}
-
-// copiesOf are the copies of other peers' records of a space that lie here.
-type copiesOf struct {
-	c     *crawlPeer
-	space *space
-}
-
-var _ custody.Copies = copiesOf{}
-
-// Sources implements custody.Copies.
-func (s copiesOf) Sources() ([]peer.ID, error) {
-	names, err := s.c.ship.copies.Sources()
-	ids := make([]peer.ID, len(names))
-	for i, name := range names {
-		ids[i] = peer.ID(name)
-	}
-	return ids, err
-}
-
-// Of implements custody.Copies.
-func (s copiesOf) Of(source peer.ID) custody.Reader {
-	return reader{s.space, func(lo, hi []byte, fn func(key, value []byte) bool) error {
-		end := []byte{s.space.prefix + 1}
-		if hi != nil {
-			end = s.space.under(hi)
-		}
-		return s.c.ship.copies.Scan(string(source), s.space.under(lo), end, func(key, value []byte) bool { return fn(key[1:], value) })
-	}}
 }

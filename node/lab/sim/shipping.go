@@ -10,6 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
@@ -96,7 +97,7 @@ func (s *shipping) scan(scan replica.Scan) {
 		} else if len(scan.Lo) > 0 && scan.Lo[0] == part.space.prefix && bytes.Compare(scan.Lo[1:], lo) > 0 {
 			lo = scan.Lo[1:]
 		}
-		_ = part.store.Scan(lo, upTo(part.space.head), func(key, value []byte) bool { // in memory: it does not fail
+		_ = part.store.Scan(lo, kv.PrefixEnd(part.space.head), func(key, value []byte) bool { // in memory: it does not fail
 			ok := true
 			if part.space == hostSpace {
 				var err error

@@ -7,7 +7,6 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
-	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
@@ -108,9 +107,6 @@ var (
 
 // under is a key with the byte of its keyspace before it.
 func (s *space) under(key []byte) []byte { return append([]byte{s.prefix}, key...) }
-
-// at begins the keys of the records at a position.
-func (s *space) at(pos ring.Pos) []byte { return append(slices.Clone(s.head), pos[:]...) }
 
 func onDisk() error { return nil }
 
