@@ -25,7 +25,7 @@ import (
 var Frontier = trial.Experiment{
 	Name:  "frontier",
 	About: "millions of URLs in the books of an owner: bytes on the disk, by kind of record",
-	Long: `A peer's books of URLs (crawl/owner/ledger) over a database like that of a peer, alone: a million URLs (--peers; 10,000,000 take about four minutes and
+	Long: `A peer's books of URLs (crawl/owner/ledger) over a database like that of a peer, alone: a million URLs (--peers; 10,000,000 take about six minutes and
 3 GiB of disk) of a ten-thousandth as many hosts are accepted, and half of them fetched. Then the database is compacted, and the tables are asked what each kind of record takes. An owner has two
 records of a URL that waits: what is known of it, where it stands in the order, and its entry, by which it is found again. A copy, as each replica has one, has
 one record a URL.
