@@ -168,6 +168,14 @@ once() {
   awk '{ print $2, $7 }' | grep -v '"/robots.txt"$' | sort | uniq -c | awk '$1 > 1 { if (bad++ < 5) print "asked for " $1 " times:", $2, $3 } END { if (bad) print bad " URLs in all"; exit bad > 0 }' >&2
 }
 
+# found_in TABLE LINE: what the first pattern that fits says; a row is a pattern (extended regular expression), a tab and the words.
+found_in() {
+  local pattern says
+  while IFS=$'\t' read -r pattern says; do
+    if [ -n "$pattern" ] && grep -Eq -- "$pattern" <<<"$2"; then printf '%s\n' "$says"; return; fi
+  done <<<"$1"
+}
+
 # check WORDS COMMAND...: runs the command and says whether what the words claim holds; a failure is remembered in $failed.
 # shellcheck disable=SC2034 # read by those who source this
 failed=0

@@ -39,12 +39,6 @@ seed zone	TXT
 ^apoidea dashboard	http://127\.0\.0\.1:
 _audit	"robots_violations": ?0
 '
-found_in() { # found_in TABLE LINE: what the first pattern that fits says
-  local pattern says
-  while IFS=$'\t' read -r pattern says; do
-    if [ -n "$pattern" ] && grep -Eq -- "$pattern" <<<"$2"; then printf '%s\n' "$says"; return; fi
-  done <<<"$1"
-}
 
 if [ "${1:-}" != --inside ]; then
   [ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] || skip "a machine of its own is made by root, on Linux"

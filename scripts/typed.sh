@@ -36,15 +36,9 @@ lines() { awk '/^    / && (blank || inside) { inside = 1; print substr($0, 5) } 
 
 # told LINE: the reason why the line is not run, empty if it is.
 told() {
-  local pattern reason
-  while IFS=$'\t' read -r pattern reason; do
-    [ -n "$pattern" ] || continue
-    if grep -Eq -- "$pattern" <<<"$1"; then
-      if [ "${LONG:-}" = 1 ] && [[ $reason = long:* ]]; then return; fi
-      printf '%s\n' "$reason"
-      return
-    fi
-  done <<<"$not_run"
+  local reason
+  reason=$(found_in "$not_run" "$1")
+  [ "${LONG:-}" = 1 ] && [[ $reason = long:* ]] || echo "$reason"
 }
 is_text() {
   local pattern

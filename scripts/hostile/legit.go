@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -196,20 +195,7 @@ func legitPlan(o *options, names []string) (trials []legitTrial, err error) {
 }
 
 // runLegit makes the trials and prints a line for each shape in each of them.
-func runLegit(ctx context.Context, o *options, trials []legitTrial) (fine bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	w, err := serveWorld(ctx, o)
-	if err != nil {
-		return false, err
-	}
-	defer w.wait()
-	defer cancel()
-	if o.serve {
-		w.introduce(os.Stdout)
-		<-ctx.Done()
-		return true, nil
-	}
+func runLegit(ctx context.Context, o *options, w *world, trials []legitTrial) (fine bool, err error) {
 	fine = true
 	for _, t := range trials {
 		rows := t.run(ctx, o, w)

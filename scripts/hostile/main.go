@@ -64,13 +64,13 @@ func main() {
 			if err != nil {
 				return false, err
 			}
-			return runLegit(ctx, &o, trials)
+			return serving(ctx, &o, func(ctx context.Context, w *world) (bool, error) { return runLegit(ctx, &o, w, trials) })
 		}
 		p, err := choose(names, o.quick)
 		if err != nil {
 			return false, err
 		}
-		return run(ctx, &o, p)
+		return serving(ctx, &o, func(ctx context.Context, w *world) (bool, error) { return p.run(ctx, &o, w) })
 	})
 }
 
@@ -121,8 +121,8 @@ func choose(names []string, quick bool) (plan, error) {
 	return p, nil
 }
 
-// run makes the trials one after another and prints the verdicts.
-func run(ctx context.Context, o *options, p plan) (fine bool, err error) {
+// serving has the world there while trials are made; with --serve, and no trials, until ctx ends.
+func serving(ctx context.Context, o *options, trials func(ctx context.Context, w *world) (fine bool, err error)) (fine bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w, err := serveWorld(ctx, o)
@@ -136,6 +136,11 @@ func run(ctx context.Context, o *options, p plan) (fine bool, err error) {
 		<-ctx.Done()
 		return true, nil
 	}
+	return trials(ctx, w)
+}
+
+// run makes the trials one after another and prints the verdicts.
+func (p plan) run(ctx context.Context, o *options, w *world) (fine bool, err error) {
 	if err := os.WriteFile(caFile(o), w.ca.pem, 0o600); err != nil {
 		return false, err
 	}
