@@ -13,7 +13,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
 // endless is an owner whose hosts have no end.
@@ -93,10 +92,10 @@ func hostNames(n int) (names []string) {
 // through as well.
 func BenchmarkPermit(b *testing.B) {
 	w := newWorld(b, nil, []string{"http://a.example/"}, func(x *world) { x.deps.Clock = nil }).worker
-	v := &visits.Visit{Lease: leased(w, "a.example", time.Hour)}
+	v, addr := visiting(w, "a.example"), netip.MustParseAddr("192.0.2.1")
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if err := v.Permit(w.clock.Now()); err != nil {
+			if err := v.Permit(w.clock.Now(), time.Now(), addr); err != nil {
 				b.Error(err)
 			}
 		}

@@ -163,7 +163,7 @@ func (c *Config) sessions() session.Config {
 func (w *Worker) decisions() visits.Config {
 	c := visits.Config{
 		Sessions: w.cfg.sessions(), Politeness: w.cfg.Politeness, Agent: w.cfg.Agent, Fetchers: w.cfg.Fetchers, MaxInFlight: w.cfg.MaxInFlight,
-		MaxDepth: w.cfg.MaxDepth, MaxWindowBytes: w.cfg.MaxWindowBytes, Estimates: w.deps.Estimates,
+		MaxDepth: w.cfg.MaxDepth, MaxWindowBytes: w.cfg.MaxWindowBytes, Known: w.known, Estimates: w.deps.Estimates,
 	}
 	c.Politeness.Group = domain.Of
 	if w.permits != nil {

@@ -71,7 +71,7 @@ func (w *Worker) hurry(now time.Time) {
 // wakeNext wakes another fetcher if another host is due as well, and sets the alarm for the next.
 func (w *Worker) wakeNext(now time.Time) {
 	if !w.idle.none() {
-		w.idle.wakeAt(now, w.visits.Due())
+		w.idle.wakeAt(now, w.visits.Frontier().Due())
 	}
 }
 
@@ -96,12 +96,8 @@ func (f *fetcher) visit(ctx context.Context, v *visits.Visit) {
 	case visits.Ask:
 		f.ask(ctx, v)
 	case visits.Fetch:
-		f.tellSitemaps(v)
 		f.fetch(ctx, v)
 	default:
-		if _, refused := result.(visits.Refused); refused {
-			f.tellSitemaps(v)
-		}
 		f.ended(v, result)
 	}
 }
@@ -130,17 +126,6 @@ func (f *fetcher) reading(ctx context.Context) visits.Reading {
 	}
 }
 
-// tellSitemaps tells the job of a visit of the sitemaps in robots.txt, if they are news.
-func (f *fetcher) tellSitemaps(v *visits.Visit) {
-	w := f.w
-	if r := v.Sitemaps(w.known); r != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.visits.Tell(time.Now(), r)
-		w.told(time.Now())
-	}
-}
-
 // ended ends a visit.
 func (f *fetcher) ended(v *visits.Visit, result visits.Result) {
 	w := f.w
@@ -150,41 +135,33 @@ func (f *fetcher) ended(v *visits.Visit, result visits.Result) {
 	w.told(now)
 	w.wakeNext(now)
 	w.mu.Unlock()
+	if w.permits != nil {
+		poke(w.permits.wake) // its host may be held
+	}
 	if r != nil {
 		w.event(r, 0)
 	}
 }
 
 // get makes the exchange of a visit.
-func (f *fetcher) get(ctx context.Context, v *visits.Visit, req *fetch.Request) (resp *fetch.Response, lacks netip.Addr, err error) {
+func (f *fetcher) get(ctx context.Context, v *visits.Visit, req *fetch.Request) (*fetch.Response, error) {
 	w := f.w
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w.mu.Lock()
-	terms, err := w.visits.Begin(time.Now(), v, req.URL, cancel)
+	err := w.visits.Begin(time.Now(), v, req, cancel)
 	w.mu.Unlock()
 	if err != nil {
-		return nil, lacks, err
+		return nil, err
 	}
-	req.Addrs, req.HeadWithin, req.Progress = terms.Addrs, terms.HeadWithin, terms.Progress
-	req.Permit = func(addr netip.Addr) error {
-		if err := v.Permit(w.clock.Now()); err != nil {
-			return err
-		}
-		if err := w.permits.use(&v.Pass, addr); err != nil {
-			lacks = addr
-			return err
-		}
-		return nil
-	}
+	req.Permit = func(addr netip.Addr) error { return v.Permit(w.clock.Now(), time.Now(), addr) }
 	w.stats.requests.Add(1)
 	req.Once = true
-	resp, err = w.deps.Fetch.Get(ctx, req)
+	resp, err := w.deps.Fetch.Get(ctx, req)
 	if err == nil {
 		w.stats.wireBytes.Add(resp.WireBytes)
-		v.Came(resp)
 	}
-	return resp, lacks, err
+	return resp, err
 }
 
 // bound is how many bytes of the body of a URL are taken, zero for as many as the fetcher takes of
@@ -201,7 +178,7 @@ func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 	w := f.w
 	begun := time.Now()
 	room := w.pipe.Room()
-	resp, lacks, err := f.get(ctx, v, &fetch.Request{
+	resp, err := f.get(ctx, v, &fetch.Request{
 		URL: v.Item.URL, MaxBytes: bound(&v.Item), Room: room,
 		Cut: v.Item.MaxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
 	})
@@ -209,23 +186,15 @@ func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 	took := now.Sub(begun)
 	if err != nil {
 		room.Release()
-		f.lost(v, visits.Failed{Err: err, Lacks: lacks, Took: took})
+		f.ended(v, visits.Failed{Err: err, Took: took})
 		return
 	}
 	pause := v.Pause(resp.Status, resp.Header, now)
 	p := pages.New(v.Lease, &v.Item, resp, room, took, pause)
 	w.mu.Lock()
-	w.visits.Fetched(now, v, visits.Page{Took: took, TTFB: resp.TTFB, Addr: resp.Addr.Addr(), Status: resp.Status, Pause: pause})
+	w.visits.Fetched(now, v, resp, took, pause)
 	w.mu.Unlock()
 	w.pipe.Push(p)
-}
-
-// lost ends a visit that came to no answer, and has its host looked at if it waits for a permit.
-func (f *fetcher) lost(v *visits.Visit, result visits.Result) {
-	f.ended(v, result)
-	if f.w.permits != nil {
-		poke(f.w.permits.wake)
-	}
 }
 
 // ask makes one request for the robots.txt that a visit has to know.
@@ -237,7 +206,7 @@ func (f *fetcher) ask(ctx context.Context, v *visits.Visit) {
 	begun := time.Now()
 	room := f.w.pipe.Room()
 	defer room.Release()
-	resp, lacks, err := f.get(ctx, v, &fetch.Request{URL: q.URL, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
+	resp, err := f.get(ctx, v, &fetch.Request{URL: q.URL, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
 	if err == nil {
 		defer resp.Release()
 		if lerr := resp.Load(); lerr != nil {
@@ -247,7 +216,7 @@ func (f *fetcher) ask(ctx context.Context, v *visits.Visit) {
 	now := time.Now()
 	took := now.Sub(begun)
 	if err != nil {
-		f.lost(v, v.Unasked(now, visits.Failed{Err: err, Lacks: lacks, Took: took}))
+		f.ended(v, v.Unasked(now, visits.Failed{Err: err, Took: took}))
 		return
 	}
 	f.ended(v, v.Learn(now, resp, took, f.reading(ctx)))

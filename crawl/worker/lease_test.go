@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -192,21 +193,30 @@ func TestSilentOwnersOfJobs(t *testing.T) {
 func TestPermitIsAsked(t *testing.T) {
 	x := newWorld(t, site(1), []string{"http://a.example/"})
 	w := x.worker
-	v := &visits.Visit{Lease: leased(w, "a.example", time.Hour)}
-	if err := v.Permit(w.clock.Now()); err != nil {
+	v, addr := visiting(w, "a.example"), netip.MustParseAddr("192.0.2.1")
+	if err := v.Permit(w.clock.Now(), time.Now(), addr); err != nil {
 		t.Errorf("permit under a lease: %v", err)
 	}
 	x.clock.jump.Store(int64(time.Hour))
-	if err := v.Permit(w.clock.Now()); err == nil {
+	if err := v.Permit(w.clock.Now(), time.Now(), addr); err == nil {
 		t.Error("permit after the lease")
 	}
 	x.clock.jump.Store(0)
 	w.mu.Lock()
 	w.sessions.Revoke(time.Now(), v.Lease)
 	w.mu.Unlock()
-	if err := v.Permit(w.clock.Now()); err == nil {
+	if err := v.Permit(w.clock.Now(), time.Now(), addr); err == nil {
 		t.Error("permit for a host that was revoked")
 	}
+}
+
+// visiting begins a visit of a host that is granted with one URL.
+func visiting(w *Worker, name string) *visits.Visit {
+	leased(w, name, time.Hour, "http://"+name+"/")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v, _ := w.visits.Next(time.Now())
+	return v
 }
 
 // leased has an owner offer a host, and grant a lease on it of that length with these URLs.

@@ -46,7 +46,11 @@ func TestPiecesFit(t *testing.T) {
 	f.Tell(r, ref, it.URL, links)
 	x.worker.mu.Lock()
 	defer x.worker.mu.Unlock()
-	x.worker.visits.Tell(time.Now(), r)
+	tell := func(r *reports.Report) {
+		lease.Piped++ // as a page that was worked on
+		x.worker.visits.Processed(time.Now(), r)
+	}
+	tell(r)
 	s := x.worker.sessions.Sessions()[0]
 	message := func() *wire.Session { return x.worker.sessions.Turn(time.Now(), s, s.Ready(), nil).Message }
 	total, messages := 0, 0
@@ -68,7 +72,7 @@ func TestPiecesFit(t *testing.T) {
 	}
 	short := reports.New(lease, &it, link.OutcomeOK)
 	f.Tell(short, ref, it.URL, slices.Repeat([]link.Link{{URL: "http://b.example/"}}, extract.MaxLinks))
-	x.worker.visits.Tell(time.Now(), short)
+	tell(short)
 	for s.Ready() > 0 { // whoever takes them in may have to make a record of each
 		n := 0
 		for _, f := range message().GetHosts()[0].GetFetched() {

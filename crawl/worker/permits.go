@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/permit"
-	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
 // permits is the worker's wallet with what asks for it. Nil where there is no limit. Safe for
@@ -25,26 +24,6 @@ func newPermits(limit int, chunk time.Duration, from Permits) *permits {
 		return nil
 	}
 	return &permits{from: from, wake: make(chan struct{}, 1), wallet: permit.NewWallet(limit, chunk)}
-}
-
-// use makes the request with the visit's pass, or with another permit if that is for another
-// address or does not hold any more.
-func (p *permits) use(have *visits.Pass, addr netip.Addr) error {
-	if p == nil {
-		return nil
-	}
-	now := time.Now()
-	if had := *have; now.Before(had.Until) {
-		here, _ := permit.PrefixOf(addr)
-		if of, ok := permit.PrefixOf(had.Addr); ok && of == here {
-			*have = visits.Pass{}
-			return nil
-		}
-	}
-	if ok, _ := p.Take(now, addr); !ok {
-		return visits.ErrNoPermit
-	}
-	return nil
 }
 
 // Take implements visits.Permits.

@@ -13,7 +13,7 @@ import (
 // told looks at what waits to be told after it became more. Under the mutex.
 func (w *Worker) told(now time.Time) {
 	w.weigh()
-	if running, piped, _ := w.visits.Load(); running+piped == 0 && w.visits.Laden() {
+	if _, running, piped := w.visits.Load(); running+piped == 0 && w.visits.Laden() {
 		w.hurry(now) // nothing more will come before this is told
 	}
 }
@@ -76,10 +76,10 @@ func (f finisher) Resting() bool {
 	w := f.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if running, _, _ := w.visits.Load(); running > 0 {
+	if _, running, _ := w.visits.Load(); running > 0 {
 		return false
 	}
-	due := w.visits.Due()
+	due := w.visits.Frontier().Due()
 	return due.IsZero() || time.Until(due) > w.cfg.ClaimLinger || w.visits.Laden()
 }
 

@@ -27,16 +27,15 @@ type Stats struct {
 	Errors, RobotsDenied int64
 	// Outcomes by link.Outcome.
 	Outcomes [link.Outcomes]int64
-	// Lapsed is the number of leases that ended without being given back; Dropped that of outcomes
-	// forgotten because their owner did not answer, and so fetched again.
-	Lapsed, Dropped int64
+	// Counts is what happened to visits and leases.
+	visits.Counts
+	// Dropped is the number of outcomes forgotten because their owner did not answer, and so fetched
+	// again.
+	Dropped int64
 	// Acknowledged is the number of outcomes that owners have on disk.
 	Acknowledged int64
 	// Spilled is the number of pages that waited on disk.
 	Spilled int64
-	// Admitted is the number of visits that a governor let begin, Passed that of those which passed
-	// a higher score, Known that of those at a server with estimates.
-	Admitted, Passed, Known int64
 	// InFlight is the number of exchanges under way, Processing that of pages between exchange and
 	// report, Unreported that of outcomes on their way to owners.
 	InFlight, Processing, Unreported int
@@ -61,12 +60,10 @@ func (w *Worker) Stats() Stats {
 	s.Memory = w.pipe.Held()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := w.visits.Counts()
-	s.Lapsed, s.Admitted, s.Passed, s.Known = n.Lapsed, n.Admitted, n.Passed, n.Known
-	s.Due = w.visits.Ready(time.Now()) && !w.paused && !w.stopping
-	s.InFlight, s.Processing, s.Window = w.visits.Load()
-	s.Hosts, _ = w.visits.Hosts()
-	s.Unreported = w.sessions.Unreported()
+	s.Counts = w.visits.Counts()
+	s.Due = w.visits.Frontier().Ready(time.Now()) && !w.visits.Busy() && !w.paused && !w.stopping
+	s.Hosts, s.InFlight, s.Processing = w.visits.Load()
+	s.Window, s.Unreported = w.visits.Frontier().Items(), w.sessions.Unreported()
 	s.Acknowledged, s.Dropped = w.sessions.Acknowledged(), w.sessions.Dropped()
 	return s
 }

@@ -220,13 +220,13 @@ func (w *Worker) accept() { w.sessions.Accept(!w.paused && !w.stopping) }
 func (w *Worker) Visit(ctx context.Context, ip netip.Addr) (leave func(), err error) {
 	for {
 		w.mu.Lock()
-		ok, due := w.visits.Enter(time.Now(), ip)
+		ok, due := w.visits.Frontier().Enter(time.Now(), ip)
 		w.mu.Unlock()
 		if ok {
 			return func() {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.visits.Leave(ip)
+				w.visits.Frontier().Leave(ip)
 				w.wakeNext(time.Now())
 			}, nil
 		}

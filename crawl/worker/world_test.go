@@ -143,7 +143,7 @@ func (x *world) run(done func() bool) error {
 	}
 	cancel()
 	err := <-ended
-	if held, queued := x.worker.visits.Hosts(); queued > held {
+	if held, queued := len(x.worker.Held()), x.worker.visits.Frontier().Hosts(); queued > held {
 		x.t.Errorf("%d hosts have a queue and %d a lease", queued, held)
 	}
 	return err

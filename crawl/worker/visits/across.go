@@ -74,7 +74,7 @@ func (v *Visit) Barred(now time.Time, why string, took time.Duration) Result {
 func (v *Visit) ask(now time.Time, answer robots.Answer, took time.Duration, reading Reading) Result {
 	other, o := robots.FromFetch(answer, now, nil), v.origin
 	allowed := false
-	err := reading(len(other.Body), func() { allowed = other.Allowed(v.agent, link.PathQuery(o.next)) })
+	err := reading(len(other.Body), func() { allowed = other.Allowed(v.cfg.Agent, link.PathQuery(o.next)) })
 	switch {
 	case err != nil:
 	case !allowed:

@@ -34,7 +34,6 @@ type bench struct {
 	*Machine
 	t     *testing.T
 	rnd   *rand.Rand
-	known *reports.Known
 	now   time.Time
 	epoch uint64
 	urls  int
@@ -64,11 +63,11 @@ type turn struct {
 
 func newBench(t *testing.T, seed uint64) *bench {
 	b := &bench{
-		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), known: reports.NewKnown(64), now: time.Unix(1e9, 0), // a test
+		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1e9, 0), // a test
 		hashes: make(map[uint64]string), under: make(map[string]*session.Lease), ended: make(map[string]int), last: make(map[string]time.Time), bar: make(map[string]time.Time), guest: make(map[string]time.Time), busy: make(map[string]bool), asked: make(map[string]time.Time),
 	}
 	cfg := Config{
-		Sessions: session.DefaultConfig(), Politeness: frontier.Config{Delay: delay, Factor: -1, PerIP: -1, IPDelay: -1}, Agent: "bee",
+		Sessions: session.DefaultConfig(), Politeness: frontier.Config{Delay: delay, Factor: -1, PerIP: -1, IPDelay: -1}, Agent: "bee", Known: reports.NewKnown(64),
 		Fetchers: most, MaxInFlight: 20, MaxDepth: 8, MaxWindowBytes: 2000, Estimates: bandwidth.NewEstimates(bandwidth.EstimatesConfig{}),
 	}
 	cfg.Sessions.Incarnation = 1
@@ -207,9 +206,9 @@ func (b *bench) visit(v *Visit) {
 		b.over(t, result)
 		return
 	}
-	_, err := b.Begin(b.now, v, url, func(why error) { t.broken = why })
+	err := b.Begin(b.now, v, &fetch.Request{URL: url}, func(why error) { t.broken = why })
 	if err == nil {
-		err = v.Permit(b.clock())
+		err = v.Permit(b.clock(), b.now, netip.MustParseAddr("192.0.2.1"))
 	}
 	if err != nil {
 		b.over(t, b.failed(t, Failed{Err: err}))
@@ -278,7 +277,7 @@ func (b *bench) answer(t *turn) {
 		if lacks := errors.Is(failure, ErrNoPermit); lacks && b.holds.permits == nil {
 			f.Err = context.Canceled
 		} else if lacks {
-			f.Lacks = netip.MustParseAddr("192.0.2.9")
+			t.lacks = netip.MustParseAddr("192.0.2.9")
 		}
 		b.over(t, b.failed(t, f))
 	case t.question != nil:
@@ -299,11 +298,8 @@ func (b *bench) answer(t *turn) {
 		if b.chance(10) {
 			resp.Status = http.StatusTooManyRequests
 		}
-		if r := t.Sitemaps(b.known); r != nil {
-			b.Tell(b.now, r)
-		}
 		b.pages = append(b.pages, t)
-		b.Fetched(b.now, t.Visit, Page{Took: took, TTFB: took, Addr: resp.Addr.Addr(), Status: resp.Status, Pause: t.Pause(resp.Status, resp.Header, b.now)})
+		b.Fetched(b.now, t.Visit, resp, took, t.Pause(resp.Status, resp.Header, b.now))
 	}
 }
 
@@ -369,13 +365,13 @@ func (b *bench) check() error {
 	if w, s, m := b.Weight(); w != bytes || s != states || m != made {
 		return fmt.Errorf("%d, %d and %d bytes are counted, %d, %d and %d are held", w, s, m, bytes, states, made)
 	}
-	if r, p, w := b.Load(); r != len(b.open) || r < running || p != len(b.pages) || w != queued {
-		return fmt.Errorf("%d visits, %d pages and %d URLs are counted; %d, %d and %d there are", r, p, w, len(b.open), len(b.pages), queued)
+	if _, r, p := b.Load(); r != len(b.open) || r < running || p != len(b.pages) || b.frontier.Items() != queued {
+		return fmt.Errorf("%d visits, %d pages and %d URLs are counted; %d, %d and %d there are", r, p, b.frontier.Items(), len(b.open), len(b.pages), queued)
 	}
 	if len(b.leaving)+running > len(b.open) || len(b.chooser.visits) > len(b.open) {
 		return fmt.Errorf("%d visits, and %d governed, of %d", len(b.leaving)+running, len(b.chooser.visits), len(b.open))
 	}
-	if _, queues := b.Hosts(); queues > b.Sessions().Leases()+2*len(b.open)+len(b.holds.held) { // a visit may be at another host
+	if queues := b.frontier.Hosts(); queues > b.Sessions().Leases()+2*len(b.open)+len(b.holds.held) { // a visit may be at another host
 		return fmt.Errorf("%d hosts have a queue, of %d with a lease", queues, b.Sessions().Leases())
 	}
 	return b.checkURLs()
@@ -433,7 +429,7 @@ func TestUnprocessed(t *testing.T) {
 	for _, give := range []bool{false, true} {
 		v, _ := b.Next(b.now)
 		it, before := v.Item, b.frontier.Len(l.Host)
-		b.Fetched(b.now, v, Page{})
+		b.Fetched(b.now, v, &fetch.Response{}, 0, 0)
 		if give {
 			b.Sessions().Close(b.now, l, 0, "")
 		}

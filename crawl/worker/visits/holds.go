@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/frontier"
+	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
@@ -15,7 +16,8 @@ var ErrNoPermit = errors.New("no permit for another request to this address")
 // permitLook is how long a host is held at most before it is looked at again.
 const permitLook = time.Second
 
-// Permits has the permits for requests to addresses, as a permit.Wallet does.
+// Permits has the permits for requests to addresses, as a permit.Wallet does. Safe for concurrent
+// use, if requests are made by several goroutines.
 type Permits interface {
 	// Take takes a permit, which holds until then; without one, at is when to look again.
 	Take(now time.Time, addr netip.Addr) (ok bool, at time.Time)
@@ -25,10 +27,23 @@ type Permits interface {
 	Hold(now time.Time, addr netip.Addr) time.Time
 }
 
-// Pass is a permit taken for a visit, before it is known whether it comes to a request.
-type Pass struct {
-	Addr  netip.Addr // it is for
-	Until time.Time  // it holds; zero: there is none
+// pass is a permit taken for a visit, before it is known whether it comes to a request.
+type pass struct {
+	addr  netip.Addr
+	until time.Time // it holds; zero: there is none
+}
+
+// use says whether a request to an address may be made with it, and is made.
+func (p *pass) use(now time.Time, addr netip.Addr) bool {
+	if !now.Before(p.until) {
+		return false
+	}
+	here, _ := permit.PrefixOf(addr)
+	of, ok := permit.PrefixOf(p.addr)
+	if ok = ok && of == here; ok {
+		*p = pass{}
+	}
+	return ok
 }
 
 // holds keeps the visits of hosts open, and so the hosts and their addresses from being visited,
@@ -41,23 +56,22 @@ type holds struct {
 }
 
 // hold holds a host whose visit is open if there is no permit for it; else the visit has a pass.
-func (hs *holds) hold(now time.Time, h *host) (pass Pass, held bool) {
+func (hs *holds) hold(now time.Time, h *host) (p pass, held bool) {
 	if hs.permits == nil || h == nil || len(h.addrs) == 0 {
-		return Pass{}, false
+		return p, false
 	}
 	ok, at := hs.permits.Take(now, h.addr())
 	if ok {
-		return Pass{h.addr(), at}, false
+		return pass{h.addr(), at}, false
 	}
 	hs.held[h.Host] = struct{}{}
-	return Pass{}, true
+	return p, true
 }
 
 // giveBack returns a pass that was not used.
-func (hs *holds) giveBack(now time.Time, pass *Pass) {
-	if hs.permits != nil && !pass.Until.IsZero() {
-		hs.permits.GiveBack(now, pass.Addr, pass.Until)
-		*pass = Pass{}
+func (hs *holds) giveBack(now time.Time, p pass) {
+	if !p.until.IsZero() {
+		hs.permits.GiveBack(now, p.addr, p.until)
 	}
 }
 

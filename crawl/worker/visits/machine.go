@@ -23,6 +23,7 @@ type Config struct {
 	MaxDepth       int   // queue positions that a governor looks at
 	MaxWindowBytes int64 // zero: no bound
 
+	Known     *reports.Known       // links that owners have on disk
 	Permits   Permits              // nil: there is no limit to requests
 	Estimates *bandwidth.Estimates // of the rates of servers; the machine's from then on
 }
@@ -120,20 +121,20 @@ func (m *Machine) Next(now time.Time) (v *Visit, due time.Time) {
 			m.chooser.ended(now, by)
 			continue
 		}
-		pass, held := m.holds.hold(now, h)
+		p, held := m.holds.hold(now, h)
 		if held {
 			m.chooser.ended(now, by)
 			continue
 		}
 		it, ok := m.windows.pop(name, h)
 		if h == nil || !ok {
-			m.holds.giveBack(now, &pass)
+			m.holds.giveBack(now, p)
 			m.frontier.Free(name)
 			m.chooser.ended(now, by)
 			continue
 		}
 		v := &h.turn
-		*v = Visit{Lease: h.Lease, Item: it, Pass: pass, host: h, origin: h.originOf(it.URL), agent: m.cfg.Agent, governed: by}
+		*v = Visit{Lease: h.Lease, Item: it, cfg: &m.cfg, host: h, origin: h.originOf(it.URL), pass: p, governed: by}
 		v.rules = m.shelf.get(v.origin)
 		v.read = v.rules != nil || v.origin.length < 0
 		h.visit, h.Running = v, true
@@ -143,20 +144,8 @@ func (m *Machine) Next(now time.Time) (v *Visit, due time.Time) {
 	return nil, time.Time{}
 }
 
-// Due is when Next is to be asked again; the zero time if only another event can change anything.
-func (m *Machine) Due() time.Time { return m.frontier.Due() }
-
-// Ready says that a visit may be opened now.
-func (m *Machine) Ready(now time.Time) bool { return m.frontier.Ready(now) && !m.Busy() }
-
-// Enter opens a visit of an address for a request that is in no window, as frontier.Enter does;
-// Leave closes it.
-func (m *Machine) Enter(now time.Time, ip netip.Addr) (ok bool, due time.Time) {
-	return m.frontier.Enter(now, ip)
-}
-
-// Leave closes a visit that Enter opened.
-func (m *Machine) Leave(ip netip.Addr) { m.frontier.Leave(ip) }
+// Frontier is what knows when hosts are due, for reading and for requests that are in no window.
+func (m *Machine) Frontier() *frontier.Frontier[reports.Item] { return m.frontier }
 
 // Estimates are what rates servers have.
 func (m *Machine) Estimates() *bandwidth.Estimates { return m.chooser.estimates }
@@ -197,20 +186,15 @@ func (m *Machine) Backlog() int { return m.frontier.Items() + m.running + m.pipe
 // Counts returns what happened.
 func (m *Machine) Counts() Counts { return m.counts }
 
-// Load says how many visits are under way, how many pages are between exchange and report, and how
-// many URLs wait.
-func (m *Machine) Load() (running, piped, waiting int) {
-	return m.running, m.piped, m.frontier.Items()
-}
+// Load says how many hosts have a lease, how many visits are under way, and how many pages are
+// between exchange and report.
+func (m *Machine) Load() (hosts, running, piped int) { return len(m.hosts), m.running, m.piped }
 
 // Weight is the bytes of URLs that wait, of what is known of robots.txt beyond the small ones, and
 // of the rules made of them.
 func (m *Machine) Weight() (windows int64, states, rules int) {
 	return m.windows.bytes, m.shelf.states, m.shelf.made
 }
-
-// Hosts is the number of hosts with a lease, and of those that have a queue.
-func (m *Machine) Hosts() (held, queued int) { return len(m.hosts), m.frontier.Hosts() }
 
 // Held is a host with a lease, the address under which it is reached if that is known, and the URLs
 // of it that wait.
@@ -238,12 +222,6 @@ func (m *Machine) close(now time.Time, h *host, backoff time.Duration, reason st
 	m.sessions.Close(now, h.Lease, backoff, reason)
 }
 
-// Tell puts a report on its way that is not the outcome of a visit.
-func (m *Machine) Tell(now time.Time, r *reports.Report) {
-	m.tell(now, r)
-	m.sessions.Changed(now, r.Lease)
-}
-
 // tell puts a report on its way, behind what goes ahead of it.
 func (m *Machine) tell(now time.Time, r *reports.Report) {
 	for _, one := range r.Ahead {
@@ -257,7 +235,8 @@ func (m *Machine) tell(now time.Time, r *reports.Report) {
 func (m *Machine) Processed(now time.Time, r *reports.Report) {
 	r.Lease.Piped--
 	m.piped--
-	m.Tell(now, r)
+	m.tell(now, r)
+	m.sessions.Changed(now, r.Lease)
 }
 
 // Unprocessed ends the work on a page of which nothing is said: its URL waits again.

@@ -59,7 +59,7 @@ func (m *Machine) free(now time.Time, v *Visit) {
 func (m *Machine) left(now time.Time, v *Visit) {
 	v.host.Running, v.host.visit, v.cancel = false, nil, nil
 	m.chooser.ended(now, v.governed)
-	m.holds.giveBack(now, &v.Pass)
+	m.holds.giveBack(now, v.pass)
 	delete(m.leaving, v)
 	m.running--
 }
@@ -72,34 +72,29 @@ type Refused struct {
 
 func (r Refused) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	m.free(now, v)
+	m.tellSitemaps(now, v)
 	out := reports.New(v.Lease, &v.Item, r.Outcome)
 	out.Fetched.Detail = reports.Clip(r.Detail)
 	m.tell(now, out)
 	return out
 }
 
-// Page is an answer to the request for a URL.
-type Page struct {
-	Took, TTFB time.Duration // of the request, and until its head was here
-	Addr       netip.Addr    // that answered
-	Status     int
-	Pause      time.Duration // that the site asks for: Visit.Pause
-}
-
-// Fetched ends a visit with a page. The driver works on it from then on, and ends that with
-// Processed or Unprocessed.
-func (m *Machine) Fetched(now time.Time, v *Visit, p Page) {
+// Fetched ends a visit with a page, whose request took that long; the site is left alone for pause,
+// see Visit.Pause. The driver works on the page from then on, and ends that with Processed or
+// Unprocessed.
+func (m *Machine) Fetched(now time.Time, v *Visit, resp *fetch.Response, took, pause time.Duration) {
 	h := v.host
-	m.asked(now, v, p.Took)
-	h.answered(p.TTFB)
-	m.reached(h, p.Addr)
+	v.came(resp)
+	m.asked(now, v, took)
+	h.answered(resp.TTFB)
+	m.reached(h, resp.Addr.Addr())
 	h.Piped++
 	m.piped++
 	switch {
-	case p.Pause > heldPause:
-		m.close(now, h, p.Pause, http.StatusText(p.Status))
-	case p.Pause > 0 && m.has(h.Host):
-		m.frontier.NotBefore(h.Host, now.Add(p.Pause))
+	case pause > heldPause:
+		m.close(now, h, pause, http.StatusText(resp.Status))
+	case pause > 0 && m.has(h.Host):
+		m.frontier.NotBefore(h.Host, now.Add(pause))
 	}
 	m.sessions.Changed(now, h.Lease)
 }
@@ -119,9 +114,8 @@ func (m *Machine) reached(h *host, addr netip.Addr) {
 
 // Failed is a request, or one that was to be made, that came to no answer.
 type Failed struct {
-	Err   error // a *fetch.Error, or why there was no request
-	Lacks netip.Addr
-	Took  time.Duration
+	Err  error // a *fetch.Error, or why there was no request
+	Took time.Duration
 }
 
 func (f Failed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
@@ -164,9 +158,9 @@ func (f Failed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 // did: nothing is said of the URL.
 func (f Failed) untried(m *Machine, now time.Time, v *Visit) {
 	h := v.host
-	if f.Lacks.IsValid() && errors.Is(f.Err, ErrNoPermit) {
+	if lacks := v.lacks; lacks.IsValid() && errors.Is(f.Err, ErrNoPermit) {
 		m.left(now, v)
-		m.reached(h, f.Lacks) // it is known by now
+		m.reached(h, lacks) // it is known by now
 		if m.putBack(v.Lease, &v.Item) {
 			m.holds.held[h.Host] = struct{}{}
 		} else {

@@ -42,6 +42,7 @@ func (v *Visit) Question() *Question {
 func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, reading Reading) Result {
 	o, q := v.origin, v.question
 	q.took = took
+	v.came(resp)
 	answer := robots.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated}
 	if q.forLeave {
 		return v.ask(now, answer, took, reading)
@@ -60,7 +61,7 @@ func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, r
 		_ = reading(len(l.state.Body), func() { // else the next visit does
 			var whole robots.State // the response's bytes are lent
 			if v.read = whole.UnmarshalBinary(l.encoded) == nil; v.read {
-				v.rules = whole.Rules(v.agent)
+				v.rules = whole.Rules(v.cfg.Agent)
 			}
 		})
 	}
@@ -84,16 +85,15 @@ func redirect(from string, resp *fetch.Response) string {
 	return string(target)
 }
 
-// Unasked is what it means for a visit that its Question came to no answer. Lacks is the address
-// for which there was no permit, if that is why. A host that cannot be reached at all has that as
-// its outcome.
+// Unasked is what it means for a visit that its Question came to no answer. A host that cannot be
+// reached at all has that as its outcome.
 func (v *Visit) Unasked(now time.Time, f Failed) Result {
 	q := v.question
 	q.took = f.Took
 	if errors.Is(f.Err, fetch.ErrStale) {
 		return f
 	}
-	if f.Lacks.IsValid() && q.Across {
+	if v.lacks.IsValid() && q.Across {
 		return later{now.Add(permitLook)}
 	}
 	fe, known := errors.AsType[*fetch.Error](f.Err)

@@ -27,15 +27,17 @@ var (
 type Visit struct {
 	Lease *session.Lease // of the host
 	Item  reports.Item
-	Pass  Pass // for its request; what is left of it goes back at the end
 
+	cfg      *Config // the machine's
 	host     *host
 	origin   *origin // of the URL
-	agent    string
 	question *Question
-	rules    *robots.Rules // of the origin; nil: they allow everything
-	read     bool          // rules are what the origin's state says
-	governed *governed     // nil without a governor
+	rules    *robots.Rules   // of the origin; nil: they allow everything
+	read     bool            // rules are what the origin's state says
+	sitemaps *reports.Report // to be told; may be nil
+	pass     pass            // for its request; what is left of it goes back at the end
+	lacks    netip.Addr      // for which there was no permit
+	governed *governed       // nil without a governor
 	cancel   context.CancelCauseFunc
 }
 
@@ -55,7 +57,6 @@ func (v *Visit) Plan(now time.Time) (Step, Result) {
 	state := &v.origin.state
 	switch {
 	case v.Item.Kind == link.KindRobots: // robots.txt is always allowed
-		v.rules = nil
 		return Fetch, nil
 	case state.NotBefore.After(now) && state.Verdict == robots.Obey:
 		return End, silent{}
@@ -65,7 +66,9 @@ func (v *Visit) Plan(now time.Time) (Step, Result) {
 		return Read, nil
 	case state.Verdict == robots.DisallowAll || state.Verdict == robots.Unknown:
 		return End, closed{}
-	case state.Verdict == robots.Obey && !v.rules.Allowed(link.PathQuery(v.Item.URL)):
+	}
+	v.sitemaps = v.sitemapsOf()
+	if state.Verdict == robots.Obey && !v.rules.Allowed(link.PathQuery(v.Item.URL)) {
 		return End, Refused{Outcome: link.OutcomeRobotsDenied}
 	}
 	return Fetch, nil
@@ -79,7 +82,7 @@ func (v *Visit) Read(reading Reading) (err error) {
 	var whole robots.State
 	late := reading(v.origin.length, func() {
 		if whole, err = v.origin.whole(); err == nil {
-			v.rules, v.read = whole.Rules(v.agent), true
+			v.rules, v.read = whole.Rules(v.cfg.Agent), true
 		}
 	})
 	if late != nil {
@@ -101,9 +104,9 @@ func (m *Machine) Keep(v *Visit) {
 	}
 }
 
-// Sitemaps makes the report that tells the job of a visit of the sitemaps in robots.txt, once a
+// sitemapsOf makes the report that tells the job of a visit of the sitemaps in robots.txt, once a
 // lease; nil: there is nothing to tell.
-func (v *Visit) Sitemaps(known *reports.Known) *reports.Report {
+func (v *Visit) sitemapsOf() *reports.Report {
 	o, ref := v.origin, v.Item.Job
 	if v.rules == nil || slices.Contains(o.told, ref) {
 		return nil
@@ -122,52 +125,62 @@ func (v *Visit) Sitemaps(known *reports.Known) *reports.Report {
 		return nil
 	}
 	r := reports.Of(v.Lease, &wire.Fetched{Job: ref.ID[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots)})
-	if _, n := reports.NewFollower(known).Tell(r, ref, "", found); n == 0 {
+	if _, n := reports.NewFollower(v.cfg.Known).Tell(r, ref, "", found); n == 0 {
 		return nil
 	}
 	return r
 }
 
-// Terms are what a request is made under, beside what it asks for.
-type Terms struct {
-	Addrs      []netip.Addr    // to dial; nil: those that the resolver knows
-	HeadWithin time.Duration   // how long the head is waited for; zero: as long as any
-	Progress   *fetch.Progress // where to tell how far it is; may be nil
-}
-
-// Begin begins the request of a visit, which cancel breaks off; or it says why none is made.
-func (m *Machine) Begin(now time.Time, v *Visit, url string, cancel context.CancelCauseFunc) (t Terms, err error) {
+// Begin begins the request of a visit, which cancel breaks off, and says how it is to be made; or
+// why it is not.
+func (m *Machine) Begin(now time.Time, v *Visit, req *fetch.Request, cancel context.CancelCauseFunc) error {
 	h := v.host
+	m.tellSitemaps(now, v)
 	switch {
 	case h.Over():
-		return Terms{}, ErrLapsed
+		return ErrLapsed
 	case h.Closing():
-		return Terms{}, ErrClosing
+		return ErrClosing
 	}
 	v.cancel = cancel
-	if now.Before(h.lentUntil) && link.Host(url) == h.Host {
-		t.Addrs = h.addrs
+	if now.Before(h.lentUntil) && link.Host(req.URL) == h.Host {
+		req.Addrs = h.addrs
 	}
 	if v.question == nil {
-		t.HeadWithin = h.headWithin(&v.Item)
+		req.HeadWithin = h.headWithin(&v.Item)
 	}
 	if v.governed != nil {
-		t.Progress = &v.governed.progress
-	}
-	return t, nil
-}
-
-// Permit is asked right before a request is written, at a time of the lease clock. It takes no
-// lock, as each page comes by.
-func (v *Visit) Permit(clock time.Duration) error {
-	if !v.Lease.Holds(clock) {
-		return ErrLapsed
+		req.Progress = &v.governed.progress
 	}
 	return nil
 }
 
-// Came notes what an exchange took, for the governor.
-func (v *Visit) Came(resp *fetch.Response) {
+// tellSitemaps puts what Plan found on its way.
+func (m *Machine) tellSitemaps(now time.Time, v *Visit) {
+	if v.sitemaps != nil {
+		m.tell(now, v.sitemaps)
+		v.sitemaps = nil
+	}
+}
+
+// Permit is asked right before a request to an address is written, at a time of the lease clock. It
+// takes no lock, as each page comes by; permits are taken beside everything else.
+func (v *Visit) Permit(clock time.Duration, now time.Time, addr netip.Addr) error {
+	if !v.Lease.Holds(clock) {
+		return ErrLapsed
+	}
+	if v.cfg.Permits == nil || v.pass.use(now, addr) {
+		return nil
+	}
+	if ok, _ := v.cfg.Permits.Take(now, addr); !ok {
+		v.lacks = addr
+		return ErrNoPermit
+	}
+	return nil
+}
+
+// came notes what an exchange took, for the governor.
+func (v *Visit) came(resp *fetch.Response) {
 	if v.governed != nil {
 		v.governed.result = bandwidth.Result{Bytes: resp.WireBytes, Took: resp.Duration, Wait: resp.TTFB, Held: resp.Held}
 	}

@@ -2,11 +2,13 @@ package sim
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -204,7 +206,7 @@ func (w *worker) look() {
 			w.next.set(due)
 			return
 		}
-		if err := v.Permit(w.clock()); err != nil {
+		if err := v.Permit(w.clock(), w.now(), netip.Addr{}); err != nil {
 			w.lost(v, err, 0)
 			continue
 		}
@@ -234,7 +236,7 @@ func (w *worker) fetch(v *visits.Visit) {
 			f.DurationMs = session.Milliseconds(took)
 			f.FetchedMs = world.Now().UnixMilli()
 			it := v.Item
-			w.visits.Fetched(w.now(), v, visits.Page{Took: took, TTFB: took})
+			w.visits.Fetched(w.now(), v, new(fetch.Response), took, 0)
 			w.page(l, &it, f, digest)
 		}
 		w.look()
