@@ -289,8 +289,8 @@ func (p *copier) own(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	for _, space := range replicated {
-		keyspace := p.store.Keyspace(space.prefix)
-		if err := keyspace.Scan(space.head, kv.PrefixEnd(space.head), func(key, value []byte) bool {
+		keyspace := p.store.Keyspace(space.Prefix)
+		if err := keyspace.Scan(space.Head, kv.PrefixEnd(space.Head), func(key, value []byte) bool {
 			ok := true
 			if space.record != nil {
 				var err error
@@ -299,7 +299,7 @@ func (p *copier) own(t *testing.T) map[string]string {
 				}
 			}
 			if ok {
-				all[string(space.prefix)+string(key)] = string(value)
+				all[string(space.Prefix)+string(key)] = string(value)
 			}
 			return true
 		}); err != nil {

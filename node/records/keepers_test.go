@@ -91,7 +91,7 @@ func newKeepers(t *testing.T, each int, ids ...peer.ID) *keepers {
 	w := &keepers{net: newWires(), circle: &circle{}, spec: crawltest.Job(t, nil, "http://a.example/"), peers: make(map[peer.ID]*keeper)}
 	w.put = map[byte]map[ring.Pos]bool{}
 	for _, space := range replicated {
-		w.put[space.prefix] = make(map[ring.Pos]bool)
+		w.put[space.Prefix] = make(map[ring.Pos]bool)
 	}
 	w.circle.set(ids...)
 	for _, id := range ids {
@@ -337,15 +337,15 @@ func (w *keepers) check(t *testing.T) {
 	for _, space := range replicated {
 		found := make(map[ring.Pos]peer.ID)
 		for id, p := range w.peers {
-			for _, pos := range p.positions(t, space.prefix) {
+			for _, pos := range p.positions(t, space.Prefix) {
 				if other, twice := found[pos]; twice || !p.watch.Serves(pos) {
-					t.Errorf("%c: position %x is at %s, and at %q", space.prefix, pos[:4], id, other)
+					t.Errorf("%c: position %x is at %s, and at %q", space.Prefix, pos[:4], id, other)
 				}
 				found[pos] = id
 			}
 		}
-		if len(found) != len(w.put[space.prefix]) {
-			t.Errorf("%c: %d positions in the ring, want %d", space.prefix, len(found), len(w.put[space.prefix]))
+		if len(found) != len(w.put[space.Prefix]) {
+			t.Errorf("%c: %d positions in the ring, want %d", space.Prefix, len(found), len(w.put[space.Prefix]))
 		}
 	}
 	for id, p := range w.peers {

@@ -49,7 +49,7 @@ func TestRecordsMove(t *testing.T) {
 				t.Error(err)
 			}
 			for _, space := range replicated {
-				if left := w.peers["b"].positions(t, space.prefix); len(left) > 0 {
+				if left := w.peers["b"].positions(t, space.Prefix); len(left) > 0 {
 					t.Errorf("who left keeps %d positions", len(left))
 				}
 			}

@@ -204,9 +204,9 @@ func TestRecordsAcknowledged(t *testing.T) {
 				}
 				a, put := w.peers["a"], 0
 				for _, space := range replicated {
-					put += len(w.put[space.prefix])
-					if left := a.positions(t, space.prefix); len(left) != len(w.put[space.prefix]) {
-						t.Errorf("%d positions of %c are left, before anybody else keeps them safe", len(left), space.prefix)
+					put += len(w.put[space.Prefix])
+					if left := a.positions(t, space.Prefix); len(left) != len(w.put[space.Prefix]) {
+						t.Errorf("%d positions of %c are left, before anybody else keeps them safe", len(left), space.Prefix)
 					}
 				}
 				if w.net.calls(ServiceRecords) < 2 || put == 0 {
@@ -284,9 +284,9 @@ func FuzzRecordsHandle(f *testing.F) {
 			t.Errorf("answered %v", err)
 		}
 		for _, space := range replicated {
-			for _, pos := range p.positions(t, space.prefix) {
+			for _, pos := range p.positions(t, space.Prefix) {
 				if !p.watch.Serves(pos) {
-					t.Errorf("%c: took position %x", space.prefix, pos)
+					t.Errorf("%c: took position %x", space.Prefix, pos)
 				}
 			}
 		}

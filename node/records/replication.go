@@ -1,8 +1,6 @@
 package records
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
@@ -244,7 +241,7 @@ func (r *Replication) scan(ctx context.Context, scan replica.Scan) {
 	r.mu.Lock()
 	records := r.source.Collect(scan)
 	r.mu.Unlock()
-	err := r.records(scan.Lo, records)
+	err := Hand(scan.Lo, records, func(prefix byte) kv.Store { return r.store.Keyspace(prefix) })
 	r.mu.Lock()
 	call, ok := r.source.Scanned(time.Now(), records, err)
 	r.mu.Unlock()
@@ -256,77 +253,6 @@ func (r *Replication) scan(ctx context.Context, scan replica.Scan) {
 	} else {
 		r.Nudge()
 	}
-}
-
-// replicatedSpace is a keyspace that has replicas.
-type replicatedSpace struct {
-	prefix byte
-	head   []byte // begins the keys of those records that move with the ring
-	// change and record say what replicas keep of a change and of a record, where that is not the
-	// same as here: see ondisk.Copied and ondisk.CopiedRecord.
-	change func(key, value []byte) (k, v []byte, ok bool)
-	record func(key, value []byte, get func(key []byte) ([]byte, bool, error)) (v []byte, ok bool, err error)
-}
-
-// replicated are the keyspaces that have replicas, in the order of their bytes.
-var replicated = []replicatedSpace{
-	{prefix: storage.KeyspaceContent},
-	{prefix: storage.KeyspaceDomains},
-	{prefix: storage.KeyspaceHosts, head: []byte{'h'}, change: ondisk.Copied, record: ondisk.CopiedRecord},
-	{prefix: storage.KeyspaceJobs},
-	{prefix: storage.KeyspaceSubnets},
-}
-
-// replicatedOf returns a keyspace as replicas have it.
-func replicatedOf(prefix byte) replicatedSpace {
-	for _, space := range replicated {
-		if space.prefix == prefix {
-			return space
-		}
-	}
-	return replicatedSpace{prefix: prefix}
-}
-
-// headOf begins the keys of a keyspace before the position.
-func headOf(prefix byte) []byte { return replicatedOf(prefix).head }
-
-// records hands the replicated records from a key on, which begins with the byte of its keyspace,
-// to a scan.
-func (r *Replication) records(lo []byte, into *replica.Records) error {
-	for _, space := range replicated {
-		from := space.head
-		if len(lo) > 0 && lo[0] > space.prefix {
-			continue
-		} else if len(lo) > 0 && lo[0] == space.prefix && bytes.Compare(lo[1:], from) > 0 {
-			from = lo[1:]
-		}
-		if full, err := r.recordsOf(&space, from, into); err != nil || full {
-			return err
-		}
-	}
-	into.End()
-	return nil
-}
-
-// recordsOf hands the records of one keyspace to a scan until it is full.
-func (r *Replication) recordsOf(space *replicatedSpace, from []byte, into *replica.Records) (full bool, err error) {
-	keyspace := r.store.Keyspace(space.prefix)
-	serr := keyspace.Scan(from, kv.PrefixEnd(space.head), func(key, value []byte) bool {
-		ok := true
-		if space.record != nil {
-			value, ok, err = space.record(key, value, keyspace.Get)
-		}
-		if err != nil {
-			return false
-		}
-		if key = append([]byte{space.prefix}, key...); ok {
-			full = !into.Add(key, value)
-		} else {
-			full = !into.Skip(key)
-		}
-		return !full
-	})
-	return full, cmp.Or(serr, err)
 }
 
 // append notes a batch that was applied; the returned wait ends when it is on the disks of all
@@ -466,7 +392,7 @@ func (r *Replication) Level() (level, all int) {
 // that writes.
 type Shipped struct {
 	*storage.Keyspace
-	replicatedSpace // of which the keys without the head are this peer's own affair
+	Replicated // of which the keys without the head are this peer's own affair
 
 	ship *Replication
 	// write applies a batch to the keyspace.
@@ -478,7 +404,7 @@ var _ kv.Store = Shipped{}
 // Space returns a keyspace whose batches are synced and shipped.
 func (r *Replication) Space(prefix byte) Shipped {
 	space := r.store.Keyspace(prefix)
-	return Shipped{space, replicatedOf(prefix), r, space.Update}
+	return Shipped{space, ReplicatedOf(prefix), r, space.Update}
 }
 
 // LazySpace returns a keyspace whose batches are shipped, and synced when somebody waits for them:
@@ -500,90 +426,19 @@ func (s Shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
 		}
 		s.ship.plain.Add(-1)
 	}
-	note := noting{space: &s.replicatedSpace}
+	note := Noting{Space: &s.Replicated}
 	local, err := s.write(func(b kv.Batch) {
 		note.Batch = b
 		fn(&note)
 	})
-	if err != nil || len(note.ops) == 0 {
+	if err != nil || len(note.Ops) == 0 {
 		return local, err
 	}
-	replicas := s.ship.append(note.ops)
+	replicas := s.ship.append(note.Ops)
 	return func() error {
 		if err := local(); err != nil {
 			return err // the replicas may never answer, and what failed is to be known at once
 		}
 		return replicas()
 	}, nil
-}
-
-// noting is a batch that also notes its changes for the replicas.
-type noting struct {
-	kv.Batch
-	space *replicatedSpace
-	ops   []replica.Op
-	room  []byte // for keys and values, which live as long as the batch
-}
-
-// notingRoom is how many bytes of keys and values are allocated at a time.
-const notingRoom = 4096
-
-// keep copies bytes.
-func (b *noting) keep(parts ...[]byte) []byte {
-	size := 0
-	for _, part := range parts {
-		size += len(part)
-	}
-	if cap(b.room)-len(b.room) < size {
-		b.room = make([]byte, 0, max(notingRoom, size))
-	}
-	at := len(b.room)
-	for _, part := range parts {
-		b.room = append(b.room, part...)
-	}
-	return b.room[at:len(b.room):len(b.room)]
-}
-
-func (b *noting) key(key []byte) []byte { return b.keep([]byte{b.space.prefix}, key) }
-
-// copied says what replicas are to know of a change.
-func (b *noting) copied(key, value []byte) (k, v []byte, ok bool) {
-	switch {
-	case !bytes.HasPrefix(key, b.space.head):
-		return nil, nil, false
-	case b.space.change == nil:
-		return key, value, true
-	default:
-		return b.space.change(key, value)
-	}
-}
-
-// Set implements kv.Batch.
-func (b *noting) Set(key, value []byte) {
-	b.Batch.Set(key, value)
-	if k, v, ok := b.copied(key, value); ok {
-		b.ops = append(b.ops, replica.Op{Kind: replica.Set, Key: b.key(k), Value: b.keep(v)})
-	}
-}
-
-// Delete implements kv.Batch.
-func (b *noting) Delete(key []byte) {
-	b.Batch.Delete(key)
-	if k, _, ok := b.copied(key, nil); ok {
-		b.ops = append(b.ops, replica.Op{Kind: replica.Delete, Key: b.key(k)})
-	}
-}
-
-// DeleteRange implements kv.Batch. Ranges do not reach over what has replicas and what has not.
-func (b *noting) DeleteRange(lo, hi []byte) {
-	b.Batch.DeleteRange(lo, hi)
-	if bytes.HasPrefix(lo, b.space.head) {
-		end := append([]byte{b.space.prefix}, hi...)
-		if hi == nil {
-			end = []byte{b.space.prefix + 1}
-		}
-		if key := b.key(lo); bytes.Compare(key, end) < 0 { // a follower refuses a range that is none
-			b.ops = append(b.ops, replica.Op{Kind: replica.DeleteRange, Key: key, Value: end})
-		}
-	}
 }

@@ -206,9 +206,9 @@ func TestShippedOrder(t *testing.T) {
 		var writers sync.WaitGroup
 		for n, space := range replicated {
 			writers.Go(func() {
-				key := func(i int) []byte { return append(slices.Clone(space.head), byte('a'+i%11)) }
+				key := func(i int) []byte { return append(slices.Clone(space.Head), byte('a'+i%11)) }
 				for i := range 298 {
-					if _, err := a.space(space.prefix).Update(func(b kv.Batch) {
+					if _, err := a.space(space.Prefix).Update(func(b kv.Batch) {
 						b.Set([]byte("!"), []byte("this peer's own affair, in the space of hosts"))
 						b.Set(key(i), fmt.Append(nil, n, i))
 						switch i % 7 {
@@ -453,8 +453,8 @@ func TestRangeSync(t *testing.T) {
 		change := func() {
 			for range 300 {
 				space := replicated[rnd.IntN(len(replicated))]
-				key := fmt.Appendf(slices.Clone(space.head), "%03d", rnd.IntN(200))
-				if _, err := a.space(space.prefix).Update(func(b kv.Batch) {
+				key := fmt.Appendf(slices.Clone(space.Head), "%03d", rnd.IntN(200))
+				if _, err := a.space(space.Prefix).Update(func(b kv.Batch) {
 					b.Set([]byte("!"), []byte("this peer's own affair, in the space of hosts"))
 					if rnd.IntN(3) == 0 {
 						b.Delete(key)

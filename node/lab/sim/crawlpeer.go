@@ -80,7 +80,7 @@ func newCrawlPeer(w *crawl, p *dhttest.Node, d *disk) *crawlPeer {
 	cfg.TTL, cfg.Delay = leaseTTL, w.cfg.Delay
 	cfg.Settled = func(key ring.Key) bool { return c.moving.settled(key) }
 	sets := urlsets.New(dedup.Exact, seenMemory)
-	o, err := owner.New(cfg, shipped{&c.disk.hosts, hostSpace, c.ship.append}, sets, w, mine{c}, w.Now())
+	o, err := owner.New(cfg, shipped{&c.disk.hosts, &hostSpace, c.ship.append}, sets, w, mine{c}, w.Now())
 	if err != nil {
 		w.fail(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/records"
 	"github.com/apoidea/apoidea/node/wire"
 )
 
@@ -46,7 +47,7 @@ type mover interface {
 type room struct {
 	m       *moving
 	number  int
-	space   *space
+	space   *records.Replicated
 	mover   mover
 	copies  custody.CopiesOf
 	keeper  *custody.Keeper
@@ -59,14 +60,14 @@ type room struct {
 func newMoving(c *crawlPeer) *moving {
 	m := &moving{c: c}
 	m.settle = alarm{c: c, do: m.ask}
-	m.add(hostSpace, newHostRecords(c))
-	m.add(bodySpace, bodyRecords{c, custody.Ranged{Scan: c.disk.bodies.Scan, Head: bodySpace.head}})
+	m.add(&hostSpace, newHostRecords(c))
+	m.add(&bodySpace, bodyRecords{c, custody.Ranged{Scan: c.disk.bodies.Scan, Head: bodySpace.Head}})
 	m.settler = custody.NewSettler(leaseTTL, settleEvery, c.view, m.isFree)
 	return m
 }
 
-func (m *moving) add(of *space, mover mover) {
-	copies := custody.CopiesOf{From: m.c.ship.copies, Prefix: of.prefix, Head: of.head}
+func (m *moving) add(of *records.Replicated, mover mover) {
+	copies := custody.CopiesOf{From: m.c.ship.copies, Prefix: of.Prefix, Head: of.Head}
 	keeper := custody.NewKeeper(custody.Config{}, m.c.Peer.ID, mover, copies, m.c.view)
 	r := &room{m: m, number: len(m.rooms), space: of, mover: mover, copies: copies, keeper: keeper}
 	r.next = alarm{c: m.c, do: r.tick}
@@ -141,7 +142,7 @@ func (r *room) push(call custody.Call) {
 		Purpose: Custody, Size: recordsSize(r.space, &call.Push), Timeout: pushTimeout,
 		Handle: func(target *crawlPeer, reply func(int, any)) {
 			for _, rec := range call.Push.Records {
-				if !target.Serves(ring.Pos(rec.Key[len(r.space.head):]).Key()) {
+				if !target.Serves(ring.Pos(rec.Key[len(r.space.Head):]).Key()) {
 					reply(2, errMoved{})
 					return
 				}
@@ -178,8 +179,8 @@ func (r *room) pushed(id uint64, failed error) {
 	})
 }
 
-func recordsSize(of *space, p *custody.Push) int {
-	m := &wire.Records{Space: uint32(of.prefix), From: []byte(p.From)}
+func recordsSize(of *records.Replicated, p *custody.Push) int {
+	m := &wire.Records{Space: uint32(of.Prefix), From: []byte(p.From)}
 	for _, r := range p.Records {
 		m.Key, m.Value = append(m.Key, r.Key), append(m.Value, r.Value)
 	}

@@ -18,7 +18,7 @@ type hostRecords struct {
 }
 
 func newHostRecords(c *crawlPeer) hostRecords {
-	return hostRecords{c, custody.Ranged{Head: hostSpace.head, Scan: func(lo, hi []byte, fn func(key, value []byte) bool) error {
+	return hostRecords{c, custody.Ranged{Head: hostSpace.Head, Scan: func(lo, hi []byte, fn func(key, value []byte) bool) error {
 		// What the step has gathered so far is to be seen.
 		if err := c.owner.Export(ring.Pos{}, ring.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
 			return err

@@ -1,15 +1,14 @@
 package sim
 
 import (
-	"bytes"
 	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/records"
 	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
 )
@@ -85,38 +84,20 @@ func (s *shipping) pump() {
 
 // scan reads records for range sync.
 func (s *shipping) scan(scan replica.Scan) {
-	records := s.source.Collect(scan)
-	full := false
-	for _, part := range []struct {
-		space *space
-		store *store
-	}{{bodySpace, &s.c.disk.bodies}, {hostSpace, &s.c.disk.hosts}} {
-		lo := part.space.head
-		if len(scan.Lo) > 0 && scan.Lo[0] > part.space.prefix || full {
-			continue
-		} else if len(scan.Lo) > 0 && scan.Lo[0] == part.space.prefix && bytes.Compare(scan.Lo[1:], lo) > 0 {
-			lo = scan.Lo[1:]
+	into := s.source.Collect(scan)
+	err := records.Hand(scan.Lo, into, func(prefix byte) kv.Store {
+		switch prefix {
+		case bodySpace.Prefix:
+			return copyStore{&s.c.disk.bodies}
+		case hostSpace.Prefix:
+			return copyStore{&s.c.disk.hosts}
 		}
-		_ = part.store.Scan(lo, kv.PrefixEnd(part.space.head), func(key, value []byte) bool { // in memory: it does not fail
-			ok := true
-			if part.space == hostSpace {
-				var err error
-				if value, ok, err = ondisk.CopiedRecord(key, value, part.store.Get); err != nil {
-					s.c.world.fail(err)
-				}
-			}
-			if key = part.space.under(key); ok {
-				full = !records.Add(key, value)
-			} else {
-				full = !records.Skip(key)
-			}
-			return !full
-		})
+		return copyStore{new(store)}
+	})
+	if err != nil {
+		s.c.world.fail(err)
 	}
-	if !full {
-		records.End()
-	}
-	if call, ok := s.source.Scanned(s.c.world.Now(), records, nil); ok {
+	if call, ok := s.source.Scanned(s.c.world.Now(), into, nil); ok {
 		s.call(call)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/node/records"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
@@ -32,25 +32,16 @@ func (s *store) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 }
 
 // batch applies its changes as they come: a simulated process is not killed in the middle of one.
-type batch struct {
-	store *store
-	// note, when set, sees the changes that the replicas are to have as well, as ondisk.Copied says
-	// for hosts: those of which the keys begin with the head of the space.
-	note  func(op replica.Op)
-	space *space
-}
+type batch struct{ store *store }
 
 // Set implements kv.Batch.
 func (b batch) Set(key, value []byte) {
-	kept := append([]byte{}, value...)
-	b.store.tree.Set(string(key), kept)
-	b.ship(replica.Op{Kind: replica.Set, Key: key, Value: kept})
+	b.store.tree.Set(string(key), append([]byte{}, value...))
 }
 
 // Delete implements kv.Batch.
 func (b batch) Delete(key []byte) {
 	b.store.tree.Delete(string(key))
-	b.ship(replica.Op{Kind: replica.Delete, Key: key})
 }
 
 // DeleteRange implements kv.Batch.
@@ -67,46 +58,13 @@ func (b batch) DeleteRange(lo, hi []byte) {
 	for _, key := range gone {
 		b.store.tree.Delete(key)
 	}
-	b.ship(replica.Op{Kind: replica.DeleteRange, Key: lo, Value: hi})
 }
 
-// ship notes a change under the byte of its keyspace.
-func (b batch) ship(op replica.Op) {
-	if b.note == nil || !bytes.HasPrefix(op.Key, b.space.head) {
-		return
-	}
-	if op.Kind != replica.DeleteRange && b.space == hostSpace {
-		var ok bool
-		if op.Key, op.Value, ok = ondisk.Copied(op.Key, op.Value); !ok {
-			return
-		}
-	}
-	op.Key = b.space.under(op.Key)
-	if op.Kind == replica.DeleteRange {
-		if op.Value == nil {
-			op.Value = []byte{b.space.prefix + 1}
-		} else {
-			op.Value = b.space.under(op.Value)
-		}
-	}
-	b.note(op)
-}
-
-// space is a keyspace with replicas: its byte, and what begins the keys of those records that have
-// replicas and move.
-type space struct {
-	prefix byte
-	head   []byte
-}
-
-// The spaces in the order of their bytes.
+// The spaces of a peer.
 var (
-	bodySpace = &space{prefix: storage.KeyspaceContent}
-	hostSpace = &space{prefix: storage.KeyspaceHosts, head: []byte{'h'}}
+	bodySpace = records.ReplicatedOf(storage.KeyspaceContent)
+	hostSpace = records.ReplicatedOf(storage.KeyspaceHosts)
 )
-
-// under is a key with the byte of its keyspace before it.
-func (s *space) under(key []byte) []byte { return append([]byte{s.prefix}, key...) }
 
 func onDisk() error { return nil }
 
@@ -114,7 +72,7 @@ func onDisk() error { return nil }
 // batch by batch.
 type shipped struct {
 	*store
-	space  *space
+	space  *records.Replicated
 	append func(ops []replica.Op)
 }
 
@@ -122,11 +80,11 @@ var _ kv.Store = shipped{}
 
 // Update implements kv.Store.
 func (s shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
-	var ops []replica.Op
-	fn(batch{store: s.store, space: s.space, note: func(op replica.Op) { ops = append(ops, op) }})
-	inOrder(ops)
-	if len(ops) > 0 {
-		s.append(ops)
+	b := records.Noting{Batch: batch{s.store}, Space: s.space}
+	fn(&b)
+	inOrder(b.Ops)
+	if len(b.Ops) > 0 {
+		s.append(b.Ops)
 	}
 	return onDisk, nil
 }
@@ -151,6 +109,6 @@ var _ kv.Store = copyStore{}
 
 // Update implements kv.Store.
 func (s copyStore) Update(fn func(kv.Batch)) (wait func() error, err error) {
-	fn(batch{store: s.store})
+	fn(batch{s.store})
 	return onDisk, nil
 }

@@ -1,0 +1,153 @@
+package records
+
+import (
+	"bytes"
+	"cmp"
+
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
+	"github.com/apoidea/apoidea/storage/replica"
+)
+
+// Replicated is a keyspace that has replicas.
+type Replicated struct {
+	Prefix byte
+	Head   []byte // begins the keys of those records that move with the ring
+
+	// change and record say what replicas keep of a change and of a record, where that is not the
+	// same as here: see ondisk.Copied and ondisk.CopiedRecord.
+	change func(key, value []byte) (k, v []byte, ok bool)
+	record func(key, value []byte, get func(key []byte) ([]byte, bool, error)) (v []byte, ok bool, err error)
+}
+
+// replicated are the keyspaces that have replicas, in the order of their bytes.
+var replicated = []Replicated{
+	{Prefix: storage.KeyspaceContent},
+	{Prefix: storage.KeyspaceDomains},
+	{Prefix: storage.KeyspaceHosts, Head: []byte{'h'}, change: ondisk.Copied, record: ondisk.CopiedRecord},
+	{Prefix: storage.KeyspaceJobs},
+	{Prefix: storage.KeyspaceSubnets},
+}
+
+// ReplicatedOf returns a keyspace as replicas have it.
+func ReplicatedOf(prefix byte) Replicated {
+	for _, space := range replicated {
+		if space.Prefix == prefix {
+			return space
+		}
+	}
+	return Replicated{Prefix: prefix}
+}
+
+// headOf begins the keys of a keyspace before the position.
+func headOf(prefix byte) []byte { return ReplicatedOf(prefix).Head }
+
+// Hand hands the replicated records of keyspaces from a key on, which begins with the byte of its
+// keyspace, to a scan.
+func Hand(lo []byte, into *replica.Records, keyspace func(prefix byte) kv.Store) error {
+	for _, space := range replicated {
+		from := space.Head
+		if len(lo) > 0 && lo[0] > space.Prefix {
+			continue
+		} else if len(lo) > 0 && lo[0] == space.Prefix && bytes.Compare(lo[1:], from) > 0 {
+			from = lo[1:]
+		}
+		if full, err := space.hand(keyspace(space.Prefix), from, into); err != nil || full {
+			return err
+		}
+	}
+	into.End()
+	return nil
+}
+
+// hand hands the records of one keyspace to a scan until it is full.
+func (r *Replicated) hand(keyspace kv.Store, from []byte, into *replica.Records) (full bool, err error) {
+	serr := keyspace.Scan(from, kv.PrefixEnd(r.Head), func(key, value []byte) bool {
+		ok := true
+		if r.record != nil {
+			value, ok, err = r.record(key, value, keyspace.Get)
+		}
+		if err != nil {
+			return false
+		}
+		if key = append([]byte{r.Prefix}, key...); ok {
+			full = !into.Add(key, value)
+		} else {
+			full = !into.Skip(key)
+		}
+		return !full
+	})
+	return full, cmp.Or(serr, err)
+}
+
+// Noting is a batch that also notes its changes for the replicas.
+type Noting struct {
+	kv.Batch
+	Space *Replicated
+	Ops   []replica.Op // what was noted
+	room  []byte       // for keys and values, which live as long as the batch
+}
+
+// notingRoom is how many bytes of keys and values are allocated at a time.
+const notingRoom = 4096
+
+// keep copies bytes.
+func (b *Noting) keep(parts ...[]byte) []byte {
+	size := 0
+	for _, part := range parts {
+		size += len(part)
+	}
+	if cap(b.room)-len(b.room) < size {
+		b.room = make([]byte, 0, max(notingRoom, size))
+	}
+	at := len(b.room)
+	for _, part := range parts {
+		b.room = append(b.room, part...)
+	}
+	return b.room[at:len(b.room):len(b.room)]
+}
+
+func (b *Noting) key(key []byte) []byte { return b.keep([]byte{b.Space.Prefix}, key) }
+
+// copied says what replicas are to know of a change.
+func (b *Noting) copied(key, value []byte) (k, v []byte, ok bool) {
+	switch {
+	case !bytes.HasPrefix(key, b.Space.Head):
+		return nil, nil, false
+	case b.Space.change == nil:
+		return key, value, true
+	default:
+		return b.Space.change(key, value)
+	}
+}
+
+// Set implements kv.Batch.
+func (b *Noting) Set(key, value []byte) {
+	b.Batch.Set(key, value)
+	if k, v, ok := b.copied(key, value); ok {
+		b.Ops = append(b.Ops, replica.Op{Kind: replica.Set, Key: b.key(k), Value: b.keep(v)})
+	}
+}
+
+// Delete implements kv.Batch.
+func (b *Noting) Delete(key []byte) {
+	b.Batch.Delete(key)
+	if k, _, ok := b.copied(key, nil); ok {
+		b.Ops = append(b.Ops, replica.Op{Kind: replica.Delete, Key: b.key(k)})
+	}
+}
+
+// DeleteRange implements kv.Batch. Ranges do not reach over what has replicas and what has not.
+func (b *Noting) DeleteRange(lo, hi []byte) {
+	b.Batch.DeleteRange(lo, hi)
+	if bytes.HasPrefix(lo, b.Space.Head) {
+		end := append([]byte{b.Space.Prefix}, hi...)
+		if hi == nil {
+			end = []byte{b.Space.Prefix + 1}
+		}
+		if key := b.key(lo); bytes.Compare(key, end) < 0 { // a follower refuses a range that is none
+			b.Ops = append(b.Ops, replica.Op{Kind: replica.DeleteRange, Key: key, Value: end})
+		}
+	}
+}
