@@ -151,19 +151,16 @@ func (c *Config) fill() {
 	fill(&c.PermitChunk, permit.Chunk)
 }
 
-// sessions is what of it the sessions obey.
-func (c *Config) sessions() session.Config {
-	return session.Config{
-		Incarnation: c.Incarnation, MaxHosts: c.MaxHosts, Capacity: c.Capacity, Window: c.Window, Horizon: c.Horizon, TTL: c.TTL,
-		ReportLinger: c.ReportLinger, ReleaseLinger: c.ReleaseLinger, ReportBatch: c.ReportBatch, MaxReports: c.MaxReports, MaxReportBytes: c.MaxReportBytes,
-	}
-}
-
 // decisions is what the machine that decides obeys.
 func (w *Worker) decisions() visits.Config {
+	of := &w.cfg
 	c := visits.Config{
-		Sessions: w.cfg.sessions(), Politeness: w.cfg.Politeness, Agent: w.cfg.Agent, Fetchers: w.cfg.Fetchers, MaxInFlight: w.cfg.MaxInFlight,
-		MaxDepth: w.cfg.MaxDepth, MaxWindowBytes: w.cfg.MaxWindowBytes, Known: w.known, Estimates: w.deps.Estimates,
+		Sessions: session.Config{
+			Incarnation: of.Incarnation, MaxHosts: of.MaxHosts, Capacity: of.Capacity, Window: of.Window, Horizon: of.Horizon, TTL: of.TTL,
+			ReportLinger: of.ReportLinger, ReleaseLinger: of.ReleaseLinger, ReportBatch: of.ReportBatch, MaxReports: of.MaxReports, MaxReportBytes: of.MaxReportBytes,
+		},
+		Politeness: of.Politeness, Agent: of.Agent, Fetchers: of.Fetchers, MaxInFlight: of.MaxInFlight, MaxDepth: of.MaxDepth,
+		MaxWindowBytes: of.MaxWindowBytes, Known: w.known, Estimates: w.deps.Estimates,
 	}
 	c.Politeness.Group = domain.Of
 	if w.permits != nil {

@@ -300,7 +300,7 @@ func (w *Worker) SetBandwidth(rate int64) {
 func (w *Worker) Estimates(fn func(e *bandwidth.Estimates)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fn(w.visits.Estimates())
+	fn(w.deps.Estimates)
 }
 
 // Resume ends a Pause.

@@ -6,10 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/robots"
-	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
 // A robots.txt may lead to another host, as that of example.com does to www.example.com. What is
@@ -37,11 +35,8 @@ const (
 
 // crossHosts are the hosts asked for the sake of another's robots.txt.
 type crossHosts struct {
-	frontier *frontier.Frontier[reports.Item]
-	hosts    map[string]*host       // the machine's
-	has      func(name string) bool // whether the machine has a host, or wishes for it
-	delay    time.Duration          // between two requests to a host
-	until    map[string]time.Time   // when a host may be asked for it again
+	m     *Machine
+	until map[string]time.Time // when a host may be asked for it again
 }
 
 // Depart begins a visit's question to another host, once what is owed to that is over, a moment; or
@@ -101,14 +96,14 @@ func (c *crossHosts) enter(now time.Time, q *Question) (again time.Time, owed ti
 	if until, ok := c.until[name]; ok {
 		return earliest(until, look), 0
 	}
-	if owed = c.frontier.Owed(now, name); owed > crossAhead {
+	if owed = c.m.frontier.Owed(now, name); owed > crossAhead {
 		return now.Add(owed - crossAhead), 0
 	}
-	own := c.hosts[name]
+	own := c.m.hosts[name]
 	switch {
-	case c.frontier.Visited(name) || own == nil && c.has(name):
+	case c.m.frontier.Visited(name) || own == nil && c.m.has(name):
 		return look, 0
-	case own != nil && (own.Closing() || !c.frontier.Visit(now.Add(owed), name)): // given back; or it has URLs soon, or is given back
+	case own != nil && (own.Closing() || !c.m.frontier.Visit(now.Add(owed), name)): // given back; or it has URLs soon, or is given back
 		return look, 0
 	case own != nil:
 		own.Running, q.own = true, own
@@ -129,13 +124,13 @@ func (c *crossHosts) busy(now time.Time, name string) time.Time {
 // back closes what enter has opened.
 func (c *crossHosts) back(now time.Time, q *Question) {
 	name := link.Host(q.URL)
-	rest := now.Add(c.delay)
+	rest := now.Add(c.m.cfg.Politeness.Delay)
 	c.until[name] = rest
 	switch {
 	case q.own != nil:
-		c.frontier.Done(now, name, q.took)
+		c.m.frontier.Done(now, name, q.took)
 		q.own.Running = false
-	case c.has(name):
-		c.frontier.NotBefore(name, rest)
+	case c.m.has(name):
+		c.m.frontier.NotBefore(name, rest)
 	}
 }

@@ -274,7 +274,7 @@ func (b *bench) answer(t *turn) {
 	case t.broken != nil:
 		b.over(t, b.failed(t, Failed{Err: t.broken, Took: took}))
 	case !t.lease.Holds(b.clock()) || b.chance(8):
-		if lacks := errors.Is(failure, ErrNoPermit); lacks && b.holds.permits == nil {
+		if lacks := errors.Is(failure, ErrNoPermit); lacks && b.cfg.Permits == nil {
 			f.Err = context.Canceled
 		} else if lacks {
 			t.lacks = netip.MustParseAddr("192.0.2.9")
@@ -371,7 +371,7 @@ func (b *bench) check() error {
 	if len(b.leaving)+running > len(b.open) || len(b.chooser.visits) > len(b.open) {
 		return fmt.Errorf("%d visits, and %d governed, of %d", len(b.leaving)+running, len(b.chooser.visits), len(b.open))
 	}
-	if queues := b.frontier.Hosts(); queues > b.Sessions().Leases()+2*len(b.open)+len(b.holds.held) { // a visit may be at another host
+	if queues := b.frontier.Hosts(); queues > b.Sessions().Leases()+2*len(b.open)+len(b.held) { // a visit may be at another host
 		return fmt.Errorf("%d hosts have a queue, of %d with a lease", queues, b.Sessions().Leases())
 	}
 	return b.checkURLs()

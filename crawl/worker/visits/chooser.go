@@ -6,7 +6,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
-	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
@@ -20,12 +19,7 @@ type governed struct {
 // chooser says whose turn it is: under a cap on bandwidth the visit that a governor admits, else
 // that of the host that has been due for longest.
 type chooser struct {
-	frontier  *frontier.Frontier[reports.Item]
-	hosts     map[string]*host // the machine's
-	depth     int              // how far down the order of scores one is looked for
-	counts    *Counts
-	estimates *bandwidth.Estimates
-
+	m        *Machine
 	governor bandwidth.Governor   // nil without a cap
 	visits   map[uint64]*governed // those that it admitted, by its IDs
 	sampled  time.Time
@@ -41,8 +35,8 @@ func (m *Machine) Cap(rate int64, name string) error {
 	case c.governor != nil:
 		c.governor.SetRate(float64(rate))
 	default:
-		cfg := bandwidth.Config{Rate: float64(rate), MaxDepth: c.depth, Fetchers: max(m.allowed, 1), Limited: true}
-		governor, err := bandwidth.New(name, cfg, c.estimates)
+		cfg := bandwidth.Config{Rate: float64(rate), MaxDepth: m.cfg.MaxDepth, Fetchers: max(m.allowed, 1), Limited: true}
+		governor, err := bandwidth.New(name, cfg, m.cfg.Estimates)
 		if err != nil {
 			return err
 		}
@@ -58,11 +52,11 @@ func scoreOf(it reports.Item) uint64 { return uint64(it.Depth)<<40 | it.Serial&(
 // the governor admits, by score.
 func (c *chooser) pick(now time.Time) (name string, by *governed, due time.Time) {
 	if c.governor == nil {
-		name, due = c.frontier.Next(now)
+		name, due = c.m.frontier.Next(now)
 		return name, nil, due
 	}
 	c.sample(now)
-	names, due := c.frontier.Ranked(now, c.depth, scoreOf)
+	names, due := c.m.frontier.Ranked(now, c.m.cfg.MaxDepth, scoreOf)
 	if len(names) == 0 {
 		return "", nil, due
 	}
@@ -77,16 +71,16 @@ func (c *chooser) pick(now time.Time) (name string, by *governed, due time.Time)
 	}
 	one, _ := q.At(a.Depth)
 	name = names[a.Depth]
-	if c.hosts[name] == nil || !c.frontier.Visit(now, name) {
+	if c.m.hosts[name] == nil || !c.m.frontier.Visit(now, name) {
 		c.governor.End(now, one.ID, bandwidth.Result{})
 		return "", nil, now.Add(c.governor.Every())
 	}
-	c.counts.Admitted++
+	c.m.counts.Admitted++
 	if a.Depth > 0 {
-		c.counts.Passed++
+		c.m.counts.Passed++
 	}
 	if a.Known {
-		c.counts.Known++
+		c.m.counts.Known++
 	}
 	by = &governed{id: one.ID}
 	c.visits[one.ID] = by
@@ -104,9 +98,9 @@ func (c candidates) At(depth int) (bandwidth.Candidate, bool) {
 	if depth >= len(c.names) {
 		return bandwidth.Candidate{}, false
 	}
-	it, ok := c.of.frontier.Peek(c.names[depth])
+	it, ok := c.of.m.frontier.Peek(c.names[depth])
 	var server netip.Addr
-	if h := c.of.hosts[c.names[depth]]; h != nil {
+	if h := c.of.m.hosts[c.names[depth]]; h != nil {
 		server = h.addr()
 	}
 	return bandwidth.Candidate{ID: it.Serial, Server: server}, ok

@@ -5,9 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/permit"
-	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
 // ErrNoPermit says that an address has had its requests for now.
@@ -46,48 +44,39 @@ func (p *pass) use(now time.Time, addr netip.Addr) bool {
 	return ok
 }
 
-// holds keeps the visits of hosts open, and so the hosts and their addresses from being visited,
-// while there is no permit for them.
-type holds struct {
-	permits  Permits // nil where there is no limit
-	frontier *frontier.Frontier[reports.Item]
-	hosts    map[string]*host // the machine's
-	held     map[string]struct{}
-}
-
-// hold holds a host whose visit is open if there is no permit for it; else the visit has a pass.
-func (hs *holds) hold(now time.Time, h *host) (p pass, held bool) {
-	if hs.permits == nil || h == nil || len(h.addrs) == 0 {
+// hold keeps a visit open, and so its host and address from being visited, if there is no permit
+// for it; else the visit has a pass.
+func (m *Machine) hold(now time.Time, h *host) (p pass, held bool) {
+	if m.cfg.Permits == nil || h == nil || len(h.addrs) == 0 {
 		return p, false
 	}
-	ok, at := hs.permits.Take(now, h.addr())
+	ok, at := m.cfg.Permits.Take(now, h.addr())
 	if ok {
 		return pass{h.addr(), at}, false
 	}
-	hs.held[h.Host] = struct{}{}
+	m.held[h.Host] = struct{}{}
 	return p, true
 }
 
 // giveBack returns a pass that was not used.
-func (hs *holds) giveBack(now time.Time, p pass) {
+func (m *Machine) giveBack(now time.Time, p pass) {
 	if !p.until.IsZero() {
-		hs.permits.GiveBack(now, p.addr, p.until)
+		m.cfg.Permits.GiveBack(now, p.addr, p.until)
 	}
 }
 
 // LetGo ends the visits of hosts for which there are permits again, or of all that are held, and
 // says how many, and when to look at the others.
 func (m *Machine) LetGo(now time.Time, all bool) (free int, next time.Duration) {
-	hs := &m.holds
 	next = time.Hour
-	for name := range hs.held {
+	for name := range m.held {
 		var until time.Time
-		if h := hs.hosts[name]; h != nil && len(h.addrs) > 0 && !all {
-			until = hs.permits.Hold(now, h.addr())
+		if h := m.hosts[name]; h != nil && len(h.addrs) > 0 && !all {
+			until = m.cfg.Permits.Hold(now, h.addr())
 		}
 		if until.IsZero() {
-			delete(hs.held, name)
-			hs.frontier.Free(name)
+			delete(m.held, name)
+			m.frontier.Free(name)
 			free++
 			continue
 		}

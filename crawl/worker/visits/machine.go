@@ -60,7 +60,7 @@ type Machine struct {
 	hung     hung                // what is remembered of hosts without a lease
 	windows  windows
 	chooser  chooser
-	holds    holds
+	held     map[string]struct{} // hosts whose visits are kept open for want of permits
 	across   crossHosts
 	shelf    shelf
 	counts   Counts
@@ -72,18 +72,14 @@ type Machine struct {
 
 // New returns a machine that holds nothing.
 func New(cfg Config, driver Driver) *Machine {
-	hosts, front := make(map[string]*host), frontier.New[reports.Item](cfg.Politeness)
 	m := &Machine{
-		cfg: cfg, frontier: front, hosts: hosts, leaving: make(map[*Visit]struct{}), hung: make(hung),
-		windows: windows{frontier: front, most: cfg.MaxWindowBytes},
-		holds:   holds{permits: cfg.Permits, frontier: front, hosts: hosts, held: make(map[string]struct{})},
+		cfg: cfg, frontier: frontier.New[reports.Item](cfg.Politeness), allowed: math.MaxInt,
+		hosts: make(map[string]*host), leaving: make(map[*Visit]struct{}), hung: make(hung), held: make(map[string]struct{}),
 	}
-	m.chooser = chooser{
-		frontier: front, hosts: hosts, depth: cfg.MaxDepth, counts: &m.counts, estimates: cfg.Estimates, visits: make(map[uint64]*governed),
-	}
-	m.across = crossHosts{frontier: front, hosts: hosts, has: m.has, delay: cfg.Politeness.Delay, until: make(map[string]time.Time)}
+	m.windows = windows{frontier: m.frontier, most: cfg.MaxWindowBytes}
+	m.chooser = chooser{m: m, visits: make(map[uint64]*governed)}
+	m.across = crossHosts{m: m, until: make(map[string]time.Time)}
 	m.sessions = session.New(cfg.Sessions, hands{m, driver})
-	m.allowed = math.MaxInt
 	if cfg.Fetchers > 0 {
 		m.Allow(cfg.Fetchers)
 	}
@@ -121,14 +117,14 @@ func (m *Machine) Next(now time.Time) (v *Visit, due time.Time) {
 			m.chooser.ended(now, by)
 			continue
 		}
-		p, held := m.holds.hold(now, h)
+		p, held := m.hold(now, h)
 		if held {
 			m.chooser.ended(now, by)
 			continue
 		}
 		it, ok := m.windows.pop(name, h)
 		if h == nil || !ok {
-			m.holds.giveBack(now, p)
+			m.giveBack(now, p)
 			m.frontier.Free(name)
 			m.chooser.ended(now, by)
 			continue
@@ -146,9 +142,6 @@ func (m *Machine) Next(now time.Time) (v *Visit, due time.Time) {
 
 // Frontier is what knows when hosts are due, for reading and for requests that are in no window.
 func (m *Machine) Frontier() *frontier.Frontier[reports.Item] { return m.frontier }
-
-// Estimates are what rates servers have.
-func (m *Machine) Estimates() *bandwidth.Estimates { return m.chooser.estimates }
 
 // Lapse revokes leases that have ended by the lease clock, or all of them, and breaks off exchanges
 // that were under way when theirs ended earlier. The next one ends at the time that is returned, if

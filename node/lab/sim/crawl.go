@@ -141,12 +141,12 @@ type crawl struct {
 	report CrawlReport
 	err    error
 
-	begin          time.Duration
-	sentBefore     dhttest.Sent
-	alive          bool
-	born           map[*crawlPeer]time.Duration
-	lapsed, broken int
-	moved          int64
+	begin      time.Duration
+	sentBefore dhttest.Sent
+	alive      bool
+	born       map[*crawlPeer]time.Duration
+	broken     int
+	moved      int64
 }
 
 // RunCrawl runs it. The error is ctx's, or that of a state machine that failed.
@@ -316,6 +316,7 @@ func (w *crawl) died(c *crawlPeer) {
 	lived := w.Elapsed() - max(w.born[c], w.begin)
 	delete(w.born, c)
 	w.report.PeerSeconds += lived.Seconds()
+	w.report.Lapsed += int(c.worker.visits.Counts().Lapsed)
 	if lived >= leastLife {
 		w.report.Loads = append(w.report.Loads, float64(c.worker.pages)/lived.Hours())
 	}
@@ -413,7 +414,7 @@ func (w *crawl) judge() {
 		}
 	}
 	r.Extra = len(fetched)
-	r.SiteAudit, r.Lapsed, r.Broken, r.Moved, r.Events = w.sites.audit, w.lapsed, w.broken, w.moved, w.Events()
+	r.SiteAudit, r.Broken, r.Moved, r.Events = w.sites.audit, w.broken, w.moved, w.Events()
 	for purpose := range Purposes {
 		r.Sent[purpose] = dhttest.Traffic{
 			Calls: w.Sent[purpose].Calls - w.sentBefore[purpose].Calls, Bytes: w.Sent[purpose].Bytes - w.sentBefore[purpose].Bytes,

@@ -42,7 +42,6 @@ type worker struct {
 	jobs     map[job.ID]*reports.Job
 	next     alarm // when the next visit is looked for
 	watching bool  // leases are looked at when the next one ends
-	lapsed   int   // leases that are in the world's count
 	known    map[uint64]struct{}
 	pages    int
 }
@@ -188,14 +187,6 @@ func (w *worker) watch() {
 	if w.watching = next > 0; w.watching {
 		w.c.Host.After(next-w.clock(), w.watch)
 	}
-	w.count()
-}
-
-// count notes leases that have lapsed.
-func (w *worker) count() {
-	n := int(w.visits.Counts().Lapsed)
-	w.c.world.lapsed += n - w.lapsed
-	w.lapsed = n
 }
 
 // look begins the visits that are due, and looks again when the next one is.
@@ -207,17 +198,11 @@ func (w *worker) look() {
 			return
 		}
 		if err := v.Permit(w.clock(), w.now(), netip.Addr{}); err != nil {
-			w.lost(v, err, 0)
+			w.visits.Ended(w.now(), v, visits.Failed{Err: err})
 			continue
 		}
 		w.fetch(v)
 	}
-}
-
-// lost ends a visit whose lease ended before its request did.
-func (w *worker) lost(v *visits.Visit, err error, took time.Duration) {
-	w.visits.Ended(w.now(), v, visits.Failed{Err: err, Took: took})
-	w.count()
 }
 
 // fetch makes one request under a lease that holds. No site has a robots.txt here.
@@ -231,7 +216,7 @@ func (w *worker) fetch(v *visits.Visit) {
 		world.sites.end(min(w.clock(), l.Until()), l.Host, busy)
 		if w.clock() >= l.Until() {
 			world.broken++
-			w.lost(v, visits.ErrLapsed, took)
+			w.visits.Ended(w.now(), v, visits.Failed{Err: visits.ErrLapsed, Took: took})
 		} else {
 			f.DurationMs = session.Milliseconds(took)
 			f.FetchedMs = world.Now().UnixMilli()
