@@ -92,10 +92,10 @@ func hostNames(n int) (names []string) {
 // through as well.
 func BenchmarkPermit(b *testing.B) {
 	w := newWorld(b, nil, []string{"http://a.example/"}, func(x *world) { x.deps.Clock = nil }).worker
-	v, addr := visiting(w, "a.example"), netip.MustParseAddr("192.0.2.1")
+	v := visiting(w, "a.example")
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if err := v.Permit(w.clock.Now(), time.Now(), addr); err != nil {
+			if err := v.Permit(w.clock.Now()); err != nil {
 				b.Error(err)
 			}
 		}

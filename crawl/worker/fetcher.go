@@ -154,7 +154,12 @@ func (f *fetcher) get(ctx context.Context, v *visits.Visit, req *fetch.Request) 
 	if err != nil {
 		return nil, err
 	}
-	req.Permit = func(addr netip.Addr) error { return v.Permit(w.clock.Now(), time.Now(), addr) }
+	req.Permit = func(addr netip.Addr) error {
+		if err := v.Permit(w.clock.Now()); err != nil || w.permits == nil {
+			return err
+		}
+		return v.Spend(time.Now(), addr)
+	}
 	w.stats.requests.Add(1)
 	req.Once = true
 	resp, err := w.deps.Fetch.Get(ctx, req)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -193,19 +192,19 @@ func TestSilentOwnersOfJobs(t *testing.T) {
 func TestPermitIsAsked(t *testing.T) {
 	x := newWorld(t, site(1), []string{"http://a.example/"})
 	w := x.worker
-	v, addr := visiting(w, "a.example"), netip.MustParseAddr("192.0.2.1")
-	if err := v.Permit(w.clock.Now(), time.Now(), addr); err != nil {
+	v := visiting(w, "a.example")
+	if err := v.Permit(w.clock.Now()); err != nil {
 		t.Errorf("permit under a lease: %v", err)
 	}
 	x.clock.jump.Store(int64(time.Hour))
-	if err := v.Permit(w.clock.Now(), time.Now(), addr); err == nil {
+	if err := v.Permit(w.clock.Now()); err == nil {
 		t.Error("permit after the lease")
 	}
 	x.clock.jump.Store(0)
 	w.mu.Lock()
 	w.sessions.Revoke(time.Now(), v.Lease)
 	w.mu.Unlock()
-	if err := v.Permit(w.clock.Now(), time.Now(), addr); err == nil {
+	if err := v.Permit(w.clock.Now()); err == nil {
 		t.Error("permit for a host that was revoked")
 	}
 }

@@ -208,7 +208,10 @@ func (b *bench) visit(v *Visit) {
 	}
 	err := b.Begin(b.now, v, &fetch.Request{URL: url}, func(why error) { t.broken = why })
 	if err == nil {
-		err = v.Permit(b.clock(), b.now, netip.MustParseAddr("192.0.2.1"))
+		err = v.Permit(b.clock())
+	}
+	if err == nil && b.cfg.Permits != nil {
+		err = v.Spend(b.now, netip.MustParseAddr("192.0.2.1"))
 	}
 	if err != nil {
 		b.over(t, b.failed(t, Failed{Err: err}))

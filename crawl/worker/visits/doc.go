@@ -21,6 +21,7 @@
 //	step, result := v.Plan(now)
 //	Read:  v.Read, m.Keep(v), and plan again
 //	Ask:   q := v.Question(), m.Begin, a request that v.Permit allows, result = v.Learn or v.Unasked
+//	       (m.Depart comes first where q is at another host)
 //	Fetch: m.Begin, a request that v.Permit allows, m.Fetched or result = Failed
 //	m.Ended(now, v, result)
 //

@@ -57,7 +57,7 @@ func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, r
 	if !q.Across {
 		l.addr = resp.Addr.Addr()
 	}
-	if l.state.Body != nil { // else the next visit finds that there is nothing to read
+	if l.state.Body != nil {
 		_ = reading(len(l.state.Body), func() { // else the next visit does
 			var whole robots.State // the response's bytes are lent
 			if v.read = whole.UnmarshalBinary(l.encoded) == nil; v.read {

@@ -163,13 +163,18 @@ func (m *Machine) tellSitemaps(now time.Time, v *Visit) {
 	}
 }
 
-// Permit is asked right before a request to an address is written, at a time of the lease clock. It
-// takes no lock, as each page comes by; permits are taken beside everything else.
-func (v *Visit) Permit(clock time.Duration, now time.Time, addr netip.Addr) error {
+// Permit is asked right before a request is written, at a time of the lease clock. It takes no
+// lock, as each page comes by.
+func (v *Visit) Permit(clock time.Duration) error {
 	if !v.Lease.Holds(clock) {
 		return ErrLapsed
 	}
-	if v.cfg.Permits == nil || v.pass.use(now, addr) {
+	return nil
+}
+
+// Spend is to follow where there are Permits: it uses one for the address.
+func (v *Visit) Spend(now time.Time, addr netip.Addr) error {
+	if v.pass.use(now, addr) {
 		return nil
 	}
 	if ok, _ := v.cfg.Permits.Take(now, addr); !ok {

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"errors"
-	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -39,7 +38,6 @@ type worker struct {
 	visits   *visits.Machine
 	sessions *session.Machine // the same one's
 	speakers map[*session.Session]*speaker
-	jobs     map[job.ID]*reports.Job
 	next     alarm // when the next visit is looked for
 	watching bool  // leases are looked at when the next one ends
 	known    map[uint64]struct{}
@@ -62,7 +60,7 @@ type outcome struct {
 var _ visits.Driver = (*worker)(nil)
 
 func newWorker(c *crawlPeer) *worker {
-	w := &worker{c: c, speakers: make(map[*session.Session]*speaker), jobs: make(map[job.ID]*reports.Job), known: make(map[uint64]struct{})}
+	w := &worker{c: c, speakers: make(map[*session.Session]*speaker), known: make(map[uint64]struct{})}
 	w.next = alarm{c: c, do: w.look}
 	cfg := session.DefaultConfig()
 	cfg.Incarnation, cfg.TTL = c.disk.starts, leaseTTL
@@ -161,12 +159,7 @@ func (w *worker) routes(hosts []string) map[string]string {
 }
 
 // Job implements visits.Driver.
-func (w *worker) Job(id job.ID) *reports.Job {
-	if w.jobs[id] == nil {
-		w.jobs[id] = &reports.Job{ID: id}
-	}
-	return w.jobs[id]
-}
+func (w *worker) Job(id job.ID) *reports.Job { return &reports.Job{ID: id} }
 
 // GoOn implements visits.Driver: nothing waits here.
 func (w *worker) GoOn() {}
@@ -197,7 +190,7 @@ func (w *worker) look() {
 			w.next.set(due)
 			return
 		}
-		if err := v.Permit(w.clock(), w.now(), netip.Addr{}); err != nil {
+		if err := v.Permit(w.clock()); err != nil {
 			w.visits.Ended(w.now(), v, visits.Failed{Err: err})
 			continue
 		}
