@@ -36,7 +36,7 @@ URLs are made from words, as of shops and papers; every second page has an ETag,
 
 const (
 	urlsOfHost = 10_000
-	step       = 2000 // URLs whose records are written as one batch
+	step       = 1000 // URLs whose records are written as one batch
 )
 
 func run(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
@@ -88,64 +88,69 @@ type numbers uint64
 
 func (n *numbers) Number() uint64 { *n++; return uint64(*n) }
 
-// fill has hosts accept their URLs, and every second one all of them fetched, so that their records
-// lie apart.
+// site is a host with its books.
+type site struct {
+	name    string
+	buf     *buffer.Buffer
+	account *ledger.Account
+	fetched bool
+	urls    int
+}
+
+// fill has hosts accept their URLs in turn, as a crawl does, and every second one all of them
+// fetched, so that their records lie apart.
 func (b *books) fill(ctx context.Context, urls int, progress trial.Progress) error {
-	hosts := max(urls/urlsOfHost, 2)
-	each := urls / hosts
-	for i := range hosts {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		name := fmt.Sprintf("www.%s-%s%d.example", b.word(), b.word(), i)
-		pos, fetched := ring.PosOf(ring.HostKey(name)), i%2 == 1
-		if err := b.host(name, pos, each, fetched); err != nil {
-			return err
-		}
-		if fetched {
+	sites := make([]site, max(urls/urlsOfHost, 2))
+	for i := range sites {
+		x := &sites[i]
+		x.name, x.fetched = fmt.Sprintf("www.%s-%s%d.example", b.word(), b.word(), i), i%2 == 1
+		pos := ring.PosOf(ring.HostKey(x.name))
+		x.buf = buffer.New(replicated{b.hosts, b.copies})
+		x.account = ledger.New(x.buf, unseen{}, nil).Open(&b.job, pos, new(numbers))
+		if x.fetched {
 			b.done = append(b.done, pos)
 		} else {
 			b.waiting = append(b.waiting, pos)
 		}
-		if i%10 == 0 {
-			progress(fmt.Sprintf("%d of %d URLs", b.urls, urls), 0.9*float64(i)/float64(hosts))
+	}
+	for each := urls / len(sites); sites[0].urls < each; {
+		for i := range sites {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := b.grow(&sites[i], min(step, each-sites[i].urls)); err != nil {
+				return err
+			}
 		}
+		progress(fmt.Sprintf("%d of %d URLs", b.urls, urls), 0.9*float64(sites[0].urls)/float64(each))
 	}
 	return nil
 }
 
-// host accepts the URLs of one, as its pages name them.
-func (b *books) host(name string, pos ring.Pos, urls int, fetched bool) error {
-	buf := buffer.New(replicated{b.hosts, b.copies})
-	a := ledger.New(buf, unseen{}, nil).Open(&b.job, pos, new(numbers))
-	var list []ondisk.Pending
-	for i := range urls {
-		url := b.url(name, i)
-		b.urls, b.length = b.urls+1, b.length+len(url)
-		p, _ := a.Accept(link.Hash(b.job.ID, url), url, 1+uint32(i%5), 0, link.KindPage)
-		list = append(list, p)
-		if len(list)%step == 0 {
-			buf.Flush()
-		}
-	}
-	buf.Flush()
+// grow has a host accept so many URLs more.
+func (b *books) grow(x *site, n int) error {
+	a, list := x.account, make([]ondisk.Pending, n)
 	for i := range list {
-		if !fetched {
+		url := b.url(x.name, x.urls)
+		x.urls++
+		b.urls, b.length = b.urls+1, b.length+len(url)
+		list[i], _ = a.Accept(link.Hash(b.job.ID, url), url, 1+uint32(x.urls%5), 0, link.KindPage)
+	}
+	x.buf.Flush()
+	for i := range list {
+		if !x.fetched {
 			break
 		}
 		a.Lease(&list[i])
 		a.Returned(&list[i])
-		a.Conclude(&list[i], b.outcome(i))
-		if i%step == 0 {
-			buf.Flush()
-		}
+		a.Conclude(&list[i], b.outcome(x.urls+i))
 	}
 	a.Save()
-	buf.Flush()
-	if err := buf.Err(); err != nil {
+	x.buf.Flush()
+	if err := x.buf.Err(); err != nil {
 		return err
 	}
-	return buf.Take()()
+	return x.buf.Take()()
 }
 
 // outcome is what a worker says of a page.
