@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +35,10 @@ const (
 	// millisecond.
 	samplesPerMinute = 2048
 	samplesTimeout   = 5 * time.Second
+	// greetings are the messages, a greetEvery apart, after which it is known how far a new
+	// neighbour is: what is done beside only ever adds to a round trip.
+	greetings  = 3
+	greetEvery = time.Second
 	// samplesMute is how long a neighbour that takes no samples, since it places hosts otherwise,
 	// is left alone.
 	samplesMute = 10 * time.Minute
@@ -41,8 +46,12 @@ const (
 
 // sampleGossip shares what the strategy adaptive learns at its owners (design, section 5): what one
 // had measured, its leaf set need not measure again. The candidates of an owner are in its leaf
-// set, so nobody else has use for it. It is safe for concurrent use.
+// set, so nobody else has use for it. How far those candidates are from each other it learns by the
+// messages themselves, and tells it as well: a peer is a site that nobody need probe. It is safe
+// for concurrent use.
 type sampleGossip struct {
+	self        peer.ID
+	where       func() netip.Addr // this peer's address among sites
 	strategy    *adaptive.Strategy
 	guard       sync.Locker // of strategy: the placer's
 	log         *slog.Logger
@@ -53,7 +62,8 @@ type sampleGossip struct {
 	mu        sync.Mutex // guards what follows; never held over the network
 	first     int        // number of kept[0] among all samples so far
 	kept      []adaptive.Sample
-	listeners map[peer.ID]*listener // neighbours, so bounded
+	listeners map[peer.ID]*listener     // neighbours, so bounded
+	far       map[peer.ID]time.Duration // neighbours, as this peer told of itself last
 }
 
 // listener is a neighbour that is told samples.
@@ -63,6 +73,8 @@ type listener struct {
 	mute        time.Time
 	minute      time.Time
 	heard       int // samples of its own in this minute
+	greeted     int
+	rtt         time.Duration // the least that a message took, 0 if none was answered
 }
 
 // samplesMethod tells a neighbour samples.
@@ -71,6 +83,7 @@ var samplesMethod = rpc.Method[*wire.Samples, *wire.SamplesReply]{Service: Servi
 // newSampleGossip returns the gossip of a peer for its strategy, which guard guards.
 func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGossip {
 	return &sampleGossip{
+		self: d.Self, where: d.Where,
 		strategy: s, guard: guard, log: d.Log, neighbours: func() []peer.ID { return leaves(d.Ring) }, net: d.Net, incarnation: d.Incarnation,
 		listeners: make(map[peer.ID]*listener),
 	}
@@ -96,12 +109,52 @@ func idsOf(lists ...[]dht.Peer) (ids []peer.ID) {
 
 // run tells samples until ctx ends.
 func (c *sampleGossip) run(ctx context.Context) error {
+	pause := greetEvery
 	for {
-		if err := loop.Sleep(ctx, samplesEvery); err != nil {
+		if err := loop.Sleep(ctx, pause); err != nil {
 			return loop.UnlessCanceled(err)
 		}
 		c.teach(ctx)
+		if pause = samplesEvery; c.locate() {
+			pause = greetEvery
+		}
 	}
+}
+
+// locate has the neighbours learn how far they are from this peer, if that is news; it says whether
+// some were not greeted often enough to know.
+func (c *sampleGossip) locate() (more bool) {
+	c.mu.Lock()
+	far, news := make(map[peer.ID]time.Duration), false
+	for id, p := range c.listeners {
+		switch {
+		case p.greeted < greetings:
+			more = true
+		case p.rtt > 0:
+			far[id] = p.rtt
+			before, known := c.far[id]
+			news = news || !known || p.rtt < before-before/10
+		}
+	}
+	if news = news && !more; news {
+		c.far = far
+	}
+	c.mu.Unlock()
+	if !news {
+		return more
+	}
+	var rtts []adaptive.PeerRTT
+	for id, rtt := range far {
+		rtts = append(rtts, adaptive.PeerRTT{Peer: string(id), RTT: rtt})
+	}
+	own := adaptive.PeerSample(string(c.self), c.where(), rtts)
+	c.guard.Lock()
+	c.strategy.Learn(&own)
+	c.guard.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = append(c.kept, own)
+	return more
 }
 
 // teach tells each neighbour what it does not know yet, all at the same time. What one does not
@@ -138,7 +191,10 @@ func (c *sampleGossip) due(now time.Time) map[peer.ID][]adaptive.Sample {
 	for _, id := range near {
 		p := c.listener(id)
 		p.told = max(p.told, c.first)
-		if list := c.kept[p.told-c.first:]; len(list) > 0 && !now.Before(p.mute) {
+		if now.Before(p.mute) {
+			continue
+		}
+		if list := c.kept[p.told-c.first:]; len(list) > 0 || p.greeted < greetings {
 			due[id] = slices.Clone(list)
 		}
 	}
@@ -158,10 +214,16 @@ func (c *sampleGossip) listener(id peer.ID) *listener {
 // tell tells one neighbour as many samples as fit into a message.
 func (c *sampleGossip) tell(ctx context.Context, id peer.ID, list []adaptive.Sample) {
 	m, n := wire.NewSamples(list)
+	begun := time.Now()
 	reply, err := samplesMethod.Call(ctx, c.net, id, m)
+	took := time.Since(begun)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.listener(id)
+	p.greeted++
+	if (err == nil || calls.CodeOf(err) == calls.CodeRefused) && (p.rtt == 0 || took < p.rtt) {
+		p.rtt = took
+	}
 	switch {
 	case err != nil && calls.CodeOf(err) == calls.CodeRefused:
 		p.mute = time.Now().Add(samplesMute)

@@ -41,11 +41,11 @@ func newSampleGossips(t *testing.T, ids ...peer.ID) *sampleGossips {
 // enter makes a peer, or makes it anew, as a process that begins.
 func (s *sampleGossips) enter(id peer.ID, incarnation uint64, near []peer.ID) *sampleGossip {
 	s.t.Helper()
-	strategy, err := adaptive.New(adaptive.Config{Training: 20})
+	strategy, err := adaptive.New(adaptive.Config{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := newSampleGossip(strategy, new(sync.Mutex), &Deps{Log: quiet, Incarnation: incarnation})
+	c := newSampleGossip(strategy, new(sync.Mutex), &Deps{Self: id, Where: func() netip.Addr { return netip.Addr{} }, Log: quiet, Incarnation: incarnation})
 	c.neighbours = func() []peer.ID {
 		return slices.DeleteFunc(slices.Clone(near), func(p peer.ID) bool { return p == id })
 	}
@@ -96,21 +96,22 @@ func TestSamples(t *testing.T) {
 		if s.told.Load() != 1 || a.listeners["b"].told != 60 || a.listeners["c"].told != 0 {
 			t.Errorf("%d messages, b was told %d samples and c %d", s.told.Load(), a.listeners["b"].told, a.listeners["c"].told)
 		}
-		if taught := s.place("b", 1000, 60); taught*3 > alone*2 {
+		if taught := s.place("b", 1000, 60); taught*5 > alone*4 {
 			t.Errorf("b made %d probes, a %d before it", taught, alone)
 		}
 		s.fail["c"] = nil
-		a.teach(t.Context())
-		a.teach(t.Context())
-		if s.told.Load() != 2 || a.listeners["c"].told != 60 {
-			t.Errorf("%d messages, c was told %d samples", s.told.Load(), a.listeners["c"].told)
+		for range greetings + 1 {
+			a.teach(t.Context())
+		}
+		if s.told.Load() != 2*greetings-1 || a.listeners["c"].told != 60 {
+			t.Errorf("%d messages, c was told %d samples; one failed, and %d of each are to greet", s.told.Load(), a.listeners["c"].told, greetings)
 		}
 		s.enter("b", 2, []peer.ID{"a", "b", "c"})
 		s.place("a", 60, 1)
 		for range 3 {
 			a.teach(t.Context())
 		}
-		if again := s.place("b", 2000, 60); again*3 > alone*2 || a.listeners["b"].told != 61 {
+		if again := s.place("b", 2000, 60); again*5 > alone*4 || a.listeners["b"].told != 61 {
 			t.Errorf("b, started again, made %d probes; it was told %d samples", again, a.listeners["b"].told)
 		}
 		s.place("a", 100, 2*samplesKept)
@@ -124,6 +125,45 @@ func TestSamples(t *testing.T) {
 		a.teach(t.Context())
 		if len(a.listeners) != 1 {
 			t.Errorf("%d neighbours are remembered, of one", len(a.listeners))
+		}
+	})
+}
+
+// TestPeersAreSites: how far neighbours are is learnt by talking with them, told once, and enough
+// for a peer to know who is nearest to a site beside another.
+func TestPeersAreSites(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		ids := []peer.ID{"p0", "p1", "p2", "p3"}
+		s := newSampleGossips(t, ids...)
+		way := func(a, b peer.ID) time.Duration {
+			return time.Duration(1+30*max(a[1]-b[1], b[1]-a[1])) * time.Millisecond
+		}
+		for id, g := range s.peers {
+			direct := g.net
+			g.self, g.where = id, func() netip.Addr { return netip.AddrFrom4([4]byte{198, 51, id[1], 1}) }
+			g.net = rpc.CallerFunc(func(ctx context.Context, to peer.ID, service string, raw []byte) ([]byte, error) {
+				time.Sleep(way(id, to))
+				return direct.Call(ctx, to, service, raw)
+			})
+		}
+		for round := range greetings + 2 {
+			for _, id := range ids {
+				g := s.peers[id]
+				g.teach(t.Context())
+				if more := g.locate(); more != (round < greetings-1) {
+					t.Errorf("round %d: %s greets on: %v", round, id, more)
+				}
+			}
+		}
+		if got := s.told.Load(); got != int32(len(ids)*(len(ids)-1)*(greetings+1)) {
+			t.Errorf("%d messages, want %d to greet and one with each peer's place", got, greetings)
+		}
+		v := &placement.View{Now: time.Now(), Host: "beside.p2.example", Site: netip.AddrFrom4([4]byte{198, 51, '2', 9}), Tiny: true, Measured: make(map[string]placement.Measurement)}
+		for _, id := range ids {
+			v.Candidates = append(v.Candidates, placement.Candidate{Peer: string(id), Self: id == "p0"})
+		}
+		if c := s.peers["p0"].strategy.Next(v); c.Worker != "p2" {
+			t.Errorf("a site beside p2 went to %q: %s", c.Worker, c.Why)
 		}
 	})
 }

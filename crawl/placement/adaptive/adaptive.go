@@ -61,8 +61,12 @@ const (
 	// newcomer is how many sites a candidate has to have measured before it is treated like the
 	// others.
 	newcomer = 16
-	// always is the share of sites that every candidate measures, for ever.
+	// always is the share of sites that every candidate measures.
 	always = 0.005
+	// manyPeers bounds how much more training many candidates bring, blindTraining is how much more
+	// of it sites without an address take.
+	manyPeers     = 64
+	blindTraining = 1.2
 )
 
 // question is a placement as it goes on.
@@ -221,13 +225,7 @@ func (s *Strategy) explores(q *question) bool {
 	h := fnv.New64a()
 	h.Write([]byte(q.host))
 	u := rand.New(rand.NewPCG(0x6578706c6f7265, h.Sum64())).Float64() // nothing secret
-	return u < s.exploring()
-}
-
-// exploring is the share of sites that everybody measures: all at first, then fewer and fewer, in
-// the end about Training of them, and always some.
-func (s *Strategy) exploring() float64 {
-	return max(always, min(1, 1.5-float64(s.placed)/float64(s.cfg.Training)))
+	return u < always
 }
 
 func (s *Strategy) ask(q *question, peers []string) placement.Choice {
@@ -274,11 +272,12 @@ func (s *Strategy) pay(q *question, asked, of int) {
 	if s.explores(q) {
 		return
 	}
-	budget := s.cfg.Budget
+	budget, training := s.cfg.Budget, s.cfg.Training
 	if q.kind() == 1 {
-		budget = s.cfg.BlindBudget
+		budget, training = s.cfg.BlindBudget, blindTraining*training
 	}
-	aside := min(s.exploring()*max(0, float64(of)-budget), budget/4) // at first more is explored than any budget bears
+	budget += training * math.Sqrt(float64(min(of, manyPeers))/float64(s.placed+1))
+	aside := always * max(0, float64(of)-budget)
 	p := &s.price[q.kind()]
 	*p = min(max(*p*math.Exp(priceRate*(float64(asked)-budget+aside)), minPrice), maxPrice)
 }

@@ -108,7 +108,7 @@ func TestNearestWithFewProbes(t *testing.T) {
 		"sites without":        {false, 60, 2.6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, s := newPlane(3, 12, tt.towns, tt.known), fresh(t, Config{Seed: 1, Training: 80})
+			p, s := newPlane(3, 12, tt.towns, tt.known), fresh(t, Config{Seed: 1})
 			best, probes, judged := 0.0, 0, 0
 			for i := range 300 {
 				addr, ms := p.site()

@@ -9,15 +9,16 @@ import (
 type Config struct {
 	// Seed of all that is drawn.
 	Seed uint64
-	// Budget is how many probes a site may cost in the mean once enough was learnt, those that
-	// explore among them: 1.95. More make the choice surer.
+	// Budget is how many probes a site may cost in the mean in the end, those that explore among
+	// them: 1.2. More make the choice surer.
 	Budget float64
-	// BlindBudget is the same for sites whose address is not known: 2.55, since there a first probe
+	// BlindBudget is the same for sites whose address is not known: 1.6, since there a first probe
 	// has to say what the address would have.
 	BlindBudget float64
-	// Training is how many sites, about, are measured by every candidate before the strategy trusts
-	// itself: 96. Fewer make it err longer.
-	Training int
+	// Training is by how much earlier sites may cost more: with c candidates the n-th one this many
+	// times the root of c/n probes. So what is spent on learning grows with the root of what was
+	// placed, and nobody need know beforehand how much that will be: 3.5.
+	Training float64
 	// Memories bounds the sites remembered: 1536. Time grows with it; with 12 candidates these take
 	// about half a millisecond a probe.
 	Memories int
@@ -47,8 +48,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("budget: %v probes a site", c.Budget)
 	case !(c.BlindBudget >= 0):
 		return fmt.Errorf("blind budget: %v probes a site", c.BlindBudget)
-	case c.Training < 0:
-		return fmt.Errorf("training: %d sites", c.Training)
+	case !(c.Training >= 0):
+		return fmt.Errorf("training: %v probes", c.Training)
 	case c.Memories < 0:
 		return fmt.Errorf("memories: %d sites", c.Memories)
 	case c.Peers < 0:
@@ -63,11 +64,9 @@ func (c *Config) fill() {
 			*v = d
 		}
 	}
-	def(&c.Budget, 1.95)
-	def(&c.BlindBudget, 2.55)
-	if c.Training == 0 {
-		c.Training = 96
-	}
+	def(&c.Budget, 1.2)
+	def(&c.BlindBudget, 1.6)
+	def(&c.Training, 3.5)
 	if c.Memories == 0 {
 		c.Memories = 1536
 	}

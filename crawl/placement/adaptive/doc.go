@@ -24,9 +24,11 @@
 // exactly sites look like each other. Coordinates of candidates would add nothing to it: what they
 // say of distances is in the memories, with detours and without a fit.
 //
-// The price of a probe follows a budget: it rises while more is spent a site than the budget
-// allows, and falls otherwise. The first sites are measured by every candidate, later ones less and
-// less often, and a few for ever, since the world changes. A candidate never seen before is
+// There is no training set. The first memories are the peers themselves: each is a site whose round
+// trips nobody need probe, since peers talk with each other anyway ([PeerSample]). The price of a
+// probe follows a budget: it rises while more is spent a site than the budget allows, and falls
+// otherwise; the n-th site may cost more than later ones by the root of 1/n. A few sites are
+// measured by every candidate for ever, since the world changes. A candidate never seen before is
 // measured along with others until enough is known of it.
 //
 // Downloads teach two things (Observe). Workers differ: one whose downloads take longer than round
@@ -48,6 +50,5 @@
 // again, is told the last 512. Nothing is passed on: candidates come from the leaf set, so nobody
 // else has use for it.
 //
-// experiment run placement has both: adaptive, and adaptive-alone without samples, whose twelve
-// owners are still training after 1,000 sites (PlanetLab: 11.7 probes a site instead of 2.4).
+// experiment run placement has both: adaptive, and adaptive-alone without samples of sites.
 package adaptive

@@ -23,7 +23,7 @@ func taught(t *testing.T, p *plane, sites int, cfg Config) *Strategy {
 }
 
 func TestFirstSitesAreMeasuredByAll(t *testing.T) {
-	p, s := newPlane(1, 5, 10, true), fresh(t, Config{Training: 20})
+	p, s := newPlane(1, 5, 10, true), fresh(t, Config{})
 	for i := range 10 {
 		addr, ms := p.site()
 		if _, n := place(t, s, view(fmt.Sprint("h", i), addr, 5), ms); n != 5 {
@@ -34,7 +34,7 @@ func TestFirstSitesAreMeasuredByAll(t *testing.T) {
 
 func TestEdges(t *testing.T) {
 	p := newPlane(1, 5, 10, true)
-	s := taught(t, p, 80, Config{Training: 20})
+	s := taught(t, p, 80, Config{})
 	addr, ms := p.site()
 	t.Run("no candidates", func(t *testing.T) {
 		if c := s.Next(&placement.View{}); c.Worker != "" || len(c.Probe) != 0 || c.Why == "" {
@@ -87,7 +87,7 @@ func TestEdges(t *testing.T) {
 
 func TestTheSameSiteNeedsFewProbesAgain(t *testing.T) {
 	p := newPlane(5, 12, 60, true)
-	s := taught(t, p, 200, Config{Training: 60})
+	s := taught(t, p, 200, Config{})
 	probes := 0
 	for i := range 20 {
 		addr, ms := p.site()
@@ -104,7 +104,7 @@ func TestTheSameSiteNeedsFewProbesAgain(t *testing.T) {
 // nearest to. One that left is not missed.
 func TestNewcomers(t *testing.T) {
 	p := newPlane(7, 6, 40, true)
-	s := taught(t, p, 120, Config{Training: 40})
+	s := taught(t, p, 120, Config{})
 	near := func() (share float64) {
 		for i := range 60 {
 			addr, ms := p.site()
@@ -133,7 +133,7 @@ func TestNewcomers(t *testing.T) {
 
 func TestSamplesTeach(t *testing.T) {
 	p := newPlane(9, 12, 40, true)
-	teacher, student := fresh(t, Config{Training: 60}), fresh(t, Config{Seed: 1, Training: 60})
+	teacher, student := fresh(t, Config{}), fresh(t, Config{Seed: 1})
 	for i := range 200 {
 		addr, ms := p.site()
 		place(t, teacher, view(fmt.Sprint("h", i), addr, 12), ms)
@@ -169,7 +169,7 @@ func TestSamplesTeach(t *testing.T) {
 // its hosts, and a minute later it gets no more.
 func TestSlowWorkersAreLeft(t *testing.T) {
 	p := newPlane(11, 6, 30, true)
-	s := taught(t, p, 150, Config{Training: 40})
+	s := taught(t, p, 150, Config{})
 	now := time.Unix(5000, 0)
 	fetch := func(host string, addr netip.Addr, worker string, ms, slow float64) {
 		took := slow * (trips(20000)*ms + 50)
@@ -212,7 +212,7 @@ func TestSlowWorkersAreLeft(t *testing.T) {
 // what was remembered of the site does not stand in the way.
 func TestSlowerSitesAreLookedAtAnew(t *testing.T) {
 	p := newPlane(13, 6, 30, true)
-	s := taught(t, p, 150, Config{Training: 40})
+	s := taught(t, p, 150, Config{})
 	moved, stayed := 0, 0
 	const sites = 30
 	for i := range sites {
@@ -297,7 +297,7 @@ func TestSlower(t *testing.T) {
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	s := fresh(t, Config{Memories: 20, Peers: 8, Training: 10})
+	s := fresh(t, Config{Memories: 20, Peers: 8})
 	for round := range 10 {
 		p := newPlane(uint64(round), 6, 1000, true) // not negative
 		for i := range 20 {
@@ -328,7 +328,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestTheSameSeedChoosesTheSame(t *testing.T) {
 	run := func() (log []string) {
 		p := newPlane(2, 8, 30, true)
-		s := fresh(t, Config{Seed: 4, Training: 20})
+		s := fresh(t, Config{Seed: 4})
 		for i := range 80 {
 			addr, ms := p.site()
 			c, n := place(t, s, view(fmt.Sprint("h", i), addr, 8), ms)

@@ -9,15 +9,31 @@ import (
 
 // Sample is what came of placing a site. Owners that tell each other theirs learn as one: what one
 // had measured, none has to measure again, and they keep one budget.
+//
+// A peer is a site too, and how far it is from others they know without a probe: they talk with it
+// all the time. [PeerSample] says so.
 type Sample struct {
 	Host string     // that was placed
 	Site netip.Addr // zero if it is not known
 	RTTs []PeerRTT  // that were measured, in ascending order of peers; none if the site was placed without
 	// Whole says that most of those measured who could have.
 	Whole bool
-	// Asked is how many probes the placement took, Of among how many candidates.
+	// Asked is how many probes the placement took, Of among how many candidates: none if nothing
+	// was placed.
 	Asked, Of int
 }
+
+// PeerSample is a peer as a site: what it measured of those with whom it talks, in ascending order
+// of peers. A site beside the peer is nearest to it, whatever it says of itself.
+func PeerSample(peer string, at netip.Addr, rtts []PeerRTT) Sample {
+	own := slices.DeleteFunc(slices.Clone(rtts), func(r PeerRTT) bool { return r.Peer == peer })
+	own = append(own, PeerRTT{peer, beside})
+	slices.SortFunc(own, func(a, b PeerRTT) int { return strings.Compare(a.Peer, b.Peer) })
+	return Sample{Host: peer, Site: at, RTTs: own, Whole: true}
+}
+
+// beside is the round trip to a site that stands where a peer does.
+const beside = time.Millisecond
 
 // PeerRTT is a round trip that a peer measured.
 type PeerRTT struct {
@@ -67,8 +83,9 @@ func (s *Strategy) Learn(l *Sample) {
 			q.peers = append(q.peers, p)
 		}
 	}
-	of := min(max(l.Of, 0), s.cfg.Peers)
-	s.pay(q, min(max(l.Asked, 0), of), of)
+	if of := min(l.Of, s.cfg.Peers); of > 0 {
+		s.pay(q, min(max(l.Asked, 0), of), of)
+	}
 	s.remember(q, l.Whole)
 }
 

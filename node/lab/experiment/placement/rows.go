@@ -2,6 +2,7 @@ package placement
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement"
@@ -115,6 +116,10 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		if err != nil {
 			return nil, err
 		}
+		for k := range w.peers {
+			own := w.peerSample(k, true)
+			s.Learn(&own)
+		}
 		f := one(w, s)
 		f.coordinator = true
 		return f, nil
@@ -125,12 +130,28 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		if err != nil {
 			return nil, err
 		}
+		for _, k := range w.peers[i].leaves {
+			own := w.peerSample(k, false)
+			s.Learn(&own)
+		}
 		f.of, f.samples = append(f.of, s), append(f.samples, s)
 	}
 	return f, nil
 }
 
-// adaptiveAloneFleet is adaptive without samples: each owner learns by its own sites.
+// peerSample is what a peer tells of itself before the first site is found: how far others are, or
+// its leaf set alone.
+func (w *placementWorld) peerSample(i int, all bool) adaptive.Sample {
+	var rtts []adaptive.PeerRTT
+	for k := range w.peers {
+		if rtt := w.between[i][k]; rtt > 0 && (all || slices.Contains(w.peers[i].leaves, k)) {
+			rtts = append(rtts, adaptive.PeerRTT{Peer: w.peers[k].id, RTT: rtt})
+		}
+	}
+	return adaptive.PeerSample(w.peers[i].id, w.peers[i].addr, rtts)
+}
+
+// adaptiveAloneFleet is adaptive without samples of sites: each owner learns by its own.
 func adaptiveAloneFleet(w *placementWorld, all bool) (*fleet, error) {
 	f, err := adaptiveFleet(w, all)
 	if err != nil {
