@@ -87,6 +87,7 @@ further figures as CSV. The same seed gives the same table. An interrupt leaves 
 	f.StringVarP(&o.out, "out", "o", "", "directory to write into, made if need be (required)")
 	f.Uint64Var(&o.options.Seed, "seed", 1, "the same seed gives the same table")
 	f.IntVar(&o.options.Peers, "peers", 0, "peers (default: the experiment's own number)")
+	f.IntVar(&o.options.Sites, "sites", 0, "sites to place, where the experiment has a number of them (default: its own)")
 	f.Float64Var(&o.options.Hours, "hours", 0, "virtual hours (default: the experiment's own)")
 	f.StringVar(&o.options.RTT, "rtt", "", "matrix of round trips in ms, square CSV, may be gzip (default: an internet made from the seed)")
 	f.StringVar(&o.options.Prefixes, "prefixes", "", "addresses of the matrix's nodes: CSV with the columns node and prefix")

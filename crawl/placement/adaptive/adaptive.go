@@ -25,6 +25,7 @@ type Strategy struct {
 	asked  map[string]int // by host: probes asked for in the placement that goes on
 	price  [2]float64     // of a probe, 1 being the worth of a right choice: for sites with an address and without
 
+	frozen   bool
 	samples  []Sample // that were not told yet
 	compared time.Time
 	paceNews bool // downloads since then
@@ -236,16 +237,21 @@ func (s *Strategy) ask(q *question, peers []string) placement.Choice {
 	return placement.Choice{Probe: peers}
 }
 
+// Freeze has placements teach nothing from now on: so a trial can judge what was learnt before.
+func (s *Strategy) Freeze() { s.frozen = true }
+
 // conclude ends a placement: what it cost and what it taught is noted.
 func (s *Strategy) conclude(q *question, worker int) placement.Choice {
 	asked := s.asked[q.view.Host]
 	delete(s.asked, q.view.Host)
 	whole := 2*len(q.seen) > len(q.able)
-	if !q.view.Tiny {
+	if !q.view.Tiny && !s.frozen {
 		s.pay(q, asked, len(q.able))
 		s.teach(q, asked, whole)
 	}
-	s.remember(q, whole)
+	if !s.frozen {
+		s.remember(q, whole)
+	}
 	return placement.Choice{Worker: q.able[worker].Peer, Why: q.why(worker)}
 }
 

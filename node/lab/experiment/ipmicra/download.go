@@ -124,7 +124,7 @@ func (d *downloadRun) draw(rnd *rand.Rand) (*ipmicraScene, error) {
 	if size := d.net.Size(); size > 0 {
 		pool = min(pool, max(d.peers, size/2))
 	}
-	hosts, sites, err := worlds.Hosts(d.net, rnd, pool, downloadSites)
+	hosts, sites, err := worlds.Hosts(d.net, rnd, pool, downloadSites, false)
 	if err != nil {
 		return nil, err
 	}

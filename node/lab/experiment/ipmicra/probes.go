@@ -69,7 +69,7 @@ func runIPMicraProbes(ctx context.Context, o *trial.Options, r *report.Report, p
 // probes is a repeat: crawlers and sites are drawn, and placed in every way.
 func (p *ipmicraRuns) probes(ctx context.Context, rnd *rand.Rand) error {
 	tree, found := p.tree, &p.found
-	crawlers, sites, err := worlds.Hosts(p.net, rnd, p.peers, probesSites)
+	crawlers, sites, err := worlds.Hosts(p.net, rnd, p.peers, probesSites, false)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement"
+	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
@@ -30,6 +31,9 @@ const (
 	samplesEvery, heartbeatEvery = 10 * time.Second, 2 * time.Second
 	// probeTries connects make a probe; the median counts.
 	probeTries = 3
+	// probeNoise is what a measurement is longer than the way, in the mean: the machine does other
+	// things as well.
+	probeNoise = 300 * time.Microsecond
 	// Bytes beyond those of every message: a measurement of a sample, a grant with robots rules and
 	// delays, a link that a worker reports.
 	sampleBytes, grantBytes, foundBytes = 12, 200, 72
@@ -194,6 +198,12 @@ func (w *placementWorld) view(s *placementSite, candidates []int, row *placement
 	return v
 }
 
+// probe is what a peer measures of the site: the n-th probe errs as it does, whoever asks.
+func (s *placementSite) probe(peer int, n uint64) time.Duration {
+	rnd := rand.New(rand.NewPCG(s.seed^n<<32, uint64(peer))) // not negative
+	return s.rtt[peer] + time.Duration(rnd.ExpFloat64()*float64(probeNoise))
+}
+
 // place a site; it is called again when measurements have come.
 func (r *placementRun) place(h *hostRun) {
 	h.view.Now, h.view.Measured = r.clock.Now(), h.measured
@@ -207,7 +217,7 @@ func (r *placementRun) place(h *hostRun) {
 				return
 			}
 			h.probes++
-			h.measured[peer] = placement.Measurement{RTT: h.site.rtt[k]}
+			h.measured[peer] = placement.Measurement{RTT: h.site.probe(k, uint64(h.probes))} // not negative
 			if k != h.site.owner {
 				r.message(2, worlds.ResultBytes)
 			}
@@ -298,13 +308,13 @@ func (r *placementRun) next(h *hostRun, urls int) {
 // judged are the sites after those that trained.
 func (r *placementRun) judged() []hostRun { return r.hosts[r.w.trains:] }
 
-// over the judged sites, the mean of a figure.
-func (r *placementRun) over(of func(*hostRun) float64) float64 {
+// over some sites, the mean of a figure.
+func over(sites []hostRun, of func(*hostRun) float64) float64 {
 	sum := 0.0
-	for i := range r.judged() {
-		sum += of(&r.judged()[i])
+	for i := range sites {
+		sum += of(&sites[i])
 	}
-	return sum / float64(len(r.judged()))
+	return sum / float64(len(sites))
 }
 
 func truth(is bool) float64 {
@@ -319,21 +329,15 @@ func (h *hostRun) excess() time.Duration {
 	return h.site.rtt[h.assigned] - least
 }
 
-func (r *placementRun) optimal() float64 {
-	return r.over(func(h *hostRun) float64 { return truth(h.excess() <= worlds.Within) })
-}
+// What is asked of one site.
+func (h *hostRun) optimal() float64  { return truth(h.excess() <= worlds.Within) }
+func (h *hostRun) asked() float64    { return float64(h.probes) }
+func (h *hostRun) excessMS() float64 { return h.excess().Seconds() * 1000 }
 
-func (r *placementRun) probesEach() float64 {
-	return r.over(func(h *hostRun) float64 { return float64(h.probes) })
-}
-
-func (r *placementRun) probesTraining() float64 {
-	n := 0
-	for i := range r.hosts[:r.w.trains] {
-		n += r.hosts[i].probes
-	}
-	return float64(n) / float64(r.w.trains)
-}
+// What is asked of all sites, training included.
+func (r *placementRun) optimal() float64    { return over(r.hosts, (*hostRun).optimal) }
+func (r *placementRun) probesEach() float64 { return over(r.hosts, (*hostRun).asked) }
+func (r *placementRun) excessEach() float64 { return over(r.hosts, (*hostRun).excessMS) }
 
 // download is the quantile of what downloads of the judged sites took, in ms.
 func (r *placementRun) download(share float64) float64 {
@@ -366,7 +370,7 @@ func (r *placementRun) overlap() float64 {
 func (r *placementRun) loads() []float64 { return report.Ascending(r.load) }
 
 // heldBack trains a strategy on the sites of a random half of the places and judges it by those of
-// the other half.
+// the other half that are not beside one of them. NaN where there are none.
 func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, err error) {
 	f, err := row.fleet(w, true)
 	if err != nil {
@@ -389,9 +393,18 @@ func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, er
 			judge = append(judge, i)
 		}
 	}
+	judge = slices.DeleteFunc(judge, func(i int) bool {
+		return slices.ContainsFunc(train, func(k int) bool { return w.net.RTT(w.sites[i].host, w.sites[k].host) <= worlds.Within })
+	})
+	if len(judge) == 0 {
+		return math.NaN(), math.NaN(), nil
+	}
 	for n, i := range append(train, judge...) {
 		s := &w.sites[i]
 		of := w.candidates(s, row.all)
+		if a, ok := f.of[s.owner].(*adaptive.Strategy); ok && n >= len(train) {
+			a.Freeze()
+		}
 		worker, asked, err := placeOnce(w, f.of[s.owner], s, of, row)
 		if err != nil {
 			return 0, 0, err
@@ -409,7 +422,7 @@ func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, er
 func placeOnce(w *placementWorld, s placement.Strategy, site *placementSite, of []int, row *placementRow) (worker, probes int, err error) {
 	v := w.view(site, of, row)
 	v.Now, v.Measured = dhttest.Epoch, make(map[string]placement.Measurement)
-	c, probes, err := worlds.Decide(s, &v, func(peer string) time.Duration { return site.rtt[w.index[peer]] })
+	c, probes, err := worlds.Decide(s, &v, func(peer string) time.Duration { return site.probe(w.index[peer], 0) })
 	if err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", row.name, err)
 	}

@@ -36,6 +36,7 @@ const (
 // placementSetup is the size of a world.
 type placementSetup struct {
 	peers, sites int
+	crowded      bool    // several sites at each node of a matrix, so that there are as many as asked for
 	pages        float64 // median
 	span         time.Duration
 }
@@ -68,6 +69,7 @@ type placementPeer struct {
 
 type placementSite struct {
 	name    string
+	host    int
 	place   int // sites of one place are at the same node of a matrix
 	addr    netip.Addr
 	owner   int
@@ -84,7 +86,7 @@ func newPlacementWorld(net *internet.Internet, tree *ipmicra.Tree, at *worlds.Ad
 		setup: setup, net: net, tree: tree, seed: rnd.Uint64(), index: make(map[string]int), named: make(map[string]int), located: "nothing",
 		positions: make(map[netip.Addr]placement.Position), facts: make(map[netip.Addr]adaptive.Facts),
 	}
-	peers, sites, err := worlds.Hosts(net, rnd, setup.peers, setup.sites)
+	peers, sites, err := worlds.Hosts(net, rnd, setup.peers, setup.sites, setup.crowded)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", trial.ErrOptions, err)
 	}
@@ -184,7 +186,7 @@ func (w *placementWorld) Facts(addr netip.Addr) adaptive.Facts { return w.facts[
 
 // addSite draws what a site is like. One that fewer than two peers can reach is left out.
 func (w *placementWorld) addSite(rnd *rand.Rand, i, host int, addr netip.Addr) {
-	s := placementSite{name: fmt.Sprintf("site%d.example", i), place: host, addr: addr, seed: rnd.Uint64()}
+	s := placementSite{name: fmt.Sprintf("site%d.example", i), host: host, place: host, addr: addr, seed: rnd.Uint64()}
 	if size := w.net.Size(); size > 0 {
 		s.place = host % size
 	}

@@ -36,6 +36,7 @@ type Options struct {
 	Seed uint64 // of all that is drawn
 	// Peers of the experiment, and the virtual hours that it takes.
 	Peers int
+	Sites int     // of the experiments that place so many
 	Hours float64 // of virtual time
 	// RTT is a matrix of round trips, Prefixes the addresses of its nodes, Hierarchy the IP ranges
 	// with their organisations: files, see [internet.Options].
@@ -49,14 +50,19 @@ func (o *Options) Validate() error {
 	switch {
 	case o.Peers < 0:
 		return fmt.Errorf("%w: peers %d", ErrOptions, o.Peers)
+	case o.Sites < 0 || o.Sites > maxSites:
+		return fmt.Errorf("%w: sites %d, want up to %d", ErrOptions, o.Sites, maxSites)
 	case !(o.Hours >= 0 && o.Hours <= maxHours):
 		return fmt.Errorf("%w: hours %v, want up to %d", ErrOptions, o.Hours, maxHours)
 	}
 	return nil
 }
 
-// maxHours is a year: more is a slip of the finger.
-const maxHours = 24 * 366
+// More than a year, or than a million sites, is a slip of the finger.
+const (
+	maxHours = 24 * 366
+	maxSites = 1 << 20
+)
 
 // Either is the usual figure of a run, or that of a quick one.
 func Either[T any](o *Options, usual, quick T) T {

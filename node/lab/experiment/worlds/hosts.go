@@ -14,9 +14,9 @@ import (
 const fewNodes = 200
 
 // Hosts draws crawlers and sites, all different. Of a matrix the sites are its other nodes in an
-// order that is drawn, fewer than asked for if need be; where it has few nodes each of the others
-// is the place of several sites.
-func Hosts(net *internet.Internet, rnd *rand.Rand, peers, sites int) (p, s []int, err error) {
+// order that is drawn, fewer than asked for if need be; where it has few nodes, or crowded is set,
+// each of the others is the place of several sites.
+func Hosts(net *internet.Internet, rnd *rand.Rand, peers, sites int, crowded bool) (p, s []int, err error) {
 	size := net.Size()
 	if size == 0 || peers+sites <= size {
 		return net.Draw(rnd, peers, sites)
@@ -27,7 +27,7 @@ func Hosts(net *internet.Internet, rnd *rand.Rand, peers, sites int) (p, s []int
 	if p, s, err = net.Draw(rnd, peers, size-peers); err != nil {
 		return nil, nil, err
 	}
-	if size >= fewNodes {
+	if size >= fewNodes && !crowded {
 		return p, s, nil
 	}
 	places := s

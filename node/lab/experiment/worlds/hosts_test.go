@@ -17,7 +17,7 @@ func TestDrawHostsOfAMatrix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, s, err := worlds.Hosts(net, rand.New(rand.NewPCG(1, 2)), 12, 1000)
+		p, s, err := worlds.Hosts(net, rand.New(rand.NewPCG(1, 2)), 12, 1000, false)
 		if err != nil || len(p) != 12 || len(s) != want {
 			t.Fatalf("%d nodes: %d crawlers and %d sites, %v", nodes, len(p), len(s), err)
 		}
