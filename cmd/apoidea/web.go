@@ -50,6 +50,7 @@ func addWebFlags(f *pflag.FlagSet, c *webgen.Config) {
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "seed of the web: the same seed makes the same pages")
 	f.IntVar(&c.Hosts, "hosts", c.Hosts, "hosts")
 	f.IntVar(&c.PagesPerHost, "pages", c.PagesPerHost, "pages a host")
+	f.Float64Var(&c.Pareto, "pareto", 0, "shape of the Pareto distribution of pages a host, around --pages; 0: all alike")
 	f.IntVar(&c.Links, "links", c.Links, "links a page")
 	f.IntVar(&c.PageBytes, "page-bytes", c.PageBytes, "mean size of a page")
 	f.StringVar(&c.Domain, "domain", c.Domain, "what the host names end in")

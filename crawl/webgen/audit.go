@@ -48,6 +48,8 @@ type AuditHost struct {
 	Probes int64 `json:"probes"`
 	// Workers are the sources seen, robots.txt included, probes not.
 	Workers []string `json:"workers"`
+	// RequestsBy is Requests by source.
+	RequestsBy map[string]int64 `json:"requests_by"`
 	// Overlaps counts requests begun by one source while the response to another was still being
 	// sent; SelfOverlaps the same with both of one source. robots.txt counts like anything else.
 	Overlaps     int64 `json:"overlaps"`
@@ -172,6 +174,7 @@ type hostAudit struct {
 // source is what one client address is doing.
 type source struct {
 	active   int
+	requests int64
 	lastPage time.Time // end of its last response that was not robots.txt
 }
 
@@ -214,6 +217,7 @@ func (h *hostAudit) begin(r request, from string, now time.Time) visit {
 		return v
 	}
 	h.counts.Requests++
+	v.source.requests++
 	if !h.robotsSent {
 		h.counts.BeforeRobots++
 	}
@@ -343,6 +347,10 @@ func (h *hostAudit) report(name string) AuditHost {
 	r.DistinctURLs = int64(len(h.pages) + len(h.strays))
 	r.RobotsViolations = r.Disallowed + r.BeforeRobots
 	r.Workers = slices.Sorted(maps.Keys(h.sources))
+	r.RequestsBy = make(map[string]int64, len(h.sources))
+	for from, s := range h.sources {
+		r.RequestsBy[from] = s.requests
+	}
 	r.SmallestGapMS, r.SmallestGapWithinMS = milliseconds(h.across), milliseconds(h.within)
 	return r
 }
@@ -359,7 +367,7 @@ func milliseconds(d time.Duration) *float64 {
 // statuses are not yet.
 func (w *Web) Audit() Audit {
 	a := Audit{UnknownHost: w.audit.unknownHost.Load(), Connects: w.audit.connects.report(), Hosts: []AuditHost{}}
-	a.Totals.Statuses = map[int]int64{}
+	a.Totals.Statuses, a.Totals.RequestsBy = map[int]int64{}, map[string]int64{}
 	workers := map[string]bool{}
 	for n := range w.audit.hosts {
 		h := w.audit.hosts[n].Load()
@@ -397,6 +405,9 @@ func (t *AuditHost) add(r AuditHost) {
 	t.SmallestGapWithinMS = smallerOf(t.SmallestGapWithinMS, r.SmallestGapWithinMS)
 	for status, n := range r.Statuses {
 		t.Statuses[status] += n
+	}
+	for from, n := range r.RequestsBy {
+		t.RequestsBy[from] += n
 	}
 }
 

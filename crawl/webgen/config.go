@@ -12,6 +12,10 @@ type Config struct {
 	// PagesPerHost is the number of pages of each host; not all of them can be reached or answer
 	// with 200.
 	PagesPerHost int
+	// Pareto is the shape by which hosts differ in their pages, with PagesPerHost in the mean and
+	// at most 50 times as many; a body of another host is served by none then. 1 or less: all hosts
+	// have as many.
+	Pareto float64
 	// Links is the number of links of each page, repetitions included.
 	Links int
 	// PageBytes is the mean size of a page; sizes spread evenly from half to one and a half of it.

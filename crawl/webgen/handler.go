@@ -150,14 +150,14 @@ func (w *Web) ask(host int, req *http.Request) request {
 		r.resource = resourceSitemapIndex
 	default:
 		var ok bool
-		if r.number, ok = w.parsePath(r.url); ok {
+		if r.number, ok = w.parsePath(host, r.url); ok {
 			r.resource = resourcePage
 			r.kind = w.kindOf(place{host, r.number})
 			r.allowed = w.rulesOf(host).allows(r.number)
 			if r.kind == flaky {
 				r.failures = w.cfg.FlakyFailures
 			}
-		} else if r.number, ok = between(r.url, "/sitemap-", ".xml", w.sitemapParts()); ok {
+		} else if r.number, ok = between(r.url, "/sitemap-", ".xml", w.sitemapParts(host)); ok {
 			r.resource = resourceSitemap
 		} else if r.number, ok = between(r.url, "/trap/", ".html", trapPages); ok {
 			r.resource = resourceTrap

@@ -31,7 +31,7 @@ func (w *Web) linksOf(body place) outlinks {
 }
 
 func (l *outlinks) next() (outlink, bool) {
-	c := &l.w.cfg
+	c, pages := &l.w.cfg, l.w.pages(l.of.host)
 	if l.i >= c.Links {
 		return outlink{}, false
 	}
@@ -39,8 +39,8 @@ func (l *outlinks) next() (outlink, bool) {
 	l.i++
 	d := l.draw.next()
 	out := outlink{to: place{here, 0}, form: uint8(d & 15)}
-	if child := l.of.page*l.w.arity + 1 + i; i < l.w.arity && child < c.PagesPerHost {
-		out.to.page = unorphan(child, c.PagesPerHost)
+	if child := l.of.page*l.w.arity + 1 + i; i < l.w.arity && child < pages {
+		out.to.page = unorphan(child, pages)
 		return out, true
 	}
 	u := unit(d)
@@ -50,24 +50,25 @@ func (l *outlinks) next() (outlink, bool) {
 	}
 	if u -= c.CrossHostShare; u < 0 {
 		out.to.host = scale(mix(pick), c.Hosts)
-		out.to.page = scale(pick, c.PagesPerHost)
+		pages = l.w.pages(out.to.host)
+		out.to.page = scale(pick, pages)
 		if pick&1 == 0 { // people link to the front page
-			out.to.page = min(int(pick>>1&15), c.PagesPerHost-1)
+			out.to.page = min(int(pick>>1&15), pages-1)
 		}
-		out.to.page = unorphan(out.to.page, c.PagesPerHost)
+		out.to.page = unorphan(out.to.page, pages)
 		return out, true
 	}
 	switch pick & 3 {
 	case 0: // navigation
-		out.to.page = min(scale(pick, 32), c.PagesPerHost-1)
+		out.to.page = min(scale(pick, 32), pages-1)
 	case 1: // a neighbour in any section
-		out.to.page = wrap(l.of.page+scale(pick, 65)-32, c.PagesPerHost)
+		out.to.page = wrap(l.of.page+scale(pick, 65)-32, pages)
 	case 2: // a neighbour in the same section
-		out.to.page = wrap(l.of.page+(scale(pick, 33)-16)*sections, c.PagesPerHost)
+		out.to.page = wrap(l.of.page+(scale(pick, 33)-16)*sections, pages)
 	default:
-		out.to.page = scale(pick, c.PagesPerHost)
+		out.to.page = scale(pick, pages)
 	}
-	out.to.page = unorphan(out.to.page, c.PagesPerHost)
+	out.to.page = unorphan(out.to.page, pages)
 	return out, true
 }
 

@@ -12,6 +12,7 @@ const (
 	saltRobots
 	saltSitemap
 	saltWords
+	saltPages
 )
 
 // mix is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on

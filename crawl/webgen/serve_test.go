@@ -191,6 +191,7 @@ func TestTruthIsWhatAWalkerFinds(t *testing.T) {
 		{"half duplicates", func(c *Config) { c.DuplicateShare = 0.5 }, Walk{MaxDepth: -1}},
 		{"much nofollow", func(c *Config) { c.NofollowShare = 0.3 }, Walk{MaxDepth: -1}},
 		{"many errors", func(c *Config) { c.ErrorShare = 0.5 }, Walk{MaxDepth: -1}},
+		{"hosts of all sizes", func(c *Config) { c.Hosts, c.PagesPerHost, c.Pareto = 60, 12, 1.2 }, Walk{MaxDepth: -1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := smallWeb(5).cfg

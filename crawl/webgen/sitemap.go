@@ -5,14 +5,16 @@ import "strconv"
 // A host's sitemap is an index of parts; together they name every fifth page and all orphans.
 const sitemapPages = 5000 // page numbers that one part speaks of; it lists about a fifth of them
 
-func (w *Web) sitemapParts() int { return (w.cfg.PagesPerHost + sitemapPages - 1) / sitemapPages }
+func (w *Web) sitemapParts(host int) int {
+	return (w.pages(host) + sitemapPages - 1) / sitemapPages
+}
 
 // inSitemap reports whether page n is named in a host's sitemap, if it has one.
 func inSitemap(n int) bool { return n%5 == 0 || orphan(n) }
 
 func (w *Web) appendSitemapIndex(dst []byte, host int, port string) []byte {
 	dst = append(dst, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<sitemapindex xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"...)
-	for part := range w.sitemapParts() {
+	for part := range w.sitemapParts(host) {
 		dst = append(dst, "<sitemap><loc>http://"...)
 		dst = w.appendHost(dst, host, port)
 		dst = appendSitemapPath(dst, part)
@@ -29,7 +31,7 @@ func appendSitemapPath(dst []byte, part int) []byte {
 
 func (w *Web) appendSitemap(dst []byte, host, part int, port string) []byte {
 	dst = append(dst, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"...)
-	for n := part * sitemapPages; n < min((part+1)*sitemapPages, w.cfg.PagesPerHost); n++ {
+	for n := part * sitemapPages; n < min((part+1)*sitemapPages, w.pages(host)); n++ {
 		if inSitemap(n) {
 			dst = append(dst, "<url><loc>"...)
 			dst = w.appendURL(dst, place{host, n}, port)

@@ -105,8 +105,8 @@ func (t *truthWalk) sitemaps(host int) {
 	if !t.w.rulesOf(host).sitemap {
 		return
 	}
-	t.found.Sitemaps += 1 + t.w.sitemapParts()
-	for n := range t.w.cfg.PagesPerHost {
+	t.found.Sitemaps += 1 + t.w.sitemapParts(host)
+	for n := range t.w.pages(host) {
 		if inSitemap(n) {
 			t.admit(place{host, n}, 1)
 		}

@@ -1,6 +1,7 @@
 package webgen
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -79,6 +80,17 @@ func (w *Web) kindOf(p place) kind {
 // sections is how many folders a host's pages lie in.
 const sections = 16
 
+// pages is how many pages a host has.
+func (w *Web) pages(host int) int {
+	mean, shape := w.cfg.PagesPerHost, w.cfg.Pareto
+	if shape <= 1 {
+		return mean
+	}
+	least := float64(mean) * (shape - 1) / shape
+	n := least * math.Pow(1-unit(w.draw(saltPages, host, 0)), -1/shape)
+	return int(min(max(n, 1), 50*float64(mean), maxCount))
+}
+
 // body returns the page whose body p serves: p itself, except for duplicates. The other page lies
 // in a section of the same name, so that every relative link in it leads somewhere from here as
 // well.
@@ -87,13 +99,13 @@ func (w *Web) body(p place) place {
 		return p
 	}
 	r := rng(w.draw(saltDuplicate, p.host, p.page))
-	rows := w.cfg.PagesPerHost / sections
+	rows := w.pages(p.host) / sections
 	for range 16 {
 		if rows == 0 {
 			break
 		}
 		o := place{p.host, r.below(rows)*sections + p.page%sections}
-		if r.next()&1 == 0 {
+		if r.next()&1 == 0 && w.cfg.Pareto <= 1 {
 			o.host = r.below(w.cfg.Hosts)
 		}
 		if o.page != 0 && w.kindOf(o) == plain {
@@ -124,9 +136,10 @@ func (w *Web) target(p place) (to place, code int) {
 	code = redirectCodes[r.below(len(redirectCodes))]
 	cross := unit(r.next()) < w.cfg.CrossHostShare
 	for range 256 {
-		to = place{p.host, r.below(w.cfg.PagesPerHost)}
+		to = place{p.host, r.below(w.pages(p.host))}
 		if cross {
 			to.host = r.below(w.cfg.Hosts)
+			to.page %= w.pages(to.host)
 		}
 		if w.rank(to) == want {
 			return to, code
@@ -203,7 +216,7 @@ func (w *Web) parseHost(header string) (host int, port string, ok bool) {
 }
 
 // parsePath is the inverse of appendPath; only the exact spelling is a page.
-func (w *Web) parsePath(path string) (n int, ok bool) {
+func (w *Web) parsePath(host int, path string) (n int, ok bool) {
 	if path == "/" {
 		return 0, true
 	}
@@ -217,7 +230,7 @@ func (w *Web) parsePath(path string) (n int, ok bool) {
 		return 0, false
 	}
 	s, ok1 := number(section, sections)
-	n, ok2 := number(rest, w.cfg.PagesPerHost)
+	n, ok2 := number(rest, w.pages(host))
 	return n, ok1 && ok2 && n != 0 && n%sections == s
 }
 

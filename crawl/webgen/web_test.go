@@ -48,12 +48,12 @@ func TestPathsReadBack(t *testing.T) {
 	w := smallWeb(1)
 	for n := range w.cfg.PagesPerHost {
 		path := string(appendPath(nil, n))
-		if got, ok := w.parsePath(path); !ok || got != n {
+		if got, ok := w.parsePath(1, path); !ok || got != n {
 			t.Fatalf("page %d: %s reads back as %d, %v", n, path, got, ok)
 		}
 	}
 	for _, path := range []string{"", "/s1", "/s1/2.html", "/s0/0.html", "/s1/01.html", "/s8/200.html", "/s1/17.htm", "/s01/17.html", "/s1/17.html/"} {
-		if n, ok := w.parsePath(path); ok {
+		if n, ok := w.parsePath(1, path); ok {
 			t.Errorf("%q reads as page %d", path, n)
 		}
 	}
