@@ -18,10 +18,11 @@ type conn struct {
 	h2       *http.ClientConn // nil for HTTP/1.1
 	key      string
 	addr     netip.AddrPort
-	used     bool      // by an exchange before the present one
-	broken   bool      // not to be used again
-	greeting *greeting // nil without TLS
-	unslot   func()    // gives up its place among large handshakes, nil without one
+	took     time.Duration // to connect
+	used     bool          // by an exchange before the present one
+	broken   bool          // not to be used again
+	greeting *greeting     // nil without TLS
+	unslot   func()        // gives up its place among large handshakes, nil without one
 
 	idleSince time.Time     // guarded by the pool
 	place     *list.Element // in the pool's list

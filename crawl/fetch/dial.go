@@ -107,11 +107,12 @@ func (f *Fetcher) connect(ctx context.Context, t *target, addrs []netip.Addr, en
 	limit := earlier(time.Now().Add(f.config.ConnectTimeout), end)
 	var first error
 	for i, addr := range addrs {
-		share := time.Until(limit) / time.Duration(len(addrs)-i)
+		begun := time.Now()
+		share := limit.Sub(begun) / time.Duration(len(addrs)-i)
 		nc, err := f.dialOne(ctx, t.address(addr), share)
 		if err == nil {
 			m := &meter{Conn: nc}
-			return &conn{Conn: m, meter: m, key: strings.Clone(t.key), addr: netip.AddrPortFrom(addr, t.port)}, nil
+			return &conn{Conn: m, meter: m, key: strings.Clone(t.key), addr: netip.AddrPortFrom(addr, t.port), took: time.Since(begun)}, nil
 		}
 		if first == nil {
 			first = err

@@ -124,7 +124,7 @@ func (x *exchange) run(c *conn) (*Response, *conn, error) {
 // over makes the exchange over one connection, which is marked broken if it may not be used again.
 func (x *exchange) over(c *conn) (*Response, error) {
 	s := newScratch()
-	resp := &Response{URL: x.req.URL, Addr: c.addr, scratch: s}
+	resp := &Response{URL: x.req.URL, Addr: c.addr, Connect: c.took, scratch: s}
 	private := x.f.config.HostFields[x.target.key]
 	s.request = x.f.appendHead(s.request[:0], x.target, x.req, private)
 	resp.RequestHead = s.request

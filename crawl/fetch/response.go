@@ -36,6 +36,9 @@ type Response struct {
 	WireBytes int64
 	// Addr is the peer of the connection.
 	Addr netip.AddrPort
+	// Connect is how long that took to be made, without the TLS handshake: a round trip to the
+	// server, and what the machine added.
+	Connect time.Duration
 	// Start is when the request was written, TTFB the time from then to the first byte of the
 	// response (with HTTP/2 its head), Duration to the last byte of the body.
 	Start    time.Time

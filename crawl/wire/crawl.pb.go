@@ -382,8 +382,9 @@ type HostWork struct {
 	BackoffReason string                 `protobuf:"bytes,7,opt,name=backoff_reason,json=backoffReason,proto3" json:"backoff_reason,omitempty"`
 	Robots        []*Robots              `protobuf:"bytes,8,rep,name=robots,proto3" json:"robots,omitempty"`
 	Fetched       []*Fetched             `protobuf:"bytes,9,rep,name=fetched,proto3" json:"fetched,omitempty"`
-	Addrs         [][]byte               `protobuf:"bytes,10,rep,name=addrs,proto3" json:"addrs,omitempty"`       // addresses of the site, as resolved by the worker (4 or 16 bytes)
-	Returned      []*Unfetched           `protobuf:"bytes,11,rep,name=returned,proto3" json:"returned,omitempty"` // URLs of the window handed back untouched (with release)
+	Addrs         [][]byte               `protobuf:"bytes,10,rep,name=addrs,proto3" json:"addrs,omitempty"`                           // addresses of the site, as resolved by the worker (4 or 16 bytes)
+	ConnectUs     uint32                 `protobuf:"varint,12,opt,name=connect_us,json=connectUs,proto3" json:"connect_us,omitempty"` // the least that a connection to the first of them took to be made; 0: none was
+	Returned      []*Unfetched           `protobuf:"bytes,11,rep,name=returned,proto3" json:"returned,omitempty"`                     // URLs of the window handed back untouched (with release)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -486,6 +487,13 @@ func (x *HostWork) GetAddrs() [][]byte {
 		return x.Addrs
 	}
 	return nil
+}
+
+func (x *HostWork) GetConnectUs() uint32 {
+	if x != nil {
+		return x.ConnectUs
+	}
+	return 0
 }
 
 func (x *HostWork) GetReturned() []*Unfetched {
@@ -1309,6 +1317,7 @@ type Probe struct {
 	Scheme        string                 `protobuf:"bytes,2,opt,name=scheme,proto3" json:"scheme,omitempty"`
 	Addr          []byte                 `protobuf:"bytes,3,opt,name=addr,proto3" json:"addr,omitempty"`     // where known
 	Method        string                 `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"` // "connect" or "head"
+	Once          bool                   `protobuf:"varint,5,opt,name=once,proto3" json:"once,omitempty"`    // a single connect will do: the asker knows that it may err
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1369,6 +1378,13 @@ func (x *Probe) GetMethod() string {
 		return x.Method
 	}
 	return ""
+}
+
+func (x *Probe) GetOnce() bool {
+	if x != nil {
+		return x.Once
+	}
+	return false
 }
 
 type ProbeReply struct {
@@ -2277,7 +2293,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x03ack\x18\a \x01(\x04R\x03ack\"K\n" +
 	"\tHostLease\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
-	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\"\x84\x03\n" +
+	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\"\xa3\x03\n" +
 	"\bHostWork\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12*\n" +
 	"\x05epoch\x18\x02 \x01(\v2\x14.apoidea.crawl.EpochR\x05epoch\x12\x12\n" +
@@ -2290,7 +2306,9 @@ const file_crawl_proto_rawDesc = "" +
 	"\x06robots\x18\b \x03(\v2\x15.apoidea.crawl.RobotsR\x06robots\x120\n" +
 	"\afetched\x18\t \x03(\v2\x16.apoidea.crawl.FetchedR\afetched\x12\x14\n" +
 	"\x05addrs\x18\n" +
-	" \x03(\fR\x05addrs\x124\n" +
+	" \x03(\fR\x05addrs\x12\x1d\n" +
+	"\n" +
+	"connect_us\x18\f \x01(\rR\tconnectUs\x124\n" +
 	"\breturned\x18\v \x03(\v2\x18.apoidea.crawl.UnfetchedR\breturned\"1\n" +
 	"\tUnfetched\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\fR\x03job\x12\x12\n" +
@@ -2370,12 +2388,13 @@ const file_crawl_proto_rawDesc = "" +
 	"\x05hosts\x18\x01 \x03(\tR\x05hosts\",\n" +
 	"\n" +
 	"OfferReply\x12\x1e\n" +
-	"\bdeclined\x18\x01 \x03(\rB\x02\x10\x01R\bdeclined\"_\n" +
+	"\bdeclined\x18\x01 \x03(\rB\x02\x10\x01R\bdeclined\"s\n" +
 	"\x05Probe\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x16\n" +
 	"\x06scheme\x18\x02 \x01(\tR\x06scheme\x12\x12\n" +
 	"\x04addr\x18\x03 \x01(\fR\x04addr\x12\x16\n" +
-	"\x06method\x18\x04 \x01(\tR\x06method\"\x83\x01\n" +
+	"\x06method\x18\x04 \x01(\tR\x06method\x12\x12\n" +
+	"\x04once\x18\x05 \x01(\bR\x04once\"\x83\x01\n" +
 	"\n" +
 	"ProbeReply\x12\x15\n" +
 	"\x06rtt_us\x18\x01 \x01(\x03R\x05rttUs\x12\x12\n" +

@@ -25,7 +25,8 @@ type host struct {
 	// lentUntil is how long the addresses that the owner told are dialled: they have no TTL, so the
 	// resolver takes over soon.
 	lentUntil time.Time
-	fresh     bool // addrs are news to the owner
+	connect   time.Duration // the least that a connection to it took to be made, 0 if none was
+	fresh     bool          // addrs or connect are news to the owner
 
 	strikes int // answers in a row that asked for less
 	hangs

@@ -1,6 +1,8 @@
 package visits
 
 import (
+	"math"
+
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
@@ -41,6 +43,7 @@ func (n *News) Tell(t *session.Turn, l *session.Lease) {
 		for _, addr := range h.addrs {
 			work.Addrs = append(work.Addrs, addr.AsSlice())
 		}
+		work.ConnectUs = uint32(min(h.connect.Microseconds(), math.MaxUint32)) // not negative
 		h.fresh = false
 		n.addrs = append(n.addrs, h)
 	}

@@ -87,7 +87,7 @@ func (m *Machine) Fetched(now time.Time, v *Visit, resp *fetch.Response, took, p
 	v.came(resp)
 	m.asked(now, v, took)
 	h.answered(resp.TTFB)
-	m.reached(h, resp.Addr.Addr())
+	m.reached(h, resp.Addr.Addr(), resp.Connect)
 	h.Piped++
 	m.piped++
 	switch {
@@ -99,10 +99,16 @@ func (m *Machine) Fetched(now time.Time, v *Visit, resp *fetch.Response, took, p
 	m.sessions.Changed(now, h.Lease)
 }
 
-// reached notes the address that answered.
-func (m *Machine) reached(h *host, addr netip.Addr) {
+// reached notes the address that answered, and how long the connection to it took to be made.
+func (m *Machine) reached(h *host, addr netip.Addr, connect time.Duration) {
 	addr = addr.Unmap()
-	if !addr.IsValid() || h.addr() == addr {
+	if !addr.IsValid() {
+		return
+	}
+	if connect > 0 && (h.connect == 0 || connect < h.connect-h.connect/10 || h.addr() != addr) {
+		h.connect, h.fresh = connect, true
+	}
+	if h.addr() == addr {
 		return
 	}
 	h.addrs, h.fresh = []netip.Addr{addr}, true
@@ -160,7 +166,7 @@ func (f Failed) untried(m *Machine, now time.Time, v *Visit) {
 	h := v.host
 	if lacks := v.lacks; lacks.IsValid() && errors.Is(f.Err, ErrNoPermit) {
 		m.left(now, v)
-		m.reached(h, lacks) // it is known by now
+		m.reached(h, lacks, 0) // it is known by now
 		if m.putBack(v.Lease, &v.Item) {
 			m.held[h.Host] = struct{}{}
 		} else {
@@ -191,13 +197,14 @@ func (h *host) lent() bool {
 // again is a request that was made for robots.txt, or that came to nothing through no fault of the
 // URL's, which waits again.
 type again struct {
-	took time.Duration
-	addr netip.Addr // that answered; none: it is not the host's
+	took    time.Duration
+	addr    netip.Addr    // that answered; none: it is not the host's
+	connect time.Duration // to it
 }
 
 func (a again) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	m.asked(now, v, a.took)
-	m.reached(v.host, a.addr)
+	m.reached(v.host, a.addr, a.connect)
 	m.putBack(v.Lease, &v.Item)
 	return nil
 }

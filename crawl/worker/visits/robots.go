@@ -55,7 +55,7 @@ func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, r
 	l := v.learn(now, answer, took)
 	l.detail = "robots.txt is answered with status " + strconv.Itoa(resp.Status)
 	if !q.Across {
-		l.addr = resp.Addr.Addr()
+		l.addr, l.connect = resp.Addr.Addr(), resp.Connect
 	}
 	if l.state.Body != nil {
 		_ = reading(len(l.state.Body), func() { // else the next visit does
@@ -150,6 +150,7 @@ type learnt struct {
 	detail   string
 	lendable bool       // it may be had at another address than those that the owner told
 	addr     netip.Addr // of the host, that answered
+	connect  time.Duration
 	took     time.Duration
 }
 
@@ -175,5 +176,5 @@ func (l *learnt) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	if l.failure != link.OutcomeNone && o.state.Verdict == robots.DisallowAll {
 		return closed{l.took}.end(m, now, v)
 	}
-	return again{l.took, l.addr}.end(m, now, v) // what is known of it still holds
+	return again{l.took, l.addr, l.connect}.end(m, now, v) // what is known of it still holds
 }
