@@ -98,6 +98,7 @@ type HostSummary struct {
 	Key                           ring.Key // place on the ring
 	Worker                        string   // with a lease at present; empty: none
 	Placed                        string   // worker chosen last, also when its lease is over
+	Addrs                         [][]byte // 4 or 16 bytes each
 	Accepted, Pending, Leased, OK int64    // URLs of all jobs; OK: pages with new content
 	Left                          int64    // URLs of all jobs left as traps or beyond a budget
 }
@@ -117,7 +118,7 @@ func (bk *books) HostsAfter(after ring.Pos, limit int) []HostSummary {
 				pos, found = ring.Pos(key[1:]), true
 				if rec, err := ondisk.DecodeHost(value); err == nil {
 					s := bk.summary(pos, rec.Name)
-					s.Placed = rec.Placed
+					s.Placed, s.Addrs = rec.Placed, rec.Addrs
 					list = append(list, s)
 				}
 				return false

@@ -105,11 +105,11 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 		return false
 	}
 	o.visits.learn(h, w, held) // behind the reports: a failure that falls into a back-off is no new one, but it may be what the back-off is for
+	if o.Cfg.Fetched != nil && (held || len(w.GetFetched()) > 0) {
+		o.Cfg.Fetched(h.Rec.Name, h.Rec.Addrs, s.Peer, w)
+	}
 	if len(w.GetFetched()) > 0 {
 		o.placer.Calibrate(h, w.GetFetched())
-		if o.Cfg.Fetched != nil {
-			o.Cfg.Fetched(h.Rec.Name, h.Rec.Addrs, s.Peer, w.GetFetched())
-		}
 	}
 	o.visits.afterReports(s, h, w, held, reply)
 	return true

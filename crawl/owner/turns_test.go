@@ -231,8 +231,10 @@ func TestSlowerHostsAreMeasuredAnew(t *testing.T) {
 func TestFetchedIsToldOf(t *testing.T) {
 	var heard []string
 	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) {
-		c.Fetched = func(host string, _ [][]byte, worker string, list []*wire.Fetched) {
-			heard = append(heard, fmt.Sprint(host, " ", worker, " ", len(list)))
+		c.Fetched = func(host string, _ [][]byte, worker string, w *wire.HostWork) {
+			if n := len(w.GetFetched()); n > 0 {
+				heard = append(heard, fmt.Sprint(host, " ", worker, " ", n))
+			}
 		}
 	})
 	s.post(0, pages("a.example", 10)...)

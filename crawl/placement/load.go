@@ -9,10 +9,10 @@ const overloadedShare = 0.9
 
 // Overloaded says that the candidate has about as much in hand as it can hold. One that told
 // nothing yet is not.
-func (c *Candidate) Overloaded() bool { return load(c) >= overloadedShare }
+func (c *Candidate) Overloaded() bool { return c.Load() >= overloadedShare }
 
-// load is the share of its capacity that a candidate has in hand.
-func load(c *Candidate) float64 {
+// Load is the share of its capacity that the candidate has in hand.
+func (c *Candidate) Load() float64 {
 	if c.Capacity == 0 {
 		return 0
 	}

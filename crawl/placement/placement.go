@@ -30,8 +30,10 @@ type View struct {
 	Candidates []Candidate
 	// Measured is what candidates found so far, by peer.
 	Measured map[string]Measurement
-	// Tiny says that the host has too few URLs to be worth probing.
-	Tiny bool
+	// URLs are how many wait at present, 0 if that is not known. Tiny says that they are too few
+	// to be worth probing, for strategies that probe every host alike.
+	URLs int64
+	Tiny bool // too few URLs to be worth probing
 	// Anew says that the host was placed before, and that downloads by Known became slower since.
 	// What was measured before does not count any more and is not in Measured.
 	Anew bool
@@ -48,6 +50,8 @@ type Choice struct {
 	// URLs bounds how many URLs of the host the worker may fetch before the host is placed anew; 0:
 	// no bound. So several peers take turns at a host, and never two at once.
 	URLs int
+	// Unsure says that another may well be better: the host is to be placed anew once it has grown.
+	Unsure bool
 	// Pace is by how much the host is to be asked less often than usual, as its server is slow for
 	// everybody; 1 or less: as usual.
 	Pace float64

@@ -24,9 +24,9 @@ func (RTT) Next(v *View) Choice {
 	able := v.Able()
 	if v.Tiny {
 		if v.Known != "" && slices.ContainsFunc(able, func(c Candidate) bool { return c.Peer == v.Known }) {
-			return Choice{Worker: v.Known, Why: "few URLs: the worker known for the address range"}
+			return Choice{Worker: v.Known, Unsure: true, Why: "few URLs: the worker known for the address range"}
 		}
-		return Choice{Worker: keeper(able), Why: "few URLs: not worth probing, the owner keeps the host"}
+		return Choice{Worker: keeper(able), Unsure: true, Why: "few URLs: not worth probing, the owner keeps the host"}
 	}
 	if probe := v.unmeasured(able); len(probe) > 0 && len(able) > 1 {
 		return Choice{Probe: probe}
@@ -58,7 +58,7 @@ func (v *View) nearest(able []Candidate) Choice {
 		if m, ok := v.Measured[c.Peer]; !ok || m.Err != "" || m.RTT > limit {
 			continue
 		}
-		if winner == nil || !winner.Self && (c.Self || load(c) < load(winner)) {
+		if winner == nil || !winner.Self && (c.Self || c.Load() < winner.Load()) {
 			winner = c
 		}
 	}

@@ -422,10 +422,12 @@ type HostLine struct {
 	Worker string `json:"worker,omitempty"`
 	// PlacedAt is the worker chosen last, also when its lease is over.
 	PlacedAt string `json:"placed_at,omitempty"`
-	Seen     int64  `json:"urls_seen"`    // as Accepted in JobCounts, of all jobs
-	Pending  int64  `json:"urls_pending"` // of all jobs
-	Pages    int64  `json:"pages"`        // new content, of all jobs
-	Left     int64  `json:"urls_left"`    // left as traps or beyond a budget, of all jobs
+	// LatencyRow is as in Host.
+	LatencyRow *int  `json:"latency_row,omitempty"`
+	Seen       int64 `json:"urls_seen"`    // as Accepted in JobCounts, of all jobs
+	Pending    int64 `json:"urls_pending"` // of all jobs
+	Pages      int64 `json:"pages"`        // new content, of all jobs
+	Left       int64 `json:"urls_left"`    // left as traps or beyond a budget, of all jobs
 }
 
 // Host is all that is known of a host.

@@ -154,7 +154,7 @@ func (s *hostSearch) next(ctx context.Context, v *placement.View) placement.Choi
 	if located && step.Local && !v.Tiny {
 		s.keepChoice(step.Worker, v.Now)
 	}
-	return placement.Choice{Worker: step.Worker, Why: s.why(step, located && !v.Tiny)}
+	return placement.Choice{Worker: step.Worker, Unsure: step.Unsure, Why: s.why(step, located && !v.Tiny)}
 }
 
 // begin looks whether the subnet has its worker, which it mostly has, so that nothing else need be

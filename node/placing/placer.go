@@ -119,7 +119,7 @@ func (pl *Placer) Measured(host string, addr netip.Addr) time.Duration {
 // Place looks for the worker of a host among this peer, its leaf set and those attached to it.
 func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 	v := &placement.View{
-		Now: time.Now(), Host: p.Host, Candidates: pl.somebody(ctx, ring.HostKey(p.Host), p.Exclude), Tiny: p.Tiny, Known: p.Known,
+		Now: time.Now(), Host: p.Host, Candidates: pl.somebody(ctx, ring.HostKey(p.Host), p.Exclude), URLs: p.Pending, Tiny: p.Tiny, Known: p.Known,
 		Anew: p.Remeasure, Measured: make(map[string]placement.Measurement),
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(placeTime, p.RequestsUntil.Sub(pl.deps.Now())))
@@ -137,7 +137,7 @@ func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 		c := next(ctx, v)
 		if len(c.Probe) == 0 {
 			pl.placed(v, &c)
-			return owner.Placement{Worker: c.Worker, URLs: c.URLs, Pace: c.Pace, Measured: measurements(v), Why: c.Why, NotBefore: asking.owed}
+			return owner.Placement{Worker: c.Worker, URLs: c.URLs, Pace: c.Pace, Measured: measurements(v), Why: c.Why, Unsure: c.Unsure, NotBefore: asking.owed}
 		}
 		asking.measure(ctx, c.Probe, v)
 	}
@@ -160,14 +160,15 @@ func (pl *Placer) placed(v *placement.View, c *placement.Choice) {
 }
 
 // locate is the address of a site: the one that a worker met, or else the one that a fetch would
-// try first; zero if there is none. A host with few URLs is not worth the question.
+// try first; zero if there is none. A host with few URLs is worth the question only where its
+// address says who is near.
 func (pl *Placer) locate(ctx context.Context, p *owner.Place) netip.Addr {
 	if len(p.Addrs) > 0 {
 		if addr, ok := netip.AddrFromSlice(p.Addrs[0]); ok {
 			return addr.Unmap()
 		}
 	}
-	if p.Tiny {
+	if p.Tiny && pl.samples == nil {
 		return netip.Addr{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, locateTime)
@@ -378,7 +379,7 @@ func (pl *Placer) note(id string, backlog, capacity uint32) {
 
 // Observe lets a strategy that learns from downloads see a report. It is called in a step of the
 // owner and does not block.
-func (pl *Placer) Observe(host string, addrs [][]byte, worker string, list []*wire.Fetched) {
+func (pl *Placer) Observe(host string, addrs [][]byte, worker string, w *wire.HostWork) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	observer, ok := pl.strategy.(interface{ Observe(f *placement.Fetch) })
@@ -392,7 +393,10 @@ func (pl *Placer) Observe(host string, addrs [][]byte, worker string, list []*wi
 	if len(addrs) > 0 {
 		site, _ = netip.AddrFromSlice(addrs[0])
 	}
-	for _, f := range list {
+	if us := w.GetConnectUs(); us > 0 && pl.samples != nil {
+		pl.samples.strategy.Connected(host, site.Unmap(), worker, time.Duration(us)*time.Microsecond)
+	}
+	for _, f := range w.GetFetched() {
 		if f.GetFetchedMs() > 0 && f.GetDurationMs() > 0 {
 			observer.Observe(&placement.Fetch{
 				At: time.UnixMilli(f.GetFetchedMs()), Host: host, Site: site.Unmap(), Worker: worker,

@@ -33,7 +33,17 @@ const (
 	ProbeConnect = "connect"
 	// ProbeHead: by a HEAD request, where robots.txt is known and allows it; else by TCP connects.
 	ProbeHead = "head"
+	// probeOnce: by one TCP connect, for who knows that it may err.
+	probeOnce = "once"
 )
+
+// methodOf is how a candidate is asked to measure.
+func methodOf(m *wire.Probe) string {
+	if m.GetOnce() && m.GetMethod() != ProbeHead {
+		return probeOnce
+	}
+	return m.GetMethod()
+}
 
 const (
 	// probeTries are made of a site at most by each candidate that is asked to connect, one after
@@ -163,7 +173,7 @@ func latest(a, b time.Time) time.Time {
 func (a *asking) ask(ctx context.Context, id, method string) placement.Measurement {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	return a.told(id, a.probe(ctx, peer.ID(id), &wire.Probe{Host: a.place.Host, Scheme: schemeOf(a.place), Method: method}))
+	return a.told(id, a.probe(ctx, peer.ID(id), &wire.Probe{Host: a.place.Host, Scheme: schemeOf(a.place), Method: method, Once: a.samples != nil}))
 }
 
 // probe asks one peer, which may be this one.
@@ -205,7 +215,7 @@ func (pl *Placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wi
 	} else if why := pl.deps.OptedOut(m.GetHost()); why != "" {
 		reply.Error = why
 	} else {
-		rtt, addr, err := pl.prober.measure(ctx, m.GetHost(), m.GetScheme(), m.GetMethod())
+		rtt, addr, err := pl.prober.measure(ctx, m.GetHost(), m.GetScheme(), methodOf(m))
 		if err != nil {
 			reply.Error = errorText("", err)
 		} else {
@@ -303,7 +313,11 @@ func (p *prober) measure(ctx context.Context, host, scheme, method string) (time
 func (p *prober) begin(key probeKey, now time.Time) (found *probed, mine bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if k := p.known[key]; k != nil && (k.when.IsZero() || now.Sub(k.when) < siteRest) {
+	k := p.known[key]
+	if k == nil && key.method == probeOnce {
+		k = p.known[probeKey{key.at, ProbeConnect}] // which is more
+	}
+	if k != nil && (k.when.IsZero() || now.Sub(k.when) < siteRest) {
 		return k, false, nil
 	}
 	if now.Sub(p.minute) >= time.Minute {
@@ -314,7 +328,7 @@ func (p *prober) begin(key probeKey, now time.Time) (found *probed, mine bool, e
 	}
 	p.spent++
 	p.forget(now)
-	k := &probed{done: make(chan struct{})}
+	k = &probed{done: make(chan struct{})}
 	p.known[key] = k
 	return k, true, nil
 }
@@ -333,7 +347,7 @@ func (p *prober) last(host string, addr netip.Addr) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, port := range ports {
-		for _, method := range []string{ProbeConnect, ProbeHead} {
+		for _, method := range []string{ProbeConnect, probeOnce, ProbeHead} {
 			if k := p.known[probeKey{netip.AddrPortFrom(addr, port), method}]; k != nil && !k.when.IsZero() && k.err == nil {
 				return k.rtt
 			}
@@ -397,18 +411,22 @@ func (p *prober) run(ctx context.Context, host, scheme string, key probeKey) (ti
 		}
 		return h.RTT, h.Addr, nil
 	}
-	return p.connects(ctx, host, scheme)
+	tries := probeTries
+	if key.method == probeOnce {
+		tries = 1
+	}
+	return p.connects(ctx, host, scheme, tries)
 }
 
 // connects is the smallest of a few connects. What else goes on, here or on the way, only ever adds
 // to a round trip, and on a busy machine by more than the distance between peers; so one that
 // nothing confirms is measured again, where a median of three would be wrong as soon as two of them
 // are.
-func (p *prober) connects(ctx context.Context, host, scheme string) (time.Duration, netip.Addr, error) {
+func (p *prober) connects(ctx context.Context, host, scheme string, tries int) (time.Duration, netip.Addr, error) {
 	begun := time.Now()
 	var rtts []time.Duration
 	var at netip.Addr
-	for len(rtts) < probeTries && !agree(rtts) && (len(rtts) == 0 || time.Since(begun) < probeTime) {
+	for len(rtts) < tries && !agree(rtts) && (len(rtts) == 0 || time.Since(begun) < probeTime) {
 		rtt, addr, err := p.sites.Probe(ctx, host, scheme)
 		if err != nil {
 			if len(rtts) == 0 {

@@ -309,11 +309,11 @@ func TestObserve(t *testing.T) {
 	w := &watching{}
 	pl := &Placer{strategy: w}
 	at := time.UnixMilli(1_800_000_000_000)
-	pl.Observe("h1.example", [][]byte{siteAddr.AsSlice()}, "worker", []*wire.Fetched{
+	pl.Observe("h1.example", [][]byte{siteAddr.AsSlice()}, "worker", &wire.HostWork{Fetched: []*wire.Fetched{
 		{FetchedMs: at.UnixMilli(), DurationMs: 70, Size: 4000, Outcome: uint32(link.OutcomeOK)},
 		{Outcome: uint32(link.OutcomeRobotsDenied)},
 		{FetchedMs: at.UnixMilli(), DurationMs: 900, Outcome: uint32(link.OutcomeTimeout)},
-	})
+	}})
 	want := []placement.Fetch{
 		{At: at, Host: "h1.example", Site: siteAddr, Worker: "worker", Took: 70 * time.Millisecond, Bytes: 4000},
 		{At: at, Host: "h1.example", Site: siteAddr, Worker: "worker", Took: 900 * time.Millisecond, Failed: true},

@@ -24,10 +24,9 @@ import (
 const ServiceSamples = "lessons"
 
 const (
-	// samplesEvery is how often a peer tells its leaf set what it learnt since: sites that are
-	// found together are placed together, so a few seconds matter little, and a message costs as
-	// much as a probe.
-	samplesEvery = 10 * time.Second
+	// samplesEvery is how often a peer tells its leaf set what it learnt since, if anything: a
+	// message costs as much as a probe, and a crawl of small hosts may be over in a minute.
+	samplesEvery = 2 * time.Second
 	// samplesKept bounds the samples kept for neighbours that come later: some hundred sites are
 	// what the strategy trains on.
 	samplesKept = 512
@@ -37,8 +36,8 @@ const (
 	samplesTimeout   = 5 * time.Second
 	// greetings are the messages, a greetEvery apart, after which it is known how far a new
 	// neighbour is: what is done beside only ever adds to a round trip.
-	greetings  = 3
-	greetEvery = time.Second
+	greetings  = 6
+	greetEvery = 250 * time.Millisecond
 	// samplesMute is how long a neighbour that takes no samples, since it places hosts otherwise,
 	// is left alone.
 	samplesMute = 10 * time.Minute

@@ -158,7 +158,7 @@ func TestPeersAreSites(t *testing.T) {
 		if got := s.told.Load(); got != int32(len(ids)*(len(ids)-1)*(greetings+1)) {
 			t.Errorf("%d messages, want %d to greet and one with each peer's place", got, greetings)
 		}
-		v := &placement.View{Now: time.Now(), Host: "beside.p2.example", Site: netip.AddrFrom4([4]byte{198, 51, '2', 9}), Tiny: true, Measured: make(map[string]placement.Measurement)}
+		v := &placement.View{Now: time.Now(), Host: "beside.p2.example", Site: netip.AddrFrom4([4]byte{198, 51, '2', 9}), URLs: 1, Measured: make(map[string]placement.Measurement)}
 		for _, id := range ids {
 			v.Candidates = append(v.Candidates, placement.Candidate{Peer: string(id), Self: id == "p0"})
 		}

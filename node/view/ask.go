@@ -89,6 +89,7 @@ func (v *View) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 		if h.Placed != "" {
 			line.PlacedAt = peer.ID(h.Placed).String()
 		}
+		line.LatencyRow = v.latencyRow(h.Addrs)
 		page.Hosts = append(page.Hosts, line)
 	}
 	if len(list) == hostsAtOnce {

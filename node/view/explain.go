@@ -151,14 +151,20 @@ func (v *View) explainPlacement(h *control.Host, d *owner.HostDetail, now time.T
 		h.Placement = append(h.Placement, line)
 	}
 	h.Coordinate = v.deps.Placing.Placer.Coordinate(d, h.Host, time.Now())
-	if v.deps.Placing.SiteRow == nil || len(d.Addrs) == 0 {
-		return
+	h.LatencyRow = v.latencyRow(d.Addrs)
+}
+
+// latencyRow is the row of a host in the matrix of emulated distances, nil if there is none.
+func (v *View) latencyRow(addrs [][]byte) *int {
+	if v.deps.Placing.SiteRow == nil || len(addrs) == 0 {
+		return nil
 	}
-	if addr, ok := netip.AddrFromSlice(d.Addrs[0]); ok {
+	if addr, ok := netip.AddrFromSlice(addrs[0]); ok {
 		if row, ok := v.deps.Placing.SiteRow(addr); ok {
-			h.LatencyRow = &row
+			return &row
 		}
 	}
+	return nil
 }
 
 // Why implements control.Backend.

@@ -39,7 +39,8 @@ func NewSamples(list []adaptive.Sample) (m *Samples, n int) {
 		}
 		m.Host, m.Site, m.Whole = append(m.Host, []byte(l.Host)), append(m.Site, l.Site.AsSlice()), append(m.Whole, whole)
 		m.Asked, m.Of = append(m.Asked, uint32(max(l.Asked, 0))), append(m.Of, uint32(max(l.Of, 0))) // not negative, and as many as peers
-		m.Measured = append(m.Measured, uint32(len(rtts)))                                           // at most MaxSampleRTTs
+		m.WorthPct = append(m.WorthPct, uint32(100*min(max(l.Worth, 0), 1)))
+		m.Measured = append(m.Measured, uint32(len(rtts))) // at most MaxSampleRTTs
 		n++
 	}
 	return m, n
@@ -56,7 +57,8 @@ func (m *Samples) Validate() error {
 	if n > MaxSamples || len(m.GetPeer()) > MaxSamplePeers {
 		return fmt.Errorf("samples: %d of %d peers, at most %d of %d", n, len(m.GetPeer()), MaxSamples, MaxSamplePeers)
 	}
-	if len(m.GetSite()) != n || len(m.GetWhole()) != n || len(m.GetAsked()) != n || len(m.GetOf()) != n || len(m.GetMeasured()) != n || len(m.GetBy()) != len(m.GetRttUs()) {
+	if len(m.GetSite()) != n || len(m.GetWhole()) != n || len(m.GetAsked()) != n || len(m.GetOf()) != n || len(m.GetMeasured()) != n || len(m.GetBy()) != len(m.GetRttUs()) ||
+		len(m.GetWorthPct()) != 0 && len(m.GetWorthPct()) != n {
 		return fmt.Errorf("samples: %w", errColumns)
 	}
 	rtts := 0
@@ -91,7 +93,10 @@ func (m *Samples) List() []adaptive.Sample {
 		addr, _ := netip.AddrFromSlice(m.GetSite()[i])
 		l := adaptive.Sample{
 			Host: string(m.GetHost()[i]), Site: addr.Unmap(), Whole: m.GetWhole()[i] == 1,
-			Asked: int(min(m.GetAsked()[i], MaxSamplePeers)), Of: int(min(m.GetOf()[i], MaxSamplePeers)),
+			Asked: int(min(m.GetAsked()[i], MaxSamplePeers)), Of: int(min(m.GetOf()[i], MaxSamplePeers)), Worth: 1,
+		}
+		if len(m.GetWorthPct()) > 0 {
+			l.Worth = float64(min(m.GetWorthPct()[i], 100)) / 100
 		}
 		for range m.GetMeasured()[i] {
 			l.RTTs = append(l.RTTs, adaptive.PeerRTT{

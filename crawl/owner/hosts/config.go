@@ -48,7 +48,7 @@ type Config struct {
 	RequestTime time.Duration
 	// Fetched, if not nil, is called in a step with what a worker reports of a host, at the
 	// addresses known. It keeps nothing of what it is given.
-	Fetched func(host string, addrs [][]byte, worker string, list []*wire.Fetched)
+	Fetched func(host string, addrs [][]byte, worker string, w *wire.HostWork)
 	// Admission has hosts wait until the owner of their registrable domain has admitted them to the
 	// job; see package domain.
 	Admission bool

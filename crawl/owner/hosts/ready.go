@@ -106,6 +106,9 @@ type Placement struct {
 	// Measured is what the candidates measured, Why says why it was this worker.
 	Measured []ondisk.Measurement
 	Why      string // reason of the choice, in words
+	// Unsure says that another worker may well be better: once more is known of the host it is
+	// placed anew.
+	Unsure bool
 	// NotBefore is until when politeness is owed for requests that were made to measure; zero if
 	// none was.
 	NotBefore time.Time

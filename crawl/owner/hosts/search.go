@@ -36,12 +36,14 @@ type search struct {
 	URLs     int     // how many URLs the next lease is for; 0: any number
 	Pace     float64 // by how much the next worker is to ask the host less often than usual
 
-	Exclude   []string
-	rest      int64  // no worker is looked for before
-	Replace   bool   // the worker is to give the host back, so that it is placed anew
-	Anew      string // why, for people
-	Tiny      bool   // the last placement was without measuring
-	Remeasure bool   // what was measured of the host does not hold any more
+	Exclude []string
+	rest    int64  // no worker is looked for before
+	Replace bool   // the worker is to give the host back, so that it is placed anew
+	Anew    string // why, for people
+	// Grown is from how many URLs that nobody has on the host is placed anew, since it was placed
+	// by little; 0: it is not.
+	Grown     int64
+	Remeasure bool // what was measured of the host does not hold any more
 }
 
 // Ask begins the search, and says whether another peer may be found: else this peer takes the host.
@@ -68,6 +70,9 @@ func (s *search) Unreserve() (before, until int64) {
 // Found takes what a placement says of the lease to come.
 func (s *search) Found(p *Placement) {
 	s.Remeasure, s.URLs, s.Pace = false, max(p.URLs, 0), p.Pace
+	if !p.Unsure {
+		s.Grown = 0
+	}
 }
 
 // Offer has a worker hear of the host.

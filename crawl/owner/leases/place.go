@@ -11,8 +11,8 @@ import (
 const (
 	// offerURLs is how much backlog an offer that is not answered yet stands for.
 	offerURLs = 8
-	// grownFactor times what a host has to have to be placed by measure, it is placed anew if it
-	// was not.
+	// grownFactor times what it had when it was placed, a host is placed anew if its placement was
+	// unsure.
 	grownFactor = 4
 
 	// Why a host is placed anew.
@@ -37,9 +37,9 @@ func (pl *Placer) Ask(h *hosts.Host) {
 		return
 	}
 	n := h.Unleased()
-	h.Search.Tiny = n < pl.Cfg.PlaceMin
+	h.Search.Grown = max(grownFactor*n, pl.Cfg.PlaceMin)
 	p := hosts.Place{
-		Host: h.Rec.Name, Addrs: h.Rec.Addrs, Pending: n, Tiny: h.Search.Tiny, Known: h.Rec.Placed, Exclude: slices.Clone(h.Search.Exclude),
+		Host: h.Rec.Name, Addrs: h.Rec.Addrs, Pending: n, Tiny: n < pl.Cfg.PlaceMin, Known: h.Rec.Placed, Exclude: slices.Clone(h.Search.Exclude),
 		Secure: h.Rec.Secure, Remeasure: h.Search.Remeasure, Measured: slices.Clone(h.Rec.Measured), NotBefore: time.UnixMilli(pl.PoliteAt(h)),
 	}
 	if h.Rec.PlacedAt > 0 {
@@ -53,7 +53,7 @@ func (pl *Placer) Ask(h *hosts.Host) {
 // is on disk before the first of them, and goes along with the host's record: should this peer die
 // meanwhile, whoever is the owner then waits as well.
 func (pl *Placer) reserve(h *hosts.Host, p *hosts.Place) {
-	if pl.Cfg.RequestTime <= 0 || h.Search.Tiny || h.Rec.BackoffUntil > pl.Now {
+	if pl.Cfg.RequestTime <= 0 || p.Tiny || h.Rec.BackoffUntil > pl.Now {
 		return
 	}
 	polite := pl.PoliteAt(h)
@@ -79,8 +79,8 @@ func (pl *Placer) Unreserve(h *hosts.Host, owed time.Time) {
 }
 
 // Calibrate compares how long fetches take with how long they took when the worker was new (design,
-// section 5), and has the host placed anew if they are slower several times in a row. A host that
-// was too small to be placed by measure is placed so once it has grown.
+// section 5), and has the host placed anew if they are slower several times in a row. A host whose
+// placement was unsure, since it was too small to be measured, is placed anew once it has grown.
 func (pl *Placer) Calibrate(h *hosts.Host, fetched []*wire.Fetched) {
 	var sum, n uint64
 	for _, f := range fetched {
@@ -92,9 +92,9 @@ func (pl *Placer) Calibrate(h *hosts.Host, fetched []*wire.Fetched) {
 	if n == 0 || h.Lease == nil {
 		return
 	}
-	if h.Search.Tiny && h.Unleased() >= grownFactor*pl.Cfg.PlaceMin {
+	if h.Search.Grown > 0 && h.Unleased() >= h.Search.Grown {
 		h.Search.Again(anewGrown)
-		h.Search.Tiny = false
+		h.Search.Grown = 0
 	}
 	if mean := uint32(min(sum/n, 1<<31)); h.Rec.Slower(mean) { // bounded
 		h.Search.Again(anewSlower)

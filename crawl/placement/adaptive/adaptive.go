@@ -21,9 +21,10 @@ type Strategy struct {
 	judged   judgement
 	rnd      *rand.Rand
 
-	placed int            // sites so far
-	asked  map[string]int // by host: probes asked for in the placement that goes on
-	price  [2]float64     // of a probe, 1 being the worth of a right choice: for sites with an address and without
+	placed float64          // sites so far, small ones being less than one
+	asked  map[string]int   // by host: probes asked for in the placement that goes on
+	tried  map[string][]int // by host: columns of those who had a trial in the placement that goes on
+	price  [2]float64       // of a probe, 1 being the worth of a right choice: for sites with an address and without
 
 	frozen   bool
 	samples  []Sample // that were not told yet
@@ -41,7 +42,7 @@ func New(cfg Config) (*Strategy, error) {
 	cfg.fill()
 	s := &Strategy{
 		cfg: cfg, memories: newMemories(cfg.Memories, cfg.Peers), rnd: rand.New(rand.NewPCG(cfg.Seed, 0x6164617074)), // nothing secret
-		asked: make(map[string]int), price: [2]float64{firstPrice, firstPrice},
+		asked: make(map[string]int), tried: make(map[string][]int), price: [2]float64{firstPrice, firstPrice},
 	}
 	s.belief = belief{memories: s.memories, worths: newWorths(), rnd: s.rnd}
 	return s, nil
@@ -61,7 +62,22 @@ const (
 	maxAsked = 4096
 	// newcomer is how many sites a candidate has to have measured before it is treated like the
 	// others.
-	newcomer = 16
+	newcomer = 4
+	// usualURLs make a site worth all that a probe can gain; smaller ones are worth their part, and
+	// those under small of that are not explored.
+	usualURLs = 40
+	small     = 0.25
+	// sureEnough of the choice, a site is not looked at again. guessed is the least with which a
+	// site goes to somebody whom nobody asked: else its owner begins, and learns by that.
+	sureEnough = 0.9
+	guessed    = 0.3
+	// trial is how many URLs a worker fetches whose connection is to say as much as a probe would;
+	// moving is what it costs beside, 1 being the worth of a right choice.
+	trial  = 1
+	moving = 0.03
+	// alike are choices between which merits make no difference, where both are near with that
+	// probability.
+	alike, near = 0.1, 0.7
 	// always is the share of sites that every candidate measures.
 	always = 0.005
 	// manyPeers bounds how much more training many candidates bring, blindTraining is how much more
@@ -79,11 +95,13 @@ type question struct {
 	measured []bool    // of able, failures too
 	failed   []bool
 	lag      []float64
+	trial    int     // URLs for which the choice is tried; 0: for all
 	sure     float64 // that the choice is the best one
 
 	seen      []observation // also by those that are not able
 	hints     hints
-	addressed bool // the site's address is known
+	addressed bool    // the site's address is known
+	worth     float64 // of a right choice: 1 for a site of usual size
 	key       string
 	memory    *memory // of the site itself, if it was placed before
 }
@@ -98,8 +116,12 @@ func key(host string, site netip.Addr) string {
 
 func (s *Strategy) question(v *placement.View) *question {
 	q := &question{view: v, host: v.Host, able: v.Able(), hints: hintsOf(v.Site, s.cfg.Atlas), key: key(v.Host, v.Site), addressed: v.Site.IsValid()}
-	if q.memory = s.memories.find(q.key); v.Anew && q.memory != nil {
-		q.memory.blank()
+	q.worth = worthOf(v.URLs)
+	if q.memory = s.memories.find(q.key); q.memory != nil {
+		if v.Anew {
+			q.memory.blank()
+		}
+		s.recall(q)
 	}
 	s.compare(v.Now)
 	for _, c := range q.able {
@@ -117,13 +139,32 @@ func (s *Strategy) question(v *placement.View) *question {
 	return q
 }
 
+// worthOf a site with so many URLs.
+func worthOf(urls int64) float64 {
+	if urls <= 0 {
+		return 1
+	}
+	return min(1, float64(urls)/usualURLs)
+}
+
+// recall adds to the view what was measured of the site before, or met by those that fetched.
+func (s *Strategy) recall(q *question) {
+	for _, c := range q.view.Candidates {
+		if p := s.memories.columns[c.Peer]; p != nil && p.number < len(q.memory.cells) {
+			if _, known := q.view.Measured[c.Peer]; !known && q.memory.cells[p.number].exact() {
+				q.view.Measured[c.Peer] = placement.Measurement{RTT: time.Duration(float64(q.memory.cells[p.number].mean) * float64(time.Millisecond))}
+			}
+		}
+	}
+}
+
 // Next implements placement.Strategy.
 func (s *Strategy) Next(v *placement.View) placement.Choice {
 	q := s.question(v)
 	if len(q.able) < 2 {
 		return s.alone(q)
 	}
-	if !v.Tiny && s.explores(q) {
+	if s.explores(q) {
 		if all := q.unmeasured(func(int) bool { return true }); len(all) > 0 {
 			return s.ask(q, all)
 		}
@@ -132,11 +173,21 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 		return s.blind(q)
 	}
 	worker := s.pick(q)
-	if !v.Tiny {
-		s.judged.value(s.belief.draws, q.measured)
-		if probe := s.probes(q, worker); len(probe) > 0 {
-			return s.ask(q, probe)
+	s.judged.value(s.belief.draws, q.measured)
+	if probe := s.probes(q, worker); len(probe) > 0 {
+		return s.ask(q, probe)
+	}
+	if k := s.tries(q, worker); k >= 0 {
+		worker, q.trial = k, trial
+		if len(s.tried) >= maxAsked {
+			clear(s.tried)
 		}
+		s.tried[q.host] = append(s.tried[q.host], q.peers[k].number)
+		return s.conclude(q, worker)
+	}
+	delete(s.tried, q.host)
+	if len(q.seen) == 0 && q.sure < guessed {
+		worker, q.sure = q.nearest(), 0 // whoever fetches first measures as well
 	}
 	return s.conclude(q, worker)
 }
@@ -151,7 +202,7 @@ func (s *Strategy) alone(q *question) placement.Choice {
 
 // blind is when nothing is remembered: everybody measures, unless that is not worth it.
 func (s *Strategy) blind(q *question) placement.Choice {
-	if all := q.unmeasured(func(int) bool { return true }); len(all) > 0 && !q.view.Tiny {
+	if all := q.unmeasured(func(int) bool { return true }); len(all) > 0 && q.worth >= small {
 		return s.ask(q, all)
 	}
 	return s.conclude(q, q.nearest())
@@ -192,11 +243,26 @@ func (s *Strategy) pick(q *question) int {
 	}
 	q.sure = s.judged.best[k]
 	if !q.measured[k] {
-		return k
+		return s.lightest(q, k)
 	}
 	for i := range q.able {
 		if q.able[i].Self && q.measured[i] && !q.failed[i] && q.ms(i)+q.lag[i] <= q.ms(k)+q.lag[k]+tie/2 {
 			return i
+		}
+	}
+	return k
+}
+
+// lightest of those that nobody need tell apart: the owner, or who has least in hand. A site that is
+// near to all, as one of a network of caches, so goes to whoever is free.
+func (s *Strategy) lightest(q *question, k int) int {
+	for i := range q.able {
+		c := &q.able[i]
+		if q.failed[i] || s.judged.mean[i] < s.judged.mean[k]-alike || s.judged.best[i] < near {
+			continue
+		}
+		if !q.able[k].Self && (c.Self || c.Load() < q.able[k].Load()) {
+			k = i
 		}
 	}
 	return k
@@ -209,7 +275,7 @@ func (s *Strategy) probes(q *question, worker int) []string {
 	price := s.price[q.kind()]
 	most := -1
 	for k, gain := range s.judged.gain {
-		if gain >= price && (most < 0 || gain > s.judged.gain[most]) {
+		if gain*q.worth >= price && (most < 0 || gain > s.judged.gain[most]) {
 			most = k
 		}
 	}
@@ -217,7 +283,30 @@ func (s *Strategy) probes(q *question, worker int) []string {
 		most = worker
 	}
 	slower := func(k int) bool { return q.view.Anew && q.able[k].Peer == q.view.Known }
-	return q.unmeasured(func(k int) bool { return k == most || q.peers[k].measured < newcomer || slower(k) })
+	return q.unmeasured(func(k int) bool {
+		return k == most || q.worth >= small && q.peers[k].measured < newcomer || slower(k)
+	})
+}
+
+// tries is a candidate who did not measure and is worth a trial: who is to fetch a few pages, as its
+// connection then makes the choice for the others better by more than these few lose. -1 if there
+// is none.
+func (s *Strategy) tries(q *question, worker int) int {
+	if q.view.URLs <= trial {
+		return -1
+	}
+	most, worth := -1, 0.0
+	part := trial / float64(q.view.URLs)
+	for k := range q.able {
+		if q.measured[k] || slices.Contains(s.tried[q.host], q.peers[k].number) {
+			continue
+		}
+		gain := (1-part)*s.judged.gain[k] - part*max(s.judged.mean[worker]-s.judged.mean[k], 0) - moving
+		if gain > worth {
+			most, worth = k, gain
+		}
+	}
+	return most
 }
 
 // explores says whether a site is measured by everybody: the same of a host as long as its
@@ -226,7 +315,7 @@ func (s *Strategy) explores(q *question) bool {
 	h := fnv.New64a()
 	h.Write([]byte(q.host))
 	u := rand.New(rand.NewPCG(0x6578706c6f7265, h.Sum64())).Float64() // nothing secret
-	return u < always
+	return u < always && q.worth >= small
 }
 
 func (s *Strategy) ask(q *question, peers []string) placement.Choice {
@@ -245,14 +334,14 @@ func (s *Strategy) conclude(q *question, worker int) placement.Choice {
 	asked := s.asked[q.view.Host]
 	delete(s.asked, q.view.Host)
 	whole := 2*len(q.seen) > len(q.able)
-	if !q.view.Tiny && !s.frozen {
-		s.pay(q, asked, len(q.able))
-		s.teach(q, asked, whole)
-	}
 	if !s.frozen {
-		s.remember(q, whole)
+		s.pay(q, asked, len(q.able))
+		if asked > 0 {
+			s.teach(q, asked, whole)
+			s.remember(q, whole)
+		}
 	}
-	return placement.Choice{Worker: q.able[worker].Peer, Why: q.why(worker)}
+	return placement.Choice{Worker: q.able[worker].Peer, Unsure: q.sure < sureEnough, URLs: q.trial, Why: q.why(worker)}
 }
 
 func (q *question) why(worker int) string {
@@ -274,7 +363,7 @@ func (q *question) why(worker int) string {
 // pay counts a placement, and moves the price of a probe towards where the budget is kept. What
 // exploring takes of the budget is set aside.
 func (s *Strategy) pay(q *question, asked, of int) {
-	defer func() { s.placed++ }()
+	defer func() { s.placed += q.worth }()
 	if s.explores(q) {
 		return
 	}
@@ -282,7 +371,8 @@ func (s *Strategy) pay(q *question, asked, of int) {
 	if q.kind() == 1 {
 		budget, training = s.cfg.BlindBudget, blindTraining*training
 	}
-	budget += training * math.Sqrt(float64(min(of, manyPeers))/float64(s.placed+1))
+	budget += training * math.Sqrt(float64(min(of, manyPeers))/(s.placed+1))
+	budget *= q.worth
 	aside := always * max(0, float64(of)-budget)
 	p := &s.price[q.kind()]
 	*p = min(max(*p*math.Exp(priceRate*(float64(asked)-budget+aside)), minPrice), maxPrice)

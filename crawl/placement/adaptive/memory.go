@@ -13,6 +13,9 @@ var unknown = cell{mean: float32(math.NaN())}
 
 func (c cell) known() bool { return c.mean == c.mean }
 
+// exact says that it was measured.
+func (c cell) exact() bool { return c.known() && c.dev == 0 }
+
 // memory is an earlier site.
 type memory struct {
 	key     string

@@ -22,9 +22,10 @@ func taught(t *testing.T, p *plane, sites int, cfg Config) *Strategy {
 	return s
 }
 
+// TestFirstSitesAreMeasuredByAll: where peers know nothing of each other.
 func TestFirstSitesAreMeasuredByAll(t *testing.T) {
 	p, s := newPlane(1, 5, 10, true), fresh(t, Config{})
-	for i := range 10 {
+	for i := range newcomer {
 		addr, ms := p.site()
 		if _, n := place(t, s, view(fmt.Sprint("h", i), addr, 5), ms); n != 5 {
 			t.Errorf("site %d was measured by %d of 5", i, n)
@@ -46,16 +47,16 @@ func TestEdges(t *testing.T) {
 			t.Errorf("%+v after %d probes", c, n)
 		}
 	})
-	t.Run("tiny hosts are not probed", func(t *testing.T) {
-		v := view("tiny", addr, 5)
-		v.Tiny = true
+	t.Run("small hosts are not probed", func(t *testing.T) {
+		v := view("small", addr, 5)
+		v.URLs = 1
 		if c, n := place(t, s, v, ms); c.Worker == "" || n != 0 {
 			t.Errorf("%+v after %d probes", c, n)
 		}
 	})
-	t.Run("tiny hosts stay where nothing is known", func(t *testing.T) {
-		v := view("tiny", addr, 5)
-		v.Tiny = true
+	t.Run("small hosts stay where nothing is known", func(t *testing.T) {
+		v := view("small", addr, 5)
+		v.URLs = 1
 		if c, n := place(t, fresh(t, Config{}), v, ms); c.Worker != name(0) || n != 0 {
 			t.Errorf("%+v after %d probes", c, n)
 		}
@@ -417,5 +418,139 @@ func BenchmarkPlace(b *testing.B) {
 				i++
 			}
 		})
+	}
+}
+
+// met returns a strategy that knows where the peers of a plane are, and nothing else.
+func met(t *testing.T, p *plane, cfg Config) *Strategy {
+	t.Helper()
+	s := fresh(t, cfg)
+	for i, at := range p.peers {
+		var rtts []PeerRTT
+		for k, to := range p.peers {
+			if k != i {
+				rtts = append(rtts, PeerRTT{name(k), time.Duration((2 + math.Hypot(at[0]-to[0], at[1]-to[1])) * float64(time.Millisecond))})
+			}
+		}
+		own := PeerSample(name(i), netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), rtts)
+		s.Learn(&own)
+	}
+	return s
+}
+
+// TestConnectionsTeach: whoever fetched from a site need not probe it, nor need the owners that are
+// told; what its place says already is no news, but a shorter way is.
+func TestConnectionsTeach(t *testing.T) {
+	s, other := met(t, newPlane(5, 6, 10, true), Config{}), met(t, newPlane(5, 6, 10, true), Config{Seed: 1})
+	site, beside, far := netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("203.0.113.8"), netip.MustParseAddr("198.51.100.1")
+	news := func(host string, at netip.Addr, ms int) (told int) {
+		s.Connected(host, at, name(2), time.Duration(ms)*time.Millisecond)
+		for _, l := range s.Samples() {
+			if l.Of != 0 || len(l.RTTs) != 1 {
+				t.Errorf("sample %+v", l)
+			}
+			other.Learn(&l)
+			told++
+		}
+		return told
+	}
+	for i, want := range []int{news("h", site, 30) - 1, news("h", site, 60), news("h", site, 30), news("beside", beside, 31), news("h", site, 12) - 1, news("far", far, 31) - 1, news("odd", far, -1)} {
+		if want != 0 {
+			t.Errorf("connection %d: %+d samples", i, want)
+		}
+	}
+	for _, s := range []*Strategy{s, other} {
+		v := view("h", site, 6)
+		s.Next(v)
+		if m, ok := v.Measured[name(2)]; !ok || m.RTT.Round(time.Millisecond) != 12*time.Millisecond {
+			t.Errorf("what the worker met is %v, %v", m, ok)
+		}
+		v = view("h", site, 6)
+		v.Anew = true
+		if s.Next(v); len(v.Measured) > 0 {
+			t.Error("where downloads became slower, what was met before counts")
+		}
+	}
+	if placed := s.placed; placed != 0 {
+		t.Errorf("%v sites were placed, though connections alone were told", placed)
+	}
+}
+
+// TestTrials: a site with pages enough goes for one page each to those who may be nearer, and ends
+// with the nearest; a small one is fetched by whoever has it, and nothing is tried for ever.
+func TestTrials(t *testing.T) {
+	p := newPlane(21, 8, 200, true)
+	s := met(t, p, Config{Budget: 1e-9, Training: 1e-9}) // no probe is worth its price
+	s.price = [2]float64{maxPrice, maxPrice}
+	right, trials := 0, 0
+	const sites = 40
+	for i := range sites {
+		addr, ms := p.site()
+		host := fmt.Sprint("h", i)
+		for urls := int64(24); ; urls -= trial {
+			v := view(host, addr, 8)
+			v.URLs = urls
+			c, probes := place(t, s, v, ms)
+			if probes > 0 || c.URLs != 0 && c.URLs != trial {
+				t.Fatalf("%+v after %d probes", c, probes)
+			}
+			k := index(c)
+			if _, measured := v.Measured[c.Worker]; c.URLs == 0 || measured {
+				if c.URLs != 0 {
+					t.Errorf("%s, who has measured, is tried", c.Worker)
+				}
+				if ms[k] <= slices.Min(ms)+1 {
+					right++
+				}
+				break
+			}
+			if trials++; urls < 24-8*trial {
+				t.Fatal("trials without end")
+			}
+			if i%8 == 0 {
+				continue // it did not reach the site
+			}
+			s.Connected(host, addr, c.Worker, time.Duration(ms[k]*float64(time.Millisecond)))
+		}
+		v := view(fmt.Sprint("small", i), addr, 8)
+		v.URLs = 1
+		if c, n := place(t, s, v, ms); n > 0 || c.URLs != 0 {
+			t.Errorf("a site of one page: %+v after %d probes", c, n)
+		}
+	}
+	if right < sites*7/10 || trials == 0 || trials > 5*sites {
+		t.Errorf("%d of %d sites at their nearest after %d trials", right, sites, trials)
+	}
+}
+
+// TestNearToAll: a site that is as near to everybody, as a network of caches is, is not probed, and
+// goes to its owner, or to who has least in hand.
+func TestNearToAll(t *testing.T) {
+	p := newPlane(23, 5, 10, true)
+	s := met(t, p, Config{})
+	near := func(i int) *placement.View {
+		v := view(fmt.Sprint("cache", i), netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}), 5)
+		for k := range v.Candidates {
+			v.Candidates[k].Capacity, v.Candidates[k].Backlog = 100, uint32(10*(5-k)) // small
+		}
+		return v
+	}
+	ms := []float64{2, 2.1, 2.2, 2.1, 2}
+	for i := range 40 {
+		v := near(i)
+		for k := range ms { // the first ones were measured by all
+			v.Measured[name(k)] = placement.Measurement{RTT: time.Duration(ms[k] * float64(time.Millisecond))}
+		}
+		s.asked[v.Host] = len(ms)
+		s.Next(v)
+	}
+	v := near(100)
+	if c, n := place(t, s, v, ms); c.Worker != name(0) || n != 0 {
+		t.Errorf("went to %s after %d probes, want its owner", c.Worker, n)
+	}
+	v = near(101)
+	v.Candidates[0].Backlog = 95
+	if c, n := place(t, s, v, ms); c.Worker != name(4) || n != 0 {
+		t.Errorf("went to %s after %d probes, want who has least in hand", c.Worker, n)
 	}
 }

@@ -21,6 +21,7 @@ type Sample struct {
 	// Asked is how many probes the placement took, Of among how many candidates: none if nothing
 	// was placed.
 	Asked, Of int
+	Worth     float64 // of the site: 1 for one of usual size, less for smaller ones
 }
 
 // PeerSample is a peer as a site: what it measured of those with whom it talks, in ascending order
@@ -54,13 +55,17 @@ func (s *Strategy) Samples() []Sample {
 
 // teach notes a sample for others.
 func (s *Strategy) teach(q *question, asked int, whole bool) {
-	l := Sample{Host: q.view.Host, Site: q.view.Site, Whole: whole, Asked: asked, Of: len(q.able)}
+	l := Sample{Host: q.view.Host, Site: q.view.Site, Whole: whole, Asked: asked, Of: len(q.able), Worth: q.worth}
 	for _, c := range q.view.Candidates {
 		if m, ok := q.view.Measured[c.Peer]; ok && m.Err == "" {
 			l.RTTs = append(l.RTTs, PeerRTT{c.Peer, m.RTT})
 		}
 	}
 	slices.SortFunc(l.RTTs, func(a, b PeerRTT) int { return strings.Compare(a.Peer, b.Peer) })
+	s.tell(l)
+}
+
+func (s *Strategy) tell(l Sample) {
 	if len(s.samples) >= maxSamples {
 		s.samples = slices.Delete(s.samples, 0, len(s.samples)-maxSamples+1)
 	}
@@ -70,7 +75,7 @@ func (s *Strategy) teach(q *question, asked int, whole bool) {
 // Learn takes a sample of another owner. Of its round trips no more count than peers are
 // remembered; those beyond maxRTT or not above zero do not, nor do more probes than candidates.
 func (s *Strategy) Learn(l *Sample) {
-	q := &question{hints: hintsOf(l.Site, s.cfg.Atlas), host: l.Host, key: key(l.Host, l.Site), addressed: l.Site.IsValid()}
+	q := &question{hints: hintsOf(l.Site, s.cfg.Atlas), host: l.Host, key: key(l.Host, l.Site), addressed: l.Site.IsValid(), worth: min(max(l.Worth, 0), 1)}
 	q.memory = s.memories.find(q.key)
 	for _, r := range l.RTTs[:min(len(l.RTTs), s.cfg.Peers)] {
 		if r.RTT > 0 && r.RTT <= maxRTT {
@@ -87,6 +92,34 @@ func (s *Strategy) Learn(l *Sample) {
 		s.pay(q, min(max(l.Asked, 0), of), of)
 	}
 	s.remember(q, l.Whole)
+}
+
+// Connected learns how long a connection took that a worker made to fetch: as much as a probe says,
+// for nothing. What the place of the site says already is no news.
+func (s *Strategy) Connected(host string, site netip.Addr, worker string, took time.Duration) {
+	c := s.memories.columns[worker]
+	if c == nil || took <= 0 || took > maxRTT || s.frozen {
+		return
+	}
+	ms := milliseconds(took)
+	if m := s.memories.find(key(host, site)); m != nil && m.expects(c.number, ms) {
+		return
+	}
+	hints := hintsOf(site, s.cfg.Atlas)
+	for _, m := range s.memories.all {
+		if hints[sameSubnet] != 0 && m.hints[sameSubnet] == hints[sameSubnet] && m.expects(c.number, ms) {
+			return
+		}
+	}
+	l := Sample{Host: host, Site: site, RTTs: []PeerRTT{{worker, took}}}
+	s.Learn(&l)
+	s.tell(l)
+}
+
+// expects says whether that much, or more, was measured of a column before: machines only ever add
+// to a round trip.
+func (m *memory) expects(column int, ms float64) bool {
+	return column < len(m.cells) && m.cells[column].exact() && ms >= float64(m.cells[column].mean)*0.95-tie/2
 }
 
 // maxRTT is the largest round trip that another's sample is believed.

@@ -237,10 +237,10 @@ func (s *Strategy) tiny(v *placement.View, who []placement.Candidate) placement.
 	}
 	for _, c := range who {
 		if c.Peer == v.Known {
-			return placement.Choice{Worker: v.Known, Why: "few URLs: the worker known for the address range"}
+			return placement.Choice{Worker: v.Known, Unsure: true, Why: "few URLs: the worker known for the address range"}
 		}
 	}
-	return placement.Choice{Worker: owner(who), Why: "few URLs: not worth estimating, the owner keeps the host"}
+	return placement.Choice{Worker: owner(who), Unsure: true, Why: "few URLs: not worth estimating, the owner keeps the host"}
 }
 
 // owner of the host, or the first candidate if that has no room.

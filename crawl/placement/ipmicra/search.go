@@ -44,6 +44,8 @@ type Step struct {
 	// Local says that Worker is this owner's own choice and no delegation, which it may keep to
 	// itself: no subnet is known, or it is delegated to a peer that is no candidate here.
 	Local bool
+	// Unsure says that the site was too small to be searched for, see [placement.Choice].
+	Unsure bool
 	// Why says so for people.
 	Why string
 	// Changes are the records to change once Worker stands.
@@ -113,9 +115,9 @@ func (s *search) probes() Changes {
 // before, or with its owner.
 func (s *search) unprobed() Step {
 	if _, ok := s.able[s.v.Known]; ok {
-		return Step{Worker: s.v.Known, Local: true, Why: "few URLs: the worker known for the address range"}
+		return Step{Worker: s.v.Known, Local: true, Unsure: true, Why: "few URLs: the worker known for the address range"}
 	}
-	return Step{Worker: keeper(s.v.Able()), Local: true, Why: "few URLs: not worth probing, the owner keeps the host"}
+	return Step{Worker: keeper(s.v.Able()), Local: true, Unsure: true, Why: "few URLs: not worth probing, the owner keeps the host"}
 }
 
 // keeper is the owner among the candidates, or the first of them.

@@ -66,7 +66,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	if step.Local && located && !v.Tiny {
 		s.own.set(choice{owner, at.Subnet}, step.Worker)
 	}
-	return placement.Choice{Worker: step.Worker, Why: step.Why}
+	return placement.Choice{Worker: step.Worker, Unsure: step.Unsure, Why: step.Why}
 }
 
 // maxSeeded peers are remembered as seeded; one that is forgotten is offered its subnet again,
