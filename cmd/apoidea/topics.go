@@ -48,8 +48,9 @@ docs/bounds.md has all bounds.`
 const aboutPlacement = `The owner of a host chooses who crawls it, among itself, its leaf set and the workers attached to it. --placement names the strategy; give all peers of a
 ring the same.
 
-    rtt          The candidates measure the round trip to the site, and the smallest wins (Apoidea: Singh, Srivatsa, Liu, Miller 2003).
-    adaptive     Our own: remembers what earlier sites looked like, and needs about two probes a site.
+    adaptive     Our own, and the default: knows how far peers are from each other, remembers what earlier sites looked like, learns from each connection that
+                 is made to fetch, and probes where that changes a choice that is worth it: at most about two probes a site, and none for hosts of a page.
+    rtt          The candidates measure the round trip to each site of eight URLs or more, and the smallest wins (Apoidea: Singh, Srivatsa, Liu, Miller 2003).
     ipmicra      Gives whole subnets to peers, along the registered IP ranges, by few probes (IPMicra: Papapetrou, Samaras 2004).
     coordinates  Places peers and servers in a space, by gossip and by downloads that were due anyway, and takes the nearest peer (Malet 2009).
     geo          Takes the peer nearest on the globe, by --geoip; measures nothing (the baseline of Malet 2009).

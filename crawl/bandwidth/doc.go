@@ -13,7 +13,7 @@
 // # The governor
 //
 // The governor works only while there is a cap. The worker then ranks the hosts that may be visited
-// by the score of their next URL: smaller depth first, then age (crawl/worker/chooser.go). There
+// by the score of their next URL: smaller depth first, then age (crawl/worker/visits/chooser.go). There
 // are three governors: paper is Diligenti et al. (papers 4), start-stop is what they compare it
 // with, and ours departs from the paper in these points:
 //

@@ -19,7 +19,7 @@
 // A peer that nobody can dial has the role worker: it attaches to a few members over connections
 // of its own, they offer it hosts, and all that is asked of it comes back over those. It has no
 // arc, keeps no replicas and stands in no leaf set. Which role fits is what several others found
-// when they dialled it (dht/reach.go), with hysteresis; --reachability settles it by hand. How
+// when they dialled it (dht/p2p/reach.go), with hysteresis; --reachability settles it by hand. How
 // many workers a member takes is bounded.
 //
 // In the public profile (--nat-traversal) a peer also asks its router to forward the port (UPnP,

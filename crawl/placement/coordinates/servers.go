@@ -20,8 +20,8 @@ type ServersConfig struct {
 	// HalfLife is the time after which half of what is not yet an error of 1 has become one: what
 	// was not heard of for long is not believed. 0: never.
 	HalfLife time.Duration
-	// Reuse lets a new server begin where another of its subnet is (3.8 d), with an error of at
-	// least ReuseError; 0 turns it off.
+	// ReuseError is the least error with which a new server begins where another of its subnet is
+	// (3.8 d); 0: it begins anywhere.
 	ReuseError float64
 	// Subnet names the range within which servers are taken to stand beside each other; nil is
 	// [placement.RangeOf].

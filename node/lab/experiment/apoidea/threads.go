@@ -22,7 +22,7 @@ disk, then for its part of the processor. Under high load the crawler gets 3 % o
 
 Rows pentium-550 are the paper's machine: a page costs 25 times the processor time that it costs here today, and three accesses of a disk; pages
 are 10 kB in the mean. The paper does not say which sites they were: some anywhere, or the nearest family of apoidea-proximity (near sites). Rows today are what scripts/bench.sh measures. best_threads are the fewest that reach nine tenths of the best throughput.
-What a page costs is measured, what the machines of the paper made of it is estimated (apoidea_machine.go says how); the paper's own figures enter in the
+What a page costs is measured, what the machines of the paper made of it is estimated (machine.go says how); the paper's own figures enter in the
 one place named above.`,
 	Run: runApoideaThreads,
 }

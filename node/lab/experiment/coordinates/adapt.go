@@ -21,7 +21,7 @@ import (
 var Adapt = trial.Experiment{
 	Name:  "coordinates-adapt",
 	About: "a peer loses bandwidth or gets busy, a server slows down: how soon placement by coordinates follows (Malet 2009)",
-	Long: `The thesis' 5.1 to 5.6 (papers.md 3.7) in virtual time. bandwidth: 8 peers, one of which keeps 17 servers in persistent mode, error 0.3, for 140 minutes; from the 33rd to the 80th
+	Long: `The thesis' 5.1 to 5.6 in virtual time. bandwidth: 8 peers, one of which keeps 17 servers in persistent mode, error 0.3, for 140 minutes; from the 33rd to the 80th
 the downloads of the most used peer take five times as long. load: the same peers, 30 servers, 100 minutes; from the 36th to the 76th the most used peer's program waits
 twenty times as long for its processor, which its gossip shows too. server: 7 estimators, one server that takes 5 s longer from the 58th to the 76th minute.
 Where it is known where hosts are, peers and servers stand as there: six peers in Europe, one of which has the servers, two in America, and the servers in America.

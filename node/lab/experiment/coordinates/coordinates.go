@@ -20,13 +20,13 @@ import (
 var Strategies = trial.Experiment{
 	Name:  "coordinates-strategies",
 	About: "network coordinates against random and geographic placement: how long downloads take (Malet 2009)",
-	Long: `The thesis' comparison (5.7, 5.8; papers.md 3.7): 7 independent sets of 10 peers in virtual time. Each peer gossips for half an hour, has one batch of 100 servers
+	Long: `The thesis' comparison (5.7, 5.8): 7 independent sets of 10 peers in virtual time. Each peer gossips for half an hour, has one batch of 100 servers
 estimated by all, and assigns them; random, geo (smallest great-circle distance, by city or country as known) and the oracle (least expected time) get the same
 batch at the same moment. Done with a median error of 0.25 and of 0.15. Then pages are fetched by whom each strategy chose, 18 of a server as in the thesis.
 Candidates are all peers of a set. coordinates-live is the strategy of the node, one owner's view: servers are estimated one URL at a time.
 adaptive places a server a second; meanwhile those placed before are fetched from, a page a second each, and from these downloads it learns which peers are slow.
 The peers are as PlanetLab's were, shared and some of them busy; how busy is fitted to random's 90th percentile and to the updates of 5.9
-(coordinates_world.go). Rows named _half are over a random half of the servers. --peers is the number of sets.`,
+(world.go). Rows named _half are over a random half of the servers. --peers is the number of sets.`,
 	Run: runCoordStrategies,
 }
 
@@ -34,7 +34,7 @@ The peers are as PlanetLab's were, shared and some of them busy; how busy is fit
 var Overhead = trial.Experiment{
 	Name:  "coordinates-overhead",
 	About: "what estimation costs until coordinates converge: fetches by estimators, messages, time (Malet 2009)",
-	Long: `The same runs as coordinates-strategies (the thesis' 5.9; papers.md 3.7): how many updates of a server's coordinate it takes until the median error of its batch is under
+	Long: `The same runs as coordinates-strategies (the thesis' 5.9): how many updates of a server's coordinate it takes until the median error of its batch is under
 0.25 and 0.15, bound 300; and one set of 7 peers for the thesis' 5.10 (time to converge). Every update is a page that was due anyway. Noise and window minimum are
 fitted to the two medians. --peers is the number of sets.`,
 	Run: runCoordOverhead,

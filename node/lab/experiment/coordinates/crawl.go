@@ -19,7 +19,7 @@ import (
 var Crawl = trial.Experiment{
 	Name:  "coordinates-crawl",
 	About: "a whole crawl placed by network coordinates: coverage, messages, balance (Malet 2009)",
-	Long: `The thesis' whole run (5.12, 5.13, 5.4.2; papers.md 3.7) in virtual time: 14 peers, cycle mode, 184 minutes, error 0.25, hosts of 150 URLs. The thesis says
+	Long: `The thesis' whole run (5.12, 5.13, 5.4.2) in virtual time: 14 peers, cycle mode, 184 minutes, error 0.25, hosts of 150 URLs. The thesis says
 100 hosts a batch, yet 836 hosts in 114 cycles, and 5,360 requests of 100 URLs would be three times all its pages: batches have 8 hosts here, the
 second size tried; with 100 two batches were assigned in all. Links a page are the second value tried as well. Each peer
 serves its queue of assigned URLs, estimates and found URLs; pages yield links to their own host and to others, which go to the peer that owns the host. A page is fetched
