@@ -26,7 +26,7 @@ const ServiceSamples = "lessons"
 const (
 	// samplesEvery is how often a peer tells its leaf set what it learnt since, if anything: a
 	// message costs as much as a probe, and a crawl of small hosts may be over in a minute.
-	samplesEvery = 2 * time.Second
+	samplesEvery = time.Second
 	// samplesKept bounds the samples kept for neighbours that come later: some hundred sites are
 	// what the strategy trains on.
 	samplesKept = 512

@@ -66,7 +66,9 @@ const (
 	// usualURLs make a site worth all that a probe can gain; smaller ones are worth their part, and
 	// those under small of that are not explored.
 	usualURLs = 40
-	small     = 0.25
+	small     = 0.5
+	// newPlace is what a site is worth at least at whose place none was before: others will come.
+	newPlace = 0.45
 	// sureEnough of the choice, a site is not looked at again. guessed is the least with which a
 	// site goes to somebody whom nobody asked: else its owner begins, and learns by that.
 	sureEnough = 0.9
@@ -116,7 +118,9 @@ func key(host string, site netip.Addr) string {
 
 func (s *Strategy) question(v *placement.View) *question {
 	q := &question{view: v, host: v.Host, able: v.Able(), hints: hintsOf(v.Site, s.cfg.Atlas), key: key(v.Host, v.Site), addressed: v.Site.IsValid()}
-	q.worth = worthOf(v.URLs)
+	if q.worth = worthOf(v.URLs); q.worth < newPlace && q.addressed && !s.memories.at(q.hints[sameSubnet]) {
+		q.worth = newPlace
+	}
 	if q.memory = s.memories.find(q.key); q.memory != nil {
 		if v.Anew {
 			q.memory.blank()

@@ -44,7 +44,7 @@
 // # Who learns from whom
 //
 // With --placement adaptive an owner remembers what the sites that it placed looked like from its
-// candidates. Every two seconds it tells its leaf set what is new: host, address, who measured what
+// candidates. Every second it tells its leaf set what is new: host, address, who measured what
 // (node/placing, service lessons). The others learn from it as from placements of their own, so
 // what one had measured the others need not measure again. A neighbour that is new, or was started
 // again, is told the last 512. Nothing is passed on: candidates come from the leaf set, so nobody

@@ -3,6 +3,7 @@ package adaptive
 import (
 	"container/list"
 	"math"
+	"slices"
 )
 
 // cell is a round trip in milliseconds: measured if dev is 0, else believed with that deviation.
@@ -128,6 +129,11 @@ func (ms *memories) find(key string) *memory {
 		return ms.all[i]
 	}
 	return nil
+}
+
+// at says whether a site of that subnet is remembered.
+func (ms *memories) at(subnet uint64) bool {
+	return slices.ContainsFunc(ms.all, func(m *memory) bool { return m.hints[sameSubnet] == subnet })
 }
 
 // add makes room for a site, and returns its memory, which may be an older one of the same key.

@@ -27,7 +27,7 @@ from the first one on; those named _first are over the first 200, those named _j
 A probe errs by chance: 0.3 ms are added in the mean, as a busy machine does.
 
 Rows. A plain name is as live: the candidates of a host are its owner and the owner's leaf set (8 on each side), owners learn apart but for what they tell each other: ipmicra's
-records lie at ring owners, adaptive's samples go to the leaf set every 2 s. NAME-all is as in the papers: all peers are candidates, and one memory learns. With up to 17 peers
+records lie at ring owners, adaptive's samples go to the leaf set every second. NAME-all is as in the papers: all peers are candidates, and one memory learns. With up to 17 peers
 the candidates are the same. adaptive-blind is adaptive where no site has an address,
 adaptive-alone adaptive without those samples. oracle knows the nearest leaf peer, oracle-all the nearest peer.
 

@@ -28,7 +28,7 @@ const (
 	dueFor = 5 * time.Second
 	// samplesEvery is how often owners tell their leaf set what they learnt, heartbeatEvery how
 	// often a worker renews its leases with an owner.
-	samplesEvery, heartbeatEvery = 2 * time.Second, 2 * time.Second
+	samplesEvery, heartbeatEvery = time.Second, 2 * time.Second
 	// probeTries connects make a probe; the median counts.
 	probeTries = 3
 	// probeNoise is what a measurement is longer than the way, in the mean: the machine does other
