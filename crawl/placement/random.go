@@ -16,15 +16,20 @@ func (Random) Next(v *View) Choice {
 func drawn(host string, among []Candidate) string {
 	best, weight := "", uint64(0)
 	for _, c := range among {
-		h := fnv.New64a()
-		h.Write([]byte(host))
-		h.Write([]byte{0})
-		h.Write([]byte(c.Peer))
-		if w := mix(h.Sum64()); best == "" || w >= weight {
+		if w := Weight(host, c.Peer); best == "" || w >= weight {
 			best, weight = c.Peer, w
 		}
 	}
 	return best
+}
+
+// Weight is what is drawn for a host and a peer, the same at all peers.
+func Weight(host, peer string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(host))
+	h.Write([]byte{0})
+	h.Write([]byte(peer))
+	return mix(h.Sum64())
 }
 
 // mix spreads the last bytes' differences over the whole word, which FNV alone does badly.

@@ -80,6 +80,9 @@ const (
 	// alike are choices between which merits make no difference, where both are near with that
 	// probability.
 	alike, near = 0.1, 0.7
+	// lighter is the share of its capacity by which a candidate has less in hand than another if
+	// that is to count.
+	lighter = 0.05
 	// always is the share of sites that every candidate measures.
 	always = 0.005
 	// manyPeers bounds how much more training many candidates bring, blindTraining is how much more
@@ -106,6 +109,7 @@ type question struct {
 	worth     float64 // of a right choice: 1 for a site of usual size
 	key       string
 	memory    *memory // of the site itself, if it was placed before
+	like      string  // what most of the belief comes from, for people
 }
 
 // key of a site is its address or, where that is not known, its name.
@@ -176,6 +180,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	if !s.think(q, q.seen) {
 		return s.blind(q)
 	}
+	q.like = s.belief.like(v.Site)
 	worker := s.pick(q)
 	s.judged.value(s.belief.draws, q.measured)
 	if probe := s.probes(q, worker); len(probe) > 0 {
@@ -238,34 +243,28 @@ func telling(seen []observation) []observation {
 	return few[:maxObserved]
 }
 
-// pick is the worker if nothing more is measured. Among candidates that measured the same, the
-// owner keeps the host.
+// pick is the worker if nothing more is measured.
 func (s *Strategy) pick(q *question) int {
 	k := s.judged.choose()
 	if q.failed[k] {
 		return q.nearest()
 	}
+	k = s.lightest(q, k)
 	q.sure = s.judged.best[k]
-	if !q.measured[k] {
-		return s.lightest(q, k)
-	}
-	for i := range q.able {
-		if q.able[i].Self && q.measured[i] && !q.failed[i] && q.ms(i)+q.lag[i] <= q.ms(k)+q.lag[k]+tie/2 {
-			return i
-		}
-	}
 	return k
 }
 
-// lightest of those that nobody need tell apart: the owner, or who has least in hand. A site that is
-// near to all, as one of a network of caches, so goes to whoever is free.
+// lightest of those that nobody need tell apart: the owner, who has clearly less in hand, or else
+// one that the host's name draws. So a site that is near to all, as one of a network of caches,
+// goes to whoever is free.
 func (s *Strategy) lightest(q *question, k int) int {
+	top := s.judged.mean[k] - alike
 	for i := range q.able {
-		c := &q.able[i]
-		if q.failed[i] || s.judged.mean[i] < s.judged.mean[k]-alike || s.judged.best[i] < near {
+		if i == k || q.failed[i] || s.judged.mean[i] < top || s.judged.best[i] < near || q.able[k].Self {
 			continue
 		}
-		if !q.able[k].Self && (c.Self || c.Load() < q.able[k].Load()) {
+		less := q.able[k].Load() - q.able[i].Load()
+		if q.able[i].Self || less > lighter || less > -lighter && placement.Weight(q.host, q.able[i].Peer) > placement.Weight(q.host, q.able[k].Peer) {
 			k = i
 		}
 	}
@@ -351,12 +350,14 @@ func (s *Strategy) conclude(q *question, worker int) placement.Choice {
 func (q *question) why(worker int) string {
 	sure := int(math.Round(100 * q.sure))
 	switch {
+	case q.trial > 0:
+		return fmt.Sprintf("tried for %d pages, as its connection measures the site: it may be the nearest by %s", q.trial, q.like)
 	case len(q.seen) == 0 && sure == 0:
 		return "no candidate reached the site, or none was asked: the owner keeps the host"
 	case len(q.seen) == 0:
-		return fmt.Sprintf("nearest to sites like this one, %d %% sure; nobody measured", sure)
+		return fmt.Sprintf("nearest by %s, %d %% sure; nobody measured", q.like, sure)
 	case !q.measured[worker]:
-		return fmt.Sprintf("nearest by what %d others measured, %d %% sure", len(q.seen), sure)
+		return fmt.Sprintf("nearest by what %d others measured and by %s, %d %% sure", len(q.seen), q.like, sure)
 	case sure == 0:
 		return fmt.Sprintf("%.1f ms to the site, the least of %d that measured", q.ms(worker), len(q.seen))
 	default:

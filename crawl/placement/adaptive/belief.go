@@ -3,6 +3,7 @@ package adaptive
 import (
 	"math"
 	"math/rand/v2"
+	"net/netip"
 )
 
 // scales are how exactly two sites may look like each other, as a share of the round trip:
@@ -95,6 +96,36 @@ func (b *belief) weigh(h *hints, seen []observation, except *memory) {
 			}
 		}
 	}
+}
+
+// like says for people which sites most of the belief comes from.
+func (b *belief) like(site netip.Addr) string {
+	most, mass := anywhere, 0.0
+	for k := range b.mass {
+		sum := 0.0
+		for _, m := range b.mass[k] {
+			sum += m
+		}
+		if sum > mass {
+			most, mass = hint(k), sum
+		}
+	}
+	switch most {
+	case sameNetwork:
+		return "sites of its network"
+	case sameOrgHere, sameOrg:
+		return "sites of its organisation"
+	case sameCountry:
+		return "sites of its country"
+	case anywhere:
+		return "sites that look alike"
+	}
+	bits := prefixBits[most].v6
+	if site = site.Unmap().WithZone(""); site.Is4() {
+		bits = prefixBits[most].v4
+	}
+	p, _ := site.Prefix(bits) // of a valid address, as there is such a hint
+	return "sites of " + p.String()
 }
 
 // shares are the probabilities of the kinds of hints, before anything is measured: each takes its
