@@ -13,9 +13,9 @@
 // # The governor
 //
 // The governor works only while there is a cap. The worker then ranks the hosts that may be visited
-// by the score of their next URL: smaller depth first, then age (crawl/worker/visits/chooser.go). There
-// are three governors: paper is Diligenti et al. (papers 4), start-stop is what they compare it
-// with, and ours departs from the paper in these points:
+// by the score of their next URL: smaller depth first, then age (crawl/worker/visits/chooser.go).
+// There are three governors: paper is Diligenti et al. (papers 4), start-stop is what they compare
+// it with, and ours departs from the paper in these points:
 //
 //   - The paper books a fixed rate for each fetch, learnt over whole downloads. Ours estimates what
 //     the next two seconds will bring: from what runs now, how many bytes each fetch has to come,

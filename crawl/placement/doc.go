@@ -16,7 +16,8 @@
 // many it would hold. From nine tenths on it is no candidate (crawl/placement/load.go), whatever
 // the strategy. Then each owner takes hosts from it one after another, at most one in two seconds,
 // as long as somebody else has room: first the host whose measurements vary least between those
-// that made them (crawl/owner/leases/relieve.go; papers 2.4). The worker finishes the window that it has.
+// that made them (crawl/owner/leases/relieve.go; papers 2.4). The worker
+// finishes the window that it has.
 //
 // A small host is placed by what is known without measuring it. Where that is unsure, it is placed
 // anew once four times as many of its URLs wait, and at least eight.

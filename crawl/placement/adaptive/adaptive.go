@@ -77,9 +77,8 @@ const (
 	// moving is what it costs beside, 1 being the worth of a right choice.
 	trial  = 1
 	moving = 0.03
-	// alike are choices between which merits make no difference, where both are near with that
-	// probability.
-	alike, near = 0.1, 0.7
+	// alike is by how many milliseconds a candidate may be farther in the mean if nobody need care.
+	alike = 0.75
 	// lighter is the share of its capacity by which a candidate has less in hand than another if
 	// that is to count.
 	lighter = 0.05
@@ -258,9 +257,9 @@ func (s *Strategy) pick(q *question) int {
 // one that the host's name draws. So a site that is near to all, as one of a network of caches,
 // goes to whoever is free.
 func (s *Strategy) lightest(q *question, k int) int {
-	top := s.judged.mean[k] - alike
+	most := s.judged.late[k] + alike
 	for i := range q.able {
-		if i == k || q.failed[i] || s.judged.mean[i] < top || s.judged.best[i] < near || q.able[k].Self {
+		if i == k || q.failed[i] || s.judged.late[i] > most || q.able[k].Self {
 			continue
 		}
 		less := q.able[k].Load() - q.able[i].Load()
@@ -291,9 +290,9 @@ func (s *Strategy) probes(q *question, worker int) []string {
 	})
 }
 
-// tries is a candidate who did not measure and is worth a trial: who is to fetch a few pages, as its
-// connection then makes the choice for the others better by more than these few lose. -1 if there
-// is none.
+// tries is a candidate who did not measure and is worth a trial: who is to fetch a few pages, as
+// its connection then makes the choice for the others better by more than these few lose. -1 if
+// there is none.
 func (s *Strategy) tries(q *question, worker int) int {
 	if q.view.URLs <= trial {
 		return -1

@@ -19,6 +19,7 @@ const (
 type judgement struct {
 	best []float64 // by candidate: share of the draws in which it is within tie of the best one
 	mean []float64 // by candidate: its merit in the mean over the draws
+	late []float64 // by candidate: by how many milliseconds it is behind the best one in the mean
 	gain []float64 // by candidate: by how much a probe of it would raise the merit of the choice; 0 if it was measured
 
 	merit  [][]float64 // by draw and candidate: 1 for the best one, less than 0 for those that lose much
@@ -44,7 +45,7 @@ const (
 // judge fills in best and loses. lag makes slow candidates look farther.
 func (j *judgement) judge(draws [][]float64, lag []float64) {
 	n := len(lag)
-	j.best, j.mean = zeros(j.best, n), zeros(j.mean, n)
+	j.best, j.mean, j.late = zeros(j.best, n), zeros(j.mean, n), zeros(j.late, n)
 	j.merit = resize(j.merit, len(draws))
 	for d, y := range draws {
 		least := math.Inf(1)
@@ -60,6 +61,7 @@ func (j *judgement) judge(draws [][]float64, lag []float64) {
 			} else {
 				j.merit[d][k] = -min(behind, maxLoss) / dear
 			}
+			j.late[k] += min(behind, maxLoss) / float64(len(draws))
 			j.mean[k] += j.merit[d][k] / float64(len(draws))
 		}
 	}
