@@ -68,7 +68,7 @@ const (
 	usualURLs = 40
 	small     = 0.5
 	// newPlace is what a site is worth at least at whose place none was before: others will come.
-	newPlace = 0.4
+	newPlace = 0.33
 	// sureEnough of the choice, a site is not looked at again. guessed is the least with which a
 	// site goes to somebody whom nobody asked: else its owner begins, and learns by that.
 	sureEnough = 0.9
