@@ -49,7 +49,7 @@ const aboutPlacement = `The owner of a host chooses who crawls it, among itself,
 ring the same.
 
     adaptive     Our own, and the default: knows how far peers are from each other, remembers what earlier sites looked like, learns from each connection that
-                 is made to fetch, and probes where that changes a choice that is worth it: at most about two probes a site, and none for hosts of a page.
+                 is made to fetch, and probes where that changes a choice that is worth it: at most about two probes a site in the mean, and few for small hosts.
     rtt          The candidates measure the round trip to each site of eight URLs or more, and the smallest wins (Apoidea: Singh, Srivatsa, Liu, Miller 2003).
     ipmicra      Gives whole subnets to peers, along the registered IP ranges, by few probes (IPMicra: Papapetrou, Samaras 2004).
     coordinates  Places peers and servers in a space, by gossip and by downloads that were due anyway, and takes the nearest peer (Malet 2009).

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
@@ -146,8 +147,16 @@ func TestKeepAlive(t *testing.T) {
 	srv.Start()
 	defer srv.Close()
 	f := newFetcher(t, nil)
-	for _, path := range []string{"/", "/chunked", "/chunked", "/"} {
-		get(t, f, srv.URL+path).Release()
+	var connect time.Duration
+	for i, path := range []string{"/", "/chunked", "/chunked", "/"} {
+		resp := get(t, f, srv.URL+path)
+		if i == 0 {
+			connect = resp.Connect
+		}
+		if connect <= 0 || resp.Connect != connect {
+			t.Errorf("exchange %d: the connection took %v, the first one %v", i, resp.Connect, connect)
+		}
+		resp.Release()
 	}
 	if n := conns.Load(); n != 1 {
 		t.Errorf("%d connections for four exchanges, want 1", n)

@@ -394,7 +394,7 @@ func (pl *Placer) Observe(host string, addrs [][]byte, worker string, w *wire.Ho
 		site, _ = netip.AddrFromSlice(addrs[0])
 	}
 	if us := w.GetConnectUs(); us > 0 && pl.samples != nil {
-		pl.samples.strategy.Connected(host, site.Unmap(), worker, time.Duration(us)*time.Microsecond)
+		pl.samples.strategy.Connected(time.Now(), host, site.Unmap(), worker, time.Duration(us)*time.Microsecond)
 	}
 	for _, f := range w.GetFetched() {
 		if f.GetFetchedMs() > 0 && f.GetDurationMs() > 0 {

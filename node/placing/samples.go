@@ -71,8 +71,8 @@ type listener struct {
 	incarnation uint64 // of its process
 	mute        time.Time
 	minute      time.Time
-	heard       int // samples of its own in this minute
-	greeted     int
+	heard       int           // samples of its own in this minute
+	greeted     int           // messages so far
 	rtt         time.Duration // the least that a message took, 0 if none was answered
 }
 
@@ -148,7 +148,7 @@ func (c *sampleGossip) locate() (more bool) {
 	}
 	own := adaptive.PeerSample(string(c.self), c.where(), rtts)
 	c.guard.Lock()
-	c.strategy.Learn(&own)
+	c.strategy.Learn(time.Now(), &own)
 	c.guard.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +225,7 @@ func (c *sampleGossip) tell(ctx context.Context, id peer.ID, list []adaptive.Sam
 	}
 	switch {
 	case err != nil && calls.CodeOf(err) == calls.CodeRefused:
-		p.mute = time.Now().Add(samplesMute)
+		p.mute, p.greeted = time.Now().Add(samplesMute), greetings
 	case err == nil && p.incarnation != 0 && p.incarnation != reply.GetIncarnation():
 		p.told = c.first // it has forgotten what it was told before
 	case err == nil:
@@ -255,7 +255,7 @@ func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Samples)
 			return nil, err
 		}
 		c.guard.Lock() // for each anew, as a placement may wait
-		c.strategy.Learn(&l)
+		c.strategy.Learn(time.Now(), &l)
 		c.guard.Unlock()
 	}
 	return &wire.SamplesReply{Incarnation: c.incarnation}, nil

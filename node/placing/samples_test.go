@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
+	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
@@ -170,6 +171,26 @@ func TestPeersAreSites(t *testing.T) {
 	})
 }
 
+// TestConnectionsAreSamples: what a worker says of its connection counts as a probe of it.
+func TestConnectionsAreSamples(t *testing.T) {
+	s := newSampleGossips(t, "a")
+	g := s.peers["a"]
+	pl := &Placer{strategy: g.strategy, samples: g}
+	at := adaptive.PeerSample("w", netip.Addr{}, []adaptive.PeerRTT{{Peer: "a", RTT: 20 * time.Millisecond}})
+	g.strategy.Learn(time.Now(), &at)
+	pl.Observe("h.example", [][]byte{siteAddr.AsSlice()}, "w", &crawlwire.HostWork{ConnectUs: 7000})
+	v := &placement.View{
+		Now: time.Now(), Host: "h.example", Site: siteAddr, URLs: 1, Measured: make(map[string]placement.Measurement),
+		Candidates: []placement.Candidate{{Peer: "a", Self: true}, {Peer: "w"}},
+	}
+	if c := g.strategy.Next(v); v.Measured["w"].RTT.Round(time.Millisecond) != 7*time.Millisecond {
+		t.Errorf("measured %v, chosen %+v", v.Measured, c)
+	}
+	if told := g.strategy.Samples(); len(told) != 1 || told[0].RTTs[0].Peer != "w" {
+		t.Errorf("samples %+v", told)
+	}
+}
+
 // TestSamplesAreRefused: by peers that place otherwise, who are left alone then, of strangers, of
 // nonsense, and too many.
 func TestSamplesAreRefused(t *testing.T) {
@@ -180,8 +201,8 @@ func TestSamplesAreRefused(t *testing.T) {
 		for range 3 {
 			s.peers["a"].teach(t.Context())
 		}
-		if s.told.Load() != 1 {
-			t.Errorf("b was told %d times, though it takes no samples", s.told.Load())
+		if s.told.Load() != 1 || s.peers["a"].locate() {
+			t.Errorf("b was told %d times, though it takes no samples, or is greeted for ever", s.told.Load())
 		}
 		b := s.enter("b", 1, []peer.ID{"a", "b"})
 		raw := func(change func(*wire.Samples)) []byte {

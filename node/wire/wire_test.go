@@ -284,7 +284,7 @@ func FuzzSamples(f *testing.F) {
 			t.Fatal(err)
 		}
 		for i := range list[:min(len(list), 8)] {
-			s.Learn(&list[i])
+			s.Learn(time.Now(), &list[i])
 		}
 	})
 }

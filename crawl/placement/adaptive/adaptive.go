@@ -26,6 +26,7 @@ type Strategy struct {
 	tried  map[string][]int // by host: columns of those who had a trial in the placement that goes on
 	price  [2]float64       // of a probe, 1 being the worth of a right choice: for sites with an address and without
 
+	now      time.Time // the latest that was heard of
 	frozen   bool
 	samples  []Sample // that were not told yet
 	compared time.Time
@@ -69,6 +70,8 @@ const (
 	small     = 0.5
 	// newPlace is what a site is worth at least at whose place none was before: others will come.
 	newPlace = 0.33
+	// measuredAge is for how long a round trip holds: ways change.
+	measuredAge = 10 * time.Minute
 	// sureEnough of the choice, a site is not looked at again. guessed is the least with which a
 	// site goes to somebody whom nobody asked: else its owner begins, and learns by that.
 	sureEnough = 0.9
@@ -121,6 +124,7 @@ func key(host string, site netip.Addr) string {
 
 func (s *Strategy) question(v *placement.View) *question {
 	q := &question{view: v, host: v.Host, able: v.Able(), hints: hintsOf(v.Site, s.cfg.Atlas), key: key(v.Host, v.Site), addressed: v.Site.IsValid()}
+	s.tick(v.Now)
 	if q.worth = worthOf(v.URLs); q.worth < newPlace && q.addressed && !s.memories.at(q.hints[sameSubnet]) {
 		q.worth = newPlace
 	}
@@ -154,8 +158,22 @@ func worthOf(urls int64) float64 {
 	return min(1, float64(urls)/usualURLs)
 }
 
-// recall adds to the view what was measured of the site before, or met by those that fetched.
+// tick moves the time on.
+func (s *Strategy) tick(now time.Time) {
+	if now.After(s.now) {
+		s.now = now
+	}
+}
+
+// fresh says whether what was measured of a memory holds still.
+func (s *Strategy) fresh(m *memory) bool { return s.now.Sub(m.met) <= measuredAge }
+
+// recall adds to the view what was measured of the site before, or met by those that fetched,
+// unless that is too long ago.
 func (s *Strategy) recall(q *question) {
+	if !s.fresh(q.memory) {
+		return
+	}
 	for _, c := range q.view.Candidates {
 		if p := s.memories.columns[c.Peer]; p != nil && p.number < len(q.memory.cells) {
 			if _, known := q.view.Measured[c.Peer]; !known && q.memory.cells[p.number].exact() {
@@ -399,6 +417,7 @@ func (s *Strategy) remember(q *question, whole bool) {
 			*c = s.belief.believed(k)
 		}
 	}
+	m.met = s.now
 	for _, o := range q.seen {
 		*m.cell(o.column) = cell{mean: float32(o.ms)}
 	}

@@ -48,7 +48,7 @@ func (p *plane) site() (addr netip.Addr, ms []float64) {
 func name(i int) string { return fmt.Sprintf("peer%02d", i) }
 
 func view(host string, addr netip.Addr, peers int) *placement.View {
-	v := &placement.View{Now: time.Unix(1000, 0), Host: host, Site: addr, Measured: make(map[string]placement.Measurement)}
+	v := &placement.View{Now: at0, Host: host, Site: addr, Measured: make(map[string]placement.Measurement)}
 	for k := range peers {
 		v.Candidates = append(v.Candidates, placement.Candidate{Peer: name(k), Self: k == 0})
 	}

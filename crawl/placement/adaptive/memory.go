@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"math"
 	"slices"
+	"time"
 )
 
 // cell is a round trip in milliseconds: measured if dev is 0, else believed with that deviation.
@@ -21,9 +22,10 @@ func (c cell) exact() bool { return c.known() && c.dev == 0 }
 type memory struct {
 	key     string
 	hints   hints
-	cells   []cell // by column; shorter than there are columns if peers came later
-	typical cell   // of its cells, for those that are missing
-	whole   bool   // most candidates measured it
+	cells   []cell    // by column; shorter than there are columns if peers came later
+	typical cell      // of its cells, for those that are missing
+	met     time.Time // when it was measured last, in part at least
+	whole   bool      // most candidates measured it
 	place   *list.Element
 }
 

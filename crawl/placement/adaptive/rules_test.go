@@ -142,7 +142,7 @@ func TestSamplesTeach(t *testing.T) {
 			if l.Site != addr || l.Of != 12 || len(l.RTTs) != l.Asked {
 				t.Fatalf("sample %+v", l)
 			}
-			student.Learn(&l)
+			student.Learn(at0, &l)
 		}
 	}
 	if again := teacher.Samples(); len(again) != 0 {
@@ -160,7 +160,7 @@ func TestSamplesTeach(t *testing.T) {
 	if right < 43 || probes > 150 {
 		t.Errorf("%d of 50 right with %d probes, though another had learnt", right, probes)
 	}
-	student.Learn(&Sample{Host: "odd", RTTs: []PeerRTT{{"peer00", -1}, {"peer01", 0}, {"peer02", time.Hour}}})
+	student.Learn(at0, &Sample{Host: "odd", RTTs: []PeerRTT{{"peer00", -1}, {"peer01", 0}, {"peer02", time.Hour}}})
 	if m := student.memories.find("odd"); m != nil {
 		t.Errorf("round trips that cannot be were believed: %+v", m)
 	}
@@ -421,6 +421,9 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
+// at0 is the time of a view.
+var at0 = time.Unix(1000, 0)
+
 // met returns a strategy that knows where the peers of a plane are, and nothing else.
 func met(t *testing.T, p *plane, cfg Config) *Strategy {
 	t.Helper()
@@ -433,7 +436,7 @@ func met(t *testing.T, p *plane, cfg Config) *Strategy {
 			}
 		}
 		own := PeerSample(name(i), netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), rtts)
-		s.Learn(&own)
+		s.Learn(at0, &own)
 	}
 	return s
 }
@@ -444,12 +447,12 @@ func TestConnectionsTeach(t *testing.T) {
 	s, other := met(t, newPlane(5, 6, 10, true), Config{}), met(t, newPlane(5, 6, 10, true), Config{Seed: 1})
 	site, beside, far := netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("203.0.113.8"), netip.MustParseAddr("198.51.100.1")
 	news := func(host string, at netip.Addr, ms int) (told int) {
-		s.Connected(host, at, name(2), time.Duration(ms)*time.Millisecond)
+		s.Connected(at0, host, at, name(2), time.Duration(ms)*time.Millisecond)
 		for _, l := range s.Samples() {
 			if l.Of != 0 || len(l.RTTs) != 1 {
 				t.Errorf("sample %+v", l)
 			}
-			other.Learn(&l)
+			other.Learn(at0, &l)
 			told++
 		}
 		return told
@@ -470,6 +473,15 @@ func TestConnectionsTeach(t *testing.T) {
 		if s.Next(v); len(v.Measured) > 0 {
 			t.Error("where downloads became slower, what was met before counts")
 		}
+	}
+	v := view("h", site, 6)
+	v.Now = at0.Add(measuredAge + time.Second)
+	if s.Next(v); len(v.Measured) > 0 {
+		t.Error("what was met long ago counts as measured")
+	}
+	s.Connected(v.Now, "far", far, name(2), 90*time.Millisecond)
+	if n := len(s.Samples()); n != 1 {
+		t.Errorf("%d samples of a way that has got longer since", n)
 	}
 	if placed := s.placed; placed != 0 {
 		t.Errorf("%v sites were placed, though connections alone were told", placed)
@@ -510,7 +522,7 @@ func TestTrials(t *testing.T) {
 			if i%8 == 0 {
 				continue // it did not reach the site
 			}
-			s.Connected(host, addr, c.Worker, time.Duration(ms[k]*float64(time.Millisecond)))
+			s.Connected(at0, host, addr, c.Worker, time.Duration(ms[k]*float64(time.Millisecond)))
 		}
 		v := view(fmt.Sprint("small", i), addr, 8)
 		v.URLs = 1

@@ -72,9 +72,11 @@ func (s *Strategy) tell(l Sample) {
 	s.samples = append(s.samples, l)
 }
 
-// Learn takes a sample of another owner. Of its round trips no more count than peers are
-// remembered; those beyond maxRTT or not above zero do not, nor do more probes than candidates.
-func (s *Strategy) Learn(l *Sample) {
+// Learn takes a sample of another owner, which came now. Of its round trips no more count than
+// peers are remembered; those beyond maxRTT or not above zero do not, nor do more probes than
+// candidates.
+func (s *Strategy) Learn(now time.Time, l *Sample) {
+	s.tick(now)
 	q := &question{hints: hintsOf(l.Site, s.cfg.Atlas), host: l.Host, key: key(l.Host, l.Site), addressed: l.Site.IsValid(), worth: min(max(l.Worth, 0), 1)}
 	q.memory = s.memories.find(q.key)
 	for _, r := range l.RTTs[:min(len(l.RTTs), s.cfg.Peers)] {
@@ -95,24 +97,25 @@ func (s *Strategy) Learn(l *Sample) {
 }
 
 // Connected learns how long a connection took that a worker made to fetch: as much as a probe says,
-// for nothing. What the place of the site says already is no news.
-func (s *Strategy) Connected(host string, site netip.Addr, worker string, took time.Duration) {
+// for nothing. What was measured at the place of the site of late is no news, unless this is less.
+func (s *Strategy) Connected(now time.Time, host string, site netip.Addr, worker string, took time.Duration) {
+	s.tick(now)
 	c := s.memories.columns[worker]
 	if c == nil || took <= 0 || took > maxRTT || s.frozen {
 		return
 	}
 	ms := milliseconds(took)
-	if m := s.memories.find(key(host, site)); m != nil && m.expects(c.number, ms) {
+	if m := s.memories.find(key(host, site)); m != nil && s.fresh(m) && m.expects(c.number, ms) {
 		return
 	}
 	hints := hintsOf(site, s.cfg.Atlas)
 	for _, m := range s.memories.all {
-		if hints[sameSubnet] != 0 && m.hints[sameSubnet] == hints[sameSubnet] && m.expects(c.number, ms) {
+		if hints[sameSubnet] != 0 && m.hints[sameSubnet] == hints[sameSubnet] && s.fresh(m) && m.expects(c.number, ms) {
 			return
 		}
 	}
 	l := Sample{Host: host, Site: site, RTTs: []PeerRTT{{worker, took}}}
-	s.Learn(&l)
+	s.Learn(now, &l)
 	s.tell(l)
 }
 

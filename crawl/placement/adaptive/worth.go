@@ -42,7 +42,7 @@ const (
 	dear = 150.0
 )
 
-// judge fills in best and loses. lag makes slow candidates look farther.
+// judge fills in best, mean and late. lag makes slow candidates look farther.
 func (j *judgement) judge(draws [][]float64, lag []float64) {
 	n := len(lag)
 	j.best, j.mean, j.late = zeros(j.best, n), zeros(j.mean, n), zeros(j.late, n)

@@ -9,6 +9,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
@@ -118,7 +119,7 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		}
 		for k := range w.peers {
 			own := w.peerSample(k, true)
-			s.Learn(&own)
+			s.Learn(dhttest.Epoch, &own)
 		}
 		f := one(w, s)
 		f.coordinator = true
@@ -132,7 +133,7 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		}
 		for _, k := range w.peers[i].leaves {
 			own := w.peerSample(k, false)
-			s.Learn(&own)
+			s.Learn(dhttest.Epoch, &own)
 		}
 		f.of, f.samples = append(f.of, s), append(f.samples, s)
 	}

@@ -159,7 +159,7 @@ func (r *placementRun) tell(i int) {
 		r.message(1, bytes)
 		r.clock.After(r.w.between[i][k]/2, func() {
 			for l := range samples {
-				r.fleet.samples[k].Learn(&samples[l])
+				r.fleet.samples[k].Learn(r.clock.Now(), &samples[l])
 			}
 		})
 	}
