@@ -71,6 +71,9 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 		if p, ok = hj.Pending(n.At); !ok {
 			return
 		}
+		if p.Due > oc.Now && got.Outcome.Retryable(got.Status) {
+			return // told twice, as a worker does whose answer was lost: one fetch is one try
+		}
 		hj.Settle(&p, pageOf(got.Outcome), got.Size)
 	} else if oc.Buf.Err() != nil || !unknown(hj, &got, hash) {
 		return
