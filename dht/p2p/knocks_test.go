@@ -23,16 +23,19 @@ import (
 func TestSilentSocketsKeepNobodyOut(t *testing.T) {
 	server := newNetOf(t, Config{Network: "test"}, func(n *Net) { n.Handle("echo", echo) })
 	t.Run("tcp", func(t *testing.T) {
+		honest := outside(t, server, 24, ma.P_TCP)
 		silentTCP(t, server, 300)
-		joinAll(t, server, 24, ma.P_TCP)
+		joinAll(t, server, honest)
 	})
 	t.Run("quic", func(t *testing.T) { // without a word after the first
+		honest := outside(t, server, 24, ma.P_UDP)
 		halfQUIC(t, server, 300, false)
-		joinAll(t, server, 24, ma.P_UDP)
+		joinAll(t, server, honest)
 	})
 	t.Run("quic, by who shows its address", func(t *testing.T) {
+		honest := outside(t, server, 24, ma.P_TCP)
 		halfQUIC(t, server, 300, true)
-		joinAll(t, server, 24, ma.P_TCP)
+		joinAll(t, server, honest)
 	})
 }
 
@@ -67,6 +70,7 @@ func TestWhoEnteredIsNotCounted(t *testing.T) {
 // and others are served.
 func TestNamelessStreamsKeepNobodyOut(t *testing.T) {
 	server := newNetOf(t, Config{Network: "test"}, func(n *Net) { n.Handle("echo", echo) })
+	honest := outside(t, server, 24, ma.P_TCP)
 	for range 12 {
 		stranger := newNet(t, "test", "", nil)
 		introduce(stranger, server)
@@ -81,20 +85,29 @@ func TestNamelessStreamsKeepNobodyOut(t *testing.T) {
 			_, _ = s.Write([]byte{19}) // the first byte of the name of multistream
 		}
 	}
-	joinAll(t, server, 24, ma.P_TCP)
+	joinAll(t, server, honest)
 }
 
-// joinAll has n peers at once dial the server over a protocol, and call it, within five seconds,
-// sooner than libp2p ends what keeps it waiting.
-func joinAll(t *testing.T, server *Net, n, protocol int) {
+// outside are n peers that know the server's address of a protocol and have not dialled it.
+func outside(t *testing.T, server *Net, n, protocol int) []*Net {
+	t.Helper()
+	peers := make([]*Net, n)
+	for i := range peers {
+		peers[i] = newNet(t, "test", "", nil)
+		peers[i].host.Peerstore().AddAddr(server.self, addrOf(t, server, protocol), peerstore.PermanentAddrTTL)
+	}
+	return peers
+}
+
+// joinAll has peers dial the server at once, and call it, within five seconds, sooner than libp2p
+// ends what keeps them waiting.
+func joinAll(t *testing.T, server *Net, peers []*Net) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	begin := time.Now()
 	var callers sync.WaitGroup
-	for range n {
-		client := newNet(t, "test", "", nil)
-		client.host.Peerstore().AddAddr(server.self, addrOf(t, server, protocol), peerstore.PermanentAddrTTL)
+	for _, client := range peers {
 		callers.Go(func() {
 			for { // as whoever joins does
 				_, err := client.Call(ctx, server.self, "echo", []byte("here"))
@@ -110,7 +123,7 @@ func joinAll(t *testing.T, server *Net, n, protocol int) {
 		})
 	}
 	callers.Wait()
-	t.Logf("%d peers called after %v", n, time.Since(begin))
+	t.Logf("%d peers called after %v", len(peers), time.Since(begin))
 }
 
 // silentTCP opens TCP connections that send nothing, and keeps them until the test ends.
