@@ -80,15 +80,21 @@ func TestLinksOfACutDocument(t *testing.T) {
 }
 
 // TestSitemapOfFiftyThousand: a sitemap with the most URLs that its protocol allows is read whole,
-// although it is larger than the bound on bodies, packed or not.
+// although it is larger than the bound on bodies, packed or not. The packed one has white space in
+// it, half of what is allowed; it is one alone, as the race detector looks at each
+// byte.
 func TestSitemapOfFiftyThousand(t *testing.T) {
 	t.Parallel()
 	const urls = 50_000
 	sitemap := func(host string) []byte {
+		space := ""
+		if strings.HasPrefix(host, "packed.") {
+			space = strings.Repeat(" ", 400)
+		}
 		var b bytes.Buffer
 		b.WriteString(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
 		for i := range urls {
-			fmt.Fprintf(&b, "<url><loc>http://%s/%s/%d</loc><lastmod>%s</lastmod></url>\n", host, strings.Repeat("p", 60), i, strings.Repeat(" ", 400))
+			fmt.Fprintf(&b, "<url><loc>http://%s/%s/%d</loc><lastmod>%s</lastmod></url>\n", host, strings.Repeat("p", 60), i, space)
 		}
 		b.WriteString("</urlset>")
 		return b.Bytes()
@@ -111,7 +117,7 @@ func TestSitemapOfFiftyThousand(t *testing.T) {
 	host := func(name string) string {
 		return strings.Replace(server.Listener.Addr().String(), "127.0.0.1", name+".localhost", 1)
 	}
-	if size := len(sitemap(host("plain"))); size < 25<<20 || size > extract.MaxSitemap {
+	if size := len(sitemap(host("packed"))); size < 25<<20 || size > extract.MaxSitemap {
 		t.Fatalf("a sitemap of %d bytes", size)
 	}
 	var dir string

@@ -492,15 +492,15 @@ func TestPermitsInTheRing(t *testing.T) {
 			}
 		}
 	}
-	until(t, "two limits", func(context.Context) bool { return len(all()) > 2*limit })
+	// On a busy machine the seeds of other owners come late.
+	until(t, "two limits, shared by two workers", func(context.Context) bool {
+		from := make(map[string]bool)
+		for _, r := range all() {
+			from[r.from] = true
+		}
+		return len(all()) > 2*limit && len(from) > 1
+	})
 	checkLimits(0)
-	from := make(map[string]bool)
-	for _, r := range all() {
-		from[r.from] = true
-	}
-	if len(from) < 2 {
-		t.Errorf("requests of %v alone: nobody shared anything", from)
-	}
 	prefix, _ := permit.PrefixOf(netip.MustParseAddr("127.0.0.1"))
 	i := slices.IndexFunc(peers, func(p *testPeer) bool { return p.room.dht.Serves(permit.Home(prefix)) })
 	if err := peers[i].stop(); err != nil {
