@@ -34,6 +34,10 @@ const (
 	// placeTime bounds the search for the worker of one host, requests that measure aside; the
 	// owner gives it up later.
 	placeTime = 12 * time.Second
+	// beyond is how many peers beyond the leaf set may be candidates for a host, farKept how many
+	// are remembered as such.
+	beyond  = 4
+	farKept = 64
 	// locateTime bounds finding a site's address before it is placed; without one it is placed all
 	// the same.
 	locateTime = 500 * time.Millisecond
@@ -57,8 +61,10 @@ type Placer struct {
 	strategy placement.Strategy
 	cache    *placement.Cache
 	resting  map[string]time.Time // candidates that said they are paused, and when; of the leaf set as well
-	loads    map[string]load      // what candidates told of themselves last; of the leaf set, so bounded
-	addrs    map[string]addrSeen  // where candidates are; of the leaf set as well
+	ring     membersSeen
+	far      []string            // candidates beyond the leaf set, the one met last behind; at most farKept
+	loads    map[string]load     // what candidates told of themselves last; of the leaf set, so bounded
+	addrs    map[string]addrSeen // where candidates are; of the leaf set as well
 }
 
 // addrSeen is the address of a candidate as of a moment: to read it out of multiaddrs costs more
@@ -68,7 +74,13 @@ type addrSeen struct {
 	at   time.Time
 }
 
-// addrAge is for how long a candidate's address is not looked at again.
+// membersSeen are the members of the ring as of a moment; nobody changes the map.
+type membersSeen struct {
+	members map[string]bool
+	at      time.Time
+}
+
+// addrAge is for how long a candidate's address is not looked at again, nor who is a member.
 const addrAge = time.Second
 
 // load is what a peer told of its worker.
@@ -126,6 +138,7 @@ func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 	defer cancel()
 	v.Site = pl.locate(ctx, &p)
 	pl.recall(&p, v)
+	near := len(v.Candidates)
 	asking := asking{Placer: pl, place: &p, next: p.NotBefore}
 	next := pl.next
 	if pl.delegations != nil {
@@ -134,6 +147,7 @@ func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 		next = search.next
 	}
 	for range placementRounds {
+		pl.reach(&p, v, beyond-(len(v.Candidates)-near))
 		c := next(ctx, v)
 		if len(c.Probe) == 0 {
 			pl.placed(v, &c)
@@ -218,6 +232,58 @@ const (
 	nobodyEvery = 250 * time.Millisecond
 )
 
+// reach adds peers beyond the leaf set, so many at most, that are likely to be nearer to the site
+// than all in it: by its place, or else by what was measured of it by now. One that did not take
+// the host, or does not answer, is left alone for a while, as those are that are paused: nobody
+// here hears whether it is there.
+func (pl *Placer) reach(p *owner.Place, v *placement.View, most int) {
+	if pl.samples == nil || most <= 0 {
+		return
+	}
+	members := pl.members()
+	pl.mu.Lock()
+	for _, id := range p.Exclude {
+		if slices.Contains(pl.far, id) {
+			pl.resting[id] = time.Now()
+		}
+	}
+	likely := pl.samples.strategy.Beyond(v, most, func(id string) bool {
+		return members[id] && !slices.Contains(p.Exclude, id) && !pl.rests(id)
+	})
+	for _, id := range likely {
+		pl.far = append(slices.DeleteFunc(pl.far, func(f string) bool { return f == id }), id)
+		pl.far = pl.far[max(0, len(pl.far)-farKept):]
+		l := pl.loads[id]
+		v.Candidates = append(v.Candidates, placement.Candidate{Peer: id, Backlog: l.backlog, Capacity: l.capacity})
+	}
+	pl.mu.Unlock()
+	for i := range likely {
+		c := &v.Candidates[len(v.Candidates)-1-i]
+		c.Addr = pl.addrOf(c.Peer)
+	}
+}
+
+// members are the ring peers that are known, as of the last second, without those suspect.
+func (pl *Placer) members() map[string]bool {
+	now := time.Now()
+	pl.mu.Lock()
+	known := pl.ring
+	pl.mu.Unlock()
+	if now.Sub(known.at) < addrAge {
+		return known.members
+	}
+	known = membersSeen{make(map[string]bool), now}
+	for _, m := range pl.deps.Ring.Members() {
+		if !pl.deps.Ring.Suspect(m.ID) {
+			known.members[string(m.ID)] = true
+		}
+	}
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	pl.ring = known
+	return known.members
+}
+
 // somebody is candidates, after a while if nobody would take the host at present.
 func (pl *Placer) somebody(ctx context.Context, key ring.Key, exclude []string) []placement.Candidate {
 	list := pl.candidates(key, exclude)
@@ -274,6 +340,9 @@ func (pl *Placer) known(near []string) (list []placement.Candidate) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	seen := map[string]bool{string(pl.deps.Self): true}
+	for _, id := range pl.far {
+		seen[id] = true
+	}
 	for _, id := range near {
 		seen[id] = true
 		l := pl.loads[id]
@@ -318,6 +387,9 @@ func (pl *Placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
+	if r.GetCapacity() == 0 && slices.Contains(pl.far, id) {
+		pl.resting[id] = time.Now() // it did not answer
+	}
 	pl.note(id, r.GetBacklog(), r.GetCapacity())
 	if addr, ok := netip.AddrFromSlice(r.GetAddr()); ok && m.Err == "" {
 		pl.cache.Note(time.Now(), addr.Unmap(), id, m)
@@ -348,6 +420,11 @@ func (pl *Placer) Declined(id, why string) (paused bool) {
 func (pl *Placer) isResting(id string) bool {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
+	return pl.rests(id)
+}
+
+// rests is isResting for who holds mu.
+func (pl *Placer) rests(id string) bool {
 	since, resting := pl.resting[id]
 	if !resting {
 		return false

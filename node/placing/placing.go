@@ -2,8 +2,8 @@
 // strategy that its operator named (crawl/placement and the packages below it), and measures sites
 // for the owners of other hosts.
 //
-// A [Placer] asks this peer, its leaf set and the workers attached to it; strategies say whom to
-// ask, and the Placer asks, within bounds: a site sees one probe by each peer in half a minute,
+// A [Placer] asks this peer, its leaf set and the workers attached to it, and by the strategy
+// adaptive also peers beyond that are likely to be nearer; strategies say whom to ask, and the Placer asks, within bounds: a site sees one probe by each peer in half a minute,
 // whoever asks, and a request only where robots.txt is known and allows it. What a strategy needs
 // of the ring is here as well: subnets are delegated by records on it (package node/subnets),
 // neighbours tell each other their network coordinates, or samples of what placing came to.
@@ -59,6 +59,8 @@ func (c *Config) CheckFiles() error {
 type Ring interface {
 	// Leaves is the leaf set, each side nearest first.
 	Leaves() (preds, succs []dht.Peer)
+	// Members are all ring peers that are known, these among them.
+	Members() []dht.Peer
 	// Candidates are attached workers for a key, Attached all of them; Attachments are those to
 	// whom this peer is attached.
 	Candidates(key ring.Key) []dht.Peer

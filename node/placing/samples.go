@@ -3,7 +3,9 @@ package placing
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -38,32 +40,62 @@ const (
 	// neighbour is: what is done beside only ever adds to a round trip.
 	greetings  = 6
 	greetEvery = 250 * time.Millisecond
+	// farMost bounds the members beyond the leaf set whose distance is learnt, by so many messages to
+	// each, of which the shortest counts; two of them a second. With the leaf set they fit into a
+	// sample.
+	farMost      = wire.MaxSampleRTTs - 17
+	farGreetings = 3
+	// hopsMost bounds how far a sample goes: eight leaf sets on each side, 128 owners.
+	hopsMost = 7
+	// passers are the farthest neighbours of each side that pass on what was told: one could be gone.
+	passers = 2
+	// samplesMet is how many samples, and up to as many again, are known when they come again.
+	samplesMet = 2048
 	// samplesMute is how long a neighbour that takes no samples, since it places hosts otherwise,
 	// is left alone.
 	samplesMute = 10 * time.Minute
 )
 
 // sampleGossip shares what the strategy adaptive learns at its owners (design, section 5): what one
-// had measured, its leaf set need not measure again. The candidates of an owner are in its leaf
-// set, so nobody else has use for it. How far those candidates are from each other it learns by the
-// messages themselves, and tells it as well: a peer is a site that nobody need probe. It is safe
-// for concurrent use.
+// had measured, others need not measure again. It tells its leaf set, and those at the ends of it
+// pass it on, away from whom they have it, so that each sample comes by most owners once or twice.
+// How far neighbours, and some others, are from this peer it learns by the messages themselves, and
+// tells it as well: a peer is a site that nobody need probe. It is safe for concurrent use.
 type sampleGossip struct {
 	self        peer.ID
 	where       func() netip.Addr // this peer's address among sites
 	strategy    *adaptive.Strategy
 	guard       sync.Locker // of strategy: the placer's
 	log         *slog.Logger
-	neighbours  func() []peer.ID
+	sides       func() (preds, succs []peer.ID) // the leaf set, nearest first
+	members     func() []peer.ID                // of the ring
 	net         rpc.Caller
 	incarnation uint64
 
 	mu        sync.Mutex // guards what follows; never held over the network
 	first     int        // number of kept[0] among all samples so far
-	kept      []adaptive.Sample
+	kept      []kept
+	met, long map[uint64]bool           // identities of samples that are known; of late, and before that
 	listeners map[peer.ID]*listener     // neighbours, so bounded
-	far       map[peer.ID]time.Duration // neighbours, as this peer told of itself last
+	beyond    map[peer.ID]time.Duration // members that are no neighbours; 0 of one that did not answer
+	far       map[peer.ID]time.Duration // both, as this peer told of itself last
 }
+
+// kept is a sample that neighbours are told.
+type kept struct {
+	adaptive.Sample
+	to side
+}
+
+// side says which neighbours are told a sample.
+type side int
+
+const (
+	everybody side = iota
+	preds          // those before this peer on the ring
+	succs          // those behind it
+	nobody
+)
 
 // listener is a neighbour that is told samples.
 type listener struct {
@@ -83,8 +115,13 @@ var samplesMethod = rpc.Method[*wire.Samples, *wire.SamplesReply]{Service: Servi
 func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGossip {
 	return &sampleGossip{
 		self: d.Self, where: d.Where,
-		strategy: s, guard: guard, log: d.Log, neighbours: func() []peer.ID { return leaves(d.Ring) }, net: d.Net, incarnation: d.Incarnation,
-		listeners: make(map[peer.ID]*listener),
+		strategy: s, guard: guard, log: d.Log, net: d.Net, incarnation: d.Incarnation,
+		sides: func() (before, behind []peer.ID) {
+			preds, succs := d.Ring.Leaves()
+			return idsOf(preds), idsOf(succs)
+		},
+		members: func() []peer.ID { return idsOf(d.Ring.Members()) }, beyond: make(map[peer.ID]time.Duration),
+		met: make(map[uint64]bool), listeners: make(map[peer.ID]*listener),
 	}
 }
 
@@ -92,6 +129,41 @@ func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGo
 func leaves(r Ring) []peer.ID {
 	preds, succs := r.Leaves()
 	return idsOf(succs, preds)
+}
+
+// neighbours are the leaf set with the side of each: everybody for one who is on both.
+func (c *sampleGossip) neighbours() map[peer.ID]side {
+	before, behind := c.sides()
+	of := make(map[peer.ID]side)
+	for _, id := range before {
+		of[id] = preds
+	}
+	for _, id := range behind {
+		if of[id] == preds {
+			of[id] = everybody
+		} else {
+			of[id] = succs
+		}
+	}
+	return of
+}
+
+// onward is who is told what a neighbour told: those on the other side, if it is at the end of its
+// own. Where somebody is on both sides all of the ring hear it from whoever learnt it.
+func (c *sampleGossip) onward(from peer.ID) side {
+	before, behind := c.sides()
+	for _, id := range before {
+		if slices.Contains(behind, id) {
+			return nobody
+		}
+	}
+	switch {
+	case slices.Contains(before[max(0, len(before)-passers):], from):
+		return succs
+	case slices.Contains(behind[max(0, len(behind)-passers):], from):
+		return preds
+	}
+	return nobody
 }
 
 // idsOf are the names of peers, each once, in the order of the lists.
@@ -114,26 +186,34 @@ func (c *sampleGossip) run(ctx context.Context) error {
 			return loop.UnlessCanceled(err)
 		}
 		c.teach(ctx)
-		if pause = samplesEvery; c.locate() {
+		if pause = samplesEvery; c.locate(ctx) {
 			pause = greetEvery
 		}
 	}
 }
 
-// locate has the neighbours learn how far they are from this peer, if that is news; it says whether
-// some were not greeted often enough to know.
-func (c *sampleGossip) locate() (more bool) {
+// locate has the neighbours learn how far they and others are from this peer, if that is news; it
+// says whether some neighbours were not greeted often enough to know. It is news where a way is
+// shorter by a tenth, and where more ways are known: all, or twice as many as were told.
+func (c *sampleGossip) locate(ctx context.Context) (more bool) {
+	all := c.greet(ctx)
 	c.mu.Lock()
 	far, news := make(map[peer.ID]time.Duration), false
 	for id, p := range c.listeners {
-		switch {
-		case p.greeted < greetings:
-			more = true
-		case p.rtt > 0:
+		more = more || p.greeted < greetings
+		if p.rtt > 0 {
 			far[id] = p.rtt
-			before, known := c.far[id]
-			news = news || !known || p.rtt < before-before/10
 		}
+	}
+	for id, rtt := range c.beyond {
+		if rtt > 0 && c.listeners[id] == nil && len(far) < wire.MaxSampleRTTs-1 {
+			far[id] = rtt
+		}
+	}
+	grown := len(far) >= 2*len(c.far)
+	for id, rtt := range far {
+		before, known := c.far[id]
+		news = news || !known && (all || grown) || known && rtt < before-before/10
 	}
 	if news = news && !more; news {
 		c.far = far
@@ -152,8 +232,54 @@ func (c *sampleGossip) locate() (more bool) {
 	c.guard.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kept = append(c.kept, own)
+	c.news(&own)
+	c.keep(own, everybody)
 	return more
+}
+
+// greet learns how far two more members beyond the leaf set are; it says whether that of all is
+// known of whom it is to be. They take no samples, but whoever refuses answers too.
+func (c *sampleGossip) greet(ctx context.Context) (all bool) {
+	near, members := c.neighbours(), c.members()
+	c.mu.Lock()
+	maps.DeleteFunc(c.beyond, func(id peer.ID, _ time.Duration) bool { return !slices.Contains(members, id) })
+	var next []peer.ID
+	for _, id := range members {
+		_, met := c.beyond[id]
+		if _, leaf := near[id]; !leaf && !met && id != c.self && len(next) < 2 && len(c.beyond)+len(next) < farMost {
+			next = append(next, id)
+		}
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, samplesTimeout)
+	defer cancel()
+	var calls sync.WaitGroup
+	for _, id := range next {
+		calls.Go(func() { c.greetOne(ctx, id) })
+	}
+	calls.Wait()
+	return len(next) == 0
+}
+
+func (c *sampleGossip) greetOne(ctx context.Context, id peer.ID) {
+	m, _ := wire.NewSamples(nil)
+	least := time.Duration(0)
+	for range farGreetings {
+		begun := time.Now()
+		_, err := samplesMethod.Call(ctx, c.net, id, m)
+		if took := time.Since(begun); answered(err) && (least == 0 || took < least) {
+			least = max(took, 1)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.beyond[id] = least
+}
+
+// answered says whether an error, or none, is the answer of the peer that was called.
+func answered(err error) bool {
+	code := calls.CodeOf(err)
+	return err == nil || code == calls.CodeRefused || code == calls.CodeBusy
 }
 
 // teach tells each neighbour what it does not know yet, all at the same time. What one does not
@@ -162,42 +288,90 @@ func (c *sampleGossip) teach(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, samplesTimeout)
 	defer cancel()
 	var calls sync.WaitGroup
-	for id, list := range c.due(time.Now()) {
-		calls.Go(func() { c.tell(ctx, id, list) })
+	for id, l := range c.due(time.Now()) {
+		calls.Go(func() { c.tell(ctx, id, &l) })
 	}
 	calls.Wait()
 }
 
 // due are the samples for each neighbour. One that is new is told all that are kept.
-func (c *sampleGossip) due(now time.Time) map[peer.ID][]adaptive.Sample {
+func (c *sampleGossip) due(now time.Time) map[peer.ID]lesson {
 	c.guard.Lock()
 	fresh := c.strategy.Samples()
 	c.guard.Unlock()
 	near := c.neighbours()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kept = append(c.kept, fresh...)
-	if over := len(c.kept) - samplesKept; over > 0 {
-		c.kept = slices.Delete(c.kept, 0, over)
-		c.first += over
+	for _, l := range fresh {
+		c.news(&l)
+		c.keep(l, everybody)
 	}
 	for id := range c.listeners {
-		if !slices.Contains(near, id) {
+		if _, ok := near[id]; !ok {
 			delete(c.listeners, id)
 		}
 	}
-	due := make(map[peer.ID][]adaptive.Sample)
-	for _, id := range near {
+	due := make(map[peer.ID]lesson)
+	for id, at := range near {
 		p := c.listener(id)
 		p.told = max(p.told, c.first)
 		if now.Before(p.mute) {
 			continue
 		}
-		if list := c.kept[p.told-c.first:]; len(list) > 0 || p.greeted < greetings {
-			due[id] = slices.Clone(list)
+		l := lesson{end: p.told}
+		for _, k := range c.kept[p.told-c.first:] {
+			if l.end++; k.to == everybody || k.to == at {
+				l.samples, l.ends = append(l.samples, k.Sample), append(l.ends, l.end)
+			}
+		}
+		if len(l.samples) == 0 {
+			p.told = l.end
+		}
+		if len(l.samples) > 0 || p.greeted < greetings {
+			due[id] = l
 		}
 	}
 	return due
+}
+
+// lesson is what a neighbour is to be told: with each sample the number of the one behind it among
+// all that are kept, and that of the one behind all.
+type lesson struct {
+	samples []adaptive.Sample
+	ends    []int
+	end     int
+}
+
+// told is the number of the next sample when so many of these were told.
+func (l *lesson) told(n int) int {
+	if n < len(l.samples) {
+		return l.ends[n] - 1
+	}
+	return l.end
+}
+
+// keep keeps a sample for neighbours. The caller holds mu.
+func (c *sampleGossip) keep(l adaptive.Sample, to side) {
+	c.kept = append(c.kept, kept{l, to})
+	if over := len(c.kept) - samplesKept; over > 0 {
+		c.kept = slices.Delete(c.kept, 0, over)
+		c.first += over
+	}
+}
+
+// news says whether a sample was not met before, whoever told it. The caller holds mu.
+func (c *sampleGossip) news(l *adaptive.Sample) bool {
+	h := fnv.New64a()
+	fmt.Fprintln(h, l.Host, l.Site, l.RTTs)
+	id := h.Sum64()
+	if c.met[id] || c.long[id] {
+		return false
+	}
+	if len(c.met) >= samplesMet {
+		c.long, c.met = c.met, make(map[uint64]bool)
+	}
+	c.met[id] = true
+	return true
 }
 
 // listener is what is known of a neighbour. The caller holds mu.
@@ -211,8 +385,8 @@ func (c *sampleGossip) listener(id peer.ID) *listener {
 }
 
 // tell tells one neighbour as many samples as fit into a message.
-func (c *sampleGossip) tell(ctx context.Context, id peer.ID, list []adaptive.Sample) {
-	m, n := wire.NewSamples(list)
+func (c *sampleGossip) tell(ctx context.Context, id peer.ID, l *lesson) {
+	m, n := wire.NewSamples(l.samples)
 	begun := time.Now()
 	reply, err := samplesMethod.Call(ctx, c.net, id, m)
 	took := time.Since(begun)
@@ -220,7 +394,7 @@ func (c *sampleGossip) tell(ctx context.Context, id peer.ID, list []adaptive.Sam
 	defer c.mu.Unlock()
 	p := c.listener(id)
 	p.greeted++
-	if (err == nil || calls.CodeOf(err) == calls.CodeRefused) && (p.rtt == 0 || took < p.rtt) {
+	if answered(err) && (p.rtt == 0 || took < p.rtt) {
 		p.rtt = took
 	}
 	switch {
@@ -229,7 +403,7 @@ func (c *sampleGossip) tell(ctx context.Context, id peer.ID, list []adaptive.Sam
 	case err == nil && p.incarnation != 0 && p.incarnation != reply.GetIncarnation():
 		p.told = c.first // it has forgotten what it was told before
 	case err == nil:
-		p.told += n
+		p.told = max(p.told, l.told(n))
 	}
 	if err == nil {
 		p.incarnation = reply.GetIncarnation()
@@ -250,20 +424,33 @@ func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Samples)
 	if err := c.admit(from, len(m.GetHost()), time.Now()); err != nil {
 		return nil, err
 	}
+	onward := c.onward(from)
 	for _, l := range m.List() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		c.mu.Lock()
+		news := c.news(&l)
+		c.mu.Unlock()
+		if !news {
+			continue
+		}
 		c.guard.Lock() // for each anew, as a placement may wait
 		c.strategy.Learn(time.Now(), &l)
 		c.guard.Unlock()
+		if onward != nobody && l.Hops < hopsMost {
+			l.Hops++
+			c.mu.Lock()
+			c.keep(l, onward)
+			c.mu.Unlock()
+		}
 	}
 	return &wire.SamplesReply{Incarnation: c.incarnation}, nil
 }
 
 // admit says whether samples of a peer are taken now: those of neighbours, so many a minute.
 func (c *sampleGossip) admit(from peer.ID, n int, now time.Time) error {
-	near := slices.Contains(c.neighbours(), from)
+	_, near := c.neighbours()[from]
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !near {

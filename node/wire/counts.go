@@ -12,6 +12,7 @@ func init() {
 		"Records.key": MaxRecords, "Records.value": MaxRecords, "Records.note_pos": MaxNotes, "Records.note": MaxNotes,
 		"Samples.peer": MaxSamplePeers, "Samples.host": MaxSamples, "Samples.site": MaxSamples, "Samples.asked": MaxSamples,
 		"Samples.of": MaxSamples, "Samples.measured": MaxSamples, "Samples.by": MaxSamples * MaxSampleRTTs, "Samples.rtt_us": MaxSamples * MaxSampleRTTs, "Samples.worth_pct": MaxSamples,
+		"Samples.hops": MaxSamples,
 		"Subnets.name": MaxSubnets, "Subnets.held": MaxSubnets, "Subnets.record": MaxSubnets,
 		"SubnetsReply.record": MaxSubnets, "SubnetsReply.moved": MaxSubnets,
 		"Admission.host": MaxAdmissions, "Admission.said_host": MaxSaid, "Admission.said_all": MaxSaid, "Admission.said_words": MaxSaid,

@@ -353,7 +353,8 @@ type Samples struct {
 	Measured      []uint32               `protobuf:"varint,8,rep,packed,name=measured,proto3" json:"measured,omitempty"` // round trips of the sample
 	By            []uint32               `protobuf:"varint,9,rep,packed,name=by,proto3" json:"by,omitempty"`             // who measured, as an index of peer
 	RttUs         []uint32               `protobuf:"varint,10,rep,packed,name=rtt_us,json=rttUs,proto3" json:"rtt_us,omitempty"`
-	WorthPct      []uint32               `protobuf:"varint,11,rep,packed,name=worth_pct,json=worthPct,proto3" json:"worth_pct,omitempty"` // of a site of usual size; none: all are
+	WorthPct      []uint32               `protobuf:"varint,11,rep,packed,name=worth_pct,json=worthPct,proto3" json:"worth_pct,omitempty"` // of a site of usual size, for that one and those placed without a probe before; none: all are
+	Hops          []uint32               `protobuf:"varint,12,rep,packed,name=hops,proto3" json:"hops,omitempty"`                         // owners that passed the sample on; none: nobody did
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -461,6 +462,13 @@ func (x *Samples) GetRttUs() []uint32 {
 func (x *Samples) GetWorthPct() []uint32 {
 	if x != nil {
 		return x.WorthPct
+	}
+	return nil
+}
+
+func (x *Samples) GetHops() []uint32 {
+	if x != nil {
+		return x.Hops
 	}
 	return nil
 }
@@ -1024,7 +1032,7 @@ const file_node_proto_rawDesc = "" +
 	"\agone_ms\x18\b \x01(\rR\x06goneMs\"\x1c\n" +
 	"\n" +
 	"Coordinate\x12\x0e\n" +
-	"\x02at\x18\x01 \x01(\fR\x02at\"\x93\x02\n" +
+	"\x02at\x18\x01 \x01(\fR\x02at\"\xab\x02\n" +
 	"\aSamples\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
 	"\x04peer\x18\x02 \x03(\fR\x04peer\x12\x12\n" +
@@ -1037,7 +1045,8 @@ const file_node_proto_rawDesc = "" +
 	"\x02by\x18\t \x03(\rB\x02\x10\x01R\x02by\x12\x19\n" +
 	"\x06rtt_us\x18\n" +
 	" \x03(\rB\x02\x10\x01R\x05rttUs\x12\x1f\n" +
-	"\tworth_pct\x18\v \x03(\rB\x02\x10\x01R\bworthPct\"0\n" +
+	"\tworth_pct\x18\v \x03(\rB\x02\x10\x01R\bworthPct\x12\x16\n" +
+	"\x04hops\x18\f \x03(\rB\x02\x10\x01R\x04hops\"0\n" +
 	"\fSamplesReply\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"a\n" +
 	"\aSubnets\x12\x12\n" +

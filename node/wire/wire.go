@@ -42,10 +42,13 @@ const (
 	// that of one HEAD request.
 	SamplesVersion = 1
 	// MaxSamples bounds the samples of one Samples, MaxSamplePeers those that measured,
-	// MaxSampleRTTs the round trips of one sample.
+	// MaxSampleRTTs the round trips of one sample, MaxSampleHops how many passed it on,
+	// MaxSampleWorth the sites of usual size that one stands for.
 	MaxSamples     = 256
 	MaxSamplePeers = 256
 	MaxSampleRTTs  = 64
+	MaxSampleHops  = 64
+	MaxSampleWorth = 100
 	// MaxAdmissions bounds the hosts of one Admission, MaxSaid the pages that it tells of, MaxHost
 	// a host's name in it, MaxSubject the words of an OptOut.
 	MaxAdmissions = 256

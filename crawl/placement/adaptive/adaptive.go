@@ -29,6 +29,7 @@ type Strategy struct {
 	now      time.Time // the latest that was heard of
 	frozen   bool
 	samples  []Sample // that were not told yet
+	unasked  float64  // worth of what was placed without a probe since
 	compared time.Time
 	paceNews bool // downloads since then
 }
@@ -356,7 +357,9 @@ func (s *Strategy) conclude(q *question, worker int) placement.Choice {
 	whole := 2*len(q.seen) > len(q.able)
 	if !s.frozen {
 		s.pay(q, asked, len(q.able))
-		if asked > 0 {
+		if asked == 0 {
+			s.unasked = min(s.unasked+q.worth, maxWorth-1)
+		} else {
 			s.teach(q, asked, whole)
 			s.remember(q, whole)
 		}

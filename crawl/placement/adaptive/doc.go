@@ -47,8 +47,10 @@
 // candidates. Every second it tells its leaf set what is new: host, address, who measured what
 // (node/placing, service lessons). The others learn from it as from placements of their own, so
 // what one had measured the others need not measure again. A neighbour that is new, or was started
-// again, is told the last 512. Nothing is passed on: candidates come from the leaf set, so nobody
-// else has use for it.
+// again, is told the last 512. The farthest of a leaf set pass it on, for eight leaf sets to each
+// side, so that in a ring of up to 128 owners all learn as one. What they learn of is also who is
+// near to a place that no candidate of theirs is near to: [Strategy.Beyond] names such peers.
 //
-// experiment run placement has both: adaptive, and adaptive-alone without samples of sites.
+// experiment run placement has both: adaptive, and adaptive-alone without samples of sites, nor
+// peers beyond the leaf set.
 package adaptive

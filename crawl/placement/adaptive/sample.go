@@ -21,7 +21,11 @@ type Sample struct {
 	// Asked is how many probes the placement took, Of among how many candidates: none if nothing
 	// was placed.
 	Asked, Of int
-	Worth     float64 // of the site: 1 for one of usual size, less for smaller ones
+	// Worth of the site and of those that were placed without a probe since the last sample, of
+	// which nothing is told: 1 for each of usual size, less for smaller ones.
+	Worth float64
+	// Hops is how many owners passed it on.
+	Hops int
 }
 
 // PeerSample is a peer as a site: what it measured of those with whom it talks, in ascending order
@@ -55,7 +59,9 @@ func (s *Strategy) Samples() []Sample {
 
 // teach notes a sample for others.
 func (s *Strategy) teach(q *question, asked int, whole bool) {
-	l := Sample{Host: q.view.Host, Site: q.view.Site, Whole: whole, Asked: asked, Of: len(q.able), Worth: q.worth}
+	l := Sample{Host: q.view.Host, Site: q.view.Site, Whole: whole, Asked: asked, Of: len(q.able), Worth: q.worth + s.unasked}
+	s.unasked = 0
+
 	for _, c := range q.view.Candidates {
 		if m, ok := q.view.Measured[c.Peer]; ok && m.Err == "" {
 			l.RTTs = append(l.RTTs, PeerRTT{c.Peer, m.RTT})
@@ -77,7 +83,7 @@ func (s *Strategy) tell(l Sample) {
 // candidates.
 func (s *Strategy) Learn(now time.Time, l *Sample) {
 	s.tick(now)
-	q := &question{hints: hintsOf(l.Site, s.cfg.Atlas), host: l.Host, key: key(l.Host, l.Site), addressed: l.Site.IsValid(), worth: min(max(l.Worth, 0), 1)}
+	q := &question{hints: hintsOf(l.Site, s.cfg.Atlas), host: l.Host, key: key(l.Host, l.Site), addressed: l.Site.IsValid(), worth: min(max(l.Worth, 0), maxWorth)}
 	q.memory = s.memories.find(q.key)
 	for _, r := range l.RTTs[:min(len(l.RTTs), s.cfg.Peers)] {
 		if r.RTT > 0 && r.RTT <= maxRTT {
@@ -124,6 +130,9 @@ func (s *Strategy) Connected(now time.Time, host string, site netip.Addr, worker
 func (m *memory) expects(column int, ms float64) bool {
 	return column < len(m.cells) && m.cells[column].exact() && ms >= float64(m.cells[column].mean)*0.95-tie/2
 }
+
+// maxWorth is what another's sample stands for at most.
+const maxWorth = 100
 
 // maxRTT is the largest round trip that another's sample is believed.
 const maxRTT = time.Minute
