@@ -27,9 +27,10 @@ from the first one on; those named _first are over the first 200, those named _j
 A probe errs by chance: 0.3 ms are added in the mean, as a busy machine does.
 
 Rows. A plain name is as live: the candidates of a host are its owner and the owner's leaf set (8 on each side), owners learn apart but for what they tell each other: ipmicra's
-records lie at ring owners, adaptive's samples go to the leaf set every second. NAME-all is as in the papers: all peers are candidates, and one memory learns. With up to 17 peers
-the candidates are the same. adaptive-blind is adaptive where no site has an address,
-adaptive-alone adaptive without those samples. oracle knows the nearest leaf peer, oracle-all the nearest peer.
+records lie at ring owners, adaptive's samples go to the leaf set every second and on around the ring, and up to 4 peers beyond the leaf set are its candidates where samples say that
+they are nearer. NAME-all is as in the papers: all peers are candidates, and one memory learns. With up to 17 peers the candidates are the same. adaptive-blind is adaptive where no site
+has an address, adaptive-alone adaptive without those samples. oracle knows the nearest leaf peer, oracle-all the nearest peer. optimal_of_all and excess_of_all_ms are against the
+nearest of all peers, whoever the candidates were.
 
 owner is what crawlers without location do, which hash hosts over their agents (UbiCrawler, BUbiNG); oracle-all is a central assignment with full knowledge.
 
@@ -177,6 +178,8 @@ func placementTable(r *report.Report, all []placementRuns) {
 		add("optimal", "share", (*placementRun).optimal)
 		add("probes_per_site", "probes", (*placementRun).probesEach)
 		add("excess_ms", "ms", (*placementRun).excessEach)
+		add("optimal_of_all", "share", (*placementRun).ofAll)
+		add("excess_of_all_ms", "ms", (*placementRun).excessOfAll)
 		spread := func(metric, unit string, of func(*placementRun) float64) {
 			r.Table.Add(p.row.name, metric+"_spread", unit, p.spread(of))
 		}

@@ -44,7 +44,7 @@ func (r *placementRow) candidates() int {
 // fleet are the strategies of the owners: one that all share, or one each.
 type fleet struct {
 	of []placement.Strategy // by owner
-	// samples go from each owner to its leaf set.
+	// samples go from each owner around the ring, and peers beyond the leaf set may be candidates.
 	samples []*adaptive.Strategy
 	// gossip of each peer.
 	gossip []*coordinates.Gossip
@@ -131,28 +131,36 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, k := range w.peers[i].leaves {
-			own := w.peerSample(k, false)
-			s.Learn(dhttest.Epoch, &own)
+		for k := range w.peers {
+			if w.hops(i, k) <= sampleHops {
+				own := w.peerSample(k, false)
+				s.Learn(dhttest.Epoch, &own)
+			}
 		}
 		f.of, f.samples = append(f.of, s), append(f.samples, s)
 	}
 	return f, nil
 }
 
-// peerSample is what a peer tells of itself before the first site is found: how far others are, or
-// its leaf set alone.
+// peerSample is what a peer tells of itself before the first site is found: how far all others are,
+// or its leaf set and some beyond.
 func (w *placementWorld) peerSample(i int, all bool) adaptive.Sample {
 	var rtts []adaptive.PeerRTT
+	beyond := 0
 	for k := range w.peers {
-		if rtt := w.between[i][k]; rtt > 0 && (all || slices.Contains(w.peers[i].leaves, k)) {
+		leaf := slices.Contains(w.peers[i].leaves, k)
+		if rtt := w.between[i][k]; rtt > 0 && (all || leaf || beyond < sampleBeyond) {
 			rtts = append(rtts, adaptive.PeerRTT{Peer: w.peers[k].id, RTT: rtt})
+			if !leaf {
+				beyond++
+			}
 		}
 	}
 	return adaptive.PeerSample(w.peers[i].id, w.peers[i].addr, rtts)
 }
 
-// adaptiveAloneFleet is adaptive without samples of sites: each owner learns by its own.
+// adaptiveAloneFleet is adaptive without samples of sites: each owner learns by its own, and asks
+// its leaf set alone.
 func adaptiveAloneFleet(w *placementWorld, all bool) (*fleet, error) {
 	f, err := adaptiveFleet(w, all)
 	if err != nil {

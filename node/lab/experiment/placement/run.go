@@ -26,9 +26,12 @@ const (
 	// dueFor is what a site's crawl may take beyond a second and a half a page before its pages
 	// count as due but not fetched.
 	dueFor = 5 * time.Second
-	// samplesEvery is how often owners tell their leaf set what they learnt, heartbeatEvery how
-	// often a worker renews its leases with an owner.
+	// samplesEvery is how often owners tell their leaf set what they learnt, and pass on what they
+	// were told, heartbeatEvery how often a worker renews its leases with an owner.
 	samplesEvery, heartbeatEvery = time.Second, 2 * time.Second
+	// sampleHops is how many leaf sets a sample comes through, sampleBeyond how many peers beyond the
+	// leaf set one knows the distance of, candidatesBeyond how many may be candidates for a site.
+	sampleHops, sampleBeyond, candidatesBeyond = 8, 47, 4
 	// probeTries connects make a probe; the median counts.
 	probeTries = 3
 	// probeNoise is what a measurement is longer than the way, in the mean: the machine does other
@@ -69,6 +72,7 @@ type hostRun struct {
 	site       *placementSite
 	number     int
 	candidates []int
+	beyond     int // of them
 	measured   map[string]placement.Measurement
 	probes     int
 	estimating int
@@ -142,7 +146,7 @@ func (r *placementRun) gossip(i int) {
 	})
 }
 
-// tell an owner's leaf set its samples.
+// tell the owners around one its samples.
 func (r *placementRun) tell(i int) {
 	samples := r.fleet.samples[i].Samples()
 	if len(samples) == 0 {
@@ -152,12 +156,13 @@ func (r *placementRun) tell(i int) {
 	for k := range samples {
 		bytes += worlds.ResultBytes + sampleBytes*len(samples[k].RTTs)
 	}
-	for _, k := range r.w.peers[i].leaves {
-		if k == i {
+	for k := range r.w.peers {
+		hops := r.w.hops(i, k)
+		if hops == 0 || hops > sampleHops {
 			continue
 		}
-		r.message(1, bytes)
-		r.clock.After(r.w.between[i][k]/2, func() {
+		r.message(min(hops, 2), min(hops, 2)*bytes) // those beyond the leaf set hear it of two
+		r.clock.After(r.w.between[i][k]/2+time.Duration(hops-1)*samplesEvery, func() {
 			for l := range samples {
 				r.fleet.samples[k].Learn(r.clock.Now(), &samples[l])
 			}
@@ -186,6 +191,21 @@ func (r *placementRun) begin(i int) {
 	r.place(h)
 }
 
+// reach adds to the candidates of a site peers beyond the leaf set that are likely to be nearer.
+func (r *placementRun) reach(h *hostRun) {
+	if r.fleet.samples == nil {
+		return
+	}
+	s := r.fleet.samples[h.site.owner]
+	reaches := func(peer string) bool { return h.site.rtt[r.w.index[peer]] >= 0 }
+	for _, peer := range s.Beyond(&h.view, candidatesBeyond-h.beyond, reaches) {
+		h.beyond++
+		k := r.w.index[peer]
+		h.candidates = append(h.candidates, k)
+		h.view.Candidates = append(h.view.Candidates, placement.Candidate{Peer: peer, Addr: r.w.peers[k].addr})
+	}
+}
+
 // view of a site by some of the peers.
 func (w *placementWorld) view(s *placementSite, candidates []int, row *placementRow) placement.View {
 	v := placement.View{Host: s.name, Site: s.addr}
@@ -207,6 +227,7 @@ func (s *placementSite) probe(peer int, n uint64) time.Duration {
 // place a site; it is called again when measurements have come.
 func (r *placementRun) place(h *hostRun) {
 	h.view.Now, h.view.Measured = r.clock.Now(), h.measured
+	r.reach(h)
 	c := r.fleet.of[h.site.owner].Next(&h.view)
 	if len(c.Probe) > 0 {
 		wait := time.Duration(0)
@@ -333,6 +354,21 @@ func (h *hostRun) excess() time.Duration {
 func (h *hostRun) optimal() float64  { return truth(h.excess() <= worlds.Within) }
 func (h *hostRun) asked() float64    { return float64(h.probes) }
 func (h *hostRun) excessMS() float64 { return h.excess().Seconds() * 1000 }
+
+// fromBest is by how much the worker is farther than the nearest of all peers.
+func (r *placementRun) fromBest(h *hostRun) time.Duration {
+	_, least := h.site.nearest(r.w.candidates(h.site, true))
+	return h.site.rtt[h.assigned] - least
+}
+
+// ofAll is the share of sites whose worker is as near as any peer.
+func (r *placementRun) ofAll() float64 {
+	return over(r.hosts, func(h *hostRun) float64 { return truth(r.fromBest(h) <= worlds.Within) })
+}
+
+func (r *placementRun) excessOfAll() float64 {
+	return over(r.hosts, func(h *hostRun) float64 { return r.fromBest(h).Seconds() * 1000 })
+}
 
 // What is asked of all sites, training included.
 func (r *placementRun) optimal() float64    { return over(r.hosts, (*hostRun).optimal) }

@@ -55,6 +55,8 @@ type placementWorld struct {
 	located   string         // by what geo finds positions
 	index     map[string]int // of peers
 	named     map[string]int // of sites
+	everybody []int          // all peers, by number
+	beyond    int
 	positions map[netip.Addr]placement.Position
 	facts     map[netip.Addr]adaptive.Facts
 }
@@ -65,6 +67,7 @@ type placementPeer struct {
 	host   int
 	addr   netip.Addr
 	leaves []int // with itself, by number
+	place  int   // on the ring, among all
 }
 
 type placementSite struct {
@@ -125,6 +128,7 @@ func (w *placementWorld) join() {
 		p.key, taken = worlds.Join(taken, func(k int) ring.Key { return ring.KeyOf(fmt.Appendf(nil, "%s, key %d", p.id, k)) })
 	}
 	for i := range w.peers {
+		w.peers[i].place, _ = slices.BinarySearchFunc(taken, w.peers[i].key, ring.Key.Compare)
 		set := ring.NewLeafSet(w.peers[i].key, leafSide)
 		for k := range w.peers {
 			set.Insert(w.peers[k].key)
@@ -135,6 +139,12 @@ func (w *placementWorld) join() {
 			}
 		}
 	}
+}
+
+// hops is how many leaf sets lie between two peers: none for one and itself, one within one.
+func (w *placementWorld) hops(i, k int) int {
+	apart := max(w.peers[i].place-w.peers[k].place, w.peers[k].place-w.peers[i].place)
+	return (min(apart, len(w.peers)-apart) + leafSide - 1) / leafSide
 }
 
 // owner of a host.
