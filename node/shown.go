@@ -138,7 +138,7 @@ func serving(p *dashboard.Place, arc ring.Arc) {
 
 // Crawled implements dashboard.Peer.
 func (s *shown) Crawled(ctx context.Context, limit int) (*dashboard.Crawled, error) {
-	var leased []owner.Leased
+	var leased []owner.HostSummary
 	c := new(dashboard.Crawled)
 	if err := s.deps.Look(ctx, func(o *owner.Owner) { leased, c.Total = o.Leases(limit) }); err != nil {
 		return nil, err
@@ -146,7 +146,8 @@ func (s *shown) Crawled(ctx context.Context, limit int) (*dashboard.Crawled, err
 	for i := range leased {
 		l := &leased[i]
 		c.Hosts = append(c.Hosts, dashboard.Host{
-			Name: l.Host, Worker: peer.ID(l.Worker).String(), At: l.Key.Turns(), RTT: time.Duration(l.RTTUs) * time.Microsecond,
+			Name: l.Host, Worker: peer.ID(l.Worker).String(), At: l.Key.Turns(), RTT: time.Duration(l.WorkerRTTUs) * time.Microsecond,
+			Least:   time.Duration(l.LeastRTTUs) * time.Microsecond,
 			Pending: l.Pending + l.Leased, Pages: l.OK,
 		})
 	}

@@ -92,12 +92,12 @@ func newRingHosts(g *globals) *cobra.Command {
 			c := g.client()
 			defer c.Close()
 			out := cmd.OutOrStdout()
-			rows := [][]string{{"HOST", "OWNER", "WORKER", "LAST AT", "SEEN", "PENDING", "PAGES"}}
+			rows := [][]string{{"HOST", "OWNER", "WORKER", "LAST AT", "SEEN", "PENDING", "PAGES", "RTT", "LEAST"}}
 			err := c.Hosts(cmd.Context(), true, func(h control.HostLine) error {
 				if g.json {
 					return words.Line(out, h)
 				}
-				rows = append(rows, []string{h.Host, words.Short(h.Owner), words.OrDash(words.Short(h.Worker)), words.OrDash(words.Short(h.PlacedAt)), words.Number(h.Seen), words.Number(h.Pending), words.Number(h.Pages)})
+				rows = append(rows, []string{h.Host, words.Short(h.Owner), words.OrDash(words.Short(h.Worker)), words.OrDash(words.Short(h.PlacedAt)), words.Number(h.Seen), words.Number(h.Pending), words.Number(h.Pages), rtt(h.RTTMs), rtt(h.LeastRTTMs)})
 				return nil
 			})
 			if err != nil || g.json {
@@ -108,13 +108,22 @@ func newRingHosts(g *globals) *cobra.Command {
 	}
 }
 
+// rtt is a round trip in a table.
+func rtt(ms float64) string {
+	if ms == 0 {
+		return words.OrDash("")
+	}
+	return fmt.Sprintf("%.2f ms", ms)
+}
+
 func newRingGraph(g *globals) *cobra.Command {
 	var output string
+	var latency bool
 	cmd := &cobra.Command{
 		Use:     "graph",
 		Short:   "Draw the ring: members, arcs, hosts and who works for whom",
 		Long:    "Draw the ring as an SVG picture. Who works for whom is drawn as of now, so draw while a crawl runs.",
-		Example: "  apoidea ring graph -o ring.svg\n  apoidea ring graph -o - | rsvg-convert -o ring.png",
+		Example: "  apoidea ring graph -o ring.svg\n  apoidea ring graph --latency -o near.svg\n  apoidea ring graph -o - | rsvg-convert -o ring.png",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
@@ -132,7 +141,7 @@ func newRingGraph(g *globals) *cobra.Command {
 			}); err != nil {
 				return err
 			}
-			svg := picture.Ring(r, hosts)
+			svg := picture.Ring(r, hosts, latency)
 			if output == "-" {
 				_, err := cmd.OutOrStdout().Write(svg)
 				return err
@@ -144,6 +153,7 @@ func newRingGraph(g *globals) *cobra.Command {
 				fmt.Sprintf("%s: %d members drawn", output, len(r.Members)))
 		},
 	}
+	cmd.Flags().BoolVar(&latency, "latency", false, "colour hosts by how much farther their worker is than the nearest peer that measured them")
 	cmd.Flags().StringVarP(&output, "output", "o", "ring.svg", "file to write, - for standard output")
 	return cmd
 }

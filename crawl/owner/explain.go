@@ -94,13 +94,16 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 
 // HostSummary is a host in a list.
 type HostSummary struct {
-	Host                          string   // name, with the port if it is not the usual one
-	Key                           ring.Key // place on the ring
-	Worker                        string   // with a lease at present; empty: none
-	Placed                        string   // worker chosen last, also when its lease is over
-	Addrs                         [][]byte // 4 or 16 bytes each
-	Accepted, Pending, Leased, OK int64    // URLs of all jobs; OK: pages with new content
-	Left                          int64    // URLs of all jobs left as traps or beyond a budget
+	Host   string   // name, with the port if it is not the usual one
+	Key    ring.Key // place on the ring
+	Worker string   // with a lease at present; empty: none
+	Placed string   // worker chosen last, also when its lease is over
+	Addrs  [][]byte // 4 or 16 bytes each
+	// WorkerRTTUs is the round trip of the worker chosen last as it was measured for that choice, in
+	// microseconds, LeastRTTUs the least that was; 0 where it was not.
+	WorkerRTTUs, LeastRTTUs       int64
+	Accepted, Pending, Leased, OK int64 // URLs of all jobs; OK: pages with new content
+	Left                          int64 // URLs of all jobs left as traps or beyond a budget
 }
 
 // HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is
@@ -118,7 +121,7 @@ func (bk *books) HostsAfter(after ring.Pos, limit int) []HostSummary {
 				pos, found = ring.Pos(key[1:]), true
 				if rec, err := ondisk.DecodeHost(value); err == nil {
 					s := bk.summary(pos, rec.Name)
-					s.Placed, s.Addrs = rec.Placed, rec.Addrs
+					s.placed(&rec)
 					list = append(list, s)
 				}
 				return false
@@ -164,6 +167,18 @@ func (bk *books) summary(pos ring.Pos, name string) HostSummary {
 	return s
 }
 
+func (s *HostSummary) placed(rec *ondisk.Host) {
+	s.Placed, s.Addrs = rec.Placed, rec.Addrs
+	for _, m := range rec.Measured {
+		if m.RTTUs > 0 && (s.LeastRTTUs == 0 || m.RTTUs < s.LeastRTTUs) {
+			s.LeastRTTUs = m.RTTUs
+		}
+		if m.Peer == rec.Placed {
+			s.WorkerRTTUs = m.RTTUs
+		}
+	}
+}
+
 func (s *HostSummary) add(c *ondisk.Counters, out int64) {
 	s.Accepted += c.Accepted
 	s.Pending += c.Open() - out
@@ -172,29 +187,19 @@ func (s *HostSummary) add(c *ondisk.Counters, out int64) {
 	s.Left += c.Outcomes[link.OutcomeTrap] + c.Outcomes[link.OutcomeOutOfBudget]
 }
 
-// Leased is a host that a worker has a lease on.
-type Leased struct {
-	HostSummary
-	// RTTUs is the round trip that this worker measured when the host was placed, in microseconds,
-	// 0 if it did not.
-	RTTUs int64
-}
-
 // Leases lists hosts under a lease, the limit of them with the most URLs pending, and says how many
 // there are. Between the inputs of a step, or between steps.
-func (bk *books) Leases(limit int) (list []Leased, total int) {
+func (bk *books) Leases(limit int) (list []HostSummary, total int) {
 	for _, s := range bk.placer.Sessions {
 		for h := range s.Leases {
-			l := Leased{HostSummary: bk.summary(h.Pos, h.Rec.Name)}
-			for _, m := range h.Rec.Measured {
-				if m.Peer == l.Worker {
-					l.RTTUs = m.RTTUs
-				}
-			}
+			l := bk.summary(h.Pos, h.Rec.Name)
+			l.placed(&h.Rec)
 			list = append(list, l)
 		}
 	}
-	slices.SortFunc(list, func(a, b Leased) int { return cmp.Or(cmp.Compare(b.Pending, a.Pending), cmp.Compare(a.Host, b.Host)) })
+	slices.SortFunc(list, func(a, b HostSummary) int {
+		return cmp.Or(cmp.Compare(b.Pending, a.Pending), cmp.Compare(a.Host, b.Host))
+	})
 	return list[:min(limit, len(list))], len(list)
 }
 

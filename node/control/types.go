@@ -422,6 +422,10 @@ type HostLine struct {
 	Worker string `json:"worker,omitempty"`
 	// PlacedAt is the worker chosen last, also when its lease is over.
 	PlacedAt string `json:"placed_at,omitempty"`
+	// RTTMs is the round trip to the host in milliseconds that PlacedAt measured, or is remembered
+	// to have, LeastRTTMs the least of all that were measured when it was chosen.
+	RTTMs      float64 `json:"rtt_ms,omitempty"`
+	LeastRTTMs float64 `json:"least_rtt_ms,omitempty"`
 	// LatencyRow is as in Host.
 	LatencyRow *int  `json:"latency_row,omitempty"`
 	Seen       int64 `json:"urls_seen"`    // as Accepted in JobCounts, of all jobs

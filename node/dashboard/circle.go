@@ -44,7 +44,7 @@ func around(at, radius float64) (x, y float64) {
 
 // svg draws the circle. Arcs are what this peer and its leaf set answer for, with a gap where
 // nobody known answers. Dots are the peers known, marks the hosts being crawled, where their keys
-// lie. A line leads to each peer that crawls hosts for this one.
+// lie, in green where no peer that measured one is nearer to it than its worker, else in red. A line leads to each peer that crawls hosts for this one.
 func (c *Circle) svg(hosts []Host) template.HTML {
 	d := new(drawing)
 	fmt.Fprintf(d, `<svg class="circle" viewBox="%g %g %g %g" role="img" aria-labelledby="circle-title circle-words">`,
@@ -63,7 +63,14 @@ func (c *Circle) svg(hosts []Host) template.HTML {
 	for i := range hosts[:min(len(hosts), maxMarks)] {
 		if hosts[i].Owner == "" {
 			x, y := around(hosts[i].At, circleRadius-arcWidth/2-7)
-			fmt.Fprintf(d, `<circle class="mark" cx="%.1f" cy="%.1f" r="2"><title>%s</title></circle>`, x, y, html.EscapeString(hosts[i].Name))
+			class, title := "mark", hosts[i].Name
+			switch behind := hosts[i].Behind(); {
+			case behind > 0:
+				class, title = "mark far", fmt.Sprintf("%s: its worker is %d ms farther than the nearest peer", title, behind.Milliseconds())
+			case hosts[i].RTT > 0:
+				class, title = "mark near", title+": no peer that measured it is nearer than its worker"
+			}
+			fmt.Fprintf(d, `<circle class="%s" cx="%.1f" cy="%.1f" r="2"><title>%s</title></circle>`, class, x, y, html.EscapeString(title))
 		}
 	}
 	for i := range others {

@@ -94,9 +94,19 @@ type Host struct {
 	Owner string
 	// At is where its key lies on the circle.
 	At float64
-	// RTT is the round trip that the worker measured, 0 if it is not known.
-	RTT time.Duration
+	// RTT is the round trip that the worker measured, Least the least that was measured when it was
+	// chosen; 0 if they are not known.
+	RTT, Least time.Duration
 	// Pending counts the URLs that wait (for another owner's hosts: those in hand), Pages those
 	// fetched with new content.
 	Pending, Pages int64
+}
+
+// Behind is how much farther the worker is than the nearest peer that measured the host: 0 if it is
+// within 1 ms, or 5 %, or not known.
+func (h *Host) Behind() time.Duration {
+	if behind := h.RTT - h.Least; h.Least > 0 && behind > max(time.Millisecond, h.Least/20) {
+		return behind
+	}
+	return 0
 }

@@ -47,16 +47,18 @@ const graphStyle = `<style>
 // graph is a picture being drawn.
 type graph struct {
 	bytes.Buffer
-	ring *control.Ring
+	ring    *control.Ring
+	latency bool
 	// place of each member in ring.Members, by name.
 	place map[string]int
 }
 
 // Ring draws the ring: a circle of arcs, one colour a peer, with a dot where the peer sits; on its
 // inner side a mark for each host where its key lies, in the colour of who crawls it; and across
-// the circle a band from each peer to those that crawl hosts for it.
-func Ring(r *control.Ring, hosts []control.HostLine) []byte {
-	g := &graph{ring: r, place: make(map[string]int, len(r.Members))}
+// the circle a band from each peer to those that crawl hosts for it. With latency, hosts are green
+// where the worker chosen last is as near as any that measured, and the redder the farther it is.
+func Ring(r *control.Ring, hosts []control.HostLine, latency bool) []byte {
+	g := &graph{ring: r, latency: latency, place: make(map[string]int, len(r.Members))}
 	for i := range r.Members {
 		g.place[r.Members[i].Peer] = i
 	}
@@ -162,11 +164,42 @@ func (g *graph) host(h *control.HostLine) {
 	x, y := point(turn(h.Key), graphRadius-arcWidth/2-9)
 	style := `class="soft" fill-opacity="0.45"`
 	who := "at rest"
+	if g.latency {
+		if h.RTTMs > 0 {
+			style = fmt.Sprintf(`fill="%s"`, far(h.RTTMs, h.LeastRTTMs))
+		}
+		fmt.Fprintf(g, `<circle %s cx="%.1f" cy="%.1f" r="4.5"><title>%s</title></circle>`+"\n", style, x, y, html.EscapeString(h.Host+", "+distance(h)))
+		return
+	}
 	if i, ok := g.place[h.Worker]; ok {
 		style, who = fmt.Sprintf(`fill="%s"`, g.colour(i)), "crawled by "+words.Short(h.Worker)
 	}
 	fmt.Fprintf(g, `<circle %s cx="%.1f" cy="%.1f" r="3.5"><title>%s, %s, %s pending</title></circle>`+"\n",
 		style, x, y, html.EscapeString(h.Host), html.EscapeString(who), words.Number(h.Pending))
+}
+
+// within is by how many milliseconds, or which share, a worker may be farther than the nearest to
+// count as nearest; farthest is where further distance shows no more.
+const within, withinShare, farthest = 1, 0.05, 100
+
+// far is the colour of a round trip beside the least one: green, or from yellow to red.
+func far(ms, least float64) string {
+	behind := ms - least
+	if behind <= max(within, withinShare*least) {
+		return hsl(145, 0.60, 0.40)
+	}
+	return hsl(48*(1-math.Log(min(behind, farthest)/within)/math.Log(farthest/within)), 0.85, 0.50)
+}
+
+// distance is in words how far the worker of a host is.
+func distance(h *control.HostLine) string {
+	switch {
+	case h.PlacedAt == "":
+		return "nobody crawled it yet"
+	case h.RTTMs == 0:
+		return words.Short(h.PlacedAt) + " did not measure it"
+	}
+	return fmt.Sprintf("%.1f ms from %s; the least that was measured is %.1f ms", h.RTTMs, words.Short(h.PlacedAt), h.LeastRTTMs)
 }
 
 // bands draws who works for whom: from the middle of the owner's arc, in its colour, to a point at

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -75,7 +76,7 @@ func TestRingSVG(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8, 16, 40, 100, 300} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			ring, hosts := drawnRing(n, uint64(n))
-			picture := Ring(ring, hosts)
+			picture := Ring(ring, hosts, false)
 			count := elements(t, picture)
 			if dots := strings.Count(string(picture), `<circle class="rim"`); dots != n+1 {
 				t.Errorf("%d dots, want one a member and one in the legend: %d", dots, n+1)
@@ -89,7 +90,7 @@ func TestRingSVG(t *testing.T) {
 			if bytes.Contains(picture, []byte("NaN")) || bytes.Contains(picture, []byte("Inf")) {
 				t.Error("the picture has a coordinate that is no number")
 			}
-			if !bytes.Equal(picture, Ring(ring, hosts)) {
+			if !bytes.Equal(picture, Ring(ring, hosts, false)) {
 				t.Error("the same ring gives another picture")
 			}
 		})
@@ -98,11 +99,11 @@ func TestRingSVG(t *testing.T) {
 
 func TestRingSVGOfHostileWords(t *testing.T) {
 	r := &control.Ring{Members: []control.Member{{Status: control.Status{Peer: `<script>"&'`, Position: "zz", Network: "<b>"}, ArcShare: 0.5}}}
-	count := elements(t, Ring(r, []control.HostLine{{Host: "<img>", Key: ""}}))
+	count := elements(t, Ring(r, []control.HostLine{{Host: "<img>", Key: ""}}, false))
 	if count["script"]+count["b"]+count["img"] > 0 {
 		t.Errorf("words of strangers became elements: %v", count)
 	}
-	elements(t, Ring(&control.Ring{}, nil))
+	elements(t, Ring(&control.Ring{}, nil, false))
 }
 
 func TestSpreadLabels(t *testing.T) {
@@ -154,5 +155,39 @@ func TestColoursOfNeighboursDiffer(t *testing.T) {
 	}
 	if red := hsl(0, 1, 0.5); red != "#ff0000" {
 		t.Errorf("red is %s", red)
+	}
+}
+
+// TestLatencySVG: a host is green where nobody is nearer to it than its worker, and the redder the
+// farther that one is; grey where it did not measure.
+func TestLatencySVG(t *testing.T) {
+	r, _ := drawnRing(3, 1)
+	at := r.Members[0].Peer
+	picture := string(Ring(r, []control.HostLine{
+		{Host: "near.example", Key: "1", PlacedAt: at, RTTMs: 20.9, LeastRTTMs: 20},
+		{Host: "off.example", Key: "2", PlacedAt: at, RTTMs: 30, LeastRTTMs: 20},
+		{Host: "far.example", Key: "3", PlacedAt: at, RTTMs: 300, LeastRTTMs: 20},
+		{Host: "unknown.example", Key: "4", PlacedAt: at, LeastRTTMs: 20},
+		{Host: "new.example", Key: "5"},
+	}, true))
+	elements(t, []byte(picture))
+	for host, want := range map[string]string{
+		"near": far(0, 0), "off": far(10, 0), "far": far(100, 0), "unknown": `class="soft"`, "new": `class="soft"`,
+	} {
+		line := ""
+		for l := range strings.Lines(picture) {
+			if strings.Contains(l, host+".example") {
+				line = l
+			}
+		}
+		if !strings.Contains(line, want) {
+			t.Errorf("%s is drawn as %s, want %s", host, line, want)
+		}
+	}
+	if green, yellow, red := far(0.5, 0), far(2, 0), far(100, 0); green == yellow || yellow == red || red != far(1000, 0) {
+		t.Errorf("colours %s, %s, %s", green, yellow, red)
+	}
+	if !strings.Contains(picture, "30.0 ms from "+words.Short(at)+"; the least that was measured is 20.0 ms") {
+		t.Error("a host does not say how far it is")
 	}
 }
