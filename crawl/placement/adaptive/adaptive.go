@@ -200,7 +200,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	}
 	q.like = s.belief.like(v.Site)
 	worker := s.pick(q)
-	s.judged.value(s.belief.draws, q.measured)
+	s.judged.value(s.belief.draws, q.measured, s.leastGain(q))
 	if probe := s.probes(q, worker); len(probe) > 0 {
 		return s.ask(q, probe)
 	}
@@ -307,6 +307,16 @@ func (s *Strategy) probes(q *question, worker int) []string {
 	return q.unmeasured(func(k int) bool {
 		return k == most || q.worth >= small && q.peers[k].measured < newcomer || slower(k)
 	})
+}
+
+// leastGain is what a probe has to bring at least for anybody to ask for it: its price, or the price
+// of a trial.
+func (s *Strategy) leastGain(q *question) float64 {
+	least := s.price[q.kind()] / max(q.worth, 1e-9)
+	if q.view.URLs > trial {
+		least = min(least, moving)
+	}
+	return least
 }
 
 // tries is a candidate who did not measure and is worth a trial: who is to fetch a few pages, as

@@ -82,16 +82,21 @@ func (j *judgement) choose() int {
 const maxValued = 8
 
 // value fills in gain, for candidates that are not measured yet: for each draw as the truth, which
-// merit would the best choice have in the draws with about the same result?
-func (j *judgement) value(draws [][]float64, measured []bool) {
+// merit would the best choice have in the draws with about the same result? Where no probe can bring
+// as much as the least that counts, as no merit is over 1, all are said to bring nothing: that saves
+// half of the time of most placements.
+func (j *judgement) value(draws [][]float64, measured []bool, least float64) {
 	j.gain, j.likely = zeros(j.gain, len(measured)), j.likely[:0]
+	now := slices.Max(j.mean)
+	if 1-now < least {
+		return
+	}
 	for k, known := range measured {
 		if !known && j.best[k] > 0 {
 			j.likely = append(j.likely, k)
 		}
 	}
 	slices.SortFunc(j.likely, func(a, b int) int { return cmp.Or(cmp.Compare(j.best[b], j.best[a]), cmp.Compare(a, b)) })
-	now := slices.Max(j.mean)
 	for _, k := range j.likely[:min(len(j.likely), maxValued)] {
 		j.gain[k] = max(j.after(draws, k)-now, 0)
 	}
