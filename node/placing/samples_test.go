@@ -63,7 +63,7 @@ func (s *sampleGossips) enter(id peer.ID, incarnation uint64, near []peer.ID) *s
 	return c
 }
 
-// place has a peer place so many sites, of which peer b is always the nearest; it returns the
+// place has a peer place so many sites, which are as near as others of their range; it returns the
 // probes.
 func (s *sampleGossips) place(id peer.ID, from, n int) (probes int) {
 	s.t.Helper()
@@ -79,7 +79,7 @@ func (s *sampleGossips) place(id peer.ID, from, n int) (probes int) {
 			}
 			for _, p := range c.Probe {
 				probes++
-				far := time.Duration(5+40*((int(p[1]-'0')+i)%4)) * time.Millisecond
+				far := time.Duration(5+40*((int(p[1]-'0')+i%3)%4)) * time.Millisecond
 				v.Measured[p] = placement.Measurement{RTT: far + time.Duration(i)*time.Microsecond}
 			}
 		}
@@ -98,7 +98,7 @@ func TestSamples(t *testing.T) {
 		alone := s.place("a", 0, begin)
 		s.place("a", begin, 60-begin)
 		a.teach(t.Context())
-		if s.told.Load() != 1 || a.listeners["b"].told != 60 || a.listeners["c"].told != 0 {
+		if s.told.Load() != 1 || len(a.kept) < 20 || a.listeners["b"].told != len(a.kept) || a.listeners["c"].told != 0 {
 			t.Errorf("%d messages, b was told %d samples and c %d", s.told.Load(), a.listeners["b"].told, a.listeners["c"].told)
 		}
 		if taught := s.place("b", 1000, begin); taught*3 > alone*2 {
@@ -108,7 +108,7 @@ func TestSamples(t *testing.T) {
 		for range greetings + 1 {
 			a.teach(t.Context())
 		}
-		if s.told.Load() != 2*greetings-1 || a.listeners["c"].told != 60 {
+		if s.told.Load() != 2*greetings-1 || a.listeners["c"].told != len(a.kept) {
 			t.Errorf("%d messages, c was told %d samples; one failed, and %d of each are to greet", s.told.Load(), a.listeners["c"].told, greetings)
 		}
 		s.enter("b", 2, []peer.ID{"a", "b", "c"})
@@ -116,10 +116,10 @@ func TestSamples(t *testing.T) {
 		for range 3 {
 			a.teach(t.Context())
 		}
-		if again := s.place("b", 2000, begin); again >= alone || a.listeners["b"].told != 61 {
+		if again := s.place("b", 2000, begin); again >= alone || a.listeners["b"].told != len(a.kept) {
 			t.Errorf("b, started again, made %d probes; it was told %d samples", again, a.listeners["b"].told)
 		}
-		s.place("a", 100, 2*samplesKept)
+		s.place("a", 100, 8*samplesKept)
 		for range 4 {
 			a.teach(t.Context())
 		}

@@ -67,7 +67,7 @@ const (
 	newcomer = 4
 	// usualURLs make a site worth all that a probe can gain; smaller ones are worth their part, and
 	// those under small of that are not explored.
-	usualURLs = 40
+	usualURLs = 60
 	small     = 0.5
 	// newPlace is what a site is worth at least at whose place none was before: others will come.
 	newPlace = 0.33
@@ -91,7 +91,7 @@ const (
 	// manyPeers bounds how much more training many candidates bring, blindTraining is how much more
 	// of it sites without an address take.
 	manyPeers     = 64
-	blindTraining = 1.2
+	blindTraining = 1.4
 )
 
 // question is a placement as it goes on.

@@ -10,14 +10,14 @@ type Config struct {
 	// Seed of all that is drawn.
 	Seed uint64
 	// Budget is how many probes a site may cost in the mean in the end, those that explore among
-	// them: 1.2. More make the choice surer.
+	// them: 1. More make the choice surer.
 	Budget float64
 	// BlindBudget is the same for sites whose address is not known: 1.6, since there a first probe
 	// has to say what the address would have.
 	BlindBudget float64
 	// Training is by how much earlier sites may cost more: with c candidates the n-th one this many
 	// times the root of c/n probes. So what is spent on learning grows with the root of what was
-	// placed, and nobody need know beforehand how much that will be: 3.5.
+	// placed, and nobody need know beforehand how much that will be: 3.
 	Training float64
 	// Memories bounds the sites remembered: 1536. Time grows with it; with 12 candidates these take
 	// about half a millisecond a probe.
@@ -64,9 +64,9 @@ func (c *Config) fill() {
 			*v = d
 		}
 	}
-	def(&c.Budget, 1.2)
+	def(&c.Budget, 1.0)
 	def(&c.BlindBudget, 1.6)
-	def(&c.Training, 3.5)
+	def(&c.Training, 3.0)
 	if c.Memories == 0 {
 		c.Memories = 1536
 	}
