@@ -139,7 +139,7 @@ func (g *graph) legend() {
 		for k, behind := range []float64{0, 2, 10, 100} {
 			fmt.Fprintf(g, `<circle cx="%.1f" cy="%g" r="4.5" fill="%s"/>`, x+3+10*float64(k), y, far(behind, 0))
 		}
-		item("", "a host: green, nobody is nearer to it; red, 100 ms too far (grey: not measured)", 540)
+		item("", "a host: green, none that measured it is nearer; red, 100 ms too far (grey: not measured)", 540)
 		return
 	}
 	item(fmt.Sprintf(`<circle cx="%.1f" cy="%g" r="3.5" fill="%s"/><circle class="soft" fill-opacity="0.45" cx="%.1f" cy="%g" r="3.5"/>`, x+7, y, colour, x+22, y),
