@@ -44,7 +44,8 @@ func around(at, radius float64) (x, y float64) {
 
 // svg draws the circle. Arcs are what this peer and its leaf set answer for, with a gap where
 // nobody known answers. Dots are the peers known, marks the hosts being crawled, where their keys
-// lie, in green where no peer that measured one is nearer to it than its worker, else in red. A line leads to each peer that crawls hosts for this one.
+// lie, in green where no peer that measured one is nearer than its worker, else in red. A line
+// leads to each peer that crawls hosts for this one.
 func (c *Circle) svg(hosts []Host) template.HTML {
 	d := new(drawing)
 	fmt.Fprintf(d, `<svg class="circle" viewBox="%g %g %g %g" role="img" aria-labelledby="circle-title circle-words">`,

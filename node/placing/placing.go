@@ -3,10 +3,11 @@
 // for the owners of other hosts.
 //
 // A [Placer] asks this peer, its leaf set and the workers attached to it, and by the strategy
-// adaptive also peers beyond that are likely to be nearer; strategies say whom to ask, and the Placer asks, within bounds: a site sees one probe by each peer in half a minute,
-// whoever asks, and a request only where robots.txt is known and allows it. What a strategy needs
-// of the ring is here as well: subnets are delegated by records on it (package node/subnets),
-// neighbours tell each other their network coordinates, or samples of what placing came to.
+// adaptive also peers beyond that are likely to be nearer; strategies say whom to ask, and the
+// Placer asks, within bounds: a site sees one probe by each peer in half a minute, whoever asks,
+// and a request only where robots.txt is known and allows it. What a strategy needs of the ring is
+// here as well: subnets are delegated by records on it (package node/subnets), neighbours tell each
+// other their network coordinates, or samples of what placing came to.
 //
 // It promises: no lock is held over the network; a search ends, however the candidates answer; what
 // is remembered of strangers is bounded.

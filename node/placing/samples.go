@@ -125,12 +125,6 @@ func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGo
 	}
 }
 
-// leaves is the leaf set.
-func leaves(r Ring) []peer.ID {
-	preds, succs := r.Leaves()
-	return idsOf(succs, preds)
-}
-
 // neighbours are the leaf set with the side of each: everybody for one who is on both.
 func (c *sampleGossip) neighbours() map[peer.ID]side {
 	before, behind := c.sides()

@@ -221,8 +221,8 @@ func TestPeersAreSites(t *testing.T) {
 	})
 }
 
-// TestMembersAreGreeted: how far members beyond the leaf set are is learnt and told as well, of those
-// that answer; no more are asked than fit into a sample, and each once.
+// TestMembersAreGreeted: how far members beyond the leaf set are is learnt and told as well, of
+// those that answer; no more are asked than fit into a sample, and each once.
 func TestMembersAreGreeted(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		s := newSampleGossips(t, "a", "b", "mute")

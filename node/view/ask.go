@@ -82,8 +82,10 @@ func (v *View) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 	page := &hostPage{}
 	self := v.deps.Self.String()
 	for _, h := range list {
-		line := control.HostLine{Host: h.Host, Key: h.Key.Hex(), Owner: self, Seen: h.Accepted, Pending: h.Pending, Pages: h.OK, Left: h.Left,
-			RTTMs: float64(h.WorkerRTTUs) / 1000, LeastRTTMs: float64(h.LeastRTTUs) / 1000}
+		line := control.HostLine{
+			Host: h.Host, Key: h.Key.Hex(), Owner: self, Seen: h.Accepted, Pending: h.Pending, Pages: h.OK, Left: h.Left,
+			RTTMs: float64(h.WorkerRTTUs) / 1000, LeastRTTMs: float64(h.LeastRTTUs) / 1000,
+		}
 		if h.Worker != "" {
 			line.Worker = peer.ID(h.Worker).String()
 		}

@@ -309,8 +309,8 @@ func (s *Strategy) probes(q *question, worker int) []string {
 	})
 }
 
-// leastGain is what a probe has to bring at least for anybody to ask for it: its price, or the price
-// of a trial.
+// leastGain is what a probe has to bring at least for anybody to ask for it: its price, or that of
+// a trial.
 func (s *Strategy) leastGain(q *question) float64 {
 	least := s.price[q.kind()] / max(q.worth, 1e-9)
 	if q.view.URLs > trial {

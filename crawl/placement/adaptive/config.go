@@ -10,7 +10,7 @@ type Config struct {
 	// Seed of all that is drawn.
 	Seed uint64
 	// Budget is how many probes a site may cost in the mean in the end, those that explore among
-	// them: 1. More make the choice surer.
+	// them: 1.2. More make the choice surer.
 	Budget float64
 	// BlindBudget is the same for sites whose address is not known: 1.6, since there a first probe
 	// has to say what the address would have.
@@ -64,7 +64,7 @@ func (c *Config) fill() {
 			*v = d
 		}
 	}
-	def(&c.Budget, 1.0)
+	def(&c.Budget, 1.2)
 	def(&c.BlindBudget, 1.6)
 	def(&c.Training, 3.0)
 	if c.Memories == 0 {

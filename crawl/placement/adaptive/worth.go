@@ -82,9 +82,8 @@ func (j *judgement) choose() int {
 const maxValued = 8
 
 // value fills in gain, for candidates that are not measured yet: for each draw as the truth, which
-// merit would the best choice have in the draws with about the same result? Where no probe can bring
-// as much as the least that counts, as no merit is over 1, all are said to bring nothing: that saves
-// half of the time of most placements.
+// merit would the best choice have in the draws with about the same result? Where no probe can
+// bring as much as the least that counts, as no merit is over 1, all are said to bring nothing.
 func (j *judgement) value(draws [][]float64, measured []bool, least float64) {
 	j.gain, j.likely = zeros(j.gain, len(measured)), j.likely[:0]
 	now := slices.Max(j.mean)

@@ -55,8 +55,6 @@ type placementWorld struct {
 	located   string         // by what geo finds positions
 	index     map[string]int // of peers
 	named     map[string]int // of sites
-	everybody []int          // all peers, by number
-	beyond    int
 	positions map[netip.Addr]placement.Position
 	facts     map[netip.Addr]adaptive.Facts
 }
