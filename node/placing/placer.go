@@ -60,11 +60,11 @@ type Placer struct {
 	mu       sync.Mutex // guards what follows; never held over the network, nor while the ring is asked
 	strategy placement.Strategy
 	cache    *placement.Cache
-	resting  map[string]time.Time // candidates that said they are paused, and when; of the leaf set as well
+	resting  map[string]time.Time // candidates that said they are paused, and when; of the leaf set and far, so bounded
 	ring     membersSeen
 	far      []string            // candidates beyond the leaf set, the one met last behind; at most farKept
-	loads    map[string]load     // what candidates told of themselves last; of the leaf set, so bounded
-	addrs    map[string]addrSeen // where candidates are; of the leaf set as well
+	loads    map[string]load     // what candidates told of themselves last; of both as well
+	addrs    map[string]addrSeen // where candidates are; of both as well
 }
 
 // addrSeen is the address of a candidate as of a moment: to read it out of multiaddrs costs more
@@ -248,9 +248,11 @@ func (pl *Placer) reach(p *owner.Place, v *placement.View, most int) {
 		}
 	}
 	likely := pl.samples.strategy.Beyond(v, most, func(id string) bool {
-		return members[id] && !slices.Contains(p.Exclude, id) && !pl.rests(id)
+		since, resting := pl.resting[id]
+		return members[id] && !slices.Contains(p.Exclude, id) && (!resting || time.Since(since) >= restingFor)
 	})
 	for _, id := range likely {
+		pl.rests(id) // this host is the one that tries it, if it rested
 		pl.far = append(slices.DeleteFunc(pl.far, func(f string) bool { return f == id }), id)
 		pl.far = pl.far[max(0, len(pl.far)-farKept):]
 		l := pl.loads[id]

@@ -58,7 +58,8 @@ const (
 
 // sampleGossip shares what the strategy adaptive learns at its owners (design, section 5): what one
 // had measured, others need not measure again. It tells its leaf set, and those at the ends of it
-// pass it on, away from whom they have it, so that each sample comes by most owners once or twice.
+// pass it on, away from whom they have it: each sample comes to an owner twice at most from each
+// side.
 // How far neighbours, and some others, are from this peer it learns by the messages themselves, and
 // tells it as well: a peer is a site that nobody need probe. It is safe for concurrent use.
 type sampleGossip struct {

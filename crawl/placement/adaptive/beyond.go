@@ -21,19 +21,19 @@ const (
 // who are: at most so many of those that are able, the likeliest first. It knows them by samples of
 // other owners.
 func (s *Strategy) Beyond(v *placement.View, most int, able func(peer string) bool) []string {
-	if len(s.memories.columns) <= len(v.Candidates) {
-		return nil
+	here := make(map[int]bool, len(v.Candidates))
+	for _, c := range v.Candidates {
+		here[s.memories.column(c.Peer).number] = true
+	}
+	far := slices.DeleteFunc(s.memories.peers(), func(c *column) bool { return here[c.number] || !able(c.peer) })
+	if len(far) == 0 {
+		return nil // as in a ring that is one leaf set, whoever was remembered of it is gone
 	}
 	q := s.question(v)
 	s.belief.weigh(&q.hints, telling(q.seen), nil)
 	if !(s.belief.total > 0) {
 		return nil
 	}
-	here := make(map[int]bool, len(v.Candidates))
-	for _, c := range v.Candidates {
-		here[s.memories.column(c.Peer).number] = true
-	}
-	far := slices.DeleteFunc(s.memories.peers(), func(c *column) bool { return here[c.number] || !able(c.peer) })
 	votes := make([]float64, len(far))
 	for i, m := range s.memories.all {
 		weight := 0.0
