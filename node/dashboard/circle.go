@@ -67,7 +67,7 @@ func (c *Circle) svg(hosts []Host) template.HTML {
 			class, title := "mark", hosts[i].Name
 			switch behind := hosts[i].Behind(); {
 			case behind > 0:
-				class, title = "mark far", fmt.Sprintf("%s: its worker is %d ms farther than the nearest peer", title, behind.Milliseconds())
+				class, title = "mark far", fmt.Sprintf("%s: its worker is %.0f ms farther than the nearest peer", title, behind)
 			case hosts[i].RTT > 0:
 				class, title = "mark near", title+": no peer that measured it is nearer than its worker"
 			}

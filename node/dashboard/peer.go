@@ -102,11 +102,11 @@ type Host struct {
 	Pending, Pages int64
 }
 
-// Behind is how much farther the worker is than the nearest peer that measured the host: 0 if it is
-// within 1 ms, or 5 %, or not known.
-func (h *Host) Behind() time.Duration {
-	if behind := h.RTT - h.Least; h.Least > 0 && behind > max(time.Millisecond, h.Least/20) {
-		return behind
+// Behind is by how many milliseconds the worker is farther than the nearest peer that measured the
+// host, 0 if it is not or nobody knows.
+func (h *Host) Behind() float64 {
+	if h.Least == 0 {
+		return 0
 	}
-	return 0
+	return control.Behind(h.RTT.Seconds()*1000, h.Least.Seconds()*1000)
 }

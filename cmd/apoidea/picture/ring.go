@@ -178,17 +178,16 @@ func (g *graph) host(h *control.HostLine) {
 		style, x, y, html.EscapeString(h.Host), html.EscapeString(who), words.Number(h.Pending))
 }
 
-// within is by how many milliseconds, or which share, a worker may be farther than the nearest to
-// count as nearest; farthest is where further distance shows no more.
-const within, withinShare, farthest = 1, 0.05, 100
+// farthest is by how many milliseconds too far further distance shows no more.
+const farthest = 100
 
 // far is the colour of a round trip beside the least one: green, or from yellow to red.
 func far(ms, least float64) string {
-	behind := ms - least
-	if behind <= max(within, withinShare*least) {
+	behind := control.Behind(ms, least)
+	if behind == 0 {
 		return hsl(145, 0.60, 0.40)
 	}
-	return hsl(48*(1-math.Log(min(behind, farthest)/within)/math.Log(farthest/within)), 0.85, 0.50)
+	return hsl(48*(1-math.Log(min(behind, farthest))/math.Log(farthest)), 0.85, 0.50)
 }
 
 // distance is in words how far the worker of a host is.
