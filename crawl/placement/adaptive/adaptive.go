@@ -52,10 +52,12 @@ func New(cfg Config) (*Strategy, error) {
 
 const (
 	// firstPrice is what a probe has to gain at least before the budget says so, 1 being the worth
-	// of a right choice; minPrice and maxPrice bound it.
+	// of a right choice; minPrice and maxPrice bound it. A probe that makes the right choice likelier
+	// by a fifth is made whatever was spent: where peers come and go, or all places are new, the
+	// budget would cost the crawl more than it saves.
 	firstPrice = 0.04
 	minPrice   = 0.004
-	maxPrice   = 0.5
+	maxPrice   = 0.2
 	// priceRate is how fast the price follows what is spent: by a factor of e after some thirty
 	// probes beyond the budget.
 	priceRate = 0.03
@@ -415,10 +417,16 @@ func (s *Strategy) pay(q *question, asked, of int) {
 
 // remember what was measured of a site, and what is believed of the rest. Also where the address is
 // not known: later sites are told to be like it by the same few probes, and what is believed leans
-// on all that was measured before.
+// on all that was measured before. Of peers that were no candidates too: at the next site like it
+// they may be, when others are gone.
 func (s *Strategy) remember(q *question, whole bool) {
 	if len(q.seen) == 0 {
 		return
+	}
+	for _, p := range s.memories.peers() {
+		if !slices.Contains(q.peers, p) {
+			q.peers = append(q.peers, p)
+		}
 	}
 	s.belief.weigh(&q.hints, telling(q.seen), q.memory)
 	s.belief.learn()

@@ -492,8 +492,7 @@ func TestConnectionsTeach(t *testing.T) {
 // with the nearest; a small one is fetched by whoever has it, and nothing is tried for ever.
 func TestTrials(t *testing.T) {
 	p := newPlane(21, 8, 200, true)
-	s := met(t, p, Config{Budget: 1e-9, Training: 1e-9}) // no probe is worth its price
-	s.price = [2]float64{maxPrice, maxPrice}
+	s := met(t, p, Config{Budget: 1e-9, Training: 1e-9})
 	right, trials := 0, 0
 	const sites = 40
 	for i := range sites {
@@ -502,6 +501,7 @@ func TestTrials(t *testing.T) {
 		for urls := int64(24); ; urls -= trial {
 			v := view(host, addr, 8)
 			v.URLs = urls
+			s.price = [2]float64{1, 1} // no probe is worth it
 			c, probes := place(t, s, v, ms)
 			if probes > 0 || c.URLs != 0 && c.URLs != trial {
 				t.Fatalf("%+v after %d probes", c, probes)
@@ -526,6 +526,7 @@ func TestTrials(t *testing.T) {
 		}
 		v := view(fmt.Sprint("small", i), addr, 8)
 		v.URLs = 1
+		s.price = [2]float64{1, 1}
 		if c, n := place(t, s, v, ms); n > 0 || c.URLs != 0 {
 			t.Errorf("a site of one page: %+v after %d probes", c, n)
 		}
@@ -564,5 +565,36 @@ func TestNearToAll(t *testing.T) {
 	v.Candidates[0].Backlog = 95
 	if c, n := place(t, s, v, ms); c.Worker != name(4) || n != 0 {
 		t.Errorf("went to %s after %d probes, want who has least in hand", c.Worker, n)
+	}
+}
+
+// TestPeersComeAndGo: half of the peers are candidates, others for each site, and what those who
+// are there measure also says how far those are who are away.
+func TestPeersComeAndGo(t *testing.T) {
+	const peers, trained, judged = 24, 500, 300
+	p, s := newPlane(7, peers, 40, true), fresh(t, Config{Seed: 7})
+	right, late := 0, 0.0
+	for i := range trained + judged {
+		addr, ms := p.site()
+		v := view(fmt.Sprint("h", i), addr, peers)
+		p.rnd.Shuffle(peers, func(i, k int) { v.Candidates[i], v.Candidates[k] = v.Candidates[k], v.Candidates[i] })
+		v.Candidates = v.Candidates[:peers/2]
+		c, _ := place(t, s, v, ms)
+		least := math.Inf(1)
+		for _, c := range v.Candidates {
+			var k int
+			fmt.Sscanf(c.Peer, "peer%d", &k)
+			least = min(least, ms[k])
+		}
+		if beyond := ms[index(c)] - least; i >= trained {
+			late += beyond / judged
+			if beyond < 1 {
+				right++
+			}
+		}
+	}
+	t.Logf("%d of %d, %.2f ms", right, judged, late)
+	if right < judged*8/10 || late > 2 {
+		t.Errorf("%d of %d with the nearest that is there, %.2f ms beyond it in the mean", right, judged, late)
 	}
 }

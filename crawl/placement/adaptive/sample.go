@@ -91,11 +91,6 @@ func (s *Strategy) Learn(now time.Time, l *Sample) {
 			q.peers, q.seen = append(q.peers, p), append(q.seen, observation{p.number, milliseconds(r.RTT)})
 		}
 	}
-	for _, p := range s.memories.peers() {
-		if !slices.Contains(q.peers, p) {
-			q.peers = append(q.peers, p)
-		}
-	}
 	if of := min(l.Of, s.cfg.Peers); of > 0 {
 		s.pay(q, min(max(l.Asked, 0), of), of)
 	}
