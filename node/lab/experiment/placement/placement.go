@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
+	"github.com/apoidea/apoidea/crawl/placement/registry"
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
@@ -39,7 +40,9 @@ what the judged ones teach does not count. Of a matrix each node is a site; with
 of peers and sites, and those named _spread the largest of the five less the smallest.
 
 Papers: 2.6, 3.7 (definitions of coverage, overlap, communication and balance), 5.`,
-	Run: runPlacement,
+	Run: func(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
+		return runPlacement(ctx, o, &placementSetup{peers: o.Count(placementPeers), span: o.Length(time.Hour)}, r, progress)
+	},
 }
 
 const (
@@ -54,20 +57,23 @@ const (
 	quickSites = 300
 )
 
-func runPlacement(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
+func runPlacement(ctx context.Context, o *trial.Options, setup *placementSetup, r *report.Report, progress trial.Progress) error {
 	net, err := worlds.Internet(o, r, false)
 	if err != nil {
 		return err
 	}
-	tree, err := ipmicra.Build(net.Hierarchy())
+	networks := net.Hierarchy()
+	if setup.today {
+		networks = registry.Order(slices.Concat(networks, cachesRegistered()))
+	}
+	tree, err := ipmicra.Build(networks)
 	if err != nil {
 		return fmt.Errorf("hierarchy: %w", err)
 	}
-	setup := placementSetup{
-		peers: o.Count(placementPeers), sites: cmp.Or(o.Sites, trial.Either(o, placementSites, quickSites)), crowded: o.Sites > 0, pages: trial.Either[float64](o, placementPages, placementPages/4), span: o.Length(time.Hour),
-	}
+	setup.sites, setup.crowded = cmp.Or(o.Sites, trial.Either(o, placementSites, quickSites)), o.Sites > 0
+	setup.pages = trial.Either[float64](o, placementPages, placementPages/4)
 	repeats := trial.Either(o, placementRepeats, 1)
-	worlds, err := placementWorlds(o, net, tree, &setup, repeats)
+	worlds, err := placementWorlds(o, net, tree, setup, repeats)
 	if err != nil {
 		return err
 	}

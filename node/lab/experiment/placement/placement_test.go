@@ -125,7 +125,7 @@ func TestPlacementCandidates(t *testing.T) {
 	}
 	owned := make([]float64, 30)
 	for i := range 3000 {
-		owned[w.owner(string(rune('a'+i%26))+time.Duration(i).String())]++
+		owned[w.owner(string(rune('a'+i%26))+time.Duration(i).String(), w.inRing)]++
 	}
 	slices.Sort(owned)
 	if most := report.Spread(owned); math.IsNaN(most) || most > 3.5 {

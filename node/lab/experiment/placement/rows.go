@@ -46,6 +46,8 @@ type fleet struct {
 	of []placement.Strategy // by owner
 	// samples go from each owner around the ring, and peers beyond the leaf set may be candidates.
 	samples []*adaptive.Strategy
+	// fresh is a strategy as such an owner begins with.
+	fresh func(i int) (*adaptive.Strategy, error)
 	// gossip of each peer.
 	gossip []*coordinates.Gossip
 	// records is set where placements read and write records at ring owners.
@@ -126,16 +128,20 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		return f, nil
 	}
 	f := new(fleet)
-	for i := range w.peers {
+	f.fresh = func(i int) (*adaptive.Strategy, error) {
 		s, err := fresh(i)
-		if err != nil {
-			return nil, err
-		}
 		for k := range w.peers {
-			if w.hops(i, k) <= sampleHops {
+			if err == nil && w.hops(i, k) <= sampleHops {
 				own := w.peerSample(k, false)
 				s.Learn(dhttest.Epoch, &own)
 			}
+		}
+		return s, err
+	}
+	for i := range w.peers {
+		s, err := f.fresh(i)
+		if err != nil {
+			return nil, err
 		}
 		f.of, f.samples = append(f.of, s), append(f.samples, s)
 	}

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -32,6 +33,8 @@ const (
 	// sampleHops is how many leaf sets a sample comes through, sampleBeyond how many peers beyond the
 	// leaf set one knows the distance of, candidatesBeyond how many may be candidates for a site.
 	sampleHops, sampleBeyond, candidatesBeyond = 8, 47, 4
+	// samplesKept are what a neighbour that comes back is told.
+	samplesKept = 512
 	// probeTries connects make a probe; the median counts.
 	probeTries = 3
 	// probeNoise is what a measurement is longer than the way, in the mean: the machine does other
@@ -65,6 +68,9 @@ type placementRun struct {
 	sent     int // URLs, to workers that are not the owner
 	onTime   int // pages fetched while they were due
 	fetches  int
+
+	gone map[int]bool      // peers that were away when they were to tell samples
+	kept []adaptive.Sample // the latest that were told by anybody
 }
 
 // hostRun is a site as it is crawled.
@@ -90,7 +96,7 @@ func newPlacementRun(w *placementWorld, row *placementRow) (*placementRun, error
 	if err != nil {
 		return nil, err
 	}
-	return &placementRun{w: w, row: row, fleet: f, hosts: make([]hostRun, len(w.sites)), left: len(w.sites), pairs: make(map[[2]int]int), load: make([]int, len(w.peers))}, nil
+	return &placementRun{w: w, row: row, fleet: f, hosts: make([]hostRun, len(w.sites)), left: len(w.sites), pairs: make(map[[2]int]int), gone: make(map[int]bool), load: make([]int, len(w.peers))}, nil
 }
 
 // crawl runs it to its end.
@@ -148,6 +154,14 @@ func (r *placementRun) gossip(i int) {
 
 // tell the owners around one its samples.
 func (r *placementRun) tell(i int) {
+	here := func(k int) bool { return r.w.here(k, r.clock.Elapsed()-placementWarmUp) }
+	if !here(i) {
+		r.gone[i] = true
+		return
+	}
+	if r.gone[i] {
+		r.err = cmp.Or(r.err, r.comeBack(i))
+	}
 	samples := r.fleet.samples[i].Samples()
 	if len(samples) == 0 {
 		return
@@ -156,9 +170,11 @@ func (r *placementRun) tell(i int) {
 	for k := range samples {
 		bytes += worlds.ResultBytes + sampleBytes*len(samples[k].RTTs)
 	}
+	r.kept = append(r.kept, samples...)
+	r.kept = r.kept[max(0, len(r.kept)-samplesKept):]
 	for k := range r.w.peers {
 		hops := r.w.hops(i, k)
-		if hops == 0 || hops > sampleHops {
+		if hops == 0 || hops > sampleHops || !here(k) {
 			continue
 		}
 		r.message(min(hops, 2), min(hops, 2)*bytes) // those beyond the leaf set hear it of two
@@ -168,6 +184,21 @@ func (r *placementRun) tell(i int) {
 			}
 		})
 	}
+}
+
+// comeBack has a peer forget what it knew, as its process is a new one, and be told the latest
+// samples.
+func (r *placementRun) comeBack(i int) error {
+	delete(r.gone, i)
+	s, err := r.fleet.fresh(i)
+	if err != nil {
+		return err
+	}
+	r.fleet.of[i], r.fleet.samples[i] = s, s
+	for k := range r.kept {
+		s.Learn(r.clock.Now(), &r.kept[k])
+	}
+	return nil
 }
 
 // begin to crawl a site.
@@ -197,7 +228,9 @@ func (r *placementRun) reach(h *hostRun) {
 		return
 	}
 	s := r.fleet.samples[h.site.owner]
-	reaches := func(peer string) bool { return h.site.rtt[r.w.index[peer]] >= 0 }
+	reaches := func(peer string) bool {
+		return slices.Contains(h.site.present, r.w.index[peer]) && h.site.rtt[r.w.index[peer]] >= 0
+	}
 	for _, peer := range s.Beyond(&h.view, candidatesBeyond-h.beyond, reaches) {
 		h.beyond++
 		k := r.w.index[peer]
@@ -286,7 +319,7 @@ func (r *placementRun) fetch(h *hostRun, urls int) {
 	s := h.site
 	rnd := rand.New(rand.NewPCG(s.seed, uint64(h.page))) // the same page costs every strategy the same
 	size := internet.PageSize(rnd)
-	took := internet.Transfer{RTT: s.rtt[h.worker], Bytes: size, Server: s.serving}.Time(rnd)
+	took := internet.Transfer{RTT: s.rtt[h.worker], Bytes: size, Server: s.serving, Rate: r.w.peers[h.worker].rate}.Time(rnd)
 	r.clock.After(took, func() {
 		r.fetches++
 		r.load[h.worker]++
@@ -430,7 +463,9 @@ func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, er
 		}
 	}
 	judge = slices.DeleteFunc(judge, func(i int) bool {
-		return slices.ContainsFunc(train, func(k int) bool { return w.net.RTT(w.sites[i].host, w.sites[k].host) <= worlds.Within })
+		return slices.ContainsFunc(train, func(k int) bool {
+			return !w.sites[i].cached && !w.sites[k].cached && w.net.RTT(w.sites[i].host, w.sites[k].host) <= worlds.Within
+		})
 	})
 	if len(judge) == 0 {
 		return math.NaN(), math.NaN(), nil

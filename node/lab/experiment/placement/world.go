@@ -39,6 +39,7 @@ type placementSetup struct {
 	crowded      bool    // several sites at each node of a matrix, so that there are as many as asked for
 	pages        float64 // median
 	span         time.Duration
+	today        bool // caches, sessions, lines and drift
 }
 
 // placementWorld is the work that all strategies do: peers on a ring, and sites with their pages.
@@ -57,6 +58,8 @@ type placementWorld struct {
 	named     map[string]int // of sites
 	positions map[netip.Addr]placement.Position
 	facts     map[netip.Addr]adaptive.Facts
+	inRing    []int // peers by their place on the ring
+	today     *today
 }
 
 type placementPeer struct {
@@ -64,16 +67,19 @@ type placementPeer struct {
 	key    ring.Key
 	host   int
 	addr   netip.Addr
-	leaves []int // with itself, by number
-	place  int   // on the ring, among all
+	leaves []int   // with itself, by number
+	place  int     // on the ring, among all
+	rate   float64 // of its line in bytes a second; 0: no bound
 }
 
 type placementSite struct {
 	name    string
 	host    int
-	place   int // sites of one place are at the same node of a matrix
+	place   int  // sites of one place are at the same node of a matrix, or behind one network of caches
+	cached  bool // behind such a network
 	addr    netip.Addr
 	owner   int
+	present []int           // peers that are there when it is found, in the order of the ring
 	rtt     []time.Duration // by peer; negative where nobody knows
 	serving time.Duration
 	pages   int
@@ -103,6 +109,11 @@ func newPlacementWorld(net *internet.Internet, tree *ipmicra.Tree, at *worlds.Ad
 	}
 	w.join()
 	w.measurePeers()
+	if setup.today {
+		if err := w.modernise(rnd); err != nil {
+			return nil, err
+		}
+	}
 	for i, host := range sites {
 		addr, err := at.Of(host)
 		if err != nil {
@@ -125,8 +136,10 @@ func (w *placementWorld) join() {
 		p := &w.peers[i]
 		p.key, taken = worlds.Join(taken, func(k int) ring.Key { return ring.KeyOf(fmt.Appendf(nil, "%s, key %d", p.id, k)) })
 	}
+	w.inRing = make([]int, len(w.peers))
 	for i := range w.peers {
 		w.peers[i].place, _ = slices.BinarySearchFunc(taken, w.peers[i].key, ring.Key.Compare)
+		w.inRing[w.peers[i].place] = i
 		set := ring.NewLeafSet(w.peers[i].key, leafSide)
 		for k := range w.peers {
 			set.Insert(w.peers[k].key)
@@ -145,15 +158,10 @@ func (w *placementWorld) hops(i, k int) int {
 	return (min(apart, len(w.peers)-apart) + leafSide - 1) / leafSide
 }
 
-// owner of a host.
-func (w *placementWorld) owner(host string) int {
-	key, best := ring.HostKey(host), 0
-	for i := range w.peers {
-		if w.peers[i].key.Sub(key).Compare(w.peers[best].key.Sub(key)) < 0 {
-			best = i
-		}
-	}
-	return best
+// owner of a host, among some peers.
+func (w *placementWorld) owner(host string, of []int) int {
+	key := ring.HostKey(host)
+	return slices.MinFunc(of, func(i, k int) int { return w.peers[i].key.Sub(key).Compare(w.peers[k].key.Sub(key)) })
 }
 
 func (w *placementWorld) measurePeers() {
@@ -198,17 +206,23 @@ func (w *placementWorld) addSite(rnd *rand.Rand, i, host int, addr netip.Addr) {
 	if size := w.net.Size(); size > 0 {
 		s.place = host % size
 	}
-	s.owner = w.owner(s.name)
-	reached := 0
+	s.found = time.Duration(float64(w.setup.span) * float64(i) / float64(w.setup.sites))
+	s.present = w.present(s.found)
+	s.owner = w.owner(s.name, s.present)
 	for k := range w.peers {
 		s.rtt = append(s.rtt, w.net.RTT(w.peers[k].host, host))
+	}
+	if w.today != nil {
+		w.today.change(w, rnd, &s)
+	}
+	reached := 0
+	for _, k := range s.present {
 		if s.rtt[k] >= 0 {
 			reached++
 		}
 	}
 	s.serving = time.Duration(float64(siteServing) * math.Exp(siteServingSigma*rnd.NormFloat64()))
 	s.pages = int(min(max(w.setup.pages*math.Exp(pagesSigma*rnd.NormFloat64()), fewestPages), mostPages))
-	s.found = time.Duration(float64(w.setup.span) * float64(i) / float64(w.setup.sites))
 	if reached > 1 {
 		w.named[s.name] = len(w.sites)
 		w.sites = append(w.sites, s)
@@ -240,11 +254,14 @@ func (w *placementWorld) pages() int {
 // cannot reach it.
 func (w *placementWorld) candidates(s *placementSite, all bool) []int {
 	of := []int{s.owner}
-	for k := range w.peers {
-		if k != s.owner && (all || slices.Contains(w.peers[s.owner].leaves, k)) {
+	at, n := slices.Index(s.present, s.owner), len(s.present)
+	for i, k := range s.present {
+		apart := max(at-i, i-at)
+		if k != s.owner && (all || min(apart, n-apart) <= leafSide) {
 			of = append(of, k)
 		}
 	}
+	slices.Sort(of[1:])
 	return slices.DeleteFunc(of, func(k int) bool { return s.rtt[k] < 0 })
 }
 

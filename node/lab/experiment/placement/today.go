@@ -1,0 +1,194 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/placement/adaptive"
+	"github.com/apoidea/apoidea/crawl/placement/registry"
+	"github.com/apoidea/apoidea/node/lab/experiment/report"
+	"github.com/apoidea/apoidea/node/lab/experiment/trial"
+	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
+)
+
+// Today has every strategy do the same work in the world as it is now.
+var Today = trial.Experiment{
+	Name:  "placement-today",
+	About: "placement where sites are behind caches, peers come and go, lines differ and ways change",
+	Long: `The experiment placement, with its rows and figures, in a world of today, over --hours (24):
+
+Half the sites are behind networks of caches: each of four such networks answers at one address range from 64, 32, 16 or 8 places, and a peer reaches one of them, plus 1 ms. One peer
+in five is sent to another than the nearest (Calder et al., Analyzing the Performance of an Anycast CDN, IMC 2015). What is registered of them is one holder at one place.
+
+--peers (24) are there for sessions that follow a Weibull law with a scale of 41.9 minutes and shape 0.59 (Stutzbach and Rejaie, Understanding Churn in Peer-to-Peer Networks, IMC 2006, of
+BitTorrent) and away for as long, but for two that stay: so half are candidates in the mean, and one that comes back has forgotten what it knew and is told the latest 512 samples. A site that is being crawled keeps its worker.
+
+Their lines bring 39 Mbit/s in the median, lognormal with sigma 0.79: fitted to the means of home lines of 176 countries (speedtest.net, April 2020).
+
+Round trips differ from hour to hour by 1.6 % in the median, as those of 490 PlanetLab nodes did over 18 measurements; and one way in three changes once a day, by a factor with sigma
+0.1: Paxson (End-to-end routing behavior in the Internet, 1997) found two in three ways to last for days; the factor is ours. A site has the round trips of the moment when it is found.`,
+	Run: func(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
+		return runPlacement(ctx, o, &placementSetup{peers: o.Count(todayPeers), span: o.Length(todayHours * time.Hour), today: true}, r, progress)
+	},
+}
+
+const (
+	todayPeers, todayHours = 24, 24
+	// cachedShare of the sites are behind networks of caches; the k-th of these has 1/k of them.
+	cachedShare = 0.5
+	cacheAway   = time.Millisecond // from a cache's place to the cache
+	misled      = 0.2              // share of peers that are sent to another than the nearest cache
+	// sessionScale and sessionShape are the Weibull law of sessions and of the times between them,
+	// staying how many peers never leave.
+	sessionScale, sessionShape = 41.9 * float64(time.Minute), 0.59
+	staying                    = 2
+	// lineMedian in bytes a second and lineSigma are a peer's line.
+	lineMedian, lineSigma = 39e6 / 8, 0.79
+	// hourSigma is by how much ways differ from hour to hour, rerouted the share that changes once
+	// a day, by reroutedSigma.
+	hourSigma, rerouted, reroutedSigma = 0.016 / 0.6745, 1.0 / 3, 0.1
+)
+
+// cachesAt is at how many places each network of caches is.
+var cachesAt = []int{64, 32, 16, 8}
+
+// today is what a world of today has beside.
+type today struct {
+	networks []cacheNetwork
+	away     [][]absence // by peer, in order
+	seed     uint64
+}
+
+// cacheNetwork answers at one range from many places.
+type cacheNetwork struct {
+	seat int             // a host beside which it is registered
+	rtt  []time.Duration // by peer
+}
+
+// absence of a peer.
+type absence struct{ from, to time.Duration }
+
+// cachesRegistered are the ranges of the networks of caches, which nobody else has.
+func cachesRegistered() (all []registry.Network) {
+	for k := range cachesAt {
+		all = append(all, registry.Network{Prefix: netip.PrefixFrom(cacheAddr(k, 0), 16), Org: fmt.Sprintf("Caches %d", k+1)})
+	}
+	return all
+}
+
+func cacheAddr(network int, host uint32) netip.Addr {
+	return netip.AddrFrom4([4]byte{240, byte(network), byte(host >> 8), byte(host)}) // cut off on purpose
+}
+
+// modernise draws what a world of today has beside.
+func (w *placementWorld) modernise(rnd *rand.Rand) error {
+	t := &today{seed: rnd.Uint64()}
+	for _, places := range cachesAt {
+		if size := w.net.Size(); size > 0 {
+			places = min(places, size/2)
+		}
+		_, at, err := w.net.Draw(rnd, 0, places)
+		if err != nil {
+			return fmt.Errorf("%w: %w", trial.ErrOptions, err)
+		}
+		n := cacheNetwork{seat: at[0]}
+		for i := range w.peers {
+			n.rtt = append(n.rtt, w.toCache(rnd, i, at))
+		}
+		t.networks = append(t.networks, n)
+	}
+	for i := range w.peers {
+		w.peers[i].rate = lineMedian * math.Exp(lineSigma*rnd.NormFloat64())
+		t.away = append(t.away, absences(rnd, i < staying, w.setup.span))
+	}
+	w.today = t
+	return nil
+}
+
+// toCache is the round trip of a peer to the cache that it is sent to, negative if it reaches none.
+func (w *placementWorld) toCache(rnd *rand.Rand, peer int, at []int) time.Duration {
+	var ways []time.Duration
+	for _, host := range at {
+		if rtt := w.net.RTT(w.peers[peer].host, host+w.net.Size()); rtt >= 0 {
+			ways = append(ways, rtt+cacheAway)
+		}
+	}
+	if len(ways) == 0 {
+		return -1
+	}
+	slices.Sort(ways)
+	if rnd.Float64() < misled {
+		return ways[min(1+rnd.IntN(3), len(ways)-1)]
+	}
+	return ways[0]
+}
+
+// absences of a peer up to the end, one that begins before the first site among them.
+func absences(rnd *rand.Rand, stays bool, span time.Duration) (all []absence) {
+	weibull := func() time.Duration { return time.Duration(sessionScale * math.Pow(rnd.ExpFloat64(), 1/sessionShape)) }
+	for at := -weibull(); !stays && at < span; {
+		a := absence{from: at + weibull()}
+		a.to = a.from + weibull()
+		all, at = append(all, a), a.to
+	}
+	return all
+}
+
+// here says whether a peer is there at a time after the first site.
+func (w *placementWorld) here(peer int, at time.Duration) bool {
+	return w.today == nil || !slices.ContainsFunc(w.today.away[peer], func(a absence) bool { return a.from <= at && at < a.to })
+}
+
+// present are the peers that are there, in the order of the ring.
+func (w *placementWorld) present(at time.Duration) []int {
+	return slices.DeleteFunc(slices.Clone(w.inRing), func(k int) bool { return !w.here(k, at) })
+}
+
+// change has a site stand behind a network of caches, perhaps, and its ways be as they are when it
+// is found.
+func (t *today) change(w *placementWorld, rnd *rand.Rand, s *placementSite) {
+	if rnd.Float64() < cachedShare {
+		k := zipf(rnd, len(t.networks))
+		n := &t.networks[k]
+		s.addr, s.rtt, s.place, s.cached = cacheAddr(k, rnd.Uint32N(1<<16)), slices.Clone(n.rtt), -1-k, true
+		w.positions[s.addr] = worlds.Locate(w.net, n.seat)
+		at := cachesRegistered()[k]
+		w.facts[s.addr] = adaptive.Facts{Country: w.net.Country(n.seat), Network: at.Prefix, Org: at.Org}
+	}
+	for k, rtt := range s.rtt {
+		if rtt > 0 {
+			s.rtt[k] = time.Duration(float64(rtt) * t.drift(k, s.place, s.found))
+		}
+	}
+}
+
+// zipf draws one of n, the k-th with a weight of 1/k.
+func zipf(rnd *rand.Rand, n int) int {
+	total := 0.0
+	for k := range n {
+		total += 1 / float64(k+1)
+	}
+	left := rnd.Float64() * total
+	for k := range n {
+		if left -= 1 / float64(k+1); left < 0 {
+			return k
+		}
+	}
+	return n - 1
+}
+
+// drift is the factor by which the way of a peer to a place differs at a time.
+func (t *today) drift(peer, place int, at time.Duration) float64 {
+	way := rand.New(rand.NewPCG(t.seed^uint64(peer)<<40, uint64(place))) // nothing secret
+	factor := 0.0
+	if way.Float64() < rerouted && at > time.Duration(way.Float64()*float64(24*time.Hour)) {
+		factor = reroutedSigma * way.NormFloat64()
+	}
+	hour := rand.New(rand.NewPCG(t.seed^uint64(peer)<<40^uint64(at/time.Hour)<<20, uint64(place)))
+	return math.Exp(factor + hourSigma*hour.NormFloat64())
+}
