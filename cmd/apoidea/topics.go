@@ -61,7 +61,7 @@ A worker that is full is passed over, and a host whose fetches take more than tw
 
     --probe             How a site is measured: connect is a TCP connect; head is a HEAD request, made only where robots.txt is known and allows it.
     --geoip             A MaxMind DB of positions or countries, for geo; adaptive takes the countries as hints.
-    --hierarchy         IP ranges, for ipmicra: CSV with the columns prefix and org, or a registry's delegated-extended file, gzip or not. Without it each /24 and /48 is a range of its own. adaptive takes the ranges as hints.
+    --hierarchy         IP ranges, for ipmicra: CSV with the columns prefix and org, or a registry's delegated-extended file, gzip or not. Without it each /24 and /48 is a range of its own. ipmicra reads a file that changed again within three minutes. adaptive takes the ranges as hints, once.
     --threshold         For ipmicra: less finds nearer peers with more probes.
     --theta             For coordinates: smaller takes more downloads, and places better.
     --gossip            For coordinates: a new peer asks ten times as often at first.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -55,14 +56,16 @@ type Records interface {
 // delegations is the strategy ipmicra in a live peer (papers 2, 2.5): the search of package ipmicra
 // over records that lie with peers all over the ring. It is safe for concurrent use.
 type delegations struct {
-	machine ipmicra.Machine
 	self    string
 	records Records
 	log     *slog.Logger
 	// spawn runs something beside what calls it, until the peer ends.
 	spawn func(fn func(ctx context.Context))
 
+	file hierarchy // of the ranges, which run alone reads again
+
 	mu          sync.Mutex // guards what follows; never held over the network
+	machine     ipmicra.Machine
 	cache       *aging[ipmicra.Key, cached]
 	own         *aging[netip.Prefix, ownChoice] // where the worker of a subnet is no candidate here
 	calibration *ipmicra.Calibration
@@ -98,6 +101,56 @@ func loadTree(path string) (*ipmicra.Tree, error) {
 		return nil, fmt.Errorf("hierarchy %s: %w", path, err)
 	}
 	return tree, nil
+}
+
+// hierarchy is a file of IP ranges as it was read last.
+type hierarchy struct {
+	path       string
+	read, seen fileState // when it was read, and when it was looked at
+}
+
+// fileState tells a file that was changed from what it was; the zero value is that of none.
+type fileState struct{ size, at int64 }
+
+// newHierarchy looks at a file that is about to be read.
+func newHierarchy(path string) hierarchy {
+	h := hierarchy{path: path}
+	h.changed()
+	h.read = h.seen
+	return h
+}
+
+// changed looks whether the file is another than the one that was read, and takes it as read. One
+// that changed since the last look may be half written, and waits for the next.
+func (h *hierarchy) changed() bool {
+	var now fileState
+	if info, err := os.Stat(h.path); err == nil && h.path != "" {
+		now = fileState{info.Size(), info.ModTime().UnixNano()}
+	}
+	settled := now == h.seen
+	h.seen = now
+	if !settled || now == h.read {
+		return false
+	}
+	h.read = now
+	return true
+}
+
+// reread takes over the file of ranges if it has changed (papers 2.1). If it cannot be read the
+// ranges stay as they were.
+func (d *delegations) reread() {
+	if !d.file.changed() {
+		return
+	}
+	tree, err := loadTree(d.file.path)
+	if err != nil {
+		d.log.Warn("the hierarchy changed and cannot be read: its ranges stay as they were", "err", err)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.machine.Before, d.machine.Tree = d.machine.Tree, tree
+	d.log.Info("the hierarchy changed and was read again", "hierarchy", d.file.path, "ranges", tree.Size())
 }
 
 // hostSearch is the search for the worker of one host.
@@ -269,12 +322,9 @@ func (s *hostSearch) why(step ipmicra.Step, searched bool) string {
 
 // Observe learns from a download that was reported to this owner (papers 2.4). It does not block.
 func (d *delegations) Observe(f *placement.Fetch) {
-	at, ok := d.machine.Tree.Locate(f.Site)
-	if !ok {
-		return
-	}
 	d.mu.Lock()
-	slow := d.calibration.Slow(at.Subnet, f)
+	at, ok := d.machine.Tree.Locate(f.Site)
+	slow := ok && d.calibration.Slow(at.Subnet, f)
 	d.mu.Unlock()
 	if !slow {
 		return
@@ -294,7 +344,7 @@ func (d *delegations) Observe(f *placement.Fetch) {
 func (d *delegations) seed(ctx context.Context, addr netip.Addr) error {
 	k, now := d.know(), time.Now()
 	c := k.step(ctx, func() (ipmicra.Step, []ipmicra.Key) {
-		c, need := d.machine.Seed(d.self, addr, now, &k)
+		c, need := k.machine.Seed(d.self, addr, now, &k)
 		return ipmicra.Step{Changes: c}, need
 	})
 	if k.missed > 0 {
@@ -305,16 +355,22 @@ func (d *delegations) seed(ctx context.Context, addr netip.Addr) error {
 }
 
 const (
-	// whereEvery is how often a peer looks where it is, whereAgain the wait before it says so once
-	// more to a ring that did not hear.
+	// whereEvery is how often a peer looks where it is, and whether its file of ranges has changed;
+	// whereAgain the wait before it says where it is once more to a ring that did not hear.
 	whereEvery = time.Minute
 	whereAgain = 2 * time.Second
 )
 
-// run seeds the ring with the subnet of this peer, wherever it goes, until ctx ends.
+// run seeds the ring with the subnet of this peer, wherever it goes, and reads the file of ranges
+// again when it has changed, until ctx ends.
 func (d *delegations) run(ctx context.Context, where func() netip.Addr) error {
 	var told netip.Addr
+	looked := time.Now()
 	for {
+		if time.Since(looked) >= whereEvery {
+			looked = time.Now()
+			d.reread()
+		}
 		wait := whereEvery
 		if addr := where(); addr.IsValid() && addr != told {
 			if err := d.seed(ctx, addr); err != nil {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -409,6 +412,56 @@ func TestRecordsAreAskedOnce(t *testing.T) {
 			t.Errorf("%d records asked for later, want that of the subnet", again)
 		}
 	})
+}
+
+// TestHierarchyIsReadAgain (papers 2.1): a peer takes over a file of ranges that has changed, but
+// none that cannot be read, and new ranges go unprobed to who served their addresses before.
+func TestHierarchyIsReadAgain(t *testing.T) { crawltest.Bubble(t, testHierarchyIsReadAgain) }
+
+func testHierarchyIsReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ranges.csv")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte("prefix,org\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * whereEvery) // two looks: one that changes may be half written
+		synctest.Wait()
+	}
+	write("10.0.0.0/8,\n10.1.0.0/16,org\n")
+	var said strings.Builder
+	ring := newLedger(t)
+	w := benchOf(t, Config{Strategy: "ipmicra", Hierarchy: path, Threshold: 50 * time.Millisecond}, Deps{
+		Records: ring, Spawn: func(fn func(context.Context)) { fn(t.Context()) }, Where: func() netip.Addr { return netip.Addr{} },
+		Log: slog.New(slog.NewTextHandler(&said, nil)),
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.at["a"].Run(ctx) }()
+	hosts := 0
+	place := func(site string, probed bool, delegated string) {
+		t.Helper()
+		w.asked = nil
+		hosts++
+		p := w.at["a"].Place(ctx, owner.Place{Host: fmt.Sprintf("h%d.example", hosts), Addrs: [][]byte{netip.MustParseAddr(site).AsSlice()}, Pending: 100})
+		if asked := len(w.asked)+len(p.Measured) > 0; p.Worker != "c" || asked != probed || ring.worker(t, delegated) != "c" {
+			t.Errorf("%s went to %q, probed by %v, measured %v (%s), want c, probed: %v; %s is with %q, want c", site, p.Worker, w.asked, p.Measured, p.Why, probed, delegated, ring.worker(t, delegated))
+		}
+	}
+	place("10.1.0.1", true, "10.1.0.0/16")
+	write("10.0.0.0/8,\n10.1.0.0/33,org\n")
+	place("10.1.2.1", false, "10.1.0.0/16")
+	if got := strings.Count(said.String(), "level=WARN"); got != 1 || !strings.Contains(said.String(), path) {
+		t.Errorf("%d warnings of a file that cannot be read, want one that names it: %s", got, &said)
+	}
+	write("10.0.0.0/8,\n10.1.0.0/16,org\n10.1.2.0/24,another\n10.9.0.0/16,a third\n")
+	place("10.1.2.1", false, "10.1.2.0/24")
+	place("10.1.0.1", false, "10.1.0.0/16")
+	place("10.9.0.1", true, "10.9.0.0/16") // nobody served it
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestAging: what is heavy goes, what is used stays.

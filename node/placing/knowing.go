@@ -55,6 +55,7 @@ func (c cached) with(other cached) cached {
 // implements [ipmicra.Knowledge].
 type knowing struct {
 	*delegations
+	machine ipmicra.Machine // as it was when the search began
 	known   map[ipmicra.Key]cached
 	changes ipmicra.Changes // not on the ring yet
 	deaf    bool            // goes on with what it has: what is not known counts as none
@@ -62,7 +63,9 @@ type knowing struct {
 }
 
 func (d *delegations) know() knowing {
-	return knowing{delegations: d, known: make(map[ipmicra.Key]cached)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return knowing{delegations: d, machine: d.machine, known: make(map[ipmicra.Key]cached)}
 }
 
 // Subnet implements [ipmicra.Knowledge].

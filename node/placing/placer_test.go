@@ -72,9 +72,17 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	return benchOf(t, Config{Strategy: "rtt"}, Deps{Log: quiet})
+}
+
+// benchOf is a bench by another strategy, with what that needs of the ring.
+func benchOf(t *testing.T, cfg Config, d Deps) *bench {
+	t.Helper()
+	cfg.Probe, cfg.Delay, cfg.Agent = ProbeConnect, time.Second, "apoidea"
 	w := &bench{ring: leafSet{leaves: []peer.ID{"b", "c"}}, at: make(map[peer.ID]*Placer), paused: make(map[peer.ID]bool), out: make(map[peer.ID]bool)}
 	for i, id := range []peer.ID{"a", "b", "c"} {
-		pl, err := New(Config{Strategy: "rtt", Probe: ProbeConnect, Delay: time.Second, Agent: "apoidea"}, Deps{
+		pl, err := New(cfg, Deps{
+			Records: d.Records, Spawn: d.Spawn, Where: d.Where, Log: d.Log,
 			Self: id, Now: time.Now, Ring: &w.ring, Worker: idle{}, Sites: &fakeSites{took: time.Duration(90-30*i) * time.Millisecond},
 			Net: rpc.CallerFunc(func(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
 				w.mu.Lock()
@@ -92,7 +100,7 @@ func newBench(t *testing.T) *bench {
 				}
 				return ""
 			},
-			Robots: func(context.Context, string, string) []byte { return nil }, Log: quiet,
+			Robots: func(context.Context, string, string) []byte { return nil },
 		})
 		if err != nil {
 			t.Fatal(err)

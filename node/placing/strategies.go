@@ -85,10 +85,12 @@ func (pl *Placer) byCoordinates() error {
 
 // delegate places by records of subnets on the ring.
 func (pl *Placer) delegate() error {
-	tree, err := loadTree(pl.cfg.Hierarchy)
+	file := newHierarchy(pl.cfg.Hierarchy)
+	tree, err := loadTree(file.path)
 	if err != nil {
 		return err
 	}
 	pl.delegations = newDelegations(tree, pl.cfg.Threshold, string(pl.deps.Self), pl.deps.Records, pl.deps.Spawn, pl.deps.Log)
+	pl.delegations.file = file
 	return nil
 }

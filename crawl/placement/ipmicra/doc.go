@@ -17,8 +17,8 @@
 //
 // Records are named by ranges and organisations, not by places in a tree. So peers whose registry
 // data are of different dates still share what both know, and a tree that is built anew finds the
-// records of all ranges that stayed; [Strategy.Rebuild] does the rest where one memory holds them
-// all.
+// records of all ranges that stayed. A range that is new has the one before looked up in the tree
+// before ([Machine]): its worker takes the site unprobed, and so no address loses its worker.
 //
 // Nothing here has a goroutine, clock, disk or network, and nothing is safe for concurrent use but
 // a [Tree], which does not change.
@@ -34,6 +34,9 @@
 // few seconds old at most, and it sends back what it learnt (node/placing). Searches by one owner
 // take turns. Two owners that delegate one subnet at the same moment both probe, and merging leaves
 // one delegation.
+//
+// A peer whose file of ranges has changed reads it again. Peers need not do so at the same time:
+// where one has a range that another does not know, each goes by its own.
 //
 // A worker may be no candidate of an owner: it is not in its leaf set, or busy. Then that owner
 // searches on and keeps its choice to itself; apoidea host says so. A subnet is delegated anew when

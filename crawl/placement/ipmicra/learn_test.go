@@ -140,21 +140,27 @@ func TestRelieve(t *testing.T) {
 }
 
 func TestRebuildKeepsWorkers(t *testing.T) {
-	before := tree(t, "20.0.0.0/8", "x", "20.1.0.0/16", "y", "20.2.0.0/16", "z", "20.2.2.0/24", "gone", "20.2.2.128/25", "gone too", "40.0.0.0/8", "v")
-	after := tree(t, "20.0.0.0/8", "x", "20.1.0.0/16", "y", "20.1.1.0/24", "new", "20.2.0.0/16", "z", "40.0.0.0/8", "v")
-	w := newWorld(before, "a", "b").delegated("20.0.0.0/8", "a", "20.1.0.0/16", "b", "20.2.2.0/24", "c", "20.2.2.128/25", "d", "99.1.2.0/24", "e")
+	before := tree(t, "20.0.0.0/8", "x", "20.1.0.0/16", "y", "20.2.0.0/16", "z", "20.2.2.0/24", "gone", "40.0.0.0/8", "v")
+	after := tree(t, "20.0.0.0/8", "x", "20.1.0.0/16", "y", "20.1.1.0/24", "new", "20.1.2.0/24", "newer", "20.2.0.0/16", "z", "40.0.0.0/8", "v", "40.1.0.0/16", "u")
+	w := newWorld(before, "a", "b", "c", "d").delegated("20.0.0.0/8", "a", "20.1.0.0/16", "b", "20.2.2.0/24", "c", "99.1.2.0/24", "d")
 	w.memory.Merge(Changes{Subnets: []*Subnet{{Prefix: prefix("20.1.0.0/16"), Probes: map[string]Probe{"q": {RTT: time.Millisecond}}}}})
 	w.Rebuild(after)
-	for at, want := range map[string]string{
-		"20.9.9.9": "a", "20.1.9.9": "b",
-		"20.1.1.1": "b", // a new range goes to who served its addresses
-		"20.2.2.1": "c", // a range that takes over others gets the worker of the largest
-		"20.2.9.9": "c",
-		"99.1.2.3": "e", // what nobody registered
-		"40.0.0.1": "",  // and nothing is delegated that was not
+	w.anew(prefix("20.1.2.0/24"), "a", time.Unix(1, 0)) // never delegated: nothing to take
+	for _, tt := range []struct {
+		at, worker string
+		probed     bool
+	}{
+		{"20.9.9.9", "a", false},
+		{"20.1.9.9", "b", false},
+		{"20.1.1.1", "b", false}, // a new range goes to who served its addresses
+		{"20.2.2.1", "c", false}, // so does one that takes over others
+		{"20.2.9.9", "c", false},
+		{"99.1.2.3", "d", false}, // what nobody registered
+		{"40.1.0.1", "a", true},  // and nothing is delegated that was not
 	} {
-		if _, worker := w.Worker(addr(at)); worker != want {
-			t.Errorf("%s is with %q, want %q", at, worker, want)
+		w.measures(tt.at, map[string]int{"a": 1, "b": 90, "c": 90, "d": 90})
+		if probed, worker := w.place(t, tt.at); worker != tt.worker || len(probed) > 0 != tt.probed {
+			t.Errorf("%s is with %q after probes by %v, want %q, probed: %v", tt.at, worker, probed, tt.worker, tt.probed)
 		}
 	}
 	for _, p := range []string{"20.1.0.0/16", "20.1.1.0/24"} {
@@ -164,6 +170,26 @@ func TestRebuildKeepsWorkers(t *testing.T) {
 	}
 	if x, _ := w.memory.Index(Key{Kind: KindOrganisation, Organisation: "new"}); x == nil || len(x.Entries) != 1 {
 		t.Errorf("index of the new organisation: %v", x)
+	}
+}
+
+// TestRebuildIsNoWayBack: a new range that calibration or a leave took from its worker is searched
+// for, and so is one whose worker before is no candidate; what was measured then counts.
+func TestRebuildIsNoWayBack(t *testing.T) {
+	w := newWorld(tree(t, "20.0.0.0/8", ""), "a", "b").delegated("20.0.0.0/8", "b")
+	w.measures("20.1.0.1", map[string]int{"a": 20, "b": 30}).measures("20.2.0.1", map[string]int{"a": 20})
+	w.Rebuild(tree(t, "20.0.0.0/8", "", "20.1.0.0/16", "", "20.2.0.0/16", ""))
+	if probed, worker := w.place(t, "20.1.0.1"); worker != "b" || len(probed) > 0 {
+		t.Fatalf("worker %s, probed %v; want b, who had it", worker, probed)
+	}
+	w.anew(prefix("20.1.0.0/16"), "b", time.Unix(1, 0))
+	if probed, worker := w.place(t, "20.1.0.1"); len(probed) == 0 {
+		t.Errorf("taken from b, it went to %s unprobed", worker)
+	}
+	w.peers = w.peers[:1]
+	w.memory.Merge(Changes{Subnets: []*Subnet{{Prefix: prefix("20.0.0.0/8"), Probes: map[string]Probe{"a": {RTT: time.Millisecond}}}}})
+	if probed, worker := w.place(t, "20.2.0.1"); worker != "a" || len(probed) > 0 {
+		t.Errorf("worker %s, probed %v; want a, of whom it was known", worker, probed)
 	}
 }
 

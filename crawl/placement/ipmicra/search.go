@@ -24,6 +24,9 @@ const believed = 24 * time.Hour
 // Machine searches workers for subnets. It has no state: all that is learnt lies in the records.
 type Machine struct {
 	Tree *Tree // of all registered ranges
+	// Before is the tree that this one replaced, nil if there was none. A subnet that was never
+	// delegated takes over who served its addresses then, unprobed, and what was measured of them.
+	Before *Tree
 	// Threshold is T, the largest probe that ends a search. Smaller finds nearer workers by more
 	// probes.
 	Threshold time.Duration
@@ -74,12 +77,24 @@ func (m *Machine) Next(v *placement.View, k Knowledge) Step {
 	}
 	s.at = at
 	record := s.subnet(at.Subnet)
+	before := s.before(record)
 	if s.prefetch(); len(s.need) > 0 {
 		return Step{Need: s.need}
 	}
 	if record != nil {
 		s.believe(record)
 		if step, ok := s.delegated(record); ok {
+			return step
+		}
+	}
+	if before != nil {
+		s.believe(before)
+		if _, ok := s.able[before.Worker]; ok {
+			step := Step{Worker: before.Worker, Why: fmt.Sprintf("it had %v, where the site was by the ranges before", before.Prefix)}
+			step.Changes = m.delegate(k, at, step.Worker, keeper(v.Candidates), v.Now)
+			probes := maps.Clone(before.Probes)
+			maps.DeleteFunc(probes, func(_ string, p Probe) bool { return p.At.Before(before.Since) })
+			step.Changes.add(Changes{Subnets: []*Subnet{{Prefix: at.Subnet, Probes: probes}}})
 			return step
 		}
 	}
@@ -166,6 +181,18 @@ func (s *search) believe(record *Subnet) {
 		}
 		s.measured[peer] = placement.Measurement{RTT: p.RTT}
 	}
+}
+
+// before is the record of the subnet that the site was in by the tree before, if its own was never
+// delegated (2.1).
+func (s *search) before(own *Subnet) *Subnet {
+	if s.Before == nil || own != nil && own.Epoch != (Epoch{}) {
+		return nil
+	}
+	if at, ok := s.Before.Locate(s.v.Site); ok && at.Subnet != s.at.Subnet {
+		return s.subnet(at.Subnet)
+	}
+	return nil
 }
 
 // delegated answers where no probe is needed: the subnet has a worker, or the host is not worth a

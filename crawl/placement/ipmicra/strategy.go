@@ -85,6 +85,11 @@ func (s *Strategy) join(now time.Time, c *placement.Candidate) {
 	s.memory.Merge(changes)
 }
 
+// Rebuild puts another tree in place of the one there was, after registry data changed much (papers
+// 2.1). A range that is in both trees keeps its record; see [Machine] for those that are new. What
+// became wrong is found by calibration.
+func (s *Strategy) Rebuild(tree *Tree) { s.machine.Before, s.machine.Tree = s.machine.Tree, tree }
+
 // Leave takes all subnets from a peer that is gone for good.
 func (s *Strategy) Leave(now time.Time, peer string) {
 	var held []netip.Prefix
