@@ -109,7 +109,7 @@ func TestARelievedHostGoesElsewhere(t *testing.T) {
 	if len(ready.Places) == 0 {
 		ready = s.wait(time.Second)
 	}
-	if len(ready.Places) != 1 || fmt.Sprint(ready.Places[0].Exclude) != "[w]" || ready.Places[0].Remeasure || len(ready.Places[0].Measured) != 2 {
+	if len(ready.Places) != 1 || fmt.Sprint(ready.Places[0].Exclude) != "[w]" || ready.Places[0].Remeasure || !ready.Places[0].Relieved || ready.Places[0].Known != "w" || len(ready.Places[0].Measured) != 2 {
 		t.Fatalf("places %+v", ready.Places)
 	}
 	s.placeFor(ready, owner.Placement{Worker: "x", Measured: measured, Why: "next"})

@@ -211,7 +211,9 @@ func (s *hostSearch) next(ctx context.Context, v *placement.View) placement.Choi
 }
 
 // begin looks whether the subnet has its worker, which it mostly has, so that nothing else need be
-// asked for. A worker that is gone loses it, and so does one from which this host has become slow.
+// asked for. A worker that is gone loses it, and so does one from which this host has become slow,
+// or was taken as it had its hands full: by the paper's rule for load (2.4) the next best of its
+// probes gets it then, as the host was taken whose probes vary least.
 func (s *hostSearch) begin(ctx context.Context, v *placement.View) {
 	if s.delegated(ctx, v) {
 		return
@@ -224,14 +226,18 @@ func (s *hostSearch) begin(ctx context.Context, v *placement.View) {
 		return
 	}
 	isWorker := func(c placement.Candidate) bool { return c.Peer == record.Worker }
+	next := record.NextBest(v.Candidates)
 	switch {
 	case s.slow(record):
 		s.remark = "delegated anew, as downloads became slower"
-		s.renew(ctx, s.at.Subnet, v.Now)
+		s.give(ctx, s.at.Subnet, "", v.Now)
+	case s.place.Relieved && s.place.Known == record.Worker && next != "":
+		s.remark = "given to its next best crawler, as its worker had its hands full"
+		s.give(ctx, s.at.Subnet, next, v.Now)
 	case slices.ContainsFunc(v.Candidates, isWorker) || slices.Contains(s.place.Exclude, record.Worker) || s.ownChoice(v.Now) != "":
 	case s.records.Gone(ctx, peer.ID(record.Worker)):
 		s.remark = "delegated anew, as its worker is gone"
-		s.renew(ctx, s.at.Subnet, v.Now)
+		s.give(ctx, s.at.Subnet, "", v.Now)
 	}
 }
 
@@ -333,7 +339,7 @@ func (d *delegations) Observe(f *placement.Fetch) {
 		k := d.know()
 		k.learnSite(ctx, at.Subnet, func(*ipmicra.Subnet) bool { return false })
 		if record, _ := k.Subnet(at.Subnet); record != nil && record.Worker == f.Worker {
-			k.renew(ctx, at.Subnet, time.Now())
+			k.give(ctx, at.Subnet, "", time.Now())
 			_ = k.write(ctx) // said by then; if nobody hears of it the next slow downloads come
 		}
 	})

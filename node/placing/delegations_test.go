@@ -162,6 +162,11 @@ func slowAt(worker string, ago time.Duration) func(*owner.Place, *placement.View
 	}
 }
 
+// relieved is a host that was taken from a worker that had its hands full.
+func relieved(worker string) func(*owner.Place, *placement.View) {
+	return func(p *owner.Place, _ *placement.View) { p.Relieved, p.Known = true, worker }
+}
+
 // TestDelegationsAreShared (papers 2.5): what one owner learnt serves the others, as far as their
 // candidates allow.
 func TestDelegationsAreShared(t *testing.T) {
@@ -212,6 +217,19 @@ func TestDelegationsAreShared(t *testing.T) {
 		{"the delegate declined", func(w *world) { w.left["c"] = true }, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
 			{"b", "10.1.9.9", []string{"a"}, func(p *owner.Place, _ *placement.View) { p.Exclude = []string{"c"} }, "b", true, "this owner's own choice"},
+		}},
+		{"the delegate has its hands full", func(w *world) {
+			w.far["b"]["10.1.0.1"] = 80 * time.Millisecond
+			w.far["c"]["10.1.0.1"] = 60 * time.Millisecond
+		}, []placed{
+			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
+			{"a", "10.1.9.9", []string{"b"}, relieved("b"), "b", false, "this owner's own choice"}, // not the subnet's worker
+			{"a", "10.1.0.1", []string{"b"}, relieved("c"), "b", false, "10.1.0.0/16 is delegated to it; given to its next best crawler, as its worker had its hands full"},
+			{"b", "10.1.9.9", but("b"), nil, "b", false, "10.1.0.0/16 is delegated to it"},
+		}},
+		{"the delegate has its hands full, and nobody else measured the subnet", nil, []placed{
+			{"c", "10.1.0.1", nil, nil, "c", true, ""},
+			{"a", "10.1.0.1", []string{"b"}, relieved("c"), "b", true, "this owner's own choice, as 10.1.0.0/16 is delegated to"},
 		}},
 		{"few URLs", nil, []placed{
 			{"a", "10.1.0.1", but("a"), tiny, "a", false, "few URLs"},

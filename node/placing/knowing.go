@@ -217,10 +217,11 @@ func (k *knowing) write(ctx context.Context) error {
 	return err
 }
 
-// renew takes a subnet from its worker, so that it is delegated by fresh probes.
-func (k *knowing) renew(ctx context.Context, p netip.Prefix, now time.Time) {
+// give takes a subnet from its worker and gives it to another; to nobody, so that it is delegated
+// by fresh probes.
+func (k *knowing) give(ctx context.Context, p netip.Prefix, to string, now time.Time) {
 	step := k.step(ctx, func() (ipmicra.Step, []ipmicra.Key) {
-		c, need := k.machine.Anew(p, k.self, now, k)
+		c, need := k.machine.Give(p, to, k.self, now, k)
 		return ipmicra.Step{Changes: c}, need
 	})
 	k.change(step.Changes)

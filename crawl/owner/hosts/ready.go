@@ -63,6 +63,8 @@ type Place struct {
 	// did not take the host.
 	Known   string
 	Exclude []string // do not ask these
+	// Relieved says that Known gave the host up as it had its hands full.
+	Relieved bool
 	// Secure says that a URL of the host is https, so that a probe knows the port.
 	Secure bool
 	// Measured is what candidates measured for the last placement, at MeasuredAt. Remeasure says

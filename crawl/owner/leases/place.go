@@ -40,7 +40,7 @@ func (pl *Placer) Ask(h *hosts.Host) {
 	h.Search.Grown = max(grownFactor*n, pl.Cfg.PlaceMin)
 	p := hosts.Place{
 		Host: h.Rec.Name, Addrs: h.Rec.Addrs, Pending: n, Tiny: n < pl.Cfg.PlaceMin, Known: h.Rec.Placed, Exclude: slices.Clone(h.Search.Exclude),
-		Secure: h.Rec.Secure, Remeasure: h.Search.Remeasure, Measured: slices.Clone(h.Rec.Measured), NotBefore: time.UnixMilli(pl.PoliteAt(h)),
+		Secure: h.Rec.Secure, Remeasure: h.Search.Remeasure, Relieved: h.Search.Anew == anewRelieved, Measured: slices.Clone(h.Rec.Measured), NotBefore: time.UnixMilli(pl.PoliteAt(h)),
 	}
 	if h.Rec.PlacedAt > 0 {
 		p.MeasuredAt = time.UnixMilli(h.Rec.PlacedAt)

@@ -99,16 +99,16 @@ func (m *Machine) Seed(peer string, addr netip.Addr, now time.Time, k Knowledge)
 	return m.delegate(k, at, peer, peer, now), nil
 }
 
-// Anew takes a subnet from its worker, so that its next site has it delegated by fresh probes
-// (2.4). Where records are needed first it names them and changes nothing. Its unary ranges are
-// left: they show again when their sites are placed.
-func (m *Machine) Anew(p netip.Prefix, by string, now time.Time, k Knowledge) (Changes, []Key) {
+// Give takes a subnet from its worker and gives it to another (2.4); to nobody, the empty name, so
+// that its next site has it delegated by fresh probes. Where records are needed first it names them
+// and changes nothing. Its unary ranges are left: they show again when their sites are placed.
+func (m *Machine) Give(p netip.Prefix, to, by string, now time.Time, k Knowledge) (Changes, []Key) {
 	s := search{Machine: m, k: k, at: Place{Subnet: p, Organisation: m.Tree.Organisation(p)}}
 	record := s.subnet(p)
 	if s.prefetch(); len(s.need) > 0 || record == nil || record.Worker == "" {
 		return Changes{}, s.need
 	}
-	return m.delegate(k, s.at, "", by, now), nil
+	return m.delegate(k, s.at, to, by, now), nil
 }
 
 // moment is a time as records keep it.

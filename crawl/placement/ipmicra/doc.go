@@ -40,8 +40,9 @@
 //
 // A worker may be no candidate of an owner: it is not in its leaf set, or busy. Then that owner
 // searches on and keeps its choice to itself; apoidea host says so. A subnet is delegated anew when
-// downloads become slower, or when an owner finds its worker gone. What could not be read counts as
-// not there, which costs probes and nothing else.
+// downloads become slower, or when an owner finds its worker gone. When an owner takes a host from
+// a worker that has its hands full, the host's subnet goes to the next best crawler of its probes.
+// What could not be read counts as not there, which costs probes and nothing else.
 //
 // The counter of an epoch may not exceed the number of seconds that there were, and nothing may be
 // dated ahead. So nobody can pin a record for longer than an hour. Merging stays independent of

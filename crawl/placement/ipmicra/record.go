@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -94,6 +95,20 @@ type Subnet struct {
 
 // Key of the record.
 func (s *Subnet) Key() Key { return Key{Kind: KindSubnet, Prefix: s.Prefix} }
+
+// NextBest is who of the candidates that are not overloaded has the smallest probe behind the
+// worker's; empty if nobody of them has one.
+func (s *Subnet) NextBest(candidates []placement.Candidate) string {
+	best := ""
+	for i := range candidates {
+		c := &candidates[i]
+		p, ok := s.Probes[c.Peer]
+		if ok && c.Peer != s.Worker && !c.Overloaded() && !p.At.Before(s.Since) && (best == "" || p.RTT < s.Probes[best].RTT) {
+			best = c.Peer
+		}
+	}
+	return best
+}
 
 // compare orders what an epoch rules. Two that differ under one epoch are a liar's work; there must
 // be an order among them all the same.

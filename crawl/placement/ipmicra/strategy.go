@@ -105,7 +105,7 @@ func (s *Strategy) Leave(now time.Time, peer string) {
 }
 
 func (s *Strategy) anew(p netip.Prefix, by string, now time.Time) {
-	changes, _ := s.machine.Anew(p, by, now, s.memory) // a memory needs nothing
+	changes, _ := s.machine.Give(p, "", by, now, s.memory) // a memory needs nothing
 	s.memory.Merge(changes)
 }
 
