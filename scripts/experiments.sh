@@ -31,7 +31,7 @@ apoidea experiment list --json >"$work/list.json"
 mapfile -t names < <(jq -r '.[].name' "$work/list.json")
 
 # measured are the experiments in which it matters most where hosts are.
-measured=" placement placement-today ipmicra-probes ipmicra-download coordinates-strategies coordinates-overhead "
+measured=" placement placement-today ipmicra-probes ipmicra-download ipmicra-load coordinates-strategies coordinates-overhead "
 doc=$root/docs/experiments.md images=$root/docs/img
 [ ${#quick[@]} = 0 ] || doc=$out/experiments.md images=$out/img
 

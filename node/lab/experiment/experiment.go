@@ -23,7 +23,7 @@ var ErrUnknown = errors.New("no such experiment")
 var all = []*trial.Experiment{
 	&apoidea.Peers, &apoidea.Proximity, &apoidea.Threads, &bandwidth.Governors, &churn.Churn,
 	&coordinates.Adapt, &coordinates.Crawl, &coordinates.Overhead, &coordinates.Strategies,
-	&frontier.Frontier, &ipmicra.Download, &ipmicra.Probes, &placement.Strategies, &placement.Today,
+	&frontier.Frontier, &ipmicra.Download, &ipmicra.Load, &ipmicra.Probes, &placement.Strategies, &placement.Today,
 }
 
 // All lists the experiments by name.

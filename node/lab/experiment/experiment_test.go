@@ -30,7 +30,7 @@ func TestOptions(t *testing.T) {
 }
 
 func TestMatricesTooSmall(t *testing.T) {
-	for _, name := range []string{"ipmicra-probes", "ipmicra-download", "placement", "coordinates-strategies", "coordinates-overhead"} {
+	for _, name := range []string{"ipmicra-probes", "ipmicra-download", "ipmicra-load", "placement", "coordinates-strategies", "coordinates-overhead"} {
 		e, err := Find(name)
 		if err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func value(t *testing.T, table report.Table, row, metric string) float64 {
 func TestIPMicraIsTheSameForASeed(t *testing.T) {
 	trialtest.Unraced(t)
 	o := trialtest.Clusters(t, 60)
-	for _, e := range []*trial.Experiment{&Probes, &Download} {
+	for _, e := range []*trial.Experiment{&Probes, &Download, &Load} {
 		t.Run(e.Name, func(t *testing.T) {
 			_, first := trialtest.Run(t, e, o)
 			_, second := trialtest.Run(t, e, o)
@@ -90,6 +90,31 @@ func TestIPMicraDownloads(t *testing.T) {
 	}
 	if got := value(t, table, "smallest-probe", "connect_is_fastest_in_the_mean"); got != 100 {
 		t.Errorf("the nearest crawler is the fastest in the mean at %v %% of the sites", got)
+	}
+}
+
+// TestIPMicraLoad: overloaded crawlers lose what is too much, by each rule, and ranges that change
+// cost fewer probes where the tree before is known than where it is not.
+func TestIPMicraLoad(t *testing.T) {
+	trialtest.Unraced(t)
+	table, _ := trialtest.Run(t, &Load, trialtest.Clusters(t, 240))
+	for _, rule := range []string{"-least-variance", "-random", "-largest", "-least-variance-scattered", "-least-variance-scattered-all-probed"} {
+		if over, moved, left := value(t, table, "relieve"+rule, "overloaded"), value(t, table, "relieve"+rule, "moved"), value(t, table, "relieve"+rule, "left_over"); over == 0 || moved == 0 || left > 1 {
+			t.Errorf("%s: %v crawlers gave up %v subnets, and %v %% of the pages are too much still", rule, over, moved, left)
+		}
+	}
+	if got := value(t, table, "relieve-least-variance-scattered-all-probed", "optimal"); got != 100 {
+		t.Errorf("%v %% of the subnets that all probed went to the best other", got)
+	}
+	for _, kind := range []string{"split", "gone", "new"} {
+		if got := value(t, table, "changed", kind); got < 12 || got > 36 {
+			t.Errorf("%v of 240 ranges are %s", got, kind)
+		}
+	}
+	table, _ = trialtest.Run(t, &Load, trialtest.Clusters(t, 60)) // several sites a range
+	known, lost := value(t, table, "rebuild-rebuild", "probes_in_changed"), value(t, table, "rebuild-restart", "probes_in_changed")
+	if known >= lost {
+		t.Errorf("%v probes in ranges that changed where the tree before is known, %v where it is not", known, lost)
 	}
 }
 

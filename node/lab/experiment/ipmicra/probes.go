@@ -127,21 +127,18 @@ const (
 	leastScattered = 200
 )
 
-// scattered places sites no two of which lie with one organisation; in a synthetic internet also by
-// crawlers that are far apart.
-func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, sites []int) error {
+// alone draws sites no two of which lie with one organisation; nil if there are too few.
+func (p *ipmicraRuns) alone(rnd *rand.Rand, sites []int) (alone []int, err error) {
 	if p.net.Size() == 0 {
-		var err error
 		if _, sites, err = p.net.Draw(rnd, 0, scatteredDraw*probesSites); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	seen := make(map[string]bool)
-	var alone []int
 	for _, site := range sites {
 		addr, err := p.at.Of(site)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		place, ok := p.tree.Locate(addr)
 		if ok && place.Organisation != "" && !seen[place.Organisation] && len(alone) < probesSites {
@@ -150,7 +147,26 @@ func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, s
 		}
 	}
 	if len(alone) < leastScattered {
-		return nil
+		return nil, nil
+	}
+	return alone, nil
+}
+
+// apart draws crawlers that are far apart.
+func (p *ipmicraRuns) apart(rnd *rand.Rand, crawlers int) ([]int, error) {
+	pool, _, err := p.net.Draw(rnd, max(farPool, crawlers), 0)
+	if err != nil {
+		return nil, err
+	}
+	return farApart(p.net, pool, crawlers), nil
+}
+
+// scattered places sites no two of which lie with one organisation; in a synthetic internet also by
+// crawlers that are far apart.
+func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, sites []int) error {
+	alone, err := p.alone(rnd, sites)
+	if err != nil || alone == nil {
+		return err
 	}
 	train := len(alone) * probesTrain / probesSites
 	held := rnd.Perm(len(alone) - train)[:(len(alone)-train)/2]
@@ -161,11 +177,10 @@ func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, s
 	if err := scene.judgeThresholds(ctx, &p.found, scattered, train, held); err != nil || p.net.Size() > 0 {
 		return err
 	}
-	pool, _, err := p.net.Draw(rnd, max(farPool, len(crawlers)), 0)
-	if err != nil {
+	if crawlers, err = p.apart(rnd, len(crawlers)); err != nil {
 		return err
 	}
-	if scene, err = p.scene(farApart(p.net, pool, len(crawlers)), alone); err != nil {
+	if scene, err = p.scene(crawlers, alone); err != nil {
 		return err
 	}
 	return scene.judgeThresholds(ctx, &p.found, scatteredApart, train, held)
