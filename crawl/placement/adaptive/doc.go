@@ -27,10 +27,10 @@
 // There is no training set. The first memories are the peers themselves: each is a site whose round
 // trips nobody need probe, since peers talk with each other anyway ([PeerSample]). The price of a
 // probe follows a budget: it rises while more is spent a site than the budget allows, and falls
-// otherwise; the n-th site may cost more than later ones by the root of 1/n. It has a ceiling: where
-// peers come and go a probe that says much is made, whatever was spent. A few sites are measured by
-// every candidate for ever, since the world changes. A candidate never seen before is measured along
-// with others until enough is known of it.
+// otherwise; the n-th site may cost more than later ones by the root of 1/n. It has a ceiling:
+// where peers come and go a probe that says much is made, whatever was spent. A few sites are
+// measured by every candidate for ever, since the world changes. A candidate never seen before is
+// measured along with others until enough is known of it.
 //
 // Downloads teach two things (Observe). Workers differ: one whose downloads take longer than round
 // trips and sizes explain, and than chance between hosts explains, counts as farther off than it
