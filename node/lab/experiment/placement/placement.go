@@ -70,6 +70,9 @@ func runPlacement(ctx context.Context, o *trial.Options, setup *placementSetup, 
 	if err != nil {
 		return fmt.Errorf("hierarchy: %w", err)
 	}
+	if size := net.Size(); o.Peers == 0 && 0 < size && size <= setup.peers {
+		setup.peers = placementPeers
+	}
 	setup.sites, setup.crowded = cmp.Or(o.Sites, trial.Either(o, placementSites, quickSites)), o.Sites > 0
 	setup.pages = trial.Either[float64](o, placementPages, placementPages/4)
 	repeats := trial.Either(o, placementRepeats, 1)

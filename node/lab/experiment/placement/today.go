@@ -25,7 +25,7 @@ var Today = trial.Experiment{
 Half the sites are behind networks of caches: each of four such networks answers at one address range from 64, 32, 16 or 8 places, and a peer reaches one of them, plus 1 ms. One peer
 in five is sent to another than the nearest (Calder et al., Analyzing the Performance of an Anycast CDN, IMC 2015). What is registered of them is one holder at one place.
 
---peers (24) are there for sessions that follow a Weibull law with a scale of 41.9 minutes and shape 0.59 (Stutzbach and Rejaie, Understanding Churn in Peer-to-Peer Networks, IMC 2006, of
+--peers (24, and 12 of a matrix with no more nodes than that) are there for sessions that follow a Weibull law with a scale of 41.9 minutes and shape 0.59 (Stutzbach and Rejaie, Understanding Churn in Peer-to-Peer Networks, IMC 2006, of
 BitTorrent) and away for as long, but for two that stay: so half are candidates in the mean, and one that comes back has forgotten what it knew and is told the latest 512 samples. A site that is being crawled keeps its worker.
 
 Their lines bring 39 Mbit/s in the median, lognormal with sigma 0.79: fitted to the means of home lines of 176 countries (speedtest.net, April 2020).
