@@ -4,4 +4,6 @@ package clock
 
 import "time"
 
-func bootTime() time.Duration { return since() }
+// newMono is Go's monotonic clock, which on some systems stands still during suspend; the wall
+// clock makes up for it.
+func newMono() (mono func() time.Duration, forget func()) { return since, func() {} }

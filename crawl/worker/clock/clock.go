@@ -14,15 +14,19 @@ const (
 	// readSpread is how far apart the readings around that of the wall clock may be; beyond, the
 	// process was held up in between.
 	readSpread = time.Millisecond
+	// askEvery is how long the kernel is believed to be as far ahead of Go's clock as it was.
+	askEvery = 10 * time.Millisecond
 )
 
 // System is a monotonic clock that counts suspend where the system has one, plus whatever the wall
 // clock jumps ahead of it. It never goes back. Safe for concurrent use.
 type System struct {
-	mono func() time.Duration
-	wall func() time.Duration
+	mu sync.Mutex // guards all
 
-	mu    sync.Mutex
+	mono   func() time.Duration
+	forget func() // has mono look anew whether the machine slept
+	wall   func() time.Duration
+
 	start time.Duration // of mono
 	ahead time.Duration // wall minus mono, as last believed
 	extra time.Duration // what the wall clock jumped ahead, in all
@@ -31,11 +35,12 @@ type System struct {
 
 // New returns a clock at zero.
 func New() *System {
-	return newClock(bootTime, func() time.Duration { return time.Duration(time.Now().UnixNano()) })
+	mono, forget := newMono()
+	return newClock(mono, forget, func() time.Duration { return time.Duration(time.Now().UnixNano()) })
 }
 
-func newClock(mono, wall func() time.Duration) *System {
-	c := &System{mono: mono, wall: wall}
+func newClock(mono func() time.Duration, forget func(), wall func() time.Duration) *System {
+	c := &System{mono: mono, forget: forget, wall: wall}
 	m, w := c.read()
 	c.start, c.ahead = m, w-m
 	return c
@@ -55,9 +60,13 @@ func (c *System) read() (mono, wall time.Duration) {
 
 // Now is how much time has gone by since New, suspend included.
 func (c *System) Now() time.Duration {
-	mono, wall := c.read()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	mono, wall := c.read()
+	if d := wall - mono - c.ahead; d > clockStep || d < -clockStep {
+		c.forget()
+		mono, wall = c.read()
+	}
 	switch d := wall - mono - c.ahead; {
 	case d > clockStep:
 		c.extra += d
@@ -71,6 +80,5 @@ func (c *System) Now() time.Duration {
 
 var processStart = time.Now()
 
-// since is Go's monotonic clock, which on some systems stands still during suspend; the wall clock
-// makes up for it.
+// since is Go's monotonic clock.
 func since() time.Duration { return time.Since(processStart) }
