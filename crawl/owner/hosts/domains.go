@@ -97,12 +97,15 @@ func (d *Domains) admitted(h *Host, hj *Job) bool {
 
 // ask asks what is yet to be asked of a host, and says when to look again.
 func (d *Domains) ask(h *Host) (again int64) {
-	if again = Never; !d.Cfg.Admission || h.Frozen > 0 || !d.Ring.Mine(h.Key) {
+	if again = Never; !d.Cfg.Admission || h.Frozen > 0 {
 		return again
 	}
 	for _, hj := range h.Jobs {
 		if hj.Tally.Counters().Admission != domain.Unknown || hj.Tally.Open() == 0 || d.admitted(h, hj) || d.WhyOptedOut(h) != "" {
 			continue
+		}
+		if !d.Ring.Mine(h.Key) {
+			return Never
 		}
 		if hj.askedAt == 0 || d.Now-hj.askedAt >= admissionEvery {
 			hj.askedAt = max(d.Now, 1)
