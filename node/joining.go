@@ -67,6 +67,14 @@ func (r *ringRoom) walkFrom() peer.ID {
 	return r.net.Self()
 }
 
+// known are the members that this peer knows, clockwise from it.
+func (r *ringRoom) known() (ids []peer.ID) {
+	for _, p := range r.dht.Members() {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
 // leavesChanged notes that the neighbourhood is to be remembered anew, and keeps the connections to
 // it. It does not block.
 func (r *ringRoom) leavesChanged() {

@@ -295,7 +295,7 @@ func (n *Node) viewed() view.Deps {
 			},
 		},
 		Ring: view.RingDeps{
-			DHT: n.room.dht, Net: n.room.net, Router: n.router, WalkFrom: n.room.walkFrom, Moving: func() bool { return !n.keeping.Quiet() },
+			DHT: n.room.dht, Net: n.room.net, Router: n.router, WalkFrom: n.room.walkFrom, Known: n.room.known, Moving: func() bool { return !n.keeping.Quiet() },
 		},
 		Hosts:   view.HostDeps{Owners: n.owners, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now},
 		Crawl:   view.CrawlDeps{Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts},

@@ -70,7 +70,9 @@ type RingDeps struct {
 	Net      Net            // reaches the others
 	Router   Router         // finds the owners of keys
 	WalkFrom func() peer.ID // where a walk over the ring begins and ends
-	Moving   func() bool    // says that records are on their way to or from this peer
+	// Known are members that this peer knows, clockwise from it: a walk asks them ahead.
+	Known  func() []peer.ID
+	Moving func() bool // says that records are on their way to or from this peer
 }
 
 // HostDeps are the hosts that this peer answers for, and who drives them.
@@ -179,7 +181,7 @@ var (
 func New(d Deps) *View {
 	v := &View{deps: d}
 	v.walker = walker{
-		self: d.Self, start: d.Ring.WalkFrom, report: v.reportOf, patience: d.About.Patience,
+		self: d.Self, start: d.Ring.WalkFrom, report: v.reportOf, patience: d.About.Patience, known: d.Ring.Known,
 		met: func(id peer.ID, addrs []string) { d.Ring.Net.Met(id, binaryAddrs(addrs)) },
 	}
 	return v

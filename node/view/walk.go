@@ -11,6 +11,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht/calls"
@@ -33,6 +34,9 @@ type walker struct {
 	// patience is how far away a next try may be before the member is to count it as put off; 0: as
 	// far as it likes.
 	patience time.Duration
+	// known are members that are likely to be met, in the order of the ring: they are asked ahead of
+	// the walk. Nil: none.
+	known func() []peer.ID
 	// met tells the network where a peer can be reached.
 	met func(id peer.ID, addrs []string)
 }
@@ -59,9 +63,11 @@ func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64,
 	start := w.start()
 	next := start
 	seen := make(map[peer.ID]bool)
+	ask, end := w.ahead(ctx)
+	defer end()
 	for !seen[next] && len(r.Members) < maxMembers {
 		seen[next] = true
-		m, err := w.ask(ctx, next)
+		m, err := ask(next)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, nil, ctx.Err()
@@ -87,6 +93,59 @@ func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64,
 	r.Error = gap(r.Members)
 	r.Closed = r.Error == ""
 	return r, taken, nil
+}
+
+// aheadAtOnce bounds the members that are asked at the same time, aheadMost those that are asked
+// ahead of a walk: it keeps their answers.
+const (
+	aheadAtOnce = 16
+	aheadMost   = 1024
+)
+
+// ahead asks the members that are known, some at a time, and returns what asks one for the walk: it
+// waits for the answer if that member was asked. What must hold of two walks in a row does not
+// depend on the order in which members are asked, if one walk ends before the next begins. End ends
+// the questions that nobody waits for.
+func (w *walker) ahead(ctx context.Context) (ask func(id peer.ID) (*report, error), end func()) {
+	type answer struct {
+		m    *report
+		err  error
+		come chan struct{}
+	}
+	inner, cancel := context.WithCancel(ctx)
+	answers := make(map[peer.ID]*answer)
+	var asked errgroup.Group
+	if w.known != nil {
+		known := w.known()
+		known = known[:min(len(known), aheadMost)]
+		for _, id := range known {
+			answers[id] = &answer{come: make(chan struct{})}
+		}
+		asked.Go(func() error {
+			var some errgroup.Group
+			some.SetLimit(aheadAtOnce)
+			for _, id := range known {
+				some.Go(func() error {
+					a := answers[id]
+					defer close(a.come)
+					a.m, a.err = w.ask(inner, id)
+					return nil
+				})
+			}
+			return some.Wait()
+		})
+	}
+	return func(id peer.ID) (*report, error) {
+			a := answers[id]
+			if a == nil {
+				return w.ask(ctx, id)
+			}
+			<-a.come // it has a bound
+			return a.m, a.err
+		}, func() {
+			cancel()
+			_ = asked.Wait() // the walk has the errors that it met
+		}
 }
 
 // silence says why a member did not answer: the line names it already.

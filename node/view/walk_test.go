@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -112,6 +114,41 @@ func TestWalk(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWalkAsksAhead: members that are known are asked at the same time, so a ring of 40 takes a few
+// round trips; one that is known and no member any more is not waited for.
+func TestWalkAsksAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const peers, way = 40, 100 * time.Millisecond
+		w := newWalkWorld(t, peers+1)
+		gone := w.ids[peers/2]
+		before, behind := w.members[w.ids[peers/2-1]], w.members[w.ids[peers/2+1]]
+		before.Successor, behind.Ring.Arc[0] = behind.Peer, before.Position
+		delete(w.members, gone)
+		walker := w.walker()
+		answer := walker.report
+		var mu sync.Mutex // of the world
+		walker.report = func(ctx context.Context, of peer.ID, patience time.Duration) (*report, error) {
+			if of == gone {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			time.Sleep(way)
+			mu.Lock()
+			defer mu.Unlock()
+			return answer(ctx, of, patience)
+		}
+		walker.known = func() []peer.ID { return w.ids[1:] }
+		begun := time.Now()
+		r, err := walker.walk(t.Context())
+		if err != nil || !r.Closed || len(r.Members) != peers {
+			t.Fatalf("%d members, %q, %v", len(r.Members), r.Error, err)
+		}
+		if took := time.Since(begun); took > 6*way {
+			t.Errorf("a walk took %v", took)
+		}
+	})
 }
 
 // TestSilence: why a member did not answer is said once and plainly.
