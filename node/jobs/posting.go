@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -227,13 +228,24 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 			found[j.ID], versions[j.ID] = j, rec.GetVersion()
 		}
 	}
-	for _, m := range r.Members {
-		id, err := peer.Decode(m.Peer)
-		if err != nil {
-			return nil, err
-		}
-		for _, rec := range p.listOf(ctx, id) {
-			note(m.Peer, rec)
+	lists := make([][]*wire.Job, len(r.Members))
+	var asked errgroup.Group
+	asked.SetLimit(listsAtOnce)
+	for i := range r.Members {
+		asked.Go(func() error {
+			id, err := peer.Decode(r.Members[i].Peer)
+			if err == nil {
+				lists[i] = p.listOf(ctx, id)
+			}
+			return err
+		})
+	}
+	if err := asked.Wait(); err != nil {
+		return nil, err
+	}
+	for i, list := range lists {
+		for _, rec := range list {
+			note(r.Members[i].Peer, rec)
 		}
 	}
 	for _, k := range p.deps.Book.all() { // jobs whose owner is gone
@@ -268,6 +280,9 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 // mostPages bounds the answers in which a member lists its jobs: they hold tens of thousands,
 // unless each has megabytes of seeds.
 const mostPages = 16
+
+// listsAtOnce bounds the members that are asked for their jobs at the same time.
+const listsAtOnce = 16
 
 // listOf asks a member for its jobs, until it has no more.
 func (p *Poster) listOf(ctx context.Context, id peer.ID) (list []*wire.Job) {
