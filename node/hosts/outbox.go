@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -25,6 +27,9 @@ const (
 	// linksTimeout bounds one batch: the receiver answers when its disk has it. It also bounds the
 	// search for the owners of a batch.
 	linksTimeout = 10 * time.Second
+	// seedsAtOnce are the seeds of a job that are on their way together: a batch for each owner in a
+	// small ring.
+	seedsAtOnce = 16 * mailbox.Most
 )
 
 // courier takes links to the owners of their hosts.
@@ -36,8 +41,8 @@ type courier struct {
 	log   *slog.Logger
 }
 
-// deliver sends links to the believed owners of their hosts and returns those that were not taken:
-// keep them and try again.
+// deliver sends links to the believed owners of their hosts, to all of them at the same time, and
+// returns those that were not taken: keep them and try again.
 func (c *courier) deliver(ctx context.Context, links []owner.OutLink) (left []owner.OutLink) {
 	groups := make(map[peer.ID][]owner.OutLink)
 	var order []peer.ID
@@ -54,9 +59,19 @@ func (c *courier) deliver(ctx context.Context, links []owner.OutLink) (left []ow
 		}
 		groups[to.ID] = append(groups[to.ID], l)
 	}
+	var mu sync.Mutex // guards left
+	var calls errgroup.Group
+	calls.SetLimit(sendersMost)
 	for _, to := range order {
-		left = append(left, c.send(ctx, to, groups[to])...)
+		calls.Go(func() error {
+			not := c.send(ctx, to, groups[to])
+			mu.Lock()
+			defer mu.Unlock()
+			left = append(left, not...)
+			return nil
+		})
 	}
+	_ = calls.Wait() // what was not taken is the error
 	return left
 }
 
@@ -109,7 +124,7 @@ func (w *Owners) takeOutbox(ctx context.Context, n int) ([]owner.OutLink, error)
 // them are on disk there.
 func (w *Owners) SendSeeds(ctx context.Context, spec *job.Spec, from int) (sent int, err error) {
 	left := 0
-	for seeds := range slices.Chunk(spec.Seeds[from:], mailbox.Most) {
+	for seeds := range slices.Chunk(spec.Seeds[from:], seedsAtOnce) {
 		batch := make([]owner.OutLink, len(seeds))
 		for i, u := range seeds {
 			host := link.Host(u)
