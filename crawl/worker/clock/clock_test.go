@@ -47,8 +47,8 @@ func TestSetBackThenSuspended(t *testing.T) {
 	}
 }
 
-// TestSleptAndSeenLate: what the monotonic clock says of a sleep only once it is made to look counts
-// once, and not also by the wall clock.
+// TestSleptAndSeenLate: a sleep that the monotonic clock tells of only once it is made to look
+// counts once, and not also by the wall clock.
 func TestSleptAndSeenLate(t *testing.T) {
 	mono, slept, wall := time.Hour, time.Duration(0), 1000*time.Hour
 	c := newClock(func() time.Duration { return mono }, func() { mono, slept = mono+slept, 0 }, func() time.Duration { return wall })
