@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
@@ -18,21 +19,31 @@ var Governors = trial.Experiment{
 	Name:  "bandwidth",
 	About: "crawling under a bandwidth cap: the paper's admission by estimates, its rival, and ours",
 	Long: `Diligenti et al., section 3, figures 1 to 3 (papers 4.3): L = 140 KB/s, k = 0.3, sigma = 120. A fixed queue is replayed for each setting over ` + fmt.Sprint(bandwidthServers) + `
-simulated servers of different speeds behind one line. The paper gives averages without saying of which servers, so ours are drawn from the seed.
+simulated servers of different speeds behind one line. The paper gives averages without saying of which servers, so ours are drawn: figures are means over ten draws of
+servers and queue, those named _spread the largest of the ten less the smallest. Charts are of the first draw, order of the means. Fitted was one figure, the median rate
+of servers, to the paper's use at max_d 2; that of figure 1 was not.
 
-Rows paper-2 and paper-6 are the paper's governor with its max_d, start-stop is its rival, ours is ours over the hard limiter, as a peer runs it. Rows with
--limiter have the limiter beneath as well, ours-alone is ours without it. paper-equal is the paper's governor without a limiter at the first max_d from
-which it uses as much as ours-alone, if any does. use is the mean over the cap, windows_above the share of one-second windows (one begins every 10 ms) above 1.02 of
-it, windows_above_cap of those above the cap itself, order_violations the share of fetches started while a higher score waited, known that of fetches from servers with estimates.`,
+Rows paper-2 to paper-96 are the paper's governor with its max_d, start-stop is its rival, ours is ours over the hard limiter, as a peer runs it. Rows with
+-limiter have the limiter beneath as well, ours-alone is ours without it. use is the mean over the cap, windows_above the share of one-second windows (one begins every 10 ms)
+above 1.02 of it, windows_above_cap of those above the cap itself, order_violations the share of fetches started while a higher score waited, known that of fetches from servers
+with estimates. Figure 1 as figures: predicted is CB at the beginning of a second, measured what came in it; predicted_error is how far the two are apart in the mean.
+estimate_error is how far B(u) of known servers is from the rates of their downloads, over these rates; downloads of different length have different rates in any case.
+
+Rows days- are of two weeks in which the rates of servers follow the hour and the kind of day (world.go: drawn by us), at max_d 6. 48-cells are the paper's estimates, one-cell is one
+estimate a server. Of each hour ten seconds are played, and the second week is judged; estimate_error_first_days is of the first Thursday to Saturday, in which cells are still empty.
+Four days, and 5 to 60 seconds an hour, were tried on one draw: in two weeks the 48 cells gain in all, in four days only where a server is met fifty times a day. How far CB is from
+what comes is hardly less in any, as estimates of several servers level each other out.`,
 	Run: runBandwidth,
 }
 
 const (
 	// bandwidthWarmUp is not counted: estimates are empty, and the fetchers begin one after the
-	// other.
+	// other. Seconds.
 	bandwidthWarmUp = 60
 	// windowAbove is what counts as above the cap, in parts of it.
 	windowAbove = 1.02
+	// bandwidthDraws of servers and queue are played, quickDraws by a quick run.
+	bandwidthDraws, quickDraws = 10, 2
 )
 
 // bandwidthSetting is a row.
@@ -40,96 +51,149 @@ type bandwidthSetting struct {
 	row, governor string
 	depth         int
 	limited       bool
+	days          bool    // played over days
+	oneCell       bool    // one estimate a server in place of 48
 	paper         float64 // use, 0 where the paper says nothing
 }
 
 func bandwidthSettings() []bandwidthSetting {
-	return []bandwidthSetting{
+	settings := []bandwidthSetting{
 		{row: "paper-2", governor: bandwidth.PaperGovernor, depth: 2, paper: 64_562.0 / bandwidthCap},
 		{row: "paper-6", governor: bandwidth.PaperGovernor, depth: 6, paper: 71_788.0 / bandwidthCap},
-		{row: "start-stop", governor: bandwidth.StartStopGovernor, depth: 1},
-		{row: "ours", governor: bandwidth.Ours, depth: 1, limited: true},
-		{row: "ours-alone", governor: bandwidth.Ours, depth: 1},
-		{row: "paper-2-limiter", governor: bandwidth.PaperGovernor, depth: 2, limited: true},
-		{row: "paper-6-limiter", governor: bandwidth.PaperGovernor, depth: 6, limited: true},
-		{row: "start-stop-limiter", governor: bandwidth.StartStopGovernor, depth: 1, limited: true},
 	}
+	for _, depth := range []int{12, 24, 48, 96} {
+		settings = append(settings, bandwidthSetting{row: fmt.Sprintf("paper-%d", depth), governor: bandwidth.PaperGovernor, depth: depth})
+	}
+	return append(settings,
+		bandwidthSetting{row: "start-stop", governor: bandwidth.StartStopGovernor, depth: 1},
+		bandwidthSetting{row: "ours", governor: bandwidth.Ours, depth: 1, limited: true},
+		bandwidthSetting{row: "ours-alone", governor: bandwidth.Ours, depth: 1},
+		bandwidthSetting{row: "paper-2-limiter", governor: bandwidth.PaperGovernor, depth: 2, limited: true},
+		bandwidthSetting{row: "paper-6-limiter", governor: bandwidth.PaperGovernor, depth: 6, limited: true},
+		bandwidthSetting{row: "start-stop-limiter", governor: bandwidth.StartStopGovernor, depth: 1, limited: true},
+		bandwidthSetting{row: "days-48-cells", governor: bandwidth.PaperGovernor, depth: 6, days: true},
+		bandwidthSetting{row: "days-one-cell", governor: bandwidth.PaperGovernor, depth: 6, days: true, oneCell: true},
+	)
 }
 
-// equalDepths are tried for paper-equal, and drawn.
-var equalDepths = []int{2, 6, 12, 24, 48, 96}
+// bandwidthRow is what the draws of a setting came to.
+type bandwidthRow struct {
+	bandwidthSetting
+	first *bandwidthRun // what is drawn
+	draws []bandwidthFigures
+	early []float64 // estimateError of the first three days
+}
 
 func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
 	seconds := trial.Either(o, 20*60, 4*60)
 	if o.Hours > 0 {
 		seconds = max(int(o.Hours*3600), bandwidthWarmUp+int(2*bandwidthShown/time.Second))
 	}
+	draws := trial.Either(o, bandwidthDraws, quickDraws)
 	r.Input("cap", bandwidthCap)
 	r.Input("seconds", seconds)
 	r.Input("servers", bandwidthServers)
 	r.Input("fetchers", bandwidthFetchers)
-	world := newBandwidthWorld(o.Seed, seconds)
-	settings := bandwidthSettings()
-	steps := float64(len(settings) + len(equalDepths))
+	r.Input("draws", draws)
+	var rows []bandwidthRow
+	for _, s := range bandwidthSettings() {
+		rows = append(rows, bandwidthRow{bandwidthSetting: s, draws: make([]bandwidthFigures, draws), early: make([]float64, draws)})
+	}
+	err := trial.Together(ctx, runtime.GOMAXPROCS(0), draws, 0, progress, func(ctx context.Context, k int) (string, error) {
+		seed := o.Seed + uint64(k)*104_729 // a small count
+		once, days := newBandwidthWorld(seed, seconds, 0), newBandwidthWorld(seed, daysPlayed*24*hourPlayed, hourPlayed)
+		for i := range rows {
+			row, world, from := &rows[i], once, bandwidthWarmUp
+			if row.days {
+				world, from = days, days.seconds/2
+			}
+			run, err := world.play(ctx, &row.bandwidthSetting)
+			if err != nil {
+				return "", err
+			}
+			row.draws[k] = run.figures(from, world.seconds)
+			if row.days {
+				row.early[k] = run.figures(0, 3*24*hourPlayed)[estimateError]
+			}
+			if k == 0 {
+				row.first = run
+			}
+		}
+		return fmt.Sprintf("draw %d of %d", k+1, draws), nil
+	})
+	if err != nil {
+		return err
+	}
+	trade := report.Plot{Name: "order", Title: "What the use of the cap costs in order", X: "use of the cap, share", Y: "share started while a higher score waited"}
+	paper := report.Line{Label: "paper, max_d 2 to 96"}
 	runs := make(map[string]*bandwidthRun)
-	for i, s := range settings {
-		progress(s.row, float64(i)/steps)
-		run, err := world.play(ctx, s)
-		if err != nil {
-			return err
-		}
-		runs[s.row] = run
-		run.table(&r.Table, s)
-	}
-	alone := runs["ours-alone"].figures()
-	trade := report.Plot{
-		Name: "order", Title: "What the use of the cap costs in order", X: "use of the cap, share", Y: "share started while a higher score waited",
-		Lines: []report.Line{{Label: "paper, max_d 2 to 96"}, {Label: "ours without limiter", Dots: true, X: []float64{alone.use}, Y: []float64{alone.violations}}},
-	}
-	over := runs["ours"].figures()
-	trade.Lines = append(trade.Lines, report.Line{Label: "ours over the limiter", Dots: true, X: []float64{over.use}, Y: []float64{over.violations}})
-	equal := false
-	for i, depth := range equalDepths {
-		s := bandwidthSetting{row: "paper-equal", governor: bandwidth.PaperGovernor, depth: depth}
-		progress(fmt.Sprintf("paper, max_d %d", depth), (float64(len(settings))+float64(i))/steps)
-		run, err := world.play(ctx, s)
-		if err != nil {
-			return err
-		}
-		f := run.figures()
-		trade.Lines[0].Add(f.use, f.violations)
-		if !equal && (f.use >= alone.use || i == len(equalDepths)-1) {
-			equal = true
-			run.table(&r.Table, s)
-			r.Table.Add(s.row, "max_d", "URLs", float64(depth))
+	for i := range rows {
+		row := &rows[i]
+		row.table(&r.Table)
+		runs[row.row] = row.first
+		use, violations := row.mean(bandwidthUse), row.mean(bandwidthViolations)
+		switch {
+		case row.governor == bandwidth.PaperGovernor && !row.limited && !row.days:
+			paper.Add(use, violations)
+		case row.governor == bandwidth.Ours:
+			trade.Lines = append(trade.Lines, report.Line{Label: row.row, Dots: true, X: []float64{use}, Y: []float64{violations}})
 		}
 	}
+	trade.Lines = append([]report.Line{paper}, trade.Lines...)
 	r.Plots = append(r.Plots, bandwidthPlots(runs, seconds)...)
 	r.Plots = append(r.Plots, trade)
-	r.Series = append(r.Series, bandwidthSeries(settings, runs))
+	r.Series = append(r.Series, bandwidthSeries(rows))
 	return nil
 }
 
 // play runs one setting through the world.
-func (w *bandwidthWorld) play(ctx context.Context, s bandwidthSetting) (*bandwidthRun, error) {
-	estimates := bandwidth.NewEstimates(bandwidth.EstimatesConfig{Location: time.UTC})
+func (w *bandwidthWorld) play(ctx context.Context, s *bandwidthSetting) (*bandwidthRun, error) {
+	cfg := bandwidth.EstimatesConfig{Location: time.UTC}
+	if s.oneCell {
+		cfg.Sigma = math.Inf(1) // a measurement counts for all hours alike
+	}
 	governor, err := bandwidth.New(s.governor, bandwidth.Config{
 		Rate: bandwidthCap, MaxDepth: s.depth, Fetchers: bandwidthFetchers, Limited: s.limited,
-	}, estimates)
+	}, bandwidth.NewEstimates(cfg))
 	if err != nil {
 		return nil, err
 	}
-	run := &bandwidthRun{world: w, governor: governor, limited: s.limited}
+	run := &bandwidthRun{world: w, governor: governor, limited: s.limited, sameDay: s.oneCell}
 	return run, run.run(ctx)
 }
 
-// bandwidthFigures are what a run comes to, after the warm-up.
-type bandwidthFigures struct{ use, above, aboveCap, violations, known, fetches, spread float64 }
+// The figures that are spoken of elsewhere, by their place in bandwidthMetrics.
+const bandwidthUse, estimateError, bandwidthViolations = 0, 7, 8
 
-func (r *bandwidthRun) figures() (f bandwidthFigures) {
-	from := bandwidthWarmUp * stepsASecond
-	sum, square, n, above, window := 0.0, 0.0, 0.0, 0.0, 0.0
-	for i := from; i < len(r.came); i++ {
+// bandwidthMetrics are the columns of the table: those that spread also by how far draws differ,
+// those of predictions where the paper's governor has no limiter beneath, which would make them
+// true.
+var bandwidthMetrics = [...]struct {
+	name, unit         string
+	spreads, predicted bool
+}{
+	bandwidthUse:        {name: "use", unit: "mean/L", spreads: true},
+	1:                   {name: "windows_above", unit: "share", spreads: true},
+	2:                   {name: "windows_above_cap", unit: "share", spreads: true},
+	3:                   {name: "predicted_mean", unit: "of L", predicted: true},
+	4:                   {name: "predicted_above_cap", unit: "share", predicted: true},
+	5:                   {name: "predicted_error", unit: "of L", spreads: true, predicted: true},
+	6:                   {name: "predicted_over_measured", unit: "ratio", spreads: true, predicted: true},
+	estimateError:       {name: "estimate_error", unit: "of the rate", spreads: true, predicted: true},
+	bandwidthViolations: {name: "order_violations", unit: "share"},
+	9:                   {name: "known", unit: "share"},
+	10:                  {name: "deviation", unit: "of L"},
+	11:                  {name: "fetches", unit: "1/s"},
+}
+
+// bandwidthFigures are what a run comes to, as bandwidthMetrics says.
+type bandwidthFigures [len(bandwidthMetrics)]float64
+
+// figures of a run between two seconds.
+func (r *bandwidthRun) figures(first, last int) bandwidthFigures {
+	from, to := first*stepsASecond, last*stepsASecond
+	sum, square, n, above, aboveCap, window := 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+	for i := from; i < to; i++ {
 		sum += r.came[i]
 		window += r.came[i]
 		if i < from+stepsASecond-1 {
@@ -139,42 +203,75 @@ func (r *bandwidthRun) figures() (f bandwidthFigures) {
 			above++
 		}
 		if window > bandwidthCap*(1+1e-9) {
-			f.aboveCap++
+			aboveCap++
 		}
 		square += window * window
 		n++
 		window -= r.came[i-stepsASecond+1]
 	}
-	rate := sum / float64(len(r.came)-from) * float64(stepsASecond)
-	f.use, f.above, f.aboveCap = rate/bandwidthCap, above/n, f.aboveCap/n
-	f.spread = math.Sqrt(max(square/n-rate*rate, 0)) / bandwidthCap
-	for _, s := range r.starts {
-		if s.step < from {
-			continue
-		}
-		f.fetches++
-		if s.depth > 0 {
-			f.violations++
-		}
-		if s.known {
-			f.known++
+	rate := sum / float64(last-first)
+	const kB = bandwidthCap / 1000.0
+	predicted, off, over := r.predicted()[first:last], 0.0, 0.0
+	for i, measured := range r.perSecond()[first:last] {
+		off += math.Abs(predicted[i] - measured)
+		if predicted[i] > kB*(1+1e-9) {
+			over++
 		}
 	}
-	f.violations /= f.fetches
-	f.known /= f.fetches
-	f.fetches /= float64(len(r.came)-from) / float64(stepsASecond)
-	return f
+	fetches, violations, known, rates, misses := 0.0, 0.0, 0.0, 0.0, 0.0
+	for _, s := range r.starts {
+		if s.step < from || s.step >= to {
+			continue
+		}
+		fetches++
+		if s.depth > 0 {
+			violations++
+		}
+		if s.known {
+			known++
+		}
+		if s.known && s.turned > 0 {
+			rates += s.turned
+			misses += math.Abs(s.rate - s.turned)
+		}
+	}
+	return bandwidthFigures{
+		rate / bandwidthCap, above / n, aboveCap / n,
+		report.Mean(predicted) / kB, over / float64(len(predicted)), off / float64(len(predicted)) / kB, 1000 * report.Mean(predicted) / rate, misses / rates,
+		violations / fetches, known / fetches,
+		math.Sqrt(max(square/n-rate*rate, 0)) / bandwidthCap, fetches / float64(len(predicted)),
+	}
 }
 
-func (r *bandwidthRun) table(t *report.Table, s bandwidthSetting) {
-	f := r.figures()
-	t.Compare(s.row, "use", "mean/L", report.OrNone(s.paper), f.use)
-	t.Add(s.row, "windows_above", "share", f.above)
-	t.Add(s.row, "windows_above_cap", "share", f.aboveCap)
-	t.Add(s.row, "order_violations", "share", f.violations)
-	t.Add(s.row, "known", "share", f.known)
-	t.Add(s.row, "deviation", "of L", f.spread)
-	t.Add(s.row, "fetches", "1/s", f.fetches)
+// of are the draws of a figure, in ascending order.
+func (b *bandwidthRow) of(figure int) (values []float64) {
+	for i := range b.draws {
+		values = append(values, b.draws[i][figure])
+	}
+	slices.Sort(values)
+	return values
+}
+
+func (b *bandwidthRow) mean(figure int) float64 { return report.Mean(b.of(figure)) }
+
+func (b *bandwidthRow) table(t *report.Table) {
+	for i, m := range bandwidthMetrics {
+		if m.predicted && (b.governor != bandwidth.PaperGovernor || b.limited) {
+			continue
+		}
+		paper, values := math.NaN(), b.of(i)
+		if i == bandwidthUse {
+			paper = report.OrNone(b.paper)
+		}
+		t.Compare(b.row, m.name, m.unit, paper, report.Mean(values))
+		if m.spreads {
+			const grain = 1e9 // beyond that it is the machine's rounding
+			t.Add(b.row, m.name+"_spread", m.unit, math.Round(grain*(values[len(values)-1]-values[0]))/grain)
+		}
+	}
+	if b.days {
+		t.Add(b.row, "estimate_error_first_days", "of the rate", report.Mean(b.early))
+	}
 }
 
 // perSecond is what came in each second, in kB.
@@ -231,19 +328,22 @@ func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []report.Plot {
 	return plots
 }
 
-// bandwidthSeries are the rates of all settings, second by second.
-func bandwidthSeries(settings []bandwidthSetting, runs map[string]*bandwidthRun) report.Series {
+// bandwidthSeries are the rates of all settings, second by second, those over days left out.
+func bandwidthSeries(rows []bandwidthRow) report.Series {
 	var seconds []float64
-	for i := range runs[settings[0].row].perSecond() {
+	for i := range rows[0].first.perSecond() {
 		seconds = append(seconds, float64(i))
 	}
 	s := report.NewSeries("rates", "second", seconds)
-	for _, setting := range settings {
-		rates := runs[setting.row].perSecond()
+	for i := range rows {
+		if rows[i].days {
+			continue
+		}
+		rates := rows[i].first.perSecond()
 		for i, v := range rates {
 			rates[i] = math.Round(1000 * v)
 		}
-		s.Column(setting.row, rates)
+		s.Column(rows[i].row, rates)
 	}
 	return s
 }

@@ -10,7 +10,7 @@ import (
 // TestBandwidth holds what the experiment is to show: over the limiter ours uses the cap up and
 // never exceeds it; alone it stays under it nearly always and keeps the order of scores; the
 // paper's governor uses more with a deeper search and passes higher scores more often; the rival
-// swings around the cap.
+// swings around the cap; and estimates by hour and kind of day are better than one a server.
 func TestBandwidth(t *testing.T) {
 	r := new(report.Report)
 	if err := Governors.Run(t.Context(), &trial.Options{Seed: 3, Quick: true}, r, func(string, float64) {}); err != nil {
@@ -39,10 +39,23 @@ func TestBandwidth(t *testing.T) {
 		{"start-stop", "use", 0.9, 1.2},
 		{"start-stop", "windows_above", 0.2, 0.8},
 		{"paper-6-limiter", "windows_above", 0, 0},
+		{"ours", "use_spread", 0, 0},
+		{"paper-6", "use_spread", 0.001, 1},
+		// Figure 1: predicted is near measured, and what is predicted stays under the cap.
+		{"paper-6", "predicted_error", 0.01, 0.15},
+		{"paper-6", "predicted_over_measured", 0.85, 1.1},
+		{"paper-96", "predicted_mean", here("paper-6", "predicted_mean"), 1},
+		// A server's hours are known once there was a day of each kind, and not before.
+		{"days-48-cells", "estimate_error", 0, 0.95 * here("days-one-cell", "estimate_error")},
+		{"days-48-cells", "estimate_error_first_days", here("days-one-cell", "estimate_error_first_days"), 1},
+		{"days-one-cell", "predicted_error", 0.01, 0.2},
 	} {
 		if got := here(tt.row, tt.metric); got < tt.least || got > tt.most {
 			t.Errorf("%s: %s %v, want %v to %v", tt.row, tt.metric, got, tt.least, tt.most)
 		}
+	}
+	if _, ok := r.Table.Find("ours", "predicted_error"); ok {
+		t.Error("ours has a predicted_error, which it does not mean")
 	}
 	if len(r.Plots) != 4 {
 		t.Errorf("%d charts", len(r.Plots))

@@ -46,6 +46,15 @@ const (
 	// bandwidthStep is how fine time is; windows of one second are looked at for each phase of it.
 	bandwidthStep = 10 * time.Millisecond
 	stepsASecond  = int(time.Second / bandwidthStep)
+
+	// daysPlayed are two weeks, the second of which is judged, and hourPlayed the seconds of each
+	// hour that are: so a server is met nine times a day in the mean. workSwing and restSwing are
+	// how far the logarithm of a server's rate swings around the clock on a working day (four times
+	// as fast at its best hour as at its worst) and on a holiday.
+	daysPlayed = 14
+	hourPlayed = 10
+	workSwing  = 0.7
+	restSwing  = 0.35
 )
 
 // bandwidthServer is a simulated web server.
@@ -68,11 +77,14 @@ type bandwidthWorld struct {
 	servers []bandwidthServer
 	queue   []bandwidthURL
 	seconds int
+	hour    int // seconds played of each; 0 where all is one moment of the day
 }
 
-func newBandwidthWorld(seed uint64, seconds int) *bandwidthWorld {
+// newBandwidthWorld draws one. With an hour rates follow the hour of the day: each server has a
+// slowest hour of its own, as if in any time zone, and on holidays another one, half a day later.
+func newBandwidthWorld(seed uint64, seconds, hour int) *bandwidthWorld {
 	rnd := rand.New(rand.NewPCG(seed, 0x62616e64))
-	w := &bandwidthWorld{seconds: seconds}
+	w := &bandwidthWorld{seconds: seconds, hour: hour}
 	keep := math.Exp(-1.0 / bandwidthMemory)
 	weights := make([]float64, bandwidthServers)
 	total := 0.0
@@ -86,6 +98,17 @@ func newBandwidthWorld(seed uint64, seconds int) *bandwidthWorld {
 		for range seconds {
 			s.unrest = append(s.unrest, math.Exp(bandwidthUnrest*x))
 			x = keep*x + math.Sqrt(1-keep*keep)*rnd.NormFloat64()
+		}
+		if hour > 0 {
+			slowest := 24 * rnd.Float64()
+			for second := range s.unrest {
+				h := second / hour
+				swing := workSwing
+				if day := dhttest.Epoch.AddDate(0, 0, h/24).Weekday(); day == time.Saturday || day == time.Sunday {
+					swing = -restSwing
+				}
+				s.unrest[second] *= math.Exp(-swing * math.Cos(2*math.Pi*(float64(h%24)-slowest)/24))
+			}
 		}
 		w.servers = append(w.servers, s)
 		total += math.Pow(float64(i+1), -bandwidthZipf)
@@ -106,6 +129,7 @@ type download struct {
 	url        int
 	begun      int     // step
 	wait       float64 // seconds until the first byte
+	start      int     // its place in the run's starts
 	left, got  float64
 	demand     float64 // bytes that it would take in this step
 	held       float64 // seconds lost to the limiter
@@ -117,6 +141,7 @@ type bandwidthRun struct {
 	world    *bandwidthWorld
 	governor bandwidth.Governor
 	limited  bool
+	sameDay  bool  // of the week, for the estimates
 	now      int   // step
 	head     []int // of the queue: what was looked at and waits
 	next     int   // behind it
@@ -129,12 +154,23 @@ type bandwidthRun struct {
 
 // bandwidthStart is one admission.
 type bandwidthStart struct {
-	step, depth int
-	known       bool
+	step, depth  int
+	known        bool
+	rate, turned float64 // what was expected, and what it turned out to be
 }
 
+// time of a step. Of each hour of a run over days one piece is played, each time at another minute.
 func (r *bandwidthRun) time() time.Time {
-	return dhttest.Epoch.Add(time.Duration(r.now) * bandwidthStep)
+	hour := r.world.hour * stepsASecond
+	if hour == 0 {
+		return dhttest.Epoch.Add(time.Duration(r.now) * bandwidthStep)
+	}
+	h := r.now / hour
+	minute, day := h*37%59, h/24
+	if r.sameDay {
+		day *= 7
+	}
+	return dhttest.Epoch.AddDate(0, 0, day).Add(time.Duration(h%24)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(r.now%hour)*bandwidthStep)
 }
 
 // At implements bandwidth.Queue.
@@ -240,6 +276,7 @@ func fairShare(all []*download, room float64) float64 {
 
 func (r *bandwidthRun) end(d *download) {
 	took := time.Duration(r.now+1-d.begun) * bandwidthStep
+	r.starts[d.start].turned = d.got / took.Seconds()
 	r.governor.End(r.time(), uint64(d.url), bandwidth.Result{
 		Bytes: int64(d.got), Took: took, Wait: time.Duration(d.firstBytes-d.begun) * bandwidthStep, Held: time.Duration(d.held * float64(time.Second)),
 	})
@@ -269,7 +306,7 @@ func (r *bandwidthRun) admit() {
 		u := &r.world.queue[i]
 		s := &r.world.servers[u.server]
 		// A round trip to connect, one to ask, and the server thinks.
-		r.running = append(r.running, &download{url: i, begun: r.now, wait: 2*s.rtt + u.think, left: u.size, firstBytes: -1})
-		r.starts = append(r.starts, bandwidthStart{step: r.now, depth: a.Depth, known: a.Known})
+		r.running = append(r.running, &download{url: i, begun: r.now, start: len(r.starts), wait: 2*s.rtt + u.think, left: u.size, firstBytes: -1})
+		r.starts = append(r.starts, bandwidthStart{step: r.now, depth: a.Depth, known: a.Known, rate: a.Rate})
 	}
 }
