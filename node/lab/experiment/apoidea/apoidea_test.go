@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +114,11 @@ func TestApoideaExperiments(t *testing.T) {
 				t.Errorf("%s: the same seed, another table", e.Name)
 			}
 			first, tables[e.Name] = data, r.Table
+		}
+	}
+	for _, r := range tables["apoidea-threads"] {
+		if strings.Contains(r.Row, "high load") && r.Unit == "%" {
+			t.Errorf("%s, %s: the processor's share is put in there", r.Row, r.Metric)
 		}
 	}
 	for _, tt := range []struct {

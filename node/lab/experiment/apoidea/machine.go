@@ -46,7 +46,7 @@ const (
 	diskAccess     = 12 * time.Millisecond
 	accessesOfPage = 3
 	// highLoadShare of the processor is what the crawler got beside the simulator (Apoidea 4: 3 %
-	// at its best number of threads).
+	// at its best number of threads). It goes in, so it is nothing to compare with.
 	highLoadShare = 0.03
 )
 
