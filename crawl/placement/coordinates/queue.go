@@ -74,6 +74,9 @@ func NewQueue(cfg QueueConfig, rnd *rand.Rand) *Queue {
 	return &Queue{cfg: cfg, rnd: rnd, place: make(map[string]int), found: make(map[string]*bucket)}
 }
 
+// SetWait changes QueueConfig.Wait, as a batch begins and ends.
+func (q *Queue) SetWait(wait float64) { q.cfg.Wait = wait }
+
 // Assign appends URLs that were given to this peer.
 func (q *Queue) Assign(urls ...URL) { q.assigned.push(urls...) }
 

@@ -28,7 +28,8 @@ Where it is known where hosts are, peers and servers stand as there: six peers i
 The thesis names the filter of load (20, 0.2) and of server (16, 0.5); bandwidth has (10, 0.3) here, rows named -ours (8, 0.2). With (4, 0.25) assignments
 stop after seven minutes as there, but the error stays over 0.3 and servers are no better placed than by geo to the end; the downloads of a throttled peer suit no place that
 its gossip, as quick as ever, and the others leave. A batch over 0.3 is assigned after 300 updates of each server (3.4, step 7); the chart of times shows it.
--ours learn from the downloads of assigned pages too and keep few assignments waiting; adaptive is the strategy of that name, asked every twenty seconds. Times are the median of
+-ours learn from the downloads of assigned pages too and keep few assignments waiting; adaptive is the strategy of that name, asked every twenty seconds; it alone
+probes again, and probes_ say how often a server before, while and after the peer is disturbed. geo goes by cities where the internet has them, as the synthetic one does. Figures are the median of
 --peers (5) repetitions; a repetition counts where the peer was in use before. Candidates are all peers.`,
 	Run: runCoordAdapt,
 }
@@ -78,6 +79,7 @@ type adaptTrace struct {
 	share       []float64 // of the assigned URLs that went to the peer
 	mine, geo   []float64 // mean expected download time in ms, of our placement and of geo's
 	err, median []float64 // median error, and median distance from the servers to their peers
+	probes      []float64 // of a server, by a strategy that probes
 }
 
 func runCoordAdapt(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
@@ -143,6 +145,7 @@ type adapting struct {
 	given  []float64 // URLs assigned to each peer in this minute
 	used   []float64 // and before the disturbance
 	at     []int     // the peer of each server at present
+	asked  int       // probes in this minute
 	struck int       // the peer that is disturbed
 	trace  adaptTrace
 }
@@ -241,7 +244,9 @@ func (a *adapting) minute(minute int, err, distance float64) {
 			t.share[i] = a.used[a.struck] / max(report.Sum(a.used), 1)
 		}
 	}
+	t.probes = append(t.probes, float64(a.asked)/n)
 	clear(a.given)
+	a.asked = 0
 }
 
 // distance is the median from the servers to the peers that have them.
@@ -302,6 +307,7 @@ func (a *adapting) ask(strategy placement.Strategy, v *placement.View, s int) (i
 	at := func(id string) int {
 		return slices.IndexFunc(a.w.peers, func(p coordPeer) bool { return p.id == id })
 	}
-	c, _, err := worlds.Decide(strategy, v, func(id string) time.Duration { return a.w.ping(a.rnd, at(id), s) })
+	c, probes, err := worlds.Decide(strategy, v, func(id string) time.Duration { return a.w.ping(a.rnd, at(id), s) })
+	a.asked += probes
 	return at(c.Worker), err
 }

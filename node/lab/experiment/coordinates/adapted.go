@@ -31,6 +31,7 @@ func after(from, end int, holds func(minute int) bool) float64 {
 // table adds the rows of a disturbance: medians over the repetitions.
 func (d *disturbance) table(r *report.Report, traces []*adaptTrace) {
 	var halves, stops, faster, back, peak, before, during []float64
+	var probes [3][]float64 // before, while and after it is disturbed
 	for _, t := range traces {
 		was := t.share[d.from-1]
 		if was < 2*adaptUnused {
@@ -40,6 +41,9 @@ func (d *disturbance) table(r *report.Report, traces []*adaptTrace) {
 		stops = append(stops, after(d.from, d.to, func(m int) bool { return !(t.share[m] >= adaptUnused) }))
 		faster = append(faster, after(d.from, d.to, func(m int) bool { return t.mine[m] <= t.geo[m] }))
 		back = append(back, after(d.to, d.minutes, func(m int) bool { return t.share[m] >= was/2 }))
+		for i, part := range [][]float64{t.probes[:d.from], t.probes[d.from:d.to], t.probes[d.to:]} {
+			probes[i] = append(probes[i], report.Sum(part))
+		}
 		if !d.strategy {
 			peak = append(peak, slices.Max(t.err[d.from:d.to]))
 		}
@@ -67,6 +71,11 @@ func (d *disturbance) table(r *report.Report, traces []*adaptTrace) {
 			paper = 0.43
 		}
 		r.Table.Compare(d.name, "error_peak", "median error", paper, middle(peak))
+	}
+	if d.strategy {
+		for i, when := range []string{"before", "while", "after"} {
+			r.Table.Add(d.name, "probes_"+when, "probes a server", middle(probes[i]))
+		}
 	}
 	r.Table.Add(d.name, "repetitions_counted", "runs", float64(len(before)))
 }

@@ -119,13 +119,40 @@ func TestAssignmentsLeaveASlowPeer(t *testing.T) {
 		if before, later := trace.share[d.from-1], trace.share[d.to-1]; before < 0.2 || later > before/2 {
 			t.Errorf("strategy %v: %.2f of the assignments before, %.2f while it is slow", strategy, before, later)
 		}
+		var r report.Report
+		d.table(&r, []*adaptTrace{trace})
+		if probes, ok := r.Table.Find("short", "probes_while"); ok != strategy || strategy && probes < 0.1 {
+			t.Errorf("strategy %v: %v probes a server (there: %v) while it is slow", strategy, probes, ok)
+		}
+	}
+}
+
+// TestCrawlWaits: who has a batch estimated fetches less meanwhile.
+func TestCrawlWaits(t *testing.T) {
+	trialtest.Unraced(t)
+	pages := make(map[string]float64)
+	for _, row := range crawlRows() {
+		c, err := newCoordCrawl(internet.Synthetic(1), 1, 3, row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.run.clock.Run(30 * time.Minute)
+		var r report.Report
+		c.table(&r, false)
+		pages[row.name], _ = r.Table.Find(row.name, "pages")
+		if took, ok := r.Table.Find(row.name, "batch_took"); !ok || took < 60 {
+			t.Errorf("%s: a batch took %v s", row.name, took)
+		}
+	}
+	if pages["crawl-wait"] > 0.95*pages["crawl"] {
+		t.Errorf("%v pages, want fewer when it waits", pages)
 	}
 }
 
 func TestCoordCrawlFetchesOnce(t *testing.T) {
 	trialtest.Unraced(t)
 	crawl := func() *coordCrawl {
-		c, err := newCoordCrawl(internet.Synthetic(1), 1, 3, crawlPerURL)
+		c, err := newCoordCrawl(internet.Synthetic(1), 1, 3, crawlRow{name: "crawl", perURL: crawlPerURL})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +169,7 @@ func TestCoordCrawlFetchesOnce(t *testing.T) {
 		}
 	}
 	var r report.Report
-	c.table(&r, "crawl", false)
+	c.table(&r, false)
 	if pages, ok := r.Table.Find("crawl", "pages"); !ok || pages < 1000 {
 		t.Errorf("%v pages in twenty minutes", pages)
 	}
