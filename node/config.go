@@ -223,7 +223,7 @@ type Config struct {
 func DefaultConfig(dir string, profile Profile) Config {
 	c := Config{
 		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "adaptive", Probe: placing.ProbeConnect,
-		Fetchers: 32, // enough to hide a 200 ms round trip at 100 pages/s; each costs a stack and a connection's buffers
+		Fetchers: 256, // hides a round trip of 200 ms at 1,000 pages/s; each costs a stack and a connection's buffers
 		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
 		Theta: 0.25, CoordinatesMode: coordinates.ModePersistent.String(), Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
 		Delay: time.Second, Patience: DefaultPatience, Archive: "gzip", Duplicates: "extract", Seen: "exact",

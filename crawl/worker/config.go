@@ -121,15 +121,23 @@ func fill[T comparable](field *T, value T) {
 // mostWindows is the default of Config.MaxWindowBytes: some hundred thousand usual URLs.
 const mostWindows = 16 << 20
 
+// mostInFlight is what a crash would have fetched again at most, of pages of an owner that is near,
+// unless Config.MaxInFlight says otherwise: more fetchers make it no more.
+const mostInFlight = 256
+
+// mostCapacity is half a minute's work of a peer that is near its sites: with more in hand others
+// would stand idle.
+const mostCapacity = 8192
+
 func (c *Config) fill() {
 	d := session.DefaultConfig()
 	fill(&c.Fetchers, 16)
 	fill(&c.Governor, bandwidth.Ours)
 	fill(&c.MaxDepth, bandwidth.DefaultMaxDepth)
-	fill(&c.MaxInFlight, max(64, 2*c.Fetchers))
+	fill(&c.MaxInFlight, min(max(64, 2*c.Fetchers), mostInFlight))
 	fill(&c.Processors, runtime.GOMAXPROCS(0))
 	fill(&c.MaxHosts, d.MaxHosts)
-	fill(&c.Capacity, c.Fetchers*256)
+	fill(&c.Capacity, min(c.Fetchers*256, mostCapacity))
 	fill(&c.Window, d.Window)
 	fill(&c.Horizon, d.Horizon)
 	fill(&c.MaxWindowBytes, mostWindows)
