@@ -125,7 +125,8 @@ type Searches struct {
 
 // room says whether another search may begin. While there are many hosts and all workers are full,
 // as many are searched for as are found: every host that even this peer declines makes room for one
-// search less, every one that is taken for one more.
+// search less, every one that is taken for one more. It begins with few, so that the first hosts
+// teach where the others are near.
 func (s *Searches) room() bool { return s.Under < s.most-s.refused }
 
 // Declined notes that a worker did not take a host.
