@@ -42,6 +42,9 @@ type Status struct {
 	// SeenLoss is the share of URLs the paper's filter is expected to lose; only with --seen bloom.
 	SeenLoss float64 `json:"seen_loss,omitempty"`
 	RSSBytes int64   `json:"rss_bytes"` // memory resident in the process
+	// LongestStepMS is how long the longest step of the owner of hosts took since the start, the
+	// disk left out: for so long a worker, a link or a question may have waited.
+	LongestStepMS float64 `json:"longest_step_ms,omitempty"`
 	// Dashboard is the URL of the peer's web page, empty if it serves none.
 	Dashboard string `json:"dashboard,omitempty"`
 	// Governor says what became of fetches under a cap on bandwidth; nil if there was none since

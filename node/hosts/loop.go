@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -43,6 +44,7 @@ type Loop struct {
 	room     func() func() bool // says for the step that begins whether it has time left
 	effects  func(owner.Ready)  // called for each step once it is on disk; must not block
 	done     chan struct{}      // closed when run has returned
+	longest  atomic.Int64       // step of all, in nanoseconds
 	log      *slog.Logger
 }
 
@@ -178,7 +180,9 @@ func (l *Loop) steps(ctx context.Context, out chan<- step) error {
 				return nil
 			}
 		}
+		begun := time.Now()
 		s, err := l.step(look, first)
+		l.longest.Store(max(l.longest.Load(), int64(time.Since(begun))))
 		if err != nil {
 			return fmt.Errorf("owner: %w", err)
 		}
@@ -283,6 +287,10 @@ func (l *Loop) step(look, first *input) (step, error) {
 	}
 	return s, err
 }
+
+// LongestStep is how long the longest step took, the disk left out: for so long a worker, a link or
+// a question may have waited.
+func (l *Loop) LongestStep() time.Duration { return time.Duration(l.longest.Load()) }
 
 // release waits for the disk, step by step, and lets answers and effects go. After a failure
 // nothing more is acknowledged, and the loop is told to stop.

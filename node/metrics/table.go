@@ -101,6 +101,7 @@ func ofOwner() []series {
 		one("urls_waiting", gauge, "Pending URLs that wait for another try.", func(r *Reading) float64 { return float64(r.URLsWaiting) }),
 		one("outbox", gauge, "Links that their owners have not acknowledged yet.", func(r *Reading) float64 { return float64(r.Outbox) }),
 		one("hosts_owned", gauge, "Hosts that this peer answers for.", func(r *Reading) float64 { return float64(r.HostsOwned) }),
+		one("owner_longest_step_seconds", gauge, "The longest step of the owner of hosts since the start: for so long a worker, a link or a question may have waited, the disk left out.", func(r *Reading) float64 { return r.LongestStepMS / 1000 }),
 		one("hosts_leased", gauge, "Hosts of these that a worker has.", func(r *Reading) float64 { return float64(r.HostsLeased) }),
 	}
 }

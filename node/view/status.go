@@ -169,6 +169,7 @@ func (v *View) fill(ctx context.Context, m *control.Member, patience time.Durati
 	}
 	m.Status = v.baseStatus()
 	m.Counters = counters(totals)
+	m.LongestStepMS = float64(v.deps.Hosts.Owners.LongestStep().Microseconds()) / 1000
 	for id, left := range unsent {
 		m.Outbox += left
 		c := counts[id]

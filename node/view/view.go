@@ -155,6 +155,7 @@ type Owners interface {
 	Ask(ctx context.Context, fn func(*owner.Owner)) error // waits as well
 	// Taken is what this process took in; it is called within a question.
 	Taken() map[string]uint64
+	LongestStep() time.Duration // of the loop
 }
 
 // Placer is what the view asks of placing: placing.Placer.

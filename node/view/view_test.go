@@ -65,6 +65,7 @@ func (a *alone) Look(ctx context.Context, _ func(*owner.Owner)) error {
 }
 func (a *alone) Ask(ctx context.Context, fn func(*owner.Owner)) error { return a.Look(ctx, fn) }
 func (a *alone) Taken() map[string]uint64                             { return nil }
+func (a *alone) LongestStep() time.Duration                           { return 0 }
 
 func (a *alone) Ready(context.Context) error { return nil }
 func (a *alone) Leaving() bool               { return false }
