@@ -1,0 +1,196 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/scripts/harness"
+)
+
+var cores = float64(runtime.NumCPU())
+
+// crawl is what came of one.
+type crawl struct {
+	hosts      int
+	pages      int64 // that the web was asked for, robots.txt aside
+	cpu, took  time.Duration
+	begun      time.Duration // until the first request
+	rss        float64       // largest of all peers, MiB
+	step       float64       // longest of the owner, ms
+	status     float64       // slowest answer, ms
+	asked      int           // for a status
+	robotsAsks int64
+}
+
+func (c *crawl) perCPU() float64    { return float64(c.pages) / c.cpu.Seconds() }
+func (c *crawl) perSecond() float64 { return float64(c.pages) / c.took.Seconds() }
+func (c *crawl) perHost() float64   { return 1000 * c.cpu.Seconds() / float64(c.hosts) }
+
+// String is what is told beside a figure.
+func (c *crawl) String() string {
+	return fmt.Sprintf("%d pages, %.1f s, %.1f CPU s, %.0f MiB", c.pages, c.took.Seconds(), c.cpu.Seconds(), c.rss)
+}
+
+// alone has one peer crawl a web to its end.
+func (b *bench) alone(ctx context.Context, web webgen.Config) (*crawl, error) {
+	return b.crawl(ctx, web, 1, 0)
+}
+
+// together has some peers crawl it.
+func (b *bench) together(ctx context.Context, web webgen.Config, peers int) (*crawl, error) {
+	return b.crawl(ctx, web, peers, 0)
+}
+
+// some has one peer fetch so many pages of it.
+func (b *bench) some(ctx context.Context, web webgen.Config, pages int) (*crawl, error) {
+	return b.crawl(ctx, web, 1, pages)
+}
+
+// within bounds a crawl.
+const within = 40 * time.Minute
+
+func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int) (c *crawl, err error) {
+	c = &crawl{hosts: cfg.Hosts}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var group sync.WaitGroup
+	defer group.Wait()
+	serving, end := context.WithCancel(ctx)
+	defer end()
+	web, names, err := serve(serving, &group, cfg)
+	if err != nil {
+		return c, err
+	}
+	b.n++
+	dir := filepath.Join(b.work, "crawl"+strconv.Itoa(b.n))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return c, err
+	}
+	defer os.RemoveAll(dir)
+	seeds := filepath.Join(dir, "seeds")
+	if err := write(seeds, web.Seeds()); err != nil {
+		return c, err
+	}
+	flags := []string{"--allow-private", "--delay", "0", "--archive", b.archive, "--quiet", "--dns-server", names, "--listen", "/ip4/127.0.0.1/tcp/0"}
+	flags = append(flags, strings.Fields(b.flags)...)
+	var all []*harness.Peer
+	defer func() {
+		for _, p := range all {
+			p.Kill()
+		}
+	}()
+	begun := time.Now()
+	for i := range peers {
+		args := slices.Clone(flags)
+		if i == 0 {
+			args = append(args, "--until-idle", "--seeds", seeds, "--scope", fmt.Sprintf("*.%s:%d", domain, web.Port), "--max-pages", strconv.Itoa(pages))
+		} else {
+			addrs, err := all[0].Addrs(ctx)
+			if err != nil {
+				return c, err
+			}
+			args = append(args, "--bootstrap", addrs[0])
+		}
+		p, err := harness.Start(ctx, dir, "p"+strconv.Itoa(i), nil, args...)
+		if err != nil {
+			return c, err
+		}
+		all = append(all, p)
+	}
+	c.watch(ctx, all, begun)
+	c.took = time.Since(begun)
+	if all[0].Err != nil {
+		return c, all[0].Ended()
+	}
+	for _, p := range all {
+		p.Leave()
+		cpu, rss := p.Used()
+		c.cpu += cpu
+		c.rss = max(c.rss, float64(rss)/(1<<20))
+	}
+	b.judge(c, web, pages)
+	return c, nil
+}
+
+// watch follows a crawl until the first peer ends.
+func (c *crawl) watch(ctx context.Context, all []*harness.Peer, begun time.Time) {
+	every := time.NewTicker(500 * time.Millisecond)
+	defer every.Stop()
+	for {
+		select {
+		case <-all[0].Done:
+			return
+		case <-every.C:
+		}
+		for _, p := range all {
+			asked := time.Now()
+			s, err := p.Client.Status(ctx, false)
+			if err != nil {
+				continue
+			}
+			if c.begun == 0 && s.Pages > 0 {
+				c.begun = time.Since(begun)
+			}
+			c.asked++
+			c.status = max(c.status, float64(time.Since(asked).Microseconds())/1000)
+			c.step = max(c.step, s.LongestStepMS)
+		}
+	}
+}
+
+// judge says what the crawl must be: complete if it has no bound, each page once, one worker at a
+// host, and as robots.txt allows.
+func (b *bench) judge(c *crawl, web *harness.Web, bound int) {
+	t := web.Audit().Totals
+	c.pages, c.robotsAsks = t.Requests, t.RobotsRequests
+	for what, n := range map[string]int64{
+		"pages asked for again": t.RepeatedURLs, "requests beside another worker's": t.Overlaps, "requests against robots.txt": t.RobotsViolations,
+	} {
+		if n > 0 {
+			b.blame("%d hosts: %d %s", c.hosts, n, what)
+		}
+	}
+	if bound > 0 {
+		if c.pages < int64(bound)*9/10 {
+			b.blame("%d hosts: %d pages, of %d that were to be fetched", c.hosts, c.pages, bound)
+		}
+		return
+	}
+	asked, missing := web.Asked(), 0
+	for _, u := range web.Truth().URLs {
+		if asked[u] == 0 {
+			missing++
+		}
+	}
+	if missing > 0 {
+		b.blame("%d hosts: %d pages were not asked for", c.hosts, missing)
+	}
+}
+
+func write(file string, lines []string) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(f)
+	for _, l := range lines {
+		fmt.Fprintln(out, l)
+	}
+	if err := out.Flush(); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
+}
