@@ -74,8 +74,8 @@ type Config struct {
 	MaxHosts int
 	// MaxOutbox bounds the outbox links in memory.
 	MaxOutbox int
-	// MaxKnown bounds the URLs remembered as dealt with, in front of filter and store; some 40
-	// bytes each.
+	// MaxKnown bounds the URLs remembered as dealt with, in front of filter and store; 12 bytes
+	// each.
 	MaxKnown int
 	// SeenBloom believes the filter: the paper's way, which loses a page for each false positive.
 	SeenBloom bool
@@ -114,9 +114,9 @@ func (c *Config) Fill() {
 	fill(&c.PlaceAhead, time.Second)
 	fill(&c.PlaceMin, 8)
 	fill(&c.MaxPlacing, 1024)
-	fill(&c.MaxHosts, 20_000)
+	fill(&c.MaxHosts, 4096)
 	fill(&c.MaxOutbox, 1<<16)
-	fill(&c.MaxKnown, 1<<17)
+	fill(&c.MaxKnown, 1<<19)
 	fill(&c.ByteReserve, 4<<20)
 	fill(&c.DrawPages, 256)
 }
