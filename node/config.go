@@ -227,7 +227,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
 		Theta: 0.25, CoordinatesMode: coordinates.ModePersistent.String(), Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
 		Delay: time.Second, Patience: DefaultPatience, Archive: "gzip", Duplicates: "extract", Seen: "exact",
-		Limits:      volunteer.Rules{Memory: 128 << 20}, // half of what a collector left alone would take
+		Limits:      volunteer.Rules{Memory: 160 << 20}, // half of what a collector left alone would take
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
 	}
 	c.MaxBytesPerHost = 16 << 30

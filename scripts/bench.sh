@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # The figures of the project, each from one run on this machine: CPU seconds are user and system time of all processes of a crawl.
 #
-#   scripts/bench.sh [--quick] [PART]...     parts: speed cluster memory lookups (default: all)
+#   scripts/bench.sh [--quick] [PART]...     parts: speed cluster memory lookups broad (default: all)
 #
 #   speed    pages per CPU second of one peer (WARC with gzip, no delay) beside colly v2 (tuned, storing nothing), same pages
 #   cluster  eight peers together beside one, over the same hosts
 #   memory   a peer idle in a ring of 16; a peer after 100,000 pages with a million URLs seen
 #   lookups  owners of 1,000 hosts in a settled ring of 32 against global truth, and calls a lookup
+#   broad    what a host costs, of 2,000 to 200,000; 20,000 that answer after 50 ms; eight peers beside one; a million hosts known
 #
-# --quick takes one tree of documentation in place of eight, one run in place of three, and a tenth of the pages. The status is 1 if a crawl
+# --quick takes one tree of documentation in place of eight, one run in place of three, and a tenth of the pages and hosts. The status is 1 if a crawl
 # failed or its pages were not those of an independent walker; a figure short of its goal is only said to be so.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/docs.sh"
@@ -17,11 +18,11 @@ quick=0 parts=()
 for arg in "$@"; do
   case $arg in
     --quick) quick=1 ;;
-    speed | cluster | memory | lookups) parts+=("$arg") ;;
+    speed | cluster | memory | lookups | broad) parts+=("$arg") ;;
     *) die "unknown argument $arg; see the head of this file" ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(speed cluster memory lookups)
+[ ${#parts[@]} -gt 0 ] || parts=(speed cluster memory lookups broad)
 if [ $quick = 1 ]; then trees=1 runs=1; else trees=8 runs=3; fi
 wrong=0
 
@@ -138,6 +139,12 @@ lookups() {
   calls=$(cut -d' ' -f2 <<<"$result")
   figure "wrong owners of $n in a ring of ${result##* }" "$bad" "$(goal "$bad" '<=' 0)"
   figure "calls a lookup, warm" "$(printf '%.3f' "$calls")" "$(goal "$calls" '<=' 1.1)"
+}
+
+broad() {
+  local hosts=20000
+  [ $quick = 0 ] || hosts=2000
+  trial broad --hosts $hosts || wrong "a crawl of many hosts"
 }
 
 need jq jq

@@ -33,7 +33,7 @@ type Options struct {
 	// CacheBytes bounds the cache of blocks read from disk. Zero means 8 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of one table of recent writes; up to four wait for their turn to be
-	// written out, and then writers wait too. Larger means fewer compactions. Zero means 16 MiB.
+	// written out, and then writers wait too. Larger means fewer compactions. Zero means 8 MiB.
 	MemTableBytes uint64
 	// MaxOpenFiles bounds open files. Zero means DefaultOpenFiles.
 	MaxOpenFiles int
@@ -69,7 +69,7 @@ const (
 	// DefaultCacheBytes and DefaultMemTableBytes are its memory. Of tables of recent writes Pebble
 	// keeps two for good once they were used, the present one and the one before.
 	DefaultCacheBytes    = 8 << 20
-	DefaultMemTableBytes = 16 << 20
+	DefaultMemTableBytes = 8 << 20
 )
 
 func (o Options) withDefaults() Options {

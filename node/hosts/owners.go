@@ -32,7 +32,7 @@ import (
 )
 
 // seenMemory bounds the filters of the URL sets in bytes: a million URLs take about 2 MB.
-const seenMemory = 24 << 20
+const seenMemory = 12 << 20
 
 // Jobs is what the owner asks of the jobs that this peer knows.
 type Jobs interface {

@@ -78,7 +78,7 @@ func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int) 
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return c, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	seeds := filepath.Join(dir, "seeds")
 	if err := write(seeds, web.Seeds()); err != nil {
 		return c, err

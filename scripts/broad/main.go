@@ -13,7 +13,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
@@ -30,11 +29,13 @@ type bench struct {
 	n       int // crawls so far
 }
 
-// parts are what can be measured.
-var parts = []struct {
+// part is what can be measured.
+type part struct {
 	name, words string
 	run         func(b *bench, ctx context.Context) error
-}{
+}
+
+var parts = []part{
 	{"hosts", "what a host costs: few large ones, and many small ones", (*bench).sizes},
 	{"one", "a crawl of one broad web alone, for a look with --flags '--pprof ...'; only if named", (*bench).one},
 	{"waiting", "hosts that answer after 50 ms", (*bench).waiting},
@@ -47,17 +48,13 @@ func main() {
 	flag.IntVar(&b.hosts, "hosts", 20_000, "hosts of a broad web; what a host costs is told for a tenth and for ten times as many, too")
 	flag.StringVar(&b.archive, "archive", "gzip", "how peers pack their archive")
 	flag.StringVar(&b.flags, "flags", "", "more flags for peers, parted by spaces")
-	type part = struct {
-		name, words string
-		run         func(b *bench, ctx context.Context) error
-	}
 	flag.Usage = harness.Usage(func(line func(name, words string)) {
 		for _, p := range parts {
 			line(p.name, p.words)
 		}
 	})
 	harness.Main(&b.work, func(ctx context.Context, names []string) (bool, error) {
-		chosen, err := harness.Choose(slices.Clone(parts), names, func(p part) string { return p.name }, func(p part) bool { return p.name != "one" })
+		chosen, err := harness.Choose(parts, names, func(p part) string { return p.name }, func(p part) bool { return p.name != "one" })
 		for _, p := range chosen {
 			if err == nil {
 				err = p.run(b, ctx)
