@@ -36,7 +36,7 @@ Without --scope the job keeps to the hosts of its seeds.`,
 		Example: `  apoidea crawl https://example.org/ --max-depth 3 --wait
   apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000
   apoidea crawl --seeds list.txt --max-depth 1 --wait
-  apoidea crawl https://a.example/docs/ --include /docs/ --exclude '/*.pdf$'
+  apoidea crawl https://a.example/docs/ --include /docs/ --exclude '/*.pdf$' --first /docs/new/
   apoidea crawl https://a.example/ --scope '*.a.example' --max-depth 5 --max-depth news.a.example=1`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("seeds") {

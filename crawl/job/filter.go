@@ -131,7 +131,7 @@ func (list Filters) Match(url string) string {
 // compileFilters makes the patterns of URLs ready, and the depths of hosts.
 func (s *Spec) compileFilters() error {
 	total, nodes := 0, maxRegexpNodes
-	for _, list := range [][]string{s.Include, s.Exclude} {
+	for _, list := range [][]string{s.Include, s.Exclude, s.First} {
 		for _, text := range list {
 			total += len(text)
 		}
@@ -145,6 +145,9 @@ func (s *Spec) compileFilters() error {
 	}
 	if s.exclude, err = newFilters(s.Exclude, &nodes); err != nil {
 		return fmt.Errorf("job spec: exclude %w", err)
+	}
+	if s.first, err = newFilters(s.First, &nodes); err != nil {
+		return fmt.Errorf("job spec: first %w", err)
 	}
 	for _, d := range s.HostDepths {
 		hosts, err := NewScope([]string{d.Host})

@@ -38,6 +38,8 @@ type Spec struct {
 	HostDepths []HostDepth
 	// Include and Exclude are patterns of URLs, as given: see Filtered.
 	Include, Exclude []string
+	// First are patterns of URLs, as given, that go before others: see Rank.
+	First []string
 	// MaxPages, MaxBytes and MaxPagesPerHost bound what is fetched; 0 = no bound.
 	MaxPages, MaxBytes, MaxPagesPerHost uint64
 	// Requisites asks for images, scripts and style sheets as well.
@@ -49,10 +51,11 @@ type Spec struct {
 	// Retries is the number of tries after the first.
 	Retries int
 
-	scope            *Scope
-	include, exclude Filters
-	depths           []*Scope            // of HostDepths
-	seeded           map[string]struct{} // hosts of seeds
+	scope                   *Scope
+	include, exclude, first Filters
+
+	depths []*Scope            // of HostDepths
+	seeded map[string]struct{} // hosts of seeds
 }
 
 // FromWire checks a spec and makes it ready for use. Seeds are brought into canonical form.
@@ -63,7 +66,7 @@ func FromWire(m *wire.JobSpec) (*Spec, error) {
 	s := &Spec{
 		ID: ID(m.GetId()), Patterns: slices.Clone(m.GetScope()),
 		MoreSeeds: m.GetMoreSeeds(), SeedsDigest: bytes.Clone(m.GetSeedsDigest()),
-		HasMaxDepth: m.GetHasMaxDepth(), MaxDepth: m.GetMaxDepth(), Include: slices.Clone(m.GetInclude()), Exclude: slices.Clone(m.GetExclude()),
+		HasMaxDepth: m.GetHasMaxDepth(), MaxDepth: m.GetMaxDepth(), Include: slices.Clone(m.GetInclude()), Exclude: slices.Clone(m.GetExclude()), First: slices.Clone(m.GetFirst()),
 		MaxPages: m.GetMaxPages(), MaxBytes: m.GetMaxBytes(), MaxPagesPerHost: m.GetMaxPagesPerHost(),
 		Requisites: m.GetRequisites(), NoSitemaps: m.GetNoSitemaps(), Created: time.UnixMilli(m.GetCreatedMs()),
 		Poster: bytes.Clone(m.GetPoster()), Signature: bytes.Clone(m.GetSignature()), Retries: int(min(m.GetRetries(), math.MaxInt32)),
@@ -136,7 +139,7 @@ func (s *Spec) Wire() *wire.JobSpec {
 		Id: s.ID[:], Scope: s.Patterns, HasMaxDepth: s.HasMaxDepth, MaxDepth: s.MaxDepth, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes,
 		MaxPagesPerHost: s.MaxPagesPerHost, Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: s.Created.UnixMilli(),
 		Poster: s.Poster, Signature: s.Signature, Retries: uint32(s.Retries), NoRetries: s.Retries == 0, // at most MaxRetries
-		Include: s.Include, Exclude: s.Exclude, MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
+		Include: s.Include, Exclude: s.Exclude, First: s.First, MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
 	}
 	for _, d := range s.HostDepths {
 		m.HostDepths = append(m.HostDepths, &wire.HostDepth{Host: d.Host, Depth: d.Depth})

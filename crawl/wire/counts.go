@@ -18,7 +18,7 @@ func init() {
 		"Grant.depth": MaxGrant, "Grant.max_bytes": MaxGrant,
 		"LeaseNote.job_ids": MaxJobs, "LeaseNote.job": MaxOut, "LeaseNote.hash": MaxOut,
 		"Offer.hosts": MaxHosts, "OfferReply.declined": MaxHosts,
-		"JobSpec.seeds": MaxSeeds, "JobSpec.scope": MaxScope, "JobSpec.include": MaxFilters, "JobSpec.exclude": MaxFilters,
+		"JobSpec.seeds": MaxSeeds, "JobSpec.scope": MaxScope, "JobSpec.include": MaxFilters, "JobSpec.exclude": MaxFilters, "JobSpec.first": MaxFilters,
 		"JobSpec.host_depths": MaxFilters, "Job.accounts": MaxAccounts,
 		"JobRequest.ask": MaxAsk, "JobReply.jobs": MaxJobList, "JobReply.standings": MaxAsk,
 	}, map[string]int{"Session": 1 << 20, "SessionReply": 2 << 20, "JobRequest": 1 << 20, "JobReply": 2 << 20})

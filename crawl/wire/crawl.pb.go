@@ -1486,6 +1486,7 @@ type JobSpec struct {
 	HostDepths      []*HostDepth           `protobuf:"bytes,18,rep,name=host_depths,json=hostDepths,proto3" json:"host_depths,omitempty"`    // the first whose host matches holds in place of max_depth
 	MoreSeeds       uint64                 `protobuf:"varint,19,opt,name=more_seeds,json=moreSeeds,proto3" json:"more_seeds,omitempty"`      // of a list, which the poster hands to the owners of their hosts itself, those of seeds among them
 	SeedsDigest     []byte                 `protobuf:"bytes,20,opt,name=seeds_digest,json=seedsDigest,proto3" json:"seeds_digest,omitempty"` // SHA-256 of that list: one with the same words
+	First           []string               `protobuf:"bytes,21,rep,name=first,proto3" json:"first,omitempty"`                                // patterns of URLs that go before others
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1656,6 +1657,13 @@ func (x *JobSpec) GetMoreSeeds() uint64 {
 func (x *JobSpec) GetSeedsDigest() []byte {
 	if x != nil {
 		return x.SeedsDigest
+	}
+	return nil
+}
+
+func (x *JobSpec) GetFirst() []string {
+	if x != nil {
+		return x.First
 	}
 	return nil
 }
@@ -2401,7 +2409,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04addr\x18\x02 \x01(\fR\x04addr\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1a\n" +
 	"\bcapacity\x18\x04 \x01(\rR\bcapacity\x12\x18\n" +
-	"\abacklog\x18\x05 \x01(\rR\abacklog\"\xed\x04\n" +
+	"\abacklog\x18\x05 \x01(\rR\abacklog\"\x83\x05\n" +
 	"\aJobSpec\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05seeds\x18\x02 \x03(\fR\x05seeds\x12\x14\n" +
@@ -2430,7 +2438,8 @@ const file_crawl_proto_rawDesc = "" +
 	"hostDepths\x12\x1d\n" +
 	"\n" +
 	"more_seeds\x18\x13 \x01(\x04R\tmoreSeeds\x12!\n" +
-	"\fseeds_digest\x18\x14 \x01(\fR\vseedsDigest\"5\n" +
+	"\fseeds_digest\x18\x14 \x01(\fR\vseedsDigest\x12\x14\n" +
+	"\x05first\x18\x15 \x03(\tR\x05first\"5\n" +
 	"\tHostDepth\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\rR\x05depth\"\xd9\x01\n" +

@@ -238,9 +238,9 @@ func (m *JobSpec) Validate() error {
 	if n := len(m.GetSeedsDigest()); n != 0 && n != sha256.Size {
 		return fmt.Errorf("job spec: digest of %d bytes", n)
 	}
-	if len(m.GetInclude()) > MaxFilters || len(m.GetExclude()) > MaxFilters || len(m.GetHostDepths()) > MaxFilters {
-		return fmt.Errorf("job spec: %d patterns to include, %d to exclude, %d hosts with a depth, at most %d each",
-			len(m.GetInclude()), len(m.GetExclude()), len(m.GetHostDepths()), MaxFilters)
+	if len(m.GetInclude()) > MaxFilters || len(m.GetExclude()) > MaxFilters || len(m.GetFirst()) > MaxFilters || len(m.GetHostDepths()) > MaxFilters {
+		return fmt.Errorf("job spec: %d patterns to include, %d to exclude, %d to go first, %d hosts with a depth, at most %d each",
+			len(m.GetInclude()), len(m.GetExclude()), len(m.GetFirst()), len(m.GetHostDepths()), MaxFilters)
 	}
 	if len(m.GetPoster()) > MaxPeer || len(m.GetSignature()) > MaxSignature {
 		return fmt.Errorf("job spec: poster of %d bytes, signature of %d", len(m.GetPoster()), len(m.GetSignature()))

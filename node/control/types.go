@@ -316,6 +316,8 @@ type JobSpec struct {
 	// that matches one to exclude.
 	Include []string `json:"include,omitempty"`
 	Exclude []string `json:"exclude,omitempty"` // see Include
+	// First are such patterns as well: URLs that match one go before others, and their hosts too.
+	First []string `json:"first,omitempty"`
 	// MaxPages: fetched by all peers together; 0: no bound.
 	MaxPages uint64 `json:"max_pages,omitempty"`
 	// MaxBytes: fetched by all peers together; 0: no bound.

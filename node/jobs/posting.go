@@ -60,7 +60,7 @@ func specOf(poster peer.ID, s control.JobSpec) (*job.Spec, error) {
 	m := &wire.JobSpec{
 		Id: id[:], Scope: s.Scope, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes, MaxPagesPerHost: s.MaxPagesPerHost,
 		Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: time.Now().UnixMilli(), Poster: []byte(poster),
-		Include: s.Include, Exclude: s.Exclude, MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
+		Include: s.Include, Exclude: s.Exclude, First: s.First, MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
 	}
 	for _, d := range s.HostDepths {
 		m.HostDepths = append(m.HostDepths, &wire.HostDepth{Host: d.Host, Depth: d.Depth})
@@ -362,7 +362,7 @@ func jobOf(rec *wire.Job) *control.Job {
 		ID: job.ID(s.GetId()).String(), State: job.State(rec.GetState()).String(), Created: control.Calendar(s.GetCreatedMs()),
 		Spec: control.JobSpec{
 			Scope: s.GetScope(), MaxPages: s.GetMaxPages(), MaxBytes: s.GetMaxBytes(), MaxPagesPerHost: s.GetMaxPagesPerHost(),
-			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(), Include: s.GetInclude(), Exclude: s.GetExclude(),
+			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(), Include: s.GetInclude(), Exclude: s.GetExclude(), First: s.GetFirst(),
 			MoreSeeds: s.GetMoreSeeds(), SeedsDigest: s.GetSeedsDigest(),
 		},
 	}

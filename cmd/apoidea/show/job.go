@@ -41,9 +41,9 @@ func Job(out io.Writer, j *control.Job) error {
 	if len(j.Spec.Scope) > 0 {
 		rows = append(rows, []string{"scope", strings.Join(j.Spec.Scope, " ")})
 	}
-	for i, patterns := range [][]string{j.Spec.Include, j.Spec.Exclude} {
+	for i, patterns := range [][]string{j.Spec.Include, j.Spec.Exclude, j.Spec.First} {
 		if len(patterns) > 0 {
-			rows = append(rows, []string{[]string{"include", "exclude"}[i], strings.Join(patterns, " ")})
+			rows = append(rows, []string{[]string{"include", "exclude", "first"}[i], strings.Join(patterns, " ")})
 		}
 	}
 	if depths := depthsText(&j.Spec); depths != "" {

@@ -62,7 +62,7 @@ func (a *Agenda) schedule(h *Host) {
 	case h.Search.State != SearchIdle:
 		at = h.Search.Until
 	default:
-		if at = a.placeAt(h); at <= a.Now && (h.queued || !a.Searches.room()) {
+		if at = a.placeAt(h); at <= a.Now {
 			a.Searches.Queue.Add(h)
 			at = Never
 		}

@@ -31,7 +31,7 @@ type Host struct {
 	Rester     int // number in Rests, from 1 on; 0: it is not there
 	wakeAt     int64
 	heap       int // index in wakes, -1 if absent
-	queued     bool
+	wait       waiting
 	moved      bool // it stands in agenda.moved
 	Newer, old *Host
 	in         *Lru
@@ -164,6 +164,18 @@ func (h *Host) Variance(means map[string]float64) float64 {
 		squares += (v - mean) * (v - mean)
 	}
 	return squares / float64(len(times))
+}
+
+// rank is the lowest of the URLs that are ready, see [job.Spec.Rank]; 0 where no job has an order
+// of its own.
+func (h *Host) rank() uint32 {
+	first := uint32(math.MaxUint32)
+	for _, hj := range h.Jobs {
+		if hj.Tally.Ready() > 0 {
+			first = min(first, hj.First())
+		}
+	}
+	return first
 }
 
 // Mute says whether nobody could be reached at a host twice in a row, and no URL of it has an

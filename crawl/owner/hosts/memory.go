@@ -1,6 +1,8 @@
 package hosts
 
 import (
+	"container/heap"
+
 	"github.com/apoidea/apoidea/crawl/domain"
 )
 
@@ -47,75 +49,131 @@ func (l *Lru) remove(h *Host) {
 
 // queue are hosts that are to be evaluated when there is room to place one: so those that wait cost
 // nothing while they do. The registrable domains have turns, and of each its hosts first come first
-// served: so a farm of hosts takes no more of the room than one site does.
+// served: so a farm of hosts takes no more of the room than one site does. Before that the rank of
+// what a host has decides, see [job.Spec.Rank].
 type queue struct {
 	lines map[string]*line
-	turns fifo[*line] // in the order of their turns
+	turns inTurn[*line]
+	turn  uint64 // the last one given
 	n     int
 }
 
 // line are the hosts of one registrable domain that wait.
 type line struct {
 	domain string
-	hosts  fifo[*Host]
+	hosts  inTurn[*Host]
+	turn   uint64
+	index  int // in turns
 }
+
+// waiting is the place of a host in the queue.
+type waiting struct {
+	queued bool
+	rank   uint32
+	turn   uint64
+	index  int // in its line
+}
+
+func (h *Host) before(o *Host) bool {
+	return h.wait.rank < o.wait.rank || h.wait.rank == o.wait.rank && h.wait.turn < o.wait.turn
+}
+func (h *Host) place() *int { return &h.wait.index }
+
+func (l *line) before(o *line) bool {
+	mine, other := l.hosts[0].wait.rank, o.hosts[0].wait.rank
+	return mine < other || mine == other && l.turn < o.turn
+}
+func (l *line) place() *int { return &l.index }
 
 func (q *queue) len() int { return q.n }
 
-// Add puts a host at the end of its domain's line unless it is in the queue.
+// Add puts a host at the end of its domain's line, unless it is in the queue, behind those of the
+// same rank. If it is, it goes ahead where its rank has become a lower one.
 func (q *queue) Add(h *Host) {
-	if h.queued {
-		return
-	}
-	h.queued = true
-	q.n++
-	name := domain.Of(h.Rec.Name)
+	name, rank := domain.Of(h.Rec.Name), h.rank()
 	l := q.lines[name]
-	if l == nil {
-		if q.lines == nil {
-			q.lines = make(map[string]*line)
+	switch {
+	case h.wait.queued && h.wait.rank <= rank:
+		return
+	case h.wait.queued:
+		h.wait.rank = rank
+		heap.Fix(&l.hosts, h.wait.index)
+	default:
+		q.n++
+		q.turn++
+		h.wait = waiting{queued: true, rank: rank, turn: q.turn}
+		if l == nil {
+			if q.lines == nil {
+				q.lines = make(map[string]*line)
+			}
+			l = &line{domain: name, turn: q.turn, hosts: inTurn[*Host]{h}}
+			q.lines[name] = l
+			heap.Push(&q.turns, l)
+			return
 		}
-		l = &line{domain: name}
-		q.lines[name] = l
-		q.turns.add(l)
+		heap.Push(&l.hosts, h)
 	}
-	l.hosts.add(h)
+	heap.Fix(&q.turns, l.index)
 }
 
 // Take takes the first host off of the domain whose turn it is. It may be one that is not in memory
 // any more.
 func (q *queue) Take() *Host {
-	l := q.turns.take()
-	h := l.hosts.take()
-	if l.hosts.len() > 0 {
-		q.turns.add(l)
+	l := q.turns[0]
+	h := heap.Pop(&l.hosts).(*Host)
+	if len(l.hosts) > 0 {
+		q.turn++
+		l.turn = q.turn
+		heap.Fix(&q.turns, 0)
 	} else {
+		heap.Pop(&q.turns)
 		delete(q.lines, l.domain)
 	}
 	q.n--
-	h.queued = false
+	h.wait = waiting{}
 	return h
 }
 
-// fifo is a list of which the first is taken off.
-type fifo[T any] struct {
-	list []T
-	head int
+// turner knows whether it is before another in a heap, and its place there.
+type turner[T any] interface {
+	before(o T) bool
+	place() *int
 }
 
-func (f *fifo[T]) len() int { return len(f.list) - f.head }
+var (
+	_ turner[*Host] = (*Host)(nil)
+	_ turner[*line] = (*line)(nil)
+)
 
-func (f *fifo[T]) add(v T) { f.list = append(f.list, v) }
+// inTurn is a heap of those.
+type inTurn[T turner[T]] []T
 
-func (f *fifo[T]) take() (v T) {
-	v, f.list[f.head] = f.list[f.head], v
-	f.head++
-	switch {
-	case f.head == len(f.list):
-		f.list, f.head = nil, 0
-	case f.head > 1024 && f.head > len(f.list)/2:
-		f.list, f.head = append([]T(nil), f.list[f.head:]...), 0
-	}
+// Len implements heap.Interface.
+func (t inTurn[T]) Len() int { return len(t) }
+
+// Less implements heap.Interface.
+func (t inTurn[T]) Less(i, j int) bool { return t[i].before(t[j]) }
+
+// Swap implements heap.Interface.
+func (t inTurn[T]) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	*t[i].place(), *t[j].place() = i, j
+}
+
+// Push implements heap.Interface.
+func (t *inTurn[T]) Push(v any) {
+	of := v.(T)
+	*of.place() = len(*t)
+	*t = append(*t, of)
+}
+
+// Pop implements heap.Interface.
+func (t *inTurn[T]) Pop() any {
+	last := len(*t) - 1
+	v := (*t)[last]
+	var none T
+	(*t)[last] = none
+	*t = (*t)[:last]
 	return v
 }
 

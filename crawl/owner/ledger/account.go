@@ -34,7 +34,9 @@ type Account struct {
 
 // Open returns the account of a job on the host at a position, as nothing is known of it yet.
 func (l *Ledger) Open(j *Job, pos ring.Pos, seq Sequence) *Account {
-	return l.account(j, pos, seq, ondisk.Counters{MinDepth: 1<<32 - 1})
+	a := l.account(j, pos, seq, ondisk.Counters{MinDepth: 1<<32 - 1})
+	a.marks.from = nowhere
+	return a
 }
 
 func (l *Ledger) account(j *Job, pos ring.Pos, seq Sequence, c ondisk.Counters) *Account {
@@ -61,6 +63,13 @@ func (l *Ledger) Load(name string, pos ring.Pos, seq Sequence, of func(job.ID) *
 	for _, a := range list {
 		if a.Tally.c.Delayed > 0 {
 			a.marks.nextDue = l.firstDue(pos, a.Job.ID)
+		}
+		if spec := a.Job.Spec; spec != nil && spec.Ordered() {
+			a.marks.from = nowhere
+			a.scan(ondisk.KindReady, ondisk.Spot{}, func(p *ondisk.Pending) bool {
+				a.marks.from = p.Spot
+				return false
+			})
 		}
 	}
 	return list
@@ -89,6 +98,15 @@ func (a *Account) Save() {
 
 // NextDue is when the first URL that waits for another try is due, or was; Never if none waits.
 func (a *Account) NextDue() int64 { return a.marks.nextDue }
+
+// First is the rank of the first URL that may be ready; 0 if the job has no order of its own: then
+// all hosts are alike.
+func (a *Account) First() uint32 {
+	if spec := a.Job.Spec; spec == nil || !spec.Ordered() {
+		return 0
+	}
+	return a.marks.from.Place()
+}
 
 // changed notes that the account is to be written, and looked at.
 func (a *Account) changed() {

@@ -122,6 +122,9 @@ type marks struct {
 	nextDue int64
 }
 
+// nowhere is behind all ready records.
+var nowhere = ondisk.Spot{Rank: 1<<32 - 1}
+
 // lower makes sure that the next walk looks at a place.
 func (m *marks) lower(at ondisk.Spot) {
 	if at.Due > 0 {

@@ -68,8 +68,14 @@ func (a *Account) Pending(at ondisk.Spot) (ondisk.Pending, bool) {
 	return p, true
 }
 
-// put writes a pending record where it lies, and the URL's entry.
+// put writes a pending record where it is to lie, and the URL's entry.
 func (a *Account) put(p *ondisk.Pending) {
+	p.Rank = 0
+	if spec := a.Job.Spec; spec != nil && spec.Ordered() && p.Due == 0 {
+		if rank := spec.Rank(p.URL, p.Depth); rank != p.Depth {
+			p.Rank = rank
+		}
+	}
 	a.ledger.buf.Set(p.Key(a.Pos, a.Job.ID), p.Encode())
 	a.entry(p.Hash, &ondisk.Entry{At: p.Spot})
 }

@@ -219,13 +219,13 @@ func TestLinksAreTheMessage(t *testing.T) {
 func TestKeysOrder(t *testing.T) {
 	var pos ring.Pos
 	var id job.ID
-	places := []Spot{{Depth: 0, Seq: 1}, {Depth: 0, Seq: 300}, {Depth: 1, Seq: 2}, {Depth: 300, Seq: 0}}
+	places := []Spot{{Depth: 0, Seq: 1}, {Depth: 0, Seq: 300}, {Depth: 1, Seq: 2}, {Depth: 9, Rank: 7, Seq: 1}, {Depth: 300, Seq: 0}, {Depth: 2, Rank: 1 << 31, Seq: 0}}
 	for i := 1; i < len(places); i++ {
 		a, b := places[i-1].Key(pos, id), places[i].Key(pos, id)
 		if string(a) >= string(b) || !places[i-1].Before(places[i]) {
 			t.Errorf("%v is not before %v", places[i-1], places[i])
 		}
-		if got, ok := readySpot(b[JobPrefixLen:]); !ok || got != places[i] {
+		if got, ok := readySpot(b[JobPrefixLen:]); !ok || got.at(places[i].Depth) != places[i] {
 			t.Errorf("%v comes back as %v", places[i], got)
 		}
 	}

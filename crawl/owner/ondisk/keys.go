@@ -16,7 +16,7 @@ import (
 //	'h' POS 'l' JOB hash8           links of a page that is done, for jobs with a depth limit
 //	'h' POS 'n' JOB                 what is known of the pages of a job, to tell a trap; see package novelty
 //	'h' POS 'o' JOB hash8 depth4    outbox: links of page hash as met at depth, for other owners
-//	'h' POS 'p' JOB depth4 seq8     pending record that is ready
+//	'h' POS 'p' JOB rank4 seq8      pending record that is ready; its rank is its depth unless the job orders its URLs otherwise
 //	'h' POS 'r' origin              robots state of one origin
 //	'h' POS 'u' JOB hash8           URL entry; in a copy also what waits, see copies.go
 //	'b' JOB                         what this peer drew of the job's budget
@@ -105,12 +105,30 @@ func OptOutKey(pos ring.Pos) []byte { return append([]byte{SpaceOptOut}, pos[:].
 // JobKey is the key of what this peer keeps of a job in one of its spaces.
 func JobKey(space byte, id job.ID) []byte { return append([]byte{space}, id[:]...) }
 
-// Spot is where a pending record lies: among the ready ones by depth, or among the delayed ones by
+// Spot is where a pending record lies: among the ready ones by rank, or among the delayed ones by
 // due time.
 type Spot struct {
-	Depth uint32 // links from a seed; of a delayed record its key does not tell
+	Depth uint32 // links from a seed; its key does not tell
+	Rank  uint32 // among those that are ready, the lower first; 0: by depth
 	Due   int64  // Unix ms; 0 = ready
 	Seq   uint64 // number of the record on its host
+}
+
+// Place is the rank of a ready record, or the depth that stands for it.
+func (p Spot) Place() uint32 {
+	if p.Rank > 0 {
+		return p.Rank
+	}
+	return p.Depth
+}
+
+// at is the place that a key tells of, for a record of a depth.
+func (p Spot) at(depth uint32) Spot {
+	if p.Rank == depth {
+		p.Rank = 0
+	}
+	p.Depth = depth
+	return p
 }
 
 // Key is the key of the pending record.
@@ -119,14 +137,14 @@ func (p Spot) Key(pos ring.Pos, id job.ID) []byte {
 		k := binary.BigEndian.AppendUint64(JobPrefix(pos, KindDelayed, id), uint64(p.Due))
 		return binary.BigEndian.AppendUint64(k, p.Seq)
 	}
-	k := binary.BigEndian.AppendUint32(JobPrefix(pos, KindReady, id), p.Depth)
+	k := binary.BigEndian.AppendUint32(JobPrefix(pos, KindReady, id), p.Place())
 	return binary.BigEndian.AppendUint64(k, p.Seq)
 }
 
 // Before is the order of ready records.
 func (p Spot) Before(q Spot) bool {
-	if p.Depth != q.Depth {
-		return p.Depth < q.Depth
+	if p.Place() != q.Place() {
+		return p.Place() < q.Place()
 	}
 	return p.Seq < q.Seq
 }
@@ -135,7 +153,7 @@ func readySpot(tail []byte) (Spot, bool) {
 	if len(tail) != 12 {
 		return Spot{}, false
 	}
-	return Spot{Depth: binary.BigEndian.Uint32(tail), Seq: binary.BigEndian.Uint64(tail[4:])}, true
+	return Spot{Rank: binary.BigEndian.Uint32(tail), Seq: binary.BigEndian.Uint64(tail[4:])}, true
 }
 
 // DelayedSpot is SpotIn for one that waits for another try.

@@ -178,10 +178,7 @@ func (p *Pending) Encode() []byte {
 // DecodePending reads the record that lies at a place.
 func DecodePending(at Spot, b []byte) (Pending, error) {
 	p, err := DecodeWaiting(b)
-	if err == nil && at.Due == 0 && p.Depth != at.Depth {
-		err = ErrFormat
-	}
-	p.Due, p.Seq = at.Due, at.Seq
+	p.Spot = at.at(p.Depth)
 	return p, err
 }
 
@@ -279,7 +276,7 @@ func (n *Entry) Encode() []byte {
 	if !n.Done {
 		e := newEnc(24)
 		e.bool(false)
-		e.u64(uint64(n.At.Depth))
+		e.u64(uint64(n.At.Depth) | uint64(n.At.Rank)<<32)
 		e.int(n.At.Due)
 		e.u64(n.At.Seq)
 		return e
@@ -314,7 +311,8 @@ func (n *Entry) Encode() []byte {
 func DecodeEntry(b []byte) (Entry, error) {
 	d := newDec(b)
 	if !d.bool() {
-		n := Entry{At: Spot{Depth: d.u32(), Due: d.time(), Seq: d.u64()}}
+		place := d.u64()
+		n := Entry{At: Spot{Depth: uint32(place), Rank: uint32(place >> 32), Due: d.time(), Seq: d.u64()}} // both of 32 bits
 		if len(d.b) > 0 {
 			p := d.pending()
 			if p.Depth != n.At.Depth {
