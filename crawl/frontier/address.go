@@ -177,6 +177,14 @@ func (e *entry) at() *entry { return e }
 // queue is a heap of what is due.
 type queue[E interface{ at() *entry }] []E
 
+// sooner is when the first is due, if that is before then, or then is zero.
+func (q queue[E]) sooner(then time.Time) time.Time {
+	if len(q) > 0 && (then.IsZero() || q[0].at().due.Before(then)) {
+		return q[0].at().due
+	}
+	return then
+}
+
 // Len implements heap.Interface.
 func (q queue[E]) Len() int { return len(q) }
 

@@ -43,6 +43,9 @@ type Config struct {
 	// that one of thousands of hosts gets no more of the fetchers than others do. Nil: all hosts
 	// are of one group.
 	Group func(host string) string
+	// GroupDelay is the least time from the end of a request to the next one of the same group,
+	// whose hosts have one visit at a time then. Zero: a group owes nothing.
+	GroupDelay time.Duration
 }
 
 func (c *Config) fill() {
@@ -70,6 +73,9 @@ func (c *Config) fill() {
 func (c *Config) Validate() error {
 	if c.Delay < 0 {
 		return fmt.Errorf("frontier config: Delay %v is negative", c.Delay)
+	}
+	if c.GroupDelay < 0 {
+		return fmt.Errorf("frontier config: GroupDelay %v is negative", c.GroupDelay)
 	}
 	if c.MaxCrawlDelay < 0 {
 		return fmt.Errorf("frontier config: MaxCrawlDelay %v is negative", c.MaxCrawlDelay)

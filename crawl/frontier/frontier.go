@@ -79,10 +79,7 @@ func (f *Frontier[T]) Unget(name string, item T) {
 func (f *Frontier[T]) open(name string) *host[T] {
 	h := f.hosts[name]
 	if h == nil {
-		h = &host[T]{name: name, entry: entry{index: -1}}
-		if f.cfg.Group != nil {
-			h.group = f.cfg.Group(name)
-		}
+		h = &host[T]{name: name, group: f.group(name), entry: entry{index: -1}}
 		h.past = f.past[name]
 		delete(f.past, name)
 		f.held.count(h.kind(), 1)
@@ -114,6 +111,11 @@ func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 			return "", f.Due()
 		case a != nil:
 			f.ips.unpark(h)
+			if f.rests(h.group) {
+				f.ips.reindex(a)
+				f.lines.add(now, h)
+				continue
+			}
 			return f.visit(now, h), now
 		}
 		f.lines.take(h)
@@ -128,6 +130,7 @@ func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 // longest returns the host whose turn it is, with its address if it waits for that and has been due
 // for longer; nil if none may be visited.
 func (f *Frontier[T]) longest(now time.Time) (h *host[T], a *address[T]) {
+	f.lines.rested(now)
 	for len(f.due) > 0 && !f.due[0].due.After(now) {
 		f.lines.add(now, heap.Pop(&f.due).(*host[T]))
 	}
@@ -160,13 +163,9 @@ func (f *Frontier[T]) Due() (due time.Time) {
 	if f.lines.n[prompt] > 0 || f.lines.n[slow]+f.lines.n[unknown] > 0 && !f.held.full() {
 		return f.lines.since
 	}
-	if len(f.due) > 0 {
-		due = f.due[0].due
-	}
-	if len(f.ips.freed) > 0 && (due.IsZero() || f.ips.freed[0].due.Before(due)) {
-		due = f.ips.freed[0].due
-	}
-	return due
+	due = f.due.sooner(due)
+	due = f.lines.resting.sooner(due)
+	return f.ips.freed.sooner(due)
 }
 
 // visit opens the visit of a host that waits nowhere any more.
@@ -174,6 +173,7 @@ func (f *Frontier[T]) visit(now time.Time, h *host[T]) string {
 	h.visited, h.begun = true, now
 	h.holds = holds{h.kind(), h.addr}
 	f.held.begin(h.group, h.holds)
+	f.openGroup(h.group)
 	if a := f.ips.at[h.addr]; a != nil {
 		h.using = a
 		f.ips.begin(now, a)
@@ -223,12 +223,14 @@ func (f *Frontier[T]) closes(now time.Time, h *host[T], took time.Duration, hung
 	f.held.count(h.kind(), 1)
 	h.setDue(now.Add(f.delay(h)))
 	f.leave(h)
+	f.closeGroup(now, h.group, f.cfg.GroupDelay)
 }
 
 // Free closes a visit in which no request was made: no politeness is owed for it.
 func (f *Frontier[T]) Free(name string) {
 	if h := f.hosts[name]; h != nil && h.visited {
 		f.leave(h)
+		f.closeGroup(time.Time{}, h.group, 0)
 	}
 }
 
@@ -248,7 +250,7 @@ func (f *Frontier[T]) leave(h *host[T]) {
 
 // delay is the politeness owed after a request to h.
 func (f *Frontier[T]) delay(h *host[T]) time.Duration {
-	d := max(f.cfg.Delay, h.crawl)
+	d := max(f.cfg.Delay, f.cfg.GroupDelay, h.crawl)
 	if f.cfg.Factor > 0 {
 		d = max(d, min(time.Duration(f.cfg.Factor*float64(h.took)), f.cfg.MaxAdaptive))
 	}

@@ -367,18 +367,21 @@ func enter(t *testing.T, f *Frontier[int], now float64, ip string, want bool, du
 }
 
 // TestProperties drives a frontier at random against a naive model of what must hold: one visit a
-// host, never before its time, never more than the bound to an address nor closer than its gap,
-// nothing lost or made up, and Next never idles over a host that might be visited.
+// host, never before its time, never more than the bound to an address nor closer than its gap, one
+// visit a group that has a delay and none within that, nothing lost or made up, and Next never idles over a host that might be visited.
 func TestProperties(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		m := &model{
-			t: t, seed: seed, r: r, hosts: make(map[string]*modelHost), ips: make(map[netip.Addr]*modelIP),
+			t: t, seed: seed, r: r, hosts: make(map[string]*modelHost), ips: make(map[netip.Addr]*modelIP), groups: make(map[string]*modelGroup),
 			cfg: Config{Delay: time.Duration(1+r.IntN(1000)) * time.Millisecond, PerIP: r.IntN(4) - 1, IPDelay: time.Duration(r.IntN(300)-1) * time.Millisecond},
 		}
 		m.cfg.fill()
 		if seed%3 > 0 {
 			m.cfg.Group = func(host string) string { return fmt.Sprint(host[1] % 3) }
+		}
+		if seed%3 == 1 {
+			m.cfg.GroupDelay = time.Duration(1+r.IntN(1500)) * time.Millisecond
 		}
 		m.f = New[int](m.cfg)
 		now := epoch
@@ -401,6 +404,11 @@ type modelHost struct {
 	using   netip.Addr
 }
 
+type modelGroup struct {
+	visited bool
+	next    time.Time
+}
+
 type modelIP struct {
 	running int
 	next    time.Time
@@ -415,6 +423,20 @@ type model struct {
 	hosts map[string]*modelHost
 	ips   map[netip.Addr]*modelIP
 	last  int
+
+	groups map[string]*modelGroup
+}
+
+// group is what the hosts of a group share; nil where they share nothing.
+func (m *model) group(host string) *modelGroup {
+	if m.cfg.GroupDelay == 0 {
+		return nil
+	}
+	name := m.cfg.Group(host)
+	if m.groups[name] == nil {
+		m.groups[name] = &modelGroup{}
+	}
+	return m.groups[name]
 }
 
 func (m *model) host(name string) *modelHost {
@@ -491,21 +513,28 @@ func (m *model) end(now time.Time, name string, h *modelHost) {
 		m.ip(h.using).running--
 		h.using = netip.Addr{}
 	}
+	g := m.group(name)
+	if g != nil {
+		g.visited = false
+	}
 	if m.r.IntN(4) == 0 {
 		m.f.Free(name)
 		return
 	}
 	took := time.Duration(m.r.IntN(1000)) * time.Millisecond
 	m.f.Done(now, name, took)
-	delay := max(m.cfg.Delay, h.crawl, time.Duration(m.cfg.Factor*float64(took)))
+	if g != nil {
+		g.next = now.Add(m.cfg.GroupDelay)
+	}
+	delay := max(m.cfg.Delay, m.cfg.GroupDelay, h.crawl, time.Duration(m.cfg.Factor*float64(took)))
 	if now.Add(delay).After(h.due) {
 		h.due = now.Add(delay)
 	}
 }
 
 // may says whether a host may be visited.
-func (m *model) may(now time.Time, h *modelHost) bool {
-	if h.visited || len(h.items) == 0 || h.due.After(now) {
+func (m *model) may(now time.Time, name string, h *modelHost) bool {
+	if g := m.group(name); h.visited || len(h.items) == 0 || h.due.After(now) || g != nil && (g.visited || g.next.After(now)) {
 		return false
 	}
 	if !h.addr.IsValid() {
@@ -519,18 +548,26 @@ func (m *model) next(now time.Time) {
 	name, due := m.f.Next(now)
 	if name == "" {
 		for name, h := range m.hosts {
-			if m.may(now, h) {
+			if m.may(now, name, h) {
 				m.t.Errorf("seed %d: nothing to visit (due in %v), though %s might be", m.seed, due.Sub(now), name)
 			}
 		}
 		return
 	}
 	h := m.host(name)
-	if !m.may(now, h) {
+	if !m.may(now, name, h) {
 		m.t.Errorf("seed %d: %s is visited: %+v, address %+v", m.seed, name, *h, m.ips[h.addr])
 		return
 	}
+	m.visit(now, name, h)
+}
+
+// visit notes a visit that was opened.
+func (m *model) visit(now time.Time, name string, h *modelHost) {
 	h.visited = true
+	if g := m.group(name); g != nil {
+		g.visited = true
+	}
 	if h.addr.IsValid() {
 		h.using = h.addr
 		p := m.ip(h.addr)

@@ -1,54 +1,133 @@
 package frontier
 
-import "time"
+import (
+	"container/heap"
+	"time"
+)
 
 // lines are the hosts that may be asked as far as their own delays go, one line a group. The groups
 // have turns; within one the host that came first is next. Each operation takes the same time,
 // however many wait; but where hosts stand back, each group may be looked at.
 type lines[T any] struct {
-	of    map[string]*line[T]
-	turns fifo[*line[T]] // in the order of their turns
-	n     [kinds]int     // hosts
-	added uint64
-	since time.Time // when a host was added last
+	of      map[string]*line[T]
+	turns   fifo[*line[T]]  // in the order of their turns; those that rest are passed over
+	resting queue[*line[T]] // groups by when they may be asked again
+	n       [kinds]int      // hosts, of groups that do not rest
+	added   uint64
+	since   time.Time // when a host was added last
 }
 
 // line are the hosts of a group, some of which may have left it by other ways than its front.
 type line[T any] struct {
+	entry // in lines.resting
 	group string
 	hosts [kinds]fifo[*host[T]]
+	n     [kinds]int // those that have not left it
+	turn  bool       // it is in lines.turns
+	open  bool       // it has a visit, and groups have a delay
 }
 
-// add puts a host at the end of its group's line.
-func (l *lines[T]) add(now time.Time, h *host[T]) {
-	own := l.of[h.group]
+// rests says that no host of the group may be visited.
+func (own *line[T]) rests() bool { return own.open || own.index >= 0 }
+
+// at returns the line of a group, made if it is not there.
+func (l *lines[T]) at(group string) *line[T] {
+	own := l.of[group]
 	if own == nil {
 		if l.of == nil {
 			l.of = make(map[string]*line[T])
 		}
-		own = &line[T]{group: h.group}
-		l.of[h.group] = own
-		l.turns.add(own)
+		own = &line[T]{entry: entry{index: -1}, group: group}
+		l.of[group] = own
 	}
+	return own
+}
+
+// add puts a host at the end of its group's line.
+func (l *lines[T]) add(now time.Time, h *host[T]) {
+	own := l.at(h.group)
 	k := h.kind()
 	own.hosts[k].add(h)
 	h.line = own
-	l.n[k]++
+	own.n[k]++
 	l.added++
 	h.stood = l.added
 	l.since = now
+	if !own.rests() {
+		l.n[k]++
+		l.queue(own)
+	}
+}
+
+// queue has a group wait for its turn, if it does not.
+func (l *lines[T]) queue(own *line[T]) {
+	if !own.turn {
+		own.turn = true
+		l.turns.add(own)
+	}
+}
+
+// open has a group rest until close.
+func (l *lines[T]) open(own *line[T]) {
+	if !own.rests() {
+		l.count(own, -1)
+	}
+	own.open = true
+}
+
+// close ends a visit of a group, which rests until then, and as long as others ask for.
+func (l *lines[T]) close(now time.Time, own *line[T], until time.Time) {
+	l.open(own) // it is over if that of another host beside it is
+	own.open = false
+	switch {
+	case own.index >= 0 && until.After(own.due):
+		own.due = until
+		heap.Fix(&l.resting, own.index)
+	case own.index >= 0:
+	case until.After(now):
+		own.due = until
+		heap.Push(&l.resting, own)
+	default:
+		l.wake(own)
+	}
+}
+
+// rested ends the rest of the groups that may be asked again.
+func (l *lines[T]) rested(now time.Time) {
+	for len(l.resting) > 0 && !l.resting[0].due.After(now) {
+		l.wake(heap.Pop(&l.resting).(*line[T]))
+	}
+}
+
+func (l *lines[T]) wake(own *line[T]) {
+	l.count(own, 1)
+	switch {
+	case !own.empty():
+		l.queue(own)
+	case !own.turn:
+		delete(l.of, own.group)
+	}
+}
+
+// count counts the hosts of a group that begins, or ends, to rest.
+func (l *lines[T]) count(own *line[T], sign int) {
+	for k, n := range own.n {
+		l.n[k] += sign * n
+	}
 }
 
 // first returns the first host of the group whose turn it is, or of the next one that has any; nil
 // if there is none. It is none that stands back; of each kind in a line only the first is looked
 // at.
 func (l *lines[T]) first(standsBack func(h *host[T]) bool) *host[T] {
-	for l.turns.len() > 0 && l.turns.first().empty() {
+	for l.turns.len() > 0 && (l.turns.first().rests() || l.turns.first().empty()) {
 		l.drop()
 	}
 	for i := range l.turns.len() {
-		if h := l.turns.at(i).next(standsBack); h != nil {
-			return h
+		if own := l.turns.at(i); !own.rests() {
+			if h := own.next(standsBack); h != nil {
+				return h
+			}
 		}
 	}
 	return nil
@@ -84,6 +163,7 @@ func (l *lines[T]) take(h *host[T]) {
 	for i := range l.turns.len() {
 		if l.turns.at(i) == own {
 			l.turns.remove(i)
+			own.turn = false
 			break
 		}
 	}
@@ -91,20 +171,25 @@ func (l *lines[T]) take(h *host[T]) {
 		delete(l.of, own.group)
 		return
 	}
-	l.turns.add(own)
+	l.queue(own)
 }
 
-// drop forgets the group whose turn it is.
+// drop takes the turn of the group that is first, and forgets one that does not rest.
 func (l *lines[T]) drop() {
-	delete(l.of, l.turns.first().group)
+	own := l.turns.first()
+	if own.turn = false; !own.rests() {
+		delete(l.of, own.group)
+	}
 	l.turns.drop()
 }
 
 // remove takes a host out of its line, if it is in one. What stands there of it is passed over.
 func (l *lines[T]) remove(h *host[T]) {
-	if h.line != nil {
+	if own := h.line; own != nil {
 		h.line = nil
-		l.n[h.kind()]--
+		if own.n[h.kind()]--; !own.rests() {
+			l.n[h.kind()]--
+		}
 	}
 }
 

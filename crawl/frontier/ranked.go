@@ -27,6 +27,9 @@ func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (n
 		if h.kind() != prompt && f.held.full() {
 			return // the end of a visit changes that
 		}
+		if f.rests(h.group) {
+			return
+		}
 		r := ranked[T]{h, f.standsBack(h), score(h.items[h.head])}
 		i, _ := slices.BinarySearchFunc(best, r, compareRanked[T])
 		if i < n {
@@ -39,6 +42,8 @@ func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (n
 			due = at
 		}
 	}
+	f.lines.rested(now)
+	due = f.lines.resting.sooner(due)
 	look := func(h *host[T]) {
 		a := f.ips.at[h.addr]
 		switch {
@@ -93,10 +98,15 @@ func (f *Frontier[T]) Peek(name string) (item T, ok bool) {
 }
 
 // Visit opens the visit of a host that Ranked has listed; false if it may not be visited.
-func (f *Frontier[T]) Visit(now time.Time, name string) bool {
+func (f *Frontier[T]) Visit(now time.Time, name string) bool { return f.Beside(now, name, "") }
+
+// Beside is Visit for the sake of another host, whose visit is open: if both are of one group, that
+// one is the group's.
+func (f *Frontier[T]) Beside(now time.Time, name, other string) bool {
 	h := f.hosts[name]
+	f.lines.rested(now)
 	switch {
-	case h == nil || h.visited || h.due.After(now):
+	case h == nil || h.visited || h.due.After(now) || f.rests(h.group) && !f.sharesGroup(h.group, other):
 		return false
 	case h.index >= 0:
 		heap.Remove(&f.due, h.index)

@@ -15,10 +15,14 @@ func TestRanked(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		m := &model{
-			t: t, seed: seed, r: r, hosts: make(map[string]*modelHost), ips: make(map[netip.Addr]*modelIP),
+			t: t, seed: seed, r: r, hosts: make(map[string]*modelHost), ips: make(map[netip.Addr]*modelIP), groups: make(map[string]*modelGroup),
 			cfg: Config{Delay: time.Duration(1+r.IntN(1000)) * time.Millisecond, PerIP: r.IntN(4) - 1, IPDelay: time.Duration(r.IntN(300)-1) * time.Millisecond},
 		}
 		m.cfg.fill()
+		if seed%2 == 1 {
+			m.cfg.Group = func(host string) string { return fmt.Sprint(host[1] % 3) }
+			m.cfg.GroupDelay = time.Duration(1+r.IntN(1500)) * time.Millisecond
+		}
 		m.f = New[int](m.cfg)
 		now := epoch
 		for range 400 {
@@ -41,7 +45,7 @@ func (m *model) ranked(now time.Time) {
 	names, due := m.f.Ranked(now, 5, score)
 	var may []string
 	for name, h := range m.hosts {
-		if m.may(now, h) {
+		if m.may(now, name, h) {
 			may = append(may, name)
 		}
 	}
@@ -71,19 +75,7 @@ func (m *model) ranked(now time.Time) {
 	if !m.f.Visit(now, name) || m.f.Visit(now, name) {
 		m.t.Errorf("seed %d: %s is not visited once", m.seed, name)
 	}
-	h.visited = true
-	if h.addr.IsValid() {
-		h.using = h.addr
-		p := m.ip(h.addr)
-		p.running++
-		p.next = now.Add(max(m.cfg.IPDelay, 0))
-	}
-	item, ok := m.f.Take(name)
-	if !ok || item != h.items[0] {
-		m.t.Errorf("seed %d: took %d of %s, want %d", m.seed, item, name, h.items[0])
-		return
-	}
-	h.items = h.items[1:]
+	m.visit(now, name, h)
 }
 
 func BenchmarkRanked(b *testing.B) {
