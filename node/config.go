@@ -144,6 +144,10 @@ type Config struct {
 	FetchFrom netip.Addr
 	// Delay is the least gap between requests to a host.
 	Delay time.Duration
+	// DomainDelay is the least gap between requests to all hosts of a registrable domain, up to an
+	// hour, whichever peers of the ring make them; 0: there is none. It is the same for all peers of
+	// a ring.
+	DomainDelay time.Duration
 	// Patience is how far away the next try of a URL may be before a wait for the end of a crawl
 	// does without it: it is put off then. 0: as far as it likes.
 	Patience time.Duration
@@ -283,6 +287,8 @@ func (c *Config) Validate() error {
 		days("holiday", c.Holidays),
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
 		when(c.Delay < minDelay && !c.AllowPrivate && len(c.AllowPrefixes) == 0, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),
+		when(c.DomainDelay < 0 || c.DomainDelay > permit.MaxDelay, fmt.Sprintf("domain-delay %v: must be between 0 and 1h", c.DomainDelay)),
+		when(c.DomainDelay > 0 && c.Probe == placing.ProbeHead, fmt.Sprintf("domain-delay %v: not with --probe head, whose requests are made without regard to it", c.DomainDelay)),
 		when(c.Patience < 0 || c.Patience > view.MaxPatience, fmt.Sprintf("patience %v: must be between 0 (no end) and %v", c.Patience, view.MaxPatience)),
 		c.checkManners(),
 		when(c.MaxBody < 1<<10 || c.MaxBody > crawlwire.MaxSize, fmt.Sprintf("max-body %d: must be between 1024 bytes and 4 GiB", c.MaxBody)),

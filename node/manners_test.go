@@ -501,14 +501,61 @@ func TestPermitsInTheRing(t *testing.T) {
 		return len(all()) > 2*limit && len(from) > 1
 	})
 	checkLimits(0)
-	prefix, _ := permit.PrefixOf(netip.MustParseAddr("127.0.0.1"))
-	i := slices.IndexFunc(peers, func(p *testPeer) bool { return p.room.dht.Serves(permit.Home(prefix)) })
+	key := permit.Address(netip.MustParseAddr("127.0.0.1"))
+	i := slices.IndexFunc(peers, func(p *testPeer) bool { return p.room.dht.Serves(permit.Home(key)) })
 	if err := peers[i].stop(); err != nil {
 		t.Fatal(err)
 	}
 	n := len(all())
 	until(t, "another limit after the granter died", func(context.Context) bool { return len(all()) > n+2*limit })
 	checkLimits(limit + len(peers)) // the granter's last chunk, and what workers take while they know of none
+}
+
+// TestDomainDelayInTheRing: hosts of one domain are asked one after another with its delay between,
+// robots.txt included, by whichever workers, as their server sees it. Those of another domain do
+// not wait for them.
+func TestDomainDelayInTheRing(t *testing.T) {
+	t.Parallel()
+	const delay = 500 * time.Millisecond
+	s := serveSite(t, func(_ *site, w http.ResponseWriter, r *http.Request) {
+		for i := range 30 {
+			fmt.Fprintf(w, `<a href="/%d">x</a> `, i)
+		}
+		fmt.Fprint(w, r.Host, r.URL.Path)
+	})
+	peers := ringOf(t, 3, func(_ int, c *Config) { c.DomainDelay, c.PermitChunk, c.Placement = delay, 6*time.Second, "owner" })
+	seeds := []string{"http://" + s.host("alone") + "/"}
+	for i := range 9 {
+		seeds = append(seeds, "http://"+s.host(fmt.Sprintf("h%d.web", i))+"/")
+	}
+	if _, err := peers[0].Post(t.Context(), control.JobSpec{URLs: seeds}); err != nil {
+		t.Fatal(err)
+	}
+	var list []request
+	alone := 0
+	until(t, "requests of two workers to a domain, and others beside them", func(context.Context) bool {
+		from := make(map[string]bool)
+		list, alone = nil, 0
+		for _, r := range append(s.requests(""), s.requests("/robots.txt")...) {
+			if strings.HasPrefix(r.host, "alone.") {
+				alone++
+				continue
+			}
+			from[r.from] = true
+			list = append(list, r)
+		}
+		return len(list) >= 20 && len(from) > 1 && alone >= 10
+	})
+	slices.SortFunc(list, func(a, b request) int { return a.at.Compare(b.at) })
+	for i, r := range list[1:] {
+		before, least := list[i], delay
+		if before.from != r.from {
+			least /= 2 // the last request of a turn may be seen late
+		}
+		if gap := r.at.Sub(before.at); gap < least {
+			t.Errorf("request %d, to %s%s from %s, is %v behind that to %s from %s", i+1, r.host, r.path, r.from, gap, before.host, before.from)
+		}
+	}
 }
 
 // TestRetryAfterAcrossWorkers: what a site asks for holds for whichever worker comes next, in both
@@ -578,6 +625,7 @@ func TestMannersConfig(t *testing.T) {
 		"optout-listen": func(c *Config) { c.OptOutListen = "here" },
 		"domain-hosts":  func(c *Config) { c.DomainHosts = -1 },
 		"ip-permits":    func(c *Config) { c.IPPermits = -1 },
+		"domain-delay":  func(c *Config) { c.DomainDelay = 2 * time.Hour },
 	} {
 		c := DefaultConfig("dir", ProfileLab)
 		change(&c)

@@ -233,7 +233,7 @@ func (n *Node) buildServices() (err error) {
 	}); err != nil {
 		return err
 	}
-	n.permits = manners.NewPermits(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.router)
+	n.permits = manners.NewPermits(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.cfg.DomainDelay, n.incarnation, n.router)
 	n.jobs = jobs.NewService(jobs.ServiceDeps{
 		Store: n.ship.Space(storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
 			return n.owners.SendSeeds(ctx, spec, from)

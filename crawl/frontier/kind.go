@@ -130,5 +130,13 @@ func (d *held) waits(k kind, group string, ip netip.Addr) bool {
 // have those of a group and of an address.
 func (f *Frontier[T]) Fetchers(n int) { f.held.fetchers = n }
 
+// Waits says that no fetcher is with an open visit: it counts as one no more.
+func (f *Frontier[T]) Waits(name string) {
+	if h := f.hosts[name]; h != nil && h.visited {
+		f.held.end(h.group, h.holds)
+		h.holds = holds{kind: prompt}
+	}
+}
+
 // standsBack says whether a host is visited only if no other waits.
 func (f *Frontier[T]) standsBack(h *host[T]) bool { return f.held.waits(h.kind(), h.group, h.addr) }

@@ -1,6 +1,7 @@
 // Package permit shares one limit of requests to an address among all workers of a ring, so that
 // many hosts behind one address are together no greater burden than that limit, whoever crawls them
-// (design, section 6).
+// (design, section 6). It also has the workers take turns at the hosts of a registrable domain, so
+// that none of them asks there within a delay of another.
 //
 // Its words:
 //
@@ -10,13 +11,16 @@
 //     One that was not used by then is lost.
 //   - chunk: one minute by the granter's clock. In each of them it grants a prefix no more than its
 //     limit.
-//   - [Granter]: the ring owner of the hash of the prefix's home. It keeps nothing on disk: what it
-//     forgets ends with the chunk.
+//   - turn: leave for one worker alone to make requests to the hosts of a domain, for some seconds.
+//     It spaces them itself. The next worker has its turn when a delay has gone by since.
+//   - [Granter]: the ring owner of the hash of the prefix's home, or of the domain. It keeps nothing
+//     on disk: what it forgets ends with the chunk, or the turn.
 //   - [Wallet]: the side of one worker. It asks for permits as it needs them and spends them.
 //
 // A granter that dies, or another one in its place, may grant a second limit within the chunk in
-// which that happened and not beyond it. A worker whose granter does not answer goes on at a
-// [FallbackShare]th of the limit.
+// which that happened and not beyond it, and a second turn beside one that is under way. A worker
+// whose granter does not answer goes on at a [FallbackShare]th of the limit, and of what the delay
+// allows.
 //
 // Granter and Wallet are plain states that take the time as an argument: no goroutine, clock or
 // network. Neither is safe for concurrent use.

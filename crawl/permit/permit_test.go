@@ -8,9 +8,17 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
-var begin = time.Unix(1_700_000_040, 0) // within a chunk
+var (
+	begin   = time.Unix(1_700_000_040, 0) // within a chunk
+	prefix7 = netip.MustParsePrefix("192.0.2.7/32")
+	key7    = Key{Prefix: prefix7}
+)
+
+func homeOf(p netip.Prefix) ring.Key { return Home(Key{Prefix: p}) }
 
 func TestPrefixOf(t *testing.T) {
 	for _, row := range []struct{ addr, prefix, neighbour, stranger string }{
@@ -25,8 +33,8 @@ func TestPrefixOf(t *testing.T) {
 		}
 		near, _ := PrefixOf(netip.MustParseAddr(row.neighbour))
 		far, _ := PrefixOf(netip.MustParseAddr(row.stranger))
-		if Home(p) != Home(near) || Home(p) == Home(far) {
-			t.Errorf("%s: home of %s as well: %v, of %s: %v", row.addr, row.neighbour, Home(p) == Home(near), row.stranger, Home(p) == Home(far))
+		if homeOf(p) != homeOf(near) || homeOf(p) == homeOf(far) {
+			t.Errorf("%s: home of %s as well: %v, of %s: %v", row.addr, row.neighbour, homeOf(p) == homeOf(near), row.stranger, homeOf(p) == homeOf(far))
 		}
 	}
 	if p, ok := PrefixOf(netip.Addr{}); ok {
@@ -59,7 +67,7 @@ type world struct {
 	t       *testing.T
 	now     time.Time
 	limit   int
-	addr    netip.Addr
+	key     Key
 	granter *Granter // nil: dead
 	wallets []*Wallet
 	made    []time.Time // requests
@@ -67,9 +75,9 @@ type world struct {
 }
 
 func newWorld(t *testing.T, limit, workers int) *world {
-	w := &world{t: t, now: begin, limit: limit, addr: netip.MustParseAddr("192.0.2.7"), granter: NewGranter(limit, Chunk), by: make([]int, workers)}
+	w := &world{t: t, now: begin, limit: limit, key: key7, granter: NewGranter(limit, Chunk), by: make([]int, workers)}
 	for range workers {
-		w.wallets = append(w.wallets, NewWallet(limit, Chunk))
+		w.wallets = append(w.wallets, NewWallet(limit, Chunk, 0))
 	}
 	return w
 }
@@ -79,7 +87,7 @@ func (w *world) run(d time.Duration, hunger int) {
 	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(100 * time.Millisecond) {
 		for i, p := range w.wallets {
 			for range hunger {
-				if ok, again := p.Take(w.now, w.addr); !ok {
+				if ok, again := p.Take(w.now, w.key); !ok {
 					if !again.After(w.now) {
 						w.t.Fatalf("worker %d is to try again at %v, at %v", i, again, w.now)
 					}
@@ -90,14 +98,14 @@ func (w *world) run(d time.Duration, hunger int) {
 			}
 			for _, q := range p.Asks(w.now) {
 				if w.granter == nil {
-					p.Failed(w.now, q.Prefix)
+					p.Failed(w.now, q.Key)
 					continue
 				}
-				n, holds, err := w.granter.Grant(w.now, q.Prefix, q.Want)
+				n, holds, err := w.granter.Grant(w.now, q.Key.Prefix, q.Want)
 				if err != nil {
 					w.t.Fatal(err)
 				}
-				p.Granted(w.now, q.Prefix, n, holds)
+				p.Granted(w.now, q.Key, n, holds)
 			}
 		}
 	}
@@ -147,11 +155,11 @@ func TestModestWorkers(t *testing.T) {
 	for range 120 { // one a second for two minutes
 		ok := false
 		for try := 0; try < 3 && !ok; try++ { // the first has to ask
-			ok, _ = p.Take(w.now, w.addr)
+			ok, _ = p.Take(w.now, w.key)
 			for _, q := range p.Asks(w.now) {
 				asks++
-				n, holds, _ := w.granter.Grant(w.now, q.Prefix, q.Want)
-				p.Granted(w.now, q.Prefix, n, holds)
+				n, holds, _ := w.granter.Grant(w.now, q.Key.Prefix, q.Want)
+				p.Granted(w.now, q.Key, n, holds)
 			}
 		}
 		if !ok {
@@ -199,35 +207,34 @@ func TestGranterDies(t *testing.T) {
 // TestGiveBack: a permit with which nothing was asked counts again; one of a chunk that is over
 // does not.
 func TestGiveBack(t *testing.T) {
-	p, addr := NewWallet(240, Chunk), netip.MustParseAddr("192.0.2.7")
-	prefix, _ := PrefixOf(addr)
-	p.Take(begin, addr)
+	p, key := NewWallet(240, Chunk, 0), key7
+	p.Take(begin, key)
 	p.Asks(begin)
-	p.Granted(begin, prefix, 1, 10*time.Second)
+	p.Granted(begin, key, 1, 10*time.Second)
 	for range 3 {
-		ok, until := p.Take(begin, addr)
+		ok, until := p.Take(begin, key)
 		if !ok || !until.Equal(begin.Add(10*time.Second)) {
 			t.Fatalf("permit %v until %v", ok, until)
 		}
-		if again, _ := p.Take(begin, addr); again {
+		if again, _ := p.Take(begin, key); again {
 			t.Fatal("two of one")
 		}
-		p.GiveBack(begin, addr, until)
+		p.GiveBack(begin, key, until)
 	}
-	p.Take(begin, addr)
+	p.Take(begin, key)
 	later := begin.Add(10 * time.Second)
-	if ok, _ := p.Take(later, addr); ok {
+	if ok, _ := p.Take(later, key); ok {
 		t.Error("a permit holds beyond its chunk")
 	}
-	p.GiveBack(later, addr, begin.Add(10*time.Second))
-	if ok, _ := p.Take(later, addr); ok {
+	p.GiveBack(later, key, begin.Add(10*time.Second))
+	if ok, _ := p.Take(later, key); ok {
 		t.Error("a permit of an earlier chunk came back")
 	}
 	p.Asks(later)
-	p.Granted(later, prefix, 1, Chunk)
-	p.Take(later, addr)
-	p.GiveBack(later, addr, begin.Add(10*time.Second))
-	if ok, _ := p.Take(later, addr); ok {
+	p.Granted(later, key, 1, Chunk)
+	p.Take(later, key)
+	p.GiveBack(later, key, begin.Add(10*time.Second))
+	if ok, _ := p.Take(later, key); ok {
 		t.Error("a permit of an earlier chunk came back into the next")
 	}
 }
@@ -235,7 +242,7 @@ func TestGiveBack(t *testing.T) {
 // TestBounds: neither side remembers more prefixes than it has room for, and both go on when the
 // chunk is over.
 func TestBounds(t *testing.T) {
-	g, p := NewGranter(4, Chunk), NewWallet(4, Chunk)
+	g, p := NewGranter(4, Chunk), NewWallet(4, Chunk, 0)
 	g.prefixes, p.most = 2, 2
 	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) } // few
 	for i := range 2 {
@@ -243,24 +250,24 @@ func TestBounds(t *testing.T) {
 		if _, _, err := g.Grant(begin, prefix, 1); err != nil {
 			t.Fatal(err)
 		}
-		p.Hold(begin, addr(i))
+		p.Hold(begin, Address(addr(i)))
 	}
 	third, _ := PrefixOf(addr(3))
 	if _, _, err := g.Grant(begin, third, 1); !errors.Is(err, ErrBusy) {
 		t.Errorf("a prefix too many: %v", err)
 	}
-	if ok, _ := p.Take(begin, addr(3)); ok {
+	if ok, _ := p.Take(begin, Address(addr(3))); ok {
 		t.Error("a permit without room to note it")
 	}
 	for _, q := range p.Asks(begin) {
-		p.Failed(begin, q.Prefix)
+		p.Failed(begin, q.Key)
 	}
 	later := begin.Add(2 * Chunk)
 	if n, _, err := g.Grant(later, third, 1); n != 1 || err != nil {
 		t.Errorf("in another chunk: %d, %v", n, err)
 	}
-	p.Hold(later, addr(3))
-	if asks := p.Asks(later); len(asks) != 1 || asks[0].Prefix != third {
+	p.Hold(later, Address(addr(3)))
+	if asks := p.Asks(later); len(asks) != 1 || asks[0].Key.Prefix != third {
 		t.Errorf("in another chunk: %v is asked", asks)
 	}
 }
@@ -269,16 +276,15 @@ func TestBounds(t *testing.T) {
 // counts for nothing.
 func TestAnswersOfStrangers(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	p, addr := NewWallet(240, Chunk), netip.MustParseAddr("192.0.2.7")
-	prefix, _ := PrefixOf(addr)
+	p, key := NewWallet(240, Chunk, 0), key7
 	now := begin
 	for range 2000 {
 		now = now.Add(time.Duration(rnd.IntN(20)) * time.Second)
-		p.Granted(now, prefix, rnd.IntN(1<<20)-1000, time.Duration(rnd.IntN(600)-60)*time.Second)
-		p.Hold(now, addr)
+		p.Granted(now, key, rnd.IntN(1<<20)-1000, time.Duration(rnd.IntN(600)-60)*time.Second)
+		p.Hold(now, key)
 		p.Asks(now)
-		p.Granted(now, prefix, rnd.IntN(1<<20)-1000, time.Duration(rnd.IntN(600)-60)*time.Second)
-		s := p.prefixes[prefix]
+		p.Granted(now, key, rnd.IntN(1<<20)-1000, time.Duration(rnd.IntN(600)-60)*time.Second)
+		s := p.shares[key]
 		if s.left < 0 || s.left > 2*MaxWant || s.until.Sub(now) > Chunk {
 			t.Fatalf("%d permits for %v", s.left, s.until.Sub(now))
 		}

@@ -20,9 +20,24 @@ const (
 	MaxWant  = 4096
 	MaxLimit = 1 << 20 // requests in a chunk
 
+	// MaxDelay bounds what there is between the turns of two workers at a domain.
+	MaxDelay = time.Hour
+
 	bits4, bits6 = 32, 64
 	home4, home6 = 24, 48
 )
+
+// Key is what shares a limit: a prefix, or a registrable domain. The zero Key shares none.
+type Key struct {
+	Prefix netip.Prefix // of addresses
+	Domain string       // where it is no prefix
+}
+
+// Address is what shares a limit with an address; the zero Key for what is none.
+func Address(addr netip.Addr) (k Key) {
+	k.Prefix, _ = PrefixOf(addr)
+	return k
+}
 
 // PrefixOf is what shares a limit with an address; false for what is no address.
 func PrefixOf(addr netip.Addr) (netip.Prefix, bool) {
@@ -35,10 +50,13 @@ func PrefixOf(addr netip.Addr) (netip.Prefix, bool) {
 	return p, err == nil && p.IsValid()
 }
 
-// Home is the ring position of a prefix: that of the network around it, so that neighbours have one
-// granter.
-func Home(p netip.Prefix) ring.Key {
-	n := home4
+// Home is the ring position of what shares a limit; of a prefix it is that of the network around
+// it, so that neighbours have one granter.
+func Home(k Key) ring.Key {
+	if k.Domain != "" {
+		return ring.KeyOf([]byte("/apoidea/turns/" + k.Domain))
+	}
+	p, n := k.Prefix, home4
 	if p.Addr().Is6() {
 		n = home6
 	}

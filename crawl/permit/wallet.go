@@ -1,9 +1,6 @@
 package permit
 
-import (
-	"net/netip"
-	"time"
-)
+import "time"
 
 const (
 	// askAhead: more is asked for when less than this share of the last grant is left.
@@ -15,22 +12,23 @@ const (
 	answerTime = 5 * time.Second
 )
 
-// Ask is a question to the granter of a prefix; its answer is [Wallet.Granted] or [Wallet.Failed].
+// Ask is a question to the granter of a key; its answer is [Wallet.Granted] or [Wallet.Failed].
 type Ask struct {
-	Prefix netip.Prefix // of the addresses that share a limit
-	Want   int          // permits asked for, 1 to MaxWant
+	Key  Key // what shares a limit
+	Want int // permits asked for, 1 to MaxWant
 }
 
 // Wallet keeps the permits of one worker.
 type Wallet struct {
-	limit    int
-	chunk    time.Duration
-	prefixes map[netip.Prefix]*share
-	order    []netip.Prefix // those with a question to be asked
-	most     int
+	limit  int
+	delay  time.Duration // of a domain
+	chunk  time.Duration
+	shares map[Key]*share
+	order  []Key // those with a question to be asked
+	most   int
 }
 
-// share is what the worker has of one prefix.
+// share is what the worker has of one key.
 type share struct {
 	left, last int       // permits, and how many the last grant brought
 	until      time.Time // they hold
@@ -45,16 +43,17 @@ type share struct {
 	used     time.Time
 }
 
-// NewWallet returns an empty wallet. Limit and chunk are those of the granters; of the limit the
-// fallback is a share.
-func NewWallet(limit int, chunk time.Duration) *Wallet {
-	return &Wallet{chunk: lengthOf(chunk), limit: min(max(limit, 1), MaxLimit), prefixes: make(map[netip.Prefix]*share), most: maxPrefixes}
+// NewWallet returns an empty wallet. Limit and chunk are those of the granters, and delay is that of
+// a domain; of what they allow the fallback is a share. With a limit of zero addresses need no
+// permits.
+func NewWallet(limit int, chunk, delay time.Duration) *Wallet {
+	return &Wallet{chunk: lengthOf(chunk), limit: min(max(limit, 0), MaxLimit), delay: delay, shares: make(map[Key]*share), most: maxPrefixes}
 }
 
-// Hold says, without taking one, until when there is no permit for an address; the zero time if
-// there is one.
-func (w *Wallet) Hold(now time.Time, addr netip.Addr) time.Time {
-	ok, at := w.look(now, addr, false)
+// Hold says, without taking one, until when there is no permit for a key; the zero time if there is
+// one.
+func (w *Wallet) Hold(now time.Time, k Key) time.Time {
+	ok, at := w.look(now, k, false)
 	if ok {
 		return time.Time{}
 	}
@@ -62,16 +61,15 @@ func (w *Wallet) Hold(now time.Time, addr netip.Addr) time.Time {
 }
 
 // Take takes a permit for one request. It says until when the permit holds, or with false when to
-// try again. What is no address needs none, and gets one.
-func (w *Wallet) Take(now time.Time, addr netip.Addr) (ok bool, at time.Time) {
-	return w.look(now, addr, true)
+// try again. The zero Key needs none, and gets one.
+func (w *Wallet) Take(now time.Time, k Key) (ok bool, at time.Time) {
+	return w.look(now, k, true)
 }
 
 // GiveBack returns a permit, which held until then, and with which no request was made. One of a
 // chunk that is over counts for nothing.
-func (w *Wallet) GiveBack(now time.Time, addr netip.Addr, until time.Time) {
-	p, _ := PrefixOf(addr)
-	if s := w.prefixes[p]; s != nil && !s.fallback && s.left < MaxWant && now.Before(until) && w.sameChunk(until, s.until) {
+func (w *Wallet) GiveBack(now time.Time, k Key, until time.Time) {
+	if s := w.shares[k]; s != nil && !s.fallback && s.left < MaxWant && now.Before(until) && w.sameChunk(until, s.until) {
 		s.left++
 		s.spent = max(s.spent-1, 0)
 	}
@@ -81,25 +79,24 @@ func (w *Wallet) GiveBack(now time.Time, addr netip.Addr, until time.Time) {
 // by what the answers took to come.
 func (w *Wallet) sameChunk(a, b time.Time) bool { return a.Sub(b).Abs() <= w.chunk/4 }
 
-func (w *Wallet) look(now time.Time, addr netip.Addr, take bool) (ok bool, at time.Time) {
-	p, valid := PrefixOf(addr)
-	if !valid {
+func (w *Wallet) look(now time.Time, k Key, take bool) (ok bool, at time.Time) {
+	if k == (Key{}) || k.Domain == "" && w.limit == 0 {
 		return true, now.Add(w.chunk)
 	}
-	s := w.share(now, p)
+	s := w.share(now, k)
 	if s == nil {
 		return false, now.Add(askAgain)
 	}
 	s.used = now
 	if !s.asked.IsZero() && now.Sub(s.asked) >= answerTime {
-		w.Failed(now, p)
+		w.Failed(now, k)
 	}
 	if s.left > 0 && now.Before(s.until) {
 		if take {
 			s.left--
 			s.spent++
 			if s.left <= s.last/askAhead {
-				w.want(now, p, s)
+				w.want(now, k, s)
 			}
 		}
 		return true, s.until
@@ -108,11 +105,11 @@ func (w *Wallet) look(now time.Time, addr netip.Addr, take bool) (ok bool, at ti
 	if take {
 		s.wanted++
 	}
-	w.want(now, p, s)
+	w.want(now, k, s)
 	switch {
 	case s.fallback && !now.Before(s.then):
 		if take {
-			s.then = now.Add(w.chunk * FallbackShare / time.Duration(w.limit))
+			s.then = now.Add(FallbackShare * w.pace(k))
 		}
 		return true, now.Add(answerTime)
 	case s.fallback:
@@ -124,34 +121,42 @@ func (w *Wallet) look(now time.Time, addr netip.Addr, take bool) (ok bool, at ti
 	}
 }
 
-// share returns what there is of a prefix, made if need be; nil if there is no room.
-func (w *Wallet) share(now time.Time, p netip.Prefix) *share {
-	s := w.prefixes[p]
+// pace is the time from one request to the next that the limit of a key comes to.
+func (w *Wallet) pace(k Key) time.Duration {
+	if k.Domain != "" {
+		return w.delay
+	}
+	return w.chunk / time.Duration(w.limit)
+}
+
+// share returns what there is of a key, made if need be; nil if there is no room.
+func (w *Wallet) share(now time.Time, k Key) *share {
+	s := w.shares[k]
 	if s != nil {
 		return s
 	}
-	if len(w.prefixes) >= w.most {
-		for old, s := range w.prefixes {
+	if len(w.shares) >= w.most {
+		for old, s := range w.shares {
 			if now.Sub(s.used) > Chunk && s.asked.IsZero() && !s.queued {
-				delete(w.prefixes, old)
+				delete(w.shares, old)
 			}
 		}
-		if len(w.prefixes) >= w.most {
+		if len(w.shares) >= w.most {
 			return nil
 		}
 	}
 	s = &share{}
-	w.prefixes[p] = s
+	w.shares[k] = s
 	return s
 }
 
 // want queues a question, unless one is queued or under way, or it is too early.
-func (w *Wallet) want(now time.Time, p netip.Prefix, s *share) {
+func (w *Wallet) want(now time.Time, k Key, s *share) {
 	if s.queued || !s.asked.IsZero() || now.Before(s.next) {
 		return
 	}
 	s.queued = true
-	w.order = append(w.order, p)
+	w.order = append(w.order, k)
 }
 
 // Waiting says whether there are questions to be asked.
@@ -160,12 +165,12 @@ func (w *Wallet) Waiting() bool { return len(w.order) > 0 }
 // Asks returns the questions to be asked now, each once.
 func (w *Wallet) Asks(now time.Time) []Ask {
 	list := make([]Ask, 0, len(w.order))
-	for _, p := range w.order {
-		s := w.prefixes[p]
+	for _, k := range w.order {
+		s := w.shares[k]
 		s.queued, s.asked = false, now
-		// A prefix at first has a few: what was spent since tells how many it takes.
+		// A key at first has a few: what was spent since tells how many it takes.
 		const first = 8
-		list = append(list, Ask{p, min(max(2*s.spent+s.wanted, first), MaxWant)})
+		list = append(list, Ask{k, min(max(2*s.spent+s.wanted, first), MaxWant)})
 		s.spent, s.wanted = 0, 0
 	}
 	w.order = w.order[:0]
@@ -174,8 +179,8 @@ func (w *Wallet) Asks(now time.Time) []Ask {
 
 // Granted brings the answer to a question: so many permits, which hold for so long from when it was
 // asked; with none, it is worth asking again then.
-func (w *Wallet) Granted(now time.Time, p netip.Prefix, n int, holds time.Duration) {
-	s := w.prefixes[p]
+func (w *Wallet) Granted(now time.Time, k Key, n int, holds time.Duration) {
+	s := w.shares[k]
 	if s == nil || s.asked.IsZero() {
 		return // given up
 	}
@@ -193,8 +198,8 @@ func (w *Wallet) Granted(now time.Time, p netip.Prefix, n int, holds time.Durati
 }
 
 // Failed says that a question had no answer.
-func (w *Wallet) Failed(now time.Time, p netip.Prefix) {
-	s := w.prefixes[p]
+func (w *Wallet) Failed(now time.Time, k Key) {
+	s := w.shares[k]
 	if s == nil || s.asked.IsZero() {
 		return
 	}

@@ -23,7 +23,8 @@ type Config struct {
 	// Agent is the crawler's product token, by which robots.txt and robots directives name it.
 	// Required.
 	Agent string
-	// Politeness towards hosts and addresses.
+	// Politeness towards hosts, addresses and registrable domains. The GroupDelay of these holds for
+	// all workers together, by Deps.Permits.
 	Politeness frontier.Config
 
 	// PermitLimit is how many requests all workers together may make to an address, or an IPv6 /64,

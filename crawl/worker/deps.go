@@ -3,13 +3,13 @@ package worker
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
@@ -37,12 +37,12 @@ type OptOuts interface {
 	URL(url string) (why string) // says why a URL is not to be fetched
 }
 
-// Permits reaches those who share out the requests to an address among all workers; see package
-// permit. Ask says how many permits there are and for how long they hold; an error means that
-// nobody answers.
+// Permits reaches those who share out the requests to an address, and the turns at a domain, among
+// all workers; see package permit. Ask says how many permits there are and for how long they hold;
+// an error means that nobody answers.
 type Permits interface {
-	// Ask asks for want permits of a prefix.
-	Ask(ctx context.Context, prefix netip.Prefix, want int) (n int, holds time.Duration, err error)
+	// Ask asks for want permits of a key.
+	Ask(ctx context.Context, k permit.Key, want int) (n int, holds time.Duration, err error)
 }
 
 // Clock is the lease clock: it tells how much time has gone by, suspend included, for leases must
@@ -74,7 +74,8 @@ type Deps struct {
 	Jobs    reports.Specs // knows the specs of jobs
 	// OptOuts may be nil: then nothing is on the list.
 	OptOuts OptOuts
-	// Permits may be nil: then Config.PermitLimit counts for nothing.
+	// Permits may be nil: then Config.PermitLimit counts for nothing, and the delay of a domain for
+	// this worker alone.
 	Permits Permits
 	// Spill may be nil: then exchanges wait while memory is full.
 	Spill pages.Spill

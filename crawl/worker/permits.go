@@ -2,14 +2,13 @@ package worker
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/permit"
 )
 
-// permits is the worker's wallet with what asks for it. Nil where there is no limit. Safe for
+// permits is the worker's wallet with what asks for it. Nil where there is no limit and no delay. Safe for
 // concurrent use, as a permit is asked for right before a request is written.
 type permits struct {
 	from Permits
@@ -19,18 +18,19 @@ type permits struct {
 	wallet *permit.Wallet
 }
 
-func newPermits(limit int, chunk time.Duration, from Permits) *permits {
-	if limit <= 0 || from == nil {
+func newPermits(cfg *Config, from Permits) *permits {
+	delay := cfg.Politeness.GroupDelay
+	if cfg.PermitLimit <= 0 && delay <= 0 || from == nil {
 		return nil
 	}
-	return &permits{from: from, wake: make(chan struct{}, 1), wallet: permit.NewWallet(limit, chunk)}
+	return &permits{from: from, wake: make(chan struct{}, 1), wallet: permit.NewWallet(cfg.PermitLimit, cfg.PermitChunk, delay)}
 }
 
 // Take implements visits.Permits.
-func (p *permits) Take(now time.Time, addr netip.Addr) (ok bool, at time.Time) {
+func (p *permits) Take(now time.Time, k permit.Key) (ok bool, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ok, at = p.wallet.Take(now, addr); !ok {
+	if ok, at = p.wallet.Take(now, k); !ok {
 		poke(p.wake) // to be looked at again
 	}
 	p.urge()
@@ -38,18 +38,18 @@ func (p *permits) Take(now time.Time, addr netip.Addr) (ok bool, at time.Time) {
 }
 
 // GiveBack implements visits.Permits.
-func (p *permits) GiveBack(now time.Time, addr netip.Addr, until time.Time) {
+func (p *permits) GiveBack(now time.Time, k permit.Key, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wallet.GiveBack(now, addr, until)
+	p.wallet.GiveBack(now, k, until)
 }
 
 // Hold implements visits.Permits.
-func (p *permits) Hold(now time.Time, addr netip.Addr) time.Time {
+func (p *permits) Hold(now time.Time, k permit.Key) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.urge()
-	return p.wallet.Hold(now, addr)
+	return p.wallet.Hold(now, k)
 }
 
 // urge has questions asked if there are any. Called with the lock held.
@@ -67,14 +67,14 @@ func (p *permits) asks() []permit.Ask {
 
 // ask puts one question and takes its answer in.
 func (p *permits) ask(ctx context.Context, q permit.Ask) {
-	n, holds, err := p.from.Ask(ctx, q.Prefix, q.Want)
+	n, holds, err := p.from.Ask(ctx, q.Key, q.Want)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		p.wallet.Failed(time.Now(), q.Prefix)
+		p.wallet.Failed(time.Now(), q.Key)
 		return
 	}
-	p.wallet.Granted(time.Now(), q.Prefix, n, holds)
+	p.wallet.Granted(time.Now(), q.Key, n, holds)
 }
 
 const (

@@ -75,7 +75,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, deps: deps, log: deps.Log, clock: deps.Clock, known: reports.NewKnown(cfg.KnownLinks), jobs: reports.NewJobs(deps.Jobs),
-		permits: newPermits(cfg.PermitLimit, cfg.PermitChunk, deps.Permits), slot: make(chan struct{}, 1), watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
+		permits: newPermits(&cfg, deps.Permits), slot: make(chan struct{}, 1), watch: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		speakers: make(map[*session.Session]chan struct{}),
 	}
 	w.idle = idlers{mu: &w.mu}

@@ -25,6 +25,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -51,9 +52,9 @@ func pair(serve func() calls.Handler) (a, b *rpc.Router) {
 func TestPermits(t *testing.T) {
 	var home *Permits
 	a, b := pair(func() calls.Handler { return home.Handler() })
-	home = NewPermits(10, time.Minute, a)
-	asker := NewPermits(10, time.Minute, b)
-	prefix := netip.MustParsePrefix("192.0.2.1/32")
+	home = NewPermits(10, time.Minute, 0, 0, a)
+	asker := NewPermits(10, time.Minute, time.Minute, 1, b)
+	prefix := permit.Key{Prefix: netip.MustParsePrefix("192.0.2.1/32")}
 	left := 10
 	for left > 0 {
 		n, holds, err := asker.Ask(t.Context(), prefix, 100)
@@ -67,6 +68,13 @@ func TestPermits(t *testing.T) {
 	}
 	if _, err := home.grant(t.Context(), "a", &wire.Permits{Prefix: []byte{192, 0, 2, 1, 200}, Want: 1}); !rpc.Refused(err) {
 		t.Errorf("no prefix: %v", err)
+	}
+	again := NewPermits(10, time.Minute, time.Minute, 2, b) // when it was started anew
+	for i, p := range []*Permits{asker, asker, again} {
+		n, holds, err := p.Ask(t.Context(), permit.Key{Domain: "a.example"}, 8)
+		if err != nil || (n == 1) != (p == asker) || holds <= 0 {
+			t.Errorf("question %d for a turn: %d for %v, %v", i, n, holds, err)
+		}
 	}
 }
 

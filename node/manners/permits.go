@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -20,19 +19,21 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// ServicePermits is the service of those that share out the requests to addresses.
+// ServicePermits is the service of those that share out the requests to addresses and domains.
 const ServicePermits = "permit"
 
-// permitsMethod asks for requests to an address.
+// permitsMethod asks for requests to an address or a domain.
 var permitsMethod = rpc.Method[*wire.Permits, *wire.PermitsReply]{
 	Service: ServicePermits,
 	Check:   func(q *wire.Permits, a *wire.PermitsReply) error { return a.Validate(int(q.GetWant())) },
 }
 
-// Permits is both sides of permits: it grants those of the addresses whose homes this peer serves,
-// and asks the others for its worker.
+// Permits is both sides of permits: it grants those of the addresses and domains whose homes this
+// peer serves, and asks the others for its worker.
 type Permits struct {
-	router *rpc.Router
+	router      *rpc.Router
+	delay       time.Duration // of a domain
+	incarnation uint64
 
 	mu      sync.Mutex // guards granter
 	granter *permit.Granter
@@ -40,25 +41,35 @@ type Permits struct {
 
 var _ worker.Permits = (*Permits)(nil)
 
-// NewPermits grants as many requests a minute to an address, chunk by chunk.
-func NewPermits(limit int, chunk time.Duration, r *rpc.Router) *Permits {
-	return &Permits{router: r, granter: permit.NewGranter(limit, chunk)}
+// NewPermits grants as many requests a minute to an address, chunk by chunk. For its own worker, of
+// that incarnation, it asks for turns at domains with a delay between.
+func NewPermits(limit int, chunk, delay time.Duration, incarnation uint64, r *rpc.Router) *Permits {
+	return &Permits{router: r, delay: delay, incarnation: incarnation, granter: permit.NewGranter(limit, chunk)}
 }
 
 // Handler answers workers.
 func (p *Permits) Handler() calls.Handler { return permitsMethod.Handle(p.grant) }
 
 // grant answers a worker.
-func (p *Permits) grant(_ context.Context, _ peer.ID, m *wire.Permits) (*wire.PermitsReply, error) {
-	prefix, err := permit.ParseName(m.GetPrefix())
-	if err != nil {
-		return nil, rpc.Refuse("permits: %v", err)
+func (p *Permits) grant(_ context.Context, from peer.ID, m *wire.Permits) (*wire.PermitsReply, error) {
+	k, err := permit.Key{Domain: m.GetDomain()}, error(nil)
+	if k.Domain == "" {
+		if k.Prefix, err = permit.ParseName(m.GetPrefix()); err != nil {
+			return nil, rpc.Refuse("permits: %v", err)
+		}
 	}
-	if key := permit.Home(prefix); !p.router.Ring.Serves(key) {
+	if key := permit.Home(k); !p.router.Ring.Serves(key) {
 		return nil, p.router.Moved(key)
 	}
+	var n int
+	var holds time.Duration
 	p.mu.Lock()
-	n, holds, err := p.granter.Grant(time.Now(), prefix, int(m.GetWant()))
+	if k.Domain == "" {
+		n, holds, err = p.granter.Grant(time.Now(), k.Prefix, int(m.GetWant()))
+	} else {
+		worker := fmt.Sprint(string(from), m.GetIncarnation())
+		n, holds, err = p.granter.Turn(time.Now(), k.Domain, worker, time.Duration(m.GetDelayMs())*time.Millisecond, int(m.GetWant()))
+	}
 	p.mu.Unlock()
 	if errors.Is(err, permit.ErrBusy) {
 		return nil, rpc.Busy(err.Error())
@@ -67,11 +78,16 @@ func (p *Permits) grant(_ context.Context, _ peer.ID, m *wire.Permits) (*wire.Pe
 }
 
 // Ask implements worker.Permits.
-func (p *Permits) Ask(ctx context.Context, prefix netip.Prefix, want int) (n int, holds time.Duration, err error) {
-	m := &wire.Permits{Prefix: permit.Name(prefix), Want: uint32(want)} // at most permit.MaxWant
-	reply, err := permitsMethod.CallOwner(ctx, p.router, permit.Home(prefix), m)
+func (p *Permits) Ask(ctx context.Context, k permit.Key, want int) (n int, holds time.Duration, err error) {
+	m := &wire.Permits{Want: uint32(want)} // at most permit.MaxWant
+	if k.Domain == "" {
+		m.Prefix = permit.Name(k.Prefix)
+	} else {
+		m.Domain, m.DelayMs, m.Incarnation = k.Domain, uint32((p.delay+time.Millisecond-1).Milliseconds()), p.incarnation // permit.MaxDelay at most
+	}
+	reply, err := permitsMethod.CallOwner(ctx, p.router, permit.Home(k), m)
 	if err != nil {
-		return 0, 0, fmt.Errorf("permits for %s: %w", prefix, err)
+		return 0, 0, fmt.Errorf("permits for %v: %w", k, err)
 	}
 	return int(reply.GetPermits()), time.Duration(reply.GetHoldsMs()) * time.Millisecond, nil
 }

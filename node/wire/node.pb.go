@@ -894,11 +894,14 @@ func (x *OptOutReply) GetChanged() bool {
 	return false
 }
 
-// Permits asks the peer that answers for addresses for leave to make requests there.
+// Permits asks the peer that answers for addresses, or for a domain, for leave to make requests there.
 type Permits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Prefix        []byte                 `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"` // its address's bytes and its length
 	Want          uint32                 `protobuf:"varint,2,opt,name=want,proto3" json:"want,omitempty"`
+	Domain        string                 `protobuf:"bytes,3,opt,name=domain,proto3" json:"domain,omitempty"`                   // registrable, in place of a prefix
+	DelayMs       uint32                 `protobuf:"varint,4,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"` // since a request of another to the domain
+	Incarnation   uint64                 `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`        // of the worker that asks for the domain: what an earlier one did it does not know
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -943,6 +946,27 @@ func (x *Permits) GetPrefix() []byte {
 func (x *Permits) GetWant() uint32 {
 	if x != nil {
 		return x.Want
+	}
+	return 0
+}
+
+func (x *Permits) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *Permits) GetDelayMs() uint32 {
+	if x != nil {
+		return x.DelayMs
+	}
+	return 0
+}
+
+func (x *Permits) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
 	}
 	return 0
 }
@@ -1074,10 +1098,13 @@ const file_node_proto_rawDesc = "" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\"'\n" +
 	"\vOptOutReply\x12\x18\n" +
-	"\achanged\x18\x01 \x01(\bR\achanged\"5\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\"\x8a\x01\n" +
 	"\aPermits\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\fR\x06prefix\x12\x12\n" +
-	"\x04want\x18\x02 \x01(\rR\x04want\"C\n" +
+	"\x04want\x18\x02 \x01(\rR\x04want\x12\x16\n" +
+	"\x06domain\x18\x03 \x01(\tR\x06domain\x12\x19\n" +
+	"\bdelay_ms\x18\x04 \x01(\rR\adelayMs\x12 \n" +
+	"\vincarnation\x18\x05 \x01(\x04R\vincarnation\"C\n" +
 	"\fPermitsReply\x12\x18\n" +
 	"\apermits\x18\x01 \x01(\rR\apermits\x12\x19\n" +
 	"\bholds_ms\x18\x02 \x01(\rR\aholdsMsB&Z$github.com/apoidea/apoidea/node/wireb\x06proto3"

@@ -229,8 +229,14 @@ func (m *OptOut) Validate() error {
 
 // Validate checks bounds.
 func (m *Permits) Validate() error {
-	if n := len(m.GetPrefix()); n != leastPrefix && n != mostPrefix {
+	if n := len(m.GetPrefix()); n != leastPrefix && n != mostPrefix && (n > 0 || m.GetDomain() == "") {
 		return fmt.Errorf("permits: prefix of %d bytes", n)
+	}
+	if n := len(m.GetDomain()); n > MaxHost {
+		return fmt.Errorf("permits: domain of %d bytes", n)
+	}
+	if int64(m.GetDelayMs()) > permit.MaxDelay.Milliseconds() {
+		return fmt.Errorf("permits: delay of %d ms", m.GetDelayMs())
 	}
 	if m.GetWant() > permit.MaxWant {
 		return fmt.Errorf("permits: %d asked for, at most %d", m.GetWant(), permit.MaxWant)

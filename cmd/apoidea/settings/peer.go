@@ -71,6 +71,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.headers, "header", nil, "send a field to one host alone: 'HOST: Name: value', over https, or over http with http://HOST; repeatable; other peers of the ring are not told")
 	f.BoolVar(&c.ArchiveHostFields, "archive-headers", false, "keep the fields of --header in the archive too")
 	f.DurationVar(&c.Delay, "delay", c.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
+	f.DurationVar(&c.DomainDelay, "domain-delay", 0, "least gap between requests to all hosts of a registrable domain (example.co.uk), of all peers together; up to 1h, the same for all peers; 0: none")
 	f.DurationVar(&c.Patience, "patience", c.Patience, "with --until-idle or --wait: end when all that is left is tried later than this; 0 waits for all")
 	f.StringVar(&c.Contact, "contact", "", "URL that tells webmasters who crawls; the public profile demands one")
 	f.StringVar(&c.From, "from", "", "mail address sent to sites as From (default: that of a --contact mailto:ADDRESS)")

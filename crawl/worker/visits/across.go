@@ -46,7 +46,7 @@ func (m *Machine) Depart(now time.Time, v *Visit) (owed time.Duration, again tim
 	if other := link.Origin(q.URL); v.origin.leave != other && q.URL != other+"/robots.txt" {
 		q.URL, q.forLeave = other+"/robots.txt", true
 	}
-	again, owed = m.across.enter(now, q)
+	again, owed = m.across.enter(now, v.host.Host, q)
 	q.departed = again.IsZero()
 	return owed, again
 }
@@ -89,7 +89,7 @@ func earliest(a, b time.Time) time.Time {
 
 // enter begins a request to another host, once what is owed to it is over, a moment at most; or it
 // says when to look again. One that the machine has itself has its visit for it.
-func (c *crossHosts) enter(now time.Time, q *Question) (again time.Time, owed time.Duration) {
+func (c *crossHosts) enter(now time.Time, from string, q *Question) (again time.Time, owed time.Duration) {
 	name := link.Host(q.URL)
 	maps.DeleteFunc(c.until, func(_ string, until time.Time) bool { return !until.After(now) })
 	look := now.Add(crossLook)
@@ -103,10 +103,12 @@ func (c *crossHosts) enter(now time.Time, q *Question) (again time.Time, owed ti
 	switch {
 	case c.m.frontier.Visited(name) || own == nil && c.m.has(name):
 		return look, 0
-	case own != nil && (own.Closing() || !c.m.frontier.Visit(now.Add(owed), name)): // given back; or it has URLs soon, or is given back
+	case own != nil && (own.Closing() || !c.m.frontier.Beside(now.Add(owed), name, from)): // given back; or it has URLs soon, or is given back
 		return look, 0
 	case own != nil:
 		own.Running, q.own = true, own
+	case !c.m.frontier.EnterGroup(now, name, from):
+		return look, 0
 	}
 	c.until[strings.Clone(name)] = now.Add(crossTime)
 	return time.Time{}, owed
@@ -130,7 +132,10 @@ func (c *crossHosts) back(now time.Time, q *Question) {
 	case q.own != nil:
 		c.m.frontier.Done(now, name, q.took)
 		q.own.Running = false
-	case c.m.has(name):
-		c.m.frontier.NotBefore(name, rest)
+	default:
+		c.m.frontier.LeaveGroup(now, name)
+		if c.m.has(name) {
+			c.m.frontier.NotBefore(name, rest)
+		}
 	}
 }

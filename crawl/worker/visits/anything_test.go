@@ -25,7 +25,12 @@ import (
 const (
 	delay = time.Second // between two requests to a host
 	most  = 6           // visits at once
+
+	domainDelay = 1500 * time.Millisecond // between two requests to the hosts of a domain, if there is one
 )
+
+// domainOf has the hosts of odd numbers be of one domain.
+func domainOf(host string) string { return fmt.Sprint("domain ", host[1]%2) }
 
 var theJob = &reports.Job{ID: job.ID{1}}
 
@@ -45,6 +50,7 @@ type bench struct {
 	guest  map[string]time.Time      // the end of the last one for the sake of another
 	bar    map[string]time.Time      // of the owner, who knows of requests under its lease
 	busy   map[string]bool           // it has a request under way
+	wallet *permit.Wallet            // may be nil
 	open   []*turn
 	pages  []*turn
 	asked  map[string]time.Time // origins whose robots.txt came
@@ -71,8 +77,13 @@ func newBench(t *testing.T, seed uint64) *bench {
 		Fetchers: most, MaxInFlight: 20, MaxDepth: 8, MaxWindowBytes: 2000, Estimates: bandwidth.NewEstimates(bandwidth.EstimatesConfig{}),
 	}
 	cfg.Sessions.Incarnation = 1
+	if seed%5 < 3 {
+		cfg.Politeness.Group = domainOf
+		cfg.Politeness.GroupDelay = domainDelay
+	}
 	if seed%3 == 0 {
-		cfg.Permits = permit.NewWallet(4, 10*time.Second)
+		b.wallet = permit.NewWallet(4, 10*time.Second, domainDelay)
+		cfg.Permits = b.wallet
 	}
 	b.Machine = New(cfg, b)
 	if seed%4 == 0 {
@@ -224,6 +235,13 @@ func (b *bench) visit(v *Visit) {
 	if b.busy[t.host] || t.begun.Before(last.Add(delay)) {
 		b.t.Errorf("%s is asked for from %s, %v after the last, busy %v", url, t.lease.Host, t.begun.Sub(last), b.busy[t.host])
 	}
+	if b.cfg.Politeness.GroupDelay > 0 {
+		domain := domainOf(t.host)
+		if last := b.last[domain]; b.busy[domain] || t.begun.Before(last.Add(domainDelay)) {
+			b.t.Errorf("%s is asked for from %s, %v after the last of its domain, busy %v", url, t.lease.Host, t.begun.Sub(last), b.busy[domain])
+		}
+		b.busy[domain] = true
+	}
 	b.busy[t.host] = true
 	b.open = append(b.open, t)
 	if b.done[2]++; step == Ask {
@@ -259,8 +277,11 @@ func (b *bench) over(t *turn, r Result) {
 // answer ends a request: with a page, a robots.txt, a redirect of it, an error or nothing.
 func (b *bench) answer(t *turn) {
 	took := b.now.Sub(t.begun)
-	b.busy[t.host] = false
-	b.last[t.host] = b.now
+	last := []time.Time{b.last[t.host], b.last[domainOf(t.host)]}
+	for _, what := range []string{t.host, domainOf(t.host)} {
+		b.busy[what] = false
+		b.last[what] = b.now
+	}
 	if t.host == t.lease.Host {
 		b.bar[t.host] = b.now.Add(delay)
 	} else {
@@ -281,6 +302,7 @@ func (b *bench) answer(t *turn) {
 			f.Err = context.Canceled
 		} else if lacks {
 			t.lacks = netip.MustParseAddr("192.0.2.9")
+			b.last[t.host], b.last[domainOf(t.host)] = last[0], last[1] // there was no request
 		}
 		b.over(t, b.failed(t, f))
 	case t.question != nil:
@@ -344,6 +366,11 @@ func (b *bench) step() {
 			b.speak(s)
 		}
 	}
+	if b.wallet != nil {
+		for _, q := range b.wallet.Asks(b.now) {
+			b.wallet.Granted(b.now, q.Key, b.rnd.IntN(4), 5*time.Second)
+		}
+	}
 	b.Lapse(b.now, b.clock(), false)
 	b.look()
 }
@@ -399,7 +426,8 @@ func (b *bench) checkURLs() error {
 }
 
 // TestAnything: whatever owners, sites and the clock do, a host is asked one thing at a time, under
-// a lease that holds, after its rest and by its robots.txt; and every URL of a window ends once.
+// a lease that holds, after its rest and its domain's, and by its robots.txt; and every URL of a
+// window ends once.
 func TestAnything(t *testing.T) {
 	var done [4]int
 	for seed := range uint64(100) {
@@ -423,7 +451,7 @@ func TestAnything(t *testing.T) {
 // TestUnprocessed: the URL of a page of which nothing is said waits again, in front of the others;
 // of a host that is being given back it is given back.
 func TestUnprocessed(t *testing.T) {
-	b := newBench(t, 1)
+	b := newBench(t, 19) // without a delay of domains
 	b.Sessions().Offer(b.now, "owner", []string{"h1.example"})
 	for b.frontier.Len("h1.example") < 3 {
 		b.speak(b.Sessions().Sessions()[0])

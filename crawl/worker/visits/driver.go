@@ -42,6 +42,7 @@ func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff ti
 	pace := g.GetPacePct()
 	if h == nil {
 		h = newHost(l)
+		h.domain = m.cfg.domain(l.Host)
 		h.hangs = m.hung.back(l.Host)
 		m.hosts[l.Host] = h
 		m.frontier.Slow(l.Host, float64(pace)/100)

@@ -20,6 +20,7 @@ type host struct {
 	turn   Visit  // what visit points to, as there is one at a time
 	window int64  // bytes of its URLs that wait
 
+	domain  string // of which it needs turns; empty: it needs none
 	origins map[string]*origin
 	addrs   []netip.Addr // replaced, never changed
 	// lentUntil is how long the addresses that the owner told are dialled: they have no TTL, so the

@@ -124,7 +124,7 @@ func (m *Machine) Next(now time.Time) (v *Visit, due time.Time) {
 		}
 		it, ok := m.windows.pop(name, h)
 		if h == nil || !ok {
-			m.giveBack(now, p)
+			m.giveBack(now, &p)
 			m.frontier.Free(name)
 			m.chooser.ended(now, by)
 			continue

@@ -59,7 +59,7 @@ func (m *Machine) free(now time.Time, v *Visit) {
 func (m *Machine) left(now time.Time, v *Visit) {
 	v.host.Running, v.host.visit, v.cancel = false, nil, nil
 	m.chooser.ended(now, v.governed)
-	m.giveBack(now, v.pass)
+	m.giveBack(now, &v.pass)
 	delete(m.leaving, v)
 	m.running--
 }
@@ -168,7 +168,7 @@ func (f Failed) untried(m *Machine, now time.Time, v *Visit) {
 		m.left(now, v)
 		m.reached(h, lacks, 0) // it is known by now
 		if m.putBack(v.Lease, &v.Item) {
-			m.held[h.Host] = struct{}{}
+			m.keep(h.Host)
 		} else {
 			m.frontier.Free(h.Host)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
@@ -36,7 +37,7 @@ type Visit struct {
 	read     bool            // rules are what the origin's state says
 	sitemaps *reports.Report // to be told; may be nil
 	pass     pass            // for its request; what is left of it goes back at the end
-	lacks    netip.Addr      // for which there was no permit
+	lacks    netip.Addr      // that was reached, and there was no permit
 	governed *governed       // nil without a governor
 	cancel   context.CancelCauseFunc
 }
@@ -172,14 +173,20 @@ func (v *Visit) Permit(clock time.Duration) error {
 	return nil
 }
 
-// Spend is to follow where there are Permits: it uses one for the address.
+// Spend is to follow where there are Permits: it uses one for the address, and one for the domain.
 func (v *Visit) Spend(now time.Time, addr netip.Addr) error {
-	if v.pass.use(now, addr) {
-		return nil
+	domain := v.host.domain
+	if q := v.question; q != nil && q.Across {
+		domain = v.cfg.domain(link.Host(q.URL))
 	}
-	if ok, _ := v.cfg.Permits.Take(now, addr); !ok {
-		v.lacks = addr
-		return ErrNoPermit
+	for i, k := range keysOf(domain, addr) {
+		if k == (permit.Key{}) || v.pass.use(now, i, k) {
+			continue
+		}
+		if ok, _ := v.cfg.Permits.Take(now, k); !ok {
+			v.lacks = addr
+			return ErrNoPermit
+		}
 	}
 	return nil
 }
