@@ -50,6 +50,7 @@ var bounds = []bound{
 
 	{part: "Sites: manners"},
 	{what: "gap between requests to a host", flag: "delay", then: "the next request waits"},
+	{what: "the same to all hosts of a registrable domain, of all peers", flag: "domain-delay", then: "the host waits for the others, and for the turn of its worker"},
 	{what: "Crawl-delay that a host's pace follows", format: "%s", at: "crawl/frontier DefaultMaxCrawlDelay", then: "a longer one counts as this"},
 	{what: "Retry-After", format: "%s", at: "crawl/fetch MaxRetryAfter", then: "a longer one counts as this"},
 	{what: "requests a minute to an address, of all peers", flag: "ip-permits", each: func(c *node.Config) int { return c.IPPermits }, then: "the host waits for the next minute"},

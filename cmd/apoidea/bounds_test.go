@@ -115,7 +115,7 @@ func ofProfiles(bound func(*node.Config) int) string {
 // defaultOf is a flag's default for people: none where it means no bound.
 func defaultOf(value string) string {
 	switch value {
-	case "0", "-1", "none", "", "[]":
+	case "0", "0s", "-1", "none", "", "[]":
 		return "none"
 	}
 	if d, err := time.ParseDuration(value); err == nil {

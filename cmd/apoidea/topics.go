@@ -35,6 +35,7 @@ const aboutLimits = `Bounds on what a peer takes of its machine. They are flags 
 Bounds on what a site may cost, flags of run; 0 is no bound, except for --delay and --max-body. A job has its own beside them, such as --max-pages (crawl --help).
 
     --delay                    least gap between requests to a host: 1s, or a longer Crawl-delay
+    --domain-delay             the same to all hosts of a registrable domain, of all peers: 0
     --ip-permits               requests a minute to an address, of all peers: 240 (public profile)
     --max-requests-per-host    requests of a job to a host: 50,000 (public), else 100,000
     --max-bytes-per-host       bytes of bodies of a job from a host, about: 16GiB

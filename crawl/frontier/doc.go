@@ -10,7 +10,8 @@
 //     (up to a cap), and a factor times the time the last request took, so that a site that is slow
 //     because it is busy gets rest.
 //   - group: the registrable domain of a host. Of the hosts that may be asked the groups have
-//     turns, as one may have thousands of hosts. It may owe a delay of its own, and rests meanwhile.
+//     turns, as one may have thousands of hosts. It may owe a delay of its own, and rests
+//     meanwhile.
 //   - hang: a request of which nothing came.
 //   - prompt, slow, unknown: a host whose last visit was over within a second, one that took longer
 //     or was not answered, and one that was not asked yet. Slow hosts hold fetchers: they have a

@@ -368,7 +368,8 @@ func enter(t *testing.T, f *Frontier[int], now float64, ip string, want bool, du
 
 // TestProperties drives a frontier at random against a naive model of what must hold: one visit a
 // host, never before its time, never more than the bound to an address nor closer than its gap, one
-// visit a group that has a delay and none within that, nothing lost or made up, and Next never idles over a host that might be visited.
+// visit a group that has a delay and none within that, nothing lost or made up, and Next never
+// idles over a host that might be visited.
 func TestProperties(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))

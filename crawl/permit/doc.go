@@ -13,8 +13,8 @@
 //     limit.
 //   - turn: leave for one worker alone to make requests to the hosts of a domain, for some seconds.
 //     It spaces them itself. The next worker has its turn when a delay has gone by since.
-//   - [Granter]: the ring owner of the hash of the prefix's home, or of the domain. It keeps nothing
-//     on disk: what it forgets ends with the chunk, or the turn.
+//   - [Granter]: the ring owner of the hash of the prefix's home, or of the domain. It keeps
+//     nothing on disk: what it forgets ends with the chunk, or the turn.
 //   - [Wallet]: the side of one worker. It asks for permits as it needs them and spends them.
 //
 // A granter that dies, or another one in its place, may grant a second limit within the chunk in

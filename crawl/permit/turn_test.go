@@ -32,9 +32,9 @@ func TestTurns(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(1, 2))
 			key, g := Key{Domain: "a.example"}, NewGranter(1, Chunk)
 			type answer struct {
-				at, asked time.Time
-				n         int
-				holds     time.Duration
+				at    time.Time
+				n     int
+				holds time.Duration
 			}
 			type worker struct {
 				*Wallet

@@ -43,8 +43,8 @@ type share struct {
 	used     time.Time
 }
 
-// NewWallet returns an empty wallet. Limit and chunk are those of the granters, and delay is that of
-// a domain; of what they allow the fallback is a share. With a limit of zero addresses need no
+// NewWallet returns an empty wallet. Limit and chunk are those of the granters, and delay is that
+// of a domain; of what they allow the fallback is a share. With a limit of zero addresses need no
 // permits.
 func NewWallet(limit int, chunk, delay time.Duration) *Wallet {
 	return &Wallet{chunk: lengthOf(chunk), limit: min(max(limit, 0), MaxLimit), delay: delay, shares: make(map[Key]*share), most: maxPrefixes}

@@ -8,8 +8,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/permit"
 )
 
-// permits is the worker's wallet with what asks for it. Nil where there is no limit and no delay. Safe for
-// concurrent use, as a permit is asked for right before a request is written.
+// permits is the worker's wallet with what asks for it. Nil where there is no limit and no delay.
+// Safe for concurrent use, as a permit is asked for right before a request is written.
 type permits struct {
 	from Permits
 	wake chan struct{}

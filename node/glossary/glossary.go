@@ -35,7 +35,7 @@ var Words = []Word{
 	{"pending", "Of a URL: known, and not fetched yet."},
 	{"permit", "Leave for one request to an IP address, of a number a minute that all peers share (--ip-permits)."},
 	{"placement", "The choice of the worker of a host (\"apoidea help placement\")."},
-	{"politeness delay", "The least gap between two requests to a host, one second unless set (--delay). A Crawl-delay in robots.txt makes it longer."},
+	{"politeness delay", "The least gap between two requests to a host, one second unless set (--delay). A Crawl-delay in robots.txt makes it longer. All hosts of a domain can have one together (--domain-delay)."},
 	{"probe", "A measurement of the way to a site, at most one by each peer in half a minute."},
 	{"profile", "How strict a peer is from the start: public, for rings of strangers, or lab, for machines of one's own (--profile)."},
 	{"put off", "Of a URL: pending, with its next try further away than the patience. A later run takes it up."},

@@ -83,7 +83,7 @@ func (p *Permits) Ask(ctx context.Context, k permit.Key, want int) (n int, holds
 	if k.Domain == "" {
 		m.Prefix = permit.Name(k.Prefix)
 	} else {
-		m.Domain, m.DelayMs, m.Incarnation = k.Domain, uint32((p.delay+time.Millisecond-1).Milliseconds()), p.incarnation // permit.MaxDelay at most
+		m.Domain, m.DelayMs, m.Incarnation = k.Domain, uint32((p.delay + time.Millisecond - 1).Milliseconds()), p.incarnation // permit.MaxDelay at most
 	}
 	reply, err := permitsMethod.CallOwner(ctx, p.router, permit.Home(k), m)
 	if err != nil {
