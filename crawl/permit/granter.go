@@ -11,8 +11,9 @@ const (
 	// maxPrefixes bounds the prefixes of which a granter remembers what it granted in this chunk,
 	// the domains that have turns, and what a wallet keeps permits of; some 100 bytes each.
 	maxPrefixes = 1 << 16
-	// turnShare of a chunk is a turn: ten seconds, time to look a host up and to connect to it.
-	turnShare = 6
+	// A turn is as long as what is asked for takes, between these shares of a chunk: 3.3 s, in which
+	// a host is looked up and connected to, and 10 s, for which others wait.
+	shortTurn, longTurn = 18, 6
 )
 
 // ErrBusy says that a granter has no room for another prefix in this chunk, or for another domain.
@@ -67,9 +68,9 @@ func (g *Granter) begin(now time.Time) {
 }
 
 // Turn answers a worker that asks for a turn at a domain, of which it wants no two workers to ask
-// within delay: how many requests it may make, and for how long from now; with none, that is when
-// it is worth asking again. It goes on with its turn as long as no other wants one; else the others
-// come first.
+// within delay, to make some requests: for how long from now its turn is; if it gets none, n is
+// zero, and that is when it is worth asking again. It goes on with its turn as long as no other
+// wants one; else the others come first.
 func (g *Granter) Turn(now time.Time, domain, worker string, delay time.Duration, want int) (n int, holds time.Duration, err error) {
 	g.begin(now)
 	t := g.turns[domain]
@@ -80,7 +81,6 @@ func (g *Granter) Turn(now time.Time, domain, worker string, delay time.Duration
 		t = &turn{worker: worker}
 		g.turns[domain] = t
 	}
-	length := g.length / turnShare
 	next := t.until.Add(delay)
 	if t.worker == worker && t.wanted {
 		next = next.Add(askAgain)
@@ -89,8 +89,10 @@ func (g *Granter) Turn(now time.Time, domain, worker string, delay time.Duration
 		t.wanted = t.wanted || t.worker != worker
 		return 0, min(next.Sub(now), Chunk), nil
 	}
+	want = min(max(want, 0), MaxWant)
+	length := min(max(time.Duration(want)*delay, g.length/shortTurn), g.length/longTurn)
 	*t = turn{worker: worker, until: now.Add(length), delay: delay}
-	return min(max(want, 0), MaxWant, int(length/max(delay, time.Millisecond))+1), length, nil
+	return want, length, nil
 }
 
 func lengthOf(chunk time.Duration) time.Duration { return min(max(chunk, time.Second), Chunk) }

@@ -21,6 +21,7 @@ func TestTurns(t *testing.T) {
 	}{
 		{time.Second, 1, 0, 0.97},
 		{time.Second, 4, 0, 0.75},
+		{100 * time.Millisecond, 2, 0, 0.8},
 		{time.Second, 1, 3, 0.97},
 		{7 * time.Second, 3, 0, 0.6},
 		{time.Minute, 1, 0, 0.97},
@@ -100,17 +101,17 @@ func TestTurnsEnd(t *testing.T) {
 		return g.Turn(begin.Add(after), domain, worker, 10*time.Minute, 8)
 	}
 	for _, domain := range []string{"a", "b"} {
-		if n, holds, err := turn(0, domain, "one"); n != 1 || holds != Chunk/turnShare || err != nil {
+		if n, holds, err := turn(0, domain, "one"); n != 8 || holds != Chunk/longTurn || err != nil {
 			t.Errorf("%s: %d for %v, %v", domain, n, holds, err)
 		}
 	}
 	if _, _, err := turn(5*time.Minute, "c", "one"); err == nil {
 		t.Error("a domain too many")
 	}
-	if n, holds, err := turn(10*time.Minute, "a", "two"); n != 0 || holds != Chunk/turnShare || err != nil {
+	if n, holds, err := turn(10*time.Minute, "a", "two"); n != 0 || holds != Chunk/longTurn || err != nil {
 		t.Errorf("within the delay: %d for %v, %v", n, holds, err)
 	}
-	if n, _, err := turn(12*time.Minute, "c", "one"); n != 1 || err != nil {
+	if n, _, err := turn(12*time.Minute, "c", "one"); n != 8 || err != nil {
 		t.Errorf("when others have ended: %d, %v", n, err)
 	}
 }

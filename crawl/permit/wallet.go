@@ -32,7 +32,8 @@ type Wallet struct {
 type share struct {
 	left, last int       // permits, and how many the last grant brought
 	until      time.Time // they hold
-	spent      int       // since the last question: what is asked for next
+	ahead      time.Time // of a turn: the next one is asked for from then on
+	spent      int       // since the last question, or since the turn began: what is asked for next
 	wanted     int       // tries that found nothing since then
 	asked      time.Time // when a question that is under way was asked; zero if none is
 	next       time.Time // none is asked before
@@ -95,7 +96,7 @@ func (w *Wallet) look(now time.Time, k Key, take bool) (ok bool, at time.Time) {
 		if take {
 			s.left--
 			s.spent++
-			if s.left <= s.last/askAhead {
+			if s.left <= s.last/askAhead || k.Domain != "" && now.After(s.ahead) {
 				w.want(now, k, s)
 			}
 		}
@@ -170,15 +171,21 @@ func (w *Wallet) Asks(now time.Time) []Ask {
 		s.queued, s.asked = false, now
 		// A key at first has a few: what was spent since tells how many it takes.
 		const first = 8
-		list = append(list, Ask{k, min(max(2*s.spent+s.wanted, first), MaxWant)})
-		s.spent, s.wanted = 0, 0
+		want := max(2*s.spent+s.wanted, first)
+		if k.Domain == "" {
+			s.spent = 0
+		} else {
+			want = 2*s.spent + 1
+		}
+		list = append(list, Ask{k, min(want, MaxWant)})
+		s.wanted = 0
 	}
 	w.order = w.order[:0]
 	return list
 }
 
-// Granted brings the answer to a question: so many permits, which hold for so long from when it was
-// asked; with none, it is worth asking again then.
+// Granted brings the answer to a question: so many permits, or a turn, which hold for so long from
+// when it was asked; with none, it is worth asking again then.
 func (w *Wallet) Granted(now time.Time, k Key, n int, holds time.Duration) {
 	s := w.shares[k]
 	if s == nil || s.asked.IsZero() {
@@ -191,7 +198,9 @@ func (w *Wallet) Granted(now time.Time, k Key, n int, holds time.Duration) {
 		s.next = later(end, now.Add(askAgain/2))
 		return
 	}
-	if !w.sameChunk(end, s.until) {
+	if k.Domain != "" { // a turn, in which the delay says how many
+		s.left, s.spent, s.ahead, n = 0, 0, end.Add(now.Sub(end)/askAhead), MaxWant
+	} else if !w.sameChunk(end, s.until) {
 		s.left = 0 // those of another chunk are over
 	}
 	s.left, s.last, s.until = s.left+n, n, end
