@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	indexSuffix = ".cdxj"
 	// mimeRevisit is what an index calls the type of a revisit.
 	mimeRevisit = "warc/revisit"
 	// maxIndexLine bounds a line that is read back, in bytes.

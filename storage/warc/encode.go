@@ -7,19 +7,22 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/klauspost/compress/gzip"
 )
 
 // Compression is how records are stored.
 type Compression string
 
-// The two ways. Gzip at the fastest level is a third of the cost of a page that is crawled; deeper
-// levels gain little on pages of some ten kilobytes, each compressed alone.
+// The ways. Gzip at the fastest level is a third of the cost of a page that is crawled; deeper
+// levels gain little on pages of some ten kilobytes, each compressed alone. Zstd takes less time
+// and room, and fewer tools read it.
 const (
 	Gzip Compression = "gzip"
+	Zstd Compression = "zstd"
 	None Compression = "none"
 )
+
+// Compressions lists them.
+func Compressions() []string { return []string{string(Gzip), string(Zstd), string(None)} }
 
 // Members is an encoded exchange, ready to be appended. Append uses it up.
 type Members struct {
@@ -33,7 +36,7 @@ type Members struct {
 // Len returns the size in the archive, in bytes.
 func (m *Members) Len() int { return len(m.data) }
 
-// buffer is a slice that gzip can write to.
+// buffer is a slice that a packer can write to.
 type buffer []byte
 
 func (b *buffer) Write(p []byte) (int, error) {
@@ -44,19 +47,18 @@ func (b *buffer) Write(p []byte) (int, error) {
 // Encoder turns exchanges into members. The zero value is not for use; its methods may be called by
 // many goroutines.
 type Encoder struct {
-	compression Compression
-	scratch     sync.Pool // of *scratch
-	members     sync.Pool // of *Members
+	scratch sync.Pool // of *scratch
+	members sync.Pool // of *Members
 }
 
 // maxPooled bounds the buffers that are kept for the next exchange, so that one giant page does not
 // stay in memory.
 const maxPooled = 1 << 20
 
-// scratch is what one encoding needs. A gzip writer alone takes about half a megabyte.
+// scratch is what one encoding needs. A packer alone takes about half a megabyte.
 type scratch struct {
-	gzip   *gzip.Writer
-	stored *gzip.Writer // for requests, without compression
+	packs  packer
+	stores packer // for requests
 	digest hash.Hash
 	head   buffer // head of the record
 	block  buffer // block of a metadata record
@@ -64,12 +66,10 @@ type scratch struct {
 
 // NewEncoder returns an encoder. An empty compression means Gzip.
 func NewEncoder(c Compression) *Encoder {
-	e := &Encoder{compression: c}
+	e := &Encoder{}
 	e.scratch.New = func() any {
-		// The levels are valid, so there is no error.
-		packs, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed)
-		stores, _ := gzip.NewWriterLevel(nil, gzip.NoCompression)
-		return &scratch{gzip: packs, stored: stores, digest: sha256.New()}
+		packs, stores := newPackers(c)
+		return &scratch{packs: packs, stores: stores, digest: sha256.New()}
 	}
 	e.members.New = func() any { return new(Members) }
 	return e
@@ -95,10 +95,7 @@ func (e *Encoder) Exchange(x *Exchange) (*Members, error) {
 		s.field("WARC-Target-URI", x.URL)
 		s.idField("WARC-Concurrent-To", m.RecordID)
 		s.field("Content-Type", contentTypeRequest)
-		// Stored as it is: half of the record are digests and identities, which get no shorter, and
-		// what is done once for each member that is packed takes as long as packing three
-		// kilobytes.
-		e.finish(s, m, s.stored, x.Request, nil)
+		s.finish(m, s.stores, x.Request, nil)
 	}
 	e.metadata(s, m, x, date)
 	return m, nil
@@ -124,7 +121,7 @@ func (e *Encoder) response(s *scratch, m *Members, x *Exchange, date time.Time) 
 		s.field("WARC-Truncated", x.Truncated)
 	}
 	s.field("Content-Type", contentTypeResponse)
-	e.finish(s, m, s.gzip, x.ResponseHead, body)
+	s.finish(m, s.packs, x.ResponseHead, body)
 }
 
 func (s *scratch) revisit(of *Original) {
@@ -155,7 +152,7 @@ func (e *Encoder) metadata(s *scratch, m *Members, x *Exchange, date time.Time) 
 	s.field("WARC-Target-URI", x.URL)
 	s.idField("WARC-Concurrent-To", m.RecordID)
 	s.field("Content-Type", contentTypeFields)
-	e.finish(s, m, s.gzip, s.block, nil)
+	s.finish(m, s.packs, s.block, nil)
 }
 
 // begin starts the head of a record.
@@ -183,8 +180,8 @@ func (s *scratch) digestField(name string, sum []byte) {
 }
 
 // finish adds what depends on the block, which is a and then b, and writes the record as one
-// member.
-func (e *Encoder) finish(s *scratch, m *Members, zip *gzip.Writer, a, b []byte) {
+// member or frame.
+func (s *scratch) finish(m *Members, to packer, a, b []byte) {
 	s.digest.Reset()
 	s.digest.Write(a)
 	s.digest.Write(b)
@@ -193,18 +190,12 @@ func (e *Encoder) finish(s *scratch, m *Members, zip *gzip.Writer, a, b []byte) 
 	s.head = append(s.head, "Content-Length: "...)
 	s.head = strconv.AppendInt(s.head, int64(len(a)+len(b)), 10)
 	s.head = append(s.head, "\r\n\r\n"...)
-	if e.compression == None {
-		for _, part := range [][]byte{s.head, a, b, recordEnd} {
-			m.data = append(m.data, part...)
-		}
-		return
-	}
-	zip.Reset(&m.data)
+	to.begin(&m.data, int64(len(s.head)+len(a)+len(b)+len(recordEnd)))
 	for _, part := range [][]byte{s.head, a, b, recordEnd} {
 		// A write to memory does not fail.
-		_, _ = zip.Write(part)
+		_, _ = to.Write(part)
 	}
-	_ = zip.Close()
+	_ = to.Close()
 }
 
 var recordEnd = []byte("\r\n\r\n")

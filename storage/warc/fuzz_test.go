@@ -10,7 +10,7 @@ import (
 // FuzzParseIndex: what can be read of an index is where records may lie, none over another, and the
 // lines that were read are read again.
 func FuzzParseIndex(f *testing.F) {
-	archive := archiveOf(f, page(1, 500), page(2, 0))
+	archive := archiveOf(f, Gzip, page(1, 500), page(2, 0))
 	index, err := Index(bytes.NewReader(archive), "a.warc.gz")
 	if err != nil {
 		f.Fatal(err)
@@ -41,10 +41,12 @@ func FuzzParseIndex(f *testing.F) {
 // FuzzSift: of a file that is damaged in any way, records and losses come in the order in which
 // they lie, and reading it ends.
 func FuzzSift(f *testing.F) {
-	archive := archiveOf(f, page(1, 500), page(2, 90))
-	f.Add(archive, 0, []byte("x"))
-	f.Add(archive, len(archive)/2, []byte("\x1f\x8b\x08"))
-	f.Add(archive, len(archive)-5, []byte("WARC/1.1\r\n"))
+	for _, c := range []Compression{Gzip, Zstd} {
+		archive := archiveOf(f, c, page(1, 500), page(2, 90))
+		f.Add(archive, 0, []byte("x"))
+		f.Add(archive, len(archive)/2, []byte(c.form().magic))
+		f.Add(archive, len(archive)-5, []byte("WARC/1.1\r\n"))
+	}
 	f.Add([]byte("WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n"), 20, []byte{})
 	f.Fuzz(func(t *testing.T, raw []byte, at int, damage []byte) {
 		if at < 0 || at > len(raw) {
@@ -55,31 +57,33 @@ func FuzzSift(f *testing.F) {
 		open := func(offset int64) (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(raw[min(offset, int64(len(raw))):])), nil
 		}
-		last := int64(-1)
-		inOrder := func(offset int64) {
-			if offset < last || offset > int64(len(raw)) {
-				t.Fatalf("at %d of %d, behind %d", offset, len(raw), last)
+		for _, c := range []Compression{Gzip, Zstd} { // the file may be called either
+			last := int64(-1)
+			inOrder := func(offset int64) {
+				if offset < last || offset > int64(len(raw)) {
+					t.Fatalf("at %d of %d, behind %d", offset, len(raw), last)
+				}
+				last = offset
 			}
-			last = offset
-		}
-		err := Sift(open, "a.warc.gz", nil, func(r *Record) error {
-			inOrder(r.Offset)
-			return r.Skip()
-		}, func(l Loss) error {
-			inOrder(l.Offset)
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+			err := Sift(open, "a"+c.Suffix(), nil, func(r *Record) error {
+				inOrder(r.Offset)
+				return r.Skip()
+			}, func(l Loss) error {
+				inOrder(l.Offset)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }
 
 // archiveOf returns exchanges as they lie in a file.
-func archiveOf(f *testing.F, list ...*Exchange) []byte {
+func archiveOf(f *testing.F, c Compression, list ...*Exchange) []byte {
 	f.Helper()
 	var all []byte
-	e := NewEncoder(Gzip)
+	e := NewEncoder(c)
 	for _, x := range list {
 		m, err := e.Exchange(x)
 		if err != nil {

@@ -57,10 +57,10 @@ func (c *Checker) Check() error {
 	if err != nil {
 		return err
 	}
-	known := make(map[string]bool)
+	known := make(map[string]bool) // names of indexes
 	for _, path := range paths {
 		name := filepath.Base(path)
-		known[baseOf(strings.TrimSuffix(name, openSuffix))] = true
+		known[IndexName(name)] = true
 		if err := c.file(name); err != nil {
 			return fmt.Errorf("check archive: %s: %w", name, err)
 		}
@@ -71,7 +71,7 @@ func (c *Checker) Check() error {
 	}
 	for _, path := range indexes {
 		name := filepath.Base(path)
-		if known[strings.TrimSuffix(name, indexSuffix)] {
+		if known[name] {
 			continue
 		}
 		lines, _ := readIndex(path)
@@ -133,7 +133,7 @@ func (c *Checker) lines(name string) ([]IndexLine, error) {
 }
 
 func (c *Checker) indexPath(name string) string {
-	return filepath.Join(c.Dir, baseOf(strings.TrimSuffix(name, openSuffix))+indexSuffix)
+	return filepath.Join(c.Dir, IndexName(name))
 }
 
 func (c *Checker) file(name string) error {

@@ -29,7 +29,7 @@ func checked(t *testing.T, dir string, data bool) (problems []Problem, exchanges
 func TestMend(t *testing.T) {
 	for _, c := range []Compression{Gzip, None} {
 		path, raw := pages(t, c, 12, nothing)
-		index := strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".warc") + ".cdxj"
+		index := IndexName(path)
 		lines, err := os.ReadFile(index)
 		if err != nil {
 			t.Fatal(err)
@@ -100,11 +100,18 @@ func write(t *testing.T, path string, raw []byte) {
 // TestOpenFileDamaged: a file that a crash left open is cut at its end, and not in its middle:
 // there records would be lost without a word. Mend finishes it.
 func TestOpenFileDamaged(t *testing.T) {
-	path, raw := pages(t, Gzip, 12, nothing)
+	for _, c := range []Compression{Gzip, Zstd} {
+		t.Run(string(c), func(t *testing.T) { testOpenFileDamaged(t, c) })
+	}
+}
+
+func testOpenFileDamaged(t *testing.T, c Compression) {
+	t.Helper()
+	path, raw := pages(t, c, 12, nothing)
 	dir := filepath.Dir(path)
 	copy(raw[len(raw)/2:], bytes.Repeat([]byte{0x33}, 100))
 	write(t, path+openSuffix, raw)
-	if err := errors.Join(os.Remove(path), os.Remove(strings.TrimSuffix(path, suffixGzip)+indexSuffix)); err != nil {
+	if err := errors.Join(os.Remove(path), os.Remove(IndexName(path))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir, Config{}); !errors.Is(err, ErrDamaged) {

@@ -68,15 +68,15 @@ func (r *Record) Get(name string) string {
 	return ""
 }
 
-// Reader reads the records of a .warc or .warc.gz stream one after the other.
+// Reader reads the records of a .warc, .warc.gz or .warc.zst stream one after the other.
 type Reader struct {
-	in      *countingReader
-	zip     *gzip.Reader
-	zipped  bool
-	verify  bool
-	lines   *bufio.Reader // over the current member, or over the whole plain file
-	begun   bool
-	current *Record
+	in          *countingReader
+	zip         *gzip.Reader
+	frames      *frames
+	compression Compression // by how the first record begins; empty before it
+	verify      bool
+	lines       *bufio.Reader // over the current record's member or frames, or over the whole plain file
+	current     *Record
 }
 
 // NewReader reads from r. With verify it recomputes the digests of every block that is read to its
@@ -130,32 +130,62 @@ func (r *Reader) open() error {
 	if len(start) == 0 {
 		return err
 	}
-	if !r.begun {
-		r.begun = true
-		r.zipped = len(start) == 2 && start[0] == 0x1f && start[1] == 0x8b
+	if r.compression == "" {
+		r.compression = compressionOf(string(start))
 	}
-	if !r.zipped {
+	var packed io.Reader
+	switch r.compression {
+	case Gzip:
+		packed, err = r.member()
+	case Zstd:
+		packed, err = r.frame()
+	default:
 		r.lines = r.in.r
 		return nil
 	}
+	if err != nil {
+		return err
+	}
+	if r.lines == nil {
+		r.lines = bufio.NewReaderSize(packed, 4<<10)
+	} else {
+		r.lines.Reset(packed)
+	}
+	return nil
+}
+
+// compressionOf tells the compression by the first two bytes of a file.
+func compressionOf(start string) Compression {
+	switch start {
+	case "\x1f\x8b":
+		return Gzip
+	case "\x28\xb5", "\x5d\x2a": // a frame of records, or one of a dictionary
+		return Zstd
+	}
+	return None
+}
+
+// frame goes to the next record of Zstandard frames.
+func (r *Reader) frame() (io.Reader, error) {
+	if r.frames == nil {
+		r.frames = newFrames(r.in)
+	}
+	r.frames.within = false
+	return r.frames, r.frames.next()
+}
+
+// member goes to the next gzip member.
+func (r *Reader) member() (_ io.Reader, err error) {
 	if r.zip == nil {
 		r.zip, err = gzip.NewReader(r.in)
 	} else {
 		err = r.zip.Reset(r.in)
 	}
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
 	if err != nil {
-		return err
+		return nil, unexpected(err)
 	}
 	r.zip.Multistream(false)
-	if r.lines == nil {
-		r.lines = bufio.NewReaderSize(r.zip, 4<<10)
-	} else {
-		r.lines.Reset(r.zip)
-	}
-	return nil
+	return r.zip, nil
 }
 
 func truncated(err error) error {
@@ -169,13 +199,16 @@ func truncated(err error) error {
 	return err
 }
 
+// isVersion says whether a line begins a record.
+func isVersion(line string) bool { return line == version || line == "WARC/1.0" }
+
 // head reads the version line and the fields.
 func (r *Reader) head() (*Record, error) {
 	first, err := r.line()
 	if err != nil {
 		return nil, err
 	}
-	if first != "WARC/1.1" && first != "WARC/1.0" {
+	if !isVersion(first) {
 		return nil, fmt.Errorf("%w: version line %.40q", ErrFormat, first)
 	}
 	rec := &Record{reader: r, ContentLength: -1}
@@ -251,15 +284,12 @@ func (r *Reader) line() (string, error) {
 	if err == nil || errors.Is(err, bufio.ErrBufferFull) {
 		return "", fmt.Errorf("%w: line over %d bytes", ErrFormat, maxHeaderLine)
 	}
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return "", err
+	return "", unexpected(err)
 }
 
 // count keeps the position in a plain file, which is read past the counting reader.
 func (r *Reader) count(p []byte) error {
-	if r.zipped {
+	if r.compression != None {
 		return nil
 	}
 	return r.in.took(p)
@@ -306,8 +336,12 @@ func (r *Record) end() error {
 			return r.done
 		}
 	}
-	if r.reader.zipped {
-		// Reading on to the end of the member checks its CRC and moves the input to the next one.
+	if r.reader.compression != None {
+		// Reading on to the end of the member or frame checks its sum and moves the input to the
+		// next one.
+		if r.reader.frames != nil {
+			r.reader.frames.within = true
+		}
 		n, err := io.Copy(io.Discard, r.reader.lines)
 		if err == nil && n > 0 {
 			err = fmt.Errorf("%w: more than one record in a member", ErrFormat)
@@ -484,7 +518,7 @@ func Files(dir string, open bool) ([]string, error) {
 	var paths []string
 	for _, e := range entries {
 		name, isOpen := strings.CutSuffix(e.Name(), openSuffix)
-		if (strings.HasSuffix(name, suffixGzip) || strings.HasSuffix(name, suffixPlain)) && (open || !isOpen) {
+		if _, _, ok := CutName(name); ok && (open || !isOpen) {
 			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}

@@ -13,14 +13,6 @@ import (
 	"syscall"
 )
 
-const (
-	suffixPlain = ".warc"
-	suffixGzip  = ".warc.gz"
-	openSuffix  = ".open"
-	tempSuffix  = ".tmp"
-	timeInName  = "20060102150405"
-)
-
 // file is what a Writer needs of a file on disk.
 type file interface {
 	io.Writer
@@ -65,10 +57,7 @@ func (w *Writer) begin() error {
 	if w.config.Peer != "" {
 		base += "-" + w.config.Peer
 	}
-	name := base + suffixGzip
-	if w.config.Compression == None {
-		name = base + suffixPlain
-	}
+	name := base + w.config.Compression.Suffix()
 	f, err := w.config.create(filepath.Join(w.dir, name+openSuffix))
 	if err != nil {
 		return err
@@ -165,7 +154,7 @@ func (o *openFile) finish() error {
 	if err := o.close(); err != nil || o.damaged {
 		return err
 	}
-	unsorted := filepath.Join(o.dir, baseOf(o.name)+indexSuffix+openSuffix)
+	unsorted := filepath.Join(o.dir, IndexName(o.name)+openSuffix)
 	if o.written <= o.begin {
 		return errors.Join(os.Remove(filepath.Join(o.dir, o.name+openSuffix)), os.Remove(unsorted))
 	}
@@ -188,14 +177,9 @@ func (o *openFile) close() error {
 	return o.err
 }
 
-// baseOf returns the name of a file without its suffix, which its index shares.
-func baseOf(name string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(name, suffixGzip), suffixPlain)
-}
-
 // seal writes the index of a file that is complete, and then lets go of the open suffix.
 func seal(dir, name string, lines []byte) error {
-	if err := writeIndex(filepath.Join(dir, baseOf(name)+indexSuffix), lines); err != nil {
+	if err := writeIndex(filepath.Join(dir, IndexName(name)), lines); err != nil {
 		return err
 	}
 	path := filepath.Join(dir, name)
@@ -246,9 +230,8 @@ func (w *Writer) removeLeftovers(entries []os.DirEntry) error {
 
 // mine says whether a file was written by this peer and is an archive, not an index.
 func (w *Writer) mine(name string) bool {
-	base, gz := strings.CutSuffix(name, suffixGzip)
-	base, plain := strings.CutSuffix(base, suffixPlain)
-	return (gz || plain) && w.ours(base)
+	base, _, ok := CutName(name)
+	return ok && w.ours(base)
 }
 
 // ours says whether a name without its suffix is one that this writer gives. Writers without a peer
@@ -278,7 +261,7 @@ func serialOf(name string) int {
 // exchange is removed.
 func recoverFile(dir, name string, found func(e Entry)) error {
 	path := filepath.Join(dir, name+openSuffix)
-	unsorted := filepath.Join(dir, baseOf(name)+indexSuffix+openSuffix)
+	unsorted := filepath.Join(dir, IndexName(name)+openSuffix)
 	good, exchanges, err := wholeRecords(path)
 	if err != nil {
 		return err

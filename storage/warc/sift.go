@@ -9,8 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/klauspost/compress/gzip"
 )
 
 // Loss is a stretch of a file in which no record can be read.
@@ -33,11 +31,6 @@ type Source func(offset int64) (io.ReadCloser, error)
 // IsDamage says whether an error of reading is one of the bytes, and not of whoever gives them.
 func IsDamage(err error) bool {
 	return errors.Is(err, ErrFormat) || errors.Is(err, ErrTruncated) || errors.Is(err, ErrDigest)
-}
-
-// IsZipped says whether a file of that name holds gzip members.
-func IsZipped(name string) bool {
-	return strings.HasSuffix(strings.TrimSuffix(name, openSuffix), suffixGzip)
 }
 
 // Sift goes through a file, behind damage too: it calls each for every record that can be read, and
@@ -139,12 +132,9 @@ type Extent struct {
 	Offset, Length int64 // bytes in the file, as it is stored
 }
 
-const (
-	gzipMagic  = "\x1f\x8b\x08"
-	plainMagic = "WARC/1."
-	// headWindow is how much of a member is looked at to see whether it begins a record.
-	headWindow = 32 << 10
-)
+// headWindow is how much is looked at to see whether a record begins there, in bytes: more than a
+// block of a Zstandard frame, which is unpacked as a whole (RFC 8878, 3.1.1.2.4).
+const headWindow = 132 << 10
 
 // nextHead returns the first offset, from one on, at which a record's head begins.
 func nextHead(open Source, name string, from int64) (int64, error) {
@@ -153,10 +143,8 @@ func nextHead(open Source, name string, from int64) (int64, error) {
 		return 0, err
 	}
 	defer func() { _ = in.Close() }()
-	magic, begins := []byte(plainMagic), beginsPlain
-	if IsZipped(name) {
-		magic, begins = []byte(gzipMagic), beginsZipped
-	}
+	_, c, _ := CutName(name)
+	magic, probe := []byte(c.form().magic), NewReader(nil, false)
 	r := bufio.NewReaderSize(in, 4*headWindow)
 	for {
 		window, err := r.Peek(2 * headWindow)
@@ -167,7 +155,7 @@ func nextHead(open Source, name string, from int64) (int64, error) {
 		if i := bytes.Index(window, magic); i >= 0 {
 			if i > headWindow && err == nil {
 				skip = i // looked at again with all that follows
-			} else if begins(window[i:]) {
+			} else if probe.begins(window[i:]) {
 				return from + int64(i), nil
 			} else {
 				skip = i + 1
@@ -182,18 +170,14 @@ func nextHead(open Source, name string, from int64) (int64, error) {
 	}
 }
 
-func beginsPlain(p []byte) bool {
-	line, rest, ok := bytes.Cut(p, []byte("\r\n"))
-	return ok && (string(line) == version || string(line) == "WARC/1.0") && bytes.HasPrefix(rest, []byte("WARC-"))
-}
-
-func beginsZipped(p []byte) bool {
-	zip, err := gzip.NewReader(bytes.NewReader(p))
-	if err != nil {
+// begins says whether a record begins with these bytes, which begin as one does.
+func (r *Reader) begins(p []byte) bool {
+	r.in.r.Reset(bytes.NewReader(p))
+	if r.open() != nil {
 		return false
 	}
-	zip.Multistream(false)
-	var head [len(version) + 2 + len("WARC-")]byte
-	_, err = io.ReadFull(zip, head[:])
-	return err == nil && beginsPlain(head[:])
+	const next = "\r\nWARC-"
+	head, _ := r.lines.Peek(len(version) + len(next))
+	line, ok := bytes.CutSuffix(head, []byte(next))
+	return ok && isVersion(string(line))
 }

@@ -26,6 +26,6 @@ func warcinfo(c Config, name string, now time.Time) []byte {
 	s.begin(TypeWarcinfo, newID(), now)
 	s.field("WARC-Filename", name)
 	s.field("Content-Type", contentTypeFields)
-	e.finish(s, &m, s.gzip, s.block, nil)
+	s.finish(&m, s.packs, s.block, nil)
 	return bytes.Clone(m.data)
 }

@@ -28,7 +28,7 @@ var ErrClosed = errors.New("archive closed")
 
 // Config is what a Writer is told.
 type Config struct {
-	// Compression of the records. Empty means Gzip. Finished files of the other kind stay as they
+	// Compression of the records. Empty means Gzip. Finished files of the other kinds stay as they
 	// are.
 	Compression Compression
 	// MaxSize is the size after which a file is rotated, in bytes; the last exchange may exceed it.
@@ -68,8 +68,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.create = createFile
 	}
 	switch {
-	case c.Compression != Gzip && c.Compression != None:
-		return c, fmt.Errorf("archive: Compression %q is neither gzip nor none", c.Compression)
+	case !slices.Contains(Compressions(), string(c.Compression)):
+		return c, fmt.Errorf("archive: Compression %q is none of %v", c.Compression, Compressions())
 	case c.MaxSize < 0:
 		return c, fmt.Errorf("archive: MaxSize %d is negative", c.MaxSize)
 	case strings.ContainsAny(c.Prefix+c.Peer, `/\`) || hasControl(c.Prefix+c.Peer):
