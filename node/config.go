@@ -34,6 +34,7 @@ import (
 	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/storage/warc"
 )
 
 // Profile is a named set of manners for a known world (design, section 7).
@@ -185,7 +186,7 @@ type Config struct {
 	IPPermits   int
 	PermitChunk time.Duration // the span that IPPermits is for
 
-	// Archive is gzip or none (plain WARC records).
+	// Archive is how WARC records are packed: gzip, zstd or none.
 	Archive string
 	// Duplicates is extract (links of duplicates are followed) or drop (the paper's rule).
 	Duplicates string
@@ -267,7 +268,7 @@ func (c *Config) Validate() error {
 		when(!networkName.MatchString(c.Network), fmt.Sprintf("network %q: must be 1 to 64 of a-z, 0-9, dot, dash, underscore", c.Network)),
 		when(!control.Name(c.Name).Valid(), fmt.Sprintf("name %q: must be up to %d of a-z, A-Z, 0-9, dot, dash, underscore", c.Name, control.MaxName)),
 		oneOf("profile", string(c.Profile), string(ProfilePublic), string(ProfileLab)),
-		oneOf("archive", c.Archive, "gzip", "none"),
+		oneOf("archive", c.Archive, warc.Compressions()...),
 		oneOf("duplicates", c.Duplicates, "extract", "drop"),
 		oneOf("seen", c.Seen, "exact", "bloom"),
 		oneOf("reachability", c.Reachability, "", "auto", "public", "private"),

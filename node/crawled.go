@@ -48,7 +48,7 @@ func (c *Config) fetching() fetch.Config {
 func (n *Node) crawling() crawling.Config {
 	c := crawling.Config{
 		DataDir: n.cfg.DataDir, Fetch: n.cfg.fetching(), Holidays: n.cfg.Holidays,
-		Archive: warc.Config{Compression: warc.Gzip, Peer: p2p.Short(n.room.net.Self()), Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact},
+		Archive: warc.Config{Compression: warc.Compression(n.cfg.Archive), Peer: p2p.Short(n.room.net.Self()), Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact},
 		Worker: worker.Config{
 			Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay, GroupDelay: n.cfg.DomainDelay}, Fetchers: n.cfg.Fetchers,
 			TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
@@ -57,9 +57,6 @@ func (n *Node) crawling() crawling.Config {
 		},
 	}
 	c.Fetch.Line, c.Fetch.Refused = n.line.Line, n.optOuts.Refused
-	if n.cfg.Archive == "none" {
-		c.Archive.Compression = warc.None
-	}
 	return c
 }
 

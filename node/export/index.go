@@ -28,11 +28,6 @@ func OfOutput(output string) string {
 	return base + ".warc.gz"
 }
 
-// indexOf is the name of the index beside a file.
-func indexOf(name string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".warc") + ".cdxj"
-}
-
 // keepIndex makes index lines of records, at the places that they have in what export warc writes.
 type keepIndex struct {
 	e     *exporter

@@ -96,7 +96,7 @@ func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause e
 // indexLines are those of the index beside a file, as far as it is there, and where it says that
 // records begin if it is sound.
 func (e *exporter) indexLines(ctx context.Context, s *source) (lines []warc.IndexLine, known []warc.Extent) {
-	in := open(ctx, e.src, s.peer, indexOf(s.file.Name), 0)
+	in := open(ctx, e.src, s.peer, warc.IndexName(s.file.Name), 0)
 	defer func() { _ = in.Close() }()
 	lines, err := warc.ParseIndex(in)
 	if err != nil {
@@ -126,7 +126,15 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, er
 	raw := &spool{dir: e.work.dir}
 	defer raw.close()
 	records := warc.NewReaderAt(stream, true, begin)
-	records.Tee(raw)
+	as, anew := e.packing(s)
+	if anew {
+		records.TeePlain(raw)
+	} else {
+		records.Tee(raw)
+	}
+	packed := &spool{dir: e.work.dir}
+	defer packed.close()
+	packer := warc.NewEncoder(as)
 	for {
 		if err := raw.reset(); err != nil {
 			return 0, own(err)
@@ -149,7 +157,14 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, er
 		case err != nil:
 			return p.Offset, err
 		default:
-			if err := k.keep(rec, raw); err != nil {
+			out := raw
+			if anew {
+				if err := errors.Join(packed.reset(), packer.Pack(packed, raw.len(), raw.copyTo)); err != nil {
+					return 0, own(fmt.Errorf("export: %w", err))
+				}
+				out = packed
+			}
+			if err := k.keep(rec, out); err != nil {
 				return 0, own(fmt.Errorf("export: %w", err))
 			}
 			if err := e.work.held.has(rec.ID); err != nil {
@@ -165,6 +180,24 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, er
 		}
 		e.tell("reading")
 	}
+}
+
+// packing is how records of a file are packed in what is written, which its name says, and whether
+// they are stored otherwise. A WACZ has gzip members: tools for replay read no frames of Zstandard.
+func (e *exporter) packing(s *source) (as warc.Compression, anew bool) {
+	name := e.Output
+	switch e.What {
+	case WACZ:
+		name = e.work.journal.place(s).Copy
+	case CDXJ:
+		name = e.Of
+	}
+	_, as, ok := warc.CutName(name)
+	if !ok {
+		as = warc.Gzip
+	}
+	_, stored, _ := warc.CutName(s.file.Name)
+	return as, as != stored && e.What != Links
 }
 
 // damaged notes a record that is whole and not what its digests say.

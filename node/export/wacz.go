@@ -60,8 +60,10 @@ func (e *exporter) copyInto(s *source) (*keepCopy, error) {
 }
 
 // copyName is the name that a file has in the WACZ: its own, unless another peer has one of that
-// name.
+// name, and the one of its gzip members if it is of other records.
 func (e *exporter) copyName(name string) string {
+	base, _, _ := warc.CutName(name)
+	name = base + warc.Gzip.Suffix()
 	taken := make(map[string]bool)
 	for _, p := range e.work.journal.Files {
 		taken[p.Copy] = true

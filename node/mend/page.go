@@ -95,8 +95,7 @@ type pageReader struct {
 
 func (r *pageReader) read() error {
 	name := filepath.Base(r.path)
-	index := strings.TrimSuffix(strings.TrimSuffix(r.path, ".gz"), ".warc") + ".cdxj"
-	lines, err := readIndex(index)
+	lines, err := readIndex(warc.IndexName(r.path))
 	if !r.links && err == nil {
 		return r.indexed(lines)
 	}

@@ -175,7 +175,8 @@ func (r *repair) mendArchive() error {
 
 // archiveOf finds the archive file that an index belongs to.
 func archiveOf(dir, base string) string {
-	for _, name := range []string{base + ".warc.gz", base + ".warc"} {
+	for _, c := range warc.Compressions() {
+		name := base + warc.Compression(c).Suffix()
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return name
 		}

@@ -108,8 +108,8 @@ func isArchive(name string) bool {
 	if name != filepath.Base(name) || strings.ContainsAny(name, "/\\\x00") {
 		return false
 	}
-	warcName := strings.TrimSuffix(name, openSuffix)
-	return strings.HasSuffix(warcName, ".warc") || strings.HasSuffix(warcName, ".warc.gz") || strings.HasSuffix(name, indexSuffix)
+	_, _, ok := warc.CutName(name)
+	return ok || strings.HasSuffix(name, indexSuffix)
 }
 
 // list returns the archive's WARC files behind a name, in the order of their names, without the

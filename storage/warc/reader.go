@@ -75,6 +75,7 @@ type Reader struct {
 	frames      *frames
 	compression Compression // by how the first record begins; empty before it
 	verify      bool
+	plain       io.Writer // hears of each record as it is without compression; nil: nobody does
 	lines       *bufio.Reader // over the current record's member or frames, or over the whole plain file
 	current     *Record
 }
@@ -93,6 +94,10 @@ func NewReaderAt(r io.Reader, verify bool, offset int64) *Reader {
 // So what w got between two calls of Next is one record as it stands in the file, if that was read
 // to its end. An error of w ends reading.
 func (r *Reader) Tee(w io.Writer) { r.in.tee = w }
+
+// TeePlain writes every record to w as it is without compression, up to where it is read. An error
+// of w ends reading.
+func (r *Reader) TeePlain(w io.Writer) { r.plain = w }
 
 // Next skips what is left of the last record and returns the next. It returns io.EOF at the end of
 // the file, and an error that is ErrTruncated, ErrFormat or ErrDigest for what is wrong with a
@@ -288,9 +293,12 @@ func (r *Reader) line() (string, error) {
 }
 
 // count keeps the position in a plain file, which is read past the counting reader.
-func (r *Reader) count(p []byte) error {
-	if r.compression != None {
-		return nil
+func (r *Reader) count(p []byte) (err error) {
+	if r.plain != nil && len(p) > 0 {
+		_, err = r.plain.Write(p)
+	}
+	if r.compression != None || err != nil {
+		return err
 	}
 	return r.in.took(p)
 }

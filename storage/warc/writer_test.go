@@ -2,12 +2,15 @@ package warc
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -571,25 +574,86 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
+// BenchmarkEncode packs pages in each way, and says how many bytes of an archive a page takes. The
+// pages are the HTML files below the directory WARC_PAGES, or made up.
 func BenchmarkEncode(b *testing.B) {
-	for _, c := range []Compression{Gzip, None} {
-		b.Run(string(c), func(b *testing.B) {
-			x := page(1, 38_000)
-			for i := range 150 {
-				x.Outlinks = append(x.Outlinks, fmt.Sprintf("http://www.example.com:8080/dir/sub/page-%d.html", i*i))
-			}
-			e := NewEncoder(c)
-			b.SetBytes(38_000)
+	pages, size := htmlPages(b, os.Getenv("WARC_PAGES"))
+	for _, c := range Compressions() {
+		b.Run(c, func(b *testing.B) {
+			e := NewEncoder(Compression(c))
+			stored := 0
+			b.SetBytes(size / int64(len(pages)))
 			b.ReportAllocs()
-			for b.Loop() {
-				m, err := e.Exchange(x)
+			for i := 0; b.Loop(); i++ {
+				m, err := e.Exchange(pages[i%len(pages)])
 				if err != nil {
 					b.Fatal(err)
 				}
+				stored += m.Len()
 				e.Recycle(m)
 			}
+			b.ReportMetric(float64(stored)/float64(b.N), "stored-B/op")
 		})
 	}
+}
+
+// htmlPages returns exchanges of HTML pages with their links, and how many bytes their bodies have.
+func htmlPages(b *testing.B, dir string) (pages []*Exchange, size int64) {
+	b.Helper()
+	bodies := madeUpPages(200)
+	if dir != "" {
+		bodies = nil
+		err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".html" || len(bodies) == 2000 {
+				return err
+			}
+			raw, err := os.ReadFile(path)
+			bodies = append(bodies, raw)
+			return err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	link := regexp.MustCompile(`href="([^"#]+)"`)
+	for n, body := range bodies {
+		x := page(n, len(body))
+		x.Body, x.PayloadDigest, x.Outlinks = body, sha256.Sum256(body), nil
+		for _, found := range link.FindAllSubmatch(body, -1) {
+			if url := "http://www.example.com:8080/dir/" + string(found[1]); !slices.Contains(x.Outlinks, url) {
+				x.Outlinks = append(x.Outlinks, url)
+			}
+		}
+		pages, size = append(pages, x), size+int64(len(body))
+	}
+	return pages, size
+}
+
+// madeUpPages are of words as frequent as those of a language, in markup that all pages share.
+func madeUpPages(n int) (bodies [][]byte) {
+	r := rand.New(rand.NewPCG(1, 2))
+	words := make([]string, 20_000)
+	for i := range words {
+		for range 1 + r.IntN(4) {
+			words[i] += string("bcdfghlmnprstvw"[r.IntN(15)]) + string("aeiou"[r.IntN(5)])
+		}
+	}
+	zipf := rand.NewZipf(r, 1.2, 3, uint64(len(words)-1))
+	for range n {
+		body := []byte("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>A page</title><link rel=\"stylesheet\" href=\"style.css\"></head>\n<body>")
+		for size := 4_000 + r.IntN(60_000); len(body) < size; {
+			body = fmt.Appendf(body, "<p class=\"text\"><a class=\"reference internal\" href=\"%s/%s-%d.html\">", words[zipf.Uint64()], words[zipf.Uint64()], r.IntN(500))
+			for i := range 40 {
+				body = append(append(body, words[zipf.Uint64()]...), ' ')
+				if i == 3 {
+					body = append(body, "</a>"...)
+				}
+			}
+			body = append(body, "</p>\n"...)
+		}
+		bodies = append(bodies, body)
+	}
+	return bodies
 }
 
 func BenchmarkAppend(b *testing.B) {

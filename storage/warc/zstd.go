@@ -13,7 +13,8 @@ const (
 	// maxWindow bounds the memory that a frame can ask for, in bytes. Readers need not support more
 	// (WARC zstd 1.0, window and dictionary limits).
 	maxWindow = 8 << 20
-	// ownWindow is that of the frames that are written, in bytes. An encoder takes twice as much.
+	// ownWindow is that of the frames that are written, in bytes. An encoder takes somewhat more
+	// once a record was longer than a block.
 	ownWindow = 1 << 20
 	// dictionaryFrame is the kind of skippable frame that holds a dictionary: 0x184D2A5D.
 	dictionaryFrame = 0xd
