@@ -111,11 +111,11 @@ func (r *ring) Holders(_ context.Context, _, after string) (*control.HolderPage,
 
 // archive makes the bytes of an archive file with n pages, each with a link to the next and one to
 // all.
-func archive(t *testing.T, host string, n int) []byte {
+func archive(t *testing.T, c warc.Compression, host string, n int) []byte {
 	t.Helper()
-	enc := warc.NewEncoder(warc.Gzip)
+	enc := warc.NewEncoder(c)
 	dir := t.TempDir()
-	w, err := warc.Open(dir, warc.Config{})
+	w, err := warc.Open(dir, warc.Config{Compression: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,12 +159,16 @@ func index(t *testing.T, raw []byte, name string) []byte {
 }
 
 // world is three peers: two finished files and an open one that ends within a record.
-func world(t *testing.T) *ring {
-	a, b, c := archive(t, "a.example", 7), archive(t, "b.example", 5), archive(t, "c.example", 4)
+func world(t *testing.T) *ring { return packedWorld(t, warc.Gzip, warc.Gzip, warc.Gzip) }
+
+// packedWorld is a world whose files are packed in these ways.
+func packedWorld(t *testing.T, one, two, three warc.Compression) *ring {
+	a, b, c := archive(t, one, "a.example", 7), archive(t, two, "b.example", 5), archive(t, three, "c.example", 4)
+	first, second := "1"+one.Suffix(), "2"+two.Suffix()
 	return &ring{
 		files: map[string]map[string][]byte{
-			"p1": {"1.warc.gz": a, "1.cdxj": index(t, a, "1.warc.gz")},
-			"p2": {"2.warc.gz": b, "2.cdxj": index(t, b, "2.warc.gz"), "3.warc.gz.open": c[:len(c)-20]},
+			"p1": {first: a, "1.cdxj": index(t, a, first)},
+			"p2": {second: b, "2.cdxj": index(t, b, second), "3" + three.Suffix() + ".open": c[:len(c)-20]},
 			"p3": {},
 		},
 		urls:    map[string][]string{"p1": {"u1", "u2", "u3", "u4", "u5"}, "p2": {"v1", "v2"}, "p3": {"w1"}},
@@ -282,79 +286,110 @@ func optionsOf(what string) Options {
 	return Options{What: what}
 }
 
-// TestKinds: each kind comes whole, to a stream and to a file.
-func TestKinds(t *testing.T) {
+// inTwoWorlds runs a test of each kind of export, of archives that are packed alike, and of others.
+func inTwoWorlds(t *testing.T, test func(t *testing.T, what string, world func(t *testing.T) *ring)) {
+	t.Helper()
 	for _, what := range append(Kinds(), "counted") {
-		t.Run(what, func(t *testing.T) {
-			var b bytes.Buffer
-			o := optionsOf(what)
-			o.Stream = &b
-			r, err := Run(t.Context(), world(t), o)
-			if err != nil || !r.Complete || r.Bytes != int64(b.Len()) || r.Peers != 3 {
-				t.Fatalf("report %+v, %v", r, err)
-			}
-			checks(t, what, b.Bytes())
-			o = optionsOf(what)
-			o.Output = filepath.Join(t.TempDir(), "out")
-			if r, err = Run(t.Context(), world(t), o); err != nil || !r.Complete {
-				t.Fatalf("to a file: %+v, %v", r, err)
-			}
-			raw, err := os.ReadFile(o.Output)
-			if err != nil {
-				t.Fatal(err)
-			}
-			checks(t, what, raw)
-			if _, err := os.Stat(partOf(o.Output)); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the directory is still there: %v", err)
-			}
-			if _, err := Run(t.Context(), world(t), o); control.KindOf(err) != control.KindUsage {
-				t.Errorf("replaced what was there: %v", err)
-			}
+		t.Run(what, func(t *testing.T) { test(t, what, world) })
+		t.Run(what+" of all", func(t *testing.T) {
+			test(t, what, func(t *testing.T) *ring { return packedWorld(t, warc.Zstd, warc.Gzip, warc.Zstd) })
 		})
 	}
+}
+
+// TestPackedAsNamed: whatever the archives are packed in, all records of the output are packed as
+// its name says, and the index of that name leads to them.
+func TestPackedAsNamed(t *testing.T) {
+	src := packedWorld(t, warc.Gzip, warc.Zstd, warc.None)
+	for _, c := range warc.Compressions() {
+		o := Options{What: WARC, Output: filepath.Join(t.TempDir(), "x"+warc.Compression(c).Suffix())}
+		if r, err := Run(t.Context(), src, o); err != nil || !r.Complete {
+			t.Fatalf("%s: %+v, %v", c, r, err)
+		}
+		raw, err := os.ReadFile(o.Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks(t, WARC, raw)
+		var of, made bytes.Buffer
+		if _, err := IndexFile(t.Context(), o.Output, &of); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(t.Context(), src, Options{What: CDXJ, Of: filepath.Base(o.Output), Stream: &made}); err != nil || made.String() != of.String() {
+			t.Errorf("%s: %v; the index is\n%s, and not\n%s", c, err, made.String(), of.String())
+		}
+	}
+}
+
+// TestKinds: each kind comes whole, to a stream and to a file.
+func TestKinds(t *testing.T) {
+	inTwoWorlds(t, func(t *testing.T, what string, world func(t *testing.T) *ring) {
+		var b bytes.Buffer
+		o := optionsOf(what)
+		o.Stream = &b
+		r, err := Run(t.Context(), world(t), o)
+		if err != nil || !r.Complete || r.Bytes != int64(b.Len()) || r.Peers != 3 {
+			t.Fatalf("report %+v, %v", r, err)
+		}
+		checks(t, what, b.Bytes())
+		o = optionsOf(what)
+		o.Output = filepath.Join(t.TempDir(), "out")
+		if r, err = Run(t.Context(), world(t), o); err != nil || !r.Complete {
+			t.Fatalf("to a file: %+v, %v", r, err)
+		}
+		raw, err := os.ReadFile(o.Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks(t, what, raw)
+		if _, err := os.Stat(partOf(o.Output)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the directory is still there: %v", err)
+		}
+		if _, err := Run(t.Context(), world(t), o); control.KindOf(err) != control.KindUsage {
+			t.Errorf("replaced what was there: %v", err)
+		}
+	})
 }
 
 // TestResume: an export that breaks off again and again, wherever, comes to the same bytes as one
 // that does not; nothing is read much more than once.
 func TestResume(t *testing.T) {
 	gone := &control.Error{Kind: control.KindNoPeer, Text: "the peer went away"}
-	for _, what := range append(Kinds(), "counted") {
-		t.Run(what, func(t *testing.T) {
-			whole := filepath.Join(t.TempDir(), "whole")
-			o := optionsOf(what)
-			o.Output, o.Now = whole, func() time.Time { return time.UnixMilli(1_700_000_000_000) }
-			src := world(t)
-			if _, err := Run(t.Context(), src, o); err != nil {
-				t.Fatal(err)
+	inTwoWorlds(t, func(t *testing.T, what string, world func(t *testing.T) *ring) {
+		whole := filepath.Join(t.TempDir(), "whole")
+		o := optionsOf(what)
+		o.Output, o.Now = whole, func() time.Time { return time.UnixMilli(1_700_000_000_000) }
+		src := world(t)
+		if _, err := Run(t.Context(), src, o); err != nil {
+			t.Fatal(err)
+		}
+		o.Output = filepath.Join(t.TempDir(), "out")
+		src.fail = gone
+		for runs := 1; ; runs++ {
+			src.left = int64(1 + runs*701%3000)
+			if what == URLs {
+				src.left = 1
 			}
-			o.Output = filepath.Join(t.TempDir(), "out")
-			src.fail = gone
-			for runs := 1; ; runs++ {
-				src.left = int64(1 + runs*701%3000)
-				if what == URLs {
-					src.left = 1
+			r, err := Run(t.Context(), src, o)
+			if err == nil {
+				if !r.Resumed || !r.Complete {
+					t.Errorf("report %+v", r)
 				}
-				r, err := Run(t.Context(), src, o)
-				if err == nil {
-					if !r.Resumed || !r.Complete {
-						t.Errorf("report %+v", r)
-					}
-					break
-				}
-				if !errors.Is(err, gone) || runs > 100 {
-					t.Fatalf("run %d: %v", runs, err)
-				}
-				if _, err := os.Stat(o.Output); err == nil {
-					t.Fatal("the output is there before it is whole")
-				}
+				break
 			}
-			want, _ := os.ReadFile(whole)
-			got, err := os.ReadFile(o.Output)
-			if err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%d bytes, want %d, %v", len(got), len(want), err)
+			if !errors.Is(err, gone) || runs > 100 {
+				t.Fatalf("run %d: %v", runs, err)
 			}
-		})
-	}
+			if _, err := os.Stat(o.Output); err == nil {
+				t.Fatal("the output is there before it is whole")
+			}
+		}
+		want, _ := os.ReadFile(whole)
+		got, err := os.ReadFile(o.Output)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes, want %d, %v", len(got), len(want), err)
+		}
+	})
 }
 
 // TestCrash: what came after the last checkpoint is cut off, so nothing is twice in the output.

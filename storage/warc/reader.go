@@ -75,7 +75,7 @@ type Reader struct {
 	frames      *frames
 	compression Compression // by how the first record begins; empty before it
 	verify      bool
-	plain       io.Writer // hears of each record as it is without compression; nil: nobody does
+	plain       io.Writer     // hears of each record as it is without compression; nil: nobody does
 	lines       *bufio.Reader // over the current record's member or frames, or over the whole plain file
 	current     *Record
 }

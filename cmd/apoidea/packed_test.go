@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestArchivesPackedInTwoWays: a peer that is started with another --archive goes on beside what it
+// has; both kinds are checked, mended and exported.
+func TestArchivesPackedInTwoWays(t *testing.T) {
+	site, asked := pagesOf(t, 40)
+	dir := filepath.Join(t.TempDir(), "peer")
+	slowly(t, asked, 15, crawlArgs(dir, "--archive", "zstd", site)...)
+	if out, code := say(t, crawlArgs(dir, "--archive", "gzip", site)...); code != exitDone || asked.Load() > 40+2 {
+		t.Fatalf("%d requests, exit code %d: %s", asked.Load(), code, out)
+	}
+	sound := func() {
+		t.Helper()
+		if out, code := say(t, "check", "--read-data", "--data-dir", dir); code != exitDone {
+			t.Errorf("check: exit code %d: %s", code, out)
+		}
+	}
+	sound()
+	files, err := filepath.Glob(filepath.Join(dir, "archive", "*.warc.zst"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%s, %v", files, err)
+	}
+	exported := func(name string, more ...string) []byte {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), name)
+		if out, code := say(t, append([]string{"export", "-o", path, "--data-dir", dir}, more...)...); code != exitDone {
+			t.Fatalf("export %s: exit code %d: %s", name, code, out)
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	for name, magic := range map[string]string{"x.warc.zst": "\x28\xb5\x2f\xfd", "x.warc.gz": "\x1f\x8b", "x": "\x1f\x8b", "x.warc": "WARC/1.1"} {
+		if raw := exported(name, "warc"); !strings.HasPrefix(string(raw), magic) {
+			t.Errorf("%s begins with %q", name, raw[:8])
+		}
+	}
+	if raw := exported("x.cdxj", "cdxj"); strings.Count(string(raw), "\n") != 40 {
+		t.Errorf("index %s", raw)
+	}
+	if raw := string(exported("x.wacz", "wacz")); strings.Contains(raw, ".warc.zst") || !strings.Contains(raw, ".warc.gz") {
+		t.Error("the WACZ has a file that is none of gzip members")
+	}
+	raw, err := os.ReadFile(files[0])
+	copy(raw[len(raw)/2:], strings.Repeat("x", 60))
+	if err := errors.Join(err, os.WriteFile(files[0], raw, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := say(t, "check", "--read-data", "--data-dir", dir); code == exitDone || !strings.Contains(out, filepath.Base(files[0])) {
+		t.Errorf("check of damage: exit code %d: %s", code, out)
+	}
+	if out, code := say(t, "repair", "--data-dir", dir); code != exitDone {
+		t.Fatalf("repair: exit code %d: %s", code, out)
+	}
+	before := asked.Load()
+	out, code := say(t, crawlArgs(dir, "--archive", "zstd", site)...)
+	if n := asked.Load() - before; code != exitDone || n > 2 {
+		t.Errorf("%d requests for what lay in 60 bytes, exit code %d: %s", n, code, out)
+	}
+	sound()
+}
