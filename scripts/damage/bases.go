@@ -16,7 +16,7 @@ import (
 )
 
 // bases are the data directories that trials copy: one of a crawl that ended well, after it was
-// stopped twice, and one of a peer that was killed.
+// stopped three times, and one of a peer that was killed.
 type bases struct {
 	web           *harness.Web
 	sound, killed string
@@ -31,8 +31,8 @@ func makeBases(ctx context.Context, o *options, w *harness.Web) (*bases, error) 
 	seed := []string{fmt.Sprintf("http://h0.web.localhost:%d/", o.port), "--scope", fmt.Sprintf("*.web.localhost:%d", o.port)}
 	b := &bases{web: w, sound: filepath.Join(o.work, "sound"), killed: filepath.Join(o.work, "killed"), seed: seed}
 	slow := append([]string{"--delay", "15ms"}, seed...)
-	for _, archive := range []string{"gzip", "none"} { // some tables, several archive files of both kinds
-		if err := b.until(ctx, b.sound, 90, syscall.SIGTERM, append([]string{"--archive", archive}, slow...)...); err != nil {
+	for _, archive := range []string{"gzip", "zstd", "none"} { // some tables, several archive files of all kinds
+		if err := b.until(ctx, b.sound, 60, syscall.SIGTERM, append([]string{"--archive", archive}, slow...)...); err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // page is a page in an archive: the digest of its body, and when it was fetched last.
@@ -49,10 +51,14 @@ func readWARC(path string, pages map[string]page) error {
 	}
 	defer f.Close()
 	var in io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		if in, err = gzip.NewReader(bufio.NewReader(f)); err != nil {
-			return err
-		}
+	switch {
+	case strings.HasSuffix(path, ".gz"):
+		in, err = gzip.NewReader(bufio.NewReader(f))
+	case strings.HasSuffix(path, ".zst"):
+		in, err = zstd.NewReader(f, zstd.WithDecoderConcurrency(1)) // holds nothing that needs closing
+	}
+	if err != nil {
+		return err
 	}
 	r := bufio.NewReader(in)
 	for {
