@@ -198,7 +198,8 @@ func truncated(err error) error {
 		return ErrTruncated
 	}
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
-	if corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
+	_, impossible := errors.AsType[flate.InternalError](err) // what damage makes of a code
+	if corrupt || impossible || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	return err
