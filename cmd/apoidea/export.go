@@ -41,6 +41,8 @@ for replay tools), links (CSV of page and outlink; --count gives each pair once 
 --ring takes in the other members of the ring and their workers. What is missing is said on standard error and the exit code is 1: peers that do not
 answer, records on peers that are gone or that no archive holds any more, damaged bytes. Reading goes on behind damage, and the URLs that lie in it are named.
 
+warc packs records as FILE is called: .warc.gz (also if it is called otherwise), .warc.zst or .warc. A wacz has gzip.
+
 cdxj is the index of what export warc writes of the same records: export warc -o crawl.warc.gz and export cdxj -o crawl.cdxj belong together. With --of FILE
 it is made from a file that was exported before.
 

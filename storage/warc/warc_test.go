@@ -282,6 +282,11 @@ func FuzzReader(f *testing.F) {
 		}
 		f.Add([]byte(m.data))
 	}
+	packed, _ := zstdPage(f, 500)
+	for _, seed := range []string{extension, wide, wideOne} {
+		f.Add([]byte(seed))
+		f.Add(slices.Concat(packed, []byte(seed)))
+	}
 	f.Add([]byte("WARC/1.0\r\nContent-Length: 9223372036854775807\r\nWARC-Date: 2026-01-01T00:00:00Z\r\n\r\nx"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := NewReader(bytes.NewReader(data), true)

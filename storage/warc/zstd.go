@@ -24,8 +24,8 @@ const (
 // does not see the one at the beginning of the file.
 var errDictionary = fmt.Errorf("%w: packed with a Zstandard dictionary, which is not supported", ErrFormat)
 
-// frames reads what the Zstandard frames of a record hold. A record may be of several, and frames of
-// other kinds may lie between them (WARC zstd 1.0, file format).
+// frames reads what the Zstandard frames of a record hold. A record may be of several, and frames
+// of other kinds may lie between them (WARC zstd 1.0, file format).
 type frames struct {
 	frame   frame
 	decoder *zstd.Decoder
