@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # The figures of the project, each from one run on this machine: CPU seconds are user and system time of all processes of a crawl.
 #
-#   scripts/bench.sh [--quick] [PART]...     parts: speed cluster memory lookups broad (default: all)
+#   scripts/bench.sh [--quick] [PART]...     parts: speed cluster memory lookups broad order (default: all)
 #
 #   speed    pages per CPU second of one peer (WARC with gzip, no delay) beside colly v2 (tuned, storing nothing), same pages
 #   cluster  eight peers together beside one, over the same hosts
 #   memory   a peer idle in a ring of 16; a peer after 100,000 pages with a million URLs seen
 #   lookups  owners of 1,000 hosts in a settled ring of 32 against global truth, and calls a lookup
 #   broad    what a host costs, of 2,000 to 200,000; 20,000 that answer after 50 ms; eight peers beside one; a million hosts known
+#   order    which pages of a real web come first by --order breadth and by links: the graph cnr-2000, where it is
 #
 # --quick takes one tree of documentation in place of eight, one run in place of three, and a tenth of the pages and hosts. The status is 1 if a crawl
 # failed or its pages were not those of an independent walker; a figure short of its goal is only said to be so.
@@ -18,11 +19,11 @@ quick=0 parts=()
 for arg in "$@"; do
   case $arg in
     --quick) quick=1 ;;
-    speed | cluster | memory | lookups | broad) parts+=("$arg") ;;
+    speed | cluster | memory | lookups | broad | order) parts+=("$arg") ;;
     *) die "unknown argument $arg; see the head of this file" ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(speed cluster memory lookups broad)
+[ ${#parts[@]} -gt 0 ] || parts=(speed cluster memory lookups broad order)
 if [ $quick = 1 ]; then trees=1 runs=1; else trees=8 runs=3; fi
 wrong=0
 
@@ -145,6 +146,11 @@ broad() {
   local hosts=20000
   [ $quick = 0 ] || hosts=2000
   trial broad --hosts $hosts || wrong "a crawl of many hosts"
+}
+
+order() {
+  local graph=$root/../shared/data/links/cnr-2000.adj.gz
+  if [ -e "$graph" ]; then trial broad --graph "$graph" order || wrong "a crawl in an order"; else echo "order: skipped, as there is no $graph"; fi
 }
 
 need jq jq

@@ -83,8 +83,7 @@ func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int) 
 	if err := write(seeds, web.Seeds()); err != nil {
 		return c, err
 	}
-	flags := []string{"--allow-private", "--delay", "0", "--archive", b.archive, "--quiet", "--dns-server", names, "--listen", "/ip4/127.0.0.1/tcp/0"}
-	flags = append(flags, strings.Fields(b.flags)...)
+	flags := b.peerFlags(names)
 	var all []*harness.Peer
 	defer func() {
 		for _, p := range all {
@@ -122,6 +121,12 @@ func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int) 
 	}
 	b.judge(c, web, pages)
 	return c, nil
+}
+
+// peerFlags are those of every peer.
+func (b *bench) peerFlags(names string) []string {
+	flags := []string{"--allow-private", "--delay", "0", "--archive", b.archive, "--quiet", "--dns-server", names, "--listen", "/ip4/127.0.0.1/tcp/0"}
+	return append(flags, strings.Fields(b.flags)...)
 }
 
 // watch follows a crawl until the first peer ends.

@@ -25,6 +25,7 @@ type bench struct {
 	hosts   int // of the broad webs
 	archive string
 	flags   string // more of peers
+	graph   string // file with the links of a real web
 	fine    bool
 	n       int // crawls so far
 }
@@ -40,6 +41,7 @@ var parts = []part{
 	{"one", "a crawl of one broad web alone, for a look with --flags '--pprof ...'; only if named", (*bench).one},
 	{"waiting", "hosts that answer after 50 ms", (*bench).waiting},
 	{"eight", "eight peers beside one, on many small hosts and on few large ones", (*bench).eight},
+	{"order", "which pages of a real web come first by each order; only if named, needs --graph", (*bench).order},
 	{"known", "a million hosts known, few crawled", (*bench).known},
 }
 
@@ -47,6 +49,7 @@ func main() {
 	b := &bench{fine: true}
 	flag.IntVar(&b.hosts, "hosts", 20_000, "hosts of a broad web; what a host costs is told for a tenth and for ten times as many, too")
 	flag.StringVar(&b.archive, "archive", "gzip", "how peers pack their archive")
+	flag.StringVar(&b.graph, "graph", "", "FILE with the links of a real web for the part order: a page a line, the numbers of those that it links to; may be gzip")
 	flag.StringVar(&b.flags, "flags", "", "more flags for peers, parted by spaces")
 	flag.Usage = harness.Usage(func(line func(name, words string)) {
 		for _, p := range parts {
@@ -54,7 +57,7 @@ func main() {
 		}
 	})
 	harness.Main(&b.work, func(ctx context.Context, names []string) (bool, error) {
-		chosen, err := harness.Choose(parts, names, func(p part) string { return p.name }, func(p part) bool { return p.name != "one" })
+		chosen, err := harness.Choose(parts, names, func(p part) string { return p.name }, func(p part) bool { return p.name != "one" && p.name != "order" })
 		for _, p := range chosen {
 			if err == nil {
 				err = p.run(b, ctx)

@@ -21,9 +21,19 @@ import (
 // domain is what the names of hosts end in: each is a registrable domain of its own.
 const domain = "test"
 
-// serve serves a web at all addresses of the loopback device, and a name server that tells the
-// address of each host, until ctx ends; the group waits for their ends.
+// serve serves a web at all addresses of the loopback device, and its names, until ctx ends; the
+// group waits for the end.
 func serve(ctx context.Context, group *sync.WaitGroup, cfg webgen.Config) (web *harness.Web, names string, err error) {
+	ln, names, err := listen(ctx, group)
+	if err != nil {
+		return nil, "", err
+	}
+	return harness.ServeWebOn(ctx, group, ln, cfg), names, nil
+}
+
+// listen listens at all addresses of the loopback device, and has a name server tell the address of
+// each host until ctx ends.
+func listen(ctx context.Context, group *sync.WaitGroup) (ln net.Listener, names string, err error) {
 	loopback := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) { failed = unix.BindToDevice(int(fd), "lo") })
@@ -32,18 +42,18 @@ func serve(ctx context.Context, group *sync.WaitGroup, cfg webgen.Config) (web *
 		}
 		return err
 	}}
-	ln, err := loopback.Listen(ctx, "tcp4", ":0")
-	if err != nil {
+	if ln, err = loopback.Listen(ctx, "tcp4", ":0"); err != nil {
 		return nil, "", fmt.Errorf("web server: %w", err)
 	}
 	pc, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", "127.0.0.1:0")
 	if err != nil {
+		_ = ln.Close()
 		return nil, "", fmt.Errorf("name server: %w", err)
 	}
 	srv := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(tell)}
 	group.Go(func() { _ = srv.ActivateAndServe() })
 	context.AfterFunc(ctx, func() { _ = pc.Close() })
-	return harness.ServeWebOn(ctx, group, ln, cfg), pc.LocalAddr().String(), nil
+	return ln, pc.LocalAddr().String(), nil
 }
 
 // tell tells the address of h0.test, h1.test and so on.

@@ -25,6 +25,7 @@ type Emitter struct {
 	outgoing *Outgoing
 	Sent     depths        // links put into the outbox, at which depth
 	met      depths        // hosts that were linked to
+	owed     cash          // to links that were put there
 	Page     *PageHosts    // of the page whose links are at hand
 	links    []ondisk.Link // of them, those that are looked at
 	Parted   []*PageHosts
@@ -125,6 +126,10 @@ func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32, links []ondisk.Link) {
 	em.links = links
 	defer func() { em.links = nil }()
+	share := 0.0
+	if js.Spec.Order == job.ByLinks {
+		share = em.Page.Share
+	}
 	var own []Arrival
 	var foreign []ondisk.Link
 	var last string
@@ -136,7 +141,8 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 			continue
 		}
 		target := link.Hash(js.ID, k.URL)
-		if m := memo(target, k.Kind); em.intake.Known.covers(m, k.Depth) || em.Sent.covers(m, k.Depth) {
+		m := memo(target, k.Kind)
+		if known := em.intake.Known.covers(m, k.Depth); known && share == 0 || em.Sent.covers(m, k.Depth) && (share == 0 || !em.owed.due(m, share)) {
 			continue
 		}
 		if name != last {
@@ -149,9 +155,9 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 		case !brings:
 			em.cutLink(h, js)
 		case here:
-			own = append(own, Arrival{Link: k, Js: js, Host: name, Hash: target})
+			own = append(own, Arrival{Link: k, Js: js, Host: name, Hash: target, Share: share})
 		case Refusal(js.Spec, k.URL, k.Depth, k.Kind) == "":
-			em.Sent.put(memo(target, k.Kind), k.Depth)
+			em.Sent.put(m, k.Depth)
 			foreign = append(foreign, k)
 		}
 	}
@@ -258,6 +264,8 @@ type PageHosts struct {
 	most  int             // of those that may be admitted
 	Kin   int             // of them, those of the page's registrable domain
 	Text  uint64
+	// Share is the cash that each of its links brings, see [job.Credit].
+	Share float64
 	// Brought counts the new URLs of the page's own host among the links that came without its
 	// outcome.
 	Brought int64
