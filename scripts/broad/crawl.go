@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,44 +84,78 @@ func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int) 
 	if err := write(seeds, web.Seeds()); err != nil {
 		return c, err
 	}
-	flags := b.peerFlags(names)
-	var all []*harness.Peer
+	all, err := b.ring(ctx, dir, peers, b.peerFlags(names))
 	defer func() {
 		for _, p := range all {
 			p.Kill()
 		}
 	}()
-	begun := time.Now()
+	if err != nil {
+		return c, err
+	}
+	before, begun := spent(all), time.Now()
+	crawled := make(chan error, 1)
+	group.Go(func() {
+		_, err := harness.Apoidea(ctx, "crawl", "--seeds", seeds, "--scope", fmt.Sprintf("*.%s:%d", domain, web.Port), "--max-pages", strconv.Itoa(pages), "--wait", "--quiet", "--data-dir", all[0].Dir)
+		crawled <- err
+	})
+	err = c.watch(ctx, all, begun, crawled)
+	c.took, c.cpu = time.Since(begun), spent(all)-before
+	for _, p := range all {
+		m, merr := harness.MemoryOf(p.Pid())
+		err = errors.Join(err, merr)
+		c.rss = max(c.rss, float64(m.Peak)/(1<<20))
+	}
+	if err == nil {
+		b.judge(c, web, pages)
+	}
+	return c, err
+}
+
+// ring starts peers, and waits until they know each other.
+func (b *bench) ring(ctx context.Context, dir string, peers int, flags []string) (all []*harness.Peer, err error) {
 	for i := range peers {
 		args := slices.Clone(flags)
-		if i == 0 {
-			args = append(args, "--until-idle", "--seeds", seeds, "--scope", fmt.Sprintf("*.%s:%d", domain, web.Port), "--max-pages", strconv.Itoa(pages))
-		} else {
+		for k := range args {
+			args[k] = strings.ReplaceAll(args[k], "%d", strconv.Itoa(i))
+		}
+		if i > 0 {
 			addrs, err := all[0].Addrs(ctx)
 			if err != nil {
-				return c, err
+				return all, err
 			}
 			args = append(args, "--bootstrap", addrs[0])
 		}
 		p, err := harness.Start(ctx, dir, "p"+strconv.Itoa(i), nil, args...)
 		if err != nil {
-			return c, err
+			return all, err
 		}
 		all = append(all, p)
-	}
-	c.watch(ctx, all, begun)
-	c.took = time.Since(begun)
-	if all[0].Err != nil {
-		return c, all[0].Ended()
+		if _, err := p.Ready(ctx, true); err != nil {
+			return all, err
+		}
 	}
 	for _, p := range all {
-		p.Leave()
-		cpu, rss := p.Used()
-		c.cpu += cpu
-		c.rss = max(c.rss, float64(rss)/(1<<20))
+		for {
+			s, err := p.Client.Status(ctx, false)
+			if err == nil && s.Ring.Members == peers && s.Ring.Stable {
+				break
+			}
+			if err := harness.Sleep(ctx, 100*time.Millisecond); err != nil {
+				return all, err
+			}
+		}
 	}
-	b.judge(c, web, pages)
-	return c, nil
+	return all, nil
+}
+
+// spent is the processor time that peers have had.
+func spent(all []*harness.Peer) (sum time.Duration) {
+	for _, p := range all {
+		cpu, _ := harness.CPU(p.Pid()) // of a process that runs
+		sum += cpu
+	}
+	return sum
 }
 
 // peerFlags are those of every peer.
@@ -129,14 +164,14 @@ func (b *bench) peerFlags(names string) []string {
 	return append(flags, strings.Fields(b.flags)...)
 }
 
-// watch follows a crawl until the first peer ends.
-func (c *crawl) watch(ctx context.Context, all []*harness.Peer, begun time.Time) {
+// watch follows a crawl until it has ended.
+func (c *crawl) watch(ctx context.Context, all []*harness.Peer, begun time.Time, crawled <-chan error) error {
 	every := time.NewTicker(500 * time.Millisecond)
 	defer every.Stop()
 	for {
 		select {
-		case <-all[0].Done:
-			return
+		case err := <-crawled:
+			return err
 		case <-every.C:
 		}
 		for _, p := range all {

@@ -5,8 +5,8 @@
 // own. It prints a line a figure with its goal; a figure that is short is only said to be so, but
 // a crawl that is not complete, or asks twice, overlaps or breaks robots.txt, makes the status 1.
 //
-// Processor time and memory of a peer are what the kernel says when it has ended; the web is in
-// another process, and not counted.
+// Processor time and memory of a peer are what the kernel says, from when the ring stands to the end
+// of the crawl; the web is in another process, and not counted.
 package main
 
 import (
@@ -38,7 +38,7 @@ type part struct {
 
 var parts = []part{
 	{"hosts", "what a host costs: few large ones, and many small ones", (*bench).sizes},
-	{"one", "a crawl of one broad web alone, for a look with --flags '--pprof ...'; only if named", (*bench).one},
+	{"one", "a crawl of one broad web alone, for a look with --flags '--pprof 127.0.0.1:606%d'; only if named", (*bench).one},
 	{"waiting", "hosts that answer after 50 ms", (*bench).waiting},
 	{"eight", "eight peers beside one, on many small hosts and on few large ones", (*bench).eight},
 	{"order", "which pages of a real web come first by each order; only if named, needs --graph", (*bench).order},
@@ -50,7 +50,7 @@ func main() {
 	flag.IntVar(&b.hosts, "hosts", 20_000, "hosts of a broad web; what a host costs is told for a tenth and for ten times as many, too")
 	flag.StringVar(&b.archive, "archive", "gzip", "how peers pack their archive")
 	flag.StringVar(&b.graph, "graph", "", "FILE with the links of a real web for the part order: a page a line, the numbers of those that it links to; may be gzip")
-	flag.StringVar(&b.flags, "flags", "", "more flags for peers, parted by spaces")
+	flag.StringVar(&b.flags, "flags", "", "more flags for peers, parted by spaces; %d is the number of a peer, from 0 on")
 	flag.Usage = harness.Usage(func(line func(name, words string)) {
 		for _, p := range parts {
 			line(p.name, p.words)
@@ -175,7 +175,7 @@ func (b *bench) eight(ctx context.Context) error {
 	for _, w := range []struct {
 		name string
 		web  webgen.Config
-	}{{"broad", broadWeb(b.hosts / 2)}, {"deep", deepWeb(40, 500)}} {
+	}{{"broad", broadWeb(b.hosts)}, {"deep", deepWeb(40, 2000)}} {
 		one, err := b.alone(ctx, w.web)
 		if err != nil {
 			return err
