@@ -24,7 +24,7 @@ const (
 	looksMax = 64
 	// piecesAtLeast are taken in whatever time has gone by. On a busy machine the time may have
 	// been that of others: steps of one piece would be so many that no answer came in time.
-	piecesAtLeast = 16
+	piecesAtLeast = 4
 	// stepsAhead bounds the steps that wait for the disk while the next is made.
 	stepsAhead = 16
 )
