@@ -280,6 +280,9 @@ func (t *Table) SweepSome() {
 		s.NextAt = t.Now + sweepEvery
 		return
 	}
+	if len(t.agenda.Purges.list) > SweepHosts { // they stay in memory until their URLs have outcomes
+		return
+	}
 	t.Flush()
 	if s.Cursor == nil {
 		s.dropped = false
