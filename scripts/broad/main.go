@@ -5,8 +5,8 @@
 // own. It prints a line a figure with its goal; a figure that is short is only said to be so, but
 // a crawl that is not complete, or asks twice, overlaps or breaks robots.txt, makes the status 1.
 //
-// Processor time and memory of a peer are what the kernel says, from when the ring stands to the end
-// of the crawl; the web is in another process, and not counted.
+// Processor time and memory of a peer are what the kernel says, from when the ring stands to the
+// end of the crawl; the web is in another process, and not counted.
 package main
 
 import (
