@@ -23,6 +23,8 @@ type Config struct {
 	PageBytes int
 	// Domain is what the host names end in.
 	Domain string
+	// HTTPS has URLs begin with https. Who serves such a web makes the handshakes.
+	HTTPS bool
 
 	// DuplicateShare is the share of pages that serve the body of another page, half of them that
 	// of another host's page.

@@ -93,13 +93,15 @@ func (w *Web) appendHref(dst []byte, of place, l outlink, port string) []byte {
 			dst = append(dst, "//"...)
 			dst = w.appendHost(dst, l.to.host, port)
 		case 1:
-			dst = append(dst, "HTTP://"...)
 			at := len(dst)
-			dst = w.appendHost(dst, l.to.host, port)
-			dst[at] = 'H'
+			dst = w.appendOrigin(dst, l.to.host, port)
+			for i := range w.Scheme() + "://h" {
+				if c := &dst[at+i]; *c >= 'a' {
+					*c -= 'a' - 'A'
+				}
+			}
 		default:
-			dst = append(dst, "http://"...)
-			dst = w.appendHost(dst, l.to.host, port)
+			dst = w.appendOrigin(dst, l.to.host, port)
 		}
 		return appendPath(dst, l.to.page)
 	}

@@ -72,8 +72,8 @@ func (w *Web) appendRobots(dst []byte, host int, port string) []byte {
 		b.WriteString("Crawl-delay: " + strconv.FormatFloat(w.cfg.CrawlDelay.Seconds(), 'f', -1, 64) + "\n")
 	}
 	if r.sitemap {
-		b.WriteString("\nSitemap: http://")
-		b.Write(w.appendHost(nil, host, port))
+		b.WriteString("\nSitemap: ")
+		b.Write(w.appendOrigin(nil, host, port))
 		b.WriteString("/sitemap.xml\n")
 	}
 	return b.Bytes()

@@ -15,8 +15,8 @@ func inSitemap(n int) bool { return n%5 == 0 || orphan(n) }
 func (w *Web) appendSitemapIndex(dst []byte, host int, port string) []byte {
 	dst = append(dst, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<sitemapindex xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"...)
 	for part := range w.sitemapParts(host) {
-		dst = append(dst, "<sitemap><loc>http://"...)
-		dst = w.appendHost(dst, host, port)
+		dst = append(dst, "<sitemap><loc>"...)
+		dst = w.appendOrigin(dst, host, port)
 		dst = appendSitemapPath(dst, part)
 		dst = append(dst, "</loc></sitemap>\n"...)
 	}

@@ -26,6 +26,14 @@ func New(cfg Config) *Web {
 // Config returns what the web was made from, defaults filled in.
 func (w *Web) Config() Config { return w.cfg }
 
+// Scheme is what URLs begin with: http or https.
+func (w *Web) Scheme() string {
+	if w.cfg.HTTPS {
+		return "https"
+	}
+	return "http"
+}
+
 // Seeds returns the URL of each host's first page, for a server that listens on port (80 is left
 // out of the URLs).
 func (w *Web) Seeds(port int) []string {
@@ -193,9 +201,13 @@ func appendPath(dst []byte, n int) []byte {
 }
 
 func (w *Web) appendURL(dst []byte, p place, port string) []byte {
-	dst = append(dst, "http://"...)
-	dst = w.appendHost(dst, p.host, port)
-	return appendPath(dst, p.page)
+	return appendPath(w.appendOrigin(dst, p.host, port), p.page)
+}
+
+func (w *Web) appendOrigin(dst []byte, host int, port string) []byte {
+	dst = append(dst, w.Scheme()...)
+	dst = append(dst, "://"...)
+	return w.appendHost(dst, host, port)
 }
 
 // parseHost reads a Host header: the host's number and its port as ":8080" or nothing.

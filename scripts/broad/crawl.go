@@ -33,6 +33,7 @@ type crawl struct {
 	status     float64       // slowest answer, ms
 	asked      int           // for a status
 	robotsAsks int64
+	again      int64 // pages that were asked for again
 }
 
 func (c *crawl) perCPU() float64    { return float64(c.pages) / c.cpu.Seconds() }
@@ -46,23 +47,28 @@ func (c *crawl) String() string {
 
 // alone has one peer crawl a web to its end.
 func (b *bench) alone(ctx context.Context, web webgen.Config) (*crawl, error) {
-	return b.crawl(ctx, web, 1, 0)
+	return b.crawl(ctx, web, 1, 0, false)
 }
 
 // together has some peers crawl it.
 func (b *bench) together(ctx context.Context, web webgen.Config, peers int) (*crawl, error) {
-	return b.crawl(ctx, web, peers, 0)
+	return b.crawl(ctx, web, peers, 0, false)
 }
 
 // some has one peer fetch so many pages of it.
 func (b *bench) some(ctx context.Context, web webgen.Config, pages int) (*crawl, error) {
-	return b.crawl(ctx, web, 1, pages)
+	return b.crawl(ctx, web, 1, pages, false)
+}
+
+// broken has some peers crawl it, of which the last is killed half-way.
+func (b *bench) broken(ctx context.Context, web webgen.Config, peers int) (*crawl, error) {
+	return b.crawl(ctx, web, peers, 0, true)
 }
 
 // within bounds a crawl.
 const within = 40 * time.Minute
 
-func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int) (c *crawl, err error) {
+func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int, kill bool) (c *crawl, err error) {
 	c = &crawl{hosts: cfg.Hosts}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -70,7 +76,7 @@ func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int) 
 	defer group.Wait()
 	serving, end := context.WithCancel(ctx)
 	defer end()
-	web, names, err := serve(serving, &group, cfg)
+	web, names, env, err := b.serve(serving, &group, cfg)
 	if err != nil {
 		return c, err
 	}
@@ -84,7 +90,7 @@ func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int) 
 	if err := write(seeds, web.Seeds()); err != nil {
 		return c, err
 	}
-	all, err := b.ring(ctx, dir, peers, b.peerFlags(names))
+	all, err := b.ring(ctx, dir, peers, env, b.peerFlags(names))
 	defer func() {
 		for _, p := range all {
 			p.Kill()
@@ -93,12 +99,22 @@ func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int) 
 	if err != nil {
 		return c, err
 	}
+	last := all[peers-1]
 	before, begun := spent(all), time.Now()
 	crawled := make(chan error, 1)
 	group.Go(func() {
 		_, err := harness.Apoidea(ctx, "crawl", "--seeds", seeds, "--scope", fmt.Sprintf("*.%s:%d", domain, web.Port), "--max-pages", strconv.Itoa(pages), "--wait", "--quiet", "--data-dir", all[0].Dir)
 		crawled <- err
 	})
+	if kill {
+		half := int64(len(web.Truth().URLs) / 2)
+		group.Go(func() {
+			for web.Audit().Totals.Requests < half && harness.Sleep(serving, 100*time.Millisecond) == nil {
+			}
+			last.Kill()
+		})
+		all = all[:peers-1]
+	}
 	err = c.watch(ctx, all, begun, crawled)
 	c.took, c.cpu = time.Since(begun), spent(all)-before
 	for _, p := range all {
@@ -107,13 +123,13 @@ func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int) 
 		c.rss = max(c.rss, float64(m.Peak)/(1<<20))
 	}
 	if err == nil {
-		b.judge(c, web, pages)
+		b.judge(c, web, pages, kill)
 	}
 	return c, err
 }
 
 // ring starts peers, and waits until they know each other.
-func (b *bench) ring(ctx context.Context, dir string, peers int, flags []string) (all []*harness.Peer, err error) {
+func (b *bench) ring(ctx context.Context, dir string, peers int, env, flags []string) (all []*harness.Peer, err error) {
 	for i := range peers {
 		args := slices.Clone(flags)
 		for k := range args {
@@ -126,7 +142,7 @@ func (b *bench) ring(ctx context.Context, dir string, peers int, flags []string)
 			}
 			args = append(args, "--bootstrap", addrs[0])
 		}
-		p, err := harness.Start(ctx, dir, "p"+strconv.Itoa(i), nil, args...)
+		p, err := harness.Start(ctx, dir, "p"+strconv.Itoa(i), env, args...)
 		if err != nil {
 			return all, err
 		}
@@ -192,11 +208,15 @@ func (c *crawl) watch(ctx context.Context, all []*harness.Peer, begun time.Time,
 
 // judge says what the crawl must be: complete if it has no bound, each page once, one worker at a
 // host, and as robots.txt allows.
-func (b *bench) judge(c *crawl, web *harness.Web, bound int) {
+func (b *bench) judge(c *crawl, web *harness.Web, bound int, killed bool) {
 	t := web.Audit().Totals
-	c.pages, c.robotsAsks = t.Requests, t.RobotsRequests
+	c.pages, c.robotsAsks, c.again = t.Requests, t.RobotsRequests, t.RepeatedURLs
+	again := c.again
+	if killed {
+		again = 0 // told as a figure
+	}
 	for what, n := range map[string]int64{
-		"pages asked for again": t.RepeatedURLs, "requests beside another worker's": t.Overlaps, "requests against robots.txt": t.RobotsViolations,
+		"pages asked for again": again, "requests beside another worker's": t.Overlaps, "requests against robots.txt": t.RobotsViolations,
 	} {
 		if n > 0 {
 			b.blame("%d hosts: %d %s", c.hosts, n, what)

@@ -41,6 +41,8 @@ var parts = []part{
 	{"one", "a crawl of one broad web alone, for a look with --flags '--pprof 127.0.0.1:606%d'; only if named", (*bench).one},
 	{"waiting", "hosts that answer after 50 ms", (*bench).waiting},
 	{"eight", "eight peers beside one, on many small hosts and on few large ones", (*bench).eight},
+	{"killed", "eight peers on many hosts, one of which is killed half-way", (*bench).killed},
+	{"wild", "5,000 hosts of https and HTTP/2 that compress and answer after 30 ms; colly beside, and katana where it is", (*bench).wild},
 	{"order", "which pages of a real web come first by each order; only if named, needs --graph", (*bench).order},
 	{"known", "a million hosts known, few crawled", (*bench).known},
 }
@@ -57,7 +59,7 @@ func main() {
 		}
 	})
 	harness.Main(&b.work, func(ctx context.Context, names []string) (bool, error) {
-		chosen, err := harness.Choose(parts, names, func(p part) string { return p.name }, func(p part) bool { return p.name != "one" && p.name != "order" })
+		chosen, err := harness.Choose(parts, names, func(p part) string { return p.name }, func(p part) bool { return p.name != "one" && p.name != "order" && p.name != "wild" })
 		for _, p := range chosen {
 			if err == nil {
 				err = p.run(b, ctx)
@@ -189,6 +191,17 @@ func (b *bench) eight(ctx context.Context) error {
 		r := many.perCPU() / one.perCPU()
 		figure(w.name+": eight peers / one", r, "", least(r, 0.85), "")
 	}
+	return nil
+}
+
+// killed prints what it costs that one of eight peers is killed half-way.
+func (b *bench) killed(ctx context.Context) error {
+	c, err := b.broken(ctx, broadWeb(b.hosts), 8)
+	if err != nil {
+		return err
+	}
+	share := 100 * float64(c.again) / float64(c.pages)
+	figure(fmt.Sprintf("%d hosts, one of eight peers killed: pages fetched again", b.hosts), share, " %", most(share, 2), fmt.Sprintf("%d of %d, %.1f s", c.again, c.pages, c.took.Seconds()))
 	return nil
 }
 

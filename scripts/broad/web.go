@@ -22,13 +22,18 @@ import (
 const domain = "test"
 
 // serve serves a web at all addresses of the loopback device, and its names, until ctx ends; the
-// group waits for the end.
-func serve(ctx context.Context, group *sync.WaitGroup, cfg webgen.Config) (web *harness.Web, names string, err error) {
+// group waits for the end. A web of https has its pages compressed, and env is what clients need to
+// trust its certificate.
+func (b *bench) serve(ctx context.Context, group *sync.WaitGroup, cfg webgen.Config) (web *harness.Web, names string, env []string, err error) {
 	ln, names, err := listen(ctx, group)
-	if err != nil {
-		return nil, "", err
+	switch {
+	case err != nil:
+	case cfg.HTTPS:
+		web, env, err = b.serveWild(ctx, group, ln, cfg)
+	default:
+		web = harness.ServeWebOn(ctx, group, ln, cfg)
 	}
-	return harness.ServeWebOn(ctx, group, ln, cfg), names, nil
+	return web, names, env, err
 }
 
 // listen listens at all addresses of the loopback device, and has a name server tell the address of

@@ -108,8 +108,10 @@ func (p *Peer) Addrs(ctx context.Context) ([]string, error) {
 }
 
 // Used is the processor time that the process had, and the most memory, in bytes. It has ended.
-func (p *Peer) Used() (cpu time.Duration, most int64) {
-	s := p.cmd.ProcessState
+func (p *Peer) Used() (cpu time.Duration, most int64) { return Used(p.cmd.ProcessState) }
+
+// Used is the processor time that a process had which has ended, and the most memory, in bytes.
+func Used(s *os.ProcessState) (cpu time.Duration, most int64) {
 	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
 		most = u.Maxrss << 10
 	}

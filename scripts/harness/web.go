@@ -41,7 +41,7 @@ func (w *Web) Truth() webgen.Truth { return w.Web.Truth(webgen.Walk{Port: w.Port
 func (w *Web) Asked() map[string]int {
 	asked := make(map[string]int)
 	for u := range w.AuditURLs() {
-		asked[fmt.Sprintf("http://%s:%d%s", u.Host, w.Port, u.Path)] = u.Count
+		asked[fmt.Sprintf("%s://%s:%d%s", w.Scheme(), u.Host, w.Port, u.Path)] = u.Count
 	}
 	return asked
 }

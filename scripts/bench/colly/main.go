@@ -2,11 +2,12 @@
 // be made to. It stores nothing, obeys nothing, drops duplicate links before Visit, and prints how
 // many pages answered with 200.
 //
-//	colly URL...
+//	colly [-dns ADDR] [-parallel N] [-compressed] URL...
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,11 +24,15 @@ import (
 	"github.com/gocolly/colly/v2"
 )
 
-// parallel is how many requests are made at once.
-const parallel = 4
+var (
+	names      = flag.String("dns", "", "ADDR of the name server to ask (default: the system's)")
+	parallel   = flag.Int("parallel", 4, "how many requests are made at once")
+	compressed = flag.Bool("compressed", false, "ask for compressed pages")
+)
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	flag.Parse()
+	if err := run(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "colly:", err)
 		os.Exit(1)
 	}
@@ -50,7 +55,7 @@ func run(seeds []string) error {
 	k := &crawl{hosts: map[string]bool{}, seen: map[string]bool{}}
 	k.c = colly.NewCollector(colly.Async(true), colly.AllowURLRevisit(), colly.MaxBodySize(0))
 	k.c.WithTransport(transport())
-	if err := k.c.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: parallel}); err != nil {
+	if err := k.c.Limit(&colly.LimitRule{DomainGlob: "*", Parallelism: *parallel}); err != nil {
 		return err
 	}
 	k.c.OnResponse(func(*colly.Response) { k.pages.Add(1) })
@@ -122,13 +127,20 @@ func (k *crawl) visit(raw string) {
 	}
 }
 
-// transport keeps connections, asks for no compression and takes names under .localhost for
-// loopback (RFC 6761, section 6.3).
+// transport keeps connections, and takes names under .localhost for loopback (RFC 6761, section
+// 6.3).
 func transport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	if *names != "" {
+		var d net.Dialer
+		dialer.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return d.DialContext(ctx, network, *names)
+		}}
+	}
 	return &http.Transport{
-		MaxIdleConnsPerHost: parallel,
-		DisableCompression:  true,
+		MaxIdleConnsPerHost: *parallel,
+		DisableCompression:  !*compressed,
+		ForceAttemptHTTP2:   true,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			host, port, err := net.SplitHostPort(addr)
 			if err == nil && strings.HasSuffix(host, ".localhost") {
