@@ -84,8 +84,6 @@ type Config struct {
 	// InsecureTLS accepts any certificate. RootCAs are those trusted; nil: the system's.
 	InsecureTLS bool
 	RootCAs     *x509.CertPool // certificates trusted; nil: the system's
-	// NoHTTP2 speaks HTTP/1.1 only.
-	NoHTTP2 bool
 }
 
 // DefaultConfig returns the values that zero fields stand for; UserAgent and Resolver have none.
@@ -100,7 +98,7 @@ func DefaultConfig() Config {
 		MaxBody:         16 << 20,
 		MaxHeader:       64 << 10,
 		MaxConnsPerHost: 1,
-		MaxIdleConns:    512,
+		MaxIdleConns:    1024,
 		IdleTimeout:     45 * time.Second,
 	}
 }

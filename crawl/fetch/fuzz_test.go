@@ -76,7 +76,6 @@ func FuzzRequest(f *testing.F) {
 	f.Add("http://a\r\nX: y/")
 	f.Fuzz(func(t *testing.T, url string) {
 		client := newFetcher(t, func(c *fetch.Config) {
-			c.NoHTTP2 = true
 			c.Dial = func(context.Context, string, string) (net.Conn, error) {
 				return canned{in: bytes.NewReader([]byte("HTTP/1.1 204 No Content\r\n\r\n"))}, nil
 			}

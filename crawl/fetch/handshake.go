@@ -72,12 +72,12 @@ func weigh(c *x509.Certificate) int64 {
 	return fixed + 4*int64(len(c.Raw)) + text*int64(texts) + other*int64(others)
 }
 
-// greet makes the TLS handshake, for one of the protocols.
-func (f *Fetcher) greet(ctx context.Context, c *conn, t *target, end time.Time, protos ...string) (*tls.Conn, error) {
+// greet makes the TLS handshake, for a protocol.
+func (f *Fetcher) greet(ctx context.Context, c *conn, t *target, end time.Time, proto string) (*tls.Conn, error) {
 	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.TLSTimeout), end))
 	defer cancel()
 	config := f.tls.Clone()
-	config.ServerName, config.NextProtos = strings.Clone(t.serverName()), protos // sessions are kept under the name, which is part of a URL
+	config.ServerName, config.NextProtos = strings.Clone(t.serverName()), []string{proto} // sessions are kept under the name, which is part of a URL
 	g := &greeting{ClientSessionCache: config.ClientSessionCache}
 	config.ClientSessionCache, config.VerifyConnection = g, g.look
 	c.meter.greets(func() error { return f.admit(ctx, c) })

@@ -137,7 +137,9 @@ func TestClosedConnectionIsForgotten(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(fmt.Sprint("http2 ", http2), func(t *testing.T) {
 			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "page") }))
-			srv.EnableHTTP2 = http2
+			if http2 {
+				onlyHTTP2(srv)
+			}
 			url, trust := startTLS(t, srv)
 			cert := &srv.TLS.Certificates[0]
 			for range 60 {

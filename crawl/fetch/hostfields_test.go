@@ -19,7 +19,9 @@ func TestHostFields(t *testing.T) {
 			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, r.Proto+" "+r.Header.Get("Cookie"))
 			}))
-			s.EnableHTTP2 = http2
+			if http2 {
+				onlyHTTP2(s)
+			}
 			s.StartTLS()
 			fields := make(fetch.HostFields)
 			for _, text := range []string{strings.TrimPrefix(s.URL, "https://") + ": cookie: a=1", "http://127.0.0.1: X-Other: b", "other.example: Cookie: c=2"} {

@@ -112,7 +112,7 @@ func headers(stream uint32, status string) http2.HeadersFrameParam {
 func framesServer(t *testing.T, answer func(net.Conn, *http2.Framer)) (url string, trust func(*fetch.Config)) {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(nil)
-	srv.EnableHTTP2 = true
+	onlyHTTP2(srv)
 	srv.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) {
 		defer c.Close()
 		if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {

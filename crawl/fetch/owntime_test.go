@@ -77,8 +77,9 @@ func TestOwnTime(t *testing.T) {
 	over := func(proto string) func(net.Conn) {
 		return func(c net.Conn) {
 			if proto == "HTTP/2.0" {
-				secure := tls.Server(c, &tls.Config{Certificates: some.TLS.Certificates, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
-				serveOne(secure, answer)
+				config := http2Only()
+				config.Certificates = some.TLS.Certificates
+				serveOne(tls.Server(c, config), answer)
 				return
 			}
 			readRequest(c)

@@ -100,7 +100,7 @@ func (f *Fetcher) ProbeHead(ctx context.Context, host, scheme string) (*Head, er
 	}
 	defer c.close()
 	if t.https {
-		if _, err := f.greet(ctx, c, t, end, "http/1.1"); err != nil {
+		if _, err := f.greet(ctx, c, t, end, http11); err != nil {
 			return nil, fail(ctx, t.key, PhaseTLS, err)
 		}
 	}

@@ -193,7 +193,7 @@ func TestHTTP2BuffersLittle(t *testing.T) {
 			mu.Unlock()
 		}
 	}))
-	srv.EnableHTTP2 = true
+	onlyHTTP2(srv)
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	f := newFetcher(t, func(c *fetch.Config) { c.InsecureTLS = true })

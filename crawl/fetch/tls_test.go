@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,12 +24,24 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// tlsServer serves h over TLS, HTTP/2 included, and returns the URL by a name that its certificate
+// onlyHTTP2 has a server refuse whoever does not speak HTTP/2.
+func onlyHTTP2(srv *httptest.Server) { srv.EnableHTTP2, srv.TLS = true, http2Only() }
+
+func http2Only() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(hello.SupportedProtos, "h2") {
+			return nil, nil //nolint:nilnil // the configuration there is
+		}
+		return &tls.Config{NextProtos: []string{"another"}}, nil
+	}}
+}
+
+// tlsServer serves h over TLS by HTTP/2 alone, and returns the URL by a name that its certificate
 // is for, and a change that trusts it.
 func tlsServer(t *testing.T, h http.HandlerFunc) (url string, trust func(*fetch.Config)) {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(h)
-	srv.EnableHTTP2 = true
+	onlyHTTP2(srv)
 	return startTLS(t, srv)
 }
 
@@ -148,9 +161,19 @@ func TestHTTP2Limits(t *testing.T) {
 	get(t, f, url).Release()
 }
 
+// A server that speaks both is spoken to in HTTP/1.1, over one connection.
 func TestHTTP1OverTLS(t *testing.T) {
-	url, trust := tlsServer(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) })
-	f := newFetcher(t, func(c *fetch.Config) { trust(c); c.NoHTTP2 = true })
+	var conns atomic.Int32
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) }))
+	srv.EnableHTTP2 = true
+	srv.TLS = &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	url, trust := startTLS(t, srv)
+	f := newFetcher(t, trust)
 	for range 2 {
 		resp := get(t, f, url)
 		if string(resp.Body) != "HTTP/1.1" || resp.Proto != "HTTP/1.1" {
@@ -230,7 +253,7 @@ func TestLongChain(t *testing.T) {
 func TestHTTP2NoStreams(t *testing.T) {
 	told := make(chan struct{})
 	srv := httptest.NewUnstartedServer(nil)
-	srv.EnableHTTP2 = true
+	onlyHTTP2(srv)
 	srv.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) {
 		defer c.Close()
 		if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {

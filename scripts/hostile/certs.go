@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -96,6 +97,9 @@ func (w *world) tlsConfig() *tls.Config {
 				if c, err := f.hello(w, hello, name); c != nil || err != nil {
 					return c, err
 				}
+			}
+			if f, _ := split(hello.ServerName); f != nil && f.h2 != nil && !slices.Contains(hello.SupportedProtos, "h2") {
+				return &tls.Config{NextProtos: []string{"h2 alone"}}, nil // the handshake is refused
 			}
 			return w.plainTLS(hello.ServerName)
 		},
