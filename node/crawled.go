@@ -21,6 +21,7 @@ import (
 	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/view"
+	"github.com/apoidea/apoidea/node/volunteer/machine"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -37,11 +38,22 @@ func (c *Config) fetching() fetch.Config {
 	f := fetch.Config{
 		UserAgent: c.UserAgent(), Resolver: resolve.New(resolver), AllowPrivate: c.AllowPrivate, AllowPrefixes: c.AllowPrefixes, LocalAddr: c.FetchFrom,
 		HostFields: c.HostFields, ArchiveHostFields: c.ArchiveHostFields,
-		MaxBody: c.MaxBody, From: cmp.Or(c.From, mailOf(c.Contact)),
+		MaxBody: c.MaxBody, From: cmp.Or(c.From, mailOf(c.Contact)), MaxIdleConns: idleConns(machine.OpenFiles(), uint64(c.Descriptors())),
 	}
 	c.distant(&f)
 	c.byProxy(&f)
 	return f
+}
+
+// idleConns is how many connections to sites may wait for the next page of their host: as many as
+// fetch says, if twice what a busy peer has open leaves room for them. A limit of 0 is none.
+func idleConns(limit, busy uint64) int {
+	const least = 64
+	most := uint64(fetch.DefaultConfig().MaxIdleConns)
+	if limit == 0 || limit >= 2*busy+most {
+		return int(most)
+	}
+	return int(max(limit, 2*busy+least) - 2*busy)
 }
 
 // crawling is what is set of the worker and what it uses.

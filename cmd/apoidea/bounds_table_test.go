@@ -15,7 +15,7 @@ var bounds = []bound{
 	{what: "bytes a second", flag: "bandwidth", then: "sites and peers share them; fetches start as they fit"},
 	{what: "processor time", flag: "cpu-share", then: "no fetch begins while more was used"},
 	{what: "exchanges under way", flag: "fetchers", then: "hosts that are due wait"},
-	{what: "idle connections to sites", format: "%s, for %s", at: "crawl/fetch DefaultConfig.MaxIdleConns DefaultConfig.IdleTimeout", then: "the one idle longest is closed"},
+	{what: "idle connections to sites", format: "%s, for %s", at: "crawl/fetch DefaultConfig.MaxIdleConns DefaultConfig.IdleTimeout", then: "the one idle longest is closed; fewer where the limit of open files is low"},
 	{what: "a step of the owner", format: "%s", at: "node/hosts stepTime", then: "the rest of a long list goes on in the next step"},
 	{what: "cache of the database", format: "%s", at: "storage DefaultCacheBytes", then: "blocks used longest ago go"},
 	{what: "a table of recent writes", format: "%s", at: "storage DefaultMemTableBytes", then: "writes wait while four are full; two stay for good"},
