@@ -16,11 +16,12 @@
 //
 // HTTP/1.1 is spoken here directly, over connections of a pool of ours. HTTP/2 is for servers that
 // refuse HTTP/1.1: net/http speaks it, on a connection of the same pool. A host is asked for one
-// page at a time, so that its streams gain nothing, and each of its connections costs 60 KB. Four things that a crawler needs ask for
-// it: the heads of request and response byte for byte, in the order sent, for the archive; a permit
-// between having a connection and writing to it; an idle connection that costs a socket and no
-// goroutine or buffer, since thousands of hosts are kept waiting between two pages; and half the
-// CPU of a page.
+// page at a time, so that its streams gain nothing, and each of its connections costs 60 KB.
+//
+// Four things that a crawler needs ask for a client of our own: the heads of request and response
+// byte for byte, in the order sent, for the archive; a permit between having a connection and
+// writing to it; an idle connection that costs a socket and no goroutine or buffer, since thousands
+// of hosts are kept waiting between two pages; and half the CPU of a page.
 //
 // # What is archived
 //
