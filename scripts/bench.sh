@@ -16,7 +16,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/docs.sh"
 
-katana=v1.2.2
+katana=v1.5.0
 quick=0 parts=()
 for arg in "$@"; do
   case $arg in
@@ -153,7 +153,9 @@ broad() {
 wild() {
   local hosts=5000
   [ $quick = 0 ] || hosts=500
-  GOBIN="$work/bin" go install "github.com/projectdiscovery/katana/cmd/katana@$katana" >"$work/katana.build" 2>&1 || echo "katana $katana does not build here: $(tail -1 "$work/katana.build")"
+  mkdir "$work/katana"
+  (cd "$work/katana" && go mod init katana && go get "github.com/projectdiscovery/katana/cmd/katana@$katana" && CGO_ENABLED=1 go build -o "$work/bin/" github.com/projectdiscovery/katana/cmd/katana) >"$work/katana.build" 2>&1 ||
+    echo "katana $katana does not build here: $(tail -1 "$work/katana.build")"
   trial broad --hosts $hosts wild || wrong "a crawl of the web as it is"
 }
 

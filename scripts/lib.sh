@@ -55,7 +55,7 @@ trial() {
   build_apoidea
   (cd "$root" && go build -o "$work/bin/" "./scripts/$1")
   at_end end_peers
-  "$1" --work "$work" "${@:2}"
+  command "$1" --work "$work" "${@:2}" # a script may have a part of that name
 }
 end_peers() {
   local file pid

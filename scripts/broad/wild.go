@@ -59,7 +59,7 @@ var others = []other{
 	{"katana", func(_ []string, seedFile, names string) []string {
 		return []string{
 			"-list", seedFile, "-resolvers", names, "-silent", "-depth", "1000", "-concurrency", "10", "-parallelism", strconv.Itoa(atOnce), "-rate-limit", "100000",
-			"-field-scope", domain, "-disable-update-check", "-max-response-size", "10000000",
+			"-field-scope", "fqdn", "-disable-update-check", // all hosts are seeds, and each seed is a crawl of its own
 		}
 	}},
 }
