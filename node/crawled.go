@@ -13,12 +13,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/resolve"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/hosts"
-	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
@@ -114,8 +112,8 @@ func (n *Node) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.Sess
 }
 
 // workerHandler answers owners: offers of hosts, and probes of sites.
-func (n *Node) workerHandler() calls.Handler {
-	return rpc.Tagged{hosts.OfferMethod.Tag: hosts.OfferMethod.Handle(n.crawl.Offered), placing.ProbeMethod.Tag: n.placer.HandleProbe()}.Handle
+func (n *Node) workerService() rpc.Service {
+	return rpc.Together(hosts.OfferMethod.Handle(rpc.Anyone("nothing"), n.crawl.Offered), n.placer.ProbeService())
 }
 
 func withPort(server string) string {

@@ -2,9 +2,8 @@ package node
 
 import (
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/hosts"
-	"github.com/apoidea/apoidea/node/manners"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -31,8 +30,6 @@ func (n *Node) hosted() hosts.Deps {
 }
 
 // ownersHandler answers workers, senders of links, and who brings wishes of hosts.
-func (n *Node) ownersHandler() calls.Handler {
-	handlers := n.owners.Handlers()
-	handlers[manners.TagWish] = n.wishes.HandleHosts(n.owners)
-	return handlers.Handle
+func (n *Node) ownersService() rpc.Service {
+	return rpc.Together(n.owners.Service(), n.wishes.HostsService(n.owners))
 }

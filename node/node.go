@@ -61,6 +61,7 @@ type Node struct {
 	debug   []debugServer
 
 	router   *rpc.Router
+	gate     *gate
 	ship     *records.Replication
 	keeping  *records.Keeping
 	contents *crawling.Contents
@@ -175,8 +176,8 @@ func existing(dir string) string {
 // register announces the services before the network listens. Their parts are furnished right
 // after; a request that comes in between is answered as busy.
 func (n *Node) register(net *p2p.Net) {
-	serve := func(name string, handler func() calls.Handler) {
-		handler = sync.OnceValue(handler)
+	serve := func(name string, service func() rpc.Service) {
+		handler := sync.OnceValue(func() calls.Handler { return service().Behind(n.gate) })
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
 			open := n.ready
 			if name == view.ServiceStatus || name == records.ServiceReplica || name == records.ServiceRecords {
@@ -190,19 +191,34 @@ func (n *Node) register(net *p2p.Net) {
 			}
 		})
 	}
-	serve(view.ServiceStatus, func() calls.Handler { return n.HandleStatus })
-	serve(crawling.ServiceContent, func() calls.Handler { return n.contents.Handler() })
-	serve(subnets.ServiceSubnets, func() calls.Handler { return n.subnets.Handler() })
-	serve(manners.ServiceDomains, func() calls.Handler { return n.domains.Handler() })
-	serve(manners.ServicePermits, func() calls.Handler { return n.permits.Handler() })
-	serve(jobs.ServiceName, func() calls.Handler { return n.jobs.Handler() })
-	serve(rpc.ServiceOwner, func() calls.Handler { return n.ownersHandler() })
-	serve(rpc.ServiceWorker, func() calls.Handler { return n.workerHandler() })
-	serve(placing.ServiceCoordinates, func() calls.Handler { return n.placer.HandleCoordinates() })
-	serve(placing.ServiceSamples, func() calls.Handler { return n.placer.HandleSamples() })
-	serve(records.ServiceRecords, func() calls.Handler { return n.keeping.Handler() })
-	serve(records.ServiceReplica, func() calls.Handler { return n.ship.Handle })
-	serve(view.ServiceFiles, func() calls.Handler { return n.HandleFiles })
+	for _, s := range n.services() {
+		serve(s.name, s.service)
+	}
+}
+
+// named is a service under its name; its rooms are built when it is asked for.
+type named struct {
+	name    string
+	service func() rpc.Service
+}
+
+// services are all that a peer offers others over its network, but for the ring's own.
+func (n *Node) services() []named {
+	return []named{
+		{rpc.ServiceOwner, n.ownersService},
+		{rpc.ServiceWorker, n.workerService},
+		{jobs.ServiceName, func() rpc.Service { return n.jobs.Service() }},
+		{crawling.ServiceContent, func() rpc.Service { return n.contents.Service() }},
+		{manners.ServiceDomains, func() rpc.Service { return n.domains.Service() }},
+		{manners.ServicePermits, func() rpc.Service { return n.permits.Service() }},
+		{subnets.ServiceSubnets, func() rpc.Service { return n.subnets.Service() }},
+		{placing.ServiceCoordinates, func() rpc.Service { return n.placer.CoordinatesService() }},
+		{placing.ServiceSamples, func() rpc.Service { return n.placer.SamplesService() }},
+		{records.ServiceRecords, func() rpc.Service { return n.keeping.Service() }},
+		{records.ServiceReplica, func() rpc.Service { return n.ship.Service() }},
+		{view.ServiceStatus, func() rpc.Service { return n.StatusService() }},
+		{view.ServiceFiles, func() rpc.Service { return n.FilesService() }},
+	}
 }
 
 func (n *Node) archiveDir() string { return crawling.ArchiveDir(n.cfg.DataDir) }
@@ -211,6 +227,7 @@ func (n *Node) archiveDir() string { return crawling.ArchiveDir(n.cfg.DataDir) }
 func (n *Node) buildServices() (err error) {
 	self := n.room.net.Self()
 	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
+	n.gate = newGate(n.room.watch)
 	n.ship = records.NewReplication(records.ReplicationDeps{
 		Watch: n.room.watch, Replicas: n.cfg.Replicas, Incarnation: n.incarnation, Net: n.room.net, Store: n.store, Suspect: n.room.dht.Unreachable, Log: n.log,
 	})
@@ -296,6 +313,7 @@ func (n *Node) viewed() view.Deps {
 		},
 		Ring: view.RingDeps{
 			DHT: n.room.dht, Net: n.room.net, Router: n.router, WalkFrom: n.room.walkFrom, Known: n.room.known, Moving: func() bool { return !n.keeping.Quiet() },
+			Refused: n.gate.refused,
 		},
 		Hosts:   view.HostDeps{Owners: n.owners, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now},
 		Crawl:   view.CrawlDeps{Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts},

@@ -227,6 +227,17 @@ type PeerLine struct {
 	CoordinateMs *float64 `json:"coordinate_ms,omitempty"`
 	// CoordinateError: the larger relative error of the two.
 	CoordinateError *float64 `json:"coordinate_error,omitempty"`
+	// Refused is what this peer refused the other lately; nil: nothing.
+	Refused *Refusals `json:"refused,omitempty"`
+}
+
+// Refusals are what a peer refused another: requests that it may not make, or that break a bound.
+type Refusals struct {
+	Requests int64 `json:"requests"` // how many
+	// Request is what the last asked for, and Why it was refused.
+	Request string `json:"request"`
+	Why     string `json:"why"`
+	AgoMS   int64  `json:"ago_ms"` // since the last, in milliseconds
 }
 
 // Member is one stop of a walk round the ring.

@@ -13,7 +13,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/dedup"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -100,8 +99,10 @@ func (c *Contents) Confirm(ctx context.Context, list []reports.Confirmation) err
 	return nil
 }
 
-// Handler answers peers.
-func (c *Contents) Handler() calls.Handler { return contentMethod.Handle(c.answer) }
+// Service answers peers.
+func (c *Contents) Service() rpc.Service {
+	return contentMethod.Handle(rpc.Anyone("that this peer serves the digest that is claimed"), c.answer)
+}
 
 // answer answers the questions of a peer.
 func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {

@@ -68,7 +68,7 @@ func contentPeers(t *testing.T, owns func(ring.Key) peer.ID, ids ...peer.ID) (ma
 			if service != ServiceContent {
 				return nil, rpc.Refuse("another service")
 			}
-			return list[id].Handler()(ctx, "asker", req)
+			return list[id].Service().Handle(ctx, "asker", req)
 		})
 	}
 	return list, net
@@ -239,7 +239,7 @@ func TestContentRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := peers[ids[0]].Handler()(t.Context(), "x", raw); calls.CodeOf(err) != calls.CodeRefused {
+		if _, err := peers[ids[0]].Service().Handle(t.Context(), "x", raw); calls.CodeOf(err) != calls.CodeRefused {
 			t.Errorf("%s: %v", row.name, err)
 		}
 	}

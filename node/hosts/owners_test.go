@@ -159,7 +159,7 @@ func TestHandlers(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		w := start(t, "self")
 		w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
-			return w.Handlers().Handle(ctx, "x", req)
+			return w.Service().Handle(ctx, "x", req)
 		})
 		links := mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}})
 		if _, err := linksMethod.Call(t.Context(), w.net, "self", links); err != nil {

@@ -50,12 +50,13 @@ func placesIn(n int, what string, lists ...[]uint32) error {
 	return nil
 }
 
-// Handlers answer workers and senders of links.
-func (w *Owners) Handlers() rpc.Tagged {
-	return rpc.Tagged{
-		tagLinks:   linksMethod.Handle(func(ctx context.Context, _ peer.ID, m *wire.Links) (*wire.LinksReply, error) { return w.Links(ctx, m) }),
-		tagSession: SessionMethod.Handle(w.Session),
-	}
+// Service answers workers and senders of links.
+func (w *Owners) Service() rpc.Service {
+	return rpc.Together(
+		linksMethod.Handle(rpc.Anyone("that the job is known and admits the URL, and this peer serves its host"),
+			func(ctx context.Context, _ peer.ID, m *wire.Links) (*wire.LinksReply, error) { return w.Links(ctx, m) }),
+		SessionMethod.Handle(rpc.Anyone("that the job is known; a host is kept, and asked for, under a lease alone"), w.Session),
+	)
 }
 
 // Links takes a batch of links; it returns when they are on disk.

@@ -45,7 +45,7 @@ func TestAllJobsAreListed(t *testing.T) {
 				return &control.Ring{Members: []control.Member{{Status: control.Status{Peer: "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"}}}}, nil
 			},
 			Net: rpc.CallerFunc(func(ctx context.Context, _ peer.ID, _ string, req []byte) ([]byte, error) {
-				answer, err := s.Handler()(ctx, "asker", row.asked(req))
+				answer, err := s.Service().Handle(ctx, "asker", row.asked(req))
 				if answers++; len(answer) > calls.MaxPayload {
 					t.Errorf("%s: an answer of %d bytes cannot be sent", row.name, len(answer))
 				}

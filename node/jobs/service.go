@@ -11,7 +11,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -73,8 +72,10 @@ func (s *Service) Import(records []kv.Record) error {
 	return err
 }
 
-// Handler answers peers.
-func (s *Service) Handler() calls.Handler { return jobMethod.Handle(s.answer) }
+// Service answers peers.
+func (s *Service) Service() rpc.Service {
+	return jobMethod.Handle(rpc.Anyone("the form of a job, and that this peer serves it"), s.answer)
+}
 
 // answer does what is asked on the loop and waits for the disk outside of it.
 func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {

@@ -53,7 +53,7 @@ func (w *jobWorld) CallOwner(ctx context.Context, _ ring.Key, _ string, raw []by
 	if s == nil {
 		return nil, calls.ErrUnreachable
 	}
-	return s.Handler()(ctx, "asker", raw)
+	return s.Service().Handle(ctx, "asker", raw)
 }
 
 // newJobs starts a job's owner without any job.
@@ -132,7 +132,7 @@ func TestJobRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := s.Handler()(t.Context(), "asker", raw)
+		answer, err := s.Service().Handle(t.Context(), "asker", raw)
 		if calls.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 			t.Errorf("%s: error %v", row.name, err)
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -28,7 +27,7 @@ const ServiceDomains = "domain"
 // The first byte of a request to it.
 const (
 	tagAdmission = 'A'
-	// TagWish is that of a wish, to the owner of a host as well, of which [OptOuts.HandleHosts] is
+	// TagWish is that of a wish, to the owner of a host as well, of which [OptOuts.HostsService] is
 	// the handler.
 	TagWish = 'W'
 )
@@ -89,9 +88,9 @@ func (d *Domains) DoOver(ctx context.Context, fn func() (through bool)) error {
 	return d.loop.DoOver(ctx, fn)
 }
 
-// Handler answers peers.
-func (d *Domains) Handler() calls.Handler {
-	return rpc.Tagged{tagAdmission: admissionMethod.Handle(d.admit), TagWish: wishesAt(ServiceDomains).Handle(d.takeOptOut)}.Handle
+// Service answers peers.
+func (d *Domains) Service() rpc.Service {
+	return rpc.Together(admissionMethod.Handle(rpc.Anyone("that this peer serves the domain"), d.admit), wishesAt(ServiceDomains).Handle(provedWish, d.takeOptOut))
 }
 
 // takeOptOut answers who tells of a domain's wish.

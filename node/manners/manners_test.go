@@ -51,7 +51,7 @@ func pair(serve func() calls.Handler) (a, b *rpc.Router) {
 // TestPermits: the home of an address grants its requests, and another peer sends the asker there.
 func TestPermits(t *testing.T) {
 	var home *Permits
-	a, b := pair(func() calls.Handler { return home.Handler() })
+	a, b := pair(func() calls.Handler { return home.Service().Handle })
 	home = NewPermits(10, time.Minute, 0, 0, a)
 	asker := NewPermits(10, time.Minute, time.Minute, 1, b)
 	prefix := permit.Key{Prefix: netip.MustParsePrefix("192.0.2.1/32")}
@@ -82,7 +82,7 @@ func TestPermits(t *testing.T) {
 // site has proved it, and has the owners of these hosts told.
 func TestDomains(t *testing.T) {
 	var home *Domains
-	a, b := pair(func() calls.Handler { return home.Handler() })
+	a, b := pair(func() calls.Handler { return home.Service().Handle })
 	var told []string
 	var settled bool
 	proof := errors.New("the line is not there")
@@ -201,9 +201,9 @@ func (h someHosts) OptOut(_ context.Context, host string, out bool, by string) (
 	return changed, nil
 }
 
-// TestHandleHosts: the owner of a host takes its wish, once the site has shown it where that is
+// TestHostsService: the owner of a host takes its wish, once the site has shown it where that is
 // demanded; any other peer sends the asker on.
-func TestHandleHosts(t *testing.T) {
+func TestHostsService(t *testing.T) {
 	hosts := someHosts{make(map[string]string)}
 	free := NewOptOuts(OptOutsDeps{Log: quiet})
 	strict := NewOptOuts(OptOutsDeps{Log: quiet, Demand: true, Prover: NewProver(func(context.Context, *fetch.Request) (*fetch.Response, error) {
@@ -225,7 +225,7 @@ func TestHandleHosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := row.opt.HandleHosts(hosts)(t.Context(), "asker", raw)
+		answer, err := row.opt.HostsService(hosts).Handle(t.Context(), "asker", append([]byte{TagWish}, raw...))
 		reply := new(wire.OptOutReply)
 		if calls.CodeOf(err) != row.code || proto.Unmarshal(answer, reply) != nil || reply.GetChanged() != row.changed {
 			t.Errorf("%+v: %v, %v", row, reply, err)
@@ -258,9 +258,7 @@ func TestBusyIsNoRefusal(t *testing.T) {
 		}
 		strict := NewOptOuts(OptOutsDeps{Log: quiet, Demand: true, Prover: prover})
 		_, b := pair(func() calls.Handler {
-			return func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
-				return strict.HandleHosts(hosts)(ctx, from, req[1:]) // behind the tag
-			}
+			return strict.HostsService(hosts).Handle
 		})
 		teller := NewOptOuts(OptOutsDeps{Log: quiet, Lists: lists, Owners: b, Changed: func() {}})
 		if _, err := teller.Tell(t.Context(), s, optout.Out); calls.CodeOf(err) != calls.CodeBusy {

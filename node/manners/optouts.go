@@ -15,7 +15,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/optout"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -221,9 +220,13 @@ type Hosts interface {
 	OptOut(ctx context.Context, host string, out bool, by string) (changed bool, err error)
 }
 
-// HandleHosts takes the wishes of hosts that this peer owns.
-func (o *OptOuts) HandleHosts(hosts Hosts) calls.Handler {
-	return wishesAt(rpc.ServiceOwner).Handle(func(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
+// provedWish is who may tell of a wish: in the public profile the site itself is asked whether it
+// has it.
+var provedWish = rpc.Anyone("that this peer serves the host, and that the site says so")
+
+// HostsService takes the wishes of hosts that this peer owns.
+func (o *OptOuts) HostsService(hosts Hosts) rpc.Service {
+	return wishesAt(rpc.ServiceOwner).Handle(provedWish, func(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
 		s, a, host, err := hostWish(m)
 		if err != nil {
 			return nil, err

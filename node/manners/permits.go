@@ -14,7 +14,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/worker"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 )
@@ -47,8 +46,10 @@ func NewPermits(limit int, chunk, delay time.Duration, incarnation uint64, r *rp
 	return &Permits{router: r, delay: delay, incarnation: incarnation, granter: permit.NewGranter(limit, chunk)}
 }
 
-// Handler answers workers.
-func (p *Permits) Handler() calls.Handler { return permitsMethod.Handle(p.grant) }
+// Service answers workers.
+func (p *Permits) Service() rpc.Service {
+	return permitsMethod.Handle(rpc.Anyone("that this peer serves the address; a caller gets half of what is left"), p.grant)
+}
 
 // grant answers a worker.
 func (p *Permits) grant(_ context.Context, from peer.ID, m *wire.Permits) (*wire.PermitsReply, error) {

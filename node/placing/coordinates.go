@@ -15,7 +15,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
@@ -180,13 +179,15 @@ func (g *gossip) tell() *wire.Coordinate {
 	return wire.NewCoordinate(&at)
 }
 
-// handler answers neighbours; a peer that keeps no coordinate says so, and is none to place by.
-func (g *gossip) handler() calls.Handler {
+// service answers neighbours; a peer that keeps no coordinate says so, and is none to place by.
+func (g *gossip) service() rpc.Service {
 	if g == nil {
-		return rpc.Refusing("this peer keeps no coordinate: it places hosts otherwise")
+		return rpc.Refusing("Coordinate", coordinateCallers, "this peer keeps no coordinate: it places hosts otherwise")
 	}
-	return coordinateMethod.Handle(g.answer)
+	return coordinateMethod.Handle(coordinateCallers, g.answer)
 }
+
+var coordinateCallers = rpc.Anyone("that the caller is a neighbour, or what it says of itself is not kept")
 
 func (g *gossip) answer(_ context.Context, from peer.ID, m *wire.Coordinate) (*wire.Coordinate, error) {
 	at, err := m.Place()

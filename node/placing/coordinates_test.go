@@ -73,7 +73,7 @@ func newGossips(t *testing.T, at plane) *gossips {
 			if all.reply != nil {
 				return all.reply, nil
 			}
-			return all.list[j].handler()(ctx, g.self, raw)
+			return all.list[j].service().Handle(ctx, g.self, raw)
 		})
 		all.list = append(all.list, g)
 	}
@@ -160,7 +160,7 @@ func TestGossipPace(t *testing.T) {
 		})
 	}
 	var none *gossip
-	if _, err := none.handler()(t.Context(), "p", nil); err == nil || !strings.Contains(err.Error(), "no coordinate") {
+	if _, err := none.service().Handle(t.Context(), "p", nil); err == nil || !strings.Contains(err.Error(), "no coordinate") {
 		t.Errorf("a peer that keeps none: %v", err)
 	}
 }

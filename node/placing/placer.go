@@ -15,10 +15,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/rpc"
 )
 
 const (
@@ -112,11 +112,11 @@ func (pl *Placer) Run(ctx context.Context) error {
 	return nil
 }
 
-// HandleCoordinates answers [ServiceCoordinates].
-func (pl *Placer) HandleCoordinates() calls.Handler { return pl.gossip.handler() }
+// CoordinatesService answers [ServiceCoordinates].
+func (pl *Placer) CoordinatesService() rpc.Service { return pl.gossip.service() }
 
-// HandleSamples answers [ServiceSamples].
-func (pl *Placer) HandleSamples() calls.Handler { return pl.samples.handler() }
+// SamplesService answers [ServiceSamples].
+func (pl *Placer) SamplesService() rpc.Service { return pl.samples.service() }
 
 // Distance is the expected round trip of gossip with a neighbour in ms, by network coordinates, and
 // the larger of both errors; nil if one is not known.

@@ -18,7 +18,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 )
@@ -91,7 +90,7 @@ func benchOf(t *testing.T, cfg Config, d Deps) *bench {
 				if service != rpc.ServiceWorker {
 					t.Errorf("service %q is asked", service)
 				}
-				return rpc.Tagged{ProbeMethod.Tag: w.at[to].HandleProbe()}.Handle(ctx, id, req)
+				return w.at[to].ProbeService().Handle(ctx, id, req)
 			}),
 			Addrs: func(peer.ID) []string { return nil }, Paused: func() bool { return w.paused[id] },
 			OptedOut: func(string) string {
@@ -279,8 +278,8 @@ func TestRequestsAreForTheOwner(t *testing.T) {
 // TestHandlersOfOtherStrategies: a peer refuses the gossip of strategies that it does not place by.
 func TestHandlersOfOtherStrategies(t *testing.T) {
 	w := newBench(t)
-	for name, handle := range map[string]calls.Handler{"coordinates": w.at["a"].HandleCoordinates(), "samples": w.at["a"].HandleSamples()} {
-		if _, err := handle(t.Context(), "b", nil); !rpc.Refused(err) {
+	for name, service := range map[string]rpc.Service{"coordinates": w.at["a"].CoordinatesService(), "samples": w.at["a"].SamplesService()} {
+		if _, err := service.Handle(t.Context(), "b", nil); !rpc.Refused(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -195,9 +194,9 @@ func errorText(before string, err error) string {
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }
 
-// HandleProbe measures sites for owners.
-func (pl *Placer) HandleProbe() calls.Handler {
-	return ProbeMethod.Handle(func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
+// ProbeService measures sites for owners.
+func (pl *Placer) ProbeService() rpc.Service {
+	return ProbeMethod.Handle(rpc.Anyone("of requests by HTTP: that the caller is believed to own the host; so many a minute and site"), func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
 		return pl.probeFor(ctx, from, m), nil
 	})
 }

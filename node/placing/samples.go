@@ -407,12 +407,14 @@ func (c *sampleGossip) tell(ctx context.Context, id peer.ID, l *lesson) {
 	}
 }
 
-func (c *sampleGossip) handler() calls.Handler {
+func (c *sampleGossip) service() rpc.Service {
 	if c == nil {
-		return rpc.Refusing("this peer takes no samples: it places hosts otherwise")
+		return rpc.Refusing("Samples", sampleCallers, "this peer takes no samples: it places hosts otherwise")
 	}
-	return samplesMethod.Handle(c.learn)
+	return samplesMethod.Handle(sampleCallers, c.learn)
 }
+
+var sampleCallers = rpc.Anyone("that the caller is a neighbour; so many a minute")
 
 // learn learns what a neighbour tells.
 func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Samples) (*wire.SamplesReply, error) {

@@ -57,7 +57,7 @@ func (s *sampleGossips) enter(id peer.ID, incarnation uint64, near []peer.ID) *s
 			return nil, err
 		}
 		s.told.Add(1)
-		return s.peers[to].handler()(ctx, id, raw)
+		return s.peers[to].service().Handle(ctx, id, raw)
 	})
 	s.peers[id] = c
 	return c
@@ -320,17 +320,17 @@ func TestSamplesAreRefused(t *testing.T) {
 			"another version": {"a", raw(func(m *wire.Samples) { m.Version++ }), calls.CodeRefused},
 			"nobody measured": {"a", raw(func(m *wire.Samples) { m.By = []uint32{0} }), calls.CodeRefused},
 		} {
-			if _, err := b.handler()(t.Context(), tt.from, tt.raw); calls.CodeOf(err) != tt.code {
+			if _, err := b.service().Handle(t.Context(), tt.from, tt.raw); calls.CodeOf(err) != tt.code {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		for i := range samplesPerMinute/wire.MaxSamples + 1 {
-			if _, err := b.handler()(t.Context(), "a", raw(nil)); (err == nil) != (i < samplesPerMinute/wire.MaxSamples) {
+			if _, err := b.service().Handle(t.Context(), "a", raw(nil)); (err == nil) != (i < samplesPerMinute/wire.MaxSamples) {
 				t.Errorf("message %d of this minute: %v", i, err)
 			}
 		}
 		time.Sleep(time.Minute)
-		if _, err := b.handler()(t.Context(), "a", raw(nil)); err != nil {
+		if _, err := b.service().Handle(t.Context(), "a", raw(nil)); err != nil {
 			t.Errorf("a minute later: %v", err)
 		}
 	})

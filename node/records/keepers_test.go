@@ -175,7 +175,7 @@ func (p *keeper) runOwners(ctx context.Context) error {
 }
 
 func (p *keeper) serve(net *wires) {
-	net.at(p.id, map[string]calls.Handler{ServiceReplica: p.ship.Handle, ServiceRecords: p.keeping.Handler(), subnets.ServiceSubnets: p.subnets.Handler()})
+	net.at(p.id, map[string]calls.Handler{ServiceReplica: p.ship.Handle, ServiceRecords: p.keeping.Service().Handle, subnets.ServiceSubnets: p.subnets.Service().Handle})
 }
 
 // set has the ring be another; nobody was told yet that looks at it by itself.
@@ -258,7 +258,7 @@ func (w *keepers) addJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.ownerOf(key).jobs.Handler()(t.Context(), "poster", raw); err != nil {
+	if _, err := w.ownerOf(key).jobs.Service().Handle(t.Context(), "poster", raw); err != nil {
 		t.Fatal(err)
 	}
 }

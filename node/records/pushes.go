@@ -7,7 +7,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/loop"
@@ -147,9 +146,9 @@ func (k *Keeping) foreign(r *kind, p custody.Push) error {
 	return nil
 }
 
-// Handler answers peers.
-func (k *Keeping) Handler() calls.Handler {
-	return recordsMethod.Handle(func(ctx context.Context, from peer.ID, m *wire.Records) (*emptypb.Empty, error) {
+// Service answers peers.
+func (k *Keeping) Service() rpc.Service {
+	return recordsMethod.Handle(rpc.Anyone("the form of the records, and that this peer serves their place"), func(ctx context.Context, from peer.ID, m *wire.Records) (*emptypb.Empty, error) {
 		return nil, k.serve(ctx, from, m)
 	})
 }

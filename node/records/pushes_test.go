@@ -115,7 +115,7 @@ func TestRecordsRefused(t *testing.T) {
 			{"nothing", message(t, &wire.Records{}), calls.CodeRefused},
 			{"no message", []byte{0xff}, calls.CodeRefused},
 		} {
-			_, err := w.peers["a"].keeping.Handler()(t.Context(), "c", row.raw)
+			_, err := w.peers["a"].keeping.Service().Handle(t.Context(), "c", row.raw)
 			if calls.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 				t.Errorf("%s: %v", row.name, err)
 			}
@@ -144,7 +144,7 @@ func TestRecordsOnTheWay(t *testing.T) {
 		go func() { _ = a.owners.OnLoop(context.Background(), func() bool { <-busy; return true }) }()
 		synctest.Wait()
 		go func() {
-			_, err := a.keeping.Handler()(context.Background(), "c", raw)
+			_, err := a.keeping.Service().Handle(context.Background(), "c", raw)
 			went <- err
 		}()
 		synctest.Wait()
@@ -279,7 +279,7 @@ func FuzzRecordsHandle(f *testing.F) {
 		w.circle.set("a", "b")
 		p := w.start(t, "a")
 		defer p.stop()
-		_, err := p.keeping.Handler()(t.Context(), "stranger", raw)
+		_, err := p.keeping.Service().Handle(t.Context(), "stranger", raw)
 		if code := calls.CodeOf(err); err != nil && code != calls.CodeRefused && code != calls.CodeMoved && code != calls.CodeBusy {
 			t.Errorf("answered %v", err)
 		}

@@ -96,7 +96,7 @@ func NewReplication(d ReplicationDeps) *Replication {
 // watch has the ring say where the copies are to be, of which there are so many with the original.
 func (r *Replication) watch(w *Watch, replicas int) {
 	r.followers = func() []peer.ID { return w.successors(replicas - 1) }
-	r.dead = func(id peer.ID) bool { return !w.knows(id) }
+	r.dead = func(id peer.ID) bool { return !w.Knows(id) }
 	r.deposes = func(source peer.ID) bool { return w.dht.Serves(ring.PeerKey([]byte(source))) && !w.Departs(source) }
 }
 
@@ -330,6 +330,11 @@ func (r *Replication) waiting() (w waiter) {
 
 // errDeposed is the answer to a source whose arc is served here.
 var errDeposed = &calls.Error{Code: calls.CodeMoved, Message: "another peer serves your arc"}
+
+// Service takes what sources send their followers.
+func (r *Replication) Service() rpc.Service {
+	return rpc.Raw("Replica", rpc.Anyone("that this peer does not serve the sender's arc itself"), r.Handle)
+}
 
 // Handle takes a message of a source.
 func (r *Replication) Handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {

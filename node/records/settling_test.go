@@ -39,7 +39,7 @@ func TestAsked(t *testing.T) {
 				if row.start != nil {
 					arc.Start = *row.start
 				}
-				_, err := w.peers["a"].keeping.Handler()(t.Context(), "b", message(t, &wire.Records{Ask: arc.Start[:]}))
+				_, err := w.peers["a"].keeping.Service().Handle(t.Context(), "b", message(t, &wire.Records{Ask: arc.Start[:]}))
 				if calls.CodeOf(err) != row.code || (err == nil) != (row.code == 0) {
 					t.Errorf("answered %v", err)
 				}

@@ -183,8 +183,8 @@ func (w *Watch) gone(id peer.ID) (departed bool) {
 	return departed
 }
 
-// knows says whether a peer is a neighbour on the ring.
-func (w *Watch) knows(id peer.ID) bool { return slices.Contains(w.leaves(), id) }
+// Knows says whether a peer is a neighbour on the ring.
+func (w *Watch) Knows(id peer.ID) bool { return slices.Contains(w.leaves(), id) }
 
 // successors are the next n peers on the ring, or fewer.
 func (w *Watch) successors(n int) []peer.ID {

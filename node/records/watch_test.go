@@ -72,8 +72,8 @@ func TestRingWatchDeparts(t *testing.T) {
 		if ago, left := w.LeftAgo("b"); !left || ago != DepartTime-time.Second || !w.Departs("b") {
 			t.Errorf("%s after the goodbye: %t, departs %t", ago, left, w.Departs("b"))
 		}
-		if ids := w.Neighbours(); !slices.Contains(ids, "b") || w.knows("b") {
-			t.Errorf("neighbours %q; b is a leaf: %t", ids, w.knows("b"))
+		if ids := w.Neighbours(); !slices.Contains(ids, "b") || w.Knows("b") {
+			t.Errorf("neighbours %q; b is a leaf: %t", ids, w.Knows("b"))
 		}
 		time.Sleep(time.Second)
 		if _, left := w.LeftAgo("b"); left || w.Departs("b") {

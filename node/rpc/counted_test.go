@@ -334,13 +334,13 @@ func FuzzCount(f *testing.F) {
 func TestCountedBeforeUnpacked(t *testing.T) {
 	raw := bytes.Repeat([]byte{2<<3 | 2, 0}, 2<<20) // Session.hosts
 	says := rpc.Method[*wire.Session, *wire.Session]{Service: "x"}
-	serve := says.Handle(func(context.Context, peer.ID, *wire.Session) (*wire.Session, error) {
+	serve := says.Handle(rpc.Anyone(""), func(context.Context, peer.ID, *wire.Session) (*wire.Session, error) {
 		t.Error("it was handled")
 		return nil, nil
 	})
 	answers := rpc.CallerFunc(func(context.Context, peer.ID, string, []byte) ([]byte, error) { return raw, nil })
 	for name, read := range map[string]func() error{
-		"a request": func() error { _, err := serve(t.Context(), "p", raw); return err },
+		"a request": func() error { _, err := serve.Handle(t.Context(), "p", raw); return err },
 		"an answer": func() error { _, err := says.Call(t.Context(), answers, "p", new(wire.Session)); return err },
 	} {
 		var err error
@@ -354,9 +354,9 @@ func TestCountedBeforeUnpacked(t *testing.T) {
 // and small ones meanwhile; who does not wait any longer has no turn.
 func TestLargeRequestsTakeTurns(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		large, small := marshal(t, "", &wire.Offer{Hosts: some(wire.MaxHosts, strings.Repeat("a", 200))}), marshal(t, "", &wire.Offer{})
+		large, small := marshal(t, "O", &wire.Offer{Hosts: some(wire.MaxHosts, strings.Repeat("a", 200))}), marshal(t, "O", &wire.Offer{})
 		entered, leave := make(chan string, 10), make(chan struct{})
-		serve := offers.Handle(func(_ context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
+		serve := offers.Handle(rpc.Anyone(""), func(_ context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
 			entered <- fmt.Sprint(string(from), " ", len(m.GetHosts()))
 			if len(m.GetHosts()) > 0 {
 				<-leave
@@ -365,7 +365,7 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 		})
 		ask := func(ctx context.Context, from peer.ID, raw []byte) chan error {
 			done := make(chan error, 1)
-			go func() { _, err := serve(ctx, from, raw); done <- err }()
+			go func() { _, err := serve.Handle(ctx, from, raw); done <- err }()
 			synctest.Wait()
 			return done
 		}

@@ -23,7 +23,7 @@ type Message interface {
 // back, and what an answer must hold.
 type Method[Req Message, Resp proto.Message] struct {
 	Service string // name of the service
-	// Tag is the first byte of a request to a service that has several methods, see [Tagged]; 0
+	// Tag is the first byte of a request to a service that has several methods, see [Together]; 0
 	// where there is one.
 	Tag byte
 	// Within bounds a call in time; 0: it takes no longer than the caller's context lasts.
@@ -33,9 +33,14 @@ type Method[Req Message, Resp proto.Message] struct {
 	Check func(req Req, resp Resp) error
 }
 
-// Handle returns a handler of requests. Fn gets those that keep their bounds; all others are
-// refused. Of the large ones of a peer it gets one at a time.
-func (m Method[Req, Resp]) Handle(fn func(ctx context.Context, from peer.ID, req Req) (Resp, error)) calls.Handler {
+// Handle serves requests of those who may make them. Fn gets those that keep their bounds; all
+// others are refused. Of the large ones of a peer it gets one at a time.
+func (m Method[Req, Resp]) Handle(who Who, fn func(ctx context.Context, from peer.ID, req Req) (Resp, error)) Service {
+	name := string(fresh[Req]().ProtoReflect().Descriptor().Name())
+	return Service{{tag: m.Tag, request: name, who: who, handle: m.handler(fn)}}
+}
+
+func (m Method[Req, Resp]) handler(fn func(ctx context.Context, from peer.ID, req Req) (Resp, error)) calls.Handler {
 	var large turns
 	return func(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 		req := fresh[Req]()
@@ -134,24 +139,4 @@ func unpack(c *counted.Counted, m Message) error {
 		return Refuse("%v", err)
 	}
 	return nil
-}
-
-// Refusing refuses every request: this peer does not have the service.
-func Refusing(why string) calls.Handler {
-	return func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, Refuse("%s", why) }
-}
-
-// Tagged answers the requests of a service that has several methods, each by its tag.
-type Tagged map[byte]calls.Handler
-
-// Handle answers a request.
-func (t Tagged) Handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
-	if len(raw) == 0 {
-		return nil, Refuse("empty request")
-	}
-	handle := t[raw[0]]
-	if handle == nil {
-		return nil, Refuse("unknown request %q", raw[0])
-	}
-	return handle(ctx, from, raw[1:])
 }

@@ -43,12 +43,12 @@ func marshal(t *testing.T, tag string, m proto.Message) []byte {
 // TestMethod: a question goes out, is handled and answered, to one peer and to the owner of a key.
 func TestMethod(t *testing.T) {
 	net := rpctest.NewNet()
-	serve := rpc.Tagged{offers.Tag: offers.Handle(func(_ context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
+	serve := offers.Handle(rpc.Anyone(""), func(_ context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
 		if from != "asker" {
 			return nil, rpc.Busy("who are you?")
 		}
 		return &wire.OfferReply{Declined: []uint32{uint32(len(m.GetHosts()))}}, nil
-	})}
+	})
 	from := peer.ID("asker")
 	net.At("a", func(ctx context.Context, service string, req []byte) ([]byte, error) {
 		if service != "x" {
@@ -74,10 +74,10 @@ func TestMethod(t *testing.T) {
 
 // TestHandleRefuses: what breaks its bounds reaches no handler.
 func TestHandleRefuses(t *testing.T) {
-	serve := rpc.Tagged{offers.Tag: offers.Handle(func(context.Context, peer.ID, *wire.Offer) (*wire.OfferReply, error) {
+	serve := offers.Handle(rpc.Anyone(""), func(context.Context, peer.ID, *wire.Offer) (*wire.OfferReply, error) {
 		t.Error("it was handled")
 		return nil, nil
-	})}
+	})
 	for name, raw := range map[string][]byte{
 		"nothing":       nil,
 		"another tag":   marshal(t, "X", &wire.Offer{}),

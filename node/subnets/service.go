@@ -9,7 +9,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
-	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -72,8 +71,10 @@ func (s *Service) Remove(lo, hi ring.Pos) error {
 	return err
 }
 
-// Handler answers peers.
-func (s *Service) Handler() calls.Handler { return subnetsMethod.Handle(s.serve) }
+// Service answers peers.
+func (s *Service) Service() rpc.Service {
+	return subnetsMethod.Handle(rpc.Anyone("that this peer serves the subnet"), s.serve)
+}
 
 // serve answers a peer. It merges what that brings, and returns when it is on the disks that count.
 func (s *Service) serve(ctx context.Context, _ peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {

@@ -46,7 +46,9 @@ func newRingPeers(t *testing.T, ids ...peer.ID) *ringPeers {
 		running.Go(func() { _ = s.Run(ctx) })
 		t.Cleanup(running.Wait)
 		t.Cleanup(stop)
-		w.net.At(id, func(ctx context.Context, _ string, req []byte) ([]byte, error) { return s.Handler()(ctx, "asker", req) })
+		w.net.At(id, func(ctx context.Context, _ string, req []byte) ([]byte, error) {
+			return s.Service().Handle(ctx, "asker", req)
+		})
 	}
 	return w
 }
@@ -192,7 +194,7 @@ func TestRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.at["a"].Handler()(t.Context(), "stranger", raw)
+		_, err = w.at["a"].Service().Handle(t.Context(), "stranger", raw)
 		if refused := calls.CodeOf(err) == calls.CodeRefused; refused != (row.want != "") || refused && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", row.name, err, row.want)
 		}

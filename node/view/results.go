@@ -93,7 +93,12 @@ func filesAt(a *ArchiveDeps) archiveFiles {
 	return archiveFiles{dir: a.Dir, flush: a.Flush}
 }
 
-// HandleFiles lends files of the archive to other peers.
+// FilesService lends files of the archive to other peers.
+func (v *View) FilesService() rpc.Service {
+	return rpc.Raw("Files", rpc.Anyone("the names of files; strangers get one answer after another"), v.HandleFiles)
+}
+
+// HandleFiles answers who borrows.
 func (v *View) HandleFiles(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	return v.desk.serve(ctx, v.neighbour(from), func() ([]byte, error) { return filesAt(&v.deps.Archive).handle(ctx, from, raw) })
 }

@@ -1,8 +1,11 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +29,11 @@ const (
 	StatePaused   = "paused"
 	StateLeaving  = "leaving"
 )
+
+// StatusService answers walks and questions, see [View.HandleStatus].
+func (v *View) StatusService() rpc.Service {
+	return rpc.Raw("Status", rpc.Anyone("nothing; two reports a second, strangers one list after another"), v.HandleStatus)
+}
 
 // HandleStatus answers a walk over the ring, and questions that only the owner of a host can
 // answer.
@@ -449,5 +457,30 @@ func (v *View) Peers(ctx context.Context) ([]control.PeerLine, error) {
 		}
 		lines[i].CoordinateMs, lines[i].CoordinateError = was.CoordinateMs, was.CoordinateError
 	}
-	return lines, nil
+	return v.refused(lines), nil
+}
+
+// maxRefused bounds the peers that are listed for what they were refused alone.
+const maxRefused = 20
+
+// refused says beside each peer what it was refused lately, and adds those beyond the leaf set who
+// were refused most.
+func (v *View) refused(lines []control.PeerLine) []control.PeerLine {
+	all := v.deps.Ring.Refused()
+	for i := range lines {
+		for id, r := range all {
+			if id.String() == lines[i].Peer {
+				lines[i].Refused = &r
+				delete(all, id)
+			}
+		}
+	}
+	ids := slices.SortedFunc(maps.Keys(all), func(a, b peer.ID) int {
+		return cmp.Or(cmp.Compare(all[b].Requests, all[a].Requests), cmp.Compare(a, b))
+	})
+	for _, id := range ids[:min(len(ids), maxRefused)] {
+		r := all[id]
+		lines = append(lines, control.PeerLine{Peer: id.String(), Role: "stranger", Refused: &r})
+	}
+	return lines
 }

@@ -73,6 +73,8 @@ type RingDeps struct {
 	// Known are members that this peer knows, clockwise from it: a walk asks them ahead.
 	Known  func() []peer.ID
 	Moving func() bool // says that records are on their way to or from this peer
+	// Refused is what this peer refused others lately.
+	Refused func() map[peer.ID]control.Refusals
 }
 
 // HostDeps are the hosts that this peer answers for, and who drives them.

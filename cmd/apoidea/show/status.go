@@ -146,7 +146,17 @@ func Peers(out io.Writer, peers []control.PeerLine) error {
 			words.Short(p.Peer), words.OrDash(string(p.Name)), p.Role, words.OrDash(state), words.OrDash(words.Key(p.Position)), rtt, coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
 		})
 	}
-	return words.Table(out, rows)
+	if err := words.Table(out, rows); err != nil {
+		return err
+	}
+	for _, p := range peers {
+		if r := p.Refused; r != nil {
+			if _, err := fmt.Fprintf(out, "refused %s %s, the last (%s) %s ago: %s\n", words.Short(p.Peer), words.Counted(r.Requests, "request"), r.Request, words.Seconds(float64(r.AgoMS)/1000), r.Why); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // coordinateText is how far a peer is by network coordinates.

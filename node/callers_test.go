@@ -1,0 +1,81 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/node/rpc"
+)
+
+var updateCallers = flag.Bool("update-callers", false, "write the table of callers in SECURITY.md anew")
+
+// TestCallers: the table of SECURITY.md is that of the services. Run with -update-callers to write
+// it.
+func TestCallers(t *testing.T) {
+	const path, begin, end = "../SECURITY.md", "<!-- callers: made by node, TestCallers -->\n", "<!-- end of callers -->\n"
+	p := startPeer(t, t.TempDir(), 1)
+	var table bytes.Buffer
+	fmt.Fprint(&table, "\n| service | request | may be made by | what is checked |\n| --- | --- | --- | --- |\n")
+	for _, s := range p.services() {
+		s.service().Rules(func(request string, who rpc.Who) {
+			fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", s.name, request, who.Caller, who.Asked)
+		})
+	}
+	table.WriteString("\n")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := bytes.Cut(text, []byte(begin))
+	old, after, closed := bytes.Cut(rest, []byte(end))
+	if !ok || !closed {
+		t.Fatalf("%s has no place for the table: %q and %q", path, begin, end)
+	}
+	if *updateCallers {
+		if err := os.WriteFile(path, slices.Concat(before, []byte(begin), table.Bytes(), []byte(end), after), 0o644); err != nil { // a document
+			t.Fatal(err)
+		}
+	} else if !bytes.Equal(old, table.Bytes()) {
+		t.Errorf("the table in %s is not that of the services; write it by: go test ./node -run TestCallers -update-callers", path)
+	}
+}
+
+// TestRefusedIsTold: what a peer refuses another is told with the reason, also of strangers, and
+// those who were refused long ago make room.
+func TestRefusedIsTold(t *testing.T) {
+	p := startPeer(t, t.TempDir(), 1)
+	service := rpc.Raw("Thing", rpc.Anyone("nothing"), func(_ context.Context, _ peer.ID, raw []byte) ([]byte, error) {
+		return nil, rpc.Refuse("%s is not had", raw)
+	})
+	near := rpc.Raw("Near", rpc.Neighbours("nothing"), func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, nil })
+	for range 3 {
+		_, _ = service.Behind(p.gate)(t.Context(), "one", []byte("cake\x1b[1m"))
+	}
+	if _, err := near.Behind(p.gate)(t.Context(), "two", nil); calls.CodeOf(err) != calls.CodeBusy {
+		t.Errorf("a stranger as a neighbour: %v", err)
+	}
+	list, err := p.Peers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 2 || list[0].Refused == nil || list[0].Refused.Requests != 3 || !strings.Contains(list[0].Refused.Why, `cake\x1b[1m is not had`) ||
+		list[1].Refused.Request != "Near" || list[1].Role != "stranger" {
+		t.Errorf("%+v", list)
+	}
+	for i := range 2 * maxTurned {
+		p.gate.Turned(peer.ID(fmt.Sprint(i)), "Thing", errors.New("no"))
+	}
+	if n := len(p.gate.refused()); n != maxTurned {
+		t.Errorf("%d peers are remembered", n)
+	}
+}

@@ -1,0 +1,115 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/calls"
+)
+
+// Who says whose requests a method takes. No method can be served without.
+type Who struct {
+	// Caller is what the caller must be, and Asked what is asked of the request itself, both in
+	// words for SECURITY.md.
+	Caller, Asked string
+	neighbours    bool
+}
+
+// Anyone has a method take requests of any identity; the handler checks what asked says.
+func Anyone(asked string) Who { return Who{Caller: "anyone", Asked: asked} }
+
+// Neighbours has a method take requests of the leaf set, and of who was in it until lately. To
+// others it is busy: their view of the ring may be ahead of ours.
+func Neighbours(asked string) Who { return Who{Caller: "leaf set", Asked: asked, neighbours: true} }
+
+// Gate is what a peer knows of those who call it. All methods may be called at any time.
+type Gate interface {
+	// Neighbour says whether a peer is in the leaf set as seen here, or was until lately.
+	Neighbour(id peer.ID) bool
+	// Turned notes that a request was turned away, and why.
+	Turned(id peer.ID, request string, why error)
+}
+
+// Service is what peers may ask for under one name: one method, or several told apart by the first
+// byte of a request.
+type Service []served
+
+type served struct {
+	tag     byte // 0: the service has this method alone
+	request string
+	who     Who
+	handle  calls.Handler
+}
+
+// Raw serves requests that are no messages.
+func Raw(request string, who Who, handle calls.Handler) Service {
+	return Service{{request: request, who: who, handle: handle}}
+}
+
+// Refusing refuses every request: this peer, unlike others, does not have the service.
+func Refusing(request string, who Who, why string) Service {
+	return Raw(request, who, func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, Refuse("%s", why) })
+}
+
+// Together is a service of several methods, each with a tag of its own.
+func Together(services ...Service) (all Service) {
+	for _, s := range services {
+		all = append(all, s...)
+	}
+	return all
+}
+
+// Rules says who may ask for what, a method a line.
+func (s Service) Rules(say func(request string, who Who)) {
+	for i := range s {
+		say(s[i].request, s[i].who)
+	}
+}
+
+// Handle answers a request of whomever.
+func (s Service) Handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	m, raw, err := s.find(raw)
+	if err != nil {
+		return nil, err
+	}
+	return m.handle(ctx, from, raw)
+}
+
+// Behind answers those requests that the gate lets through, and tells it of those turned away.
+func (s Service) Behind(g Gate) calls.Handler {
+	return func(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+		m, raw, err := s.find(raw)
+		if err != nil {
+			g.Turned(from, s[0].request, err)
+			return nil, err
+		}
+		if m.who.neighbours && !g.Neighbour(from) {
+			err := Busy(fmt.Sprintf("%s is for the leaf set, in which this peer does not see the caller", m.request))
+			g.Turned(from, m.request, err)
+			return nil, err
+		}
+		answer, err := m.handle(ctx, from, raw)
+		if Refused(err) {
+			g.Turned(from, m.request, err)
+		}
+		return answer, err
+	}
+}
+
+// find returns the method that a request is for, and the request without its tag.
+func (s Service) find(raw []byte) (*served, []byte, error) {
+	if len(s) == 1 && s[0].tag == 0 {
+		return &s[0], raw, nil
+	}
+	if len(raw) == 0 {
+		return nil, nil, Refuse("empty request")
+	}
+	for i := range s {
+		if s[i].tag == raw[0] {
+			return &s[i], raw[1:], nil
+		}
+	}
+	return nil, nil, Refuse("unknown request %q", raw[0])
+}
