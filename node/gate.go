@@ -22,7 +22,8 @@ const (
 
 // gate is what this peer knows of those who call it, and what it refused them.
 type gate struct {
-	watch *records.Watch
+	watch    *records.Watch
+	attached func(peer.ID) bool
 
 	mu     sync.Mutex // guards turned
 	turned map[peer.ID]*refusals
@@ -38,8 +39,8 @@ type refusals struct {
 	why     string
 }
 
-func newGate(watch *records.Watch) *gate {
-	return &gate{watch: watch, turned: make(map[peer.ID]*refusals)}
+func newGate(watch *records.Watch, attached func(peer.ID) bool) *gate {
+	return &gate{watch: watch, attached: attached, turned: make(map[peer.ID]*refusals)}
 }
 
 // Neighbour implements rpc.Gate.
@@ -49,6 +50,16 @@ func (g *gate) Neighbour(id peer.ID) bool {
 	}
 	_, left := g.watch.LeftAgo(id)
 	return left
+}
+
+// near is Neighbour for workers, which may be attached to this peer.
+func (g *gate) near(worker string) bool {
+	return g.Neighbour(peer.ID(worker)) || g.attached(peer.ID(worker))
+}
+
+// unasked notes outcomes that were left aside.
+func (g *gate) unasked(id peer.ID, outcomes int) {
+	g.Turned(id, "Session", fmt.Errorf("%d outcomes of hosts that it never had", outcomes))
 }
 
 // Turned implements rpc.Gate.

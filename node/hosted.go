@@ -15,7 +15,7 @@ func (n *Node) hosting() owner.Config {
 	c.Fetched, c.RequestTime = n.placer.Observe, placing.RequestTime()
 	c.Admission, c.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
 	c.MaxRequests, c.PageHosts, c.Novelty = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts, n.cfg.Novelty
-	c.MaxHostBytes = n.cfg.MaxBytesPerHost
+	c.MaxHostBytes, c.Near = n.cfg.MaxBytesPerHost, n.gate.near
 	return c
 }
 
@@ -24,7 +24,8 @@ func (n *Node) hosted() hosts.Deps {
 	return hosts.Deps{
 		Self: n.room.net.Self(), Router: n.router, Store: n.ship.Space(storage.KeyspaceHosts), Now: n.clock.Now, Jobs: n.book,
 		Place: n.placer.Place, OfferOwn: n.crawl.OfferOwn, ToWorker: n.room.toWorker, Heard: n.placer.Heard, Declined: n.placer.Declined,
-		Admit: func(list []owner.Admission) { n.domains.Inquire(list, n.owners) }, Log: n.log,
+		Unasked: n.gate.unasked,
+		Admit:   func(list []owner.Admission) { n.domains.Inquire(list, n.owners) }, Log: n.log,
 		LeasesEnd: hosts.LeasesEnd(n.room.watch.LeftAgo, n.cfg.LeaseTTL, n.clock.Now),
 	}
 }

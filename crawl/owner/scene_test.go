@@ -279,7 +279,7 @@ func TestOutcomesOfALapsedLease(t *testing.T) {
 		t.Errorf("the same report twice counts as %d fetches", n)
 	}
 	s.wait(time.Second)
-	s.tell("w2", "a.example", &wire.Epoch{}, s.got("http://a.example/00", link.OutcomeHTTPError))
+	s.tell("w1", "a.example", &wire.Epoch{}, s.got("http://a.example/00", link.OutcomeHTTPError))
 	if got := s.fate("http://a.example/00"); got.Final.Outcome != link.OutcomeOK || s.owner.Totals().Refetched != 1 {
 		t.Errorf("after an error in place of the page: %+v, %d refetched", got.Final, s.owner.Totals().Refetched)
 	}

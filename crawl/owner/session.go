@@ -21,8 +21,8 @@ func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
 }
 
 // Visit is what a worker says, which is taken in over as many steps as that takes: outcomes first,
-// then what it gives back, and in Commit what it asks for. Outcomes are taken whoever reports them,
-// also when the lease is over; the links of a page before its outcome.
+// then what it gives back, and in Commit what it asks for. Outcomes are taken of whoever has the
+// host or had it, also when the lease is over; the links of a page before its outcome.
 type Visit struct {
 	owner   *Owner
 	session *hosts.Session
@@ -32,6 +32,8 @@ type Visit struct {
 	host, report int
 	went         links.Ahead
 	hosts        *links.PageHosts // of the page of that report
+	// Unasked counts outcomes that were left aside: of hosts that the worker never had.
+	Unasked int
 }
 
 // Visit begins to take in what a worker says, which must have been validated: its leases are
@@ -94,21 +96,26 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 		return true
 	}
 	h, held := e.host, e.held
+	told := len(w.GetFetched()) > 0
+	if told && !o.visits.believes(s, h) {
+		v.Unasked += len(w.GetFetched())
+		told = false
+	}
 	if h == nil {
-		if len(w.GetFetched()) == 0 {
+		if !told {
 			reply.Revoke(w.GetHost())
 			return true
 		}
 		h = o.hosts.Open(w.GetHost())
 	}
-	if !v.reports(h, w) {
+	if told && !v.reports(h, w) {
 		return false
 	}
-	o.visits.learn(h, w, held) // behind the reports: a failure that falls into a back-off is no new one, but it may be what the back-off is for
-	if o.Cfg.Fetched != nil && (held || len(w.GetFetched()) > 0) {
-		o.Cfg.Fetched(h.Rec.Name, h.Rec.Addrs, s.Peer, w)
-	}
-	if len(w.GetFetched()) > 0 {
+	if held { // what is said of the host itself is believed of who has it alone
+		o.visits.learn(h, w) // behind the reports: a failure that falls into a back-off is no new one, but it may be what the back-off is for
+		if o.Cfg.Fetched != nil {
+			o.Cfg.Fetched(h.Rec.Name, h.Rec.Addrs, s.Peer, w)
+		}
 		o.placer.Calibrate(h, w.GetFetched())
 	}
 	o.visits.afterReports(s, h, w, held, reply)
@@ -217,6 +224,15 @@ func (vs *visits) afterReports(s *hosts.Session, h *hosts.Host, w *wire.HostWork
 	}
 }
 
+// believes says whether the outcomes of a host are a worker's to report: it has the host, or had
+// it. Who stands near may have had it under an earlier owner whose record did not come here in
+// time: what it tells would be lost.
+func (vs *visits) believes(s *hosts.Session, h *hosts.Host) bool {
+	return s.Peer == vs.Cfg.Self || h != nil && h.Worked(s.Peer) || vs.near(s)
+}
+
+func (vs *visits) near(s *hosts.Session) bool { return vs.Cfg.Near == nil || vs.Cfg.Near(s.Peer) }
+
 // knowsAll says whether the specs of all jobs reported on are at hand.
 func (vs *visits) knowsAll(w *wire.HostWork) bool {
 	all := true
@@ -228,8 +244,8 @@ func (vs *visits) knowsAll(w *wire.HostWork) bool {
 	return all
 }
 
-// learn notes what a worker found out about a host.
-func (vs *visits) learn(h *hosts.Host, w *wire.HostWork, held bool) {
+// learn notes what the worker that has a host found out about it.
+func (vs *visits) learn(h *hosts.Host, w *wire.HostWork) {
 	if len(w.GetAddrs()) > 0 {
 		h.Rec.At(w.GetAddrs())
 		vs.hosts.Touched(h)
@@ -240,7 +256,7 @@ func (vs *visits) learn(h *hosts.Host, w *wire.HostWork, held bool) {
 			vs.Buf.Set(ondisk.RobotsKey(h.Pos, r.GetOrigin()), value)
 		}
 	}
-	if held && w.GetBackoffMs() > 0 {
+	if w.GetBackoffMs() > 0 {
 		wait := min(int64(w.GetBackoffMs()), vs.Cfg.MaxRetryAfter.Milliseconds())
 		why := ondisk.Clip(w.GetBackoffReason())
 		if strings.HasPrefix(h.Rec.BackoffReason, why) {
@@ -259,13 +275,15 @@ func (vs *visits) owe(h *hosts.Host, w *wire.HostWork) {
 
 // accepts deals with a worker that says yes to an offer.
 func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *leases.Reply) {
+	offered, may := h.Search.OfferedTo(s.Peer), h.Search.Asked(s.Peer)
 	if h.Lease != nil && h.Lease.Session == s {
 		// It asks for a host that we think it holds: an answer went lost, or it dropped the host.
 		// It is the same process.
 		vs.leases.End(h, leases.Released, 0)
+		may = true
 	}
-	offered := h.Search.OfferedTo(s.Peer)
-	if h.Lease != nil || s.Incarnation == 0 && s.Heard == 0 || h.Barred(vs.Now) || h.Search.Reserved > 0 || !offered && h.Search.State == hosts.SearchOffered || vs.agenda.URLsAt(h) > vs.Now {
+	may = may || vs.near(s) && h.Search.State != hosts.SearchOffered
+	if h.Lease != nil || s.Incarnation == 0 && s.Heard == 0 || h.Barred(vs.Now) || h.Search.Reserved > 0 || !may || vs.agenda.URLsAt(h) > vs.Now {
 		reply.Revoke(h.Rec.Name)
 		if offered {
 			vs.placer.End(h)

@@ -59,6 +59,8 @@ type Deps struct {
 	// Heard is told what workers say they have in hand, Declined why one took no offer.
 	Heard    func(worker string, backlog, capacity uint32)
 	Declined func(worker, why string) (paused bool) // is told why a worker took no offer
+	// Unasked is told how many outcomes a worker reported of hosts that it never had.
+	Unasked func(worker peer.ID, outcomes int)
 	// Admit asks whether jobs may have hosts, beside what calls it; Admitted and Stale are told the
 	// answers.
 	Admit func(list []owner.Admission)

@@ -46,6 +46,7 @@ func start(t *testing.T, all peer.ID, workers ...string) *running {
 		OfferOwn:  func(hosts []string) []int { w.offered = append(w.offered, hosts...); return nil },
 		ToWorker:  func(ctx context.Context, _ peer.ID) context.Context { return ctx },
 		Heard:     func(string, uint32, uint32) {},
+		Unasked:   func(peer.ID, int) {},
 		Declined:  func(worker, why string) bool { w.declined = append(w.declined, worker, why); return true },
 		LeasesEnd: func(peer.ID, time.Duration) time.Time { return time.Time{} },
 	})

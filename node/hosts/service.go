@@ -55,7 +55,7 @@ func (w *Owners) Service() rpc.Service {
 	return rpc.Together(
 		linksMethod.Handle(rpc.Anyone("that the job is known and admits the URL, and this peer serves its host"),
 			func(ctx context.Context, _ peer.ID, m *wire.Links) (*wire.LinksReply, error) { return w.Links(ctx, m) }),
-		SessionMethod.Handle(rpc.Anyone("that the job is known; a host is kept, and asked for, under a lease alone"), w.Session),
+		SessionMethod.Handle(rpc.Anyone("that the job is known; who reports has the host or had it, or stands near; who asks for a host was offered it, or stands near; what is said of the host itself is said under its lease"), w.Session),
 	)
 }
 
@@ -98,6 +98,9 @@ func (w *Owners) Session(ctx context.Context, from peer.ID, m *wire.Session) (*w
 		return true
 	}); err != nil {
 		return nil, err
+	}
+	if v.Unasked > 0 {
+		w.deps.Unasked(from, v.Unasked)
 	}
 	return v.Reply(), nil
 }

@@ -18,6 +18,10 @@ type Config struct {
 	// links are taken, as the records merge, and of the hosts nothing else is said: nobody knows
 	// yet who holds a lease. Nil: they always have.
 	Settled func(key ring.Key) bool
+	// Near says whether a worker stands near this peer on the ring, or is attached to it. Such a one
+	// may report of a host though the record does not name it, and take a host that is on offer to
+	// nobody; nil: all are near.
+	Near func(worker string) bool
 	// Self is this peer's ID: it names the epochs it makes, and leases of its own worker end with
 	// its process.
 	Self string

@@ -112,6 +112,12 @@ func (h *Host) LeasedTo(s *Session, epoch *wire.Epoch) bool {
 	return h != nil && h.Lease != nil && h.Lease.Session == s && h.Lease.Epoch.Is(epoch)
 }
 
+// Worked says whether a peer has the host or had it, as far as this owner and the record know.
+// Nobody else has anything to report of it.
+func (h *Host) Worked(peer string) bool {
+	return h.Lease != nil && h.Lease.Session.Peer == peer || h.Rec.Worker == peer || h.Rec.Placed == peer || slices.Contains(h.past, peer)
+}
+
 // HasOrigin says whether an origin is one of the host's two.
 func (h *Host) HasOrigin(origin string) bool {
 	return origin == "http://"+h.Rec.Name || origin == "https://"+h.Rec.Name

@@ -30,6 +30,7 @@ type search struct {
 	State   searchState
 	Until   int64  // when it is given up
 	Offered string // to whom
+	last    string // to whom the host was offered last: a yes may come late
 	// Reserved is until when politeness would be owed if candidates might not send requests to
 	// measure; 0: they may not.
 	Reserved int64
@@ -77,12 +78,17 @@ func (s *search) Found(p *Placement) {
 
 // Offer has a worker hear of the host.
 func (s *search) Offer(worker string, until int64) {
-	s.State, s.Offered, s.Until = SearchOffered, worker, until
+	s.State, s.Offered, s.last, s.Until = SearchOffered, worker, worker, until
 }
 
 // OfferedTo says whether the host is on offer to a worker.
 func (s *search) OfferedTo(worker string) bool {
 	return s.State == SearchOffered && s.Offered == worker
+}
+
+// Asked says whether a worker may take the host: it is on offer to it, or was so last.
+func (s *search) Asked(worker string) bool {
+	return s.OfferedTo(worker) || s.State != SearchOffered && s.last == worker
 }
 
 // Refused notes that a worker does not take the host; an empty name says that none was found. It is

@@ -1,6 +1,8 @@
 package hosts
 
 import (
+	"slices"
+
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
@@ -21,8 +23,12 @@ type Tenure struct {
 	// barBy is the lease that an imported record named and that bar waits for, if it is the only
 	// reason. over is the lease that ended here last: a copy that still names it says nothing new.
 	barBy, Over ondisk.Epoch
-	Frozen      int64 // nothing changes before, as the host is on its way to another owner; 0 = it may
+	past        []string // the workers whose leases ended here last, at most maxPast
+	Frozen      int64    // nothing changes before, as the host is on its way to another owner; 0 = it may
 }
+
+// maxPast bounds the earlier workers of a host that may still report what they fetched.
+const maxPast = 4
 
 // Barred says whether somebody may still act on a lease that is not here.
 func (t *Tenure) Barred(now int64) bool { return t.bar > now }
@@ -38,6 +44,9 @@ func (t *Tenure) End(bar int64) *Lease {
 	l := t.Lease
 	t.Lease, t.Over = nil, l.Epoch
 	t.barUntil(bar)
+	if peer := l.Session.Peer; !slices.Contains(t.past, peer) {
+		t.past = append(t.past[max(0, len(t.past)-maxPast+1):], peer)
+	}
 	return l
 }
 

@@ -13,7 +13,7 @@ func TestTenureStates(t *testing.T) {
 	if n.Barred(0) || n.Lapsed(0) || n.changesAt() != Never || n.Thaw() {
 		t.Errorf("a free host: %+v", n)
 	}
-	l := &Lease{Epoch: one, Expires: 100}
+	l := &Lease{Session: &Session{Peer: "w"}, Epoch: one, Expires: 100}
 	n.Begin(l)
 	if n.changesAt() != 100 || n.Lapsed(99) || !n.Lapsed(100) || !n.Knows(one) || n.Knows(two) {
 		t.Errorf("held: %+v", n)

@@ -1,0 +1,94 @@
+package owner_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
+)
+
+// among is a scene in which only some workers stand near the owner.
+func among(t *testing.T, near ...string) *scene {
+	s := newScene(t, func(_ *wire.JobSpec, cfg *owner.Config) {
+		cfg.Near = func(worker string) bool {
+			for _, n := range near {
+				if n == worker {
+					return true
+				}
+			}
+			return false
+		}
+	})
+	s.placed(s.post(0, pages("a.example", 10)...), "w1")
+	return s
+}
+
+func (s *scene) unasked(from string, m *wire.Session) (n int) {
+	s.t.Helper()
+	m.Incarnation = 1
+	s.do(func(o *owner.Owner) {
+		v := o.Visit(from, m)
+		for !v.Go() {
+		}
+		n = v.Unasked
+	})
+	return n
+}
+
+// TestStrangersReportNothing: what a peer says of a host that it never had changes nothing,
+// whatever epoch it names, and it gets no host that was not offered to it.
+func TestStrangersReportNothing(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		s := among(t, "w1")
+		epoch := &wire.Epoch{}
+		if held {
+			epoch = s.ask("w1", "a.example", nil, 3).GetEpoch()
+		}
+		for _, e := range []*wire.Epoch{nil, epoch} {
+			lie := &wire.HostWork{
+				Host: "a.example", Epoch: e, Want: 5, Addrs: [][]byte{{192, 0, 2, 66}}, BackoffMs: 86_400_000, BackoffReason: "no",
+				Fetched: []*wire.Fetched{s.got("http://a.example/00", link.OutcomeOK, "http://b.example/lie"), s.got("http://a.example/made-up", link.OutcomeOK)},
+				Robots:  []*wire.Robots{{Origin: "http://a.example", State: robotsState(t, s.now, "User-agent: *\nDisallow: /")}},
+			}
+			if n := s.unasked("x", &wire.Session{Hosts: []*wire.HostWork{lie, {Host: "made-up.example", Fetched: lie.Fetched}}}); n != 4 {
+				t.Errorf("held %v, epoch %v: %d outcomes were left aside", held, e, n)
+			}
+		}
+		if f := s.fate("http://a.example/00"); f.Final.Outcome != link.OutcomeNone {
+			t.Errorf("held %v: %+v", held, f)
+		}
+		if c := s.owner.Counts(s.id); c.Accepted != 10 || c.Done != 0 {
+			t.Errorf("held %v: %+v", held, c)
+		}
+		s.wait(20 * time.Second)
+		if g := s.lease("w1", "a.example", 3); len(g.GetAddrs()) != 0 || len(g.GetRobots()) != 0 || g.GetNotBeforeMs() > 1000 {
+			t.Errorf("held %v: the next worker hears %v", held, g)
+		}
+	}
+}
+
+// TestLateWorkersAreBelieved: who had a host reports what it fetched long after its lease, also
+// when the owner started again or another has the host; and may take it when its yes comes late.
+func TestLateWorkersAreBelieved(t *testing.T) {
+	for name, between := range map[string]func(s *scene){
+		"lapsed":          func(s *scene) { s.wait(time.Minute) },
+		"lapsed long ago": func(s *scene) { s.wait(48 * time.Hour) },
+		"another has it":  func(s *scene) { s.placed(s.wait(time.Minute), "w2"); s.ask("w2", "a.example", nil, 1) },
+		"the owner's end": func(s *scene) { s.open(s.now) },
+	} {
+		s := among(t)
+		url := granted(s.ask("w1", "a.example", nil, 3))[0]
+		between(s)
+		if n := s.unasked("w1", &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Fetched: []*wire.Fetched{s.got(url, link.OutcomeOK)}}}}); n != 0 {
+			t.Errorf("%s: %d outcomes were left aside", name, n)
+		}
+		if f := s.fate(url); f.Final.Outcome != link.OutcomeOK {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	s := among(t)
+	s.wait(3 * time.Second) // the offer's time is over
+	s.ask("w1", "a.example", nil, 1)
+}
