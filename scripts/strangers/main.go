@@ -28,7 +28,7 @@ type options struct {
 	port     int
 	logLevel string
 
-	as, target, quic string // for its own use: an attack to make, and on whom
+	as, target, quic, job string // for its own use: an attack to make, and on whom; the job of the ring, which anybody may read
 }
 
 func main() {
@@ -40,6 +40,7 @@ func main() {
 	flag.StringVar(&o.as, "as", "", "for its own use")
 	flag.StringVar(&o.target, "target", "", "for its own use")
 	flag.StringVar(&o.quic, "quic", "", "for its own use")
+	flag.StringVar(&o.job, "job", "", "for its own use")
 	flag.Usage = harness.Usage(func(line func(name, words string)) {
 		for _, a := range attacks {
 			line(a.name, a.does)
@@ -72,7 +73,7 @@ type attack struct {
 
 var attacks = []*attack{
 	&attackKad, &attackJSON, &attackPacked, &attackStatus, &attackQuestions, &attackAnnounced, &attackSipped, &attackSilent, &attackSilent2000, &attackHandshakes,
-	&attackIdle, &attackProofs,
+	&attackIdle, &attackProofs, &attackOutcomes,
 }
 
 // choose finds attacks by name; without names the quick ones, or all.

@@ -70,9 +70,11 @@ func (s *scene) start(ctx context.Context) error {
 	if s.honest, err = newHonest(s.peers[0].addr); err != nil {
 		return err
 	}
-	if _, err := s.peers[1].Client.Post(ctx, control.JobSpec{URLs: s.web.Seeds()}); err != nil {
+	j, err := s.peers[1].Client.Post(ctx, control.JobSpec{URLs: s.web.Seeds()})
+	if err != nil {
 		return err
 	}
+	s.job = j.ID
 	for s.web.Audit().Totals.Requests <= 2*webHosts { // until the crawl is under way
 		if err := harness.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return err

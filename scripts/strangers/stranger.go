@@ -31,6 +31,8 @@ type target struct {
 	info libpeer.AddrInfo
 	addr string
 	quic string // its socket over QUIC
+	job  string // ID of the job that its ring crawls
+	port int    // of the web
 }
 
 // attackAs makes an attack until ctx ends.
@@ -40,7 +42,7 @@ func attackAs(ctx context.Context, o *options) error {
 		return err
 	}
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // strangers have processors of their own, and not these
-	t := &target{addr: o.target, quic: o.quic}
+	t := &target{addr: o.target, quic: o.quic, job: o.job, port: o.port}
 	info, err := libpeer.AddrInfoFromString(o.target)
 	if err != nil {
 		return err
