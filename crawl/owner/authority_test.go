@@ -1,6 +1,7 @@
 package owner_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -12,14 +13,7 @@ import (
 // among is a scene in which only some workers stand near the owner.
 func among(t *testing.T, near ...string) *scene {
 	s := newScene(t, func(_ *wire.JobSpec, cfg *owner.Config) {
-		cfg.Near = func(worker string) bool {
-			for _, n := range near {
-				if n == worker {
-					return true
-				}
-			}
-			return false
-		}
+		cfg.Near = func(worker string) bool { return slices.Contains(near, worker) }
 	})
 	s.placed(s.post(0, pages("a.example", 10)...), "w1")
 	return s
