@@ -10,10 +10,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
@@ -78,4 +81,53 @@ func TestRefusedIsTold(t *testing.T) {
 	if n := len(p.gate.refused()); n != maxTurned {
 		t.Errorf("%d peers are remembered", n)
 	}
+}
+
+// TestMembers: a peer of the ring is known as one before it is a neighbour, by a lookup, and for a
+// while after it left; an identity of no ring is none, and costs a lookup now and then at most.
+func TestMembers(t *testing.T) {
+	dir := t.TempDir()
+	a := startPeer(t, dir+"/a", 1)
+	b := startPeer(t, dir+"/b", 2, a.room.net.Addrs()[0])
+	settle(t, []*testPeer{a, b})
+	asks := &countingRing{Ring: a.router.Ring}
+	g := newGate(a.room, asks)
+	if !g.Member(t.Context(), b.room.net.Self()) || !g.Member(t.Context(), a.room.net.Self()) || asks.lookups != 0 {
+		t.Errorf("neighbours are no members, or cost %d lookups", asks.lookups)
+	}
+	for range 100 {
+		if g.Member(t.Context(), "stranger") {
+			t.Fatal("a stranger is a member")
+		}
+	}
+	if asks.lookups > 3 {
+		t.Errorf("%d lookups for one stranger", asks.lookups)
+	}
+	for i := range 2 * maxStandings {
+		g.standings[peer.ID(fmt.Sprint(i))] = standing{until: time.Now().Add(time.Hour)}
+	}
+	g.Member(t.Context(), "another")
+	if n := len(g.standings); n > maxStandings {
+		t.Errorf("%d standings are kept", n)
+	}
+	service := rpc.Raw("Thing", rpc.Members("nothing"), func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, nil })
+	if _, err := service.Behind(a.gate)(t.Context(), "stranger", nil); calls.CodeOf(err) != calls.CodeBusy {
+		t.Errorf("a stranger asks for what is for members: %v", err)
+	}
+	if _, err := service.Behind(a.gate)(t.Context(), b.room.net.Self(), nil); err != nil {
+		t.Errorf("a member asks: %v", err)
+	}
+}
+
+// countingRing counts lookups.
+type countingRing struct {
+	rpc.Ring
+	lookups int
+}
+
+func (r *countingRing) Guess(ring.Key) (dht.Peer, bool) { return dht.Peer{}, false }
+
+func (r *countingRing) Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error) {
+	r.lookups++
+	return r.Ring.Lookup(ctx, key)
 }

@@ -1,12 +1,14 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/records"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -18,15 +20,33 @@ const (
 	maxTurned = 512
 	// turnedFor is how long a refusal is told of.
 	turnedFor = time.Hour
+
+	// memberFor and strangerFor are how long it is believed that a peer serves a part of the ring, or
+	// does not; maxStandings bounds of how many peers.
+	memberFor, strangerFor = time.Minute, 2 * time.Second
+	maxStandings           = 1024
+	// maxConfirming bounds the lookups that confirm callers at once, confirmTime each of them.
+	maxConfirming = 8
+	confirmTime   = 2 * time.Second
 )
 
 // gate is what this peer knows of those who call it, and what it refused them.
 type gate struct {
-	watch    *records.Watch
-	attached func(peer.ID) bool
+	watch      *records.Watch
+	attached   func(peer.ID) bool
+	ring       rpc.Ring
+	self       peer.ID
+	confirming chan struct{}
 
-	mu     sync.Mutex // guards turned
-	turned map[peer.ID]*refusals
+	mu        sync.Mutex // guards the rest
+	turned    map[peer.ID]*refusals
+	standings map[peer.ID]standing
+}
+
+// standing is what a lookup said of a peer.
+type standing struct {
+	member bool
+	until  time.Time
 }
 
 var _ rpc.Gate = (*gate)(nil)
@@ -39,8 +59,11 @@ type refusals struct {
 	why     string
 }
 
-func newGate(watch *records.Watch, attached func(peer.ID) bool) *gate {
-	return &gate{watch: watch, attached: attached, turned: make(map[peer.ID]*refusals)}
+func newGate(room *ringRoom, ring rpc.Ring) *gate {
+	return &gate{
+		watch: room.watch, attached: room.attached, ring: ring, self: room.net.Self(), confirming: make(chan struct{}, maxConfirming),
+		turned: make(map[peer.ID]*refusals), standings: make(map[peer.ID]standing),
+	}
 }
 
 // Neighbour implements rpc.Gate.
@@ -50,6 +73,43 @@ func (g *gate) Neighbour(id peer.ID) bool {
 	}
 	_, left := g.watch.LeftAgo(id)
 	return left
+}
+
+// Member implements rpc.Gate: a member is the owner of its own place.
+func (g *gate) Member(ctx context.Context, id peer.ID) bool {
+	if id == g.self || g.Neighbour(id) {
+		return true
+	}
+	place := ring.PeerKey([]byte(id))
+	if p, ok := g.ring.Guess(place); ok && p.ID == id {
+		return true
+	}
+	g.mu.Lock()
+	s, ok := g.standings[id]
+	g.mu.Unlock()
+	if ok && time.Now().Before(s.until) {
+		return s.member
+	}
+	select {
+	case g.confirming <- struct{}{}:
+		defer func() { <-g.confirming }()
+	case <-ctx.Done():
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, confirmTime)
+	defer cancel()
+	l, err := g.ring.Lookup(ctx, place)
+	s = standing{member: err == nil && l.Owner.ID == id, until: time.Now().Add(strangerFor)}
+	if s.member {
+		s.until = time.Now().Add(memberFor)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.standings) >= maxStandings {
+		clear(g.standings) // they are asked again
+	}
+	g.standings[id] = s
+	return s.member
 }
 
 // near is Neighbour for workers, which may be attached to this peer.

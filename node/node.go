@@ -227,7 +227,7 @@ func (n *Node) archiveDir() string { return crawling.ArchiveDir(n.cfg.DataDir) }
 func (n *Node) buildServices() (err error) {
 	self := n.room.net.Self()
 	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
-	n.gate = newGate(n.room.watch, n.room.attached)
+	n.gate = newGate(n.room, n.router.Ring)
 	n.ship = records.NewReplication(records.ReplicationDeps{
 		Watch: n.room.watch, Replicas: n.cfg.Replicas, Incarnation: n.incarnation, Net: n.room.net, Store: n.store, Suspect: n.room.dht.Unreachable, Log: n.log,
 	})

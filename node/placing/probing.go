@@ -196,7 +196,7 @@ func errorText(before string, err error) string {
 
 // ProbeService measures sites for owners.
 func (pl *Placer) ProbeService() rpc.Service {
-	return ProbeMethod.Handle(rpc.Anyone("of requests by HTTP: that the caller is believed to own the host; so many a minute and site"), func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
+	return ProbeMethod.Handle(rpc.Members("of requests by HTTP: that the caller is believed to own the host; so many a minute and site"), func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
 		return pl.probeFor(ctx, from, m), nil
 	})
 }

@@ -13,8 +13,8 @@ import (
 type Who struct {
 	// Caller is what the caller must be, and Asked what is asked of the request itself, both in
 	// words for SECURITY.md.
-	Caller, Asked string
-	neighbours    bool
+	Caller, Asked       string
+	neighbours, members bool
 }
 
 // Anyone has a method take requests of any identity; the handler checks what asked says.
@@ -22,12 +22,19 @@ func Anyone(asked string) Who { return Who{Caller: "anyone", Asked: asked} }
 
 // Neighbours has a method take requests of the leaf set, and of who was in it until lately. To
 // others it is busy: their view of the ring may be ahead of ours.
-func Neighbours(asked string) Who { return Who{Caller: "leaf set", Asked: asked, neighbours: true} }
+func Neighbours(asked string) Who { return Who{Caller: "neighbour", Asked: asked, neighbours: true} }
+
+// Members has a method take requests of peers that serve a part of the ring: those who stand near
+// and those whom a lookup finds at their own place. To others it is busy, as their place may not be
+// known yet.
+func Members(asked string) Who { return Who{Caller: "member", Asked: asked, members: true} }
 
 // Gate is what a peer knows of those who call it. All methods may be called at any time.
 type Gate interface {
 	// Neighbour says whether a peer is in the leaf set as seen here, or was until lately.
 	Neighbour(id peer.ID) bool
+	// Member says whether a peer serves a part of the ring. It may ask the ring.
+	Member(ctx context.Context, id peer.ID) bool
 	// Turned notes that a request was turned away, and why.
 	Turned(id peer.ID, request string, why error)
 }
@@ -85,8 +92,8 @@ func (s Service) Behind(g Gate) calls.Handler {
 			g.Turned(from, s[0].request, err)
 			return nil, err
 		}
-		if m.who.neighbours && !g.Neighbour(from) {
-			err := Busy(fmt.Sprintf("%s is for the leaf set, in which this peer does not see the caller", m.request))
+		if m.who.neighbours && !g.Neighbour(from) || m.who.members && !g.Member(ctx, from) {
+			err := Busy(fmt.Sprintf("%s: only who is %s may ask, and this peer does not see the caller there", m.request, m.who.Caller))
 			g.Turned(from, m.request, err)
 			return nil, err
 		}
