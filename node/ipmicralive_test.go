@@ -80,7 +80,10 @@ func TestSubnetsOfRealPeers(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("%s: %d probes, at %s, %s", host, len(h.Placement), h.PlacedAt, h.PlacedWhy)
-			if host == first && len(h.Placement) == 0 || !strings.Contains(h.PlacedWhy, subnet) {
+			// A host whose downloads grow slower, as on a busy machine, is placed anew with what is
+			// left of it.
+			anew := len(h.Placement) > 0 && strings.HasPrefix(h.PlacedWhy, "few URLs")
+			if host == first && len(h.Placement) == 0 || !anew && !strings.Contains(h.PlacedWhy, subnet) {
 				t.Errorf("row %d: crawled by %s after %d probes, %q; want %q", row+3, h.PlacedAt, len(h.Placement), h.PlacedWhy, subnet)
 			}
 			if unprobed = len(h.Placement) == 0 && h.PlacedAt == worker; unprobed {

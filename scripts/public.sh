@@ -65,7 +65,7 @@ told() {
 zone=seeds.example.org
 background dns dns dnsmasq --keep-in-foreground --conf-file=/dev/null --no-resolv --no-hosts --user= --group= --pid-file= --listen-address=31.1.0.1 --bind-interfaces \
   --cache-size=0 --server="/$zone/32.1.0.1" --local=/lab/ --address=/web.lab/30.1.0.1
-background web web apoidea web serve --listen 30.1.0.1:80 --domain web.lab --hosts 24 --pages 15 --links 15 --error-share 0
+background web web apoidea web serve --listen 30.1.0.1:80 --domain web.lab --hosts 72 --pages 15 --links 15 --error-share 0
 
 # peer NAME N: the peer of line N of the page, on that machine.
 peer() {
@@ -141,8 +141,13 @@ check "none of them says that nobody can dial it before anybody tried" eval '! g
 check "five volunteers have joined by the name alone, two of them in homes" within 30 attached
 # Founders on rented machines keep the records, and leave the crawl to the volunteers.
 for name in m1 m2 m3; do typed $name 3 "apoidea pause" --data-dir "$work/$name" >"$work/pause.out"; done
-in_space m4 apoidea crawl $(printf 'http://h%d.web.lab/ ' {0..23}) --scope '*.web.lab' --wait --json --data-dir "$work/m4" >"$work/crawl.json"
-in_space web curl -s http://30.1.0.1/_audit >"$work/audit.json"
+# All are as near to the site, so that chance has a part in who gets a host: of 24, in one run of fifty or so, a home gets none. Then it gets another 24.
+for first in 0 24 48; do
+  # shellcheck disable=SC2046 # words
+  in_space m4 apoidea crawl $(seq -f 'http://h%.0f.web.lab/' $first $((first + 23))) --wait --json --data-dir "$work/m4" >"$work/crawl.json"
+  in_space web curl -s http://30.1.0.1/_audit >"$work/audit.json"
+  volunteers "$work/audit.json" 2>/dev/null && break
+done
 check "they crawl together, each page once, one at a time at each host" whole "$work/audit.json"
 check "the volunteers crawl, those in homes too, and no founder that pauses" volunteers "$work/audit.json"
 check "who can be dialled knows it" within 30 eval 'reached m4 direct && reached m5 direct && reached m6 direct'

@@ -208,7 +208,7 @@ func (c *Crawl) OfferOwn(hosts []string) (declined []int) {
 // Offered answers the offer of an owner.
 func (c *Crawl) Offered(_ context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
 	if c.deps.Paused() {
-		return nil, rpc.Refuse("%s", wire.PausedText)
+		return nil, rpc.Busy(wire.PausedText) // no fault of the owner
 	}
 	reply := &wire.OfferReply{}
 	for _, i := range c.Worker.Offer(string(from), m.GetHosts()) {

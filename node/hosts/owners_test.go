@@ -100,7 +100,7 @@ func TestOffers(t *testing.T) {
 			return proto.Marshal(&wire.OfferReply{Declined: []uint32{0}})
 		}, offered: []string{"a.example"}, excluded: []string{"w"}},
 		"another is paused": {worker: "w", serve: func(context.Context, string, []byte) ([]byte, error) {
-			return nil, rpc.Refuse("%s", wire.PausedText)
+			return nil, rpc.Busy(wire.PausedText)
 		}, offered: []string{"a.example"}, excluded: []string{"w"}, declined: []string{"w", wire.PausedText}},
 		"another cannot be reached": {worker: "w", offered: []string{"a.example"}, excluded: []string{"w"}},
 		"it answers out of bounds": {worker: "w", serve: func(context.Context, string, []byte) ([]byte, error) {

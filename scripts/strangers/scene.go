@@ -150,6 +150,9 @@ func (s *scene) finish(ctx context.Context) *report {
 	if lost > 0 {
 		r.Blame("%d of %d pages are lost", lost, len(pages))
 	}
+	if most := int64(len(pages)) / 50; a.RepeatedRequests > most { // fresh peers come and go, which may cost a page
+		r.Blame("%d pages were fetched again, at most %d may be", a.RepeatedRequests, most)
+	}
 	if a.Overlaps > 0 {
 		r.Blame("two workers at once asked a host %d times", a.Overlaps)
 	}
