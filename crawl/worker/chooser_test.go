@@ -70,7 +70,7 @@ func TestGoverned(t *testing.T) {
 // lined is the world's fetcher over a line.
 func lined(t *testing.T, x *world, line *bandwidth.Line) *fetch.Fetcher {
 	f, err := fetch.New(fetch.Config{
-		UserAgent: "apoidea/test", AllowPrivate: true, Resolver: resolver{}, NoHTTP2: true, MaxBody: testMaxBody, Line: line,
+		UserAgent: "apoidea/test", AllowPrivate: true, Resolver: resolver{}, MaxBody: testMaxBody, Line: line,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return x.listener.dial(ctx) },
 	})
 	if err != nil {

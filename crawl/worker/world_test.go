@@ -69,7 +69,7 @@ func newWorld(t testing.TB, handler http.HandlerFunc, seeds []string, change ...
 		server.Serve(listener)
 	}()
 	fetcher, err := fetch.New(fetch.Config{
-		UserAgent: "apoidea/test", AllowPrivate: true, Resolver: resolver{}, NoHTTP2: true, MaxBody: testMaxBody,
+		UserAgent: "apoidea/test", AllowPrivate: true, Resolver: resolver{}, MaxBody: testMaxBody,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.dial(ctx) },
 	})
 	if err != nil {
