@@ -80,8 +80,7 @@ func (g *gate) Member(ctx context.Context, id peer.ID) bool {
 	if id == g.self || g.Neighbour(id) {
 		return true
 	}
-	place := ring.PeerKey([]byte(id))
-	if p, ok := g.ring.Guess(place); ok && p.ID == id {
+	if g.atItsPlace(id) {
 		return true
 	}
 	g.mu.Lock()
@@ -98,7 +97,7 @@ func (g *gate) Member(ctx context.Context, id peer.ID) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()
-	l, err := g.ring.Lookup(ctx, place)
+	l, err := g.ring.Lookup(ctx, ring.PeerKey([]byte(id)))
 	s = standing{member: err == nil && l.Owner.ID == id, until: time.Now().Add(strangerFor)}
 	if s.member {
 		s.until = time.Now().Add(memberFor)
@@ -112,9 +111,17 @@ func (g *gate) Member(ctx context.Context, id peer.ID) bool {
 	return s.member
 }
 
-// near is Neighbour for workers, which may be attached to this peer.
+// near is Neighbour for workers, which may be attached to this peer, or be known at their place
+// further away.
 func (g *gate) near(worker string) bool {
-	return g.Neighbour(peer.ID(worker)) || g.attached(peer.ID(worker))
+	id := peer.ID(worker)
+	return g.Neighbour(id) || g.attached(id) || g.atItsPlace(id)
+}
+
+// atItsPlace says whether a peer is believed to own its own place, without asking anybody.
+func (g *gate) atItsPlace(id peer.ID) bool {
+	p, ok := g.ring.Guess(ring.PeerKey([]byte(id)))
+	return ok && p.ID == id
 }
 
 // unasked notes outcomes that were left aside.
