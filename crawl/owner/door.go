@@ -10,6 +10,7 @@ type entry struct {
 	answer hosts.Answer // who is to be asked; what follows is of Here alone
 	host   *hosts.Host  // nil: nothing is known of it
 	held   bool         // the caller has it, under the lease that it names
+	heard  bool         // outcomes of it are the caller's to report
 }
 
 // enter is the door: what another peer says of a host passes here, and nothing of the host is
@@ -26,7 +27,15 @@ func enter(t *hosts.Table, s *hosts.Session, name string, epoch *wire.Epoch) (e 
 	}
 	if e.answer == hosts.Here {
 		e.host = t.Find(name)
+		e.heard = s != nil && reportsOf(t, s, e.host)
 		e.held = s != nil && e.host.LeasedTo(s, epoch) // not renewed by this: outcomes may come of a worker that has dropped the lease, as its time was over
 	}
 	return e
+}
+
+// reportsOf says whether the outcomes of a host are a worker's to report: it has the host, or had
+// it. Who stands near may have had it under an earlier owner whose record did not come here in
+// time: what it tells would be lost.
+func reportsOf(t *hosts.Table, s *hosts.Session, h *hosts.Host) bool {
+	return s.Peer == t.Cfg.Self || h != nil && h.Worked(s.Peer) || t.Near(s)
 }

@@ -97,7 +97,7 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 	}
 	h, held := e.host, e.held
 	told := len(w.GetFetched()) > 0
-	if told && !o.visits.believes(s, h) {
+	if told && !e.heard {
 		v.Unasked += len(w.GetFetched())
 		told = false
 	}
@@ -224,15 +224,6 @@ func (vs *visits) afterReports(s *hosts.Session, h *hosts.Host, w *wire.HostWork
 	}
 }
 
-// believes says whether the outcomes of a host are a worker's to report: it has the host, or had
-// it. Who stands near may have had it under an earlier owner whose record did not come here in
-// time: what it tells would be lost.
-func (vs *visits) believes(s *hosts.Session, h *hosts.Host) bool {
-	return s.Peer == vs.Cfg.Self || h != nil && h.Worked(s.Peer) || vs.near(s)
-}
-
-func (vs *visits) near(s *hosts.Session) bool { return vs.Cfg.Near == nil || vs.Cfg.Near(s.Peer) }
-
 // knowsAll says whether the specs of all jobs reported on are at hand.
 func (vs *visits) knowsAll(w *wire.HostWork) bool {
 	all := true
@@ -282,7 +273,7 @@ func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *leases.
 		vs.leases.End(h, leases.Released, 0)
 		may = true
 	}
-	may = may || vs.near(s) && h.Search.State != hosts.SearchOffered
+	may = may || vs.hosts.Near(s) && h.Search.State != hosts.SearchOffered
 	if h.Lease != nil || s.Incarnation == 0 && s.Heard == 0 || h.Barred(vs.Now) || h.Search.Reserved > 0 || !may || vs.agenda.URLsAt(h) > vs.Now {
 		reply.Revoke(h.Rec.Name)
 		if offered {
