@@ -83,10 +83,7 @@ func (g *gate) Member(ctx context.Context, id peer.ID) bool {
 	if g.atItsPlace(id) {
 		return true
 	}
-	g.mu.Lock()
-	s, ok := g.standings[id]
-	g.mu.Unlock()
-	if ok && time.Now().Before(s.until) {
+	if s := g.standing(id); s.until.After(time.Now()) {
 		return s.member
 	}
 	select {
@@ -95,10 +92,13 @@ func (g *gate) Member(ctx context.Context, id peer.ID) bool {
 	case <-ctx.Done():
 		return false
 	}
+	if s := g.standing(id); s.until.After(time.Now()) { // another request of it has asked meanwhile
+		return s.member
+	}
 	ctx, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()
 	l, err := g.ring.Lookup(ctx, ring.PeerKey([]byte(id)))
-	s = standing{member: err == nil && l.Owner.ID == id, until: time.Now().Add(strangerFor)}
+	s := standing{member: err == nil && l.Owner.ID == id, until: time.Now().Add(strangerFor)}
 	if s.member {
 		s.until = time.Now().Add(memberFor)
 	}
@@ -109,6 +109,13 @@ func (g *gate) Member(ctx context.Context, id peer.ID) bool {
 	}
 	g.standings[id] = s
 	return s.member
+}
+
+// standing is what a lookup said of a peer last.
+func (g *gate) standing(id peer.ID) standing {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.standings[id]
 }
 
 // near is Neighbour for workers, which may be attached to this peer, or be known at their place

@@ -32,7 +32,7 @@ func newPeers(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "peers",
 		Short: "List this peer's neighbours on the ring, or with --addrs how others reach this peer",
-		Long: `List the neighbours of this peer on the ring; each is asked. Below them, and for the last hour, who asked for what he may not ask for, or broke a bound.
+		Long: `List the neighbours of this peer on the ring; each is asked. Below them stands whose requests this peer refused in the last hour, and why.
 
 With --addrs, print the addresses at which other machines can dial this peer, one a line, best first. Any of them, or all in quotes, is what --bootstrap of
 another peer takes.`,

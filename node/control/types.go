@@ -208,7 +208,7 @@ type PeerLine struct {
 	Name  Name    `json:"name,omitempty"` // as far as it is known
 	Addr  string  `json:"addr"`           // the first of its multiaddrs, empty if none is known
 	RTTMs float64 `json:"rtt_ms"`         // round trip to it in milliseconds, 0 if it is not known
-	// Role is ring or worker.
+	// Role is ring or worker; stranger of one who is listed for what it was refused alone.
 	Role  string `json:"role"`
 	Pages int64  `json:"pages"` // as in Counters
 	// The rest is filled in by walks over the ring.

@@ -5,6 +5,8 @@
 //   - a handler sees no request that breaks its bounds, and a caller no answer that does; both are
 //     counted before they are unpacked (TestCountedBeforeUnpacked, TestStrangersMessagesTakeLittle
 //     in node);
+//   - no method is served that does not say who may call it; what is refused is told to the [Gate]
+//     (TestCallers, TestRefusedIsTold, TestMembers in node);
 //   - of the large requests of a peer to a method one is unpacked or handled at a time
 //     (TestLargeRequestsTakeTurns);
 //   - the usual request needs no lookup: the believed owner is asked directly, and what it does not

@@ -89,7 +89,7 @@ func (s Service) Behind(g Gate) calls.Handler {
 	return func(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 		m, raw, err := s.find(raw)
 		if err != nil {
-			g.Turned(from, s[0].request, err)
+			g.Turned(from, "unknown", err)
 			return nil, err
 		}
 		if m.who.neighbours && !g.Neighbour(from) || m.who.members && !g.Member(ctx, from) {
