@@ -234,7 +234,7 @@ type Session struct {
 	Backlog       uint32                 `protobuf:"varint,4,opt,name=backlog,proto3" json:"backlog,omitempty"`   // URLs it holds
 	Held          []*HostLease           `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`          // every lease held from this owner, so that both sides agree
 	Seq           uint64                 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`           // 1, 2, 3 ... within the incarnation; 0 if the worker does not count
-	Ack           uint64                 `protobuf:"varint,7,opt,name=ack,proto3" json:"ack,omitempty"`           // seq of the last Session whose answer arrived: URLs granted in answers after it, and before seq, are taken back
+	Ack           uint64                 `protobuf:"varint,7,opt,name=ack,proto3" json:"ack,omitempty"`           // seq of the last Session whose answer arrived, or from before the worker spoke to this owner: URLs granted in answers after it, and before seq, are taken back
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

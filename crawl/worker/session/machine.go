@@ -133,11 +133,12 @@ func (m *Machine) Answering() (n int) {
 	return n
 }
 
-// session returns the session with an owner.
+// session returns the session with an owner. What the owner granted in an earlier one is not lost:
+// a host that went to another owner and came back may be held with it.
 func (m *Machine) session(owner string) *Session {
 	s := m.owners[owner]
 	if s == nil {
-		s = &Session{owner: owner, driver: m.driver, hosts: make(map[string]*Lease)}
+		s = &Session{owner: owner, driver: m.driver, hosts: make(map[string]*Lease), ack: m.seq}
 		m.owners[owner] = s
 		m.order = append(m.order, s)
 	}

@@ -74,3 +74,19 @@ func TestReroute(t *testing.T) {
 		from, to = to, from
 	}
 }
+
+// TestBackToTheOwner: an owner that could not hand a host on and has it back is not told that its
+// earlier answers were lost: it would grant the same URLs once more.
+func TestBackToTheOwner(t *testing.T) {
+	b := newBench(t)
+	l := b.lease("owner", "a.example", 10)
+	granted := b.with("owner").ack
+	for _, to := range []string{"next", "owner"} {
+		s := b.with(l.Owner())
+		b.Reroute(b.now, s, "a.example", to)
+		b.End(s)
+	}
+	if m := b.message("owner").Message; len(m.GetHeld()) != 1 || m.GetAck() < granted || m.GetAck() >= m.GetSeq() {
+		t.Errorf("message %d says that the answers since %d are lost; %d granted the URLs", m.GetSeq(), m.GetAck(), granted)
+	}
+}

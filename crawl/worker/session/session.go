@@ -40,9 +40,9 @@ type Session struct {
 	sending  []*Report         // those under way
 	bytes    int64             // of both
 	releases []*release        // hosts given back, and what else was learnt, until that is acknowledged
-	ack      uint64
-	at       time.Time // when to speak; zero: never
-	hold     time.Time // not before
+	ack      uint64            // the last message that was answered; of a session without one, the last to anybody
+	at       time.Time         // when to speak; zero: never
+	hold     time.Time         // not before
 	failures int
 	took     time.Duration // to acknowledge, on an average of the last few
 }
