@@ -101,7 +101,7 @@ func (w *world) run(d time.Duration, hunger int) {
 					p.Failed(w.now, q.Key)
 					continue
 				}
-				n, holds, err := w.granter.Grant(w.now, q.Key.Prefix, q.Want)
+				n, holds, err := w.granter.Grant(w.now, q.Key.Prefix, q.Want, false)
 				if err != nil {
 					w.t.Fatal(err)
 				}
@@ -158,7 +158,7 @@ func TestModestWorkers(t *testing.T) {
 			ok, _ = p.Take(w.now, w.key)
 			for _, q := range p.Asks(w.now) {
 				asks++
-				n, holds, _ := w.granter.Grant(w.now, q.Key.Prefix, q.Want)
+				n, holds, _ := w.granter.Grant(w.now, q.Key.Prefix, q.Want, false)
 				p.Granted(w.now, q.Key, n, holds)
 			}
 		}
@@ -247,13 +247,13 @@ func TestBounds(t *testing.T) {
 	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) } // few
 	for i := range 2 {
 		prefix, _ := PrefixOf(addr(i))
-		if _, _, err := g.Grant(begin, prefix, 1); err != nil {
+		if _, _, err := g.Grant(begin, prefix, 1, false); err != nil {
 			t.Fatal(err)
 		}
 		p.Hold(begin, Address(addr(i)))
 	}
 	third, _ := PrefixOf(addr(3))
-	if _, _, err := g.Grant(begin, third, 1); !errors.Is(err, ErrBusy) {
+	if _, _, err := g.Grant(begin, third, 1, false); !errors.Is(err, ErrBusy) {
 		t.Errorf("a prefix too many: %v", err)
 	}
 	if ok, _ := p.Take(begin, Address(addr(3))); ok {
@@ -263,12 +263,48 @@ func TestBounds(t *testing.T) {
 		p.Failed(begin, q.Key)
 	}
 	later := begin.Add(2 * Chunk)
-	if n, _, err := g.Grant(later, third, 1); n != 1 || err != nil {
+	if n, _, err := g.Grant(later, third, 1, false); n != 1 || err != nil {
 		t.Errorf("in another chunk: %d, %v", n, err)
 	}
 	p.Hold(later, Address(addr(3)))
 	if asks := p.Asks(later); len(asks) != 1 || asks[0].Key.Prefix != third {
 		t.Errorf("in another chunk: %v is asked", asks)
+	}
+}
+
+// TestStrangersLeaveHalf: however many strangers ask, half of the permits of an address and half of
+// the prefixes are left to members.
+func TestStrangersLeaveHalf(t *testing.T) {
+	const limit = 60
+	g := NewGranter(limit, Chunk)
+	g.prefixes = 8
+	at := func(i int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 32) } // few
+	strangers, got := 0, 0
+	for range 100 {
+		n, _, err := g.Grant(begin, at(0), MaxWant, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		strangers += n
+	}
+	for range 100 {
+		n, _, err := g.Grant(begin, at(0), MaxWant, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += n
+	}
+	if strangers != limit/2 || got != limit/2 {
+		t.Errorf("strangers got %d of %d, members %d", strangers, limit, got)
+	}
+	var full int
+	for i := range g.prefixes {
+		if _, _, err := g.Grant(begin, at(i), 1, true); errors.Is(err, ErrBusy) {
+			full++
+		}
+	}
+	if _, _, err := g.Grant(begin, at(99), 1, false); err != nil || full != g.prefixes/2 {
+		t.Errorf("strangers found no room for %d of %d prefixes, a member: %v", full, g.prefixes, err)
 	}
 }
 

@@ -48,11 +48,11 @@ func NewPermits(limit int, chunk, delay time.Duration, incarnation uint64, r *rp
 
 // Service answers workers.
 func (p *Permits) Service() rpc.Service {
-	return permitsMethod.Handle(rpc.Anyone("that this peer serves the address; a caller gets half of what is left"), p.grant)
+	return permitsMethod.Handle(rpc.Anyone("that this peer serves the address; a caller gets half of what is left, and strangers leave half to members"), p.grant)
 }
 
 // grant answers a worker.
-func (p *Permits) grant(_ context.Context, from peer.ID, m *wire.Permits) (*wire.PermitsReply, error) {
+func (p *Permits) grant(ctx context.Context, from peer.ID, m *wire.Permits) (*wire.PermitsReply, error) {
 	k, err := permit.Key{Domain: m.GetDomain()}, error(nil)
 	if k.Domain == "" {
 		if k.Prefix, err = permit.ParseName(m.GetPrefix()); err != nil {
@@ -64,9 +64,10 @@ func (p *Permits) grant(_ context.Context, from peer.ID, m *wire.Permits) (*wire
 	}
 	var n int
 	var holds time.Duration
+	stranger := !rpc.OfMember(ctx)
 	p.mu.Lock()
 	if k.Domain == "" {
-		n, holds, err = p.granter.Grant(time.Now(), k.Prefix, int(m.GetWant()))
+		n, holds, err = p.granter.Grant(time.Now(), k.Prefix, int(m.GetWant()), stranger)
 	} else {
 		worker := fmt.Sprint(string(from), m.GetIncarnation())
 		n, holds, err = p.granter.Turn(time.Now(), k.Domain, worker, time.Duration(m.GetDelayMs())*time.Millisecond, int(m.GetWant()))

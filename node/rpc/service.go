@@ -29,6 +29,21 @@ func Neighbours(asked string) Who { return Who{Caller: "neighbour", Asked: asked
 // known yet.
 func Members(asked string) Who { return Who{Caller: "member", Asked: asked, members: true} }
 
+// caller is who made a request, as its handler may ask.
+type caller struct {
+	gate Gate
+	id   peer.ID
+}
+
+type callerKey struct{}
+
+// OfMember says whether the request that is handled under ctx is a member's; one that this peer
+// makes of itself is. It may ask the ring.
+func OfMember(ctx context.Context) bool {
+	c, ok := ctx.Value(callerKey{}).(caller)
+	return !ok || c.gate.Member(ctx, c.id)
+}
+
 // Gate is what a peer knows of those who call it. All methods may be called at any time.
 type Gate interface {
 	// Neighbour says whether a peer is in the leaf set as seen here, or was until lately.
@@ -97,7 +112,7 @@ func (s Service) Behind(g Gate) calls.Handler {
 			g.Turned(from, m.request, err)
 			return nil, err
 		}
-		answer, err := m.handle(ctx, from, raw)
+		answer, err := m.handle(context.WithValue(ctx, callerKey{}, caller{g, from}), from, raw)
 		if Refused(err) {
 			g.Turned(from, m.request, err)
 		}
