@@ -177,6 +177,34 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
+// nobody is a gate to which no caller is a member.
+type nobody struct{}
+
+func (nobody) Neighbour(peer.ID) bool               { return false }
+func (nobody) Member(context.Context, peer.ID) bool { return false }
+func (nobody) Turned(peer.ID, string, error)        {}
+
+// TestLinksOfStrangers: who is no member brings seeds of its own jobs, and nothing else.
+func TestLinksOfStrangers(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		w := start(t, "self")
+		w.spec.Poster = []byte("x")
+		for _, from := range []peer.ID{"x", "y"} {
+			w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
+				return w.Service().Behind(nobody{})(ctx, from, req)
+			})
+			_, err := linksMethod.Call(t.Context(), w.net, "self", mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}}))
+			if mine := from == "x"; mine != (err == nil) || !mine && calls.CodeOf(err) != calls.CodeBusy {
+				t.Errorf("links of %s: %v", from, err)
+			}
+		}
+		unknown := job.NewID()
+		if w.posted("x", mailbox.Message([]owner.OutLink{{Job: unknown, URL: "http://a.example/"}})) {
+			t.Error("a stranger posted a job that nobody knows")
+		}
+	})
+}
+
 // TestLinksGivenUp: links whose sender no longer waits for the answer are not taken in, since it
 // sends them again.
 func TestLinksGivenUp(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/node/rpc"
@@ -53,10 +54,30 @@ func placesIn(n int, what string, lists ...[]uint32) error {
 // Service answers workers and senders of links.
 func (w *Owners) Service() rpc.Service {
 	return rpc.Together(
-		linksMethod.Handle(rpc.Anyone("that the job is known and admits the URL, and this peer serves its host"),
-			func(ctx context.Context, _ peer.ID, m *wire.Links) (*wire.LinksReply, error) { return w.Links(ctx, m) }),
+		linksMethod.Handle(rpc.Anyone("that the caller is a member, or posted the job; that the job is known and admits the URL, and this peer serves its host"),
+			func(ctx context.Context, from peer.ID, m *wire.Links) (*wire.LinksReply, error) {
+				if !w.posted(from, m) && !rpc.OfMember(ctx) {
+					return nil, rpc.Busy("links are taken of members, and of who posted the job")
+				}
+				return w.Links(ctx, m)
+			}),
 		SessionMethod.Handle(rpc.Anyone("that the job is known; who reports has the host or had it, or stands near; who asks for a host was offered it, or stands near; what is said of the host itself is said under its lease"), w.Session),
 	)
+}
+
+// posted says whether all links are of jobs that their sender posted: it may be a worker at home,
+// which hands in seeds. A job that is not known is asked for, and the seeds come again.
+func (w *Owners) posted(from peer.ID, m *wire.Links) bool {
+	for _, raw := range m.GetJobIds() {
+		spec, _, known := w.deps.Jobs.Job(job.ID(raw))
+		if !known {
+			w.deps.Jobs.Want(job.ID(raw))
+		}
+		if !known || string(spec.Poster) != string(from) {
+			return false
+		}
+	}
+	return len(m.GetJobIds()) > 0
 }
 
 // Links takes a batch of links; it returns when they are on disk.
