@@ -23,7 +23,7 @@ const (
 
 	// memberFor and strangerFor are how long it is believed that a peer serves a part of the ring, or
 	// does not; maxStandings bounds of how many peers.
-	memberFor, strangerFor = time.Minute, 2 * time.Second
+	memberFor, strangerFor = 10 * time.Minute, 2 * time.Second
 	maxStandings           = 1024
 	// maxConfirming bounds the lookups that confirm callers at once, confirmTime each of them.
 	maxConfirming = 8

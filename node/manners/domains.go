@@ -90,7 +90,7 @@ func (d *Domains) DoOver(ctx context.Context, fn func() (through bool)) error {
 
 // Service answers peers.
 func (d *Domains) Service() rpc.Service {
-	return rpc.Together(admissionMethod.Handle(rpc.Anyone("that this peer serves the domain"), d.admit), wishesAt(ServiceDomains).Handle(provedWish, d.takeOptOut))
+	return rpc.Together(admissionMethod.Handle(rpc.Members("that this peer serves the domain"), d.admit), wishesAt(ServiceDomains).Handle(provedWish, d.takeOptOut))
 }
 
 // takeOptOut answers who tells of a domain's wish.

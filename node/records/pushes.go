@@ -148,7 +148,7 @@ func (k *Keeping) foreign(r *kind, p custody.Push) error {
 
 // Service answers peers.
 func (k *Keeping) Service() rpc.Service {
-	return recordsMethod.Handle(rpc.Anyone("the form of the records, and that this peer serves their place"), func(ctx context.Context, from peer.ID, m *wire.Records) (*emptypb.Empty, error) {
+	return recordsMethod.Handle(rpc.Members("the form of the records, and that this peer serves their place"), func(ctx context.Context, from peer.ID, m *wire.Records) (*emptypb.Empty, error) {
 		return nil, k.serve(ctx, from, m)
 	})
 }

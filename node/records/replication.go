@@ -333,7 +333,7 @@ var errDeposed = &calls.Error{Code: calls.CodeMoved, Message: "another peer serv
 
 // Service takes what sources send their followers.
 func (r *Replication) Service() rpc.Service {
-	return rpc.Raw("Replica", rpc.Anyone("that this peer does not serve the sender's arc itself"), r.Handle)
+	return rpc.Raw("Replica", rpc.Members("that this peer does not serve the sender's arc itself"), r.Handle)
 }
 
 // Handle takes a message of a source.

@@ -73,7 +73,7 @@ func (s *Service) Remove(lo, hi ring.Pos) error {
 
 // Service answers peers.
 func (s *Service) Service() rpc.Service {
-	return subnetsMethod.Handle(rpc.Anyone("that this peer serves the subnet"), s.serve)
+	return subnetsMethod.Handle(rpc.Members("that this peer serves the subnet"), s.serve)
 }
 
 // serve answers a peer. It merges what that brings, and returns when it is on the disks that count.

@@ -73,7 +73,7 @@ type attack struct {
 
 var attacks = []*attack{
 	&attackKad, &attackJSON, &attackPacked, &attackStatus, &attackQuestions, &attackAnnounced, &attackSipped, &attackSilent, &attackSilent2000, &attackHandshakes,
-	&attackIdle, &attackProofs, &attackOutcomes, &attackOffers,
+	&attackIdle, &attackProofs, &attackOutcomes, &attackOffers, &attackLinks, &attackRecords,
 }
 
 // choose finds attacks by name; without names the quick ones, or all.
