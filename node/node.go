@@ -226,6 +226,10 @@ func (n *Node) archiveDir() string { return crawling.ArchiveDir(n.cfg.DataDir) }
 // buildServices builds the rooms and plugs them together.
 func (n *Node) buildServices() (err error) {
 	self := n.room.net.Self()
+	key, err := n.jobKey()
+	if err != nil {
+		return err
+	}
 	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
 	n.gate = newGate(n.room, n.router.Ring)
 	n.ship = records.NewReplication(records.ReplicationDeps{
@@ -290,7 +294,7 @@ func (n *Node) buildServices() (err error) {
 	n.keeping.AddService(storage.KeyspaceDomains, n.domains)
 	n.View = view.New(n.viewed())
 	n.optOutCommands = n.askedOfOptOuts()
-	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds, Self: self})
+	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds, Key: key})
 	if err := n.page.show(&n.cfg, n.shown(), n.log); err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package crawltest
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -21,6 +23,21 @@ func Job(t testing.TB, change func(*wire.JobSpec), seeds ...string) *job.Spec {
 	}
 	spec, err := job.FromWire(m)
 	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// Key is a job key, the same for a number.
+func Key(n byte) job.Key {
+	return job.NewKey(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, ed25519.SeedSize)))
+}
+
+// SignedJob is Job, signed by a key.
+func SignedJob(t testing.TB, key job.Key, change func(*wire.JobSpec), seeds ...string) *job.Spec {
+	t.Helper()
+	spec := Job(t, change, seeds...)
+	if err := key.Sign(spec); err != nil {
 		t.Fatal(err)
 	}
 	return spec

@@ -48,7 +48,8 @@ type Spec struct {
 	Requisites bool
 	NoSitemaps bool      // do not read sitemaps
 	Created    time.Time // by the poster's clock, to the millisecond
-	// Poster is the peer that posted the job, and Signature its own over the rest, where it signed.
+	// Poster is the ID of the key that posted the job, and Signature by that key over the rest. Of a
+	// job that nobody signed Poster is what whoever posted it said.
 	Poster, Signature []byte
 	// Retries is the number of tries after the first.
 	Retries int
@@ -60,8 +61,22 @@ type Spec struct {
 	seeded map[string]struct{} // hosts of seeds
 }
 
-// FromWire checks a spec and makes it ready for use. Seeds are brought into canonical form.
+// FromWire checks a spec, its signature too if it has one, and makes it ready for use. Seeds are
+// brought into canonical form.
 func FromWire(m *wire.JobSpec) (*Spec, error) {
+	s, err := FromDisk(m)
+	if err == nil {
+		err = s.verify()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// FromDisk is FromWire for specs that this peer has checked before it kept them: it spares them the
+// signature, which would fail of seeds that a later version spells in another way.
+func FromDisk(m *wire.JobSpec) (*Spec, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
@@ -93,7 +108,10 @@ func FromWire(m *wire.JobSpec) (*Spec, error) {
 	for _, d := range m.GetHostDepths() {
 		s.HostDepths = append(s.HostDepths, HostDepth{d.GetHost(), d.GetDepth()})
 	}
-	return s, errors.Join(s.compileScope(), s.compileFilters())
+	if err := errors.Join(s.compileScope(), s.compileFilters()); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *Spec) canonicalSeeds(raw [][]byte) error {

@@ -1477,10 +1477,10 @@ type JobSpec struct {
 	Requisites      bool                   `protobuf:"varint,9,opt,name=requisites,proto3" json:"requisites,omitempty"`
 	NoSitemaps      bool                   `protobuf:"varint,10,opt,name=no_sitemaps,json=noSitemaps,proto3" json:"no_sitemaps,omitempty"`
 	CreatedMs       int64                  `protobuf:"varint,11,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	Poster          []byte                 `protobuf:"bytes,12,opt,name=poster,proto3" json:"poster,omitempty"`
+	Poster          []byte                 `protobuf:"bytes,12,opt,name=poster,proto3" json:"poster,omitempty"`    // ID of the job key that signed it; where none did, of the peer
 	Retries         uint32                 `protobuf:"varint,13,opt,name=retries,proto3" json:"retries,omitempty"` // tries after the first; 0 means the default of three
 	NoRetries       bool                   `protobuf:"varint,14,opt,name=no_retries,json=noRetries,proto3" json:"no_retries,omitempty"`
-	Signature       []byte                 `protobuf:"bytes,15,opt,name=signature,proto3" json:"signature,omitempty"`                        // of the poster over the rest; checked in public networks later
+	Signature       []byte                 `protobuf:"bytes,15,opt,name=signature,proto3" json:"signature,omitempty"`                        // by the poster's key over the rest, see job.Key; empty: the spec is not signed
 	Include         []string               `protobuf:"bytes,16,rep,name=include,proto3" json:"include,omitempty"`                            // patterns of URLs; links to pages must match one, if there is any
 	Exclude         []string               `protobuf:"bytes,17,rep,name=exclude,proto3" json:"exclude,omitempty"`                            // patterns of URLs that are left out
 	HostDepths      []*HostDepth           `protobuf:"bytes,18,rep,name=host_depths,json=hostDepths,proto3" json:"host_depths,omitempty"`    // the first whose host matches holds in place of max_depth

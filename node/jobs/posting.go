@@ -35,7 +35,7 @@ type PosterDeps struct {
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
 	// Ready returns when the peer serves.
 	Ready func(ctx context.Context) error
-	Self  peer.ID // this peer, the poster
+	Key   job.Key // signs the jobs that are posted here
 }
 
 // Poster takes jobs from people: posting, listing, changing their state. Its methods are those of
@@ -47,12 +47,12 @@ func NewPoster(d PosterDeps) *Poster { return &Poster{d} }
 
 // Check says what is wrong with a job, as posting it would, before there is a peer to post it to.
 func Check(s control.JobSpec) error {
-	_, err := specOf("", s)
+	_, err := specOf(s)
 	return err
 }
 
 // specOf checks what a person asks for and gives it an ID.
-func specOf(poster peer.ID, s control.JobSpec) (*job.Spec, error) {
+func specOf(s control.JobSpec) (*job.Spec, error) {
 	if len(s.URLs) == 0 || len(s.URLs) > maxSeeds {
 		return nil, control.Usage(fmt.Sprintf("job: %d URLs, want 1 to %d", len(s.URLs), maxSeeds))
 	}
@@ -63,7 +63,7 @@ func specOf(poster peer.ID, s control.JobSpec) (*job.Spec, error) {
 	id := job.NewID()
 	m := &wire.JobSpec{
 		Id: id[:], Scope: s.Scope, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes, MaxPagesPerHost: s.MaxPagesPerHost,
-		Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: time.Now().UnixMilli(), Poster: []byte(poster),
+		Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: time.Now().UnixMilli(),
 		Include: s.Include, Exclude: s.Exclude, First: s.First, Order: uint32(order), MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
 	}
 	for _, d := range s.HostDepths {
@@ -90,7 +90,10 @@ func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, err
 	if err := p.deps.Ready(ctx); err != nil {
 		return nil, err
 	}
-	spec, err := specOf(p.deps.Self, s)
+	spec, err := specOf(s)
+	if err == nil {
+		err = p.deps.Key.Sign(spec)
+	}
 	if err != nil {
 		return nil, err
 	}

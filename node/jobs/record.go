@@ -28,7 +28,7 @@ func decode(value []byte) (*job.Spec, job.Standing, error) {
 	if err := proto.Unmarshal(value, rec); err != nil {
 		return nil, job.Standing{}, err
 	}
-	spec, err := job.FromWire(rec.GetSpec())
+	spec, err := job.FromDisk(rec.GetSpec())
 	return spec, job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion()}, err
 }
 

@@ -216,7 +216,7 @@ func (s *Service) sowOne(ctx context.Context, id job.ID) error {
 	if err != nil {
 		return err
 	}
-	spec, err := job.FromWire(rec.GetSpec())
+	spec, err := job.FromDisk(rec.GetSpec())
 	if err != nil {
 		return err
 	}
