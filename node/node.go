@@ -260,7 +260,7 @@ func (n *Node) buildServices() (err error) {
 			return n.owners.SendSeeds(ctx, spec, from)
 		}, Log: n.log,
 	})
-	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Log: n.log}); err != nil {
+	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Key: key, Log: n.log}); err != nil {
 		return err
 	}
 	if n.crawl, err = crawling.New(n.crawling(), n.crawled()); err != nil {
@@ -294,7 +294,7 @@ func (n *Node) buildServices() (err error) {
 	n.keeping.AddService(storage.KeyspaceDomains, n.domains)
 	n.View = view.New(n.viewed())
 	n.optOutCommands = n.askedOfOptOuts()
-	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds, Key: key})
+	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds})
 	if err := n.page.show(&n.cfg, n.shown(), n.log); err != nil {
 		return err
 	}

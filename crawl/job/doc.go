@@ -10,6 +10,8 @@
 //     fetched; a path as in robots.txt, with a host if wanted, or a regular expression.
 //   - state: running, paused, canceled or done. With its version, which grows with each change, it
 //     is the job's standing; two of them merge.
+//   - job key: an Ed25519 key whose ID is the poster of a job. It signs the spec, and each standing
+//     after the first: nobody else can end the job. Where a spec is not signed, anybody can.
 //   - budget: how many pages and bytes all peers together may fetch. A peer draws a part of it from
 //     the job's owner before it spends.
 //   - account: what one peer has drawn, used for good and given back, as totals; so a request may

@@ -163,7 +163,7 @@ func TestRegistry(t *testing.T) {
 		{job.StateCanceled, 5, nil},
 		{job.StateRunning, 0, job.ErrFinal},
 	} {
-		rec, _, err := r.SetState(3, s.ID, step.state)
+		rec, _, err := r.SetState(3, s.ID, job.Standing{State: step.state})
 		if !errors.Is(err, step.err) || err == nil && (rec.GetVersion() != step.version || job.State(rec.GetState()) != step.state) {
 			t.Errorf("to %v: %v, %v", step.state, rec, err)
 		}
@@ -189,7 +189,7 @@ func TestLastVersion(t *testing.T) {
 		t.Error("a version beyond the last is taken")
 	}
 	for _, state := range []job.State{job.StatePaused, job.StateCanceled} {
-		if _, _, err := r.SetState(3, s.ID, state); err != nil {
+		if _, _, err := r.SetState(3, s.ID, job.Standing{State: state}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := r.Standing(s.ID)
@@ -293,7 +293,7 @@ func TestDrawSilentPeer(t *testing.T) {
 
 // FuzzFromWire holds that a stranger's spec is refused, or stays the same from then on.
 func FuzzFromWire(f *testing.F) {
-	for _, m := range []*wire.JobSpec{spec(func(*wire.JobSpec) {}), spec(func(m *wire.JobSpec) { m.Scope = []string{"*.a.example", "b?"} })} {
+	for _, m := range []*wire.JobSpec{spec(func(*wire.JobSpec) {}), spec(func(m *wire.JobSpec) { m.Scope = []string{"*.a.example", "b?"} }), everyField(f).Wire()} {
 		raw, err := proto.Marshal(m)
 		if err != nil {
 			f.Fatal(err)

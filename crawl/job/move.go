@@ -43,16 +43,22 @@ func (r *Registry) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 }
 
 // Import merges records of other owners, or of copies, into this one's: any number of times, in any
-// order and grouping, the outcome is the same. States merge as [Standing.Merge] says, the totals of
-// accounts and what was sent of the seeds to the larger; a spec is the same or refused. With all
-// accounts of which grants were acknowledged, no merge lets a budget be overshot: what is left is
-// computed from the accounts.
+// order and grouping, the outcome is the same. States merge as [Standing.Merge] says, as far as
+// they are vouched for; the totals of accounts and what was sent of the seeds to the larger; a spec
+// is the same or refused. With all accounts of which grants were acknowledged, no merge lets a
+// budget be overshot: what is left is computed from the accounts.
+//
+// Only the spec of a job tells whether its state is vouched for. A state that comes without it is
+// kept until then, and may hide an earlier one: whoever works for the job tells that again. What a
+// poster's key did not sign is left out and refuses nothing, as the records behind it may be in
+// order.
 //
 // A record that is malformed, or does not belong where its key says, is refused with an error that
 // names it, those before it taken. All that is taken is one batch; wait is never nil.
 func (r *Registry) Import(kvs []kv.Record) (wait func() error, err error) {
 	m := merge{store: r.store, news: make(map[string]proto.Message)}
-	for _, rec := range kvs {
+	for i, rec := range kvs {
+		m.rest = kvs[i+1:]
 		if err = m.take(rec); err != nil {
 			err = fmt.Errorf("import of job record %.100x: %w", rec.Key, err)
 			break
@@ -82,6 +88,7 @@ func (r *Registry) Import(kvs []kv.Record) (wait func() error, err error) {
 type merge struct {
 	store kv.Store
 	news  map[string]proto.Message
+	rest  []kv.Record // what is still to be taken
 }
 
 var errFormat = errors.New("it makes no sense")
@@ -97,7 +104,7 @@ func (m *merge) take(rec kv.Record) error {
 	}
 	switch kind := rec.Key[ring.PosSize+IDSize]; {
 	case kind == kindRecord && len(tail) == 0:
-		return m.takeRecord(rec)
+		return m.takeRecord(id, rec)
 	case kind == kindSpec && len(tail) == 0:
 		return m.takeSpec(id, rec)
 	case kind == kindPeer && len(tail) > 0 && len(tail) <= wire.MaxPeer:
@@ -135,7 +142,23 @@ func read(value []byte, into proto.Message) error {
 	return decode(value, into)
 }
 
-func (m *merge) takeRecord(rec kv.Record) error {
+// specOf finds the spec of a job as far as it is known: kept here, or among what is still to be
+// taken.
+func (m *merge) specOf(id ID) (*Spec, bool, error) {
+	spec, at := new(wire.JobSpec), key(id, kindSpec)
+	if ok, err := m.held(at, spec); err != nil || ok {
+		return by(spec), ok, err
+	}
+	for _, rec := range m.rest {
+		if bytes.Equal(rec.Key, at) {
+			spec, err := readSpec(id, rec.Value)
+			return spec, err == nil, nil // what is wrong with it is told when it is taken
+		}
+	}
+	return nil, false, nil
+}
+
+func (m *merge) takeRecord(id ID, rec kv.Record) error {
 	in, held := new(wire.Job), new(wire.Job)
 	if err := read(rec.Value, in); err != nil {
 		return err
@@ -151,24 +174,48 @@ func (m *merge) takeRecord(rec kv.Record) error {
 		return err
 	}
 	merged := &wire.Job{UpdatedMs: max(in.GetUpdatedMs(), held.GetUpdatedMs()), SeedsSent: max(in.GetSeedsSent(), held.GetSeedsSent())}
-	setStanding(merged, standingOf(held).Merge(standingOf(in)))
+	here, told := standingOf(held), standingOf(in)
+	spec, ok, err := m.specOf(id)
+	if err != nil {
+		return err
+	}
+	if ok {
+		told = spec.Believed(told)
+		if known {
+			here = spec.Believed(here)
+		}
+	}
+	setStanding(merged, here.Merge(told))
 	later(merged, held, in)
 	m.set(rec.Key, known, held, merged)
 	return nil
 }
 
-func (m *merge) takeSpec(id ID, rec kv.Record) error {
-	in, held := new(wire.JobSpec), new(wire.JobSpec)
-	if err := read(rec.Value, in); err != nil {
-		return err
+// readSpec reads the spec of a job as it comes from another peer.
+func readSpec(id ID, value []byte) (*Spec, error) {
+	in := new(wire.JobSpec)
+	if err := read(value, in); err != nil {
+		return nil, err
 	}
 	spec, err := FromWire(in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if spec.ID != id {
-		return fmt.Errorf("%w: the spec is of job %s", errFormat, spec.ID)
+		return nil, fmt.Errorf("%w: the spec is of job %s", errFormat, spec.ID)
 	}
+	return spec, nil
+}
+
+func (m *merge) takeSpec(id ID, rec kv.Record) error {
+	spec, err := readSpec(id, rec.Value)
+	if errors.Is(err, ErrSignature) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	held := new(wire.JobSpec)
 	known, err := m.held(rec.Key, held)
 	if err != nil {
 		return err
@@ -177,6 +224,22 @@ func (m *merge) takeSpec(id ID, rec kv.Record) error {
 		return ErrConflict
 	}
 	m.set(rec.Key, known, held, spec.Wire())
+	if known {
+		return nil
+	}
+	return m.judge(spec)
+}
+
+// judge takes back, of a state that came before its spec, what is not vouched for.
+func (m *merge) judge(spec *Spec) error {
+	k, rec := key(spec.ID, kindRecord), new(wire.Job)
+	known, err := m.held(k, rec)
+	if err != nil || !known {
+		return err
+	}
+	judged := proto.CloneOf(rec)
+	setStanding(judged, spec.Believed(standingOf(rec)))
+	m.set(k, true, rec, judged)
 	return nil
 }
 

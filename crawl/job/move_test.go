@@ -56,7 +56,7 @@ func TestStandingMerge(t *testing.T) {
 	all := []job.Standing{{}}
 	for _, state := range []job.State{job.StateRunning, job.StatePaused, job.StateCanceled, job.StateDone} {
 		for version := range uint64(3) {
-			all = append(all, job.Standing{State: state, Version: version + 1})
+			all = append(all, job.Standing{State: state, Version: version + 1}, job.Standing{State: state, Version: version + 1, Signature: "by the poster"})
 		}
 	}
 	for _, a := range all {
@@ -68,7 +68,7 @@ func TestStandingMerge(t *testing.T) {
 			if ab != b.Merge(a) {
 				t.Errorf("%v and %v: %v or %v", a, b, ab, b.Merge(a))
 			}
-			if (ab.State == job.StateCanceled) != (a.State == job.StateCanceled || b.State == job.StateCanceled) || ab.Version != max(a.Version, b.Version) {
+			if (ab.State == job.StateCanceled) != (a.State == job.StateCanceled || b.State == job.StateCanceled) || ab != a && ab != b {
 				t.Errorf("%v and %v: %v", a, b, ab)
 			}
 			for _, c := range all {
@@ -89,6 +89,15 @@ func TestStandingMerge(t *testing.T) {
 	}
 }
 
+// next is the standing that whoever may change a job has in mind, signed if the job is.
+func next(r *job.Registry, s *job.Spec, state job.State) job.Standing {
+	now, err := r.Standing(s.ID)
+	if !s.Signed() || err != nil {
+		return job.Standing{State: state}
+	}
+	return crawltest.Key(1).SignState(s.ID, job.Standing{State: state, Version: now.Version + 1})
+}
+
 // history lets a registry and others that took parts of it over at some moment live on for a while.
 func history(t *testing.T, rng *rand.Rand, specs []*job.Spec) (copies []*job.Registry) {
 	t.Helper()
@@ -101,7 +110,7 @@ func history(t *testing.T, rng *rand.Rand, specs []*job.Spec) (copies []*job.Reg
 			_, _, err = r.Post(now, s)
 		case 1:
 			states := []job.State{job.StateRunning, job.StatePaused, job.StateDone, job.StatePaused, job.StateRunning, job.StateCanceled}
-			_, _, err = r.SetState(now, s.ID, states[rng.IntN(len(states)-rng.IntN(2))])
+			_, _, err = r.SetState(now, s.ID, next(r, s, states[rng.IntN(len(states)-rng.IntN(2))]))
 		case 2:
 			_, err = r.SeedsSent(now, s.ID, rng.Uint64N(3))
 		case 3:
@@ -134,6 +143,9 @@ func TestImportIsUnion(t *testing.T) {
 				m.MaxPages, m.MaxBytes = 60, 400
 				m.Seeds = append(m.Seeds, []byte("http://b.example/"), []byte("http://c.example/"))
 			}))
+			if err == nil && len(specs) > 0 {
+				err = crawltest.Key(1).Sign(s)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -420,10 +432,10 @@ func TestImportRefuses(t *testing.T) {
 // nothing of what has and what is to come.
 func TestPartsOfAJob(t *testing.T) {
 	r, s := posted(t, crawltest.NewStore(), func(m *wire.JobSpec) { m.MaxPages = 10 })
-	if _, _, err := r.SetState(1, s.ID, job.StatePaused); err != nil {
+	if _, _, err := r.SetState(1, s.ID, job.Standing{State: job.StatePaused}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.SetState(1, s.ID, job.StateRunning); err != nil {
+	if _, _, err := r.SetState(1, s.ID, job.Standing{State: job.StateRunning}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := r.Draw(1, s.ID, []byte("peer"), &wire.Draw{Pages: 7}); err != nil {
@@ -455,22 +467,37 @@ func TestPartsOfAJob(t *testing.T) {
 
 // FuzzImport holds that records of strangers are refused or merge to the same in both orders.
 func FuzzImport(f *testing.F) {
-	s, err := job.FromWire(&wire.JobSpec{Id: make([]byte, job.IDSize), Seeds: [][]byte{[]byte("http://a.example/")}, MaxPages: 5})
-	if err != nil {
-		f.Fatal(err)
+	var all [2][]kv.Record // of a job that is signed, and of one that is not
+	var s *job.Spec
+	for i := range all {
+		var err error
+		if s, err = job.FromWire(&wire.JobSpec{Id: make([]byte, job.IDSize), Seeds: [][]byte{[]byte("http://a.example/")}, MaxPages: 5}); err != nil {
+			f.Fatal(err)
+		}
+		now := job.Posted()
+		if i == 0 {
+			now = crawltest.Key(1).SignState(s.ID, job.Standing{State: job.StatePaused, Version: 2})
+			if err := crawltest.Key(1).Sign(s); err != nil {
+				f.Fatal(err)
+			}
+		}
+		r := job.NewRegistry(crawltest.NewStore())
+		if _, _, err := r.Restore(1, s, now); err != nil {
+			f.Fatal(err)
+		}
+		if _, _, err := r.Draw(1, s.ID, []byte("peer"), &wire.Draw{Pages: 2}); err != nil {
+			f.Fatal(err)
+		}
+		all[i] = exported(f, r)
+		for _, rec := range all[i] {
+			f.Add(i == 0, rec.Key[32:], rec.Value)
+		}
 	}
-	r := job.NewRegistry(crawltest.NewStore())
-	if _, _, err := r.Post(1, s); err != nil {
-		f.Fatal(err)
-	}
-	if _, _, err := r.Draw(1, s.ID, []byte("peer"), &wire.Draw{Pages: 2}); err != nil {
-		f.Fatal(err)
-	}
-	kvs := exported(f, r)
-	for _, rec := range kvs {
-		f.Add(rec.Key[32:], rec.Value)
-	}
-	f.Fuzz(func(t *testing.T, tail, value []byte) {
+	f.Fuzz(func(t *testing.T, signed bool, tail, value []byte) {
+		kvs := all[1]
+		if signed {
+			kvs = all[0]
+		}
 		in := []kv.Record{{Key: append(bytes.Clone(kvs[0].Key[:32]), tail...), Value: value}}
 		ab, ba := job.NewRegistry(crawltest.NewStore()), job.NewRegistry(crawltest.NewStore())
 		take(t, ab, kvs)
@@ -519,7 +546,7 @@ func TestLaterFields(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := r.SetState(2, spec.ID, job.StatePaused); err != nil {
+	if _, _, err := r.SetState(2, spec.ID, job.Standing{State: job.StatePaused}); err != nil {
 		t.Fatal(err)
 	}
 	if rec = record(); !bytes.HasSuffix(rec.Value, field) {

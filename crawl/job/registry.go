@@ -103,14 +103,17 @@ func decode(raw []byte, into proto.Message) error {
 // Post notes a job. Posting the same spec again changes nothing; the answer is the record as it
 // stands.
 func (r *Registry) Post(nowMs int64, spec *Spec) (rec *wire.Job, wait func() error, err error) {
-	return r.Restore(nowMs, spec, Standing{StateRunning, 1})
+	return r.Restore(nowMs, spec, Posted())
 }
 
 // Restore notes a job as another peer knows it, which merges with what is noted here; the answer is
-// the record as it stands.
+// the record as it stands. What is not vouched for is refused.
 func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.Job, wait func() error, err error) {
 	if err := known.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("job %s: %w", spec.ID, err)
+	}
+	if known, err = spec.Vouched(known); err != nil {
+		return nil, nil, err
 	}
 	old := new(wire.JobSpec)
 	hasSpec, err := r.load(key(spec.ID, kindSpec), old)
@@ -120,14 +123,18 @@ func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.J
 	if hasSpec && !proto.Equal(old, spec.Wire()) {
 		return nil, nil, fmt.Errorf("post %s: %w", spec.ID, ErrConflict)
 	}
+	held := known
 	rec, err = r.record(spec.ID)
-	if errors.Is(err, ErrUnknown) {
+	switch {
+	case errors.Is(err, ErrUnknown):
 		rec = &wire.Job{}
-	} else if err != nil {
+	case err != nil:
 		return nil, nil, err
+	default:
+		held = spec.Believed(standingOf(rec)) // it may have come before its spec
 	}
 	wait = kv.OnDisk
-	if now := standingOf(rec).Merge(known); !hasSpec || now != standingOf(rec) {
+	if now := held.Merge(known); !hasSpec || now != standingOf(rec) {
 		setStanding(rec, now)
 		if now.State != StateDone { // whoever restores it does not know when that was
 			rec.UpdatedMs = nowMs
@@ -145,9 +152,13 @@ func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.J
 	return rec, wait, nil
 }
 
-func standingOf(rec *wire.Job) Standing { return Standing{State(rec.GetState()), rec.GetVersion()} }
+func standingOf(rec *wire.Job) Standing {
+	return Standing{State(rec.GetState()), rec.GetVersion(), string(rec.GetStateSignature())}
+}
 
-func setStanding(rec *wire.Job, s Standing) { rec.State, rec.Version = uint32(s.State), s.Version }
+func setStanding(rec *wire.Job, s Standing) {
+	rec.State, rec.Version, rec.StateSignature = uint32(s.State), s.Version, []byte(s.Signature)
+}
 
 // Get returns the record of a job with its spec, or ErrUnknown. A job of which only a part has come
 // from another peer is not known yet.
@@ -226,21 +237,32 @@ func (r *Registry) List(behind ID, room int) ([]*wire.Job, error) {
 }
 
 // SetState moves a job to a state. The same state again changes nothing; a canceled job stays
-// canceled.
-func (r *Registry) SetState(nowMs int64, id ID, state State) (rec *wire.Job, wait func() error, err error) {
-	if state == StateNone || state >= stateEnd {
-		return nil, nil, fmt.Errorf("job %s: no state %d", id, state)
+// canceled. Of a signed job version and signature count as well: without the signature the change
+// is refused, and behind a later one it changes nothing. The answer is the record as it stands.
+func (r *Registry) SetState(nowMs int64, id ID, to Standing) (rec *wire.Job, wait func() error, err error) {
+	asked := to.State
+	if asked == StateNone || asked >= stateEnd {
+		return nil, nil, fmt.Errorf("job %s: no state %d", id, asked)
 	}
 	return r.change(nowMs, id, func(rec *wire.Job) error {
-		switch State(rec.GetState()) {
-		case state:
+		spec, held := by(rec.GetSpec()), standingOf(rec)
+		switch {
+		case spec.Signed():
+			vouched, err := spec.Vouched(to)
+			if err = errors.Join(err, to.Validate()); err != nil {
+				return err
+			}
+			to = held.Merge(vouched)
+		case to.State == held.State:
 			return nil
-		case StateCanceled:
-			return ErrFinal
 		default:
-			rec.State, rec.Version = uint32(state), min(rec.GetVersion()+1, maxVersion) // at the last one a job can still be paused and canceled: Standing.Merge
-			return nil
+			to.Version, to.Signature = min(held.Version+1, maxVersion), "" // at the last one a job can still be paused and canceled: Standing.Merge
 		}
+		if held.State == StateCanceled && asked != StateCanceled {
+			return ErrFinal
+		}
+		setStanding(rec, to)
+		return nil
 	})
 }
 
@@ -257,14 +279,14 @@ func (r *Registry) change(nowMs int64, id ID, fn func(*wire.Job) error) (rec *wi
 	if rec, err = r.Get(id); err != nil {
 		return nil, nil, err
 	}
-	state, sent := rec.GetState(), rec.GetSeedsSent()
+	held, sent := standingOf(rec), rec.GetSeedsSent()
 	if err := fn(rec); err != nil {
 		return nil, nil, fmt.Errorf("job %s: %w", id, err)
 	}
-	if state == rec.GetState() && sent == rec.GetSeedsSent() {
+	if held == standingOf(rec) && sent == rec.GetSeedsSent() {
 		return rec, kv.OnDisk, nil
 	}
-	if state != rec.GetState() {
+	if held != standingOf(rec) {
 		rec.UpdatedMs = nowMs
 	}
 	spec := rec.GetSpec()

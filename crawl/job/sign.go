@@ -3,18 +3,24 @@ package job
 import (
 	"bytes"
 	"crypto/ed25519"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/wire"
 )
 
 // ErrSignature says that the poster's key did not sign this.
 var ErrSignature = errors.New("the signature is not that of the poster's key")
 
-// specContext begins what is signed of a spec: the same key signs other things, and no signature
-// passes for that of something else.
-const specContext = "apoidea job spec 1\x00"
+// What begins that which is signed: the same key signs other things, and no signature passes for
+// that of something else.
+const (
+	specContext  = "apoidea job spec 1\x00"
+	stateContext = "apoidea job state 1\x00"
+)
 
 // keyHead begins the ID of a peer that has an Ed25519 key, which follows: a multihash (identity, of
 // 36 bytes) of the key as libp2p writes it (type 1, data of 32 bytes).
@@ -49,6 +55,51 @@ func (k Key) Sign(s *Spec) error {
 	}
 	s.Signature = ed25519.Sign(k.private, text)
 	return nil
+}
+
+// SignState signs a standing of a job.
+func (k Key) SignState(id ID, s Standing) Standing {
+	s.Signature = ""
+	if k.private != nil {
+		s.Signature = string(ed25519.Sign(k.private, signedState(id, s)))
+	}
+	return s
+}
+
+// signedState are the bytes that are signed of a standing.
+func signedState(id ID, s Standing) []byte {
+	text := append([]byte(stateContext), id[:]...)
+	text = binary.BigEndian.AppendUint32(text, uint32(s.State))
+	return binary.BigEndian.AppendUint64(text, s.Version)
+}
+
+// Vouched returns a standing of the job that somebody told, or [ErrSignature]: of a signed job what
+// its poster's key has signed holds, and that it runs as it was posted. Of a job that is not signed
+// all holds, and a signature is left out.
+func (s *Spec) Vouched(told Standing) (Standing, error) {
+	if !s.Signed() || told.State == StateRunning && told.Version == 1 {
+		told.Signature = ""
+		return told, nil
+	}
+	public, ok := publicKey(s.Poster)
+	if !ok || !ed25519.Verify(public, signedState(s.ID, told), []byte(told.Signature)) {
+		return Standing{}, fmt.Errorf("job %s is %s, version %d: %w", s.ID, told.State, told.Version, ErrSignature)
+	}
+	return told, nil
+}
+
+// Believed is what holds of a standing that may not be vouched for: then the job runs as posted.
+func (s *Spec) Believed(told Standing) Standing {
+	held, err := s.Vouched(told)
+	if err != nil {
+		return Posted()
+	}
+	return held
+}
+
+// by is as much of a spec as tells what of its standings is vouched for.
+func by(m *wire.JobSpec) *Spec {
+	return &Spec{ID: ID(m.GetId()), Poster: m.GetPoster(), Signature: m.GetSignature()}
 }
 
 // publicKey reads the key that is in an ID; false of one that has none in it.

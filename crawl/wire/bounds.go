@@ -81,7 +81,7 @@ const (
 	MaxAsk = 256
 	// MaxAccounts of one job: every peer of the ring may draw.
 	MaxAccounts = 100_000
-	// MaxSignature of a job.
+	// MaxSignature of a job, and of its state.
 	MaxSignature = 256
 )
 

@@ -1731,15 +1731,16 @@ func (x *HostDepth) GetDepth() uint32 {
 
 // Job is the record at the job's owner.
 type Job struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Spec          *JobSpec               `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	State         uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`     // job.State
-	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"` // grows with each change of state
-	UpdatedMs     int64                  `protobuf:"varint,8,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
-	SeedsSent     uint64                 `protobuf:"varint,9,opt,name=seeds_sent,json=seedsSent,proto3" json:"seeds_sent,omitempty"`
-	Accounts      []*Account             `protobuf:"bytes,10,rep,name=accounts,proto3" json:"accounts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Spec           *JobSpec               `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	State          uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`     // job.State
+	Version        uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"` // grows with each change of state
+	UpdatedMs      int64                  `protobuf:"varint,8,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
+	SeedsSent      uint64                 `protobuf:"varint,9,opt,name=seeds_sent,json=seedsSent,proto3" json:"seeds_sent,omitempty"`
+	Accounts       []*Account             `protobuf:"bytes,10,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	StateSignature []byte                 `protobuf:"bytes,11,opt,name=state_signature,json=stateSignature,proto3" json:"state_signature,omitempty"` // by the poster's key over ID, state and version, see job.Key; empty of a job that is not signed, and of one that runs from the start
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -1814,20 +1815,29 @@ func (x *Job) GetAccounts() []*Account {
 	return nil
 }
 
-// JobRequest is asked of the owner of a job. Exactly one of the fields beside id is used; state and version go with post.
+func (x *Job) GetStateSignature() []byte {
+	if x != nil {
+		return x.StateSignature
+	}
+	return nil
+}
+
+// JobRequest is asked of the owner of a job. Exactly one of the fields beside id is used; state, version and state_signature go with post,
+// version and state_signature with set_state of a signed job.
 type JobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Post          *JobSpec               `protobuf:"bytes,2,opt,name=post,proto3" json:"post,omitempty"`
-	Get           bool                   `protobuf:"varint,3,opt,name=get,proto3" json:"get,omitempty"`
-	SetState      uint32                 `protobuf:"varint,4,opt,name=set_state,json=setState,proto3" json:"set_state,omitempty"`
-	Draw          *Draw                  `protobuf:"bytes,5,opt,name=draw,proto3" json:"draw,omitempty"`
-	List          bool                   `protobuf:"varint,6,opt,name=list,proto3" json:"list,omitempty"`   // job records this peer owns in ring order, those behind id if it is set, as many as fit
-	State         uint32                 `protobuf:"varint,7,opt,name=state,proto3" json:"state,omitempty"` // what the sender knows of a job that was posted before; 0: it is new
-	Version       uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`
-	Ask           [][]byte               `protobuf:"bytes,9,rep,name=ask,proto3" json:"ask,omitempty"` // IDs of jobs whose standing is asked; of those that another peer owns the answer is silent
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Post           *JobSpec               `protobuf:"bytes,2,opt,name=post,proto3" json:"post,omitempty"`
+	Get            bool                   `protobuf:"varint,3,opt,name=get,proto3" json:"get,omitempty"`
+	SetState       uint32                 `protobuf:"varint,4,opt,name=set_state,json=setState,proto3" json:"set_state,omitempty"`
+	Draw           *Draw                  `protobuf:"bytes,5,opt,name=draw,proto3" json:"draw,omitempty"`
+	List           bool                   `protobuf:"varint,6,opt,name=list,proto3" json:"list,omitempty"`   // job records this peer owns in ring order, those behind id if it is set, as many as fit
+	State          uint32                 `protobuf:"varint,7,opt,name=state,proto3" json:"state,omitempty"` // what the sender knows of a job that was posted before; 0: it is new
+	Version        uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`
+	Ask            [][]byte               `protobuf:"bytes,9,rep,name=ask,proto3" json:"ask,omitempty"`                                              // IDs of jobs whose standing is asked; of those that another peer owns the answer is silent
+	StateSignature []byte                 `protobuf:"bytes,10,opt,name=state_signature,json=stateSignature,proto3" json:"state_signature,omitempty"` // as in Job
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *JobRequest) Reset() {
@@ -1923,14 +1933,22 @@ func (x *JobRequest) GetAsk() [][]byte {
 	return nil
 }
 
+func (x *JobRequest) GetStateSignature() []byte {
+	if x != nil {
+		return x.StateSignature
+	}
+	return nil
+}
+
 // JobStanding is the state of a job with its version.
 type JobStanding struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	State         uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"` // 0: the job's owner does not know it
-	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	State          uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"` // 0: the job's owner does not know it
+	Version        uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	StateSignature []byte                 `protobuf:"bytes,4,opt,name=state_signature,json=stateSignature,proto3" json:"state_signature,omitempty"` // as in Job
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *JobStanding) Reset() {
@@ -1982,6 +2000,13 @@ func (x *JobStanding) GetVersion() uint64 {
 		return x.Version
 	}
 	return 0
+}
+
+func (x *JobStanding) GetStateSignature() []byte {
+	if x != nil {
+		return x.StateSignature
+	}
+	return nil
 }
 
 // Draw takes from the job's budget. Everything but what is asked for is a total since the sender first drew, so that a Draw may be sent
@@ -2451,7 +2476,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x05order\x18\x16 \x01(\rR\x05order\"5\n" +
 	"\tHostDepth\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
-	"\x05depth\x18\x02 \x01(\rR\x05depth\"\xd9\x01\n" +
+	"\x05depth\x18\x02 \x01(\rR\x05depth\"\x82\x02\n" +
 	"\x03Job\x12*\n" +
 	"\x04spec\x18\x01 \x01(\v2\x16.apoidea.crawl.JobSpecR\x04spec\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x18\n" +
@@ -2461,7 +2486,8 @@ const file_crawl_proto_rawDesc = "" +
 	"\n" +
 	"seeds_sent\x18\t \x01(\x04R\tseedsSent\x122\n" +
 	"\baccounts\x18\n" +
-	" \x03(\v2\x16.apoidea.crawl.AccountR\baccountsJ\x04\b\x04\x10\b\"\xf6\x01\n" +
+	" \x03(\v2\x16.apoidea.crawl.AccountR\baccounts\x12'\n" +
+	"\x0fstate_signature\x18\v \x01(\fR\x0estateSignatureJ\x04\b\x04\x10\b\"\x9f\x02\n" +
 	"\n" +
 	"JobRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12*\n" +
@@ -2472,11 +2498,14 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04list\x18\x06 \x01(\bR\x04list\x12\x14\n" +
 	"\x05state\x18\a \x01(\rR\x05state\x12\x18\n" +
 	"\aversion\x18\b \x01(\x04R\aversion\x12\x10\n" +
-	"\x03ask\x18\t \x03(\fR\x03ask\"M\n" +
+	"\x03ask\x18\t \x03(\fR\x03ask\x12'\n" +
+	"\x0fstate_signature\x18\n" +
+	" \x01(\fR\x0estateSignature\"v\n" +
 	"\vJobStanding\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x04R\aversion\"\x95\x02\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12'\n" +
+	"\x0fstate_signature\x18\x04 \x01(\fR\x0estateSignature\"\x95\x02\n" +
 	"\x04Draw\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12!\n" +

@@ -261,6 +261,9 @@ func (m *Job) Validate() error {
 			return fmt.Errorf("job: account: peer of %d bytes", len(a.GetPeer()))
 		}
 	}
+	if err := stateSignature(m.GetStateSignature()); err != nil {
+		return fmt.Errorf("job: %w", err)
+	}
 	return m.GetSpec().Validate()
 }
 
@@ -277,8 +280,18 @@ func (m *JobRequest) Validate() error {
 			return fmt.Errorf("job request: ID of %d bytes", len(id))
 		}
 	}
+	if err := stateSignature(m.GetStateSignature()); err != nil {
+		return fmt.Errorf("job request: %w", err)
+	}
 	if m.GetPost() != nil {
 		return m.GetPost().Validate()
+	}
+	return nil
+}
+
+func stateSignature(sig []byte) error {
+	if len(sig) > MaxSignature {
+		return fmt.Errorf("signature of %d bytes, at most %d", len(sig), MaxSignature)
 	}
 	return nil
 }
@@ -294,6 +307,9 @@ func (m *JobReply) Validate() error {
 	for _, s := range m.GetStandings() {
 		if len(s.GetId()) != JobIDSize {
 			return fmt.Errorf("job reply: ID of %d bytes", len(s.GetId()))
+		}
+		if err := stateSignature(s.GetStateSignature()); err != nil {
+			return fmt.Errorf("job reply: %w", err)
 		}
 	}
 	for _, j := range m.GetJobs() {

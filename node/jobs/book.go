@@ -15,6 +15,7 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -53,6 +55,7 @@ type BookDeps struct {
 	// Changed is told when a job was learnt or its state is another, by several goroutines at a
 	// time.
 	Changed func(spec *job.Spec, state job.State)
+	Key     job.Key      // signs what is posted here, and changed of it
 	Log     *slog.Logger // hears of jobs that cannot be had
 }
 
@@ -70,9 +73,8 @@ type Book struct {
 }
 
 type known struct {
-	spec    *job.Spec // without its seeds, which are on disk
-	state   job.State
-	version uint64
+	spec *job.Spec // without its seeds, which are on disk
+	job.Standing
 
 	at     ring.Key
 	due    time.Time     // of the next question
@@ -80,10 +82,8 @@ type known struct {
 	failed bool          // the last question had no answer: others go first
 }
 
-func (k *known) standing() job.Standing { return job.Standing{State: k.state, Version: k.version} }
-
 func know(spec *job.Spec, s job.Standing) *known {
-	return &known{spec: spec.Bare(), state: s.State, version: s.Version, at: ring.JobKey(spec.ID.String()), pause: refreshEvery}
+	return &known{spec: spec.Bare(), Standing: s, at: ring.JobKey(spec.ID.String()), pause: refreshEvery}
 }
 
 // NewBook reads the specs that are on disk, of unfinished jobs first as far as there is room.
@@ -116,7 +116,7 @@ func NewBook(d BookDeps) (*Book, error) {
 // the background.
 func (b *Book) Job(id job.ID) (*job.Spec, job.State, bool) {
 	if k, ok := b.look(id); ok {
-		return k.spec, k.state, true
+		return k.spec, k.State, true
 	}
 	b.Want(id)
 	return nil, job.StateNone, false
@@ -205,7 +205,7 @@ func (b *Book) all() []known {
 // Run keeps the book up to date until ctx ends.
 func (b *Book) Run(ctx context.Context) error {
 	for _, k := range b.all() {
-		b.deps.Changed(k.spec, k.state)
+		b.deps.Changed(k.spec, k.State)
 	}
 	var wanting sync.WaitGroup
 	defer wanting.Wait()
@@ -286,8 +286,57 @@ func (b *Book) post(ctx context.Context, spec *job.Spec) (*wire.Job, error) {
 	return b.one(ctx, spec.ID, &wire.JobRequest{Post: spec.Wire()})
 }
 
-func (b *Book) setState(ctx context.Context, id job.ID, state job.State) (*wire.Job, error) {
-	return b.one(ctx, id, &wire.JobRequest{SetState: uint32(state)})
+// statesTried bounds how often a change is signed anew behind another that came first.
+const statesTried = 3
+
+// setState has a job's owner change its state. Of a signed job it takes the poster's key.
+func (b *Book) setState(ctx context.Context, id job.ID, state job.State) (rec *wire.Job, err error) {
+	for range statesTried {
+		req := &wire.JobRequest{SetState: uint32(state)}
+		if k, ok := b.look(id); !ok || k.spec.Signed() {
+			if rec, err = b.get(ctx, id); err != nil {
+				return nil, err
+			}
+			if err := b.sign(id, rec, req); err != nil {
+				return nil, err
+			}
+		}
+		if rec, err = b.one(ctx, id, req); err != nil || job.State(rec.GetState()) == state {
+			break
+		}
+	}
+	return rec, err
+}
+
+// sign signs a request to change the state of a job, if the job is signed.
+func (b *Book) sign(id job.ID, rec *wire.Job, req *wire.JobRequest) error {
+	spec := rec.GetSpec()
+	if len(spec.GetSignature()) == 0 {
+		return nil
+	}
+	if !bytes.Equal(spec.GetPoster(), b.deps.Key.ID()) {
+		return &foreignError{id, peer.ID(spec.GetPoster()), peer.ID(b.deps.Key.ID())}
+	}
+	now := standingOf(rec)
+	if k, ok := b.look(id); ok { // the owner may be behind
+		now = now.Merge(k.Standing)
+	}
+	if now.State == job.State(req.GetSetState()) { // it is as it should be
+		now.Version--
+	}
+	now = b.deps.Key.SignState(id, job.Standing{State: job.State(req.GetSetState()), Version: now.Version + 1})
+	req.Version, req.StateSignature = now.Version, []byte(now.Signature)
+	return nil
+}
+
+// foreignError: a job is of another key than this peer's.
+type foreignError struct {
+	id           job.ID
+	poster, mine peer.ID
+}
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("job %s: only the key that posted it, %s, can change it, and that of this peer is %s: ask the peer that posted it", e.id, e.poster, e.mine)
 }
 
 // note takes a record into the book.
@@ -299,13 +348,22 @@ func (b *Book) note(id job.ID, rec *wire.Job) error {
 	if spec.ID != id {
 		return fmt.Errorf("job %s: its owner answered with another job", id)
 	}
-	return b.learn(spec, job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion()})
+	mine, _, err := b.kept(id)
+	if err == nil && !(bytes.Equal(mine.Poster, spec.Poster) && bytes.Equal(mine.Signature, spec.Signature)) {
+		return fmt.Errorf("job %s: its owner answered with the job of another poster: %w", id, job.ErrConflict)
+	}
+	return b.learn(spec, standingOf(rec))
 }
 
-// learn merges what was heard of a job into the book, and keeps it on disk. The spec is whole.
+// learn merges what was heard of a job into the book, as far as it is vouched for, and keeps it on
+// disk. The spec is whole.
 func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 	if err := heard.Validate(); err != nil {
 		return fmt.Errorf("job %s: %w", spec.ID, err)
+	}
+	heard, err := spec.Vouched(heard)
+	if err != nil {
+		return err
 	}
 	var over []job.ID
 	b.mu.Lock()
@@ -318,16 +376,15 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 		}
 		k = know(spec, heard)
 		b.known[spec.ID] = k
-	case k.standing().Merge(heard) == k.standing():
+	case k.Merge(heard) == k.Standing:
 		b.mu.Unlock()
 		return nil
 	default:
-		now := k.standing().Merge(heard)
-		k.state, k.version, k.pause = now.State, now.Version, refreshEvery
+		k.Standing, k.pause = k.Merge(heard), refreshEvery
 	}
 	kept := *k
 	b.mu.Unlock()
-	raw, err := proto.Marshal(recordOf(spec, kept.standing()))
+	raw, err := proto.Marshal(recordOf(spec, kept.Standing))
 	if err != nil {
 		return fmt.Errorf("keep job %s: %w", spec.ID, err)
 	}
@@ -335,7 +392,7 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 		w.Set(keyOf(spec.ID), raw)
 		drop(w, over)
 	})
-	b.deps.Changed(kept.spec, kept.state)
+	b.deps.Changed(kept.spec, kept.State)
 	return err
 }
 
@@ -343,7 +400,7 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 // finished, if there is any. Another is read back when it is wanted. Called with the lock held.
 func (b *Book) evict() (over []job.ID) {
 	for id, k := range b.known {
-		if k.state == job.StateCanceled || k.state == job.StateDone {
+		if k.State == job.StateCanceled || k.State == job.StateDone {
 			delete(b.known, id)
 			return []job.ID{id}
 		}

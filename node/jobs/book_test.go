@@ -151,11 +151,11 @@ func keptIn(t *testing.T, space *storage.Keyspace) map[job.ID]job.State {
 	t.Helper()
 	kept := make(map[job.ID]job.State)
 	if err := space.Scan([]byte(KeyPrefix), kv.PrefixEnd([]byte(KeyPrefix)), func(_, value []byte) bool {
-		spec, state, err := Read(value)
+		spec, s, err := Read(value)
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept[spec.ID] = state
+		kept[spec.ID] = s.State
 		return true
 	}); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package jobs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ const maxSeeds = 10_000
 
 // PosterDeps are what the poster uses of the peer.
 type PosterDeps struct {
-	Book *Book      // which knows the owners of jobs
+	Book *Book      // which knows the owners of jobs, and has the key that signs
 	Net  rpc.Caller // asks other peers
 	// Ring is a walk over the ring.
 	Ring func(ctx context.Context) (*control.Ring, error)
@@ -35,7 +36,6 @@ type PosterDeps struct {
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
 	// Ready returns when the peer serves.
 	Ready func(ctx context.Context) error
-	Key   job.Key // signs the jobs that are posted here
 }
 
 // Poster takes jobs from people: posting, listing, changing their state. Its methods are those of
@@ -92,7 +92,7 @@ func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, err
 	}
 	spec, err := specOf(s)
 	if err == nil {
-		err = p.deps.Key.Sign(spec)
+		err = p.deps.Book.deps.Key.Sign(spec)
 	}
 	if err != nil {
 		return nil, err
@@ -227,12 +227,12 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 		return nil, err
 	}
 	found := make(map[string]*control.Job)
-	versions := make(map[string]uint64)
+	told := make(map[string]*wire.Job)
 	note := func(owner string, rec *wire.Job) {
 		j := jobOf(rec)
-		if old := found[j.ID]; old == nil || rec.GetVersion() > versions[j.ID] {
+		if believed(rec) && (told[j.ID] == nil || outdoes(rec, told[j.ID])) {
 			j.Owner = owner
-			found[j.ID], versions[j.ID] = j, rec.GetVersion()
+			found[j.ID], told[j.ID] = j, rec
 		}
 	}
 	lists := make([][]*wire.Job, len(r.Members))
@@ -260,7 +260,7 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 			continue
 		}
 		if spec, _, err := p.deps.Book.kept(k.spec.ID); err == nil {
-			note("", recordOf(spec, k.standing()))
+			note("", recordOf(spec, k.Standing))
 		}
 	}
 	out := make([]control.Job, 0, len(found))
@@ -282,6 +282,30 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 	}
 	slices.SortFunc(out, func(a, b control.Job) int { return a.Created.Compare(b.Created) })
 	return out, nil
+}
+
+// believed says whether a record as a member lists it is what the job's poster signed, if it is
+// signed.
+func believed(rec *wire.Job) bool {
+	if len(rec.GetSpec().GetSignature()) == 0 {
+		return true
+	}
+	spec, err := job.FromWire(rec.GetSpec())
+	if err == nil {
+		_, err = spec.Vouched(standingOf(rec))
+	}
+	return err == nil
+}
+
+// outdoes says whether of two records of a job the first one holds. One without a signature beside
+// one that has it is made up.
+func outdoes(rec, old *wire.Job) bool {
+	signed, before := len(rec.GetSpec().GetSignature()) > 0, len(old.GetSpec().GetSignature()) > 0
+	if signed != before {
+		return signed
+	}
+	held := standingOf(old)
+	return held.Merge(standingOf(rec)) != held
 }
 
 // mostPages bounds the answers in which a member lists its jobs: they hold tens of thousands,
@@ -355,6 +379,12 @@ func (p *Poster) SetJob(ctx context.Context, prefix, action string) (*control.Jo
 		return nil, err
 	}
 	rec, err := p.deps.Book.setState(ctx, id, state)
+	if foreign, ok := errors.AsType[*foreignError](err); ok {
+		if state == job.StateDone {
+			return j, nil // whoever waits for another's job sees it done, and notes nothing
+		}
+		return nil, control.Refused(foreign.Error())
+	}
 	if err != nil {
 		return nil, err
 	}

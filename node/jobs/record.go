@@ -13,14 +13,11 @@ const KeyPrefix = "job/"
 func keyOf(id job.ID) []byte { return append([]byte(KeyPrefix), id[:]...) }
 
 // Read reads a record of a book.
-func Read(value []byte) (*job.Spec, job.State, error) {
-	spec, s, err := decode(value)
-	return spec, s.State, err
-}
+func Read(value []byte) (*job.Spec, job.Standing, error) { return decode(value) }
 
 // recordOf is what a book keeps on disk of a job.
 func recordOf(spec *job.Spec, s job.Standing) *wire.Job {
-	return &wire.Job{Spec: spec.Wire(), State: uint32(s.State), Version: s.Version}
+	return &wire.Job{Spec: spec.Wire(), State: uint32(s.State), Version: s.Version, StateSignature: []byte(s.Signature)}
 }
 
 func decode(value []byte) (*job.Spec, job.Standing, error) {
@@ -29,19 +26,30 @@ func decode(value []byte) (*job.Spec, job.Standing, error) {
 		return nil, job.Standing{}, err
 	}
 	spec, err := job.FromDisk(rec.GetSpec())
-	return spec, job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion()}, err
+	if err != nil {
+		return nil, job.Standing{}, err
+	}
+	return spec, spec.Believed(standingOf(rec)), nil // earlier versions kept whatever they heard
+}
+
+func standingOf(rec *wire.Job) job.Standing {
+	return job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion(), Signature: string(rec.GetStateSignature())}
 }
 
 // Made is the record of a job that is running.
 func Made(spec *job.Spec) ([]byte, error) {
-	return proto.Marshal(recordOf(spec, job.Standing{State: job.StateRunning, Version: 1}))
+	return proto.Marshal(recordOf(spec, job.Posted()))
 }
 
-// Resumed is the record of a job once it is running again.
+// Resumed is the record of a job once it is running again. One that is signed stays as it is, as
+// only its poster can say so; what comes late of a job that is done is crawled all the same.
 func Resumed(value []byte) ([]byte, error) {
 	rec := new(wire.Job)
 	if err := proto.Unmarshal(value, rec); err != nil {
 		return nil, err
+	}
+	if len(rec.GetSpec().GetSignature()) > 0 {
+		return value, nil
 	}
 	rec.State, rec.Version = uint32(job.StateRunning), rec.GetVersion()+1
 	return proto.Marshal(rec)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -65,7 +67,7 @@ func (b *Book) refreshRow(ctx context.Context, now time.Time, row []known) {
 				err = errors.New("its owner says nothing about it")
 			}
 			b.deps.Log.Debug("job not refreshed", "job", first.String(), "err", err)
-			b.asked(now, first, true)
+			b.asked(now, first, err)
 			row = row[1:]
 		}
 		row = slices.DeleteFunc(row, func(k known) bool {
@@ -75,7 +77,7 @@ func (b *Book) refreshRow(ctx context.Context, now time.Time, row []known) {
 				if err != nil && ctx.Err() == nil {
 					b.deps.Log.Debug("job not restored", "job", k.spec.ID.String(), "err", err)
 				}
-				b.asked(now, k.spec.ID, err != nil)
+				b.asked(now, k.spec.ID, err)
 			}
 			return ok
 		})
@@ -94,35 +96,45 @@ func (b *Book) standings(ctx context.Context, row []known) (map[job.ID]job.Stand
 	}
 	heard := make(map[job.ID]job.Standing, len(reply.GetStandings()))
 	for _, s := range reply.GetStandings() {
-		heard[job.ID(s.GetId())] = job.Standing{State: job.State(s.GetState()), Version: s.GetVersion()}
+		heard[job.ID(s.GetId())] = job.Standing{State: job.State(s.GetState()), Version: s.GetVersion(), Signature: string(s.GetStateSignature())}
 	}
 	return heard, nil
 }
 
-// asked sets when a job is asked after again.
-func (b *Book) asked(now time.Time, id job.ID, failed bool) {
+// asked sets when a job is asked after again. An owner that lies is asked less and less, as is one
+// of a job that is finished.
+func (b *Book) asked(now time.Time, id job.ID, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := b.known[id]
 	if k == nil {
 		return
 	}
-	k.failed = failed
-	finished := (k.state == job.StateCanceled || k.state == job.StateDone) && !failed
-	if !finished {
+	k.failed = err != nil
+	finished := (k.State == job.StateCanceled || k.State == job.StateDone) && err == nil
+	slower := finished || errors.Is(err, job.ErrSignature)
+	if !slower {
 		k.pause = refreshEvery
 	}
 	k.due = now.Add(k.pause - refreshEvery/2) // the ticks that bring it about are not on the dot
-	if finished {
+	if slower {
 		k.pause = min(2*k.pause, finishedRefresh)
 	}
 }
 
 // hear takes in what a job's owner says of its state. The owner may be behind, if an earlier one is
-// gone with what it knew: then the job is posted to it with the state known here, which merges.
+// gone with what it knew, or tell what the job's poster did not sign: then the job is posted to it
+// with the state known here, which merges.
 func (b *Book) hear(ctx context.Context, k *known, s job.Standing) error {
-	merged := k.standing().Merge(s)
-	if merged == s && merged == k.standing() {
+	if s.State != job.StateNone {
+		vouched, err := k.spec.Vouched(s)
+		if err != nil {
+			b.deps.Log.Warn("the owner of a job tells a state that its poster did not sign", "job", k.spec.ID.String(), "state", s.State.String(), "poster", peer.ID(k.spec.Poster).String())
+		}
+		s = vouched
+	}
+	merged := k.Merge(s)
+	if merged == s && merged == k.Standing {
 		return nil
 	}
 	spec, _, err := b.kept(k.spec.ID)
@@ -135,6 +147,6 @@ func (b *Book) hear(ctx context.Context, k *known, s job.Standing) error {
 	if merged == s {
 		return b.learn(spec, s)
 	}
-	_, err = b.one(ctx, spec.ID, &wire.JobRequest{Post: spec.Wire(), State: uint32(merged.State), Version: merged.Version})
+	_, err = b.one(ctx, spec.ID, &wire.JobRequest{Post: spec.Wire(), State: uint32(merged.State), Version: merged.Version, StateSignature: []byte(merged.Signature)})
 	return err
 }

@@ -33,7 +33,7 @@ func TestSeedsAreOnDisk(t *testing.T) {
 	}
 	inMemory("posted")
 	for _, state := range []job.State{job.StatePaused, job.StateRunning} {
-		if _, _, err := w.present.registry.SetState(1, spec.ID, state); err != nil {
+		if _, _, err := w.present.registry.SetState(1, spec.ID, job.Standing{State: state}); err != nil {
 			t.Fatal(err)
 		}
 		book.refresh(t.Context(), w.later())

@@ -100,7 +100,7 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 	switch {
 	case errors.Is(err, job.ErrUnknown):
 		return &wire.JobReply{Error: err.Error()}, nil
-	case errors.Is(err, job.ErrConflict), errors.Is(err, job.ErrFinal):
+	case errors.Is(err, job.ErrConflict), errors.Is(err, job.ErrFinal), errors.Is(err, job.ErrSignature):
 		return nil, rpc.Refuse("%v", err)
 	case err != nil:
 		return nil, err
@@ -135,13 +135,14 @@ func (s *Service) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply *w
 			rec, wait, err = s.registry.Post(now, spec)
 			break
 		}
-		known := job.Standing{State: job.State(req.GetState()), Version: req.GetVersion()}
+		known := job.Standing{State: job.State(req.GetState()), Version: req.GetVersion(), Signature: string(req.GetStateSignature())}
 		if verr := known.Validate(); verr != nil {
 			return nil, nil, rpc.Refuse("job request: %v", verr)
 		}
 		rec, wait, err = s.registry.Restore(now, spec, known)
 	case req.GetSetState() != 0:
-		rec, wait, err = s.registry.SetState(now, id, job.State(req.GetSetState()))
+		to := job.Standing{State: job.State(req.GetSetState()), Version: req.GetVersion(), Signature: string(req.GetStateSignature())}
+		rec, wait, err = s.registry.SetState(now, id, to)
 	case len(req.GetAsk()) > 0:
 		reply, err = s.standings(req.GetAsk())
 		return reply, nil, err
@@ -165,7 +166,7 @@ func (s *Service) standings(ids [][]byte) (*wire.JobReply, error) {
 		if err != nil && !errors.Is(err, job.ErrUnknown) {
 			return nil, err
 		}
-		reply.Standings = append(reply.Standings, &wire.JobStanding{Id: raw, State: uint32(now.State), Version: now.Version})
+		reply.Standings = append(reply.Standings, &wire.JobStanding{Id: raw, State: uint32(now.State), Version: now.Version, StateSignature: []byte(now.Signature)})
 	}
 	return reply, nil
 }

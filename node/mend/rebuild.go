@@ -230,7 +230,7 @@ func (b *rebuilding) open() (err error) {
 	if b.alone && b.lost { // nobody else keeps the jobs that this peer works for; their seeds are admitted below
 		r := job.NewRegistry(b.dst.Keyspace(storage.KeyspaceJobs))
 		for id, spec := range b.jobs.spec {
-			_, _, err := r.Restore(b.now.UnixMilli(), spec, job.Standing{State: b.jobs.state[id], Version: 1})
+			_, _, err := r.Restore(b.now.UnixMilli(), spec, b.jobs.standing[id])
 			if err == nil {
 				_, err = r.SeedsSent(b.now.UnixMilli(), id, uint64(len(spec.Seeds)))
 			}
@@ -583,7 +583,7 @@ func (b *rebuilding) finish() error {
 	meta := b.dst.Keyspace(storage.KeyspaceMeta)
 	registry := job.NewRegistry(b.dst.Keyspace(storage.KeyspaceJobs))
 	for _, id := range slices.SortedFunc(maps.Keys(b.again), func(a, c job.ID) int { return bytes.Compare(a[:], c[:]) }) {
-		if b.jobs.state[id] != job.StateDone {
+		if b.jobs.standing[id].State != job.StateDone {
 			continue
 		}
 		key := append([]byte(jobs.KeyPrefix), id[:]...)
@@ -599,7 +599,8 @@ func (b *rebuilding) finish() error {
 				return err
 			}
 		}
-		if _, _, err := registry.SetState(time.Now().UnixMilli(), id, job.StateRunning); err != nil && !errors.Is(err, job.ErrUnknown) {
+		_, _, err = registry.SetState(time.Now().UnixMilli(), id, job.Standing{State: job.StateRunning})
+		if err != nil && !errors.Is(err, job.ErrUnknown) && !errors.Is(err, job.ErrSignature) { // what comes late of a job that is done is crawled all the same
 			return err
 		}
 		b.mended.did("job %s runs again", id)

@@ -167,24 +167,24 @@ func (x *examination) forgotten(ctx context.Context) error {
 
 // jobsRead are the jobs that a database knows.
 type jobsRead struct {
-	spec  map[job.ID]*job.Spec
-	state map[job.ID]job.State
+	spec     map[job.ID]*job.Spec
+	standing map[job.ID]job.Standing
 }
 
 // Job implements owner.Jobs.
 func (j *jobsRead) Job(id job.ID) (*job.Spec, job.State, bool) {
 	s := j.spec[id]
-	return s, j.state[id], s != nil
+	return s, j.standing[id].State, s != nil
 }
 
 func readJobs(s *storage.Store) (*jobsRead, error) {
-	j := &jobsRead{spec: make(map[job.ID]*job.Spec), state: make(map[job.ID]job.State)}
+	j := &jobsRead{spec: make(map[job.ID]*job.Spec), standing: make(map[job.ID]job.Standing)}
 	err := each(s.Keyspace(storage.KeyspaceMeta), func(key, value []byte) error {
 		if !strings.HasPrefix(string(key), jobs.KeyPrefix) {
 			return nil
 		}
-		if spec, state, err := jobs.Read(value); err == nil {
-			j.spec[spec.ID], j.state[spec.ID] = spec, state
+		if spec, standing, err := jobs.Read(value); err == nil {
+			j.spec[spec.ID], j.standing[spec.ID] = spec, standing
 		}
 		return nil
 	})
