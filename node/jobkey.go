@@ -2,20 +2,66 @@ package node
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/datadir"
+	"github.com/apoidea/apoidea/node/jobs"
 )
 
-// jobKey is the key that signs what is posted at this peer: its own identity.
+// JobsAny and JobsMine are what Config.Jobs may be beside a file.
+const (
+	JobsAny  = "any"
+	JobsMine = "mine"
+)
+
+// jobKey is the key that signs what is posted at this peer.
 func (n *Node) jobKey() (job.Key, error) {
+	if n.cfg.JobKey != "" {
+		return JobKey(n.cfg.JobKey)
+	}
 	key, err := n.meta.identity(nil)
 	if err != nil {
 		return job.Key{}, err
 	}
 	return jobKeyOf(key)
+}
+
+// JobKey reads the job key that lies in a file, in the form of a peer's identity. A file that is
+// not there is made, with a new key that is its user's alone.
+func JobKey(file string) (job.Key, error) {
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		raw, err = drawJobKey(file)
+	}
+	if err != nil {
+		return job.Key{}, fmt.Errorf("job key: %w", err)
+	}
+	key, err := p2p.UnmarshalIdentity(raw)
+	if err != nil {
+		return job.Key{}, control.Usage(fmt.Sprintf("job-key %s: it holds no key: %v", file, err))
+	}
+	return jobKeyOf(key)
+}
+
+func drawJobKey(file string) ([]byte, error) {
+	key, err := p2p.GenerateIdentity(1, nil)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := p2p.MarshalIdentity(key)
+	if err != nil {
+		return nil, err
+	}
+	return raw, datadir.Replace(file, raw)
 }
 
 // jobKeyOf has a key as identities are kept sign jobs.
@@ -28,4 +74,24 @@ func jobKeyOf(key crypto.PrivKey) (job.Key, error) {
 		return job.Key{}, fmt.Errorf("job key: %w", err)
 	}
 	return job.NewKey(ed25519.PrivateKey(raw)), nil
+}
+
+// whose are the jobs that this peer takes, as Config.Jobs says. Strangers can make up jobs that
+// nobody signed, so a peer of the public profile takes none of them.
+func (c *Config) whose(mine job.Key) (w jobs.Whose, err error) {
+	w.Signed = c.Profile == ProfilePublic
+	switch c.Jobs {
+	case "", JobsAny:
+	case JobsMine:
+		w.Keys = map[peer.ID]bool{peer.ID(mine.ID()): true}
+	default:
+		text, err := os.ReadFile(c.Jobs)
+		if err == nil {
+			w.Keys, err = jobs.ReadKeys(text)
+		}
+		if err != nil {
+			return w, control.Usage(fmt.Sprintf("jobs %q: must be %s, %s, or a file of IDs of job keys: %v", c.Jobs, JobsAny, JobsMine, err))
+		}
+	}
+	return w, nil
 }

@@ -230,6 +230,10 @@ func (n *Node) buildServices() (err error) {
 	if err != nil {
 		return err
 	}
+	whose, err := n.cfg.whose(key)
+	if err != nil {
+		return err
+	}
 	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
 	n.gate = newGate(n.room, n.router.Ring)
 	n.ship = records.NewReplication(records.ReplicationDeps{
@@ -258,9 +262,9 @@ func (n *Node) buildServices() (err error) {
 	n.jobs = jobs.NewService(jobs.ServiceDeps{
 		Store: n.ship.Space(storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
 			return n.owners.SendSeeds(ctx, spec, from)
-		}, Log: n.log,
+		}, Whose: whose, Log: n.log,
 	})
-	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Key: key, Log: n.log}); err != nil {
+	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Key: key, Whose: whose, Log: n.log}); err != nil {
 		return err
 	}
 	if n.crawl, err = crawling.New(n.crawling(), n.crawled()); err != nil {

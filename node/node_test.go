@@ -67,11 +67,15 @@ type testPeer struct {
 // startPeer runs a peer with its data in dir until the test ends or it is stopped.
 func startPeer(t *testing.T, dir string, number int, entries ...string) *testPeer {
 	t.Helper()
+	return startWith(t, testConfig(dir, number, entries...))
+}
+
+func testConfig(dir string, number int, entries ...string) Config {
 	cfg := DefaultConfig(dir, ProfileLab)
 	cfg.AllowPrivate, cfg.Delay, cfg.Bootstrap, cfg.Network = true, 0, entries, "test"
 	cfg.FetchFrom = netip.AddrFrom4([4]byte{127, 0, 1, byte(number)}) // a small number
 	cfg.LeaseTTL = 2 * time.Second
-	return startWith(t, cfg)
+	return cfg
 }
 
 func startWith(t *testing.T, cfg Config) *testPeer {

@@ -21,6 +21,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/cluster"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -48,7 +49,8 @@ that is not finished is continued). Without --until-idle the peers go on in the 
 
 Flags of run are passed on to every peer; without any, those of the last time are. Peer i is named peer<i>, fetches from 127.0.1.i, or from the i-th address
 behind --fetch-from, so that a server's log shows who came, and is asked with --data-dir DIR/peer<i>. A fixed port of
---dashboard, --metrics, --pprof or --optout-listen is peer 1's, and counted up for the others.
+--dashboard, --metrics, --pprof or --optout-listen is peer 1's, and counted up for the others. All peers have one job key, DIR/job.key unless --job-key
+names another, so that each can pause and cancel what was posted at any.
 
 --latency FILE puts distances between the peers, and between peers and sites: see apoidea help distances.
 
@@ -180,7 +182,11 @@ func (o *clusterUp) emulate(c *cluster.Cluster) error {
 // fromAnywhere makes the paths among the peers' flags absolute: peers that are added later may be
 // started from another place.
 func (o *clusterUp) fromAnywhere(cmd *cobra.Command) error {
-	for name, path := range map[string]string{"latency": o.peer.Latency, "geoip": o.peer.Config.GeoIP, "hierarchy": o.peer.Config.Hierarchy} {
+	files := map[string]string{"latency": o.peer.Latency, "geoip": o.peer.Config.GeoIP, "hierarchy": o.peer.Config.Hierarchy, "job-key": o.peer.Config.JobKey}
+	if jobs := o.peer.Config.Jobs; jobs != node.JobsAny && jobs != node.JobsMine {
+		files["jobs"] = jobs
+	}
+	for name, path := range files {
 		if path == "" {
 			continue
 		}

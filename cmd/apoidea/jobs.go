@@ -23,9 +23,22 @@ func newJob(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "job",
 		Short: "Show, pause, resume or cancel a job",
-		Long:  "A job is named by its ID or an unambiguous beginning of it.",
+		Long: `A job is named by its ID or an unambiguous beginning of it. A job is signed by the job key of the peer where it was posted, and only a peer
+that has this key can pause, resume or cancel it: run has --job-key.`,
 	}
 	cmd.AddCommand(&cobra.Command{
+		Use: "keys", Short: "Tell the job key of the peer that is asked, and of each job the key that posted it", Example: "  apoidea job keys", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return ask(g, cmd, func(c *control.Client) (*show.Keys, error) {
+				key, err := c.JobKey(cmd.Context())
+				if err != nil {
+					return nil, err
+				}
+				jobs, err := c.Jobs(cmd.Context())
+				return show.KeysOf(key, jobs), err
+			}, show.JobKeys)
+		},
+	}, &cobra.Command{
 		Use: "show ID", Short: "Show a job and what became of its URLs", Example: "  apoidea job show 3f2a", Args: exactly("the ID of a job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return ask(g, cmd, func(c *control.Client) (*control.Job, error) { return c.Job(cmd.Context(), args[0]) }, show.Job)

@@ -56,7 +56,7 @@ func (r *Registry) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 // A record that is malformed, or does not belong where its key says, is refused with an error that
 // names it, those before it taken. All that is taken is one batch; wait is never nil.
 func (r *Registry) Import(kvs []kv.Record) (wait func() error, err error) {
-	m := merge{store: r.store, news: make(map[string]proto.Message)}
+	m := merge{store: r.store, takes: r.Takes, news: make(map[string]proto.Message)}
 	for i, rec := range kvs {
 		m.rest = kvs[i+1:]
 		if err = m.take(rec); err != nil {
@@ -87,6 +87,7 @@ func (r *Registry) Import(kvs []kv.Record) (wait func() error, err error) {
 // merge gathers what an import changes.
 type merge struct {
 	store kv.Store
+	takes func(*Spec) bool
 	news  map[string]proto.Message
 	rest  []kv.Record // what is still to be taken
 }
@@ -214,6 +215,9 @@ func (m *merge) takeSpec(id ID, rec kv.Record) error {
 	}
 	if err != nil {
 		return err
+	}
+	if m.takes != nil && !m.takes(spec) {
+		return nil
 	}
 	held := new(wire.JobSpec)
 	known, err := m.held(rec.Key, held)

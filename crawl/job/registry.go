@@ -41,6 +41,10 @@ func key(id ID, kind byte, tail ...byte) []byte {
 
 // Registry keeps the records of the jobs that this peer owns on the ring. For use by one goroutine.
 type Registry struct {
+	// Takes says whether the spec of a job is kept when it comes from another peer; nil: all are. One
+	// that is not is left out of what is imported, and its job stays unknown.
+	Takes func(*Spec) bool
+
 	store kv.Store
 	// quotas are the sums over the accounts of the jobs that were drawn from since the start.
 	quotas map[ID]*quotas

@@ -3,8 +3,9 @@
 //
 // A cluster is a directory: DIR/peer<i> keeps the data of peer i (from 1), its log (peer.log) and
 // its process ID (peer.pid), and DIR/cluster.json what the peers were started with, so that a later
-// command can add one like the others. Nothing else is kept: whether a peer runs is asked of the
-// peer. A peer that was killed is started again with its old data by the next Up.
+// command can add one like the others. DIR/job.key is the job key of all of them. Nothing else is
+// kept: whether a peer runs is asked of the peer. A peer that was killed is started again with its
+// old data by the next Up.
 package cluster
 
 import (

@@ -139,6 +139,17 @@ func TestLife(t *testing.T) {
 	must(t, c, c.Up(within(t), 3, peerArgs, func(text string) { told = append(told, text) }))
 	checkRing(t, c, []int{1, 2, 3})
 	first := names(t, c)
+	keys := make(map[string]bool)
+	for _, i := range c.Running() {
+		cl := c.Client(i)
+		key, err := cl.JobKey(within(t))
+		cl.Close()
+		must(t, c, err)
+		keys[key.ID] = true
+	}
+	if len(keys) != 1 || keys[first[1]] {
+		t.Errorf("job keys %v, want one of all that is no peer's", keys)
+	}
 
 	must(t, c, c.Kill(within(t), 2))
 	checkRing(t, c, []int{1, 3})

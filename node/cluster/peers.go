@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -51,6 +52,13 @@ func (c *Cluster) start(i int, entry string) error {
 	}
 	if slices.ContainsFunc(c.spec.Args, func(a string) bool { return strings.HasPrefix(a, "--latency=") }) {
 		args = append(args, "--latency-row", strconv.Itoa(i-1), "--latency-peers", strconv.Itoa(c.spec.LatencyPeers))
+	}
+	if !slices.ContainsFunc(c.spec.Args, func(a string) bool { return strings.HasPrefix(a, "--job-key=") }) {
+		file := filepath.Join(c.dir, "job.key")
+		if _, err := node.JobKey(file); err != nil { // made before peers that start at once make one each
+			return fmt.Errorf("cluster: %w", err)
+		}
+		args = append(args, "--job-key", file)
 	}
 	if entry != "" {
 		args = append(args, "--bootstrap", entry)

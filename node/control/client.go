@@ -273,6 +273,11 @@ func (c *Client) Job(ctx context.Context, id string) (*Job, error) {
 	return call[*Job](ctx, c, http.MethodGet, "/v1/jobs/"+url.PathEscape(id), nil, nil)
 }
 
+// JobKey implements Backend.
+func (c *Client) JobKey(ctx context.Context) (*JobKey, error) {
+	return call[*JobKey](ctx, c, http.MethodGet, "/v1/jobkey", nil, nil)
+}
+
 // SetJob implements Backend.
 func (c *Client) SetJob(ctx context.Context, id, action string) (*Job, error) {
 	return call[*Job](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(id)+"/"+url.PathEscape(action), nil, nil)

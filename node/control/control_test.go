@@ -109,6 +109,10 @@ func (f *fake) Job(_ context.Context, id string) (*control.Job, error) {
 	return posted, f.note("job %s", id)
 }
 
+func (f *fake) JobKey(context.Context) (*control.JobKey, error) {
+	return &control.JobKey{ID: "12D3KooW"}, f.note("jobkey")
+}
+
 func (f *fake) SetJob(_ context.Context, id, action string) (*control.Job, error) {
 	return posted, f.note("%s %s", action, id)
 }
@@ -237,6 +241,7 @@ func TestRoundTrip(t *testing.T) {
 		{"post [http://a/] 7", func() (any, error) { return c.Post(ctx, control.JobSpec{URLs: []string{"http://a/"}, MaxPages: 7}) }, posted},
 		{"jobs", func() (any, error) { return c.Jobs(ctx) }, []control.Job{*posted}},
 		{"job 3f/2a", func() (any, error) { return c.Job(ctx, "3f/2a") }, posted},
+		{"jobkey", func() (any, error) { return c.JobKey(ctx) }, &control.JobKey{ID: "12D3KooW"}},
 		{"pause 3f2a", func() (any, error) { return c.SetJob(ctx, "3f2a", "pause") }, posted},
 		{"pause for 0s", func() (any, error) { return c.Pause(ctx, 0) }, held},
 		{"pause for 2h0m0s", func() (any, error) { return c.Pause(ctx, 2*time.Hour) }, held},

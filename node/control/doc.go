@@ -89,6 +89,8 @@ type Backend interface {
 	Jobs(ctx context.Context) ([]Job, error)
 	// Job returns one job by its ID or an unambiguous beginning of it.
 	Job(ctx context.Context, id string) (*Job, error)
+	// JobKey tells the key that signs what is posted and changed here.
+	JobKey(ctx context.Context) (*JobKey, error)
 	// SetJob changes a job's state: pause, resume, cancel, or finish, which notes when a job was
 	// seen done.
 	SetJob(ctx context.Context, id, action string) (*Job, error)

@@ -125,6 +125,7 @@ func (s *Server) routes() http.Handler {
 		return b.SetOptOut(r.Context(), r.FormValue("subject"), r.FormValue("action"))
 	})
 	get("/v1/jobs", func(r *http.Request) (any, error) { return b.Jobs(r.Context()) })
+	get("/v1/jobkey", func(r *http.Request) (any, error) { return b.JobKey(r.Context()) })
 	get("/v1/jobs/{id}", func(r *http.Request) (any, error) { return b.Job(r.Context(), r.PathValue("id")) })
 	post("/v1/jobs/{id}/{action}", func(r *http.Request) (any, error) {
 		return b.SetJob(r.Context(), r.PathValue("id"), r.PathValue("action"))

@@ -363,12 +363,20 @@ type Job struct {
 	Spec    JobSpec   `json:"spec"`    // what was asked for
 	Created time.Time `json:"created"` // by the clock of who posted it
 	Owner   string    `json:"owner"`   // ID of the peer that keeps the job's record
+	Poster  string    `json:"poster"`  // ID of the key that posted it
+	// Signed says that the key did; else it is what whoever posted it said, and anybody can change it.
+	Signed bool `json:"signed"`
 	// Continued says that Post took up a job that was there.
 	Continued bool `json:"continued,omitempty"`
 	// Finished is when somebody who waited for the job saw it done; nil if it is not done, or
 	// nobody waited.
 	Finished *time.Time `json:"finished,omitempty"`
 	JobCounts
+}
+
+// JobKey is the key that signs what is posted and changed at a peer.
+type JobKey struct {
+	ID string `json:"id"` // as that of a peer
 }
 
 // JobDone is the state of a job of which nothing is left to do.

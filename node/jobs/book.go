@@ -56,6 +56,7 @@ type BookDeps struct {
 	// time.
 	Changed func(spec *job.Spec, state job.State)
 	Key     job.Key      // signs what is posted here, and changed of it
+	Whose   Whose        // says whose jobs are worked for
 	Log     *slog.Logger // hears of jobs that cannot be had
 }
 
@@ -65,11 +66,19 @@ type BookDeps struct {
 type Book struct {
 	deps BookDeps
 
-	mu    sync.RWMutex // guards known and wanted
+	mu    sync.RWMutex // guards known, wanted and turned
 	known map[job.ID]*known
 	// wanted are the jobs that somebody asked for and that are not known.
 	wanted map[job.ID]struct{}
+	// turned are those that are not worked for, as far as their owners tell whose they are.
+	turned map[job.ID]turned
 	kick   chan struct{}
+}
+
+// turned is a job that is not worked for.
+type turned struct {
+	err   error
+	until time.Time // it is not asked for again; its owner may have lied
 }
 
 type known struct {
@@ -88,7 +97,7 @@ func know(spec *job.Spec, s job.Standing) *known {
 
 // NewBook reads the specs that are on disk, of unfinished jobs first as far as there is room.
 func NewBook(d BookDeps) (*Book, error) {
-	b := &Book{deps: d, known: make(map[job.ID]*known), wanted: make(map[job.ID]struct{}), kick: make(chan struct{}, 1)}
+	b := &Book{deps: d, known: make(map[job.ID]*known), wanted: make(map[job.ID]struct{}), turned: make(map[job.ID]turned), kick: make(chan struct{}, 1)}
 	var bad error
 	var over []job.ID
 	err := d.Keep.Scan([]byte(KeyPrefix), kv.PrefixEnd([]byte(KeyPrefix)), func(_, value []byte) bool {
@@ -96,6 +105,9 @@ func NewBook(d BookDeps) (*Book, error) {
 		var s job.Standing
 		if spec, s, bad = decode(value); bad != nil {
 			return false
+		}
+		if b.turn(spec) != nil {
+			return true
 		}
 		b.known[spec.ID] = know(spec, s)
 		if len(b.known) > maxKnown {
@@ -135,11 +147,38 @@ func (b *Book) look(id job.ID) (k known, ok bool) {
 // Want has a job that is not known asked for in the background.
 func (b *Book) Want(id job.ID) {
 	b.mu.Lock()
-	if len(b.wanted) < maxKnown {
+	if len(b.wanted) < maxKnown && b.turnedAway(id) == nil {
 		b.wanted[id] = struct{}{}
 	}
 	b.mu.Unlock()
 	loop.Wake(b.kick)
+}
+
+// turnedAway says why a job is not to be asked for at present; nil: it may be. Called with the lock
+// held.
+func (b *Book) turnedAway(id job.ID) error {
+	if t := b.turned[id]; time.Now().Before(t.until) {
+		return t.err
+	}
+	return nil
+}
+
+// turn refuses a job that is not worked for, and says so once. Called with the lock held, or before
+// others know the book.
+func (b *Book) turn(spec *job.Spec) error {
+	err := b.deps.Whose.Takes(spec)
+	if err == nil {
+		return nil
+	}
+	delete(b.wanted, spec.ID)
+	if b.turned[spec.ID].err == nil {
+		if len(b.turned) >= maxKnown {
+			clear(b.turned)
+		}
+		b.deps.Log.Warn("a job is not worked for", "err", err)
+	}
+	b.turned[spec.ID] = turned{err, time.Now().Add(finishedRefresh)}
+	return err
 }
 
 // Spec returns the spec of a job, asking its owner if it is not known.
@@ -147,7 +186,13 @@ func (b *Book) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
 	if spec, _, ok := b.Job(id); ok {
 		return spec, nil
 	}
-	if err := b.find(ctx, id); err != nil {
+	b.mu.RLock()
+	err := b.turnedAway(id)
+	b.mu.RUnlock()
+	if err == nil {
+		err = b.find(ctx, id)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if spec, _, ok := b.Job(id); ok {
@@ -336,7 +381,7 @@ type foreignError struct {
 }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("job %s: only the key that posted it, %s, can change it, and that of this peer is %s: ask the peer that posted it", e.id, e.poster, e.mine)
+	return fmt.Sprintf("job %s: only the key that posted it, %s, can change it, and that of this peer is %s: ask the peer that posted it, or run this one with --job-key FILE of that key", e.id, e.poster, e.mine)
 }
 
 // note takes a record into the book.
@@ -367,6 +412,10 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 	}
 	var over []job.ID
 	b.mu.Lock()
+	if err := b.turn(spec); err != nil {
+		b.mu.Unlock()
+		return err
+	}
 	delete(b.wanted, spec.ID)
 	k := b.known[spec.ID]
 	switch {

@@ -97,6 +97,9 @@ func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, err
 	if err != nil {
 		return nil, err
 	}
+	if err := p.deps.Book.deps.Whose.Takes(spec); err != nil {
+		return nil, control.Refused(err.Error())
+	}
 	if s.Continue || s.Once {
 		old, err := p.same(ctx, spec, &s)
 		if err != nil || old != nil {
@@ -198,6 +201,9 @@ func (p *Poster) same(ctx context.Context, spec *job.Spec, asked *control.JobSpe
 			continue
 		}
 		if words(found) != want {
+			continue
+		}
+		if spec, err := job.FromDisk(found); err != nil || p.deps.Book.deps.Whose.Takes(spec) != nil {
 			continue
 		}
 		if j.Continued = true; !done {
@@ -337,6 +343,11 @@ func (p *Poster) listOf(ctx context.Context, id peer.ID) (list []*wire.Job) {
 	return list
 }
 
+// JobKey is the ID of the key that signs what is posted and changed at this peer.
+func (p *Poster) JobKey(context.Context) (*control.JobKey, error) {
+	return &control.JobKey{ID: peer.ID(p.deps.Book.deps.Key.ID()).String()}, nil
+}
+
 // Job resolves an ID or an unambiguous beginning of one.
 func (p *Poster) Job(ctx context.Context, prefix string) (*control.Job, error) {
 	jobs, err := p.Jobs(ctx)
@@ -405,6 +416,7 @@ func jobOf(rec *wire.Job) *control.Job {
 	s := rec.GetSpec()
 	j := &control.Job{
 		ID: job.ID(s.GetId()).String(), State: job.State(rec.GetState()).String(), Created: control.Calendar(s.GetCreatedMs()),
+		Poster: peer.ID(s.GetPoster()).String(), Signed: len(s.GetSignature()) > 0,
 		Spec: control.JobSpec{
 			Scope: s.GetScope(), MaxPages: s.GetMaxPages(), MaxBytes: s.GetMaxBytes(), MaxPagesPerHost: s.GetMaxPagesPerHost(),
 			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(), Include: s.GetInclude(), Exclude: s.GetExclude(), First: s.GetFirst(), Order: orderText(s.GetOrder()),

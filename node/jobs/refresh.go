@@ -12,6 +12,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/node/rpc"
 )
 
 // refreshEvery is how often a peer asks the owners of the jobs it works for whether their state has
@@ -101,8 +102,8 @@ func (b *Book) standings(ctx context.Context, row []known) (map[job.ID]job.Stand
 	return heard, nil
 }
 
-// asked sets when a job is asked after again. An owner that lies is asked less and less, as is one
-// of a job that is finished.
+// asked sets when a job is asked after again. An owner that lies, or does not take the job, is
+// asked less and less, as is one of a job that is finished.
 func (b *Book) asked(now time.Time, id job.ID, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +113,7 @@ func (b *Book) asked(now time.Time, id job.ID, err error) {
 	}
 	k.failed = err != nil
 	finished := (k.State == job.StateCanceled || k.State == job.StateDone) && err == nil
-	slower := finished || errors.Is(err, job.ErrSignature)
+	slower := finished || errors.Is(err, job.ErrSignature) || rpc.Refused(err)
 	if !slower {
 		k.pause = refreshEvery
 	}

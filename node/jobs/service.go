@@ -43,12 +43,21 @@ type ServiceDeps struct {
 	// Seeds hands a job's seeds from the given one on to the owners of their hosts, and returns how
 	// many of them are on disk there.
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
-	Log   *slog.Logger // hears of seeds that wait
+	Whose Whose        // says whose jobs are kept
+	Log   *slog.Logger // hears of seeds that wait, and of jobs that are not kept
 }
 
 // NewService returns what answers once Run is called.
 func NewService(d ServiceDeps) *Service {
-	return &Service{deps: d, registry: job.NewRegistry(d.Store), loop: loop.NewSerial(), kick: make(chan struct{}, 1)}
+	s := &Service{deps: d, registry: job.NewRegistry(d.Store), loop: loop.NewSerial(), kick: make(chan struct{}, 1)}
+	s.registry.Takes = func(spec *job.Spec) bool {
+		err := d.Whose.Takes(spec)
+		if err != nil {
+			d.Log.Warn("the record of a job is not kept", "err", err)
+		}
+		return err == nil
+	}
+	return s
 }
 
 // Run answers until ctx ends.
@@ -130,6 +139,9 @@ func (s *Service) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply *w
 		}
 		if spec.ID != id {
 			return nil, nil, rpc.Refuse("job request: the spec names another job")
+		}
+		if err := s.deps.Whose.Takes(spec); err != nil {
+			return nil, nil, rpc.Refuse("%v", err)
 		}
 		if req.GetState() == 0 {
 			rec, wait, err = s.registry.Post(now, spec)

@@ -73,6 +73,8 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.DurationVar(&c.Delay, "delay", c.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
 	f.DurationVar(&c.DomainDelay, "domain-delay", 0, "least gap between requests to all hosts of a registrable domain (example.co.uk), of all peers together; up to 1h, the same for all peers; 0: none")
 	f.DurationVar(&c.Patience, "patience", c.Patience, "with --until-idle or --wait: end when all that is left is tried later than this; 0 waits for all")
+	f.StringVar(&c.Jobs, "jobs", node.JobsAny, "whose jobs this peer works for: any, mine (of its job key), or FILE of IDs of job keys, one a line, # before a comment; with --profile public signed ones only")
+	f.StringVar(&c.JobKey, "job-key", "", "FILE of the key that signs the jobs posted and changed at this peer, made if it is not there (default: the peer's identity)")
 	f.StringVar(&c.Contact, "contact", "", "URL that tells webmasters who crawls; the public profile demands one")
 	f.StringVar(&c.From, "from", "", "mail address sent to sites as From (default: that of a --contact mailto:ADDRESS)")
 	f.StringVar(&c.OptOutFile, "optout-file", "", "FILE of hosts, domains, addresses and URL patterns that are not crawled (see apoidea optout)")

@@ -21,8 +21,13 @@ func TestAnswers(t *testing.T) {
 		show func(out io.Writer) error
 		want string
 	}{
-		"jobs": {func(out io.Writer) error { return Jobs(out, []control.Job{job}) }, "3f2a  running  unknown  9     0     0        0       http://a/ and 2 more\n"},
-		"job":  {func(out io.Writer) error { return Job(out, &job) }, "max pages  7\n  ok       4\n"},
+		"jobs":                     {func(out io.Writer) error { return Jobs(out, []control.Job{job}) }, "3f2a  running  unknown  9     0     0        0       http://a/ and 2 more\n"},
+		"job":                      {func(out io.Writer) error { return Job(out, &job) }, "max pages  7\n  ok       4\n"},
+		"a job that is not signed": {func(out io.Writer) error { return Job(out, &control.Job{Poster: "12D3"}) }, "posted by  12D3 (not signed)\n"},
+		"job keys": {func(out io.Writer) error {
+			list := []control.Job{{ID: "3f2a", Poster: "12D3a", Signed: true}, {ID: "4b", Poster: "12D3b", Signed: true}, {ID: "5c", Poster: "12D3a"}}
+			return JobKeys(out, KeysOf(&control.JobKey{ID: "12D3a"}, list))
+		}, "3f2a      12D3a      this peer\n4b        12D3b      whoever has the key\n5c        12D3a      anybody, it is not signed\n"},
 		"why": {func(out io.Writer) error {
 			return Why(out, &control.Why{URL: "http://a/", Host: "a", Owner: "p", Jobs: []control.WhyLine{{Job: "3f2a", Text: "pending"}}})
 		}, "job 3f2a  pending\n"},

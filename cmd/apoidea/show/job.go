@@ -30,6 +30,7 @@ func Job(out io.Writer, j *control.Job) error {
 		{"job", j.ID},
 		{"state", j.State},
 		{"posted", posted(j)},
+		{"posted by", poster(j)},
 		{"owner", j.Owner},
 		{"seeds", seedsText(&j.Spec)},
 		{"URLs seen", words.Number(j.Accepted)},
@@ -67,6 +68,52 @@ func Job(out io.Writer, j *control.Job) error {
 		}
 	}
 	return words.Table(out, rows)
+}
+
+// Keys are the job keys of a peer and of the jobs that it knows.
+type Keys struct {
+	Key  string     `json:"key"`  // ID of that which signs what is posted and changed at the peer
+	Jobs []KeyOfJob `json:"jobs"` // those of the ring
+}
+
+// KeyOfJob is who posted a job.
+type KeyOfJob struct {
+	Job    string `json:"job"`    // ID
+	Poster string `json:"poster"` // ID of the key
+	Signed bool   `json:"signed"` // as in control.Job
+}
+
+// KeysOf are the keys of jobs beside that of a peer.
+func KeysOf(key *control.JobKey, jobs []control.Job) *Keys {
+	k := &Keys{Key: key.ID, Jobs: []KeyOfJob{}}
+	for i := range jobs {
+		k.Jobs = append(k.Jobs, KeyOfJob{jobs[i].ID, jobs[i].Poster, jobs[i].Signed})
+	}
+	return k
+}
+
+// JobKeys tells of job keys.
+func JobKeys(out io.Writer, k *Keys) error {
+	rows := [][]string{{"JOB", "POSTED BY", "CHANGED BY"}, {"new ones", k.Key, "this peer"}}
+	for _, j := range k.Jobs {
+		who := "whoever has the key"
+		switch {
+		case !j.Signed:
+			who = "anybody, it is not signed"
+		case j.Poster == k.Key:
+			who = "this peer"
+		}
+		rows = append(rows, []string{j.Job, j.Poster, who})
+	}
+	return words.Table(out, rows)
+}
+
+// poster is who posted a job.
+func poster(j *control.Job) string {
+	if !j.Signed {
+		return strings.TrimSpace(j.Poster + " (not signed)")
+	}
+	return j.Poster
 }
 
 // depthsText is how far from the seeds a job goes, as --max-depth takes it.
