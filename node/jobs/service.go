@@ -83,7 +83,7 @@ func (s *Service) Import(records []kv.Record) error {
 
 // Service answers peers.
 func (s *Service) Service() rpc.Service {
-	return jobMethod.Handle(rpc.Anyone("the form of a job, and that this peer serves it"), s.answer)
+	return jobMethod.Handle(rpc.Anyone("that this peer serves the job, and takes those of its poster; of a signed job its signature and that of each change, of others their form"), s.answer)
 }
 
 // answer does what is asked on the loop and waits for the disk outside of it.

@@ -65,6 +65,8 @@ type attack struct {
 	// asks has a user of the peer that is attacked ask it for the archives of its ring all the
 	// while.
 	asks bool
+	// atKeeper has the peer attacked that keeps the ring's job, whichever it is.
+	atKeeper bool
 	// make does it until ctx ends.
 	make func(ctx context.Context, t *target) error
 	// judge, if not nil, adds what is to be said of this attack alone, while it lasts.
@@ -73,7 +75,7 @@ type attack struct {
 
 var attacks = []*attack{
 	&attackKad, &attackJSON, &attackPacked, &attackStatus, &attackQuestions, &attackAnnounced, &attackSipped, &attackSilent, &attackSilent2000, &attackHandshakes,
-	&attackIdle, &attackProofs, &attackOutcomes, &attackOffers, &attackLinks, &attackRecords,
+	&attackIdle, &attackProofs, &attackOutcomes, &attackOffers, &attackLinks, &attackRecords, &attackJobs,
 }
 
 // choose finds attacks by name; without names the quick ones, or all.

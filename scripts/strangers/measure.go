@@ -71,7 +71,11 @@ func (s *scene) attack(ctx context.Context, a *attack, r *report) (stop func()) 
 	if a.make == nil {
 		return func() {}
 	}
-	cmd := exec.CommandContext(s.ctx, os.Args[0], "--as", a.name, "--target", s.peers[0].addr, "--quic", s.peers[0].quic, "--job", s.job, "--port", strconv.Itoa(s.port))
+	target := s.peers[0]
+	if a.atKeeper {
+		target = s.keeper(ctx)
+	}
+	cmd := exec.CommandContext(s.ctx, os.Args[0], "--as", a.name, "--target", target.addr, "--quic", target.quic, "--job", s.job, "--port", strconv.Itoa(s.port))
 	log, err := os.Create(filepath.Join(s.work, a.name+".log"))
 	if err == nil {
 		defer log.Close() // the process has its own
