@@ -19,6 +19,7 @@ var Words = []Word{
 	{"entry peer", "A peer of a ring that a newcomer asks first. Any member that can be dialled will do."},
 	{"host", "A name, with its port where that is not the usual one. All URLs of a host have one owner, and one worker at a time."},
 	{"job", "What is to be crawled: seeds, scope and bounds. It belongs to the ring, and the same words posted again are the same job."},
+	{"job key", "The key that signs the jobs posted at a peer, and each change of their state: who does not have it can neither change nor end them. It is the peer's identity unless --job-key names a file; \"apoidea job keys\" prints its ID."},
 	{"key", "A point of the ring. SHA-256 draws it: that of a host from its name, that of a peer from its identity."},
 	{"leaf set", "The nearest peers of a peer on the ring, up to eight on each side. It knows them all, and chooses workers among them."},
 	{"lease", "The right of one worker to fetch from a host, for 8 seconds (--lease-ttl) unless it is renewed. Nobody else fetches from the host meanwhile."},
