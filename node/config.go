@@ -153,7 +153,8 @@ type Config struct {
 	// does without it: it is put off then. 0: as far as it likes.
 	Patience time.Duration
 	// Jobs says whose jobs this peer takes: any (also for empty), mine, which are those of its job
-	// key, or a file of IDs of job keys, one a line. In the public profile they must be signed.
+	// key and of its identity, or a file of IDs of job keys, one a line. In the public profile they
+	// must be signed.
 	Jobs string
 	// JobKey is a file with the key that signs what is posted and changed at this peer; it is made if
 	// it is not there. Empty: the peer's identity.

@@ -23,16 +23,18 @@ const (
 	JobsMine = "mine"
 )
 
-// jobKey is the key that signs what is posted at this peer.
-func (n *Node) jobKey() (job.Key, error) {
-	if n.cfg.JobKey != "" {
-		return JobKey(n.cfg.JobKey)
+// jobKeys are the key that signs what is posted at this peer, and the peer's own, by which it may
+// have posted in another run. They are the same unless a file is given.
+func (n *Node) jobKeys() (key, own job.Key, err error) {
+	identity, err := n.meta.identity(nil)
+	if err == nil {
+		own, err = JobKeyOf(identity)
 	}
-	key, err := n.meta.identity(nil)
-	if err != nil {
-		return job.Key{}, err
+	if err != nil || n.cfg.JobKey == "" {
+		return own, own, err
 	}
-	return jobKeyOf(key)
+	key, err = JobKey(n.cfg.JobKey)
+	return key, own, err
 }
 
 // JobKey reads the job key that lies in a file, in the form of a peer's identity. A file that is
@@ -49,7 +51,7 @@ func JobKey(file string) (job.Key, error) {
 	if err != nil {
 		return job.Key{}, control.Usage(fmt.Sprintf("job-key %s: it holds no key: %v", file, err))
 	}
-	return jobKeyOf(key)
+	return JobKeyOf(key)
 }
 
 func drawJobKey(file string) ([]byte, error) {
@@ -64,8 +66,8 @@ func drawJobKey(file string) ([]byte, error) {
 	return raw, datadir.Replace(file, raw)
 }
 
-// jobKeyOf has a key as identities are kept sign jobs.
-func jobKeyOf(key crypto.PrivKey) (job.Key, error) {
+// JobKeyOf has a key as identities are kept sign jobs.
+func JobKeyOf(key crypto.PrivKey) (job.Key, error) {
 	if _, ok := key.(*crypto.Ed25519PrivateKey); !ok {
 		return job.Key{}, fmt.Errorf("job key: it is of type %s, and must be Ed25519", key.Type())
 	}
@@ -78,12 +80,15 @@ func jobKeyOf(key crypto.PrivKey) (job.Key, error) {
 
 // whose are the jobs that this peer takes, as Config.Jobs says. Strangers can make up jobs that
 // nobody signed, so a peer of the public profile takes none of them.
-func (c *Config) whose(mine job.Key) (w jobs.Whose, err error) {
+func (c *Config) whose(mine ...job.Key) (w jobs.Whose, err error) {
 	w.Signed = c.Profile == ProfilePublic
 	switch c.Jobs {
 	case "", JobsAny:
 	case JobsMine:
-		w.Keys = map[peer.ID]bool{peer.ID(mine.ID()): true}
+		w.Keys = make(map[peer.ID]bool)
+		for _, key := range mine {
+			w.Keys[peer.ID(key.ID())] = true
+		}
 	default:
 		text, err := os.ReadFile(c.Jobs)
 		if err == nil {

@@ -22,7 +22,7 @@ func TestJobKeyIsAPeersKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := jobKeyOf(identity)
+	key, err := JobKeyOf(identity)
 	id, ierr := peer.IDFromPrivateKey(identity)
 	if err != nil || ierr != nil || peer.ID(key.ID()) != id {
 		t.Errorf("%s, %v; want %s, %v", peer.ID(key.ID()), err, id, ierr)

@@ -226,11 +226,11 @@ func (n *Node) archiveDir() string { return crawling.ArchiveDir(n.cfg.DataDir) }
 // buildServices builds the rooms and plugs them together.
 func (n *Node) buildServices() (err error) {
 	self := n.room.net.Self()
-	key, err := n.jobKey()
+	key, own, err := n.jobKeys()
 	if err != nil {
 		return err
 	}
-	whose, err := n.cfg.whose(key)
+	whose, err := n.cfg.whose(key, own)
 	if err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (n *Node) buildServices() (err error) {
 			return n.owners.SendSeeds(ctx, spec, from)
 		}, Whose: whose, Log: n.log,
 	})
-	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Key: key, Whose: whose, Log: n.log}); err != nil {
+	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Key: key, Own: own, Whose: whose, Log: n.log}); err != nil {
 		return err
 	}
 	if n.crawl, err = crawling.New(n.crawling(), n.crawled()); err != nil {

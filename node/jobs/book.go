@@ -56,6 +56,7 @@ type BookDeps struct {
 	// time.
 	Changed func(spec *job.Spec, state job.State)
 	Key     job.Key      // signs what is posted here, and changed of it
+	Own     job.Key      // the peer's identity, which signs changes of what it posted before
 	Whose   Whose        // says whose jobs are worked for
 	Log     *slog.Logger // hears of jobs that cannot be had
 }
@@ -359,7 +360,11 @@ func (b *Book) sign(id job.ID, rec *wire.Job, req *wire.JobRequest) error {
 	if len(spec.GetSignature()) == 0 {
 		return nil
 	}
-	if !bytes.Equal(spec.GetPoster(), b.deps.Key.ID()) {
+	key := b.deps.Key
+	if bytes.Equal(spec.GetPoster(), b.deps.Own.ID()) {
+		key = b.deps.Own
+	}
+	if !bytes.Equal(spec.GetPoster(), key.ID()) {
 		return &foreignError{id, peer.ID(spec.GetPoster()), peer.ID(b.deps.Key.ID())}
 	}
 	now := standingOf(rec)
@@ -369,7 +374,7 @@ func (b *Book) sign(id job.ID, rec *wire.Job, req *wire.JobRequest) error {
 	if now.State == job.State(req.GetSetState()) { // it is as it should be
 		now.Version--
 	}
-	now = b.deps.Key.SignState(id, job.Standing{State: job.State(req.GetSetState()), Version: now.Version + 1})
+	now = key.SignState(id, job.Standing{State: job.State(req.GetSetState()), Version: now.Version + 1})
 	req.Version, req.StateSignature = now.Version, []byte(now.Signature)
 	return nil
 }

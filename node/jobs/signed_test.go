@@ -233,6 +233,11 @@ func TestWhoMayChangeAJob(t *testing.T) {
 			t.Errorf("step %d, %s: %v, %v; %v, %v", i, step.action, j, err, now, serr)
 		}
 	}
+	other := keyed(t, w, crawltest.Key(2)) // a peer that posted by its identity, before it had a key in a file
+	other.deps.Own = crawltest.Key(1)
+	if rec, err := other.setState(t.Context(), spec.ID, job.StateCanceled); err != nil || job.State(rec.GetState()) != job.StateCanceled {
+		t.Errorf("by its identity: %v, %v", rec, err)
+	}
 	if _, err := two.SetJob(t.Context(), id, "resume"); err == nil || errors.Is(err, job.ErrSignature) {
 		t.Errorf("resumed what is canceled: %v", err)
 	}

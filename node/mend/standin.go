@@ -8,6 +8,8 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/p2p"
+	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -44,7 +46,7 @@ func (b *rebuilding) standIn(ctx context.Context) error {
 		return err
 	}
 	id := job.NewID()
-	m := &wire.JobSpec{Id: id[:], CreatedMs: first.date.UnixMilli(), Poster: []byte(b.self)}
+	m := &wire.JobSpec{Id: id[:], CreatedMs: first.date.UnixMilli()}
 	if len(seeds) == 0 {
 		seeds, hosts[first.host] = []string{first.url}, true
 	}
@@ -56,6 +58,9 @@ func (b *rebuilding) standIn(ctx context.Context) error {
 		m.Scope = m.Scope[:min(len(m.Scope), wire.MaxScope)]
 	}
 	spec, err := job.FromWire(m)
+	if err == nil {
+		err = b.sign(spec)
+	}
 	if err != nil {
 		return err
 	}
@@ -65,4 +70,21 @@ func (b *rebuilding) standIn(ctx context.Context) error {
 	}
 	b.mended.did("the jobs are lost: %s stands for them (seeds, of the archive: %d); what else bounded them is not known any more (apoidea job cancel ends it)", id, len(spec.Seeds))
 	return b.dst.Keyspace(storage.KeyspaceMeta).UpdateNoSync(func(w kv.Batch) { w.Set(append([]byte(jobs.KeyPrefix), id[:]...), value) })
+}
+
+// sign has the peer's identity sign a job: some peers take no other.
+func (b *rebuilding) sign(spec *job.Spec) error {
+	raw, _, err := b.dst.Keyspace(storage.KeyspaceMeta).Get([]byte(node.MetaIdentity))
+	if err != nil {
+		return err
+	}
+	identity, err := p2p.UnmarshalIdentity(raw)
+	if err != nil {
+		return err
+	}
+	key, err := node.JobKeyOf(identity)
+	if err != nil {
+		return err
+	}
+	return key.Sign(spec)
 }
