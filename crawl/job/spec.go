@@ -51,6 +51,8 @@ type Spec struct {
 	// Poster is the ID of the key that posted the job, and Signature by that key over the rest. Of a
 	// job that nobody signed Poster is what whoever posted it said.
 	Poster, Signature []byte
+	// PostedAt is the peer where it was posted; empty: that of Poster.
+	PostedAt []byte
 	// Retries is the number of tries after the first.
 	Retries int
 
@@ -86,7 +88,7 @@ func FromDisk(m *wire.JobSpec) (*Spec, error) {
 		HasMaxDepth: m.GetHasMaxDepth(), MaxDepth: m.GetMaxDepth(), Include: slices.Clone(m.GetInclude()), Exclude: slices.Clone(m.GetExclude()), First: slices.Clone(m.GetFirst()), Order: Order(m.GetOrder()),
 		MaxPages: m.GetMaxPages(), MaxBytes: m.GetMaxBytes(), MaxPagesPerHost: m.GetMaxPagesPerHost(),
 		Requisites: m.GetRequisites(), NoSitemaps: m.GetNoSitemaps(), Created: time.UnixMilli(m.GetCreatedMs()),
-		Poster: bytes.Clone(m.GetPoster()), Signature: bytes.Clone(m.GetSignature()), Retries: int(min(m.GetRetries(), math.MaxInt32)),
+		Poster: bytes.Clone(m.GetPoster()), Signature: bytes.Clone(m.GetSignature()), PostedAt: bytes.Clone(m.GetPostedAt()), Retries: int(min(m.GetRetries(), math.MaxInt32)),
 	}
 	if m.GetNoRetries() {
 		s.Retries = 0
@@ -162,7 +164,7 @@ func (s *Spec) Wire() *wire.JobSpec {
 		Id: s.ID[:], Scope: s.Patterns, HasMaxDepth: s.HasMaxDepth, MaxDepth: s.MaxDepth, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes,
 		MaxPagesPerHost: s.MaxPagesPerHost, Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: s.Created.UnixMilli(),
 		Poster: s.Poster, Signature: s.Signature, Retries: uint32(s.Retries), NoRetries: s.Retries == 0, // at most MaxRetries
-		Include: s.Include, Exclude: s.Exclude, First: s.First, Order: uint32(s.Order), MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
+		Include: s.Include, Exclude: s.Exclude, First: s.First, Order: uint32(s.Order), MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest, PostedAt: s.PostedAt,
 	}
 	for _, d := range s.HostDepths {
 		m.HostDepths = append(m.HostDepths, &wire.HostDepth{Host: d.Host, Depth: d.Depth})
@@ -171,6 +173,14 @@ func (s *Spec) Wire() *wire.JobSpec {
 		m.Seeds = append(m.Seeds, []byte(seed))
 	}
 	return m
+}
+
+// By says whether a peer posted the job, as the spec has it.
+func (s *Spec) By(id string) bool {
+	if len(s.PostedAt) > 0 {
+		return string(s.PostedAt) == id
+	}
+	return string(s.Poster) == id
 }
 
 // InScope says whether the job may visit a host, given in canonical form.

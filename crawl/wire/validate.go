@@ -242,8 +242,8 @@ func (m *JobSpec) Validate() error {
 		return fmt.Errorf("job spec: %d patterns to include, %d to exclude, %d to go first, %d hosts with a depth, at most %d each",
 			len(m.GetInclude()), len(m.GetExclude()), len(m.GetFirst()), len(m.GetHostDepths()), MaxFilters)
 	}
-	if len(m.GetPoster()) > MaxPeer || len(m.GetSignature()) > MaxSignature {
-		return fmt.Errorf("job spec: poster of %d bytes, signature of %d", len(m.GetPoster()), len(m.GetSignature()))
+	if len(m.GetPoster()) > MaxPeer || len(m.GetPostedAt()) > MaxPeer || len(m.GetSignature()) > MaxSignature {
+		return fmt.Errorf("job spec: poster of %d bytes, posted at a peer of %d, signature of %d", len(m.GetPoster()), len(m.GetPostedAt()), len(m.GetSignature()))
 	}
 	return nil
 }

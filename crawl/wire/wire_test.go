@@ -113,6 +113,7 @@ func TestValidate(t *testing.T) {
 		{"spec: seeds", &wire.JobSpec{Id: id, Seeds: urls(wire.MaxSeeds+1, url)}, false},
 		{"spec: ID", &wire.JobSpec{Id: []byte{1}}, false},
 		{"spec: pattern", &wire.JobSpec{Id: id, Scope: []string{""}}, false},
+		{"spec: posted at", &wire.JobSpec{Id: id, PostedAt: make([]byte, wire.MaxPeer+1)}, false},
 		{"spec: signature", &wire.JobSpec{Id: id, Signature: make([]byte, wire.MaxSignature+1)}, false},
 		{"job without spec", &wire.Job{}, false},
 		{"job: signature of a state", &wire.Job{Spec: &wire.JobSpec{Id: id}, StateSignature: make([]byte, wire.MaxSignature)}, true},

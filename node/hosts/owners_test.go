@@ -198,6 +198,12 @@ func TestLinksOfStrangers(t *testing.T) {
 				t.Errorf("links of %s: %v", from, err)
 			}
 		}
+		w.spec.PostedAt = []byte("y")
+		for from, mine := range map[peer.ID]bool{"x": false, "y": true} {
+			if w.posted(from, mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}})) != mine {
+				t.Errorf("posted at y by the key x: %s", from)
+			}
+		}
 		unknown := job.NewID()
 		if w.posted("x", mailbox.Message([]owner.OutLink{{Job: unknown, URL: "http://a.example/"}})) {
 			t.Error("a stranger posted a job that nobody knows")

@@ -73,7 +73,7 @@ func (w *Owners) posted(from peer.ID, m *wire.Links) bool {
 		if !known {
 			w.deps.Jobs.Want(job.ID(raw))
 		}
-		if !known || string(spec.Poster) != string(from) {
+		if !known || !spec.By(string(from)) {
 			return false
 		}
 	}

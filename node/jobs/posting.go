@@ -85,15 +85,25 @@ func specOf(s control.JobSpec) (*job.Spec, error) {
 	return spec, nil
 }
 
+// sign is what a person asks for as this peer posts it.
+func (p *Poster) sign(s control.JobSpec) (*job.Spec, error) {
+	spec, err := specOf(s)
+	if err != nil {
+		return nil, err
+	}
+	key, own := p.deps.Book.deps.Key, p.deps.Book.deps.Own
+	if !bytes.Equal(key.ID(), own.ID()) {
+		spec.PostedAt = own.ID()
+	}
+	return spec, key.Sign(spec)
+}
+
 // Post hands a job to its owner and waits until its seeds are on disk at the owners of their hosts.
 func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, error) {
 	if err := p.deps.Ready(ctx); err != nil {
 		return nil, err
 	}
-	spec, err := specOf(s)
-	if err == nil {
-		err = p.deps.Book.deps.Key.Sign(spec)
-	}
+	spec, err := p.sign(s)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +227,7 @@ func (p *Poster) same(ctx context.Context, spec *job.Spec, asked *control.JobSpe
 // words is what makes two specs ask for the same: all of them but name, date and poster.
 func words(m *wire.JobSpec) string {
 	m = proto.CloneOf(m)
-	m.Id, m.CreatedMs, m.Poster, m.Signature = nil, 0, nil, nil
+	m.Id, m.CreatedMs, m.Poster, m.PostedAt, m.Signature = nil, 0, nil, nil, nil
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		return ""

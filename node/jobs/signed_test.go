@@ -242,3 +242,20 @@ func TestWhoMayChangeAJob(t *testing.T) {
 		t.Errorf("resumed what is canceled: %v", err)
 	}
 }
+
+// TestPostedAt: a job that is signed by another key than the peer's own names the peer, which hands
+// in the rest of its seeds.
+func TestPostedAt(t *testing.T) {
+	own, shared := crawltest.Key(1), crawltest.Key(2)
+	for _, key := range []job.Key{own, shared} {
+		b := keyed(t, &jobWorld{}, key)
+		b.deps.Own = own
+		spec, err := NewPoster(PosterDeps{Book: b}).sign(control.JobSpec{URLs: []string{"http://a.example/"}})
+		if err != nil || !spec.By(string(own.ID())) || spec.By(string(shared.ID())) || string(spec.Poster) != string(key.ID()) {
+			t.Errorf("%+v, %v", spec, err)
+		}
+		if again, err := job.FromWire(spec.Wire()); err != nil || !again.By(string(own.ID())) {
+			t.Errorf("%+v, %v", again, err)
+		}
+	}
+}
