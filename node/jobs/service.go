@@ -83,11 +83,14 @@ func (s *Service) Import(records []kv.Record) error {
 
 // Service answers peers.
 func (s *Service) Service() rpc.Service {
-	return jobMethod.Handle(rpc.Anyone("that this peer serves the job, and takes those of its poster; of a signed job its signature and that of each change, of others their form"), s.answer)
+	return jobMethod.Handle(rpc.Anyone("that this peer serves the job, and takes those of its poster; that who draws of a budget is a member; of a signed job its signature and that of each change, of others their form"), s.answer)
 }
 
 // answer does what is asked on the loop and waits for the disk outside of it.
 func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {
+	if req.GetDraw() != nil && !rpc.OfMember(ctx) {
+		return nil, rpc.Busy("job: only members draw of a budget, as they own the hosts that use it")
+	}
 	id, ok := job.IDFrom(req.GetId())
 	if !req.GetList() {
 		if !ok {
