@@ -130,6 +130,9 @@ func (b *bench) crawl(ctx context.Context, cfg webgen.Config, peers, pages int, 
 
 // ring starts peers, and waits until they know each other.
 func (b *bench) ring(ctx context.Context, dir string, peers int, env, flags []string) (all []*harness.Peer, err error) {
+	if peers > 1 { // as `cluster up` has it
+		env = append(slices.Clone(env), "GOMAXPROCS="+strconv.Itoa(max(2*runtime.NumCPU()/peers, 1)))
+	}
 	for i := range peers {
 		args := slices.Clone(flags)
 		for k := range args {
