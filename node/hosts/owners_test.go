@@ -177,13 +177,6 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-// nobody is a gate to which no caller is a member.
-type nobody struct{}
-
-func (nobody) Neighbour(peer.ID) bool               { return false }
-func (nobody) Member(context.Context, peer.ID) bool { return false }
-func (nobody) Turned(peer.ID, string, error)        {}
-
 // TestLinksOfStrangers: who is no member brings seeds of its own jobs, and nothing else.
 func TestLinksOfStrangers(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
@@ -191,7 +184,7 @@ func TestLinksOfStrangers(t *testing.T) {
 		w.spec.Poster = []byte("x")
 		for _, from := range []peer.ID{"x", "y"} {
 			w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
-				return w.Service().Behind(nobody{})(ctx, from, req)
+				return w.Service().Behind(rpctest.Strangers{})(ctx, from, req)
 			})
 			_, err := linksMethod.Call(t.Context(), w.net, "self", mailbox.Message([]owner.OutLink{{Job: w.spec.ID, URL: "http://a.example/"}}))
 			if mine := from == "x"; mine != (err == nil) || !mine && calls.CodeOf(err) != calls.CodeBusy {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -20,6 +21,13 @@ import (
 // ServiceName names the service of a job's owner: its record, state and budget.
 const ServiceName = "job"
 
+// Of strangers so many jobs are taken at once, and then one now and then: each is kept for good,
+// with megabytes of seeds at worst. A worker at home is a stranger too.
+const (
+	strangersAtOnce = 16
+	strangersEvery  = time.Minute
+)
+
 // jobMethod asks the owner of a job, or a member for all jobs that it keeps.
 var jobMethod = rpc.Method[*wire.JobRequest, *wire.JobReply]{Service: ServiceName, Within: 5 * time.Second}
 
@@ -31,6 +39,8 @@ type Service struct {
 	loop     *loop.Serial
 	// kick wakes the seeding after a post.
 	kick chan struct{}
+	// strangers bounds the jobs that those post who are no members, all together.
+	strangers *rate.Limiter
 }
 
 // ServiceDeps are what the service uses of the peer.
@@ -49,7 +59,7 @@ type ServiceDeps struct {
 
 // NewService returns what answers once Run is called.
 func NewService(d ServiceDeps) *Service {
-	s := &Service{deps: d, registry: job.NewRegistry(d.Store), loop: loop.NewSerial(), kick: make(chan struct{}, 1)}
+	s := &Service{deps: d, registry: job.NewRegistry(d.Store), loop: loop.NewSerial(), kick: make(chan struct{}, 1), strangers: rate.NewLimiter(rate.Every(strangersEvery), strangersAtOnce)}
 	s.registry.Takes = func(spec *job.Spec) bool {
 		err := d.Whose.Takes(spec)
 		if err != nil {
@@ -83,13 +93,16 @@ func (s *Service) Import(records []kv.Record) error {
 
 // Service answers peers.
 func (s *Service) Service() rpc.Service {
-	return jobMethod.Handle(rpc.Anyone("that this peer serves the job, and takes those of its poster; that who draws of a budget is a member; of a signed job its signature and that of each change, of others their form"), s.answer)
+	return jobMethod.Handle(rpc.Anyone("that this peer serves the job, and takes those of its poster; that who draws of a budget is a member; strangers post so many a minute; of a signed job its signature and that of each change, of others their form"), s.answer)
 }
 
 // answer does what is asked on the loop and waits for the disk outside of it.
 func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {
 	if req.GetDraw() != nil && !rpc.OfMember(ctx) {
 		return nil, rpc.Busy("job: only members draw of a budget, as they own the hosts that use it")
+	}
+	if req.GetPost() != nil && !rpc.OfMember(ctx) && !s.strangers.Allow() {
+		return nil, rpc.Busy("job: strangers have posted many jobs of late, another is taken in a minute")
 	}
 	id, ok := job.IDFrom(req.GetId())
 	if !req.GetList() {

@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/rpc/rpctest"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )
@@ -239,5 +240,33 @@ func TestSeedsOfCanceledJobs(t *testing.T) {
 	}
 	if left, err := s.Unsent(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// TestJobsOfStrangers: strangers post some jobs and then wait, however many of them there are, and
+// draw of no budget.
+func TestJobsOfStrangers(t *testing.T) {
+	s := newJobs(t, nil)
+	post := func(req *wire.JobRequest) calls.Code {
+		raw, err := proto.Marshal(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Service().Behind(rpctest.Strangers{})(t.Context(), peer.ID(req.GetId()), raw)
+		return calls.CodeOf(err)
+	}
+	taken := 0
+	for range 2 * strangersAtOnce {
+		spec := crawltest.Job(t, nil, "http://a.example/")
+		if post(&wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}) != calls.CodeBusy {
+			taken++
+		}
+	}
+	if taken != strangersAtOnce {
+		t.Errorf("%d jobs of strangers are taken at once, want %d", taken, strangersAtOnce)
+	}
+	id := job.NewID()
+	if code := post(&wire.JobRequest{Id: id[:], Draw: &wire.Draw{Pages: 1}}); code != calls.CodeBusy {
+		t.Errorf("a stranger draws: %v", code)
 	}
 }
