@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"iter"
 	"maps"
 	"slices"
@@ -225,6 +226,9 @@ func (m *Machine) granted(now time.Time, s *Session, g *wire.Grant, until time.D
 		m.decline(now, s, l, g)
 		return
 	}
+	if l.epoch == nil {
+		m.leaveOut(g)
+	}
 	l.again, l.asked = false, false
 	l.epoch = g.GetEpoch()
 	l.prolong(until)
@@ -244,6 +248,39 @@ func (m *Machine) granted(now time.Time, s *Session, g *wire.Grant, until time.D
 		return
 	}
 	l.askAgain = time.Time{}
+}
+
+// leaveOut takes out of a grant what was fetched under an earlier lease and could not be told yet,
+// as the host moved from owner to owner. Its outcome comes to this owner too, and settles it.
+func (m *Machine) leaveOut(g *wire.Grant) {
+	untold := func(reports []*Report) {
+		for _, r := range reports {
+			if r.Lease.Host != g.GetHost() {
+				continue
+			}
+			for i, url := range g.GetUrl() {
+				if bytes.Equal(url, r.Fetched.GetUrl()) && bytes.Equal(jobOf(g, i), r.Fetched.GetJob()) {
+					g.Url[i] = nil // of no host, see URLs
+				}
+			}
+		}
+	}
+	for _, s := range m.order {
+		untold(s.reports)
+		untold(s.sending)
+	}
+}
+
+// jobOf is the ID of the job of a URL of a grant.
+func jobOf(g *wire.Grant, i int) []byte {
+	index := 0
+	if i < len(g.GetJob()) {
+		index = int(g.GetJob()[i]) // validated
+	}
+	if index >= len(g.GetJobIds()) {
+		return nil
+	}
+	return g.GetJobIds()[index]
 }
 
 // decline gives back what was granted under a lease that is not held any more.

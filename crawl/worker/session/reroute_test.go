@@ -90,3 +90,22 @@ func TestBackToTheOwner(t *testing.T) {
 		t.Errorf("message %d says that the answers since %d are lost; %d granted the URLs", m.GetSeq(), m.GetAck(), granted)
 	}
 }
+
+// TestFetchedAndUntold: what was fetched under a lease that is over, and could not be told as its
+// owner did not answer, is not fetched again when another owner grants it: it is told.
+func TestFetchedAndUntold(t *testing.T) {
+	b := newBench(t)
+	l := b.lease("gone", "a.example", 2)
+	r := b.fetch(l)
+	s := b.with("gone")
+	b.Unanswered(b.now, s, b.message("gone"))
+	b.Revoke(b.now, l)
+	again := b.lease("next", "a.example", 2)
+	if again == nil || len(b.windows["a.example"]) != 1 || b.windows["a.example"][0].URL == string(r.Fetched.GetUrl()) {
+		t.Errorf("to be fetched: %v", b.windows["a.example"])
+	}
+	b.Reroute(b.now, s, "a.example", "next")
+	if m := b.message("next"); len(m.Reports) != 1 {
+		t.Errorf("the next owner is told %v", m.Reports)
+	}
+}
