@@ -259,7 +259,7 @@ func (m *Machine) leaveOut(g *wire.Grant) {
 				continue
 			}
 			for i, url := range g.GetUrl() {
-				if bytes.Equal(url, r.Fetched.GetUrl()) && bytes.Equal(jobOf(g, i), r.Fetched.GetJob()) {
+				if bytes.Equal(url, r.Fetched.GetUrl()) && jobOf(g, i) == job.ID(r.Fetched.GetJob()) {
 					g.Url[i] = nil // of no host, see URLs
 				}
 			}
@@ -271,16 +271,13 @@ func (m *Machine) leaveOut(g *wire.Grant) {
 	}
 }
 
-// jobOf is the ID of the job of a URL of a grant.
-func jobOf(g *wire.Grant, i int) []byte {
-	index := 0
-	if i < len(g.GetJob()) {
-		index = int(g.GetJob()[i]) // validated
+// jobOf is the job of a URL of a grant.
+func jobOf(g *wire.Grant, i int) job.ID {
+	index := uint32(0)
+	if len(g.GetJob()) > 0 {
+		index = g.GetJob()[i]
 	}
-	if index >= len(g.GetJobIds()) {
-		return nil
-	}
-	return g.GetJobIds()[index]
+	return job.ID(g.GetJobIds()[index])
 }
 
 // decline gives back what was granted under a lease that is not held any more.
@@ -317,11 +314,7 @@ func URLs(g *wire.Grant) iter.Seq[URL] {
 			if link.Host(u.URL) != g.GetHost() {
 				continue
 			}
-			index := 0
-			if len(g.GetJob()) > 0 {
-				index = int(g.GetJob()[i])
-			}
-			u.Job = job.ID(g.GetJobIds()[index])
+			u.Job = jobOf(g, i)
 			if len(g.GetDepth()) > 0 {
 				u.Depth = g.GetDepth()[i]
 			}

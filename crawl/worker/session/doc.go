@@ -39,7 +39,8 @@
 // A lease is prolonged by an answer that renews it and by nothing else, and counted from before the
 // message was sent. What was reported is kept until the owner has it on disk, or says so often that
 // it cannot take it that it goes beyond a bound. A host that moves takes its lease, its reports and
-// its release along to the owner that is believed in. A host has one lease at most.
+// its release along to the owner that is believed in. A host has one lease at most, and what was
+// fetched under an earlier one, and not told yet, is not fetched again.
 //
 // The same events in the same order make the same messages.
 package session
