@@ -11,6 +11,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
@@ -243,4 +244,26 @@ func TestWorkerRemembers(t *testing.T) {
 		s.Restart(n, memory)
 	}
 	asItShouldBe(t, s, 40*time.Second)
+}
+
+// TestWorkerLearnsOwners: a worker knows the owners that it looked up, so that what it has to say
+// finds them, and the next one when one is gone.
+func TestWorkerLearnsOwners(t *testing.T) {
+	s := natWorld(t, 7, 8, map[int]bool{1: true})
+	n, key := s.Nodes[1], ring.HostKey("a.example")
+	for range 2 {
+		found, err := s.Lookup(n, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner, ok := n.Guess(key); !ok || owner.ID != found.Owner.ID {
+			t.Errorf("%v is believed to own what %v was found to", owner.ID, found.Owner.ID)
+		}
+		for _, o := range s.Members() {
+			if o.Self().ID == found.Owner.ID {
+				s.Kill(o)
+			}
+		}
+		s.Run(20 * time.Second)
+	}
 }

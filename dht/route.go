@@ -61,7 +61,7 @@ func (t *routes) Hint(key ring.Key) *wire.Hint {
 func (t *routes) Learn(hints ...*wire.Hint) {
 	for _, hint := range hints {
 		owner := member.Of(hint.GetOwner())
-		if owner.ID == t.self.ID || t.hood.leaves.Covers(owner.Key()) || t.dead.has(owner) {
+		if owner.ID == t.self.ID || t.covers(owner.Key()) || t.dead.has(owner) {
 			continue
 		}
 		t.learnt.Add(hint.Arc(), owner)
@@ -70,7 +70,7 @@ func (t *routes) Learn(hints ...*wire.Hint) {
 
 // believed finds the arc that key lies in and its owner.
 func (t *routes) believed(key ring.Key) (ring.Arc, Peer, bool) {
-	if arc, ok := t.hood.leaves.Owner(key); ok && (t.serving.placed() || t.serving.state == Leaving) {
+	if arc, ok := t.hood.leaves.Owner(key); ok && t.stands() {
 		switch {
 		case arc.End != t.self.Key():
 			return arc, t.hood.peers[arc.End].peer, true
@@ -83,6 +83,13 @@ func (t *routes) believed(key ring.Key) (ring.Arc, Peer, bool) {
 	}
 	return t.learnt.Find(key)
 }
+
+// stands says whether the leaf set tells who owns what: that of a worker, or of who is about to
+// join, is empty.
+func (t *routes) stands() bool { return t.serving.placed() || t.serving.state == Leaving }
+
+// covers says whether the owner of key is known by the leaf set.
+func (t *routes) covers(key ring.Key) bool { return t.stands() && t.hood.leaves.Covers(key) }
 
 // Search starts a lookup of the owner of key. It is done at once when we are the owner.
 func (t *routes) Search(key ring.Key) *lookup.Search {
@@ -101,7 +108,7 @@ func (t *routes) Search(key ring.Key) *lookup.Search {
 // Found takes the outcome of a search: the arc is learnt, peers that did not answer are not guessed
 // again for a while.
 func (t *routes) Found(l Lookup) {
-	if l.Owner.ID != "" && l.Owner.ID != t.self.ID && !t.hood.leaves.Covers(l.Owner.Key()) {
+	if l.Owner.ID != "" && l.Owner.ID != t.self.ID && !t.covers(l.Owner.Key()) {
 		t.learnt.Add(l.Arc, l.Owner)
 	}
 }
