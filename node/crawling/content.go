@@ -216,6 +216,18 @@ func (c *Contents) ask(ctx context.Context, claims []pages.Question, confirms []
 	ctx, cancel := context.WithTimeout(ctx, contentTimeout)
 	defer cancel()
 	answers := make([]dedup.Reply, len(claims)) // the zero verdict is New
+	seek(ctx, c.deps.Router, "", func(yield func(ring.Key) bool) {
+		for i := range claims {
+			if !yield(ring.ContentKey(claims[i].Digest[:])) {
+				return
+			}
+		}
+		for i := range confirms {
+			if !yield(ring.ContentKey(confirms[i].Digest[:])) {
+				return
+			}
+		}
+	})
 	var shares []*share
 	for _, s := range c.split(claims, confirms) {
 		shares = append(shares, s.parts()...)

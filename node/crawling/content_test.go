@@ -118,6 +118,36 @@ func TestContentVerdicts(t *testing.T) {
 	}
 }
 
+// TestContentFindsOwners: a peer that knows nobody who owns a body, as one at home, looks for the
+// owner, and of many bodies not for each.
+func TestContentFindsOwners(t *testing.T) {
+	ids := rpctest.NewPeers(t, 2)
+	peers, net := contentPeers(t, rpctest.OwnedBy(ids[0]), ids[0])
+	view := &rpctest.Ring{Self: ids[1], Believed: rpctest.OwnedBy(""), Real: rpctest.OwnedBy(ids[0])}
+	home, err := NewContents(ContentsDeps{
+		Records: unsynced{storagetest.New(t).Keyspace(storage.KeyspaceContent)}, Router: &rpc.Router{Ring: view, Net: net}, Self: ids[1], Log: quietLog,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []reports.Confirmation
+	var asked []pages.Question
+	for i := range 100 {
+		url := fmt.Sprintf("http://a.example/%d", i)
+		told = append(told, reports.Confirmation{Digest: digestOf(i), URL: url, RecordID: recordA})
+		asked = append(asked, pages.Question{Digest: digestOf(i), URL: url + "?"})
+	}
+	home.ask(t.Context(), nil, told)
+	for i, a := range peers[ids[0]].ask(t.Context(), asked, nil) {
+		if a.Verdict != dedup.Known {
+			t.Errorf("body %d is %v", i, a.Verdict)
+		}
+	}
+	if view.Lookups != 1 {
+		t.Errorf("%d lookups", view.Lookups)
+	}
+}
+
 // TestContentWithoutAnswer: whatever goes wrong with an owner, its bodies count as new, and the
 // answers of the others stand.
 func TestContentWithoutAnswer(t *testing.T) {

@@ -3,6 +3,7 @@ package crawling
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"time"
 
@@ -50,28 +51,38 @@ func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*
 	return reply, err
 }
 
-// maxSeeks and seekTime bound the lookups after one answer, which may name any hosts: the leases
-// that it renews wait for them.
+// maxSeeks and seekTime bound the lookups of owners that what comes next waits for: the renewal of
+// leases, or a page.
 const (
 	maxSeeks = 16
 	seekTime = time.Second
 )
 
-// seek looks up who owns hosts, where the peer that does not is still believed to, or nobody is. A
-// lookup tells of a whole arc: of hosts beside each other the first is enough.
+// seek looks up who owns hosts, where the peer that does not is still believed to, or nobody is.
 func (s sessions) seek(ctx context.Context, not peer.ID, hosts []string) {
+	seek(ctx, s.router, not, func(yield func(ring.Key) bool) {
+		for _, host := range hosts {
+			if !yield(ring.HostKey(host)) {
+				return
+			}
+		}
+	})
+}
+
+// seek looks up who owns keys, where nobody is believed to but a peer that does not. A lookup tells
+// of a whole arc: of keys beside each other the first is enough.
+func seek(ctx context.Context, r *rpc.Router, not peer.ID, keys iter.Seq[ring.Key]) {
 	ctx, cancel := context.WithTimeout(ctx, seekTime)
 	defer cancel()
 	seeks := 0
-	for _, host := range hosts {
-		key := ring.HostKey(host)
-		if p, ok := s.router.Ring.Guess(key); ok && p.ID != not {
+	for key := range keys {
+		if p, ok := r.Ring.Guess(key); ok && p.ID != not {
 			continue
 		}
 		if seeks++; seeks > maxSeeks {
 			return
 		}
-		if _, err := s.router.Owner(ctx, key, true); err != nil {
+		if _, err := r.Owner(ctx, key, true); err != nil {
 			return // it is asked again with the next message
 		}
 	}
