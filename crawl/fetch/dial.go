@@ -33,8 +33,8 @@ func tlsConfig(c *Config) *tls.Config {
 
 // dial makes a connection that is ready for an exchange: connected, and for https with TLS and its
 // protocol agreed.
-func (f *Fetcher) dial(ctx context.Context, t *target, known []netip.Addr, end time.Time) (*conn, error) {
-	addrs, err := f.addrs(ctx, t, known)
+func (f *Fetcher) dial(ctx context.Context, t *target, end time.Time) (*conn, error) {
+	addrs, err := f.addrs(ctx, t)
 	if err != nil {
 		return nil, fail(ctx, t.key+t.path, PhaseResolve, err)
 	}
@@ -74,12 +74,9 @@ func (f *Fetcher) reach(ctx context.Context, t *target, addrs []netip.Addr, end 
 }
 
 // addrs returns the addresses of the target's host.
-func (f *Fetcher) addrs(ctx context.Context, t *target, known []netip.Addr) ([]netip.Addr, error) {
+func (f *Fetcher) addrs(ctx context.Context, t *target) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(t.host); err == nil {
 		return []netip.Addr{addr}, nil
-	}
-	if len(known) > 0 {
-		return known, nil
 	}
 	addrs, err := f.config.Resolver.Lookup(ctx, t.host)
 	if err == nil && len(addrs) == 0 {

@@ -109,7 +109,7 @@ func (x *exchange) run(c *conn) (*Response, *conn, error) {
 			return nil, nil, fmt.Errorf("fetch %s: %w", x.req.URL, ErrStale)
 		}
 	}
-	c, err := x.f.dial(x.ctx, x.target, x.req.Addrs, x.end)
+	c, err := x.f.dial(x.ctx, x.target, x.end)
 	if err != nil {
 		return nil, nil, err
 	}

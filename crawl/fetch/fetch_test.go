@@ -369,7 +369,7 @@ func TestSourceAddress(t *testing.T) {
 	if !strings.HasPrefix(string(resp.Body), "127.0.1.7:") {
 		t.Errorf("seen as %s", resp.Body)
 	}
-	_, err := f.Get(t.Context(), &fetch.Request{URL: "http://six.example/", Addrs: []netip.Addr{netip.IPv6Loopback()}})
+	_, err := f.Get(t.Context(), &fetch.Request{URL: "http://[::1]/"})
 	wantOutcome(t, err, link.OutcomeConnect)
 }
 

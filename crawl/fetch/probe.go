@@ -35,7 +35,7 @@ func (f *Fetcher) locate(ctx context.Context, host, scheme string) (*target, []n
 	if err != nil {
 		return nil, nil, fmt.Errorf("probe %s: %w", host, err)
 	}
-	addrs, err := f.addrs(ctx, &t, nil)
+	addrs, err := f.addrs(ctx, &t)
 	if err != nil {
 		return nil, nil, fail(ctx, t.key, PhaseResolve, err)
 	}

@@ -33,9 +33,6 @@ type Request struct {
 	// Header are further fields, such as If-None-Match. Those that frame or route the message are
 	// refused.
 	Header http.Header
-	// Addrs are the host's addresses where they are known already. Empty: the Resolver is asked.
-	// The guard applies to both.
-	Addrs []netip.Addr
 	// MaxBytes bounds the body instead of the Config's MaxBody. Zero: that.
 	MaxBytes int64
 	// Cut asks for the beginning of a body that is over its bound, marked as Truncated, instead of

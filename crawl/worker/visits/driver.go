@@ -11,9 +11,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// lentFor is how long addresses that came with a grant are dialled.
-const lentFor = time.Minute
-
 // hands does for the sessions what they say.
 type hands struct {
 	*Machine
@@ -53,7 +50,7 @@ func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff ti
 		m.frontier.NotBefore(l.Host, now.Add(owed))
 	}
 	backoff, reason = m.learnRobots(h, g)
-	m.learnAddrs(now, h, g)
+	m.learnAddrs(h, g)
 	return backoff, reason
 }
 
@@ -76,7 +73,9 @@ func (m hands) learnRobots(h *host, g *wire.Grant) (backoff time.Duration, reaso
 	return backoff, reason
 }
 
-func (m hands) learnAddrs(now time.Time, h *host, g *wire.Grant) {
+// learnAddrs takes where others reached the host: it tells what else waits there. They are not
+// dialled, as whoever owns the host could have named any.
+func (m hands) learnAddrs(h *host, g *wire.Grant) {
 	if len(h.addrs) > 0 {
 		return
 	}
@@ -86,7 +85,6 @@ func (m hands) learnAddrs(now time.Time, h *host, g *wire.Grant) {
 		}
 	}
 	if len(h.addrs) > 0 {
-		h.lentUntil = now.Add(lentFor)
 		m.frontier.SetAddr(h.Host, h.addrs[0])
 	}
 }

@@ -22,12 +22,9 @@ type host struct {
 
 	domain  string // of which it needs turns; empty: it needs none
 	origins map[string]*origin
-	addrs   []netip.Addr // replaced, never changed
-	// lentUntil is how long the addresses that the owner told are dialled: they have no TTL, so the
-	// resolver takes over soon.
-	lentUntil time.Time
-	connect   time.Duration // the least that a connection to it took to be made, 0 if none was
-	fresh     bool          // addrs or connect are news to the owner
+	addrs   []netip.Addr  // where it was reached last; replaced, never changed
+	connect time.Duration // the least that a connection to it took to be made, 0 if none was
+	fresh   bool          // addrs or connect are news to the owner
 
 	strikes int // answers in a row that asked for less
 	hangs

@@ -112,7 +112,6 @@ func (m *Machine) reached(h *host, addr netip.Addr, connect time.Duration) {
 		return
 	}
 	h.addrs, h.fresh = []netip.Addr{addr}, true
-	h.lentUntil = time.Time{}
 	if m.has(h.Host) {
 		m.frontier.SetAddr(h.Host, addr)
 	}
@@ -139,10 +138,6 @@ func (f Failed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 		m.left(now, v)
 	} else {
 		m.asked(now, v, f.Took)
-	}
-	if fe.HostWide() && h.lent() {
-		m.windows.unpop(h, &v.Item) // once more, with addresses of our own
-		return nil
 	}
 	out := reports.New(v.Lease, &v.Item, fe.Outcome)
 	out.Fetched.Status = uint32(fe.Status()) // a handful
@@ -182,16 +177,6 @@ func (f Failed) untried(m *Machine, now time.Time, v *Visit) {
 		m.counts.Lapsed++
 		m.sessions.Revoke(now, h.Lease)
 	}
-}
-
-// lent says whether the addresses dialled were those that came with the grant, and has the resolver
-// asked from now on.
-func (h *host) lent() bool {
-	if h.lentUntil.IsZero() || h.Closing() || h.Over() {
-		return false
-	}
-	h.addrs, h.lentUntil = nil, time.Time{}
-	return true
 }
 
 // again is a request that was made for robots.txt, or that came to nothing through no fault of the

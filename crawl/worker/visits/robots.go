@@ -112,7 +112,6 @@ func (v *Visit) Unasked(now time.Time, f Failed) Result {
 	}
 	l := v.unread(now, answer, fe.Error(), f.Took)
 	if !q.Across && fe.HostWide() {
-		l.lendable = true
 		l.failure, l.status = fe.Outcome, uint32(fe.Status()) // a handful
 	}
 	return l
@@ -143,22 +142,18 @@ func (v *Visit) learn(now time.Time, a robots.Answer, took time.Duration) *learn
 // learnt is a new state of an origin; the URL waits. Where there is no room for it the host is
 // given back as soon as its owner was told.
 type learnt struct {
-	state    robots.State
-	encoded  []byte
-	failure  link.Outcome // why robots.txt could not be had; else none
-	status   uint32
-	detail   string
-	lendable bool       // it may be had at another address than those that the owner told
-	addr     netip.Addr // of the host, that answered
-	connect  time.Duration
-	took     time.Duration
+	state   robots.State
+	encoded []byte
+	failure link.Outcome // why robots.txt could not be had; else none
+	status  uint32
+	detail  string
+	addr    netip.Addr // of the host, that answered
+	connect time.Duration
+	took    time.Duration
 }
 
 func (l *learnt) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	h, o := v.host, v.origin
-	if l.lendable && h.lent() {
-		return again{took: l.took}.end(m, now, v)
-	}
 	o.begin()
 	o.failure, o.status, o.detail = l.failure, l.status, l.detail
 	o.set(l.state)

@@ -144,9 +144,6 @@ func (m *Machine) Begin(now time.Time, v *Visit, req *fetch.Request, cancel cont
 		return ErrClosing
 	}
 	v.cancel = cancel
-	if now.Before(h.lentUntil) && link.Host(req.URL) == h.Host {
-		req.Addrs = h.addrs
-	}
 	if v.question == nil {
 		req.HeadWithin = h.headWithin(&v.Item)
 	}
