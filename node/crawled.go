@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/hosts"
+	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/node/volunteer/machine"
@@ -73,7 +74,7 @@ func (n *Node) crawling() crawling.Config {
 // crawled is what the worker uses of the peer. The owners and the limits come later.
 func (n *Node) crawled() crawling.Deps {
 	return crawling.Deps{
-		Self: n.room.net.Self(), Router: n.router, Say: n.say, Content: n.contents, Jobs: n.book, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
+		Self: n.room.net.Self(), Router: n.router, Say: n.say, Content: n.contents, Jobs: jobs.Worked{Book: n.book}, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
 		Servers: n.store.Keyspace(storage.KeyspaceServers), Fetched: n.metrics.Fetched, Outcome: n.outcome, Log: n.log,
 		SpillRoom: n.spillRoom, Paused: func() bool { return n.limits.Paused() },
 	}

@@ -15,6 +15,9 @@ import (
 // ErrSignature says that the poster's key did not sign this.
 var ErrSignature = errors.New("the signature is not that of the poster's key")
 
+// ErrNotTaken answers for jobs that a peer does not work for.
+var ErrNotTaken = errors.New("this peer does not take it")
+
 // What begins that which is signed: the same key signs other things, and no signature passes for
 // that of something else.
 const (

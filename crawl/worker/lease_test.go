@@ -187,6 +187,30 @@ func TestSilentOwnersOfJobs(t *testing.T) {
 	}
 }
 
+// notTaken takes no job.
+type notTaken struct{}
+
+func (notTaken) Spec(context.Context, job.ID) (*job.Spec, error) { return nil, job.ErrNotTaken }
+
+// TestJobsThatAreNotTaken: nothing is fetched of a job that the peer does not work for, whatever an
+// owner grants; the host goes back with all its URLs, and does not come again at once.
+func TestJobsThatAreNotTaken(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		x := newWorld(t, site(10), []string{"http://a.example/"}, func(x *world) { x.deps.Jobs = notTaken{} })
+		start := time.Now()
+		if err := x.run(func() bool { return time.Since(start) > 10*time.Minute }); err != nil {
+			t.Fatal(err)
+		}
+		h := x.owners["owner"].hosts["a.example"]
+		if len(x.asked) > 0 || len(h.pending) != 1 || h.epoch != 0 || h.reason == "" {
+			t.Errorf("asked for %v; %d URLs wait, lease %d, given back as %q", x.asked, len(h.pending), h.epoch, h.reason)
+		}
+		if n := x.owners["owner"].epoch; n > 11 {
+			t.Errorf("granted %d times in ten minutes", n)
+		}
+	})
+}
+
 // TestPermitIsAsked: a lease that ends between taking a URL and writing the request stops the
 // request.
 func TestPermitIsAsked(t *testing.T) {

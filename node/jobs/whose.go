@@ -3,6 +3,8 @@ package jobs
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -19,18 +21,34 @@ type Whose struct {
 	Signed bool
 }
 
-// Takes refuses a job that is not to be worked for.
+// all says whether there is no job that is not taken.
+func (w Whose) all() bool { return w.Keys == nil && !w.Signed }
+
+// Takes refuses a job that is not to be worked for, with job.ErrNotTaken.
 func (w Whose) Takes(spec *job.Spec) error {
 	switch {
 	case w.Keys == nil && (spec.Signed() || !w.Signed):
 		return nil
 	case !spec.Signed():
-		return fmt.Errorf("job %s: this peer takes no job that is not signed", spec.ID)
+		return fmt.Errorf("job %s: %w: nobody signed it", spec.ID, job.ErrNotTaken)
 	case w.Keys[peer.ID(spec.Poster)]:
 		return nil
 	default:
-		return fmt.Errorf("job %s: this peer takes no jobs of the key %s (--jobs)", spec.ID, peer.ID(spec.Poster))
+		return fmt.Errorf("job %s: %w: it is of the key %s (--jobs)", spec.ID, job.ErrNotTaken, peer.ID(spec.Poster))
 	}
+}
+
+// Worked is a book as workers see it: where not all jobs are taken, one of which nothing is known is
+// not either, whoever grants its URLs.
+type Worked struct{ *Book }
+
+// Spec returns the spec of a job, asking its owner if it is not known.
+func (w Worked) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
+	spec, err := w.Book.Spec(ctx, id)
+	if err != nil && !w.deps.Whose.all() && !errors.Is(err, job.ErrNotTaken) {
+		err = fmt.Errorf("%w: %w", job.ErrNotTaken, err)
+	}
+	return spec, err
 }
 
 // ReadKeys reads a list of IDs of job keys, one a line, # before a comment.

@@ -3,6 +3,7 @@ package jobs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -127,10 +128,19 @@ func TestJobsOfOthersAreNotTaken(t *testing.T) {
 			if got, err := book.Spec(t.Context(), spec.ID); (err == nil) != (spec == ours) || ok != (spec == ours) || ok && got.ID != spec.ID {
 				t.Errorf("worked for: %v, %v", ok, err)
 			}
+			if _, err := (Worked{book}).Spec(t.Context(), spec.ID); errors.Is(err, job.ErrNotTaken) != (spec != ours) {
+				t.Errorf("for a worker: %v", err)
+			}
 		}
 	}
 	if n := strings.Count(said.String(), "is not worked for"); n != 2 || len(book.wanted) > 0 {
 		t.Errorf("said %d times, %d wanted:\n%s", n, len(book.wanted), said.String())
+	}
+	if _, err := (Worked{book}).Spec(t.Context(), job.ID{1}); !errors.Is(err, job.ErrNotTaken) {
+		t.Errorf("a job that nobody knows: %v", err)
+	}
+	if _, err := (Worked{before}).Spec(t.Context(), job.ID{1}); err == nil || errors.Is(err, job.ErrNotTaken) {
+		t.Errorf("a job that nobody knows, where all are taken: %v", err)
 	}
 	p := NewPoster(PosterDeps{Book: book, Ready: func(context.Context) error { return nil }})
 	if _, err := p.Post(t.Context(), control.JobSpec{URLs: []string{"http://a.example/"}}); control.KindOf(err) != control.KindRefused || !strings.Contains(err.Error(), nameOf(2).String()) {

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -25,12 +26,14 @@ type Job struct {
 	ID job.ID
 	// Spec is nil if it was not to be had.
 	Spec *job.Spec
+	// NotTaken says that nothing is to be fetched for it.
+	NotTaken bool
 
 	salt uint64 // tells the link hashes of jobs apart
 }
 
 // Specs knows the specs of jobs. Spec may ask the network; an error means that it is not to be had
-// now.
+// now, and job.ErrNotTaken that nothing is to be fetched for it.
 type Specs interface {
 	Spec(ctx context.Context, id job.ID) (*job.Spec, error) // returns the spec of a job
 }
@@ -81,7 +84,7 @@ func (j *Jobs) Get(ctx context.Context, id job.ID) *Job {
 	spec, err := j.specs.Spec(ctx, id)
 	ref = &Job{ID: id, Spec: spec, salt: maphash.Bytes(j.seed, id[:])}
 	if err != nil || spec == nil {
-		ref.Spec = nil
+		ref.Spec, ref.NotTaken = nil, errors.Is(err, job.ErrNotTaken)
 		return ref
 	}
 	j.mu.Lock()

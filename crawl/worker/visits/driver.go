@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
@@ -51,6 +52,11 @@ func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff ti
 	}
 	backoff, reason = m.learnRobots(h, g)
 	m.learnAddrs(h, g)
+	for _, id := range g.GetJobIds() {
+		if m.Job(job.ID(id)).NotTaken {
+			backoff, reason = notTakenPause, notTaken
+		}
+	}
 	return backoff, reason
 }
 

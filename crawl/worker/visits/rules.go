@@ -23,6 +23,11 @@ const (
 	// noRoom is why a host is given back whose robots.txt is too large for what is left of
 	// mostStates.
 	noRoom = "there is no room for its robots.txt"
+
+	// notTaken is why a host is given back, for notTakenPause, that was granted for a job which this
+	// peer does not work for.
+	notTaken      = "its worker does not work for the job"
+	notTakenPause = time.Minute
 )
 
 // shelf keeps what is read of robots.txt: a worker holds a thousand hosts, and a file of 500 KiB
