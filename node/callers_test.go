@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,9 +15,14 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	crawlwire "github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
+	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
@@ -91,7 +97,7 @@ func TestMembers(t *testing.T) {
 	b := startPeer(t, dir+"/b", 2, a.room.net.Addrs()[0])
 	settle(t, []*testPeer{a, b})
 	asks := &countingRing{Ring: a.router.Ring}
-	g := newGate(a.room, asks)
+	g := newGate(a.room, &rpc.Router{Ring: asks, Net: a.room.net})
 	if !g.Member(t.Context(), b.room.net.Self()) || !g.Member(t.Context(), a.room.net.Self()) || asks.lookups != 0 {
 		t.Errorf("neighbours are no members, or cost %d lookups", asks.lookups)
 	}
@@ -104,7 +110,7 @@ func TestMembers(t *testing.T) {
 		t.Errorf("%d lookups for one stranger", asks.lookups)
 	}
 	for i := range 2 * maxStandings {
-		g.standings[peer.ID(fmt.Sprint(i))] = standing{until: time.Now().Add(time.Hour)}
+		g.standings[question{id: peer.ID(fmt.Sprint(i))}] = standing{until: time.Now().Add(time.Hour)}
 	}
 	g.Member(t.Context(), "another")
 	if n := len(g.standings); n > maxStandings {
@@ -116,6 +122,92 @@ func TestMembers(t *testing.T) {
 	}
 	if _, err := service.Behind(a.gate)(t.Context(), b.room.net.Self(), nil); err != nil {
 		t.Errorf("a member asks: %v", err)
+	}
+}
+
+// TestOffersAreOfOwners: a worker is asked to take hosts by whom the ring says to own them, a lookup
+// an arc at most, and declines those of another.
+func TestOffersAreOfOwners(t *testing.T) {
+	peers := startRing(t, 3)
+	a, b := peers[0], peers[1]
+	mine := make(map[bool][]string) // hosts of a, and of others
+	for i := range 64 {
+		host := fmt.Sprintf("h%d.example", i)
+		own := a.router.Ring.Serves(ring.HostKey(host))
+		mine[own] = append(mine[own], host)
+	}
+	offered := slices.Concat(mine[false], mine[true])
+	reply, err := hosts.OfferMethod.Call(t.Context(), a.router, b.room.net.Self(), &crawlwire.Offer{Hosts: offered})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(mine[true]) == 0 || len(reply.GetDeclined()) != len(mine[false]) || slices.Max(reply.GetDeclined()) != uint32(len(mine[false])-1) {
+		t.Errorf("of %d hosts, the last %d its own, %v are declined", len(offered), len(mine[true]), reply.GetDeclined())
+	}
+
+	asks := &countingRing{Ring: b.router.Ring}
+	g := newGate(b.room, &rpc.Router{Ring: asks, Net: b.room.net})
+	keys := make([]ring.Key, 4*maxArcs)
+	for i := range keys {
+		keys[i] = ring.HostKey(fmt.Sprintf("h%d.example", i))
+	}
+	own := g.Owns(t.Context(), a.room.net.Self(), keys)
+	if asks.lookups != maxArcs {
+		t.Errorf("%d lookups for one request", asks.lookups)
+	}
+	for i := range keys[:maxArcs] {
+		if own[i] != a.router.Ring.Serves(keys[i]) {
+			t.Errorf("key %d: %v", i, own[i])
+		}
+	}
+}
+
+// TestVouching: the owner of a host says who its worker was, and nobody else is taken for one. So a
+// worker at home, which serves no part of the ring, is believed of the bodies that it has archived.
+func TestVouching(t *testing.T) {
+	web := serveWeb(t, nil)
+	peers := startRing(t, 2)
+	cfg := testConfig(t.TempDir(), 3, peers[0].room.net.Addrs()[0])
+	cfg.Reachability = "private"
+	home := startWith(t, cfg)
+	until(t, "the worker is attached", func(context.Context) bool {
+		return peers[0].room.attached(home.room.net.Self()) && peers[1].room.attached(home.room.net.Self())
+	})
+	for _, p := range peers {
+		if _, err := p.Pause(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crawlAll(t, peers[0], control.JobSpec{URLs: web.Seeds(web.port)[:2]})
+	var told []reports.Confirmation
+	var asked []pages.Question
+	if err := peers[0].Hosts(t.Context(), true, func(h control.HostLine) error {
+		worker, err := peer.Decode(h.PlacedAt)
+		for _, p := range peers {
+			if fresh := newGate(p.room, p.router); !fresh.Works(t.Context(), worker, []string{"never.example", h.Host}) || fresh.Works(t.Context(), "another", []string{h.Host}) {
+				t.Errorf("%s, crawled by %s: not vouched for, or another is", h.Host, h.PlacedAt)
+			}
+		}
+		if worker == home.room.net.Self() {
+			url, digest := "http://"+h.Host+"/body", sha256.Sum256([]byte(h.Host))
+			told = append(told, reports.Confirmation{Digest: digest, URL: url, RecordID: "urn:uuid:00000000-0000-4000-8000-000000000001", Date: time.Now()})
+			asked = append(asked, pages.Question{Digest: digest, URL: url + "?"})
+		}
+		return err
+	}); err != nil || len(told) == 0 {
+		t.Fatalf("%d hosts were crawled from home: %v", len(told), err)
+	}
+	if err := home.contents.Confirm(t.Context(), told); err != nil {
+		t.Error(err)
+	}
+	answers, err := peers[1].contents.Claim(t.Context(), asked)
+	for i, a := range answers {
+		if a.Verdict != pages.Known {
+			t.Errorf("the body of %s, archived at home: %v", asked[i].URL, a.Verdict)
+		}
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 

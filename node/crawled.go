@@ -114,7 +114,7 @@ func (n *Node) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.Sess
 
 // workerHandler answers owners: offers of hosts, and probes of sites.
 func (n *Node) workerService() rpc.Service {
-	return rpc.Together(hosts.OfferMethod.Handle(rpc.Members("nothing of the hosts"), n.crawl.Offered), n.placer.ProbeService())
+	return rpc.Together(hosts.OfferMethod.Handle(rpc.Members("that the caller owns the hosts, as seen from here"), n.crawl.Offered), n.placer.ProbeService())
 }
 
 func withPort(server string) string {

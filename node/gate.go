@@ -8,8 +8,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/hosts"
 	"github.com/apoidea/apoidea/node/records"
 	"github.com/apoidea/apoidea/node/rpc"
 )
@@ -22,31 +24,41 @@ const (
 	turnedFor = time.Hour
 
 	// memberFor and strangerFor are how long it is believed that a peer serves a part of the ring, or
-	// does not; maxStandings bounds of how many peers.
+	// works for it, or does not; maxStandings bounds of how many peers.
 	memberFor, strangerFor = 10 * time.Minute, 2 * time.Second
 	maxStandings           = 1024
 	// maxConfirming bounds the lookups that confirm callers at once, confirmTime each of them.
 	maxConfirming = 8
 	confirmTime   = 2 * time.Second
+	// maxArcs bounds the lookups for the keys that one request names, each of which tells of an arc.
+	maxArcs = 16
+	// maxVouching bounds the hosts whose owners are asked about one worker.
+	maxVouching = 4
 )
 
 // gate is what this peer knows of those who call it, and what it refused them.
 type gate struct {
 	watch      *records.Watch
 	attached   func(peer.ID) bool
-	ring       rpc.Ring
+	router     *rpc.Router
 	self       peer.ID
 	confirming chan struct{}
 
 	mu        sync.Mutex // guards the rest
 	turned    map[peer.ID]*refusals
-	standings map[peer.ID]standing
+	standings map[question]standing
 }
 
-// standing is what a lookup said of a peer.
+// question is what the ring was asked of a peer: whether it serves a part of it, or works for it.
+type question struct {
+	id    peer.ID
+	works bool
+}
+
+// standing is what the ring said of a peer.
 type standing struct {
-	member bool
-	until  time.Time
+	yes   bool
+	until time.Time
 }
 
 var _ rpc.Gate = (*gate)(nil)
@@ -59,10 +71,10 @@ type refusals struct {
 	why     string
 }
 
-func newGate(room *ringRoom, ring rpc.Ring) *gate {
+func newGate(room *ringRoom, router *rpc.Router) *gate {
 	return &gate{
-		watch: room.watch, attached: room.attached, ring: ring, self: room.net.Self(), confirming: make(chan struct{}, maxConfirming),
-		turned: make(map[peer.ID]*refusals), standings: make(map[peer.ID]standing),
+		watch: room.watch, attached: room.attached, router: router, self: room.net.Self(), confirming: make(chan struct{}, maxConfirming),
+		turned: make(map[peer.ID]*refusals), standings: make(map[question]standing),
 	}
 }
 
@@ -77,29 +89,42 @@ func (g *gate) Neighbour(id peer.ID) bool {
 
 // Member implements rpc.Gate: a member is the owner of its own place.
 func (g *gate) Member(ctx context.Context, id peer.ID) bool {
-	if id == g.self || g.Neighbour(id) {
+	if id == g.self || g.Neighbour(id) || g.atItsPlace(id) {
 		return true
 	}
-	if g.atItsPlace(id) {
-		return true
+	return g.confirmed(ctx, question{id: id}, func(ctx context.Context) bool { return g.found(ctx, id, ring.PeerKey([]byte(id))) })
+}
+
+// Works implements rpc.Gate.
+func (g *gate) Works(ctx context.Context, id peer.ID, of []string) bool {
+	return g.confirmed(ctx, question{id: id, works: true}, func(ctx context.Context) bool {
+		for _, host := range of[:min(len(of), maxVouching)] {
+			reply, err := hosts.VouchMethod.CallOwner(ctx, g.router, ring.HostKey(host), &wire.Vouch{Worker: []byte(id), Host: host})
+			if err == nil && reply.GetWorked() {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// confirmed is what the ring says of a peer, or said a moment ago.
+func (g *gate) confirmed(ctx context.Context, q question, ask func(ctx context.Context) bool) bool {
+	if s := g.standing(q); s.until.After(time.Now()) {
+		return s.yes
 	}
-	if s := g.standing(id); s.until.After(time.Now()) {
-		return s.member
-	}
-	select {
-	case g.confirming <- struct{}{}:
-		defer func() { <-g.confirming }()
-	case <-ctx.Done():
+	done := g.turn(ctx)
+	if done == nil {
 		return false
 	}
-	if s := g.standing(id); s.until.After(time.Now()) { // another request of it has asked meanwhile
-		return s.member
+	defer done()
+	if s := g.standing(q); s.until.After(time.Now()) { // another request of it has asked meanwhile
+		return s.yes
 	}
 	ctx, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()
-	l, err := g.ring.Lookup(ctx, ring.PeerKey([]byte(id)))
-	s := standing{member: err == nil && l.Owner.ID == id, until: time.Now().Add(strangerFor)}
-	if s.member {
+	s := standing{yes: ask(ctx), until: time.Now().Add(strangerFor)}
+	if s.yes {
 		s.until = time.Now().Add(memberFor)
 	}
 	g.mu.Lock()
@@ -107,15 +132,53 @@ func (g *gate) Member(ctx context.Context, id peer.ID) bool {
 	if len(g.standings) >= maxStandings {
 		clear(g.standings) // they are asked again
 	}
-	g.standings[id] = s
-	return s.member
+	g.standings[q] = s
+	return s.yes
 }
 
-// standing is what a lookup said of a peer last.
-func (g *gate) standing(id peer.ID) standing {
+// standing is what the ring said last.
+func (g *gate) standing(q question) standing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.standings[id]
+	return g.standings[q]
+}
+
+// turn waits for its turn to ask the ring; done ends it. It is nil if ctx ends before.
+func (g *gate) turn(ctx context.Context) (done func()) {
+	select {
+	case g.confirming <- struct{}{}:
+		return func() { <-g.confirming }
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// found says whether a lookup finds a peer to own a key.
+func (g *gate) found(ctx context.Context, id peer.ID, key ring.Key) bool {
+	l, err := g.router.Ring.Lookup(ctx, key)
+	return err == nil && l.Owner.ID == id
+}
+
+// Owns implements rpc.Gate. A lookup tells of a whole arc: of keys beside each other the first is
+// enough.
+func (g *gate) Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bool {
+	own := make([]bool, len(keys))
+	lookups := 0
+	for i, key := range keys {
+		if own[i] = id == g.self || g.believed(id, key); own[i] || lookups >= maxArcs {
+			continue
+		}
+		lookups++
+		done := g.turn(ctx)
+		if done == nil {
+			return own
+		}
+		within, cancel := context.WithTimeout(ctx, confirmTime)
+		own[i] = g.found(within, id, key)
+		cancel()
+		done()
+	}
+	return own
 }
 
 // near is Neighbour for workers, which may be attached to this peer, or be known at their place
@@ -127,7 +190,12 @@ func (g *gate) near(worker string) bool {
 
 // atItsPlace says whether a peer is believed to own its own place, without asking anybody.
 func (g *gate) atItsPlace(id peer.ID) bool {
-	p, ok := g.ring.Guess(ring.PeerKey([]byte(id)))
+	return g.believed(id, ring.PeerKey([]byte(id)))
+}
+
+// believed says whether a peer is believed to own a key, without asking anybody.
+func (g *gate) believed(id peer.ID, key ring.Key) bool {
+	p, ok := g.router.Ring.Guess(key)
 	return ok && p.ID == id
 }
 

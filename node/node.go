@@ -235,7 +235,7 @@ func (n *Node) buildServices() (err error) {
 		return err
 	}
 	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
-	n.gate = newGate(n.room, n.router.Ring)
+	n.gate = newGate(n.room, n.router)
 	n.ship = records.NewReplication(records.ReplicationDeps{
 		Watch: n.room.watch, Replicas: n.cfg.Replicas, Incarnation: n.incarnation, Net: n.room.net, Store: n.store, Suspect: n.room.dht.Unreachable, Log: n.log,
 	})

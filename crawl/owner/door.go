@@ -39,3 +39,9 @@ func enter(t *hosts.Table, s *hosts.Session, name string, epoch *wire.Epoch) (e 
 func reportsOf(t *hosts.Table, s *hosts.Session, h *hosts.Host) bool {
 	return s.Peer == t.Cfg.Self || h != nil && h.Worked(s.Peer) || t.Near(s)
 }
+
+// Worked says whether a peer has a host as its worker, or had it. Part of a step.
+func (o *Owner) Worked(peer, host string) bool {
+	h := o.hosts.Find(host)
+	return h != nil && h.Worked(peer)
+}

@@ -1310,6 +1310,103 @@ func (x *OfferReply) GetDeclined() []uint32 {
 	return nil
 }
 
+// Vouch asks the owner of a host whether a peer has the host as its worker, or had it.
+type Vouch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worker        []byte                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Host          string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Vouch) Reset() {
+	*x = Vouch{}
+	mi := &file_crawl_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Vouch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Vouch) ProtoMessage() {}
+
+func (x *Vouch) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Vouch.ProtoReflect.Descriptor instead.
+func (*Vouch) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Vouch) GetWorker() []byte {
+	if x != nil {
+		return x.Worker
+	}
+	return nil
+}
+
+func (x *Vouch) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+type VouchReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worked        bool                   `protobuf:"varint,1,opt,name=worked,proto3" json:"worked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VouchReply) Reset() {
+	*x = VouchReply{}
+	mi := &file_crawl_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VouchReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VouchReply) ProtoMessage() {}
+
+func (x *VouchReply) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VouchReply.ProtoReflect.Descriptor instead.
+func (*VouchReply) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *VouchReply) GetWorked() bool {
+	if x != nil {
+		return x.Worked
+	}
+	return false
+}
+
 // Probe asks a leaf peer how far a site is.
 type Probe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1324,7 +1421,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_crawl_proto_msgTypes[14]
+	mi := &file_crawl_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1433,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[14]
+	mi := &file_crawl_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1446,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{14}
+	return file_crawl_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Probe) GetHost() string {
@@ -1400,7 +1497,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_crawl_proto_msgTypes[15]
+	mi := &file_crawl_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1509,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[15]
+	mi := &file_crawl_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1522,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{15}
+	return file_crawl_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ProbeReply) GetRttUs() int64 {
@@ -1495,7 +1592,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_crawl_proto_msgTypes[16]
+	mi := &file_crawl_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1604,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[16]
+	mi := &file_crawl_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1617,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{16}
+	return file_crawl_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobSpec) GetId() []byte {
@@ -1695,7 +1792,7 @@ type HostDepth struct {
 
 func (x *HostDepth) Reset() {
 	*x = HostDepth{}
-	mi := &file_crawl_proto_msgTypes[17]
+	mi := &file_crawl_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1707,7 +1804,7 @@ func (x *HostDepth) String() string {
 func (*HostDepth) ProtoMessage() {}
 
 func (x *HostDepth) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[17]
+	mi := &file_crawl_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1720,7 +1817,7 @@ func (x *HostDepth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDepth.ProtoReflect.Descriptor instead.
 func (*HostDepth) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{17}
+	return file_crawl_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HostDepth) GetHost() string {
@@ -1753,7 +1850,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +1862,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[18]
+	mi := &file_crawl_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1778,7 +1875,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{18}
+	return file_crawl_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Job) GetSpec() *JobSpec {
@@ -1850,7 +1947,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +1959,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +1972,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{19}
+	return file_crawl_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobRequest) GetId() []byte {
@@ -1961,7 +2058,7 @@ type JobStanding struct {
 
 func (x *JobStanding) Reset() {
 	*x = JobStanding{}
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1973,7 +2070,7 @@ func (x *JobStanding) String() string {
 func (*JobStanding) ProtoMessage() {}
 
 func (x *JobStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1986,7 +2083,7 @@ func (x *JobStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStanding.ProtoReflect.Descriptor instead.
 func (*JobStanding) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{20}
+	return file_crawl_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobStanding) GetId() []byte {
@@ -2036,7 +2133,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2145,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2158,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{21}
+	return file_crawl_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Draw) GetPages() uint64 {
@@ -2144,7 +2241,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2253,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2266,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{22}
+	return file_crawl_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Account) GetPeer() []byte {
@@ -2242,7 +2339,7 @@ type JobReply struct {
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2351,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2364,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{23}
+	return file_crawl_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -2437,7 +2534,13 @@ const file_crawl_proto_rawDesc = "" +
 	"\x05hosts\x18\x01 \x03(\tR\x05hosts\",\n" +
 	"\n" +
 	"OfferReply\x12\x1e\n" +
-	"\bdeclined\x18\x01 \x03(\rB\x02\x10\x01R\bdeclined\"s\n" +
+	"\bdeclined\x18\x01 \x03(\rB\x02\x10\x01R\bdeclined\"3\n" +
+	"\x05Vouch\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\fR\x06worker\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\"$\n" +
+	"\n" +
+	"VouchReply\x12\x16\n" +
+	"\x06worked\x18\x01 \x01(\bR\x06worked\"s\n" +
 	"\x05Probe\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x16\n" +
 	"\x06scheme\x18\x02 \x01(\tR\x06scheme\x12\x12\n" +
@@ -2562,7 +2665,7 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
 	(*Links)(nil),        // 1: apoidea.crawl.Links
@@ -2578,16 +2681,18 @@ var file_crawl_proto_goTypes = []any{
 	(*LeaseNote)(nil),    // 11: apoidea.crawl.LeaseNote
 	(*Offer)(nil),        // 12: apoidea.crawl.Offer
 	(*OfferReply)(nil),   // 13: apoidea.crawl.OfferReply
-	(*Probe)(nil),        // 14: apoidea.crawl.Probe
-	(*ProbeReply)(nil),   // 15: apoidea.crawl.ProbeReply
-	(*JobSpec)(nil),      // 16: apoidea.crawl.JobSpec
-	(*HostDepth)(nil),    // 17: apoidea.crawl.HostDepth
-	(*Job)(nil),          // 18: apoidea.crawl.Job
-	(*JobRequest)(nil),   // 19: apoidea.crawl.JobRequest
-	(*JobStanding)(nil),  // 20: apoidea.crawl.JobStanding
-	(*Draw)(nil),         // 21: apoidea.crawl.Draw
-	(*Account)(nil),      // 22: apoidea.crawl.Account
-	(*JobReply)(nil),     // 23: apoidea.crawl.JobReply
+	(*Vouch)(nil),        // 14: apoidea.crawl.Vouch
+	(*VouchReply)(nil),   // 15: apoidea.crawl.VouchReply
+	(*Probe)(nil),        // 16: apoidea.crawl.Probe
+	(*ProbeReply)(nil),   // 17: apoidea.crawl.ProbeReply
+	(*JobSpec)(nil),      // 18: apoidea.crawl.JobSpec
+	(*HostDepth)(nil),    // 19: apoidea.crawl.HostDepth
+	(*Job)(nil),          // 20: apoidea.crawl.Job
+	(*JobRequest)(nil),   // 21: apoidea.crawl.JobRequest
+	(*JobStanding)(nil),  // 22: apoidea.crawl.JobStanding
+	(*Draw)(nil),         // 23: apoidea.crawl.Draw
+	(*Account)(nil),      // 24: apoidea.crawl.Account
+	(*JobReply)(nil),     // 25: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
 	5,  // 0: apoidea.crawl.Session.hosts:type_name -> apoidea.crawl.HostWork
@@ -2601,13 +2706,13 @@ var file_crawl_proto_depIdxs = []int32{
 	0,  // 8: apoidea.crawl.Grant.epoch:type_name -> apoidea.crawl.Epoch
 	7,  // 9: apoidea.crawl.Grant.robots:type_name -> apoidea.crawl.Robots
 	0,  // 10: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
-	17, // 11: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
-	16, // 12: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	22, // 13: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
-	16, // 14: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	21, // 15: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	18, // 16: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	20, // 17: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
+	19, // 11: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
+	18, // 12: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
+	24, // 13: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	18, // 14: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	23, // 15: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	20, // 16: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	22, // 17: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
 	18, // [18:18] is the sub-list for method output_type
 	18, // [18:18] is the sub-list for method input_type
 	18, // [18:18] is the sub-list for extension type_name
@@ -2626,7 +2731,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -188,6 +188,17 @@ func (m *OfferReply) Validate() error {
 // leaves it alone for a while.
 const PausedText = "the peer is paused"
 
+// Validate refuses a question that breaks a bound.
+func (m *Vouch) Validate() error {
+	if n := len(m.GetWorker()); n == 0 || n > MaxPeer {
+		return fmt.Errorf("vouch: worker of %d bytes", n)
+	}
+	if err := host(m.GetHost()); err != nil {
+		return fmt.Errorf("vouch: %w", err)
+	}
+	return nil
+}
+
 // Validate refuses a probe that breaks a bound.
 func (m *Probe) Validate() error {
 	if err := host(m.GetHost()); err != nil {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/dedup"
@@ -101,11 +103,14 @@ func (c *Contents) Confirm(ctx context.Context, list []reports.Confirmation) err
 
 // Service answers peers.
 func (c *Contents) Service() rpc.Service {
-	return contentMethod.Handle(rpc.Anyone("that this peer serves the digest that is claimed"), c.answer)
+	return contentMethod.Handle(rpc.Anyone("that the caller is a member, or works on one of the hosts, as their owner says; that this peer serves the digest"), c.answer)
 }
 
 // answer answers the questions of a peer.
 func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {
+	if !rpc.OfMember(ctx) && !rpc.OfWorker(ctx, hostsOf(req)) {
+		return nil, rpc.Busy("bodies are a matter of workers, and the caller is not known to be one")
+	}
 	claims := make([]pages.Question, len(req.GetClaimDigest()))
 	reply := &wire.ContentReply{}
 	for i := range claims {
@@ -129,6 +134,16 @@ func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) 
 		appendAnswer(reply, a)
 	}
 	return reply, nil
+}
+
+// hostsOf are the hosts of which a peer has bodies, some of them more than once.
+func hostsOf(req *wire.Content) (hosts []string) {
+	for _, url := range slices.Concat(req.GetClaimUrl(), req.GetConfirmUrl()) {
+		if host := link.Host(string(url)); len(hosts) == 0 || hosts[len(hosts)-1] != host {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
 }
 
 func appendAnswer(reply *wire.ContentReply, a dedup.Reply) {

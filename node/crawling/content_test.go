@@ -118,6 +118,38 @@ func TestContentVerdicts(t *testing.T) {
 	}
 }
 
+// TestBodiesOfStrangers: who works for nobody learns nothing of bodies, and is not believed; a worker
+// that is no member of the ring is.
+func TestBodiesOfStrangers(t *testing.T) {
+	ids := rpctest.NewPeers(t, 1)
+	peers, _ := contentPeers(t, rpctest.OwnedBy(ids[0]), ids...)
+	digest := digestOf(1)
+	told := &wire.Content{
+		ConfirmDigest: [][]byte{digest[:]}, ConfirmUrl: [][]byte{[]byte("http://a.example/")}, ConfirmRecord: [][]byte{make([]byte, 16)}, ConfirmMs: []int64{1},
+	}
+	for _, row := range []struct {
+		gate rpc.Gate
+		code calls.Code
+		want dedup.Verdict
+	}{
+		{rpctest.Strangers{}, calls.CodeBusy, dedup.New},
+		{rpctest.Workers{Host: "b.example"}, calls.CodeBusy, dedup.New},
+		{rpctest.Workers{Host: "a.example"}, 0, dedup.Known},
+	} {
+		serve := peers[ids[0]].Service().Behind(row.gate)
+		via := rpc.CallerFunc(func(ctx context.Context, _ peer.ID, _ string, req []byte) ([]byte, error) {
+			return serve(ctx, "asker", req)
+		})
+		if _, err := contentMethod.Call(t.Context(), via, ids[0], told); calls.CodeOf(err) != row.code {
+			t.Errorf("%T: %v", row.gate, err)
+		}
+		asked := []pages.Question{{Digest: digest, URL: "http://c.example/"}}
+		if got := peers[ids[0]].ask(t.Context(), asked, nil); got[0].Verdict != row.want {
+			t.Errorf("%T: the body is %v", row.gate, got[0].Verdict)
+		}
+	}
+}
+
 // TestContentFindsOwners: a peer that knows nobody who owns a body, as one at home, looks for the
 // owner, and of many bodies not for each.
 func TestContentFindsOwners(t *testing.T) {

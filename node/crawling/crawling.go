@@ -29,6 +29,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/spill"
@@ -205,14 +206,27 @@ func (c *Crawl) OfferOwn(hosts []string) (declined []int) {
 	return c.Worker.Offer(string(c.deps.Self), hosts)
 }
 
-// Offered answers the offer of an owner.
-func (c *Crawl) Offered(_ context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
+// Offered answers the offer of an owner. Hosts that another owns, as seen from here, are declined.
+func (c *Crawl) Offered(ctx context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
 	if c.deps.Paused() {
 		return nil, rpc.Busy(wire.PausedText) // no fault of the owner
 	}
+	keys := make([]ring.Key, len(m.GetHosts()))
+	for i, host := range m.GetHosts() {
+		keys[i] = ring.HostKey(host)
+	}
+	var own []string
+	var places []uint32 // of own in the offer
 	reply := &wire.OfferReply{}
-	for _, i := range c.Worker.Offer(string(from), m.GetHosts()) {
-		reply.Declined = append(reply.Declined, uint32(i)) // an index of a bounded list
+	for i, owns := range rpc.OfOwner(ctx, keys...) {
+		if place := uint32(i); owns { // an index of a bounded list
+			own, places = append(own, m.GetHosts()[i]), append(places, place)
+		} else {
+			reply.Declined = append(reply.Declined, place)
+		}
+	}
+	for _, i := range c.Worker.Offer(string(from), own) {
+		reply.Declined = append(reply.Declined, places[i])
 	}
 	return reply, nil
 }

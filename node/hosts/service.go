@@ -16,6 +16,7 @@ import (
 const (
 	tagLinks   = 'L' // to the owners of hosts
 	tagSession = 'S'
+	tagVouch   = 'V'
 	tagOffer   = 'O' // to workers
 )
 
@@ -30,6 +31,8 @@ var (
 	}
 	// SessionMethod carries what a worker says to an owner.
 	SessionMethod = rpc.Method[*wire.Session, *wire.SessionReply]{Service: rpc.ServiceOwner, Tag: tagSession}
+	// VouchMethod asks the owner of a host for a word on a worker.
+	VouchMethod = rpc.Method[*wire.Vouch, *wire.VouchReply]{Service: rpc.ServiceOwner, Tag: tagVouch}
 	// OfferMethod asks a worker to take hosts.
 	OfferMethod = rpc.Method[*wire.Offer, *wire.OfferReply]{
 		Service: rpc.ServiceWorker, Tag: tagOffer, Within: offerTimeout,
@@ -62,6 +65,7 @@ func (w *Owners) Service() rpc.Service {
 				return w.Links(ctx, m)
 			}),
 		SessionMethod.Handle(rpc.Anyone("that the job is known; who reports has the host or had it, or stands near; who asks for a host was offered it, or stands near; what is said of the host itself is said under its lease"), w.Session),
+		VouchMethod.Handle(rpc.Members("that this peer serves the host"), w.vouch),
 	)
 }
 
@@ -124,4 +128,16 @@ func (w *Owners) Session(ctx context.Context, from peer.ID, m *wire.Session) (*w
 		w.deps.Unasked(from, v.Unasked)
 	}
 	return v.Reply(), nil
+}
+
+// vouch says whether a peer works on a host, or did.
+func (w *Owners) vouch(ctx context.Context, _ peer.ID, m *wire.Vouch) (*wire.VouchReply, error) {
+	if err := w.Serves(m.GetHost()); err != nil {
+		return nil, err
+	}
+	reply := &wire.VouchReply{}
+	if err := w.Look(ctx, func(o *owner.Owner) { reply.Worked = o.Worked(string(m.GetWorker()), m.GetHost()) }); err != nil {
+		return nil, err
+	}
+	return reply, nil
 }

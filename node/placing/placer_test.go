@@ -20,6 +20,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/rpc/rpctest"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -46,8 +47,6 @@ func (l *leafSet) Attached() []dht.Peer { return nil }
 func (l *leafSet) Attachments() []dht.Peer { return nil }
 
 func (l *leafSet) Suspect(id peer.ID) bool { return slices.Contains(l.suspect, id) }
-
-func (l *leafSet) Guess(ring.Key) (dht.Peer, bool) { return dht.Peer{ID: "a"}, true }
 
 // idle is a worker with nothing to do.
 type idle struct{}
@@ -261,18 +260,23 @@ func TestPausedPeerIsAskedAgain(t *testing.T) {
 	})
 }
 
-// TestRequestsAreForTheOwner: a request that measures is made for the peer alone that owns the
-// host.
-func TestRequestsAreForTheOwner(t *testing.T) {
-	crawltest.Bubble(t, func(t *testing.T) {
-		w := newBench(t)
-		for from, fails := range map[peer.ID]bool{"a": false, "b": true} {
-			reply := w.at["c"].probeFor(t.Context(), from, &wire.Probe{Host: "h1.example", Scheme: "http", Method: ProbeHead})
-			if refused := strings.Contains(reply.GetError(), "not the host's owner"); refused != fails {
-				t.Errorf("for %s: %q", from, reply.GetError())
+// TestProbesAreForTheOwner: a site is measured for the peer alone that owns the host.
+func TestProbesAreForTheOwner(t *testing.T) {
+	for _, method := range []string{ProbeHead, ProbeConnect} {
+		crawltest.Bubble(t, func(t *testing.T) {
+			w := newBench(t)
+			serve := w.at["c"].ProbeService().Behind(rpctest.Members{Owner: "a"})
+			for from, fails := range map[peer.ID]bool{"a": false, "b": true} {
+				via := rpc.CallerFunc(func(ctx context.Context, _ peer.ID, _ string, req []byte) ([]byte, error) {
+					return serve(ctx, from, req)
+				})
+				reply, err := ProbeMethod.Call(t.Context(), via, "c", &wire.Probe{Host: "h1.example", Scheme: "http", Method: method})
+				if refused := strings.Contains(reply.GetError(), "not the host's owner"); err != nil || refused != fails {
+					t.Errorf("%s for %s: %q, %v", method, from, reply.GetError(), err)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // TestHandlersOfOtherStrategies: a peer refuses the gossip of strategies that it does not place by.

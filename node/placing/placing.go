@@ -69,8 +69,6 @@ type Ring interface {
 	Attachments() []dht.Peer // lists those to whom this peer is attached
 	// Suspect says that a peer does not answer at present.
 	Suspect(id peer.ID) bool
-	// Guess names the believed owner of a key.
-	Guess(key ring.Key) (dht.Peer, bool)
 }
 
 // Worker is what placing asks of this peer's worker.

@@ -178,7 +178,7 @@ func (a *asking) ask(ctx context.Context, id, method string) placement.Measureme
 // probe asks one peer, which may be this one.
 func (pl *Placer) probe(ctx context.Context, of peer.ID, m *wire.Probe) *wire.ProbeReply {
 	if of == pl.deps.Self {
-		return pl.probeFor(ctx, of, m)
+		return pl.probeFor(ctx, m)
 	}
 	reply, err := ProbeMethod.Call(ctx, pl.deps.Net, of, m)
 	if err != nil {
@@ -196,22 +196,23 @@ func errorText(before string, err error) string {
 
 // ProbeService measures sites for owners.
 func (pl *Placer) ProbeService() rpc.Service {
-	return ProbeMethod.Handle(rpc.Members("of requests by HTTP: that the caller is believed to own the host; so many a minute and site"), func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
-		return pl.probeFor(ctx, from, m), nil
+	return ProbeMethod.Handle(rpc.Members("that the caller owns the host, as seen from here; so many a minute and site"), func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
+		if !rpc.OfOwner(ctx, ring.HostKey(m.GetHost()))[0] {
+			return &wire.ProbeReply{Error: "not measured: the asker is not the host's owner"}, nil
+		}
+		return pl.probeFor(ctx, m), nil
 	})
 }
 
-// probeFor measures a site from here for an owner. A request is made only for the peer that is
-// believed to own the host, as it alone knows whether one may be.
-func (pl *Placer) probeFor(ctx context.Context, from peer.ID, m *wire.Probe) *wire.ProbeReply {
+// probeFor measures a site from here for its host's owner, who alone knows whether a request may be
+// made.
+func (pl *Placer) probeFor(ctx context.Context, m *wire.Probe) *wire.ProbeReply {
 	reply := new(wire.ProbeReply)
 	if pl.deps.Paused() {
 		reply.Error = wire.PausedText
 		return reply
 	}
-	if p, ok := pl.deps.Ring.Guess(ring.HostKey(m.GetHost())); m.GetMethod() == ProbeHead && (!ok || p.ID != from) {
-		reply.Error = "not measured: the asker is not the host's owner"
-	} else if why := pl.deps.OptedOut(m.GetHost()); why != "" {
+	if why := pl.deps.OptedOut(m.GetHost()); why != "" {
 		reply.Error = why
 	} else {
 		rtt, addr, err := pl.prober.measure(ctx, m.GetHost(), m.GetScheme(), methodOf(m))

@@ -7,6 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/dht/ring"
 )
 
 // Who says whose requests a method takes. No method can be served without.
@@ -44,12 +45,36 @@ func OfMember(ctx context.Context) bool {
 	return !ok || c.gate.Member(ctx, c.id)
 }
 
+// OfWorker says whether the request that is handled under ctx is of a peer that works on one of
+// these hosts, or did, as the host's owner says. It may ask the ring.
+func OfWorker(ctx context.Context, hosts []string) bool {
+	c, ok := ctx.Value(callerKey{}).(caller)
+	return !ok || c.gate.Works(ctx, c.id, hosts)
+}
+
+// OfOwner says of each key whether the request that is handled under ctx is its owner's, as seen
+// from here; of one that this peer makes of itself each is. It may ask the ring.
+func OfOwner(ctx context.Context, keys ...ring.Key) []bool {
+	if c, ok := ctx.Value(callerKey{}).(caller); ok {
+		return c.gate.Owns(ctx, c.id, keys)
+	}
+	own := make([]bool, len(keys))
+	for i := range own {
+		own[i] = true
+	}
+	return own
+}
+
 // Gate is what a peer knows of those who call it. All methods may be called at any time.
 type Gate interface {
 	// Neighbour says whether a peer is in the leaf set as seen here, or was until lately.
 	Neighbour(id peer.ID) bool
 	// Member says whether a peer serves a part of the ring. It may ask the ring.
 	Member(ctx context.Context, id peer.ID) bool
+	// Works says whether a peer works on one of these hosts, or did, as the host's owner says.
+	Works(ctx context.Context, id peer.ID, hosts []string) bool
+	// Owns says of each key whether a peer owns it. It may ask the ring.
+	Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bool
 	// Turned notes that a request was turned away, and why.
 	Turned(id peer.ID, request string, why error)
 }

@@ -26,6 +26,7 @@ type options struct {
 	quick    bool
 	json     bool
 	port     int
+	pages    int // of a host of the web
 	logLevel string
 
 	as, target, quic, job string // for its own use: an attack to make, and on whom; the job of the ring, which anybody may read
@@ -40,6 +41,7 @@ func main() {
 	flag.StringVar(&o.as, "as", "", "for its own use")
 	flag.StringVar(&o.target, "target", "", "for its own use")
 	flag.StringVar(&o.quic, "quic", "", "for its own use")
+	flag.IntVar(&o.pages, "pages", 0, "for its own use")
 	flag.StringVar(&o.job, "job", "", "for its own use")
 	flag.Usage = harness.Usage(func(line func(name, words string)) {
 		for _, a := range attacks {
@@ -75,7 +77,7 @@ type attack struct {
 
 var attacks = []*attack{
 	&attackKad, &attackJSON, &attackPacked, &attackStatus, &attackQuestions, &attackAnnounced, &attackSipped, &attackSilent, &attackSilent2000, &attackHandshakes,
-	&attackIdle, &attackProofs, &attackOutcomes, &attackOffers, &attackLinks, &attackRecords, &attackJobs,
+	&attackIdle, &attackProofs, &attackOutcomes, &attackOffers, &attackLinks, &attackRecords, &attackBodies, &attackJobs,
 }
 
 // choose finds attacks by name; without names the quick ones, or all.

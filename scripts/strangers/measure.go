@@ -75,7 +75,7 @@ func (s *scene) attack(ctx context.Context, a *attack, r *report) (stop func()) 
 	if a.atKeeper {
 		target = s.keeper(ctx)
 	}
-	cmd := exec.CommandContext(s.ctx, os.Args[0], "--as", a.name, "--target", target.addr, "--quic", target.quic, "--job", s.job, "--port", strconv.Itoa(s.port))
+	cmd := exec.CommandContext(s.ctx, os.Args[0], "--as", a.name, "--target", target.addr, "--quic", target.quic, "--job", s.job, "--port", strconv.Itoa(s.port), "--pages", strconv.Itoa(s.pages))
 	log, err := os.Create(filepath.Join(s.work, a.name+".log"))
 	if err == nil {
 		defer log.Close() // the process has its own

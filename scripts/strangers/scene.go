@@ -94,13 +94,20 @@ func (s *scene) close() {
 	s.group.Wait()
 }
 
-// serveWeb starts the web. Pages have no faults, so that each is to be had at once.
+// serveWeb starts the web.
 func (s *scene) serveWeb() (*harness.Web, error) {
-	cfg := webgen.DefaultConfig()
 	// Hosts rest for some seconds whenever a peer joins or leaves: a crawl takes twice what the
 	// delay alone would have it take.
-	cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.Links, cfg.ErrorShare = webHosts, int(s.planned/webDelay/2), 2000, 20, 0
-	return harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), cfg)
+	s.pages = int(s.planned / webDelay / 2)
+	return harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), webConfig(s.pages))
+}
+
+// webConfig is a web of so many pages a host. They have no faults, so that each is to be had at
+// once, and no two are alike.
+func webConfig(pages int) webgen.Config {
+	cfg := webgen.DefaultConfig()
+	cfg.Hosts, cfg.PagesPerHost, cfg.PageBytes, cfg.Links, cfg.ErrorShare, cfg.DuplicateShare = webHosts, pages, 2000, 20, 0, 0
+	return cfg
 }
 
 // pprof is where the profiler of the peer that is attacked answers.
@@ -152,6 +159,11 @@ func (s *scene) finish(ctx context.Context) *report {
 	}
 	if most := int64(len(pages)) / 50; a.RepeatedRequests > most { // fresh peers come and go, which may cost a page
 		r.Blame("%d pages were fetched again, at most %d may be", a.RepeatedRequests, most)
+	}
+	if j, err := s.peers[1].Client.Job(ctx, s.job); err != nil {
+		r.Blame("the job: %v", err)
+	} else if alike := j.Outcomes["duplicate"]; alike > a.RepeatedRequests {
+		r.Blame("%d pages are kept as references to others, and no two are alike", alike)
 	}
 	if a.Overlaps > 0 {
 		r.Blame("two workers at once asked a host %d times", a.Overlaps)

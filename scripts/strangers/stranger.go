@@ -33,6 +33,8 @@ type target struct {
 	quic string // its socket over QUIC
 	job  string // ID of the job that its ring crawls
 	port int    // of the web
+	// pages are those of each host of the web.
+	pages int
 }
 
 // attackAs makes an attack until ctx ends.
@@ -42,7 +44,7 @@ func attackAs(ctx context.Context, o *options) error {
 		return err
 	}
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // strangers have processors of their own, and not these
-	t := &target{addr: o.target, quic: o.quic, job: o.job, port: o.port}
+	t := &target{addr: o.target, quic: o.quic, job: o.job, port: o.port, pages: o.pages}
 	info, err := libpeer.AddrInfoFromString(o.target)
 	if err != nil {
 		return err

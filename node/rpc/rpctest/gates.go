@@ -1,0 +1,67 @@
+package rpctest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/rpc"
+)
+
+// Strangers is a gate to which all callers are strangers.
+type Strangers struct{}
+
+var _ rpc.Gate = Strangers{}
+
+// Neighbour implements rpc.Gate.
+func (Strangers) Neighbour(peer.ID) bool { return false }
+
+// Member implements rpc.Gate.
+func (Strangers) Member(context.Context, peer.ID) bool { return false }
+
+// Works implements rpc.Gate.
+func (Strangers) Works(context.Context, peer.ID, []string) bool { return false }
+
+// Owns implements rpc.Gate.
+func (Strangers) Owns(_ context.Context, _ peer.ID, keys []ring.Key) []bool {
+	return make([]bool, len(keys))
+}
+
+// Turned implements rpc.Gate.
+func (Strangers) Turned(peer.ID, string, error) {}
+
+// Members is a gate to which all callers are members, one of which owns everything.
+type Members struct {
+	Strangers
+	Owner peer.ID
+}
+
+var _ rpc.Gate = Members{}
+
+// Neighbour implements rpc.Gate.
+func (Members) Neighbour(peer.ID) bool { return true }
+
+// Member implements rpc.Gate.
+func (Members) Member(context.Context, peer.ID) bool { return true }
+
+// Owns implements rpc.Gate.
+func (m Members) Owns(_ context.Context, id peer.ID, keys []ring.Key) []bool {
+	own := make([]bool, len(keys))
+	for i := range own {
+		own[i] = id == m.Owner
+	}
+	return own
+}
+
+// Workers is a gate to which all callers are strangers that work on one host.
+type Workers struct {
+	Strangers
+	Host string
+}
+
+// Works implements rpc.Gate.
+func (w Workers) Works(_ context.Context, _ peer.ID, hosts []string) bool {
+	return slices.Contains(hosts, w.Host)
+}
