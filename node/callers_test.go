@@ -125,8 +125,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestOffersAreOfOwners: a worker is asked to take hosts by whom the ring says to own them, a lookup
-// an arc at most, and declines those of another.
+// TestOffersAreOfOwners: a worker is asked to take hosts by whom the ring says to own them, a
+// lookup an arc at most, and declines those of another.
 func TestOffersAreOfOwners(t *testing.T) {
 	peers := startRing(t, 3)
 	a, b := peers[0], peers[1]

@@ -118,8 +118,8 @@ func TestContentVerdicts(t *testing.T) {
 	}
 }
 
-// TestBodiesOfStrangers: who works for nobody learns nothing of bodies, and is not believed; a worker
-// that is no member of the ring is.
+// TestBodiesOfStrangers: who works for nobody learns nothing of bodies, and is not believed; a
+// worker that is no member of the ring is.
 func TestBodiesOfStrangers(t *testing.T) {
 	ids := rpctest.NewPeers(t, 1)
 	peers, _ := contentPeers(t, rpctest.OwnedBy(ids[0]), ids...)

@@ -38,8 +38,8 @@ func (w Whose) Takes(spec *job.Spec) error {
 	}
 }
 
-// Worked is a book as workers see it: where not all jobs are taken, one of which nothing is known is
-// not either, whoever grants its URLs.
+// Worked is a book as workers see it: where not all jobs are taken, one of which nothing is known
+// is not either, whoever grants its URLs.
 type Worked struct{ *Book }
 
 // Spec returns the spec of a job, asking its owner if it is not known.
