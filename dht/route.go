@@ -91,6 +91,42 @@ func (t *routes) stands() bool { return t.serving.placed() || t.serving.state ==
 // covers says whether the owner of key is known by the leaf set.
 func (t *routes) covers(key ring.Key) bool { return t.stands() && t.hood.leaves.Covers(key) }
 
+// beyond finds the arc that key lies in, and its owner, by what the outermost peers of the leaf set
+// told of those on their other side. It is another's word, for a search to begin with.
+func (t *routes) beyond(key ring.Key) (arc ring.Arc, owner Peer, ok bool) {
+	preds, succs := t.hood.leaves.Predecessors(), t.hood.leaves.Successors()
+	if !t.stands() || len(succs) == 0 {
+		return arc, owner, false
+	}
+	last := t.hood.peers[succs[len(succs)-1]]
+	arc.Start = last.peer.Key()
+	for _, p := range member.List(last.lists.GetSuccessors()) {
+		if arc.End = p.Key(); ring.Between(arc.Start, key, arc.End) {
+			return arc, p, p.ID != t.self.ID && !t.dead.has(p)
+		}
+		arc.Start = arc.End
+	}
+	last = t.hood.peers[preds[len(preds)-1]]
+	owner = last.peer
+	for _, p := range member.List(last.lists.GetPredecessors()) {
+		if arc = (ring.Arc{Start: p.Key(), End: owner.Key()}); ring.Between(arc.Start, key, arc.End) {
+			return arc, owner, owner.ID != t.self.ID && !t.dead.has(owner)
+		}
+		owner = p
+	}
+	return arc, owner, false
+}
+
+// knows says whether a peer stands in the ring: it does in the leaf set, or was found to own
+// something.
+func (t *routes) knows(p Peer) bool {
+	if t.hood.peers[p.Key()] != nil {
+		return true
+	}
+	arc, owner, ok := t.learnt.Find(p.Key())
+	return ok && owner.ID == p.ID && arc.End == p.Key()
+}
+
 // Search starts a lookup of the owner of key. It is done at once when we are the owner.
 func (t *routes) Search(key ring.Key) *lookup.Search {
 	arc, owner, ok := t.believed(key)
@@ -98,10 +134,19 @@ func (t *routes) Search(key ring.Key) *lookup.Search {
 		return lookup.Known(Lookup{Key: key, Owner: owner, Arc: arc, Serving: t.serving.Serves(key)})
 	}
 	s := lookup.New(t.self.ID, key, nil, t.cfg.LookupCalls)
-	if ok {
-		s.Name(owner)
+	if !ok {
+		arc, owner, ok = t.beyond(key)
 	}
-	s.Add(t.closest(key, nearestAsked)...)
+	if ok {
+		s.Name(owner, arc)
+	}
+	near := t.closest(key, nearestAsked)
+	for _, p := range near {
+		if t.knows(p) {
+			s.Know(p)
+		}
+	}
+	s.Add(near...)
 	return s
 }
 

@@ -24,6 +24,7 @@ type Node struct {
 	key    ring.Key
 	table  *table
 	tickAt time.Time
+	lie    func(req *wire.Message) *wire.Message // of a liar: what it answers
 }
 
 // Identity is the i-th peer of any test.
@@ -162,6 +163,10 @@ func framed(m *wire.Message) int {
 
 // answer lets the peer answer a request, after asking a third where the request wants that.
 func (n *Node) answer(from peer.ID, req *wire.Message, reply func(*wire.Message)) {
+	if n.lie != nil {
+		reply(n.lie(req))
+		return
+	}
 	about := req.GetPingRequest().GetTarget()
 	if len(about) == 0 {
 		m := n.Handle(n.sim.Now(), from, req)

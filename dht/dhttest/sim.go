@@ -22,6 +22,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/wire"
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
@@ -158,6 +159,16 @@ func (s *Sim) Join() *Node {
 func (s *Sim) Add(entries ...*Node) *Node {
 	n := s.node(s.identity())
 	s.add(n, entries)
+	return n
+}
+
+// Liar starts who is no peer, at whatever position: it answers all requests in its own way, and
+// stands in the routing tables of those that Meet it.
+func (s *Sim) Liar(answer func(self dht.Peer, req *wire.Message) *wire.Message) *Node {
+	n := s.node(s.identity())
+	n.lie = func(req *wire.Message) *wire.Message { return answer(n.Peer, req) }
+	n.Host.Start()
+	n.table = newTable(n.key)
 	return n
 }
 

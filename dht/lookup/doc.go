@@ -4,5 +4,6 @@
 //
 // Its promises: a Search has no goroutine, clock or network, is bounded in calls and in peers kept
 // whatever strangers answer, and is not safe for concurrent use. What it finds is the owner's own
-// word. When Drive or ChoosePosition returns no call is in flight.
+// word and that of another peer; who says so alone is believed only where no other answers. When
+// Drive or ChoosePosition returns no call is in flight.
 package lookup

@@ -23,9 +23,9 @@ const (
 type Call func(ctx context.Context, to member.Peer, req *wire.Message) (*wire.Message, error)
 
 // ChoosePosition returns the index of the candidate that splits the arc of its present owner best
-// (design: balance of arcs). It needs no place in the ring: the searches begin at the entry peers.
-// Candidates whose owner is not found do not count; the error says why when that is all of them,
-// and then the index is 0.
+// (design: balance of arcs). It needs no place in the ring: the searches begin at the entry peers,
+// which are known to stand in it. Candidates whose owner is not found do not count; the error says
+// why when that is all of them, and then the index is 0.
 func ChoosePosition(ctx context.Context, call Call, entries []member.Peer, candidates []ring.Key) (int, error) {
 	arcs := make([]ring.Arc, len(candidates))
 	errs := make([]error, len(candidates))
@@ -33,6 +33,9 @@ func ChoosePosition(ctx context.Context, call Call, entries []member.Peer, candi
 	for i, key := range candidates {
 		searching.Go(func() {
 			search := New("", key, entries, DefaultCalls)
+			for _, p := range entries {
+				search.Know(p)
+			}
 			Drive(ctx, call, search, DefaultTimeout)
 			found, err := search.Found()
 			// An arc that ends at the candidate leaves nothing to one side: the candidate is never

@@ -63,7 +63,7 @@ func TestSearchFollowsTheCircle(t *testing.T) {
 func TestNamedOwnerIsAskedFirst(t *testing.T) {
 	c := newCircle(8)
 	s := New("self", c[5].Key(), c[4:6], 16)
-	s.Name(c[0])
+	s.Name(c[0], ring.Arc{Start: c[4].Key(), End: c[0].Key()})
 	now := time.Unix(1e9, 0)
 	if p, ok := s.Ask(now); !ok || p.ID != c[0].ID {
 		t.Errorf("asks %v first", p)
@@ -79,6 +79,60 @@ func TestNamedOwnerIsAskedFirst(t *testing.T) {
 	}
 	if met := s.Met(); len(met) != 2 || met[0].ID != c[5].ID {
 		t.Errorf("met %v", met)
+	}
+}
+
+// TestWhoClaims: who says that all is its own is the owner only by the votes of others, with the
+// shortest arc that any of them told; one that is known counts as two.
+func TestWhoClaims(t *testing.T) {
+	c := newCircle(8)
+	liar, key, now := member.New("liar", nil), c[5].Key(), time.Unix(1e9, 0)
+	claims := func(p member.Peer) *wire.NextHopResponse {
+		at := p.Key()
+		return &wire.NextHopResponse{Final: true, Serving: true, Hint: &wire.Hint{Owner: p.Wire(), Start: at[:], End: at[:]}}
+	}
+	votes := func(p member.Peer, start ring.Key) *wire.NextHopResponse {
+		at := p.Key()
+		return &wire.NextHopResponse{Known: true, Hint: &wire.Hint{Owner: p.Wire(), Start: start[:], End: at[:]}}
+	}
+	truth := votes(c[5], c[4].Key())
+	for _, row := range []struct {
+		name    string
+		known   int // of c, -1: none
+		answers map[peer.ID]*wire.NextHopResponse
+		want    member.Peer
+		calls   int
+	}{
+		{"nobody else answers", -1, map[peer.ID]*wire.NextHopResponse{"liar": claims(liar)}, liar, 6},
+		{"one vote against its word", -1, map[peer.ID]*wire.NextHopResponse{"liar": claims(liar), c[1].ID: truth, c[5].ID: claims(c[5])}, c[5], 7},
+		{"two votes", -1, map[peer.ID]*wire.NextHopResponse{"liar": claims(liar), c[1].ID: truth, c[2].ID: truth, c[5].ID: claims(c[5])}, c[5], 0},
+		{"its own vote", -1, map[peer.ID]*wire.NextHopResponse{"liar": votes(liar, key), c[1].ID: truth, c[2].ID: truth, c[5].ID: claims(c[5])}, c[5], 0},
+		{"a vote for it, and that of one who is known", 2, map[peer.ID]*wire.NextHopResponse{
+			"liar": claims(liar), c[1].ID: votes(liar, liar.Key()), c[2].ID: truth, c[5].ID: claims(c[5]),
+		}, c[5], 0},
+	} {
+		s := New("self", key, []member.Peer{liar, c[1], c[2], c[3], c[6], c[7]}, 16)
+		if row.known >= 0 {
+			s.Know(c[row.known])
+		}
+		for !s.Done() {
+			to, ok := s.Ask(now)
+			if !ok {
+				t.Fatalf("%s: nobody is asked", row.name)
+			}
+			if a := row.answers[to.ID]; a != nil {
+				s.Answer(now, to, wire.New(&wire.Message_NextHopResponse{NextHopResponse: a}), nil)
+			} else {
+				s.Answer(now, to, nil, errors.New("no answer"))
+			}
+		}
+		found, err := s.Found()
+		if err != nil || found.Owner.ID != row.want.ID || row.calls > 0 && found.Calls != row.calls {
+			t.Errorf("%s: %v after %d calls, %v; want %v", row.name, found.Owner, found.Calls, err, row.want)
+		}
+		if row.want.ID == c[5].ID && found.Arc != c.arc(5) {
+			t.Errorf("%s: arc %v, want %v", row.name, found.Arc, c.arc(5))
+		}
 	}
 }
 

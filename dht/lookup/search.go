@@ -41,15 +41,23 @@ const (
 	Closer = 4
 	// maxHeard bounds the peers that one search keeps.
 	maxHeard = 256
+	// enoughVotes name an owner: those of two peers, or that of one that is known to stand in the
+	// ring.
+	enoughVotes = 2
+	// maxWitnesses bounds the calls after a peer said that it is the owner, while it has too few
+	// votes.
+	maxWitnesses = 5
 )
 
 // Search is one iterative lookup as a plain state machine: ask whom Ask names, give Answer what
 // came back, until Done.
 //
-// It asks the peer nearest to the key on the circle. A peer whose arc contains the key is the owner
-// and ends the search; one whose leaf set reaches over the key names the owner, who is asked next;
-// any other names peers that are nearer. So large rings take a hop over the routing table, one over
-// a leaf set, and the owner's own word. One call is in flight at a time, two after a failure.
+// It asks the peer nearest to the key on the circle. One whose leaf set reaches over the key names
+// the owner, who is asked next; any other names peers that are nearer. A peer that says itself that
+// its arc contains the key is the owner if one that is known to stand in the ring has named it, or
+// two others: whoever stands in a routing table may say anything. So large rings take a hop over the
+// routing table, one or two over leaf sets, and the owner's own word. One call is in flight at a
+// time, two after a failure.
 type Search struct {
 	self   peer.ID
 	key    ring.Key
@@ -66,7 +74,10 @@ type lead struct {
 	peer  member.Peer
 	asked time.Time
 	state leadState
-	named bool // as the owner, by a peer whose leaf set reaches over the key
+	known bool     // to stand in the ring
+	votes int      // for it as the owner, by peers whose leaf sets reach over the key
+	arc   ring.Arc // the shortest that they told
+	claim *Found   // its own word that it is the owner; nil: it did not give it
 }
 
 type leadState uint8
@@ -104,26 +115,61 @@ func (s *Search) Request() *wire.Message {
 // them.
 func (s *Search) Add(peers ...member.Peer) {
 	for _, p := range peers {
-		s.hear(p, false)
+		s.hear(p)
 	}
 	s.limit = max(s.limit, s.calls+Closer)
 }
 
-// Name brings in a peer that is believed to be the owner: it is asked before the others.
-func (s *Search) Name(owner member.Peer) { s.hear(owner, true) }
+// Know brings in a peer that is known to stand in the ring.
+func (s *Search) Know(p member.Peer) {
+	if l := s.hear(p); l != nil {
+		l.known = true
+	}
+}
 
-func (s *Search) hear(p member.Peer, named bool) {
-	if p.ID == s.self || p.ID == "" {
+// Name brings in a peer that is believed to be the owner of an arc with the key: it is asked before
+// the others.
+func (s *Search) Name(owner member.Peer, arc ring.Arc) { s.vote(owner, arc, enoughVotes) }
+
+func (s *Search) vote(owner member.Peer, arc ring.Arc, votes int) {
+	l := s.hear(owner)
+	if l == nil || arc.End != l.peer.Key() || !arc.Contains(s.key) {
 		return
+	}
+	if l.votes == 0 || l.arc.Holds(arc) {
+		l.arc = arc
+	}
+	l.votes += votes
+	s.settle(l)
+}
+
+// settle ends the search if others have named the owner, and the owner has said so.
+func (s *Search) settle(l *lead) {
+	if l.votes >= enoughVotes && l.claim != nil {
+		s.found = l.owns()
+	}
+}
+
+// owns is what a peer that has said so owns. Of what is said of its arc the shortest holds.
+func (l *lead) owns() *Found {
+	if l.votes > 0 && l.claim.Arc.Holds(l.arc) {
+		l.claim.Arc = l.arc
+	}
+	return l.claim
+}
+
+// hear notes a peer; nil where there is no room for it, or it is the one that searches.
+func (s *Search) hear(p member.Peer) *lead {
+	if p.ID == s.self || p.ID == "" {
+		return nil
 	}
 	p = p.Placed()
-	if l := s.heard[p.ID]; l != nil {
-		l.named = l.named || named
-		return
+	l := s.heard[p.ID]
+	if l == nil && len(s.heard) < maxHeard {
+		l = &lead{peer: p}
+		s.heard[p.ID] = l
 	}
-	if len(s.heard) < maxHeard {
-		s.heard[p.ID] = &lead{peer: p, named: named}
-	}
+	return l
 }
 
 // Ask names the next peer to ask, now; false when there is none before another Answer, or at all.
@@ -149,10 +195,10 @@ func (s *Search) Ask(now time.Time) (member.Peer, bool) {
 // better puts the named owners first, the one nearest behind the key before the others; then
 // whoever is likely to know most.
 func (s *Search) better(a, b *lead) bool {
-	if a.named != b.named {
-		return a.named
+	if a.votes != b.votes {
+		return a.votes > b.votes
 	}
-	if a.named {
+	if a.votes > 0 {
 		return a.peer.Key().Sub(s.key).Compare(b.peer.Key().Sub(s.key)) < 0
 	}
 	return s.cost(a.peer.Key()).Compare(s.cost(b.peer.Key())) < 0
@@ -195,18 +241,36 @@ func (s *Search) Answer(now time.Time, from member.Peer, answer *wire.Message, e
 	hint := next.GetHint()
 	hop.Final = next.GetFinal() && hint != nil && hint.Arc().End == l.peer.Key() && hint.Arc().Contains(s.key)
 	if hop.Final {
-		s.found = &Found{Key: s.key, Owner: l.peer, Arc: hint.Arc(), Serving: next.GetServing()}
-		s.found.Owner.Addrs = hint.GetOwner().GetAddrs()
-		s.found.Owner.Incarnation = hint.GetOwner().GetIncarnation()
-	} else if hint != nil {
-		hop.Next = append(hop.Next, member.Of(hint.GetOwner()))
-		s.hear(hop.Next[0], next.GetKnown())
+		s.claimed(l, hint, next.GetServing())
+		s.trace = append(s.trace, hop)
+		return
+	}
+	if hint != nil {
+		owner := member.Of(hint.GetOwner())
+		hop.Next = append(hop.Next, owner)
+		switch {
+		case !next.GetKnown() || owner.ID == from.ID:
+			s.hear(owner)
+		case l.known:
+			s.vote(owner, hint.Arc(), enoughVotes)
+		default:
+			s.vote(owner, hint.Arc(), 1)
+		}
 	}
 	for _, p := range member.List(next.GetCloser()) {
 		hop.Next = append(hop.Next, p)
-		s.hear(p, false)
+		s.hear(p)
 	}
 	s.trace = append(s.trace, hop)
+}
+
+// claimed takes a peer's own word that it is the owner. While too few others have named it some more
+// are asked.
+func (s *Search) claimed(l *lead, hint *wire.Hint, serving bool) {
+	l.claim = &Found{Key: s.key, Owner: l.peer, Arc: hint.Arc(), Serving: serving}
+	l.claim.Owner.Addrs, l.claim.Owner.Incarnation = hint.GetOwner().GetAddrs(), hint.GetOwner().GetIncarnation()
+	s.settle(l)
+	s.limit = min(s.limit, s.calls+maxWitnesses)
 }
 
 // Done says whether the search is over: found, out of calls, or out of peers.
@@ -231,8 +295,8 @@ func (s *Search) Done() bool {
 // Found is the finding of a search that is Done; the error, when there is no owner, wraps
 // ErrNoOwner and the last failure.
 func (s *Search) Found() (Found, error) {
-	if s.found != nil {
-		found := *s.found
+	if claim := s.best(); claim != nil {
+		found := *claim
 		found.Calls, found.Trace = s.calls, s.trace
 		return found, nil
 	}
@@ -244,6 +308,24 @@ func (s *Search) Found() (Found, error) {
 		}
 	}
 	return Found{Key: s.key, Calls: s.calls, Trace: s.trace}, err
+}
+
+// best is what was found. Where no owner has votes enough, as in a ring of which few answer, it is
+// the claim with the most, and of those the one nearest behind the key.
+func (s *Search) best() *Found {
+	if s.found != nil {
+		return s.found
+	}
+	var best *lead
+	for _, l := range s.heard {
+		if l.claim != nil && (best == nil || s.better(l, best)) {
+			best = l
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.owns()
 }
 
 // Met returns the peers that answered or were named, without those that failed, nearest to the key
