@@ -55,9 +55,9 @@ const (
 // It asks the peer nearest to the key on the circle. One whose leaf set reaches over the key names
 // the owner, who is asked next; any other names peers that are nearer. A peer that says itself that
 // its arc contains the key is the owner if one that is known to stand in the ring has named it, or
-// two others: whoever stands in a routing table may say anything. So large rings take a hop over the
-// routing table, one or two over leaf sets, and the owner's own word. One call is in flight at a
-// time, two after a failure.
+// two others: whoever stands in a routing table may say anything. So large rings take a hop over
+// the routing table, one or two over leaf sets, and the owner's own word. One call is in flight at
+// a time, two after a failure.
 type Search struct {
 	self   peer.ID
 	key    ring.Key
@@ -264,8 +264,8 @@ func (s *Search) Answer(now time.Time, from member.Peer, answer *wire.Message, e
 	s.trace = append(s.trace, hop)
 }
 
-// claimed takes a peer's own word that it is the owner. While too few others have named it some more
-// are asked.
+// claimed takes a peer's own word that it is the owner. While too few others have named it some
+// more are asked.
 func (s *Search) claimed(l *lead, hint *wire.Hint, serving bool) {
 	l.claim = &Found{Key: s.key, Owner: l.peer, Arc: hint.Arc(), Serving: serving}
 	l.claim.Owner.Addrs, l.claim.Owner.Incarnation = hint.GetOwner().GetAddrs(), hint.GetOwner().GetIncarnation()
