@@ -39,7 +39,6 @@ const (
 // gate is what this peer knows of those who call it, and what it refused them.
 type gate struct {
 	watch      *records.Watch
-	attached   func(peer.ID) bool
 	router     *rpc.Router
 	self       peer.ID
 	confirming chan struct{}
@@ -73,7 +72,7 @@ type refusals struct {
 
 func newGate(room *ringRoom, router *rpc.Router) *gate {
 	return &gate{
-		watch: room.watch, attached: room.attached, router: router, self: room.net.Self(), confirming: make(chan struct{}, maxConfirming),
+		watch: room.watch, router: router, self: room.net.Self(), confirming: make(chan struct{}, maxConfirming),
 		turned: make(map[peer.ID]*refusals), standings: make(map[question]standing),
 	}
 }
@@ -181,11 +180,11 @@ func (g *gate) Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bool {
 	return own
 }
 
-// near is Neighbour for workers, which may be attached to this peer, or be known at their place
-// further away.
+// near is Neighbour for workers, which may be known at their place further away. That one is
+// attached to this peer says nothing: whoever asks is.
 func (g *gate) near(worker string) bool {
 	id := peer.ID(worker)
-	return g.Neighbour(id) || g.attached(id) || g.atItsPlace(id)
+	return id == g.self || g.Neighbour(id) || g.atItsPlace(id)
 }
 
 // atItsPlace says whether a peer is believed to own its own place, without asking anybody.
