@@ -86,3 +86,42 @@ func TestLateWorkersAreBelieved(t *testing.T) {
 	s.wait(3 * time.Second) // the offer's time is over
 	s.ask("w1", "a.example", nil, 1)
 }
+
+// TestHostsAreEarned: a worker that does not stand near gets one host, and more once it has told of
+// pages. One that tells nothing for long is left neither the host nor its URLs; others keep theirs.
+func TestHostsAreEarned(t *testing.T) {
+	for _, near := range []bool{false, true} {
+		s := among(t)
+		if near {
+			s = among(t, "w1")
+		}
+		epoch := s.ask("w1", "a.example", nil, 3).GetEpoch()
+		offered := func(host string) bool {
+			offers := s.placed(s.post(0, pages(host, 3)...), "w1")
+			return len(offers) == 1 && offers[0].Worker == "w1"
+		}
+		if offered("b.example") != near {
+			t.Errorf("near %v: offered a second host before it told of a page: %v", near, !near)
+		}
+		s.tell("w1", "a.example", epoch, s.got("http://a.example/00", link.OutcomeOK))
+		if !offered("c.example") {
+			t.Errorf("near %v: offered no host after it told of a page", near)
+		}
+		held := func(minutes int) (revoked int) {
+			for range minutes * 60 {
+				s.wait(time.Second)
+				reply, _ := s.say("w1", &wire.Session{Held: []*wire.HostLease{{Host: "a.example", Epoch: epoch}}})
+				revoked += len(reply.GetRevoked())
+			}
+			return revoked
+		}
+		early := held(9)
+		s.tell("w1", "a.example", epoch, s.got("http://a.example/01", link.OutcomeOK))
+		if early += held(9); early > 0 {
+			t.Errorf("near %v: taken away early", near)
+		}
+		if late := held(3); (late > 0) == near {
+			t.Errorf("near %v: revoked %d times", near, late)
+		}
+	}
+}

@@ -59,6 +59,8 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 	p.Depth = got.Depth
 	if it := h.Lease.Item(hash); it != nil && it.Job == hj {
 		delete(h.Lease.Out, hash)
+		h.Lease.Owing = oc.Now
+		h.Lease.Session.Earned++
 		hj.Returned(&it.Pending)
 		p = it.Pending
 		p.URL = url

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"strings"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
@@ -286,6 +287,17 @@ func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *leases.
 	vs.granter.Want(h, n, reply)
 }
 
+// owesAfter is how long after its last outcome a worker is left a host, with URLs of it, that does
+// not stand near: ten times what robots.txt may have it wait between two pages.
+const owesAfter = 10 * time.Minute
+
+// owes says whether a host is taken from its worker, which tells nothing of it.
+func (vs *visits) owes(h *hosts.Host) bool {
+	l := h.Lease
+	since := max(l.Owing, h.Rec.NotBefore, h.Rec.BackoffUntil)
+	return len(l.Out) > 0 && vs.Now-since > owesAfter.Milliseconds() && !vs.Cfg.IsNear(l.Session.Peer)
+}
+
 // renew prolongs the leases that a worker says it holds, and takes back what went lost with an
 // answer.
 func (vs *visits) renew(v *Visit) {
@@ -305,6 +317,13 @@ func (vs *visits) renew(v *Visit) {
 			continue
 		}
 		h := e.host
+		if vs.owes(h) {
+			reply.Revoke(lease.GetHost())
+			h.Search.Exclude = append(h.Search.Exclude, s.Peer)
+			vs.leases.End(h, leases.Released, h.Lease.Expires)
+			vs.agenda.Changed(h)
+			continue
+		}
 		h.Lease.Expires, h.Lease.Said = vs.Now+vs.Cfg.TTL.Milliseconds(), s.Visiting
 		vs.leases.TakeBackLost(h, s)
 		vs.agenda.Changed(h)

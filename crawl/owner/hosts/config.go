@@ -18,9 +18,9 @@ type Config struct {
 	// links are taken, as the records merge, and of the hosts nothing else is said: nobody knows
 	// yet who holds a lease. Nil: they always have.
 	Settled func(key ring.Key) bool
-	// Near says whether a worker stands near this peer on the ring, or is attached to it. Such a one
-	// may report of a host though the record does not name it, and take a host that is on offer to
-	// nobody; nil: all are near.
+	// Near says whether a worker stands near this peer on the ring. Such a one may report of a host
+	// though the record does not name it, and take a host that is on offer to nobody; others get as
+	// many hosts as they have earned. Nil: all are near.
 	Near func(worker string) bool
 	// Self is this peer's ID: it names the epochs it makes, and leases of its own worker end with
 	// its process.
@@ -88,6 +88,11 @@ type Config struct {
 	ByteReserve uint64
 	// DrawPages is the most pages drawn of a budget at a time.
 	DrawPages uint64
+}
+
+// IsNear says whether a worker stands near this peer on the ring, or is its own.
+func (c *Config) IsNear(worker string) bool {
+	return c.Near == nil || worker == c.Self || c.Near(worker)
 }
 
 func fill[T comparable](field *T, value T) {

@@ -24,6 +24,7 @@ type Lease struct {
 	Want    int     // number of the wish of this step in granter.wants, from 1 on; 0: none
 	Pace    float64 // by how much the worker asks less often than usual; 1 or less: as usual
 	Told    float64 // of that, with what the host's pages add, what the worker was told; 0: nothing
+	Owing   int64   // since when it owes an outcome: of the last one, or of the first URL that is out
 }
 
 // Item is a URL out under a lease. Its pending record (without the url, which is read again if need
@@ -59,6 +60,7 @@ type Session struct {
 	Leases      map[*Host]struct{}
 	Offers      []*Host // on offer to it, the oldest first; no more than hosts are being placed
 	Visiting    uint64  // number of the visit under way; 0: none is
+	Earned      int     // outcomes of what was out under its leases
 }
 
 // Held are the hosts that the worker has, in ring order: what comes of them is to be the same each

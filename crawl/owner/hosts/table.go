@@ -236,7 +236,7 @@ func (t *Table) AnswersFor(name string) Answer {
 }
 
 // Near says whether a worker stands near this peer on the ring, see Config.Near.
-func (t *Table) Near(s *Session) bool { return t.Cfg.Near == nil || t.Cfg.Near(s.Peer) }
+func (t *Table) Near(s *Session) bool { return t.Cfg.IsNear(s.Peer) }
 
 // SpeaksFor says whether this peer may say anything of a host to a worker. More than for a link all
 // records must be here, as a lease may be among those that are not; but to the worker whose lease

@@ -71,6 +71,9 @@ func (gr *Granter) grant(h *hosts.Host, n int, reply *Reply) {
 	if l.Bounded {
 		n = min(n, l.Left)
 	}
+	if len(l.Out) == 0 {
+		l.Owing = gr.Now
+	}
 	left := 0 // URLs that were looked at and not granted
 	if n > 0 && !h.Search.Replace && gr.agenda.URLsAt(h) <= gr.Now {
 		left = gr.fill(h, n, g)

@@ -7,9 +7,14 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// Offer offers a host to a worker that has room.
+// Offer offers a host to a worker that has room. One that does not stand near gets its first host,
+// and then one for each page that it told of: whoever attaches may take hosts and do nothing.
 func (pl *Placer) Offer(h *hosts.Host, worker string) {
 	s := pl.Sessions[worker]
+	if s != nil && len(s.Leases)+len(s.Offers) > s.Earned && !pl.Cfg.IsNear(worker) {
+		pl.Declined(h, worker)
+		return
+	}
 	if s != nil && pl.Now-s.Heard <= pl.Cfg.TTL.Milliseconds() && s.Capacity > 0 && int64(s.Backlog)+int64(offerURLs*len(s.Offers)) >= int64(s.Capacity) {
 		pl.Declined(h, worker)
 		return
