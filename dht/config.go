@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -40,6 +42,9 @@ type Config struct {
 	// busy machine may be late by. A peer wakes twice in that time, so one that was stopped notices
 	// after 1.5 times Pause at most: before the first moment at which another may serve its arc.
 	Pause time.Duration
+	// Origin says where a peer is connected from: those of one origin share what there is a bound
+	// of. Empty: that tells nothing, as in a network of one's own. Nil: it never does.
+	Origin func(id peer.ID) string
 	// Role to begin with. A worker serves nothing until it was told by Observe that it can be
 	// dialled for Promote.
 	Role Role

@@ -112,7 +112,11 @@ func (l *listener) attached(now time.Time, req *wire.AttachRequest) *wire.Messag
 		if l.hood.peers[p.Key()] != nil { // a ring peer until now, whose goodbye did not come through
 			l.suspicion.left(now, p)
 		}
-		accepted, changed = l.guests.Take(now, p)
+		origin := ""
+		if l.cfg.Origin != nil {
+			origin = l.cfg.Origin(p.ID)
+		}
+		accepted, changed = l.guests.Take(now, p, origin)
 	}
 	if changed {
 		l.tell(AttachedChanged{})

@@ -122,7 +122,7 @@ func newRingRoom(
 	config := dht.DefaultConfig()
 	config.TakeOver = cfg.LeaseTTL
 	config.Now = now
-	config.Memory = memory
+	config.Memory, config.Origin = memory, r.net.Origin
 	config.Found = cfg.Found || !r.restarted && len(cfg.Bootstrap)+len(cfg.DNSSeed)+len(r.sources.Nearby) == 0
 	config.Role = r.net.Role(memory, config.Found)
 	self := r.net.Peer(r.net.Self())

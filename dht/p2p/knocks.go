@@ -253,13 +253,19 @@ func (d *door) entered(k *knock) {
 	d.tcp, d.quic = slices.DeleteFunc(d.tcp, is), slices.DeleteFunc(d.quic, is)
 }
 
-// newKnock tells where a connection comes from: its address and the network about it, as one
-// customer of a provider has them, and one company.
+// newKnock tells where a connection comes from.
 func (d *door) newKnock(from ma.Multiaddr) *knock {
 	k := &knock{door: d}
+	k.address, k.network = comesFrom(from)
+	return k
+}
+
+// comesFrom is the address that a connection comes from and the network about it, as one customer
+// of a provider has them, and one company; neither is valid where that cannot be told.
+func comesFrom(from ma.Multiaddr) (address, network netip.Prefix) {
 	ip, err := manet.ToIP(from)
 	if err != nil {
-		return k
+		return address, network
 	}
 	addr, _ := netip.AddrFromSlice(ip)
 	addr = addr.Unmap()
@@ -267,9 +273,28 @@ func (d *door) newKnock(from ma.Multiaddr) *knock {
 	if addr.Is6() {
 		one, all = 56, 48
 	}
-	k.address, _ = addr.Prefix(one)
-	k.network, _ = addr.Prefix(all)
-	return k
+	address, _ = addr.Prefix(one)
+	network, _ = addr.Prefix(all)
+	return address, network
+}
+
+// Origin names the network that a peer is connected from; it is empty where that tells nothing, as
+// behind a relay or in a network of one's own.
+func (g *ground) Origin(id peer.ID) string {
+	for _, c := range g.host.Network().ConnsToPeer(id) {
+		if origin := originOf(c.RemoteMultiaddr()); origin != "" {
+			return origin
+		}
+	}
+	return ""
+}
+
+func originOf(from ma.Multiaddr) string {
+	if isRelayed(from) || !manet.IsPublicAddr(from) {
+		return ""
+	}
+	_, network := comesFrom(from)
+	return network.String()
 }
 
 func (k *knock) sameAddress(other *knock) bool { return k.address == other.address }

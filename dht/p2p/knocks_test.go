@@ -327,3 +327,20 @@ func TestDoorRefusesCrowdsOfQUIC(t *testing.T) {
 		t.Error("who has entered is still counted")
 	}
 }
+
+// TestOrigin: peers are told apart by their networks, but for those that are behind a relay or in a
+// network of one's own.
+func TestOrigin(t *testing.T) {
+	for addr, want := range map[string]string{
+		"/ip4/8.8.8.8/tcp/4001":                  "8.8.8.0/24",
+		"/ip4/8.8.8.9/udp/4001/quic-v1":          "8.8.8.0/24",
+		"/ip6/2a00:1450:4001:829::200e/tcp/4001": "2a00:1450:4001::/48",
+		"/ip4/192.168.1.7/tcp/4001":              "",
+		"/ip4/127.0.0.1/tcp/4001":                "",
+		"/ip4/8.8.8.8/tcp/4001/p2p/12D3KooWJWoaqZhDaoEFshF7Rh1bpY9ohihFhzcW6d69Lr2NASuq/p2p-circuit": "",
+	} {
+		if got := originOf(ma.StringCast(addr)); got != want {
+			t.Errorf("%s: %q, want %q", addr, got, want)
+		}
+	}
+}

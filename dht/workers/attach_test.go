@@ -103,15 +103,15 @@ func TestGuestsAreBounded(t *testing.T) {
 	g := NewGuests()
 	worker := func(i int) member.Peer { return member.New(peer.ID(fmt.Sprintf("worker-%d", i)), nil) }
 	for i := range MaxAttached {
-		if accepted, changed := g.Take(now, worker(i)); !accepted || !changed {
+		if accepted, changed := g.Take(now, worker(i), ""); !accepted || !changed {
 			t.Fatalf("worker %d: accepted = %v, changed = %v", i, accepted, changed)
 		}
 	}
-	if accepted, _ := g.Take(now, worker(MaxAttached)); accepted {
+	if accepted, _ := g.Take(now, worker(MaxAttached), ""); accepted {
 		t.Error("one more is taken")
 	}
 	now = now.Add(attachRenew)
-	if accepted, changed := g.Take(now, worker(3)); !accepted || changed {
+	if accepted, changed := g.Take(now, worker(3), ""); !accepted || changed {
 		t.Errorf("renewed: accepted = %v, changed = %v", accepted, changed)
 	}
 	if !g.Drop(worker(4).ID) || g.Drop(worker(4).ID) {
@@ -130,7 +130,7 @@ func TestGuestsAreBounded(t *testing.T) {
 func TestCandidatesShareTheHosts(t *testing.T) {
 	g := NewGuests()
 	for i := range MaxAttached {
-		g.Take(time.Unix(1e9, 0), member.New(peer.ID(fmt.Sprintf("worker-%d", i)), nil))
+		g.Take(time.Unix(1e9, 0), member.New(peer.ID(fmt.Sprintf("worker-%d", i)), nil), "")
 	}
 	hosts := map[peer.ID]int{}
 	const keys = 4000
@@ -150,5 +150,32 @@ func TestCandidatesShareTheHosts(t *testing.T) {
 		if n > 3*mean || n < mean/4 {
 			t.Errorf("%s is a candidate for %d hosts, the mean is %d", id, n, mean)
 		}
+	}
+}
+
+// TestPlacesByOrigin: workers of one network leave half of the places to others, those of some
+// networks together one; in a network of one's own nobody is counted.
+func TestPlacesByOrigin(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	g := NewGuests()
+	come := func(origin string, n int) (accepted int) {
+		for i := range n {
+			if ok, _ := g.Take(now, member.New(peer.ID(fmt.Sprint(origin, i)), nil), origin); ok {
+				accepted++
+			}
+		}
+		return accepted
+	}
+	for i, want := range []int{16, 8, 4, 2, 1} {
+		if got := come(fmt.Sprintf("192.0.%d.0/24", i), 64); got != want {
+			t.Errorf("of network %d %d are attached, want %d", i, got, want)
+		}
+	}
+	if got := come("198.51.100.0/24", 1); got != 1 {
+		t.Error("there is no place for somebody else")
+	}
+	g = NewGuests()
+	if got := come("", 64); got != MaxAttached {
+		t.Errorf("%d are attached in a network of one's own", got)
 	}
 }

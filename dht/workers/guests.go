@@ -13,31 +13,45 @@ import (
 )
 
 // Guests are the workers attached to a ring peer: at most MaxAttached, each until attachFor has
-// passed without a request of its. A plain state machine.
+// passed without a request of its. Of one origin there are no more than places are left for others.
+// A plain state machine.
 type Guests struct {
 	workers map[peer.ID]*guest
 }
 
 type guest struct {
-	peer  member.Peer
-	until time.Time
+	peer   member.Peer
+	origin string
+	until  time.Time
 }
 
 // NewGuests returns a list of nobody.
 func NewGuests() *Guests { return &Guests{workers: map[peer.ID]*guest{}} }
 
-// Take attaches a worker or renews that; accepted is false when there is no place.
-func (g *Guests) Take(now time.Time, p member.Peer) (accepted, changed bool) {
+// Take attaches a worker or renews that; accepted is false when there is no place. The origin is
+// where it is connected from, empty where that tells nothing.
+func (g *Guests) Take(now time.Time, p member.Peer, origin string) (accepted, changed bool) {
 	g.Expire(now)
 	if w := g.workers[p.ID]; w != nil {
-		w.peer, w.until = p, now.Add(attachFor)
+		w.peer, w.origin, w.until = p, origin, now.Add(attachFor)
 		return true, false
 	}
-	if len(g.workers) >= MaxAttached {
+	left := MaxAttached - len(g.workers)
+	if left <= 0 || origin != "" && g.from(origin) >= left {
 		return false, false
 	}
-	g.workers[p.ID] = &guest{peer: p, until: now.Add(attachFor)}
+	g.workers[p.ID] = &guest{peer: p, origin: origin, until: now.Add(attachFor)}
 	return true, true
+}
+
+// from is how many workers are of an origin.
+func (g *Guests) from(origin string) (n int) {
+	for _, w := range g.workers {
+		if w.origin == origin {
+			n++
+		}
+	}
+	return n
 }
 
 // Drop forgets a worker and reports whether it was attached: it left, or its connection is gone,
