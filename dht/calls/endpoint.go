@@ -37,6 +37,9 @@ type Network interface {
 	// Known says whether a peer is one of those that this one always talks to. They have a part of
 	// what all may use to themselves.
 	Known(id peer.ID) bool
+	// Origin says where a peer is connected from. Peers of one origin that are not Known have one
+	// share together. Empty: that tells nothing, and each has its own.
+	Origin(id peer.ID) string
 }
 
 // Handler answers one request of a peer. req belongs to the handler; the
@@ -90,8 +93,8 @@ func New(self peer.ID, network Network, log *slog.Logger) *Endpoint {
 		out:    &outStreams{ground: g, open: map[streamKey]*outSlot{}},
 		in: &inStreams{
 			ground: g, open: map[streamKey][]*inStream{},
-			large:   shares{most: maxLargeBytes, ofPeer: maxLargeOfPeer, known: network.Known},
-			answers: shares{most: maxAnswerBytes, ofPeer: maxAnswersOfPeer, known: network.Known},
+			large:   shares{most: maxLargeBytes, ofParty: maxLargeOfPeer, known: network.Known},
+			answers: shares{most: maxAnswerBytes, ofParty: maxAnswersOfPeer, known: network.Known},
 		},
 	}
 }

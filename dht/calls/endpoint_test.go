@@ -26,6 +26,7 @@ type pipes struct {
 	peers   map[peer.ID]*Endpoint
 	refusal *Error // of every stream, once opened
 	known   peer.ID
+	origin  string // of all others
 }
 
 var errNobody = errors.New("nobody of that name")
@@ -44,6 +45,8 @@ func (p *pipes) Open(_ context.Context, to peer.ID, service string, mayDial bool
 }
 
 func (p *pipes) Known(id peer.ID) bool { return id == p.known }
+
+func (p *pipes) Origin(peer.ID) string { return p.origin }
 
 func (p *pipes) Refusal(peer.ID, string, error) *Error { return p.refusal }
 
@@ -212,17 +215,18 @@ func TestBoundsMakeCallersWait(t *testing.T) {
 }
 
 func TestLargeRequestsBeyondMemoryAreBusy(t *testing.T) {
-	client, server := pair(t, "echo", echo)
 	for _, row := range []struct {
-		name string
-		by   peer.ID
-		size int
+		name, origin, by string
+		size             int
 	}{
-		{"all", "others", maxLargeBytes},
-		{"this peer", client.self, maxLargeOfPeer},
+		{"all", "", "others", maxLargeBytes},
+		{"this peer", "", "client", maxLargeOfPeer},
+		{"peers of its network", "192.0.2.0/24", "192.0.2.0/24", maxLargeOfPeer},
 	} {
+		client, server := pair(t, "echo", echo)
+		server.network.(*pipes).origin = row.origin
 		server.in.large.mu.Lock()
-		server.in.large.all, server.in.large.of = row.size, map[peer.ID]int{row.by: row.size}
+		server.in.large.all, server.in.large.of = row.size, map[string]int{row.by: row.size}
 		server.in.large.mu.Unlock()
 		if _, err := client.Call(t.Context(), server.self, "echo", make([]byte, largeRequest)); CodeOf(err) != CodeBusy {
 			t.Errorf("%s: got %v, want busy", row.name, err)
@@ -230,7 +234,7 @@ func TestLargeRequestsBeyondMemoryAreBusy(t *testing.T) {
 		if _, err := client.Call(t.Context(), server.self, "echo", []byte("small")); err != nil {
 			t.Errorf("%s: a small one after it: %v", row.name, err)
 		}
-		server.in.large.add(row.by, -row.size)
+		server.in.large.add(party{name: row.by}, -row.size)
 		if _, err := client.Call(t.Context(), server.self, "echo", make([]byte, largeRequest)); err != nil {
 			t.Errorf("%s: with room again: %v", row.name, err)
 		}

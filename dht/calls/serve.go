@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
 )
 
 // Bounds of what one peer can make another do.
@@ -26,7 +28,7 @@ const (
 	// maxLargeBytes of large requests of all peers together are held in memory;
 	// beyond it a large request is answered busy unread.
 	maxLargeBytes = 64 << 20
-	// maxLargeOfPeer of them are one peer's. They count as they come, so that who announces and
+	// maxLargeOfPeer of them are one party's. They count as they come, so that who announces and
 	// sends nothing has none.
 	maxLargeOfPeer = 16 << 20
 	// maxAnswerBytes of long answers of all peers together, and maxAnswersOfPeer of one, may be
@@ -49,6 +51,7 @@ type request struct {
 type inStream struct {
 	in     *inStreams
 	key    streamKey
+	of     party // whose share it counts for
 	s      Stream
 	w      *frameWriter
 	atOnce int // handlers
@@ -74,10 +77,18 @@ type inStreams struct {
 	closed bool
 }
 
+// party is who a peer shares with.
+func (i *inStreams) party(id peer.ID) party {
+	if origin := i.network.Origin(id); origin != "" && !i.network.Known(id) {
+		return party{id, origin}
+	}
+	return party{id, string(id)}
+}
+
 // serve runs a stream that a peer opened, until it ends.
 func (i *inStreams) serve(key streamKey, s Stream) {
 	done := make(chan struct{})
-	st := &inStream{in: i, s: s, key: key, w: newFrameWriter(done), atOnce: maxHandlers}
+	st := &inStream{in: i, s: s, key: key, of: i.party(key.peer), w: newFrameWriter(done), atOnce: maxHandlers}
 	if key.service.long && !i.network.Known(key.peer) {
 		st.atOnce = 1
 	}
@@ -90,7 +101,7 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 	ctx, cancel := context.WithCancel(i.life)
 	var workers, writer sync.WaitGroup
 	writer.Go(func() {
-		if err := st.w.run(s, func(held int) { i.answers.add(key.peer, -held) }); err != nil {
+		if err := st.w.run(s, func(held int) { i.answers.add(st.of, -held) }); err != nil {
 			i.met.unwritten(err)
 			_ = s.Reset()
 			cancel()
@@ -106,7 +117,7 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 	workers.Wait()
 	close(done)
 	writer.Wait()
-	i.answers.add(key.peer, -st.w.unwritten())
+	i.answers.add(st.of, -st.w.unwritten())
 	_ = s.Close()
 	i.forget(st)
 }
@@ -178,9 +189,9 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 		if h.kind != kindRequest {
 			return fmt.Errorf("%w: kind %d on the serving side", errFrame, h.kind)
 		}
-		payload, held, err := frames.payload(h, func(more int) bool { return st.in.large.take(st.key.peer, more, 0) })
+		payload, held, err := frames.payload(h, func(more int) bool { return st.in.large.take(st.of, more, 0) })
 		if errors.Is(err, errNoRoom) {
-			st.in.large.add(st.key.peer, -held)
+			st.in.large.add(st.of, -held)
 			st.fail(ctx, h.id, &Error{Code: CodeBusy, Message: "too many large requests"})
 			continue
 		}
@@ -188,7 +199,7 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 			err = st.enqueue(ctx, request{h, payload, held}, workers)
 		}
 		if err != nil {
-			st.in.large.add(st.key.peer, -held)
+			st.in.large.add(st.of, -held)
 			return err
 		}
 	}
@@ -226,7 +237,7 @@ func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGr
 func (st *inStream) work(ctx context.Context, r request) {
 	for {
 		st.handle(ctx, r)
-		st.in.large.add(st.key.peer, -r.held)
+		st.in.large.add(st.of, -r.held)
 		st.mu.Lock()
 		if len(st.queue) == 0 {
 			st.running--
@@ -275,13 +286,13 @@ func (st *inStream) handle(ctx context.Context, r request) {
 	case st.send(ctx, held, func(b []byte) []byte { return appendAnswer(b, r.id, answer) }):
 		return // the writer gives it back
 	}
-	st.in.answers.add(st.key.peer, -held)
+	st.in.answers.add(st.of, -held)
 }
 
 // answer has a request handled; held is what counts of the answer of a long service.
 func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []byte, held int, err error) {
 	long := st.key.service.long
-	if long && !st.in.answers.take(st.key.peer, longAnswer, longRoom) {
+	if long && !st.in.answers.take(st.of, longAnswer, longRoom) {
 		return nil, 0, errUnread
 	}
 	callCtx := newCallContext(ctx, r.wait)
@@ -290,8 +301,8 @@ func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []
 	if !long {
 		return answer, 0, err
 	}
-	st.in.answers.add(st.key.peer, -longAnswer)
-	if !st.in.answers.take(st.key.peer, len(answer), 0) {
+	st.in.answers.add(st.of, -longAnswer)
+	if !st.in.answers.take(st.of, len(answer), 0) {
 		return nil, 0, errUnread
 	}
 	return answer, len(answer), err
