@@ -38,8 +38,8 @@ var attackAttached = attack{
 	},
 }
 
-// lieOfPages reports again and again that all pages are gone; before each round a stranger does what
-// before says.
+// lieOfPages reports again and again that all pages are gone; before each round a stranger does
+// what before says.
 func lieOfPages(ctx context.Context, t *target, before func(s *stranger)) error {
 	id, err := job.ParseID(t.job)
 	if err != nil {
