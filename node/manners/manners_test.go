@@ -3,6 +3,7 @@ package manners
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -246,7 +247,7 @@ func TestBusyIsNoRefusal(t *testing.T) {
 			return &fetch.Response{Status: http.StatusOK, Body: []byte(optout.Token(s, optout.Out))}, nil
 		}, "127.0.0.1:1")
 		for range proofsPerMinute {
-			prover.begin(time.Now())
+			prover.begin(time.Now(), false)
 		}
 		file := filepath.Join(t.TempDir(), "optout.txt")
 		if err := os.WriteFile(file, []byte("host a.example\n"), 0o600); err != nil {
@@ -275,6 +276,48 @@ func TestBusyIsNoRefusal(t *testing.T) {
 		}
 	})
 }
+
+// TestLooksForStrangers: for who is no member few sites are looked at in a minute, and then those of
+// members' wishes still are.
+func TestLooksForStrangers(t *testing.T) {
+	looks := 0
+	p := NewProver(func(context.Context, *fetch.Request) (*fetch.Response, error) {
+		looks++
+		return &fetch.Response{Status: http.StatusNotFound}, nil
+	}, "127.0.0.1:1")
+	p.TXT = func(context.Context, string) ([]string, error) { return nil, errors.New("no such record") }
+	service := NewOptOuts(OptOutsDeps{Log: quiet, Demand: true, Prover: p}).HostsService(anyHost{})
+	ask := func(gate rpc.Gate, i int) calls.Code {
+		raw, err := proto.Marshal(&wire.OptOut{Subject: fmt.Sprintf("host a%d.example", i), Action: "opt-out", Host: fmt.Sprintf("a%d.example", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = service.Behind(gate)(t.Context(), "asker", append([]byte{TagWish}, raw...))
+		return calls.CodeOf(err)
+	}
+	for i := range 100 {
+		want := calls.CodeRefused // the site shows nothing
+		if i >= proofsOfStrangers {
+			want = calls.CodeBusy
+		}
+		if code := ask(rpctest.Strangers{}, i); code != want {
+			t.Errorf("wish %d of a stranger: code %v, want %v", i, code, want)
+		}
+	}
+	if looks != 2*proofsOfStrangers { // by https and by http
+		t.Errorf("%d requests to sites for strangers", looks)
+	}
+	if code := ask(rpctest.Members{}, 100); code != calls.CodeRefused {
+		t.Errorf("a member's wish: code %v", code)
+	}
+}
+
+// anyHost is an owner of all hosts that keeps no wish.
+type anyHost struct{}
+
+func (anyHost) Serves(string) error { return nil }
+
+func (anyHost) OptOut(context.Context, string, bool, string) (bool, error) { return true, nil }
 
 // listServer serves a list, and is fetched from as a fetcher would.
 func listServer(t *testing.T, text string) (url string, get Get, status *int) {

@@ -25,9 +25,11 @@ const (
 	proofAge  = 10 * time.Minute
 	proofRest = 10 * time.Second
 	// proofsKept bounds those remembered, proofsPerMinute how often sites are looked at for whoever
-	// asks.
-	proofsKept      = 1024
-	proofsPerMinute = 60
+	// asks, proofsOfStrangers how often of that for who is no member: wishes come by a member's form,
+	// or its list.
+	proofsKept        = 1024
+	proofsPerMinute   = 60
+	proofsOfStrangers = 6
 )
 
 // errTooManyProofs is no word on the site: who asked keeps the wish, and comes back.
@@ -53,6 +55,7 @@ type Prover struct {
 	known  map[string]found
 	minute time.Time
 	spent  int
+	lent   int // of spent, for strangers
 }
 
 // found is what a look at a site came to.
@@ -80,10 +83,11 @@ func (p *Prover) Check(ctx context.Context, s optout.Subject, a optout.Action) e
 	if f, ok := p.recall(key, time.Now()); ok {
 		return f.err
 	}
+	stranger := !rpc.OfMember(ctx)
 	ch := p.flight.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proofTime)
 		defer cancel()
-		if !p.begin(time.Now()) {
+		if !p.begin(time.Now(), stranger) {
 			return nil, errTooManyProofs
 		}
 		err := p.look(ctx, s, a)
@@ -114,14 +118,19 @@ func (p *Prover) recall(key string, now time.Time) (found, bool) {
 }
 
 // begin counts a look at a site; false if there were too many in this minute.
-func (p *Prover) begin(now time.Time) bool {
+func (p *Prover) begin(now time.Time, stranger bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now.Sub(p.minute) >= time.Minute {
-		p.minute, p.spent = now, 0
+		p.minute, p.spent, p.lent = now, 0, 0
 	}
-	p.spent++
-	return p.spent <= proofsPerMinute
+	if p.spent >= proofsPerMinute || stranger && p.lent >= proofsOfStrangers {
+		return false
+	}
+	if p.spent++; stranger {
+		p.lent++
+	}
+	return true
 }
 
 func (p *Prover) note(key string, f found) {
