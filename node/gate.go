@@ -64,10 +64,10 @@ var _ rpc.Gate = (*gate)(nil)
 
 // refusals are those of one peer.
 type refusals struct {
-	n       int64
-	last    time.Time
-	request string
-	why     string
+	n, later int64
+	last     time.Time
+	request  string
+	why      string
 }
 
 func newGate(room *ringRoom, router *rpc.Router) *gate {
@@ -200,7 +200,7 @@ func (g *gate) believed(id peer.ID, key ring.Key) bool {
 
 // unasked notes outcomes that were left aside.
 func (g *gate) unasked(id peer.ID, outcomes int) {
-	g.Turned(id, "Session", fmt.Errorf("%d outcomes of hosts that it never had", outcomes))
+	g.Turned(id, "Session", rpc.Refuse("%d outcomes of hosts that it never had", outcomes))
 }
 
 // Turned implements rpc.Gate.
@@ -214,7 +214,9 @@ func (g *gate) Turned(id peer.ID, request string, why error) {
 		r = new(refusals)
 		g.turned[id] = r
 	}
-	r.n++
+	if r.n++; !rpc.Refused(why) {
+		r.later++
+	}
 	r.last, r.request, r.why = time.Now(), request, text[1:len(text)-1]
 }
 
@@ -239,7 +241,7 @@ func (g *gate) refused() map[peer.ID]control.Refusals {
 	list := make(map[peer.ID]control.Refusals, len(g.turned))
 	for id, r := range g.turned {
 		if ago := time.Since(r.last); ago < turnedFor {
-			list[id] = control.Refusals{Requests: r.n, Request: r.request, Why: r.why, AgoMS: ago.Milliseconds()}
+			list[id] = control.Refusals{Requests: r.n, Later: r.later, Request: r.request, Why: r.why, AgoMS: ago.Milliseconds()}
 		}
 	}
 	return list

@@ -51,6 +51,7 @@ type shownDeps struct {
 		Held() []worker.Held
 	}
 	Recent       *dashboard.Recent
+	Refused      func() map[peer.ID]control.Refusals // what this peer refused others lately
 	Post         func(ctx context.Context, spec control.JobSpec) (*control.Job, error)
 	Look         view.Question                                    // asks the owner of hosts
 	BandwidthCap func() int64                                     // in bytes a second, 0: none
@@ -59,6 +60,20 @@ type shownDeps struct {
 
 // Lately implements dashboard.Peer.
 func (s *shown) Lately() (all, failed []dashboard.Outcome) { return s.deps.Recent.Lately() }
+
+// maxRefusedShown bounds the peers whose refused requests are shown.
+const maxRefusedShown = 20
+
+// Refused implements dashboard.Peer.
+func (s *shown) Refused() (list []dashboard.Refused) {
+	for id, r := range s.deps.Refused() {
+		list = append(list, dashboard.Refused{Peer: id.String(), Refusals: r})
+	}
+	slices.SortFunc(list, func(a, b dashboard.Refused) int {
+		return cmp.Or(cmp.Compare(a.AgoMS, b.AgoMS), cmp.Compare(a.Peer, b.Peer))
+	})
+	return list[:min(len(list), maxRefusedShown)]
+}
 
 // Post implements dashboard.Peer.
 func (s *shown) Post(ctx context.Context, spec control.JobSpec) (*control.Job, error) {

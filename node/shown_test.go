@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
 )
 
@@ -74,6 +75,12 @@ func TestShown(t *testing.T) {
 	h, err := s.Crawled(t.Context(), 1)
 	if err != nil || h.Total != 2 || h.Here != 3 || len(h.Hosts) != 1 || h.Hosts[0].Name != "many.example" || h.Hosts[0].RTT != time.Millisecond {
 		t.Errorf("%+v, %v", h, err)
+	}
+	s.deps.Refused = func() map[peer.ID]control.Refusals {
+		return map[peer.ID]control.Refusals{ids[1]: {Requests: 9, AgoMS: 2}, ids[2]: {Requests: 1, AgoMS: 1}}
+	}
+	if r := s.Refused(); len(r) != 2 || r[0].Peer != ids[2].String() || r[1].Requests != 9 {
+		t.Errorf("%+v", r)
 	}
 	if g, err := s.Gauges(t.Context()); err != nil || g.Pages != 5 || g.SiteBytes != 100 || g.PeerBytes != 7 || g.CapBps != 7 {
 		t.Errorf("%+v, %v", g, err)

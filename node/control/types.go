@@ -234,6 +234,7 @@ type PeerLine struct {
 // Refusals are what a peer refused another: requests that it may not make, or that break a bound.
 type Refusals struct {
 	Requests int64 `json:"requests"` // how many
+	Later    int64 `json:"later"`    // of them, those that it may make again: the other's place was not known
 	// Request is what the last asked for, and Why it was refused.
 	Request string `json:"request"`
 	Why     string `json:"why"`

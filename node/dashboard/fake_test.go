@@ -24,6 +24,7 @@ type fake struct {
 	limits  control.Limits
 	gauges  Gauges
 	recent  Recent
+	refused []Refused
 	fail    error
 	told    []string
 	events  chan control.RingEvent
@@ -143,6 +144,12 @@ func (f *fake) Pause(_ context.Context, d time.Duration) (*control.Limits, error
 }
 
 func (f *fake) Lately() (all, failed []Outcome) { return f.recent.Lately() }
+
+func (f *fake) Refused() []Refused {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.refused
+}
 
 func (f *fake) Post(_ context.Context, s control.JobSpec) (*control.Job, error) {
 	return nil, f.tell(fmt.Sprint("post ", s.URLs, " ", s.MaxPages))

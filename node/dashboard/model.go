@@ -32,6 +32,7 @@ type model struct {
 	gauges  Gauges
 	recent  []Outcome // newest first
 	failed  []Outcome
+	refused []Refused
 	log     []control.RingEvent // newest first
 	lately  map[string]lately   // by the name of the span
 }
@@ -164,6 +165,7 @@ type page struct {
 	NoHosts    string
 	Recent     []Outcome
 	Failed     []Outcome
+	Refused    []Refused
 	Today      []figure
 	Neighbours []neighbour
 	Log        []control.RingEvent
@@ -172,7 +174,7 @@ type page struct {
 // page makes a view of the model.
 func (m *model) page(v view, form string) *page {
 	p := &page{
-		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Figures: figures(m.status), Fetched: fetched(m), Log: m.log, Recent: m.recent, Failed: m.failed, Today: today(m), Paused: m.limits.Paused,
+		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Figures: figures(m.status), Fetched: fetched(m), Log: m.log, Recent: m.recent, Failed: m.failed, Refused: m.refused, Today: today(m), Paused: m.limits.Paused,
 	}
 	if v.acts {
 		p.Form = form
@@ -346,6 +348,7 @@ func ask(ctx context.Context, peer Peer) (*model, error) {
 	}
 	m.circle.Self.Side = sideSelf
 	m.recent, m.failed = peer.Lately()
+	m.refused = peer.Refused()
 	if m.limits, err = peer.Limits(ctx); err != nil {
 		return nil, fmt.Errorf("limits: %w", err)
 	}

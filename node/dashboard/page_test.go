@@ -14,6 +14,7 @@ import (
 
 func TestPage(t *testing.T) {
 	f := newFake()
+	f.refused = []Refused{{Peer: name(9), Refusals: control.Refusals{Requests: 3, Later: 1, Request: "Offer", Why: "no host of its"}}}
 	s := serve(t, f)
 	res := s.ask(http.MethodGet, "", "", nil)
 	if res.StatusCode != http.StatusOK {
@@ -26,7 +27,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("the page has %d bytes", len(res.text))
 	}
 	for _, want := range []string{
-		`<data id="n-pages" value="12345">12` + "\u202f" + `345</data>`, "peers known here", "h0.example", ">peer8<", "The 12 busiest of 40", "apoidea dashboard",
+		`<data id="n-pages" value="12345">12` + "\u202f" + `345</data>`, "peers known here", "h0.example", ">peer8<", "The 12 busiest of 40", "apoidea dashboard", "no host of its",
 		"<title>Others crawl · Apoidea 00000000</title>", `<span id="headline">Others crawl</span>`, `data-title=" · Apoidea 00000000"`,
 	} {
 		want = strings.ReplaceAll(want, ">peer8<", ">00000003<")
@@ -58,6 +59,7 @@ func TestStrangersWordsStayText(t *testing.T) {
 	f.crawled.Hosts[0].Owner = bad
 	f.limits.Holds = []control.Hold{{Rule: bad, Effect: bad, Why: bad, Ends: bad}}
 	f.limits.Settings = []control.Setting{{Key: bad, Value: bad, Default: bad, About: bad, Changed: true}}
+	f.refused = []Refused{{Peer: bad, Refusals: control.Refusals{Requests: 1, Request: bad, Why: bad}}}
 	f.circle.Self.Peer = bad
 	for i := range f.circle.Others {
 		p := &f.circle.Others[i]

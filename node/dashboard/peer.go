@@ -24,6 +24,8 @@ type Peer interface {
 	// Lately lists what became of the last URLs that this peer asked for, and of the last that
 	// failed, the newest first.
 	Lately() (all, failed []Outcome)
+	// Refused lists whose requests this peer refused lately, the latest first.
+	Refused() []Refused
 	// Post posts a job and returns when its seeds are on disk at their owners.
 	Post(ctx context.Context, spec control.JobSpec) (*control.Job, error)
 	// Pause, Resume, Limits and SetLimits are those of control.Backend.
@@ -33,6 +35,12 @@ type Peer interface {
 	Limits(ctx context.Context) (*control.Limits, error)
 	// SetLimits changes settings by their keys, all or none.
 	SetLimits(ctx context.Context, values map[string]string) (*control.Limits, error)
+}
+
+// Refused is a peer with what it was refused.
+type Refused struct {
+	Peer string // its ID
+	control.Refusals
 }
 
 // Gauges are the sums since the process began, and what is in hand now, that charts are drawn from.

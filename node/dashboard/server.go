@@ -280,7 +280,7 @@ type part struct {
 }
 
 // partNames are the pieces that are sent anew when they change.
-var partNames = []string{"who", "state", "controls", "walk", "ring", "figures", "charts", "lately", "failed", "used", "settings", "hosts", "neighbours", "log"}
+var partNames = []string{"who", "state", "controls", "walk", "ring", "figures", "charts", "lately", "failed", "used", "settings", "hosts", "neighbours", "log", "refused"}
 
 func (s *Server) parts(m *model, v view) ([]part, error) {
 	p := m.page(v, s.guard.form)

@@ -186,6 +186,7 @@ func (t *trial) judge(ctx context.Context) {
 	t.judgeLost(ctx, asked)
 	t.judgeManners(&a.Totals)
 	t.judgeTakeOver()
+	t.judgeRefusals(ctx)
 	if _, err := t.ring.closed(ctx, t.waiter, t.members, 30*time.Second); err != nil {
 		t.Blame("%v", err)
 	}
@@ -301,6 +302,33 @@ func (t *trial) judgeManners(total *webgen.AuditHost) {
 	if violations > 0 {
 		t.Blame("robots.txt violated %d times", violations)
 	}
+}
+
+// judgeRefusals counts what peers refused each other, none of whom lies. To come again is no
+// refusal: who joins is not known at once.
+func (t *trial) judgeRefusals(ctx context.Context) {
+	var refused, later int64
+	dirs, err := filepath.Glob(filepath.Join(t.ring.dir, "peer*"))
+	for _, dir := range dirs {
+		c := control.NewClient(harness.Socket(dir))
+		peers, callErr := c.Peers(ctx)
+		c.Close()
+		if callErr != nil {
+			continue // it is dead, or has left
+		}
+		for _, p := range peers {
+			if r := p.Refused; r != nil {
+				refused, later = refused+r.Requests-r.Later, later+r.Later
+				if r.Requests > r.Later {
+					t.Blame("%s refused %s a request: %s: %s", filepath.Base(dir), p.Peer, r.Request, r.Why)
+				}
+			}
+		}
+	}
+	if err != nil {
+		t.Blame("%v", err)
+	}
+	t.Say("refused %d requests, asked to come again %d", refused, later)
 }
 
 // takeOver bounds the time from a death until every host that it held up is asked again.
