@@ -277,8 +277,8 @@ func TestBusyIsNoRefusal(t *testing.T) {
 	})
 }
 
-// TestLooksForStrangers: for who is no member few sites are looked at in a minute, and then those of
-// members' wishes still are.
+// TestLooksForStrangers: for who is no member few sites are looked at in a minute, and then those
+// of members' wishes still are.
 func TestLooksForStrangers(t *testing.T) {
 	looks := 0
 	p := NewProver(func(context.Context, *fetch.Request) (*fetch.Response, error) {
