@@ -26,7 +26,10 @@ const (
 	// memberFor and strangerFor are how long it is believed that a peer serves a part of the ring, or
 	// works for it, or does not; maxStandings bounds of how many peers.
 	memberFor, strangerFor = 10 * time.Minute, 2 * time.Second
-	maxStandings           = 1024
+	// workerFor is how long a worker, whom a host's owner has vouched for, is believed to be no
+	// member: few workers become one.
+	workerFor    = time.Minute
+	maxStandings = 1024
 	// maxConfirming bounds the lookups that confirm callers at once, confirmTime each of them.
 	maxConfirming = 8
 	confirmTime   = 2 * time.Second
@@ -91,13 +94,21 @@ func (g *gate) Member(ctx context.Context, id peer.ID) bool {
 	if id == g.self || g.Neighbour(id) || g.atItsPlace(id) {
 		return true
 	}
-	return g.confirmed(ctx, question{id: id}, func(ctx context.Context) bool { return g.found(ctx, id, ring.PeerKey([]byte(id))) })
+	no := strangerFor
+	if g.vouchedFor(id) {
+		no = workerFor
+	}
+	return g.confirmed(ctx, question{id: id}, no, func(ctx context.Context) bool { return g.found(ctx, id, ring.PeerKey([]byte(id))) })
 }
 
 // Works implements rpc.Gate.
-func (g *gate) Works(ctx context.Context, id peer.ID, of []string) bool {
-	return g.confirmed(ctx, question{id: id, works: true}, func(ctx context.Context) bool {
-		for _, host := range of[:min(len(of), maxVouching)] {
+func (g *gate) Works(ctx context.Context, id peer.ID, of func() []string) bool {
+	if g.vouchedFor(id) || g.Member(ctx, id) {
+		return true
+	}
+	return g.confirmed(ctx, question{id: id, works: true}, strangerFor, func(ctx context.Context) bool {
+		list := of()
+		for _, host := range list[:min(len(list), maxVouching)] {
 			reply, err := hosts.VouchMethod.CallOwner(ctx, g.router, ring.HostKey(host), &wire.Vouch{Worker: []byte(id), Host: host})
 			if err == nil && reply.GetWorked() {
 				return true
@@ -107,8 +118,15 @@ func (g *gate) Works(ctx context.Context, id peer.ID, of []string) bool {
 	})
 }
 
-// confirmed is what the ring says of a peer, or said a moment ago.
-func (g *gate) confirmed(ctx context.Context, q question, ask func(ctx context.Context) bool) bool {
+// vouchedFor says whether an owner of a host has vouched for a worker of late.
+func (g *gate) vouchedFor(id peer.ID) bool {
+	s := g.standing(question{id: id, works: true})
+	return s.yes && s.until.After(time.Now())
+}
+
+// confirmed is what the ring says of a peer, or said a moment ago; that it says no is believed for
+// so long.
+func (g *gate) confirmed(ctx context.Context, q question, no time.Duration, ask func(ctx context.Context) bool) bool {
 	if s := g.standing(q); s.until.After(time.Now()) {
 		return s.yes
 	}
@@ -122,7 +140,7 @@ func (g *gate) confirmed(ctx context.Context, q question, ask func(ctx context.C
 	}
 	ctx, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()
-	s := standing{yes: ask(ctx), until: time.Now().Add(strangerFor)}
+	s := standing{yes: ask(ctx), until: time.Now().Add(no)}
 	if s.yes {
 		s.until = time.Now().Add(memberFor)
 	}

@@ -108,7 +108,7 @@ func (c *Contents) Service() rpc.Service {
 
 // answer answers the questions of a peer.
 func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {
-	if !rpc.OfMember(ctx) && !rpc.OfWorker(ctx, hostsOf(req)) {
+	if !rpc.OfWorker(ctx, func() []string { return hostsOf(req) }) {
 		return nil, rpc.Busy("bodies are a matter of workers, and the caller is not known to be one")
 	}
 	claims := make([]pages.Question, len(req.GetClaimDigest()))

@@ -45,9 +45,9 @@ func OfMember(ctx context.Context) bool {
 	return !ok || c.gate.Member(ctx, c.id)
 }
 
-// OfWorker says whether the request that is handled under ctx is of a peer that works on one of
-// these hosts, or did, as the host's owner says. It may ask the ring.
-func OfWorker(ctx context.Context, hosts []string) bool {
+// OfWorker says whether the request that is handled under ctx is a member's, or of a peer that works
+// on one of these hosts, or did, as the host's owner says. It may ask the ring.
+func OfWorker(ctx context.Context, hosts func() []string) bool {
 	c, ok := ctx.Value(callerKey{}).(caller)
 	return !ok || c.gate.Works(ctx, c.id, hosts)
 }
@@ -71,8 +71,9 @@ type Gate interface {
 	Neighbour(id peer.ID) bool
 	// Member says whether a peer serves a part of the ring. It may ask the ring.
 	Member(ctx context.Context, id peer.ID) bool
-	// Works says whether a peer works on one of these hosts, or did, as the host's owner says.
-	Works(ctx context.Context, id peer.ID, hosts []string) bool
+	// Works says whether a peer is a member, or works on one of these hosts, or did, as the host's
+	// owner says. It may ask the ring.
+	Works(ctx context.Context, id peer.ID, hosts func() []string) bool
 	// Owns says of each key whether a peer owns it. It may ask the ring.
 	Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bool
 	// Turned notes that a request was turned away, and why.

@@ -22,7 +22,7 @@ func (Strangers) Neighbour(peer.ID) bool { return false }
 func (Strangers) Member(context.Context, peer.ID) bool { return false }
 
 // Works implements rpc.Gate.
-func (Strangers) Works(context.Context, peer.ID, []string) bool { return false }
+func (Strangers) Works(context.Context, peer.ID, func() []string) bool { return false }
 
 // Owns implements rpc.Gate.
 func (Strangers) Owns(_ context.Context, _ peer.ID, keys []ring.Key) []bool {
@@ -46,6 +46,9 @@ func (Members) Neighbour(peer.ID) bool { return true }
 // Member implements rpc.Gate.
 func (Members) Member(context.Context, peer.ID) bool { return true }
 
+// Works implements rpc.Gate.
+func (Members) Works(context.Context, peer.ID, func() []string) bool { return true }
+
 // Owns implements rpc.Gate.
 func (m Members) Owns(_ context.Context, id peer.ID, keys []ring.Key) []bool {
 	own := make([]bool, len(keys))
@@ -62,6 +65,6 @@ type Workers struct {
 }
 
 // Works implements rpc.Gate.
-func (w Workers) Works(_ context.Context, _ peer.ID, hosts []string) bool {
-	return slices.Contains(hosts, w.Host)
+func (w Workers) Works(_ context.Context, _ peer.ID, hosts func() []string) bool {
+	return slices.Contains(hosts(), w.Host)
 }
