@@ -53,7 +53,7 @@ func (k *seeker) heal(now time.Time) {
 	far = slices.DeleteFunc(far, func(p Peer) bool { return k.hood.leaves.Contains(p.Key()) })
 	if k.search == nil && len(far) > 0 {
 		p := far[k.rnd.IntN(len(far))]
-		k.search = lookup.New(k.self.ID, after(k.self.Key()), []Peer{p}, k.cfg.LookupCalls)
+		k.search = lookup.New(k.self.ID, after(k.self.Key()), []Peer{p}, k.cfg.LookupCalls).Believe()
 		k.pump(now)
 	}
 }
@@ -79,7 +79,7 @@ func (k *seeker) join(now time.Time, entries []Peer) {
 
 func (k *seeker) anew(now time.Time, seeds []Peer) {
 	seeds = slices.Concat(seeds, k.table.Nearest(k.self.Key(), nearestAsked), k.hood.members())
-	k.search = lookup.New(k.self.ID, after(k.self.Key()), seeds, k.cfg.LookupCalls)
+	k.search = lookup.New(k.self.ID, after(k.self.Key()), seeds, k.cfg.LookupCalls).Believe()
 	k.pump(now)
 }
 

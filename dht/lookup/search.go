@@ -62,6 +62,7 @@ type Search struct {
 	self   peer.ID
 	key    ring.Key
 	limit  int
+	votes  int // that an owner needs
 	heard  map[peer.ID]*lead
 	asking int
 	failed int
@@ -91,8 +92,15 @@ const (
 
 // New returns a search for key that begins at the seeds and makes up to limit calls, none to self.
 func New(self peer.ID, key ring.Key, seeds []member.Peer, limit int) *Search {
-	s := &Search{self: self, key: key, limit: limit, heard: make(map[peer.ID]*lead, len(seeds))}
+	s := &Search{self: self, key: key, limit: limit, votes: enoughVotes, heard: make(map[peer.ID]*lead, len(seeds))}
 	s.Add(seeds...)
+	return s
+}
+
+// Believe has the search end with the first peer that says that it is the owner, for who looks for
+// its own place: it greets all that it meets, and hears from them who they are.
+func (s *Search) Believe() *Search {
+	s.votes = 0
 	return s
 }
 
@@ -145,7 +153,7 @@ func (s *Search) vote(owner member.Peer, arc ring.Arc, votes int) {
 
 // settle ends the search if others have named the owner, and the owner has said so.
 func (s *Search) settle(l *lead) {
-	if l.votes >= enoughVotes && l.claim != nil {
+	if l.votes >= s.votes && l.claim != nil {
 		s.found = l.owns()
 	}
 }
