@@ -45,8 +45,8 @@ func OfMember(ctx context.Context) bool {
 	return !ok || c.gate.Member(ctx, c.id)
 }
 
-// OfWorker says whether the request that is handled under ctx is a member's, or of a peer that works
-// on one of these hosts, or did, as the host's owner says. It may ask the ring.
+// OfWorker says whether the request that is handled under ctx is a member's, or of a peer that
+// works on one of these hosts, or did, as the host's owner says. It may ask the ring.
 func OfWorker(ctx context.Context, hosts func() []string) bool {
 	c, ok := ctx.Value(callerKey{}).(caller)
 	return !ok || c.gate.Works(ctx, c.id, hosts)
