@@ -43,12 +43,13 @@ var http1Family = family{
 }
 
 // unasked waits a moment, shorter than a peer's delay, and says whether no question has come on the
-// connection.
+// connection, nor can be on its way: on a busy machine the moment may be longer.
 func unasked(c net.Conn, r *bufio.Reader) bool {
+	begun := time.Now()
 	_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
 	_, err := r.Peek(1)
-	return errors.Is(err, os.ErrDeadlineExceeded)
+	return errors.Is(err, os.ErrDeadlineExceeded) && time.Since(begun) < trialDelay/2
 }
 
 func http1Names() []string {
