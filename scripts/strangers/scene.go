@@ -96,9 +96,9 @@ func (s *scene) close() {
 
 // serveWeb starts the web.
 func (s *scene) serveWeb() (*harness.Web, error) {
-	// Hosts rest for some seconds whenever a peer joins or leaves: a crawl takes almost twice what
-	// the delay alone would have it take. It is to outlast the attacks.
-	s.pages = int(s.planned / webDelay * 3 / 5)
+	// The crawl is to outlast the attacks. Hosts rest for some seconds when a peer joins or leaves,
+	// some more often than others.
+	s.pages = int(s.planned / webDelay)
 	return harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), webConfig(s.pages))
 }
 
