@@ -97,8 +97,11 @@ func (s *scene) close() {
 // serveWeb starts the web.
 func (s *scene) serveWeb() (*harness.Web, error) {
 	// The crawl is to outlast the attacks. Hosts rest for some seconds when a peer joins or leaves,
-	// some more often than others.
+	// which is more of the time where attacks are short.
 	s.pages = int(s.planned / webDelay)
+	if s.quick {
+		s.pages /= 2
+	}
 	return harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), webConfig(s.pages))
 }
 
