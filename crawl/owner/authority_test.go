@@ -125,3 +125,20 @@ func TestHostsAreEarned(t *testing.T) {
 		}
 	}
 }
+
+// TestHostsMoveWithTheirWorkers: a worker that stands near nobody keeps its host when the owner
+// changes: it owes an outcome from then on.
+func TestHostsMoveWithTheirWorkers(t *testing.T) {
+	a, ring := newArcScene(t, "self", true, nil)
+	a.post(0, pages(host, 20)...)
+	g := a.lease("home", host, 6)
+	b, _ := newArcScene(t, "next", true, func(_ *wire.JobSpec, cfg *owner.Config) { cfg.Near = func(string) bool { return false } })
+	handoff(a, b, host)
+	ring.mine = false
+	for range 9 * 60 {
+		b.wait(time.Second)
+		if reply, _ := b.say("home", heartbeat(g.GetEpoch())); len(reply.GetRevoked()) > 0 {
+			t.Fatalf("taken away %v after the host had moved", b.now.Sub(a.now))
+		}
+	}
+}

@@ -107,7 +107,7 @@ func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	}
 	o.placer.End(h)
 	o.leases.Names(h, s.Peer)
-	h.Tenure.Begin(&hosts.Lease{Session: s, Epoch: epoch, Expires: o.Now + int64(m.GetRemainingMs()), Out: make(map[uint64]*hosts.Item)})
+	h.Tenure.Begin(&hosts.Lease{Session: s, Epoch: epoch, Expires: o.Now + int64(m.GetRemainingMs()), Out: make(map[uint64]*hosts.Item), Owing: o.Now})
 	s.Leases[h] = struct{}{}
 	o.leases.N++
 	for i, hash := range m.GetHash() {
