@@ -308,7 +308,7 @@ func (t *trial) judgeManners(total *webgen.AuditHost) {
 // refusal: who joins is not known at once.
 func (t *trial) judgeRefusals(ctx context.Context) {
 	var refused, later int64
-	dirs, err := filepath.Glob(filepath.Join(t.ring.dir, "peer*"))
+	dirs, err := filepath.Glob(filepath.Join(t.dir, "*", "peer*")) // of both halves, where there are two
 	for _, dir := range dirs {
 		c := control.NewClient(harness.Socket(dir))
 		peers, callErr := c.Peers(ctx)
