@@ -1,6 +1,6 @@
 // Package dashboard is the page that a peer serves on loopback for the person at home: the ring as
 // a picture, the hosts being crawled, charts of the last ten minutes or the last day, what happened
-// to the neighbours, and the buttons to pause and to set limits.
+// to the neighbours, whose requests were refused, and the buttons to pause and to set limits.
 //
 // # The page
 //
