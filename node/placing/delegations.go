@@ -12,6 +12,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/aging"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/placement"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
@@ -66,8 +67,8 @@ type delegations struct {
 
 	mu          sync.Mutex // guards what follows; never held over the network
 	machine     ipmicra.Machine
-	cache       *aging[ipmicra.Key, cached]
-	own         *aging[netip.Prefix, ownChoice] // where the worker of a subnet is no candidate here
+	cache       *aging.Map[ipmicra.Key, cached]
+	own         *aging.Map[netip.Prefix, ownChoice] // where the worker of a subnet is no candidate here
 	calibration *ipmicra.Calibration
 	turns       map[netip.Prefix]chan struct{} // closed when the search is over
 }
@@ -81,7 +82,7 @@ type ownChoice struct {
 func newDelegations(tree *ipmicra.Tree, threshold time.Duration, self string, records Records, spawn func(func(context.Context)), log *slog.Logger) *delegations {
 	return &delegations{
 		machine: ipmicra.Machine{Tree: tree, Threshold: threshold}, self: self, records: records, log: log, spawn: spawn,
-		cache: newAging[ipmicra.Key](recordsKept, cached.weight), own: newAging[netip.Prefix](choicesKept, func(ownChoice) int { return 1 }),
+		cache: aging.New[ipmicra.Key](recordsKept, cached.weight), own: aging.New[netip.Prefix, ownChoice](choicesKept, nil),
 		calibration: ipmicra.NewCalibration(), turns: make(map[netip.Prefix]chan struct{}),
 	}
 }
@@ -291,7 +292,7 @@ func (s *hostSearch) await(ctx context.Context) (waited bool) {
 func (s *hostSearch) ownChoice(now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c, ok := s.own.get(s.at.Subnet)
+	c, ok := s.own.Get(s.at.Subnet)
 	if !ok || now.Sub(c.when) > choiceAge {
 		return ""
 	}
@@ -301,7 +302,7 @@ func (s *hostSearch) ownChoice(now time.Time) string {
 func (s *hostSearch) keepChoice(worker string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.own.set(s.at.Subnet, ownChoice{worker, now})
+	s.own.Set(s.at.Subnet, ownChoice{worker, now})
 }
 
 // why says for people how a host came to its worker, and whether that is a delegation that all

@@ -482,29 +482,6 @@ func testHierarchyIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestAging: what is heavy goes, what is used stays.
-func TestAging(t *testing.T) {
-	a := newAging[int](100, func(w int) int { return w })
-	for i := range 1000 {
-		a.set(i, 10)
-		if _, ok := a.get(0); !ok {
-			t.Fatalf("forgot at %d what is in use", i)
-		}
-		if n := len(a.young) + len(a.old); n > 13 {
-			t.Fatalf("%d values of weight 10 are kept, 100 are allowed", n)
-		}
-	}
-	if _, ok := a.get(1); ok {
-		t.Error("something is kept that nobody used")
-	}
-	for range 100 {
-		a.set(5, 10)
-	}
-	if n, ok := a.get(0); !ok || n != 10 {
-		t.Error("a value that is set again counts more than once")
-	}
-}
-
 // TestLoadTree: the error of a hierarchy names its file; without one every /24 is a range.
 func TestLoadTree(t *testing.T) {
 	if _, err := loadTree("no/such/file"); err == nil || !strings.Contains(err.Error(), "no/such/file") {

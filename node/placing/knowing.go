@@ -115,7 +115,7 @@ func (k *knowing) learnUnless(ctx context.Context, keys []ipmicra.Key, fresh fun
 	var had []cached
 	k.mu.Lock()
 	for _, key := range keys {
-		c, ok := k.cache.get(key)
+		c, ok := k.cache.Get(key)
 		switch {
 		case ok && fresh(c):
 			k.known[key] = c
@@ -145,7 +145,7 @@ func (k *knowing) learnUnless(ctx context.Context, keys []ipmicra.Key, fresh fun
 			k.missed++
 			continue
 		}
-		if now, ok := k.cache.get(w.Key); ok && now.when.After(asked) { // changed here meanwhile
+		if now, ok := k.cache.Get(w.Key); ok && now.when.After(asked) { // changed here meanwhile
 			c = c.with(now)
 		}
 		k.remember(w.Key, c)
@@ -182,7 +182,7 @@ func (k *knowing) change(c ipmicra.Changes) {
 	defer k.mu.Unlock()
 	put := func(key ipmicra.Key, change cached) {
 		c := k.known[key]
-		if now, ok := k.cache.get(key); ok {
+		if now, ok := k.cache.Get(key); ok {
 			c = c.with(now)
 		}
 		k.remember(key, c.with(change))
@@ -199,7 +199,7 @@ func (k *knowing) change(c ipmicra.Changes) {
 // remember is called with the lock held.
 func (k *knowing) remember(key ipmicra.Key, c cached) {
 	k.known[key] = c
-	k.cache.set(key, c)
+	k.cache.Set(key, c)
 }
 
 // write brings the changes to the ring, and returns when they are safe there. The error says that
@@ -225,40 +225,4 @@ func (k *knowing) give(ctx context.Context, p netip.Prefix, to string, now time.
 		return ipmicra.Step{Changes: c}, need
 	})
 	k.change(step.Changes)
-}
-
-// aging is a map that forgets what was used longest ago when the values in it have become too
-// heavy: when the young half is full it becomes the old one, and what that still held is gone. Not
-// safe for concurrent use.
-type aging[K comparable, V any] struct {
-	half       int
-	weight     func(V) int
-	held       int // the weight of young
-	young, old map[K]V
-}
-
-func newAging[K comparable, V any](most int, weight func(V) int) *aging[K, V] {
-	return &aging[K, V]{half: most / 2, weight: weight, young: make(map[K]V)}
-}
-
-func (a *aging[K, V]) get(k K) (V, bool) {
-	if v, ok := a.young[k]; ok {
-		return v, true
-	}
-	v, ok := a.old[k]
-	if ok {
-		a.set(k, v)
-	}
-	return v, ok
-}
-
-func (a *aging[K, V]) set(k K, v V) {
-	if was, ok := a.young[k]; ok {
-		a.held -= a.weight(was)
-	}
-	a.young[k] = v
-	delete(a.old, k)
-	if a.held += a.weight(v); a.held > a.half {
-		a.old, a.young, a.held = a.young, make(map[K]V), 0
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/aging"
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
@@ -23,10 +24,14 @@ const (
 )
 
 // Calibration watches how long downloads from subnets take. Not safe for concurrent use.
-type Calibration struct{ paces *recent[netip.Prefix, *pace] }
+type Calibration struct {
+	paces *aging.Map[netip.Prefix, *pace]
+}
 
 // NewCalibration returns one that has seen nothing.
-func NewCalibration() *Calibration { return &Calibration{newRecent[netip.Prefix, *pace](maxChoices)} }
+func NewCalibration() *Calibration {
+	return &Calibration{aging.New[netip.Prefix, *pace](maxChoices, nil)}
+}
 
 // pace is how long downloads from a subnet take.
 type pace struct {
@@ -47,15 +52,15 @@ func (c *Calibration) Slow(subnet netip.Prefix, f *placement.Fetch) bool {
 	if f.Failed || f.Took <= 0 {
 		return false
 	}
-	p, ok := c.paces.get(subnet)
+	p, ok := c.paces.Get(subnet)
 	if !ok || p.worker != f.Worker {
 		p = &pace{worker: f.Worker}
-		c.paces.set(subnet, p)
+		c.paces.Set(subnet, p)
 	}
 	if !p.add(sizeClass(f.Bytes), f.Took) {
 		return false
 	}
-	c.paces.remove(subnet)
+	c.paces.Remove(subnet)
 	return true
 }
 

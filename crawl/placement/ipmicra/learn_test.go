@@ -192,23 +192,3 @@ func TestRebuildIsNoWayBack(t *testing.T) {
 		t.Errorf("worker %s, probed %v; want a, of whom it was known", worker, probed)
 	}
 }
-
-func TestRecentIsBounded(t *testing.T) {
-	r := newRecent[int, int](10)
-	for i := range 100 {
-		r.set(i, i)
-		if v, ok := r.get(0); !ok || v != 0 {
-			t.Fatalf("what is used all the time is gone after %d", i)
-		}
-	}
-	if n := len(r.young) + len(r.old); n > 10 {
-		t.Errorf("%d entries, at most 10", n)
-	}
-	if _, ok := r.get(50); ok {
-		t.Error("an old entry is still there")
-	}
-	r.remove(0)
-	if _, ok := r.get(0); ok {
-		t.Error("removed, and there")
-	}
-}

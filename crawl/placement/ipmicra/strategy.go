@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/aging"
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
@@ -15,7 +16,7 @@ const maxChoices = 1 << 16
 type Strategy struct {
 	machine     Machine
 	memory      *Memory
-	own         *recent[choice, string] // where a delegate is no candidate
+	own         *aging.Map[choice, string] // where a delegate is no candidate
 	seeded      map[string]netip.Addr
 	calibration *Calibration
 }
@@ -39,7 +40,7 @@ func (m Machine) Strategy() *Strategy {
 	}
 	return &Strategy{
 		machine: m, memory: NewMemory(), seeded: make(map[string]netip.Addr),
-		own: newRecent[choice, string](maxChoices), calibration: NewCalibration(),
+		own: aging.New[choice, string](maxChoices, nil), calibration: NewCalibration(),
 	}
 }
 
@@ -56,7 +57,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	at, located := s.machine.Tree.Locate(v.Site)
 	owner := keeper(v.Candidates)
 	if view.Known == "" && located {
-		view.Known, _ = s.own.get(choice{owner, at.Subnet})
+		view.Known, _ = s.own.Get(choice{owner, at.Subnet})
 	}
 	step := s.machine.Next(&view, s.memory)
 	if step.Probe != "" {
@@ -64,7 +65,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	}
 	s.memory.Merge(step.Changes)
 	if step.Local && located && !v.Tiny {
-		s.own.set(choice{owner, at.Subnet}, step.Worker)
+		s.own.Set(choice{owner, at.Subnet}, step.Worker)
 	}
 	return placement.Choice{Worker: step.Worker, Unsure: step.Unsure, Why: step.Why}
 }
@@ -124,38 +125,3 @@ func (s *Strategy) Worker(addr netip.Addr) (subnet netip.Prefix, worker string) 
 
 // Memory is what has been learnt.
 func (s *Strategy) Memory() *Memory { return s.memory }
-
-// recent is a map of bounded size that forgets what was used longest ago: when the young half is
-// full it becomes the old one, and what the old one still held is gone.
-type recent[K comparable, V any] struct {
-	half       int
-	young, old map[K]V
-}
-
-func newRecent[K comparable, V any](size int) *recent[K, V] {
-	return &recent[K, V]{half: max(1, size/2), young: make(map[K]V)}
-}
-
-func (r *recent[K, V]) get(k K) (V, bool) {
-	if v, ok := r.young[k]; ok {
-		return v, true
-	}
-	v, ok := r.old[k]
-	if ok {
-		r.set(k, v)
-	}
-	return v, ok
-}
-
-func (r *recent[K, V]) set(k K, v V) {
-	if _, ok := r.young[k]; !ok && len(r.young) >= r.half {
-		r.old, r.young = r.young, make(map[K]V)
-	}
-	r.young[k] = v
-	delete(r.old, k)
-}
-
-func (r *recent[K, V]) remove(k K) {
-	delete(r.young, k)
-	delete(r.old, k)
-}
