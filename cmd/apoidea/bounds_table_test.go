@@ -59,6 +59,7 @@ var bounds = []bound{
 	{what: "sitemaps of a robots.txt", format: "%s", at: "crawl/robots MaxSitemaps", then: "the others are left out"},
 	{what: "redirects of robots.txt, other hosts' included", format: "%s", at: "crawl/robots MaxRedirects", then: "as if there were no file, as RFC 9309 says"},
 	{what: "files of robots.txt in memory", format: "%s of those over %s packed", at: "crawl/worker/visits mostStates smallState", then: "hosts whose file finds no room are given back and wait"},
+	{what: "files of robots.txt that a worker knows again as read by itself", format: "%s", at: "crawl/worker/visits mostDigests", then: "others are asked for again with the next lease"},
 	{what: "rules made of them", format: "%s", at: "crawl/worker/visits mostRules", then: "rules are made again"},
 	{what: "a robots.txt that cannot be reached", format: "%s", at: "crawl/robots GiveUp", then: "nothing of the host is asked until then; afterwards what is known counts"},
 	{what: "an opt-out list", format: "%s, %s rules", at: "crawl/optout MaxList maxRules", then: "the list is refused; the last good one holds"},

@@ -13,6 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 )
@@ -379,18 +380,38 @@ func TestRobotsUnreachable(t *testing.T) {
 	})
 }
 
-// TestRobotsTravelWithTheLease: the next worker does not ask again.
-func TestRobotsTravelWithTheLease(t *testing.T) {
+// TestRobotsAreReadByWhoObeysThem: a worker that gets a host again goes by what it read itself, and
+// one that gets it after another asks anew, whatever its owner says of the file.
+func TestRobotsAreReadByWhoObeysThem(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
-		x := newWorld(t, fixed(map[string]string{"/robots.txt": "User-agent: *\nDisallow: /no", "/": "x", "/no": "y", "/yes": "z"}), []string{"http://a.example/"})
-		x.crawl()
-		x.owner("a.example").add("http://a.example/no", 0, 0, link.KindPage)
-		x.owner("a.example").add("http://a.example/yes", 0, 0, link.KindPage)
-		x.rerun()
-		if n := x.asked["http://a.example/robots.txt"]; n != 1 {
-			t.Errorf("robots.txt was asked for %d times", n)
+		const origin = "http://a.example"
+		x := newWorld(t, fixed(map[string]string{"/robots.txt": "User-agent: *\nDisallow: /no", "/": "x", "/no": "y", "/yes": "z"}), []string{origin + "/"})
+		o := x.owner("a.example")
+		added := false
+		if err := x.run(func() bool {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			if o.outstanding() == 0 && o.host("a.example").epoch == 0 && !added { // it was given back
+				added = true
+				o.add(origin+"/no", 0, 0, link.KindPage)
+				time.AfterFunc(0, x.offerAll)
+			}
+			return added && o.outstanding() == 0
+		}); err != nil {
+			t.Fatal(err)
 		}
-		if got := x.outcomes(); got[link.OutcomeRobotsDenied] != 1 || got[link.OutcomeOK] != 2 {
+		if n := x.asked[origin+"/robots.txt"]; n != 1 {
+			t.Errorf("robots.txt was asked for %d times by one worker", n)
+		}
+		lie := robots.State{Verdict: robots.AllowAll, Fetched: time.Now(), Expires: time.Now().Add(time.Hour)}
+		o.host("a.example").robots[origin], _ = lie.MarshalBinary()
+		o.add(origin+"/no?2", 0, 0, link.KindPage)
+		o.add(origin+"/yes", 0, 0, link.KindPage)
+		x.rerun()
+		if n := x.asked[origin+"/robots.txt"]; n != 2 {
+			t.Errorf("robots.txt was asked for %d times by two workers", n)
+		}
+		if got := x.outcomes(); got[link.OutcomeRobotsDenied] != 2 || got[link.OutcomeOK] != 2 {
 			t.Errorf("outcomes %v", got)
 		}
 	})

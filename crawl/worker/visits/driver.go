@@ -1,12 +1,10 @@
 package visits
 
 import (
-	"bytes"
 	"net/netip"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/robots"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
@@ -50,7 +48,7 @@ func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff ti
 	if owed := time.Duration(g.GetNotBeforeMs()) * time.Millisecond; owed > 0 {
 		m.frontier.NotBefore(l.Host, now.Add(owed))
 	}
-	backoff, reason = m.learnRobots(h, g)
+	backoff, reason = m.learnRobots(now, h, g)
 	m.learnAddrs(h, g)
 	for _, id := range g.GetJobIds() {
 		if m.Job(job.ID(id)).NotTaken {
@@ -60,17 +58,17 @@ func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff ti
 	return backoff, reason
 }
 
-func (m hands) learnRobots(h *host, g *wire.Grant) (backoff time.Duration, reason string) {
+func (m hands) learnRobots(now time.Time, h *host, g *wire.Grant) (backoff time.Duration, reason string) {
 	for _, r := range g.GetRobots() {
 		if h.origins[r.GetOrigin()] != nil || len(h.origins) >= wire.MaxOrigins {
 			continue
 		}
 		o := &origin{name: r.GetOrigin()}
-		var state robots.State
-		if state.UnmarshalBinary(r.GetState()) != nil {
+		state, encoded := m.shelf.lent(now, o, r.GetState())
+		if encoded == nil {
 			continue
 		}
-		if o.set(state); !m.shelf.take(o, bytes.Clone(r.GetState()), false) {
+		if o.set(state); !m.shelf.take(o, encoded, false) {
 			backoff, reason = roomPause, noRoom
 			continue
 		}

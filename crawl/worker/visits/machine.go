@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/aging"
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/job"
@@ -78,6 +79,7 @@ func New(cfg Config, driver Driver) *Machine {
 	}
 	m.windows = windows{frontier: m.frontier, most: cfg.MaxWindowBytes}
 	m.chooser = chooser{m: m, visits: make(map[uint64]*governed)}
+	m.shelf.learnt = aging.New[digest, struct{}](mostDigests, nil)
 	m.across = crossHosts{m: m, until: make(map[string]time.Time)}
 	m.sessions = session.New(cfg.Sessions, hands{m, driver})
 	if cfg.Fetchers > 0 {

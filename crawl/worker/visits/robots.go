@@ -159,6 +159,7 @@ func (l *learnt) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	o.set(l.state)
 	o.untold = true
 	o.newsSeq++
+	m.shelf.learn(o, l.encoded)
 	if !m.shelf.take(o, l.encoded, true) {
 		m.close(now, h, roomPause, noRoom)
 	}

@@ -1,9 +1,12 @@
 package visits
 
 import (
+	"bytes"
 	"container/list"
+	"crypto/sha256"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/aging"
 	"github.com/apoidea/apoidea/crawl/robots"
 )
 
@@ -17,6 +20,8 @@ const (
 	// mostLearnt is how much more those take at most that were learnt without room, until their
 	// owners were told: beyond it no exchange begins.
 	mostLearnt = 8 << 20
+	// mostDigests is how many states a worker knows again at most as its own, some megabytes.
+	mostDigests = 30_000
 	// mostRules bounds what the rules made of them take. Those used longest ago go first, and are
 	// made again within milliseconds.
 	mostRules = 8 << 20
@@ -33,14 +38,53 @@ const (
 // shelf keeps what is read of robots.txt: a worker holds a thousand hosts, and a file of 500 KiB
 // makes megabytes of rules.
 type shelf struct {
-	states int       // bytes of states that are not small
-	rules  list.List // of *madeRules, the ones used last in front
-	made   int       // bytes of those
+	learnt *aging.Map[digest, struct{}] // of the states that this worker made itself
+	states int                          // bytes of states that are not small
+	rules  list.List                    // of *madeRules, the ones used last in front
+	made   int                          // bytes of those
 }
 
 type madeRules struct {
 	origin *origin
 	rules  *robots.Rules
+}
+
+// digest is that of an origin and a state of its robots.txt, encoded.
+type digest [sha256.Size]byte
+
+func digestOf(origin string, encoded []byte) digest {
+	return sha256.Sum256(append([]byte(origin+" "), encoded...))
+}
+
+// learn notes that this worker made a state itself.
+func (s *shelf) learn(o *origin, encoded []byte) {
+	s.learnt.Set(digestOf(o.name, encoded), struct{}{})
+}
+
+// lent is what holds of a state that comes with a grant; nothing where it encodes to nil. One that
+// this worker made itself holds as it is. Whoever owns a host could have made up any other, so the
+// file is asked for again; but a site that asked for silence, or could not be had, is left alone as
+// long as a day.
+func (s *shelf) lent(now time.Time, o *origin, raw []byte) (state robots.State, encoded []byte) {
+	if state.UnmarshalBinary(raw) != nil {
+		return robots.State{}, nil
+	}
+	if _, own := s.learnt.Get(digestOf(o.name, raw)); own {
+		return state, bytes.Clone(raw)
+	}
+	switch silent := state.NotBefore.After(now); {
+	case state.Verdict == robots.DisallowAll:
+	case silent && state.Verdict == robots.Obey:
+		state.Expires = state.NotBefore
+	default:
+		return robots.State{}, nil
+	}
+	latest := now.Add(robots.MaxPause)
+	state.Body, state.Fetched = nil, time.Time{}
+	state.Expires, state.NotBefore = earliest(state.Expires, latest), earliest(state.NotBefore, latest)
+	state.UnreachableSince = now // how long it is so is for this worker to see
+	encoded, _ = state.MarshalBinary()
+	return state, encoded
 }
 
 // take finds room for the state of an origin, in place of the one that it had. A state without room
