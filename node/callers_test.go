@@ -7,6 +7,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +17,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/webgen"
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
@@ -179,7 +183,15 @@ func TestVouching(t *testing.T) {
 		}
 	}
 	crawlAll(t, peers[0], control.JobSpec{URLs: web.Seeds(web.port)[:2]})
-	var told []reports.Confirmation
+	bodies := make(map[string][]pages.Question) // of hosts, as others meet them elsewhere
+	for _, url := range web.Truth(webgen.Walk{Port: web.port, MaxDepth: -1}).URLs {
+		answer := httptest.NewRecorder()
+		web.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
+		if body := answer.Body.Bytes(); answer.Code == http.StatusOK && len(body) > 0 {
+			host := link.Host(url)
+			bodies[host] = append(bodies[host], pages.Question{Digest: sha256.Sum256(body), URL: url + "?", Body: body})
+		}
+	}
 	var asked []pages.Question
 	if err := peers[0].Hosts(t.Context(), true, func(h control.HostLine) error {
 		worker, err := peer.Decode(h.PlacedAt)
@@ -197,25 +209,30 @@ func TestVouching(t *testing.T) {
 			}
 		}
 		if worker == home.room.net.Self() {
-			url, digest := "http://"+h.Host+"/body", sha256.Sum256([]byte(h.Host))
-			told = append(told, reports.Confirmation{Digest: digest, URL: url, RecordID: "urn:uuid:00000000-0000-4000-8000-000000000001", Date: time.Now()})
-			asked = append(asked, pages.Question{Digest: digest, URL: url + "?"})
+			asked = append(asked, bodies[h.Host]...)
 		}
 		return err
-	}); err != nil || len(told) == 0 {
-		t.Fatalf("%d hosts were crawled from home: %v", len(told), err)
+	}); err != nil || len(asked) == 0 {
+		t.Fatalf("%d pages were crawled from home: %v", len(asked), err)
 	}
-	if err := home.contents.Confirm(t.Context(), told); err != nil {
-		t.Error(err)
-	}
-	answers, err := peers[1].contents.Claim(t.Context(), asked)
-	for i, a := range answers {
-		if a.Verdict != pages.Known {
-			t.Errorf("the body of %s, archived at home: %v", asked[i].URL, a.Verdict)
+	// Both a worker and a member say that they have a page which they do not have.
+	lie := pages.Question{Digest: sha256.Sum256([]byte("never")), URL: "http://" + link.Host(asked[0].URL) + "/never", Body: []byte("never")}
+	for _, p := range []*testPeer{home, peers[0]} {
+		if err := p.contents.Confirm(t.Context(), []reports.Confirmation{{Digest: lie.Digest, URL: lie.URL, RecordID: "urn:uuid:00000000-0000-4000-8000-000000000001", Date: time.Now()}}); err != nil {
+			t.Error(err)
 		}
 	}
+	answers, err := peers[1].contents.Claim(t.Context(), append(asked, lie))
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	for i := range asked {
+		if answers[i].Verdict != pages.Known {
+			t.Errorf("the body of %s, archived at home: %v", asked[i].URL, answers[i].Verdict)
+		}
+	}
+	if got := answers[len(asked)].Verdict; got != pages.Fresh {
+		t.Errorf("a body that nobody has is %v", got)
 	}
 }
 

@@ -74,7 +74,7 @@ func (n *Node) crawling() crawling.Config {
 // crawled is what the worker uses of the peer. The owners and the limits come later.
 func (n *Node) crawled() crawling.Deps {
 	return crawling.Deps{
-		Self: n.room.net.Self(), Router: n.router, Say: n.say, Content: n.contents, Jobs: jobs.Worked{Book: n.book}, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
+		Self: n.room.net.Self(), Router: n.router, Say: n.say, Content: n.contents, Bodies: n.bodies, Jobs: jobs.Worked{Book: n.book}, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
 		Servers: n.store.Keyspace(storage.KeyspaceServers), Fetched: n.metrics.Fetched, Outcome: n.outcome, Log: n.log,
 		SpillRoom: n.spillRoom, Paused: func() bool { return n.limits.Paused() },
 	}

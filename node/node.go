@@ -65,6 +65,7 @@ type Node struct {
 	ship     *records.Replication
 	keeping  *records.Keeping
 	contents *crawling.Contents
+	bodies   *crawling.Bodies
 	subnets  *subnets.Service
 	domains  *manners.Domains
 	permits  *manners.Permits
@@ -209,6 +210,7 @@ func (n *Node) services() []named {
 		{rpc.ServiceWorker, n.workerService},
 		{jobs.ServiceName, func() rpc.Service { return n.jobs.Service() }},
 		{crawling.ServiceContent, func() rpc.Service { return n.contents.Service() }},
+		{crawling.ServiceBodies, func() rpc.Service { return n.bodies.Service() }},
 		{manners.ServiceDomains, func() rpc.Service { return n.domains.Service() }},
 		{manners.ServicePermits, func() rpc.Service { return n.permits.Service() }},
 		{subnets.ServiceSubnets, func() rpc.Service { return n.subnets.Service() }},
@@ -243,7 +245,12 @@ func (n *Node) buildServices() (err error) {
 		Watch: n.room.watch, Router: n.router, Replication: n.ship, TTL: n.cfg.LeaseTTL, Tell: n.watchers.Tell,
 		Settled: func() { n.owners.SettledChanged() }, Came: func() { n.owners.RecordsCame() },
 	})
-	if n.contents, err = crawling.NewContents(crawling.ContentsDeps{Records: n.ship.LazySpace(storage.KeyspaceContent), Router: n.router, Self: self, Log: n.log}); err != nil {
+	n.bodies = crawling.NewBodies(crawling.BodiesDeps{
+		Space: n.store.Keyspace(storage.KeyspaceBodies), Dir: n.archiveDir(), Self: self, Caller: n.router, Log: n.log,
+	})
+	if n.contents, err = crawling.NewContents(crawling.ContentsDeps{
+		Records: n.ship.LazySpace(storage.KeyspaceContent), Router: n.router, Bodies: n.bodies, Self: self, Log: n.log,
+	}); err != nil {
 		return err
 	}
 	if n.subnets, err = subnets.NewService(n.ship.Space(storage.KeyspaceSubnets), n.router, n.log); err != nil {

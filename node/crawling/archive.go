@@ -18,16 +18,17 @@ const LinkCountsField = "outlinkCounts"
 type archive struct {
 	encoder *warc.Encoder
 	writer  *warc.Writer
+	bodies  *Bodies
 }
 
 var _ pages.Archive = (*archive)(nil)
 
-func openArchive(dir string, cfg warc.Config) (*archive, error) {
+func openArchive(dir string, cfg warc.Config, bodies *Bodies) (*archive, error) {
 	w, err := warc.Open(dir, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &archive{encoder: warc.NewEncoder(cfg.Compression), writer: w}, nil
+	return &archive{encoder: warc.NewEncoder(cfg.Compression), writer: w, bodies: bodies}, bodies.write(bodies.take())
 }
 
 // Save implements pages.Archive.
@@ -64,8 +65,14 @@ func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("archive %s: %w", x.URL, err)
 	}
+	if x.RevisitOf == nil && !x.Truncated && len(x.Body) > 0 {
+		a.bodies.add(x.Digest, ref)
+	}
 	return ref.RecordID.String(), nil
 }
 
 // Sync implements pages.Archive.
-func (a *archive) Sync() error { return a.writer.Sync() }
+func (a *archive) Sync() error {
+	saved := a.bodies.take()
+	return errors.Join(a.writer.Sync(), a.bodies.write(saved))
+}

@@ -36,6 +36,7 @@ type ContentsDeps struct {
 	// Records are those of the bodies that this peer answers for.
 	Records kv.Store
 	Router  *rpc.Router  // finds the owners of bodies
+	Bodies  *Bodies      // has holders show what they are said to have
 	Self    peer.ID      // this peer
 	Log     *slog.Logger // hears of owners that do not answer
 }
@@ -80,10 +81,13 @@ func (c *Contents) Import(records []kv.Record) error {
 }
 
 // Claim implements pages.Content. A question without an answer (no owner, an unreachable one) is
-// about a new body: one that is stored twice is cheap, a lost one is not.
+// about a new body, and so is one that is known to be archived where nobody shows it: one that is
+// stored twice is cheap, a lost one is not.
 func (c *Contents) Claim(ctx context.Context, q []pages.Question) ([]pages.Answer, error) {
 	answers := make([]pages.Answer, len(q))
-	for i, a := range c.ask(ctx, q, nil) {
+	replies := c.ask(ctx, q, nil)
+	c.deps.Bodies.believe(ctx, q, replies)
+	for i, a := range replies {
 		switch a.Verdict {
 		case dedup.Known:
 			answers[i] = pages.Answer{Verdict: pages.Known, Original: pages.Original{URL: a.Record.URL, RecordID: a.Record.RecordID, Date: a.Record.Date}}
@@ -108,7 +112,7 @@ func (c *Contents) Service() rpc.Service {
 
 // answer answers the questions of a peer.
 func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {
-	if !rpc.OfWorker(ctx, func() []string { return hostsOf(req) }) {
+	if !rpc.OfWorker(ctx, func() []string { return hostsOf(req.GetClaimUrl(), req.GetConfirmUrl()) }) {
 		return nil, rpc.Busy("bodies are a matter of workers, and the caller is not known to be one")
 	}
 	claims := make([]pages.Question, len(req.GetClaimDigest()))
@@ -136,9 +140,9 @@ func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) 
 	return reply, nil
 }
 
-// hostsOf are the hosts of which a peer has bodies, some of them more than once.
-func hostsOf(req *wire.Content) (hosts []string) {
-	for _, url := range slices.Concat(req.GetClaimUrl(), req.GetConfirmUrl()) {
+// hostsOf are the hosts of URLs, some of them more than once.
+func hostsOf(urls ...[][]byte) (hosts []string) {
+	for _, url := range slices.Concat(urls...) {
 		if host := link.Host(string(url)); len(hosts) == 0 || hosts[len(hosts)-1] != host {
 			hosts = append(hosts, host)
 		}

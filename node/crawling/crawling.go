@@ -7,6 +7,8 @@
 //     bounded time (TestSessionFindsTheNextOwner, TestSessionSeeksWithinBounds);
 //   - after a crash the owners of bodies hear of those in the archive that it left open
 //     (TestFoundAfterACrash; cmd/apoidea has TestKilledPeerArchivesNoBodyTwice);
+//   - a page becomes a reference only to a body that its holder has shown, or that is in the peer's
+//     own archive (TestNobodyIsBelieved, TestOwnBodiesFirst; node has TestVouching);
 //   - an owner of bodies that does not answer holds nobody up: its bodies count as new
 //     (TestContentWithoutAnswer).
 package crawling
@@ -77,6 +79,8 @@ type Deps struct {
 	Router *rpc.Router
 	// Say carries a message of the worker to an owner.
 	Say func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error)
+	// Bodies are those in the archive.
+	Bodies *Bodies
 	// Content, Jobs, OptOuts, Permits and Clock are handed on to the worker.
 	Content pages.Content
 	Jobs    reports.Specs  // specs of jobs
@@ -117,7 +121,7 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 		return nil, err
 	}
 	cfg.Archive.Found = c.found
-	if c.archive, err = openArchive(ArchiveDir(cfg.DataDir), cfg.Archive); err != nil {
+	if c.archive, err = openArchive(ArchiveDir(cfg.DataDir), cfg.Archive, d.Bodies); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	// What does not work now is tried again when there is need for it; until then it is only told.
@@ -149,11 +153,12 @@ const (
 
 // found takes a response that lay in an archive which a crash left open. Bodies that are told of
 // are those that were asked about: of pages, and not empty.
-func (c *Crawl) found(e warc.Entry) {
+func (c *Crawl) found(e warc.Entry, at warc.Ref) {
 	k, ok := confirmationOf(e)
 	if !ok {
 		return
 	}
+	c.deps.Bodies.add(k.Digest, at)
 	if c.untold = append(c.untold, k); len(c.untold) >= 2*maxUntold {
 		c.untold = append(c.untold[:0], c.untold[maxUntold:]...)
 	}

@@ -173,7 +173,7 @@ func later(value []byte) []byte {
 
 // copyRest brings over keyspaces of which each record stands for itself.
 func (b *rebuilding) copyRest() error {
-	for _, prefix := range []byte{storage.KeyspaceServers, storage.KeyspaceDomains, storage.KeyspaceSubnets, storage.KeyspaceCopies} {
+	for _, prefix := range []byte{storage.KeyspaceBodies, storage.KeyspaceServers, storage.KeyspaceDomains, storage.KeyspaceSubnets, storage.KeyspaceCopies} {
 		p := putter{space: b.dst.Keyspace(prefix)}
 		if err := each(b.src.in(prefix), p.put); err != nil {
 			return err

@@ -247,6 +247,8 @@ func fullMessages() []proto.Message {
 			Verdict: make([]byte, nodewire.MaxQuestions), Url: some(nodewire.MaxQuestions, []byte{}), Record: some(nodewire.MaxQuestions, []byte{}),
 			Peer: some(nodewire.MaxQuestions, []byte{}), DateMs: some(nodewire.MaxQuestions, int64(0)), Moved: some(nodewire.MaxQuestions, uint32(1)),
 		},
+		&nodewire.Proof{Key: fullHash, Digest: some(nodewire.MaxProofs, fullHash), Url: some(nodewire.MaxProofs, fullURL)},
+		&nodewire.ProofReply{Proof: some(nodewire.MaxProofs, fullHash)},
 		&nodewire.Records{
 			Key: some(nodewire.MaxRecords, make([]byte, 24)), Value: some(nodewire.MaxRecords, make([]byte, 2)),
 			NotePos: some(nodewire.MaxNotes, make([]byte, nodewire.PosSize)), Note: some(nodewire.MaxNotes, make([]byte, 100)),

@@ -68,7 +68,7 @@ func (a archiveFiles) part(name string, offset int64) ([]byte, error) {
 	if !isArchive(name) || offset < 0 {
 		return nil, rpc.Refuse("files: no such file")
 	}
-	f, err := a.open(name)
+	f, err := warc.OpenFile(a.dir, name)
 	if err != nil {
 		return nil, rpc.Refuse("files: no such file")
 	}
@@ -83,17 +83,6 @@ func (a archiveFiles) part(name string, offset int64) ([]byte, error) {
 		return nil, err
 	}
 	return buf[:n], nil
-}
-
-// open finds a file under its final name, or under the one that it has while it is written: it
-// begins with the same bytes.
-func (a archiveFiles) open(name string) (*os.File, error) {
-	path := filepath.Join(a.dir, strings.TrimSuffix(name, openSuffix))
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return os.Open(path + openSuffix)
-	}
-	return f, err
 }
 
 // openSuffix marks the file that is being written, indexSuffix ends the name of an index.

@@ -9,6 +9,7 @@ func init() {
 		"Content.confirm_url": MaxQuestions, "Content.confirm_record": MaxQuestions, "Content.confirm_ms": MaxQuestions,
 		"ContentReply.url": MaxQuestions, "ContentReply.record": MaxQuestions, "ContentReply.peer": MaxQuestions,
 		"ContentReply.date_ms": MaxQuestions, "ContentReply.moved": MaxQuestions,
+		"Proof.digest": MaxProofs, "Proof.url": MaxProofs, "ProofReply.proof": MaxProofs,
 		"Records.key": MaxRecords, "Records.value": MaxRecords, "Records.note_pos": MaxNotes, "Records.note": MaxNotes,
 		"Samples.peer": MaxSamplePeers, "Samples.host": MaxSamples, "Samples.site": MaxSamples, "Samples.asked": MaxSamples,
 		"Samples.of": MaxSamples, "Samples.measured": MaxSamples, "Samples.by": MaxSamples * MaxSampleRTTs, "Samples.rtt_us": MaxSamples * MaxSampleRTTs, "Samples.worth_pct": MaxSamples,

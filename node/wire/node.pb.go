@@ -193,6 +193,112 @@ func (x *ContentReply) GetMoved() []uint32 {
 	return nil
 }
 
+// Proof asks who is said to have archived bodies for a sign that it has: of each the HMAC-SHA256 under a key that nobody knew before.
+type Proof struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`       // 32 bytes of chance
+	Digest        [][]byte               `protobuf:"bytes,2,rep,name=digest,proto3" json:"digest,omitempty"` // SHA-256 of the decoded bodies
+	Url           [][]byte               `protobuf:"bytes,3,rep,name=url,proto3" json:"url,omitempty"`       // at which the asker met them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Proof) Reset() {
+	*x = Proof{}
+	mi := &file_node_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Proof) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Proof) ProtoMessage() {}
+
+func (x *Proof) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Proof.ProtoReflect.Descriptor instead.
+func (*Proof) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Proof) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Proof) GetDigest() [][]byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Proof) GetUrl() [][]byte {
+	if x != nil {
+		return x.Url
+	}
+	return nil
+}
+
+// ProofReply has what was asked for, in the same order; nothing of a body that is not here.
+type ProofReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Proof         [][]byte               `protobuf:"bytes,1,rep,name=proof,proto3" json:"proof,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProofReply) Reset() {
+	*x = ProofReply{}
+	mi := &file_node_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProofReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProofReply) ProtoMessage() {}
+
+func (x *ProofReply) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProofReply.ProtoReflect.Descriptor instead.
+func (*ProofReply) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ProofReply) GetProof() [][]byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
 // Records carries records to the peer that answers for their positions, which merges them.
 type Records struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -210,7 +316,7 @@ type Records struct {
 
 func (x *Records) Reset() {
 	*x = Records{}
-	mi := &file_node_proto_msgTypes[2]
+	mi := &file_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -222,7 +328,7 @@ func (x *Records) String() string {
 func (*Records) ProtoMessage() {}
 
 func (x *Records) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[2]
+	mi := &file_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -235,7 +341,7 @@ func (x *Records) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Records.ProtoReflect.Descriptor instead.
 func (*Records) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{2}
+	return file_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Records) GetSpace() uint32 {
@@ -304,7 +410,7 @@ type Coordinate struct {
 
 func (x *Coordinate) Reset() {
 	*x = Coordinate{}
-	mi := &file_node_proto_msgTypes[3]
+	mi := &file_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +422,7 @@ func (x *Coordinate) String() string {
 func (*Coordinate) ProtoMessage() {}
 
 func (x *Coordinate) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[3]
+	mi := &file_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +435,7 @@ func (x *Coordinate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Coordinate.ProtoReflect.Descriptor instead.
 func (*Coordinate) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{3}
+	return file_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Coordinate) GetAt() []byte {
@@ -361,7 +467,7 @@ type Samples struct {
 
 func (x *Samples) Reset() {
 	*x = Samples{}
-	mi := &file_node_proto_msgTypes[4]
+	mi := &file_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -373,7 +479,7 @@ func (x *Samples) String() string {
 func (*Samples) ProtoMessage() {}
 
 func (x *Samples) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[4]
+	mi := &file_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -386,7 +492,7 @@ func (x *Samples) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Samples.ProtoReflect.Descriptor instead.
 func (*Samples) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{4}
+	return file_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Samples) GetVersion() uint32 {
@@ -483,7 +589,7 @@ type SamplesReply struct {
 
 func (x *SamplesReply) Reset() {
 	*x = SamplesReply{}
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -495,7 +601,7 @@ func (x *SamplesReply) String() string {
 func (*SamplesReply) ProtoMessage() {}
 
 func (x *SamplesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -508,7 +614,7 @@ func (x *SamplesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SamplesReply.ProtoReflect.Descriptor instead.
 func (*SamplesReply) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{5}
+	return file_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SamplesReply) GetIncarnation() uint64 {
@@ -532,7 +638,7 @@ type Subnets struct {
 
 func (x *Subnets) Reset() {
 	*x = Subnets{}
-	mi := &file_node_proto_msgTypes[6]
+	mi := &file_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +650,7 @@ func (x *Subnets) String() string {
 func (*Subnets) ProtoMessage() {}
 
 func (x *Subnets) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[6]
+	mi := &file_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +663,7 @@ func (x *Subnets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subnets.ProtoReflect.Descriptor instead.
 func (*Subnets) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{6}
+	return file_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Subnets) GetKind() []byte {
@@ -600,7 +706,7 @@ type SubnetsReply struct {
 
 func (x *SubnetsReply) Reset() {
 	*x = SubnetsReply{}
-	mi := &file_node_proto_msgTypes[7]
+	mi := &file_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -612,7 +718,7 @@ func (x *SubnetsReply) String() string {
 func (*SubnetsReply) ProtoMessage() {}
 
 func (x *SubnetsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[7]
+	mi := &file_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -625,7 +731,7 @@ func (x *SubnetsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubnetsReply.ProtoReflect.Descriptor instead.
 func (*SubnetsReply) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{7}
+	return file_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SubnetsReply) GetState() []byte {
@@ -666,7 +772,7 @@ type Admission struct {
 
 func (x *Admission) Reset() {
 	*x = Admission{}
-	mi := &file_node_proto_msgTypes[8]
+	mi := &file_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +784,7 @@ func (x *Admission) String() string {
 func (*Admission) ProtoMessage() {}
 
 func (x *Admission) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[8]
+	mi := &file_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +797,7 @@ func (x *Admission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admission.ProtoReflect.Descriptor instead.
 func (*Admission) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{8}
+	return file_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Admission) GetJob() []byte {
@@ -747,7 +853,7 @@ type AdmissionReply struct {
 
 func (x *AdmissionReply) Reset() {
 	*x = AdmissionReply{}
-	mi := &file_node_proto_msgTypes[9]
+	mi := &file_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +865,7 @@ func (x *AdmissionReply) String() string {
 func (*AdmissionReply) ProtoMessage() {}
 
 func (x *AdmissionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[9]
+	mi := &file_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +878,7 @@ func (x *AdmissionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmissionReply.ProtoReflect.Descriptor instead.
 func (*AdmissionReply) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{9}
+	return file_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AdmissionReply) GetVerdict() []byte {
@@ -801,7 +907,7 @@ type OptOut struct {
 
 func (x *OptOut) Reset() {
 	*x = OptOut{}
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +919,7 @@ func (x *OptOut) String() string {
 func (*OptOut) ProtoMessage() {}
 
 func (x *OptOut) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +932,7 @@ func (x *OptOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OptOut.ProtoReflect.Descriptor instead.
 func (*OptOut) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{10}
+	return file_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OptOut) GetSubject() string {
@@ -859,7 +965,7 @@ type OptOutReply struct {
 
 func (x *OptOutReply) Reset() {
 	*x = OptOutReply{}
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +977,7 @@ func (x *OptOutReply) String() string {
 func (*OptOutReply) ProtoMessage() {}
 
 func (x *OptOutReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +990,7 @@ func (x *OptOutReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OptOutReply.ProtoReflect.Descriptor instead.
 func (*OptOutReply) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{11}
+	return file_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OptOutReply) GetChanged() bool {
@@ -908,7 +1014,7 @@ type Permits struct {
 
 func (x *Permits) Reset() {
 	*x = Permits{}
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1026,7 @@ func (x *Permits) String() string {
 func (*Permits) ProtoMessage() {}
 
 func (x *Permits) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1039,7 @@ func (x *Permits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permits.ProtoReflect.Descriptor instead.
 func (*Permits) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{12}
+	return file_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Permits) GetPrefix() []byte {
@@ -981,7 +1087,7 @@ type PermitsReply struct {
 
 func (x *PermitsReply) Reset() {
 	*x = PermitsReply{}
-	mi := &file_node_proto_msgTypes[13]
+	mi := &file_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1099,7 @@ func (x *PermitsReply) String() string {
 func (*PermitsReply) ProtoMessage() {}
 
 func (x *PermitsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[13]
+	mi := &file_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1112,7 @@ func (x *PermitsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitsReply.ProtoReflect.Descriptor instead.
 func (*PermitsReply) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{13}
+	return file_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PermitsReply) GetPermits() uint32 {
@@ -1044,7 +1150,14 @@ const file_node_proto_rawDesc = "" +
 	"\x06record\x18\x03 \x03(\fR\x06record\x12\x12\n" +
 	"\x04peer\x18\x04 \x03(\fR\x04peer\x12\x1b\n" +
 	"\adate_ms\x18\x05 \x03(\x03B\x02\x10\x01R\x06dateMs\x12\x18\n" +
-	"\x05moved\x18\x06 \x03(\rB\x02\x10\x01R\x05moved\"\xb5\x01\n" +
+	"\x05moved\x18\x06 \x03(\rB\x02\x10\x01R\x05moved\"C\n" +
+	"\x05Proof\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x16\n" +
+	"\x06digest\x18\x02 \x03(\fR\x06digest\x12\x10\n" +
+	"\x03url\x18\x03 \x03(\fR\x03url\"\"\n" +
+	"\n" +
+	"ProofReply\x12\x14\n" +
+	"\x05proof\x18\x01 \x03(\fR\x05proof\"\xb5\x01\n" +
 	"\aRecords\x12\x14\n" +
 	"\x05space\x18\x01 \x01(\rR\x05space\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\fR\x04from\x12\x10\n" +
@@ -1121,22 +1234,24 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_node_proto_goTypes = []any{
 	(*Content)(nil),        // 0: apoidea.node.Content
 	(*ContentReply)(nil),   // 1: apoidea.node.ContentReply
-	(*Records)(nil),        // 2: apoidea.node.Records
-	(*Coordinate)(nil),     // 3: apoidea.node.Coordinate
-	(*Samples)(nil),        // 4: apoidea.node.Samples
-	(*SamplesReply)(nil),   // 5: apoidea.node.SamplesReply
-	(*Subnets)(nil),        // 6: apoidea.node.Subnets
-	(*SubnetsReply)(nil),   // 7: apoidea.node.SubnetsReply
-	(*Admission)(nil),      // 8: apoidea.node.Admission
-	(*AdmissionReply)(nil), // 9: apoidea.node.AdmissionReply
-	(*OptOut)(nil),         // 10: apoidea.node.OptOut
-	(*OptOutReply)(nil),    // 11: apoidea.node.OptOutReply
-	(*Permits)(nil),        // 12: apoidea.node.Permits
-	(*PermitsReply)(nil),   // 13: apoidea.node.PermitsReply
+	(*Proof)(nil),          // 2: apoidea.node.Proof
+	(*ProofReply)(nil),     // 3: apoidea.node.ProofReply
+	(*Records)(nil),        // 4: apoidea.node.Records
+	(*Coordinate)(nil),     // 5: apoidea.node.Coordinate
+	(*Samples)(nil),        // 6: apoidea.node.Samples
+	(*SamplesReply)(nil),   // 7: apoidea.node.SamplesReply
+	(*Subnets)(nil),        // 8: apoidea.node.Subnets
+	(*SubnetsReply)(nil),   // 9: apoidea.node.SubnetsReply
+	(*Admission)(nil),      // 10: apoidea.node.Admission
+	(*AdmissionReply)(nil), // 11: apoidea.node.AdmissionReply
+	(*OptOut)(nil),         // 12: apoidea.node.OptOut
+	(*OptOutReply)(nil),    // 13: apoidea.node.OptOutReply
+	(*Permits)(nil),        // 14: apoidea.node.Permits
+	(*PermitsReply)(nil),   // 15: apoidea.node.PermitsReply
 }
 var file_node_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -1157,7 +1272,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -18,6 +18,8 @@ import (
 const (
 	// MaxQuestions bounds the claims, and the confirmations, of one Content.
 	MaxQuestions = 1024
+	// MaxProofs bounds the bodies of one Proof.
+	MaxProofs = 64
 	// MaxURL bounds a URL, as canonical ones are bounded.
 	MaxURL = 8192
 	// MaxPeerID bounds the bytes of a peer ID.
@@ -95,6 +97,26 @@ func (m *ContentReply) Validate(claims int) error {
 	return errors.Join(
 		each("content URL", m.GetUrl(), 0, MaxURL), each("content record", m.GetRecord(), 0, recordLen), each("content peer", m.GetPeer(), 0, MaxPeerID),
 	)
+}
+
+// Validate checks bounds and columns.
+func (m *Proof) Validate() error {
+	n := len(m.GetDigest())
+	if n == 0 || n > MaxProofs || len(m.GetKey()) != digestLen {
+		return fmt.Errorf("proof: %d bodies under a key of %d bytes; want up to %d, and %d", n, len(m.GetKey()), MaxProofs, digestLen)
+	}
+	if len(m.GetUrl()) != n {
+		return fmt.Errorf("proof: %w", errColumns)
+	}
+	return errors.Join(each("proof digest", m.GetDigest(), digestLen, digestLen), each("proof URL", m.GetUrl(), 1, MaxURL))
+}
+
+// Validate checks bounds and columns against the number of bodies that were asked for.
+func (m *ProofReply) Validate(bodies int) error {
+	if len(m.GetProof()) != bodies {
+		return fmt.Errorf("proof reply: %w", errColumns)
+	}
+	return each("proof", m.GetProof(), 0, digestLen)
 }
 
 // Validate checks bounds and columns.

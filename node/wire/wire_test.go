@@ -112,6 +112,16 @@ func TestValidate(t *testing.T) {
 		{"a confirmation without date", (&Content{ConfirmDigest: many(1, 32), ConfirmUrl: many(1, 9), ConfirmRecord: many(1, 16)}).Validate(), "lengths"},
 		{"a record of another size", (&Content{ConfirmDigest: many(1, 32), ConfirmUrl: many(1, 9), ConfirmRecord: many(1, 17), ConfirmMs: []int64{1}}).Validate(), "record"},
 
+		{"a proof", (&Proof{Key: bytesOf(32), Digest: many(MaxProofs, 32), Url: many(MaxProofs, 9)}).Validate(), ""},
+		{"a proof of nothing", (&Proof{Key: bytesOf(32)}).Validate(), "0 bodies"},
+		{"too many proofs", (&Proof{Key: bytesOf(32), Digest: many(MaxProofs+1, 32), Url: many(MaxProofs+1, 9)}).Validate(), "65 bodies"},
+		{"a short key", (&Proof{Key: bytesOf(31), Digest: many(1, 32), Url: many(1, 9)}).Validate(), "31 bytes"},
+		{"a proof without URL", (&Proof{Key: bytesOf(32), Digest: many(1, 32)}).Validate(), "lengths"},
+		{"proof of a short digest", (&Proof{Key: bytesOf(32), Digest: many(1, 31), Url: many(1, 9)}).Validate(), "digest"},
+		{"proofs", (&ProofReply{Proof: [][]byte{bytesOf(32), nil}}).Validate(2), ""},
+		{"fewer proofs", (&ProofReply{Proof: many(1, 32)}).Validate(2), "lengths"},
+		{"a long proof", (&ProofReply{Proof: many(1, 33)}).Validate(1), "proof"},
+
 		{"answers", reply(3, nil).Validate(3), ""},
 		{"answers of unknown bodies", reply(2, func(m *ContentReply) { m.Url, m.Record, m.Peer = many(2, 0), many(2, 0), many(2, 0) }).Validate(2), ""},
 		{"fewer answers", reply(2, nil).Validate(3), "lengths"},
@@ -229,6 +239,21 @@ func FuzzContentReply(f *testing.F) {
 		}
 		for _, i := range m.GetMoved() {
 			_ = m.GetVerdict()[i]
+		}
+	})
+}
+
+// FuzzProof: what passes can be read as its handler does, and who asked.
+func FuzzProof(f *testing.F) {
+	seed(f, &Proof{Key: bytesOf(32), Digest: many(2, 32), Url: many(2, 9)}, &ProofReply{Proof: many(2, 32)})
+	f.Fuzz(func(_ *testing.T, raw []byte) {
+		if m := new(Proof); proto.Unmarshal(raw, m) == nil && m.Validate() == nil {
+			for i := range m.GetDigest() {
+				_, _ = [32]byte(m.GetDigest()[i]), m.GetUrl()[i]
+			}
+		}
+		if m := new(ProofReply); proto.Unmarshal(raw, m) == nil && m.Validate(2) == nil {
+			_, _ = m.GetProof()[0], m.GetProof()[1]
 		}
 	})
 }

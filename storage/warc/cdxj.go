@@ -97,7 +97,7 @@ func writeIndex(path string, lines []byte) error {
 
 // indexFile reads a WARC file and returns its index, unsorted, with the lines naming it as name.
 // Found, if not nil, is called with each response that is whole.
-func indexFile(path, name string, found func(e Entry)) ([]byte, error) {
+func indexFile(path, name string, found func(e Entry, at Ref)) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func indexFile(path, name string, found func(e Entry)) ([]byte, error) {
 // records before.
 func Index(r io.Reader, name string) ([]byte, error) { return index(r, name, nil) }
 
-func index(r io.Reader, name string, found func(e Entry)) ([]byte, error) {
+func index(r io.Reader, name string, found func(e Entry, at Ref)) ([]byte, error) {
 	var lines []byte
 	records := NewReader(r, false)
 	for {
@@ -124,7 +124,7 @@ func index(r io.Reader, name string, found func(e Entry)) ([]byte, error) {
 			if e, err = rec.Entry(); err == nil {
 				lines = e.AppendLine(lines, name, rec.Offset, rec.Length)
 				if found != nil && rec.Type == TypeResponse && rec.Get("WARC-Truncated") == "" {
-					found(e)
+					found(e, Ref{File: name, Offset: rec.Offset})
 				}
 			}
 		}

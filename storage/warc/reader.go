@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -514,6 +515,17 @@ func scanFile(path string, fn func(*Record) error) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
+}
+
+// OpenFile opens a file of the archive in dir by its finished name, also while it is written: it
+// begins with the same bytes.
+func OpenFile(dir, name string) (*os.File, error) {
+	path := filepath.Join(dir, strings.TrimSuffix(name, openSuffix))
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Open(path + openSuffix)
+	}
+	return f, err
 }
 
 // Files returns the paths of the finished files in dir, and with open also of those that are still

@@ -259,7 +259,7 @@ func serialOf(name string) int {
 
 // recoverFile cuts a file after its last whole record, indexes and seals it. One without any
 // exchange is removed.
-func recoverFile(dir, name string, found func(e Entry)) error {
+func recoverFile(dir, name string, found func(e Entry, at Ref)) error {
 	path := filepath.Join(dir, name+openSuffix)
 	unsorted := filepath.Join(dir, IndexName(name)+openSuffix)
 	good, exchanges, err := wholeRecords(path)

@@ -43,8 +43,8 @@ type Config struct {
 	// wrote this, with which version, and how to reach them.
 	Software, Operator, Hostname string
 	// Found, if not nil, is called by Open with each whole response in the files that a crash left
-	// open.
-	Found func(e Entry)
+	// open, and where it lies there.
+	Found func(e Entry, at Ref)
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 

@@ -200,7 +200,7 @@ func checkRecovery(t *testing.T, c Compression, name string, data []byte, ends, 
 	}
 	config := testConfig(c)
 	found := 0
-	config.Found = func(e Entry) {
+	config.Found = func(e Entry, at Ref) {
 		if found++; e.URL == "" || e.RecordID == "" || !strings.HasPrefix(e.Digest, "sha256:") {
 			t.Errorf("%d bytes: found %+v", len(data), e)
 		}

@@ -135,7 +135,7 @@ func (c *claims) take(now time.Time) (batch []*Page, due time.Duration) {
 func (c *claims) ask(ctx context.Context, batch []*Page) {
 	questions := make([]Question, len(batch))
 	for i, p := range batch {
-		questions[i] = Question{Digest: p.digest, URL: p.item.URL}
+		questions[i] = Question{Digest: p.digest, URL: p.item.URL, Body: p.resp.Body}
 	}
 	answers, err := c.pipe.deps.Content.Claim(ctx, questions)
 	if err != nil || len(answers) != len(batch) {

@@ -154,6 +154,7 @@ const (
 type Question struct {
 	Digest [32]byte // SHA-256 of the body
 	URL    string   // at which it was found
+	Body   []byte   // lent for the call
 }
 
 // Answer to a Question. Original is that of a known body.
