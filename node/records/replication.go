@@ -42,6 +42,8 @@ type Replication struct {
 	// deposes says whether this peer serves the arc of another: then that one's records are not
 	// taken.
 	deposes func(source peer.ID) bool
+	// near says that a peer is in the leaf set, or was until lately: it may begin a copy here.
+	near func(source peer.ID) bool
 	// suspect has the ring ask a peer that did not answer.
 	suspect func(id peer.ID)
 
@@ -97,6 +99,10 @@ func NewReplication(d ReplicationDeps) *Replication {
 func (r *Replication) watch(w *Watch, replicas int) {
 	r.followers = func() []peer.ID { return w.successors(replicas - 1) }
 	r.dead = func(id peer.ID) bool { return !w.Knows(id) }
+	r.near = func(source peer.ID) bool {
+		_, left := w.LeftAgo(source)
+		return left || w.Knows(source) || w.Departs(source)
+	}
 	r.deposes = func(source peer.ID) bool { return w.dht.Serves(ring.PeerKey([]byte(source))) && !w.Departs(source) }
 }
 
@@ -105,7 +111,7 @@ func replicationOf(self peer.ID, net rpc.Caller, store *storage.Store, cfg repli
 	return &Replication{
 		self: self, net: net, store: store, log: log, deposed: make(map[peer.ID]bool), source: replica.NewSource(cfg),
 		copies: replica.NewCopies(store.Keyspace(storage.KeyspaceCopies)), loop: loop.NewSerial(),
-		wake: make(chan struct{}, 1), ended: make(chan struct{}), suspect: func(peer.ID) {},
+		wake: make(chan struct{}, 1), ended: make(chan struct{}), suspect: func(peer.ID) {}, near: func(peer.ID) bool { return true },
 	}
 }
 
@@ -333,8 +339,11 @@ var errDeposed = &calls.Error{Code: calls.CodeMoved, Message: "another peer serv
 
 // Service takes what sources send their followers.
 func (r *Replication) Service() rpc.Service {
-	return rpc.Raw("Replica", rpc.Members("that this peer does not serve the sender's arc itself"), r.Handle)
+	return rpc.Raw("Replica", rpc.Members("that the sender stands near on the ring, or has a copy here already; that this peer does not serve its arc itself"), r.Handle)
 }
+
+// errFar is the answer to a source that is not seen near: it may come there in a moment.
+var errFar = rpc.Busy("copies begin near their source, and this peer does not see the caller there")
 
 // Handle takes a message of a source.
 func (r *Replication) Handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
@@ -344,10 +353,18 @@ func (r *Replication) Handle(ctx context.Context, from peer.ID, raw []byte) ([]b
 	var reply []byte
 	var wait func() error
 	var err error
-	if lerr := r.loop.Do(ctx, func() { reply, wait, err = r.copies.Handle(string(from), raw) }); lerr != nil {
+	near := r.near(from)
+	if lerr := r.loop.Do(ctx, func() {
+		if near = near || r.copies.Holds(string(from)); near {
+			reply, wait, err = r.copies.Handle(string(from), raw)
+		}
+	}); lerr != nil {
 		return nil, lerr
 	}
-	if err != nil {
+	switch {
+	case !near:
+		return nil, errFar
+	case err != nil:
 		return nil, rpc.Refuse("%v", err)
 	}
 	if err := wait(); err != nil {

@@ -503,6 +503,36 @@ func TestReplicaRefuses(t *testing.T) {
 	})
 }
 
+// TestCopiesBeginNearby: who is not seen near begins no copy, and may come again; a copy that has
+// begun goes on wherever its source is by now.
+func TestCopiesBeginNearby(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *wires, _ *circle, peers []*copier) {
+		near := false
+		peers[1].ship.near = func(peer.ID) bool { return near }
+		message := func(incarnation uint64) []byte {
+			source := replica.NewSource(replica.Config{Incarnation: incarnation})
+			source.Follow([]string{"f"}, func(string) bool { return false })
+			_, scans, _ := source.Next(time.Now())
+			into := source.Collect(scans[0])
+			into.Add([]byte("jk"), []byte("v"))
+			into.End()
+			call, _ := source.Scanned(time.Now(), into, nil)
+			return call.Message
+		}
+		if _, err := peers[1].ship.Handle(t.Context(), "far", message(1)); calls.CodeOf(err) != calls.CodeBusy || peers[1].ship.copies.Holds("far") {
+			t.Errorf("one that is far: %v", err)
+		}
+		near = true
+		if _, err := peers[1].ship.Handle(t.Context(), "far", message(2)); err != nil {
+			t.Errorf("one that is near: %v", err)
+		}
+		near = false
+		if _, err := peers[1].ship.Handle(t.Context(), "far", message(3)); err != nil || !peers[1].ship.copies.Holds("far") {
+			t.Errorf("one that was near: %v", err)
+		}
+	})
+}
+
 // FuzzReplicaHandle: nothing that a stranger sends as the message of a source makes the copies
 // panic, and nothing goes into another's copy.
 func FuzzReplicaHandle(f *testing.F) {

@@ -81,6 +81,12 @@ func (c *Copies) Handle(source string, raw []byte) (reply []byte, wait func() er
 	return (&answer{differ: differ}).encode(), st.wait, nil
 }
 
+// Holds says whether there is a copy of a source; of one that cannot be read there is none.
+func (c *Copies) Holds(source string) bool {
+	_, ok, err := c.store.Get(prefixOf(source))
+	return ok && err == nil
+}
+
 // open begins a stream; the source's name is kept with its copy.
 func (c *Copies) open(source string, number uint64) (*stream, error) {
 	if _, ok, err := c.store.Get(prefixOf(source)); err != nil {
