@@ -97,10 +97,10 @@ var bounds = []bound{
 	{what: "questions at once", format: "%s, %s of large ones", at: "dht/calls maxHandlers maxLargeBytes", then: "the sender is told busy, and keeps what it has"},
 	{what: "reports that a peer is given", format: "one each %s, %s at once", at: "node/view reportEvery reportsAtOnce", then: "its question waits, or is told busy"},
 	{what: "answers and parts of files not read yet", format: "%s, %s of one peer", at: "dht/calls maxAnswerBytes maxAnswersOfPeer", then: "who asks for more is told busy; a quarter is for neighbours on the ring only"},
-	{what: "bodies of the archive that a peer shows", format: "one request at a time, for %s", at: "node/crawling proofTime", then: "the asker archives them itself"},
+	{what: "bodies of the archive that a peer shows", format: "one request at a time, for %s, and rest as long as it took", at: "node/crawling proofTime", then: "the asker archives them itself"},
 	{what: "time that a holder is not asked which did not answer", format: "%s", at: "node/crawling silentFor", then: "what only it is said to have is archived again"},
 	{what: "lists and files for others than neighbours", format: "one at a time", at: "node/view", then: "the next waits"},
-	{what: "rest after each of these", format: "as long as it took, up to %s", at: "node/view maxDeskRest", then: "the next waits"},
+	{what: "rest after each of these", format: "as long as it took, up to %s", at: "node/loop maxRest", then: "the next waits"},
 
 	{part: "Peers: streams and connections"},
 	{what: "first byte of a stream", format: "%s", at: "dht/calls FirstByte", then: "the stream is reset; the peer may open another"},

@@ -21,6 +21,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/aging"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/dedup"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
@@ -63,7 +64,7 @@ type BodiesDeps struct {
 // have. Whoever says more than it has costs room on disk, and no page.
 type Bodies struct {
 	deps BodiesDeps
-	turn chan struct{} // taken by who reads the archive for others
+	desk loop.Desk // for those who read the archive
 
 	mu     sync.Mutex
 	fresh  []held                               // in the archive, and not noted yet
@@ -80,7 +81,7 @@ type held struct {
 // NewBodies returns what knows nothing beyond its space.
 func NewBodies(d BodiesDeps) *Bodies {
 	return &Bodies{
-		deps: d, turn: make(chan struct{}, 1),
+		deps: d,
 		seen: aging.New[[32]byte, pages.Original](maxSeen, nil), silent: aging.New[peer.ID, time.Time](maxSilent, nil),
 	}
 }
@@ -195,12 +196,11 @@ func (b *Bodies) answer(ctx context.Context, _ peer.ID, req *wire.Proof) (*wire.
 	if !rpc.OfWorker(ctx, func() []string { return hostsOf(req.GetUrl()) }) {
 		return nil, rpc.Busy("bodies are shown to workers, and the caller is not known to be one")
 	}
-	select {
-	case b.turn <- struct{}{}:
-		defer func() { <-b.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	done, err := b.desk.Turn(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	end := time.Now().Add(proofTime)
 	reply := &wire.ProofReply{Proof: make([][]byte, len(req.GetDigest()))}
 	for i, digest := range req.GetDigest() {

@@ -100,7 +100,7 @@ func (v *View) FilesService() rpc.Service {
 
 // HandleFiles answers who borrows.
 func (v *View) HandleFiles(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
-	return v.desk.serve(ctx, v.neighbour(from), func() ([]byte, error) { return filesAt(&v.deps.Archive).handle(ctx, from, raw) })
+	return v.serve(ctx, from, func() ([]byte, error) { return filesAt(&v.deps.Archive).handle(ctx, from, raw) })
 }
 
 // ReadArchive implements control.Backend.

@@ -45,7 +45,27 @@ func (v *View) HandleStatus(ctx context.Context, from peer.ID, raw []byte) ([]by
 		}
 		return v.answer(ctx, verb, arg)
 	}
-	return v.desk.serve(ctx, v.neighbour(from), func() ([]byte, error) { return v.answer(ctx, verb, arg) })
+	return v.serve(ctx, from, func() ([]byte, error) { return v.answer(ctx, verb, arg) })
+}
+
+// serve has a question answered: of a neighbour on the ring at once, of others when it is their
+// turn.
+func (v *View) serve(ctx context.Context, from peer.ID, answer func() ([]byte, error)) ([]byte, error) {
+	if !v.neighbour(from) {
+		done, err := v.desk.Turn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	return answer()
+}
+
+// neighbour says whether a peer stands beside this one on the ring, or is attached to it.
+func (v *View) neighbour(id peer.ID) bool {
+	is := func(p dht.Peer) bool { return p.ID == id }
+	preds, succs := v.deps.Ring.DHT.Leaves()
+	return id == v.deps.Self || slices.ContainsFunc(preds, is) || slices.ContainsFunc(succs, is) || slices.ContainsFunc(v.deps.Ring.DHT.Attached(), is)
 }
 
 // answer answers one question.

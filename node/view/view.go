@@ -21,6 +21,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
@@ -30,7 +31,7 @@ type View struct {
 	deps    Deps
 	walker  walker
 	reports pace
-	desk    desk
+	desk    loop.Desk // for the questions of strangers for lists and files
 	names   names
 }
 
