@@ -45,19 +45,14 @@ func NewGranter(limit int, chunk time.Duration) *Granter {
 
 // Grant answers a worker that asks for permits: how many it gets, and for how long from now they
 // hold. If it gets none, that is when it is worth asking again. At most half of what is left is
-// granted at once, so that the first does not take all. Strangers leave half of the permits, and
-// half of the prefixes that there is room for, to members.
-func (g *Granter) Grant(now time.Time, p netip.Prefix, want int, stranger bool) (n int, holds time.Duration, err error) {
+// granted at once, so that the first does not take all.
+func (g *Granter) Grant(now time.Time, p netip.Prefix, want int) (n int, holds time.Duration, err error) {
 	g.begin(now)
 	used, known := g.granted[p]
-	left, room := g.limit-used, g.prefixes-len(g.granted)
-	if stranger {
-		left, room = max(left-g.limit/2, 0), room-g.prefixes/2
-	}
-	if !known && room <= 0 {
+	if !known && len(g.granted) >= g.prefixes {
 		return 0, 0, ErrBusy
 	}
-	n = min(max(want, 0), MaxWant, (left+1)/2)
+	n = min(max(want, 0), MaxWant, (g.limit-used+1)/2)
 	g.granted[p] = used + n
 	return n, g.chunk.Add(g.length).Sub(now), nil
 }

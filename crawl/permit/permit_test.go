@@ -87,7 +87,7 @@ func (w *world) run(d time.Duration, hunger int) {
 	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(100 * time.Millisecond) {
 		for i, p := range w.wallets {
 			for range hunger {
-				if ok, again := p.Take(w.now, w.key); !ok {
+				if ok, again := p.Take(w.now, w.key, "a.example"); !ok {
 					if !again.After(w.now) {
 						w.t.Fatalf("worker %d is to try again at %v, at %v", i, again, w.now)
 					}
@@ -101,7 +101,7 @@ func (w *world) run(d time.Duration, hunger int) {
 					p.Failed(w.now, q.Key)
 					continue
 				}
-				n, holds, err := w.granter.Grant(w.now, q.Key.Prefix, q.Want, false)
+				n, holds, err := w.granter.Grant(w.now, q.Key.Prefix, q.Want)
 				if err != nil {
 					w.t.Fatal(err)
 				}
@@ -155,10 +155,10 @@ func TestModestWorkers(t *testing.T) {
 	for range 120 { // one a second for two minutes
 		ok := false
 		for try := 0; try < 3 && !ok; try++ { // the first has to ask
-			ok, _ = p.Take(w.now, w.key)
+			ok, _ = p.Take(w.now, w.key, "a.example")
 			for _, q := range p.Asks(w.now) {
 				asks++
-				n, holds, _ := w.granter.Grant(w.now, q.Key.Prefix, q.Want, false)
+				n, holds, _ := w.granter.Grant(w.now, q.Key.Prefix, q.Want)
 				p.Granted(w.now, q.Key, n, holds)
 			}
 		}
@@ -208,33 +208,33 @@ func TestGranterDies(t *testing.T) {
 // does not.
 func TestGiveBack(t *testing.T) {
 	p, key := NewWallet(240, Chunk, 0), key7
-	p.Take(begin, key)
+	p.Take(begin, key, "a.example")
 	p.Asks(begin)
 	p.Granted(begin, key, 1, 10*time.Second)
 	for range 3 {
-		ok, until := p.Take(begin, key)
+		ok, until := p.Take(begin, key, "a.example")
 		if !ok || !until.Equal(begin.Add(10*time.Second)) {
 			t.Fatalf("permit %v until %v", ok, until)
 		}
-		if again, _ := p.Take(begin, key); again {
+		if again, _ := p.Take(begin, key, "a.example"); again {
 			t.Fatal("two of one")
 		}
 		p.GiveBack(begin, key, until)
 	}
-	p.Take(begin, key)
+	p.Take(begin, key, "a.example")
 	later := begin.Add(10 * time.Second)
-	if ok, _ := p.Take(later, key); ok {
+	if ok, _ := p.Take(later, key, "a.example"); ok {
 		t.Error("a permit holds beyond its chunk")
 	}
 	p.GiveBack(later, key, begin.Add(10*time.Second))
-	if ok, _ := p.Take(later, key); ok {
+	if ok, _ := p.Take(later, key, "a.example"); ok {
 		t.Error("a permit of an earlier chunk came back")
 	}
 	p.Asks(later)
 	p.Granted(later, key, 1, Chunk)
-	p.Take(later, key)
+	p.Take(later, key, "a.example")
 	p.GiveBack(later, key, begin.Add(10*time.Second))
-	if ok, _ := p.Take(later, key); ok {
+	if ok, _ := p.Take(later, key, "a.example"); ok {
 		t.Error("a permit of an earlier chunk came back into the next")
 	}
 }
@@ -247,23 +247,23 @@ func TestBounds(t *testing.T) {
 	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) } // few
 	for i := range 2 {
 		prefix, _ := PrefixOf(addr(i))
-		if _, _, err := g.Grant(begin, prefix, 1, false); err != nil {
+		if _, _, err := g.Grant(begin, prefix, 1); err != nil {
 			t.Fatal(err)
 		}
 		p.Hold(begin, Address(addr(i)))
 	}
 	third, _ := PrefixOf(addr(3))
-	if _, _, err := g.Grant(begin, third, 1, false); !errors.Is(err, ErrBusy) {
+	if _, _, err := g.Grant(begin, third, 1); !errors.Is(err, ErrBusy) {
 		t.Errorf("a prefix too many: %v", err)
 	}
-	if ok, _ := p.Take(begin, Address(addr(3))); ok {
+	if ok, _ := p.Take(begin, Address(addr(3)), "a.example"); ok {
 		t.Error("a permit without room to note it")
 	}
 	for _, q := range p.Asks(begin) {
 		p.Failed(begin, q.Key)
 	}
 	later := begin.Add(2 * Chunk)
-	if n, _, err := g.Grant(later, third, 1, false); n != 1 || err != nil {
+	if n, _, err := g.Grant(later, third, 1); n != 1 || err != nil {
 		t.Errorf("in another chunk: %d, %v", n, err)
 	}
 	p.Hold(later, Address(addr(3)))
@@ -272,39 +272,15 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestStrangersLeaveHalf: however many strangers ask, half of the permits of an address and half of
-// the prefixes are left to members.
-func TestStrangersLeaveHalf(t *testing.T) {
-	const limit = 60
-	g := NewGranter(limit, Chunk)
-	g.prefixes = 8
-	at := func(i int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 32) } // few
-	strangers, got := 0, 0
-	for range 100 {
-		n, _, err := g.Grant(begin, at(0), MaxWant, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		strangers += n
+// TestAskNamesTheHost: a question says for which host it is, the last that wanted a permit.
+func TestAskNamesTheHost(t *testing.T) {
+	w := NewWallet(240, Chunk, 0)
+	for _, host := range []string{"a.example", "b.example"} {
+		w.Take(begin, key7, host)
 	}
-	for range 100 {
-		n, _, err := g.Grant(begin, at(0), MaxWant, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got += n
-	}
-	if strangers != limit/2 || got != limit/2 {
-		t.Errorf("strangers got %d of %d, members %d", strangers, limit, got)
-	}
-	var full int
-	for i := range g.prefixes {
-		if _, _, err := g.Grant(begin, at(i), 1, true); errors.Is(err, ErrBusy) {
-			full++
-		}
-	}
-	if _, _, err := g.Grant(begin, at(99), 1, false); err != nil || full != g.prefixes/2 {
-		t.Errorf("strangers found no room for %d of %d prefixes, a member: %v", full, g.prefixes, err)
+	w.Hold(begin, key7)
+	if asks := w.Asks(begin); len(asks) != 1 || asks[0].Host != "b.example" {
+		t.Errorf("asked %+v", asks)
 	}
 }
 

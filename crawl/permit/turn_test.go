@@ -60,7 +60,7 @@ func TestTurns(t *testing.T) {
 						continue
 					}
 					if !now.Before(w.next) {
-						if ok, again := w.Take(now, key); ok {
+						if ok, again := w.Take(now, key, "a.example"); ok {
 							if gap := now.Sub(last); i != by && gap < tt.delay {
 								t.Fatalf("worker %d asks %v after worker %d", i, gap, by)
 							}

@@ -14,8 +14,9 @@ const (
 
 // Ask is a question to the granter of a key; its answer is [Wallet.Granted] or [Wallet.Failed].
 type Ask struct {
-	Key  Key // what shares a limit
-	Want int // permits asked for, 1 to MaxWant
+	Key  Key    // what shares a limit
+	Want int    // permits asked for, 1 to MaxWant
+	Host string // the last host that needed one
 }
 
 // Wallet keeps the permits of one worker.
@@ -42,6 +43,7 @@ type share struct {
 	fallback bool
 	then     time.Time
 	used     time.Time
+	host     string // that took one last, or tried to
 }
 
 // NewWallet returns an empty wallet. Limit and chunk are those of the granters, and delay is that
@@ -54,17 +56,17 @@ func NewWallet(limit int, chunk, delay time.Duration) *Wallet {
 // Hold says, without taking one, until when there is no permit for a key; the zero time if there is
 // one.
 func (w *Wallet) Hold(now time.Time, k Key) time.Time {
-	ok, at := w.look(now, k, false)
+	ok, at := w.look(now, k, "", false)
 	if ok {
 		return time.Time{}
 	}
 	return at
 }
 
-// Take takes a permit for one request. It says until when the permit holds, or with false when to
-// try again. The zero Key needs none, and gets one.
-func (w *Wallet) Take(now time.Time, k Key) (ok bool, at time.Time) {
-	return w.look(now, k, true)
+// Take takes a permit for one request to a host. It says until when the permit holds, or with false
+// when to try again. The zero Key needs none, and gets one.
+func (w *Wallet) Take(now time.Time, k Key, host string) (ok bool, at time.Time) {
+	return w.look(now, k, host, true)
 }
 
 // GiveBack returns a permit, which held until then, and with which no request was made. One of a
@@ -80,7 +82,7 @@ func (w *Wallet) GiveBack(now time.Time, k Key, until time.Time) {
 // by what the answers took to come.
 func (w *Wallet) sameChunk(a, b time.Time) bool { return a.Sub(b).Abs() <= w.chunk/4 }
 
-func (w *Wallet) look(now time.Time, k Key, take bool) (ok bool, at time.Time) {
+func (w *Wallet) look(now time.Time, k Key, host string, take bool) (ok bool, at time.Time) {
 	if k == (Key{}) || k.Domain == "" && w.limit == 0 {
 		return true, now.Add(w.chunk)
 	}
@@ -89,6 +91,9 @@ func (w *Wallet) look(now time.Time, k Key, take bool) (ok bool, at time.Time) {
 		return false, now.Add(askAgain)
 	}
 	s.used = now
+	if take {
+		s.host = host
+	}
 	if !s.asked.IsZero() && now.Sub(s.asked) >= answerTime {
 		w.Failed(now, k)
 	}
@@ -177,7 +182,7 @@ func (w *Wallet) Asks(now time.Time) []Ask {
 		} else {
 			want = 2*s.spent + 1
 		}
-		list = append(list, Ask{k, min(want, MaxWant)})
+		list = append(list, Ask{k, min(want, MaxWant), s.host})
 		s.wanted = 0
 	}
 	w.order = w.order[:0]

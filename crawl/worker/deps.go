@@ -41,8 +41,8 @@ type OptOuts interface {
 // all workers; see package permit. Ask says how many permits there are and for how long they hold;
 // an error means that nobody answers.
 type Permits interface {
-	// Ask asks for want permits of a key.
-	Ask(ctx context.Context, k permit.Key, want int) (n int, holds time.Duration, err error)
+	// Ask asks for what a wallet wants.
+	Ask(ctx context.Context, q permit.Ask) (n int, holds time.Duration, err error)
 }
 
 // Clock is the lease clock: it tells how much time has gone by, suspend included, for leases must

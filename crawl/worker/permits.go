@@ -27,10 +27,10 @@ func newPermits(cfg *Config, from Permits) *permits {
 }
 
 // Take implements visits.Permits.
-func (p *permits) Take(now time.Time, k permit.Key) (ok bool, at time.Time) {
+func (p *permits) Take(now time.Time, k permit.Key, host string) (ok bool, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ok, at = p.wallet.Take(now, k); !ok {
+	if ok, at = p.wallet.Take(now, k, host); !ok {
 		poke(p.wake) // to be looked at again
 	}
 	p.urge()
@@ -67,7 +67,7 @@ func (p *permits) asks() []permit.Ask {
 
 // ask puts one question and takes its answer in.
 func (p *permits) ask(ctx context.Context, q permit.Ask) {
-	n, holds, err := p.from.Ask(ctx, q.Key, q.Want)
+	n, holds, err := p.from.Ask(ctx, q)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {

@@ -58,7 +58,7 @@ func TestPermits(t *testing.T) {
 	prefix := permit.Key{Prefix: netip.MustParsePrefix("192.0.2.1/32")}
 	left := 10
 	for left > 0 {
-		n, holds, err := asker.Ask(t.Context(), prefix, 100)
+		n, holds, err := asker.Ask(t.Context(), permit.Ask{Key: prefix, Want: 100})
 		if err != nil || n != (left+1)/2 || holds <= 0 || holds > time.Minute {
 			t.Fatalf("%d permits for %s of the %d left, %v", n, holds, left, err)
 		}
@@ -72,9 +72,31 @@ func TestPermits(t *testing.T) {
 	}
 	again := NewPermits(10, time.Minute, time.Minute, 2, b) // when it was started anew
 	for i, p := range []*Permits{asker, asker, again} {
-		n, holds, err := p.Ask(t.Context(), permit.Key{Domain: "a.example"}, 8)
+		n, holds, err := p.Ask(t.Context(), permit.Ask{Key: permit.Key{Domain: "a.example"}, Want: 8})
 		if err != nil || (n == 8) != (p == asker) || holds <= 0 {
 			t.Errorf("question %d for a turn: %d for %v, %v", i, n, holds, err)
+		}
+	}
+}
+
+// TestPermitsOfStrangers: who works on no host has neither permits nor turns, and takes none of
+// them; a worker has them for its host, member of the ring or not.
+func TestPermitsOfStrangers(t *testing.T) {
+	var home *Permits
+	var gate rpc.Gate
+	a, b := pair(func() calls.Handler { return home.Service().Behind(gate) })
+	home = NewPermits(10, time.Minute, 0, 0, a)
+	asker := NewPermits(10, time.Minute, time.Minute, 1, b)
+	for _, row := range []struct {
+		gate rpc.Gate
+		want int
+	}{{rpctest.Strangers{}, 0}, {rpctest.Workers{Host: "b.example"}, 0}, {rpctest.Workers{Host: "a.example"}, 5}, {rpctest.Members{}, 3}} {
+		gate = row.gate
+		for _, k := range []permit.Key{{Prefix: netip.MustParsePrefix("192.0.2.1/32")}, {Domain: "example"}} {
+			n, _, err := asker.Ask(t.Context(), permit.Ask{Key: k, Want: 5, Host: "a.example"})
+			if want := row.want; row.want > 0 && err == nil && n != want && k.Domain == "" || row.want > 0 != (err == nil) || err != nil && calls.CodeOf(err) != calls.CodeBusy {
+				t.Errorf("%+v, %v: %d, %v; want %d", row.gate, k, n, err, want)
+			}
 		}
 	}
 }

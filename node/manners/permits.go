@@ -48,7 +48,7 @@ func NewPermits(limit int, chunk, delay time.Duration, incarnation uint64, r *rp
 
 // Service answers workers.
 func (p *Permits) Service() rpc.Service {
-	return permitsMethod.Handle(rpc.Anyone("that this peer serves the address; a caller gets half of what is left, and strangers leave half to members"), p.grant)
+	return permitsMethod.Handle(rpc.Anyone("that the caller is a member, or works on the host, as its owner says; that this peer serves the address or domain; a caller gets half of what is left"), p.grant)
 }
 
 // grant answers a worker.
@@ -62,12 +62,14 @@ func (p *Permits) grant(ctx context.Context, from peer.ID, m *wire.Permits) (*wi
 	if key := permit.Home(k); !p.router.Ring.Serves(key) {
 		return nil, p.router.Moved(key)
 	}
+	if !rpc.OfWorker(ctx, func() []string { return []string{m.GetHost()} }) {
+		return nil, rpc.Busy("permits are for workers, and the caller is not known to be one")
+	}
 	var n int
 	var holds time.Duration
-	stranger := !rpc.OfMember(ctx)
 	p.mu.Lock()
 	if k.Domain == "" {
-		n, holds, err = p.granter.Grant(time.Now(), k.Prefix, int(m.GetWant()), stranger)
+		n, holds, err = p.granter.Grant(time.Now(), k.Prefix, int(m.GetWant()))
 	} else {
 		worker := fmt.Sprint(string(from), m.GetIncarnation())
 		n, holds, err = p.granter.Turn(time.Now(), k.Domain, worker, time.Duration(m.GetDelayMs())*time.Millisecond, int(m.GetWant()))
@@ -80,8 +82,8 @@ func (p *Permits) grant(ctx context.Context, from peer.ID, m *wire.Permits) (*wi
 }
 
 // Ask implements worker.Permits.
-func (p *Permits) Ask(ctx context.Context, k permit.Key, want int) (n int, holds time.Duration, err error) {
-	m := &wire.Permits{Want: uint32(want)} // at most permit.MaxWant
+func (p *Permits) Ask(ctx context.Context, q permit.Ask) (n int, holds time.Duration, err error) {
+	k, m := q.Key, &wire.Permits{Want: uint32(q.Want), Host: q.Host} // at most permit.MaxWant
 	if k.Domain == "" {
 		m.Prefix = permit.Name(k.Prefix)
 	} else {

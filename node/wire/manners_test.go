@@ -39,6 +39,7 @@ func TestValidateManners(t *testing.T) {
 		{"a long one", (&OptOut{Subject: long}).Validate(), "301 bytes"},
 		{"permits", (&Permits{Prefix: bytesOf(5), Want: permit.MaxWant}).Validate(), ""},
 		{"for half an address", (&Permits{Prefix: bytesOf(3)}).Validate(), "3 bytes"},
+		{"for a long host", (&Permits{Prefix: bytesOf(5), Host: strings.Repeat("a", MaxHost+1)}).Validate(), "261 bytes"},
 		{"too many wanted", (&Permits{Prefix: bytesOf(17), Want: permit.MaxWant + 1}).Validate(), "4097"},
 		{"granted", (&PermitsReply{Permits: 7, HoldsMs: 60_000}).Validate(7), ""},
 		{"more than wanted", (&PermitsReply{Permits: 8}).Validate(7), "8 for the 7"},

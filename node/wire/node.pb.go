@@ -1008,6 +1008,7 @@ type Permits struct {
 	Domain        string                 `protobuf:"bytes,3,opt,name=domain,proto3" json:"domain,omitempty"`                   // registrable, in place of a prefix
 	DelayMs       uint32                 `protobuf:"varint,4,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"` // since a request of another to the domain
 	Incarnation   uint64                 `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`        // of the worker that asks for the domain: what an earlier one did it does not know
+	Host          string                 `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`                       // that needs them, and that the worker has of its owner
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1075,6 +1076,13 @@ func (x *Permits) GetIncarnation() uint64 {
 		return x.Incarnation
 	}
 	return 0
+}
+
+func (x *Permits) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
 }
 
 type PermitsReply struct {
@@ -1211,13 +1219,14 @@ const file_node_proto_rawDesc = "" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\"'\n" +
 	"\vOptOutReply\x12\x18\n" +
-	"\achanged\x18\x01 \x01(\bR\achanged\"\x8a\x01\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\"\x9e\x01\n" +
 	"\aPermits\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\fR\x06prefix\x12\x12\n" +
 	"\x04want\x18\x02 \x01(\rR\x04want\x12\x16\n" +
 	"\x06domain\x18\x03 \x01(\tR\x06domain\x12\x19\n" +
 	"\bdelay_ms\x18\x04 \x01(\rR\adelayMs\x12 \n" +
-	"\vincarnation\x18\x05 \x01(\x04R\vincarnation\"C\n" +
+	"\vincarnation\x18\x05 \x01(\x04R\vincarnation\x12\x12\n" +
+	"\x04host\x18\x06 \x01(\tR\x04host\"C\n" +
 	"\fPermitsReply\x12\x18\n" +
 	"\apermits\x18\x01 \x01(\rR\apermits\x12\x19\n" +
 	"\bholds_ms\x18\x02 \x01(\rR\aholdsMsB&Z$github.com/apoidea/apoidea/node/wireb\x06proto3"

@@ -257,6 +257,9 @@ func (m *Permits) Validate() error {
 	if n := len(m.GetDomain()); n > MaxHost {
 		return fmt.Errorf("permits: domain of %d bytes", n)
 	}
+	if n := len(m.GetHost()); n > MaxHost {
+		return fmt.Errorf("permits: host of %d bytes", n)
+	}
 	if int64(m.GetDelayMs()) > permit.MaxDelay.Milliseconds() {
 		return fmt.Errorf("permits: delay of %d ms", m.GetDelayMs())
 	}

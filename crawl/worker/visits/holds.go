@@ -18,8 +18,8 @@ const permitLook = time.Second
 // Permits has the permits for requests to addresses and domains, as a permit.Wallet does. Safe for
 // concurrent use, if requests are made by several goroutines.
 type Permits interface {
-	// Take takes a permit, which holds until then; without one, at is when to look again.
-	Take(now time.Time, k permit.Key) (ok bool, at time.Time)
+	// Take takes a permit for a host, which holds until then; without one, at is when to look again.
+	Take(now time.Time, k permit.Key, host string) (ok bool, at time.Time)
 	// GiveBack returns one with which no request was made.
 	GiveBack(now time.Time, k permit.Key, until time.Time)
 	// Hold is until when there is no permit for a key; zero if there is one.
@@ -66,7 +66,7 @@ func (m *Machine) hold(now time.Time, h *host) (p pass, held bool) {
 		if k == (permit.Key{}) {
 			continue
 		}
-		ok, at := m.cfg.Permits.Take(now, k)
+		ok, at := m.cfg.Permits.Take(now, k, h.Host)
 		if !ok {
 			m.giveBack(now, &p)
 			m.keep(h.Host)

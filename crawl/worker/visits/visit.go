@@ -180,7 +180,7 @@ func (v *Visit) Spend(now time.Time, addr netip.Addr) error {
 		if k == (permit.Key{}) || v.pass.use(now, i, k) {
 			continue
 		}
-		if ok, _ := v.cfg.Permits.Take(now, k); !ok {
+		if ok, _ := v.cfg.Permits.Take(now, k, v.host.Host); !ok {
 			v.lacks = addr
 			return ErrNoPermit
 		}
