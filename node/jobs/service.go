@@ -39,8 +39,10 @@ type Service struct {
 	loop     *loop.Serial
 	// kick wakes the seeding after a post.
 	kick chan struct{}
-	// strangers bounds the jobs that those post who are no members, all together.
+	// strangers bounds the jobs that those post who are no members, all together, and desk has what
+	// they ask answered one after another.
 	strangers *rate.Limiter
+	desk      loop.Desk
 }
 
 // ServiceDeps are what the service uses of the peer.
@@ -93,16 +95,23 @@ func (s *Service) Import(records []kv.Record) error {
 
 // Service answers peers.
 func (s *Service) Service() rpc.Service {
-	return jobMethod.Handle(rpc.Anyone("that this peer serves the job, and takes those of its poster; that who draws of a budget is a member; strangers post so many a minute; of a signed job its signature and that of each change, of others their form"), s.answer)
+	return jobMethod.Handle(rpc.Anyone("that this peer serves the job, and takes those of its poster; that who draws of a budget is a member; strangers get one answer after another, and post so many a minute; of a signed job its signature and that of each change, of others their form"), s.answer)
 }
 
 // answer does what is asked on the loop and waits for the disk outside of it.
 func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {
-	if req.GetDraw() != nil && !rpc.OfMember(ctx) {
-		return nil, rpc.Busy("job: only members draw of a budget, as they own the hosts that use it")
-	}
-	if req.GetPost() != nil && !rpc.OfMember(ctx) && !s.strangers.Allow() {
-		return nil, rpc.Busy("job: strangers have posted many jobs of late, another is taken in a minute")
+	if !rpc.OfMember(ctx) {
+		done, err := s.desk.Turn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		switch {
+		case req.GetDraw() != nil:
+			return nil, rpc.Busy("job: only members draw of a budget, as they own the hosts that use it")
+		case req.GetPost() != nil && !s.strangers.Allow():
+			return nil, rpc.Busy("job: strangers have posted many jobs of late, another is taken in a minute")
+		}
 	}
 	id, ok := job.IDFrom(req.GetId())
 	if !req.GetList() {

@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/storagetest"
@@ -268,5 +269,34 @@ func TestJobsOfStrangers(t *testing.T) {
 	id := job.NewID()
 	if code := post(&wire.JobRequest{Id: id[:], Draw: &wire.Draw{Pages: 1}}); code != calls.CodeBusy {
 		t.Errorf("a stranger draws: %v", code)
+	}
+}
+
+// TestStrangersTakeTurns: while one stranger is answered others wait, and members do not.
+func TestStrangersTakeTurns(t *testing.T) {
+	s := newJobs(t, nil)
+	list, err := proto.Marshal(&wire.JobRequest{List: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(gate rpc.Gate, within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		_, err := s.Service().Behind(gate)(ctx, "asker", list)
+		return err
+	}
+	done, err := s.desk.Turn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(rpctest.Strangers{}, 50*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second stranger: %v", err)
+	}
+	if err := ask(rpctest.Members{}, time.Minute); err != nil {
+		t.Errorf("a member: %v", err)
+	}
+	done()
+	if err := ask(rpctest.Strangers{}, time.Minute); err != nil {
+		t.Errorf("after the first was answered: %v", err)
 	}
 }
