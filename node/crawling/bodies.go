@@ -44,9 +44,9 @@ const (
 	// silentFor is how long a holder that did not answer is not asked again. Until then what only
 	// it is said to have is archived again.
 	silentFor = time.Minute
-	// maxSeen bounds the bodies of which is remembered where they lie, some 300 bytes each, and
-	// maxSilent the holders that did not answer.
-	maxSeen   = 4096
+	// maxSeen bounds what is remembered of where bodies lie, in bytes, and maxSilent the holders that
+	// did not answer.
+	maxSeen   = 1 << 20
 	maxSilent = 256
 )
 
@@ -82,9 +82,12 @@ type held struct {
 func NewBodies(d BodiesDeps) *Bodies {
 	return &Bodies{
 		deps: d,
-		seen: aging.New[[32]byte, pages.Original](maxSeen, nil), silent: aging.New[peer.ID, time.Time](maxSilent, nil),
+		seen: aging.New[[32]byte](maxSeen, originalBytes), silent: aging.New[peer.ID, time.Time](maxSilent, nil),
 	}
 }
+
+// originalBytes is about what is kept of a body that was looked for.
+func originalBytes(o pages.Original) int { return 200 + len(o.URL) + len(o.RecordID) }
 
 // add takes a body that was archived; it counts from the next write on.
 func (b *Bodies) add(digest [32]byte, at warc.Ref) {
@@ -133,7 +136,7 @@ func (b *Bodies) open(digest [32]byte) (*os.File, *warc.Record, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rec, err := recordAt(f, int64(offset)) //nolint:gosec // written from an int64
+	rec, err := recordAt(f, int64(offset)) // written from one
 	if err == nil && (rec.Type != warc.TypeResponse || rec.Get("WARC-Payload-Digest") != "sha256:"+hex.EncodeToString(digest[:])) {
 		err = errNotHeld // the file was mended, and other records lie there
 	}

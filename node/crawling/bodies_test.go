@@ -28,11 +28,17 @@ import (
 type keeper struct {
 	*Bodies
 	archive *archive
+	pack    warc.Compression
 }
 
 func newKeeper(t *testing.T, id peer.ID, net *rpctest.Net) *keeper {
 	t.Helper()
-	k := &keeper{Bodies: NewBodies(BodiesDeps{
+	return keeperOf(t, id, net, warc.Gzip)
+}
+
+func keeperOf(t *testing.T, id peer.ID, net *rpctest.Net, pack warc.Compression) *keeper {
+	t.Helper()
+	k := &keeper{pack: pack, Bodies: NewBodies(BodiesDeps{
 		Space: storagetest.New(t).Keyspace(storage.KeyspaceBodies), Dir: t.TempDir(), Self: id, Caller: net, Log: quietLog,
 	})}
 	k.open(t)
@@ -49,7 +55,7 @@ func newKeeper(t *testing.T, id peer.ID, net *rpctest.Net) *keeper {
 func (k *keeper) open(t *testing.T) {
 	t.Helper()
 	var err error
-	if k.archive, err = openArchive(k.deps.Dir, warc.Config{Compression: warc.Gzip, MaxSize: 4 << 10, Prefix: "test"}, k.Bodies); err != nil {
+	if k.archive, err = openArchive(k.deps.Dir, warc.Config{Compression: k.pack, MaxSize: 4 << 10, Prefix: "test"}, k.Bodies); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -104,35 +110,39 @@ func manyBodies(n int) (list []string) {
 // TestBodiesAreShown: of the bodies that a peer is said to have, those are known that it has, over
 // all of its files, the one that is being written included, and after a restart.
 func TestBodiesAreShown(t *testing.T) {
-	net := rpctest.NewNet()
-	holder, asker := newKeeper(t, "holder", net), newKeeper(t, "asker", net)
-	bodies := manyBodies(150)
-	told := holder.save(t, bodies[:100]...)
-	for _, body := range bodies[100:] {
-		told = append(told, known("holder", exchangeOf(body).URL, recordA))
-	}
-	for i, a := range asker.check(t, told, bodies...) {
-		if want := i < 100; (a.Verdict == dedup.Known) != want || want && a.Record != told[i].Record {
-			t.Errorf("body %d: %v, %+v", i, a.Verdict, a.Record)
-		}
-	}
-	if n := len(net.Called()); n != 3 {
-		t.Errorf("%d calls for 150 bodies", n)
-	}
-	asker.check(t, told[:100], bodies[:100]...)
-	if n := len(net.Called()); n != 3 {
-		t.Error("what was shown is asked for again")
-	}
-	if err := holder.archive.writer.Close(); err != nil {
-		t.Fatal(err)
-	}
-	holder.Bodies = NewBodies(holder.deps)
-	holder.open(t)
-	again := newKeeper(t, "again", net)
-	for i, a := range again.check(t, told[:100], bodies[:100]...) {
-		if a.Verdict != dedup.Known {
-			t.Errorf("body %d after a restart: %v", i, a.Verdict)
-		}
+	for _, pack := range []warc.Compression{warc.None, warc.Gzip, warc.Zstd} {
+		t.Run(fmt.Sprint(pack), func(t *testing.T) {
+			net := rpctest.NewNet()
+			holder, asker := keeperOf(t, "holder", net, pack), newKeeper(t, "asker", net)
+			bodies := manyBodies(150)
+			told := holder.save(t, bodies[:100]...)
+			for _, body := range bodies[100:] {
+				told = append(told, known("holder", exchangeOf(body).URL, recordA))
+			}
+			for i, a := range asker.check(t, told, bodies...) {
+				if want := i < 100; (a.Verdict == dedup.Known) != want || want && a.Record != told[i].Record {
+					t.Errorf("body %d: %v, %+v", i, a.Verdict, a.Record)
+				}
+			}
+			if n := len(net.Called()); n != 3 {
+				t.Errorf("%d calls for 150 bodies", n)
+			}
+			asker.check(t, told[:100], bodies[:100]...)
+			if n := len(net.Called()); n != 3 {
+				t.Error("what was shown is asked for again")
+			}
+			if err := holder.archive.writer.Close(); err != nil {
+				t.Fatal(err)
+			}
+			holder.Bodies = NewBodies(holder.deps)
+			holder.open(t)
+			again := newKeeper(t, "again", net)
+			for i, a := range again.check(t, told[:100], bodies[:100]...) {
+				if a.Verdict != dedup.Known {
+					t.Errorf("body %d after a restart: %v", i, a.Verdict)
+				}
+			}
+		})
 	}
 }
 
