@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -129,6 +130,60 @@ func TestMembers(t *testing.T) {
 	if _, err := service.Behind(a.gate)(t.Context(), b.room.net.Self(), nil); err != nil {
 		t.Errorf("a member asks: %v", err)
 	}
+}
+
+// TestCrowdsWaitForEachOther: however many callers of one network are to be confirmed, and however
+// long that takes, others are.
+func TestCrowdsWaitForEachOther(t *testing.T) {
+	peers := startRing(t, 2)
+	crowd := make(map[ring.Key]bool)
+	asks := stuckRing{peers[0].router.Ring, crowd}
+	g := newGate(peers[0].room, &rpc.Router{Ring: asks, Net: peers[0].room.net})
+	g.origin = func(id peer.ID) string {
+		if crowd[ring.PeerKey([]byte(id))] {
+			return "192.0.2.0/24"
+		}
+		return ""
+	}
+	var ids []peer.ID
+	for i := range 10 * maxConfirming {
+		ids = append(ids, peer.ID(fmt.Sprint("crowd ", i)))
+		crowd[ring.PeerKey([]byte(ids[i]))] = true
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	for _, id := range ids {
+		callers.Go(func() {
+			if g.Member(ctx, id) {
+				t.Errorf("%s is a member", id)
+			}
+		})
+	}
+	until(t, "the crowd is looked up", func(context.Context) bool { return len(g.confirming) == maxConfirming/2 })
+	within, end := context.WithTimeout(t.Context(), confirmTime/4)
+	defer end()
+	if g.Member(within, "another"); g.standing(question{id: "another"}).until.IsZero() {
+		t.Error("another caller found no turn")
+	}
+	cancel()
+	callers.Wait()
+	if len(g.confirming) > 0 || len(g.crowds) > 0 {
+		t.Errorf("%d turns and %v are left", len(g.confirming), g.crowds)
+	}
+}
+
+// stuckRing answers no lookup of these keys.
+type stuckRing struct {
+	rpc.Ring
+	stuck map[ring.Key]bool
+}
+
+func (r stuckRing) Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error) {
+	if r.stuck[key] {
+		<-ctx.Done()
+		return dht.Lookup{}, ctx.Err()
+	}
+	return r.Ring.Lookup(ctx, key)
 }
 
 // TestOffersAreOfOwners: a worker is asked to take hosts by whom the ring says to own them, a

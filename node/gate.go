@@ -30,7 +30,8 @@ const (
 	// member: few workers become one.
 	workerFor    = time.Minute
 	maxStandings = 1024
-	// maxConfirming bounds the lookups that confirm callers at once, confirmTime each of them.
+	// maxConfirming bounds the lookups that confirm callers at once, confirmTime each of them; half
+	// of them are for callers of one network, and for those who wait for a turn.
 	maxConfirming = 8
 	confirmTime   = 2 * time.Second
 	// maxArcs bounds the lookups for the keys that one request names, each of which tells of an arc.
@@ -44,9 +45,11 @@ type gate struct {
 	watch      *records.Watch
 	router     *rpc.Router
 	self       peer.ID
+	origin     func(id peer.ID) string // the network that a caller comes from; empty: none that tells it from others
 	confirming chan struct{}
 
-	mu        sync.Mutex // guards the rest
+	mu        sync.Mutex     // guards the rest
+	crowds    map[string]int // callers that are being confirmed, or wait for it, by network
 	turned    map[peer.ID]*refusals
 	standings map[question]standing
 }
@@ -75,7 +78,7 @@ type refusals struct {
 
 func newGate(room *ringRoom, router *rpc.Router) *gate {
 	return &gate{
-		watch: room.watch, router: router, self: room.net.Self(), confirming: make(chan struct{}, maxConfirming),
+		watch: room.watch, router: router, self: room.net.Self(), origin: room.net.Origin, crowds: make(map[string]int), confirming: make(chan struct{}, maxConfirming),
 		turned: make(map[peer.ID]*refusals), standings: make(map[question]standing),
 	}
 }
@@ -130,7 +133,7 @@ func (g *gate) confirmed(ctx context.Context, q question, no time.Duration, ask 
 	if s := g.standing(q); s.until.After(time.Now()) {
 		return s.yes
 	}
-	done := g.turn(ctx)
+	done := g.turn(ctx, q.id)
 	if done == nil {
 		return false
 	}
@@ -160,13 +163,42 @@ func (g *gate) standing(q question) standing {
 	return g.standings[q]
 }
 
-// turn waits for its turn to ask the ring; done ends it. It is nil if ctx ends before.
-func (g *gate) turn(ctx context.Context) (done func()) {
+// turn waits for its turn to ask the ring about a caller; done ends it. It is nil if ctx ends
+// before, or where as many of the caller's network wait as may.
+func (g *gate) turn(ctx context.Context, id peer.ID) (done func()) {
+	origin := g.origin(id)
+	if !g.joins(origin) {
+		return nil
+	}
 	select {
 	case g.confirming <- struct{}{}:
-		return func() { <-g.confirming }
+		return func() {
+			<-g.confirming
+			g.leaves(origin)
+		}
 	case <-ctx.Done():
+		g.leaves(origin)
 		return nil
+	}
+}
+
+// joins counts one more caller of a network, unless there are as many as may be.
+func (g *gate) joins(origin string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if origin != "" && g.crowds[origin] >= maxConfirming/2 {
+		return false
+	}
+	g.crowds[origin]++
+	return true
+}
+
+// leaves ends what joins began.
+func (g *gate) leaves(origin string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.crowds[origin]--; g.crowds[origin] <= 0 {
+		delete(g.crowds, origin)
 	}
 }
 
@@ -186,7 +218,7 @@ func (g *gate) Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bool {
 			continue
 		}
 		lookups++
-		done := g.turn(ctx)
+		done := g.turn(ctx, id)
 		if done == nil {
 			return own
 		}
