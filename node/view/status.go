@@ -32,16 +32,23 @@ const (
 
 // StatusService answers walks and questions, see [View.HandleStatus].
 func (v *View) StatusService() rpc.Service {
-	return rpc.Raw("Status", rpc.Anyone("nothing; two reports a second, strangers one list after another"), v.HandleStatus)
+	return rpc.Raw("Status", rpc.Anyone("nothing; two reports a second; strangers are answered one after another"), v.HandleStatus)
 }
 
 // HandleStatus answers a walk over the ring, and questions that only the owner of a host can
 // answer.
 func (v *View) HandleStatus(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
-	if verb == askReport { // it waits for the disk, and so would all others; it has a pace of its own
+	if verb == askReport {
 		if err := v.reports.wait(ctx, from); err != nil {
 			return nil, err
+		}
+		if !v.neighbour(from) && !rpc.OfMember(ctx) {
+			done, err := v.reportDesk.Turn(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer done()
 		}
 		return v.answer(ctx, verb, arg)
 	}

@@ -28,11 +28,12 @@ import (
 // View is what commands and the page read of a peer, and of the ring through it. It changes
 // nothing. Its methods are those of control.Backend that only read.
 type View struct {
-	deps    Deps
-	walker  walker
-	reports pace
-	desk    loop.Desk // for the questions of strangers for lists and files
-	names   names
+	deps       Deps
+	walker     walker
+	reports    pace
+	desk       loop.Desk // for the questions of strangers for lists and files
+	reportDesk loop.Desk // for their questions for reports, which wait for the disk
+	names      names
 }
 
 // Deps are what the view reads, by what it is about.

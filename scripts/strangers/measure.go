@@ -14,9 +14,10 @@ import (
 
 	libpeer "github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/node/manners"
+	"github.com/apoidea/apoidea/node/placing"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/scripts/harness"
@@ -141,8 +142,9 @@ type honest struct {
 	of  libpeer.ID
 }
 
-// question is what it asks: it is handled as all questions between peers are.
-var question = rpc.Method[*wire.Permits, *wire.PermitsReply]{Service: manners.ServicePermits}
+// question is what it asks: it is handled as all questions between peers are, and answered to
+// anyone.
+var question = rpc.Method[*wire.Coordinate, *wire.Coordinate]{Service: placing.ServiceCoordinates}
 
 func newHonest(of string) (*honest, error) {
 	net, err := newNet(p2p.Config{})
@@ -170,6 +172,7 @@ func (h *honest) close() { _ = h.net.Close() }
 func (h *honest) call(ctx context.Context, r *report) {
 	tick := time.NewTicker(callEvery)
 	defer tick.Stop()
+	place := wire.NewCoordinate(&coordinates.Coordinate{Height: 1, Error: 1})
 	var took []float64
 	for {
 		select {
@@ -183,21 +186,17 @@ func (h *honest) call(ctx context.Context, r *report) {
 		}
 		begun := time.Now()
 		within, cancel := context.WithTimeout(ctx, callTime)
-		_, err := question.Call(within, h.net, h.of, &wire.Permits{Prefix: []byte{192, 0, 2, 1, 32}})
+		_, err := question.Call(within, h.net, h.of, place)
 		cancel()
 		if ctx.Err() != nil {
 			continue
 		}
 		took = append(took, float64(time.Since(begun).Microseconds())/1000)
-		switch calls.CodeOf(err) {
-		case calls.CodeMoved: // another keeps the permits of that address
-		case calls.CodeBusy:
+		if err != nil {
 			r.Busy++
-		default:
-			if err != nil {
-				r.Busy++
-				r.Say("%v", err)
-			}
+		}
+		if err != nil && calls.CodeOf(err) != calls.CodeBusy {
+			r.Say("%v", err)
 		}
 	}
 }
