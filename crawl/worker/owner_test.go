@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
@@ -400,6 +401,7 @@ func TestRobotsAreReadByWhoObeysThem(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // for offers to the worker
 		if n := x.asked[origin+"/robots.txt"]; n != 1 {
 			t.Errorf("robots.txt was asked for %d times by one worker", n)
 		}

@@ -14,10 +14,9 @@ import (
 
 	libpeer "github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/node/placing"
+	"github.com/apoidea/apoidea/node/manners"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/scripts/harness"
@@ -140,20 +139,31 @@ func (s *scene) join(ctx context.Context, r *report) *peer {
 type honest struct {
 	net *p2p.Net
 	of  libpeer.ID
+	ask *wire.Permits
 }
 
-// question is what it asks: it is handled as all questions between peers are, and answered to
-// anyone.
-var question = rpc.Method[*wire.Coordinate, *wire.Coordinate]{Service: placing.ServiceCoordinates}
+// question is what it asks: it is handled as all questions between peers are. Of an address that
+// another keeps everybody is told so.
+var question = rpc.Method[*wire.Permits, *wire.PermitsReply]{Service: manners.ServicePermits}
 
-func newHonest(of string) (*honest, error) {
+func newHonest(ctx context.Context, of string) (*honest, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
 	net, err := newNet(p2p.Config{})
 	if err != nil {
 		return nil, err
 	}
 	h := &honest{net: net}
-	h.of, err = meet(net, of)
-	return h, err
+	if h.of, err = meet(net, of); err != nil {
+		return h, err
+	}
+	for i := range byte(255) {
+		h.ask = &wire.Permits{Prefix: []byte{192, 0, 2, i, 32}}
+		if _, err = question.Call(ctx, h.net, h.of, h.ask); calls.CodeOf(err) == calls.CodeMoved {
+			return h, nil
+		}
+	}
+	return h, fmt.Errorf("no address is another's: %w", err)
 }
 
 // newNet returns a peer's network with an identity of its own.
@@ -172,7 +182,6 @@ func (h *honest) close() { _ = h.net.Close() }
 func (h *honest) call(ctx context.Context, r *report) {
 	tick := time.NewTicker(callEvery)
 	defer tick.Stop()
-	place := wire.NewCoordinate(&coordinates.Coordinate{Height: 1, Error: 1})
 	var took []float64
 	for {
 		select {
@@ -186,17 +195,21 @@ func (h *honest) call(ctx context.Context, r *report) {
 		}
 		begun := time.Now()
 		within, cancel := context.WithTimeout(ctx, callTime)
-		_, err := question.Call(within, h.net, h.of, place)
+		_, err := question.Call(within, h.net, h.of, h.ask)
 		cancel()
 		if ctx.Err() != nil {
 			continue
 		}
 		took = append(took, float64(time.Since(begun).Microseconds())/1000)
-		if err != nil {
+		switch calls.CodeOf(err) {
+		case calls.CodeMoved: // another keeps the permits of that address
+		case calls.CodeBusy:
 			r.Busy++
-		}
-		if err != nil && calls.CodeOf(err) != calls.CodeBusy {
-			r.Say("%v", err)
+		default:
+			if err != nil {
+				r.Busy++
+				r.Say("%v", err)
+			}
 		}
 	}
 }

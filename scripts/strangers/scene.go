@@ -67,7 +67,7 @@ func (s *scene) start(ctx context.Context) error {
 		}
 		s.peers = append(s.peers, p)
 	}
-	if s.honest, err = newHonest(s.peers[0].addr); err != nil {
+	if s.honest, err = newHonest(ctx, s.peers[0].addr); err != nil {
 		return err
 	}
 	j, err := s.peers[1].Client.Post(ctx, control.JobSpec{URLs: s.web.Seeds()})
