@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/crawl/aging"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
@@ -34,13 +35,14 @@ const ServiceBodies = "bodies"
 
 var proofMethod = rpc.Method[*wire.Proof, *wire.ProofReply]{
 	Service: ServiceBodies,
-	Within:  proofTime,
 	Check:   func(q *wire.Proof, a *wire.ProofReply) error { return a.Validate(len(q.GetDigest())) },
 }
 
 const (
-	// proofTime bounds the wait for proofs, and the work for those of one request.
+	// proofTime bounds the wait for all proofs of a batch, and the work for those of one request.
 	proofTime = time.Second
+	// maxHolders bounds the holders that are asked at once: whoever owns digests may name anybody.
+	maxHolders = 8
 	// silentFor is how long a holder that did not answer is not asked again. Until then what only
 	// it is said to have is archived again.
 	silentFor = time.Minute
@@ -235,15 +237,19 @@ func (b *Bodies) believe(ctx context.Context, questions []pages.Question, answer
 			doubted[holder] = append(doubted[holder], i)
 		}
 	}
-	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(ctx, proofTime)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(maxHolders)
 	for holder, places := range doubted {
-		wg.Go(func() {
+		group.Go(func() error {
 			for part := range slices.Chunk(places, wire.MaxProofs) {
 				b.ask(ctx, holder, questions, answers, part)
 			}
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = group.Wait() // none fails
 }
 
 // find says where a body lies that is here, or that was shown.
@@ -267,7 +273,7 @@ func (b *Bodies) saw(digest [32]byte, o pages.Original) {
 
 // ask has a holder show the bodies at those places; what it shows is known.
 func (b *Bodies) ask(ctx context.Context, holder peer.ID, questions []pages.Question, answers []dedup.Reply, places []int) {
-	if b.isSilent(holder) {
+	if ctx.Err() != nil || b.isSilent(holder) {
 		return
 	}
 	req := &wire.Proof{Key: make([]byte, sha256.Size)}

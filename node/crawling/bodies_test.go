@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
+	"github.com/apoidea/apoidea/node/wire"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/storagetest"
@@ -247,6 +249,43 @@ func TestSilentHolders(t *testing.T) {
 				t.Error("it is never asked again")
 			}
 		})
+	}
+}
+
+// TestHoldersWithoutEnd: an owner of digests that names another holder for each body has a few of
+// them asked, and holds nobody up for longer than one that is silent.
+func TestHoldersWithoutEnd(t *testing.T) {
+	net := rpctest.NewNet()
+	asker := newKeeper(t, "asker", net)
+	var asked atomic.Int32
+	bodies := manyBodies(wire.MaxQuestions)
+	var told []dedup.Reply
+	for i := range bodies {
+		id := peer.ID(fmt.Sprint("holder ", i))
+		told = append(told, known(id, "http://a.example/", recordA))
+		net.At(id, func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
+			asked.Add(1)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+	}
+	begin := time.Now()
+	for i, a := range asker.check(t, told, bodies...) {
+		if a.Verdict != dedup.New {
+			t.Fatalf("body %d is %v", i, a.Verdict)
+		}
+	}
+	if took := time.Since(begin); took > 5*proofTime || asked.Load() != maxHolders {
+		t.Errorf("%d holders were asked, in %v", asked.Load(), took)
+	}
+	silent := 0
+	for i := range told {
+		if asker.isSilent(peer.ID(told[i].Record.Peer)) {
+			silent++
+		}
+	}
+	if silent != maxHolders {
+		t.Errorf("%d holders count as silent", silent)
 	}
 }
 
