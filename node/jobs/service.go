@@ -100,18 +100,13 @@ func (s *Service) Service() rpc.Service {
 
 // answer does what is asked on the loop and waits for the disk outside of it.
 func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {
-	if !rpc.OfMember(ctx) {
-		done, err := s.desk.Turn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer done()
-		switch {
-		case req.GetDraw() != nil:
-			return nil, rpc.Busy("job: only members draw of a budget, as they own the hosts that use it")
-		case req.GetPost() != nil && !s.strangers.Allow():
-			return nil, rpc.Busy("job: strangers have posted many jobs of late, another is taken in a minute")
-		}
+	member := rpc.OfMember(ctx)
+	switch {
+	case member:
+	case req.GetDraw() != nil:
+		return nil, rpc.Busy("job: only members draw of a budget, as they own the hosts that use it")
+	case req.GetPost() != nil && !s.strangers.Allow():
+		return nil, rpc.Busy("job: strangers have posted many jobs of late, another is taken in a minute")
 	}
 	id, ok := job.IDFrom(req.GetId())
 	if !req.GetList() {
@@ -122,10 +117,17 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 			return nil, err
 		}
 	}
+	done, err := func() {}, error(nil)
+	if !member {
+		if done, err = s.desk.Turn(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var reply *wire.JobReply
 	var wait func() error
-	var err error
-	if derr := s.loop.Do(ctx, func() { reply, wait, err = s.apply(from, id, req) }); derr != nil {
+	derr := s.loop.Do(ctx, func() { reply, wait, err = s.apply(from, id, req) })
+	done() // the next need not wait for the disk
+	if derr != nil {
 		return nil, derr
 	}
 	if err == nil && wait != nil {
