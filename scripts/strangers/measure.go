@@ -157,8 +157,8 @@ func newHonest(ctx context.Context, of string) (*honest, error) {
 	if h.of, err = meet(net, of); err != nil {
 		return h, err
 	}
-	for i := range byte(255) {
-		h.ask = &wire.Permits{Prefix: []byte{192, 0, 2, i, 32}}
+	for i := range byte(255) { // of networks for trials: those of one /24 are all kept by one peer
+		h.ask = &wire.Permits{Prefix: []byte{198, 18, i, 1, 32}}
 		if _, err = question.Call(ctx, h.net, h.of, h.ask); calls.CodeOf(err) == calls.CodeMoved {
 			return h, nil
 		}
