@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -22,12 +23,18 @@ func among(t *testing.T, near ...string) *scene {
 func (s *scene) unasked(from string, m *wire.Session) (n int) {
 	s.t.Helper()
 	m.Incarnation = 1
-	s.do(func(o *owner.Owner) {
+	ready := s.do(func(o *owner.Owner) {
 		v := o.Visit(from, m)
 		for !v.Go() {
 		}
 		n = v.Unasked
+		if took := v.Taken[s.id]; n > 0 && took > 0 || n == 0 && took != uint64(len(m.GetHosts()[0].GetFetched())) {
+			s.t.Errorf("%d outcomes count as taken", took)
+		}
 	})
+	if len(ready.NeedJobs) > 0 {
+		s.t.Errorf("jobs %v are asked for", ready.NeedJobs)
+	}
 	return n
 }
 
@@ -46,7 +53,9 @@ func TestStrangersReportNothing(t *testing.T) {
 				Fetched: []*wire.Fetched{s.got("http://a.example/00", link.OutcomeOK, "http://b.example/lie"), s.got("http://a.example/made-up", link.OutcomeOK)},
 				Robots:  []*wire.Robots{{Origin: "http://a.example", State: robotsState(t, s.now, "User-agent: *\nDisallow: /")}},
 			}
-			if n := s.unasked("x", &wire.Session{Hosts: []*wire.HostWork{lie, {Host: "made-up.example", Fetched: lie.Fetched}}}); n != 4 {
+			unknown := job.NewID() // is not asked for: a stranger may name any
+			made := []*wire.Fetched{{Job: unknown[:], Url: []byte("http://made-up.example/")}}
+			if n := s.unasked("x", &wire.Session{Hosts: []*wire.HostWork{lie, {Host: "made-up.example", Fetched: made}}}); n != 3 {
 				t.Errorf("held %v, epoch %v: %d outcomes were left aside", held, e, n)
 			}
 		}

@@ -29,11 +29,14 @@ type Visit struct {
 	session *hosts.Session
 	m       *wire.Session
 	reply   *leases.Reply
-	// What comes next: the host, its report, and how many of the links of that one went ahead.
-	host, report int
-	went         links.Ahead
-	hosts        *links.PageHosts // of the page of that report
-	// Unasked counts outcomes that were left aside: of hosts that the worker never had.
+	// What comes next: the lease to renew, the host, its report, and how many of the links of that
+	// one went ahead.
+	held, host, report int
+	went               links.Ahead
+	hosts              *links.PageHosts // of the page of that report
+	// Taken counts outcomes by job, Unasked those that were left aside: of hosts that the worker
+	// never had.
+	Taken   map[job.ID]uint64
 	Unasked int
 }
 
@@ -42,17 +45,17 @@ type Visit struct {
 // its end. Part of a step.
 func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 	reply := leases.NewReply(o.Cfg.TTL)
-	v := &Visit{owner: o, session: o.leases.Session(from, m), m: m, reply: reply}
+	v := &Visit{owner: o, session: o.leases.Session(from, m), m: m, reply: reply, Taken: make(map[job.ID]uint64)}
 	if v.session == nil {
 		for _, held := range m.GetHeld() { // whatever holds here, that process is gone
 			reply.Revoke(held.GetHost())
 		}
+		v.held = len(m.GetHeld())
 		v.session = &hosts.Session{Peer: from, Leases: map[*hosts.Host]struct{}{}}
 		return v
 	}
 	o.visits.n++
-	v.session.Visiting = o.visits.n
-	o.visits.renew(v)
+	v.session.Visiting, v.session.Renewing = o.visits.n, true
 	return v
 }
 
@@ -65,6 +68,9 @@ func (v *Visit) Reply() *wire.SessionReply { return v.reply.Message }
 // says whether it is through. No other input may come in between, but steps may: what changes with
 // time or with the ring has its say with each of them. Part of a step.
 func (v *Visit) Go() (through bool) {
+	if !v.renew() {
+		return false
+	}
 	for ; v.host < len(v.m.GetHosts()); v.host++ {
 		if !v.work(v.m.GetHosts()[v.host]) {
 			return false
@@ -92,15 +98,15 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 		reply.Wait(w.GetHost())
 		return true
 	}
-	if !o.visits.knowsAll(w) {
-		reply.Refuse(w.GetHost())
-		return true
-	}
 	h, held := e.host, e.held
 	told := len(w.GetFetched()) > 0
 	if told && !e.heard {
 		v.Unasked += len(w.GetFetched())
 		told = false
+	}
+	if told && !o.visits.knowsAll(w) {
+		reply.Refuse(w.GetHost())
+		return true
 	}
 	if h == nil {
 		if !told {
@@ -150,6 +156,7 @@ func (v *Visit) take(h *hosts.Host, f *wire.Fetched) {
 		went.Brought += v.hosts.Brought
 	}
 	o.outcomes.report(h, v.session.Peer, f, went)
+	v.Taken[js.ID]++
 	if page && f.GetOutcome() == uint32(link.OutcomeNone) {
 		v.hosts.Brought += v.went.Brought + h.Accepted(js) - before
 	}
@@ -298,32 +305,40 @@ func (vs *visits) owes(h *hosts.Host) bool {
 	return len(l.Out) > 0 && vs.Now-since > owesAfter.Milliseconds() && !vs.Cfg.IsNear(l.Session.Peer)
 }
 
-// renew prolongs the leases that a worker says it holds, and takes back what went lost with an
-// answer.
-func (vs *visits) renew(v *Visit) {
-	s, reply := v.session, v.reply
-	for _, lease := range v.m.GetHeld() {
-		e := enter(vs.hosts, s, lease.GetHost(), lease.GetEpoch())
-		switch e.answer {
-		case hosts.Moved:
-			reply.Move(lease.GetHost())
-			continue
-		case hosts.Busy:
-			reply.Wait(lease.GetHost())
-			continue
+// renewedAtOnce are the leases that are renewed between two looks at the time.
+const renewedAtOnce = 32
+
+// renew renews leases; false if they are more than the step has room for.
+func (v *Visit) renew() (through bool) {
+	held := v.m.GetHeld()
+	for ; v.held < len(held); v.held++ {
+		v.owner.visits.renew(v.session, held[v.held], v.reply)
+		if (v.held+1)%renewedAtOnce == 0 && !v.owner.HasRoom() {
+			v.held++
+			return false
 		}
-		if !e.held {
-			reply.Revoke(lease.GetHost())
-			continue
-		}
-		h := e.host
-		if vs.owes(h) {
-			reply.Revoke(lease.GetHost())
-			h.Search.Exclude = append(h.Search.Exclude, s.Peer)
-			vs.leases.End(h, leases.Released, h.Lease.Expires)
-			vs.agenda.Changed(h)
-			continue
-		}
+	}
+	v.session.Renewing = false
+	return true
+}
+
+// renew prolongs a lease that a worker says it holds, and takes back what went lost with an answer.
+func (vs *visits) renew(s *hosts.Session, lease *wire.HostLease, reply *leases.Reply) {
+	e := enter(vs.hosts, s, lease.GetHost(), lease.GetEpoch())
+	h := e.host
+	switch {
+	case e.answer == hosts.Moved:
+		reply.Move(lease.GetHost())
+	case e.answer == hosts.Busy:
+		reply.Wait(lease.GetHost())
+	case !e.held:
+		reply.Revoke(lease.GetHost())
+	case vs.owes(h):
+		reply.Revoke(lease.GetHost())
+		h.Search.Exclude = append(h.Search.Exclude, s.Peer)
+		vs.leases.End(h, leases.Released, h.Lease.Expires)
+		vs.agenda.Changed(h)
+	default:
 		h.Lease.Expires, h.Lease.Said = vs.Now+vs.Cfg.TTL.Milliseconds(), s.Visiting
 		vs.leases.TakeBackLost(h, s)
 		vs.agenda.Changed(h)

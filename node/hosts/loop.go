@@ -48,10 +48,14 @@ type Loop struct {
 	log      *slog.Logger
 }
 
-// input is one input of a step, or of several: apply says whether it is through. ended hears nil
-// when the step with the last of it is on disk, or why it is not; it has room for that.
+// apply takes an input in, or a part of it, and says whether it is through.
+type apply = func(*owner.Owner) (through bool)
+
+// input is one input of a step, or of several. ended hears nil when the step with the last of it is
+// on disk, or why it is not; it has room for that.
 type input struct {
-	apply func(*owner.Owner) (through bool)
+	waits *atomic.Pointer[apply] // nothing once it has begun, or whoever asked has given up
+	apply apply                  // of one that has begun
 	ended chan error
 	came  time.Time // by the lease clock
 	// seen says of a question that its answer need not wait for the disk.
@@ -60,10 +64,25 @@ type input struct {
 
 // whole makes an input of one step of a function.
 func whole(fn func(*owner.Owner)) input {
-	return input{ended: make(chan error, 1), apply: func(o *owner.Owner) bool {
+	return over(func(o *owner.Owner) bool {
 		fn(o)
 		return true
-	}}
+	})
+}
+
+// over makes an input of as many steps as fn takes.
+func over(fn apply) input {
+	r := input{ended: make(chan error, 1), waits: new(atomic.Pointer[apply])}
+	r.waits.Store(&fn)
+	return r
+}
+
+// begins says whether an input is still to be taken in.
+func (r *input) begins() bool {
+	if fn := r.waits.Swap(nil); fn != nil {
+		r.apply = *fn
+	}
+	return r.apply != nil
 }
 
 // step is what one Commit came to, on its way through the disk.
@@ -88,7 +107,8 @@ func stepRoom() func() bool {
 	}
 }
 
-// Do runs apply in a step and returns when the step is on disk. After an error apply may still run,
+// Do runs apply in a step and returns when the step is on disk. When ctx ends before its turn it is
+// not run, and nothing is kept of it; if it had begun, or after another error, it may still run,
 // or be running: what it writes may be read only when Do has returned nil.
 func (l *Loop) Do(ctx context.Context, apply func(*owner.Owner)) error {
 	return l.request(ctx, l.requests, whole(apply))
@@ -97,7 +117,7 @@ func (l *Loop) Do(ctx context.Context, apply func(*owner.Owner)) error {
 // DoOver is Do for what may take several steps: apply is called in one after another until it says
 // that it is through. No other request comes in between.
 func (l *Loop) DoOver(ctx context.Context, apply func(*owner.Owner) (through bool)) error {
-	return l.request(ctx, l.requests, input{apply: apply, ended: make(chan error, 1)})
+	return l.request(ctx, l.requests, over(apply))
 }
 
 // Look runs fn, which changes nothing that is to be on disk, before all inputs that wait. What it
@@ -126,6 +146,7 @@ func (l *Loop) request(ctx context.Context, to chan<- input, r input) error {
 	case err := <-r.ended:
 		return err
 	case <-ctx.Done():
+		r.waits.Store(nil)
 		return ctx.Err()
 	case <-l.done:
 	}
@@ -211,6 +232,9 @@ func (l *Loop) handOn(s step, out chan<- step) {
 
 // answer answers a question by the state that the step has come to.
 func (s *step) answer(o *owner.Owner, r input) {
+	if !r.begins() {
+		return
+	}
 	r.apply(o)
 	if r.seen {
 		r.ended <- nil
@@ -272,7 +296,10 @@ func (l *Loop) step(look, first *input) (step, error) {
 			break
 		}
 		l.taken = r.came
-		if l.going = nil; !r.apply(l.owner) {
+		if l.going = nil; !r.begins() {
+			continue
+		}
+		if !r.apply(l.owner) {
 			l.going = r
 			break
 		}

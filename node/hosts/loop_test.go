@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,6 +114,43 @@ func TestReadUpTo(t *testing.T) {
 	if got := l.read(now, nil); !got.Equal(time.UnixMilli(10)) {
 		t.Errorf("one waits: %v", got)
 	}
+}
+
+// TestGivenUp: of an input whose asker has given up before its turn nothing is kept, and it is not
+// run.
+func TestGivenUp(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		l, _, _ := startLoop(t, func() error { return nil }, func(owner.Ready) {})
+		busy := make(chan struct{})
+		go func() { _ = l.Do(context.Background(), func(*owner.Owner) { <-busy }) }()
+		synctest.Wait()
+		var freed atomic.Int64
+		for range stepMax / 2 {
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				m := new([1 << 10]byte)
+				runtime.AddCleanup(m, func(int) { freed.Add(1) }, 0)
+				_ = l.DoOver(ctx, func(*owner.Owner) bool {
+					t.Errorf("it is run, with %d bytes", len(m))
+					return true
+				})
+			}()
+			synctest.Wait()
+			cancel()
+		}
+		synctest.Wait()
+		for range 10 {
+			runtime.GC()
+			time.Sleep(time.Second)
+		}
+		if n := freed.Load(); n != stepMax/2 {
+			t.Errorf("%d of %d messages were freed while the loop was busy", n, stepMax/2)
+		}
+		close(busy)
+		if err := l.Do(t.Context(), func(*owner.Owner) {}); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestFailedDisk: a store that fails ends the loop, and nothing is acknowledged from then on, nor

@@ -218,6 +218,7 @@ func TestLinksGivenUp(t *testing.T) {
 		}()
 		synctest.Wait()
 		cancel()
+		synctest.Wait()
 		close(busy)
 		var accepted int64
 		if err := w.Do(t.Context(), func(o *owner.Owner) { accepted = o.Counts(w.spec.ID).Accepted }); err != nil || accepted != 0 {

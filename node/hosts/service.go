@@ -89,9 +89,6 @@ func (w *Owners) Links(ctx context.Context, m *wire.Links) (*wire.LinksReply, er
 	var d *owner.Delivery
 	if err := w.DoOver(ctx, func(o *owner.Owner) bool {
 		if d == nil {
-			if ctx.Err() != nil {
-				return true // whoever sent it has given up on this answer, and sends it again
-			}
 			d = o.Delivery(m)
 		}
 		if !d.Go() {
@@ -101,9 +98,6 @@ func (w *Owners) Links(ctx context.Context, m *wire.Links) (*wire.LinksReply, er
 		return true
 	}); err != nil {
 		return nil, err
-	}
-	if d == nil {
-		return nil, ctx.Err()
 	}
 	return d.Reply(), nil
 }
@@ -119,7 +113,7 @@ func (w *Owners) Session(ctx context.Context, from peer.ID, m *wire.Session) (*w
 		if !v.Go() {
 			return false
 		}
-		w.taken.reports(m, v.Reply())
+		w.taken.reports(v)
 		return true
 	}); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -33,22 +34,10 @@ func (t taken) links(m *wire.Links, reply *wire.LinksReply) {
 	}
 }
 
-// reports counts outcomes that were taken. A host with one of a job that is unknown is refused, so
-// nobody can name jobs that are none.
-func (t taken) reports(m *wire.Session, reply *wire.SessionReply) {
-	not := make(map[string]struct{})
-	for _, list := range [][]string{reply.GetMoved(), reply.GetRefused()} {
-		for _, host := range list {
-			not[host] = struct{}{}
-		}
-	}
-	for _, w := range m.GetHosts() {
-		if _, no := not[w.GetHost()]; no {
-			continue
-		}
-		for _, f := range w.GetFetched() {
-			t[job.ID(f.GetJob())]++
-		}
+// reports counts outcomes that were taken, by job.
+func (t taken) reports(v *owner.Visit) {
+	for id, n := range v.Taken {
+		t[id] += n
 	}
 }
 

@@ -44,8 +44,10 @@ func (l *Lease) Item(hash uint64) *Item {
 }
 
 // SpokenOf says whether that which the worker said together with holding the lease is still being
-// taken in: it waits for an answer.
-func (l *Lease) SpokenOf() bool { return l.Said > 0 && l.Said == l.Session.Visiting }
+// taken in, or may be: it waits for an answer.
+func (l *Lease) SpokenOf() bool {
+	return l.Session.Renewing || l.Said > 0 && l.Said == l.Session.Visiting
+}
 
 // Session is what is known of a worker.
 type Session struct {
@@ -60,6 +62,7 @@ type Session struct {
 	Leases      map[*Host]struct{}
 	Offers      []*Host // on offer to it, the oldest first; no more than hosts are being placed
 	Visiting    uint64  // number of the visit under way; 0: none is
+	Renewing    bool    // it has not come to all leases yet
 	Earned      int     // outcomes of what was out under its leases
 }
 
