@@ -20,6 +20,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"golang.org/x/time/rate"
+
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -78,7 +80,8 @@ type Owners struct {
 	courier *courier
 	outbox  *outbox
 	sets    *urlsets.Sets
-	taken   taken // touched on the loop only
+	taken   taken         // touched on the loop only
+	posters *rate.Limiter // of links from those who post jobs and are no members
 
 	life  context.Context //nolint:containedctx // of what effects set going; ends with Run
 	end   context.CancelFunc
@@ -95,7 +98,7 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 
 // New reads the hosts. They are driven once Run is called.
 func New(cfg owner.Config, d Deps) (*Owners, error) {
-	w := &Owners{deps: d, taken: make(taken)}
+	w := &Owners{deps: d, taken: make(taken), posters: rate.NewLimiter(posterLinks, posterBurst)}
 	w.life, w.end = context.WithCancel(context.Background())
 	kind := dedup.Exact
 	if cfg.SeenBloom {

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -200,6 +201,42 @@ func TestLinksOfStrangers(t *testing.T) {
 		unknown := job.NewID()
 		if w.posted("x", mailbox.Message([]owner.OutLink{{Job: unknown, URL: "http://a.example/"}})) {
 			t.Error("a stranger posted a job that nobody knows")
+		}
+	})
+}
+
+// TestLinksOfPosters: who posts a job and is no member brings so many links at once, and so many a
+// second from then on; members bring what they like.
+func TestLinksOfPosters(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		w := start(t, "self")
+		w.spec.Poster = []byte("x")
+		batch := make([]owner.OutLink, 1000)
+		for i := range batch {
+			batch[i] = owner.OutLink{Job: w.spec.ID, URL: fmt.Sprintf("http://a.example/%d", i)}
+		}
+		bring := func(gate rpc.Gate) (n int) {
+			for range 20 {
+				w.net.At("self", func(ctx context.Context, _ string, req []byte) ([]byte, error) {
+					return w.Service().Behind(gate)(ctx, "x", req)
+				})
+				if _, err := linksMethod.Call(t.Context(), w.net, "self", mailbox.Message(batch)); err == nil {
+					n++
+				} else if calls.CodeOf(err) != calls.CodeBusy {
+					t.Fatal(err)
+				}
+			}
+			return n
+		}
+		if n := bring(rpctest.Strangers{}); n != posterBurst/len(batch) {
+			t.Errorf("%d batches were taken at once", n)
+		}
+		time.Sleep(4 * time.Second)
+		if n := bring(rpctest.Strangers{}); n != 2 {
+			t.Errorf("%d batches were taken 4 s later", n)
+		}
+		if n := bring(rpctest.Members{}); n != 20 {
+			t.Errorf("%d batches of a member were taken", n)
 		}
 	})
 }

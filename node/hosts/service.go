@@ -3,6 +3,7 @@ package hosts
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -42,6 +43,10 @@ var (
 	}
 )
 
+// posterLinks are the links a second that an owner takes of those who post jobs and are no members,
+// such as workers at home, all together, and posterBurst how many at once.
+const posterLinks, posterBurst = 500, 2 * wire.MaxLinks
+
 // placesIn says what is wrong with places in a list of n.
 func placesIn(n int, what string, lists ...[]uint32) error {
 	for _, list := range lists {
@@ -57,12 +62,17 @@ func placesIn(n int, what string, lists ...[]uint32) error {
 // Service answers workers and senders of links.
 func (w *Owners) Service() rpc.Service {
 	return rpc.Together(
-		linksMethod.Handle(rpc.Anyone("that the caller is a member, or posted the job; that the job is known and admits the URL, and this peer serves its host"),
+		linksMethod.Handle(rpc.Anyone("that the caller is a member, or posted the job, so many a second; that the job is known and admits the URL, and this peer serves its host"),
 			func(ctx context.Context, from peer.ID, m *wire.Links) (*wire.LinksReply, error) {
-				if !w.posted(from, m) && !rpc.OfMember(ctx) {
+				posted := w.posted(from, m)
+				switch {
+				case posted && w.posters.AllowN(time.Now(), len(m.GetUrl())), rpc.OfMember(ctx):
+					return w.Links(ctx, m)
+				case posted:
+					return nil, rpc.Busy("a peer takes so many links a second of those who post jobs and are no members")
+				default:
 					return nil, rpc.Busy("links are taken of members, and of who posted the job")
 				}
-				return w.Links(ctx, m)
 			}),
 		SessionMethod.Handle(rpc.Anyone("that the job is known; who reports has the host or had it, or stands near; who asks for a host was offered it, or stands near; what is said of the host itself is said under its lease"), w.Session),
 		VouchMethod.Handle(rpc.Members("that this peer serves the host"), w.vouch),
