@@ -112,7 +112,7 @@ var bounds = []bound{
 	{what: "unfinished handshakes over TCP", format: "%s, %s of an address in the public profile", at: "dht/p2p maxKnocks addressKnocks", then: "the oldest of who has the most is closed"},
 	{what: "unfinished handshakes over QUIC", format: "%s, half of them of a network", at: "dht/p2p maxQUICKnocks", then: "the next is refused"},
 	{what: "connections to peers", format: "%s, %s in the public profile", at: "node labHighWater publicHighWater", then: "those that matter least to the ring are closed"},
-	{what: "addresses of peers that are remembered", format: "%s", at: "dht/p2p maxKnownAddrs", then: "further ones are not kept"},
+	{what: "peers without a connection whose addresses are remembered", format: "%s, of each %s addresses of %s parts at most", at: "dht/p2p maxKnownPeers maxMetAddrs maxAddrParts", then: "those are forgotten of which nobody told for longest"},
 
 	{part: "The ring"},
 	{what: "copies of a record", flag: "replicas", then: "no further peer keeps it"},

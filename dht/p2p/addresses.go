@@ -15,7 +15,7 @@ import (
 // is never connected to; each mention renews it.
 const metAddrTTL = 30 * time.Minute
 
-// maxMetAddrs of one peer are taken from one message.
+// maxMetAddrs of one peer are taken from one message, and remembered when there is no connection.
 const maxMetAddrs = 16
 
 // addresses are where peers are, as they and others say. They are kept in the peerstore of the

@@ -10,7 +10,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
@@ -34,7 +33,7 @@ func newHost(g *ground, r *relays) (host.Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connection manager: %w", err)
 	}
-	known, err := pstoremem.NewPeerstore(pstoremem.WithMaxAddresses(maxKnownAddrs))
+	known, err := newBook(g.self, g.Connected)
 	if err != nil {
 		return nil, fmt.Errorf("peerstore: %w", err)
 	}
@@ -91,8 +90,6 @@ const (
 	// connGrace is how long a new connection is safe from the connection
 	// manager: long enough for the routing table to tag it.
 	connGrace = 20 * time.Second
-	// maxKnownAddrs of unconnected peers are remembered, about 10 MB at most.
-	maxKnownAddrs = 50_000
 )
 
 // newLimits sets what strangers can make libp2p hold. The figures are for one

@@ -13,8 +13,9 @@ import (
 // ringService is the name under which peers answer for the ring.
 const ringService = "ring"
 
-// RingTransport carries the ring's messages as calls of the service "ring". It
-// learns the addresses of the peers that messages speak of.
+// RingTransport carries the ring's messages as calls of the service "ring". It learns the addresses
+// of the peers that answers speak of. Those in requests are used by whoever calls these peers, and
+// no others: who calls us would fill our memory with them.
 type RingTransport struct {
 	net *Net
 }
@@ -31,7 +32,6 @@ func (t *RingTransport) Serve(h dht.Handler) {
 		if err != nil {
 			return wire.Encode(refusal(err))
 		}
-		t.learn(req)
 		answer, err := h(ctx, from, req)
 		if err != nil {
 			return nil, err
@@ -79,17 +79,11 @@ func (t *RingTransport) meet(id peer.ID, addrs [][]byte) {
 	}
 }
 
-// learn notes the addresses of the peers that a message speaks of.
+// learn notes the addresses of the peers that an answer speaks of.
 func (t *RingTransport) learn(m *wire.Message) {
 	switch body := m.GetBody().(type) {
-	case *wire.Message_StabilizeRequest:
-		t.learnFrom(body.StabilizeRequest.GetSender())
 	case *wire.Message_StabilizeResponse:
 		t.learnFrom(body.StabilizeResponse.GetSender())
-	case *wire.Message_EntryRequest:
-		t.learnPeers(body.EntryRequest.GetSender())
-	case *wire.Message_LeaveRequest:
-		t.learnFrom(body.LeaveRequest.GetSender())
 	case *wire.Message_NextHopResponse:
 		t.learnPeers(body.NextHopResponse.GetHint().GetOwner())
 		t.learnPeers(body.NextHopResponse.GetCloser()...)
