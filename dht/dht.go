@@ -20,6 +20,9 @@ import (
 // maxRelays bounds the pings made at one time on behalf of other peers.
 const maxRelays = 8
 
+// toldAtOnce bounds the events that are told before calls are made again.
+const toldAtOnce = 64
+
 // maxEntries bounds the entry peers asked by one Join.
 const maxEntries = 32
 
@@ -81,7 +84,7 @@ func (d *DHT) Run(ctx context.Context) error {
 			d.do(func(r *Ring, now time.Time) { r.Tick(now) })
 		case <-d.wake:
 		}
-		for d.tellNext() {
+		for n := 0; n < toldAtOnce && d.tellNext(); n++ {
 		}
 		for {
 			call, ok := d.nextCall(slots)
@@ -97,6 +100,8 @@ func (d *DHT) Run(ctx context.Context) error {
 		timer.Reset(d.untilTick())
 	}
 }
+
+// untilTick is how long Run has time: none while there is something to tell.
 
 // do gives the ring one input and lets Run look at what came of it.
 func (d *DHT) do(input func(r *Ring, now time.Time)) {
@@ -197,6 +202,9 @@ func (d *DHT) nextCall(slots chan struct{}) (Call, bool) {
 func (d *DHT) untilTick() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if len(d.events) > 0 {
+		return 0
+	}
 	return max(0, d.ring.Next().Sub(d.cfg.Now()))
 }
 

@@ -22,6 +22,7 @@ type listener struct {
 	candidates *candidates
 	suspicion  *suspicion
 	dead       tombstones
+	resting    resting
 	attach     *workers.Attach
 	guests     *workers.Guests
 }
@@ -54,7 +55,7 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 	}
 	if said.GetState() == wire.State_STATE_WORKER {
 		l.suspicion.left(now, p)
-		l.dead.set(now, p, l.cfg.DeadFor)
+		l.dead.goodbye(now, p, l.cfg.DeadFor)
 		return
 	}
 	if l.guests.Drop(p.ID) { // it speaks as a ring peer now
@@ -62,8 +63,11 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 	}
 	if said.GetState() == wire.State_STATE_LEAVING {
 		l.suspicion.left(now, p)
-		l.introducer.consider(now, listed(said))
+		l.introducer.hearsay(now, p.ID, listed(said))
 		return
+	}
+	if l.resting.rests(now, p.ID) {
+		return // it speaks again when that is over, if it is back
 	}
 	l.serving.met(now)
 	l.dead.drop(p)
@@ -88,7 +92,7 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 		}
 	}
 	l.exchange.missing(now, p.Key(), said)
-	l.introducer.consider(now, listed(said))
+	l.introducer.hearsay(now, p.ID, listed(said))
 }
 
 func listed(said *wire.Neighbours) []Peer {
@@ -107,8 +111,10 @@ func (l *listener) attached(now time.Time, req *wire.AttachRequest) *wire.Messag
 	accepted, changed := false, false
 	switch {
 	case req.GetLeave():
-		changed = l.guests.Drop(p.ID)
-	case l.serving.state == Serving:
+		if changed = l.guests.Drop(p.ID); changed {
+			l.resting.rest(now, p.ID, l.cfg.Interval)
+		}
+	case l.serving.state == Serving && !l.resting.rests(now, p.ID):
 		if l.hood.peers[p.Key()] != nil { // a ring peer until now, whose goodbye did not come through
 			l.suspicion.left(now, p)
 		}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/workers"
 )
@@ -19,6 +21,7 @@ type candidates struct {
 
 type candidate struct {
 	peer     Peer
+	by       peer.ID // who named it; empty: our own routing table, or entry peers
 	failures int
 	retry    time.Time // zero while a call is on its way
 }
@@ -43,11 +46,45 @@ type introducer struct {
 	candidates *candidates
 	dead       tombstones
 	attach     *workers.Attach
+	blamed     map[peer.ID]blame
+}
+
+// blame is how many peers somebody named of late that did not answer.
+type blame struct {
+	silent int
+	until  time.Time
+}
+
+// maxBlamed bounds those of whom that is remembered.
+const maxBlamed = 256
+
+// silentAtMost are the peers without an answer that one may name within DeadFor before nobody is
+// introduced any more on its word: two leaf sets, all of which may have died.
+func (i *introducer) silentAtMost() int { return 4 * i.cfg.R }
+
+// hearsay introduces us to those whom a peer named.
+func (i *introducer) hearsay(now time.Time, by peer.ID, peers []Peer) {
+	if b := i.blamed[by]; b.silent >= i.silentAtMost() && now.Before(b.until) {
+		peers = slices.DeleteFunc(peers, func(p Peer) bool { return !i.hood.leaves.Contains(p.Key()) })
+	}
+	i.consider(now, by, peers)
+}
+
+// blame notes that a peer does not answer that somebody named.
+func (i *introducer) blame(now time.Time, by peer.ID) {
+	b := i.blamed[by]
+	if !now.Before(b.until) {
+		b = blame{until: now.Add(i.cfg.DeadFor)}
+	}
+	if b.silent++; len(i.blamed) >= maxBlamed {
+		clear(i.blamed)
+	}
+	i.blamed[by] = b
 }
 
 // consider introduces us to those of the peers that would stand in the leaf set if all of them
-// lived.
-func (i *introducer) consider(now time.Time, peers []Peer) {
+// lived; by is who named them, or empty.
+func (i *introducer) consider(now time.Time, by peer.ID, peers []Peer) {
 	if i.serving.state == Worker {
 		i.attach.Hear(peers...)
 		return
@@ -74,7 +111,7 @@ func (i *introducer) consider(now time.Time, peers []Peer) {
 	}
 	for _, p := range fresh {
 		if then.Contains(p.Key()) && len(i.candidates.list) < maxCandidates {
-			i.candidates.list = append(i.candidates.list, &candidate{peer: p})
+			i.candidates.list = append(i.candidates.list, &candidate{peer: p, by: by})
 			i.call(p, stabilizeRequest(i.exchange.neighboursTo(now, p.Key())), inFlight{kind: callStabilize})
 		}
 	}
@@ -91,6 +128,9 @@ func (i *introducer) failed(now time.Time, to Peer) {
 		return
 	}
 	i.candidates.drop(to.Key())
+	if c.by != "" {
+		i.blame(now, c.by)
+	}
 	rest := i.cfg.DeadFor
 	if i.serving.state == Joining {
 		rest = 4 * i.cfg.SuspectGap // it may be about to start, like us

@@ -1,8 +1,9 @@
 package dht
 
 import (
-	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
@@ -12,6 +13,7 @@ type parts struct {
 	*step
 	contacts   *contacts
 	dead       tombstones
+	resting    resting
 	candidates *candidates
 	reach      *workers.Reach
 	attach     *workers.Attach
@@ -36,7 +38,7 @@ func newParts(cfg Config, self Peer, table Table) parts {
 	s := newStep(cfg, self)
 	reach := workers.NewReach(cfg.Role, cfg.Promote, cfg.Demote)
 	p := parts{
-		step: s, contacts: &contacts{self: self.ID}, dead: tombstones{}, candidates: &candidates{},
+		step: s, contacts: &contacts{self: self.ID}, dead: tombstones{}, resting: resting{}, candidates: &candidates{},
 		reach: &reach, attach: workers.NewAttach(self.Key()), guests: workers.NewGuests(),
 	}
 	p.pace = &pace{step: s, nearest: [2]ring.Key{self.Key(), self.Key()}}
@@ -45,6 +47,7 @@ func newParts(cfg Config, self Peer, table Table) parts {
 	p.exchange = &exchange{step: s, hood: p.hood, serving: p.serving}
 	p.introducer = &introducer{
 		step: s, candidates: p.candidates, dead: p.dead, attach: p.attach, hood: p.hood, serving: p.serving, exchange: p.exchange,
+		blamed: make(map[peer.ID]blame),
 	}
 	p.routes = &routes{
 		step: s, dead: p.dead, attach: p.attach, hood: p.hood, serving: p.serving, table: table,
@@ -56,11 +59,11 @@ func newParts(cfg Config, self Peer, table Table) parts {
 	}
 	p.suspicion = &suspicion{
 		step: s, contacts: p.contacts, dead: p.dead, hood: p.hood, serving: p.serving, exchange: p.exchange, introducer: p.introducer,
-		routes: p.routes, seeker: p.seeker,
+		routes: p.routes, seeker: p.seeker, resting: p.resting,
 	}
 	p.listener = &listener{
 		step: s, dead: p.dead, candidates: p.candidates, attach: p.attach, guests: p.guests, hood: p.hood, serving: p.serving,
-		exchange: p.exchange, introducer: p.introducer, suspicion: p.suspicion,
+		exchange: p.exchange, introducer: p.introducer, suspicion: p.suspicion, resting: p.resting,
 	}
 	p.roles = &roles{
 		step: s, contacts: p.contacts, candidates: p.candidates, reach: p.reach, attach: p.attach, guests: p.guests, pace: p.pace,

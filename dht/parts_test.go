@@ -237,8 +237,8 @@ func TestIntroducerKnocksTwice(t *testing.T) {
 	in, a, worker, dead := p.introducer, NewPeer("a", nil), NewPeer("worker", nil), NewPeer("dead", nil)
 	worker.Role = RoleWorker
 	p.dead.set(start, dead, time.Hour)
-	in.consider(start, []Peer{a, worker, dead, p.self, a})
-	in.consider(start, []Peer{a})
+	in.consider(start, "", []Peer{a, worker, dead, p.self, a})
+	in.consider(start, "", []Peer{a})
 	if calls := p.Ready().Calls; len(calls) != 1 || calls[0].To.ID != a.ID {
 		t.Fatalf("calls: %v", calls)
 	}
@@ -429,5 +429,96 @@ func TestRoundsGoAround(t *testing.T) {
 	p.Ready()
 	if p.rounds.round(start); len(p.Ready().Calls) != 0 || p.pace.next.Sub(start) != p.cfg.MaxInterval {
 		t.Error("a leaving peer asks others")
+	}
+}
+
+// TestGoodbyesRest: who comes and goes without a pause is taken back once an interval, and its
+// return says nothing of others that are gone.
+func TestGoodbyesRest(t *testing.T) {
+	r := NewRing(Config{Found: true}, NewPeer("self", nil), noTable{})
+	now := time.Unix(1e9, 0)
+	r.Tick(now)
+	p := NewPeer("restless", nil)
+	dead := NewPeer("dead", nil)
+	r.dead.set(now, dead, time.Hour)
+	events := func(during time.Duration) (n int) {
+		for end := now.Add(during); now.Before(end); now = now.Add(10 * time.Millisecond) {
+			r.Handle(now, p.ID, stabilizeRequest(&wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_JOINING}))
+			r.Handle(now, p.ID, wire.New(&wire.Message_LeaveRequest{LeaveRequest: &wire.LeaveRequest{Sender: &wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_LEAVING}}}))
+			for _, e := range r.Ready().Events {
+				if _, ok := e.(PeerLeft); ok {
+					n++
+				}
+			}
+			r.Tick(now)
+		}
+		return n
+	}
+	if n := events(10 * time.Second); n < 9 || n > 11 {
+		t.Errorf("it left %d times in 10 s", n)
+	}
+	if !r.dead.has(dead) {
+		t.Error("another's tombstone fell")
+	}
+	now = now.Add(time.Second)
+	r.Handle(now, p.ID, stabilizeRequest(&wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_JOINING}))
+	if len(r.members()) != 1 {
+		t.Error("it is not taken back")
+	}
+	worker := NewPeer("worker", nil)
+	changes := 0
+	for range 100 {
+		for _, leave := range []bool{false, true} {
+			r.Handle(now, worker.ID, wire.New(&wire.Message_AttachRequest{AttachRequest: &wire.AttachRequest{Sender: worker.Wire(), Leave: leave}}))
+		}
+		for _, e := range r.Ready().Events {
+			if _, ok := e.(AttachedChanged); ok {
+				changes++
+			}
+		}
+	}
+	if changes > 2 {
+		t.Errorf("a worker came and went %d times at once", changes)
+	}
+}
+
+// TestNamersAreBlamed: who names ever new peers that do not answer is soon not listened to, for a
+// while; who names a leaf set of dead ones is.
+func TestNamersAreBlamed(t *testing.T) {
+	p := partsOf(Config{})
+	in, made := p.introducer, 0
+	name := func(now time.Time, by peer.ID, n int) (called int) {
+		var list []Peer
+		for range n {
+			made++
+			list = append(list, NewPeer(peer.ID(fmt.Sprint("made", made)), nil))
+		}
+		in.hearsay(now, by, list)
+		for range 2 {
+			for _, c := range slices.Clone(p.candidates.list) {
+				in.failed(now, c.peer)
+			}
+		}
+		return len(p.Ready().Calls)
+	}
+	now, called := start, 0
+	for range 100 {
+		called += name(now, "liar", 8)
+		now = now.Add(100 * time.Millisecond)
+	}
+	if most := 4*p.cfg.R + 8; called > most || called < 4*p.cfg.R {
+		t.Errorf("%d made-up peers were called", called)
+	}
+	if name(now, "honest", 2*p.cfg.R) != 2*p.cfg.R || name(now, "honest", 1) != 1 {
+		t.Error("one whose leaf set is dead is not listened to any more")
+	}
+	if name(now.Add(p.cfg.DeadFor), "liar", 1) != 1 {
+		t.Error("it is never listened to again")
+	}
+	for i := range 10 * maxBlamed {
+		name(now, peer.ID(fmt.Sprint(i)), 1)
+	}
+	if len(in.blamed) > maxBlamed {
+		t.Errorf("%d peers are blamed", len(in.blamed))
 	}
 }

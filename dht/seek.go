@@ -100,7 +100,7 @@ func (k *seeker) pump(now time.Time) {
 	k.search = nil
 	if err == nil {
 		k.located = true
-		k.introducer.consider(now, append([]Peer{found.Owner}, met...))
+		k.introducer.consider(now, "", append([]Peer{found.Owner}, met...))
 	}
 	if k.serving.state == Worker {
 		k.attacher.attach.Hear(met...)

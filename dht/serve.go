@@ -13,10 +13,10 @@ import (
 // TakeOver, its farewell at once. And a joining peer starts to serve only when nobody else does:
 //
 //   - its successor acknowledges it as predecessor, and both nearest neighbours were the same for
-//     two rounds;
+//     two rounds; those of whom it has only heard have had the time to answer;
 //   - it is cleared: no serving peer's arc covers its position. It knows that from the first
 //     serving peer behind it, or from a cleared joining one, since an arc that reached over both
-//     would cover both;
+//     would cover both; who stands behind a serving peer has no say;
 //   - no fence is up, its own or one that its successor tells of;
 //   - it knows all this, after a pause, from answers to questions that it asked since: what was
 //     sent to it before waited for it;
@@ -40,6 +40,7 @@ type serving struct {
 	founder      bool      // a peer that knows nobody may serve the whole circle
 	firstContact time.Time // zero before any peer answered
 	resumed      time.Time // when a pause was noticed that interrupted serving; zero unless one was
+	ready        time.Time // since when all but the candidates lets it serve; zero while something does not
 }
 
 func newServing(s *step, h *hood, p *pace, c *candidates) *serving {
@@ -93,8 +94,15 @@ func (v *serving) mayServe(now time.Time) bool {
 	if v.hood.leaves.Len() == 0 {
 		return v.mayServeAlone(now)
 	}
-	return v.pace.steady >= 2 && len(v.candidates.list) == 0 && v.acknowledged() &&
-		!now.Before(v.fence(now)) && v.cleared(now) && v.returned(now)
+	if v.pace.steady < 2 || !v.acknowledged() || now.Before(v.fence(now)) || !v.cleared(now) || !v.returned(now) {
+		v.ready = time.Time{}
+		return false
+	}
+	if v.ready.IsZero() {
+		v.ready = now
+	}
+	// Two calls without an answer; then whoever names ever new peers is not waited for.
+	return len(v.candidates.list) == 0 || now.Sub(v.ready) >= 2*v.cfg.CallTimeout+v.cfg.SuspectGap
 }
 
 // acknowledged says whether our successor takes us for its predecessor.
@@ -129,7 +137,9 @@ func (v *serving) cleared(now time.Time) bool {
 			heardAll = false
 		case said.serves && said.served.Contains(v.self.Key()):
 			return false
-		case !anchored && heardAll && (said.serves || said.cleared):
+		case heardAll && said.serves:
+			return true
+		case heardAll && said.cleared:
 			anchored = true
 		}
 	}

@@ -1,6 +1,8 @@
 package dht
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -65,5 +67,64 @@ func TestJoiningPeerServesOnlyWhenCleared(t *testing.T) {
 				t.Errorf("serves = %v", got)
 			}
 		})
+	}
+}
+
+// TestLiarsKeepNoJoinerOut: a peer that stands behind one which serves says that the whole circle is
+// its own, and names ever new peers that do not answer. A joining peer serves all the same.
+func TestLiarsKeepNoJoinerOut(t *testing.T) {
+	peers := []Peer{NewPeer("a", nil), NewPeer("b", nil), NewPeer("c", nil)}
+	slices.SortFunc(peers, func(a, b Peer) int { return a.Key().Compare(b.Key()) })
+	self, next, liar := peers[0], peers[1], peers[2]
+	at, whole := self.Key(), liar.Key()
+	for _, blamed := range []bool{true, false} { // without blame it stands for many liars
+		made := 0
+		word := func(id peer.ID) *wire.Neighbours {
+			if id == next.ID {
+				return &wire.Neighbours{
+					Self: next.Wire(), State: wire.State_STATE_SERVING, ServedStart: at[:],
+					Predecessors: member.Wire([]Peer{self, liar}), Successors: member.Wire([]Peer{liar, self}),
+				}
+			}
+			named := []Peer{self, next}
+			for range 4 {
+				made++
+				named = append(named, NewPeer(peer.ID(fmt.Sprint("made", made)), nil))
+			}
+			return &wire.Neighbours{Self: liar.Wire(), State: wire.State_STATE_SERVING, ServedStart: whole[:], Predecessors: member.Wire(named), Successors: member.Wire(named)}
+		}
+		r := NewRing(Config{}, self, noTable{})
+		now := time.Unix(1e9, 0)
+		begun, silent := now, map[uint64]time.Time{}
+		r.Tick(now)
+		for !r.Serves(self.Key()) && now.Sub(begun) < time.Minute {
+			if !blamed {
+				clear(r.introducer.blamed)
+			}
+			for _, id := range []peer.ID{next.ID, liar.ID} {
+				r.Handle(now, id, stabilizeRequest(word(id)))
+			}
+			for _, call := range r.Ready().Calls {
+				switch {
+				case call.To.ID != next.ID && call.To.ID != liar.ID:
+					silent[call.ID] = now.Add(call.Timeout)
+				case call.Request.GetStabilizeRequest() != nil:
+					r.Result(now, call.ID, stabilizeResponse(word(call.To.ID)), nil)
+				default:
+					r.Result(now, call.ID, refusal(wire.Reason_REASON_BUSY, ""), nil)
+				}
+			}
+			for id, until := range silent {
+				if !now.Before(until) {
+					delete(silent, id)
+					r.Result(now, id, nil, context.DeadlineExceeded)
+				}
+			}
+			now = now.Add(100 * time.Millisecond)
+			r.Tick(now)
+		}
+		if took := now.Sub(begun); took > 10*time.Second || made < 4 {
+			t.Errorf("blamed %v: it serves after %v, with %d peers made up", blamed, took, made)
+		}
 	}
 }

@@ -38,10 +38,10 @@ func (o *rounds) round(now time.Time) {
 		o.worker(now)
 		return
 	}
-	o.introducer.consider(now, o.routes.scan())
+	o.introducer.consider(now, "", o.routes.scan())
 	if o.serving.state == Joining {
 		o.pace.interval = o.cfg.Interval / 2
-		o.introducer.consider(now, o.contacts.list)
+		o.introducer.consider(now, "", o.contacts.list)
 		if !o.seeker.located {
 			o.seeker.start(now)
 		}

@@ -30,6 +30,7 @@ type suspicion struct {
 	routes     *routes
 	contacts   *contacts
 	dead       tombstones
+	resting    resting
 }
 
 // unreachable tells that a peer did not answer somebody outside of the ring's own calls.
@@ -143,7 +144,8 @@ func (u *suspicion) died(now time.Time, n *neighbour) {
 	if u.hood.leaves.Predecessor() == n.peer.Key() {
 		u.serving.fences[n.peer.ID] = n.unanswered.Add(u.cfg.TakeOver)
 	}
-	u.remove(now, n.peer, u.cfg.DeadFor)
+	u.dead.set(now, n.peer, u.cfg.DeadFor)
+	u.remove(now, n.peer)
 	u.contacts.remember(n.peer)
 	u.seeker.bereft(now)
 	u.tell(PeerDead{n.peer})
@@ -153,16 +155,18 @@ func (u *suspicion) died(now time.Time, n *neighbour) {
 // nothing to wait for.
 func (u *suspicion) left(now time.Time, p Peer) {
 	if u.hood.peers[p.Key()] != nil {
-		u.remove(now, p, u.cfg.DeadFor)
+		u.dead.goodbye(now, p, u.cfg.DeadFor)
+		u.remove(now, p)
+		u.resting.rest(now, p.ID, u.cfg.Interval)
 		u.tell(PeerLeft{p})
 	}
 	delete(u.serving.fences, p.ID)
 }
 
-func (u *suspicion) remove(now time.Time, p Peer, rest time.Duration) {
+// remove takes a peer out whose tombstone is set.
+func (u *suspicion) remove(now time.Time, p Peer) {
 	u.hood.leaves.Remove(p.Key())
 	u.routes.learnt.Forget(p.Key())
-	u.dead.set(now, p, rest)
 	u.hood.changed(now)
-	u.introducer.consider(now, u.routes.table.Nearest(u.self.Key(), nearestAsked))
+	u.introducer.consider(now, "", u.routes.table.Nearest(u.self.Key(), nearestAsked))
 }

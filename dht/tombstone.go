@@ -17,6 +17,7 @@ type tombstones map[peer.ID]tombstone
 type tombstone struct {
 	until       time.Time
 	incarnation uint64
+	goodbye     bool // it said so itself
 }
 
 // set notes that p is dead, for as long as rest; the oldest tombstones make room.
@@ -30,6 +31,14 @@ func (t tombstones) set(now time.Time, p Peer, rest time.Duration) {
 	t[p.ID] = tombstone{until: now.Add(rest), incarnation: p.Incarnation}
 }
 
+// goodbye is set for a peer that says itself that it is gone.
+func (t tombstones) goodbye(now time.Time, p Peer, rest time.Duration) {
+	t.set(now, p, rest)
+	g := t[p.ID]
+	g.goodbye = true
+	t[p.ID] = g
+}
+
 // has says whether hearsay of p is not to be believed. Expired tombstones are removed by expire.
 func (t tombstones) has(p Peer) bool {
 	g, ok := t[p.ID]
@@ -41,7 +50,7 @@ func (t tombstones) has(p Peer) bool {
 // worth a call again.
 func (t tombstones) drop(p Peer) {
 	g, ok := t[p.ID]
-	if ok && g.incarnation == p.Incarnation {
+	if ok && !g.goodbye && g.incarnation == p.Incarnation {
 		clear(t)
 	}
 	delete(t, p.ID)
