@@ -84,17 +84,20 @@ func (r *ringRoom) attached(id peer.ID) bool {
 // it. It does not block.
 func (r *ringRoom) leavesChanged() {
 	preds, succs := r.dht.Leaves()
-	ids := make([]peer.ID, 0, len(preds)+len(succs))
-	for _, list := range [][]dht.Peer{succs, preds, r.dht.Attached(), r.dht.Attachments()} {
-		for _, p := range list {
-			ids = append(ids, p.ID)
-		}
-	}
-	r.net.Protect(ids)
+	r.net.Protect(idsOf(succs, preds, r.dht.Attachments()), idsOf(r.dht.Attached()))
 	select {
 	case r.changed <- struct{}{}:
 	default:
 	}
+}
+
+func idsOf(lists ...[]dht.Peer) (ids []peer.ID) {
+	for _, list := range lists {
+		for _, p := range list {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
 }
 
 // newRingRoom builds host and ring with the services of register, and listens; nothing runs yet.

@@ -90,8 +90,8 @@ func (o *streams) Refusal(to peer.ID, service string, cause error) *calls.Error 
 	return o.services.speaks(to, service)
 }
 
-// Known implements calls.Network: the neighbours on the ring, whose connections are kept.
-func (o *streams) Known(id peer.ID) bool { return o.conns.protects(id) }
+// Known implements calls.Network: the neighbours on the ring.
+func (o *streams) Known(id peer.ID) bool { return o.conns.neighbour(id) }
 
 func isNotSupported(err error) bool {
 	_, ok := errors.AsType[multistream.ErrNotSupported[protocol.ID]](err)

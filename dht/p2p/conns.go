@@ -12,35 +12,41 @@ type conns struct {
 
 	mu           sync.Mutex // guards what follows
 	onDisconnect []func(peer.ID)
-	protected    map[peer.ID]bool
+	protected    map[peer.ID]bool // of a neighbour on the ring it is true
 }
 
 // protectTag names our protection in the connection manager.
 const protectTag = "leafset"
 
-// Protect keeps the connections to these peers, and to no others that an
-// earlier Protect named, from being closed when there are too many.
-func (c *conns) Protect(ids []peer.ID) {
+// Protect keeps the connections to the neighbours on the ring and to the workers attached to this
+// peer, and to no others that an earlier Protect named, from being closed when there are too many.
+// Neighbours alone do not share with strangers, see [calls.Network]: attached is whoever asks.
+func (c *conns) Protect(neighbours, attached []peer.ID) {
 	manager := c.host.ConnManager()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.protected
-	c.protected = make(map[peer.ID]bool, len(ids))
-	for _, id := range ids {
+	c.protected = make(map[peer.ID]bool, len(neighbours)+len(attached))
+	for _, id := range attached {
+		c.protected[id] = false
+	}
+	for _, id := range neighbours {
 		c.protected[id] = true
-		if !old[id] {
+	}
+	for id := range c.protected {
+		if _, was := old[id]; !was {
 			manager.Protect(id, protectTag)
 		}
 	}
 	for id := range old {
-		if !c.protected[id] {
+		if _, is := c.protected[id]; !is {
 			manager.Unprotect(id, protectTag)
 		}
 	}
 }
 
-// protects says whether Protect named a peer.
-func (c *conns) protects(id peer.ID) bool {
+// neighbour says whether Protect named a peer as a neighbour.
+func (c *conns) neighbour(id peer.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.protected[id]

@@ -158,12 +158,15 @@ func TestBothTransportsPreferTCP(t *testing.T) {
 
 func TestProtectReplacesWhatItProtected(t *testing.T) {
 	n := newNet(t, "test", "", nil)
-	a, b := peer.ID("a"), peer.ID("b")
-	n.Protect([]peer.ID{a})
-	n.Protect([]peer.ID{b})
+	a, b, worker := peer.ID("a"), peer.ID("b"), peer.ID("worker")
+	n.Protect([]peer.ID{a}, nil)
+	n.Protect([]peer.ID{b}, []peer.ID{worker, b})
 	manager := n.host.ConnManager()
-	if manager.IsProtected(a, protectTag) || !manager.IsProtected(b, protectTag) {
-		t.Error("want b protected and a no more")
+	if manager.IsProtected(a, protectTag) || !manager.IsProtected(b, protectTag) || !manager.IsProtected(worker, protectTag) {
+		t.Error("want b and the worker protected, and a no more")
+	}
+	if n.streams.Known(a) || !n.streams.Known(b) || n.streams.Known(worker) {
+		t.Error("want b known, and neither the worker, which is attached because it asked, nor a")
 	}
 }
 
