@@ -116,12 +116,18 @@ func TestMembers(t *testing.T) {
 	if asks.lookups > 3 {
 		t.Errorf("%d lookups for one stranger", asks.lookups)
 	}
+	g.remember(question{id: "far"}, standing{yes: true, until: time.Now().Add(time.Hour)})
 	for i := range 2 * maxStandings {
-		g.standings[question{id: peer.ID(fmt.Sprint(i))}] = standing{until: time.Now().Add(time.Hour)}
+		g.remember(question{id: peer.ID(fmt.Sprint(i))}, standing{until: time.Now().Add(time.Hour)})
 	}
-	g.Member(t.Context(), "another")
+	if n := len(g.standings); n > maxStandings || !g.Member(t.Context(), "far") {
+		t.Errorf("%d standings are kept, and a member's is not among them", n)
+	}
+	for i := range 2 * maxStandings {
+		g.remember(question{id: peer.ID(fmt.Sprint(i))}, standing{yes: true, until: time.Now().Add(time.Hour)})
+	}
 	if n := len(g.standings); n > maxStandings {
-		t.Errorf("%d standings are kept", n)
+		t.Errorf("%d standings of members are kept", n)
 	}
 	service := rpc.Raw("Thing", rpc.Members("nothing"), func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, nil })
 	if _, err := service.Behind(a.gate)(t.Context(), "stranger", nil); calls.CodeOf(err) != calls.CodeBusy {

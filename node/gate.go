@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -149,11 +150,20 @@ func (g *gate) confirmed(ctx context.Context, q question, no time.Duration, ask 
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.remember(q, s)
+	return s.yes
+}
+
+// remember keeps what the ring said; those go first who are nobody, of whom anybody makes as many
+// as they like. Called with the lock held.
+func (g *gate) remember(q question, s standing) {
+	if len(g.standings) >= maxStandings {
+		maps.DeleteFunc(g.standings, func(_ question, s standing) bool { return !s.yes || s.until.Before(time.Now()) })
+	}
 	if len(g.standings) >= maxStandings {
 		clear(g.standings) // they are asked again
 	}
 	g.standings[q] = s
-	return s.yes
 }
 
 // standing is what the ring said last.
