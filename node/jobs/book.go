@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"time"
@@ -42,6 +43,14 @@ const maxKnown = 1024
 // wantedAtOnce bounds the unknown jobs that are asked for in a row: those that nobody knows, or
 // whose owner does not answer, must not hold up the refresh of the others for long.
 const wantedAtOnce = 16
+
+// wantedFor is how long an unknown job is asked for before it counts as made up. One that is not
+// comes again with its URLs.
+const wantedFor = time.Minute
+
+// metAtOnce bounds the unknown jobs that are remembered, in 4 bytes each, while there is no room
+// for more of them: of 100,000 that are made up in a second it overwrites half of what it had.
+const metAtOnce = 1 << 17
 
 // errUnknown answers for jobs that neither this peer nor the job's owner knows.
 var errUnknown = errors.New("no such job")
@@ -67,13 +76,22 @@ type BookDeps struct {
 type Book struct {
 	deps BookDeps
 
-	mu    sync.RWMutex // guards known, wanted and turned
+	mu    sync.RWMutex // guards known, wanted, met and turned
 	known map[job.ID]*known
 	// wanted are the jobs that somebody asked for and that are not known.
-	wanted map[job.ID]struct{}
+	wanted map[job.ID]wish
+	// met has what is left of the hashes of those that found no room among them.
+	met  []uint32
+	seed maphash.Seed
 	// turned are those that are not worked for, as far as their owners tell whose they are.
 	turned map[job.ID]turned
 	kick   chan struct{}
+}
+
+// wish is an unknown job that is asked for.
+type wish struct {
+	since time.Time
+	again bool // it was asked for twice: it goes before those that are made up
 }
 
 // turned is a job that is not worked for.
@@ -98,7 +116,7 @@ func know(spec *job.Spec, s job.Standing) *known {
 
 // NewBook reads the specs that are on disk, of unfinished jobs first as far as there is room.
 func NewBook(d BookDeps) (*Book, error) {
-	b := &Book{deps: d, known: make(map[job.ID]*known), wanted: make(map[job.ID]struct{}), turned: make(map[job.ID]turned), kick: make(chan struct{}, 1)}
+	b := &Book{deps: d, known: make(map[job.ID]*known), wanted: make(map[job.ID]wish), seed: maphash.MakeSeed(), turned: make(map[job.ID]turned), kick: make(chan struct{}, 1)}
 	var bad error
 	var over []job.ID
 	err := d.Keep.Scan([]byte(KeyPrefix), kv.PrefixEnd([]byte(KeyPrefix)), func(_, value []byte) bool {
@@ -148,11 +166,43 @@ func (b *Book) look(id job.ID) (k known, ok bool) {
 // Want has a job that is not known asked for in the background.
 func (b *Book) Want(id job.ID) {
 	b.mu.Lock()
-	if len(b.wanted) < maxKnown && b.turnedAway(id) == nil {
-		b.wanted[id] = struct{}{}
+	if b.turnedAway(id) == nil {
+		b.want(id)
 	}
 	b.mu.Unlock()
 	loop.Wake(b.kick)
+}
+
+// want notes a job that is to be asked for. Strangers make IDs up, each of which comes once: where
+// they leave no room, one that comes again takes the place of any. Called with the lock held.
+func (b *Book) want(id job.ID) {
+	w, again := b.wanted[id]
+	if !again {
+		w.since = time.Now()
+		if len(b.wanted) >= maxKnown {
+			if again = b.meet(id); !again {
+				return
+			}
+			for other := range b.wanted {
+				delete(b.wanted, other)
+				break
+			}
+		}
+	}
+	w.again = w.again || again
+	b.wanted[id] = w
+}
+
+// meet remembers a job for a while, and says whether it did already.
+func (b *Book) meet(id job.ID) bool {
+	if b.met == nil {
+		b.met = make([]uint32, metAtOnce)
+	}
+	h := maphash.Bytes(b.seed, id[:])
+	at, rest := &b.met[h%metAtOnce], uint32(h>>32)
+	old := *at
+	*at = rest
+	return old == rest
 }
 
 // turnedAway says why a job is not to be asked for at present; nil: it may be. Called with the lock
@@ -284,17 +334,30 @@ func (b *Book) runWanted(ctx context.Context) {
 
 func (b *Book) fetchWanted(ctx context.Context) {
 	b.mu.RLock()
-	ids := make([]job.ID, 0, wantedAtOnce)
-	for id := range b.wanted { // in no order, so each has its turn
-		if ids = append(ids, id); len(ids) == wantedAtOnce {
-			break
+	var ids, once []job.ID
+	for id, w := range b.wanted { // in no order, so each has its turn
+		if w.again {
+			ids = append(ids, id)
+		} else {
+			once = append(once, id)
 		}
 	}
 	b.mu.RUnlock()
-	for _, id := range ids {
+	ids = append(ids, once...)
+	for _, id := range ids[:min(len(ids), wantedAtOnce)] {
 		if err := b.find(ctx, id); err != nil && ctx.Err() == nil {
 			b.deps.Log.Debug("job not known yet", "job", id.String(), "err", err)
+			b.giveUp(id)
 		}
+	}
+}
+
+// giveUp forgets a job that was not found for long.
+func (b *Book) giveUp(id job.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w, ok := b.wanted[id]; ok && time.Since(w.since) >= wantedFor {
+		delete(b.wanted, id)
 	}
 }
 

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"math"
@@ -161,6 +162,49 @@ func keptIn(t *testing.T, space *storage.Keyspace) map[job.ID]job.State {
 		t.Fatal(err)
 	}
 	return kept
+}
+
+// TestMadeUpJobs: while somebody makes up a hundred thousand jobs a second, one that is there, and
+// comes once a second, is learnt; when that ends they are forgotten, and nobody is asked any more.
+func TestMadeUpJobs(t *testing.T) {
+	w := &jobWorld{present: newJobs(t, nil)}
+	poster, book := newBookOf(t, w), newBookOf(t, w)
+	spec := crawltest.Job(t, nil, "http://a.example/")
+	if _, err := poster.post(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	var made uint64
+	for second := 0; ; second++ {
+		for range 100_000 {
+			made++
+			var id job.ID
+			binary.BigEndian.PutUint64(id[:], made)
+			book.Want(id)
+		}
+		book.fetchWanted(t.Context())
+		if _, _, ok := book.Job(spec.ID); ok {
+			break
+		}
+		if second == 40 {
+			t.Fatal("not known")
+		}
+	}
+	for id, wish := range book.wanted {
+		wish.since = wish.since.Add(-wantedFor)
+		book.wanted[id] = wish
+	}
+	for range maxKnown / wantedAtOnce {
+		book.fetchWanted(t.Context())
+	}
+	if len(book.wanted) > 0 {
+		t.Errorf("%d are still wanted", len(book.wanted))
+	}
+	late := job.NewID()
+	book.Want(late)
+	book.fetchWanted(t.Context())
+	if len(book.wanted) != 1 {
+		t.Error("one whose owner has not got it yet is forgotten at once")
+	}
 }
 
 // TestJobsOnDiskAreBounded: finished jobs that memory has no room for go from the disk as well,
