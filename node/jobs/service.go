@@ -105,8 +105,6 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 	case member:
 	case req.GetDraw() != nil:
 		return nil, rpc.Busy("job: only members draw of a budget, as they own the hosts that use it")
-	case req.GetPost() != nil && !s.strangers.Allow():
-		return nil, rpc.Busy("job: strangers have posted many jobs of late, another is taken in a minute")
 	}
 	id, ok := job.IDFrom(req.GetId())
 	if !req.GetList() {
@@ -125,7 +123,7 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 	}
 	var reply *wire.JobReply
 	var wait func() error
-	derr := s.loop.Do(ctx, func() { reply, wait, err = s.apply(from, id, req) })
+	derr := s.loop.Do(ctx, func() { reply, wait, err = s.apply(from, member, id, req) })
 	done() // the next need not wait for the disk
 	if derr != nil {
 		return nil, derr
@@ -152,7 +150,7 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 const mostListed = 3 << 20
 
 // apply runs on the loop.
-func (s *Service) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply *wire.JobReply, wait func() error, err error) {
+func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobRequest) (reply *wire.JobReply, wait func() error, err error) {
 	now := time.Now().UnixMilli()
 	var rec *wire.Job
 	switch {
@@ -170,13 +168,17 @@ func (s *Service) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply *w
 		if err := s.deps.Whose.Takes(spec); err != nil {
 			return nil, nil, rpc.Refuse("%v", err)
 		}
-		if req.GetState() == 0 {
-			rec, wait, err = s.registry.Post(now, spec)
-			break
+		known := job.Posted()
+		if req.GetState() != 0 {
+			known = job.Standing{State: job.State(req.GetState()), Version: req.GetVersion(), Signature: string(req.GetStateSignature())}
 		}
-		known := job.Standing{State: job.State(req.GetState()), Version: req.GetVersion(), Signature: string(req.GetStateSignature())}
 		if verr := known.Validate(); verr != nil {
 			return nil, nil, rpc.Refuse("job request: %v", verr)
+		}
+		if !member {
+			if err := s.room(spec, known); err != nil {
+				return nil, nil, err
+			}
 		}
 		rec, wait, err = s.registry.Restore(now, spec, known)
 	case req.GetSetState() != 0:
@@ -191,6 +193,21 @@ func (s *Service) apply(from peer.ID, id job.ID, req *wire.JobRequest) (reply *w
 		rec, err = s.registry.Get(id)
 	}
 	return &wire.JobReply{Jobs: []*wire.Job{rec}}, wait, err
+}
+
+// room says whether there is room for the job of a stranger. One that is kept already, or would not
+// be taken, keeps no other out. On the loop.
+func (s *Service) room(spec *job.Spec, known job.Standing) error {
+	if _, err := spec.Vouched(known); err != nil {
+		return err
+	}
+	if _, err := s.registry.Standing(spec.ID); !errors.Is(err, job.ErrUnknown) {
+		return err
+	}
+	if !s.strangers.Allow() {
+		return rpc.Busy("job: strangers have posted many jobs of late, another is taken in a minute")
+	}
+	return nil
 }
 
 // standings answers for those of the jobs that this peer serves. On the loop.

@@ -245,9 +245,16 @@ func TestSeedsOfCanceledJobs(t *testing.T) {
 }
 
 // TestJobsOfStrangers: strangers post some jobs and then wait, however many of them there are, and
-// draw of no budget.
+// draw of no budget. What is not taken, or was before, does not count.
 func TestJobsOfStrangers(t *testing.T) {
 	s := newJobs(t, nil)
+	others := job.NewID()
+	s.deps.Serves = func(id job.ID) error {
+		if id == others {
+			return &calls.Error{Code: calls.CodeMoved}
+		}
+		return nil
+	}
 	post := func(req *wire.JobRequest) calls.Code {
 		raw, err := proto.Marshal(req)
 		if err != nil {
@@ -256,7 +263,29 @@ func TestJobsOfStrangers(t *testing.T) {
 		_, err = s.Service().Behind(rpctest.Strangers{})(t.Context(), peer.ID(req.GetId()), raw)
 		return calls.CodeOf(err)
 	}
-	taken := 0
+	kept, signed := crawltest.Job(t, nil, "http://a.example/"), crawltest.SignedJob(t, crawltest.Key(1), nil, "http://a.example/")
+	forged := proto.CloneOf(signed.Wire())
+	forged.MaxPages = 7
+	if code := post(&wire.JobRequest{Id: kept.ID[:], Post: kept.Wire()}); code != 0 {
+		t.Fatalf("the first: %v", code)
+	}
+	taken := 1
+	for range strangersAtOnce {
+		for _, row := range []struct {
+			req  *wire.JobRequest
+			code calls.Code
+		}{
+			{&wire.JobRequest{Id: kept.ID[:], Post: kept.Wire()}, 0},
+			{&wire.JobRequest{Id: others[:], Post: kept.Wire()}, calls.CodeMoved},
+			{&wire.JobRequest{Id: signed.ID[:], Post: kept.Wire()}, calls.CodeRefused},
+			{&wire.JobRequest{Id: signed.ID[:], Post: forged}, calls.CodeRefused},
+			{&wire.JobRequest{Id: signed.ID[:], Post: signed.Wire(), State: uint32(job.StatePaused), Version: 2}, calls.CodeRefused},
+		} {
+			if code := post(row.req); code != row.code {
+				t.Errorf("%v: %v, want %v", row.req, code, row.code)
+			}
+		}
+	}
 	for range 2 * strangersAtOnce {
 		spec := crawltest.Job(t, nil, "http://a.example/")
 		if post(&wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}) != calls.CodeBusy {
