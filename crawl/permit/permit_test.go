@@ -69,6 +69,7 @@ type world struct {
 	limit   int
 	key     Key
 	granter *Granter // nil: dead
+	guests  bool     // the workers are
 	wallets []*Wallet
 	made    []time.Time // requests
 	by      []int
@@ -101,7 +102,7 @@ func (w *world) run(d time.Duration, hunger int) {
 					p.Failed(w.now, q.Key)
 					continue
 				}
-				n, holds, err := w.granter.Grant(w.now, q.Key.Prefix, q.Want)
+				n, holds, err := w.granter.Grant(w.now, q.Key.Prefix, Caller{Peer: fmt.Sprint(i), Guest: w.guests}, q.Want)
 				if err != nil {
 					w.t.Fatal(err)
 				}
@@ -148,6 +149,49 @@ func TestOneLimit(t *testing.T) {
 	}
 }
 
+// TestGuestsLeaveSome: however often and under however many names guests ask, members have half of
+// the limit when a chunk begins; guests that are alone have all of it, though not at once.
+func TestGuestsLeaveSome(t *testing.T) {
+	g, chunk := NewGranter(240, Chunk), begin.Truncate(Chunk)
+	ask := func(after time.Duration, guest bool) (all int) {
+		for i := range 100 {
+			n, _, err := g.Grant(chunk.Add(after), prefix7, Caller{Peer: fmt.Sprint(i), Guest: guest}, MaxWant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += n
+		}
+		return all
+	}
+	for _, row := range []struct {
+		after time.Duration
+		guest bool
+		want  int
+	}{{0, true, 120}, {Chunk / 2, true, 60}, {Chunk / 2, false, 60}, {Chunk, true, 120}, {Chunk, false, 120}, {2 * Chunk, false, 240}} {
+		if n := ask(row.after, row.guest); n != row.want {
+			t.Errorf("%+v: %d", row, n)
+		}
+	}
+	w := newWorld(t, 240, 1)
+	w.guests = true
+	w.run(6*time.Minute, 3)
+	if most, least := w.most(); most > 240 || least < 220 {
+		t.Errorf("%d to %d requests of one guest in a chunk", least, most)
+	}
+	g.prefixes = 4
+	for i := range byte(4) {
+		p, _ := PrefixOf(netip.AddrFrom4([4]byte{192, 0, 2, i}))
+		for _, guest := range []bool{true, false} {
+			by := Caller{Peer: "p", Guest: guest}
+			_, _, err := g.Grant(chunk.Add(3*Chunk), p, by, 1)
+			_, _, terr := g.Turn(chunk.Add(3*Chunk), p.String(), by, time.Second, 1)
+			if full := guest && i >= 2; errors.Is(err, ErrBusy) != full || errors.Is(terr, ErrBusy) != full {
+				t.Errorf("prefix and domain %d, a guest %v: %v, %v", i, guest, err, terr)
+			}
+		}
+	}
+}
+
 // TestModestWorkers: those that make few requests are never held up, and do not ask for each.
 func TestModestWorkers(t *testing.T) {
 	w := newWorld(t, 240, 1)
@@ -158,7 +202,7 @@ func TestModestWorkers(t *testing.T) {
 			ok, _ = p.Take(w.now, w.key, "a.example")
 			for _, q := range p.Asks(w.now) {
 				asks++
-				n, holds, _ := w.granter.Grant(w.now, q.Key.Prefix, q.Want)
+				n, holds, _ := w.granter.Grant(w.now, q.Key.Prefix, Caller{}, q.Want)
 				p.Granted(w.now, q.Key, n, holds)
 			}
 		}
@@ -247,13 +291,13 @@ func TestBounds(t *testing.T) {
 	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) } // few
 	for i := range 2 {
 		prefix, _ := PrefixOf(addr(i))
-		if _, _, err := g.Grant(begin, prefix, 1); err != nil {
+		if _, _, err := g.Grant(begin, prefix, Caller{}, 1); err != nil {
 			t.Fatal(err)
 		}
 		p.Hold(begin, Address(addr(i)))
 	}
 	third, _ := PrefixOf(addr(3))
-	if _, _, err := g.Grant(begin, third, 1); !errors.Is(err, ErrBusy) {
+	if _, _, err := g.Grant(begin, third, Caller{}, 1); !errors.Is(err, ErrBusy) {
 		t.Errorf("a prefix too many: %v", err)
 	}
 	if ok, _ := p.Take(begin, Address(addr(3)), "a.example"); ok {
@@ -263,7 +307,7 @@ func TestBounds(t *testing.T) {
 		p.Failed(begin, q.Key)
 	}
 	later := begin.Add(2 * Chunk)
-	if n, _, err := g.Grant(later, third, 1); n != 1 || err != nil {
+	if n, _, err := g.Grant(later, third, Caller{}, 1); n != 1 || err != nil {
 		t.Errorf("in another chunk: %d, %v", n, err)
 	}
 	p.Hold(later, Address(addr(3)))

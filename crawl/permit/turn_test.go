@@ -73,7 +73,7 @@ func TestTurns(t *testing.T) {
 					}
 					for _, q := range w.Asks(now) {
 						there := now.Add(time.Duration(rnd.IntN(300)) * time.Millisecond)
-						n, holds, err := g.Turn(there, key.Domain, fmt.Sprint(i), tt.delay, q.Want)
+						n, holds, err := g.Turn(there, key.Domain, Caller{Peer: fmt.Sprint(i)}, tt.delay, q.Want)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -98,7 +98,7 @@ func TestTurnsEnd(t *testing.T) {
 	g := NewGranter(1, Chunk)
 	g.prefixes = 2
 	turn := func(after time.Duration, domain, worker string) (n int, holds time.Duration, err error) {
-		return g.Turn(begin.Add(after), domain, worker, 10*time.Minute, 8)
+		return g.Turn(begin.Add(after), domain, Caller{Peer: worker}, 10*time.Minute, 8)
 	}
 	for _, domain := range []string{"a", "b"} {
 		if n, holds, err := turn(0, domain, "one"); n != 8 || holds != Chunk/longTurn || err != nil {
@@ -113,5 +113,84 @@ func TestTurnsEnd(t *testing.T) {
 	}
 	if n, _, err := turn(12*time.Minute, "c", "one"); n != 8 || err != nil {
 		t.Errorf("when others have ended: %d, %v", n, err)
+	}
+}
+
+// TestGreedyCaller: one that says another delay than others, and that it was started anew, and
+// asks all the time, has no more turns than who waits as long as it is told; nobody asks within the
+// delay that somebody wants.
+func TestGreedyCaller(t *testing.T) {
+	const ring = 5 * time.Second
+	for _, row := range []struct {
+		name  string
+		delay time.Duration // that the greedy one says
+		guest bool
+		anew  bool
+	}{
+		{"none", 0, true, false},
+		{"none, and started anew", 0, true, true},
+		{"none, of a member", 0, false, true},
+		{"as others, and started anew", ring, true, true},
+		{"an hour", MaxDelay, true, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			g := NewGranter(1, Chunk)
+			g.Delay = ring
+			var next, end time.Time // when the modest one asks again, and when the turn before ends
+			var turns, greedy int
+			last := ""
+			for now := begin; now.Before(begin.Add(time.Hour)); now = now.Add(50 * time.Millisecond) {
+				by := Caller{Peer: "greedy", Guest: row.guest}
+				if row.anew {
+					by.Incarnation = uint64(now.UnixNano()) // after 1970
+				}
+				delay := row.delay
+				for _, by := range []Caller{by, {Peer: "modest"}} {
+					if by.Peer == "modest" {
+						if delay = ring; now.Before(next) {
+							continue
+						}
+					}
+					n, holds, err := g.Turn(now, "a.example", by, delay, 8)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if by.Peer == "modest" {
+						next = now.Add(holds + 300*time.Millisecond)
+					}
+					if n == 0 {
+						continue
+					}
+					if last != "" && last != by.Peer && now.Sub(end) < ring {
+						t.Fatalf("%s has a turn %v after that of %s", by.Peer, now.Sub(end), last)
+					}
+					if by.Peer == "modest" {
+						turns++
+					} else if last != by.Peer { // it may go on with the one it has
+						greedy++
+					}
+					last, end = by.Peer, now.Add(holds)
+				}
+			}
+			if turns < 50 || greedy > turns+1 {
+				t.Errorf("%d turns, and %d of the greedy one", turns, greedy)
+			}
+		})
+	}
+}
+
+// TestGuestsTurnsAreForgotten: of a guest that wants an hour between turns no longer than this
+// peer's delay is remembered.
+func TestGuestsTurnsAreForgotten(t *testing.T) {
+	g := NewGranter(1, Chunk)
+	g.Delay = 5 * time.Second
+	for range 2 {
+		if _, _, err := g.Turn(begin, "a.example", Caller{Peer: "p", Guest: true}, MaxDelay, 8); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.begin(begin.Add(2 * Chunk))
+	if len(g.turns) > 0 {
+		t.Error("it is remembered")
 	}
 }

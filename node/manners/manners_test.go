@@ -101,6 +101,59 @@ func TestPermitsOfStrangers(t *testing.T) {
 	}
 }
 
+// TestWorkersLeaveSomeToMembers: one who works on a host, and is no member, takes neither all
+// requests to an address nor, started anew or by another delay, the turns at a domain.
+func TestWorkersLeaveSomeToMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var home *Permits
+		a, b := pair(func() calls.Handler { return home.Service().Handle })
+		home = NewPermits(240, time.Minute, 5*time.Second, 0, a)
+		strange := func(incarnation uint64, delay time.Duration) *Permits {
+			_, b := pair(func() calls.Handler {
+				behind := home.Service().Behind(rpctest.Workers{Host: "a.example"})
+				return func(ctx context.Context, _ peer.ID, req []byte) ([]byte, error) { return behind(ctx, "c", req) }
+			})
+			return NewPermits(240, time.Minute, delay, incarnation, b)
+		}
+		member := NewPermits(240, time.Minute, 5*time.Second, 1, b)
+		var holds time.Duration
+		ask := func(p *Permits, k permit.Key) (n int) {
+			var err error
+			n, holds, err = p.Ask(t.Context(), permit.Ask{Key: k, Want: permit.MaxWant, Host: "a.example"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		prefix, taken := permit.Key{Prefix: netip.MustParsePrefix("192.0.2.1/32")}, 0
+		for range 20 {
+			taken += ask(strange(1, 0), prefix)
+		}
+		if n := ask(member, prefix); taken != 120 || n != 60 {
+			t.Errorf("%d for who is no member, and then %d", taken, n)
+		}
+		turns, again := permit.Key{Domain: "a.example"}, uint64(0)
+		for _, delay := range []time.Duration{permit.MaxDelay, 0} {
+			again++
+			if ask(strange(again, delay), turns) == 0 {
+				t.Fatal("no turn although nobody wants one")
+			}
+			if ask(member, turns) > 0 {
+				t.Error("two turns at once")
+			}
+			if holds > 15*time.Second {
+				t.Errorf("it is to wait %v, and this ring's delay is 5s", holds)
+			}
+			time.Sleep(holds + time.Millisecond)
+			again++
+			if ask(strange(again, delay), turns) > 0 || ask(member, turns) == 0 {
+				t.Error("it has another turn before the member has one")
+			}
+			time.Sleep(time.Hour)
+		}
+	})
+}
+
 // TestDomains: the owner of a domain admits so many of its hosts, takes the domain's wish when the
 // site has proved it, and has the owners of these hosts told.
 func TestDomains(t *testing.T) {

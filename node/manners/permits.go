@@ -43,12 +43,14 @@ var _ worker.Permits = (*Permits)(nil)
 // NewPermits grants as many requests a minute to an address, chunk by chunk. For its own worker, of
 // that incarnation, it asks for turns at domains with a delay between.
 func NewPermits(limit int, chunk, delay time.Duration, incarnation uint64, r *rpc.Router) *Permits {
-	return &Permits{router: r, delay: delay, incarnation: incarnation, granter: permit.NewGranter(limit, chunk)}
+	g := permit.NewGranter(limit, chunk)
+	g.Delay = delay
+	return &Permits{router: r, delay: delay, incarnation: incarnation, granter: g}
 }
 
 // Service answers workers.
 func (p *Permits) Service() rpc.Service {
-	return permitsMethod.Handle(rpc.Anyone("that the caller is a member, or works on the host, as its owner says; that this peer serves the address or domain; a caller gets half of what is left"), p.grant)
+	return permitsMethod.Handle(rpc.Anyone("that the caller is a member, or works on the host, as its owner says; that this peer serves the address or domain; a caller gets half of what is left, and who is no member leaves enough for members"), p.grant)
 }
 
 // grant answers a worker.
@@ -65,14 +67,14 @@ func (p *Permits) grant(ctx context.Context, from peer.ID, m *wire.Permits) (*wi
 	if !rpc.OfWorker(ctx, func() []string { return []string{m.GetHost()} }) {
 		return nil, rpc.Busy("permits are for workers, and the caller is not known to be one")
 	}
+	by := permit.Caller{Peer: string(from), Incarnation: m.GetIncarnation(), Guest: !rpc.OfMember(ctx)}
 	var n int
 	var holds time.Duration
 	p.mu.Lock()
 	if k.Domain == "" {
-		n, holds, err = p.granter.Grant(time.Now(), k.Prefix, int(m.GetWant()))
+		n, holds, err = p.granter.Grant(time.Now(), k.Prefix, by, int(m.GetWant()))
 	} else {
-		worker := fmt.Sprint(string(from), m.GetIncarnation())
-		n, holds, err = p.granter.Turn(time.Now(), k.Domain, worker, time.Duration(m.GetDelayMs())*time.Millisecond, int(m.GetWant()))
+		n, holds, err = p.granter.Turn(time.Now(), k.Domain, by, time.Duration(m.GetDelayMs())*time.Millisecond, int(m.GetWant()))
 	}
 	p.mu.Unlock()
 	if errors.Is(err, permit.ErrBusy) {
