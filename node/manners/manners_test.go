@@ -387,6 +387,40 @@ func TestLooksForStrangers(t *testing.T) {
 	}
 }
 
+// TestDomainsWishesOfStrangers: who has proved the wish of a domain, and is no member, has no
+// records of hosts below it made, in any number; a member, such as who answers for the domain, has.
+func TestDomainsWishesOfStrangers(t *testing.T) {
+	hosts := namedHosts{someHosts{make(map[string]string)}}
+	s := optout.Subject{Kind: optout.KindDomain, Name: "a.example"}
+	prover := NewProver(func(context.Context, *fetch.Request) (*fetch.Response, error) {
+		return &fetch.Response{Status: http.StatusOK, Body: []byte(optout.Token(s, optout.Out))}, nil
+	}, "127.0.0.1:1")
+	service := NewOptOuts(OptOutsDeps{Log: quiet, Demand: true, Prover: prover}).HostsService(hosts)
+	for _, row := range []struct {
+		gate rpc.Gate
+		want int
+	}{{rpctest.Members{}, 10}, {rpctest.Strangers{}, 0}} {
+		clear(hosts.out)
+		for i := range 10 {
+			raw, err := proto.Marshal(&wire.OptOut{Subject: s.String(), Action: string(optout.Out), Host: fmt.Sprintf("x%d.a.example", i)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := service.Behind(row.gate)(t.Context(), "asker", append([]byte{TagWish}, raw...)); (err == nil) != (row.want > 0) || rpc.Refused(err) {
+				t.Errorf("%T: %v", row.gate, err)
+			}
+		}
+		if len(hosts.out) != row.want {
+			t.Errorf("%T: %d records", row.gate, len(hosts.out))
+		}
+	}
+}
+
+// namedHosts owns all hosts and notes wishes.
+type namedHosts struct{ someHosts }
+
+func (namedHosts) Serves(string) error { return nil }
+
 // anyHost is an owner of all hosts that keeps no wish.
 type anyHost struct{}
 

@@ -220,19 +220,25 @@ type Hosts interface {
 	OptOut(ctx context.Context, host string, out bool, by string) (changed bool, err error)
 }
 
-// provedWish is who may tell of a wish: in the public profile the site itself is asked whether it
-// has it.
+// provedWish is who may tell of a domain's wish: in the public profile the site itself is asked
+// whether it has it.
 var provedWish = rpc.Anyone("that this peer serves the host, and that the site says so")
 
-// HostsService takes the wishes of hosts that this peer owns.
+// HostsService takes the wishes of hosts that this peer owns. That of a whole domain is brought by
+// who answers for it: with the one proof that it takes, others could have a record made of each
+// name below it.
 func (o *OptOuts) HostsService(hosts Hosts) rpc.Service {
-	return wishesAt(rpc.ServiceOwner).Handle(provedWish, func(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
+	who := rpc.Anyone("that this peer serves the host, and that the site says so; that who brings the wish of a whole domain is a member")
+	return wishesAt(rpc.ServiceOwner).Handle(who, func(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
 		s, a, host, err := hostWish(m)
 		if err != nil {
 			return nil, err
 		}
 		if err := hosts.Serves(host); err != nil {
 			return nil, err
+		}
+		if s.Kind == optout.KindDomain && !rpc.OfMember(ctx) {
+			return nil, rpc.Busy("the wish of a domain is taken of who answers for it, who is not known to be the caller")
 		}
 		if err := o.Prove(ctx, s, a); err != nil {
 			return nil, unproved(err)
