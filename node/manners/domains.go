@@ -54,9 +54,10 @@ type DomainsDeps struct {
 	Router         *rpc.Router // finds the owners of domains
 	// Settled says whether the records of a key have all arrived here.
 	Settled func(key ring.Key) bool
-	// Prove checks that a site asks for something itself; Spread tells the owners of hosts of it.
+	// Prove checks that a site asks for something itself; Spread has the owners of hosts told of it,
+	// unless there is no room.
 	Prove  func(ctx context.Context, s optout.Subject, a optout.Action) error
-	Spread func(s optout.Subject, a optout.Action, hosts []string) // tells the owners of hosts
+	Spread func(s optout.Subject, a optout.Action, hosts []string, changed bool) bool
 	// Spawn runs a function beside everything else, for as long as the peer lives.
 	Spawn func(fn func(ctx context.Context))
 	Log   *slog.Logger // hears what went wrong
@@ -196,7 +197,9 @@ func (d *Domains) optOut(ctx context.Context, s optout.Subject, a optout.Action)
 	if err != nil {
 		return false, err
 	}
-	d.deps.Spread(s, a, hosts) // also if it was so before: not all may have been told then
+	if !d.deps.Spread(s, a, hosts, changed) { // also if it was so before: not all may have been told then
+		return false, rpc.Busy("too many wishes are being told to the owners of hosts, ask again later")
+	}
 	return changed, nil
 }
 

@@ -160,13 +160,16 @@ func TestDomains(t *testing.T) {
 	var home *Domains
 	a, b := pair(func() calls.Handler { return home.Service().Handle })
 	var told []string
-	var settled bool
+	var settled, crowded bool
 	proof := errors.New("the line is not there")
 	deps := DomainsDeps{
 		Records: storagetest.New(t).Keyspace(storage.KeyspaceDomains), Hosts: 2, Router: a,
 		Settled: func(ring.Key) bool { return settled },
 		Prove:   func(context.Context, optout.Subject, optout.Action) error { return proof },
-		Spread:  func(_ optout.Subject, _ optout.Action, hosts []string) { told = hosts }, Log: quiet,
+		Spread: func(_ optout.Subject, _ optout.Action, hosts []string, _ bool) bool {
+			told = hosts
+			return !crowded
+		}, Log: quiet,
 	}
 	var err error
 	if home, err = NewDomains(deps); err != nil {
@@ -214,12 +217,90 @@ func TestDomains(t *testing.T) {
 	if want := []string{"a.example", "www.a.example", "x.a.example", "y.a.example"}; !slices.Equal(told, want) {
 		t.Errorf("told the owners of %v, want %v", told, want)
 	}
+	crowded = true
+	if _, err := wishes.Tell(t.Context(), s, optout.Out); calls.CodeOf(err) != calls.CodeBusy {
+		t.Errorf("with no room to tell the owners: %v", err)
+	}
 	if names, err := home.OptedOut(t.Context(), 10); err != nil || !slices.Equal(names, []string{"a.example"}) {
 		t.Errorf("opted out: %v, %v", names, err)
 	}
 	if err := asker.serves("a.example"); calls.CodeOf(err) != calls.CodeMoved {
 		t.Errorf("another's domain: %v", err)
 	}
+}
+
+// TestSpreads: a wish that is brought again and again is told to the owners of hosts once, and
+// after a minute again; where they could not be told it is told again at once. A later wish comes
+// behind the one before, and there are so many under way.
+func TestSpreads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards what follows
+		hosts, told, spawned, away := someHosts{make(map[string]string)}, 0, 0, false
+		free := NewOptOuts(OptOutsDeps{Log: quiet})
+		_, b := pair(func() calls.Handler {
+			return func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if told++; away {
+					return nil, &calls.Error{Code: calls.CodeInternal}
+				}
+				return free.HostsService(hosts).Handle(ctx, from, req)
+			}
+		})
+		teller := NewOptOuts(OptOutsDeps{Log: quiet, Owners: b, Spawn: func(fn func(ctx context.Context)) {
+			spawned++
+			go fn(t.Context())
+		}})
+		s, list := optout.Subject{Kind: optout.KindDomain, Name: "a.example"}, []string{"a.example"}
+		spread := func(a optout.Action, changed bool, wait time.Duration, want int) {
+			t.Helper()
+			mu.Lock()
+			told = 0
+			mu.Unlock()
+			for range 100 {
+				if !teller.Spread(s, a, list, changed) {
+					t.Error("no room")
+				}
+				changed = false
+			}
+			time.Sleep(wait)
+			mu.Lock()
+			defer mu.Unlock()
+			if told != want {
+				t.Errorf("%s: %d told, want %d", a, told, want)
+			}
+		}
+		spread(optout.Out, true, time.Second, 1)
+		spread(optout.Out, false, spreadRest, 0)
+		spread(optout.Out, false, time.Second, 1)
+		leave := func(now bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			away = now
+		}
+		leave(true)
+		spread(optout.Back, true, time.Hour, optOutTries)
+		spread(optout.Back, false, time.Second/2, 1)
+		leave(false)
+		spread(optout.Out, true, time.Hour, 1)
+		if hosts.out["a.example"] == "" {
+			t.Error("the wish before came last")
+		}
+		leave(true)
+		spawned = 0
+		for i := range 2 * spreadsAtOnce {
+			s.Name = fmt.Sprintf("a%d.example", i)
+			if ok := teller.Spread(s, optout.Out, list, true); ok != (i < spreadsAtOnce) {
+				t.Errorf("%d are under way, and one more: %v", i, ok)
+			}
+		}
+		time.Sleep(time.Hour)
+		teller.mu.Lock()
+		defer teller.mu.Unlock()
+		if spawned != spreadsAtOnce || len(teller.spreads) > 1 || teller.spreading > 0 {
+			t.Errorf("%d spawned, %d kept, %d still under way", spawned, len(teller.spreads), teller.spreading)
+		}
+	})
 }
 
 // TestQuestions: one question is about hosts of one domain and job, and not too many.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -32,6 +34,11 @@ const (
 	// busy for a minute.
 	optOutTries = 7
 	optOutPause = time.Second
+	// spreadsAtOnce bounds the wishes of domains that are told to the owners of hosts, spreadRest is
+	// how long one that all were told of is not told again, spreadsKept bounds those remembered.
+	spreadsAtOnce = 64
+	spreadRest    = time.Minute
+	spreadsKept   = 1024
 	// optOutAgain is when what the ring did not take of a list is told again.
 	optOutAgain = time.Minute
 	// formConns bounds the connections to the form.
@@ -55,10 +62,25 @@ type OptOutsDeps struct {
 
 // OptOuts tells the ring of the wishes of sites: those on this peer's lists, those that its form
 // brings, and those that it is asked to pass on.
-type OptOuts struct{ deps OptOutsDeps }
+type OptOuts struct {
+	deps OptOutsDeps
+
+	mu        sync.Mutex // guards what follows
+	spreads   map[optout.Subject]*spread
+	spreading int // of them that are under way
+}
+
+// spread is the last wish of a domain that was told to the owners of its hosts.
+type spread struct {
+	action optout.Action
+	hosts  []string
+	told   time.Time // all were; zero while it is under way
+}
 
 // NewOptOuts returns opt-outs that are yet to run.
-func NewOptOuts(d OptOutsDeps) *OptOuts { return &OptOuts{d} }
+func NewOptOuts(d OptOutsDeps) *OptOuts {
+	return &OptOuts{deps: d, spreads: make(map[optout.Subject]*spread)}
+}
 
 // Prover is what looks at sites.
 func (o *OptOuts) Prover() *Prover { return o.deps.Prover }
@@ -85,33 +107,86 @@ func (o *OptOuts) tell(ctx context.Context, key ring.Key, service string, s opto
 	return reply.GetChanged(), err
 }
 
-// Spread tells the owners of a domain's hosts of its wish, beside everything else.
-func (o *OptOuts) Spread(s optout.Subject, a optout.Action, hosts []string) {
+// Spread tells the owners of a domain's hosts of its wish, beside everything else and behind the
+// one before, unless that is the same and under way, or all were told of it just now. It is false
+// where too many are under way.
+func (o *OptOuts) Spread(s optout.Subject, a optout.Action, hosts []string, changed bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last := o.spreads[s]
+	running := last != nil && last.told.IsZero()
+	switch {
+	case last != nil && last.action == a && !changed && (running || time.Since(last.told) < spreadRest):
+		return true
+	case running:
+		o.spreads[s] = &spread{action: a, hosts: hosts}
+		return true
+	case o.spreading >= spreadsAtOnce:
+		return false
+	case len(o.spreads) >= spreadsKept:
+		maps.DeleteFunc(o.spreads, func(_ optout.Subject, w *spread) bool { return !w.told.IsZero() })
+	}
+	w := &spread{action: a, hosts: hosts}
+	o.spreads[s] = w
+	o.spreading++
 	o.deps.Spawn(func(ctx context.Context) {
-		for try := 0; len(hosts) > 0 && try < optOutTries; try++ {
-			var left []string
-			for _, host := range hosts {
-				if loop.Sleep(ctx, optOutPace) != nil {
-					return
-				}
-				call, cancel := context.WithTimeout(ctx, callTime)
-				_, err := o.tell(call, ring.HostKey(host), rpc.ServiceOwner, s, a, host)
-				cancel()
-				if err != nil && !rpc.Refused(err) {
-					left = append(left, host)
-				}
-				if err != nil {
-					o.deps.Log.Debug("owner not told of an opt-out", "host", host, "err", err)
-				}
-			}
-			if hosts = left; len(hosts) > 0 && loop.Sleep(ctx, optOutPause<<try) != nil {
-				return
-			}
-		}
-		if len(hosts) > 0 {
-			o.deps.Log.Warn("owners not told of an opt-out", "subject", s.String(), "hosts", len(hosts))
+		for next := w; next != nil; {
+			left := o.spread(ctx, s, next)
+			next = o.spreadEnded(s, next, left > 0, ctx.Err() != nil)
 		}
 	})
+	return true
+}
+
+// spreadEnded notes how telling of a wish ended, and returns the one that came meanwhile.
+func (o *OptOuts) spreadEnded(s optout.Subject, w *spread, failed, stopping bool) (next *spread) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if next = o.spreads[s]; next != w && !stopping {
+		return next
+	}
+	o.spreading--
+	if w.told = time.Now(); failed || stopping {
+		delete(o.spreads, s) // whoever brings it again has it told again
+	}
+	return nil
+}
+
+// stands says whether a wish is the last one of its domain.
+func (o *OptOuts) stands(s optout.Subject, w *spread) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.spreads[s] == w
+}
+
+// spread tells the owners of hosts of a wish as long as it stands, and returns how many it could
+// not tell.
+func (o *OptOuts) spread(ctx context.Context, s optout.Subject, w *spread) int {
+	hosts := w.hosts
+	for try := 0; len(hosts) > 0 && try < optOutTries; try++ {
+		var left []string
+		for _, host := range hosts {
+			if loop.Sleep(ctx, optOutPace) != nil || !o.stands(s, w) {
+				return len(hosts)
+			}
+			call, cancel := context.WithTimeout(ctx, callTime)
+			_, err := o.tell(call, ring.HostKey(host), rpc.ServiceOwner, s, w.action, host)
+			cancel()
+			if err != nil && !rpc.Refused(err) {
+				left = append(left, host)
+			}
+			if err != nil {
+				o.deps.Log.Debug("owner not told of an opt-out", "host", host, "err", err)
+			}
+		}
+		if hosts = left; len(hosts) > 0 && loop.Sleep(ctx, optOutPause<<try) != nil {
+			return len(hosts)
+		}
+	}
+	if len(hosts) > 0 {
+		o.deps.Log.Warn("owners not told of an opt-out", "subject", s.String(), "hosts", len(hosts))
+	}
+	return len(hosts)
 }
 
 // Run keeps the lists, and tells the ring of the hosts and domains on them as they come.
