@@ -13,6 +13,9 @@
 //     limit.
 //   - turn: leave for one worker alone to make requests to the hosts of a domain, for some seconds.
 //     It spaces them itself. The next worker has its turn when a delay has gone by since.
+//   - guest: a worker that is no member of the ring, as anybody can be. Guests have half of a limit
+//     when a chunk begins, and more as it goes by; nobody waits for one longer than the granter's
+//     own delay.
 //   - [Granter]: the ring owner of the hash of the prefix's home, or of the domain. It keeps
 //     nothing on disk: what it forgets ends with the chunk, or the turn.
 //   - [Wallet]: the side of one worker. It asks for permits as it needs them and spends them.
