@@ -420,6 +420,13 @@ func (d *DHT) Members() []Peer { return read(d, (*Ring).Members) }
 // a large one.
 func (d *DHT) Size() int { return read(d, (*Ring).Size) }
 
+// Leaf says whether a peer is in the leaf set, and whether it has answered a call of ours.
+func (d *DHT) Leaf(id peer.ID) (is, proven bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ring.Leaf(id)
+}
+
 // Suspect says whether a leaf peer has not answered since it last spoke.
 func (d *DHT) Suspect(id peer.ID) bool {
 	return read(d, func(r *Ring) bool { return r.Suspect(id) })

@@ -86,12 +86,14 @@ type PeerSuspect struct {
 // PeerDead tells of a leaf peer that was given up: it failed twice, and no third peer could vouch
 // for it.
 type PeerDead struct {
-	Peer Peer // who is given up
+	Peer   Peer // who is given up
+	Proven bool // it had answered a call of ours
 }
 
 // PeerLeft tells of a leaf peer that said goodbye.
 type PeerLeft struct {
-	Peer Peer // who left
+	Peer   Peer // who left
+	Proven bool // it had answered a call of ours
 }
 
 func (StateChanged) event()    {}

@@ -37,6 +37,9 @@ func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fre
 		return
 	}
 	l.hear(now, said, fresh)
+	if n := l.hood.peers[to.Key()]; n != nil {
+		n.proven = true
+	}
 }
 
 // hear takes what a live peer says of itself, in a request or in an answer. What comes to a peer

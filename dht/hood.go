@@ -27,6 +27,7 @@ type hood struct {
 // neighbour is a peer of the leaf set.
 type neighbour struct {
 	peer     Peer
+	proven   bool             // it has answered a call of ours
 	said     *word            // nil until it spoke since we last began to join
 	lists    *wire.Neighbours // its lists as it named them last, weighed against version weighed of the leaf set
 	weighed  int
@@ -113,6 +114,13 @@ func (h *hood) byID(id peer.ID) *neighbour { return h.peers[ring.PeerKey([]byte(
 func (h *hood) Suspect(id peer.ID) bool {
 	n := h.byID(id)
 	return n != nil && n.failures > 0
+}
+
+// Leaf says whether a peer is in the leaf set, and whether it has answered a call of ours: that it
+// called is enough to stand there, and proves nothing.
+func (h *hood) Leaf(id peer.ID) (is, proven bool) {
+	n := h.byID(id)
+	return n != nil, n != nil && n.proven
 }
 
 // Relay says whom to ping for somebody who cannot reach target; false when target is no peer we

@@ -522,3 +522,26 @@ func TestNamersAreBlamed(t *testing.T) {
 		t.Errorf("%d peers are blamed", len(in.blamed))
 	}
 }
+
+// TestCallersAreNotProven: whoever calls stands in the leaf set; it has answered only when it did.
+func TestCallersAreNotProven(t *testing.T) {
+	r := NewRing(Config{Found: true}, NewPeer("self", nil), noTable{})
+	now := time.Unix(1e9, 0)
+	r.Tick(now)
+	p := NewPeer("caller", nil)
+	said := &wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_SERVING, ServedStart: make([]byte, ring.KeySize)}
+	r.Handle(now, p.ID, stabilizeRequest(said))
+	if is, proven := r.Leaf(p.ID); !is || proven {
+		t.Errorf("it called: in the leaf set %v, proven %v", is, proven)
+	}
+	for range 5 {
+		now = now.Add(time.Second)
+		r.Tick(now)
+		for _, call := range r.Ready().Calls {
+			r.Result(now, call.ID, stabilizeResponse(said), nil)
+		}
+	}
+	if is, proven := r.Leaf(p.ID); !is || !proven {
+		t.Errorf("it answered: in the leaf set %v, proven %v", is, proven)
+	}
+}

@@ -148,17 +148,17 @@ func (u *suspicion) died(now time.Time, n *neighbour) {
 	u.remove(now, n.peer)
 	u.contacts.remember(n.peer)
 	u.seeker.bereft(now)
-	u.tell(PeerDead{n.peer})
+	u.tell(PeerDead{n.peer, n.proven})
 }
 
 // left takes a peer out that said goodbye. It served nothing any more when it did, so there is
 // nothing to wait for.
 func (u *suspicion) left(now time.Time, p Peer) {
-	if u.hood.peers[p.Key()] != nil {
+	if n := u.hood.peers[p.Key()]; n != nil {
 		u.dead.goodbye(now, p, u.cfg.DeadFor)
 		u.remove(now, p)
 		u.resting.rest(now, p.ID, u.cfg.Interval)
-		u.tell(PeerLeft{p})
+		u.tell(PeerLeft{p, n.proven})
 	}
 	delete(u.serving.fences, p.ID)
 }

@@ -129,6 +129,21 @@ func TestMembers(t *testing.T) {
 	if n := len(g.standings); n > maxStandings {
 		t.Errorf("%d standings of members are kept", n)
 	}
+	leaf := map[string]bool{} // who has only called, and who has answered
+	g.leaf = func(id peer.ID) (is, proven bool) {
+		proven, is = leaf[string(id)]
+		return is, proven
+	}
+	leaf["called"], leaf["answered"] = false, true
+	for id, is := range map[peer.ID]bool{"called": false, "answered": true} {
+		if g.Neighbour(id) != is || g.near(string(id)) != is || g.Member(t.Context(), id) != is {
+			t.Errorf("who has %s: neighbour %v, near %v", id, g.Neighbour(id), g.near(string(id)))
+		}
+		delete(leaf, string(id))
+		if g.left(id, is); g.Neighbour(id) != is {
+			t.Errorf("who had %s, and left: neighbour %v", id, !is)
+		}
+	}
 	service := rpc.Raw("Thing", rpc.Members("nothing"), func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, nil })
 	if _, err := service.Behind(a.gate)(t.Context(), "stranger", nil); calls.CodeOf(err) != calls.CodeBusy {
 		t.Errorf("a stranger asks for what is for members: %v", err)

@@ -43,7 +43,7 @@ const (
 
 // gate is what this peer knows of those who call it, and what it refused them.
 type gate struct {
-	watch      *records.Watch
+	leaf       func(id peer.ID) (is, proven bool) // see dht.DHT.Leaf
 	router     *rpc.Router
 	self       peer.ID
 	origin     func(id peer.ID) string // the network that a caller comes from; empty: none that tells it from others
@@ -55,10 +55,12 @@ type gate struct {
 	standings map[question]standing
 }
 
-// question is what the ring was asked of a peer: whether it serves a part of it, or works for it.
+// question is what is asked of a peer: whether it serves a part of the ring, or works for it, or
+// was a neighbour until lately.
 type question struct {
 	id    peer.ID
 	works bool
+	was   bool
 }
 
 // standing is what the ring said of a peer.
@@ -79,18 +81,29 @@ type refusals struct {
 
 func newGate(room *ringRoom, router *rpc.Router) *gate {
 	return &gate{
-		watch: room.watch, router: router, self: room.net.Self(), origin: room.net.Origin, crowds: make(map[string]int), confirming: make(chan struct{}, maxConfirming),
+		leaf: room.dht.Leaf, router: router, self: room.net.Self(), origin: room.net.Origin, crowds: make(map[string]int), confirming: make(chan struct{}, maxConfirming),
 		turned: make(map[peer.ID]*refusals), standings: make(map[question]standing),
 	}
 }
 
-// Neighbour implements rpc.Gate.
+// Neighbour implements rpc.Gate. Who has only called stands in the leaf set, and is no neighbour
+// yet.
 func (g *gate) Neighbour(id peer.ID) bool {
-	if g.watch.Knows(id) || g.watch.Departs(id) {
-		return true
+	if is, proven := g.leaf(id); is {
+		return proven
 	}
-	_, left := g.watch.LeftAgo(id)
-	return left
+	s := g.standing(question{id: id, was: true})
+	return s.yes && s.until.After(time.Now())
+}
+
+// left notes that a peer of the leaf set is gone, which was a neighbour if it was proven.
+func (g *gate) left(id peer.ID, proven bool) {
+	if !proven {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.remember(question{id: id, was: true}, standing{yes: true, until: time.Now().Add(records.DepartTime)})
 }
 
 // Member implements rpc.Gate: a member is the owner of its own place.
@@ -254,6 +267,9 @@ func (g *gate) atItsPlace(id peer.ID) bool {
 
 // believed says whether a peer is believed to own a key, without asking anybody.
 func (g *gate) believed(id peer.ID, key ring.Key) bool {
+	if is, proven := g.leaf(id); is && !proven {
+		return false
+	}
 	p, ok := g.router.Ring.Guess(key)
 	return ok && p.ID == id
 }

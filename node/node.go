@@ -383,10 +383,12 @@ func (n *Node) ringEvent(e dht.Event) {
 		// A process that was stopped keeps its connections. Calls that hang on it would keep
 		// workers from telling its successor what they fetched.
 		n.room.watch.Died(e.Peer.ID)
+		n.gate.left(e.Peer.ID, e.Proven)
 		n.spawn(func(context.Context) { n.room.net.Drop(e.Peer.ID) })
 		n.owners.PeerGone(e.Peer.ID)
 	case dht.PeerLeft:
 		n.room.watch.Goodbye(e.Peer.ID)
+		n.gate.left(e.Peer.ID, e.Proven)
 		n.owners.PeerGone(e.Peer.ID)
 	case dht.ArcChanged, dht.LeavesChanged, dht.StateChanged, dht.AttachedChanged:
 		n.room.leavesChanged()
