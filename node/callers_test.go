@@ -327,3 +327,43 @@ func (r *countingRing) Lookup(ctx context.Context, key ring.Key) (dht.Lookup, er
 	r.lookups++
 	return r.Ring.Lookup(ctx, key)
 }
+
+// TestStrangersShareMemory: what strangers' large requests take unpacked is bounded, whoever they
+// are; members do not wait for it, and who gives up has nothing.
+func TestStrangersShareMemory(t *testing.T) {
+	p := startPeer(t, t.TempDir(), 1)
+	g := p.gate
+	hour := time.Now().Add(time.Hour)
+	g.remember(question{id: "member"}, standing{yes: true, until: hour})
+	for i := range 8 {
+		g.remember(question{id: peer.ID(fmt.Sprint(i))}, standing{until: hour})
+	}
+	var done []func()
+	for i := range 4 {
+		d, err := g.Unpacks(t.Context(), peer.ID(fmt.Sprint(i)), strangersMemory/4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done = append(done, d)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := g.Unpacks(ctx, "5", 1); err == nil {
+		t.Error("a stranger finds memory that others have")
+	}
+	for _, id := range []peer.ID{"member", p.room.net.Self()} {
+		if d, err := g.Unpacks(t.Context(), id, 1<<30); err != nil {
+			t.Errorf("%s: %v", id, err)
+		} else {
+			d()
+		}
+	}
+	for _, d := range done {
+		d()
+	}
+	if d, err := g.Unpacks(t.Context(), "6", 1<<30); err != nil {
+		t.Errorf("one that takes more than there is: %v", err)
+	} else {
+		d()
+	}
+}

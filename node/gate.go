@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -35,6 +36,9 @@ const (
 	// of them are for callers of one network, and for those who wait for a turn.
 	maxConfirming = 8
 	confirmTime   = 2 * time.Second
+	// strangersMemory is what the large requests of those who are no members may take unpacked, all
+	// together, in bytes; one that takes more has all of it.
+	strangersMemory = 4 << 20
 	// maxArcs bounds the lookups for the keys that one request names, each of which tells of an arc.
 	maxArcs = 16
 	// maxVouching bounds the hosts whose owners are asked about one worker.
@@ -48,6 +52,7 @@ type gate struct {
 	self       peer.ID
 	origin     func(id peer.ID) string // the network that a caller comes from; empty: none that tells it from others
 	confirming chan struct{}
+	unpacked   *semaphore.Weighted // of strangersMemory
 
 	mu        sync.Mutex     // guards the rest
 	crowds    map[string]int // callers that are being confirmed, or wait for it, by network
@@ -82,7 +87,8 @@ type refusals struct {
 func newGate(room *ringRoom, router *rpc.Router) *gate {
 	return &gate{
 		leaf: room.dht.Leaf, router: router, self: room.net.Self(), origin: room.net.Origin, crowds: make(map[string]int), confirming: make(chan struct{}, maxConfirming),
-		turned: make(map[peer.ID]*refusals), standings: make(map[question]standing),
+		unpacked: semaphore.NewWeighted(strangersMemory),
+		turned:   make(map[peer.ID]*refusals), standings: make(map[question]standing),
 	}
 }
 
@@ -277,6 +283,23 @@ func (g *gate) believed(id peer.ID, key ring.Key) bool {
 // unasked notes outcomes that were left aside.
 func (g *gate) unasked(id peer.ID, outcomes int) {
 	g.Turned(id, "Session", rpc.Refuse("%d outcomes of hosts that it never had", outcomes))
+}
+
+// Unpacks implements rpc.Gate: strangers wait for each other, and nobody for them.
+func (g *gate) Unpacks(ctx context.Context, id peer.ID, bytes int64) (done func(), err error) {
+	bytes = min(bytes, strangersMemory)
+	switch {
+	case g.Neighbour(id):
+		return func() {}, nil
+	case g.unpacked.TryAcquire(bytes):
+	case g.Member(ctx, id):
+		return func() {}, nil
+	default:
+		if err := g.unpacked.Acquire(ctx, bytes); err != nil {
+			return nil, err
+		}
+	}
+	return func() { g.unpacked.Release(bytes) }, nil
 }
 
 // Turned implements rpc.Gate.

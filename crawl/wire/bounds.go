@@ -22,8 +22,9 @@ const (
 	MaxJobs = 256
 	// MaxHosts of which one Session, Offer or SessionReply speaks.
 	MaxHosts = 4096
-	// MaxHeld is the number of leases a worker may hold from one owner.
-	MaxHeld = 1 << 16
+	// MaxHeld is the number of leases a worker may hold from one owner, eight times what it holds in
+	// all.
+	MaxHeld = 1 << 13
 	// MaxFetched is the number of outcomes, or of URLs handed back, of one host in one Session.
 	MaxFetched = 1024
 	// MaxPageLinks of one page; a page with more has its first ones reported.

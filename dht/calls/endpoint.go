@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 )
 
 // Stream is what calls go over.
@@ -93,8 +94,9 @@ func New(self peer.ID, network Network, log *slog.Logger) *Endpoint {
 		out:    &outStreams{ground: g, open: map[streamKey]*outSlot{}},
 		in: &inStreams{
 			ground: g, open: map[streamKey][]*inStream{},
-			large:   shares{most: maxLargeBytes, ofParty: maxLargeOfPeer, known: network.Known},
-			answers: shares{most: maxAnswerBytes, ofParty: maxAnswersOfPeer, known: network.Known},
+			large:   shares{most: maxLargeBytes, ofParty: maxLargeOfPeer, strangers: maxLargeOfStrangers, known: network.Known},
+			pace:    rate.NewLimiter(strangersRate, maxFrame),
+			answers: shares{most: maxAnswerBytes, ofParty: maxAnswersOfPeer, strangers: maxAnswersOfStrangers, known: network.Known},
 		},
 	}
 }

@@ -219,9 +219,9 @@ func TestLargeRequestsBeyondMemoryAreBusy(t *testing.T) {
 		name, origin, by string
 		size             int
 	}{
-		{"all", "", "others", maxLargeBytes},
-		{"this peer", "", "client", maxLargeOfPeer},
-		{"peers of its network", "192.0.2.0/24", "192.0.2.0/24", maxLargeOfPeer},
+		{"all", "", "others", maxLargeOfStrangers},
+		{"this peer", "", "client", maxLargeOfStrangers / 2},
+		{"peers of its network", "192.0.2.0/24", "192.0.2.0/24", maxLargeOfStrangers / 2},
 	} {
 		client, server := pair(t, "echo", echo)
 		server.network.(*pipes).origin = row.origin

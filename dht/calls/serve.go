@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 )
 
 // Bounds of what one peer can make another do.
@@ -25,19 +26,25 @@ const (
 	maxStreamsIn = 2
 	// largeRequest is from where requests count against maxLargeBytes.
 	largeRequest = 64 << 10
-	// maxLargeBytes of large requests of all peers together are held in memory;
-	// beyond it a large request is answered busy unread.
-	maxLargeBytes = 64 << 20
+	// maxLargeBytes of large requests of all peers together are held in memory, and beyond
+	// maxLargeOfStrangers none of those who are no neighbours: a large request is answered busy
+	// unread.
+	maxLargeBytes       = 64 << 20
+	maxLargeOfStrangers = 8 << 20
+	// strangersRate is how many bytes a second of large requests of those are read, all together:
+	// what comes faster waits in the sockets, and does not keep the collector of garbage busy.
+	strangersRate = 16 << 20
 	// maxLargeOfPeer of them are one party's. They count as they come, so that who announces and
 	// sends nothing has none.
 	maxLargeOfPeer = 16 << 20
 	// maxAnswerBytes of long answers of all peers together, and maxAnswersOfPeer of one, may be
 	// made and not written yet. Who reads slowly is told busy before more is made for it: while
 	// there is no room for longRoom. longAnswer is what one that is being made counts as.
-	maxAnswerBytes   = 16 << 20
-	maxAnswersOfPeer = 4 << 20
-	longAnswer       = 64 << 10
-	longRoom         = 1 << 20
+	maxAnswerBytes        = 16 << 20
+	maxAnswersOfStrangers = 12 << 20
+	maxAnswersOfPeer      = 4 << 20
+	longAnswer            = 64 << 10
+	longRoom              = 1 << 20
 )
 
 // request waits for a handler, or runs in one.
@@ -69,8 +76,9 @@ type inStream struct {
 // inStreams are the streams on which others ask this peer.
 type inStreams struct {
 	*ground
-	large   shares // requests from largeRequest on
-	answers shares // of long services
+	large   shares        // requests from largeRequest on
+	answers shares        // of long services
+	pace    *rate.Limiter // of the large requests of strangers
 
 	mu     sync.Mutex // guards what follows; never held over the network
 	open   map[streamKey][]*inStream
@@ -83,6 +91,11 @@ func (i *inStreams) party(id peer.ID) party {
 		return party{id, origin}
 	}
 	return party{id, string(id)}
+}
+
+// paced waits until it is the turn of so many bytes of a large request; false if ctx ends.
+func (i *inStreams) paced(ctx context.Context, of party, bytes int) bool {
+	return i.network.Known(of.peer) || i.pace.WaitN(ctx, bytes) == nil
 }
 
 // serve runs a stream that a peer opened, until it ends.
@@ -189,7 +202,7 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 		if h.kind != kindRequest {
 			return fmt.Errorf("%w: kind %d on the serving side", errFrame, h.kind)
 		}
-		payload, held, err := frames.payload(h, func(more int) bool { return st.in.large.take(st.of, more, 0) })
+		payload, held, err := frames.payload(h, func(more int) bool { return st.in.paced(ctx, st.of, more) && st.in.large.take(st.of, more, 0) })
 		if errors.Is(err, errNoRoom) {
 			st.in.large.add(st.of, -held)
 			st.fail(ctx, h.id, &Error{Code: CodeBusy, Message: "too many large requests"})

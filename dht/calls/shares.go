@@ -6,11 +6,12 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// shares counts bytes that are kept for others, by party. All may have most, of which the last
-// quarter is for those whom the Network knows, and each ofParty. Safe for concurrent use.
+// shares counts bytes that are kept for others, by party. All may have most, and each ofParty. Those
+// whom the Network does not know have something only up to strangers of it all, and each half of
+// that. Safe for concurrent use.
 type shares struct {
-	most, ofParty int
-	known         func(peer.ID) bool
+	most, ofParty, strangers int
+	known                    func(peer.ID) bool
 
 	mu  sync.Mutex // guards the rest
 	all int
@@ -28,13 +29,13 @@ type party struct {
 // much.
 func (s *shares) take(of party, size, room int) bool {
 	room = max(room, size)
-	most := s.most
+	most, ofParty := s.most, s.ofParty
 	if !s.known(of.peer) {
-		most -= most / 4
+		most, ofParty = s.strangers, min(ofParty, s.strangers/2)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all+room > most || s.of[of.name]+room > s.ofParty {
+	if s.all+room > most || s.of[of.name]+room > ofParty {
 		return false
 	}
 	s.count(of, size)

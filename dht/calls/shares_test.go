@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -94,6 +95,47 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 		synctest.Wait()
 		if h := asks(t, e, "honest", "long", nil); h.kind != kindAnswer || e.in.answers.all != 0 || len(e.in.answers.of) != 0 {
 			t.Errorf("afterwards code %v; %d bytes are counted", h.code, e.in.answers.all)
+		}
+	})
+}
+
+// TestStrangersArePaced: the large requests of strangers are read at a rate, those of neighbours
+// as they come; and whoever waits for its turn loses no time that its frame has.
+func TestStrangersArePaced(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Endpoint) {
+		e.network.(*pipes).known = "friend"
+		take := func(as peer.ID, n int) time.Duration {
+			begun := time.Now()
+			var all sync.WaitGroup
+			for range n {
+				all.Go(func() {
+					if h := asks(t, e, as, "echo", make([]byte, MaxPayload)); h.kind != kindAnswer {
+						t.Errorf("%s: code %v", as, h.code)
+					}
+				})
+				synctest.Wait() // one after the other: few have room at once
+			}
+			all.Wait()
+			return time.Since(begun)
+		}
+		if took := take("friend", 20); took > 0 {
+			t.Errorf("a neighbour took %v", took)
+		}
+		const n = 40
+		want := time.Duration(n-1) * time.Second * MaxPayload / strangersRate
+		began := time.Now()
+		for range n {
+			take("stranger", 1)
+		}
+		if took := time.Since(began); took < want-time.Second || took > want+time.Second {
+			t.Errorf("a stranger took %v, want about %v", took, want)
+		}
+		_ = e.in.pace.ReserveN(time.Now(), maxFrame) // others come first, for longer than a frame may take
+		for range int(2*frameTime/time.Second) * strangersRate / maxFrame {
+			_ = e.in.pace.ReserveN(time.Now(), maxFrame)
+		}
+		if took := take("stranger", 1); took < frameTime {
+			t.Errorf("it came first, after %v", took)
 		}
 	})
 }

@@ -75,7 +75,8 @@ func (t *timedFrames) header() (header, error) {
 var errNoRoom = errors.New("no room")
 
 // payload is frameReader's, in memory that grows with what comes. From largeRequest on take is
-// asked for it as it grows: held is how much it gave, and without room the rest is skipped.
+// asked for it as it grows, which may take time: held is how much it gave, and without room the rest
+// is skipped.
 func (t *timedFrames) payload(h header, take func(more int) bool) (b []byte, held int, err error) {
 	if h.size < largeRequest {
 		b, err = t.frameReader.payload(h)
@@ -84,7 +85,12 @@ func (t *timedFrames) payload(h header, take func(more int) bool) (b []byte, hel
 	for len(b) < h.size {
 		if len(b) == cap(b) {
 			room := min(max(2*len(b), firstRoom), h.size)
-			if !take(room - held) {
+			asked := time.Now()
+			given := take(room - held)
+			if err := t.waited(asked); err != nil {
+				return nil, held, err
+			}
+			if !given {
 				if err := t.skip(h.size, len(b)); err != nil {
 					return nil, held, err
 				}
@@ -102,6 +108,16 @@ func (t *timedFrames) payload(h header, take func(more int) bool) (b []byte, hel
 		}
 	}
 	return b, held, nil
+}
+
+// waited gives a frame the time back that it had to wait for us.
+func (t *timedFrames) waited(since time.Time) error {
+	took := time.Since(since)
+	if !t.limited || took < time.Second {
+		return nil
+	}
+	t.begun = t.begun.Add(took)
+	return t.until(time.Now().Add(frameTime))
 }
 
 // skip reads past the rest of a payload, of which n bytes have come.

@@ -53,6 +53,11 @@ func (m Method[Req, Resp]) handler(fn func(ctx context.Context, from peer.ID, re
 				return nil, err
 			}
 			defer large.release(from)
+			done, err := unpacks(ctx, int64(c.Memory))
+			if err != nil {
+				return nil, err
+			}
+			defer done()
 		}
 		if err := unpack(&c, req); err != nil {
 			return nil, err

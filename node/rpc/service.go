@@ -65,6 +65,15 @@ func OfOwner(ctx context.Context, keys ...ring.Key) []bool {
 	return own
 }
 
+// unpacks waits until there is memory for the request that is handled under ctx, or ctx ends.
+func unpacks(ctx context.Context, bytes int64) (done func(), err error) {
+	c, ok := ctx.Value(callerKey{}).(caller)
+	if !ok {
+		return func() {}, nil
+	}
+	return c.gate.Unpacks(ctx, c.id, bytes)
+}
+
 // Gate is what a peer knows of those who call it. All methods may be called at any time.
 type Gate interface {
 	// Neighbour says whether a peer is in the leaf set as seen here, or was until lately.
@@ -76,6 +85,9 @@ type Gate interface {
 	Works(ctx context.Context, id peer.ID, hosts func() []string) bool
 	// Owns says of each key whether a peer owns it. It may ask the ring.
 	Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bool
+	// Unpacks waits until there is memory for a large request of a peer, which takes so many bytes
+	// unpacked; done gives it back. The error is ctx's.
+	Unpacks(ctx context.Context, id peer.ID, bytes int64) (done func(), err error)
 	// Turned notes that a request was turned away, and why.
 	Turned(id peer.ID, request string, why error)
 }

@@ -77,7 +77,7 @@ type attack struct {
 
 var attacks = []*attack{
 	&attackKad, &attackJSON, &attackPacked, &attackStatus, &attackQuestions, &attackAnnounced, &attackSipped, &attackSilent, &attackSilent2000, &attackHandshakes,
-	&attackIdle, &attackProofs, &attackOutcomes, &attackAttached, &attackOffers, &attackLinks, &attackRecords, &attackBodies, &attackJobs,
+	&attackIdle, &attackGoodbyes, &attackAbandoned, &attackProofs, &attackOutcomes, &attackAttached, &attackOffers, &attackLinks, &attackRecords, &attackBodies, &attackJobs,
 }
 
 // choose finds attacks by name; without names the quick ones, or all.

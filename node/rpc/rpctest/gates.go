@@ -29,6 +29,11 @@ func (Strangers) Owns(_ context.Context, _ peer.ID, keys []ring.Key) []bool {
 	return make([]bool, len(keys))
 }
 
+// Unpacks implements rpc.Gate.
+func (Strangers) Unpacks(context.Context, peer.ID, int64) (done func(), err error) {
+	return func() {}, nil
+}
+
 // Turned implements rpc.Gate.
 func (Strangers) Turned(peer.ID, string, error) {}
 
