@@ -42,6 +42,13 @@ func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fre
 	}
 }
 
+// prove calls a peer back that came into the leaf set by a call of its own.
+func (l *listener) prove(now time.Time, from peer.ID) {
+	if n := l.hood.byID(from); n != nil && !n.proven && now.Sub(n.asked) >= l.cfg.SuspectGap {
+		l.exchange.ask(now, n)
+	}
+}
+
 // hear takes what a live peer says of itself, in a request or in an answer. What comes to a peer
 // that was suspended may have waited for it all the while: not fresh, it says that the peer lives,
 // and nothing by which a joining peer could begin to serve.
