@@ -40,12 +40,15 @@ func TestStrangersOwnNothing(t *testing.T) {
 	for _, row := range []struct {
 		name         string
 		claim, vouch int
+		seed         uint64
 	}{
-		{"one", 1, 0},
-		{"eight", 8, 0},
-		{"one and seven that vouch for it", 1, 7},
+		{"one", 1, 0, 11},
+		{"eight", 8, 0, 11},
+		{"one and seven that vouch for it", 1, 7, 11},
+		{"the same elsewhere", 1, 7, 16}, // of these two votes were enough to own what is not theirs
+		{"and elsewhere", 1, 7, 19},
 	} {
-		s := dhttest.NewSim(dhttest.World{Seed: 11})
+		s := dhttest.NewSim(dhttest.World{Seed: row.seed})
 		s.Found(64)
 		settle(t, s, time.Minute)
 		members := slices.Clone(s.Members())
@@ -56,7 +59,7 @@ func TestStrangersOwnNothing(t *testing.T) {
 		for range row.vouch {
 			liars = append(liars, s.Liar(vouchesFor(liars[0].Peer)))
 		}
-		rnd := rand.New(rand.NewPCG(11, 11))
+		rnd := rand.New(rand.NewPCG(row.seed, 11))
 		right := func(id peer.ID, key ring.Key) bool { return id == s.Truth(key).Self().ID }
 		misled, calls := 0, 0
 		const keys = 2000

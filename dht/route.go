@@ -153,7 +153,7 @@ func (t *routes) Search(key ring.Key) *lookup.Search {
 // Found takes the outcome of a search: the arc is learnt, peers that did not answer are not guessed
 // again for a while.
 func (t *routes) Found(l Lookup) {
-	if l.Owner.ID != "" && l.Owner.ID != t.self.ID && !t.covers(l.Owner.Key()) {
+	if l.Owner.ID != "" && l.Owner.ID != t.self.ID && !l.Doubtful && !t.covers(l.Owner.Key()) {
 		t.learnt.Add(l.Arc, l.Owner)
 	}
 }

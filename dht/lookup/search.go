@@ -25,6 +25,8 @@ type Found struct {
 	Serving bool        // false while the owner is joining, or waits before it takes over a dead predecessor's keys
 	Calls   int         // requests sent; 0 when we are the owner
 	Trace   []Hop       // in the order of their answers
+	// Doubtful: half as many or more name another. It is not learnt.
+	Doubtful bool
 }
 
 // Hop is one call of a lookup.
@@ -41,9 +43,9 @@ const (
 	Closer = 4
 	// maxHeard bounds the peers that one search keeps.
 	maxHeard = 256
-	// enoughVotes name an owner: those of two peers, or that of one that is known to stand in the
+	// enoughVotes name an owner: those of three peers, or that of one that is known to stand in the
 	// ring.
-	enoughVotes = 2
+	enoughVotes = 3
 	// maxWitnesses bounds the calls after a peer said that it is the owner, while it has too few
 	// votes.
 	maxWitnesses = 5
@@ -55,7 +57,8 @@ const (
 // It asks the peer nearest to the key on the circle. One whose leaf set reaches over the key names
 // the owner, who is asked next; any other names peers that are nearer. A peer that says itself that
 // its arc contains the key is the owner if one that is known to stand in the ring has named it, or
-// two others: whoever stands in a routing table may say anything. So large rings take a hop over
+// three others and fewer than half as many another: whoever stands in a routing table may say
+// anything. So large rings take a hop over
 // the routing table, one or two over leaf sets, and the owner's own word. One call is in flight at
 // a time, two after a failure.
 type Search struct {
@@ -153,9 +156,19 @@ func (s *Search) vote(owner member.Peer, arc ring.Arc, votes int) {
 
 // settle ends the search if others have named the owner, and the owner has said so.
 func (s *Search) settle(l *lead) {
-	if l.votes >= s.votes && l.claim != nil {
+	if l.votes >= s.votes && l.claim != nil && !s.disputed(l) {
 		s.found = l.owns()
 	}
+}
+
+// disputed says whether half as many or more name another owner, and that one does not fail to answer.
+func (s *Search) disputed(l *lead) bool {
+	for _, other := range s.heard {
+		if other != l && other.state != leadFailed && 2*other.votes >= l.votes && other.votes > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // owns is what a peer that has said so owns. Of what is said of its arc the shortest holds.
@@ -333,7 +346,9 @@ func (s *Search) best() *Found {
 	if best == nil {
 		return nil
 	}
-	return best.owns()
+	found := best.owns()
+	found.Doubtful = s.disputed(best)
+	return found
 }
 
 // Met returns the peers that answered or were named, without those that failed, nearest to the key
