@@ -117,6 +117,7 @@ var bounds = []bound{
 
 	{part: "The ring"},
 	{what: "copies of a record", flag: "replicas", then: "no further peer keeps it"},
+	{what: "time that records are kept which were handed to a peer that does not show them", format: "%s", at: "node/custody keptFor", then: "they are dropped"},
 	{what: "the name of a peer", format: "%s bytes", at: "node/control MaxName", then: "`--name` refuses it; another peer's is dropped"},
 	{what: "leaf peers on each side", format: "%s", at: "dht/ring DefaultR", then: "those further away are forgotten"},
 	{what: "life of a lease without a heartbeat", flag: "lease-ttl", then: "the host goes to another worker"},

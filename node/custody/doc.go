@@ -7,7 +7,8 @@
 // ([storage/replica]). Whenever its view of the ring changes, a [Keeper] walks over both:
 //
 //   - Own records at positions that another peer answers for are pushed to that peer, and removed
-//     here when they are on disk there and at its replicas.
+//     here when they are on disk there and at its replicas, as it says. Until its copy here shows
+//     them they are kept as another copy of it, which it cannot change (see [Kept]).
 //   - The copy of a peer may hold records that the peer itself answers for no more. They are taken
 //     over, that is merged into this peer's own, if this peer answers for them, else pushed to the
 //     peer that does; then they leave the copy. A push of such records says how long ago the source

@@ -88,6 +88,7 @@ type Drop struct {
 // Ready is what a Keeper wants done.
 type Ready struct {
 	Calls []Call // to be made, each at once
+	Drops []Drop // not needed any more
 	// Next is when to call Tick again; zero: when the view changes.
 	Next time.Time
 }
@@ -134,6 +135,8 @@ type Keeper struct {
 	sent  sent
 	gone  []gone // own records that are elsewhere by now and still to be removed here; nothing else is done before
 	moved int64
+	// kept says since when records are kept that were handed to others, by source.
+	kept map[peer.ID]time.Time
 	// refused are peers that did not take the last push: the next one is small, until one is taken.
 	refused map[peer.ID]bool
 }
@@ -148,6 +151,7 @@ type walk struct {
 	from    []byte // where the rest of the records at cursor begins, nil if none went out
 	sum     maphash.Hash
 	left    int
+	unshown bool             // not all is needed no more of the present source, of records that are kept
 	failed  map[peer.ID]bool // peers that did not take a push in this walk
 }
 
@@ -172,7 +176,7 @@ type gone struct {
 // NewKeeper returns a keeper of one space. Copies may be nil.
 func NewKeeper(cfg Config, self peer.ID, space Space, copies Copies, view View) *Keeper {
 	cfg.fill()
-	return &Keeper{cfg: cfg, self: self, space: space, copies: copies, view: view, refused: make(map[peer.ID]bool)}
+	return &Keeper{cfg: cfg, self: self, space: space, copies: copies, view: view, kept: make(map[peer.ID]time.Time), refused: make(map[peer.ID]bool)}
 }
 
 // Clean says that this peer, as it sees the ring now, holds nothing of this space that another peer
@@ -210,7 +214,7 @@ func (k *Keeper) holds(arc ring.Arc) (bool, error) {
 		return false, err
 	}
 	for _, source := range sources {
-		if ring.PeerKey([]byte(source)) == arc.End || k.view.Departs(source) {
+		if of := Owner(source); ring.PeerKey([]byte(of)) == arc.End || k.view.Departs(of) {
 			continue
 		}
 		if held, err := within(k.copies.Of(source), arc); held || err != nil {
@@ -256,7 +260,7 @@ func (k *Keeper) Tick(now time.Time) (r Ready, err error) {
 		}
 	}
 	for range k.cfg.Steps {
-		call, done, err := k.step()
+		call, done, err := k.step(now, &r)
 		if err != nil {
 			return r, err
 		}
@@ -303,14 +307,17 @@ func (k *Keeper) end(now time.Time) {
 }
 
 // step looks at one position, or goes on to the next source.
-func (k *Keeper) step() (call *Call, done bool, err error) {
+func (k *Keeper) step(now time.Time, r *Ready) (call *Call, done bool, err error) {
 	w := k.walk
 	if w.ended {
 		w.ended, w.cursor, w.from = false, ring.Pos{}, nil
 		if !w.own {
+			if k.spent(now, w.sources[0]) {
+				r.Drops = append(r.Drops, Drop{Source: w.sources[0], Hi: lastPos})
+			}
 			w.sources = w.sources[1:]
 		}
-		w.own = false
+		w.own, w.unshown = false, false
 	}
 	if !w.own && len(w.sources) == 0 {
 		return nil, true, nil
@@ -326,17 +333,30 @@ func (k *Keeper) step() (call *Call, done bool, err error) {
 	}
 	to, ok := k.destination(pos)
 	if ok && to == "" {
-		k.skip(pos)
-		return nil, false, nil
+		shown, err := k.shown(pos)
+		if shown {
+			k.pass(pos)
+		} else {
+			w.unshown = true
+			k.skip(pos)
+		}
+		return nil, false, err
 	}
 	if !ok || w.failed[to] {
 		w.left++
-		w.cursor, w.from = pos.Next(), nil
-		w.ended = w.cursor == ring.Pos{}
+		w.unshown = true
+		k.pass(pos)
 		return nil, false, nil
 	}
 	call, err = k.push(reader, pos, to)
 	return call, false, err
+}
+
+// pass goes on behind a position.
+func (k *Keeper) pass(pos ring.Pos) {
+	w := k.walk
+	w.cursor, w.from = pos.Next(), nil
+	w.ended = w.cursor == ring.Pos{}
 }
 
 // skip goes on behind the arc in which records are in their place: this peer's own, or that of the
@@ -345,7 +365,7 @@ func (k *Keeper) skip(pos ring.Pos) {
 	w := k.walk
 	id := k.self
 	if !w.own {
-		id = w.sources[0]
+		id = Owner(w.sources[0])
 	}
 	end := ring.PosOf(ring.PeerKey([]byte(id)))
 	if bytes.Compare(end[:], pos[:]) < 0 || !w.own && k.view.Departs(id) {
@@ -372,7 +392,7 @@ func (k *Keeper) destination(pos ring.Pos) (to peer.ID, known bool) {
 		return "", false
 	case w.own:
 		return owner, owner != k.self
-	case owner == w.sources[0] || k.view.Departs(w.sources[0]):
+	case owner == Owner(w.sources[0]) || k.view.Departs(Owner(w.sources[0])):
 		return "", true // it keeps them itself
 	default:
 		return owner, owner != k.self
@@ -386,7 +406,7 @@ func (k *Keeper) push(reader Reader, pos ring.Pos, to peer.ID) (*Call, error) {
 	s := sent{to: to}
 	p := Push{}
 	if !w.own {
-		s.source, p.From = w.sources[0], w.sources[0]
+		s.source, p.From = w.sources[0], Owner(w.sources[0])
 	}
 	part := k.cfg.Part
 	if k.refused[to] {

@@ -349,6 +349,11 @@ func (w *keepers) check(t *testing.T) {
 		}
 	}
 	for id, p := range w.peers {
+		for of := range w.peers {
+			if got := p.copyOf(t, custody.Kept(of)); len(got) > 0 {
+				t.Errorf("%s still keeps %d records that it handed to %s", id, len(got), of)
+			}
+		}
 		own := p.own(t)
 		for _, follower := range p.watch.successors(2) {
 			if got := w.peers[follower].copyOf(t, id); !maps.Equal(got, own) {

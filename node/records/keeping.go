@@ -220,6 +220,9 @@ func (k *Keeping) step(ctx context.Context, r *kind) (next time.Time, _ error) {
 	if err != nil {
 		return next, err
 	}
+	if err := k.drop(ctx, r, ready.Drops); err != nil {
+		return next, err
+	}
 	for _, call := range ready.Calls {
 		if err := k.make(ctx, r, call); err != nil {
 			return next, err

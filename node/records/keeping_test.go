@@ -12,6 +12,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/calls"
+	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -109,6 +111,61 @@ func TestRecordsMove(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLiarsTakeNothing: of one that comes into the ring, says that it has what it is handed, and has
+// nothing, all is there again when it is gone: at once, or after less than an hour.
+func TestLiarsTakeNothing(t *testing.T) {
+	for _, stays := range []time.Duration{20 * time.Second, 50 * time.Minute} {
+		inKeepers(t, 20, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {
+			before := w.urls(t)
+			w.net.at("d", map[string]calls.Handler{
+				ServiceRecords: func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, nil },
+			})
+			w.set("a", "b", "c", "d")
+			for range int(stays / (10 * time.Second)) {
+				w.rest()
+			}
+			if during := w.urls(t); during == before {
+				t.Fatal("nothing was handed to it")
+			}
+			w.net.at("d", nil)
+			w.set("a", "b", "c")
+			for range 8 {
+				w.rest()
+			}
+			w.check(t)
+			if after := w.urls(t); after != before {
+				t.Errorf("after %v: %d URLs, %d before", stays, after, before)
+			}
+		})
+	}
+}
+
+// TestKeptForAnHour: what nobody shows is kept no longer than that.
+func TestKeptForAnHour(t *testing.T) {
+	inKeepers(t, 20, []peer.ID{"a", "b"}, func(t *testing.T, w *keepers) {
+		w.net.at("d", map[string]calls.Handler{
+			ServiceRecords: func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, nil },
+		})
+		w.set("a", "b", "d")
+		kept := func() (n int) {
+			for _, p := range w.peers {
+				n += len(p.copyOf(t, custody.Kept("d")))
+			}
+			return n
+		}
+		w.rest()
+		if kept() == 0 {
+			t.Error("nothing is kept")
+		}
+		for range 7 * 60 {
+			w.rest()
+		}
+		if n := kept(); n > 0 {
+			t.Errorf("%d records are kept for over an hour", n)
+		}
+	})
 }
 
 // TestMovesWaitForNoCompany: who is not of the ring any more is rid of its hosts before the time

@@ -7,6 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/loop"
@@ -26,6 +27,9 @@ func (k *Keeping) make(ctx context.Context, r *kind, call custody.Call) error {
 		k.log.Debug("records not taken yet", "peer", call.To, "records", len(call.Push.Records), "err", failed)
 	} else {
 		k.movement.note(k.wentOut(r, call))
+		if err := k.keep(ctx, r, call); err != nil {
+			return err
+		}
 	}
 	var drops []custody.Drop
 	var err error
@@ -37,6 +41,11 @@ func (k *Keeping) make(ctx context.Context, r *kind, call custody.Call) error {
 	}
 	k.came()
 	loop.Wake(k.wake)
+	return k.drop(ctx, r, drops)
+}
+
+// drop drops parts of copies.
+func (k *Keeping) drop(ctx context.Context, r *kind, drops []custody.Drop) error {
 	for _, d := range drops {
 		lo, hi := k.copiesOf(r.prefix).Bounds(d.Lo, d.Hi)
 		if err := k.ship.drop(ctx, d.Source, lo, hi); err != nil {
@@ -44,6 +53,15 @@ func (k *Keeping) make(ctx context.Context, r *kind, call custody.Call) error {
 		}
 	}
 	return nil
+}
+
+// keep keeps own records that were handed to another peer until that one shows them, see package
+// custody. One that leaves has nothing to come back to, and without replicas nobody shows any.
+func (k *Keeping) keep(ctx context.Context, r *kind, call custody.Call) error {
+	if call.Push.From != "" || call.To == k.self || !k.ship.keeps || k.ring.dht.State() != dht.Serving {
+		return nil
+	}
+	return k.ship.keep(ctx, call.To, r.prefix, call.Push.Records)
 }
 
 // wentOut says of a push that was taken what moved.

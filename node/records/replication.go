@@ -14,6 +14,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
@@ -47,6 +48,7 @@ type Replication struct {
 	// suspect has the ring ask a peer that did not answer.
 	suspect func(id peer.ID)
 
+	keeps   bool         // others have copies, and show them
 	on      atomic.Bool  // there were followers
 	plain   atomic.Int64 // batches under way that are not noted, as there were none
 	leaving atomic.Bool  // nobody is to keep copies any more
@@ -97,6 +99,7 @@ func NewReplication(d ReplicationDeps) *Replication {
 
 // watch has the ring say where the copies are to be, of which there are so many with the original.
 func (r *Replication) watch(w *Watch, replicas int) {
+	r.keeps = replicas > 1
 	r.followers = func() []peer.ID { return w.successors(replicas - 1) }
 	r.dead = func(id peer.ID) bool { return !w.Knows(id) }
 	r.near = func(source peer.ID) bool {
@@ -122,7 +125,18 @@ func (r *Replication) Nudge() {
 }
 
 // Serve answers sources until ctx ends.
-func (r *Replication) Serve(ctx context.Context) error { return r.loop.Run(ctx) }
+func (r *Replication) Serve(ctx context.Context) error {
+	names, err := r.copies.Sources()
+	for _, name := range names {
+		if err == nil && custody.IsKept(peer.ID(name)) { // how long it was kept is not known any more
+			err = r.copies.Forget(name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.loop.Run(ctx)
+}
 
 // Run keeps the followers level until ctx ends. Batches that still wait then are told that the peer
 // is stopping.
@@ -380,6 +394,21 @@ func (r *Replication) Handle(ctx context.Context, from peer.ID, raw []byte) ([]b
 func (r *Replication) drop(ctx context.Context, source peer.ID, lo, hi []byte) error {
 	var err error
 	if lerr := r.loop.Do(ctx, func() { _, err = r.copies.Drop(string(source), lo, hi) }); lerr != nil {
+		return lerr
+	}
+	return err
+}
+
+// keep keeps records that were handed to a peer.
+func (r *Replication) keep(ctx context.Context, to peer.ID, prefix byte, records []kv.Record) error {
+	var err error
+	if lerr := r.loop.Do(ctx, func() {
+		err = r.copies.Keep(string(custody.Kept(to)), func(set func(key, value []byte)) {
+			for _, rec := range records {
+				set(append([]byte{prefix}, rec.Key...), rec.Value)
+			}
+		})
+	}); lerr != nil {
 		return lerr
 	}
 	return err

@@ -14,6 +14,7 @@ package main
 import (
 	"context"
 	"flag"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,9 @@ func main() {
 type attack struct {
 	name, does string
 	slow       bool // not among the quick ones
+	// member: who makes it takes part in the ring. It is made only when it is named, and may cost
+	// some pages.
+	member bool
 	// asks has a user of the peer that is attacked ask it for the archives of its ring all the
 	// while.
 	asks bool
@@ -77,12 +81,12 @@ type attack struct {
 
 var attacks = []*attack{
 	&attackKad, &attackJSON, &attackPacked, &attackStatus, &attackQuestions, &attackAnnounced, &attackSipped, &attackSilent, &attackSilent2000, &attackHandshakes,
-	&attackIdle, &attackGoodbyes, &attackAbandoned, &attackProofs, &attackOutcomes, &attackAttached, &attackOffers, &attackLinks, &attackRecords, &attackBodies, &attackJobs,
+	&attackIdle, &attackGoodbyes, &attackAbandoned, &attackProofs, &attackOutcomes, &attackAttached, &attackOffers, &attackLinks, &attackRecords, &attackBodies, &attackJobs, &attackRing,
 }
 
 // choose finds attacks by name; without names the quick ones, or all.
 func choose(names []string, quick bool) ([]*attack, error) {
-	return harness.Choose(attacks, names, func(a *attack) string { return a.name }, func(a *attack) bool { return !quick || !a.slow })
+	return harness.Choose(attacks, names, func(a *attack) string { return a.name }, func(a *attack) bool { return !a.member && (!quick || !a.slow) })
 }
 
 // lasts is how long an attack is made and measured at least; the fresh peer may take longer.
@@ -95,6 +99,7 @@ func (o *options) lasts() time.Duration {
 
 // run makes the attacks one after another and prints what came of them.
 func run(ctx context.Context, o *options, chosen []*attack) (fine bool, err error) {
+	members := slices.ContainsFunc(chosen, func(a *attack) bool { return a.member })
 	s, err := open(ctx, o, time.Duration(len(chosen)+2)*(o.lasts()+turn))
 	if err != nil {
 		return false, err
@@ -110,7 +115,7 @@ func run(ctx context.Context, o *options, chosen []*attack) (fine bool, err erro
 		r.against(rest)
 		fine = o.print(r) && fine
 	}
-	return o.print(s.finish(ctx)) && fine, nil
+	return o.print(s.finish(ctx, members)) && fine, nil
 }
 
 // print prints what came of an attack, and says whether that was as it should be.

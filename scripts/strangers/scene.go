@@ -141,8 +141,9 @@ func (s *scene) heap(ctx context.Context) (heap, rss int64, err error) {
 	return heap, m.RSS, err
 }
 
-// finish waits for the end of the crawl and counts what is missing.
-func (s *scene) finish(ctx context.Context) *report {
+// finish waits for the end of the crawl and counts what is missing. Members could hide pages, and
+// have others fetched again.
+func (s *scene) finish(ctx context.Context, members bool) *report {
 	r := &report{Name: "crawl", Does: "what the ring crawled meanwhile"}
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.planned+endWithin)
@@ -157,10 +158,14 @@ func (s *scene) finish(ctx context.Context) *report {
 			lost++
 		}
 	}
-	if lost > 0 {
+	mostLost, most := 0, int64(len(pages))/50
+	if members {
+		mostLost, most = len(pages)/200, int64(len(pages))/10
+	}
+	if lost > mostLost {
 		r.Blame("%d of %d pages are lost", lost, len(pages))
 	}
-	if most := int64(len(pages)) / 50; a.RepeatedRequests > most { // fresh peers come and go, which may cost a page
+	if a.RepeatedRequests > most { // fresh peers come and go, which may cost a page
 		r.Blame("%d pages were fetched again, at most %d may be", a.RepeatedRequests, most)
 	}
 	if j, err := s.peers[1].Client.Job(ctx, s.job); err != nil {

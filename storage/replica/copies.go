@@ -102,6 +102,25 @@ func (c *Copies) open(source string, number uint64) (*stream, error) {
 	return st, nil
 }
 
+// Keep adds records to a copy of this peer's own making; no source may have its name.
+func (c *Copies) Keep(name string, each func(set func(key, value []byte))) error {
+	prefix := prefixOf(name)
+	_, err := c.store.Update(func(b kv.Batch) {
+		b.Set(prefix, []byte(name))
+		each(func(key, value []byte) { b.Set(append(prefix, key...), value) })
+	})
+	if err != nil {
+		return fmt.Errorf("copy of %x: %w", name, err)
+	}
+	return nil
+}
+
+// Forget removes a copy of this peer's own making.
+func (c *Copies) Forget(name string) error {
+	_, err := c.forget(name)
+	return err
+}
+
 // end forgets where a source's stream stands, with what has come of an entry.
 func (c *Copies) end(source string) {
 	if st := c.streams[source]; st != nil {
