@@ -65,9 +65,12 @@ func spaceNames(spaces string) [3]string {
 	return [3]string{spaces + "-m", spaces + "-1", spaces + "-2"}
 }
 
-func ip(ctx context.Context, words string) error {
-	if out, err := exec.CommandContext(ctx, "ip", strings.Fields(words)...).CombinedOutput(); err != nil {
-		return fmt.Errorf("ip %s: %w: %s", words, err, harness.LastLine(out))
+func ip(ctx context.Context, words string) error { return system(ctx, "ip "+words) }
+
+func system(ctx context.Context, words string) error {
+	list := strings.Fields(words)
+	if out, err := exec.CommandContext(ctx, list[0], list[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", words, err, harness.LastLine(out))
 	}
 	return nil
 }
@@ -179,6 +182,32 @@ func (t *trial) partition(ctx context.Context) error {
 	t.stillCrawling()
 	t.heal()
 	return nil
+}
+
+// slowLine is what a line of a half lets through: less than its peers would use, so that packets wait
+// for up to as long as is said, and those get lost for which there is no room.
+const slowLine = "rate 4mbit burst 16kb latency 300ms"
+
+// slowLines has both lines slow for a while.
+func (t *trial) slowLines(ctx context.Context) error {
+	if err := t.web.until(ctx, 0.1); err != nil {
+		return err
+	}
+	before := t.web.requests()
+	for half := 1; half <= 2; half++ { // what comes, and what goes
+		for _, words := range []string{"tc qdisc add dev " + fmt.Sprint("half", half), "ip netns exec " + spaceNames(t.spaces)[half] + " tc qdisc add dev line"} {
+			if err := system(ctx, words+" root tbf "+slowLine); err != nil {
+				return err
+			}
+		}
+	}
+	if err := harness.Sleep(ctx, partTime); err != nil {
+		return err
+	}
+	t.Say("slow from %d to %d of %d requests", before, t.web.requests(), t.web.whole())
+	t.stillCrawling()
+	_, err := t.ring.closed(ctx, t.waiter, t.members, settleTime)
+	return err
 }
 
 // heal notes what was up to now and has the web count anew.

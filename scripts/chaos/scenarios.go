@@ -88,6 +88,10 @@ var scenarios = []*scenario{
 		peers: 8, seeds: 1, size: longer, lasts: time.Minute, apart: true, up: (*trial).upApart, fault: (*trial).partition,
 	},
 	{
+		name: "slow-lines", words: "each half of the ring behind a slow line with a long queue for a minute",
+		peers: 8, seeds: 1, size: long, lasts: time.Minute, again: 1, apart: true, up: (*trial).upApart, fault: (*trial).slowLines,
+	},
+	{
 		name: "replication-cost", words: "processor time a page with replication, compared with r = 1",
 		peers: 8, seeds: 1, size: shape{48, 1000, 0}, lasts: 15 * time.Minute, up: (*trial).upAlone, fault: (*trial).compareCost,
 	},
