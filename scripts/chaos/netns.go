@@ -186,7 +186,7 @@ func (t *trial) partition(ctx context.Context) error {
 
 // slowLine is what a line of a half lets through: less than its peers would use, so that packets wait
 // for up to as long as is said, and those get lost for which there is no room.
-const slowLine = "rate 4mbit burst 16kb latency 300ms"
+const slowLine = "rate 2mbit burst 16kb latency 300ms"
 
 // slowLines has both lines slow for a while.
 func (t *trial) slowLines(ctx context.Context) error {
