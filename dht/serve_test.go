@@ -70,8 +70,8 @@ func TestJoiningPeerServesOnlyWhenCleared(t *testing.T) {
 	}
 }
 
-// TestLiarsKeepNoJoinerOut: a peer that stands behind one which serves says that the whole circle is
-// its own, and names ever new peers that do not answer. A joining peer serves all the same.
+// TestLiarsKeepNoJoinerOut: a peer that stands behind one which serves says that the whole circle
+// is its own, and names ever new peers that do not answer. A joining peer serves all the same.
 func TestLiarsKeepNoJoinerOut(t *testing.T) {
 	peers := []Peer{NewPeer("a", nil), NewPeer("b", nil), NewPeer("c", nil)}
 	slices.SortFunc(peers, func(a, b Peer) int { return a.Key().Compare(b.Key()) })

@@ -6,9 +6,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// shares counts bytes that are kept for others, by party. All may have most, and each ofParty. Those
-// whom the Network does not know have something only up to strangers of it all, and each half of
-// that. Safe for concurrent use.
+// shares counts bytes that are kept for others, by party. All may have most, and each ofParty.
+// Those whom the Network does not know have something only up to strangers of it all, and each half
+// of that. Safe for concurrent use.
 type shares struct {
 	most, ofParty, strangers int
 	known                    func(peer.ID) bool

@@ -75,8 +75,8 @@ func (t *timedFrames) header() (header, error) {
 var errNoRoom = errors.New("no room")
 
 // payload is frameReader's, in memory that grows with what comes. From largeRequest on take is
-// asked for it as it grows, which may take time: held is how much it gave, and without room the rest
-// is skipped.
+// asked for it as it grows, which may take time: held is how much it gave, and without room the
+// rest is skipped.
 func (t *timedFrames) payload(h header, take func(more int) bool) (b []byte, held int, err error) {
 	if h.size < largeRequest {
 		b, err = t.frameReader.payload(h)

@@ -161,7 +161,8 @@ func (s *Search) settle(l *lead) {
 	}
 }
 
-// disputed says whether half as many or more name another owner, and that one does not fail to answer.
+// disputed says whether half as many or more name another owner, and that one does not fail to
+// answer.
 func (s *Search) disputed(l *lead) bool {
 	for _, other := range s.heard {
 		if other != l && other.state != leadFailed && 2*other.votes >= l.votes && other.votes > 0 {

@@ -113,8 +113,8 @@ func TestRecordsMove(t *testing.T) {
 	}
 }
 
-// TestLiarsTakeNothing: of one that comes into the ring, says that it has what it is handed, and has
-// nothing, all is there again when it is gone: at once, or after less than an hour.
+// TestLiarsTakeNothing: of one that comes into the ring, says that it has what it is handed, and
+// has nothing, all is there again when it is gone: at once, or after less than an hour.
 func TestLiarsTakeNothing(t *testing.T) {
 	for _, stays := range []time.Duration{20 * time.Second, 50 * time.Minute} {
 		inKeepers(t, 20, []peer.ID{"a", "b", "c"}, func(t *testing.T, w *keepers) {

@@ -184,8 +184,8 @@ func (t *trial) partition(ctx context.Context) error {
 	return nil
 }
 
-// slowLine is what a line of a half lets through: less than its peers would use, so that packets wait
-// for up to as long as is said, and those get lost for which there is no room.
+// slowLine is what a line of a half lets through: less than its peers would use, so that packets
+// wait for up to as long as is said, and those get lost for which there is no room.
 const slowLine = "rate 2mbit burst 16kb latency 300ms"
 
 // slowLines has both lines slow for a while.

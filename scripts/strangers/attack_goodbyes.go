@@ -15,8 +15,8 @@ import (
 )
 
 // attackGoodbyes says goodbye to a peer that never met it, again and again, and names peers that it
-// made up at addresses of a hundred parts. If they are noted, memory grows, and there is no room for
-// the addresses of others.
+// made up at addresses of a hundred parts. If they are noted, memory grows, and there is no room
+// for the addresses of others.
 var attackGoodbyes = attack{
 	name: "goodbyes", does: "goodbyes that name made-up peers at long addresses",
 	make: func(ctx context.Context, t *target) error {

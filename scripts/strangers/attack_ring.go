@@ -15,8 +15,8 @@ import (
 )
 
 // attackRing takes part in the ring, which makes a member of it, says that it has all that it is
-// handed, and has nothing. While it is there nobody crawls its hosts; when it is gone they are to be
-// had again, but for what it alone was told meanwhile.
+// handed, and has nothing. While it is there nobody crawls its hosts; when it is gone they are to
+// be had again, but for what it alone was told meanwhile.
 var attackRing = attack{
 	name: "ring", does: "members that say that they have what they are handed, and have nothing", member: true,
 	make: func(ctx context.Context, t *target) error {
