@@ -48,8 +48,10 @@ type View interface {
 	// Owner names the peer that answers for a position, as far as is known; this peer itself too
 	// while it does not serve it yet.
 	Owner(pos ring.Pos) (peer.ID, bool)
-	// Departs says that a peer is leaving and hands over what it holds by itself.
+	// Departs says that a peer is leaving and hands over what it holds by itself, Knows that it is
+	// near on the ring.
 	Departs(id peer.ID) bool
+	Knows(id peer.ID) bool
 }
 
 // Push is a batch of records for one peer.
@@ -151,7 +153,7 @@ type walk struct {
 	from    []byte // where the rest of the records at cursor begins, nil if none went out
 	sum     maphash.Hash
 	left    int
-	unshown bool             // not all is needed no more of the present source, of records that are kept
+	kept    kept             // what was seen of the present source, if it is of those that are kept
 	failed  map[peer.ID]bool // peers that did not take a push in this walk
 }
 
@@ -214,7 +216,7 @@ func (k *Keeper) holds(arc ring.Arc) (bool, error) {
 		return false, err
 	}
 	for _, source := range sources {
-		if of := Owner(source); ring.PeerKey([]byte(of)) == arc.End || k.view.Departs(of) {
+		if of := Owner(source); ring.PeerKey([]byte(of)) == arc.End || k.view.Departs(of) || IsKept(source) && k.view.Knows(of) {
 			continue
 		}
 		if held, err := within(k.copies.Of(source), arc); held || err != nil {
@@ -317,7 +319,7 @@ func (k *Keeper) step(now time.Time, r *Ready) (call *Call, done bool, err error
 			}
 			w.sources = w.sources[1:]
 		}
-		w.own, w.unshown = false, false
+		w.own, w.kept = false, kept{}
 	}
 	if !w.own && len(w.sources) == 0 {
 		return nil, true, nil
@@ -331,20 +333,21 @@ func (k *Keeper) step(now time.Time, r *Ready) (call *Call, done bool, err error
 		w.ended = err == nil // what could not be read is looked at again
 		return nil, false, err
 	}
+	w.kept.some = true
 	to, ok := k.destination(pos)
 	if ok && to == "" {
 		shown, err := k.shown(pos)
 		if shown {
 			k.pass(pos)
 		} else {
-			w.unshown = true
+			w.kept.unshown = true
 			k.skip(pos)
 		}
 		return nil, false, err
 	}
 	if !ok || w.failed[to] {
 		w.left++
-		w.unshown = true
+		w.kept.left = true
 		k.pass(pos)
 		return nil, false, nil
 	}
@@ -388,6 +391,8 @@ func (k *Keeper) destination(pos ring.Pos) (to peer.ID, known bool) {
 	}
 	owner, ok := k.view.Owner(pos)
 	switch {
+	case !w.own && IsKept(w.sources[0]) && k.view.Knows(Owner(w.sources[0])):
+		return "", true // as long as it is there, it is to hand it on itself
 	case !ok:
 		return "", false
 	case w.own:
@@ -487,6 +492,7 @@ func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 		k.refused[s.to] = true
 		w.failed[s.to] = true
 		w.left++
+		w.kept.left = true
 		if w.from != nil { // the rest of a large one is of no use without its beginning
 			w.cursor, w.from = w.cursor.Next(), nil
 			w.ended = w.cursor == ring.Pos{}
@@ -500,6 +506,7 @@ func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 			drops = append(drops, Drop{s.source, pos, pos})
 		} else {
 			k.gone = append(k.gone, gone{pos, s.sums[i]})
+			delete(k.kept, Kept(s.to)) // from now on
 		}
 	}
 	return merged(drops), k.removeSome()

@@ -13,7 +13,8 @@ import (
 // What a peer hands to the new owner of an arc it keeps, as a copy that the new owner cannot
 // change, until that one's own copy here shows the same positions: it may be a liar, or die before
 // others have a copy. Whoever only says that it has the records brings nothing away for good: when
-// it is gone they are taken over as from any other copy.
+// it is not near on the ring any more they are taken over as from any other copy. Before that they
+// stay, whoever answers for them: it hands them on itself.
 
 // keptFor is how long that is kept of which the owner shows nothing: it may have other followers.
 const keptFor = time.Hour
@@ -44,9 +45,17 @@ func (k *Keeper) shown(pos ring.Pos) (bool, error) {
 	return ok && at == pos, err
 }
 
+// kept is what a walk has seen of a source of those that are kept.
+type kept struct {
+	some    bool // records
+	unshown bool // some are in their place, and their owner does not show them
+	left    bool // some are not in their place, and could not be pushed
+}
+
 // spent says at the end of a source whether all that is kept of it is to go.
 func (k *Keeper) spent(now time.Time, source peer.ID) bool {
-	if !IsKept(source) {
+	seen := k.walk.kept
+	if !IsKept(source) || !seen.some || seen.left {
 		return false
 	}
 	since, ok := k.kept[source]
@@ -54,7 +63,7 @@ func (k *Keeper) spent(now time.Time, source peer.ID) bool {
 		since = now
 		k.kept[source] = now
 	}
-	if !k.walk.unshown || now.Sub(since) >= keptFor {
+	if !seen.unshown || now.Sub(since) >= keptFor {
 		delete(k.kept, source)
 		return true
 	}

@@ -80,6 +80,9 @@ func (p *keep) Owner(pos ring.Pos) (owner peer.ID, ok bool) {
 	return owner, ok
 }
 
+// Knows implements View.
+func (p *keep) Knows(id peer.ID) bool { return p.view[id] == member }
+
 // Departs implements View.
 func (p *keep) Departs(id peer.ID) bool { return p.view[id] == leaving }
 

@@ -349,10 +349,14 @@ func (w *keepers) check(t *testing.T) {
 		}
 	}
 	for id, p := range w.peers {
-		for of := range w.peers {
-			if got := p.copyOf(t, custody.Kept(of)); len(got) > 0 {
-				t.Errorf("%s still keeps %d records that it handed to %s", id, len(got), of)
+		sources, err := p.ship.copies.Sources()
+		for _, source := range sources {
+			if custody.IsKept(peer.ID(source)) {
+				t.Errorf("%s still has what is %s: %d records", id, source, len(p.copyOf(t, peer.ID(source))))
 			}
+		}
+		if err != nil {
+			t.Error(err)
 		}
 		own := p.own(t)
 		for _, follower := range p.watch.successors(2) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -130,6 +131,15 @@ func TestLiarsTakeNothing(t *testing.T) {
 				t.Fatal("nothing was handed to it")
 			}
 			w.net.at("d", nil)
+			for _, next := range []peer.ID{"e", "d1", "d2"} { // others come in its place, and take nothing
+				w.net.at(next, map[string]calls.Handler{
+					ServiceRecords: func(context.Context, peer.ID, []byte) ([]byte, error) { return nil, rpc.Busy("not now") },
+				})
+				w.set("a", "b", "c", next)
+				w.rest()
+				w.rest()
+				w.net.at(next, nil)
+			}
 			w.set("a", "b", "c")
 			for range 8 {
 				w.rest()

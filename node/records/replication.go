@@ -393,10 +393,24 @@ func (r *Replication) Handle(ctx context.Context, from peer.ID, raw []byte) ([]b
 // drop removes a part of a source's copy that is not needed any more.
 func (r *Replication) drop(ctx context.Context, source peer.ID, lo, hi []byte) error {
 	var err error
-	if lerr := r.loop.Do(ctx, func() { _, err = r.copies.Drop(string(source), lo, hi) }); lerr != nil {
+	if lerr := r.loop.Do(ctx, func() {
+		if _, err = r.copies.Drop(string(source), lo, hi); err == nil && custody.IsKept(source) {
+			err = r.forgetEmpty(source)
+		}
+	}); lerr != nil {
 		return lerr
 	}
 	return err
+}
+
+// forgetEmpty forgets the name of a copy of which nothing is left. On the loop.
+func (r *Replication) forgetEmpty(source peer.ID) error {
+	some := false
+	err := r.copies.Scan(string(source), nil, nil, func(_, _ []byte) bool { some = true; return false })
+	if err != nil || some {
+		return err
+	}
+	return r.copies.Forget(string(source))
 }
 
 // keep keeps records that were handed to a peer.

@@ -186,6 +186,9 @@ func (s *seat) Owner(pos ring.Pos) (peer.ID, bool) {
 	return "", false
 }
 
+// Knows implements custody.View.
+func (s *seat) Knows(id peer.ID) bool { return s.view[number(id)] == member }
+
 // Departs implements custody.View.
 func (s *seat) Departs(id peer.ID) bool { return s.view[number(id)] == leaving }
 

@@ -73,6 +73,9 @@ func (v *view) Owner(pos ring.Pos) (peer.ID, bool) {
 // Departs implements custody.View: here nobody says goodbye.
 func (v *view) Departs(peer.ID) bool { return false }
 
+// Knows implements custody.View.
+func (v *view) Knows(peer.ID) bool { return false }
+
 // Left implements custody.Neighbours: deaths are not noted here.
 func (v *view) Left(peer.ID) (at time.Time, seen bool) { return time.Time{}, false }
 
