@@ -161,11 +161,11 @@ func (s *Search) settle(l *lead) {
 	}
 }
 
-// disputed says whether half as many or more name another owner, and that one does not fail to
-// answer.
+// disputed says whether half as many or more name another owner, which has not said itself that it
+// is not, nor fails to answer.
 func (s *Search) disputed(l *lead) bool {
 	for _, other := range s.heard {
-		if other != l && other.state != leadFailed && 2*other.votes >= l.votes && other.votes > 0 {
+		if other != l && other.state != leadFailed && (other.state != leadAnswered || other.claim != nil) && 2*other.votes >= l.votes && other.votes > 0 {
 			return true
 		}
 	}
