@@ -23,6 +23,7 @@ type listener struct {
 	suspicion  *suspicion
 	dead       tombstones
 	resting    resting
+	detached   resting // workers that are to wait before they are attached again
 	attach     *workers.Attach
 	guests     *workers.Guests
 }
@@ -37,8 +38,9 @@ func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fre
 		return
 	}
 	l.hear(now, said, fresh)
-	if n := l.hood.peers[to.Key()]; n != nil {
+	if n := l.hood.peers[to.Key()]; n != nil && !n.proven {
 		n.proven = true
+		l.tell(LeavesChanged{})
 	}
 }
 
@@ -122,9 +124,9 @@ func (l *listener) attached(now time.Time, req *wire.AttachRequest) *wire.Messag
 	switch {
 	case req.GetLeave():
 		if changed = l.guests.Drop(p.ID); changed {
-			l.resting.rest(now, p.ID, l.cfg.Interval)
+			l.detached.rest(now, p.ID, l.cfg.Interval)
 		}
-	case l.serving.state == Serving && !l.resting.rests(now, p.ID):
+	case l.serving.state == Serving && !l.detached.rests(now, p.ID):
 		if l.hood.peers[p.Key()] != nil { // a ring peer until now, whose goodbye did not come through
 			l.suspicion.left(now, p)
 		}

@@ -63,7 +63,7 @@ func newParts(cfg Config, self Peer, table Table) parts {
 	}
 	p.listener = &listener{
 		step: s, dead: p.dead, candidates: p.candidates, attach: p.attach, guests: p.guests, hood: p.hood, serving: p.serving,
-		exchange: p.exchange, introducer: p.introducer, suspicion: p.suspicion, resting: p.resting,
+		exchange: p.exchange, introducer: p.introducer, suspicion: p.suspicion, resting: p.resting, detached: resting{},
 	}
 	p.roles = &roles{
 		step: s, contacts: p.contacts, candidates: p.candidates, reach: p.reach, attach: p.attach, guests: p.guests, pace: p.pace,

@@ -84,7 +84,15 @@ func (r *ringRoom) attached(id peer.ID) bool {
 // it. It does not block.
 func (r *ringRoom) leavesChanged() {
 	preds, succs := r.dht.Leaves()
-	r.net.Protect(idsOf(succs, preds, r.dht.Attachments()), idsOf(r.dht.Attached()))
+	neighbours, others := idsOf(r.dht.Attachments()), idsOf(r.dht.Attached())
+	for _, id := range idsOf(succs, preds) {
+		if _, proven := r.dht.Leaf(id); proven {
+			neighbours = append(neighbours, id)
+		} else {
+			others = append(others, id)
+		}
+	}
+	r.net.Protect(neighbours, others)
 	select {
 	case r.changed <- struct{}{}:
 	default:

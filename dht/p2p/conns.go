@@ -18,16 +18,17 @@ type conns struct {
 // protectTag names our protection in the connection manager.
 const protectTag = "leafset"
 
-// Protect keeps the connections to the neighbours on the ring and to the workers attached to this
-// peer, and to no others that an earlier Protect named, from being closed when there are too many.
-// Neighbours alone do not share with strangers, see [calls.Network]: attached is whoever asks.
-func (c *conns) Protect(neighbours, attached []peer.ID) {
+// Protect keeps the connections to the neighbours on the ring, to those who say that they are, and
+// to the workers attached to this peer, and to no others that an earlier Protect named, from being
+// closed when there are too many. Neighbours alone do not share with strangers, see
+// [calls.Network]: the others are whoever asks.
+func (c *conns) Protect(neighbours, others []peer.ID) {
 	manager := c.host.ConnManager()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.protected
-	c.protected = make(map[peer.ID]bool, len(neighbours)+len(attached))
-	for _, id := range attached {
+	c.protected = make(map[peer.ID]bool, len(neighbours)+len(others))
+	for _, id := range others {
 		c.protected[id] = false
 	}
 	for _, id := range neighbours {
