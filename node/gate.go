@@ -53,6 +53,7 @@ type gate struct {
 	origin     func(id peer.ID) string // the network that a caller comes from; empty: none that tells it from others
 	confirming chan struct{}
 	unpacked   *semaphore.Weighted // of strangersMemory
+	ofWorkers  *semaphore.Weighted // as much again
 
 	mu        sync.Mutex     // guards the rest
 	crowds    map[string]int // callers that are being confirmed, or wait for it, by network
@@ -87,8 +88,8 @@ type refusals struct {
 func newGate(room *ringRoom, router *rpc.Router) *gate {
 	return &gate{
 		leaf: room.dht.Leaf, router: router, self: room.net.Self(), origin: room.net.Origin, crowds: make(map[string]int), confirming: make(chan struct{}, maxConfirming),
-		unpacked: semaphore.NewWeighted(strangersMemory),
-		turned:   make(map[peer.ID]*refusals), standings: make(map[question]standing),
+		unpacked: semaphore.NewWeighted(strangersMemory), ofWorkers: semaphore.NewWeighted(strangersMemory),
+		turned: make(map[peer.ID]*refusals), standings: make(map[question]standing),
 	}
 }
 
@@ -285,21 +286,26 @@ func (g *gate) unasked(id peer.ID, outcomes int) {
 	g.Turned(id, "Session", rpc.Refuse("%d outcomes of hosts that it never had", outcomes))
 }
 
-// Unpacks implements rpc.Gate: strangers wait for each other, and nobody for them.
+// Unpacks implements rpc.Gate: strangers wait for each other, and nobody for them; so do workers
+// whom a host's owner has vouched for.
 func (g *gate) Unpacks(ctx context.Context, id peer.ID, bytes int64) (done func(), err error) {
 	bytes = min(bytes, strangersMemory)
+	room := g.unpacked
+	if g.vouchedFor(id) {
+		room = g.ofWorkers
+	}
 	switch {
 	case g.Neighbour(id):
 		return func() {}, nil
-	case g.unpacked.TryAcquire(bytes):
+	case room.TryAcquire(bytes):
 	case g.Member(ctx, id):
 		return func() {}, nil
 	default:
-		if err := g.unpacked.Acquire(ctx, bytes); err != nil {
+		if err := room.Acquire(ctx, bytes); err != nil {
 			return nil, err
 		}
 	}
-	return func() { g.unpacked.Release(bytes) }, nil
+	return func() { room.Release(bytes) }, nil
 }
 
 // Turned implements rpc.Gate.
