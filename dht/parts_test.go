@@ -482,6 +482,21 @@ func TestGoodbyesRest(t *testing.T) {
 	}
 }
 
+// TestStepDownIsAttached: a neighbour that becomes a worker is attached at once: it has said
+// goodbye a moment ago.
+func TestStepDownIsAttached(t *testing.T) {
+	r := NewRing(Config{Found: true}, NewPeer("self", nil), noTable{})
+	now := time.Unix(1e9, 0)
+	r.Tick(now)
+	p := NewPeer("caller", nil)
+	r.Handle(now, p.ID, stabilizeRequest(&wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_JOINING}))
+	r.Handle(now, p.ID, wire.New(&wire.Message_LeaveRequest{LeaveRequest: &wire.LeaveRequest{Sender: &wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_LEAVING}}}))
+	r.Handle(now, p.ID, wire.New(&wire.Message_AttachRequest{AttachRequest: &wire.AttachRequest{Sender: p.Wire()}}))
+	if list := r.Attached(); len(list) != 1 || len(r.members()) != 0 {
+		t.Errorf("attached: %v", list)
+	}
+}
+
 // TestNamersAreBlamed: who names ever new peers that do not answer is soon not listened to, for a
 // while; who names a leaf set of dead ones is.
 func TestNamersAreBlamed(t *testing.T) {
