@@ -101,6 +101,8 @@ func (s *scene) serveWeb() (*harness.Web, error) {
 	s.pages = int(s.planned / webDelay)
 	if s.quick {
 		s.pages /= 2
+	} else {
+		s.pages += s.pages / 4
 	}
 	return harness.ServeWeb(s.ctx, &s.group, fmt.Sprintf("127.0.0.1:%d", s.port), webConfig(s.pages))
 }
