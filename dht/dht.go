@@ -101,8 +101,6 @@ func (d *DHT) Run(ctx context.Context) error {
 	}
 }
 
-// untilTick is how long Run has time: none while there is something to tell.
-
 // do gives the ring one input and lets Run look at what came of it.
 func (d *DHT) do(input func(r *Ring, now time.Time)) {
 	d.mu.Lock()
@@ -199,6 +197,7 @@ func (d *DHT) nextCall(slots chan struct{}) (Call, bool) {
 	return call, true
 }
 
+// untilTick is how long Run has time: none while there is something to tell.
 func (d *DHT) untilTick() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()

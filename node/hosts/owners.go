@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-
 	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/crawl/domain"
