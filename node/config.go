@@ -206,6 +206,9 @@ type Config struct {
 	Limits volunteer.Rules
 	// OwnProcess says that the peer has its process for itself, and may bound the memory of it.
 	OwnProcess bool
+	// Held keeps the peer from fetching until it is closed: who counts what a run does notes before
+	// what was there. Nil: nothing keeps it.
+	Held <-chan struct{}
 	// MaxBody bounds a fetched body, decoded, in bytes.
 	MaxBody int64
 

@@ -117,7 +117,19 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 			return n.afterReady(ctx, func(ctx context.Context) error { return n.wishes.Serve(ctx, n.form) })
 		})
 	}
-	g.Go(func() error { return n.afterReady(ctx, n.crawl.Run) })
+	g.Go(func() error { return n.afterReady(ctx, n.fetch) })
+}
+
+// fetch runs the crawler of this peer once nothing holds it.
+func (n *Node) fetch(ctx context.Context) error {
+	if n.cfg.Held != nil {
+		select {
+		case <-n.cfg.Held:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return n.crawl.Run(ctx)
 }
 
 // errStays answers who asks a peer to leave that ends for another reason.

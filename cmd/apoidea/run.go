@@ -88,6 +88,8 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		return fmt.Errorf("a peer is already running in %s: ask it (apoidea status --data-dir %s), or name another --data-dir", cfg.DataDir, cfg.DataDir)
 	}
 	cfg.OwnProcess = true
+	begun := make(chan struct{})
+	cfg.Held = begun
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -115,7 +117,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	})
 	var last *progress.Ran
 	group.Go(func() error {
-		status, err := o.drive(gctx, out, errOut, n, spec)
+		status, err := o.drive(gctx, out, errOut, n, spec, func() { close(begun) })
 		last = status
 		if err != nil || o.untilIdle {
 			cancel()
@@ -177,8 +179,8 @@ func failures(err error) error {
 }
 
 // drive posts the job of a running peer and follows it; it returns the status to be printed at the
-// end, beside an error if nothing was fetched.
-func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.Node, spec control.JobSpec) (*progress.Ran, error) {
+// end, beside an error if nothing was fetched. It has the peer fetch once it noted what was there.
+func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.Node, spec control.JobSpec, fetch func()) (*progress.Ran, error) {
 	if err := n.Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -192,6 +194,7 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 			return nil, err
 		}
 	}
+	fetch()
 	var job *control.Job
 	if len(spec.URLs) > 0 {
 		var err error

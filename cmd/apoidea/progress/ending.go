@@ -75,10 +75,11 @@ func nothing(why, outcome string, ruled bool, w io.Writer) error {
 // explainRest says why a crawl that nothing was posted for got no answer for anything that was
 // left, as ExplainNothing says it of a job.
 func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
-	n, err := outcomes(ctx, c.peer)
+	r, err := c.peer.Ring(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // a hint that is not to be had
 	}
+	n := outcomes(r)
 	var ended int64
 	for name, before := range c.outcomes.Outcomes {
 		n.Outcomes[name] -= before
@@ -101,18 +102,14 @@ func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
 }
 
 // outcomes sums up what became of the URLs of all jobs of a ring.
-func outcomes(ctx context.Context, peer Walker) (sum control.JobCounts, err error) {
+func outcomes(r *control.Ring) (sum control.JobCounts) {
 	sum.Outcomes = make(map[string]int64)
-	r, err := peer.Ring(ctx)
-	if err != nil {
-		return sum, err
-	}
 	for i := range r.Members {
 		for k := range r.Members[i].Jobs {
 			sum.Add(&r.Members[i].Jobs[k])
 		}
 	}
-	return sum, nil
+	return sum
 }
 
 func sumOf(outcomes map[string]int64, names []string) (n int64) {
@@ -127,7 +124,7 @@ type Peer interface {
 	Waiter
 	Explainer
 	Lister
-	// Status tells the sums before and after.
+	// Status tells the sums at the end.
 	Status(ctx context.Context, ring bool) (*control.Status, error)
 	Finisher
 	Walker
@@ -159,12 +156,15 @@ type Crawl struct {
 
 // Begin notes what the ring has counted so far.
 func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
-	s, err := peer.Status(ctx, true)
+	r, err := peer.Ring(ctx)
 	if err != nil {
 		return nil, err
 	}
-	n, err := outcomes(ctx, peer)
-	return &Crawl{peer: peer, before: s.Counters, outcomes: n}, err
+	c := &Crawl{peer: peer, outcomes: outcomes(r)}
+	for i := range r.Members {
+		c.before.Add(&r.Members[i].Counters)
+	}
+	return c, nil
 }
 
 // End follows the crawl until the whole ring, or only the job that was posted, if any was, has

@@ -9,15 +9,15 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// ended is a peer whose crawl has ended, and how often it was asked for its status.
+// ended is a peer whose crawl has ended, and how often it was asked for what it counted.
 type ended struct {
 	told
 	job   control.Job
 	hosts []control.HostLine
-	asked int
+	asked int64
 	// rest is what became of ten URLs between one walk and the next.
 	rest  string
-	walks int
+	walks int64
 }
 
 func (e *ended) Job(context.Context, string) (*control.Job, error) { return &e.job, nil }
@@ -43,7 +43,10 @@ func (e *ended) SetJob(context.Context, string, string) (*control.Job, error) { 
 
 func (e *ended) Ring(context.Context) (*control.Ring, error) {
 	e.walks++
-	return &control.Ring{Members: []control.Member{{Jobs: []control.JobCounts{{Outcomes: map[string]int64{"ok": 9, e.rest: int64(10 * e.walks)}}}}}}, nil
+	e.asked++
+	m := control.Member{Jobs: []control.JobCounts{{Outcomes: map[string]int64{"ok": 9, e.rest: 10 * e.walks}}}}
+	m.Counters.Pages = 10 * e.asked
+	return &control.Ring{Members: []control.Member{m}}, nil
 }
 
 // TestLeftOut: a crawl that left something names the hosts, the worst first, and how to go on
@@ -68,7 +71,7 @@ func TestLeftOut(t *testing.T) {
 
 func (e *ended) Status(context.Context, bool) (*control.Status, error) {
 	e.asked++
-	return &control.Status{Counters: control.Counters{Pages: int64(10 * e.asked)}}, nil
+	return &control.Status{Counters: control.Counters{Pages: 10 * e.asked}}, nil
 }
 
 // TestFoundDone: a job of which nothing was left to do, though that could not be told when it was
