@@ -22,6 +22,7 @@ type web struct {
 	*harness.Web
 	seeds []string
 	truth webgen.Truth
+	pulse harness.Pulse
 
 	mu    sync.Mutex // guards what follows
 	audit webgen.Audit
@@ -64,6 +65,7 @@ func serveWeb(ctx context.Context, listen, domain string, seed uint64, size shap
 	}
 	w := &web{Web: served, seeds: served.Seeds(), truth: served.Truth(), hosts: make(map[string]*visited)}
 	group.Go(func() { w.watch(ctx) })
+	group.Go(func() { w.pulse.Run(ctx) })
 	return w, nil
 }
 

@@ -46,6 +46,8 @@ func (s *scene) measure(ctx context.Context, a *attack) *report {
 	begun, used := time.Now(), target.cpu()
 	watchers.Go(func() { s.watch(during, r) })
 	watchers.Go(func() { s.honest.call(during, r) })
+	var pulse harness.Pulse
+	watchers.Go(func() { pulse.Run(during) })
 	if a.asks {
 		watchers.Go(func() { target.walked(during) })
 	}
@@ -59,6 +61,7 @@ func (s *scene) measure(ctx context.Context, a *attack) *report {
 	r.CPU = (target.cpu() - used).Seconds() / time.Since(begun).Seconds()
 	cancel()
 	watchers.Wait()
+	r.Stood = milliseconds(pulse.Most())
 	stop()
 	if fresh != nil {
 		fresh.Leave()
@@ -200,7 +203,7 @@ func (h *honest) call(ctx context.Context, r *report) {
 		if ctx.Err() != nil {
 			continue
 		}
-		took = append(took, float64(time.Since(begun).Microseconds())/1000)
+		took = append(took, milliseconds(time.Since(begun)))
 		switch calls.CodeOf(err) {
 		case calls.CodeMoved: // another keeps the permits of that address
 		case calls.CodeBusy:
@@ -213,3 +216,5 @@ func (h *honest) call(ctx context.Context, r *report) {
 		}
 	}
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
