@@ -38,7 +38,7 @@ func TestLocate(t *testing.T) {
 // TestProbeHead: one HEAD request on a connection of its own, timed from the request to the answer;
 // also over TLS.
 func TestProbeHead(t *testing.T) {
-	const pause = 30 * time.Millisecond
+	const pause = 200 * time.Millisecond // of which a busy machine may take some before the clock begins
 	asked := make(chan *http.Request, 8)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r
@@ -53,7 +53,7 @@ func TestProbeHead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if h.RTT < pause || h.Status != http.StatusTeapot || h.Addr != netip.MustParseAddr("127.0.0.1") {
+			if h.RTT < pause/2 || h.Status != http.StatusTeapot || h.Addr != netip.MustParseAddr("127.0.0.1") {
 				t.Errorf("%+v", h)
 			}
 			r := <-asked
