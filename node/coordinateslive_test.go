@@ -46,7 +46,7 @@ func TestTurnsOfEstimators(t *testing.T) {
 	crawlAll(t, ring[0], control.JobSpec{URLs: pages, Scope: []string{"*.web.localhost"}}) // all at once, as a host with few URLs is not placed so
 
 	diff(t, fetchedURLs(t, ring[0]), pages)
-	seen := checkAudit(t, web).Hosts[0]
+	seen := checkAudit(t, web, ring...).Hosts[0]
 	if len(seen.Workers) != 3 {
 		t.Errorf("workers %v, want all three in turn", seen.Workers)
 	}

@@ -52,7 +52,7 @@ func TestFilteredWalk(t *testing.T) {
 					t.Errorf("the walk comes to %d pages of %d", len(right), len(all))
 				}
 				diff(t, fetchedURLs(t, ring[len(ring)-1]), right)
-				checkAudit(t, web)
+				checkAudit(t, web, ring...)
 			})
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/webgen"
+	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
 )
@@ -525,8 +526,11 @@ func TestDomainDelayInTheRing(t *testing.T) {
 	})
 	peers := ringOf(t, 3, func(_ int, c *Config) { c.DomainDelay, c.PermitChunk, c.Placement = delay, 6*time.Second, "owner" })
 	seeds := []string{"http://" + s.host("alone") + "/"}
-	for i := range 9 {
-		seeds = append(seeds, "http://"+s.host(fmt.Sprintf("h%d.web", i))+"/")
+	owners := make(map[int]bool) // and so workers, of which there are to be two at least
+	for i := 0; i < 9 || len(owners) < 2; i++ {
+		host := s.host(fmt.Sprintf("h%d.web", i))
+		seeds = append(seeds, "http://"+host+"/")
+		owners[slices.IndexFunc(peers, func(p *testPeer) bool { return p.room.dht.Serves(ring.HostKey(host)) })] = true
 	}
 	if _, err := peers[0].Post(t.Context(), control.JobSpec{URLs: seeds}); err != nil {
 		t.Fatal(err)

@@ -267,7 +267,7 @@ func TestCoverage(t *testing.T) {
 				crawlAll(t, ring[0], spec)
 				truth := web.Truth(webgen.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: depth})
 				diff(t, fetchedURLs(t, ring[len(ring)-1]), truth.URLs)
-				checkAudit(t, web)
+				checkAudit(t, web, ring...)
 				s, err := ring[0].Status(t.Context(), true)
 				if err != nil {
 					t.Fatal(err)
@@ -529,7 +529,7 @@ func TestSeenBloom(t *testing.T) {
 	if s.Pages == 0 || s.SeenLoss <= 0 || s.SeenLoss > 1e-6 {
 		t.Errorf("%d pages, expected loss %g; want pages, and a loss that is tiny and not zero", s.Pages, s.SeenLoss)
 	}
-	checkAudit(t, web)
+	checkAudit(t, web, p)
 }
 
 // TestNewFailsCleanly: what New opened before it failed is closed again.
