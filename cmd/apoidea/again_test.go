@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -128,7 +127,7 @@ func TestNothingFetchedIsNotFinished(t *testing.T) {
 // slowly is a command that crawls a site, and is ended once the site has met so many requests.
 func slowly(t *testing.T, asked *atomic.Int64, until int64, args ...string) {
 	t.Helper()
-	cmd := command(t, append(args, "--delay", "30ms")...)
+	cmd := command(t, append(args, "--delay", "100ms")...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -179,28 +178,22 @@ func TestFileForURL(t *testing.T) {
 // TestRefusedPort: a seed at which nothing listens is told of at once, with the reason, and ends
 // the crawl soon; it is not lost, as the same command tries it again.
 func TestRefusedPort(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := ln.Addr().String()
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
+	at := free(t)
 	dir := filepath.Join(t.TempDir(), "peer")
 	const reason = "nothing listens there"
-	begin := time.Now()
 	var said spoken
 	cmd := command(t, crawlArgs(dir, "http://"+at+"/")...)
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	await(t, &said, func() bool { return strings.Contains(said.String(), " posted\n") })
+	begin := time.Now()
 	await(t, &said, func() bool { return strings.Contains(said.String(), reason) })
 	if took := time.Since(begin); took > 4*time.Second {
 		t.Errorf("the reason is said after %v", took)
 	}
-	err = cmd.Wait()
+	err := cmd.Wait()
 	if took := time.Since(begin); cmd.ProcessState.ExitCode() != exitFailed || took > 30*time.Second || !strings.Contains(said.String(), "put off, as nothing was ever heard of the host") {
 		t.Errorf("ended after %v, %v: %s", took, err, said.String())
 	}

@@ -33,7 +33,7 @@ func TestSeedsFromAList(t *testing.T) {
 		t.Helper()
 		before := asked.Load()
 		out, code := say(t, args...)
-		if n := asked.Load() - before; code != exitDone || n != want {
+		if n := asked.Load() - before; code != exitDone || n < want || n > want+want/1000 { // who wakes up a second late drops its leases
 			t.Errorf("%s: %d requests, want %d, exit code %d: %s", strings.Join(args, " "), n, want, code, out)
 		}
 		return out
@@ -58,7 +58,7 @@ func TestSeedsFromAList(t *testing.T) {
 	before := asked.Load()
 	cmd.Stdin = f
 	out, err := cmd.CombinedOutput()
-	if n := asked.Load() - before; err != nil || n != 2600 || !strings.Contains(string(out), "a list of 5200") {
+	if n := asked.Load() - before; err != nil || n < 2600 || n > 2602 || !strings.Contains(string(out), "a list of 5200") {
 		t.Errorf("from the standard input: %d requests, %v: %s", n, err, out)
 	}
 
