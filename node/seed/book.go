@@ -75,7 +75,7 @@ func (p *Peer) Rank(now time.Time) (Rank, string) {
 	if p.Visits <= trial && 2*p.Answers >= p.Visits {
 		return Spare, fmt.Sprintf("too new, after %d: given where fewer than %d others are", p.Visits, MostGiven)
 	}
-	return Out, fmt.Sprintf("unreliable: %.0f%% of a day", 100*p.Windows[2].Reliability)
+	return Out, fmt.Sprintf("unreliable: %d of %d visits were answered, %.0f%% of a day", p.Answers, p.Visits, 100*p.Windows[2].Reliability)
 }
 
 // addrs are where a peer is visited: first where it answered.
