@@ -15,9 +15,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/permit"
@@ -89,7 +91,7 @@ func TestRefusedIsTold(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	for i := range 2 * maxTurned {
-		p.gate.Turned(peer.ID(fmt.Sprint(i)), "Thing", errors.New("no"))
+		p.gate.count(peer.ID(fmt.Sprint(i)), "Thing", errors.New("no"))
 	}
 	if n := len(p.gate.refused()); n != maxTurned {
 		t.Errorf("%d peers are remembered", n)
@@ -366,4 +368,26 @@ func TestStrangersShareMemory(t *testing.T) {
 	} else {
 		d()
 	}
+}
+
+// TestRefusalsTakeTime: who asks for what is not theirs as fast as may be is answered late, and
+// takes no time of others.
+func TestRefusalsTakeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{leaf: func(id peer.ID) (is, proven bool) { return id == "friend", true }, turned: make(map[peer.ID]*refusals), standings: make(map[question]standing), refusing: rate.NewLimiter(refusalRate, refusalRate)}
+		begun := time.Now()
+		for range 2 * refusalRate {
+			g.Turned("stranger", "Thing", errors.New("no"))
+		}
+		if took := time.Since(begun); took < 500*time.Millisecond {
+			t.Errorf("a stranger was refused %d requests in %v", 2*refusalRate, took)
+		}
+		begun = time.Now()
+		for range 2 * refusalRate {
+			g.Turned("friend", "Thing", errors.New("no"))
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("a neighbour waited for %v", took)
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -39,6 +40,11 @@ const (
 	// strangersMemory is what the large requests of those who are no members may take unpacked, all
 	// together, in bytes; one that takes more has all of it.
 	strangersMemory = 4 << 20
+	// refusalRate is how many requests of those who are no neighbours are turned away in a second
+	// at once; behind them each takes refusalPause, so that who asks for what is not theirs as fast
+	// as may be does not keep a processor busy.
+	refusalRate  = 200
+	refusalPause = 250 * time.Millisecond
 	// maxArcs bounds the lookups for the keys that one request names, each of which tells of an arc.
 	maxArcs = 16
 	// maxVouching bounds the hosts whose owners are asked about one worker.
@@ -54,9 +60,11 @@ type gate struct {
 	confirming chan struct{}
 	unpacked   *semaphore.Weighted // of strangersMemory
 	ofWorkers  *semaphore.Weighted // as much again
+	refusing   *rate.Limiter
 
-	mu        sync.Mutex     // guards the rest
-	crowds    map[string]int // callers that are being confirmed, or wait for it, by network
+	mu        sync.Mutex                 // guards the rest
+	crowds    map[string]int             // callers that are being confirmed, or wait for it, by network
+	asking    map[question]chan struct{} // closed when the ring has said
 	turned    map[peer.ID]*refusals
 	standings map[question]standing
 }
@@ -88,6 +96,7 @@ type refusals struct {
 func newGate(room *ringRoom, router *rpc.Router) *gate {
 	return &gate{
 		leaf: room.dht.Leaf, router: router, self: room.net.Self(), origin: room.net.Origin, crowds: make(map[string]int), confirming: make(chan struct{}, maxConfirming),
+		refusing: rate.NewLimiter(refusalRate, refusalRate), asking: make(map[question]chan struct{}),
 		unpacked: semaphore.NewWeighted(strangersMemory), ofWorkers: semaphore.NewWeighted(strangersMemory),
 		turned: make(map[peer.ID]*refusals), standings: make(map[question]standing),
 	}
@@ -151,17 +160,26 @@ func (g *gate) vouchedFor(id peer.ID) bool {
 // confirmed is what the ring says of a peer, or said a moment ago; that it says no is believed for
 // so long.
 func (g *gate) confirmed(ctx context.Context, q question, no time.Duration, ask func(ctx context.Context) bool) bool {
-	if s := g.standing(q); s.until.After(time.Now()) {
-		return s.yes
+	for {
+		s, asked := g.asks(q)
+		if s.until.After(time.Now()) {
+			return s.yes
+		}
+		if asked == nil {
+			break
+		}
+		select {
+		case <-asked: // by another request of it
+		case <-ctx.Done():
+			return false
+		}
 	}
+	defer g.asked(q)
 	done := g.turn(ctx, q.id)
 	if done == nil {
 		return false
 	}
 	defer done()
-	if s := g.standing(q); s.until.After(time.Now()) { // another request of it has asked meanwhile
-		return s.yes
-	}
 	ctx, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()
 	s := standing{yes: ask(ctx), until: time.Now().Add(no)}
@@ -172,6 +190,30 @@ func (g *gate) confirmed(ctx context.Context, q question, no time.Duration, ask 
 	defer g.mu.Unlock()
 	g.remember(q, s)
 	return s.yes
+}
+
+// asks returns what the ring said last, and where that holds no more, what is closed when another
+// request has asked; nil if it is for this one to ask.
+func (g *gate) asks(q question) (s standing, asked <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s = g.standings[q]
+	if s.until.After(time.Now()) {
+		return s, nil
+	}
+	if c := g.asking[q]; c != nil {
+		return s, c
+	}
+	g.asking[q] = make(chan struct{})
+	return s, nil
+}
+
+// asked lets those go on who wait for an answer.
+func (g *gate) asked(q question) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.asking[q])
+	delete(g.asking, q)
 }
 
 // remember keeps what the ring said; those go first who are nobody, of whom anybody makes as many
@@ -283,7 +325,7 @@ func (g *gate) believed(id peer.ID, key ring.Key) bool {
 
 // unasked notes outcomes that were left aside.
 func (g *gate) unasked(id peer.ID, outcomes int) {
-	g.Turned(id, "Session", rpc.Refuse("%d outcomes of hosts that it never had", outcomes))
+	g.count(id, "Session", rpc.Refuse("%d outcomes of hosts that it never had", outcomes))
 }
 
 // Unpacks implements rpc.Gate: strangers wait for each other, and nobody for them; so do workers
@@ -310,6 +352,14 @@ func (g *gate) Unpacks(ctx context.Context, id peer.ID, bytes int64) (done func(
 
 // Turned implements rpc.Gate.
 func (g *gate) Turned(id peer.ID, request string, why error) {
+	g.count(id, request, why)
+	if !g.Neighbour(id) && !g.refusing.Allow() {
+		time.Sleep(refusalPause) // not the caller's to cut short
+	}
+}
+
+// count counts a request that was turned away.
+func (g *gate) count(id peer.ID, request string, why error) {
 	text := fmt.Sprintf("%.200q", why.Error()) // it may have words of the caller in it
 	g.mu.Lock()
 	defer g.mu.Unlock()

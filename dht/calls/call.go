@@ -173,7 +173,7 @@ var callPool = sync.Pool{New: func() any { return &pendingCall{done: make(chan s
 func newOutStream(out *outStreams, key streamKey, slot *outSlot, s Stream) *outStream {
 	done := make(chan struct{})
 	return &outStream{
-		out: out, key: key, slot: slot, s: s, done: done, w: newFrameWriter(done),
+		out: out, key: key, slot: slot, s: s, done: done, w: newFrameWriter(done, maxUnsent),
 		window: make(chan struct{}, window), pending: map[uint64]*pendingCall{},
 	}
 }
@@ -298,7 +298,7 @@ func (st *outStream) readOne(frames *timedFrames) error {
 			c.err = failure
 		}
 	} else {
-		c.answer, _, err = frames.payload(h, func(int) bool { return true }) // it was asked for
+		c.answer, _, err = frames.payload(h, largeRequest, func(int) bool { return true }) // it was asked for
 	}
 	if err != nil {
 		c.answer, c.err = nil, Unreachable(st.key.peer, err)

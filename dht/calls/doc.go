@@ -22,7 +22,8 @@
 //     requests and unsent bytes are bounded, and who exceeds a bound waits.
 //     The exceptions are the memory for large requests of all peers together and
 //     that for unread answers of long services ([Endpoint.Long]), beyond which the answer is
-//     [CodeBusy]. Of both a part is for peers that the [Network] knows.
+//     [CodeBusy]. Of both a part is for peers that the [Network] knows; of others all requests and
+//     answers count that are not tiny, and fewer run and wait.
 //   - Who is slow loses a stream and nothing else: its first byte, each frame that has begun and
 //     each write have their time, which grows with what comes or is written and not with what was
 //     announced. A stream may be quiet between whole frames for a minute.

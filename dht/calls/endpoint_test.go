@@ -175,6 +175,11 @@ func TestSelfCall(t *testing.T) {
 }
 
 func TestBoundsMakeCallersWait(t *testing.T) {
+	t.Run("a neighbour", func(t *testing.T) { testCallersWait(t, true, maxHandlers) })
+	t.Run("a stranger", func(t *testing.T) { testCallersWait(t, false, handlersOfStrangers) })
+}
+
+func testCallersWait(t *testing.T, known bool, handlers int32) {
 	release := make(chan struct{})
 	var running, most atomic.Int32
 	client, server := pair(t, "slow", func(_ context.Context, _ peer.ID, req []byte) ([]byte, error) {
@@ -189,6 +194,9 @@ func TestBoundsMakeCallersWait(t *testing.T) {
 		running.Add(-1)
 		return req, nil
 	})
+	if known {
+		server.network.(*pipes).known = client.self
+	}
 	const callers = 2*window + 50
 	var answered atomic.Int32
 	var all sync.WaitGroup
@@ -201,7 +209,7 @@ func TestBoundsMakeCallersWait(t *testing.T) {
 			answered.Add(1)
 		})
 	}
-	for running.Load() < maxHandlers {
+	for running.Load() < handlers {
 		time.Sleep(time.Millisecond) // until the handlers are all taken
 	}
 	if out := client.Stats().Services["slow"].BytesOut; out > (window+1)*(33<<10) {
@@ -209,7 +217,7 @@ func TestBoundsMakeCallersWait(t *testing.T) {
 	}
 	close(release)
 	all.Wait()
-	if answered.Load() != callers || most.Load() > maxHandlers {
+	if answered.Load() != callers || most.Load() > handlers {
 		t.Errorf("%d of %d answered, %d handlers at once", answered.Load(), callers, most.Load())
 	}
 }

@@ -15,17 +15,22 @@ import (
 
 // Bounds of what one peer can make another do.
 const (
-	// maxHandlers run at the same time for one stream; further requests queue.
-	maxHandlers = 64
+	// maxHandlers run at the same time for one stream, handlersOfStrangers for one of who is no
+	// neighbour; further requests queue.
+	maxHandlers         = 64
+	handlersOfStrangers = 8
 	// maxQueued requests, and maxQueuedBytes of them, wait for a handler; then
 	// the stream is not read on, and the caller's window fills.
-	maxQueued      = window
-	maxQueuedBytes = 8 << 20
+	maxQueued            = window
+	maxQueuedBytes       = 8 << 20
+	maxQueuedOfStrangers = 64 << 10
 	// maxStreamsIn of one peer to one service: the one in use, and one that the
 	// peer opened because it believes the first to be gone. The oldest gives way.
 	maxStreamsIn = 2
-	// largeRequest is from where requests count against maxLargeBytes.
-	largeRequest = 64 << 10
+	// largeRequest is from where requests count against maxLargeBytes, and largeOfStrangers those of
+	// who is no neighbour, and the answers to them.
+	largeRequest     = 64 << 10
+	largeOfStrangers = 1 << 10
 	// maxLargeBytes of large requests of all peers together are held in memory, and beyond
 	// maxLargeOfStrangers none of those who are no neighbours: a large request is answered busy
 	// unread.
@@ -34,12 +39,20 @@ const (
 	// strangersRate is how many bytes a second of large requests of those are read, all together:
 	// what comes faster waits in the sockets, and does not keep the collector of garbage busy.
 	strangersRate = 16 << 20
-	// maxLargeOfPeer of them are one party's. They count as they come, so that who announces and
-	// sends nothing has none.
+	// slowFrame is after how long a large request that has not come whole may have to give way: when
+	// there is no room for another, that party of strangers which holds most for such frames loses
+	// them, and has no room for restTime.
+	slowFrame = 5 * time.Second
+	restTime  = time.Minute
+	// yieldEvery is the least time between two of them.
+	yieldEvery = 100 * time.Millisecond
+	// maxLargeOfPeer of large requests are one party's. They count as they come, so that who
+	// announces and sends nothing has none.
 	maxLargeOfPeer = 16 << 20
 	// maxAnswerBytes of long answers of all peers together, and maxAnswersOfPeer of one, may be
-	// made and not written yet. Who reads slowly is told busy before more is made for it: while
-	// there is no room for longRoom. longAnswer is what one that is being made counts as.
+	// made and not written yet; of who is no neighbour the answers of all services count. Who reads
+	// slowly is told busy before more is made for it: while there is no room for longRoom. longAnswer
+	// is what one that is being made counts as.
 	maxAnswerBytes        = 16 << 20
 	maxAnswersOfStrangers = 12 << 20
 	maxAnswersOfPeer      = 4 << 20
@@ -64,6 +77,8 @@ type inStream struct {
 	atOnce int // handlers
 
 	mu      sync.Mutex // guards what follows
+	held    int        // bytes that the frame holds that is being read
+	since   time.Time  // it was begun
 	queue   []request
 	bytes   int           // in queue
 	running int           // workers
@@ -83,6 +98,7 @@ type inStreams struct {
 	mu     sync.Mutex // guards what follows; never held over the network
 	open   map[streamKey][]*inStream
 	closed bool
+	yields time.Time // when somebody had to give way last
 }
 
 // party is who a peer shares with.
@@ -98,12 +114,45 @@ func (i *inStreams) paced(ctx context.Context, of party, bytes int) bool {
 	return i.network.Known(of.peer) || i.pace.WaitN(ctx, bytes) == nil
 }
 
+// makeRoom has the party give way that holds most of the room of strangers for frames that do not
+// come, unless somebody had to just now.
+func (i *inStreams) makeRoom(now time.Time) {
+	i.mu.Lock()
+	if now.Sub(i.yields) < yieldEvery {
+		i.mu.Unlock()
+		return
+	}
+	i.yields = now
+	i.mu.Unlock()
+	slow := make(map[string][]*inStream)
+	held := make(map[string]int)
+	most := ""
+	for _, st := range i.all() {
+		if n := st.slow(now); n > 0 && st.isStranger() {
+			slow[st.of.name] = append(slow[st.of.name], st)
+			if held[st.of.name] += n; held[st.of.name] > held[most] {
+				most = st.of.name
+			}
+		}
+	}
+	if most == "" {
+		return
+	}
+	i.large.rest(most, now.Add(restTime))
+	for _, st := range slow[most] {
+		_ = st.s.Reset()
+	}
+}
+
 // serve runs a stream that a peer opened, until it ends.
 func (i *inStreams) serve(key streamKey, s Stream) {
 	done := make(chan struct{})
-	st := &inStream{in: i, s: s, key: key, of: i.party(key.peer), w: newFrameWriter(done), atOnce: maxHandlers}
-	if key.service.long && !i.network.Known(key.peer) {
-		st.atOnce = 1
+	st := &inStream{in: i, s: s, key: key, of: i.party(key.peer), w: newFrameWriter(done, maxUnsent), atOnce: maxHandlers}
+	if !i.network.Known(key.peer) {
+		st.w, st.atOnce = newFrameWriter(done, maxUnsentOfStrangers), handlersOfStrangers
+		if key.service.long {
+			st.atOnce = 1
+		}
 	}
 	if !i.remember(st) {
 		_ = s.Reset()
@@ -202,7 +251,12 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 		if h.kind != kindRequest {
 			return fmt.Errorf("%w: kind %d on the serving side", errFrame, h.kind)
 		}
-		payload, held, err := frames.payload(h, func(more int) bool { return st.in.paced(ctx, st.of, more) && st.in.large.take(st.of, more, 0) })
+		from := largeRequest
+		if st.isStranger() {
+			from = largeOfStrangers
+		}
+		payload, held, err := frames.payload(h, from, func(more int) bool { return st.take(ctx, more) })
+		st.holds(0)
 		if errors.Is(err, errNoRoom) {
 			st.in.large.add(st.of, -held)
 			st.fail(ctx, h.id, &Error{Code: CodeBusy, Message: "too many large requests"})
@@ -218,12 +272,57 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 	}
 }
 
+func (st *inStream) isStranger() bool { return !st.in.network.Known(st.of.peer) }
+
+// take asks for room for more bytes of the frame that is being read.
+func (st *inStream) take(ctx context.Context, more int) bool {
+	if !st.in.paced(ctx, st.of, more) {
+		return false
+	}
+	if !st.in.large.take(st.of, more, 0) {
+		if st.isStranger() {
+			st.in.makeRoom(time.Now())
+		}
+		return false
+	}
+	st.holds(more)
+	return true
+}
+
+// holds notes that the frame that is being read holds more, or with 0 that none is.
+func (st *inStream) holds(more int) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	switch {
+	case more == 0:
+		st.held = 0
+		return
+	case st.held == 0:
+		st.since = time.Now()
+	}
+	st.held += more
+}
+
+// slow is what a frame holds that has not come whole for slowFrame.
+func (st *inStream) slow(now time.Time) int {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.held == 0 || now.Sub(st.since) < slowFrame {
+		return 0
+	}
+	return st.held
+}
+
 // enqueue hands a request to a new worker, or to the queue when enough run,
 // waiting while that is full.
 func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGroup) error {
+	most := maxQueuedBytes
+	if st.isStranger() {
+		most = maxQueuedOfStrangers
+	}
 	st.mu.Lock()
 	st.count++
-	for st.running >= st.atOnce && (len(st.queue) >= maxQueued || st.bytes > maxQueuedBytes) {
+	for st.running >= st.atOnce && (len(st.queue) >= maxQueued || st.bytes > most) {
 		room := make(chan struct{})
 		st.room = room
 		st.mu.Unlock()
@@ -302,7 +401,7 @@ func (st *inStream) handle(ctx context.Context, r request) {
 	st.in.answers.add(st.of, -held)
 }
 
-// answer has a request handled; held is what counts of the answer of a long service.
+// answer has a request handled; held is what counts of the answer.
 func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []byte, held int, err error) {
 	long := st.key.service.long
 	if long && !st.in.answers.take(st.of, longAnswer, longRoom) {
@@ -311,10 +410,11 @@ func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []
 	callCtx := newCallContext(ctx, r.wait)
 	answer, err = h(callCtx, st.key.peer, r.payload) //nolint:contextcheck // it wraps ctx
 	callCtx.end()
-	if !long {
+	if long {
+		st.in.answers.add(st.of, -longAnswer)
+	} else if len(answer) < largeOfStrangers || !st.isStranger() {
 		return answer, 0, err
 	}
-	st.in.answers.add(st.of, -longAnswer)
 	if !st.in.answers.take(st.of, len(answer), 0) {
 		return nil, 0, errUnread
 	}

@@ -1,7 +1,9 @@
 package calls
 
 import (
+	"maps"
 	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 )
@@ -13,9 +15,10 @@ type shares struct {
 	most, ofParty, strangers int
 	known                    func(peer.ID) bool
 
-	mu  sync.Mutex // guards the rest
-	all int
-	of  map[string]int
+	mu      sync.Mutex // guards the rest
+	all     int
+	of      map[string]int
+	resting map[string]time.Time // who has no room, and until when
 }
 
 // party is a peer, and the name under which its share counts: its own, or where it is connected
@@ -35,6 +38,9 @@ func (s *shares) take(of party, size, room int) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if until, rests := s.resting[of.name]; rests && time.Now().Before(until) {
+		return false
+	}
 	if s.all+room > most || s.of[of.name]+room > ofParty {
 		return false
 	}
@@ -44,6 +50,9 @@ func (s *shares) take(of party, size, room int) bool {
 
 // add counts bytes, or with a negative size takes them back, however many there are.
 func (s *shares) add(of party, size int) {
+	if size == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count(of, size)
@@ -58,4 +67,15 @@ func (s *shares) count(of party, size int) {
 	if s.of[of.name] += size; s.of[of.name] == 0 {
 		delete(s.of, of.name)
 	}
+}
+
+// rest has a party wait for room until a time.
+func (s *shares) rest(name string, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.resting == nil {
+		s.resting = make(map[string]time.Time)
+	}
+	maps.DeleteFunc(s.resting, func(_ string, until time.Time) bool { return !time.Now().Before(until) })
+	s.resting[name] = until
 }

@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -63,10 +64,15 @@ func TestStalledFrameIsReset(t *testing.T) {
 // TestUnreadAnswersAreBounded: who asks for long answers and does not read them has few made, and a
 // known peer is answered meanwhile. When they are gone nothing is counted any more.
 func TestUnreadAnswersAreBounded(t *testing.T) {
+	t.Run("of a long service", func(t *testing.T) { testUnread(t, (*Endpoint).Long) })
+	t.Run("of another", func(t *testing.T) { testUnread(t, func(*Endpoint, string) {}) })
+}
+
+func testUnread(t *testing.T, declare func(e *Endpoint, service string)) {
 	const size = 1 << 20
 	inBubble(t, func(t *testing.T, e *Endpoint) {
 		e.network.(*pipes).known = "friend"
-		e.Long("long")
+		declare(e, "long")
 		var made atomic.Int64
 		e.Handle("long", func(_ context.Context, _ peer.ID, req []byte) ([]byte, error) {
 			made.Add(size)
@@ -82,7 +88,7 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 				t.Errorf("%d bytes are held for %d strangers, at most %d", held, row.strangers, row.most)
 			}
 		}
-		if n := made.Load(); n > 8*maxAnswerBytes { // those that are made at once may find the same room
+		if n := made.Load(); e.service("long").long && n > 8*maxAnswerBytes { // those that are made at once may find the same room
 			t.Errorf("%d bytes were made, of which %d have room", n, maxAnswerBytes)
 		}
 		if h := asks(t, e, "friend", "long", nil); h.kind != kindAnswer {
@@ -136,6 +142,65 @@ func TestStrangersArePaced(t *testing.T) {
 		}
 		if took := take("stranger", 1); took < frameTime {
 			t.Errorf("it came first, after %v", took)
+		}
+	})
+}
+
+// TestWaitingRequestsAreBounded: strangers whose requests wait in all handlers, and more behind
+// them, hold no more than the share of strangers, of whatever size they are.
+func TestWaitingRequestsAreBounded(t *testing.T) {
+	for _, size := range []int{largeOfStrangers - 1, largeRequest - 1} {
+		inBubble(t, func(t *testing.T, e *Endpoint) {
+			var held atomic.Int64
+			e.Handle("slow", func(ctx context.Context, _ peer.ID, req []byte) ([]byte, error) {
+				held.Add(int64(len(req)))
+				<-ctx.Done()
+				return nil, nil
+			})
+			var many []byte
+			for id := range uint64(300) {
+				many = appendRequest(many, id, 0, make([]byte, size))
+			}
+			strangers(t, e, 100, "slow", many)
+			waiting := 0
+			for _, st := range e.in.all() {
+				waiting += st.bytes
+			}
+			if n := int(held.Load()) + waiting; n > maxLargeOfStrangers+200*(maxQueuedOfStrangers+handlersOfStrangers*largeOfStrangers) {
+				t.Errorf("requests of %d bytes: %d bytes are held", size, n)
+			}
+		})
+	}
+}
+
+// TestSlowFramesGiveWay: strangers who have taken all room of strangers for frames that they go on
+// with now and then lose them to others, and get no room for a while.
+func TestSlowFramesGiveWay(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Endpoint) {
+		var far []net.Conn
+		for i := range 8 {
+			s, _ := served(t, e, peer.ID(fmt.Sprintf("stranger%d", i)), "echo")
+			far = append(far, s)
+			go func() { _, _ = s.Write(appendRequest(nil, 1, 0, make([]byte, MaxPayload))[:2<<20+4<<10]) }()
+			time.Sleep(500 * time.Millisecond) // at once they would have no room beside each other
+		}
+		ask := func() Code { return asks(t, e, "honest", "echo", make([]byte, 128<<10)).code }
+		if c := ask(); c != CodeBusy {
+			t.Fatalf("with no room code %v", c)
+		}
+		taken := 0
+		for range 20 {
+			time.Sleep(time.Second)
+			for _, s := range far {
+				go func() { _, _ = s.Write(make([]byte, frameRate)) }()
+			}
+			synctest.Wait()
+			if ask() == 0 {
+				taken++
+			}
+		}
+		if taken < 10 {
+			t.Errorf("%d of 20 requests were taken", taken)
 		}
 	})
 }

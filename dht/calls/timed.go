@@ -74,11 +74,11 @@ func (t *timedFrames) header() (header, error) {
 // errNoRoom says that a payload was skipped.
 var errNoRoom = errors.New("no room")
 
-// payload is frameReader's, in memory that grows with what comes. From largeRequest on take is
-// asked for it as it grows, which may take time: held is how much it gave, and without room the
-// rest is skipped.
-func (t *timedFrames) payload(h header, take func(more int) bool) (b []byte, held int, err error) {
-	if h.size < largeRequest {
+// payload is frameReader's, in memory that grows with what comes. Of payloads of a size from on
+// take is asked for it as it grows, which may take time: held is how much it gave, and without room
+// the rest is skipped.
+func (t *timedFrames) payload(h header, from int, take func(more int) bool) (b []byte, held int, err error) {
+	if h.size < from {
 		b, err = t.frameReader.payload(h)
 		return b, 0, err
 	}

@@ -187,7 +187,7 @@ func TestAnnouncedFrameHoldsLittle(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, held, err := frames.payload(h, func(int) bool { return true })
+	_, held, err := frames.payload(h, largeRequest, func(int) bool { return true })
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 512<<10 || held > 256<<10 || err == nil {
 		t.Errorf("%d bytes, %d counted, for 100 KiB of %d: %v", took, held, h.size, err)

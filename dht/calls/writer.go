@@ -8,7 +8,8 @@ import (
 const (
 	// maxUnsent is how many bytes of frames may wait for one stream before
 	// those who append must wait; one more frame may then lie on top.
-	maxUnsent = 256 << 10
+	maxUnsent            = 256 << 10
+	maxUnsentOfStrangers = 64 << 10
 	// keepBuffer is the largest buffer that is used again; a rare larger one is
 	// left to the garbage collector.
 	keepBuffer = 512 << 10
@@ -23,6 +24,7 @@ var writeBuffers = sync.Pool{New: func() any { return new([]byte) }}
 type frameWriter struct {
 	wake chan struct{} // one slot: there is something to write
 	done <-chan struct{}
+	most int // bytes that may be unsent
 
 	mu    sync.Mutex    // guards what follows; never held over the network
 	buf   *[]byte       // frames not yet handed to the stream; nil if none
@@ -30,8 +32,8 @@ type frameWriter struct {
 	space chan struct{} // not nil while somebody waits for room; closed when there is
 }
 
-func newFrameWriter(done <-chan struct{}) *frameWriter {
-	return &frameWriter{wake: make(chan struct{}, 1), done: done}
+func newFrameWriter(done <-chan struct{}, most int) *frameWriter {
+	return &frameWriter{wake: make(chan struct{}, 1), done: done, most: most}
 }
 
 // add calls put with the buffer to append one frame to, of which held bytes are to be told of. It
@@ -39,7 +41,7 @@ func newFrameWriter(done <-chan struct{}) *frameWriter {
 // stream's end came first.
 func (w *frameWriter) add(cancel <-chan struct{}, held int, put func([]byte) []byte) bool {
 	w.mu.Lock()
-	for w.buf != nil && len(*w.buf) > maxUnsent {
+	for w.buf != nil && len(*w.buf) > w.most {
 		if w.space == nil {
 			w.space = make(chan struct{})
 		}

@@ -145,9 +145,12 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 	return reply, nil
 }
 
-// mostListed bounds an answer that lists jobs, in bytes: a frame holds a little more. Who asks goes
-// on behind the last of them.
-const mostListed = 3 << 20
+// mostListed bounds an answer that lists jobs, in bytes: a frame holds a little more. To strangers
+// less is told, unless one job is larger. Who asks goes on behind the last of them.
+const (
+	mostListed      = 3 << 20
+	strangersListed = 256 << 10
+)
 
 // apply runs on the loop.
 func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobRequest) (reply *wire.JobReply, wait func() error, err error) {
@@ -155,7 +158,11 @@ func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobReque
 	var rec *wire.Job
 	switch {
 	case req.GetList():
-		jobs, err := s.registry.List(id, mostListed)
+		room := mostListed
+		if !member {
+			room = strangersListed
+		}
+		jobs, err := s.registry.List(id, room)
 		return &wire.JobReply{Jobs: jobs}, nil, err
 	case req.GetPost() != nil:
 		spec, serr := job.FromWire(req.GetPost())

@@ -88,7 +88,7 @@ type Gate interface {
 	// Unpacks waits until there is memory for a large request of a peer, which takes so many bytes
 	// unpacked; done gives it back. The error is ctx's.
 	Unpacks(ctx context.Context, id peer.ID, bytes int64) (done func(), err error)
-	// Turned notes that a request was turned away, and why.
+	// Turned notes that a request was turned away, and why. It may take a moment.
 	Turned(id peer.ID, request string, why error)
 }
 

@@ -80,7 +80,7 @@ type attack struct {
 }
 
 var attacks = []*attack{
-	&attackKad, &attackJSON, &attackPacked, &attackStatus, &attackQuestions, &attackAnnounced, &attackSipped, &attackSilent, &attackSilent2000, &attackHandshakes,
+	&attackKad, &attackJSON, &attackPacked, &attackStatus, &attackQuestions, &attackAnnounced, &attackDripped, &attackSipped, &attackUnread, &attackSilent, &attackSilent2000, &attackHandshakes,
 	&attackIdle, &attackGoodbyes, &attackAbandoned, &attackProofs, &attackOutcomes, &attackAttached, &attackOffers, &attackLinks, &attackRecords, &attackBodies, &attackJobs, &attackRing,
 }
 
