@@ -2,12 +2,14 @@ package p2p
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/core/record"
 	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
 	ma "github.com/multiformats/go-multiaddr"
 )
@@ -18,8 +20,14 @@ const (
 	maxKnownPeers = 4000
 	// maxAddrParts bounds an address: /ip4/tcp/p2p/p2p-circuit/p2p has five parts.
 	maxAddrParts = 8
-	// maxProtocolName bounds what a peer says that it speaks, in bytes each.
-	maxProtocolName = 256
+	// maxProtocols bounds what a peer says that it speaks, maxProtocolNames the names of it all
+	// together in bytes; a peer of ours has some 30 in 1 KiB. maxMetadata bounds what else a peer
+	// says of itself, in bytes each.
+	maxProtocols     = 64
+	maxProtocolNames = 2 << 10
+	maxMetadata      = 128
+	// maxPeerRecord bounds the signed record of a peer's addresses, in bytes.
+	maxPeerRecord = 4 << 10
 )
 
 // book is the peerstore, with bounds that suit strangers: libp2p's own, when it is full, keeps what
@@ -75,7 +83,31 @@ func (b *book) AddProtocols(p peer.ID, names ...protocol.ID) error {
 	return b.Peerstore.AddProtocols(p, brief(names)...)
 }
 
-// brief leaves out names that are too long.
-func brief(names []protocol.ID) []protocol.ID {
-	return slices.DeleteFunc(slices.Clone(names), func(name protocol.ID) bool { return len(name) > maxProtocolName })
+// brief leaves out names beyond the bound.
+func brief(names []protocol.ID) (list []protocol.ID) {
+	room := maxProtocolNames
+	for _, name := range names[:min(len(names), maxProtocols)] {
+		if len(name) > room {
+			continue
+		}
+		room -= len(name)
+		list = append(list, protocol.ID(strings.Clone(string(name)))) // without the message that it came in
+	}
+	return list
+}
+
+// Put implements peerstore.PeerMetadata.
+func (b *book) Put(p peer.ID, key string, value any) error {
+	if text, ok := value.(string); ok && len(text) > maxMetadata {
+		value = strings.Clone(text[:maxMetadata])
+	}
+	return b.Peerstore.Put(p, key, value)
+}
+
+// ConsumePeerRecord implements peerstore.CertifiedAddrBook.
+func (b *book) ConsumePeerRecord(e *record.Envelope, ttl time.Duration) (accepted bool, err error) {
+	if len(e.RawPayload) > maxPeerRecord {
+		return false, nil
+	}
+	return b.CertifiedAddrBook.ConsumePeerRecord(e, ttl)
 }

@@ -44,7 +44,8 @@ func TestBookKeepsTheLast(t *testing.T) {
 	}
 }
 
-// TestBookIsBrief: addresses of many parts, many of them, and long names of protocols are left out.
+// TestBookIsBrief: addresses of many parts, many of them, and long or many names of protocols are
+// left out, and what else a peer says of itself is cut.
 func TestBookIsBrief(t *testing.T) {
 	b, err := newBook("self", func(peer.ID) bool { return false })
 	if err != nil {
@@ -62,11 +63,27 @@ func TestBookIsBrief(t *testing.T) {
 	if n := len(b.Addrs("a")); n != maxMetAddrs {
 		t.Errorf("%d addresses", n)
 	}
-	if err := b.SetProtocols("a", "/short", "/"+protocol.ID(strings.Repeat("x", maxProtocolName))); err != nil {
+	names := []protocol.ID{"/" + protocol.ID(strings.Repeat("x", maxProtocolNames)), "/short"}
+	if err := b.SetProtocols("a", names...); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := b.GetProtocols("a"); len(got) != 1 {
 		t.Errorf("protocols %v", got)
+	}
+	for i := range 10 * maxProtocols {
+		names = append(names, protocol.ID(fmt.Sprint("/", i)))
+	}
+	if err := b.AddProtocols("b", names...); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := b.GetProtocols("b"); len(got) >= maxProtocols {
+		t.Errorf("%d protocols", len(got))
+	}
+	if err := b.Put("a", "AgentVersion", strings.Repeat("x", 8<<10)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Get("a", "AgentVersion"); err != nil || len(got.(string)) > maxMetadata {
+		t.Errorf("of its version %d bytes, %v", len(got.(string)), err)
 	}
 }
 

@@ -68,7 +68,7 @@ func NewKad(n *Net) (*Kad, error) {
 			kaddht.RoutingTablePeerDiversityFilter(kaddht.NewRTPeerDiversityFilter(n.host, perBucket, perTable)),
 			kaddht.AddressFilter(publicAddrs))
 	}
-	table, err := kaddht.New(kadHost{n.host}, options...)
+	table, err := kaddht.New(newKadHost(n), options...)
 	if err != nil {
 		return nil, fmt.Errorf("kad-dht: %w", err)
 	}

@@ -3,12 +3,15 @@ package p2p
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -22,19 +25,63 @@ const (
 	maxKadAddrs = maxKadFrame/(bucketSize+1) - 128
 	// maxKadLength is how many bytes of a frame's length are read.
 	maxKadLength = 3
+	// maxKadStreams of one peer are answered at a time; one is what the library opens. kadRate is how
+	// many questions of all peers together are answered in a second, and kadWrite how long an answer
+	// may take to be read.
+	maxKadStreams = 4
+	kadRate       = 300
+	kadWrite      = 15 * time.Second
 )
 
 // kadHost is the host as kad-dht sees it: what it reads is bounded, whoever opened the stream, and
 // what it tells of others fits into the bound of those who read it.
-type kadHost struct{ host.Host }
+type kadHost struct {
+	host.Host
+	life  context.Context //nolint:containedctx // the Net's: whoever asks waits for its turn until that ends
+	pace  *rate.Limiter
+	mu    sync.Mutex // guards the rest
+	asked map[peer.ID]int
+}
+
+func newKadHost(n *Net) *kadHost {
+	return &kadHost{Host: n.host, life: n.life, pace: rate.NewLimiter(kadRate, kadRate), asked: make(map[peer.ID]int)}
+}
 
 // SetStreamHandler implements host.Host.
-func (h kadHost) SetStreamHandler(id protocol.ID, handle network.StreamHandler) {
-	h.Host.SetStreamHandler(id, func(s network.Stream) { handle(&kadStream{Stream: s, most: maxKadQuestion}) })
+func (h *kadHost) SetStreamHandler(id protocol.ID, handle network.StreamHandler) {
+	h.Host.SetStreamHandler(id, func(s network.Stream) {
+		from := s.Conn().RemotePeer()
+		if !h.begins(from) {
+			_ = s.Reset()
+			return
+		}
+		defer h.ends(from)
+		handle(&kadStream{Stream: s, most: maxKadQuestion, turn: func() error { return h.pace.Wait(h.life) }})
+	})
+}
+
+// begins counts one more stream of a peer, unless it has as many as may be.
+func (h *kadHost) begins(from peer.ID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.asked[from] >= maxKadStreams {
+		return false
+	}
+	h.asked[from]++
+	return true
+}
+
+// ends takes back what begins counted.
+func (h *kadHost) ends(from peer.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.asked[from]--; h.asked[from] == 0 {
+		delete(h.asked, from)
+	}
 }
 
 // NewStream implements host.Host.
-func (h kadHost) NewStream(ctx context.Context, to peer.ID, ids ...protocol.ID) (network.Stream, error) {
+func (h *kadHost) NewStream(ctx context.Context, to peer.ID, ids ...protocol.ID) (network.Stream, error) {
 	s, err := h.Host.NewStream(ctx, to, ids...)
 	if err != nil {
 		return nil, err
@@ -43,7 +90,7 @@ func (h kadHost) NewStream(ctx context.Context, to peer.ID, ids ...protocol.ID) 
 }
 
 // Peerstore implements host.Host.
-func (h kadHost) Peerstore() peerstore.Peerstore { return kadPeerstore{h.Host.Peerstore()} }
+func (h *kadHost) Peerstore() peerstore.Peerstore { return kadPeerstore{h.Host.Peerstore()} }
 
 // kadPeerstore tells of each peer as many addresses as have room in an answer: one that announces
 // thousands must not make the answers of others too long.
@@ -66,10 +113,11 @@ func (p kadPeerstore) PeerInfo(id peer.ID) peer.AddrInfo {
 // before the length of one that is too long is whole. One goroutine reads it at a time.
 type kadStream struct {
 	network.Stream
-	most   int  // bytes of a frame
-	left   int  // bytes of the frame that are still to come
-	length int  // of the next frame, as far as it was read
-	shift  uint // bits of it that were read
+	turn   func() error // waits until a frame that came may be answered; nil if frames are answers
+	most   int          // bytes of a frame
+	left   int          // bytes of the frame that are still to come
+	length int          // of the next frame, as far as it was read
+	shift  uint         // bits of it that were read
 }
 
 // Read implements network.Stream.
@@ -90,7 +138,22 @@ func (s *kadStream) Read(b []byte) (int, error) {
 		}
 		if rest = rest[1:]; !more {
 			s.left, s.length, s.shift = s.length, 0, 0
+			if s.turn != nil {
+				if err := s.turn(); err != nil {
+					return 0, err
+				}
+			}
 		}
 	}
 	return n, err
+}
+
+// Write implements network.Stream.
+func (s *kadStream) Write(b []byte) (int, error) {
+	if s.turn != nil {
+		if err := s.SetWriteDeadline(time.Now().Add(kadWrite)); err != nil {
+			return 0, err
+		}
+	}
+	return s.Stream.Write(b)
 }

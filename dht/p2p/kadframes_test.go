@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +102,54 @@ func TestKadFramesAreBounded(t *testing.T) {
 				t.Error("the peer still waits for the rest of the frame")
 			}
 		})
+	}
+}
+
+// TestKadQuestionsArePaced: whoever asks without a pause is answered at a rate, on a few streams.
+func TestKadQuestionsArePaced(t *testing.T) {
+	n, _ := newKadNet(t)
+	stranger := newNet(t, "test", "", nil)
+	introduce(stranger, n)
+	question := kadFrame(t, findNode(), 0)
+	open := func() network.Stream {
+		s, err := stranger.host.NewStream(t.Context(), n.self, n.kadProtocol())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Reset() })
+		if _, err := s.Write(question); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	begun := time.Now()
+	var answers atomic.Int64
+	var all sync.WaitGroup
+	for range maxKadStreams {
+		s := open()
+		if _, err := readKadFrame(t, s); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			for time.Since(begun) < 2*time.Second {
+				if _, err := s.Write(question); err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := readKadFrame(t, s); err != nil {
+					t.Error(err)
+					return
+				}
+				answers.Add(1)
+			}
+		})
+	}
+	if _, err := readKadFrame(t, open()); err == nil {
+		t.Error("one stream more is answered")
+	}
+	all.Wait()
+	if most := kadRate * (1 + time.Since(begun).Seconds()); float64(answers.Load()) > most {
+		t.Errorf("%d answers, at most %.0f", answers.Load(), most)
 	}
 }
 

@@ -10,10 +10,12 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
 	ma "github.com/multiformats/go-multiaddr"
@@ -98,6 +100,7 @@ func newLimits(cfg Config) (*door, error) {
 	const memory, files = 128 << 20, 1024
 	base := rcmgr.DefaultLimits
 	libp2p.SetDefaultServiceLimits(&base)
+	limitIdentify(&base)
 	conns := rcmgr.LimitVal(2 * cfg.HighWater)
 	const knocks = 2 * (maxKnocks + maxQUICKnocks) // the door counts them; what it closes takes a moment to be gone
 	limits := rcmgr.PartialLimitConfig{
@@ -128,6 +131,21 @@ func newLimits(cfg Config) (*door, error) {
 		return nil, fmt.Errorf("resource manager: %w", err)
 	}
 	return &door{ResourceManager: manager, perAddress: perAddress, nameless: map[peer.ID]int{}}, nil
+}
+
+// limitIdentify leaves room for questions of who one is beside those of a crowd that does not
+// finish its own: libp2p has 64 of all peers, 16 of each.
+func limitIdentify(base *rcmgr.ScalingLimitConfig) {
+	const all, ofPeer = 1024, 3
+	of := func(n int) rcmgr.BaseLimit {
+		return rcmgr.BaseLimit{StreamsInbound: n, StreamsOutbound: all, Streams: n + all, Memory: 64 << 20}
+	}
+	base.AddServiceLimit(identify.ServiceName, of(all), rcmgr.BaseLimitIncrease{})
+	base.AddServicePeerLimit(identify.ServiceName, of(2*ofPeer), rcmgr.BaseLimitIncrease{})
+	for _, id := range []protocol.ID{identify.ID, identify.IDPush} {
+		base.AddProtocolLimit(id, of(all), rcmgr.BaseLimitIncrease{})
+		base.AddProtocolPeerLimit(id, of(ofPeer), rcmgr.BaseLimitIncrease{})
+	}
 }
 
 // preferTCP dials TCP first and QUIC if that takes long: a byte over TCP costs

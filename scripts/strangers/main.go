@@ -81,7 +81,7 @@ type attack struct {
 
 var attacks = []*attack{
 	&attackKad, &attackJSON, &attackPacked, &attackStatus, &attackQuestions, &attackAnnounced, &attackDripped, &attackSipped, &attackUnread, &attackSilent, &attackSilent2000, &attackHandshakes,
-	&attackIdle, &attackGoodbyes, &attackAbandoned, &attackProofs, &attackOutcomes, &attackAttached, &attackOffers, &attackLinks, &attackRecords, &attackBodies, &attackJobs, &attackRing,
+	&attackIdle, &attackNames, &attackPushes, &attackGoodbyes, &attackAbandoned, &attackProofs, &attackOutcomes, &attackAttached, &attackOffers, &attackLinks, &attackRecords, &attackBodies, &attackJobs, &attackRing,
 }
 
 // choose finds attacks by name; without names the quick ones, or all.
