@@ -269,7 +269,7 @@ func (n *Node) buildServices() (err error) {
 	n.jobs = jobs.NewService(jobs.ServiceDeps{
 		Store: n.ship.Space(storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
 			return n.owners.SendSeeds(ctx, spec, from)
-		}, Whose: whose, Log: n.log,
+		}, Whose: whose, Origin: n.room.net.Origin, Log: n.log,
 	})
 	if n.book, err = jobs.NewBook(jobs.BookDeps{Owners: n.router, Keep: n.meta.space, Changed: n.jobChanged, Key: key, Own: own, Whose: whose, Log: n.log}); err != nil {
 		return err

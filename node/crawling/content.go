@@ -47,7 +47,13 @@ type Contents struct {
 	deps  ContentsDeps
 	state *dedup.Content
 	loop  *loop.Serial
+	// workers bounds what those who are no members tell and ask.
+	workers *loop.Paces
 }
+
+// workerBodies are the bodies a second of which one worker tells, or asks about, and workerBurst
+// how many at once: more than a machine at home fetches.
+const workerBodies, workerBurst = 500, 4 * wire.MaxQuestions
 
 var _ pages.Content = (*Contents)(nil)
 
@@ -57,7 +63,7 @@ func NewContents(d ContentsDeps) (*Contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Contents{deps: d, state: state, loop: loop.NewSerial()}, nil
+	return &Contents{deps: d, state: state, loop: loop.NewSerial(), workers: loop.NewPaces(workerBodies, workerBurst)}, nil
 }
 
 // Run answers until ctx ends.
@@ -114,6 +120,9 @@ func (c *Contents) Service() rpc.Service {
 func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {
 	if !rpc.OfWorker(ctx, func() []string { return hostsOf(req.GetClaimUrl(), req.GetConfirmUrl()) }) {
 		return nil, rpc.Busy("bodies are a matter of workers, and the caller is not known to be one")
+	}
+	if n := len(req.GetClaimDigest()) + len(req.GetConfirmDigest()); !rpc.OfMember(ctx) && !c.workers.Of(string(from)).AllowN(time.Now(), n) {
+		return nil, rpc.Busy("of one worker so many bodies a second are told and asked about")
 	}
 	claims := make([]pages.Question, len(req.GetClaimDigest()))
 	reply := &wire.ContentReply{}

@@ -150,6 +150,39 @@ func TestBodiesOfStrangers(t *testing.T) {
 	}
 }
 
+// TestWorkersTellSoMuch: of a worker that is no member so many bodies a second are taken, of others
+// as many as they have.
+func TestWorkersTellSoMuch(t *testing.T) {
+	ids := rpctest.NewPeers(t, 1)
+	peers, _ := contentPeers(t, rpctest.OwnedBy(ids[0]), ids...)
+	told := &wire.Content{}
+	for i := range wire.MaxQuestions {
+		digest := digestOf(i)
+		told.ClaimDigest, told.ClaimUrl = append(told.ClaimDigest, digest[:]), append(told.ClaimUrl, []byte("http://a.example/"))
+	}
+	taken := func(gate rpc.Gate, from peer.ID) (n int) {
+		serve := peers[ids[0]].Service().Behind(gate)
+		via := rpc.CallerFunc(func(ctx context.Context, _ peer.ID, _ string, req []byte) ([]byte, error) {
+			return serve(ctx, from, req)
+		})
+		for range 20 {
+			if _, err := contentMethod.Call(t.Context(), via, ids[0], told); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := taken(rpctest.Workers{Host: "a.example"}, "greedy"); n < 4 || n > 6 {
+		t.Errorf("a worker asked %d times at once", n)
+	}
+	if n := taken(rpctest.Workers{Host: "a.example"}, "other"); n < 4 {
+		t.Errorf("another worker asked %d times", n)
+	}
+	if n := taken(rpctest.Members{}, "member"); n != 20 {
+		t.Errorf("a member asked %d times of 20", n)
+	}
+}
+
 // TestContentFindsOwners: a peer that knows nobody who owns a body, as one at home, looks for the
 // owner, and of many bodies not for each.
 func TestContentFindsOwners(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
 	"github.com/apoidea/apoidea/node/rpc"
 	"github.com/apoidea/apoidea/node/urlsets"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -75,12 +76,13 @@ type Deps struct {
 // everything that its effects set going. Its methods are safe for concurrent use.
 type Owners struct {
 	*Loop
-	deps    Deps
-	courier *courier
-	outbox  *outbox
-	sets    *urlsets.Sets
-	taken   taken         // touched on the loop only
-	posters *rate.Limiter // of links from those who post jobs and are no members
+	deps     Deps
+	courier  *courier
+	outbox   *outbox
+	sets     *urlsets.Sets
+	taken    taken         // touched on the loop only
+	posters  *rate.Limiter // of links from those who post jobs and are no members
+	ofPoster *loop.Paces
 
 	life  context.Context //nolint:containedctx // of what effects set going; ends with Run
 	end   context.CancelFunc
@@ -97,7 +99,7 @@ func (m mine) Mine(key ring.Key) bool { return m(key) }
 
 // New reads the hosts. They are driven once Run is called.
 func New(cfg owner.Config, d Deps) (*Owners, error) {
-	w := &Owners{deps: d, taken: make(taken), posters: rate.NewLimiter(posterLinks, posterBurst)}
+	w := &Owners{deps: d, taken: make(taken), posters: rate.NewLimiter(postersTimes*posterLinks, postersTimes*posterBurst), ofPoster: loop.NewPaces(posterLinks, posterBurst)}
 	w.life, w.end = context.WithCancel(context.Background())
 	kind := dedup.Exact
 	if cfg.SeenBloom {

@@ -43,9 +43,10 @@ var (
 	}
 )
 
-// posterLinks are the links a second that an owner takes of those who post jobs and are no members,
-// such as workers at home, all together, and posterBurst how many at once.
-const posterLinks, posterBurst = 500, 2 * wire.MaxLinks
+// posterLinks are the links a second that an owner takes of one who posts jobs and is no member,
+// such as a worker at home, posterBurst how many at once; of all of them together it takes
+// postersTimes as many.
+const posterLinks, posterBurst, postersTimes = 500, 2 * wire.MaxLinks, 4
 
 // placesIn says what is wrong with places in a list of n.
 func placesIn(n int, what string, lists ...[]uint32) error {
@@ -66,7 +67,7 @@ func (w *Owners) Service() rpc.Service {
 			func(ctx context.Context, from peer.ID, m *wire.Links) (*wire.LinksReply, error) {
 				posted := w.posted(from, m)
 				switch {
-				case posted && w.posters.AllowN(time.Now(), len(m.GetUrl())), rpc.OfMember(ctx):
+				case posted && w.mayPost(from, len(m.GetUrl())), rpc.OfMember(ctx):
 					return w.Links(ctx, m)
 				case posted:
 					return nil, rpc.Busy("a peer takes so many links a second of those who post jobs and are no members")
@@ -77,6 +78,12 @@ func (w *Owners) Service() rpc.Service {
 		SessionMethod.Handle(rpc.Anyone("that the job is known; who reports has the host or had it, or stands near; who asks for a host was offered it, or stands near; what is said of the host itself is said under its lease"), w.Session),
 		VouchMethod.Handle(rpc.Members("that this peer serves the host"), w.vouch),
 	)
+}
+
+// mayPost counts links of one who posted a job, unless they are too many.
+func (w *Owners) mayPost(from peer.ID, n int) bool {
+	own, now := w.ofPoster.Of(string(from)), time.Now()
+	return own.TokensAt(now) >= float64(n) && w.posters.AllowN(now, n) && own.AllowN(now, n)
 }
 
 // posted says whether all links are of jobs that their sender posted: it may be a worker at home,

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -21,11 +23,16 @@ import (
 // ServiceName names the service of a job's owner: its record, state and budget.
 const ServiceName = "job"
 
-// Of strangers so many jobs are taken at once, and then one now and then: each is kept for good,
-// with megabytes of seeds at worst. A worker at home is a stranger too.
+// Jobs are kept for good, with megabytes of seeds at worst. Of strangers, as workers at home are
+// too, so many bytes are taken at once and then in a minute, a job counting as smallJob at least; a
+// stranger, or those of one network together, may post partyAtOnce of them and then one every
+// partyEvery. So neither long jobs nor one who posts many keep the short ones of others out.
 const (
-	strangersAtOnce = 16
-	strangersEvery  = time.Minute
+	strangersBytes  = 4 << 20
+	strangersMinute = 1 << 20
+	smallJob        = 64 << 10
+	partyAtOnce     = 4
+	partyEvery      = time.Minute
 )
 
 // jobMethod asks the owner of a job, or a member for all jobs that it keeps.
@@ -39,9 +46,10 @@ type Service struct {
 	loop     *loop.Serial
 	// kick wakes the seeding after a post.
 	kick chan struct{}
-	// strangers bounds the jobs that those post who are no members, all together, and desk has what
-	// they ask answered one after another.
+	// strangers bounds what those post who are no members, all together, and parties each of them;
+	// desk has what they ask answered one after another.
 	strangers *rate.Limiter
+	parties   *loop.Paces
 	desk      loop.Desk
 }
 
@@ -55,13 +63,18 @@ type ServiceDeps struct {
 	// Seeds hands a job's seeds from the given one on to the owners of their hosts, and returns how
 	// many of them are on disk there.
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
-	Whose Whose        // says whose jobs are kept
-	Log   *slog.Logger // hears of seeds that wait, and of jobs that are not kept
+	Whose Whose // says whose jobs are kept
+	// Origin names the network that a peer comes from; empty where that tells nothing. Nil: nowhere.
+	Origin func(id peer.ID) string
+	Log    *slog.Logger // hears of seeds that wait, and of jobs that are not kept
 }
 
 // NewService returns what answers once Run is called.
 func NewService(d ServiceDeps) *Service {
-	s := &Service{deps: d, registry: job.NewRegistry(d.Store), loop: loop.NewSerial(), kick: make(chan struct{}, 1), strangers: rate.NewLimiter(rate.Every(strangersEvery), strangersAtOnce)}
+	s := &Service{
+		deps: d, registry: job.NewRegistry(d.Store), loop: loop.NewSerial(), kick: make(chan struct{}, 1),
+		strangers: rate.NewLimiter(strangersMinute/60, strangersBytes), parties: loop.NewPaces(rate.Every(partyEvery), partyAtOnce),
+	}
 	s.registry.Takes = func(spec *job.Spec) bool {
 		err := d.Whose.Takes(spec)
 		if err != nil {
@@ -183,7 +196,7 @@ func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobReque
 			return nil, nil, rpc.Refuse("job request: %v", verr)
 		}
 		if !member {
-			if err := s.room(spec, known); err != nil {
+			if err := s.room(from, spec, known, proto.Size(req.GetPost())); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -204,16 +217,25 @@ func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobReque
 
 // room says whether there is room for the job of a stranger. One that is kept already, or would not
 // be taken, keeps no other out. On the loop.
-func (s *Service) room(spec *job.Spec, known job.Standing) error {
+func (s *Service) room(from peer.ID, spec *job.Spec, known job.Standing, size int) error {
 	if _, err := spec.Vouched(known); err != nil {
 		return err
 	}
 	if _, err := s.registry.Standing(spec.ID); !errors.Is(err, job.ErrUnknown) {
 		return err
 	}
-	if !s.strangers.Allow() {
-		return rpc.Busy("job: strangers have posted many jobs of late, another is taken in a minute")
+	party := string(from)
+	if s.deps.Origin != nil {
+		party = cmp.Or(s.deps.Origin(from), party)
 	}
+	own, now := s.parties.Of(party), time.Now()
+	if own.TokensAt(now) < 1 {
+		return rpc.Busy("job: the caller, or its network, has posted several jobs of late; another is taken in a minute")
+	}
+	if !s.strangers.AllowN(now, max(size, smallJob)) {
+		return rpc.Busy("job: strangers have posted many jobs of late; another is taken within minutes")
+	}
+	own.AllowN(now, 1)
 	return nil
 }
 

@@ -3,8 +3,10 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -270,7 +272,7 @@ func TestJobsOfStrangers(t *testing.T) {
 		t.Fatalf("the first: %v", code)
 	}
 	taken := 1
-	for range strangersAtOnce {
+	for range partyAtOnce {
 		for _, row := range []struct {
 			req  *wire.JobRequest
 			code calls.Code
@@ -286,18 +288,62 @@ func TestJobsOfStrangers(t *testing.T) {
 			}
 		}
 	}
-	for range 2 * strangersAtOnce {
+	const most = strangersBytes / smallJob
+	for range 2 * most {
 		spec := crawltest.Job(t, nil, "http://a.example/")
 		if post(&wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}) != calls.CodeBusy {
 			taken++
 		}
 	}
-	if taken != strangersAtOnce {
-		t.Errorf("%d jobs of strangers are taken at once, want %d", taken, strangersAtOnce)
+	if taken < most || taken > most+1 {
+		t.Errorf("%d jobs of strangers are taken at once, want %d", taken, most)
 	}
 	id := job.NewID()
 	if code := post(&wire.JobRequest{Id: id[:], Draw: &wire.Draw{Pages: 1}}); code != calls.CodeBusy {
 		t.Errorf("a stranger draws: %v", code)
+	}
+}
+
+// TestPostersLeaveRoom: neither who posts many jobs, nor many who post long ones, keep others from
+// posting.
+func TestPostersLeaveRoom(t *testing.T) {
+	s := newJobs(t, nil)
+	post := func(from peer.ID, seeds ...string) bool {
+		spec := crawltest.Job(t, nil, seeds...)
+		raw, err := proto.Marshal(&wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Service().Behind(rpctest.Strangers{})(t.Context(), from, raw)
+		return err == nil
+	}
+	taken := 0
+	for range 10 * partyAtOnce {
+		if post("stranger", "http://a.example/") {
+			taken++
+		}
+	}
+	if taken != partyAtOnce {
+		t.Errorf("one posted %d jobs, want %d", taken, partyAtOnce)
+	}
+	if !post("honest", "http://a.example/") {
+		t.Error("another does not get in beside one who posts many")
+	}
+	var long []string
+	for i := range 1000 {
+		long = append(long, fmt.Sprintf("http://%d.example/%s", i, strings.Repeat("x", 1000)))
+	}
+	taken = 0
+	for i := range 20 {
+		if post(peer.ID(fmt.Sprint("long", i)), long...) {
+			taken++
+		}
+	}
+	if taken == 0 || taken > strangersBytes>>20 {
+		t.Errorf("%d jobs of a megabyte were taken", taken)
+	}
+	if !post("another", "http://a.example/") {
+		t.Error("another does not get in beside those who post long jobs")
 	}
 }
 
