@@ -47,6 +47,7 @@ type introducer struct {
 	dead       tombstones
 	attach     *workers.Attach
 	blamed     map[peer.ID]blame
+	silent     resting // who named itself and did not answer
 }
 
 // blame is how many peers somebody named of late that did not answer.
@@ -128,7 +129,11 @@ func (i *introducer) failed(now time.Time, to Peer) {
 		return
 	}
 	i.candidates.drop(to.Key())
-	if c.by != "" {
+	switch c.by {
+	case "":
+	case c.peer.ID:
+		i.silent.rest(now, c.peer.ID, 4*i.cfg.SuspectGap)
+	default:
 		i.blame(now, c.by)
 	}
 	rest := i.cfg.DeadFor

@@ -47,7 +47,7 @@ func newParts(cfg Config, self Peer, table Table) parts {
 	p.exchange = &exchange{step: s, hood: p.hood, serving: p.serving}
 	p.introducer = &introducer{
 		step: s, candidates: p.candidates, dead: p.dead, attach: p.attach, hood: p.hood, serving: p.serving, exchange: p.exchange,
-		blamed: make(map[peer.ID]blame),
+		blamed: make(map[peer.ID]blame), silent: resting{},
 	}
 	p.routes = &routes{
 		step: s, dead: p.dead, attach: p.attach, hood: p.hood, serving: p.serving, table: table,

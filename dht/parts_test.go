@@ -538,6 +538,39 @@ func TestNamersAreBlamed(t *testing.T) {
 	}
 }
 
+// TestJoinersCallBack: who calls a joining peer stands in its leaf set once it has answered, and
+// who does not answer is not called without end.
+func TestJoinersCallBack(t *testing.T) {
+	r := NewRing(Config{}, NewPeer("self", nil), noTable{})
+	now := time.Unix(1e9, 0)
+	r.Tick(now)
+	p := NewPeer("caller", nil)
+	said := &wire.Neighbours{Self: p.Wire(), State: wire.State_STATE_SERVING, ServedStart: make([]byte, ring.KeySize), Successors: []*wire.Peer{NewPeer("named", nil).Wire()}}
+	called := 0
+	answer := func(m *wire.Message, err error) {
+		r.Handle(now, p.ID, stabilizeRequest(said))
+		r.Tick(now)
+		for _, call := range r.Ready().Calls {
+			if called++; call.To.ID != p.ID {
+				t.Errorf("%s is called", call.To.ID)
+			}
+			r.Result(now, call.ID, m, err)
+		}
+	}
+	for range 100 { // ten seconds
+		now = now.Add(100 * time.Millisecond)
+		answer(nil, errors.New("no answer"))
+	}
+	if is, _ := r.Leaf(p.ID); is || called == 0 || called > 25 {
+		t.Errorf("it did not answer %d calls in ten seconds; in the leaf set %v", called, is)
+	}
+	now = now.Add(10 * time.Second)
+	answer(stabilizeResponse(said), nil)
+	if is, proven := r.Leaf(p.ID); !is || !proven {
+		t.Errorf("it answered: in the leaf set %v, proven %v", is, proven)
+	}
+}
+
 // TestCallersAreNotProven: whoever calls stands in the leaf set; it has answered only when it did.
 func TestCallersAreNotProven(t *testing.T) {
 	r := NewRing(Config{Found: true}, NewPeer("self", nil), noTable{})

@@ -153,8 +153,7 @@ func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Mess
 		if peer.ID(body.StabilizeRequest.GetSender().GetSelf().GetId()) != from {
 			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
 		}
-		r.listener.hear(now, body.StabilizeRequest.GetSender(), r.doubted == 0)
-		r.listener.prove(now, from)
+		r.listener.called(now, body.StabilizeRequest.GetSender(), r.doubted == 0)
 		return stabilizeResponse(r.exchange.neighboursTo(now, ring.PeerKey([]byte(from))))
 	case *wire.Message_LeaveRequest:
 		if peer.ID(body.LeaveRequest.GetSender().GetSelf().GetId()) != from {
