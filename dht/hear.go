@@ -45,20 +45,21 @@ func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fre
 }
 
 // called takes what a peer says of itself in a request. One that came into the leaf set by it is
-// called back. A joining peer takes nobody into its leaf set that does not answer: whoever stands
-// beside it has a say in whether it may serve.
+// called back. A joining peer listens to nobody who has not answered a call of its own, but for a
+// goodbye: whoever stands beside it has a say in whether it may serve.
 func (l *listener) called(now time.Time, said *wire.Neighbours, fresh bool) {
 	p, state := member.Of(said.GetSelf()), said.GetState()
-	speaks := state == wire.State_STATE_JOINING || state == wire.State_STATE_SERVING
-	if l.serving.state == Joining && speaks && l.hood.peers[p.Key()] == nil {
-		if !l.resting.rests(now, p.ID) && !l.introducer.silent.rests(now, p.ID) {
-			l.dead.drop(p)
-			l.introducer.consider(now, p.ID, []Peer{p})
-		}
-		return
+	goodbye := state == wire.State_STATE_LEAVING || state == wire.State_STATE_WORKER
+	n := l.hood.peers[p.Key()]
+	switch {
+	case l.serving.state != Joining || goodbye || n != nil && n.proven:
+		l.hear(now, said, fresh)
+		n = l.hood.peers[p.Key()]
+	case n == nil && !l.resting.rests(now, p.ID) && !l.introducer.silent.rests(now, p.ID):
+		l.dead.drop(p)
+		l.introducer.consider(now, p.ID, []Peer{p})
 	}
-	l.hear(now, said, fresh)
-	if n := l.hood.peers[p.Key()]; n != nil && !n.proven && now.Sub(n.asked) >= l.cfg.SuspectGap {
+	if n != nil && !n.proven && now.Sub(n.asked) >= l.cfg.SuspectGap {
 		l.exchange.ask(now, n)
 	}
 }

@@ -557,10 +557,14 @@ func TestJoinersCallBack(t *testing.T) {
 			r.Result(now, call.ID, m, err)
 		}
 	}
-	for range 100 { // ten seconds
+	states := []wire.State{wire.State_STATE_SERVING, wire.State_STATE_JOINING, wire.State_STATE_UNKNOWN, 7}
+	for i := range 100 { // ten seconds
 		now = now.Add(100 * time.Millisecond)
+		said.State = states[i%len(states)]
 		answer(nil, errors.New("no answer"))
+		r.Handle(now, p.ID, wire.New(&wire.Message_LeaveRequest{LeaveRequest: &wire.LeaveRequest{Sender: said}})) // a goodbye that is none
 	}
+	said.State = wire.State_STATE_SERVING
 	if is, _ := r.Leaf(p.ID); is || called == 0 || called > 25 {
 		t.Errorf("it did not answer %d calls in ten seconds; in the leaf set %v", called, is)
 	}

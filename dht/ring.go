@@ -159,7 +159,7 @@ func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Mess
 		if peer.ID(body.LeaveRequest.GetSender().GetSelf().GetId()) != from {
 			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
 		}
-		r.listener.hear(now, body.LeaveRequest.GetSender(), r.doubted == 0)
+		r.listener.called(now, body.LeaveRequest.GetSender(), r.doubted == 0)
 		return leaveResponse()
 	case *wire.Message_AttachRequest:
 		if peer.ID(body.AttachRequest.GetSender().GetId()) != from {

@@ -30,7 +30,7 @@ const (
 	// largeRequest is from where requests count against maxLargeBytes, and largeOfStrangers those of
 	// who is no neighbour, and the answers to them.
 	largeRequest     = 64 << 10
-	largeOfStrangers = 1 << 10
+	largeOfStrangers = 4 << 10
 	// maxLargeBytes of large requests of all peers together are held in memory, and beyond
 	// maxLargeOfStrangers none of those who are no neighbours: a large request is answered busy
 	// unread.
@@ -40,9 +40,10 @@ const (
 	// what comes faster waits in the sockets, and does not keep the collector of garbage busy.
 	strangersRate = 16 << 20
 	// slowFrame is after how long a large request that has not come whole may have to give way: when
-	// there is no room for another, that party of strangers which holds most for such frames loses
-	// them, and has no room for restTime.
+	// strangers have no room for another, that party of them which holds most for such frames, and
+	// no less than slowBytes, loses them, and has no room for restTime.
 	slowFrame = 5 * time.Second
+	slowBytes = 256 << 10
 	restTime  = time.Minute
 	// yieldEvery is the least time between two of them.
 	yieldEvery = 100 * time.Millisecond
@@ -69,12 +70,11 @@ type request struct {
 
 // inStream is the server's side of a stream.
 type inStream struct {
-	in     *inStreams
-	key    streamKey
-	of     party // whose share it counts for
-	s      Stream
-	w      *frameWriter
-	atOnce int // handlers
+	in  *inStreams
+	key streamKey
+	of  party // whose share it counts for
+	s   Stream
+	w   *frameWriter
 
 	mu      sync.Mutex // guards what follows
 	held    int        // bytes that the frame holds that is being read
@@ -91,8 +91,8 @@ type inStream struct {
 // inStreams are the streams on which others ask this peer.
 type inStreams struct {
 	*ground
-	large   shares        // requests from largeRequest on
-	answers shares        // of long services
+	large   shares        // requests from largeRequest on, of strangers from largeOfStrangers
+	answers shares        // of long services, and those to strangers from largeOfStrangers on
 	pace    *rate.Limiter // of the large requests of strangers
 
 	mu     sync.Mutex // guards what follows; never held over the network
@@ -135,7 +135,7 @@ func (i *inStreams) makeRoom(now time.Time) {
 			}
 		}
 	}
-	if most == "" {
+	if held[most] < slowBytes {
 		return
 	}
 	i.large.rest(most, now.Add(restTime))
@@ -147,12 +147,9 @@ func (i *inStreams) makeRoom(now time.Time) {
 // serve runs a stream that a peer opened, until it ends.
 func (i *inStreams) serve(key streamKey, s Stream) {
 	done := make(chan struct{})
-	st := &inStream{in: i, s: s, key: key, of: i.party(key.peer), w: newFrameWriter(done, maxUnsent), atOnce: maxHandlers}
+	st := &inStream{in: i, s: s, key: key, of: i.party(key.peer), w: newFrameWriter(done, maxUnsent)}
 	if !i.network.Known(key.peer) {
-		st.w, st.atOnce = newFrameWriter(done, maxUnsentOfStrangers), handlersOfStrangers
-		if key.service.long {
-			st.atOnce = 1
-		}
+		st.w = newFrameWriter(done, maxUnsentOfStrangers)
 	}
 	if !i.remember(st) {
 		_ = s.Reset()
@@ -256,7 +253,7 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 			from = largeOfStrangers
 		}
 		payload, held, err := frames.payload(h, from, func(more int) bool { return st.take(ctx, more) })
-		st.holds(0)
+		st.holds(0, 0)
 		if errors.Is(err, errNoRoom) {
 			st.in.large.add(st.of, -held)
 			st.fail(ctx, h.id, &Error{Code: CodeBusy, Message: "too many large requests"})
@@ -276,21 +273,25 @@ func (st *inStream) isStranger() bool { return !st.in.network.Known(st.of.peer) 
 
 // take asks for room for more bytes of the frame that is being read.
 func (st *inStream) take(ctx context.Context, more int) bool {
-	if !st.in.paced(ctx, st.of, more) {
-		return false
-	}
-	if !st.in.large.take(st.of, more, 0) {
-		if st.isStranger() {
+	taken, full := st.in.large.take(st.of, more, 0)
+	if !taken {
+		if full && st.isStranger() {
 			st.in.makeRoom(time.Now())
 		}
 		return false
 	}
-	st.holds(more)
+	begun := time.Now()
+	if !st.in.paced(ctx, st.of, more) {
+		st.in.large.add(st.of, -more)
+		return false
+	}
+	st.holds(more, time.Since(begun))
 	return true
 }
 
-// holds notes that the frame that is being read holds more, or with 0 that none is.
-func (st *inStream) holds(more int) {
+// holds notes that the frame that is being read holds more, for which it waited for us, or with 0
+// that none is.
+func (st *inStream) holds(more int, waited time.Duration) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	switch {
@@ -299,6 +300,8 @@ func (st *inStream) holds(more int) {
 		return
 	case st.held == 0:
 		st.since = time.Now()
+	default:
+		st.since = st.since.Add(waited)
 	}
 	st.held += more
 }
@@ -316,13 +319,16 @@ func (st *inStream) slow(now time.Time) int {
 // enqueue hands a request to a new worker, or to the queue when enough run,
 // waiting while that is full.
 func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGroup) error {
-	most := maxQueuedBytes
+	atOnce, most := maxHandlers, maxQueuedBytes
 	if st.isStranger() {
-		most = maxQueuedOfStrangers
+		atOnce, most = handlersOfStrangers, maxQueuedOfStrangers
+		if st.key.service.long {
+			atOnce = 1
+		}
 	}
 	st.mu.Lock()
 	st.count++
-	for st.running >= st.atOnce && (len(st.queue) >= maxQueued || st.bytes > most) {
+	for st.running >= atOnce && (len(st.queue) >= maxQueued || st.bytes > most) {
 		room := make(chan struct{})
 		st.room = room
 		st.mu.Unlock()
@@ -334,7 +340,7 @@ func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGr
 		st.mu.Lock()
 	}
 	defer st.mu.Unlock()
-	if st.running < st.atOnce {
+	if st.running < atOnce {
 		st.running++
 		workers.Go(func() { st.work(ctx, r) })
 		return nil
@@ -404,8 +410,10 @@ func (st *inStream) handle(ctx context.Context, r request) {
 // answer has a request handled; held is what counts of the answer.
 func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []byte, held int, err error) {
 	long := st.key.service.long
-	if long && !st.in.answers.take(st.of, longAnswer, longRoom) {
-		return nil, 0, errUnread
+	if long {
+		if taken, _ := st.in.answers.take(st.of, longAnswer, longRoom); !taken {
+			return nil, 0, errUnread
+		}
 	}
 	callCtx := newCallContext(ctx, r.wait)
 	answer, err = h(callCtx, st.key.peer, r.payload) //nolint:contextcheck // it wraps ctx
@@ -415,7 +423,7 @@ func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []
 	} else if len(answer) < largeOfStrangers || !st.isStranger() {
 		return answer, 0, err
 	}
-	if !st.in.answers.take(st.of, len(answer), 0) {
+	if taken, _ := st.in.answers.take(st.of, len(answer), 0); !taken {
 		return nil, 0, errUnread
 	}
 	return answer, len(answer), err

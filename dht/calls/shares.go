@@ -29,23 +29,25 @@ type party struct {
 }
 
 // take counts bytes for a party; false, and nothing is, if there is no room for that, or for so
-// much.
-func (s *shares) take(of party, size, room int) bool {
+// much: full says that no other like it has room either.
+func (s *shares) take(of party, size, room int) (taken, full bool) {
 	room = max(room, size)
+	known := s.known(of.peer)
 	most, ofParty := s.most, s.ofParty
-	if !s.known(of.peer) {
+	if !known {
 		most, ofParty = s.strangers, min(ofParty, s.strangers/2)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if until, rests := s.resting[of.name]; rests && time.Now().Before(until) {
-		return false
-	}
-	if s.all+room > most || s.of[of.name]+room > ofParty {
-		return false
+	until, rests := s.resting[of.name]
+	switch {
+	case s.all+room > most:
+		return false, true
+	case s.of[of.name]+room > ofParty, rests && !known && time.Now().Before(until):
+		return false, false
 	}
 	s.count(of, size)
-	return true
+	return true, false
 }
 
 // add counts bytes, or with a negative size takes them back, however many there are.

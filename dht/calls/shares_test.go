@@ -162,6 +162,8 @@ func TestWaitingRequestsAreBounded(t *testing.T) {
 				many = appendRequest(many, id, 0, make([]byte, size))
 			}
 			strangers(t, e, 100, "slow", many)
+			time.Sleep(10 * time.Second) // they are read at a rate
+			synctest.Wait()
 			waiting := 0
 			for _, st := range e.in.all() {
 				waiting += st.bytes
@@ -202,5 +204,36 @@ func TestSlowFramesGiveWay(t *testing.T) {
 		if taken < 10 {
 			t.Errorf("%d of 20 requests were taken", taken)
 		}
+	})
+}
+
+// TestSlowSendersStay: while there is room for others, who sends slowly does not give way to who
+// has too much.
+func TestSlowSendersStay(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Endpoint) {
+		slow, ended := served(t, e, "slow", "echo")
+		frame := appendRequest(nil, 1, 0, make([]byte, 1<<20))
+		go func() { _, _ = slow.Write(frame[:512<<10]) }()
+		for i := range 4 {
+			greedy, _ := served(t, e, "greedy", "echo")
+			if i%2 == 0 {
+				greedy, _ = served(t, e, "greedy", "other")
+			}
+			go func() { _, _ = greedy.Write(appendRequest(nil, 1, 0, make([]byte, MaxPayload))[:3<<20]) }()
+		}
+		for at := 512 << 10; at < len(frame); at += 32 << 10 {
+			time.Sleep(time.Second)
+			if _, err := slow.Write(frame[at:min(at+32<<10, len(frame))]); err != nil {
+				t.Fatalf("after %d bytes: %v", at, err)
+			}
+			if at%(128<<10) == 0 {
+				asks(t, e, "greedy", "echo", make([]byte, 2<<20))
+			}
+		}
+		if h, _ := next(t, newFrameReader(slow)); h.kind != kindAnswer {
+			t.Errorf("answered with code %v", h.code)
+		}
+		_ = slow.Close()
+		<-ended
 	})
 }

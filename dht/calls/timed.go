@@ -20,9 +20,6 @@ const (
 	frameRate = 16 << 10
 	// WriteTime is how long a write may take, besides what is written over frameRate.
 	WriteTime = 30 * time.Second
-	// firstRoom is how much memory a frame has before anything of it came; then it has up to twice
-	// what came.
-	firstRoom = 64 << 10
 )
 
 // errNothingCame ends a stream that was opened and not used.
@@ -75,8 +72,8 @@ func (t *timedFrames) header() (header, error) {
 var errNoRoom = errors.New("no room")
 
 // payload is frameReader's, in memory that grows with what comes. Of payloads of a size from on
-// take is asked for it as it grows, which may take time: held is how much it gave, and without room
-// the rest is skipped.
+// take is asked for it as it grows, from so much to twice what came, which may take time: held is
+// how much it gave, and without room the rest is skipped.
 func (t *timedFrames) payload(h header, from int, take func(more int) bool) (b []byte, held int, err error) {
 	if h.size < from {
 		b, err = t.frameReader.payload(h)
@@ -84,7 +81,7 @@ func (t *timedFrames) payload(h header, from int, take func(more int) bool) (b [
 	}
 	for len(b) < h.size {
 		if len(b) == cap(b) {
-			room := min(max(2*len(b), firstRoom), h.size)
+			room := min(max(2*len(b), from), h.size)
 			asked := time.Now()
 			given := take(room - held)
 			if err := t.waited(asked); err != nil {
