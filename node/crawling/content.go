@@ -53,7 +53,7 @@ type Contents struct {
 
 // workerBodies are the bodies a second of which one worker tells, or asks about, and workerBurst
 // how many at once: more than a machine at home fetches.
-const workerBodies, workerBurst = 500, 4 * wire.MaxQuestions
+const workerBodies, workerBurst = 1000, 4 * wire.MaxQuestions
 
 var _ pages.Content = (*Contents)(nil)
 
@@ -121,7 +121,7 @@ func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) 
 	if !rpc.OfWorker(ctx, func() []string { return hostsOf(req.GetClaimUrl(), req.GetConfirmUrl()) }) {
 		return nil, rpc.Busy("bodies are a matter of workers, and the caller is not known to be one")
 	}
-	if n := len(req.GetClaimDigest()) + len(req.GetConfirmDigest()); !rpc.OfMember(ctx) && !c.workers.Of(string(from)).AllowN(time.Now(), n) {
+	if n := len(req.GetClaimDigest()) + len(req.GetConfirmDigest()); !c.workers.Of(string(from)).AllowN(time.Now(), n) && !rpc.OfMember(ctx) {
 		return nil, rpc.Busy("of one worker so many bodies a second are told and asked about")
 	}
 	claims := make([]pages.Question, len(req.GetClaimDigest()))

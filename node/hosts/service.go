@@ -46,7 +46,7 @@ var (
 // posterLinks are the links a second that an owner takes of one who posts jobs and is no member,
 // such as a worker at home, posterBurst how many at once; of all of them together it takes
 // postersTimes as many.
-const posterLinks, posterBurst, postersTimes = 500, 2 * wire.MaxLinks, 4
+const posterLinks, posterBurst, postersTimes = 1000, 2 * wire.MaxLinks, 2
 
 // placesIn says what is wrong with places in a list of n.
 func placesIn(n int, what string, lists ...[]uint32) error {
@@ -67,7 +67,7 @@ func (w *Owners) Service() rpc.Service {
 			func(ctx context.Context, from peer.ID, m *wire.Links) (*wire.LinksReply, error) {
 				posted := w.posted(from, m)
 				switch {
-				case posted && w.mayPost(from, len(m.GetUrl())), rpc.OfMember(ctx):
+				case posted && w.mayPost(ctx, from, len(m.GetUrl())), rpc.OfMember(ctx):
 					return w.Links(ctx, m)
 				case posted:
 					return nil, rpc.Busy("a peer takes so many links a second of those who post jobs and are no members")
@@ -80,10 +80,10 @@ func (w *Owners) Service() rpc.Service {
 	)
 }
 
-// mayPost counts links of one who posted a job, unless they are too many.
-func (w *Owners) mayPost(from peer.ID, n int) bool {
-	own, now := w.ofPoster.Of(string(from)), time.Now()
-	return own.TokensAt(now) >= float64(n) && w.posters.AllowN(now, n) && own.AllowN(now, n)
+// mayPost waits for the turn of links of one who posted a job, unless they are too many for the
+// caller to wait: parts of a list that are refused would have all of it come again.
+func (w *Owners) mayPost(ctx context.Context, from peer.ID, n int) bool {
+	return w.ofPoster.Of(string(from)).WaitN(ctx, n) == nil && w.posters.AllowN(time.Now(), n)
 }
 
 // posted says whether all links are of jobs that their sender posted: it may be a worker at home,
