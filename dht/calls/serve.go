@@ -55,7 +55,7 @@ const (
 	// slowly is told busy before more is made for it: while there is no room for longRoom. longAnswer
 	// is what one that is being made counts as.
 	maxAnswerBytes        = 16 << 20
-	maxAnswersOfStrangers = 12 << 20
+	maxAnswersOfStrangers = 8 << 20
 	maxAnswersOfPeer      = 4 << 20
 	longAnswer            = 64 << 10
 	longRoom              = 1 << 20
