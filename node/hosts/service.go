@@ -67,7 +67,7 @@ func (w *Owners) Service() rpc.Service {
 			func(ctx context.Context, from peer.ID, m *wire.Links) (*wire.LinksReply, error) {
 				posted := w.posted(from, m)
 				switch {
-				case posted && w.mayPost(ctx, from, len(m.GetUrl())), rpc.OfMember(ctx):
+				case posted && w.mayPost(from, len(m.GetUrl())), rpc.OfMember(ctx), posted && w.waits(ctx, from, len(m.GetUrl())):
 					return w.Links(ctx, m)
 				case posted:
 					return nil, rpc.Busy("a peer takes so many links a second of those who post jobs and are no members")
@@ -80,9 +80,15 @@ func (w *Owners) Service() rpc.Service {
 	)
 }
 
-// mayPost waits for the turn of links of one who posted a job, unless they are too many for the
-// caller to wait: parts of a list that are refused would have all of it come again.
-func (w *Owners) mayPost(ctx context.Context, from peer.ID, n int) bool {
+// mayPost counts links of one who posted a job, unless they are too many for now.
+func (w *Owners) mayPost(from peer.ID, n int) bool {
+	own, now := w.ofPoster.Of(string(from)), time.Now()
+	return own.TokensAt(now) >= float64(n) && w.posters.AllowN(now, n) && own.AllowN(now, n)
+}
+
+// waits is mayPost for a caller that waits for its turn, as long as it likes: parts of a list that
+// are refused would have all of it come again.
+func (w *Owners) waits(ctx context.Context, from peer.ID, n int) bool {
 	return w.ofPoster.Of(string(from)).WaitN(ctx, n) == nil && w.posters.AllowN(time.Now(), n)
 }
 
