@@ -1,39 +1,53 @@
 #!/usr/bin/env bash
-# The gate: what must hold before a change goes in. The same by hand and in CI.
+# Checks that must pass before a change goes in. CI runs the same command (.ci/run).
 #
-#   scripts/check.sh [--fast] [--fuzz DURATION] [--long] [STEP]...
+#   scripts/check.sh [--full | --long] [--install] [--fuzz DURATION] [STEP]...
+#   scripts/check.sh --fast
+#   scripts/check.sh --stress [N] [PACKAGE]...
 #
-# Steps, in this order (default: all): format vet targets lint house tidy test fuzz typed unraced lan public damage chaos hostile strangers legit; with test among them,
-# format, lint and house run beside the others. Test is the race detector's pass, and unraced what it leaves out; who names test gets both.
-# --fast is for between two edits, and is no gate: format vet lint house tidy test. Tests run without the race detector then; long ones (-short) are left out, and those of
-# packages that have not changed since they passed.
-# --fuzz says how long each fuzz target runs (default 0: their seeds alone, with the tests). --long is for the night: every test twenty times over, each fuzz
-# target five minutes, every kind of harm that scripts/chaos.sh does to a ring, every target of the releases vetted and linked.
-# hostile puts the quick traps of scripts/hostile.sh before a real peer, with --long all of them; strangers does so with the attacks of scripts/strangers.sh, and legit
-# with the sites of scripts/legit.sh.
+# Default steps:     format vet lint house tidy test race smoke
+# Steps of --full:   all of these, the race detector for every package that starts goroutines, and
+#                    targets fuzz typed newcomer lan public damage chaos hostile strangers legit browser
+# --fast             between two edits: format vet lint house tidy test; passed packages that did not change are not tested again
+# --long             for the night: --full with every trial at full length, every test 20 times, each fuzz target for five minutes
+# --fuzz DURATION    run each fuzz target that long (default 0: the seeds only, as tests)
+# --stress [N]       run the tests of each PACKAGE (default all) N times (default 20) while other processes keep every core busy; print
+#                    failures by test. A run that was interrupted continues where it stopped; tests without goroutines run once.
+# --install          install missing Debian packages (as root), and fail instead of skipping a linter that is not available
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 lint_version=v2.15.0
 subjects_since=30a208e
-fuzz=0 long=0 fast=0 steps=()
+fuzz=0 tier=default count=1 steps=() stress=0 packages=()
 while [ $# -gt 0 ]; do
   case $1 in
     --fuzz) fuzz=${2:?--fuzz needs a duration}; shift ;;
     --fuzz=*) fuzz=${1#*=} ;;
-    --fast) fast=1 ;;
-    --long) long=1 fuzz=5m ;;
-    test) steps+=(test unraced) ;;
-    format | vet | targets | lint | house | tidy | unraced | fuzz | typed | lan | public | damage | chaos | hostile | strangers | legit) steps+=("$1") ;;
+    --fast | --full | --long) tier=${1#--} ;;
+    --install) export APOIDEA_INSTALL=1 ;;
+    --stress)
+      stress=20
+      if [[ ${2:-} =~ ^[0-9]+$ ]]; then stress=$2; shift; fi
+      ;;
+    format | vet | lint | house | tidy | test | race | smoke | targets | fuzz | typed | newcomer | lan | public | damage | chaos | hostile | strangers | legit | browser) steps+=("$1") ;;
+    ./*) packages+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
   shift
 done
-[ $fast = 0 ] || [ $long = 0 ] || { echo "either --fast or --long" >&2; exit 2; }
+[ $stress != 0 ] || [ ${#packages[@]} = 0 ] || { echo "packages are arguments of --stress" >&2; exit 2; }
+full=0 long=0
+case $tier in
+  full) full=1 ;;
+  long) full=1 long=1 count=20 fuzz=5m ;;
+esac
 if [ ${#steps[@]} = 0 ]; then
-  steps=(format vet targets lint house tidy test fuzz typed unraced lan public damage chaos hostile strangers legit)
-  [ $fast = 0 ] || steps=(format vet lint house tidy test)
+  steps=(format vet lint house tidy test race smoke)
+  [ $tier != fast ] || steps=(format vet lint house tidy test)
+  [ $full = 0 ] || steps=(format vet lint house tidy test race targets fuzz typed newcomer lan public damage chaos hostile strangers legit browser)
 fi
+[ $full = 0 ] || export APOIDEA_FULL=1 # tests that are not in the default tier run with it
 
 # Modules of their own, so that what they need stays out of the product's go.mod.
 tools=(scripts/bench scripts/warccheck)
@@ -54,7 +68,7 @@ step_format() {
   files=$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -s -l)
   [ -z "$files" ] || { echo "gofmt -s would change:"; echo "$files"; return 1; }
   ensure_lint
-  golangci-lint fmt --diff
+  [ "$lint" = 0 ] || golangci-lint fmt --diff
 }
 
 step_vet() {
@@ -97,7 +111,7 @@ step_lint() {
     [ -z "$long" ] || { echo "subjects of over 72 characters:"; echo "$long"; return 1; }
   fi
   ensure_lint
-  compiling golangci-lint run --allow-parallel-runners ./...
+  [ "$lint" = 0 ] || compiling golangci-lint run --allow-parallel-runners ./...
 }
 
 # Which package imports which: nothing up a floor, nothing in a circle, and docs/house.svg shows it as it is.
@@ -105,33 +119,74 @@ step_house() { compiling scripts/house.sh --check; }
 
 step_tidy() { go mod tidy -diff; }
 
-# Packages in which nothing runs beside anything else, tests included: the race detector has nothing to find there, and takes ten times as long.
+# Packages that start no goroutine, tests included: the race detector finds nothing there, and takes ten times as long.
 lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|farm|frame|frontier|job|novelty|owner|permit|placement|robots|shape|wire|worker/session)|dht/(member|ring|wire|workers)|node/(custody|lab/(internet|model|sim)|volunteer|wire)|storage/replica)(/|$)'
+# Packages whose tests take the race detector minutes: they run with it in --full only.
+slow_race='/(cmd/apoidea|crawl/link|dht|dht/p2p|node|node/cluster|node/lab/.*|node/rpc|node/seed|node/mend|scripts/.*)$'
 
-count=1
-[ $long = 0 ] || count=20
-
-# -race needs cgo and a C compiler; the product itself is built without.
-step_test() {
-  if [ $fast = 1 ]; then
-    go test -p $((2 * $(getconf _NPROCESSORS_ONLN))) -short -vet=off ./...
-    return
-  fi
-  if ! command -v "$(go env CC)" >/dev/null; then
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || { echo "go test -race needs a C compiler ($(go env CC)); none is installed"; return 1; }
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev
-  fi
-  # With cgo Pebble would take C's zstd, which takes a minute to compile, and the product the one written in Go.
-  # Twice as many packages at once as there are processors usually: tests with real peers mostly wait. Vet is a step of its own.
-  # shellcheck disable=SC2046 # package names
-  CGO_ENABLED=1 compiling go test -exec "$plainly" -p $((2 * $(getconf _NPROCESSORS_ONLN))) -race -tags pebblegozstd -short -vet=off -shuffle=on -count=$count -timeout 60m $(go list ./... | grep -Ev "$lone")
+raced() { go list ./... | grep -Ev "$lone" | if [ $full = 1 ]; then cat; else grep -Ev "$slow_race"; fi; }
+# Whatever the race detector does not run, and what tests leave out with it (-short).
+unraced() {
+  if [ $tier = fast ]; then go list ./...; return; fi
+  {
+    go list ./... | grep -Fxvf <(raced)
+    [ $full = 0 ] || git grep -l --untracked 'unraced(t)' -- '*_test.go' | xargs -n1 dirname | sed 's|^|github.com/apoidea/apoidea/|'
+  } | sort -u
 }
 
-# What -short leaves out, and packages of state machines and arithmetic on one goroutine, which the race detector would only slow down.
-step_unraced() {
-  [ $fast = 0 ] || return 0 # test has run them
+# Tests with real peers mostly wait: more packages, and more tests of a package, run at once than there are processors.
+cores=$(getconf _NPROCESSORS_ONLN)
+go_test() { compiling go test -exec "$plainly" -p $((2 * cores)) -parallel $((4 * cores)) -vet=off -timeout 60m "$@"; }
+# summarized COMMAND...: prints what go test prints, and the slowest tests.
+summarized() { "$@" -json | compiling go run ./scripts/testlog; }
+
+step_test() {
+  local mode=(-shuffle=on -count=$count)
+  [ $tier != fast ] || mode=()
   # shellcheck disable=SC2046 # package names
-  compiling go test -exec "$plainly" -vet=off -shuffle=on -count=$count -timeout 60m $( (go list ./... | grep -E "$lone"; git grep -l --untracked 'unraced(t)' -- '*_test.go' | xargs -n1 dirname | sed 's|^|github.com/apoidea/apoidea/|') | sort -u)
+  summarized go_test "${mode[@]}" $(unraced)
+}
+
+# The race detector needs cgo and a C compiler; the product itself is built without.
+step_race() {
+  local race=(-race)
+  if ! command -v "$(go env CC)" >/dev/null; then
+    if [ "${APOIDEA_INSTALL:-}" = 1 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+      apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev
+    else
+      echo "no C compiler ($(go env CC)): the tests run without the race detector"
+      race=()
+    fi
+  fi
+  # With cgo Pebble would take C's zstd, which takes a minute to compile; the product takes the one written in Go.
+  # shellcheck disable=SC2046 # package names
+  CGO_ENABLED=${#race[@]} summarized go_test "${race[@]}" -tags pebblegozstd -short -shuffle=on -count=$count $(raced)
+}
+
+# Three real peers crawl a served web, one is killed with -9, and every page is fetched.
+step_smoke() { scripts/chaos.sh smoke; }
+
+# run_stress: see --stress above. What has passed is kept by commit and by content of the work tree.
+run_stress() {
+  local state load=() status=0 pkgs
+  state=${XDG_CACHE_HOME:-$HOME/.cache}/apoidea/stress-$stress-$({ git rev-parse HEAD; git diff HEAD; } | cksum | cut -d' ' -f1)
+  mkdir -p "${state%/*}" && touch "$state"
+  [ ${#packages[@]} != 0 ] || packages=(./...)
+  pkgs=$(go list "${packages[@]}" | grep -Fxvf <(sed 's|^|github.com/apoidea/apoidea/|' "$state") || true)
+  [ -n "$pkgs" ] || { echo "every package has passed $stress runs"; return; }
+  trap 'kill "${load[@]}"' EXIT
+  local i
+  for ((i = 0; i < cores; i++)); do
+    timeout 4h sh -c 'while :; do :; done' &
+    load+=($!)
+  done
+  local once many
+  once=$(grep -E "$lone" <<<"$pkgs" || true) many=$(grep -Ev "$lone" <<<"$pkgs" || true)
+  # shellcheck disable=SC2086 # package names
+  [ -z "$once" ] || go_test -json $once | go run ./scripts/testlog --done "$state" || status=1
+  # shellcheck disable=SC2086 # package names
+  [ -z "$many" ] || go_test -json -shuffle=on -count="$stress" $many | go run ./scripts/testlog --done "$state" || status=1
+  return $status
 }
 
 # go test sometimes reports the end of the fuzzing time itself as a failure, "context deadline exceeded" without a failing input: that is none.
@@ -184,10 +239,22 @@ step_legit() {
   if [ $long = 1 ]; then scripts/legit.sh; else scripts/legit.sh --quick; fi
 }
 
-# ensure_lint: the pinned golangci-lint is in PATH. If need be it is built from its source, with no other linters than .golangci.yml enables: all of them together
-# take longer to compile than this module and what it imports. golangci-lint itself says so if one is missing.
+# Every example of every --help works as typed on a machine of its own.
+step_newcomer() { scripts/newcomer.sh; }
+
+# The web page of a peer in a real browser.
+step_browser() { scripts/browser.sh "$(mktemp -d)"; }
+
+# ensure_lint puts the pinned golangci-lint into PATH, and sets lint to 1, or to 0 if it cannot be had. It is built from its source, with no other linters than .golangci.yml
+# enables: all of them together take longer to compile than this module and what it imports.
+lint=1
 ensure_lint() {
-  if golangci-lint version 2>/dev/null | grep -q "version ${lint_version#v} "; then return; fi
+  if golangci-lint version 2>/dev/null | grep -q "version ${lint_version#v} " || build_lint; then return; fi
+  lint=0
+  echo "golangci-lint $lint_version is not available: skipped"
+  [ "${APOIDEA_INSTALL:-}" != 1 ]
+}
+build_lint() {
   local module=github.com/golangci/golangci-lint/v2 linters dir source
   linters=$(sed -n 's/^    - \([a-z]*\)$/\1/p' .golangci.yml | xargs)
   dir=${XDG_CACHE_HOME:-$HOME/.cache}/apoidea/golangci-lint-$lint_version-$(cksum <<<"$linters" | cut -d' ' -f1)
@@ -195,7 +262,7 @@ ensure_lint() {
   [ ! -x "$dir/golangci-lint" ] || return 0
   echo "building golangci-lint $lint_version with $linters"
   source=$(go mod download -json "$module@$lint_version" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
-  [ -n "$source" ] || { echo "$module $lint_version cannot be had"; return 1; }
+  [ -n "$source" ] || return 1
   mkdir -p "$dir/source"
   cp -R "$source/." "$dir/source"
   chmod -R u+w "$dir/source"
@@ -207,6 +274,7 @@ ensure_lint() {
     !out' "$source/pkg/lint/lintersdb/builder_linter.go" >"$dir/source/pkg/lint/lintersdb/builder_linter.go"
   (cd "$dir/source" && compiling go build -ldflags "-s -w -X main.version=${lint_version#v} -X main.date=unknown" -o "$dir/" ./cmd/golangci-lint)
   rm -rf "$dir/source"
+  [ -x "$dir/golangci-lint" ]
 }
 
 # What later steps need comes over the network while the first ones use the processors.
@@ -250,9 +318,9 @@ join() {
 }
 trap 'rm -f "${asidelogs[@]}"; [ ${#pids[@]} = 0 ] || kill "${pids[@]}"' EXIT
 
-# With the tests to be run, the linter is built and run beside them. What is typed, and what little machines and spoilt files take, waits for peers a lot: it goes
-# first, and the tests without the race detector, which only compute, take the time that it leaves. A ring is harmed, and peers are timed, on a machine that does
-# nothing else.
+[ $stress = 0 ] || { run_stress; exit; }
+
+# The linter runs beside the tests, at low priority. Typed pages, which mostly wait for peers, run beside what follows them. Trials that measure time run alone.
 aside=() front=()
 for step in "${steps[@]}"; do
   case $step in format | lint | house) aside+=("$step") ;; *) front+=("$step") ;; esac
@@ -265,8 +333,7 @@ esac
 for step in "${front[@]}"; do
   case $step in
     typed) beside 0 typed; continue ;;
-    unraced) [ $fast = 1 ] || beside 15 unraced; continue ;;
-    chaos | hostile | strangers | legit) join ;;
+    smoke | chaos | hostile | strangers | legit | browser) join ;;
   esac
   run "$step"
 done

@@ -266,6 +266,7 @@ func TestLeasesEndInOneOrder(t *testing.T) {
 
 func TestStoreFailure(t *testing.T) {
 	s := newScene(t, nil)
+	s.check = false // the failed step stays open
 	s.store.Fail = func() error { return fmt.Errorf("disk full") }
 	s.owner.Begin(s.now)
 	s.owner.Links(links(s.id, 0, "http://a.example/"))

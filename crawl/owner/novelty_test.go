@@ -452,6 +452,7 @@ func TestFarmOfHosts(t *testing.T) {
 // more such bring a bounded number of them, and none at last. A web of which the sites lead to one
 // another, and a directory of sites that lead nowhere, lose none.
 func TestFarmOfDomains(t *testing.T) {
+	fullOnly(t)
 	crawl := func(pages int, links func(i int) []string) (s *scene) {
 		s = newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty, c.PageHosts = 400, 10_000 })
 		s.check = false

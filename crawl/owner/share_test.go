@@ -141,6 +141,7 @@ func TestBytesOfAHost(t *testing.T) {
 // tenth of the requests that a host may have; a site of many pages that ends, and one whose pages
 // others name, have all.
 func TestGrowthOfAHost(t *testing.T) {
+	fullOnly(t)
 	crawl := func(size int) (asked []string, s *scene) {
 		rnd := rand.New(rand.NewPCG(1, 2))
 		s = newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty, c.MaxRequests = 400, 100_000 })

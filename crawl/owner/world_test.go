@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -101,12 +102,50 @@ type peer struct {
 	store *crawltest.Store
 	copy  *crawltest.Store // what a follower has
 	owner *owner.Owner
-	check bool
+	check bool // whether steps are checked, see checkDue
+
+	unchecked int // steps since the last check
+}
+
+func (p *peer) checkAll() {
+	p.t.Helper()
+	if err := p.owner.Check(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.checkCopy()
+}
+
+// fullOnly skips a test that takes over ten seconds of processor time in the default tier.
+func fullOnly(t *testing.T) {
+	t.Helper()
+	if os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
+	}
+}
+
+// checkedRecords is the number of records per step since the last check up to which a step is
+// checked.
+const checkedRecords = 32
+
+// checkDue reports whether the step that just ended is checked. A check reads every record, so in
+// the default tier its frequency falls with the number of records.
+func (p *peer) checkDue() bool {
+	p.unchecked++
+	if !p.check || os.Getenv("APOIDEA_FULL") == "" && p.unchecked*checkedRecords < p.copy.Len() {
+		return false
+	}
+	p.unchecked = 0
+	return true
 }
 
 func newPeer(t testing.TB, cfg owner.Config, ring owner.Ring, jobs jobTable, now time.Time) *peer {
 	p := &peer{t: t, name: cfg.Self, cfg: cfg, ring: ring, jobs: jobs, store: crawltest.NewStore(), check: true}
 	p.open(now)
+	t.Cleanup(func() {
+		if p.check && !t.Failed() {
+			p.checkAll()
+		}
+	})
 	return p
 }
 
@@ -223,11 +262,8 @@ func (p *peer) stepNoWait(now time.Time, fn func(o *owner.Owner)) owner.Ready {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if p.check {
-		if err := p.owner.Check(); err != nil {
-			p.t.Fatal(err)
-		}
-		p.checkCopy()
+	if p.checkDue() {
+		p.checkAll()
 	}
 	return ready
 }

@@ -40,6 +40,7 @@ var (
 	middle = shape{48, 300, 80 * time.Millisecond}
 	medium = shape{48, 500, 80 * time.Millisecond}
 	long   = shape{48, 600, 150 * time.Millisecond}
+	tiny   = shape{12, 60, 60 * time.Millisecond}
 	longer = shape{48, 600, 250 * time.Millisecond}
 )
 
@@ -50,6 +51,10 @@ var scenarios = []*scenario{
 	{
 		name: "none", words: "no harm: what the harness says of a crawl that is left alone",
 		peers: 8, seeds: 1, size: small, quick: small, fault: (*trial).nothing,
+	},
+	{
+		name: "smoke", words: "kill -9 of one of three, in half a minute",
+		peers: 3, seeds: 1, size: tiny, quick: tiny, inFlight: perPeer, fault: (*trial).killOne,
 	},
 	{
 		name: "kill-one", words: "kill -9 of one of eight",

@@ -3,9 +3,10 @@
 //	go run ./scripts/house [--check]
 //
 // It prints how long the packages are and writes docs/house.svg. With --check it writes nothing,
-// and fails when the picture is stale, when an import breaks the order of the floors, or when a
-// walk in ARCHITECTURE.md names a function that is not there. The product is all Go code but tests,
-// packages for tests (their names end in "test"), generated code and scripts.
+// and fails when the picture is stale, when an import breaks the order of the floors, when a walk
+// in ARCHITECTURE.md names a function that is not there, or when the product exceeds its size
+// budget. The size is the number of lines of the packages that the program links, without tests
+// and generated code; the budget is in scripts/size-budget.
 package main
 
 import (
@@ -32,10 +33,14 @@ func main() {
 	h, err := read()
 	if err == nil {
 		picture := h.draw()
-		if slices.Contains(os.Args, "--check") {
-			err = errors.Join(h.inOrder(), h.walked(), upToDate(picture))
-		} else {
-			h.print()
+		linked, listErr := linkedPackages(h.module)
+		switch {
+		case listErr != nil:
+			err = listErr
+		case slices.Contains(os.Args, "--check"):
+			err = errors.Join(h.inOrder(), h.walked(), upToDate(picture), h.withinBudget(linked))
+		default:
+			h.print(linked)
 			err = os.WriteFile(picturePath, picture, 0o644) // everybody may look at the picture
 		}
 	}
@@ -48,6 +53,7 @@ func main() {
 // house is the product as parsed: nothing is type-checked, so files of every operating system
 // count.
 type house struct {
+	module   string           // import path of the module, with a slash at its end
 	rooms    map[string]*room // by directory
 	declared map[string]bool  // functions and methods, as "file name"
 }
@@ -74,7 +80,7 @@ func read() (*house, error) {
 	}
 	first, _, _ := strings.Cut(string(mod), "\n")
 	module := strings.TrimPrefix(first, "module ") + "/"
-	h := &house{rooms: make(map[string]*room), declared: make(map[string]bool)}
+	h := &house{module: module, rooms: make(map[string]*room), declared: make(map[string]bool)}
 	for name := range strings.FieldsSeq(string(out)) {
 		text, err := os.ReadFile(name)
 		if os.IsNotExist(err) || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(path.Dir(name), "test") {
@@ -149,17 +155,63 @@ func (h *house) arrows() []arrow {
 	return all
 }
 
-func (h *house) print() {
+// linkedPackages lists the directories of this module's packages that the program links.
+func linkedPackages(module string) (map[string]bool, error) {
+	out, err := exec.CommandContext(context.Background(), "go", "list", "-deps", "./cmd/apoidea").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list -deps ./cmd/apoidea: %w", err)
+	}
+	linked := make(map[string]bool)
+	for p := range strings.FieldsSeq(string(out)) {
+		if dir, ok := strings.CutPrefix(p, module); ok {
+			linked[dir] = true
+		}
+	}
+	return linked, nil
+}
+
+// size counts the files and lines of the linked packages.
+func (h *house) size(linked map[string]bool) (files, lines int) {
+	for dir := range linked {
+		if r := h.rooms[dir]; r != nil {
+			files, lines = files+r.files, lines+r.lines
+		}
+	}
+	return files, lines
+}
+
+func (h *house) print(linked map[string]bool) {
+	files, lines := h.size(linked)
+	fmt.Printf("product: %d lines in %d files of %d packages\n\n", lines, files, len(linked))
 	all := h.sorted()
 	slices.SortStableFunc(all, func(a, b *room) int { return cmp.Compare(b.lines, a.lines) })
-	var files, lines int
-	for _, r := range all {
-		files, lines = files+r.files, lines+r.lines
-	}
-	fmt.Printf("product: %d lines in %d files of %d packages\n\n", lines, files, len(all))
 	for _, r := range all {
 		fmt.Printf("%6d %4d  %s\n", r.lines, r.files, r.dir)
 	}
+}
+
+const budgetPath = "scripts/size-budget"
+
+// withinBudget returns an error if the product has more lines than its budget, which only falls. A
+// budget that is 200 lines or more above the size is an error too, so that removals lower it.
+func (h *house) withinBudget(linked map[string]bool) error {
+	const slack = 200
+	text, err := os.ReadFile(budgetPath)
+	if err != nil {
+		return err
+	}
+	budget, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", budgetPath, err)
+	}
+	_, lines := h.size(linked)
+	switch {
+	case lines > budget:
+		return fmt.Errorf("the product has %d lines, %d more than the budget of %d in %s", lines, lines-budget, budget, budgetPath)
+	case lines <= budget-slack:
+		return fmt.Errorf("the product has %d lines: lower the budget of %d in %s", lines, budget, budgetPath)
+	}
+	return nil
 }
 
 // The floors, from the top. On the ground four neighbours stand side by side and do not know each
