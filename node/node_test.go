@@ -285,15 +285,20 @@ func TestCoverage(t *testing.T) {
 }
 
 // checkArchives reads the archives of all peers, verifying digests: every page has its record,
-// every distinct body one response.
+// every distinct body one response. On a busy machine an owner may answer too late, and the body is
+// taken for new; or a lease is dropped, as checkAudit describes. The workers count both, and each
+// may cost one more copy.
 func checkArchives(t *testing.T, ring []*testPeer, s *control.Status) {
 	t.Helper()
 	var pages, revisits int64
 	bodies := make(map[string]int)
+	allowed := int64(0)
 	for _, p := range ring {
 		if err := p.stop(); err != nil {
 			t.Fatalf("stop: %v", err)
 		}
+		stats := p.crawl.Worker.Stats()
+		allowed += stats.Assumed + stats.Lapsed
 		files, err := warc.Files(p.archiveDir(), true)
 		if err != nil {
 			t.Fatal(err)
@@ -319,8 +324,8 @@ func checkArchives(t *testing.T, ring []*testPeer, s *control.Status) {
 		t.Errorf("archives hold %d pages and %d revisits, status says %d and %d", pages, revisits, s.Pages, s.Duplicates)
 	}
 	for digest, n := range bodies {
-		if n > 1 {
-			t.Errorf("body %s is stored %d times", digest, n)
+		if allowed -= int64(n - 1); n > 1 && allowed < 0 {
+			t.Errorf("body %s is stored %d times, and %d copies more than late answers and dropped leases explain", digest, n, -allowed)
 		}
 	}
 }

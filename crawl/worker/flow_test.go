@@ -203,14 +203,15 @@ func (x *world) rerun() {
 // first to be on disk, and becomes its revisit.
 func TestSameBodyAtOnce(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		change func(*world)
-		want   map[link.Outcome]int
+		name    string
+		change  func(*world)
+		want    map[link.Outcome]int
+		assumed int64
 	}{
-		{"confirmed in time", func(*world) {}, map[link.Outcome]int{link.OutcomeOK: 2, link.OutcomeDuplicate: 1}},
-		{"never confirmed: archived again", func(x *world) { x.content.deaf = true }, map[link.Outcome]int{link.OutcomeOK: 3}},
-		{"nobody answers: archived again", func(x *world) { x.content.failing = true }, map[link.Outcome]int{link.OutcomeOK: 3}},
-		{"too much parked: archived again", func(x *world) { x.cfg.MaxParked = 10; x.content.deaf = true }, map[link.Outcome]int{link.OutcomeOK: 3}},
+		{"confirmed in time", func(*world) {}, map[link.Outcome]int{link.OutcomeOK: 2, link.OutcomeDuplicate: 1}, 0},
+		{"never confirmed: archived again", func(x *world) { x.content.deaf = true }, map[link.Outcome]int{link.OutcomeOK: 3}, 1},
+		{"nobody answers: archived again", func(x *world) { x.content.failing = true }, map[link.Outcome]int{link.OutcomeOK: 3}, 3},
+		{"too much parked: archived again", func(x *world) { x.cfg.MaxParked = 10; x.content.deaf = true }, map[link.Outcome]int{link.OutcomeOK: 3}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
@@ -219,6 +220,9 @@ func TestSameBodyAtOnce(t *testing.T) {
 				x.crawl()
 				if got := x.outcomes(); fmt.Sprint(got) != fmt.Sprint(tt.want) {
 					t.Errorf("outcomes %v, want %v", got, tt.want)
+				}
+				if got := x.worker.Stats().Assumed; got != tt.assumed {
+					t.Errorf("%d bodies taken for new without an answer, want %d", got, tt.assumed)
 				}
 			})
 		})

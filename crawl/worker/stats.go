@@ -36,6 +36,9 @@ type Stats struct {
 	Acknowledged int64
 	// Spilled is the number of pages that waited on disk.
 	Spilled int64
+	// Assumed is the number of bodies that were taken for new because no answer came in time: each
+	// may be archived twice.
+	Assumed int64
 	// InFlight is the number of exchanges under way, Processing that of pages between exchange and
 	// report, Unreported that of outcomes on their way to owners.
 	InFlight, Processing, Unreported int
@@ -52,7 +55,7 @@ func (w *Worker) Stats() Stats {
 	c := &w.stats
 	s := Stats{
 		Pages: c.pages.Load(), Duplicates: c.duplicates.Load(), Bytes: c.bytes.Load(), WireBytes: c.wireBytes.Load(),
-		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Spilled: w.pipe.Spilled(),
+		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Spilled: w.pipe.Spilled(), Assumed: w.pipe.Assumed(),
 	}
 	for i := range s.Outcomes {
 		s.Outcomes[i] = c.outcomes[i].Load()

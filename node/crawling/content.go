@@ -91,14 +91,17 @@ func (c *Contents) Import(records []kv.Record) error {
 // stored twice is cheap, a lost one is not.
 func (c *Contents) Claim(ctx context.Context, q []pages.Question) ([]pages.Answer, error) {
 	answers := make([]pages.Answer, len(q))
-	replies := c.ask(ctx, q, nil)
+	replies, answered := c.ask(ctx, q, nil)
+	for i, a := range replies {
+		answers[i].Assumed = !answered[i] || a.Verdict == dedup.Known // until a holder proves it
+	}
 	c.deps.Bodies.believe(ctx, q, replies)
 	for i, a := range replies {
 		switch a.Verdict {
 		case dedup.Known:
 			answers[i] = pages.Answer{Verdict: pages.Known, Original: pages.Original{URL: a.Record.URL, RecordID: a.Record.RecordID, Date: a.Record.Date}}
 		case dedup.Wait:
-			answers[i].Verdict = pages.Wait
+			answers[i] = pages.Answer{Verdict: pages.Wait}
 		case dedup.New:
 		}
 	}
@@ -239,11 +242,12 @@ func (c *Contents) split(claims []pages.Question, confirms []reports.Confirmatio
 const contentTimeout = 2 * time.Second
 
 // ask puts a batch to the owners, all at the same time. A claim without an answer (no owner, an
-// unreachable one) has the verdict New: a body stored twice is cheap, a lost one is not.
-func (c *Contents) ask(ctx context.Context, claims []pages.Question, confirms []reports.Confirmation) []dedup.Reply {
+// unreachable one) has the verdict New: a body stored twice is cheap, a lost one is not. answered
+// tells such a verdict from that of an owner.
+func (c *Contents) ask(ctx context.Context, claims []pages.Question, confirms []reports.Confirmation) (answers []dedup.Reply, answered []bool) {
 	ctx, cancel := context.WithTimeout(ctx, contentTimeout)
 	defer cancel()
-	answers := make([]dedup.Reply, len(claims)) // the zero verdict is New
+	answers, answered = make([]dedup.Reply, len(claims)), make([]bool, len(claims)) // the zero verdict is New
 	seek(ctx, c.deps.Router, "", func(yield func(ring.Key) bool) {
 		for i := range claims {
 			if !yield(ring.ContentKey(claims[i].Digest[:])) {
@@ -263,13 +267,13 @@ func (c *Contents) ask(ctx context.Context, claims []pages.Question, confirms []
 	var wg sync.WaitGroup
 	for i, s := range shares {
 		if i == len(shares)-1 {
-			c.askOne(ctx, s, claims, confirms, answers) // the last one needs no goroutine
+			c.askOne(ctx, s, claims, confirms, answers, answered) // the last one needs no goroutine
 			break
 		}
-		wg.Go(func() { c.askOne(ctx, s, claims, confirms, answers) })
+		wg.Go(func() { c.askOne(ctx, s, claims, confirms, answers, answered) })
 	}
 	wg.Wait()
-	return answers
+	return answers, answered
 }
 
 // parts cuts a share into what one message may hold.
@@ -284,7 +288,7 @@ func (s *share) parts() (list []*share) {
 }
 
 // askOne puts a share to its owner and fills in the answers at its places.
-func (c *Contents) askOne(ctx context.Context, s *share, claims []pages.Question, confirms []reports.Confirmation, answers []dedup.Reply) {
+func (c *Contents) askOne(ctx context.Context, s *share, claims []pages.Question, confirms []reports.Confirmation, answers []dedup.Reply, answered []bool) {
 	mine := make([]pages.Question, len(s.claims))
 	for k, i := range s.claims {
 		mine[k] = claims[i]
@@ -305,7 +309,7 @@ func (c *Contents) askOne(ctx context.Context, s *share, claims []pages.Question
 		return
 	}
 	for k, i := range s.claims {
-		answers[i] = got[k]
+		answers[i], answered[i] = got[k], true
 	}
 }
 

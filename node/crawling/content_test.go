@@ -91,7 +91,11 @@ func TestContentVerdicts(t *testing.T) {
 		confirms = append(confirms, reports.Confirmation{Digest: digestOf(i), URL: claims[i].URL, RecordID: recordA, Date: date})
 	}
 	ask := func(who peer.ID, claims []pages.Question, confirms []reports.Confirmation) []dedup.Reply {
-		return peers[who].ask(t.Context(), claims, confirms)
+		answers, answered := peers[who].ask(t.Context(), claims, confirms)
+		if slices.Contains(answered, false) {
+			t.Error("a claim has no answer")
+		}
+		return answers
 	}
 	for i, a := range ask(ids[0], claims, nil) {
 		if a.Verdict != dedup.New {
@@ -144,7 +148,7 @@ func TestBodiesOfStrangers(t *testing.T) {
 			t.Errorf("%T: %v", row.gate, err)
 		}
 		asked := []pages.Question{{Digest: digest, URL: "http://c.example/"}}
-		if got := peers[ids[0]].ask(t.Context(), asked, nil); got[0].Verdict != row.want {
+		if got, _ := peers[ids[0]].ask(t.Context(), asked, nil); got[0].Verdict != row.want {
 			t.Errorf("%T: the body is %v", row.gate, got[0].Verdict)
 		}
 	}
@@ -203,7 +207,8 @@ func TestContentFindsOwners(t *testing.T) {
 		asked = append(asked, pages.Question{Digest: digestOf(i), URL: url + "?"})
 	}
 	home.ask(t.Context(), nil, told)
-	for i, a := range peers[ids[0]].ask(t.Context(), asked, nil) {
+	answers, _ := peers[ids[0]].ask(t.Context(), asked, nil)
+	for i, a := range answers {
 		if a.Verdict != dedup.Known {
 			t.Errorf("body %d is %v", i, a.Verdict)
 		}
@@ -253,7 +258,8 @@ func TestContentWithoutAnswer(t *testing.T) {
 					claims = append(claims, pages.Question{Digest: digestOf(i), URL: "http://a.example/"})
 				}
 				begin := time.Now()
-				for i, a := range c.ask(t.Context(), claims, nil) {
+				answers, _ := c.ask(t.Context(), claims, nil)
+				for i, a := range answers {
 					d := digestOf(i)
 					want := dedup.New
 					if owns(ring.ContentKey(d[:])) == "good" {
@@ -278,7 +284,7 @@ func TestContentWithoutAnswer(t *testing.T) {
 func TestContentWithoutOwner(t *testing.T) {
 	for _, believed := range []peer.ID{"", "me"} {
 		c := &Contents{deps: ContentsDeps{Router: &rpc.Router{Ring: &rpctest.Ring{Self: "me", Believed: rpctest.OwnedBy(believed), Real: rpctest.OwnedBy("")}, Net: rpctest.NewNet()}, Self: "me", Log: quietLog}}
-		if a := c.ask(t.Context(), []pages.Question{{Digest: digestOf(1), URL: "u"}}, nil); a[0].Verdict != dedup.New {
+		if a, answered := c.ask(t.Context(), []pages.Question{{Digest: digestOf(1), URL: "u"}}, nil); a[0].Verdict != dedup.New || answered[0] {
 			t.Errorf("believed owner %q: %v", believed, a[0].Verdict)
 		}
 	}

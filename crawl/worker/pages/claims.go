@@ -140,13 +140,16 @@ func (c *claims) ask(ctx context.Context, batch []*Page) {
 	answers, err := c.pipe.deps.Content.Claim(ctx, questions)
 	if err != nil || len(answers) != len(batch) {
 		c.pipe.deps.Log.Debug("content owners did not answer, bodies count as new", "bodies", len(batch), "err", err)
-		answers = make([]Answer, len(batch))
+		answers = slices.Repeat([]Answer{{Assumed: true}}, len(batch))
 	}
 	now := time.Now()
 	ready := batch[:0]
 	for i, p := range batch {
 		p.answer = answers[i]
 		if p.answer.Verdict != Wait || !c.park(p, now) {
+			if p.answer.Assumed || p.answer.Verdict == Wait {
+				c.pipe.assumed.Add(1)
+			}
 			ready = append(ready, p)
 		}
 	}

@@ -161,6 +161,9 @@ type Question struct {
 type Answer struct {
 	Verdict  Verdict  // what to do with the body
 	Original Original // of a known body
+	// Assumed marks a Fresh that nobody confirmed: the owner of the body did not answer, or its
+	// holder did not prove that it has it.
+	Assumed bool
 }
 
 // Content reaches the owners of bodies.

@@ -22,6 +22,7 @@ type Pipeline struct {
 	confirms *confirmer
 	frames   frame.Hosts  // of the hosts whose pages came last
 	spilled  atomic.Int64 // pages that waited on disk
+	assumed  atomic.Int64 // bodies that were taken for new without an answer
 
 	mu       sync.Mutex
 	work     *sync.Cond // there is something for a processor
@@ -68,6 +69,10 @@ func (l *Pipeline) Urge() { l.claims.urge() }
 
 // Spilled is the number of pages that waited on disk so far.
 func (l *Pipeline) Spilled() int64 { return l.spilled.Load() }
+
+// Assumed is the number of bodies so far that were taken for new because no answer came in time.
+// Each may be archived elsewhere as well.
+func (l *Pipeline) Assumed() int64 { return l.assumed.Load() }
 
 // Close ends the processors. What is left is dropped: it was not reported.
 func (l *Pipeline) Close() {
