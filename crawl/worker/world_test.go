@@ -3,8 +3,10 @@ package worker
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -203,8 +205,9 @@ func (x *world) offerAll() {
 		}
 	}
 	x.mu.Unlock()
-	for owner, hosts := range offers {
-		x.worker.Offer(owner, hosts)
+	for _, owner := range slices.Sorted(maps.Keys(offers)) {
+		slices.Sort(offers[owner]) // the order of a map would make a test of shares depend on chance
+		x.worker.Offer(owner, offers[owner])
 	}
 }
 
