@@ -2,6 +2,7 @@ package dht_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -156,7 +157,7 @@ func TestOneServesUnderFaults(t *testing.T) {
 // race detector: there is no race to find, and it would take ten times as long.
 func unraced(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("one goroutine in virtual time: not with -short")
+	if testing.Short() || os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
 	}
 }

@@ -2,6 +2,7 @@ package dht_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -62,7 +63,10 @@ func TestStrangersOwnNothing(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(row.seed, 11))
 		right := func(id peer.ID, key ring.Key) bool { return id == s.Truth(key).Self().ID }
 		misled, calls := 0, 0
-		const keys = 2000
+		keys := 2000
+		if os.Getenv("APOIDEA_FULL") == "" {
+			keys = 300
+		}
 		for i := range keys {
 			n, key := members[rnd.IntN(len(members))], randomKey(rnd)
 			if i%2 == 0 {
@@ -78,7 +82,7 @@ func TestStrangersOwnNothing(t *testing.T) {
 			}
 			calls += found.Calls
 		}
-		t.Logf("%s beside 64 peers: %d of %d lookups are misled, %.2f calls each", row.name, misled, keys, float64(calls)/keys)
+		t.Logf("%s beside 64 peers: %d of %d lookups are misled, %.2f calls each", row.name, misled, keys, float64(calls)/float64(keys))
 		if misled > 0 {
 			t.Errorf("%s: %d lookups of %d are misled", row.name, misled, keys)
 		}

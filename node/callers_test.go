@@ -40,6 +40,7 @@ var updateCallers = flag.Bool("update-callers", false, "write the table of calle
 // TestCallers: the table of SECURITY.md is that of the services. Run with -update-callers to write
 // it.
 func TestCallers(t *testing.T) {
+	t.Parallel()
 	const path, begin, end = "../SECURITY.md", "<!-- callers: made by node, TestCallers -->\n", "<!-- end of callers -->\n"
 	p := startPeer(t, t.TempDir(), 1)
 	var table bytes.Buffer
@@ -71,6 +72,7 @@ func TestCallers(t *testing.T) {
 // TestRefusedIsTold: what a peer refuses another is told with the reason, also of strangers, and
 // those who were refused long ago make room.
 func TestRefusedIsTold(t *testing.T) {
+	t.Parallel()
 	p := startPeer(t, t.TempDir(), 1)
 	service := rpc.Raw("Thing", rpc.Anyone("nothing"), func(_ context.Context, _ peer.ID, raw []byte) ([]byte, error) {
 		return nil, rpc.Refuse("%s is not had", raw)
@@ -101,6 +103,7 @@ func TestRefusedIsTold(t *testing.T) {
 // TestMembers: a peer of the ring is known as one before it is a neighbour, by a lookup, and for a
 // while after it left; an identity of no ring is none, and costs a lookup now and then at most.
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	a := startPeer(t, dir+"/a", 1)
 	b := startPeer(t, dir+"/b", 2, a.room.net.Addrs()[0])
@@ -212,6 +215,7 @@ func (r stuckRing) Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)
 // TestOffersAreOfOwners: a worker is asked to take hosts by whom the ring says to own them, a
 // lookup an arc at most, and declines those of another.
 func TestOffersAreOfOwners(t *testing.T) {
+	t.Parallel()
 	peers := startRing(t, 3)
 	a, b := peers[0], peers[1]
 	mine := make(map[bool][]string) // hosts of a, and of others
@@ -249,13 +253,16 @@ func TestOffersAreOfOwners(t *testing.T) {
 // TestVouching: the owner of a host says who its worker was, and nobody else is taken for one. So a
 // worker at home, which serves no part of the ring, is believed of the bodies that it has archived.
 func TestVouching(t *testing.T) {
+	t.Parallel()
 	web := serveWeb(t, nil)
 	peers := startRing(t, 2)
 	cfg := testConfig(t.TempDir(), 3, peers[0].room.net.Addrs()[0])
 	cfg.Reachability = "private"
 	home := startWith(t, cfg)
 	until(t, "the worker is attached", func(context.Context) bool {
-		return peers[0].room.attached(home.room.net.Self()) && peers[1].room.attached(home.room.net.Self())
+		return !slices.ContainsFunc(peers, func(p *testPeer) bool {
+			return !slices.ContainsFunc(p.room.dht.Attached(), func(w dht.Peer) bool { return w.ID == home.room.net.Self() })
+		})
 	})
 	for _, p := range peers {
 		if _, err := p.Pause(t.Context(), 0); err != nil {

@@ -32,6 +32,7 @@ func (s star) RTT(i, j int) time.Duration {
 // between them and the site. Estimators take their turns at it, so it has never two workers; each
 // page is fetched once, and the host ends at the peer that is nearest (papers 3.4 and 5).
 func TestTurnsOfEstimators(t *testing.T) {
+	fullOnly(t)
 	t.Parallel()
 	const nearest = 2
 	at := star{80, 130, 15, 10} // the last is the site; so far apart that what a loaded machine adds to a page makes no difference

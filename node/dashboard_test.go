@@ -79,6 +79,7 @@ func TestDashboard(t *testing.T) {
 
 // What is crawled is shown with the way to the site, and what was fetched is counted.
 func TestDashboardOfACrawl(t *testing.T) {
+	t.Parallel()
 	web := serveWeb(t, nil)
 	p := startRing(t, 1)[0]
 	if _, err := p.Post(t.Context(), control.JobSpec{URLs: web.Seeds(web.port), Scope: []string{"*.web.localhost"}}); err != nil {
@@ -108,6 +109,7 @@ func TestDashboardOfACrawl(t *testing.T) {
 }
 
 func TestNoDashboard(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig(t.TempDir(), ProfileLab)
 	cfg.Dashboard = "off"
 	p := startWith(t, cfg)

@@ -41,6 +41,7 @@ func (farApart) RTT(i, j int) time.Duration {
 // owner, one of which takes the subnet; the second host, which another peer owns, goes to that one
 // as well, and nobody probes it.
 func TestSubnetsOfRealPeers(t *testing.T) {
+	fullOnly(t)
 	t.Parallel()
 	web := serveWeb(t, func(c *webgen.Config) {
 		c.Hosts, c.PagesPerHost = 40, 12

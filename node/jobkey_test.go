@@ -98,6 +98,7 @@ func TestJobsOfConfig(t *testing.T) {
 // TestJobKeysOfARing: of three peers two have a job key in common. Each of these can pause what was
 // posted at the other, the third cannot, and it waits for the end without harm.
 func TestJobKeysOfARing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var peers []*testPeer
 	for i := range 3 {

@@ -76,11 +76,6 @@ func (r *ringRoom) known() (ids []peer.ID) {
 	return ids
 }
 
-// attached says whether a worker is attached to this peer.
-func (r *ringRoom) attached(id peer.ID) bool {
-	return slices.ContainsFunc(r.dht.Attached(), func(p dht.Peer) bool { return p.ID == id })
-}
-
 // leavesChanged notes that the neighbourhood is to be remembered anew, and keeps the connections to
 // it. It does not block.
 func (r *ringRoom) leavesChanged() {

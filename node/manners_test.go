@@ -470,6 +470,7 @@ func TestFarmOfSmallHosts(t *testing.T) {
 // server sees it. When the peer dies that grants the permits two limits hold in that chunk at most,
 // and the crawl goes on.
 func TestPermitsInTheRing(t *testing.T) {
+	fullOnly(t)
 	t.Parallel()
 	const limit, chunk = 20, 4 * time.Second
 	s := serveSite(t, func(_ *site, w http.ResponseWriter, r *http.Request) {
@@ -528,6 +529,7 @@ func TestPermitsInTheRing(t *testing.T) {
 // robots.txt included, by whichever workers, as their server sees it. Those of another domain do
 // not wait for them.
 func TestDomainDelayInTheRing(t *testing.T) {
+	fullOnly(t)
 	t.Parallel()
 	const delay = 500 * time.Millisecond
 	s := serveSite(t, func(_ *site, w http.ResponseWriter, r *http.Request) {

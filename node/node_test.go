@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,6 +25,15 @@ import (
 	"github.com/apoidea/apoidea/node/view"
 	"github.com/apoidea/apoidea/storage/warc"
 )
+
+// TestMain runs more tests at once than there are processors: real peers mostly wait.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = flag.Set("test.parallel", "12") // a valid number
+	}
+	os.Exit(m.Run())
+}
 
 // testWeb is a synthetic web on a loopback port.
 type testWeb struct {
@@ -126,6 +136,14 @@ func startRing(t *testing.T, n int) []*testPeer {
 	}
 	settle(t, peers)
 	return peers
+}
+
+// fullOnly skips a test in the default tier: it takes seconds, see "Slow:" in its comment.
+func fullOnly(t *testing.T) {
+	t.Helper()
+	if os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
+	}
 }
 
 var quietLog = slog.New(slog.DiscardHandler)

@@ -12,6 +12,7 @@ import (
 // TestMemberOfAnotherVersion: while a member of their ring runs that speaks another version,
 // members that are started again make no second ring beside it, and when it is gone they go on.
 func TestMemberOfAnotherVersion(t *testing.T) {
+	fullOnly(t)
 	t.Parallel()
 	peers := startRing(t, 3)
 	dirs := []string{peers[0].cfg.DataDir, peers[1].cfg.DataDir}

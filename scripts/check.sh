@@ -134,9 +134,9 @@ unraced() {
   } | sort -u
 }
 
-# Tests with real peers mostly wait: more packages, and more tests of a package, run at once than there are processors.
+# Tests with real peers mostly wait: more packages run at once than there are processors.
 cores=$(getconf _NPROCESSORS_ONLN)
-go_test() { compiling go test -exec "$plainly" -p $((2 * cores)) -parallel $((4 * cores)) -vet=off -timeout 60m "$@"; }
+go_test() { compiling go test -exec "$plainly" -p $((2 * cores)) -vet=off -timeout 60m "$@"; }
 # summarized COMMAND...: prints what go test prints, and the slowest tests.
 summarized() { "$@" -json | compiling go run ./scripts/testlog; }
 

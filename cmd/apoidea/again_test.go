@@ -72,6 +72,7 @@ func crawlArgs(dir string, more ...string) []string {
 // TestSameCommandAgain: what a job has finished is not crawled anew by the same command, unless it
 // is asked for; another job, or one that fetched nothing, is.
 func TestSameCommandAgain(t *testing.T) {
+	t.Parallel()
 	site, asked := pagesOf(t, 12)
 	dir := filepath.Join(t.TempDir(), "peer")
 	finished := regexp.MustCompile(`finished on \d{4}-\d\d-\d\d \d\d:\d\d:\d\d: 12 pages; --again crawls anew`)
@@ -114,6 +115,7 @@ func TestSameCommandAgain(t *testing.T) {
 
 // TestNothingFetchedIsNotFinished: where nothing was fetched the same command tries again.
 func TestNothingFetchedIsNotFinished(t *testing.T) {
+	t.Parallel()
 	site, asked := pagesOf(t, 3)
 	dir := filepath.Join(t.TempDir(), "peer")
 	if out, code := say(t, "run", "--until-idle", "--data-dir", dir, "--dashboard", "off", site); code != exitRefused {
@@ -139,6 +141,7 @@ func slowly(t *testing.T, asked *atomic.Int64, until int64, args ...string) {
 // TestRestThatIsRefused: a run without a URL that could have nothing of what was left says why, and
 // its exit code is that of a run with one.
 func TestRestThatIsRefused(t *testing.T) {
+	t.Parallel()
 	site, asked := pagesOf(t, 30)
 	dir := filepath.Join(t.TempDir(), "peer")
 	slowly(t, asked, 5, crawlArgs(dir, site)...)
@@ -153,6 +156,7 @@ func TestRestThatIsRefused(t *testing.T) {
 
 // TestFileForURL: a file where a URL should be is told from a host, and nothing is begun.
 func TestFileForURL(t *testing.T) {
+	t.Parallel()
 	site, _ := pagesOf(t, 2)
 	dir := t.TempDir()
 	there := filepath.Join(dir, "example.org")
@@ -178,6 +182,7 @@ func TestFileForURL(t *testing.T) {
 // TestRefusedPort: a seed at which nothing listens is told of at once, with the reason, and ends
 // the crawl soon; it is not lost, as the same command tries it again.
 func TestRefusedPort(t *testing.T) {
+	t.Parallel()
 	at := free(t)
 	dir := filepath.Join(t.TempDir(), "peer")
 	const reason = "nothing listens there"
@@ -205,6 +210,7 @@ func TestRefusedPort(t *testing.T) {
 // TestNoPublicRing: a peer of the public profile that is told of no ring says that none is built in
 // and what to do; one that founds a ring on purpose does not.
 func TestNoPublicRing(t *testing.T) {
+	t.Parallel()
 	site, _ := pagesOf(t, 2)
 	public := []string{"--profile", "public", "--contact", "https://you.example/", site}
 	const sentence = "no public ring is built in"

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -31,6 +32,10 @@ const asMain = "TEST_APOIDEA_AS_MAIN"
 func TestMain(m *testing.M) {
 	if os.Getenv(asMain) != "" {
 		main()
+	}
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = flag.Set("test.parallel", "6") // a valid number; processes mostly wait
 	}
 	os.Exit(m.Run())
 }
@@ -144,6 +149,7 @@ func opened(t *testing.T, dir string) (open []string, files int) {
 // TestDataDirIsClosed: whatever the mask of permissions, a peer that crawls keeps all to its user;
 // what an earlier one left open is closed, and said once.
 func TestDataDirIsClosed(t *testing.T) {
+	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a page") }))
 	defer site.Close()
 	dir := filepath.Join(t.TempDir(), "peer")
@@ -206,6 +212,7 @@ func TestDataDirIsClosed(t *testing.T) {
 
 // TestDataDirOfAnother: what another user could have planted is refused before anything is written.
 func TestDataDirOfAnother(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only the administrator can make what is another user's")
 	}
@@ -267,6 +274,7 @@ func TestSecurityNamesTests(t *testing.T) {
 // TestRemoteNeedsAFlag: control over TCP, and metrics, are on loopback unless a flag says
 // otherwise; the error names it.
 func TestRemoteNeedsAFlag(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "peer")
 	for _, args := range []string{"--api tcp:0.0.0.0:0", "--api tcp::0", "--api tcp:192.0.2.1:7", "--api tcp:name.example:7", "--metrics 0.0.0.0:0", "--metrics [::]:0"} {
 		out, code := say(t, append(strings.Fields("run --data-dir "+dir), strings.Fields(args)...)...)
@@ -328,6 +336,7 @@ func fetch(t *testing.T, client *http.Client, url, key, value string) (status in
 // metrics for other machines want it too; and who looks at the page of a shared machine has to log
 // in.
 func TestControlNeedsTheToken(t *testing.T) {
+	t.Parallel()
 	top := t.TempDir()
 	dir, api, metrics := filepath.Join(top, "peer"), free(t), free(t)
 	_, port, _ := net.SplitHostPort(metrics)

@@ -9,6 +9,7 @@ import (
 // TestDiskFull: a disk that is full ends a peer with one sentence, which says what helps, and with
 // more room the same command goes on.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
 		t.Skipf("no disk of its own can be made here: %v", err)

@@ -19,6 +19,7 @@ import (
 // TestKilledPeerArchivesNoBodyTwice: what lies in the archive of a peer that was killed (SIGKILL)
 // is known when it is met again, though nobody was told of it.
 func TestKilledPeerArchivesNoBodyTwice(t *testing.T) {
+	t.Parallel()
 	const hosts, each = 6, 120 // two hosts have the same pages, the second one in another order
 	var asked atomic.Int64
 	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

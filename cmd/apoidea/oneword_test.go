@@ -84,6 +84,7 @@ func wordOf(t *testing.T, dir, page, how string) answered {
 // TestOneWordForTheRing: when one of four peers is killed (SIGKILL), nothing that speaks of the
 // ring contradicts another at the same moment, until the ring is whole again.
 func TestOneWordForTheRing(t *testing.T) {
+	t.Parallel()
 	top := t.TempDir()
 	dirs, pages := make([]string, 4), make([]string, 4)
 	var last *process

@@ -13,6 +13,7 @@ import (
 // TestArchivesPackedInTwoWays: a peer that is started with another --archive goes on beside what it
 // has; both kinds are checked, mended and exported.
 func TestArchivesPackedInTwoWays(t *testing.T) {
+	t.Parallel()
 	site, asked := pagesOf(t, 40)
 	dir := filepath.Join(t.TempDir(), "peer")
 	slowly(t, asked, 15, crawlArgs(dir, "--archive", "zstd", site)...)

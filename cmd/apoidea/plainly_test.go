@@ -25,6 +25,7 @@ func plainOnly(t *testing.T, what, text string) {
 // TestFailuresAreSaidPlainly: through the real process, who cannot come in, cannot listen, or asks
 // a ring of which a member was just killed, reads what is wrong and what helps.
 func TestFailuresAreSaidPlainly(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	first, second := filepath.Join(base, "first"), filepath.Join(base, "second")
 	peer(t, first, "--network", "one")

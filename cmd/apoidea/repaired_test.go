@@ -17,6 +17,7 @@ import (
 // TestRunAfterRepairWithoutDatabase: the job is the one that was, also where all of the database
 // was lost.
 func TestRunAfterRepairWithoutDatabase(t *testing.T) {
+	t.Parallel()
 	site, asked := pagesOf(t, 40)
 	dir := filepath.Join(t.TempDir(), "peer")
 	if out, code := say(t, crawlArgs(dir, site)...); code != exitDone {
@@ -38,6 +39,7 @@ func TestRunAfterRepairWithoutDatabase(t *testing.T) {
 // TestRunAfterRepair: the run after a repair goes on with the job that was, asks for what is lost
 // alone, and counts all of it as its own, with a URL and without.
 func TestRunAfterRepair(t *testing.T) {
+	t.Parallel()
 	site, asked := pagesOf(t, 40)
 	dir := filepath.Join(t.TempDir(), "peer")
 	slowly(t, asked, 15, crawlArgs(dir, site)...)
@@ -70,6 +72,7 @@ func TestRunAfterRepair(t *testing.T) {
 // TestRunWithoutDatabase: where the database is gone no other peer begins; repair is named, and
 // brings back peer and job.
 func TestRunWithoutDatabase(t *testing.T) {
+	t.Parallel()
 	site, asked := pagesOf(t, 10)
 	for name, c := range map[string]struct {
 		gone []string
@@ -128,6 +131,7 @@ func TestRunWithoutDatabase(t *testing.T) {
 // TestRepairOfArchiveAlone: of an archive without database and copy another peer is made that knows
 // the pages of it, and goes on where it ends.
 func TestRepairOfArchiveAlone(t *testing.T) {
+	t.Parallel()
 	site, asked := pagesOf(t, 40)
 	dir := filepath.Join(t.TempDir(), "peer")
 	slowly(t, asked, 15, crawlArgs(dir, site)...)
@@ -155,6 +159,7 @@ func TestRepairOfArchiveAlone(t *testing.T) {
 // TestNoDataIsNothingElse: a directory of which the database is gone, or that cannot be looked at,
 // is not called one without data.
 func TestNoDataIsNothingElse(t *testing.T) {
+	t.Parallel()
 	top := t.TempDir()
 	if err := errors.Join(os.MkdirAll(filepath.Join(top, "peer", "archive"), 0o700), os.WriteFile(filepath.Join(top, "peer", "archive", "a.warc"), nil, 0o600),
 		os.WriteFile(filepath.Join(top, "file"), nil, 0o600), os.Mkdir(filepath.Join(top, "nothing"), 0o700)); err != nil {

@@ -68,6 +68,7 @@ func (p *process) interrupt(t *testing.T) {
 // TestSeed: a ring of three is found by name alone; who is killed is told no more; a restarted seed
 // tells the same as before.
 func TestSeed(t *testing.T) {
+	t.Parallel()
 	const zone = "seeds.test"
 	top := t.TempDir()
 	dir := func(name string) string { return filepath.Join(top, name) }

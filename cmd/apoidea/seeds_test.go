@@ -14,6 +14,7 @@ import (
 // record, is fetched once, by one peer and by eight; the same again fetches nothing, and what is
 // wrong in it is told by line before anything is begun.
 func TestSeedsFromAList(t *testing.T) {
+	t.Parallel()
 	site, asked := pagesOf(t, 1)
 	dir := t.TempDir()
 	list := func(name string, n int) string {

@@ -17,6 +17,7 @@ import (
 // TestLeaveAlone: a peer that nobody is there to take over from ends all the same, with what it
 // keeps, and that is no failure.
 func TestLeaveAlone(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "peer")
 	said, end := peer(t, dir, "--network", "at-home", "--dashboard", "off")
 	defer end()
@@ -30,6 +31,7 @@ func TestLeaveAlone(t *testing.T) {
 
 // TestLastOfClusterLeaves: so it is with the last peer of a cluster, whose end is waited for.
 func TestLastOfClusterLeaves(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "ring")
 	if out, code := say(t, "cluster", "up", "-n", "1", "--dir", dir); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, out)
@@ -46,6 +48,7 @@ func TestLastOfClusterLeaves(t *testing.T) {
 // TestHangup: a terminal that is closed ends a peer as a shutdown does, unless the peer was begun
 // to outlive it.
 func TestHangup(t *testing.T) {
+	t.Parallel()
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("hang-ups are ignored by what runs this test, as nohup does, and so by the peer")
 	}

@@ -13,6 +13,7 @@ import (
 // --read-data finds that they were overwritten; and a directory that somebody may not read is told
 // so, and not to be empty.
 func TestDoctorAndCheckTellTheTruth(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	dir := filepath.Join(base, "peer")
 	site, _ := heavyPages(t, 3)

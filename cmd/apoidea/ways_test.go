@@ -52,6 +52,7 @@ func guarded(t *testing.T) (site string, leaked *atomic.Int64) {
 // TestHeaderOfAHost: a field goes to its host alone, also where that leads elsewhere, and into the
 // archive only if that is asked for.
 func TestHeaderOfAHost(t *testing.T) {
+	t.Parallel()
 	site, leaked := guarded(t)
 	for _, kept := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "peer")
@@ -175,6 +176,7 @@ func proxies(t *testing.T) (by []string, asked func() []string) {
 // TestProxy: all that is asked of sites goes through the proxy, to addresses that the guard has let
 // pass; what is wrong with one is said.
 func TestProxy(t *testing.T) {
+	t.Parallel()
 	site, asked := pagesOf(t, 5)
 	at, err := url.Parse(site)
 	if err != nil {

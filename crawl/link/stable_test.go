@@ -2,6 +2,7 @@ package link
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -25,13 +26,19 @@ func TestEveryCodePoint(t *testing.T) {
 
 // TestManyCodePoints is TestEveryCodePoint where characters hardly differ from their neighbours:
 // few of those.
-func TestManyCodePoints(t *testing.T) { everyCodePoint(t, 97) }
+func TestManyCodePoints(t *testing.T) {
+	step := rune(97)
+	if os.Getenv("APOIDEA_FULL") == "" {
+		step = 997
+	}
+	everyCodePoint(t, step)
+}
 
 // unraced skips what takes long and what the race detector could say nothing of.
 func unraced(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("all of Unicode on no more than arithmetic: not with -short")
+	if testing.Short() || os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
 	}
 }
 

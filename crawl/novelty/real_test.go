@@ -3,6 +3,7 @@ package novelty
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 
 // realScale divides the pages of real sites.
 func realScale() int {
-	if testing.Short() {
+	if os.Getenv("APOIDEA_FULL") == "" {
 		return 10
 	}
 	return 1
@@ -50,6 +51,9 @@ func TestRealSites(t *testing.T) {
 
 // TestEndlessSites: sites without end are left, those that say nothing after 1,500 requests.
 func TestEndlessSites(t *testing.T) {
+	if os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
+	}
 	wordy := strings.Fields("labyrinth markov near numbers")
 	for _, from := range noveltytest.Endless() {
 		t.Run(from.Name, func(t *testing.T) {

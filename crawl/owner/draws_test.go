@@ -2,6 +2,7 @@ package owner_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
@@ -58,9 +59,8 @@ func (s *simulation) archive(id job.ID) *archived {
 // TestBudgetNeverOvershoots crawls under budgets with and without faults, on one and on several
 // owners. What workers ever fetched stays within; without faults, all of it is used.
 func TestBudgetNeverOvershoots(t *testing.T) {
-	unraced(t)
 	s := site{hosts: 8, pages: 15, links: 5}
-	for seed := range uint64(8) {
+	for seed := range draws(8) {
 		for _, c := range []struct {
 			name   string
 			change func(*wire.JobSpec)
@@ -115,11 +115,11 @@ func TestBudgetNeverOvershoots(t *testing.T) {
 	}
 }
 
-// unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the
-// race detector: there is no race to find, and it would take ten times as long.
-func unraced(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("one goroutine in virtual time: not with -short")
+// draws is the number of seeds of a simulation: all of them with --full, a quarter in the default
+// tier.
+func draws(all uint64) uint64 {
+	if os.Getenv("APOIDEA_FULL") == "" {
+		return (all + 3) / 4
 	}
+	return all
 }

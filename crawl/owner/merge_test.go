@@ -127,8 +127,7 @@ func merged(t *testing.T, s *scene, copies [][]kv.Record) map[string]string {
 // not it knows the jobs. Every merge passes Check, so accepted URLs are those pending, leased and
 // done.
 func TestMergeOrderDoesNotMatter(t *testing.T) {
-	unraced(t)
-	for seed := range uint64(30) {
+	for seed := range draws(30) {
 		w := newMergeWorld(t, seed)
 		owners := []*scene{w.owner("a", w.jobs), w.owner("b", w.jobs), w.owner("c", w.jobs)}
 		var copies, bare [][]kv.Record // each as its owner has it, and as a follower does

@@ -144,8 +144,7 @@ func (s *simulation) push(key ring.Key, from int) {
 // crawled is what the naive model says; in every round no two workers believe to hold one host;
 // without faults nothing is fetched twice.
 func TestMovesLoseNothing(t *testing.T) {
-	unraced(t)
-	for seed := range uint64(3) {
+	for seed := range draws(3) {
 		for _, faulty := range []int{0, 400} {
 			t.Run(fmt.Sprintf("seed %d, %d rounds with faults", seed, faulty), func(t *testing.T) {
 				jobs := jobTable{}
@@ -174,9 +173,8 @@ func TestMovesLoseNothing(t *testing.T) {
 // TestMovesKeepBudgets: a page is paid for once, by whoever drew it, wherever its host goes: no
 // budget is overshot, and none keeps a crawl from its end.
 func TestMovesKeepBudgets(t *testing.T) {
-	unraced(t)
 	s := site{hosts: 8, pages: 15, links: 5}
-	for seed := range uint64(3) {
+	for seed := range draws(3) {
 		for _, c := range []struct {
 			name   string
 			change func(*wire.JobSpec)

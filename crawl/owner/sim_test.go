@@ -272,8 +272,7 @@ func (s *simulation) run(faulty int, ids ...job.ID) {
 // test that the URLs seen add up and that a host has one lease; and in every round no two workers
 // believe to hold one host.
 func TestNothingLostOnCrash(t *testing.T) {
-	unraced(t)
-	for seed := range uint64(8) {
+	for seed := range draws(8) {
 		for _, peers := range []int{1, 3} {
 			t.Run(fmt.Sprintf("seed %d, %d peers", seed, peers), func(t *testing.T) {
 				jobs := jobTable{}

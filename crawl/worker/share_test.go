@@ -19,7 +19,7 @@ import (
 // robots.txt, and also where a peer is cut to a few fetchers. Slow hosts are crawled all the same,
 // and hundreds of fast ones of one domain are no slower than as many of any.
 //
-// It takes several seconds of CPU time for 16,000 requests, as a quarter of the fetchers is crowded
+// Slow: 16,000 requests take several seconds of processor time, as a quarter of the fetchers is crowded
 // only by hundreds of hosts. No part of it waits: time is virtual.
 func TestSlowHostsHaveAPart(t *testing.T) {
 	const sitePages, others, each = 300, 200, 4

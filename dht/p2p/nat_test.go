@@ -278,8 +278,8 @@ func newNATLab(t *testing.T, homes, peers []string) *natLab {
 // finds out that it can be dialled. The one behind is a worker and stays one, the ring reaches it
 // over its own connections; the last becomes a ring peer.
 func TestBehindNAT(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute")
+	if testing.Short() || os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
 	}
 	lab := newNATLab(t, []string{"home"}, []string{"a", "b", "c", "d", "late"})
 	ring := []*natPeer{lab.run(t, "a", natOrder{Listen: wanNet + "11", Reach: ReachPublic})}
@@ -326,8 +326,8 @@ func TestBehindNAT(t *testing.T) {
 // Members of the ring relay for them, so that one calls the other by an address at a relay; with
 // luck the two punch a hole and need it no more.
 func TestThroughRelays(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute")
+	if testing.Short() || os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
 	}
 	lab := newNATLab(t, []string{"home", "villa"}, []string{"a", "b", "c", "d"})
 	ring := []*natPeer{lab.run(t, "a", natOrder{Listen: wanNet + "11", Reach: ReachPublic, Traversal: true})}

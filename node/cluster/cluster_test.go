@@ -133,6 +133,7 @@ func numberOf(names map[int]string, peer string) int {
 var peerArgs = []string{"--network", "cluster-test", "--allow-private", "--delay=0"}
 
 func TestLife(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := open(t, dir)
 	var told []string
@@ -183,6 +184,7 @@ func TestLife(t *testing.T) {
 }
 
 func TestNewPeersJoinTheRestarted(t *testing.T) {
+	t.Parallel()
 	c := open(t, t.TempDir())
 	must(t, c, c.Up(within(t), 2, peerArgs, nil))
 	must(t, c, c.Down(within(t)))
@@ -194,6 +196,7 @@ func TestNewPeersJoinTheRestarted(t *testing.T) {
 // TestBrokenOffBefore: a peer that has data, and was in no ring but one of its own when it was
 // killed, is taken in.
 func TestBrokenOffBefore(t *testing.T) {
+	t.Parallel()
 	c := open(t, t.TempDir())
 	must(t, c, c.Up(within(t), 1, peerArgs, nil))
 	c.spec.Peers = 2
@@ -210,6 +213,7 @@ func TestBrokenOffBefore(t *testing.T) {
 }
 
 func TestAllKilledAtOnce(t *testing.T) {
+	t.Parallel()
 	c := open(t, t.TempDir())
 	must(t, c, c.Up(within(t), 3, peerArgs, nil))
 	for i := range 3 {
@@ -229,6 +233,7 @@ func TestAllKilledAtOnce(t *testing.T) {
 // TestEndedByAnother: a peer that another command has ended, which this one has yet to hear of, is
 // no error.
 func TestEndedByAnother(t *testing.T) {
+	t.Parallel()
 	c := open(t, t.TempDir())
 	c.spec.Peers = 1
 	ch := &child{done: make(chan struct{})}
@@ -240,6 +245,7 @@ func TestEndedByAnother(t *testing.T) {
 }
 
 func TestFetchFrom(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux is sure to have the whole of 127.0.0.0/8")
 	}
@@ -264,6 +270,7 @@ func TestFetchFrom(t *testing.T) {
 }
 
 func TestPeerThatCannotStart(t *testing.T) {
+	t.Parallel()
 	c := open(t, t.TempDir())
 	err := c.Up(within(t), 2, []string{"--placement", "nowhere"}, nil)
 	if err == nil || !strings.Contains(err.Error(), "peer 1 ended") {
@@ -315,6 +322,7 @@ func TestWrongUsage(t *testing.T) {
 func errOf(_ []int, err error) error { return err }
 
 func TestSettleSaysWhoIsMissing(t *testing.T) {
+	t.Parallel()
 	c := open(t, t.TempDir())
 	must(t, c, c.Up(within(t), 1, peerArgs, nil))
 	if err := c.WaitClosed(within(t), 2, nil); err == nil || !strings.Contains(err.Error(), "only 1 of 2 peers run") {

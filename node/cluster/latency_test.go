@@ -13,6 +13,7 @@ import (
 // TestDistances: peers of a cluster with emulated distances stand where their rows are, which stays
 // so when they start again and when one is added, and a question to another takes the round trip.
 func TestDistances(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
 		t.Skip("emulated distances need all of 127.0.0.0/8 as loopback")
 	}

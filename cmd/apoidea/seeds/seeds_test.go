@@ -102,6 +102,9 @@ func lines(n int, line func(i int) string) io.Reader {
 
 // TestMillion: the memory that a list takes does not grow with it.
 func TestMillion(t *testing.T) {
+	if os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
+	}
 	for _, row := range []struct {
 		name  string
 		line  func(i int) string

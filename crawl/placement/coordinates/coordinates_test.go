@@ -56,16 +56,14 @@ func TestConfigsNameTheWrongField(t *testing.T) {
 		"Most":       &ServersConfig{},
 		"ReuseError": &ServersConfig{Most: 1, ReuseError: 2},
 		"Theta":      &Config{},
-		"Hosts":      &CycleConfig{},
-		"Rest":       &CycleConfig{Rest: RestGeo},
 	}
 	for field, cfg := range tests {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	gossip, servers, cycle, strategy := DefaultGossipConfig(), DefaultServersConfig(), DefaultCycleConfig(), DefaultConfig()
-	for _, cfg := range []interface{ Validate() error }{&gossip, &servers, &cycle, &strategy} {
+	gossip, servers, strategy := DefaultGossipConfig(), DefaultServersConfig(), DefaultConfig()
+	for _, cfg := range []interface{ Validate() error }{&gossip, &servers, &strategy} {
 		if err := cfg.Validate(); err != nil {
 			t.Error(err)
 		}

@@ -89,23 +89,6 @@ func DefaultCycleConfig() CycleConfig {
 	}
 }
 
-// Validate names the field that makes no sense.
-func (c *CycleConfig) Validate() error {
-	switch {
-	case c.Mode > ModeNone:
-		return fmt.Errorf("cycle: Mode %d, want one of four", c.Mode)
-	case c.Rest > RestGeo || c.Rest == RestGeo && c.Geo == nil:
-		return fmt.Errorf("cycle: Rest %d, want one of three, and Geo for RestGeo", c.Rest)
-	case c.Hosts < 1 || c.MaxUpdates < 1 || c.Message < 1 || c.Round < 1 || c.Outgoing < 1:
-		return fmt.Errorf("cycle: Hosts %d, MaxUpdates %d, Message %d, Round %d, Outgoing %d, want 1 or more", c.Hosts, c.MaxUpdates, c.Message, c.Round, c.Outgoing)
-	case !(c.Theta > 0 && c.Theta <= 1):
-		return fmt.Errorf("cycle: Theta %v, want more than 0 to 1", c.Theta)
-	case c.Every <= 0 || c.Timeout <= 0 || c.MessageEvery < 0 || c.Gather < 0:
-		return fmt.Errorf("cycle: Every %v, Timeout %v, want more than 0; MessageEvery %v, Gather %v, want 0 or more", c.Every, c.Timeout, c.MessageEvery, c.Gather)
-	}
-	return nil
-}
-
 // Result is a download that an estimator made.
 type Result struct {
 	URL    URL           // that was downloaded
@@ -197,9 +180,6 @@ func (c *Cycle) Estimating() bool { return c.batch != nil }
 
 // Stopped says that a single batch is done.
 func (c *Cycle) Stopped() bool { return c.stopped && len(c.outgoing) == 0 }
-
-// Waiting counts ready hosts that wait for a batch, and assignments that wait to be sent.
-func (c *Cycle) Waiting() (hosts, messages int) { return len(c.ready), len(c.outgoing) }
 
 // Stats is what was done so far; the slices are the cycle's own.
 func (c *Cycle) Stats() *CycleStats { return &c.stats }

@@ -3,6 +3,7 @@ package model
 import (
 	"flag"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -155,9 +156,12 @@ func TestModel(t *testing.T) {
 
 // TestWalks goes down long rows of steps chosen at random, where everything may happen.
 func TestWalks(t *testing.T) {
-	walks := 200
-	if *long {
+	walks := 40
+	switch {
+	case *long:
 		walks = 100_000
+	case os.Getenv("APOIDEA_FULL") != "":
+		walks = 200
 	}
 	for _, s := range []struct {
 		name  string
@@ -318,7 +322,7 @@ func TestClone(t *testing.T) {
 // race detector: there is no race to find, and it would take ten times as long.
 func unraced(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("one goroutine in virtual time: not with -short")
+	if testing.Short() || os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -92,7 +93,7 @@ func TestChurnEndsWithItsContext(t *testing.T) {
 // race detector: there is no race to find, and it would take ten times as long.
 func unraced(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("one goroutine in virtual time: not with -short")
+	if testing.Short() || os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
 	}
 }

@@ -145,8 +145,8 @@ func TestIPMicraOnSharedData(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("no ../shared/data here")
 	}
-	if testing.Short() {
-		t.Skip("takes a second")
+	if testing.Short() || os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
 	}
 	o := trialtest.Clusters(t, 3)
 	net, err := internet.Load(internet.Options{RTT: o.RTT, Hierarchy: path})

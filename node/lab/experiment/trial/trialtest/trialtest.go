@@ -84,7 +84,7 @@ func Contents(t testing.TB, dir string) map[string][]byte {
 // race detector: there is no race to find, and it would take ten times as long.
 func Unraced(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("one goroutine in virtual time: not with -short")
+	if testing.Short() || os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
 	}
 }
