@@ -8,6 +8,7 @@
 trials=("$@")
 [ $# -gt 0 ] || trials=(addrs mdns)
 machines lan "several machines" web
+need curl curl
 build_apoidea
 
 # The web's namespace has the bridge, and is at 10.78.0.100 on it; peer i is at 10.78.0.i.

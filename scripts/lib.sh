@@ -25,15 +25,22 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# need COMMAND PACKAGE: the command is there, or Debian's package that has it is installed, or it is said what is missing.
+# need COMMAND PACKAGE: returns if the command is there. With APOIDEA_INSTALL=1, also set by --install as a script's first argument, it installs the Debian package.
+# Otherwise it prints both names and ends the script: status 0 if the script sets $skipped, which is what it tests, and 1 if not.
+if [ "${1:-}" = --install ]; then export APOIDEA_INSTALL=1; shift; fi
 need() {
   command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] && return
-  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || die "$1 is missing (Debian: package $2)"
+  if [ "${APOIDEA_INSTALL:-}" != 1 ]; then
+    local missing="$1 is missing (Debian package $2): install it, or rerun with --install"
+    if [ -n "${skipped:-}" ]; then skip "$missing"; else die "$missing"; fi
+  fi
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || die "$1 is missing: installing Debian package $2 needs root and apt-get"
   say "installing $2"
   apt-get install -y -qq --no-install-recommends "$2" >"$work/apt.log" 2>&1 ||
     { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$2"; } >"$work/apt.log" 2>&1 ||
-    { tail -5 "$work/apt.log" >&2; die "$2 could not be installed"; }
+    { tail -5 "$work/apt.log" >&2; die "Debian package $2 could not be installed"; }
 }
+skip() { echo "skip  $skipped: $*"; exit 0; }
 
 # build_apoidea: apoidea, or the binary that APOIDEA names; build: that and the tools of these
 # scripts.
@@ -87,7 +94,6 @@ machines() {
   need jq jq
   need dnsmasq dnsmasq-base
 }
-skip() { echo "skip  $skipped: $*"; exit 0; }
 in_space() { local s=$1; shift; ip netns exec "$spaces-$s" "$@"; }
 background() {
   ip netns exec "$spaces-$2" "${@:3}" >"$work/$1.log" 2>&1 &

@@ -10,6 +10,7 @@
 machines public "a public ring" net
 need nft nftables
 need dig bind9-dnsutils
+need curl curl
 build_apoidea
 
 # The namespace "net" is the internet: a bridge, to which each machine is connected with one public address, and asks for all others.
