@@ -7,7 +7,7 @@
 #   scripts/newcomer.sh [--pages]      as root on Linux; elsewhere it says that it was skipped
 export TMPDIR=${TMPDIR:-/var/tmp} # /tmp is what the examples write to
 . "$(dirname "$0")/lib.sh"
-skip() { echo "skip  a newcomer's first hour: $*"; exit 0; }
+skipped="a newcomer's first hour"
 
 # Not typed, and why: a pattern (extended regular expression) and the reason.
 not_typed='
@@ -26,6 +26,7 @@ cluster status --dir .* --json	"running"
 ^apoidea (crawl|jobs$)	[0-9a-f]{32}
 ^apoidea status$	ring
 ^apoidea ring$	closed
+^apoidea job keys	[0-9a-f]{32} +12D3Koo
 ring lookup	12D3Koo
 ^apoidea why 	owner
 ^apoidea limits	bandwidth|paused|works|limit
@@ -188,7 +189,7 @@ unset "terminal[foreground]"
 scene "jobs" '^apoidea (crawl|jobs)'
 job=$(apoidea crawl --max-depth 9 --scope '*' https://a.example/ --quiet)
 job=${job:0:12}
-for what in pause resume show cancel; do scene "a job: $what" "^apoidea job $what"; done
+for what in pause resume show cancel keys; do scene "a job: $what" "^apoidea job $what"; done
 scene "looking" '^apoidea (status|peers|host|why|ring( |$)(lookup|graph|hosts|$)?)'
 ended foreground
 scene "results" '^apoidea export'
