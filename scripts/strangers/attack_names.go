@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +42,47 @@ var attackNames = attack{
 		group.Wait()
 		return nil
 	},
+	judge: judgeNames,
+}
+
+// What the peer may retain of an identity: 2 KiB of protocol names, versions, keys, addresses and
+// maps. Retained whole, one of these takes more than 40 KiB. The crawl may add nameSpare meanwhile.
+const (
+	nameBytes, nameSpare = 16 << 10, 4 << 20
+	// identities that are counted: at fewer the spare hides them, and they need time on a busy machine.
+	nameCount  = 400
+	nameWithin = 40 * time.Second
+	// nameRead is what the attack prints for each identity that the peer has read.
+	nameRead = "identity read\n"
+)
+
+// judgeNames compares the growth of the heap with the number of identities that the peer has read,
+// which does not depend on the speed of the machine.
+func judgeNames(ctx context.Context, s *scene, r *report) error {
+	var read int
+	for begun := time.Now(); read < nameCount && time.Since(begun) < nameWithin; {
+		raw, err := os.ReadFile(filepath.Join(s.work, r.Name+".log"))
+		if err != nil {
+			return err
+		}
+		read = strings.Count(string(raw), nameRead)
+		if err := harness.Sleep(ctx, lookEvery); err != nil {
+			return err
+		}
+	}
+	if read < nameCount/4 {
+		return fmt.Errorf("%d identities were read in %v, too few to judge", read, nameWithin)
+	}
+	least, _, err := s.heaps(ctx)
+	if err != nil {
+		return err
+	}
+	grown, most := least-r.Before, int64(nameSpare+read*nameBytes)
+	r.Say("%d identities read, heap grown by %.1f MiB, at most %.1f", read, float64(grown)/(1<<20), float64(most)/(1<<20))
+	if grown > most {
+		r.Blame("the heap grew by %d KiB for each of %d identities", (grown>>10)/int64(read), read)
+	}
+	return nil
 }
 
 // named comes and goes under a new identity, which answers who it is.
@@ -49,7 +94,11 @@ func (t *target) named(ctx context.Context, answer []byte) error {
 	defer func() { _ = n.Close() }()
 	said := make(chan struct{}, 1)
 	n.Host().SetStreamHandler("/ipfs/id/1.0.0", func(s network.Stream) {
-		_, _ = s.Write(answer)
+		_, err := s.Write(answer)
+		_ = s.CloseWrite()
+		if _, end := s.Read(make([]byte, 1)); err == nil && errors.Is(end, io.EOF) { // once the peer has stored it
+			fmt.Print(nameRead)
+		}
 		_ = s.Close()
 		select {
 		case said <- struct{}{}:
@@ -63,7 +112,7 @@ func (t *target) named(ctx context.Context, answer []byte) error {
 	}
 	select {
 	case <-said:
-		return harness.Sleep(within, 30*time.Millisecond) // until it is read
+		return nil
 	case <-within.Done():
 		return nil
 	}

@@ -36,7 +36,8 @@ type scene struct {
 	web     *harness.Web
 	peers   []*peer // the first is attacked
 	fresh   int     // peers that joined meanwhile
-	honest  *honest
+	honest  *honest // calls the peer that is attacked
+	control *honest // calls another member, as a control
 	planned time.Duration
 }
 
@@ -70,6 +71,9 @@ func (s *scene) start(ctx context.Context) error {
 	if s.honest, err = newHonest(ctx, s.peers[0].addr); err != nil {
 		return err
 	}
+	if s.control, err = newHonest(ctx, s.peers[2].addr); err != nil {
+		return err
+	}
 	j, err := s.peers[1].Client.Post(ctx, control.JobSpec{URLs: s.web.Seeds()})
 	if err != nil {
 		return err
@@ -84,8 +88,10 @@ func (s *scene) start(ctx context.Context) error {
 }
 
 func (s *scene) close() {
-	if s.honest != nil {
-		s.honest.close()
+	for _, h := range []*honest{s.honest, s.control} {
+		if h != nil {
+			h.close()
+		}
 	}
 	s.end()
 	for _, p := range s.peers {
