@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A public ring from nothing: machines in network namespaces that act as an internet, with public addresses, a resolver, a name server of a ring (`seed serve`) and two
 # homes behind routers with NAT. Three founders make a ring; five volunteers, of whom two sit in the homes, join it by name alone and crawl; a founder dies, the seed
-# forgets it, and a sixth volunteer joins. What is typed are the lines of docs/found.md, with the addresses of these machines. About a minute.
+# forgets it, and a sixth volunteer joins. What is typed are the lines of docs/found.md, with the addresses of these machines. Two to four minutes.
 #
 #   scripts/public.sh         as root on Linux; elsewhere it says that it was skipped
 #   scripts/public.sh --pair  a founder and a second peer alone: each learns from the other that it can be dialled, and says that it does not know before. Three minutes.
