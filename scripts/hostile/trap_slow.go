@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,10 +40,26 @@ const (
 	slowPages = 2
 	sitePages = 300
 	latePage  = 3 * time.Second
-	// siteWithin is twice what the site takes alone, and the time in which 32 fetchers have a first
-	// page of all late hosts, as nobody can know before that they are late.
-	siteWithin = 2*sitePages*trialDelay + 150*latePage/32
+	// firstPages is the time in which 32 fetchers have a first page of all late hosts, as nothing
+	// shows before that they are late.
+	firstPages = 150 * latePage / 32
 )
+
+// siteWithin bounds the time of the site: firstPages, and twice what its pages take alone. That is
+// the median gap between requests to the family's good site, which the same peer crawled alone
+// before: it is the trial's delay and the time of the machine.
+func siteWithin(j *judge) time.Duration {
+	gap := trialDelay
+	if times := j.w.audit.times(j.w.host(j.family.name, "good")); len(times) > 1 {
+		var gaps []time.Duration
+		for i, t := range times[1:] {
+			gaps = append(gaps, t.Sub(times[i]))
+		}
+		slices.Sort(gaps)
+		gap = max(gap, gaps[len(gaps)/2])
+	}
+	return 2*sitePages*gap + firstPages
+}
 
 // slowSite is the host of the site, of a domain of its own: within one domain hosts have turns, and
 // a new one waits for the first page of those before it.
@@ -91,8 +108,12 @@ func checkSlow(j *judge) {
 		return
 	}
 	took := times[len(times)-1].Sub(times[0])
-	if took > siteWithin && len(j.families) == 1 { // beside other traps the machine has its hands full
-		j.blame("slow: the site of %d pages took %v beside slow hosts, bound %v", sitePages, took.Round(time.Millisecond), siteWithin)
+	if len(j.families) == 1 { // beside other traps the machine has its hands full
+		most := siteWithin(j)
+		j.report.Say("the site took %.1f s, at most %.1f", took.Seconds(), most.Seconds())
+		if took > most {
+			j.blame("slow: the site of %d pages took %v beside slow hosts, bound %v", sitePages, took.Round(time.Millisecond), most.Round(time.Millisecond))
+		}
 	}
 	for what, n := range slowHosts {
 		for _, name := range numbered(what+"%d", n) {
