@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -115,8 +116,9 @@ type watch struct {
 	asked     int
 	slowest   time.Duration // of the answers of status, beyond what the machine took
 	slowestAt time.Duration
-	machine   time.Duration // what it took at most
-	refused   int           // questions that brought no answer
+	machine   time.Duration   // what it took at most
+	lately    []time.Duration // what it took for the last questions, at most lastQuestions
+	refused   int             // questions that brought no answer
 	outside   map[string]int
 }
 
@@ -154,6 +156,10 @@ func every(ctx context.Context, d time.Duration, fn func()) {
 		}
 	}
 }
+
+// lastQuestions is how many questions in a row the machine's part is taken from, at its largest: on
+// a busy machine two peers that are asked at the same moment do not wait equally long.
+const lastQuestions = 5
 
 // processors is GOMAXPROCS of the peers.
 const processors = 2
@@ -203,10 +209,11 @@ func (w *watch) ask(ctx context.Context, begun time.Time) {
 	defer w.mu.Unlock()
 	w.asked++
 	w.machine = max(w.machine, base)
+	w.lately = append(w.lately[max(0, len(w.lately)-lastQuestions+1):], base)
 	if err != nil {
 		w.refused++
 	}
-	if own := d - base; own > w.slowest {
+	if own := d - slices.Max(w.lately); own > w.slowest {
 		w.slowest, w.slowestAt = own, at
 	}
 }
