@@ -73,6 +73,7 @@ func TestExactUntilTheBoundThenFilters(t *testing.T) {
 
 // TestNeverForgets puts many sets through far too little memory: an answer No must always be right.
 func TestNeverForgets(t *testing.T) {
+	unraced(t)
 	for _, row := range []struct {
 		name string
 		kind Kind
@@ -293,5 +294,13 @@ func BenchmarkSetsTest(b *testing.B) {
 func TestAnswersArePrinted(t *testing.T) {
 	if got := []string{No.String(), Yes.String(), Maybe.String(), New.String(), Known.String(), Wait.String()}; !slices.Equal(got, []string{"no", "yes", "maybe", "new", "known", "wait"}) {
 		t.Error(got)
+	}
+}
+
+// unraced skips a test that the race detector makes ten times as slow and that has smaller siblings.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("slow with the race detector: not with -short")
 	}
 }

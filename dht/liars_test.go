@@ -37,6 +37,8 @@ func vouchesFor(other dht.Peer) func(dht.Peer, *wire.Message) *wire.Message {
 // that everything is theirs, or vouch for one of them. No lookup ends at one, not even for its own
 // position, which is how strangers are told from members; nor is one believed to own anything
 // afterwards.
+//
+// Slow: 1,500 lookups in simulated rings of 64 peers.
 func TestStrangersOwnNothing(t *testing.T) {
 	for _, row := range []struct {
 		name         string

@@ -252,6 +252,8 @@ func TestOffersAreOfOwners(t *testing.T) {
 
 // TestVouching: the owner of a host says who its worker was, and nobody else is taken for one. So a
 // worker at home, which serves no part of the ring, is believed of the bodies that it has archived.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestVouching(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, nil)

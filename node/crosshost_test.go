@@ -47,6 +47,8 @@ func (c *counted) enter(r *http.Request) (leave func()) {
 // TestRobotsAtAnotherHost: hosts of different workers whose robots.txt lead to the same host, which
 // a third one crawls, are read by the rules that they find there. Each peer asks it one thing at a
 // time, and only the one that crawls it for pages.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestRobotsAtAnotherHost(t *testing.T) {
 	t.Parallel()
 	const leading, pages = 3, 40 // hosts that lead there at each of two workers; pages of the one they lead to

@@ -78,6 +78,8 @@ func TestDashboard(t *testing.T) {
 }
 
 // What is crawled is shown with the way to the site, and what was fetched is counted.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestDashboardOfACrawl(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, nil)

@@ -97,6 +97,8 @@ func TestJobsOfConfig(t *testing.T) {
 
 // TestJobKeysOfARing: of three peers two have a job key in common. Each of these can pause what was
 // posted at the other, the third cannot, and it waits for the end without harm.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestJobKeysOfARing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

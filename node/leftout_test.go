@@ -83,6 +83,8 @@ func TestLinksOfACutDocument(t *testing.T) {
 // although it is larger than the bound on bodies, packed or not. The packed one has white space in
 // it, half of what is allowed; it is one alone, as the race detector looks at each
 // byte.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestSitemapOfFiftyThousand(t *testing.T) {
 	t.Parallel()
 	const urls = 50_000

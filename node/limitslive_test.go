@@ -17,6 +17,8 @@ import (
 
 // TestPausedPeer: a paused peer keeps its part of the ring and fetches nothing, and the others do
 // its part of the crawl. Its pause outlasts a restart.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestPausedPeer(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, nil)

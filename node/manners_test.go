@@ -342,6 +342,8 @@ func TestOptOutByForm(t *testing.T) {
 
 // TestDomainHosts: of a domain whose every page leads to new hosts a job gets as many as it may and
 // no more; the domain's own wish covers all of them.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestDomainHosts(t *testing.T) {
 	t.Parallel()
 	const most = 12

@@ -472,6 +472,8 @@ func TestLeaveAlone(t *testing.T) {
 
 // TestLeave: a peer that leaves hands its hosts over: the others know all it knew. It answers until
 // then: whoever asked it to leave hears when that is done, and whoever watches it what went where.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, nil)

@@ -90,6 +90,8 @@ func (w *largePages) check(t *testing.T, dir string) {
 // TestLargePages: a peer with little memory crawls pages that have no room in it, over its spill;
 // where the disk takes none it is slower, and says so, and where a killed peer left files there
 // they are gone.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestLargePages(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -20,6 +20,8 @@ import (
 // TestStalled: a peer whose fetchers hang, and one whose owner does not answer, says so in its
 // status and its log, with the stacks in a file, until it moves again. A paused one and one without
 // work do not.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	web := serveLargePages(t, 3, 4<<20)

@@ -77,6 +77,8 @@ func waitFor(t *testing.T, p *testPeer, within time.Duration) (last control.Prog
 // TestWaitingEnds: a ring is done when nothing is left but URLs whose next try is further away than
 // the patience, whichever peers keep them. They are told as put off, and taken up later; a name
 // that does not exist is no reason to wait.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
 	names := serveNames(t)

@@ -124,16 +124,6 @@ lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|farm|fra
 # Packages whose tests take the race detector minutes: they run with it in --full only.
 slow_race='/(cmd/apoidea|crawl/link|dht|dht/p2p|node|node/cluster|node/lab/.*|node/rpc|node/seed|node/mend|scripts/.*)$'
 
-raced() { go list ./... | grep -Ev "$lone" | if [ $full = 1 ]; then cat; else grep -Ev "$slow_race"; fi; }
-# Whatever the race detector does not run, and what tests leave out with it (-short).
-unraced() {
-  if [ $tier = fast ]; then go list ./...; return; fi
-  {
-    go list ./... | grep -Fxvf <(raced)
-    [ $full = 0 ] || git grep -l --untracked 'unraced(t)' -- '*_test.go' | xargs -n1 dirname | sed 's|^|github.com/apoidea/apoidea/|'
-  } | sort -u
-}
-
 # Tests with real peers mostly wait: more packages run at once than there are processors.
 cores=$(getconf _NPROCESSORS_ONLN)
 go_test() { compiling go test -exec "$plainly" -p $((2 * cores)) -vet=off -timeout 60m "$@"; }
@@ -143,24 +133,24 @@ summarized() { "$@" -json | compiling go run ./scripts/testlog; }
 step_test() {
   local mode=(-shuffle=on -count=$count)
   [ $tier != fast ] || mode=()
-  # shellcheck disable=SC2046 # package names
-  summarized go_test "${mode[@]}" $(unraced)
+  summarized go_test "${mode[@]}" ./...
 }
 
+# Every test runs without the race detector; those of packages that start goroutines run with it as well, without those that it makes too slow (-short).
 # The race detector needs cgo and a C compiler; the product itself is built without.
 step_race() {
-  local race=(-race)
   if ! command -v "$(go env CC)" >/dev/null; then
     if [ "${APOIDEA_INSTALL:-}" = 1 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
       apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev
     else
-      echo "no C compiler ($(go env CC)): the tests run without the race detector"
-      race=()
+      echo "no C compiler ($(go env CC)): the race detector is skipped"
+      return
     fi
   fi
   # With cgo Pebble would take C's zstd, which takes a minute to compile; the product takes the one written in Go.
   # shellcheck disable=SC2046 # package names
-  CGO_ENABLED=${#race[@]} summarized go_test "${race[@]}" -tags pebblegozstd -short -shuffle=on -count=$count $(raced)
+  CGO_ENABLED=1 summarized go_test -race -tags pebblegozstd -short -shuffle=on -count=$count \
+    $(go list ./... | grep -Ev "$lone" | if [ $full = 1 ]; then cat; else grep -Ev "$slow_race"; fi)
 }
 
 # Three real peers crawl a served web, one is killed with -9, and every page is fetched.

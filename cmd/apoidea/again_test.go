@@ -71,6 +71,8 @@ func crawlArgs(dir string, more ...string) []string {
 
 // TestSameCommandAgain: what a job has finished is not crawled anew by the same command, unless it
 // is asked for; another job, or one that fetched nothing, is.
+//
+// Slow: starts a process several times on one data directory.
 func TestSameCommandAgain(t *testing.T) {
 	t.Parallel()
 	site, asked := pagesOf(t, 12)
@@ -114,6 +116,8 @@ func TestSameCommandAgain(t *testing.T) {
 }
 
 // TestNothingFetchedIsNotFinished: where nothing was fetched the same command tries again.
+//
+// Slow: a process retries a site that fails.
 func TestNothingFetchedIsNotFinished(t *testing.T) {
 	t.Parallel()
 	site, asked := pagesOf(t, 3)
@@ -181,6 +185,8 @@ func TestFileForURL(t *testing.T) {
 
 // TestRefusedPort: a seed at which nothing listens is told of at once, with the reason, and ends
 // the crawl soon; it is not lost, as the same command tries it again.
+//
+// Slow: a process retries refused connections before it gives up.
 func TestRefusedPort(t *testing.T) {
 	t.Parallel()
 	at := free(t)

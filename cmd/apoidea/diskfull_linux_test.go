@@ -8,6 +8,8 @@ import (
 
 // TestDiskFull: a disk that is full ends a peer with one sentence, which says what helps, and with
 // more room the same command goes on.
+//
+// Slow: starts a process several times on a file system that fills up.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -18,6 +18,8 @@ import (
 
 // TestKilledPeerArchivesNoBodyTwice: what lies in the archive of a peer that was killed (SIGKILL)
 // is known when it is met again, though nobody was told of it.
+//
+// Slow: three processes crawl, and a death has to be detected.
 func TestKilledPeerArchivesNoBodyTwice(t *testing.T) {
 	t.Parallel()
 	const hosts, each = 6, 120 // two hosts have the same pages, the second one in another order

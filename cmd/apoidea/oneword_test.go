@@ -83,6 +83,8 @@ func wordOf(t *testing.T, dir, page, how string) answered {
 
 // TestOneWordForTheRing: when one of four peers is killed (SIGKILL), nothing that speaks of the
 // ring contradicts another at the same moment, until the ring is whole again.
+//
+// Slow: four processes form a ring and detect a death that nothing announces.
 func TestOneWordForTheRing(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()

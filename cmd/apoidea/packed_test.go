@@ -12,6 +12,8 @@ import (
 
 // TestArchivesPackedInTwoWays: a peer that is started with another --archive goes on beside what it
 // has; both kinds are checked, mended and exported.
+//
+// Slow: runs two whole crawls as processes.
 func TestArchivesPackedInTwoWays(t *testing.T) {
 	t.Parallel()
 	site, asked := pagesOf(t, 40)

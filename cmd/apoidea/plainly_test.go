@@ -24,6 +24,8 @@ func plainOnly(t *testing.T, what, text string) {
 
 // TestFailuresAreSaidPlainly: through the real process, who cannot come in, cannot listen, or asks
 // a ring of which a member was just killed, reads what is wrong and what helps.
+//
+// Slow: starts several processes one after another, and each retries before it fails.
 func TestFailuresAreSaidPlainly(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()

@@ -71,6 +71,8 @@ func TestRunAfterRepair(t *testing.T) {
 
 // TestRunWithoutDatabase: where the database is gone no other peer begins; repair is named, and
 // brings back peer and job.
+//
+// Slow: starts a process several times on one data directory.
 func TestRunWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	site, asked := pagesOf(t, 10)

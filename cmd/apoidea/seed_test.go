@@ -67,6 +67,8 @@ func (p *process) interrupt(t *testing.T) {
 
 // TestSeed: a ring of three is found by name alone; who is killed is told no more; a restarted seed
 // tells the same as before.
+//
+// Slow: four processes form a ring, and a death has to be detected by the ring and by the seed.
 func TestSeed(t *testing.T) {
 	t.Parallel()
 	const zone = "seeds.test"

@@ -13,6 +13,8 @@ import (
 // TestSeedsFromAList: a list from a file or the standard input, short or too long for a job's
 // record, is fetched once, by one peer and by eight; the same again fetches nothing, and what is
 // wrong in it is told by line before anything is begun.
+//
+// Slow: five crawls of 2,600 pages, one of them by a ring of eight processes.
 func TestSeedsFromAList(t *testing.T) {
 	t.Parallel()
 	site, asked := pagesOf(t, 1)

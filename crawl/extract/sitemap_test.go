@@ -57,6 +57,7 @@ func TestSitemap(t *testing.T) {
 	}
 }
 
+// Slow: parses sitemaps of the largest allowed size.
 func TestSitemapBounds(t *testing.T) {
 	var x Extractor
 	var page Page
@@ -113,6 +114,8 @@ func TestCutSitemap(t *testing.T) {
 
 // TestSitemapLinks: the most URLs that the protocol allows a sitemap, of a usual length, all count;
 // that there was more is told.
+//
+// Slow: unpacks and parses 50 MB sitemaps.
 func TestSitemapLinks(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

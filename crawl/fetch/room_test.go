@@ -82,6 +82,7 @@ func noise(n int) []byte {
 // TestRoom: what no memory is granted for goes to disk and comes back as it was, in every framing
 // and coding, and where the disk is full as well it waits for memory.
 func TestRoom(t *testing.T) {
+	unraced(t)
 	page := noise(1<<20 + 12345)
 	srv := packedServer(t, page)
 	for _, row := range []struct {
@@ -235,4 +236,12 @@ type slowFile struct {
 func (f slowFile) Write(p []byte) (int, error) {
 	f.look(f.Size())
 	return f.Spilled.Write(p)
+}
+
+// unraced skips a test that the race detector makes ten times as slow and that has smaller siblings.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("slow with the race detector: not with -short")
+	}
 }

@@ -26,6 +26,8 @@ func TestEveryCodePoint(t *testing.T) {
 
 // TestManyCodePoints is TestEveryCodePoint where characters hardly differ from their neighbours:
 // few of those.
+//
+// Slow: parses a URL for each of thousands of characters at many places.
 func TestManyCodePoints(t *testing.T) {
 	step := rune(97)
 	if os.Getenv("APOIDEA_FULL") == "" {

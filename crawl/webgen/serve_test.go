@@ -176,6 +176,7 @@ func (k *walker) visit(u string, depth int) {
 }
 
 func TestTruthIsWhatAWalkerFinds(t *testing.T) {
+	unraced(t)
 	for _, c := range []struct {
 		name string
 		cfg  func(*Config)
@@ -492,3 +493,11 @@ type discard struct{}
 func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
+
+// unraced skips a test that the race detector makes ten times as slow and that has smaller siblings.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("slow with the race detector: not with -short")
+	}
+}

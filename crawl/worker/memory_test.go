@@ -196,6 +196,8 @@ func TestRoomWhileSpilling(t *testing.T) {
 
 // TestReportsAreBounded: links of outcomes that an owner is slow to acknowledge take memory as
 // well, and no further page is begun while they take too much.
+//
+// Slow: thousands of pages with many links in virtual time.
 func TestReportsAreBounded(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		const hosts, bound = 40, 2 << 20

@@ -14,7 +14,10 @@ import (
 
 // TestLargeRules: the rules of many hosts with files of 500 KiB take bounded memory, and all of
 // them are kept to.
+//
+// Slow: parses 24 robots.txt files of 480 KiB.
 func TestLargeRules(t *testing.T) {
+	unraced(t)
 	crawltest.Bubble(t, func(t *testing.T) {
 		const hosts = 24
 		var file strings.Builder
@@ -44,7 +47,10 @@ func TestLargeRules(t *testing.T) {
 
 // TestManyLargeFiles: so many hosts have files of 480 KiB that are not to be packed that there is
 // no room for all. Those without room wait; each file is asked for once, and kept to.
+//
+// Slow: parses 60 robots.txt files of 480 KiB.
 func TestManyLargeFiles(t *testing.T) {
+	unraced(t)
 	crawltest.Bubble(t, func(t *testing.T) {
 		const hosts = 60
 		x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -94,4 +100,12 @@ func (x *world) watchShelf() *shelved {
 		most.states, most.rules = max(most.states, states), max(most.rules, rules)
 	}
 	return &most
+}
+
+// unraced skips a test that the race detector makes ten times as slow and that has smaller siblings.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("slow with the race detector: not with -short")
+	}
 }

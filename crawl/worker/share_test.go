@@ -19,9 +19,10 @@ import (
 // robots.txt, and also where a peer is cut to a few fetchers. Slow hosts are crawled all the same,
 // and hundreds of fast ones of one domain are no slower than as many of any.
 //
-// Slow: 16,000 requests take several seconds of processor time, as a quarter of the fetchers is crowded
-// only by hundreds of hosts. No part of it waits: time is virtual.
+// Slow: 16,000 requests take several seconds of processor time, as a quarter of the fetchers is
+// crowded only by hundreds of hosts. No part of it waits: time is virtual.
 func TestSlowHostsHaveAPart(t *testing.T) {
+	unraced(t)
 	const sitePages, others, each = 300, 200, 4
 	// crawl returns how long the site took from its first request on, as nobody can know before
 	// that it is none of the others, and how long all did.

@@ -32,6 +32,8 @@ func (o *weighed) Session(ctx context.Context, owner string, m *wire.Session) (*
 
 // TestWindowsAreBounded: of URLs of thousands of bytes a worker takes no more than it may hold, and
 // crawls them all.
+//
+// Slow: thousands of hosts in virtual time.
 func TestWindowsAreBounded(t *testing.T) {
 	crawltest.Bubble(t, func(t *testing.T) {
 		const hosts, each, long = 20, 150, 4000

@@ -63,7 +63,10 @@ func TestStalledFrameIsReset(t *testing.T) {
 
 // TestUnreadAnswersAreBounded: who asks for long answers and does not read them has few made, and a
 // known peer is answered meanwhile. When they are gone nothing is counted any more.
+//
+// Slow: fills the memory bounds of a real endpoint.
 func TestUnreadAnswersAreBounded(t *testing.T) {
+	unraced(t)
 	t.Run("of a long service", func(t *testing.T) { testUnread(t, (*Endpoint).Long) })
 	t.Run("of another", func(t *testing.T) { testUnread(t, func(*Endpoint, string) {}) })
 }
@@ -149,6 +152,7 @@ func TestStrangersArePaced(t *testing.T) {
 // TestWaitingRequestsAreBounded: strangers whose requests wait in all handlers, and more behind
 // them, hold no more than the share of strangers, of whatever size they are.
 func TestWaitingRequestsAreBounded(t *testing.T) {
+	unraced(t)
 	for _, size := range []int{largeOfStrangers - 1, largeRequest - 1} {
 		inBubble(t, func(t *testing.T, e *Endpoint) {
 			var held atomic.Int64
@@ -236,4 +240,12 @@ func TestSlowSendersStay(t *testing.T) {
 		_ = slow.Close()
 		<-ended
 	})
+}
+
+// unraced skips a test that the race detector makes ten times as slow and that has smaller siblings.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("slow with the race detector: not with -short")
+	}
 }

@@ -174,6 +174,7 @@ func TestHandlerEndsWithItsCaller(t *testing.T) {
 	})
 }
 
+// Slow: waits for a connection to break.
 func TestPeerGoneFailsCallsAtOnce(t *testing.T) {
 	var running sync.WaitGroup
 	prepare := func(n *Net) {

@@ -152,6 +152,8 @@ func checkOwners(t *testing.T, peers []*ringPeer, keys int) {
 // TestRingOfEight is the whole network stack: eight peers bootstrap from TXT
 // records, settle into one ring and find every owner; one dies; one comes back
 // with the DNS server gone, by the peers it remembers.
+//
+// Slow: eight libp2p hosts form a ring.
 func TestRingOfEight(t *testing.T) {
 	keys := make([]crypto.PrivKey, 8)
 	for i := range keys {

@@ -132,6 +132,7 @@ func numberOf(names map[int]string, peer string) int {
 
 var peerArgs = []string{"--network", "cluster-test", "--allow-private", "--delay=0"}
 
+// Slow: starts, kills and restarts peers as processes.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -212,6 +213,7 @@ func TestBrokenOffBefore(t *testing.T) {
 	checkRing(t, again, []int{1, 2})
 }
 
+// Slow: starts a ring of processes twice.
 func TestAllKilledAtOnce(t *testing.T) {
 	t.Parallel()
 	c := open(t, t.TempDir())

@@ -12,6 +12,8 @@ import (
 
 // TestDistances: peers of a cluster with emulated distances stand where their rows are, which stays
 // so when they start again and when one is added, and a question to another takes the round trip.
+//
+// Slow: peers measure their distances, a second apart.
 func TestDistances(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {

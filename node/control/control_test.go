@@ -487,6 +487,7 @@ func TestListen(t *testing.T) {
 }
 
 func TestRequestBounds(t *testing.T) {
+	unraced(t)
 	addr := filepath.Join(t.TempDir(), "s")
 	serve(t, new(fake), addr)
 	c := client(t, addr)
@@ -628,5 +629,13 @@ func TestServeEndsWithItsContext(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		t.Error("a stream goes on after its server has ended")
+	}
+}
+
+// unraced skips a test that the race detector makes ten times as slow and that has smaller siblings.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("slow with the race detector: not with -short")
 	}
 }

@@ -90,6 +90,7 @@ func (s *sampleGossips) place(id peer.ID, from, n int) (probes int) {
 // TestSamples: what one owner had measured its neighbours need not measure again; nothing is told
 // twice, but to one that has forgotten or is new.
 func TestSamples(t *testing.T) {
+	unraced(t)
 	crawltest.Bubble(t, func(t *testing.T) {
 		s := newSampleGossips(t, "a", "b", "c")
 		a, b := s.peers["a"], s.peers["b"]
@@ -334,4 +335,12 @@ func TestSamplesAreRefused(t *testing.T) {
 			t.Errorf("a minute later: %v", err)
 		}
 	})
+}
+
+// unraced skips a test that the race detector makes ten times as slow and that has smaller siblings.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("slow with the race detector: not with -short")
+	}
 }

@@ -118,6 +118,7 @@ func TestRecordsMove(t *testing.T) {
 // TestLiarsTakeNothing: of one that comes into the ring, says that it has what it is handed, and
 // has nothing, all is there again when it is gone: at once, or after less than an hour.
 func TestLiarsTakeNothing(t *testing.T) {
+	unraced(t)
 	times := []time.Duration{20 * time.Second, 50 * time.Minute}
 	if os.Getenv("APOIDEA_FULL") == "" {
 		times = times[:1]
@@ -313,4 +314,12 @@ func TestMovesTold(t *testing.T) {
 			t.Errorf("b told %q, want %q", fromB.all(), over)
 		}
 	})
+}
+
+// unraced skips a test that the race detector makes ten times as slow and that has smaller siblings.
+func unraced(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("slow with the race detector: not with -short")
+	}
 }

@@ -134,6 +134,8 @@ func unraced(t *testing.T) {
 
 // TestFullOfEmptyParts: a message that is full of empty parts, by each list of each type and on
 // each level, takes no more memory than it may, whether it is refused or not.
+//
+// Slow: measures the memory that each list of each message may take.
 func TestFullOfEmptyParts(t *testing.T) {
 	unraced(t)
 	for _, of := range messages(t) {

@@ -49,7 +49,7 @@ var attackNames = attack{
 // maps. Retained whole, one of these takes more than 40 KiB. The crawl may add nameSpare meanwhile.
 const (
 	nameBytes, nameSpare = 16 << 10, 4 << 20
-	// identities that are counted: at fewer the spare hides them, and they need time on a busy machine.
+	// nameCount identities are enough: fewer would be hidden by the spare.
 	nameCount  = 400
 	nameWithin = 40 * time.Second
 	// nameRead is what the attack prints for each identity that the peer has read.

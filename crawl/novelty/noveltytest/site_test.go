@@ -70,6 +70,7 @@ func TestReal(t *testing.T) {
 	}
 }
 
+// Slow: generates thousands of pages.
 func TestEndless(t *testing.T) {
 	for _, s := range Endless() {
 		if n := len(walk(t, s, pages)); n < pages {
