@@ -165,13 +165,14 @@ func (gr *Granter) fill(h *hosts.Host, n int, g *wire.Grant) int {
 // filler fills one grant.
 type filler struct {
 	*Granter
-	h      *hosts.Host
-	g      *wire.Grant
-	room   int
-	bytes  int                 // of the URLs
-	alone  bool                // nothing may be granted beside what is out
-	gone   map[uint64]struct{} // URLs that got their outcome here and may still be in the store
-	column int                 // index of the current job in the grant's table
+	h       *hosts.Host
+	g       *wire.Grant
+	room    int
+	bytes   int                 // of the URLs
+	alone   bool                // nothing may be granted beside what is out
+	waiting int                 // sitemaps that wait for others
+	gone    map[uint64]struct{} // URLs that got their outcome here and may still be in the store
+	column  int                 // index of the current job in the grant's table
 }
 
 func (f *filler) full() bool {
@@ -355,10 +356,11 @@ func (f *filler) add(hj *hosts.Job, p *ondisk.Pending) {
 // start for what anybody may be, and grows with what the host gives.
 const (
 	// enoughOpen URLs that are ready, or that sitemaps which are out may bring (manyNamed each),
-	// are enough: other sitemaps wait, namesWait ms at a time.
+	// are enough. Other sitemaps wait for namesWait ms, and longer the more of them a step finds
+	// waiting: as many as may be out become due together.
 	enoughOpen = 5000
 	manyNamed  = 1000
-	namesWait  = 5000
+	namesWait  = 500
 )
 
 // sitemap says whether a sitemap is to be left, or to wait: it brings many URLs at once, and
@@ -376,5 +378,6 @@ func (f *filler) sitemap(hj *hosts.Job, p *ondisk.Pending) (out notGranted, left
 	if coming <= enoughOpen || f.Cfg.Delay == 0 || p.Promised {
 		return out, false
 	}
-	return notGranted{Pending: *p, due: max(f.Now+namesWait, f.LastAt())}, true
+	f.waiting++
+	return notGranted{Pending: *p, due: max(f.Now+namesWait*int64(1+f.waiting*manyNamed/enoughOpen), f.LastAt())}, true
 }
