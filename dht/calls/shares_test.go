@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,6 +68,9 @@ func TestStalledFrameIsReset(t *testing.T) {
 // Slow: fills the memory bounds of a real endpoint.
 func TestUnreadAnswersAreBounded(t *testing.T) {
 	unraced(t)
+	if os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
+	}
 	t.Run("of a long service", func(t *testing.T) { testUnread(t, (*Endpoint).Long) })
 	t.Run("of another", func(t *testing.T) { testUnread(t, func(*Endpoint, string) {}) })
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"reflect"
 	"runtime"
 	"strings"
@@ -127,8 +128,8 @@ func full(f protoreflect.FieldDescriptor, size int) (ways [][]byte) {
 // as much taken, and needs minutes.
 func unraced(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("memory is measured without the race detector: not with -short")
+	if testing.Short() || os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"html"
 	"net/http"
+	"os"
 	"regexp"
 	"testing"
 )
@@ -72,6 +73,9 @@ func TestReal(t *testing.T) {
 
 // Slow: generates thousands of pages.
 func TestEndless(t *testing.T) {
+	if os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
+	}
 	for _, s := range Endless() {
 		if n := len(walk(t, s, pages)); n < pages {
 			t.Errorf("%s ends after %d URLs", s.Name, n)
@@ -84,6 +88,9 @@ func TestEndless(t *testing.T) {
 
 // Sites made twice answer the same, and so does one that is asked in another order.
 func TestDeterministic(t *testing.T) {
+	if os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("slow: runs with scripts/check.sh --full")
+	}
 	again := append(Real(scale), Endless()...)
 	for i, s := range append(Real(scale), Endless()...) {
 		urls := walk(t, s, 200)
