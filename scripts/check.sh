@@ -122,7 +122,7 @@ step_tidy() { go mod tidy -diff; }
 # Packages that start no goroutine, tests included: the race detector finds nothing there, and takes ten times as long.
 lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|farm|frame|frontier|job|novelty|owner|permit|placement|robots|shape|wire|worker/session)|dht/(member|ring|wire|workers)|node/(custody|lab/(internet|model|sim)|volunteer|wire)|storage/replica)(/|$)'
 # Packages whose tests take the race detector minutes: they run with it in --full only.
-slow_race='/(cmd/apoidea|crawl/link|dht|dht/p2p|node|node/cluster|node/lab/.*|node/rpc|node/seed|node/mend|scripts/.*)$'
+slow_race='/(cmd/apoidea|crawl/link|crawl/worker|dht|dht/p2p|node|node/cluster|node/lab/.*|node/mend|node/records|node/rpc|node/seed|scripts/.*|storage|storage/warc)$'
 
 # Tests with real peers mostly wait: more packages run at once than there are processors.
 cores=$(getconf _NPROCESSORS_ONLN)

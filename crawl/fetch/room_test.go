@@ -238,7 +238,7 @@ func (f slowFile) Write(p []byte) (int, error) {
 	return f.Spilled.Write(p)
 }
 
-// unraced skips a test that the race detector makes ten times as slow and that has smaller siblings.
+// unraced skips a test that the race detector makes too slow; it has smaller siblings.
 func unraced(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -494,7 +494,7 @@ func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
-// unraced skips a test that the race detector makes ten times as slow and that has smaller siblings.
+// unraced skips a test that the race detector makes too slow; it has smaller siblings.
 func unraced(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -102,7 +102,7 @@ func (x *world) watchShelf() *shelved {
 	return &most
 }
 
-// unraced skips a test that the race detector makes ten times as slow and that has smaller siblings.
+// unraced skips a test that the race detector makes too slow; it has smaller siblings.
 func unraced(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
