@@ -32,7 +32,7 @@ func newCrawl(g *globals) *cobra.Command {
 		Short: "Post a job to a running peer",
 		Long: `Post a job to the running peer that --data-dir (or --api) names, and print the job's ID. With --wait return when the job is done.
 A job with the same words that is not finished is continued; one that is finished is left as it is, unless it fetched nothing or --again is given.
-Without --scope the job keeps to the hosts of its seeds.`,
+Without --scope the job keeps to the hosts of its seeds and of what seeds redirect to. Seeds are fetched whatever the scope.`,
 		Example: `  apoidea crawl https://example.org/ --max-depth 3 --wait
   apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000
   apoidea crawl --seeds list.txt --max-depth 1 --wait

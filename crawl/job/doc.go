@@ -5,7 +5,8 @@
 //
 //   - spec: what a poster asked for. It never changes, so that every peer may keep a copy for as
 //     long as it likes.
-//   - scope: the hosts that a job may visit, as globs; without any, the hosts of its seeds.
+//   - scope: the hosts that a job may visit, as globs; without any, the hosts of its seeds and
+//     those that seeds redirect to. Seeds themselves are always fetched.
 //   - filters: patterns of URLs that links must match to be followed, and of those that are not
 //     fetched; a path as in robots.txt, with a host if wanted, or a regular expression.
 //   - state: running, paused, canceled or done. With its version, which grows with each change, it

@@ -186,6 +186,30 @@ func (s *Spec) By(id string) bool {
 // InScope says whether the job may visit a host, given in canonical form.
 func (s *Spec) InScope(host string) bool { return s.scope.Admits(host) }
 
+// Enters reports whether a URL is admitted on whatever host it is: a seed always, and where a seed
+// redirects to unless the job has a scope of its own. Both have depth 0; only a redirect has hops.
+func (s *Spec) Enters(depth uint32, hops uint8, kind link.Kind) bool {
+	return depth == 0 && kind == link.KindPage && (hops == 0 || s.OpenScope())
+}
+
+// OpenScope reports whether the job keeps to the hosts of its seeds and those that seeds redirect
+// to, because it was posted without a scope.
+func (s *Spec) OpenScope() bool { return len(s.Patterns) == 0 }
+
+// MayReach reports whether a link to a host is sent to the owner of the host, which decides. Beside
+// the scope these are, without a scope of the job's own, the host of the page itself, which a seed
+// may have redirected to, and the name of a seed's host with or without "www.".
+func (s *Spec) MayReach(from, host string) bool {
+	if s.InScope(host) {
+		return true
+	}
+	if !s.OpenScope() {
+		return false
+	}
+	bare, www := strings.CutPrefix(host, "www.")
+	return host == from || www && s.Seeded(bare) || s.Seeded("www."+host)
+}
+
 // Seeded says whether a seed is on a host: its poster named it.
 func (s *Spec) Seeded(host string) bool {
 	_, ok := s.seeded[host]

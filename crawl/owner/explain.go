@@ -232,7 +232,7 @@ func (bk *books) Why(url string) []Fate {
 		f := Fate{Job: js.ID, State: "unknown"}
 		if h == nil || !bk.explain(h, js, url, &f) {
 			if bk.jobs.Knows(js) {
-				f.Refusal = cmp.Or(bk.intake.TurnsAway(js, url), links.Refusal(js.Spec, url, 0, link.KindPage), js.Spec.Filtered(url, 1, link.KindPage))
+				f.Refusal = cmp.Or(bk.intake.TurnsAway(js, url), links.Refusal(js.Spec, url, 0, link.KindPage, bk.intake.Entered(js, link.Host(url))), js.Spec.Filtered(url, 1, link.KindPage))
 				f.Trap = bk.leftAs(h, js, url)
 			}
 		}

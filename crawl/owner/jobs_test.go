@@ -37,7 +37,7 @@ func TestJobsAreForgotten(t *testing.T) {
 	for len(ids) < all {
 		s.do(func(o *owner.Owner) {
 			for range 500 {
-				o.Links(links(add(len(ids)), 0, "http://out-of-scope.example/"))
+				o.Links(links(add(len(ids)), 1, "http://out-of-scope.example/"))
 			}
 		})
 	}

@@ -27,7 +27,8 @@ func TestLinksAreAdmitted(t *testing.T) {
 		want bool
 	}{
 		{"in scope", "http://a.example/x", nil, true},
-		{"out of scope", "http://a.test/x", nil, false},
+		{"out of scope", "http://a.test/x", func(m *wire.Links) { m.Depth = []uint32{1} }, false},
+		{"a seed out of scope", "http://a.test/x", nil, true},
 		{"not canonical", "http://a.example/../x", nil, false},
 		{"not canonical, by other rules", "http://a.example/%7Ex/../y", func(m *wire.Links) { m.Rules = link.RulesVersion + 1 }, true},
 		{"no URL", "hello", nil, false},

@@ -44,7 +44,7 @@ var Words = []Word{
 	{"revisit", "A record of the archive that says that the body of a page is the same as that of another."},
 	{"ring", "The circle on which the peers of a network and the hosts that they crawl have their places."},
 	{"robots.txt", "A site's rules for crawlers, which are kept to (RFC 9309)."},
-	{"scope", "Which hosts a job may crawl. Unless said otherwise, those of its seeds (--scope)."},
+	{"scope", "Which hosts a job may crawl. By default those of its seeds, and those that seeds redirect to (--scope)."},
 	{"seed", "A URL that a job begins with. (\"apoidea seed\" and DNS seeds are about entry peers.)"},
 	{"settled", "Of a peer's neighbours: the same for a while, as far as it has noticed; else they are changing. It is what one peer alone can say (\"apoidea status\"), and no word on the ring."},
 	{"trap", "A site, or a part of one, that makes up pages without end."},

@@ -518,7 +518,7 @@ func (b *rebuilding) jobsOf(p *page, fates []owner.Fate) (ids []job.ID) {
 		return ids
 	}
 	for id, spec := range b.jobs.spec {
-		if links.Refusal(spec, p.url, p.depth, link.KindPage) == "" {
+		if links.Refusal(spec, p.url, p.depth, link.KindPage, spec.MayReach("", link.Host(p.url))) == "" {
 			ids = append(ids, id)
 		}
 	}

@@ -2,7 +2,6 @@ package settings
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/apoidea/apoidea/cmd/apoidea/seeds"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/volunteer"
@@ -40,7 +38,7 @@ var In io.Reader = os.Stdin
 // Add adds the flags to f.
 func (j *Job) Add(f *pflag.FlagSet) {
 	f.StringVar(&j.seeds, "seeds", "", "FILE of more seeds, one URL a line, # before a comment; - reads them from the standard input")
-	f.StringArrayVar(&j.asked.Scope, "scope", nil, "host glob the job may crawl, repeatable (default: the seeds' hosts)")
+	f.StringArrayVar(&j.asked.Scope, "scope", nil, "host glob the job may crawl, repeatable (default: the seeds' hosts and those that seeds redirect to)")
 	f.StringArrayVar(&j.asked.Include, "include", nil, "follow only links to pages that match: /PATH, HOST/PATH (as in robots.txt: * is anything, $ the end) or re:EXPRESSION, repeatable; seeds are always fetched")
 	f.StringArrayVar(&j.asked.Exclude, "exclude", nil, "fetch nothing that matches: as --include, repeatable")
 	f.StringArrayVar(&j.asked.First, "first", nil, "fetch what matches before all else, as far as it is known: as --include, such as https://example.org/news/, repeatable")
@@ -95,16 +93,12 @@ func (j *Job) readSeeds(spec *control.JobSpec) error {
 	if err != nil {
 		return fmt.Errorf("exclude %w", err)
 	}
-	scope, err := job.NewScope(spec.Scope)
-	if err != nil {
+	if _, err := job.NewScope(spec.Scope); err != nil {
 		return err
 	}
 	if j.list, err = seeds.Open(j.seeds, In, func(url string) error {
 		if text := exclude.Match(url); text != "" {
 			return fmt.Errorf("--exclude %q leaves it out", text)
-		}
-		if len(spec.Scope) > 0 && !scope.Admits(link.Host(url)) {
-			return errors.New("out of --scope")
 		}
 		return nil
 	}); err != nil {

@@ -146,7 +146,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 			continue
 		}
 		if name != last {
-			last, inScope = name, js.Spec.InScope(name)
+			last, inScope = name, js.Spec.MayReach(h.Rec.Name, name) || js.Spec.Enters(k.Depth, k.Hops, k.Kind)
 			here = inScope && em.hosts.AnswersFor(name) == hosts.Here
 			brings = inScope && em.mayBring(h, js, name, here)
 		}
@@ -156,7 +156,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 			em.cutLink(h, js)
 		case here:
 			own = append(own, Arrival{Link: k, Js: js, Host: name, Hash: target, Share: share})
-		case Refusal(js.Spec, k.URL, k.Depth, k.Kind) == "":
+		case Refusal(js.Spec, k.URL, k.Depth, k.Kind, true) == "":
 			em.Sent.put(m, k.Depth)
 			foreign = append(foreign, k)
 		}

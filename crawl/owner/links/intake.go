@@ -130,19 +130,35 @@ func (in *Intake) refuses(a *Arrival) bool {
 		return true
 	}
 	canonical, err := link.Canonical(a.URL)
-	if err != nil || canonical != a.URL || Refusal(a.Js.Spec, a.Link.URL, a.Depth, a.Kind) != "" || a.Js.State == job.StateCanceled {
-		in.Known.put(a.memo(), a.Depth)
+	entered := a.Js.Spec.Enters(a.Depth, a.Hops, a.Kind) || in.Entered(a.Js, a.Host)
+	if err != nil || canonical != a.URL || Refusal(a.Js.Spec, a.Link.URL, a.Depth, a.Kind, entered) != "" || a.Js.State == job.StateCanceled {
+		if entered || !a.Js.Spec.OpenScope() { // else a seed may still redirect to its host
+			in.Known.put(a.memo(), a.Depth)
+		}
 		return true
 	}
 	return in.TurnsAway(a.Js, a.Link.URL) != ""
 }
 
+// Entered reports whether a seed of a job has redirected to a host that its scope does not name.
+func (in *Intake) Entered(js *hosts.JobState, host string) bool {
+	if !js.Spec.OpenScope() {
+		return false
+	}
+	h := in.hosts.Find(host)
+	if h == nil {
+		return false
+	}
+	hj := h.Job(js)
+	return hj != nil && hj.Tally.Accepted() > 0
+}
+
 // Refusal says in a few words why a job does not admit a URL, given in canonical form; empty if it
-// does.
-func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind) string {
+// does. Of a host that was entered the scope is not asked.
+func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind, entered bool) string {
 	host := link.Host(url)
 	switch {
-	case !spec.InScope(host):
+	case !entered && !spec.InScope(host):
 		return "out of scope"
 	case !spec.AdmitsDepth(host, depth):
 		return "deeper than the job goes"

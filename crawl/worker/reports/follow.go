@@ -58,7 +58,7 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 			f.keep = append(f.keep, int32(i)) // as above
 		}
 	}
-	kept, kinds := f.admitted(ref, links)
+	kept, kinds := f.admitted(ref, link.Host(page), links)
 	if len(f.keep) == 0 {
 		return t
 	}
@@ -85,14 +85,14 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 
 // admitted drops links that the job does not visit, by host or by its patterns; the others' bytes,
 // and whether any is no page.
-func (f *Follower) admitted(ref *Job, links []link.Link) (size int, kinds bool) {
+func (f *Follower) admitted(ref *Job, from string, links []link.Link) (size int, kinds bool) {
 	keep := f.keep[:0]
 	last, admitted := "", true
 	for _, i := range f.keep {
 		l := &links[f.index[i]]
 		if ref.Spec != nil {
 			if name := link.Host(l.URL); name != last {
-				last, admitted = name, ref.Spec.InScope(name)
+				last, admitted = name, ref.Spec.MayReach(from, name)
 			}
 		}
 		if admitted && (ref.Spec == nil || ref.Spec.Filtered(l.URL, 1, l.Kind) == "") {
