@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = flag.Set("test.parallel", "12") // a valid number
+		_ = flag.Set("test.parallel", "8") // a valid number
 	}
 	os.Exit(m.Run())
 }
@@ -149,7 +149,7 @@ func fullOnly(t *testing.T) {
 var quietLog = slog.New(slog.DiscardHandler)
 
 // patience bounds every wait of these tests: far more than is needed, so that only a hang meets it.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 func settle(t *testing.T, peers []*testPeer) {
 	t.Helper()

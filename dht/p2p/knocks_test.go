@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,8 +20,12 @@ import (
 )
 
 // TestSilentSocketsKeepNobodyOut: somebody opens many connections and says nothing, from the
-// address that honest peers have too.
+// address that honest peers have too. It has to end sooner than libp2p's own timeouts, which depends
+// on the machine, so it runs with --full only.
 func TestSilentSocketsKeepNobodyOut(t *testing.T) {
+	if os.Getenv("APOIDEA_FULL") == "" {
+		t.Skip("bound by machine time: runs with scripts/check.sh --full")
+	}
 	server := newNetOf(t, Config{Network: "test"}, func(n *Net) { n.Handle("echo", echo) })
 	t.Run("tcp", func(t *testing.T) {
 		honest := outside(t, server, 24, ma.P_TCP)
