@@ -180,7 +180,7 @@ type Config struct {
 	// any number.
 	MaxRequestsPerHost int
 	// MaxBytesPerHost is how many bytes of bodies a job may fetch from a host, about; 0: any
-	// number.
+	// number; FittingHostBytes: as many as the disk suggests at the start.
 	MaxBytesPerHost int64
 	// PageHosts is how many hosts that the owner of a page does not know the links of that page may
 	// lead to; 0: any number.
@@ -234,6 +234,15 @@ type Config struct {
 	Version string
 }
 
+// FittingHostBytes as MaxBytesPerHost stands for maxFittingHostBytes or a tenth of the free disk,
+// whichever is less: a host without end then leaves a home disk usable.
+const (
+	FittingHostBytes    = -1
+	maxFittingHostBytes = 2 << 30
+)
+
+func fittingHostBytes(free uint64) int64 { return int64(min(free/10+1, maxFittingHostBytes)) } // 0 would be no bound
+
 // DefaultConfig returns the configuration of a peer in the given profile with its data in dir.
 func DefaultConfig(dir string, profile Profile) Config {
 	c := Config{
@@ -245,7 +254,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 		Limits:      volunteer.Rules{Memory: 160 << 20}, // half of what a collector left alone would take
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
 	}
-	c.MaxBytesPerHost = 16 << 30
+	c.MaxBytesPerHost = FittingHostBytes
 	c.Novelty, c.MaxRequestsPerHost, c.PageHosts, c.DomainHosts = novelty.DefaultPages, 100_000, 10_000, domain.LabHosts
 	if profile == ProfilePublic {
 		c.MaxRequestsPerHost, c.PageHosts = 50_000, 1000
@@ -354,7 +363,7 @@ func (c *Config) checkManners() error {
 	return cmp.Or(
 		when(c.DomainHosts < 0 || c.DomainHosts > 1<<30, fmt.Sprintf("domain-hosts %d: must be between 0 and 2^30", c.DomainHosts)),
 		when(c.MaxRequestsPerHost < 0, fmt.Sprintf("max-requests-per-host %d: must be 0 or more", c.MaxRequestsPerHost)),
-		when(c.MaxBytesPerHost < 0, fmt.Sprintf("max-bytes-per-host %d: must be 0 or more", c.MaxBytesPerHost)),
+		when(c.MaxBytesPerHost < FittingHostBytes, fmt.Sprintf("max-bytes-per-host %d: must be 0 or more", c.MaxBytesPerHost)),
 		when(c.PageHosts < 0, fmt.Sprintf("page-hosts %d: must be 0 or more", c.PageHosts)),
 		when(c.Novelty < 0 || c.Novelty > novelty.MaxPages, fmt.Sprintf("novelty %d: must be between 0 and %d", c.Novelty, novelty.MaxPages)),
 		when(c.PermitChunk < time.Second || c.PermitChunk > permit.Chunk, fmt.Sprintf("permit-chunk %v: must be between 1s and %v", c.PermitChunk, permit.Chunk)),

@@ -117,6 +117,13 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := storage.NewGuard(existing(n.cfg.DataDir), max(n.cfg.DiskReserve, leastSpace)).Check(); err != nil {
 		return fmt.Errorf("not started: %w; %s", err, limits.MoreRoom)
 	}
+	if n.cfg.MaxBytesPerHost == FittingHostBytes {
+		free, err := storage.Free(existing(n.cfg.DataDir))
+		if err != nil {
+			return err
+		}
+		n.cfg.MaxBytesPerHost = fittingHostBytes(free)
+	}
 	closed, err := datadir.Claim(n.cfg.DataDir)
 	if err != nil {
 		return err

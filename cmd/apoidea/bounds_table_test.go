@@ -33,7 +33,7 @@ var bounds = []bound{
 	{what: "requests of a job to a host", flag: "max-requests-per-host", each: func(c *node.Config) int { return c.MaxRequestsPerHost }, then: "what is left ends as `out_of_budget`; errors, redirects and denials count"},
 	{what: "URLs that a host's own pages led to", format: "%s", at: "crawl/owner/hosts growsTo", then: "the host has fewer requests, as the next row says; not with `--max-requests-per-host 0`"},
 	{what: "requests to a host with more of them", format: "%s, and %s for each URL named elsewhere", at: "crawl/owner/hosts firstRequests namedRequests", then: "what is left ends as `out_of_budget`; elsewhere is a seed, a sitemap or another host"},
-	{what: "bytes of a job of a host", flag: "max-bytes-per-host", then: "what is left ends as `out_of_budget`"},
+	{what: "bytes of a job of a host", flag: "max-bytes-per-host", format: "%s, or a tenth of the free disk if that is less", at: "node maxFittingHostBytes", then: "what is left ends as `out_of_budget`"},
 	{what: "URLs of a host that wait", format: "%s, and %s a page of it", at: "crawl/owner/ledger openBase openPage", then: "further links to it are not taken, and are counted as cut"},
 	{what: "URLs of a host that are ready", format: "%s", at: "crawl/owner/leases enoughOpen", then: "sitemaps wait until their turn comes"},
 	{what: "pages in a row that bring nothing new", flag: "novelty", then: "what is left of their host, or of their part of it, ends as `trap`"},

@@ -38,7 +38,7 @@ Bounds on what a site may cost, flags of run; 0 is no bound, except for --delay 
     --domain-delay             the same to all hosts of a registrable domain, of all peers: 0
     --ip-permits               requests a minute to an address, of all peers: 240 (public profile)
     --max-requests-per-host    requests of a job to a host: 50,000 (public), else 100,000
-    --max-bytes-per-host       bytes of bodies of a job from a host, about: 16GiB
+    --max-bytes-per-host       bytes of bodies of a job from a host, about: 2GiB or a tenth of the free disk
     --max-body                 bytes of a body: 16MiB; a longer one is cut
     --novelty                  pages in a row that bring nothing new: 400; the rest is a trap then
     --page-hosts               new hosts by the links of a page: 1,000 (public), else 10,000

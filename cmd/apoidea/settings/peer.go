@@ -83,7 +83,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.StringVar(&r.optOutProof, "optout-proof", "", "whether a site must show that it opts out itself: yes or no (default: yes in the public profile)")
 	f.IntVar(&c.DomainHosts, "domain-hosts", -1, "hosts of a registrable domain that a job may have; 0: any number (default: 1000 in the public profile, else 10000)")
 	f.IntVar(&c.MaxRequestsPerHost, "max-requests-per-host", -1, "requests of a job to a host, whatever comes of them; 0: any number (default: 50000 in the public profile, else 100000)")
-	f.StringVar(&r.maxHostBytes, "max-bytes-per-host", "16GiB", "bytes of bodies of a job from a host, about; 0: any number")
+	f.StringVar(&r.maxHostBytes, "max-bytes-per-host", "", "bytes of bodies of a job from a host, about; 0: any number (default: 2GiB or a tenth of the free disk, whichever is less)")
 	f.IntVar(&c.PageHosts, "page-hosts", -1, "new hosts that the links of one page may lead to; 0: any number (default: 1000 in the public profile, else 10000)")
 	f.IntVar(&c.Novelty, "novelty", c.Novelty, "pages in a row without words of their own after which a host, or its part, is left as a trap; 0: never")
 	f.IntVar(&c.IPPermits, "ip-permits", -1, "requests a minute to an address, of all peers together; 0: no such limit (default: 4 a --delay in the public profile, else 0)")
@@ -143,9 +143,11 @@ func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("%w: max-body %q: %w", ErrUsage, r.maxBody, err)
 	}
-	share, err := volunteer.ParseSize(r.maxHostBytes)
-	if err != nil {
-		return c, fmt.Errorf("%w: max-bytes-per-host %q: %w", ErrUsage, r.maxHostBytes, err)
+	share := c.MaxBytesPerHost
+	if r.maxHostBytes != "" {
+		if share, err = volunteer.ParseSize(r.maxHostBytes); err != nil {
+			return c, fmt.Errorf("%w: max-bytes-per-host %q: %w", ErrUsage, r.maxHostBytes, err)
+		}
 	}
 	c.DiskReserve, c.MaxBody, c.MaxBytesPerHost = uint64(reserve), body, share // not negative
 	for _, k := range volunteer.Keys {
