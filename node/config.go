@@ -195,6 +195,8 @@ type Config struct {
 
 	// Archive is how WARC records are packed: gzip, zstd or none.
 	Archive string
+	// ArchiveNoIndex archives pages that ask not to be indexed (noindex).
+	ArchiveNoIndex bool
 	// Duplicates is extract (links of duplicates are followed) or drop (the paper's rule).
 	Duplicates string
 	// Seen is exact or bloom (the paper's filter alone).
@@ -235,13 +237,17 @@ type Config struct {
 }
 
 // FittingHostBytes as MaxBytesPerHost stands for maxFittingHostBytes or a tenth of the free disk,
-// whichever is less: a host without end then leaves a home disk usable.
+// whichever is less, but at least minFittingHostBytes: a host without end then leaves a home disk
+// usable.
 const (
 	FittingHostBytes    = -1
 	maxFittingHostBytes = 2 << 30
+	minFittingHostBytes = 64 << 20
 )
 
-func fittingHostBytes(free uint64) int64 { return int64(min(free/10+1, maxFittingHostBytes)) } // 0 would be no bound
+func fittingHostBytes(free uint64) int64 {
+	return int64(max(minFittingHostBytes, min(free/10, maxFittingHostBytes))) // at most 2 GiB
+}
 
 // DefaultConfig returns the configuration of a peer in the given profile with its data in dir.
 func DefaultConfig(dir string, profile Profile) Config {

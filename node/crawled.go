@@ -62,7 +62,7 @@ func (n *Node) crawling() crawling.Config {
 		Archive: warc.Config{Compression: warc.Compression(n.cfg.Archive), Peer: p2p.Short(n.room.net.Self()), Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact},
 		Worker: worker.Config{
 			Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay, GroupDelay: n.cfg.DomainDelay}, Fetchers: n.cfg.Fetchers,
-			TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
+			TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", ArchiveNoIndex: n.cfg.ArchiveNoIndex, Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
 			PermitLimit: n.cfg.IPPermits, PermitChunk: n.cfg.PermitChunk,
 			MaxMemory: crawling.PageMemory(n.cfg.Limits.Memory), Alone: func() bool { return n.cfg.OwnProcess && n.Alone() },
 		},

@@ -4,7 +4,7 @@ import "testing"
 
 // TestFittingHostBytes: the default budget of a host follows the free disk, up to 2 GiB.
 func TestFittingHostBytes(t *testing.T) {
-	for free, want := range map[uint64]int64{0: 1, 10 << 20: 1<<20 + 1, 20 << 30: 2 << 30, 1 << 50: 2 << 30} {
+	for free, want := range map[uint64]int64{0: 64 << 20, 20 << 30: 2 << 30, 1 << 50: 2 << 30} {
 		if got := fittingHostBytes(free); got != want {
 			t.Errorf("%d bytes free: %d, want %d", free, got, want)
 		}

@@ -49,6 +49,10 @@ const (
 	// OutcomeTrap: its site, or the part of it, makes up pages without end that bring nothing new;
 	// it was not fetched.
 	OutcomeTrap
+	// OutcomeNoIndex: a 2xx answer whose page asks not to be indexed (robots meta element or
+	// X-Robots-Tag). Its links are followed; it is archived only with --archive-noindex, as another
+	// outcome.
+	OutcomeNoIndex
 
 	outcomeEnd
 )
@@ -58,7 +62,7 @@ const Outcomes = int(outcomeEnd)
 
 var outcomeNames = [Outcomes]string{
 	"none", "ok", "duplicate", "redirect", "http_error", "robots_denied", "robots_unreachable", "dns", "connect", "tls",
-	"timeout", "too_large", "blocked_address", "out_of_scope", "out_of_budget", "quarantined", "opted_out", "trap",
+	"timeout", "too_large", "blocked_address", "out_of_scope", "out_of_budget", "quarantined", "opted_out", "trap", "noindex",
 }
 
 // The statuses of an OutcomeDNS, by the response codes of RFC 1035, section 4.1.1. Any other one

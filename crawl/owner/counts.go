@@ -91,7 +91,7 @@ func (bk *books) JobIDs() []job.ID {
 // Totals are the sums over all jobs on this peer, as status shows them.
 type Totals struct {
 	// As in control.Counters.
-	Pages, Duplicates, Redirects, Errors, RobotsDenied, Refetched, Bytes int64
+	Pages, Duplicates, NoIndex, Redirects, Errors, RobotsDenied, Refetched, Bytes int64
 	// As in control.Counters.
 	URLsSeen, URLsPending, URLsLeased, URLsWaiting, Outbox int64
 	// As in control.Counters.
@@ -125,6 +125,8 @@ func (bk *books) Totals() Totals {
 				t.Redirects += n
 			case link.OutcomeRobotsDenied:
 				t.RobotsDenied += n
+			case link.OutcomeNoIndex:
+				t.NoIndex += n
 			case link.OutcomeTrap:
 				t.Traps += n
 			case link.OutcomeOutOfBudget:

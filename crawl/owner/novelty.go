@@ -42,7 +42,7 @@ func (oc *outcomes) observe(h *hosts.Host, hj *hosts.Job, got *ondisk.Final, f *
 		p.Brought = page.Own
 	}
 	switch got.Outcome {
-	case link.OutcomeOK, link.OutcomeDuplicate:
+	case link.OutcomeOK, link.OutcomeDuplicate, link.OutcomeNoIndex:
 	case link.OutcomeHTTPError:
 		p.Failed = true
 	case link.OutcomeRedirect:

@@ -309,7 +309,7 @@ func (oc *outcomes) hostAnswered(h *hosts.Host) {
 }
 
 func pageOf(outcome link.Outcome) uint64 {
-	if outcome.Fetched() {
+	if outcome.Fetched() || outcome == link.OutcomeNoIndex {
 		return 1
 	}
 	return 0

@@ -91,6 +91,8 @@ type Config struct {
 	// is said to be archiving (design, section 4).
 	WaitFor   time.Duration
 	MaxParked int64 // bytes of such bodies
+	// ArchiveNoIndex archives pages that ask not to be indexed.
+	ArchiveNoIndex bool
 	// DuplicatesDrop leaves the links of known bodies unreported: the paper's rule (Apoidea, 2.1).
 	DuplicatesDrop bool
 
@@ -182,7 +184,7 @@ func (w *Worker) decisions() visits.Config {
 func (c *Config) pages() pages.Config {
 	return pages.Config{
 		Agent: c.Agent, Processors: c.Processors, MaxMemory: c.MaxMemory, MaxSpilled: c.MaxSpilled, ClaimLinger: c.ClaimLinger, ClaimBatch: c.ClaimBatch,
-		WaitFor: c.WaitFor, MaxParked: c.MaxParked, DuplicatesDrop: c.DuplicatesDrop,
+		WaitFor: c.WaitFor, MaxParked: c.MaxParked, DuplicatesDrop: c.DuplicatesDrop, ArchiveNoIndex: c.ArchiveNoIndex,
 	}
 }
 

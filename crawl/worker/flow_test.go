@@ -63,7 +63,8 @@ func TestOutcomes(t *testing.T) {
 		{"nofollow on the link", map[string]string{"/": "<a rel=nofollow href=/x>"}, "http://a.example/", link.OutcomeOK, 200, nil, 1},
 		{"nofollow on the page", map[string]string{"/": "<meta name=robots content=nofollow><a href=/x>"}, "http://a.example/", link.OutcomeOK, 200, nil, 1},
 		{"nofollow in the header", map[string]string{"/": "X-Robots-Tag: nofollow|<a href=/x>"}, "http://a.example/", link.OutcomeOK, 200, nil, 1},
-		{"noindex keeps nothing, follows links", map[string]string{"/": "<meta name=robots content=noindex><a href=/x>"}, "http://a.example/", link.OutcomeOK, 200, []string{"http://a.example/x"}, 1},
+		{"noindex keeps nothing, follows links", map[string]string{"/": "<meta name=robots content=noindex><a href=/x>"}, "http://a.example/", link.OutcomeNoIndex, 200, []string{"http://a.example/x"}, 1},
+		{"noindex in the header", map[string]string{"/": "X-Robots-Tag: noindex|<a href=/x>"}, "http://a.example/", link.OutcomeNoIndex, 200, []string{"http://a.example/x"}, 1},
 		{"link out of scope", map[string]string{"/": "<a href=http://b.example/>"}, "http://a.example/", link.OutcomeOK, 200, nil, 1},
 		{"requisites not asked for", map[string]string{"/": "<img src=/x.png>"}, "http://a.example/", link.OutcomeOK, 200, nil, 1},
 		{"empty body", map[string]string{"/": ""}, "http://a.example/", link.OutcomeOK, 200, nil, 1},
@@ -103,6 +104,18 @@ func TestOutcomes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestArchiveNoIndex: with the option a page that asks not to be indexed is a page like others.
+func TestArchiveNoIndex(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		const url = "http://a.example/"
+		x := newWorld(t, fixed(map[string]string{"/": "<meta name=robots content=noindex>text"}), []string{url}, func(x *world) { x.cfg.ArchiveNoIndex = true })
+		x.crawl()
+		if got := link.Outcome(x.done(url).GetOutcome()); got != link.OutcomeOK || len(x.archive.saved) != 1 {
+			t.Errorf("outcome %v, %d records; want ok and one", got, len(x.archive.saved))
+		}
+	})
 }
 
 // TestCutBody: of a body over the bound the beginning is archived and marked (WARC 1.1, 5.13), and

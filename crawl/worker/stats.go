@@ -93,6 +93,8 @@ func (c *stats) count(o link.Outcome, size int64) {
 		c.bytes.Add(size)
 	case link.OutcomeRobotsDenied, link.OutcomeRobotsUnreachable:
 		c.denied.Add(1)
+	case link.OutcomeNoIndex:
+		c.bytes.Add(size)
 	case link.OutcomeRedirect, link.OutcomeNone:
 	default:
 		c.errors.Add(1)

@@ -20,8 +20,8 @@ import (
 )
 
 // TestSilentSocketsKeepNobodyOut: somebody opens many connections and says nothing, from the
-// address that honest peers have too. It has to end sooner than libp2p's own timeouts, which depends
-// on the machine, so it runs with --full only.
+// address that honest peers have too. It has to end sooner than libp2p's own timeouts, which
+// depends on the machine, so it runs with --full only.
 func TestSilentSocketsKeepNobodyOut(t *testing.T) {
 	if os.Getenv("APOIDEA_FULL") == "" {
 		t.Skip("bound by machine time: runs with scripts/check.sh --full")

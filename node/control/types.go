@@ -102,6 +102,7 @@ type Counters struct {
 	Pages        int64 `json:"pages"`
 	Bytes        int64 `json:"bytes"`         // of bodies fetched
 	Duplicates   int64 `json:"duplicates"`    // pages whose content was known
+	NoIndex      int64 `json:"noindex"`       // pages that ask not to be indexed: not archived
 	Redirects    int64 `json:"redirects"`     // answers that led elsewhere
 	Errors       int64 `json:"errors"`        // URLs that ended in a failure
 	RobotsDenied int64 `json:"robots_denied"` // URLs that robots.txt forbids
@@ -135,6 +136,7 @@ func (c *Counters) Add(o *Counters) {
 	c.Pages += o.Pages
 	c.Bytes += o.Bytes
 	c.Duplicates += o.Duplicates
+	c.NoIndex += o.NoIndex
 	c.Redirects += o.Redirects
 	c.Errors += o.Errors
 	c.RobotsDenied += o.RobotsDenied
@@ -385,7 +387,7 @@ const JobDone = "done"
 
 // Fetched counts the pages that were fetched.
 func (c *JobCounts) Fetched() int64 {
-	return c.Outcomes["ok"] + c.Outcomes["duplicate"] + c.Outcomes["too_large"]
+	return c.Outcomes["ok"] + c.Outcomes["duplicate"] + c.Outcomes["noindex"] + c.Outcomes["too_large"]
 }
 
 // JobCounts are the counts of one job, of one peer or summed over the ring.

@@ -86,6 +86,7 @@ func ofOwner() []series {
 	return []series{
 		one("pages", gauge, "New documents of hosts that this peer owns.", func(r *Reading) float64 { return float64(r.Pages) }),
 		one("bytes", gauge, "Bytes of the documents of hosts that this peer owns, decoded.", func(r *Reading) float64 { return float64(r.Bytes) }),
+		one("noindex", gauge, "Documents of hosts that this peer owns that ask not to be indexed, and are not archived.", func(r *Reading) float64 { return float64(r.NoIndex) }),
 		one("duplicates", gauge, "Documents of hosts that this peer owns whose content was known.", func(r *Reading) float64 { return float64(r.Duplicates) }),
 		one("redirects", gauge, "Redirects on hosts that this peer owns.", func(r *Reading) float64 { return float64(r.Redirects) }),
 		one("errors", gauge, "URLs of hosts that this peer owns which came to an error.", func(r *Reading) float64 { return float64(r.Errors) }),

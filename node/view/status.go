@@ -238,7 +238,7 @@ func (v *View) fill(ctx context.Context, m *control.Member, patience time.Durati
 
 func counters(t owner.Totals) control.Counters {
 	return control.Counters{
-		Pages: t.Pages, Bytes: t.Bytes, Duplicates: t.Duplicates, Redirects: t.Redirects, Errors: t.Errors, RobotsDenied: t.RobotsDenied,
+		Pages: t.Pages, Bytes: t.Bytes, Duplicates: t.Duplicates, NoIndex: t.NoIndex, Redirects: t.Redirects, Errors: t.Errors, RobotsDenied: t.RobotsDenied,
 		Traps: t.Traps, OutOfBudget: t.OutOfBudget, LinksCut: t.LinksCut,
 		Refetched: t.Refetched, LinksLeftOut: t.LeftOut, URLsSeen: t.URLsSeen, URLsPending: t.URLsPending, URLsLeased: t.URLsLeased, URLsWaiting: t.URLsWaiting,
 		Outbox: t.Outbox, HostsOwned: t.HostsOwned, HostsLeased: t.HostsLeased,

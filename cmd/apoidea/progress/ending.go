@@ -261,6 +261,7 @@ func since(now, before *control.Counters) control.Counters {
 		{&c.Pages, before.Pages},
 		{&c.Bytes, before.Bytes},
 		{&c.Duplicates, before.Duplicates},
+		{&c.NoIndex, before.NoIndex},
 		{&c.Redirects, before.Redirects},
 		{&c.Errors, before.Errors},
 		{&c.RobotsDenied, before.RobotsDenied},

@@ -23,7 +23,7 @@ var Groups = []Group{
 		only-when-idle pause-on-battery pause-on-metered forget-limits`},
 	{"The ring, and how peers find and reach each other (apoidea help seeds):", "name network found mdns dns-server listen reachability nat-traversal replicas lease-ttl"},
 	{"Who crawls a host (apoidea help placement):", "placement probe geoip hierarchy threshold theta coordinates-mode gossip"},
-	{"What is kept:", "archive duplicates seen"},
+	{"What is kept:", "archive archive-noindex duplicates seen"},
 	{"Looking at the peer:", "dashboard dashboard-login metrics pprof api-remote"},
 	{"Research:", "governor max-d holiday latency latency-row latency-peers"},
 }

@@ -79,6 +79,9 @@ func Outcome(c *control.Counters) string {
 // leftText tells what was left out on purpose, if anything was.
 func leftText(c *control.Counters) string {
 	text := ""
+	if c.NoIndex > 0 {
+		text += fmt.Sprintf(", %s not archived because of noindex (--archive-noindex keeps them)", words.Counted(c.NoIndex, "page"))
+	}
 	if c.Traps > 0 {
 		text += fmt.Sprintf(", %d left as traps", c.Traps)
 	}

@@ -50,7 +50,7 @@ func (t *Tally) PromisedHere() int64 { return t.c.Promised - t.outPaid }
 
 // Pages are those fetched, also if only their beginnings were taken.
 func (t *Tally) Pages() int64 {
-	return t.c.Outcomes[link.OutcomeOK] + t.c.Outcomes[link.OutcomeDuplicate] + t.c.Outcomes[link.OutcomeTooLarge]
+	return t.c.Outcomes[link.OutcomeOK] + t.c.Outcomes[link.OutcomeDuplicate] + t.c.Outcomes[link.OutcomeNoIndex] + t.c.Outcomes[link.OutcomeTooLarge]
 }
 
 // both counts on the host and on the peer.

@@ -364,7 +364,7 @@ func (f *Final) Beats(g *Final) bool {
 // Knows orders outcomes by what they tell of a URL.
 func Knows(outcome link.Outcome) int {
 	switch outcome {
-	case link.OutcomeOK, link.OutcomeDuplicate, link.OutcomeRedirect:
+	case link.OutcomeOK, link.OutcomeDuplicate, link.OutcomeNoIndex, link.OutcomeRedirect:
 		return 3
 	case link.OutcomeHTTPError, link.OutcomeRobotsDenied, link.OutcomeTooLarge:
 		return 2

@@ -30,6 +30,8 @@ type Config struct {
 	WaitFor time.Duration
 	// MaxParked bounds the bytes of bodies that wait so.
 	MaxParked int64
+	// ArchiveNoIndex archives pages that ask not to be indexed.
+	ArchiveNoIndex bool
 	// DuplicatesDrop leaves the links of known bodies unreported.
 	DuplicatesDrop bool
 }

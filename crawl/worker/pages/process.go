@@ -28,6 +28,7 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 	switch p.item.Kind {
 	case link.KindPage:
 		err = x.Document(&p.found, p.item.URL, p.resp.Header, p.resp.Body, opt)
+		p.found.NoIndex = p.found.NoIndex && !l.cfg.ArchiveNoIndex
 		if p.found.Fingerprint.All != 0 {
 			p.own = l.frames.Own(link.Host(p.item.URL), p.found.Terms)
 		}
@@ -70,6 +71,8 @@ func (p *Page) outcome(drop bool) (link.Outcome, []link.Link) {
 	switch status := p.resp.Status; {
 	case good(status) && p.resp.Truncated:
 		return link.OutcomeTooLarge, p.found.Links // those of the beginning
+	case good(status) && p.found.NoIndex:
+		return link.OutcomeNoIndex, p.found.Links
 	case good(status) && p.known() && p.answer.Original.URL == p.item.URL:
 		return link.OutcomeOK, p.found.Links // its own body: an earlier report of it was lost
 	case good(status) && p.known() && drop:
@@ -145,9 +148,6 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	if outcome.Fetched() {
 		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
 		m.RecordId = recordUUID(recordID)
-		if p.found.NoIndex {
-			m.Detail = "noindex"
-		}
 		if p.asked && !p.known() && recordID != "" {
 			r.Archived = &reports.Confirmation{Digest: p.digest, URL: p.item.URL, RecordID: recordID, Date: p.resp.Start}
 		}
