@@ -75,7 +75,8 @@ func unpack(body []byte) (text []byte, broken bool, err error) {
 	if err != nil && buf.Len() == 0 {
 		return nil, false, fmt.Errorf("unpack sitemap: %w: %w", ErrSitemap, err)
 	}
-	return buf.Bytes(), err != nil && !errors.Is(err, gzip.ErrHeader), nil // other bytes behind a whole file do not break it off
+	// The text is whole in spite of other bytes behind the file, or of a wrong checksum.
+	return buf.Bytes(), err != nil && !errors.Is(err, gzip.ErrHeader) && !errors.Is(err, gzip.ErrChecksum), nil
 }
 
 // sitemapText notes one absolute URL a line, of a text that was cut without the last, which may be

@@ -2,17 +2,18 @@ package fetch
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -30,37 +31,117 @@ const (
 	zstdWindow = 8 << 20
 )
 
+// maxReplay bounds the first bytes of a packed body that are kept until something was unpacked, so
+// that a body in another coding can be stored as sent.
+const maxReplay = 64 << 10
+
 // decode reads the body from src, whose length on the wire is length or -1 if unknown, and removes
-// its content codings.
-func (x *exchange) decode(src io.Reader, length int64, resp *Response) error {
-	limit := x.limit()
-	codings := contentCodings(resp.Header["Content-Encoding"])
-	if len(codings) == 0 {
-		if length > limit && !x.req.Cut {
-			return fmt.Errorf("body of %d bytes, at most %d: %w", length, limit, ErrTooLarge)
-		}
-		return x.setBody(resp, src, nil, length)
+// its codings: first those of the transfer, then those of the content.
+func (x *exchange) decode(src io.Reader, length int64, transfer []string, resp *Response) error {
+	s := &source{r: src, length: length, limit: math.MaxInt64}
+	codings := append(contentCodings(resp.Header["Content-Encoding"]), transfer...)
+	err := x.remove(s, codings, resp)
+	if err == nil {
+		err = x.judge(s, resp)
 	}
-	resp.ContentEncoding = strings.Join(codings, ", ")
-	if wide(codings) {
-		return x.decodeWide(src, length, codings, resp)
+	if err != nil && resp.Spilled != nil {
+		_ = resp.Spilled.Close() // the exchange has failed
+		resp.Spilled = nil
 	}
-	return x.unpack(&counter{r: src, limit: limit}, codings, resp)
+	return err
 }
 
-// unpack removes the codings of a body while it comes.
-func (x *exchange) unpack(packed *counter, codings []string, resp *Response) error {
-	r, release, err := unpack(packed, codings)
-	if err != nil {
+// remove reads the body from s and removes its codings. A body that cannot be decoded is stored as
+// sent.
+func (x *exchange) remove(s *source, codings []string, resp *Response) error {
+	limit := x.limit()
+	if len(codings) == 0 {
+		if s.length > limit && !x.req.Cut {
+			return fmt.Errorf("body of %d bytes, at most %d: %w", s.length, limit, ErrTooLarge)
+		}
+		_, err := x.setBody(resp, s, nil, s.length)
 		return err
 	}
-	defer release()
-	return x.setBody(resp, r, packed, -1)
+	if wide(codings) {
+		return x.decodeWide(s, codings, resp)
+	}
+	s.first, s.keep = resp.scratch.packed[:0], true
+	r := resp.scratch.coded
+	r.Reset(s)
+	defer r.Reset(nil)
+	if !hasGzipMagic(r) {
+		_, err := x.setBody(resp, r, nil, s.length)
+		return err
+	}
+	s.limit = limit
+	ok, err := x.unpack(r, s, codings, resp)
+	resp.scratch.packed = s.first
+	if ok || err != nil {
+		return err
+	}
+	if s.limit = math.MaxInt64; s.n > maxReplay {
+		return fmt.Errorf("%w: %d bytes in %s that hold no data", errMalformed, s.n, strings.Join(codings, ", "))
+	}
+	s.keep = false
+	_, err = x.setBody(resp, io.MultiReader(bytes.NewReader(s.first), s), nil, s.length)
+	return err
 }
 
-// wide says whether a coding has a window of megabytes, whose size the sender chooses.
+// judge decides whether a body whose source failed is kept, cut short: a timeout, or a failure
+// before the first byte, fails the exchange.
+func (x *exchange) judge(s *source, resp *Response) error {
+	err := s.failure()
+	switch {
+	case err == nil:
+	case s.n == 0 || x.ctx.Err() != nil || isTimeout(err) || errors.Is(err, errNoise) || errors.Is(err, ErrTooLarge):
+		return err
+	case errors.Is(err, errMalformed):
+		resp.Truncated = TruncatedUnspecified
+	default:
+		resp.Truncated = TruncatedDisconnect
+	}
+	return nil
+}
+
+// unpack removes the codings of a body that r reads from packed. It returns false, and stores
+// nothing, if they are not those that the body has.
+func (x *exchange) unpack(r io.Reader, packed *source, codings []string, resp *Response) (ok bool, err error) {
+	r, removed, release := unpack(r, codings)
+	defer release()
+	cause, err := x.setBody(resp, r, packed, -1)
+	if err == nil && packed.failure() != nil {
+		err = x.judge(packed, resp)
+	}
+	text := strings.HasPrefix(http.DetectContentType(packed.first), "text/")
+	switch {
+	case err != nil:
+		return false, err
+	case cause == nil:
+	case resp.Size() == 0 || text:
+		if errors.Is(cause, io.ErrUnexpectedEOF) && !text && resp.Truncated == "" {
+			resp.Truncated = TruncatedUnspecified
+		}
+		if resp.Spilled != nil {
+			_ = resp.Spilled.Close() // junk
+		}
+		resp.Body, resp.Spilled = nil, nil
+		return false, nil
+	case cause.Error() == excessiveInput || errors.Is(cause, zstd.ErrMagicMismatch): // bytes behind the end
+	case resp.Truncated == "":
+		resp.Truncated = TruncatedUnspecified
+	}
+	resp.ContentEncoding = strings.Join(removed, ", ")
+	return true, nil
+}
+
+// excessiveInput is the error of package brotli for bytes behind the end of a stream, which is not
+// exported.
+const excessiveInput = "brotli: excessive input"
+
+// wide reports whether a coding has a window of megabytes, whose size the sender chooses, or cannot
+// be told from plain text by its first bytes.
 func wide(codings []string) bool {
-	return slices.Contains(codings, "br") || slices.Contains(codings, "zstd")
+	return slices.ContainsFunc(codings, func(c string) bool { return c != "gzip" })
 }
 
 // wideSlots bounds the decoders of wide codings at work: a window takes up to 16 MiB, however small
@@ -69,11 +150,14 @@ func wide(codings []string) bool {
 var wideSlots = make(chan struct{}, 2)
 
 // decodeWide removes the codings of a body when all of it is here.
-func (x *exchange) decodeWide(src io.Reader, length int64, codings []string, resp *Response) error {
+func (x *exchange) decodeWide(src *source, codings []string, resp *Response) error {
 	limit := x.limit()
-	k := x.newSink(nil, length, limit)
+	k := x.newSink(nil, src.length, limit)
 	defer k.drop()
-	if err := k.fill(src, nil, limit); err != nil {
+	if _, err := k.fill(src, nil, limit); err != nil {
+		return err
+	}
+	if err := x.judge(src, resp); err != nil { // nothing is decoded for an exchange that has failed
 		return err
 	}
 	over, err := k.end(limit)
@@ -88,11 +172,30 @@ func (x *exchange) decodeWide(src io.Reader, length int64, codings []string, res
 	x.unslot = sync.OnceFunc(func() { <-wideSlots })
 	defer x.unslot()
 	x.base += int64(cap(k.buf))
-	packed := &counter{r: k.reader(), limit: limit}
-	if over {
-		packed.r = io.MultiReader(packed.r, cutOff{limit})
+	for ; len(codings) > 0; codings = codings[1:] { // a coding that a proxy has named again was applied once
+		packed := &source{r: k.reader(), length: -1, limit: limit, keep: true}
+		if over {
+			packed.r = io.MultiReader(packed.r, cutOff{limit})
+		}
+		ok, err := x.unpack(packed, packed, codings, resp)
+		if err == nil {
+			err = packed.failure()
+		}
+		if ok || err != nil {
+			return err
+		}
 	}
-	return x.unpack(packed, codings, resp)
+	if over {
+		if !x.req.Cut {
+			return tooLargePacked(limit)
+		}
+		resp.Truncated = TruncatedLength
+	}
+	resp.Body, resp.Spilled = k.buf, k.file
+	if k.file != nil {
+		resp.Body, k.file = nil, nil
+	}
+	return nil
 }
 
 // cutOff is the end of a packed body of which only the beginning was taken.
@@ -106,44 +209,73 @@ func tooLargePacked(limit int64) error {
 }
 
 // setBody reads the body from r and stores it. packed counts what it is unpacked from, nil if it is
-// not; length is how long it will be, -1 if unknown.
-func (x *exchange) setBody(resp *Response, r io.Reader, packed *counter, length int64) error {
+// not; length is how long it will be, -1 if unknown. cause is what ended r early.
+func (x *exchange) setBody(resp *Response, r io.Reader, packed *source, length int64) (cause, err error) {
 	limit := x.limit()
 	k := x.newSink(resp.scratch.body, length, limit)
-	err := k.fill(r, packed, limit)
+	cause, err = k.fill(r, packed, limit)
 	if err == nil && k.size > limit && !x.req.Cut {
 		err = fmt.Errorf("body of more than %d bytes: %w", limit, ErrTooLarge)
 	}
+	over := false
 	if err == nil {
-		resp.Truncated, err = k.end(limit)
+		over, err = k.end(limit)
 	}
 	resp.scratch.body = k.buf // also when it failed: the buffer has grown
 	if err != nil {
 		k.drop()
-		return err
+		return nil, err
+	}
+	if over {
+		resp.Truncated = TruncatedLength
 	}
 	if k.file != nil {
 		resp.Spilled = k.file
-		return nil
+		return cause, nil
 	}
 	resp.Body = k.buf
-	return nil
+	return cause, nil
 }
 
-// counter counts and bounds what is read of a packed body.
-type counter struct {
-	r        io.Reader
-	n, limit int64
+// source is a body as it comes over the wire. It counts and bounds what is read.
+type source struct {
+	r      io.Reader
+	length int64 // by the head; -1: not known
+	limit  int64 // of n, in bytes
+	n      int64
+	err    error  // that ended it, io.EOF included
+	first  []byte // first bytes read, if keep is set
+	keep   bool
 }
 
-// Read fails once the packed body is over the limit of the unpacked one.
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	if c.n > c.limit {
-		return n, tooLargePacked(c.limit)
+// Read returns io.ErrUnexpectedEOF if the body ends before its length, and fails over the limit.
+func (s *source) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
 	}
+	n, err := s.r.Read(p)
+	s.n += int64(n)
+	switch {
+	case s.n > s.limit:
+		err = tooLargePacked(s.limit)
+	case err != nil && s.length >= 0 && s.n >= s.length:
+		err = io.EOF // what follows the length is not part of the body
+	case errors.Is(err, io.EOF) && s.n < s.length:
+		err = io.ErrUnexpectedEOF
+	}
+	if s.keep && s.n <= maxReplay {
+		s.first = append(s.first, p[:n]...)
+	}
+	s.err = err
 	return n, err
+}
+
+// failure is the error that ended the body before its end, nil if none did.
+func (s *source) failure() error {
+	if errors.Is(s.err, io.EOF) {
+		return nil
+	}
+	return s.err
 }
 
 // contentCodings lists the codings in the order in which they were applied, "identity" and its kin
@@ -173,124 +305,155 @@ func contentCodings(values []string) []string {
 	return codings
 }
 
-// unpack removes the codings, the one applied last first. release gives the decoders back.
-func unpack(r io.Reader, codings []string) (_ io.Reader, release func(), err error) {
+// unpack removes the codings, the one applied last first, and names those that it removes, in the
+// order in which they were applied. release gives the decoders back.
+func unpack(r io.Reader, codings []string) (_ io.Reader, removed []string, release func()) {
 	var used []func()
-	release = func() {
+	for _, c := range slices.Backward(codings) {
+		var done func()
+		if r, done = decoders[c](bufio.NewReader(r)); done != nil {
+			used, removed = append(used, done), append(removed, c)
+		}
+	}
+	slices.Reverse(removed)
+	return r, removed, func() {
 		for _, f := range used {
 			f()
 		}
 	}
-	for _, c := range slices.Backward(codings) {
-		var done func()
-		if r, done, err = decoders[c](r); err != nil {
-			release()
-			return nil, nil, fmt.Errorf("%s: %w", c, err)
-		}
-		used = append(used, done)
-	}
-	return r, release, nil
 }
 
-// decoders make a reader for each coding, out of a pool, and say how to give it back. An empty body
-// is one of no bytes in any coding.
-var decoders = map[string]func(io.Reader) (io.Reader, func(), error){
+// decoders make a reader for each coding, out of a pool, and return how to give it back; nil if the
+// body is not in that coding, and is passed through. An empty body is one of no bytes in any
+// coding.
+var decoders = map[string]func(*bufio.Reader) (io.Reader, func()){
 	"gzip":    gunzip,
 	"br":      unbrotli,
 	"zstd":    unzstd,
 	"deflate": inflate,
 }
 
-var gzips = sync.Pool{New: func() any { return &gzipReader{z: new(gzip.Reader)} }}
+// failed is a reader that returns an error.
+type failed struct{ error }
 
-// gzipReader reads gzip members and passes over what stands behind the last one.
+func (f failed) Read([]byte) (int, error) { return 0, f.error }
+
+var flates = sync.Pool{New: func() any { return flate.NewReader(nil) }}
+
+// deflated returns a reader of a bare deflate stream.
+func deflated(r *bufio.Reader) (io.ReadCloser, func()) {
+	z := flates.Get().(io.ReadCloser)
+	_ = z.(flate.Resetter).Reset(r, nil) // without a dictionary it does not fail
+	return z, func() { flates.Put(z) }
+}
+
+// gzipReader reads gzip members (RFC 1952), whose trailers do not matter: with a wrong checksum, or
+// without any, the data are as they are. What follows the last member is passed over.
 type gzipReader struct {
-	z    *gzip.Reader
-	some bool
+	r *bufio.Reader
+	z io.ReadCloser
 }
 
 // Read ends where something follows that is no member.
 func (g *gzipReader) Read(p []byte) (int, error) {
 	n, err := g.z.Read(p)
-	g.some = g.some || n > 0
-	if g.some && errors.Is(err, gzip.ErrHeader) {
-		err = io.EOF
+	if !errors.Is(err, io.EOF) {
+		return n, err
 	}
-	return n, err
+	if _, err := g.r.Discard(8); err != nil || !hasGzipMagic(g.r) || skipGzipHeader(g.r) != nil {
+		return n, io.EOF
+	}
+	return n, g.z.(flate.Resetter).Reset(g.r, nil)
 }
 
-func gunzip(r io.Reader) (io.Reader, func(), error) {
-	g := gzips.Get().(*gzipReader)
-	g.some = false
-	release := func() { gzips.Put(g) }
-	if err := g.z.Reset(r); err != nil {
-		release()
-		return empty(err)
-	}
-	return g, release, nil
+func hasGzipMagic(r *bufio.Reader) bool {
+	magic, _ := r.Peek(3)
+	return string(magic) == "\x1f\x8b\x08"
 }
 
-// empty makes an empty body of one that ended before it began.
-func empty(err error) (io.Reader, func(), error) {
+func gunzip(r *bufio.Reader) (io.Reader, func()) {
+	if !hasGzipMagic(r) {
+		return r, nil
+	}
+	if err := skipGzipHeader(r); err != nil {
+		return failed{err}, func() {}
+	}
+	z, release := deflated(r)
+	return &gzipReader{r, z}, release
+}
+
+// skipGzipHeader skips the header of a member (RFC 1952, 2.3).
+func skipGzipHeader(r *bufio.Reader) (err error) {
+	const crc, extra, name, comment = 2, 4, 8, 16
+	head := make([]byte, 10)
+	if _, err = io.ReadFull(r, head); err == nil && head[3]&extra != 0 {
+		size := make([]byte, 2)
+		if _, err = io.ReadFull(r, size); err == nil {
+			_, err = r.Discard(int(size[0]) | int(size[1])<<8)
+		}
+	}
+	for _, text := range []byte{name, comment} {
+		for b := byte(1); err == nil && head[3]&text != 0 && b != 0; {
+			b, err = r.ReadByte()
+		}
+	}
+	if err == nil && head[3]&crc != 0 {
+		_, err = r.Discard(2)
+	}
 	if errors.Is(err, io.EOF) {
-		return strings.NewReader(""), func() {}, nil
+		err = io.ErrUnexpectedEOF
 	}
-	return nil, nil, err
+	return err
 }
 
 var brotlis = sync.Pool{New: func() any { return brotli.NewReader(nil) }}
 
-func unbrotli(r io.Reader) (io.Reader, func(), error) {
-	br := bufio.NewReaderSize(r, 512)
-	if _, err := br.Peek(1); err != nil {
-		return empty(err)
+func unbrotli(r *bufio.Reader) (io.Reader, func()) {
+	if _, err := r.Peek(1); err != nil {
+		return r, nil
 	}
 	b := brotlis.Get().(*brotli.Reader)
-	if err := b.Reset(br); err != nil {
-		return nil, nil, err
-	}
-	return b, func() { brotlis.Put(b) }, nil
+	_ = b.Reset(r) // does not fail
+	return b, func() { brotlis.Put(b) }
 }
 
 var zstds = sync.Pool{New: func() any {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindow))
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindow), zstd.IgnoreChecksum(true))
 	if err != nil {
 		panic(err) // the options are ours
 	}
 	return d
 }}
 
-func unzstd(r io.Reader) (io.Reader, func(), error) {
+// unzstd adds what is in place of a checksum that is missing; behind a frame that has one it is
+// taken for what follows the last frame.
+func unzstd(r *bufio.Reader) (io.Reader, func()) {
+	if _, err := r.Peek(1); err != nil {
+		return r, nil
+	}
 	d := zstds.Get().(*zstd.Decoder)
-	release := func() {
+	if err := d.Reset(io.MultiReader(r, strings.NewReader("\x00\x00\x00\x00"))); err != nil {
+		return failed{err}, func() {}
+	}
+	return d, func() {
 		_ = d.Reset(nil) // lets go of the source
 		zstds.Put(d)
 	}
-	if err := d.Reset(r); err != nil {
-		release()
-		return nil, nil, err
-	}
-	return d, release, nil
 }
-
-var flates = sync.Pool{New: func() any { return flate.NewReader(nil) }}
 
 // inflate reads what is called deflate: by the standard the zlib format, by many servers the bare
 // stream. A zlib header begins with a byte whose low half is 8, and its two bytes are a multiple
-// of 31.
-func inflate(r io.Reader) (io.Reader, func(), error) {
-	br := bufio.NewReader(r)
-	head, err := br.Peek(2)
+// of 31. The checksum at its end does not matter.
+func inflate(r *bufio.Reader) (io.Reader, func()) {
+	head, _ := r.Peek(2)
 	if len(head) == 0 {
-		return empty(err)
+		return r, nil
 	}
 	if len(head) == 2 && head[0]&15 == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
-		z, err := zlib.NewReader(br)
-		return z, func() {}, err
+		if head[1]&0x20 != 0 {
+			return failed{errors.New("zlib stream with a dictionary")}, func() {}
+		}
+		_, _ = r.Discard(2)
 	}
-	fr := flates.Get().(io.ReadCloser)
-	if err := fr.(flate.Resetter).Reset(br, nil); err != nil {
-		return nil, nil, err
-	}
-	return fr, func() { flates.Put(fr) }, nil
+	return deflated(r)
 }

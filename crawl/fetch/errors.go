@@ -26,7 +26,8 @@ const (
 	PhaseTLS
 	// PhaseHead: writing the request and reading the response head.
 	PhaseHead
-	// PhaseBody: reading the body and removing its codings.
+	// PhaseBody: reading the body and removing its codings. A body of which a part arrived before
+	// the connection ended is no error.
 	PhaseBody
 
 	phaseEnd
@@ -47,6 +48,9 @@ type Error struct {
 	Phase   Phase        // how far it came
 	URL     string       // the request's
 	Err     error        // the cause
+	// Answered is the response without its body, if its head came: what the status means by itself
+	// still holds.
+	Answered *Response
 }
 
 // Error names the URL, the phase and the cause.

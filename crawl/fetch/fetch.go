@@ -166,6 +166,17 @@ func (x *exchange) permit(c *conn) error {
 
 func (x *exchange) fail(phase Phase, err error) error { return fail(x.ctx, x.req.URL, phase, err) }
 
+// failBody is fail for a response whose head has come.
+func (x *exchange) failBody(resp *Response, err error) error {
+	err = x.fail(PhaseBody, err)
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.Answered = &Response{
+			URL: resp.URL, Status: resp.Status, Proto: resp.Proto, Header: resp.Header, Addr: resp.Addr, Connect: resp.Connect, Start: resp.Start, TTFB: resp.TTFB,
+		}
+	}
+	return err
+}
+
 // headWithin bounds the time until the response head is here.
 func (x *exchange) headWithin() time.Duration {
 	if most := x.f.config.HeaderTimeout; x.req.HeadWithin <= 0 || x.req.HeadWithin > most {

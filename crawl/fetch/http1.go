@@ -30,6 +30,7 @@ type wire struct {
 	ctx  context.Context //nolint:containedctx // lives as long as the exchange
 	conn *conn
 	pace pace
+	err  error // the first
 }
 
 // Read waits no longer than the pace allows.
@@ -45,6 +46,24 @@ func (w *wire) Read(p []byte) (int, error) {
 	w.pace.came(n)
 	if err != nil && isTimeout(err) {
 		err = reason
+	}
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
+// chunks removes the chunked coding. What is wrong with the coding itself is errMalformed.
+type chunks struct {
+	io.Reader
+	wire *wire
+}
+
+// Read tells an error of the coding from one of the connection.
+func (c *chunks) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && c.wire.err == nil {
+		err = fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	return n, err
 }
@@ -83,7 +102,7 @@ func (x *exchange) http1(c *conn, resp *Response) error {
 	}
 	reusable, err := x.readBody(&m, resp)
 	if err != nil {
-		return x.fail(PhaseBody, err)
+		return x.failBody(resp, err)
 	}
 	resp.Duration = time.Since(resp.Start)
 	resp.WireBytes = c.meter.n.Load() - before
@@ -132,6 +151,7 @@ type message struct {
 	reason    string
 	length    int64 // of the body; -1: until the connection ends
 	chunked   bool
+	codings   []string // of the transfer, beside chunked
 	keepAlive bool
 }
 
@@ -314,29 +334,25 @@ func (x *exchange) readBody(m *message, resp *Response) (reusable bool, err erro
 	var fixed io.LimitedReader
 	switch {
 	case m.chunked:
-		src = httputil.NewChunkedReader(s.reader)
+		src = &chunks{httputil.NewChunkedReader(s.reader), &s.wire}
 	case m.length >= 0:
 		fixed = io.LimitedReader{R: s.reader, N: m.length}
 		src = &fixed
 	default:
 		src = s.reader
 	}
-	if err := x.decode(src, m.length, resp); err != nil {
+	if err := x.decode(src, m.length, m.codings, resp); err != nil {
 		return false, err
 	}
 	switch {
-	case resp.Truncated:
+	case resp.Truncated != "":
 		return false, nil
 	case m.chunked:
 		return m.keepAlive && drained(src) && trailersRead(s), nil
 	case m.length < 0:
 		return false, nil
-	case fixed.N > 0 && !drained(src): // more than little, which is not worth the wait
-		return false, nil
-	case fixed.N > 0:
-		return false, io.ErrUnexpectedEOF
-	default:
-		return m.keepAlive, nil
+	default: // more than little is not worth the wait
+		return m.keepAlive && (fixed.N == 0 || drained(src) && fixed.N == 0), nil
 	}
 }
 

@@ -64,7 +64,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	before := c.meter.n.Load()
 	c.meter.allow(2*int64(config.MaxHeader) + headNoise)
 	resp.Start = time.Now()
-	watch := newWatch(pace{
+	watch := newWatch(ctx, pace{
 		end: x.end, headEnd: resp.Start.Add(x.headWithin()), grace: config.MinRateGrace, rate: config.MinRate, track: x.track(c),
 	}, cancel)
 	defer watch.timer.Stop()
@@ -94,14 +94,8 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	watch.body = res.Body
 	watch.pace.track.left(res.ContentLength)
 	watch.meter = c.meter
-	if err := x.decode(watch, res.ContentLength, resp); err != nil {
-		if c.meter.noisy.Load() {
-			err = errNoise
-		}
-		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
-			err = cause
-		}
-		return x.fail(PhaseBody, err)
+	if err := x.decode(watch, res.ContentLength, nil, resp); err != nil {
+		return x.failBody(resp, err)
 	}
 	resp.Duration = time.Since(resp.Start)
 	resp.WireBytes = c.meter.n.Load() - before
@@ -109,7 +103,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	s := resp.scratch
 	s.response = appendResponseHead(s.response[:0], resp.Status, http.StatusText(resp.Status), s.fields, resp.Size(), resp.ContentEncoding != "")
 	resp.ResponseHead = s.response
-	c.broken = resp.Truncated || !c.open()
+	c.broken = resp.Truncated != "" || !c.open()
 	return nil
 }
 
@@ -137,6 +131,7 @@ func (x *exchange) request2(ctx context.Context) *http.Request {
 
 // watch ends an HTTP/2 exchange that falls behind its pace. Streams have no deadline of their own.
 type watch struct {
+	ctx    context.Context //nolint:containedctx // of the exchange; tells what ended it
 	pace   pace
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
@@ -144,9 +139,9 @@ type watch struct {
 	meter  *meter
 }
 
-func newWatch(p pace, cancel context.CancelCauseFunc) *watch {
+func newWatch(ctx context.Context, p pace, cancel context.CancelCauseFunc) *watch {
 	deadline, reason := p.next()
-	return &watch{pace: p, cancel: cancel, timer: time.AfterFunc(time.Until(deadline), func() { cancel(reason) })}
+	return &watch{ctx: ctx, pace: p, cancel: cancel, timer: time.AfterFunc(time.Until(deadline), func() { cancel(reason) })}
 }
 
 // Read reads the body within the pace.
@@ -158,5 +153,10 @@ func (w *watch) Read(p []byte) (int, error) {
 	w.timer.Stop() // nothing is waited for until the next read
 	w.meter.most.Add(bodyNoise * int64(n))
 	w.pace.came(n)
+	if cause := context.Cause(w.ctx); err != nil && errors.Is(cause, errTimeout) {
+		err = cause
+	} else if err != nil && w.meter.noisy.Load() {
+		err = errNoise
+	}
 	return n, err
 }

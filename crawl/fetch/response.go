@@ -23,9 +23,9 @@ type Response struct {
 	// RequestHead is what was sent, for HTTP/2 its reading as HTTP/1.1. ResponseHead fits Body, see
 	// the package comment.
 	RequestHead, ResponseHead []byte
-	// Body is decoded. Truncated: it is only the beginning (Request.Cut).
+	// Body is decoded, as far as it can be. Truncated is why it is only the beginning.
 	Body      []byte
-	Truncated bool // Body is only the beginning
+	Truncated Truncation // why Body is only the beginning; empty: it is whole
 	// Spilled is where the body lies if Request.Room had no memory for it; Body is nil then. The
 	// caller closes it, or calls Load.
 	Spilled Spilled
@@ -49,6 +49,20 @@ type Response struct {
 
 	scratch *scratch
 }
+
+// Truncation is why a body is only the beginning of what the server has, in the words of
+// WARC-Truncated (WARC 1.1, 5.13).
+type Truncation string
+
+// The reasons. The body is whole where there is none.
+const (
+	// TruncatedLength: the bound on the size was reached (Request.Cut).
+	TruncatedLength Truncation = "length"
+	// TruncatedDisconnect: the connection ended before the body did.
+	TruncatedDisconnect Truncation = "disconnect"
+	// TruncatedUnspecified: the body breaks off within its chunks or its content coding.
+	TruncatedUnspecified Truncation = "unspecified"
+)
 
 // Location returns the raw Location field of a redirect, or "".
 func (r *Response) Location() string {
@@ -86,12 +100,16 @@ type scratch struct {
 	fields   []field
 	response []byte
 	body     []byte
+	packed   []byte        // first bytes of a body that is unpacked
+	coded    *bufio.Reader // source of a body that is unpacked
 }
 
 // field is one field of a response head as it came.
 type field struct{ name, value string }
 
-var scratches = sync.Pool{New: func() any { return &scratch{reader: bufio.NewReaderSize(nil, readBuffer)} }}
+var scratches = sync.Pool{New: func() any {
+	return &scratch{reader: bufio.NewReaderSize(nil, readBuffer), coded: bufio.NewReaderSize(nil, readBuffer)}
+}}
 
 func newScratch() *scratch { return scratches.Get().(*scratch) }
 

@@ -102,28 +102,32 @@ func (x *exchange) newSink(buf []byte, length, limit int64) *sink {
 }
 
 // fill reads src until its end or one byte over limit. packed counts what the bytes are unpacked
-// from, nil if they are not.
-func (k *sink) fill(src io.Reader, packed *counter, limit int64) error {
+// from, nil if they are not. cause is the error of src, if it failed; err is one of this side, or a
+// bound.
+func (k *sink) fill(src io.Reader, packed *source, limit int64) (cause, err error) {
 	for {
 		if len(k.buf) == cap(k.buf) {
 			if err := k.more(); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		free := k.buf[len(k.buf):cap(k.buf)]
 		n, err := src.Read(free[:min(int64(len(free)), limit+1-k.size)])
 		k.buf = k.buf[:len(k.buf)+n]
 		k.size += int64(n)
-		if packed != nil && k.size > ratioFree && k.size > maxRatio*packed.n {
-			return fmt.Errorf("%d bytes unpacked to %d: %w", packed.n, k.size, ErrTooLarge)
+		if packed != nil {
+			packed.keep = packed.keep && n == 0
+			if k.size > ratioFree && k.size > maxRatio*packed.n {
+				return nil, fmt.Errorf("%d bytes unpacked to %d: %w", packed.n, k.size, ErrTooLarge)
+			}
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return nil, nil
 		case err != nil:
-			return err
+			return err, nil
 		case k.size > limit:
-			return nil
+			return nil, nil
 		}
 	}
 }

@@ -138,8 +138,8 @@ func TestHTTP2Limits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !resp.Truncated || len(resp.Body) != 1000 {
-			t.Errorf("%d bytes, truncated %t", len(resp.Body), resp.Truncated)
+		if resp.Truncated != fetch.TruncatedLength || len(resp.Body) != 1000 {
+			t.Errorf("%d bytes, truncated %q", len(resp.Body), resp.Truncated)
 		}
 		resp.Release()
 	})

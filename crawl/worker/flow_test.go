@@ -13,6 +13,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/extract"
+	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/frontier"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -144,8 +145,8 @@ func TestCutBody(t *testing.T) {
 				}
 				saved := slices.DeleteFunc(slices.Clone(x.archive.saved), func(e pages.Exchange) bool { return !slices.Contains(urls, e.URL) })
 				for _, e := range saved {
-					if !e.Truncated || len(e.Body) != testMaxBody || e.RevisitOf != nil || len(e.Outlinks) != 1 {
-						t.Errorf("%s: truncated %v, %d bytes, revisit of %v, %d links", e.URL, e.Truncated, len(e.Body), e.RevisitOf, len(e.Outlinks))
+					if e.Truncated != fetch.TruncatedLength || len(e.Body) != testMaxBody || e.RevisitOf != nil || len(e.Outlinks) != 1 {
+						t.Errorf("%s: truncated %q, %d bytes, revisit of %v, %d links", e.URL, e.Truncated, len(e.Body), e.RevisitOf, len(e.Outlinks))
 					}
 				}
 				if len(saved) != tt.archive || len(x.content.confirmed) != 0 {

@@ -39,6 +39,9 @@ type Stats struct {
 	// Assumed is the number of bodies that were taken for new because no answer came in time: each
 	// may be archived twice.
 	Assumed int64
+	// Incomplete is the number of answers that were kept though their body broke off, or could not
+	// be decoded to its end.
+	Incomplete int64
 	// InFlight is the number of exchanges under way, Processing that of pages between exchange and
 	// report, Unreported that of outcomes on their way to owners.
 	InFlight, Processing, Unreported int
@@ -56,6 +59,7 @@ func (w *Worker) Stats() Stats {
 	s := Stats{
 		Pages: c.pages.Load(), Duplicates: c.duplicates.Load(), Bytes: c.bytes.Load(), WireBytes: c.wireBytes.Load(),
 		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Spilled: w.pipe.Spilled(), Assumed: w.pipe.Assumed(),
+		Incomplete: w.pipe.Incomplete(),
 	}
 	for i := range s.Outcomes {
 		s.Outcomes[i] = c.outcomes[i].Load()

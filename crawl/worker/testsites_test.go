@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -57,12 +58,24 @@ func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
 	case l.conns <- there:
-		return here, nil
+		return pipeConn{here}, nil
 	case <-l.done:
 		return nil, net.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// pipeConn is an end of a pipe. As with TCP, what its other end sent before it was closed can be
+// read, and then io.EOF.
+type pipeConn struct{ net.Conn }
+
+// SetReadDeadline implements net.Conn. Of a net.Pipe it fails once the other end is closed.
+func (c pipeConn) SetReadDeadline(t time.Time) error {
+	if err := c.Conn.SetReadDeadline(t); !errors.Is(err, io.ErrClosedPipe) {
+		return err
+	}
+	return nil
 }
 
 func (l *pipeListener) Accept() (net.Conn, error) {

@@ -35,7 +35,7 @@ func openArchive(dir string, cfg warc.Config, bodies *Bodies) (*archive, error) 
 func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 	e := warc.Exchange{
 		URL: x.URL, Date: x.Date, IP: x.IP, Protocol: x.Protocol, Request: x.RequestHead, ResponseHead: x.ResponseHead, Body: x.Body,
-		PayloadDigest: x.Digest, Outlinks: x.Outlinks,
+		PayloadDigest: x.Digest, Truncated: string(x.Truncated), Outlinks: x.Outlinks,
 		Fields: []warc.Field{
 			{Name: "hopsFromSeed", Value: strconv.FormatUint(uint64(x.Depth), 10)},
 			{Name: "fetchTimeMs", Value: strconv.FormatInt(x.Duration.Milliseconds(), 10)},
@@ -43,9 +43,6 @@ func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 	}
 	if len(x.Outlinks) > 0 {
 		e.Fields = append(e.Fields, warc.Field{Name: LinkCountsField, Value: x.Links.String()})
-	}
-	if x.Truncated {
-		e.Truncated = warc.TruncatedLength
 	}
 	if x.RevisitOf != nil {
 		e.RevisitOf = &warc.Original{URL: x.RevisitOf.URL, Date: x.RevisitOf.Date}
@@ -65,7 +62,7 @@ func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("archive %s: %w", x.URL, err)
 	}
-	if x.RevisitOf == nil && !x.Truncated && len(x.Body) > 0 {
+	if x.RevisitOf == nil && x.Truncated == "" && len(x.Body) > 0 {
 		a.bodies.add(x.Digest, ref)
 	}
 	return ref.RecordID.String(), nil

@@ -32,7 +32,7 @@ type page struct {
 	size      int64  // of the body
 	revisit   bool
 	refersTo  string // the URL that a revisit refers to
-	truncated bool
+	truncated bool   // at the bound on size
 	depth     uint32
 	seed      bool   // no link led there
 	location  string // where a redirect leads
@@ -161,7 +161,7 @@ func (r *pageReader) record(rec *warc.Record) error {
 	}
 	p := &page{
 		url: rec.TargetURI, host: link.Host(rec.TargetURI), date: rec.Date, size: rec.ContentLength - int64(len(head)), revisit: rec.Type == warc.TypeRevisit,
-		refersTo: strings.Trim(rec.Get("WARC-Refers-To-Target-URI"), "<>"), truncated: rec.Get("WARC-Truncated") != "",
+		refersTo: strings.Trim(rec.Get("WARC-Refers-To-Target-URI"), "<>"), truncated: rec.Type == warc.TypeResponse && rec.Get("WARC-Truncated") == warc.TruncatedLength,
 	}
 	if id, err := warc.ParseID(rec.ID); err == nil {
 		p.id = id[:]

@@ -13,6 +13,7 @@ type Reading struct {
 	Outcomes                       map[string]int64 // URLs by outcome
 	// Lapsed, Dropped, Spilled: leases that lapsed, reports dropped, pages that went to disk.
 	Lapsed, Dropped, Spilled int64
+	Incomplete               int64 // answers kept without their end
 	// Stalls is how often nothing moved in the peer although there was work.
 	Stalls int64
 	// What it has in hand.

@@ -70,6 +70,7 @@ func ofWorker() []series {
 		{name: nameFetch, kind: histogram, labels: []string{"result"}, help: "How long exchanges with sites took, from the request to the last byte: answered, whatever the status, or failed."},
 		one("leases_lapsed_total", counter, "Leases on hosts that ended without being given back.", func(r *Reading) float64 { return float64(r.Lapsed) }),
 		one("reports_dropped_total", counter, "Outcomes forgotten because their owner did not answer; their URLs are fetched again.", func(r *Reading) float64 { return float64(r.Dropped) }),
+		one("incomplete_total", counter, "Answers that were archived without their end: the connection ended early, or they did not decode.", func(r *Reading) float64 { return float64(r.Incomplete) }),
 		one("spilled_total", counter, "Pages that waited on disk to be processed.", func(r *Reading) float64 { return float64(r.Spilled) }),
 		one("stalled", gauge, "1 while nothing moves in the peer although there is work; apoidea status says what.", func(r *Reading) float64 { return truth(r.Stalled != nil) }),
 		one("stalls_total", counter, "How often that was so.", func(r *Reading) float64 { return float64(r.Stalls) }),

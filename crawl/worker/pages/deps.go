@@ -76,9 +76,8 @@ type Exchange struct {
 	// Request and Response are the heads, Body is decoded and ResponseHead fits it.
 	RequestHead, ResponseHead, Body []byte
 	Digest                          [32]byte // SHA-256 of Body
-	// Truncated says that Body is only the beginning of what the site sent: the bound on its size
-	// was reached.
-	Truncated bool
+	// Truncated is why Body is only the beginning of what the site has; empty: it is whole.
+	Truncated fetch.Truncation
 	// RevisitOf is where the same body is archived; nil archives it here.
 	RevisitOf *Original
 	// Outlinks are the links of the page, canonical: those of each kind in Links behind those of

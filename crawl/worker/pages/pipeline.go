@@ -23,6 +23,8 @@ type Pipeline struct {
 	frames   frame.Hosts  // of the hosts whose pages came last
 	spilled  atomic.Int64 // pages that waited on disk
 	assumed  atomic.Int64 // bodies that were taken for new without an answer
+	// incomplete is the number of answers whose body broke off, or could not be decoded to its end.
+	incomplete atomic.Int64
 
 	mu       sync.Mutex
 	work     *sync.Cond // there is something for a processor
@@ -73,6 +75,10 @@ func (l *Pipeline) Spilled() int64 { return l.spilled.Load() }
 // Assumed is the number of bodies so far that were taken for new because no answer came in time.
 // Each may be archived elsewhere as well.
 func (l *Pipeline) Assumed() int64 { return l.assumed.Load() }
+
+// Incomplete is the number of answers so far whose body broke off, or could not be decoded to its
+// end.
+func (l *Pipeline) Incomplete() int64 { return l.incomplete.Load() }
 
 // Close ends the processors. What is left is dropped: it was not reported.
 func (l *Pipeline) Close() {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/apoidea/apoidea/crawl/extract"
+	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
@@ -33,13 +34,13 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 			p.own = l.frames.Own(link.Host(p.item.URL), p.found.Terms)
 		}
 	case link.KindSitemap:
-		err = x.Sitemap(&p.found, p.item.URL, p.resp.Body, p.resp.Truncated)
+		err = x.Sitemap(&p.found, p.item.URL, p.resp.Body, p.resp.Truncated != "")
 	case link.KindRequisite, link.KindRobots:
 	}
 	if err != nil {
 		l.deps.Log.Debug("links not extracted", "url", p.item.URL, "err", err)
 	}
-	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && !p.resp.Truncated // the digest of a beginning is nobody's
+	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && p.resp.Truncated == "" // the digest of a beginning is nobody's
 }
 
 func good(status int) bool { return status >= 200 && status <= 299 }
@@ -50,6 +51,9 @@ func (l *Pipeline) finish(f *reports.Follower, p *Page) {
 	var revisit *Original
 	if p.known() {
 		revisit = &p.answer.Original
+	}
+	if t := p.resp.Truncated; t != "" && t != fetch.TruncatedLength {
+		l.incomplete.Add(1)
 	}
 	recordID := ""
 	if !p.found.NoIndex {
@@ -69,7 +73,7 @@ func (l *Pipeline) finish(f *reports.Follower, p *Page) {
 // outcome says what became of a URL that was answered, and which links are followed.
 func (p *Page) outcome(drop bool) (link.Outcome, []link.Link) {
 	switch status := p.resp.Status; {
-	case good(status) && p.resp.Truncated:
+	case good(status) && p.resp.Truncated == fetch.TruncatedLength:
 		return link.OutcomeTooLarge, p.found.Links // those of the beginning
 	case good(status) && p.found.NoIndex:
 		return link.OutcomeNoIndex, p.found.Links
@@ -148,6 +152,9 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	if outcome.Fetched() {
 		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
 		m.RecordId = recordUUID(recordID)
+		if p.resp.Truncated != "" {
+			m.Detail = fmt.Sprintf("incomplete (%s): only its first %d bytes arrived or could be decoded", p.resp.Truncated, len(p.resp.Body))
+		}
 		if p.asked && !p.known() && recordID != "" {
 			r.Archived = &reports.Confirmation{Digest: p.digest, URL: p.item.URL, RecordID: recordID, Date: p.resp.Start}
 		}

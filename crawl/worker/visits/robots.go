@@ -43,7 +43,7 @@ func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, r
 	o, q := v.origin, v.question
 	q.took = took
 	v.came(resp)
-	answer := robots.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated}
+	answer := robots.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated != ""}
 	if q.forLeave {
 		return v.ask(now, answer, took, reading)
 	}
