@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httputil"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 // Bounds on how patient an HTTP/1.1 exchange is with a connection.
 const (
 	maxInterim  = 5        // 1xx responses before the real one
+	maxBlank    = 16       // bytes of empty lines before a head
 	maxFields   = 1000     // lines of a head: one of three bytes takes a hundred times as much in memory
 	maxTrailer  = 16 << 10 // bytes of trailer fields, which are not kept
 	maxDrain    = 4 << 10  // bytes read past what was wanted so that the connection can be kept
@@ -163,6 +165,7 @@ func (x *exchange) readHead(c *conn, resp *Response) (message, error) {
 	}
 	resp.TTFB = time.Since(resp.Start)
 	for range maxInterim + 1 {
+		skipBlank(s.reader)
 		var err error
 		if s.head, err = readBlock(s.reader, s.head[:0], x.f.config.MaxHeader); err != nil {
 			return message{}, x.fail(PhaseHead, err)
@@ -179,6 +182,16 @@ func (x *exchange) readHead(c *conn, resp *Response) (message, error) {
 		}
 	}
 	return message{}, x.fail(PhaseHead, fmt.Errorf("%w: more than %d interim responses", errMalformed, maxInterim))
+}
+
+// skipBlank skips empty lines before a head.
+func skipBlank(r *bufio.Reader) {
+	for range maxBlank {
+		if b, err := r.Peek(1); err != nil || b[0] != '\r' && b[0] != '\n' {
+			return
+		}
+		_, _ = r.Discard(1) // it was seen
+	}
 }
 
 // readBlock reads lines up to and with the first empty one into out.
@@ -229,15 +242,18 @@ func cutLine(s string) (line, rest string) {
 }
 
 // parseStatus reads "HTTP/1.1 200 OK"; the reason, and even the space before it, may be missing.
+// HTTP/1.0 is what it is, and any other version is taken for HTTP/1.1, whose syntax it has.
 func parseStatus(line string, resp *Response) (message, error) {
-	proto, rest, _ := strings.Cut(line, " ")
-	rest = strings.TrimLeft(rest, " ")
+	proto, rest, _ := strings.Cut(strings.Trim(line, " \t"), " ")
+	rest = strings.TrimLeft(rest, " \t")
 	code, reason, _ := strings.Cut(rest, " ")
 	status, err := strconv.Atoi(code)
-	if (proto != "HTTP/1.1" && proto != "HTTP/1.0") || len(code) != 3 || err != nil || status < 100 {
+	if version, ok := strings.CutPrefix(strings.ToUpper(proto), "HTTP/"); !ok || len(code) != 3 || err != nil || status < 100 {
 		return message{}, fmt.Errorf("%w: status line %.60q", errMalformed, line)
+	} else if resp.Proto = "HTTP/1.1"; version == "1.0" {
+		resp.Proto = "HTTP/1.0"
 	}
-	resp.Proto, resp.Status = proto, status
+	resp.Status = status
 	return message{reason: reason[:min(len(reason), maxReasoned)]}, nil
 }
 
@@ -256,7 +272,7 @@ func parseFields(fields []field, lines string) []field {
 			continue
 		}
 		name, value, ok := strings.Cut(line, ":")
-		if ok && httpguts.ValidHeaderFieldName(name) {
+		if name = strings.TrimRight(name, " \t"); ok && httpguts.ValidHeaderFieldName(name) {
 			fields = append(fields, field{name, strings.Trim(value, " \t")})
 		}
 	}
@@ -292,20 +308,39 @@ func (m *message) frame(resp *Response) error {
 		if len(h["Content-Length"]) > 0 || resp.Proto == "HTTP/1.0" {
 			m.keepAlive = false // one of the two is a lie
 		}
-		if len(te) > 1 || !strings.EqualFold(te[0], "chunked") && !strings.EqualFold(te[0], "identity") {
-			return fmt.Errorf("%w: transfer coding %q", errMalformed, te)
-		}
-		if m.chunked = strings.EqualFold(te[0], "chunked"); m.chunked {
-			return nil
+		if err := m.transfer(te); err != nil || m.chunked {
+			return err
 		}
 	}
 	return m.contentLength(h["Content-Length"])
 }
 
+// transfer reads the transfer codings. One that a proxy has named again was applied once, and
+// chunked was applied last.
+func (m *message) transfer(values []string) error {
+	for c := range tokens(values) {
+		switch {
+		case c == "chunked":
+			m.chunked = true
+		case c == "" || c == "identity":
+		case contentCodings([]string{c}) == nil || m.chunked:
+			return fmt.Errorf("%w: transfer coding %q", errMalformed, values)
+		default:
+			m.codings = append(m.codings, contentCodings([]string{c})...)
+		}
+	}
+	return nil
+}
+
+// contentLength reads the length, which may be told more than once. An empty one is none, as for
+// browsers.
 func (m *message) contentLength(values []string) error {
-	for i, v := range values {
+	for v := range tokens(values) {
+		if v == "" {
+			continue
+		}
 		n, err := strconv.ParseUint(v, 10, 63)
-		if err != nil || i > 0 && int64(n) != m.length {
+		if err != nil || m.length >= 0 && int64(n) != m.length {
 			return fmt.Errorf("%w: content length %q", errMalformed, values)
 		}
 		m.length = int64(n)
@@ -316,12 +351,23 @@ func (m *message) contentLength(values []string) error {
 	return nil
 }
 
-func hasToken(values []string, token string) bool {
-	for _, v := range values {
-		for t := range strings.SplitSeq(v, ",") {
-			if strings.EqualFold(strings.TrimSpace(t), token) {
-				return true
+// tokens are the elements of a list in lower case, which may be empty.
+func tokens(values []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, v := range values {
+			for t := range strings.SplitSeq(v, ",") {
+				if !yield(strings.ToLower(strings.Trim(t, " \t"))) {
+					return
+				}
 			}
+		}
+	}
+}
+
+func hasToken(values []string, token string) bool {
+	for t := range tokens(values) {
+		if t == token {
+			return true
 		}
 	}
 	return false

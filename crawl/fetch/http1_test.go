@@ -1,6 +1,7 @@
 package fetch_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,6 +9,12 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 )
+
+// gzipChunk is a chunk that is packed.
+func gzipChunk(text string) string {
+	packed := pack("gzip", []byte(text))
+	return fmt.Sprintf("%x\r\n%s\r\n", len(packed), packed)
+}
 
 // What servers answer, and what is made of it. An outcome of none means that the response is good.
 func TestResponses(t *testing.T) {
@@ -60,16 +67,38 @@ func TestResponses(t *testing.T) {
 			"HTTP/1.1 200 OK\r\nContent-Encoding: utf-8\r\nContent-Length: 2\r\n\r\n",
 		},
 
+		{"lengths in a list", "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok", 0, 200, "ok", ""},
+		{"lengths in two lists", "HTTP/1.1 200 OK\r\nContent-Length: 2,2\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok", ""},
+		{"empty length", "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\nok", 0, 200, "ok", ""},
+		{"empty length and another", "HTTP/1.1 200 OK\r\nContent-Length: \r\nContent-Length: 2\r\n\r\nok!", 0, 200, "ok", ""},
+		{"chunked twice", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 0, 200, "ok", ""},
+		{"chunked twice in a list", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 0, 200, "ok", ""},
+		{"identity and chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 0, 200, "ok", ""},
+		{
+			"gzip as a transfer coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n" + gzipChunk("ok") + "0\r\n\r\n", 0, 200, "ok",
+			"HTTP/1.1 200 OK\r\nX-Crawler-Transfer-Encoding: gzip, chunked\r\nContent-Length: 2\r\n\r\n",
+		},
+		{"empty line before the head", "\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok", ""},
+		{"empty lines before and between heads", "\n\r\nHTTP/1.1 100 Continue\r\n\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok", ""},
+		{"HTTP/2 in text", "HTTP/2 200\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok", "HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\n"},
+		{"HTTP/2.0 in text", "HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"},
+		{"HTTP/1.2", "HTTP/1.2 200 OK\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok", ""},
+		{"lower case", "http/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 0, 200, "ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"},
+		{"space before the colon", "HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok", 0, 200, "ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"},
+
 		{"nothing", "", link.OutcomeHTTPError, 0, "", ""},
 		{"not HTTP", "SSH-2.0-OpenSSH_9.2\r\n\r\n", link.OutcomeHTTPError, 0, "", ""},
 		{"status of two digits", "HTTP/1.1 20 OK\r\n\r\n", link.OutcomeHTTPError, 0, "", ""},
-		{"HTTP/2 preface unasked", "HTTP/2.0 200 OK\r\n\r\n", link.OutcomeHTTPError, 0, "", ""},
 		{"head cut off", "HTTP/1.1 200 OK\r\nContent-Le", link.OutcomeHTTPError, 0, "", ""},
 		{"no body where one is due", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", link.OutcomeHTTPError, 0, "", ""},
 		{"chunk size of no digits", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nok\r\n0\r\n\r\n", link.OutcomeHTTPError, 0, "", ""},
 		{"lengths that differ", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok", link.OutcomeHTTPError, 0, "", ""},
 		{"negative length", "HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok", link.OutcomeHTTPError, 0, "", ""},
-		{"unknown transfer coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", link.OutcomeHTTPError, 0, "", ""},
+		{"unknown transfer coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: other, chunked\r\n\r\n", link.OutcomeHTTPError, 0, "", ""},
+		{"transfer coding behind chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", link.OutcomeHTTPError, 0, "", ""},
+		{"lengths in a list that differ", "HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\nok", link.OutcomeHTTPError, 0, "", ""},
+		{"no version", "HTTP 200 OK\r\n\r\n", link.OutcomeHTTPError, 0, "", ""},
+		{"many empty lines before the head", strings.Repeat("\r\n", 20) + "HTTP/1.1 200 OK\r\n\r\n", link.OutcomeHTTPError, 0, "", ""},
 		{"switching protocols", "HTTP/1.1 101 Switching\r\n\r\n", link.OutcomeHTTPError, 0, "", ""},
 		{"interim without end", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 9), link.OutcomeHTTPError, 0, "", ""},
 		{"head without end", "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 80<<10), link.OutcomeTooLarge, 0, "", ""},

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"strconv"
 	"time"
 )
 
@@ -134,8 +133,9 @@ func (f *Fetcher) headOver(c net.Conn, t *target) (time.Duration, int, error) {
 		line, _, whole := bytes.Cut(buf, []byte("\n"))
 		switch {
 		case whole:
-			status, err := statusOf(line)
-			return rtt, status, err
+			var resp Response
+			_, err := parseStatus(string(bytes.TrimSuffix(line, []byte("\r"))), &resp)
+			return rtt, resp.Status, err
 		case errors.Is(err, io.EOF):
 			return 0, 0, io.ErrUnexpectedEOF
 		case err != nil:
@@ -144,17 +144,4 @@ func (f *Fetcher) headOver(c net.Conn, t *target) (time.Duration, int, error) {
 			return 0, 0, fmt.Errorf("status line of more than %d bytes", maxProbeHead)
 		}
 	}
-}
-
-// statusOf reads a status line.
-func statusOf(line []byte) (int, error) {
-	rest, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r"), []byte("HTTP/1."))
-	if !ok || len(rest) < 5 || rest[1] != ' ' || len(rest) > 5 && rest[5] != ' ' {
-		return 0, fmt.Errorf("%.20q is no status line", line)
-	}
-	status, err := strconv.ParseUint(string(rest[2:5]), 10, 16)
-	if err != nil || status < 100 {
-		return 0, fmt.Errorf("%.20q is no status line", line)
-	}
-	return int(status), nil
 }

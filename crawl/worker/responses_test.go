@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/apoidea/apoidea/crawl/crawltest"
+	"github.com/apoidea/apoidea/crawl/worker/pages"
+)
+
+// rawSite answers paths with bytes as they are, and closes the connection; robots.txt is not found
+// unless it is one of them, and everything else is an empty page.
+func rawSite(answers map[string]string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		raw, ok := answers[r.URL.Path]
+		switch {
+		case ok:
+			if c, _, err := http.NewResponseController(rw).Hijack(); err == nil {
+				_, _ = c.Write([]byte(raw))
+				c.Close()
+			}
+		case r.URL.Path == "/robots.txt":
+			http.NotFound(rw, r)
+		default:
+			rw.Header().Set("Content-Type", "text/html")
+		}
+	}
+}
+
+// record is the record of a URL, nil without one.
+func (x *world) record(url string) *pages.Exchange {
+	for i := range x.archive.saved {
+		if e := &x.archive.saved[i]; e.URL == url {
+			return e
+		}
+	}
+	return nil
+}
+
+// TestSharedResponses crawls pages whose answers have the small defects of real servers.
+func TestSharedResponses(t *testing.T) {
+	var file struct {
+		Cases []struct {
+			Name   string
+			Raw    []byte `json:"raw_b64"`
+			Link   string
+			Note   string
+			Expect struct {
+				Archived  bool
+				Truncated string
+				Links     *bool
+			}
+		}
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "..", "..", "..", "shared", "testdata", "web", "responses.json"))
+	if os.IsNotExist(err) {
+		t.Skip("shared test data not found: testdata/web/responses.json")
+	}
+	if err = errors.Join(err, json.Unmarshal(raw, &file)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range file.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
+				const site = "http://a.example"
+				url := site + "/c/" + c.Name
+				x := newWorld(t, rawSite(map[string]string{"/c/" + c.Name: string(c.Raw)}), []string{url})
+				x.crawl()
+				e := x.record(url)
+				if (e != nil) != c.Expect.Archived {
+					t.Fatalf("archived %t, want %t (%s): %s", e != nil, c.Expect.Archived, c.Note, x.done(url).GetDetail())
+				}
+				if e != nil && string(e.Truncated) != c.Expect.Truncated {
+					t.Errorf("truncated %q, want %q (%s)", e.Truncated, c.Expect.Truncated, c.Note)
+				}
+				if followed := x.asked[site+c.Link] > 0; c.Expect.Links != nil && followed != *c.Expect.Links {
+					t.Errorf("link followed: %t, want %t (%s)", followed, *c.Expect.Links, c.Note)
+				}
+			})
+		})
+	}
+}
