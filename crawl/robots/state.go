@@ -87,6 +87,7 @@ type Answer struct {
 	// Body is the decoded body, or its beginning if Truncated.
 	Body      []byte
 	Truncated bool // Body is only the beginning
+	Broken    bool // so is it, and its end is not beyond MaxBody: the answer broke off
 	// Err is why there is no response at all; the rest is then unused.
 	Err error
 }
@@ -111,7 +112,11 @@ func FromFetch(a Answer, now time.Time, previous *State) State {
 	case a.Status == http.StatusNotModified, a.Status < 200, a.Status >= 500:
 		return unreachable(before, now, 0)
 	case a.Status < 300:
-		return State{Verdict: Obey, Body: keepBody(a), Fetched: at, Expires: wholeSecond(now.Add(age(a.Header)))}
+		body := keepBody(a)
+		if a.Broken && len(body) == 0 {
+			return unreachable(before, now, 0)
+		}
+		return State{Verdict: Obey, Body: body, Fetched: at, Expires: wholeSecond(now.Add(age(a.Header)))}
 	default: // 3xx without end and 4xx: unavailable (sections 2.3.1.2 and 2.3.1.3)
 		return State{Verdict: AllowAll, Fetched: at, Expires: wholeSecond(now.Add(age(a.Header)))}
 	}
@@ -120,7 +125,7 @@ func FromFetch(a Answer, now time.Time, previous *State) State {
 // keepBody copies the part of the body that is read.
 func keepBody(a Answer) []byte {
 	body := asUTF8(a.Body)
-	if a.Truncated || len(a.Body) > MaxBody {
+	if a.Truncated || a.Broken || len(a.Body) > MaxBody {
 		body = wholeLines(body)
 	}
 	return append([]byte{}, bound(body)...)

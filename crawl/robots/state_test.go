@@ -143,6 +143,7 @@ func TestBodyKept(t *testing.T) {
 		{"over the bound", robots.Answer{Status: 200, Body: big}, 14 + (robots.MaxBody-14)/100*100},
 		{"cut by the fetch", robots.Answer{Status: 200, Body: []byte("User-agent: *\nDisallow: /"), Truncated: true}, 14},
 		{"cut by the fetch, in UTF-16", robots.Answer{Status: 200, Body: []byte("\xff\xfe" + utf16le("User-agent: *\nDisallow: /") + "x"), Truncated: true}, 14},
+		{"broken off", robots.Answer{Status: 200, Body: []byte("User-agent: *\nDisallow: /"), Broken: true}, 14},
 		{"over the bound, in UTF-16", robots.Answer{Status: 200, Body: []byte("\xff\xfe" + utf16le(string(big[:robots.MaxBody/2+100])))}, 14 + (robots.MaxBody/2+100-14)/100*100},
 	}
 	for _, tt := range tests {

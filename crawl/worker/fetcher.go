@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 
@@ -215,8 +216,11 @@ func (f *fetcher) ask(ctx context.Context, v *visits.Visit) {
 	if err == nil {
 		defer resp.Release()
 		if lerr := resp.Load(); lerr != nil {
-			err = &fetch.Error{Outcome: link.OutcomeHTTPError, Phase: fetch.PhaseBody, URL: q.URL, Err: lerr}
+			err = &fetch.Error{Outcome: link.OutcomeHTTPError, Phase: fetch.PhaseBody, URL: q.URL, Err: lerr, Answered: resp}
 		}
+	}
+	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.Answered != nil && fe.Answered.Status >= 300 {
+		resp, err = fe.Answered, nil // the status is enough (RFC 9309, 2.3.1)
 	}
 	now := time.Now()
 	took := now.Sub(begun)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 )
 
@@ -83,6 +84,47 @@ func TestSharedResponses(t *testing.T) {
 				}
 				if followed := x.asked[site+c.Link] > 0; c.Expect.Links != nil && followed != *c.Expect.Links {
 					t.Errorf("link followed: %t, want %t (%s)", followed, *c.Expect.Links, c.Note)
+				}
+			})
+		})
+	}
+}
+
+// TestBrokenRobots: of an error status the body does not matter; of a file that breaks off the whole
+// lines hold, once it has been asked for again.
+func TestBrokenRobots(t *testing.T) {
+	const (
+		head   = "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"
+		rules  = "User-agent: *\nDisallow: /no\n"
+		binary = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x00\x01\n\x02\n"
+	)
+	for _, tt := range []struct {
+		name, robots string
+		want         link.Outcome // of /no
+		asked        int          // for robots.txt, at least
+	}{
+		{"404 whose gzip is none", "HTTP/1.1 404 Not Found\r\nContent-Encoding: gzip\r\n\r\nnot found", link.OutcomeOK, 1},
+		{"404 that is short", "HTTP/1.1 404 Not Found\r\nContent-Length: 99\r\n\r\nnot found", link.OutcomeOK, 1},
+		{"403 without its body", "HTTP/1.1 403 Forbidden\r\nContent-Length: 99\r\n\r\n", link.OutcomeOK, 1},
+		{"410 with bad chunks", "HTTP/1.1 410 Gone\r\nTransfer-Encoding: chunked\r\n\r\nnot chunked", link.OutcomeOK, 1},
+		{"500 that is short", "HTTP/1.1 500 Oops\r\nContent-Length: 99\r\n\r\n", link.OutcomeRobotsUnreachable, 1},
+		{"429 that is short", "HTTP/1.1 429 Slow\r\nContent-Length: 99\r\n\r\n", link.OutcomeRobotsUnreachable, 1},
+		{"whole lines", head + rules + "Allow: /no", link.OutcomeRobotsDenied, 3},
+		{"no whole line", head + "User-agent: *", link.OutcomeRobotsUnreachable, 3},
+		{"nothing", head, link.OutcomeRobotsUnreachable, 1},
+		{"plain text called gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + rules, link.OutcomeRobotsDenied, 1},
+		{"other bytes called gzip", binary, link.OutcomeRobotsUnreachable, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
+				const url = "http://a.example/no"
+				x := newWorld(t, rawSite(map[string]string{"/robots.txt": tt.robots}), []string{url})
+				x.crawl()
+				if got := link.Outcome(x.done(url).GetOutcome()); got != tt.want {
+					t.Errorf("outcome %s, want %s: %s", got, tt.want, x.done(url).GetDetail())
+				}
+				if n := x.asked["http://a.example/robots.txt"]; n < tt.asked || tt.want != link.OutcomeRobotsUnreachable && n > tt.asked {
+					t.Errorf("robots.txt was asked for %d times, want %d", n, tt.asked)
 				}
 			})
 		})

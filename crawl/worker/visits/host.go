@@ -50,6 +50,7 @@ type origin struct {
 	parsed  bool         // its rules were made, and their delay is kept
 	next    string       // where a redirect of robots.txt leads
 	hops    int
+	breaks  int            // answers in a row that broke off
 	leave   string         // the other origin that lets next be asked for
 	told    []*reports.Job // jobs that were told of its sitemaps
 	failure link.Outcome   // why robots.txt could not be had
@@ -83,7 +84,7 @@ func (o *origin) whole() (s robots.State, err error) {
 }
 
 // begin has the next request be for the origin's own robots.txt.
-func (o *origin) begin() { o.next, o.hops, o.leave = "", 0, "" }
+func (o *origin) begin() { o.next, o.hops, o.breaks, o.leave = "", 0, 0, "" }
 
 // originOf is what is known of the robots.txt of a URL's origin; nothing yet where it is met first.
 func (h *host) originOf(url string) *origin {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
@@ -13,6 +14,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
+
+// maxBreaks is how many answers for robots.txt in a row that break off are asked for again.
+const maxBreaks = 2
 
 // Question is one request for an origin's robots.txt, before a URL of it; the URL waits. A redirect
 // is followed by the next visit, so that the host has its rest in between.
@@ -43,7 +47,13 @@ func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, r
 	o, q := v.origin, v.question
 	q.took = took
 	v.came(resp)
-	answer := robots.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated != ""}
+	answer := robots.Answer{
+		Status: resp.Status, Header: resp.Header, Body: resp.Body, Truncated: resp.Truncated == fetch.TruncatedLength,
+		Broken: resp.Truncated != "" && resp.Truncated != fetch.TruncatedLength,
+	}
+	if resp.ContentEncoding == "" && resp.Header.Get("Content-Encoding") != "" && !strings.HasPrefix(http.DetectContentType(resp.Body), "text/") {
+		answer.Body, answer.Broken = nil, true // it could not be decoded
+	}
 	if q.forLeave {
 		return v.ask(now, answer, took, reading)
 	}
@@ -52,8 +62,15 @@ func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, r
 		o.hops++
 		return again{took: took}
 	}
+	if answer.Broken && resp.Status < 300 && o.breaks < maxBreaks {
+		o.breaks++
+		return again{took: took}
+	}
 	l := v.learn(now, answer, took)
 	l.detail = "robots.txt is answered with status " + strconv.Itoa(resp.Status)
+	if answer.Broken {
+		l.detail += ", and its body breaks off or does not decode"
+	}
 	if !q.Across {
 		l.addr, l.connect = resp.Addr.Addr(), resp.Connect
 	}
