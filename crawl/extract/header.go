@@ -22,10 +22,10 @@ func (x *Extractor) header(page *Page, base *link.Base, header http.Header, opt 
 		page.robotsTag(value, opt.Agent)
 	}
 	for _, value := range header["Link"] {
-		x.linkHeader(page, []byte(value), opt)
+		x.linkHeader(page, []byte(link.EscapeInvalid(value)), opt)
 	}
 	for _, value := range header["Refresh"] {
-		if url := refreshURL([]byte(value)); url != nil {
+		if url := refreshURL([]byte(link.EscapeInvalid(value))); url != nil {
 			x.add(page, url, href{kind: link.KindPage, literal: true})
 		}
 	}

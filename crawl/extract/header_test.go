@@ -42,3 +42,16 @@ func TestManyLinkHeaders(t *testing.T) {
 		}
 	}
 }
+
+// TestHeaderLinksInLatin1 keeps the bytes of URLs in headers that are not UTF-8.
+func TestHeaderLinksInLatin1(t *testing.T) {
+	header := http.Header{"Link": {"</caf\xe9>; rel=next"}, "Refresh": {"0; url=/m\xfcll"}, "Content-Type": {"text/html"}}
+	var x Extractor
+	var page Page
+	if err := x.Document(&page, "https://a.example/", header, nil, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Links) != 2 || page.Links[0].URL != "https://a.example/caf%E9" || page.Links[1].URL != "https://a.example/m%FCll" {
+		t.Errorf("links %v", page.Links)
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/apoidea/apoidea/crawl/link"
 )
 
 // Response is what came back. Its byte slices belong to it until Release.
@@ -64,12 +66,13 @@ const (
 	TruncatedUnspecified Truncation = "unspecified"
 )
 
-// Location returns the raw Location field of a redirect, or "".
+// Location returns the Location field of a redirect, or "". Bytes that are not UTF-8 are
+// percent-encoded: link.EscapeInvalid.
 func (r *Response) Location() string {
 	if r.Status < 300 || r.Status > 399 {
 		return ""
 	}
-	return r.Header.Get("Location")
+	return link.EscapeInvalid(r.Header.Get("Location"))
 }
 
 // Release gives the buffers back. Body and both heads must not be used afterwards. It may be called

@@ -180,3 +180,16 @@ func BenchmarkCanonical(b *testing.B) {
 		})
 	}
 }
+
+func TestEscapeInvalid(t *testing.T) {
+	for raw, want := range map[string]string{
+		"/caf\xe9?q=\xfc#a": "/caf%E9?q=%FC#a",
+		"/café":             "/café",
+		"/caf\xe9/é":        "/caf%E9/%C3%A9",
+		"/a%zz":             "/a%zz",
+	} {
+		if got := EscapeInvalid(raw); got != want {
+			t.Errorf("%q: %q, want %q", raw, got, want)
+		}
+	}
+}

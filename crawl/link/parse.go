@@ -1,6 +1,7 @@
 package link
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -91,4 +92,19 @@ func completes(dst []byte, lone int, c byte) bool {
 	default:
 		return false
 	}
+}
+
+// EscapeInvalid percent-encodes the bytes beyond ASCII of a header's value that is not UTF-8, as
+// browsers do with the Location field: in a URL they are the bytes that the server means.
+func EscapeInvalid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var out []byte
+	for _, c := range []byte(s) {
+		if out = append(out, c); c >= utf8.RuneSelf {
+			out = fmt.Appendf(out[:len(out)-1], "%%%02X", c)
+		}
+	}
+	return string(out)
 }

@@ -130,3 +130,15 @@ func TestBrokenRobots(t *testing.T) {
 		})
 	}
 }
+
+// TestRedirectInLatin1 asks for the bytes of a Location that is not UTF-8.
+func TestRedirectInLatin1(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		raw := "HTTP/1.1 301 Moved\r\nLocation: /caf\xe9?\xfc\r\nContent-Length: 0\r\n\r\n"
+		x := newWorld(t, rawSite(map[string]string{"/": raw}), []string{"http://a.example/"})
+		x.crawl()
+		if x.asked["http://a.example/caf%E9?%FC"] != 1 {
+			t.Errorf("asked for %v", x.asked)
+		}
+	})
+}

@@ -189,7 +189,7 @@ func (p *page) head(raw []byte) {
 	p.mime = strings.ToLower(strings.TrimSpace(p.mime))
 	if goal := header.Get("Location"); goal != "" && p.status >= 300 && p.status <= 399 {
 		if base, err := link.NewBase(p.url); err == nil {
-			target, _ := base.AppendResolve(nil, []byte(goal))
+			target, _ := base.AppendResolve(nil, []byte(link.EscapeInvalid(goal)))
 			p.location = string(target)
 		}
 	}
