@@ -1,5 +1,6 @@
-// Package seeds reads lists of seeds: one URL a line, with empty lines and lines that begin with #
-// left out.
+// Package seeds reads lists of seeds: one URL a line. Empty lines and comments are left out; a
+// comment begins with # at the start of a line or after a blank, so that a # within a URL still
+// begins its fragment.
 //
 // What it promises: memory does not grow with the list; what is wrong is told with its line, all of
 // it at once as far as that is of use, before anything is posted.
@@ -193,18 +194,28 @@ func (l *List) read(fn func(line int, text string) error) error {
 		if line == 1 {
 			raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
 		}
-		text := string(bytes.TrimSpace(raw))
+		text := withoutComment(string(bytes.TrimSpace(raw)))
 		for more && err == nil {
 			_, more, err = r.ReadLine()
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if text == "" || text[0] == '#' {
+		if text == "" {
 			continue
 		}
 		if err := fn(line, text); err != nil {
 			return err
 		}
 	}
+}
+
+// withoutComment returns a trimmed line without its comment and the blanks before that.
+func withoutComment(line string) string {
+	for i := range len(line) {
+		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
+			return strings.TrimSpace(line[:i])
+		}
+	}
+	return line
 }

@@ -61,6 +61,15 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestCommentAfterURL checks that a comment is dropped, and that a fragment is not taken for one.
+func TestCommentAfterURL(t *testing.T) {
+	l := opened(t, "http://a.example/ # first\nhttp://b.example/\t#second\nhttp://c.example/x#part # third\nhttp://d.example/#!route\n \t # alone\n")
+	want := []string{"http://a.example/", "http://b.example/", "http://c.example/x", "http://d.example/"}
+	if !slices.Equal(l.First, want) || !slices.Equal(all(t, l), want) {
+		t.Errorf("URLs %q, want %q", l.First, want)
+	}
+}
+
 // TestWrongLines: each wrong line is told by its number, ten of them at most, and what else there
 // is of them counted.
 func TestWrongLines(t *testing.T) {

@@ -37,7 +37,7 @@ var In io.Reader = os.Stdin
 
 // Add adds the flags to f.
 func (j *Job) Add(f *pflag.FlagSet) {
-	f.StringVar(&j.seeds, "seeds", "", "FILE of more seeds, one URL a line, # before a comment; - reads them from the standard input")
+	f.StringVar(&j.seeds, "seeds", "", "FILE of more seeds, one URL a line, # or blank and # before a comment; - reads standard input")
 	f.StringArrayVar(&j.asked.Scope, "scope", nil, "host glob the job may crawl, repeatable (default: the seeds' hosts and those that seeds redirect to)")
 	f.StringArrayVar(&j.asked.Include, "include", nil, "follow only links to pages that match: /PATH, HOST/PATH (as in robots.txt: * is anything, $ the end) or re:EXPRESSION, repeatable; seeds are always fetched")
 	f.StringArrayVar(&j.asked.Exclude, "exclude", nil, "fetch nothing that matches: as --include, repeatable")
