@@ -41,7 +41,7 @@ The exit code is 0 if nothing failed.`,
 		Args: noArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			o.file, _ = settings.File(cmd, g.config, os.LookupEnv)
-			if err := settings.Fill(cmd, g.config, os.LookupEnv); err != nil { // what was used wrongly is the file, not the command
+			if err := g.fill(cmd); err != nil { // the file or the environment is wrong, not the command
 				o.fileErr = errors.New(strings.TrimPrefix(err.Error(), errUsage.Error()+": "))
 			}
 			return nil

@@ -59,7 +59,7 @@ that peer hands the crawling to whichever neighbour on the ring reaches the site
 
 Every flag can also be set as APOIDEA_<FLAG> in the environment (dashes become underscores, spaces part the values of a flag that is
 repeatable) and as a key of the same name in the TOML file given by --config, or else in config.toml of the data directory (apoidea config init
-writes one). A flag beats the environment, which beats the file.
+writes one). A flag beats the environment, which beats the file. A variable APOIDEA_... that names no flag is an error.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 refused by policy.`,
 		Example: `  apoidea cluster up -n 8 --web --until-idle       # eight peers crawl a synthetic web here
@@ -67,7 +67,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
   apoidea status --ring`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return settings.Fill(cmd, g.config, os.LookupEnv) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return g.fill(cmd) },
 	}
 	root.PersistentFlags().AddFlagSet(globalsOf(g))
 	root.SetFlagErrorFunc(wrongFlag)
@@ -97,6 +97,14 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 		return err
 	}
 	return root
+}
+
+// fill sets the flags that were not given from the environment and the configuration file.
+func (g *globals) fill(cmd *cobra.Command) error {
+	if err := settings.CheckEnv(cmd.Root(), os.Environ()); err != nil {
+		return err
+	}
+	return settings.Fill(cmd, g.config, os.LookupEnv)
 }
 
 // globalsOf are the flags that every command shares.

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
 // ErrUsage marks errors of flags and arguments.
@@ -125,6 +128,34 @@ func BadValue(bad *pflag.InvalidValueError) string {
 	return fmt.Sprintf("%s %q: must be %s", f.Name, bad.GetValue(), wanted)
 }
 
+// envPrefix begins the name of each variable that is a setting.
+const envPrefix = "APOIDEA_"
+
+// otherEnv are the variables with that prefix that cobra's completion and the scripts and tests of
+// this project use.
+var otherEnv = []string{
+	"APOIDEA_ACTIVE_HELP", "APOIDEA_COMPLETION_DESCRIPTIONS", "APOIDEA_DOCS", "APOIDEA_FULL", "APOIDEA_INSTALL", "APOIDEA_NAT_PEER",
+}
+
+// CheckEnv returns an error for the first variable of an environment, as os.Environ has it, that
+// looks like a setting and names no flag of any command. Kubernetes sets APOIDEA_SERVICE_HOST,
+// APOIDEA_PORT and the like for a service called apoidea; these are no mistakes.
+func CheckEnv(root *cobra.Command, environ []string) error {
+	var known []string
+	for _, flag := range flagNames(root) {
+		known = append(known, envName(flag))
+	}
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		rest, ok := strings.CutPrefix(name, envPrefix)
+		service := rest == "PORT" || strings.HasPrefix(rest, "PORT_") || strings.HasPrefix(rest, "SERVICE_")
+		if ok && !service && !slices.Contains(known, name) && !slices.Contains(otherEnv, name) {
+			return fmt.Errorf("%w: environment: %s is not a setting%s", ErrUsage, name, words.Nearest(name, known))
+		}
+	}
+	return nil
+}
+
 func envName(flag string) string {
-	return "APOIDEA_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

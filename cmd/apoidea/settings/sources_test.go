@@ -104,6 +104,32 @@ func TestWrongConfig(t *testing.T) {
 	}
 }
 
+// TestCheckEnv names variables that are mistaken for settings, and those that are none.
+func TestCheckEnv(t *testing.T) {
+	root := &cobra.Command{Use: "apoidea"}
+	run := &cobra.Command{Use: "run"}
+	new(Run).Add(run.Flags())
+	root.AddCommand(run)
+	for _, row := range []struct{ env, want string }{
+		{"APOIDEA_DELYA=2s", "APOIDEA_DELYA is not a setting, did you mean APOIDEA_DELAY?"},
+		{"APOIDEA_QUITE_ANOTHER=", "APOIDEA_QUITE_ANOTHER is not a setting"},
+		{"APOIDEA_=1", "APOIDEA_ is not a setting"},
+		{"APOIDEA_DELAY=2s", ""},
+		{"APOIDEA_MAX_PAGES=5", ""},
+		{"APOIDEA=/usr/bin/apoidea", ""},
+		{"APOIDEA_FULL=1", ""},
+		{"APOIDEA_PORT_4001_TCP_ADDR=10.0.0.1", ""},
+		{"APOIDEA_SERVICE_HOST=10.0.0.1", ""},
+		{"DELYA=2s", ""},
+	} {
+		err := CheckEnv(root, []string{"PATH=/bin", row.env})
+		switch {
+		case row.want == "" && err != nil, row.want != "" && (!errors.Is(err, ErrUsage) || !strings.HasSuffix(err.Error(), row.want)):
+			t.Errorf("%s: error %v, want %q", row.env, err, row.want)
+		}
+	}
+}
+
 func FuzzParseConfig(f *testing.F) {
 	for _, s := range []string{"", "fetchers = 3", "scope = [\"a\", 1, true]", "[delay]\nx = 1", "a.b = 2", "fetchers = 1e400", "delay = 2026-01-01", "\x00", "fetcher = 1"} {
 		f.Add([]byte(s))
