@@ -33,7 +33,7 @@ URLs fetched later by whoever has the host then. The peer stays in the ring and 
 					return err
 				}
 			}
-			return g.changeLimits(cmd, func(ctx context.Context, c *control.Client) (*control.Limits, error) { return c.Pause(ctx, d) })
+			return g.changeLimits(cmd, nil, func(ctx context.Context, c *control.Client) (*control.Limits, error) { return c.Pause(ctx, d) })
 		},
 	}
 	cmd.Flags().StringVar(&span, "for", "", "how long, such as 90m or 2h (default: until resume)")
@@ -48,7 +48,7 @@ func newResume(g *globals) *cobra.Command {
 		Example: "  apoidea resume",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return g.changeLimits(cmd, func(ctx context.Context, c *control.Client) (*control.Limits, error) { return c.Resume(ctx) })
+			return g.changeLimits(cmd, nil, func(ctx context.Context, c *control.Client) (*control.Limits, error) { return c.Resume(ctx) })
 		},
 	}
 }
@@ -103,15 +103,20 @@ func (g *globals) awaitEnd(ctx context.Context) error {
 	}
 }
 
-// changeLimits changes something at the running peer and prints what holds then.
-func (g *globals) changeLimits(cmd *cobra.Command, change func(context.Context, *control.Client) (*control.Limits, error)) error {
+// changeLimits changes settings, or with none the pause, of the running peer and prints what is
+// different then.
+func (g *globals) changeLimits(cmd *cobra.Command, set map[string]string, change func(context.Context, *control.Client) (*control.Limits, error)) error {
 	c := g.client()
 	defer c.Close()
+	before, err := c.Limits(cmd.Context())
+	if err != nil {
+		return err
+	}
 	l, err := change(cmd.Context(), c)
 	if err != nil {
 		return err
 	}
-	return g.say(cmd.OutOrStdout(), l, show.Holds(l, time.Now()))
+	return g.say(cmd.OutOrStdout(), l, show.Changed(before, l, set, time.Now()))
 }
 
 func newLimits(g *globals) *cobra.Command {
@@ -152,7 +157,7 @@ restarts, where they beat flags and configuration file. The value "default" take
 			if err != nil {
 				return err
 			}
-			return g.changeLimits(cmd, func(ctx context.Context, c *control.Client) (*control.Limits, error) { return c.SetLimits(ctx, values) })
+			return g.changeLimits(cmd, values, func(ctx context.Context, c *control.Client) (*control.Limits, error) { return c.SetLimits(ctx, values) })
 		},
 	}
 }

@@ -49,3 +49,31 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestChanged checks that a change of limits is printed with the old and the new value, and the end
+// of a pause as such.
+func TestChanged(t *testing.T) {
+	at := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	limits := func(bandwidth string, holds ...control.Hold) *control.Limits {
+		return &control.Limits{Paused: len(holds) > 0, Holds: holds, Settings: []control.Setting{{Key: "bandwidth", Value: bandwidth}, {Key: "fetchers", Value: "8"}}}
+	}
+	user := control.Hold{Rule: "user", Effect: "pause", Why: "paused by hand", Ends: "resume"}
+	night := control.Hold{Rule: "schedule", Effect: "pause", Why: "it is day", Ends: "night"}
+	for name, c := range map[string]struct {
+		before, after *control.Limits
+		set           map[string]string
+		want          string
+	}{
+		"set":                  {limits("0"), limits("2Mbit"), map[string]string{"bandwidth": "2Mbit"}, "bandwidth: 2Mbit (was 0)"},
+		"set as it was":        {limits("0"), limits("0"), map[string]string{"bandwidth": "0"}, "bandwidth: 0 (unchanged)"},
+		"set under a schedule": {limits("0", night), limits("2Mbit", night), map[string]string{"bandwidth": "2Mbit"}, "bandwidth: 2Mbit (was 0)\npaused: it is day, until night"},
+		"pause":                {limits("0"), limits("0", user), nil, "paused by hand, until resume"},
+		"resume":               {limits("0", user), limits("0"), nil, "resumed"},
+		"resume of no pause":   {limits("0"), limits("0"), nil, "no pause to end"},
+		"resume in a schedule": {limits("0", user, night), limits("0", night), nil, "resumed\npaused: it is day, until night"},
+	} {
+		if got := Changed(c.before, c.after, c.set, at); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,30 @@ func Limits(out io.Writer, l *control.Limits, now time.Time) error {
 	}
 	_, err := fmt.Fprintf(out, "\non battery: %s; metered link: %s; idle for: %s\n", l.Observed.Battery, l.Observed.Metered, idle)
 	return err
+}
+
+// Changed describes a change of settings, or where none are set of the pause: the old and the new
+// value of each, and the rules in force after it.
+func Changed(before, after *control.Limits, set map[string]string, now time.Time) string {
+	var lines []string
+	for i, s := range after.Settings {
+		if _, ok := set[s.Key]; !ok || i >= len(before.Settings) {
+			continue
+		}
+		was := "unchanged"
+		if old := before.Settings[i].Value; old != s.Value {
+			was = "was " + old
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s (%s)", s.Key, s.Value, was))
+	}
+	byUser := func(h control.Hold) bool { return h.Rule == volunteer.ByUser }
+	if len(set) == 0 && !slices.ContainsFunc(after.Holds, byUser) {
+		lines = append(lines, map[bool]string{true: "resumed", false: "no pause to end"}[slices.ContainsFunc(before.Holds, byUser)])
+	}
+	if len(after.Holds) > 0 {
+		lines = append(lines, Holds(after, now))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Holds is what holds, a rule a line.
