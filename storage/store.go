@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -42,7 +43,7 @@ type Options struct {
 	// FS replaces the file system in tests. Nil means the disk.
 	FS vfs.FS
 	// ReadOnly opens what is there to be read and changes nothing; there must be a database. The
-	// directory is held all the same, so that nobody else changes it meanwhile.
+	// directory is held all the same, if it can be written, so that nobody else changes it meanwhile.
 	ReadOnly bool
 	// Lock is the directory's where it is held already. Nil: Open takes it.
 	Lock *Lock
@@ -57,10 +58,40 @@ func Acquire(dir string) (*Lock, error) { return acquire(dir, vfs.Default) }
 func acquire(dir string, fs vfs.FS) (*Lock, error) {
 	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil {
-		return nil, fmt.Errorf("open storage in %s: %w: %w", dir, ErrLocked, err)
+		reason := ErrLocked
+		if lockUnwritable(err) {
+			reason = errors.New("its lock cannot be written")
+		}
+		return nil, fmt.Errorf("open storage in %s: %w: %w", dir, reason, err)
 	}
 	return lock, nil
 }
+
+// lockUnwritable reports whether the file of a lock could not be opened. The system reports a lock
+// of another process without a path.
+func lockUnwritable(err error) bool {
+	_, path := errors.AsType[*os.PathError](err)
+	return path || errors.Is(err, syscall.EROFS)
+}
+
+// AcquireToRead takes the lock of a database's directory as Acquire does, if it can be written. A
+// directory on a read-only medium, or one that this user may only read, needs none: no peer of this
+// user runs there.
+func AcquireToRead(dir string) (*Lock, error) { return acquireToRead(dir, vfs.Default) }
+
+func acquireToRead(dir string, fs vfs.FS) (*Lock, error) {
+	lock, err := acquire(dir, fs)
+	if err == nil || !lockUnwritable(err) || !errors.Is(err, syscall.EROFS) && !errors.Is(err, os.ErrPermission) {
+		return lock, err
+	}
+	return pebble.LockDirectory(dir, unlocked{fs})
+}
+
+// unlocked is a file system in which each lock is free.
+type unlocked struct{ vfs.FS }
+
+// Lock implements vfs.FS.
+func (unlocked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 // What a database has where Options do not say otherwise.
 const (
@@ -118,8 +149,12 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	lock, release := o.Lock, func() error { return nil }
 	if lock == nil {
+		take := acquire
+		if o.ReadOnly {
+			take = acquireToRead
+		}
 		var err error
-		if lock, err = acquire(dir, o.FS); err != nil {
+		if lock, err = take(dir, o.FS); err != nil {
 			return nil, err
 		}
 		release = lock.Close

@@ -73,6 +73,28 @@ func TestOpenRefusesClearly(t *testing.T) {
 			t.Errorf("got %v, want ErrLocked that names %s", err, dir)
 		}
 	})
+	t.Run("lock not writable", func(t *testing.T) {
+		mem := vfs.NewMem()
+		s, err := storage.Open("peer/store", storage.Options{FS: mem})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		lockless := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpLock {
+				return &os.PathError{Op: "open", Path: op.Path, Err: syscall.EIO}
+			}
+			return nil
+		}))
+		for _, readOnly := range []bool{false, true} {
+			_, err := storage.Open("peer/store", storage.Options{FS: lockless, ReadOnly: readOnly})
+			if !errors.Is(err, syscall.EIO) || errors.Is(err, storage.ErrLocked) {
+				t.Errorf("read only %v: got %v, want EIO and no other process", readOnly, err)
+			}
+		}
+	})
 	t.Run("a file in the way", func(t *testing.T) {
 		path := t.TempDir() + "/file"
 		if err := os.WriteFile(path, nil, 0o644); err != nil {
@@ -336,5 +358,45 @@ func TestReadOnly(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOpenOnReadOnlyMedium checks that a database on a medium that takes no writes can be read, and
+// that one which another process has open cannot.
+func TestOpenOnReadOnlyMedium(t *testing.T) {
+	mem := vfs.NewMem()
+	s, err := storage.Open("db", storage.Options{FS: mem})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Keyspace(storage.KeyspaceMeta).UpdateNoSync(func(b kv.Batch) { b.Set([]byte("k"), []byte("v")) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := storage.Open("db", storage.Options{FS: mem, ReadOnly: true}); !errors.Is(err, storage.ErrLocked) {
+		t.Errorf("opened beside another: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, reason := range []error{syscall.EROFS, &os.PathError{Op: "open", Path: "LOCK", Err: syscall.EACCES}} {
+		medium := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && op.Kind != errorfs.OpFileClose {
+				return reason
+			}
+			return nil
+		}))
+		if _, err := storage.Open("db", storage.Options{FS: medium}); err == nil || errors.Is(err, storage.ErrLocked) {
+			t.Errorf("%v: opened to be written: %v", reason, err)
+		}
+		s, err = storage.Open("db", storage.Options{FS: medium, ReadOnly: true})
+		if err != nil {
+			t.Fatalf("%v: %v", reason, err)
+		}
+		if v, ok, err := s.Keyspace(storage.KeyspaceMeta).Get([]byte("k")); string(v) != "v" || !ok || err != nil {
+			t.Errorf("%v: read %q, %v, %v", reason, v, ok, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("%v: %v", reason, err)
+		}
 	}
 }

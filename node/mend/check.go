@@ -34,7 +34,7 @@ type Options struct {
 // Check looks at the data directory of a peer that does not run, and changes nothing. It fails with
 // storage.ErrLocked where one runs, and with control.KindNoPeer where there is no data.
 func Check(ctx context.Context, dir string, o Options) (*Report, error) {
-	x, err := begin(dir, o)
+	x, err := begin(dir, o, storage.AcquireToRead)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ type examination struct {
 	books      bool  // the records do not add up
 }
 
-// begin takes the data directory.
-func begin(dir string, o Options) (*examination, error) {
+// begin takes the data directory, by a lock that is one for writing or for reading.
+func begin(dir string, o Options, lock func(dir string) (*storage.Lock, error)) (*examination, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func begin(dir string, o Options) (*examination, error) {
 		return nil, err
 	} else if err != nil {
 		if _, err := os.Stat(x.path(newName)); err == nil {
-			return x, x.acquire(newName)
+			return x, x.acquire(newName, lock)
 		}
 		_, err := os.Stat(x.path(node.EssentialsFile))
 		if paths, _ := warc.Files(x.path("archive"), true); err != nil && len(paths) == 0 {
@@ -91,11 +91,11 @@ func begin(dir string, o Options) (*examination, error) {
 		}
 		return x, nil
 	}
-	return x, x.acquire("db")
+	return x, x.acquire("db", lock)
 }
 
-func (x *examination) acquire(name string) (err error) {
-	x.lock, err = storage.Acquire(x.path(name))
+func (x *examination) acquire(name string, lock func(dir string) (*storage.Lock, error)) (err error) {
+	x.lock, err = lock(x.path(name))
 	return err
 }
 

@@ -35,7 +35,7 @@ type repair struct {
 // what would come of it, and changes nothing.
 func Repair(ctx context.Context, dir string, o Options, dry bool) (*Mended, error) {
 	o.ReadData = true
-	x, err := begin(dir, o)
+	x, err := begin(dir, o, storage.Acquire)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (r *repair) acquireAgain() error {
 			return err
 		}
 	}
-	return r.acquire("db")
+	return r.acquire("db", storage.Acquire)
 }
 
 func (r *repair) run(ctx context.Context) error {
