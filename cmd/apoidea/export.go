@@ -36,7 +36,8 @@ func newExport(g *globals) *cobra.Command {
 		Use:   "export warc|cdxj|links|urls|wacz",
 		Short: "Write results: archive, index, link graph or the fate of each URL",
 		Long: `Write what was crawled: warc (the records of the archive in one file), cdxj (their sorted index), wacz (both, with a list of pages, in one file
-for replay tools), links (CSV of page and outlink; --count gives each pair once and how often it was met) or urls (one JSON document a URL).
+for replay tools), links (CSV: from, to, kind, where kind is link or redirect; --count gives each link once and how often it was met; --json gives
+one document a line) or urls (one JSON document a URL, with all that is recorded of it).
 
 --ring takes in the other members of the ring and their workers. What is missing is said on standard error and the exit code is 1: peers that do not
 answer, records on peers that are gone or that no archive holds any more, damaged bytes. Reading goes on behind damage, and the URLs that lie in it are named.
@@ -92,6 +93,7 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	opt := o.asked
+	opt.JSON = o.json && what == export.Links
 	opt.What, opt.Stream, opt.Software = what, out, "apoidea/"+versionString()
 	if toFile {
 		opt.Output, opt.Of = o.output, export.OfOutput(o.output)

@@ -15,3 +15,12 @@ const (
 	// KindRobots is a robots.txt asked for by the owner of another host's redirect chain.
 	KindRobots
 )
+
+// String returns the kind as exports have it.
+func (k Kind) String() string {
+	names := [...]string{"page", "sitemap", "requisite", "robots"}
+	if int(k) >= len(names) {
+		return "unknown"
+	}
+	return names[k]
+}

@@ -96,12 +96,16 @@ func unknown(hj *hosts.Job, got *ondisk.Final, hash uint64) bool {
 
 // finalOf is what a worker tells of a URL.
 func finalOf(url, from string, f *wire.Fetched) ondisk.Final {
-	return ondisk.Final{
+	final := ondisk.Final{
 		URL: url, Outcome: link.Outcome(f.GetOutcome()), Status: int(min(f.GetStatus(), 999)), Depth: f.GetDepth(), Hops: uint8(f.GetHops()),
 		Kind: link.Kind(f.GetKind()), FetchedMs: min(max(f.GetFetchedMs(), 0), ondisk.MaxTime), DurationMs: f.GetDurationMs(), Size: f.GetSize(),
 		Digest: f.GetDigest(), RecordID: f.GetRecordId(), Holder: from, ETag: f.GetEtag(), LastModified: f.GetLastModified(),
 		MIME: f.GetMime(), Detail: f.GetDetail(), LeftOut: f.GetLeftOut(),
 	}
+	if len(f.GetLinks()) > 0 {
+		final.SetTarget(string(f.GetLinks()[0]))
+	}
+	return final
 }
 
 // piece takes links that come without an outcome: of a robots.txt, or the first ones of a page that

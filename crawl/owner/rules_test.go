@@ -108,6 +108,9 @@ func TestRedirects(t *testing.T) {
 		s.tell("w", "a.example", g.GetEpoch(), f)
 		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Epoch: g.GetEpoch(), Release: true}}})
 	}
+	if f := s.fate("http://a.example/r0"); f.Final.Target() != "http://a.example/r1" {
+		t.Errorf("target %q is recorded", f.Final.Target())
+	}
 	if got := s.owner.Totals(); got.Redirects != wire.MaxRedirects+1 || got.URLsSeen != wire.MaxRedirects+1 {
 		t.Errorf("%+v", got)
 	}

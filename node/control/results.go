@@ -70,7 +70,7 @@ func (m Missing) String() string {
 
 // URLPage is a part of a peer's URLs that are done; After is empty at its end.
 type URLPage struct {
-	URLs  []URLLine `json:"urls"`            // at most 500
+	URLs  []URLLine `json:"urls"`            // at most 200
 	After string    `json:"after,omitempty"` // cursor to ask on with, in hex
 }
 

@@ -643,9 +643,23 @@ type URLLine struct {
 	Job     string `json:"job"`              // its ID
 	Outcome string `json:"outcome"`          // how it ended
 	Status  int    `json:"status,omitempty"` // of HTTP; 0 without an answer
-	Depth   uint32 `json:"depth"`            // links from a seed
-	Digest  string `json:"digest,omitempty"` // of the body: sha256: and hex
-	Size    uint64 `json:"size,omitempty"`   // bytes of the body
+	// Redirect is where a redirect leads; empty of one that an earlier version recorded, or longer
+	// than 1,024 bytes.
+	Redirect string `json:"redirect,omitempty"`
+	Detail   string `json:"detail,omitempty"` // of a failure, in words
+	Depth    uint32 `json:"depth"`            // links from a seed
+	Hops     uint8  `json:"hops,omitempty"`   // redirects followed to come here
+	Kind     string `json:"kind"`             // what it was found as: page, sitemap, requisite or robots
+	Tries    uint8  `json:"tries,omitempty"`  // that failed before
+	Digest   string `json:"digest,omitempty"` // of the body: sha256: and hex
+	Size     uint64 `json:"size,omitempty"`   // bytes of the body
+	MIME     string `json:"mime,omitempty"`   // type of the body, without parameters
+	// ETag and LastModified are header fields of the answer, as the site wrote them.
+	ETag         string `json:"etag,omitempty"`
+	LastModified string `json:"last_modified,omitempty"` // see ETag
+	DurationMs   uint32 `json:"duration_ms,omitempty"`   // of the exchange
+	// LinksLeftOut are links of the page beyond the bounds of what is taken of one.
+	LinksLeftOut uint32 `json:"links_left_out,omitempty"`
 	// Fetched: time in UTC, to the millisecond; empty if it was never fetched.
 	Fetched string `json:"fetched,omitempty"`
 	Record  string `json:"record,omitempty"` // ID of the WARC record, as urn:uuid

@@ -1,10 +1,16 @@
 package crawling
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/textproto"
 	"strconv"
+	"strings"
 
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -72,4 +78,21 @@ func (a *archive) Save(x *pages.Exchange) (recordID string, err error) {
 func (a *archive) Sync() error {
 	saved := a.bodies.take()
 	return errors.Join(a.writer.Sync(), a.bodies.write(saved))
+}
+
+// ParseHead reads the HTTP head of an archived response as far as it goes. target is where a
+// redirect of the URL leads, canonical; it is empty of other responses.
+func ParseHead(url string, raw []byte) (status int, header textproto.MIMEHeader, target string) {
+	r := textproto.NewReader(bufio.NewReader(bytes.NewReader(raw)))
+	line, _ := r.ReadLine()
+	if fields := strings.Fields(line); len(fields) > 1 {
+		status, _ = strconv.Atoi(fields[1])
+	}
+	header, _ = r.ReadMIMEHeader()
+	base, err := link.NewBase(url)
+	if location := header.Get("Location"); err == nil && location != "" && status >= 300 && status <= 399 && status != http.StatusNotModified {
+		canonical, _ := base.AppendResolve(nil, []byte(link.EscapeInvalid(location)))
+		target = string(canonical)
+	}
+	return status, header, target
 }

@@ -35,6 +35,8 @@ type Options struct {
 	Ring bool
 	// Count, of links, counts how often each pair was met instead of listing it that often.
 	Count bool
+	// JSON, of links, writes one document a line instead of CSV.
+	JSON bool
 	// Output is the file to make. Empty: Stream is written to.
 	Output string
 	Stream io.Writer // used without an Output
@@ -228,7 +230,7 @@ func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
 		return nil
 	}
 	if e.What == Links && !e.Count && e.work.journal.Out == 0 {
-		if err := e.work.print("from,to\n"); err != nil {
+		if _, err := e.work.out.WriteString(e.linksHeader()); err != nil {
 			return err
 		}
 	}

@@ -209,11 +209,11 @@ func checks(t *testing.T, what string, raw []byte) {
 			t.Errorf("%d lines, sorted %v", len(lines), slices.IsSorted(lines))
 		}
 	case Links:
-		if len(lines) != 1+2*15 || lines[0] != "from,to" || lines[2] != `http://a.example/7,"http://all.example/a,b"` {
+		if len(lines) != 1+2*15 || lines[0] != "from,to,kind" || lines[2] != `http://a.example/7,"http://all.example/a,b",link` {
 			t.Errorf("%d lines: %q", len(lines), lines[:3])
 		}
 	case "counted":
-		if len(lines) != 1+2*15 || lines[0] != "from,to,count" || lines[1] != `http://a.example/1,http://a.example/6,1` {
+		if len(lines) != 1+2*15 || lines[0] != "from,to,count,kind" || lines[1] != `http://a.example/1,http://a.example/6,1,link` {
 			t.Errorf("%d lines: %q", len(lines), lines[:3])
 		}
 	case URLs:
@@ -351,6 +351,59 @@ func TestKinds(t *testing.T) {
 	})
 }
 
+// TestLinksHaveRedirects checks that redirects are edges, in each form of the export.
+func TestLinksHaveRedirects(t *testing.T) {
+	dir := t.TempDir()
+	w, err := warc.Open(dir, warc.Config{Compression: warc.Gzip})
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc := warc.NewEncoder(warc.Gzip)
+	for _, x := range []struct{ url, head string }{
+		{"http://a.example/", "HTTP/1.1 200 OK\r\nLocation: /no\r\n\r\n"},
+		{"http://a.example/old", "HTTP/1.1 301 Moved\r\nLocation: ../new?x=a,b\r\n\r\n"},
+		{"http://a.example/old", "HTTP/1.1 302 Found\r\nlocation: http://A.example/new?x=a,b\r\n\r\n"},
+		{"http://a.example/same", "HTTP/1.1 304 Not Modified\r\nLocation: /no\r\n\r\n"},
+		{"http://a.example/bad", "HTTP/1.1 302 Found\r\nLocation: mailto:a@b\r\n\r\n"},
+	} {
+		m, err := enc.Exchange(&warc.Exchange{URL: x.url, Date: time.UnixMilli(1_700_000_000_000), ResponseHead: []byte(x.head), PayloadDigest: sha256.Sum256(nil), Outlinks: map[bool][]string{true: {"http://a.example/old"}}[x.url == "http://a.example/"]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Append(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := warc.Files(dir, false)
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("files %v, %v", paths, err)
+	}
+	raw, err := os.ReadFile(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := &ring{files: map[string]map[string][]byte{"p1": {"1.warc.gz": raw}}, left: -1}
+	const csvEdge, edge = `http://a.example/old,"http://a.example/new?x=a,b",`, `{"from":"http://a.example/old","to":"http://a.example/new?x=a,b","kind":"redirect"`
+	for name, c := range map[string]struct {
+		o    Options
+		want string
+	}{
+		"CSV":           {Options{}, "from,to,kind\nhttp://a.example/,http://a.example/old,link\n" + csvEdge + "redirect\n" + csvEdge + "redirect\n"},
+		"CSV, counted":  {Options{Count: true}, "from,to,count,kind\nhttp://a.example/,http://a.example/old,1,link\n" + csvEdge + "2,redirect\n"},
+		"JSON":          {Options{JSON: true}, `{"from":"http://a.example/","to":"http://a.example/old","kind":"link"}` + "\n" + edge + "}\n" + edge + "}\n"},
+		"JSON, counted": {Options{JSON: true, Count: true}, `{"from":"http://a.example/","to":"http://a.example/old","kind":"link","count":1}` + "\n" + edge + `,"count":2}` + "\n"},
+	} {
+		var b bytes.Buffer
+		c.o.What, c.o.Stream = Links, &b
+		if r, err := Run(t.Context(), src, c.o); err != nil || !r.Complete || b.String() != c.want {
+			t.Errorf("%s: %+v, %v:\n%s\nwant\n%s", name, r, err, b.String(), c.want)
+		}
+	}
+}
+
 // TestResume: an export that breaks off again and again, wherever, comes to the same bytes as one
 // that does not; nothing is read much more than once.
 func TestResume(t *testing.T) {
@@ -482,8 +535,8 @@ func TestOldWork(t *testing.T) {
 	}
 	src := world(t)
 	for name, journal := range map[string]string{
-		"none": "", "no JSON": "{", "other format": `{"format":9}`, "a path": `{"format":2,"what":"cdxj","runs":["../x"]}`, "negative": `{"format":2,"out":-1}`,
-		"other kind": `{"format":2,"what":"links"}`,
+		"none": "", "no JSON": "{", "other format": `{"format":9}`, "a path": `{"format":3,"what":"cdxj","runs":["../x"]}`, "negative": `{"format":3,"out":-1}`,
+		"other kind": `{"format":3,"what":"links"}`,
 	} {
 		path := filepath.Join(part, journalName)
 		os.Remove(path)
@@ -503,8 +556,8 @@ func TestOldWork(t *testing.T) {
 
 // FuzzJournal: a journal that is taken names no place outside of its directory.
 func FuzzJournal(f *testing.F) {
-	f.Add([]byte(`{"format":2,"what":"warc","out":5,"files":{"p/1.warc.gz":{"offset":5,"copy":"1.warc.gz"}},"runs":["run-000000"]}`))
-	f.Add([]byte(`{"format":2,"runs":["../x"]}`))
+	f.Add([]byte(`{"format":3,"what":"warc","out":5,"files":{"p/1.warc.gz":{"offset":5,"copy":"1.warc.gz"}},"runs":["run-000000"]}`))
+	f.Add([]byte(`{"format":3,"runs":["../x"]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		j, err := parseJournal(raw)
 		if err != nil {

@@ -5,18 +5,36 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 
+	"github.com/apoidea/apoidea/node/crawling"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// keepLinks writes page and outlink of metadata records: as CSV, or to be counted.
+// Link is one line of export links: an edge of the web's graph.
+type Link struct {
+	From string `json:"from"` // page, canonical
+	To   string `json:"to"`   // URL that it leads to, canonical
+	// Kind is link, or redirect where the server sends clients on from From to To.
+	Kind  string `json:"kind"`
+	Count int    `json:"count,omitempty"` // how often it was met, if that was asked for
+}
+
+// The kinds of Link.
+const (
+	kindLink     = "link"
+	kindRedirect = "redirect"
+)
+
+// keepLinks writes the links of metadata records and the redirects of responses, or has them
+// counted.
 type keepLinks struct {
 	e     *exporter
-	from  string
-	to    []string
+	links []Link
 	lines *bufio.Reader
 }
 
@@ -24,11 +42,21 @@ type keepLinks struct {
 const outlinkField = "outlink: "
 
 func (k *keepLinks) read(rec *warc.Record) error {
-	k.to = k.to[:0]
-	if rec.Type != warc.TypeMetadata {
+	k.links = k.links[:0]
+	switch rec.Type {
+	case warc.TypeResponse, warc.TypeRevisit:
+		head, err := rec.HTTPHead()
+		if err != nil {
+			return err
+		}
+		if _, _, target := crawling.ParseHead(rec.TargetURI, head); target != "" {
+			k.links = append(k.links, Link{From: rec.TargetURI, To: target, Kind: kindRedirect})
+		}
+		return nil
+	case warc.TypeMetadata:
+	default:
 		return nil
 	}
-	k.from = rec.TargetURI
 	if k.lines == nil {
 		k.lines = bufio.NewReaderSize(nil, 64<<10)
 	}
@@ -41,7 +69,7 @@ func (k *keepLinks) read(rec *warc.Record) error {
 			return nil // no link of ours is that long
 		}
 		if target, ok := bytes.CutPrefix(line, []byte(outlinkField)); ok && err == nil {
-			k.to = append(k.to, string(bytes.TrimSpace(target)))
+			k.links = append(k.links, Link{From: rec.TargetURI, To: string(bytes.TrimSpace(target)), Kind: kindLink})
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -56,24 +84,54 @@ func (k *keepLinks) keep(*warc.Record, *spool) error {
 	if k.e.Count {
 		return k.gather()
 	}
-	w := csv.NewWriter(k.e.work.out)
-	for _, to := range k.to {
-		if err := w.Write([]string{k.from, to}); err != nil {
+	k.e.work.journal.Records += int64(len(k.links))
+	return k.e.writeLinks(k.e.work.out, k.links...)
+}
+
+// linksHeader names the columns of CSV.
+func (e *exporter) linksHeader() string {
+	switch {
+	case e.JSON:
+		return ""
+	case e.Count:
+		return "from,to,count,kind\n"
+	default:
+		return "from,to,kind\n"
+	}
+}
+
+// writeLinks writes links as CSV or as JSON, one document a line. The buffer of CSV is out itself,
+// which is the larger one.
+func (e *exporter) writeLinks(out *bufio.Writer, links ...Link) error {
+	w, enc := csv.NewWriter(out), json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	for i := range links {
+		l := &links[i]
+		row, err := []string{l.From, l.To, l.Kind}, error(nil)
+		if e.Count {
+			row = []string{l.From, l.To, strconv.Itoa(l.Count), l.Kind}
+		}
+		if e.JSON {
+			err = enc.Encode(l)
+		} else {
+			err = w.Write(row)
+		}
+		if err != nil {
 			return err
 		}
-		k.e.work.journal.Records++
 	}
-	w.Flush()
 	return w.Error()
 }
 
-// gather sorts the pairs. One with a control character is no pair of URLs and would break a line in
+// gather sorts the links. One with a control character is no pair of URLs and would break a line in
 // two.
 func (k *keepLinks) gather() error {
 	var line []byte
-	for _, to := range k.to {
-		line = append(append(append(append(line[:0], k.from...), '\t'), to...), '\n')
-		if bytes.ContainsFunc(line[:len(line)-1], func(r rune) bool { return r < ' ' && r != '\t' }) || bytes.Count(line, []byte{'\t'}) != 1 {
+	for i := range k.links {
+		l := &k.links[i]
+		line = append(append(append(line[:0], l.From...), '\t'), l.To...)
+		line = append(append(append(line, '\t'), l.Kind...), '\n')
+		if bytes.ContainsFunc(line[:len(line)-1], func(r rune) bool { return r < ' ' && r != '\t' }) || bytes.Count(line, []byte{'\t'}) != 2 {
 			continue
 		}
 		if err := k.e.work.sorted.add(line); err != nil {
@@ -83,34 +141,32 @@ func (k *keepLinks) gather() error {
 	return nil
 }
 
-// writeCounted writes each pair once, with how often it was met.
-func (e *exporter) writeCounted(ctx context.Context, out io.Writer) error {
-	w := csv.NewWriter(out)
-	if err := w.Write([]string{"from", "to", "count"}); err != nil {
+// writeCounted writes each link once, with how often it was met.
+func (e *exporter) writeCounted(ctx context.Context, out *bufio.Writer) error {
+	if _, err := out.WriteString(e.linksHeader()); err != nil {
 		return err
 	}
 	var last []byte
 	n := 0
-	tell := func() error {
+	write := func() error {
 		if n == 0 {
 			return nil
 		}
-		from, to, _ := bytes.Cut(last[:len(last)-1], []byte{'\t'})
+		fields := strings.Split(string(last[:len(last)-1]), "\t")
 		e.work.journal.Records++
-		return w.Write([]string{string(from), string(to), strconv.Itoa(n)})
+		return e.writeLinks(out, Link{From: fields[0], To: fields[1], Kind: fields[2], Count: n})
 	}
 	err := e.work.sorted.merge(ctx, func(line []byte) error {
 		if n > 0 && bytes.Equal(line, last) {
 			n++
 			return nil
 		}
-		err := tell()
+		err := write()
 		last, n = append(last[:0], line...), 1
 		return err
 	})
 	if err == nil {
-		err = tell()
+		err = write()
 	}
-	w.Flush()
-	return errors.Join(err, w.Error())
+	return err
 }

@@ -21,7 +21,7 @@ const (
 	// maxJournal bounds a journal that is read, in bytes: some hundred for each archive file.
 	maxJournal = 512 << 20
 	// journalFormat is the version of the journal.
-	journalFormat = 2
+	journalFormat = 3
 	// checkpointEvery and checkpointBytes say how much of an export a crash may cost.
 	checkpointEvery = 5 * time.Second
 	checkpointBytes = 256 << 20
@@ -34,6 +34,7 @@ type journal struct {
 	What   string `json:"what"`
 	Ring   bool   `json:"ring"`
 	Count  bool   `json:"count"`
+	JSON   bool   `json:"json,omitempty"`
 
 	Out     int64             `json:"out"`     // whole bytes of the output
 	Pages   int64             `json:"pages"`   // and of the list of pages of a WACZ
@@ -111,7 +112,7 @@ func (c *counted) Write(p []byte) (int, error) {
 
 func openWork(o *Options) (w *work, err error) {
 	w = &work{o: o, last: o.Now(), kept: o.Output != ""}
-	w.journal = journal{Format: journalFormat, What: o.What, Ring: o.Ring, Count: o.Count, Files: map[string]place{}, Listed: map[string]listed{}, Expected: map[string]listed{}}
+	w.journal = journal{Format: journalFormat, What: o.What, Ring: o.Ring, Count: o.Count, JSON: o.JSON, Files: map[string]place{}, Listed: map[string]listed{}, Expected: map[string]listed{}}
 	if o.Output == "" {
 		if w.dir, err = os.MkdirTemp("", "apoidea-export-*"); err != nil {
 			return nil, fmt.Errorf("export: %w", err)
@@ -152,7 +153,7 @@ func (w *work) take() error {
 		}
 		return w.save()
 	}
-	if old.What != w.o.What || old.Ring != w.o.Ring || old.Count != w.o.Count {
+	if old.What != w.o.What || old.Ring != w.o.Ring || old.Count != w.o.Count || old.JSON != w.o.JSON {
 		return control.Usage(fmt.Sprintf("%s is of an interrupted export of %s%s; finish that one, or --force begins anew", w.dir, old.What, map[bool]string{true: " --ring"}[old.Ring]))
 	}
 	w.journal, w.resumed = *old, true
@@ -247,12 +248,6 @@ func openAt(path string, size int64) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// print writes to the output that is gathered.
-func (w *work) print(s string) error {
-	_, err := w.out.WriteString(s)
-	return err
 }
 
 // due notes how much was read, and makes a checkpoint if there was much of it or the last one is

@@ -1,12 +1,9 @@
 package mend
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/hex"
 	"errors"
 	"io"
-	"net/textproto"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -81,6 +78,7 @@ func (p *page) final(holder string) *owner.Final {
 	if f.Outcome.Fetched() {
 		f.Digest = p.digest
 	}
+	f.SetTarget(p.location)
 	return f
 }
 
@@ -179,20 +177,10 @@ func (r *pageReader) record(rec *warc.Record) error {
 
 // head reads status, type and goal of an HTTP head.
 func (p *page) head(raw []byte) {
-	r := textproto.NewReader(bufio.NewReader(bytes.NewReader(raw)))
-	line, _ := r.ReadLine()
-	if fields := strings.Fields(line); len(fields) > 1 {
-		p.status, _ = strconv.Atoi(fields[1])
-	}
-	header, _ := r.ReadMIMEHeader() // as far as it goes
+	status, header, target := crawling.ParseHead(p.url, raw)
+	p.status, p.location = status, target
 	p.mime, _, _ = strings.Cut(header.Get("Content-Type"), ";")
 	p.mime = strings.ToLower(strings.TrimSpace(p.mime))
-	if goal := header.Get("Location"); goal != "" && p.status >= 300 && p.status <= 399 {
-		if base, err := link.NewBase(p.url); err == nil {
-			target, _ := base.AppendResolve(nil, []byte(link.EscapeInvalid(goal)))
-			p.location = string(target)
-		}
-	}
 }
 
 // maxMetadata bounds the metadata of a page, in bytes.

@@ -51,9 +51,9 @@ func decodeAnswer[T any](raw []byte) (*T, error) {
 	return v, nil
 }
 
-// pageSize is how many hosts or URLs go into one answer: bounded, so that a listing holds up
-// neither the owner's loop nor the network.
-const pageSize = 500
+// pageSize is how many URLs go into one answer: bounded, so that a listing holds up neither the
+// owner's loop nor the network, and that the longest records fit into one message.
+const pageSize = 200
 
 // hostsAtOnce is how many hosts go into one: each takes some looks at the disk while the owner's
 // loop waits.
@@ -172,7 +172,12 @@ func askPeer[T any](ctx context.Context, v *View, of peer.ID, question string) (
 
 func urlLine(id job.ID, f *owner.Final) control.URLLine {
 	l := control.URLLine{
-		URL: f.URL, Job: id.String(), Outcome: f.Outcome.String(), Status: f.Status, Depth: f.Depth, Size: f.Size,
+		URL: f.URL, Job: id.String(), Outcome: f.Outcome.String(), Status: f.Status, Redirect: f.Target(), Depth: f.Depth, Hops: f.Hops,
+		Kind: f.Kind.String(), Tries: f.Tries, Size: f.Size, MIME: f.MIME, ETag: f.ETag, LastModified: f.LastModified, DurationMs: f.DurationMs,
+		LinksLeftOut: f.LeftOut,
+	}
+	if l.Redirect == "" {
+		l.Detail = f.Detail
 	}
 	if len(f.Digest) > 0 {
 		l.Digest = fmt.Sprintf("sha256:%x", f.Digest)

@@ -260,7 +260,9 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 		if l.Status != 0 {
 			l.Text += fmt.Sprintf(", status %d", l.Status)
 		}
-		if f.Final.Detail != "" {
+		if target := f.Final.Target(); target != "" {
+			l.Text += " to " + target
+		} else if f.Final.Detail != "" {
 			l.Text += " (" + f.Final.Detail + ")"
 		}
 		if n := f.Final.LeftOut; n > 0 {

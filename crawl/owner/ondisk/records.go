@@ -236,10 +236,25 @@ type Final struct {
 	ETag         string       // of the answer
 	LastModified string       // of the answer, as the site wrote it
 	MIME         string       // type of the body
-	Detail       string       // of a failure, in words
+	Detail       string       // of a failure, in words; of a redirect, its target
 	// LeftOut are links of the page beyond the bounds of what is taken of one.
 	LeftOut uint32
 	Revisit Revisit
+}
+
+// SetTarget notes where a redirect leads, unless that is longer than a record has room for.
+func (f *Final) SetTarget(url string) {
+	if f.Outcome == link.OutcomeRedirect && url != "" && len(url) <= wire.MaxText {
+		f.Detail = url
+	}
+}
+
+// Target is where a redirect leads; empty where that is not recorded, as by earlier versions.
+func (f *Final) Target() string {
+	if url, err := link.Canonical(f.Detail); err != nil || url != f.Detail || f.Outcome != link.OutcomeRedirect {
+		return ""
+	}
+	return f.Detail
 }
 
 // Revisit is what fetching a URL again needs beside its last outcome, which has the time of the
