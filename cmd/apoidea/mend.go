@@ -33,6 +33,8 @@ func newCheck(g *globals) *cobra.Command {
 		Long: `Look at the data of a peer that does not run: the files of the database, the records in it against each other, the archive against its indexes and
 against the records. Each finding says what was found and what it means for the crawl. A note is what a crash leaves as well. Nothing is changed.
 
+A WARC file that was moved to other storage is no damage if its index stays behind as FILE.cdxj.moved. Its pages are not crawled again.
+
 With --read-data every block and every WARC record is read and its digests are computed; without it, what leads to them.
 
 The exit code is 1 if something is damaged.`,

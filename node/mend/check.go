@@ -135,7 +135,7 @@ func (x *examination) check(ctx context.Context) error {
 const (
 	meansRecords = "what was crawled, and what waits, is not known any more for the URLs in it: apoidea repair takes it from the archive where it can, and has the rest crawled again"
 	meansOpen    = "the peer does not start; apoidea repair brings what can be read into a new database"
-	meansPages   = "these pages are lost: apoidea repair has them crawled again"
+	meansPages   = "these pages are lost: apoidea repair has them crawled again; of files that were moved to other storage, put each index back as FILE.cdxj.moved first"
 	meansIndex   = "no page is lost; apoidea repair makes the index anew"
 	meansCrash   = "nothing that was acknowledged is lost if the process was killed: the next run goes on from there"
 )

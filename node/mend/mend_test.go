@@ -392,3 +392,32 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("a directory in use: %v", err)
 	}
 }
+
+// TestMovedFilesAreNoDamage checks that pages of a WARC file that was moved elsewhere are not lost
+// once its index is marked so, and that no page is crawled again.
+func TestMovedFilesAreNoDamage(t *testing.T) {
+	dir := crawled(t)
+	files, err := warc.Files(filepath.Join(dir, "archive"), false)
+	if err != nil || len(files) < 2 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	index := filepath.Join(dir, "archive", warc.IndexName(filepath.Base(files[0])))
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(t.Context(), dir, Options{}); err != nil || r.OK || !strings.Contains(fmt.Sprint(r.Findings), ".cdxj.moved") {
+		t.Errorf("without the mark: %+v, %v", r, err)
+	}
+	if err := os.Rename(index, index+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(t.Context(), dir, Options{ReadData: true}); err != nil || !r.OK {
+		t.Errorf("with the mark: %+v, %v", r, err)
+	}
+	if m, err := Repair(t.Context(), dir, Options{}, false); err != nil || m.AgainTotal != 0 || m.Aside != "" {
+		t.Errorf("repaired %+v, %v", m, err)
+	}
+	if done, _ := fates(t, dir); done != sitePages {
+		t.Errorf("%d pages are done, want %d", done, sitePages)
+	}
+}

@@ -75,7 +75,7 @@ func (c *Checker) Check() error {
 			continue
 		}
 		lines, _ := readIndex(path)
-		p := Problem{File: name, Text: "the archive file of this index is gone"}
+		p := Problem{File: name, Text: "the archive file of this index is gone; if it was moved to other storage, rename the index to " + name + movedSuffix}
 		if now := c.renamed(lines); now != "" {
 			p = Problem{File: name, Text: "its archive file is called " + now + " now", Index: true}
 			lines = nil
@@ -85,7 +85,25 @@ func (c *Checker) Check() error {
 		}
 		c.Tell(p)
 	}
-	return nil
+	return c.moved()
+}
+
+// movedSuffix ends the name of an index whose archive file a person has moved to other storage. Its
+// pages count as held, and nothing is read of them.
+const movedSuffix = ".moved"
+
+func (c *Checker) moved() error {
+	indexes, err := filepath.Glob(filepath.Join(escapeGlob(c.Dir), "*"+indexSuffix+movedSuffix))
+	for _, path := range indexes {
+		lines, rerr := readIndex(path)
+		if rerr != nil {
+			c.Tell(Problem{File: filepath.Base(path), Text: rerr.Error(), Index: true, Note: true})
+		}
+		for i := range lines {
+			err = errors.Join(err, c.Each(&Held{Entry: Entry{URL: lines[i].URL, Date: lines[i].Date}}))
+		}
+	}
+	return err
 }
 
 // renamed finds, among the files without an index, the one that has every record that the lines of
