@@ -280,14 +280,19 @@ func bound(addrs []string) []string {
 }
 
 // maxRetry is the longest wait between two tries of a restarted peer to find the others.
-const maxRetry = 5 * time.Second
+// maxAloneRetry is that wait for one that serves a ring of its own meanwhile.
+const (
+	maxRetry      = 5 * time.Second
+	maxAloneRetry = time.Minute
+)
 
 // join finds entry peers and joins their ring. With nothing to try a new peer founds a ring; a
-// restarted one that finds nobody tries again until ctx ends; a new one fails with what it tried.
-// One that is started again while members of its ring speak another version waits for them: with
+// restarted one that finds nobody tries again until ctx ends, also while it serves alone if entry
+// peers were given; a new one fails with what it tried. One that is started again while members of its ring speak another version waits for them: with
 // others of its own version it would make a second ring for the same hosts.
 func (r *ringRoom) join(ctx context.Context) error {
-	wait := 250 * time.Millisecond
+	wait, most := 250*time.Millisecond, maxRetry
+	given := len(r.sources.Bootstrap)+len(r.sources.DNSSeeds) > 0 && !r.cfg.Found
 	for first := true; ; first = false {
 		if r.sources.Empty() {
 			return nil // founder, or alone before
@@ -312,6 +317,11 @@ func (r *ringRoom) join(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case given && r.dht.State() == dht.Serving && r.dht.Size() <= 1:
+			if first {
+				r.log.Warn("no entry peer answers: this peer serves a ring of its own until one does (--found stops trying)", "tried", report.Error())
+			}
+			most = maxAloneRetry
 		case r.dht.State() == dht.Serving || len(r.dht.Attachments()) > 0:
 			return nil // others found us, or we serve alone
 		case !r.restarted:
@@ -324,7 +334,7 @@ func (r *ringRoom) join(ctx context.Context) error {
 		if err := loop.Sleep(ctx, wait); err != nil {
 			return err
 		}
-		wait = min(wait*2, maxRetry)
+		wait = min(wait*2, most)
 	}
 }
 

@@ -2,12 +2,16 @@ package node
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/multiformats/go-multiaddr"
+
+	"github.com/apoidea/apoidea/dht"
 )
 
 // TestListensWhereItDid: a peer that starts again is found where it was; if its port is taken
@@ -57,6 +61,31 @@ func TestListensWhereItDid(t *testing.T) {
 	if again := slices.Sorted(slices.Values(p.room.listenAddrs())); !slices.Equal(elsewhere, again) {
 		t.Errorf("listens on %v, before on %v", again, elsewhere)
 	}
+}
+
+// TestLonePeerJoinsWhenEntryAppears checks that a peer which ran alone once, and is then given an
+// entry peer that does not answer, joins that peer's ring once it does.
+func TestLonePeerJoinsWhenEntryAppears(t *testing.T) {
+	t.Parallel()
+	dirs, entry := []string{t.TempDir(), t.TempDir()}, ""
+	for i, dir := range dirs {
+		p := startPeer(t, dir, i+1)
+		until(t, "a ring of its own", func(context.Context) bool { return p.room.dht.State() == dht.Serving })
+		if i == 0 {
+			entry = p.room.net.Addrs()[0]
+		}
+		if err := p.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log safeBuffer
+	p := startLogged(t, testConfig(dirs[1], 2, entry), slog.New(slog.NewTextHandler(&log, nil)))
+	until(t, "the warning", func(context.Context) bool { return strings.Contains(log.String(), "no entry peer answers") })
+	if p.room.dht.State() != dht.Serving {
+		t.Error("it does not serve meanwhile")
+	}
+	startPeer(t, dirs[0], 1)
+	until(t, "a ring of both", func(context.Context) bool { return p.room.dht.Size() == 2 })
 }
 
 // TestLeaseClock: the clock of leases is near the wall's, and does not go back.
