@@ -152,6 +152,7 @@ type Crawl struct {
 	before control.Counters
 	// outcomes are what had become of all URLs.
 	outcomes control.JobCounts
+	left     map[string]int64 // by host, before
 }
 
 // Begin notes what the ring has counted so far.
@@ -163,6 +164,15 @@ func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
 	c := &Crawl{peer: peer, outcomes: outcomes(r)}
 	for i := range r.Members {
 		c.before.Add(&r.Members[i].Counters)
+	}
+	if c.before.Traps+c.before.OutOfBudget > 0 {
+		c.left = make(map[string]int64)
+		_ = peer.Hosts(ctx, true, func(h control.HostLine) error {
+			if h.Left > 0 {
+				c.left[h.Host] = h.Left
+			}
+			return nil
+		})
 	}
 	return c, nil
 }
@@ -182,7 +192,8 @@ func (c *Crawl) End(ctx context.Context, posted *control.Job, whole bool, patien
 	if err != nil {
 		return nil, err
 	}
-	ran := &Ran{Status: s, Run: since(&s.Counters, &c.before), Left: leftOut(ctx, c.peer, &s.Counters)}
+	ran := &Ran{Status: s, Run: since(&s.Counters, &c.before)}
+	ran.Left = leftOut(ctx, c.peer, &ran.Run, c.left, posted)
 	if posted == nil {
 		return ran, c.explainRest(ctx, hints)
 	}
@@ -266,6 +277,9 @@ func since(now, before *control.Counters) control.Counters {
 		{&c.Errors, before.Errors},
 		{&c.RobotsDenied, before.RobotsDenied},
 		{&c.Refetched, before.Refetched},
+		{&c.Traps, before.Traps},
+		{&c.OutOfBudget, before.OutOfBudget},
+		{&c.LinksCut, before.LinksCut},
 		{&c.URLsSeen, before.URLsSeen - before.URLsPending - before.URLsLeased},
 	} {
 		*n.now = max(0, *n.now-max(0, n.before)) // a member that went away took its counts along

@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
@@ -27,6 +30,8 @@ type Left struct {
 	URLs  int64 `json:"urls"` // those that are known
 	// Worst are the hosts with most of them, at most five.
 	Worst []LeftHost `json:"worst"`
+	// Command crawls what was left: the same command without the bounds that were met.
+	Command string `json:"command"`
 }
 
 // LeftHost is a host of which URLs were left.
@@ -39,16 +44,16 @@ type LeftHost struct {
 	Why     string `json:"why"` // in words
 }
 
-// leftOut looks for the hosts of which URLs were left, nil if there is none. What cannot be asked
-// is not told.
-func leftOut(ctx context.Context, peer Lister, c *control.Counters) *Left {
+// leftOut looks for the hosts of which more URLs were left than before, by the job that was posted
+// if any was, nil if there is none. What cannot be asked is not told.
+func leftOut(ctx context.Context, peer Lister, c *control.Counters, before map[string]int64, posted *control.Job) *Left {
 	if c.Traps+c.OutOfBudget == 0 {
 		return nil
 	}
 	l := new(Left)
 	worst := func(a, b LeftHost) int { return cmp.Or(cmp.Compare(b.Left, a.Left), cmp.Compare(a.Host, b.Host)) }
 	_ = peer.Hosts(ctx, true, func(h control.HostLine) error {
-		if h.Left == 0 {
+		if h.Left -= before[h.Host]; h.Left <= 0 {
 			return nil
 		}
 		l.Hosts++
@@ -58,18 +63,60 @@ func leftOut(ctx context.Context, peer Lister, c *control.Counters) *Left {
 		l.Worst = l.Worst[:min(len(l.Worst), mostLeft)]
 		return nil
 	})
+	met, without := bounds(posted)
+	over := without
 	for i := range l.Worst {
 		w := &l.Worst[i]
+		w.Why = cmp.Or(met, "the job may have no more of it")
 		h, err := peer.Host(ctx, w.Host)
 		if err != nil {
 			continue
 		}
 		for k := range h.Jobs {
-			w.Why = cmp.Or(h.Jobs[k].Trap, h.Jobs[k].Spent, w.Why, "the job may have no more of it")
+			if why := cmp.Or(h.Jobs[k].Trap, h.Jobs[k].Spent); why != "" && (posted == nil || h.Jobs[k].Job == posted.ID) {
+				w.Why, over = why, without+" --novelty 0 --max-requests-per-host 0 --max-bytes-per-host 0 --again"
+			}
 		}
+	}
+	l.Command = commandLine() + over
+	if posted == nil && len(l.Worst) > 0 {
+		l.Command += " http://" + l.Worst[0].Host + "/"
 	}
 	return l
 }
+
+// bounds are those that a job has, and the flags that take them away.
+func bounds(j *control.Job) (met, without string) {
+	if j == nil {
+		return "", ""
+	}
+	for _, b := range []struct {
+		flag string
+		n    uint64
+	}{{" --max-pages", j.Spec.MaxPages}, {" --max-bytes", j.Spec.MaxBytes}, {" --max-pages-per-host", j.Spec.MaxPagesPerHost}} {
+		if b.n > 0 {
+			met, without = met+fmt.Sprintf("%s %d", b.flag, b.n), without+b.flag+" 0"
+		}
+	}
+	return strings.TrimSpace(met), without
+}
+
+// commandLine is the command that runs, as it can be typed. Flags may follow that take some of its
+// own back: the last one counts.
+func commandLine() string {
+	line := "apoidea"
+	for _, arg := range args[1:] {
+		if strings.ContainsFunc(arg, func(r rune) bool {
+			return !strings.ContainsRune("-_./:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		}) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		line += " " + arg
+	}
+	return line
+}
+
+var args = os.Args // a test replaces them
 
 // more is how many URLs those lead to that were left, if they lead to as many as the others did.
 func more(h *control.HostLine) int64 {
@@ -85,17 +132,10 @@ func (l *Left) print(w io.Writer) error {
 	if l == nil || l.Hosts == 0 {
 		return nil
 	}
-	fmt.Fprintf(w, "left out: %d URLs of %s; most of them of\n", l.URLs, count(l.Hosts, "host"))
+	fmt.Fprintf(w, "left out: %s of %s; most of them of\n", words.Counted(l.URLs, "URL"), words.Counted(int64(l.Hosts), "host"))
 	for _, h := range l.Worst {
 		fmt.Fprintf(w, "  %s: %d of %d known URLs, which may lead to %d more: %s\n", words.Legible(h.Host), h.Left, h.Known, h.AtLeast, words.Legible(h.Why))
 	}
-	_, err := fmt.Fprintf(w, "  `apoidea host NAME` tells more; to crawl such a host whole: apoidea run --novelty 0 --max-requests-per-host 0 --max-bytes-per-host 0 --again http://%s/\n", words.Legible(l.Worst[0].Host))
+	_, err := fmt.Fprintf(w, "  `apoidea host NAME` prints more; to crawl the rest too: %s\n", words.Legible(l.Command))
 	return err
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
