@@ -127,6 +127,7 @@ func (e *Encoder) response(s *scratch, m *Members, x *Exchange, date time.Time) 
 	s.digestField("WARC-Payload-Digest", x.PayloadDigest[:])
 	if x.RevisitOf != nil {
 		s.revisit(x.RevisitOf)
+		s.field("WARC-Truncated", TruncatedLength) // the payload is left out (WARC 1.1, 6.7.2)
 	} else if x.Truncated != "" {
 		s.field("WARC-Truncated", x.Truncated)
 	}

@@ -154,7 +154,7 @@ func checkResponse(t *testing.T, rec readRecord, x *Exchange, ref Ref) {
 func checkRevisit(t *testing.T, rec readRecord, of *Exchange, first, ref Ref) {
 	t.Helper()
 	for name, want := range map[string]string{
-		"WARC-Profile": ProfileIdenticalDigest, "WARC-Refers-To": "<" + first.RecordID.String() + ">",
+		"WARC-Profile": ProfileIdenticalDigest, "WARC-Truncated": TruncatedLength, "WARC-Refers-To": "<" + first.RecordID.String() + ">",
 		"WARC-Refers-To-Target-URI": of.URL, "WARC-Refers-To-Date": "2026-03-01T12:30:46.678Z",
 		"WARC-Payload-Digest": fmt.Sprintf("sha256:%x", of.PayloadDigest),
 	} {
