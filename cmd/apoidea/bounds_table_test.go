@@ -78,7 +78,7 @@ var bounds = []bound{
 	{what: "HTTP/2 frames beside a head", format: "%s and twice the head", at: "crawl/fetch headNoise", then: "the connection is closed"},
 	{what: "HTTP/2 frames beside a body", format: "%s times the body", at: "crawl/fetch bodyNoise", then: "the connection is closed"},
 	{what: "HTTP/2 frames at rest", format: "%s", at: "crawl/fetch idleNoise", then: "the connection is closed"},
-	{what: "redirects of a URL", format: "%s", at: "crawl/wire MaxRedirects", then: "the chain ends there"},
+	{what: "redirects of a URL", format: "%s", at: "crawl/wire MaxRedirects", then: "outcome `too_many_redirects`"},
 	{what: "a URL", format: "%s", at: "crawl/link MaxURL", then: "it is no link"},
 	{what: "its credentials, host and port", format: "%s bytes", at: "crawl/link maxAuthority", then: "it is no link"},
 	{what: "URLs that a worker has taken to fetch", format: "%s of all hosts", at: "crawl/worker mostWindows", then: "a host asks for one more when it has none"},

@@ -53,6 +53,9 @@ const (
 	// X-Robots-Tag). Its links are followed; it is archived only with --archive-noindex, as another
 	// outcome.
 	OutcomeNoIndex
+	// OutcomeTooManyRedirects: a 3xx answer at the end of a chain of redirects that is not followed
+	// further.
+	OutcomeTooManyRedirects
 
 	outcomeEnd
 )
@@ -63,6 +66,7 @@ const Outcomes = int(outcomeEnd)
 var outcomeNames = [Outcomes]string{
 	"none", "ok", "duplicate", "redirect", "http_error", "robots_denied", "robots_unreachable", "dns", "connect", "tls",
 	"timeout", "too_large", "blocked_address", "out_of_scope", "out_of_budget", "quarantined", "opted_out", "trap", "noindex",
+	"too_many_redirects",
 }
 
 // The statuses of an OutcomeDNS, by the response codes of RFC 1035, section 4.1.1. Any other one

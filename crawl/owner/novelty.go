@@ -43,7 +43,7 @@ func (oc *outcomes) observe(h *hosts.Host, hj *hosts.Job, got *ondisk.Final, f *
 	}
 	switch got.Outcome {
 	case link.OutcomeOK, link.OutcomeDuplicate, link.OutcomeNoIndex:
-	case link.OutcomeHTTPError:
+	case link.OutcomeHTTPError, link.OutcomeTooManyRedirects:
 		p.Failed = true
 	case link.OutcomeRedirect:
 		p.Redirect = true

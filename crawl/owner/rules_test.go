@@ -125,7 +125,7 @@ func TestIndexesEnd(t *testing.T) {
 	robots := s.got("http://a.example/robots.txt", link.OutcomeNone, "http://a.example/s0")
 	robots.Kind, robots.LinkKind = uint32(link.KindRobots), []byte{byte(link.KindSitemap)}
 	s.tell("w", "a.example", g.GetEpoch(), s.got("http://a.example/", link.OutcomeOK), robots)
-	for i := range wire.MaxRedirects + 1 {
+	for i := range wire.MaxIndexes + 1 {
 		s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Epoch: g.GetEpoch(), Release: true}}})
 		g = s.lease("w", "a.example", 4)
 		at := slices.Index(granted(g), fmt.Sprintf("http://a.example/s%d", i))
@@ -141,7 +141,7 @@ func TestIndexesEnd(t *testing.T) {
 			s.tell("w", "a.example", g.GetEpoch(), f)
 		}
 	}
-	last := wire.MaxRedirects
+	last := wire.MaxIndexes
 	for url, want := range map[string]string{fmt.Sprintf("http://a.example/s%d", last+1): "unknown", fmt.Sprintf("http://a.example/page%d", last): "pending"} {
 		if got := s.fate(url); got.State != want {
 			t.Errorf("%s is %s, want %s", url, got.State, want)

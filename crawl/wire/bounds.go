@@ -64,9 +64,12 @@ const (
 	MaxSize = 1 << 32
 	// MaxText of an error, a header's value, a reason.
 	MaxText = 1024
-	// MaxRedirects is the number of redirects followed in a row (design, section 4); one more is
-	// what its refusal is noted at.
-	MaxRedirects = 5
+	// MaxRedirects is the number of redirects followed in a row, as by browsers (Fetch standard,
+	// 4.4); one more is what its refusal is noted at.
+	MaxRedirects = 20
+	// MaxIndexes is the number of sitemap indexes and redirects in a row below which the indexes
+	// of an index are read.
+	MaxIndexes = 5
 	// MaxSeedBytes of the seeds of a job together: its record goes to replicas as one.
 	MaxSeedBytes = 2 << 20
 	// MaxSeeds and MaxScope of a job, MaxPattern of one of its host globs.

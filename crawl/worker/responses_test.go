@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 )
 
@@ -141,4 +143,28 @@ func TestRedirectInLatin1(t *testing.T) {
 			t.Errorf("asked for %v", x.asked)
 		}
 	})
+}
+
+// TestRedirectChains follows twenty redirects, and reports the one that leads on.
+func TestRedirectChains(t *testing.T) {
+	for _, tt := range []struct {
+		length int
+		want   link.Outcome // of the last URL that is asked for
+	}{{wire.MaxRedirects, link.OutcomeOK}, {wire.MaxRedirects + 1, link.OutcomeTooManyRedirects}} {
+		crawltest.Bubble(t, func(t *testing.T) {
+			answers := make(map[string]string)
+			for i := range tt.length {
+				answers[fmt.Sprintf("/%d", i)] = fmt.Sprintf("HTTP/1.1 302 Found\r\nLocation: /%d\r\nContent-Length: 0\r\n\r\n", i+1)
+			}
+			x := newWorld(t, rawSite(answers), []string{"http://a.example/0"})
+			x.crawl()
+			last := fmt.Sprintf("http://a.example/%d", wire.MaxRedirects)
+			if got := link.Outcome(x.done(last).GetOutcome()); got != tt.want || x.record(last) == nil {
+				t.Errorf("%d redirects: outcome %s, want %s", tt.length, got, tt.want)
+			}
+			if n := x.worker.Stats().Errors; n != int64(tt.length-wire.MaxRedirects) || x.asked[fmt.Sprintf("http://a.example/%d", wire.MaxRedirects+1)] > 0 {
+				t.Errorf("%d redirects: %d errors, asked for %v", tt.length, n, x.asked)
+			}
+		})
+	}
 }

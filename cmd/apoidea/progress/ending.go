@@ -26,7 +26,7 @@ type Explainer interface {
 // of what a site answered without giving a page.
 var (
 	ruledAs    = []string{"robots_denied", "opted_out", "out_of_scope", "out_of_budget"}
-	answeredAs = []string{"none", "redirect", "http_error", "trap"}
+	answeredAs = []string{"none", "redirect", "http_error", "trap", "too_many_redirects"}
 )
 
 // ExplainNothing says of a job that fetched no page what became of its first seed. That is an

@@ -91,8 +91,7 @@ func (em *Emitter) KeepLinks(h *hosts.Host, js *hosts.JobState, hash uint64, pag
 func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 	links := make([]ondisk.Link, 0, len(f.GetLinks()))
 	redirect := page.Outcome == link.OutcomeRedirect
-	passed := page.Hops >= wire.MaxRedirects
-	if redirect && passed {
+	if redirect && page.Hops >= wire.MaxRedirects {
 		return nil
 	}
 	for i, url := range f.GetLinks() {
@@ -109,7 +108,7 @@ func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 		switch index := k.Kind == link.KindSitemap && page.Kind == link.KindSitemap; {
 		case redirect:
 			k.Depth, k.Hops = 0, page.Hops+1
-		case index && passed:
+		case index && page.Hops >= wire.MaxIndexes:
 			continue
 		case index:
 			k.Depth, k.Hops = 0, page.Hops+1

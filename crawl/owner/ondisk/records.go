@@ -381,7 +381,7 @@ func Knows(outcome link.Outcome) int {
 	switch outcome {
 	case link.OutcomeOK, link.OutcomeDuplicate, link.OutcomeNoIndex, link.OutcomeRedirect:
 		return 3
-	case link.OutcomeHTTPError, link.OutcomeRobotsDenied, link.OutcomeTooLarge:
+	case link.OutcomeHTTPError, link.OutcomeRobotsDenied, link.OutcomeTooLarge, link.OutcomeTooManyRedirects:
 		return 2
 	case link.OutcomeNone, link.OutcomeOutOfBudget, link.OutcomeQuarantined:
 		return 0

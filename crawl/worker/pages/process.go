@@ -86,6 +86,9 @@ func (p *Page) outcome(drop bool) (link.Outcome, []link.Link) {
 	case good(status):
 		return link.OutcomeOK, p.found.Links
 	case status >= 300 && status <= 399 && status != http.StatusNotModified && p.resp.Location() != "":
+		if p.item.Hops >= wire.MaxRedirects {
+			return link.OutcomeTooManyRedirects, nil
+		}
 		return link.OutcomeRedirect, nil
 	default:
 		return link.OutcomeHTTPError, nil
