@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
@@ -21,25 +22,28 @@ func newConfig(g *globals) *cobra.Command {
 }
 
 func newConfigInit(g *globals) *cobra.Command {
-	force := false
+	force, given := false, pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(settings.Run).Add(given)
 	cmd := &cobra.Command{
 		Use:   "init [FILE]",
 		Short: "Write a configuration file with every key, its default and its meaning",
-		Long: `Write a configuration file in which every key stands with its default and its meaning, all of them commented out: config.toml in the data
-directory, where a peer finds it by itself, or FILE. A file that is there is left alone unless --force is given.`,
-		Example: "  apoidea config init\n  apoidea config init ./volunteer.toml\n  apoidea config init --data-dir /srv/peer --force",
+		Long: `Write a configuration file in which every key stands with its default and its meaning: config.toml in the data directory, where a peer finds
+it by itself, or FILE. Keys given as flags are set, all others are commented out; a volunteer needs profile, contact and dns-seed. A file that is there is
+left alone unless --force is given.`,
+		Example: "  apoidea config init\n  apoidea config init --profile public --contact https://me.example/ --dns-seed seeds.example.org\n  apoidea config init ./volunteer.toml\n  apoidea config init --data-dir /srv/peer --force",
 		Args:    atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := filepath.Join(g.dataDir, settings.FileName)
 			if len(args) == 1 {
 				path = args[0]
 			}
-			if err := writeNew(path, settings.Text(cmd.Root()), force); err != nil {
+			if err := writeNew(path, settings.Text(cmd.Root(), given), force); err != nil {
 				return err
 			}
-			return g.say(cmd.OutOrStdout(), map[string]string{"file": path}, "written: "+path)
+			return g.say(cmd.OutOrStdout(), map[string]string{"file": path}, "written: "+path+"\na volunteer sets profile, contact and dns-seed in it, or gives them here as flags")
 		},
 	}
+	cmd.Flags().AddFlagSet(given)
 	cmd.Flags().BoolVar(&force, "force", false, "replace a file that is there")
 	return cmd
 }

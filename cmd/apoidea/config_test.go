@@ -75,6 +75,29 @@ func TestConfigInit(t *testing.T) {
 	}
 }
 
+// TestConfigInitOfVolunteer checks that keys given as flags are set in the file, and that the
+// command names those that a volunteer needs.
+func TestConfigInitOfVolunteer(t *testing.T) {
+	t.Setenv("APOIDEA_DELAY", "3s") // of this machine, not of the file
+	dir := t.TempDir()
+	out, err := apoidea(t, "config", "init", "--data-dir", dir, "--profile", "public", "--contact", "https://me.example/", "--dns-seed", "seeds.example.org")
+	if err != nil || !strings.Contains(out, "profile, contact and dns-seed") {
+		t.Fatalf("%q, %v", out, err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, settings.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{`profile = "public"`, `contact = "https://me.example/"`, `dns-seed = ["seeds.example.org"]`, `#delay = "1s"`} {
+		if !strings.Contains(string(raw), "\n"+line+"\n") {
+			t.Errorf("%s is missing", line)
+		}
+	}
+	if out, err := apoidea(t, "config", "check", "--data-dir", dir); err != nil || !strings.Contains(out, "3 keys set") {
+		t.Errorf("check: %q, %v", out, err)
+	}
+}
+
 // TestConfigShow: each value with where it comes from.
 func TestConfigShow(t *testing.T) {
 	dir := t.TempDir()

@@ -30,8 +30,8 @@ func (s *Run) Add(f *pflag.FlagSet) {
 // configWidth is how long lines of the written file are, about.
 const configWidth = 100
 
-// Text is a configuration file with everything in it and nothing set.
-func Text(root *cobra.Command) string {
+// Text is a configuration file with everything in it, of which the flags that were given are set.
+func Text(root *cobra.Command, given *pflag.FlagSet) string {
 	var b strings.Builder
 	b.WriteString(`# Configuration of an apoidea peer. Each key is a flag of the same name, and APOIDEA_<KEY> in the environment: a flag beats the
 # environment, which beats this file. Take the # from before a key to set it. What stands here is the default.
@@ -48,7 +48,7 @@ func Text(root *cobra.Command) string {
 		fmt.Fprintf(&b, "\n#\n# %s\n#\n", title)
 		flags.VisitAll(func(f *pflag.Flag) {
 			if member(f) {
-				writeKey(&b, f)
+				writeKey(&b, f, given.Lookup(f.Name))
 			}
 		})
 	}
@@ -62,9 +62,12 @@ func Text(root *cobra.Command) string {
 	return b.String()
 }
 
-// writeKey writes a key with its meaning and its default.
-func writeKey(b *strings.Builder, f *pflag.Flag) {
-	line := "#"
+// writeKey writes a key with its meaning and its default, or the value that was given.
+func writeKey(b *strings.Builder, f, given *pflag.Flag) {
+	line, unset := "#", "#"
+	if given != nil && given.Changed && len(given.Annotations[sourceNote]) == 0 {
+		f, unset = given, ""
+	}
 	b.WriteString("\n")
 	for word := range strings.FieldsSeq(f.Usage) {
 		if len(line)+1+len(word) > configWidth {
@@ -73,7 +76,7 @@ func writeKey(b *strings.Builder, f *pflag.Flag) {
 		}
 		line += " " + word
 	}
-	fmt.Fprintf(b, "%s\n#%s = %s\n", line, f.Name, textOf(f))
+	fmt.Fprintf(b, "%s\n%s%s = %s\n", line, unset, f.Name, textOf(f))
 }
 
 // textOf writes the present value of a flag as a file has it.
