@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/node/control"
 )
 
@@ -110,5 +111,31 @@ func TestEscapeCodes(t *testing.T) {
 				t.Errorf("in a file: %q, %v", text, err)
 			}
 		})
+	}
+}
+
+// TestListsFitTerminal checks that the lists of members and peers are cut to the width of a
+// terminal, and whole in a pipe.
+func TestListsFitTerminal(t *testing.T) {
+	addr := "/ip4/192.0.2.7/tcp/40001/p2p/" + strings.Repeat("x", 100)
+	for name, list := range map[string]func(io.Writer) error{
+		"ring": func(w io.Writer) error {
+			return show.Ring(w, &control.Ring{Closed: true, Members: []control.Member{{Status: control.Status{Addrs: []string{addr}}}}})
+		},
+		"peers": func(w io.Writer) error { return show.Peers(w, []control.PeerLine{{Addr: addr}}) },
+	} {
+		var pipe strings.Builder
+		if err := list(&pipe); err != nil || !strings.Contains(pipe.String(), addr) {
+			t.Errorf("%s in a pipe: %v\n%s", name, err, pipe.String())
+		}
+		screen, read := terminal(t, 80)
+		if err := list(screen); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(read()) {
+			if n := len([]rune(strings.TrimRight(line, "\r\n"))); n > 80 {
+				t.Errorf("%s: a line of %d columns: %q", name, n, line)
+			}
+		}
 	}
 }

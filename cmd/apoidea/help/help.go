@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
+	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
 // Width is how wide help is at most, and leastWidth where a terminal is narrower than that.
@@ -33,7 +33,7 @@ func Install(root *cobra.Command) {
 
 // columns is how wide help is written to w.
 func columns(w io.Writer) int {
-	if width := progress.Width(w); width > 0 {
+	if width := words.Width(w); width > 0 {
 		return max(leastWidth, min(Width, width))
 	}
 	return Width

@@ -33,7 +33,7 @@ func bar(w io.Writer) (show func(control.Progress) error, done func()) {
 			cells = barCells
 		}
 		line := []rune(fmt.Sprintf("%d/%d URLs %s%s %s", done, seen, strings.Repeat("█", cells), strings.Repeat("░", barCells-cells), text))
-		if width := Width(w); width > 0 {
+		if width := words.Width(w); width > 0 {
 			line = line[:min(len(line), width-1)]
 		}
 		_, err := fmt.Fprintf(w, "\r%s\x1b[K", string(line))

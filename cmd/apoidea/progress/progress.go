@@ -10,8 +10,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
@@ -53,20 +51,7 @@ func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s
 // not a dumb one, and nobody wishes to do without (NO_COLOR, see no-color.org). Nothing else here
 // may print escape codes.
 func CanDraw(w io.Writer) bool {
-	return Width(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-// Width is how many columns a terminal has, 0 where w is none.
-func Width(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
+	return words.Width(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 // LineEvery is how often a plain line is printed, and sameEvery how often while it says the same as
@@ -139,5 +124,5 @@ func progressText(p control.Progress, rate string) string {
 	} else if p.Note != "" {
 		text += "; " + p.Note
 	}
-	return text
+	return words.Singular(text)
 }

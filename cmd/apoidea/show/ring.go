@@ -27,7 +27,7 @@ func Ring(out io.Writer, r *control.Ring) error {
 			words.Number(m.Pages), fmt.Sprintf("%.2f ms", m.RTTMs), addr,
 		})
 	}
-	if err := words.Table(out, rows); err != nil {
+	if err := words.List(out, rows); err != nil {
 		return err
 	}
 	state := r.State() + ": the arcs tile the whole circle"
@@ -39,7 +39,7 @@ func Ring(out io.Writer, r *control.Ring) error {
 		attached = slices.Compact(attached)
 		state += fmt.Sprintf("; %d workers that cannot be dialled: %s", len(attached), strings.Join(attached, " "))
 	}
-	_, err := fmt.Fprintf(out, "%d members, %s\n", len(r.Members), state)
+	_, err := fmt.Fprintln(out, words.Singular(fmt.Sprintf("%d members, %s", len(r.Members), state)))
 	return err
 }
 

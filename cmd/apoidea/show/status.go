@@ -23,8 +23,8 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 		{"up", words.Seconds(s.UptimeS)},
 		{"network", s.Network + ", version " + s.Version},
 		{"ring", ringText(s) + ", " + arcText(s)},
-		{"pages", fmt.Sprintf("%d new, %d duplicates, %s", s.Pages, s.Duplicates, words.Bytes(s.Bytes))},
-		{"other", fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched) + leftText(&s.Counters)},
+		{"pages", words.Singular(fmt.Sprintf("%d new, %d duplicates, %s", s.Pages, s.Duplicates, words.Bytes(s.Bytes)))},
+		{"other", words.Singular(fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched) + leftText(&s.Counters))},
 		{"URLs", fmt.Sprintf("%d seen, %d pending, %d leased, %d in the outbox", s.URLsSeen, s.URLsPending, s.URLsLeased, s.Outbox)},
 		{"hosts", fmt.Sprintf("%d owned, %d leased out", s.HostsOwned, s.HostsLeased)},
 		{"counted", map[bool]string{false: "in all runs of this data directory, for the hosts that this peer owns", true: "in all runs, by all members"}[ring]},
@@ -66,14 +66,14 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 // what the peer says of its neighbours.
 func ringText(s *control.Status) string {
 	if s.Ring.State == "" {
-		return fmt.Sprintf("%d members known, neighbours %s", s.Ring.Members, s.Ring.Neighbours)
+		return words.Singular(fmt.Sprintf("%d members known, neighbours %s", s.Ring.Members, s.Ring.Neighbours))
 	}
-	return fmt.Sprintf("%d members, %s", s.Ring.Members, s.Ring.State)
+	return words.Singular(fmt.Sprintf("%d members, %s", s.Ring.Members, s.Ring.State))
 }
 
 // Outcome sums a crawl up.
 func Outcome(c *control.Counters) string {
-	return fmt.Sprintf("%d pages, %d duplicates, %d redirects, %d errors, %d denied by robots.txt", c.Pages, c.Duplicates, c.Redirects, c.Errors, c.RobotsDenied) + leftText(c)
+	return words.Singular(fmt.Sprintf("%d pages, %d duplicates, %d redirects, %d errors, %d denied by robots.txt", c.Pages, c.Duplicates, c.Redirects, c.Errors, c.RobotsDenied) + leftText(c))
 }
 
 // leftText tells what was left out on purpose, if anything was.
@@ -149,7 +149,7 @@ func Peers(out io.Writer, peers []control.PeerLine) error {
 			words.Short(p.Peer), words.OrDash(string(p.Name)), p.Role, words.OrDash(state), words.OrDash(words.Key(p.Position)), rtt, coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
 		})
 	}
-	if err := words.Table(out, rows); err != nil {
+	if err := words.List(out, rows); err != nil {
 		return err
 	}
 	for _, p := range peers {

@@ -8,10 +8,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"unicode"
+
+	"golang.org/x/term"
 )
 
 // JSON writes one indented document.
@@ -45,6 +48,37 @@ func Table(w io.Writer, rows [][]string) error {
 	}
 	for line := range strings.Lines(b.String()) {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Width is how many columns a terminal has, 0 where w is none.
+func Width(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// List prints rows as Table does, each cut to the width of a terminal; elsewhere they are whole.
+func List(w io.Writer, rows [][]string) error {
+	var b bytes.Buffer
+	if err := Table(&b, rows); err != nil {
+		return err
+	}
+	width := Width(w)
+	for line := range strings.Lines(b.String()) {
+		if cells := []rune(strings.TrimSuffix(line, "\n")); width > 0 && len(cells) > width {
+			line = string(cells[:width-1]) + "…\n"
+		}
+		if _, err := io.WriteString(w, line); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package words
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"time"
 )
@@ -96,3 +97,8 @@ func Counted(n int64, word string) string {
 	}
 	return Thousands(n) + " " + word + "s"
 }
+
+var one = regexp.MustCompile(`(^|[^.,\d])1 (page|duplicate|redirect|error|host|peer|member|worker|URL|link)s\b`)
+
+// Singular writes a count of one in a text as such: 1 host, not 1 hosts.
+func Singular(text string) string { return one.ReplaceAllString(text, "${1}1 $2") }

@@ -58,3 +58,16 @@ func TestEditDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestSingular(t *testing.T) {
+	for text, want := range map[string]string{
+		"1 pages, 1 duplicates, 11 hosts, 21 peers": "1 page, 1 duplicate, 11 hosts, 21 peers",
+		"3s: 1 pages (0.1 pages); 1,001 links":      "3s: 1 page (0.1 pages); 1,001 links",
+		"1 members known":                           "1 member known",
+		"1 pages":                                   "1 page",
+	} {
+		if got := Singular(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
