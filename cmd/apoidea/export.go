@@ -213,6 +213,9 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		}
 		fmt.Fprintf(errOut, "apoidea: lost: %s: no archive file of peer %s holds its record %s\n", l.URL, l.Peer, l.Record)
 	}
+	if r.What == export.URLs && r.Records == 0 && !o.asked.Ring {
+		fmt.Fprintln(o.hints(errOut), "no URL of a host that this peer owns has an outcome; --ring exports those of all members")
+	}
 	if toFile || o.json {
 		text := fmt.Sprintf("%s: %d records, %s, of %s", r.Output, r.Records, words.Bytes(r.Bytes), words.Counted(int64(r.Peers), "peer"))
 		if err := o.say(out, r, text); err != nil {

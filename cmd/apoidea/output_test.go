@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"unicode"
@@ -13,6 +14,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/doctor"
+	"github.com/apoidea/apoidea/node/export"
 )
 
 // TestTextsOfOthersCommandNoTerminal: what a certificate, an error or another peer says is shown
@@ -68,3 +70,14 @@ func (e explains) Job(context.Context, string) (*control.Job, error) {
 }
 
 func (e explains) Why(context.Context, string) (*control.Why, error) { return e.why, nil }
+
+// TestEmptyExportGivesReason checks that an export of no URLs says why there are none.
+func TestEmptyExportGivesReason(t *testing.T) {
+	o := exportOptions{globals: new(globals)}
+	for records, want := range []bool{true, false} {
+		var hints strings.Builder
+		if err := o.tell(&export.Report{What: export.URLs, Records: int64(records), Complete: true}, false, io.Discard, &hints); err != nil || strings.Contains(hints.String(), "--ring") != want {
+			t.Errorf("%d records: %v, %q", records, err, hints.String())
+		}
+	}
+}

@@ -20,6 +20,10 @@ type Status struct {
 
 	Counters
 
+	// OwnPages are the pages that this peer fetched since its start, whichever member owns their
+	// hosts.
+	OwnPages int64 `json:"own_pages"`
+	OwnBytes int64 `json:"own_bytes"` // of their bodies
 	// Waits are the hosts that are left alone for a while, by reason.
 	Waits []Wait `json:"waits,omitempty"`
 

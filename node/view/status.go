@@ -277,7 +277,9 @@ func (v *View) baseStatus() control.Status {
 			s.HoldingUntil = &h.Until
 		}
 	}
-	if w := v.deps.Crawl.Worker.Stats(); w.Admitted > 0 {
+	w := v.deps.Crawl.Worker.Stats()
+	s.OwnPages, s.OwnBytes = w.Pages+w.Duplicates, w.Bytes
+	if w.Admitted > 0 {
 		s.Governor = &control.Governor{Name: v.deps.About.Governor, Admitted: w.Admitted, Passed: w.Passed, Known: w.Known}
 	}
 	preds, succs := d.Leaves()

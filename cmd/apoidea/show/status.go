@@ -5,6 +5,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
@@ -27,7 +28,11 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 		{"other", words.Singular(fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched) + leftText(&s.Counters))},
 		{"URLs", fmt.Sprintf("%d seen, %d pending, %d leased, %d in the outbox", s.URLsSeen, s.URLsPending, s.URLsLeased, s.Outbox)},
 		{"hosts", fmt.Sprintf("%d owned, %d leased out", s.HostsOwned, s.HostsLeased)},
-		{"counted", map[bool]string{false: "in all runs of this data directory, for the hosts that this peer owns", true: "in all runs, by all members"}[ring]},
+		{"counted", map[bool]string{false: "in all runs of this data directory, for the hosts that this peer owns; status --ring sums all members", true: "in all runs, by all members"}[ring]},
+	}
+	if !ring {
+		own := words.Counted(s.OwnPages, "page") + ", " + words.Bytes(s.OwnBytes) + ", by this peer since its start, for all members"
+		rows = slices.Insert(rows, 5, []string{"fetched", own})
 	}
 	if s.Reached != "" && !ring {
 		rows = append(rows, []string{"reached", reachedText(s.Reached)})

@@ -30,3 +30,17 @@ func TestStatusKnowsWhatItDoesNotKnow(t *testing.T) {
 		t.Errorf("of a member that was asked:\n%s", b.String())
 	}
 }
+
+// TestStatusHasOwnWork checks that a peer which crawls only for others shows what it fetched, before
+// what is counted of its own hosts.
+func TestStatusHasOwnWork(t *testing.T) {
+	s := &control.Status{Peer: "self", OwnPages: 1, OwnBytes: 2048}
+	var b strings.Builder
+	if err := Status(&b, s, false); err != nil {
+		t.Fatal(err)
+	}
+	own, counted := strings.Index(b.String(), "1 page, 2.0 KiB, by this peer"), strings.Index(b.String(), "0 new, 0 duplicates")
+	if own < 0 || counted < own || !strings.Contains(b.String(), "status --ring") {
+		t.Errorf("status is\n%s", b.String())
+	}
+}
