@@ -288,8 +288,9 @@ const (
 
 // join finds entry peers and joins their ring. With nothing to try a new peer founds a ring; a
 // restarted one that finds nobody tries again until ctx ends, also while it serves alone if entry
-// peers were given; a new one fails with what it tried. One that is started again while members of its ring speak another version waits for them: with
-// others of its own version it would make a second ring for the same hosts.
+// peers were given; a new one fails with what it tried. One that is started again while members of
+// its ring speak another version waits for them: with others of its own version it would make a
+// second ring for the same hosts.
 func (r *ringRoom) join(ctx context.Context) error {
 	wait, most := 250*time.Millisecond, maxRetry
 	given := len(r.sources.Bootstrap)+len(r.sources.DNSSeeds) > 0 && !r.cfg.Found

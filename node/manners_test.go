@@ -112,6 +112,8 @@ func until(t *testing.T, what string, is func(ctx context.Context) bool) {
 // TestOptOutInTheRing: a host that opts out while it is crawled is not asked for anything any more
 // by whichever peer, what waits of it has that as its outcome, and the host and a URL of it say
 // why. When it has withdrawn it is crawled again.
+//
+// Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestOptOutInTheRing(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, func(c *webgen.Config) {

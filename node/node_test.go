@@ -218,7 +218,7 @@ func fetchedURLs(t *testing.T, p *testPeer) []string {
 		t.Fatalf("export urls: %v", err)
 	}
 	for _, l := range lines {
-		if (l.Outcome == "ok" || l.Outcome == "duplicate") && !strings.Contains(l.URL, "/sitemap") {
+		if (l.Outcome == "ok" || l.Outcome == "duplicate" || l.Outcome == "noindex") && !strings.Contains(l.URL, "/sitemap") {
 			urls = append(urls, l.URL)
 		}
 	}
@@ -290,7 +290,7 @@ func TestCoverage(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := s.Pages + s.Duplicates; got < int64(len(truth.URLs)) {
+				if got := s.Pages + s.Duplicates + s.NoIndex; got < int64(len(truth.URLs)) {
 					t.Errorf("status: %d pages and duplicates, want at least %d", got, len(truth.URLs))
 				}
 				if s.URLsPending+s.URLsLeased+s.Outbox != 0 || s.Refetched != 0 {

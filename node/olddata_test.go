@@ -232,7 +232,7 @@ func goOnWith(t *testing.T, from string) {
 	for i, walk := range []webgen.Walk{{Port: oldPort, Seeds: []int{0, 1, 2}, MaxDepth: 9}, {Port: oldPort, Seeds: []int{3, 4, 5}, MaxDepth: -1}} {
 		urls := slices.Collect(maps.Keys(again))
 		for _, l := range lines {
-			if (l.Outcome == "ok" || l.Outcome == "duplicate") && l.Job == ids[i] && !strings.Contains(l.URL, "/sitemap") {
+			if (l.Outcome == "ok" || l.Outcome == "duplicate" || l.Outcome == "noindex") && l.Job == ids[i] && !strings.Contains(l.URL, "/sitemap") {
 				urls = append(urls, l.URL)
 			}
 		}

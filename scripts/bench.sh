@@ -114,7 +114,7 @@ memory() {
   at_end "kill $crawl 2>/dev/null"
   most=0
   while kill -0 $crawl 2>/dev/null; do
-    line=$(apoidea status --json --data-dir "$work/large" 2>/dev/null | jq -r '"\(.rss_bytes / 1048576 | floor) \(.pages + .duplicates) \(.urls_seen)"') || line=
+    line=$(apoidea status --json --data-dir "$work/large" 2>/dev/null | jq -r '"\(.rss_bytes / 1048576 | floor) \(.pages + .duplicates + .noindex) \(.urls_seen)"') || line=
     if [ -n "$line" ]; then last=$line; [ "${line%% *}" -gt $most ] && most=${line%% *}; fi
     sleep 1
   done

@@ -29,8 +29,9 @@
 // response, ResponseHead names the original Content-Encoding, Transfer-Encoding and Content-Length
 // with the prefix X-Crawler- and has the Content-Length of the decoded body, as Common Crawl's
 // archives do. A body that cannot be decoded is stored as sent, with its Content-Encoding. A body
-// that breaks off is kept as far as it came: Response.Truncated. Its start line is HTTP/1.1's, also for HTTP/2. Fields that are no fields are left
-// out, bytes that no value may hold are replaced by spaces.
+// that breaks off is kept as far as it came: Response.Truncated. Its start line is HTTP/1.1's, also
+// for HTTP/2. Fields that are no fields are left out, bytes that no value may hold are replaced by
+// spaces.
 //
 // # Memory
 //

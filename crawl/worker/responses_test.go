@@ -92,8 +92,8 @@ func TestSharedResponses(t *testing.T) {
 	}
 }
 
-// TestBrokenRobots: of an error status the body does not matter; of a file that breaks off the whole
-// lines hold, once it has been asked for again.
+// TestBrokenRobots: of an error status the body does not matter; of a file that breaks off the
+// whole lines hold, once it has been asked for again.
 func TestBrokenRobots(t *testing.T) {
 	const (
 		head   = "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"

@@ -232,7 +232,7 @@ func (t *trial) records(ctx context.Context) (map[string]int, error) {
 	}
 	found := make(map[string]int)
 	return found, errors.Join(err, harness.Records(bytes.NewReader(out), func(u *control.URLLine) {
-		if u.Outcome == "ok" || u.Outcome == "duplicate" {
+		if u.Outcome == "ok" || u.Outcome == "duplicate" || u.Outcome == "noindex" {
 			found[u.URL]++
 		}
 	}))

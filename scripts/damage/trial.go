@@ -150,7 +150,7 @@ func (t *trial) judge(ctx context.Context, r *result, b *bases, dir string, allo
 		return
 	}
 	for url := range b.pages {
-		if o := urls[url]; o != "ok" && o != "duplicate" {
+		if o := urls[url]; o != "ok" && o != "duplicate" && o != "noindex" {
 			r.fail("%s ended as %q", url, o)
 		}
 	}

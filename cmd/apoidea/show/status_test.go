@@ -31,8 +31,8 @@ func TestStatusKnowsWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// TestStatusHasOwnWork checks that a peer which crawls only for others shows what it fetched, before
-// what is counted of its own hosts.
+// TestStatusHasOwnWork checks that a peer which crawls only for others shows what it fetched,
+// before what is counted of its own hosts.
 func TestStatusHasOwnWork(t *testing.T) {
 	s := &control.Status{Peer: "self", OwnPages: 1, OwnBytes: 2048}
 	var b strings.Builder
