@@ -149,8 +149,8 @@ step_race() {
   fi
   # With cgo Pebble would take C's zstd, which takes a minute to compile; the product takes the one written in Go.
   # shellcheck disable=SC2046 # package names
-  CGO_ENABLED=1 summarized go_test -race -tags pebblegozstd -short -shuffle=on -count=$count \
-    $(go list ./... | grep -Ev "$lone" | if [ $full = 1 ]; then cat; else grep -Ev "$slow_race"; fi)
+  CGO_ENABLED=1 go_test -json -race -tags pebblegozstd -short -shuffle=on -count=$count \
+    $(go list ./... | grep -Ev "$lone" | if [ $full = 1 ]; then cat; else grep -Ev "$slow_race"; fi) | compiling go run ./scripts/testlog --reasons=false
 }
 
 # Three real peers crawl a served web, one is killed with -9, and every page is fetched.

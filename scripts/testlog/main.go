@@ -1,7 +1,7 @@
 // Command testlog reads the events of `go test -json` from standard input. It prints what go test
 // prints without -json, and then the slowest tests and the failures of each test.
 //
-//	go test -json ./... | testlog [--done FILE]
+//	go test -json ./... | testlog [--done FILE] [--reasons=false]
 //
 // A slow test needs a reason: a line of its doc comment that begins with "Slow:". A unit test is
 // slow over 1 s, an integration test, whose package links libp2p or starts processes, over 5 s.
@@ -48,11 +48,12 @@ type summary struct {
 }
 
 func main() {
+	reasons := flag.Bool("reasons", true, "mark slow tests that give no reason")
 	done := flag.String("done", "", "file to which the packages that passed are appended")
 	flag.Parse()
 	s := &summary{make(map[testName][]string), make(map[testName]time.Duration), make(map[testName]int), nil}
 	err := s.read(os.Stdin, os.Stdout, func(pkg string) error { return appendLine(*done, pkg) })
-	s.report(os.Stdout, integrationPackages())
+	s.report(os.Stdout, integrationPackages(), *reasons)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testlog:", err)
 		os.Exit(1)
@@ -138,7 +139,7 @@ func (s *summary) failed(pkg string) (list []testName) {
 }
 
 // report prints the slowest tests, those without a reason marked, and how often each test failed.
-func (s *summary) report(out io.Writer, integration map[string]bool) {
+func (s *summary) report(out io.Writer, integration map[string]bool, reasons bool) {
 	byTime := slices.SortedFunc(maps.Keys(s.took), func(a, b testName) int {
 		return cmp.Or(cmp.Compare(s.took[b], s.took[a]), strings.Compare(a.String(), b.String()))
 	})
@@ -149,7 +150,7 @@ func (s *summary) report(out io.Writer, integration map[string]bool) {
 			limit = integrationLimit
 		}
 		note := ""
-		if s.took[name] > limit && !hasReason(name) {
+		if reasons && s.took[name] > limit && !hasReason(name) {
 			note = "  (no reason given: add a line \"Slow: ...\" to its comment)"
 		}
 		fmt.Fprintf(out, "%7.2fs  %s%s\n", s.took[name].Seconds(), name, note)

@@ -104,16 +104,17 @@ func bounds(j *control.Job) (met, without string) {
 // commandLine is the command that runs, as it can be typed. Flags may follow that take some of its
 // own back: the last one counts.
 func commandLine() string {
-	line := "apoidea"
+	var line strings.Builder
+	line.WriteString("apoidea")
 	for _, arg := range args[1:] {
 		if strings.ContainsFunc(arg, func(r rune) bool {
 			return !strings.ContainsRune("-_./:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 		}) {
 			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 		}
-		line += " " + arg
+		line.WriteString(" " + arg)
 	}
-	return line
+	return line.String()
 }
 
 var args = os.Args // a test replaces them
