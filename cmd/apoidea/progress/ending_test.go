@@ -78,6 +78,15 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
+// TestCommandLineHidesFields: what --header sends to a host may be a secret.
+func TestCommandLineHidesFields(t *testing.T) {
+	args = []string{"apoidea", "run", "--header", "a.example: Authorization: secret", "--header=b.example: Cookie: secret", "--delay", "1s"}
+	t.Cleanup(func() { args = os.Args })
+	if got, want := commandLine(), "apoidea run --header ... --header=... --delay 1s"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func (e *ended) Status(context.Context, bool) (*control.Status, error) {
 	e.asked++
 	return &control.Status{Counters: control.Counters{Pages: 10 * e.asked}}, nil

@@ -102,11 +102,17 @@ func bounds(j *control.Job) (met, without string) {
 }
 
 // commandLine is the command that runs, as it can be typed. Flags may follow that take some of its
-// own back: the last one counts.
+// own back: the last one counts. Fields that --header sends may be secret and are left out.
 func commandLine() string {
 	var line strings.Builder
 	line.WriteString("apoidea")
-	for _, arg := range args[1:] {
+	for i, arg := range args[1:] {
+		switch {
+		case args[i] == "--header":
+			arg = "..."
+		case strings.HasPrefix(arg, "--header="):
+			arg = "--header=..."
+		}
 		if strings.ContainsFunc(arg, func(r rune) bool {
 			return !strings.ContainsRune("-_./:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 		}) {
