@@ -310,13 +310,14 @@ func checkArchives(t *testing.T, ring []*testPeer, s *control.Status) {
 	t.Helper()
 	var pages, revisits int64
 	bodies := make(map[string]int)
-	allowed := int64(0)
+	var allowed, assumed int64
 	for _, p := range ring {
 		if err := p.stop(); err != nil {
 			t.Fatalf("stop: %v", err)
 		}
 		stats := p.crawl.Worker.Stats()
 		allowed += stats.Assumed + stats.Lapsed
+		assumed += stats.Assumed
 		files, err := warc.Files(p.archiveDir(), true)
 		if err != nil {
 			t.Fatal(err)
@@ -340,6 +341,9 @@ func checkArchives(t *testing.T, ring []*testPeer, s *control.Status) {
 	}
 	if pages+revisits < s.Pages+s.Duplicates-int64(len(bodies)) || pages == 0 {
 		t.Errorf("archives hold %d pages and %d revisits, status says %d and %d", pages, revisits, s.Pages, s.Duplicates)
+	}
+	if assumed > int64(len(bodies))/10 {
+		t.Errorf("%d of %d bodies were taken for new without an answer, want at most a tenth", assumed, len(bodies))
 	}
 	for digest, n := range bodies {
 		if allowed -= int64(n - 1); n > 1 && allowed < 0 {
