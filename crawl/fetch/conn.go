@@ -20,6 +20,7 @@ type conn struct {
 	addr     netip.AddrPort
 	took     time.Duration // to connect
 	used     bool          // by an exchange before the present one
+	unagreed bool          // TLS agreed on no protocol (ALPN)
 	broken   bool          // not to be used again
 	greeting *greeting     // nil without TLS
 	unslot   func()        // gives up its place among large handshakes, nil without one

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,13 +9,19 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 )
 
-// maxAddrs bounds how many addresses of a host are tried in turn.
-const maxAddrs = 4
+// maxAddrs is how many addresses of a host are tried: as many as start, attemptDelay apart, within
+// the default ConnectTimeout.
+const maxAddrs = 32
+
+// attemptDelay is the time between the starts of two connection attempts to a host (RFC 8305,
+// section 5).
+const attemptDelay = 250 * time.Millisecond
 
 // tlsSessions bounds the TLS sessions remembered, over all hosts.
 const tlsSessions = 512
@@ -41,8 +48,12 @@ func (f *Fetcher) dial(ctx context.Context, t *target, end time.Time) (*conn, er
 	if addrs, err = f.admitted(addrs); err != nil {
 		return nil, fail(ctx, t.key+t.path, PhaseConnect, err)
 	}
-	c, err := f.reach(ctx, t, addrs, end, http11)
-	if err != nil && t.https && strings.HasSuffix(err.Error(), noSuchProtocol) {
+	proto := http11
+	if f.onlyHTTP2.Contains(t.key) {
+		proto = http2
+	}
+	c, err := f.reach(ctx, t, addrs, end, proto)
+	if err != nil && t.https && proto == http11 && strings.HasSuffix(err.Error(), noSuchProtocol) {
 		c, err = f.reach(ctx, t, addrs, end, http2)
 	}
 	return c, err
@@ -85,11 +96,11 @@ func (f *Fetcher) addrs(ctx context.Context, t *target) ([]netip.Addr, error) {
 	return addrs, err
 }
 
-// admitted keeps the addresses that may and can be dialled. What is judged here is dialled, an
-// address and no name: so a name cannot be one thing when it is judged and another when it is
-// dialled.
+// admitted keeps the addresses that may and can be dialled, and alternates between the families
+// (RFC 8305, section 4), the first one's first. What is judged here is dialled, an address and no
+// name: so a name cannot be one thing when it is judged and another when it is dialled.
 func (f *Fetcher) admitted(addrs []netip.Addr) ([]netip.Addr, error) {
-	out := make([]netip.Addr, 0, maxAddrs)
+	var first, other []netip.Addr
 	var blocked, refused netip.Addr
 	for _, a := range addrs {
 		a = a.Unmap()
@@ -99,12 +110,22 @@ func (f *Fetcher) admitted(addrs []netip.Addr) ([]netip.Addr, error) {
 		case f.config.Refused != nil && f.config.Refused(a):
 			refused = a
 		case f.config.LocalAddr.IsValid() && f.config.LocalAddr.Unmap().Is4() != a.Is4():
-		case len(out) < maxAddrs:
-			out = append(out, a)
+		case len(first) == 0 || a.Is4() == first[0].Is4():
+			first = append(first, a)
+		default:
+			other = append(other, a)
 		}
 	}
 	switch {
-	case len(out) > 0:
+	case len(first) > 0:
+		out := make([]netip.Addr, 0, maxAddrs)
+		for i := range maxAddrs {
+			for _, family := range [...][]netip.Addr{first, other} {
+				if i < len(family) && len(out) < maxAddrs {
+					out = append(out, family[i])
+				}
+			}
+		}
 		return out, nil
 	case refused.IsValid():
 		return nil, fmt.Errorf("%s: %w", refused, ErrRefusedAddress)
@@ -115,31 +136,70 @@ func (f *Fetcher) admitted(addrs []netip.Addr) ([]netip.Addr, error) {
 	}
 }
 
-// connect tries the addresses in turn, each with an equal share of the time that is left.
+// connect makes a TCP connection to the first of the addresses that accepts one.
 func (f *Fetcher) connect(ctx context.Context, t *target, addrs []netip.Addr, end time.Time) (*conn, error) {
-	limit := earlier(time.Now().Add(f.config.ConnectTimeout), end)
-	var first error
-	for i, addr := range addrs {
-		begun := time.Now()
-		share := limit.Sub(begun) / time.Duration(len(addrs)-i)
-		nc, err := f.dialOne(ctx, t.address(addr), share)
-		if err == nil {
-			m := &meter{Conn: nc}
-			return &conn{Conn: m, meter: m, key: strings.Clone(t.key), addr: netip.AddrPortFrom(addr, t.port), took: time.Since(begun)}, nil
-		}
-		if first == nil {
-			first = err
-		}
-		if ctx.Err() != nil {
-			break
-		}
+	a, err := f.race(ctx, t, addrs, end)
+	if err != nil {
+		return nil, err
 	}
-	return nil, first
+	m := &meter{Conn: a.conn}
+	return &conn{Conn: m, meter: m, key: strings.Clone(t.key), addr: netip.AddrPortFrom(a.addr, t.port), took: a.took}, nil
 }
 
-func (f *Fetcher) dialOne(ctx context.Context, address string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+// attempt is what came of connecting to one address.
+type attempt struct {
+	conn net.Conn
+	addr netip.Addr
+	took time.Duration // from the start of this attempt
+	err  error
+}
+
+// race connects to the addresses in their order, the next one whenever an attempt failed or
+// attemptDelay has passed, until one succeeds (RFC 8305, section 5), and returns that. If none
+// does, the error is that of the attempt that failed first.
+func (f *Fetcher) race(ctx context.Context, t *target, addrs []netip.Addr, end time.Time) (attempt, error) {
+	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.ConnectTimeout), end))
+	ended := make(chan attempt, len(addrs))
+	var running sync.WaitGroup
+	defer func() {
+		cancel()
+		running.Wait()
+		for len(ended) > 0 {
+			if late := <-ended; late.err == nil {
+				_ = late.conn.Close()
+			}
+		}
+	}()
+	next := time.NewTimer(attemptDelay)
+	defer next.Stop()
+	var first error
+	for failed, started := 0, 0; failed < len(addrs); {
+		if started < len(addrs) {
+			addr := addrs[started]
+			running.Go(func() {
+				a := attempt{addr: addr}
+				begun := time.Now()
+				a.conn, a.err = f.dialOne(ctx, t.address(addr))
+				a.took = time.Since(begun)
+				ended <- a
+			})
+			started++
+			next.Reset(attemptDelay)
+		}
+		select {
+		case a := <-ended:
+			if a.err == nil {
+				return a, nil
+			}
+			first = cmp.Or(first, a.err)
+			failed++
+		case <-next.C:
+		}
+	}
+	return attempt{}, first
+}
+
+func (f *Fetcher) dialOne(ctx context.Context, address string) (net.Conn, error) {
 	dial := f.dialer.DialContext
 	if f.config.Dial != nil {
 		dial = f.config.Dial
@@ -157,7 +217,9 @@ func (f *Fetcher) secure(ctx context.Context, c *conn, t *target, end time.Time,
 	if err != nil {
 		return err
 	}
-	if tc.ConnectionState().NegotiatedProtocol != http2 {
+	agreed := tc.ConnectionState().NegotiatedProtocol
+	c.unagreed = agreed == ""
+	if agreed != http2 && (agreed != "" || proto != http2) {
 		return nil
 	}
 	ctx = context.WithValue(ctx, secured{}, newForgetful(tc))

@@ -126,10 +126,13 @@ var (
 
 // Reasons within an exchange that decide its outcome.
 var (
-	errTimeout   = errors.New("bound on time reached")
-	errTooSlow   = fmt.Errorf("%w: body slower than the least rate", errTimeout)
-	errStale     = errors.New("connection was closed while idle")
-	errUnheard   = fmt.Errorf("%w: the request may have come through", errStale)
+	errTimeout = errors.New("bound on time reached")
+	errTooSlow = fmt.Errorf("%w: body slower than the least rate", errTimeout)
+	errStale   = errors.New("connection was closed while idle")
+	errUnheard = fmt.Errorf("%w: the request may have come through", errStale)
+	// errOnlyHTTP2: without a protocol agreed on, the server ended the connection before the first
+	// byte of a response, or sent a frame of HTTP/2 (whose first byte is 0).
+	errOnlyHTTP2 = errors.New("no response to HTTP/1.1")
 	errNoise     = errors.New("the server sends frames that are no part of the response")
 	errMalformed = errors.New("malformed response")
 )

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -21,13 +24,22 @@ type Fetcher struct {
 	tls    *tls.Config
 	h2     *http.Transport
 	pool   *pool
-	large  chan struct{} // handshakes under way that are large
+	// onlyHTTP2 are keys of targets that agree on no protocol and do not answer HTTP/1.1.
+	onlyHTTP2 *lru.Cache[string, struct{}]
+	large     chan struct{} // handshakes under way that are large
 }
+
+// maxOnlyHTTP2 bounds Fetcher.onlyHTTP2.
+const maxOnlyHTTP2 = 1024
 
 // New returns a Fetcher without connections.
 func New(config Config) (*Fetcher, error) {
 	config = config.withDefaults()
 	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	onlyHTTP2, err := lru.New[string, struct{}](maxOnlyHTTP2)
+	if err != nil {
 		return nil, err
 	}
 	f := &Fetcher{
@@ -38,6 +50,8 @@ func New(config Config) (*Fetcher, error) {
 		h2:     newHTTP2(&config),
 		pool:   newPool(&config),
 		large:  make(chan struct{}, largeHandshakes),
+
+		onlyHTTP2: onlyHTTP2,
 	}
 	if config.Line != nil {
 		f.dialer.Control = config.Line.Control
@@ -118,6 +132,17 @@ func (x *exchange) run(c *conn) (*Response, *conn, error) {
 		return nil, nil, x.fail(PhaseTLS, err)
 	}
 	resp, err := x.over(c)
+	if errors.Is(err, errOnlyHTTP2) {
+		c.close()
+		x.f.onlyHTTP2.Add(strings.Clone(x.target.key), struct{}{})
+		if x.req.Once {
+			return nil, nil, fmt.Errorf("fetch %s: %w", x.req.URL, ErrStale)
+		}
+		return x.run(nil)
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.Phase == PhaseHead && c.h2 != nil && c.unagreed {
+		x.f.onlyHTTP2.Remove(x.target.key)
+	}
 	return resp, c.orClosed(), err
 }
 

@@ -160,7 +160,11 @@ type message struct {
 // readHead reads heads until that of the final response.
 func (x *exchange) readHead(c *conn, resp *Response) (message, error) {
 	s := resp.scratch
-	if _, err := s.reader.Peek(1); err != nil {
+	first, err := s.reader.Peek(1)
+	if c.unagreed && !c.used && x.ctx.Err() == nil && (err == nil && first[0] == 0 || err != nil && !isTimeout(err)) {
+		return message{}, errOnlyHTTP2
+	}
+	if err != nil {
 		return message{}, x.unheard(c, err)
 	}
 	resp.TTFB = time.Since(resp.Start)

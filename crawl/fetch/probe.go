@@ -52,24 +52,12 @@ func (f *Fetcher) Probe(ctx context.Context, host, scheme string) (time.Duration
 	if err != nil {
 		return 0, netip.Addr{}, err
 	}
-	limit := time.Now().Add(f.config.ConnectTimeout)
-	var first error
-	for i, addr := range addrs {
-		begun := time.Now()
-		nc, err := f.dialOne(ctx, t.address(addr), limit.Sub(begun)/time.Duration(len(addrs)-i))
-		if err == nil {
-			rtt := time.Since(begun)
-			_ = nc.Close()
-			return rtt, addr, nil
-		}
-		if first == nil {
-			first = err
-		}
-		if ctx.Err() != nil {
-			break
-		}
+	a, err := f.race(ctx, t, addrs, time.Now().Add(f.config.ConnectTimeout))
+	if err != nil {
+		return 0, netip.Addr{}, fail(ctx, t.key, PhaseConnect, err)
 	}
-	return 0, netip.Addr{}, fail(ctx, t.key, PhaseConnect, first)
+	_ = a.conn.Close()
+	return a.took, a.addr, nil
 }
 
 // Head is what came of a HEAD probe.

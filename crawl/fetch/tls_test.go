@@ -1,6 +1,7 @@
 package fetch_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,6 +15,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -298,3 +300,59 @@ func TestHTTP2NoStreams(t *testing.T) {
 		t.Errorf("took %s", took)
 	}
 }
+
+// priorKnowledge is a TLS server that agrees on no protocol (ALPN) and speaks HTTP/2 alone.
+type priorKnowledge struct {
+	url   string
+	conns atomic.Int32
+	mute  atomic.Bool // it closes every connection
+}
+
+// newPriorKnowledge starts one that sends answer to anything but HTTP/2 and closes the connection.
+func newPriorKnowledge(t *testing.T, answer string) *priorKnowledge {
+	t.Helper()
+	cert := httptest.NewUnstartedServer(nil)
+	cert.StartTLS()
+	defer cert.Close()
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS12, Certificates: cert.TLS.Certificates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &priorKnowledge{url: "https://" + ln.Addr().String()}
+	var serving sync.WaitGroup
+	t.Cleanup(func() {
+		_ = ln.Close()
+		serving.Wait()
+	})
+	serving.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			s.conns.Add(1)
+			serving.Go(func() { s.serve(c, answer) })
+		}
+	})
+	return s
+}
+
+func (s *priorKnowledge) serve(c net.Conn, answer string) {
+	defer c.Close()
+	r := bufio.NewReader(c)
+	if start, err := r.Peek(3); err != nil || string(start) != "PRI" || s.mute.Load() {
+		_, _ = io.WriteString(c, answer)
+		return
+	}
+	new(http2.Server).ServeConn(peeked{c, r}, &http2.ServeConnOpts{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.URL.Path)
+	})})
+}
+
+// peeked is a connection of which a reader has read ahead.
+type peeked struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func (p peeked) Read(b []byte) (int, error) { return p.r.Read(b) }
