@@ -8,8 +8,8 @@
 // An IP literal is its own answer. The name localhost and all names beneath it are 127.0.0.1
 // without asking (RFC 6761, section 6.3). The hosts file comes next and is read again when it
 // changes. Only then is a server asked, for A and AAAA at the same time, over UDP and over TCP
-// where the answer was cut short; the next server is asked when one fails. Names are absolute: no
-// search domains.
+// where the answer was cut short; the next server is asked when one fails. A name without a dot is
+// looked up in the search domains of the system first; every other name is absolute.
 //
 // Answers are kept for their TTL between bounds, the absence of a name for as long as its zone's
 // SOA says (RFC 2308) once two answers in a row were so, a failure for a few seconds, so that a

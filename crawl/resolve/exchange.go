@@ -24,15 +24,51 @@ const maxAddrs = 16
 // day's figure).
 const udpSize = 1232
 
-// ask asks for the IPv4 and IPv6 addresses of name at the same time and makes one answer of both.
+// resolutionDelay is how long the IPv6 answer is waited for when the IPv4 one is there. RFC 8305,
+// section 3, recommends 50 ms; nobody waits for a page here, and the answer is cached.
+const resolutionDelay = 500 * time.Millisecond
+
+// ask resolves name. One without a dot is looked up in the search domains first, as resolv.conf(5)
+// has it for ndots:1.
 func (r *Resolver) ask(ctx context.Context, name string) answer {
-	var v4, v6 answer
-	var both sync.WaitGroup
-	if !r.config.NoIPv6 {
-		both.Go(func() { v6 = r.askType(ctx, name, dns.TypeAAAA) })
+	var failed *answer
+	if !strings.Contains(name, ".") {
+		for _, domain := range r.config.Search {
+			a := r.askFamilies(ctx, name+"."+domain)
+			if len(a.addrs) > 0 {
+				return a
+			}
+			if a.err.Temporary() {
+				failed = &a
+			}
+		}
 	}
-	v4 = r.askType(ctx, name, dns.TypeA)
+	a := r.askFamilies(ctx, name)
+	if len(a.addrs) == 0 && failed != nil {
+		return *failed
+	}
+	return a
+}
+
+// askFamilies asks for the IPv4 and IPv6 addresses of name at the same time and makes one answer of
+// both.
+func (r *Resolver) askFamilies(ctx context.Context, name string) answer {
+	if r.config.NoIPv6 {
+		return r.askType(ctx, name, dns.TypeA)
+	}
+	ctx6, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var v6 answer
+	var both sync.WaitGroup
+	both.Go(func() { v6 = r.askType(ctx6, name, dns.TypeAAAA) })
+	v4 := r.askType(ctx, name, dns.TypeA)
+	if len(v4.addrs) > 0 {
+		defer time.AfterFunc(resolutionDelay, cancel).Stop()
+	}
 	both.Wait()
+	if v6.err != nil && v6.err.Temporary() {
+		v4.ttl = min(v4.ttl, r.config.MinTTL)
+	}
 	return r.combine(v4, v6)
 }
 

@@ -18,6 +18,9 @@ type Config struct {
 	// Servers are asked in turn, each as host:port, the host an IP address. Empty: those of
 	// /etc/resolv.conf.
 	Servers []string
+	// Search are the domains in which a name without a dot is looked up first. Without Servers they
+	// are those of /etc/resolv.conf.
+	Search []string
 	// HostsFile is looked at before any server and read again when it changes. Empty: /etc/hosts. A
 	// file that is not there is an empty one.
 	HostsFile string
@@ -75,23 +78,31 @@ func (c Config) withDefaults() Config {
 		c.Now = d.Now
 	}
 	if len(c.Servers) == 0 {
-		c.Servers = systemServers("/etc/resolv.conf")
+		c.Servers, c.Search = systemServers("/etc/resolv.conf")
 	}
 	return c
 }
 
-// systemServers reads the servers that this machine asks. Without any it is the local one, as
-// resolv.conf(5) says.
-func systemServers(file string) []string {
+// maxSearch bounds the search domains; glibc once had the same bound.
+const maxSearch = 6
+
+// systemServers reads the servers that this machine asks, and its search domains. Without a server
+// it is the local one, as resolv.conf(5) says.
+func systemServers(file string) (servers, search []string) {
 	conf, err := dns.ClientConfigFromFile(file)
 	if err != nil || len(conf.Servers) == 0 {
-		return []string{"127.0.0.1:53"}
+		return []string{"127.0.0.1:53"}, nil
 	}
-	servers := make([]string, len(conf.Servers))
-	for i, s := range conf.Servers {
-		servers[i] = net.JoinHostPort(s, conf.Port)
+	for _, s := range conf.Servers {
+		servers = append(servers, net.JoinHostPort(s, conf.Port))
 	}
-	return servers
+	for _, domain := range conf.Search {
+		domain = strings.ToLower(strings.Trim(domain, "."))
+		if validName(domain) == nil && len(search) < maxSearch {
+			search = append(search, domain)
+		}
+	}
+	return servers, search
 }
 
 // Resolver answers from memory where it can.

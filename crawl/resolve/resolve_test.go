@@ -254,6 +254,49 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
+// TestSilentAAAA checks that a server that does not answer questions for IPv6 addresses delays the
+// IPv4 ones by less than the time for one answer.
+func TestSilentAAAA(t *testing.T) {
+	z := serve(t, testZone)
+	z.setAnswer(func(_ dns.ResponseWriter, q, _ *dns.Msg) bool { return q.Question[0].Qtype == dns.TypeAAAA })
+	c := &clock{}
+	r := newResolver(t, func(cfg *resolve.Config) { cfg.Now = c.now }, z.addr)
+	for i, questions := range []int{2, 2, 4} { // A and AAAA at first and after MinTTL
+		if i == 2 {
+			c.advance(31 * time.Second)
+		}
+		addrs, err := r.Lookup(t.Context(), "four.test")
+		if err != nil || fmt.Sprint(addrs) != "[192.0.2.4]" {
+			t.Fatalf("%v, %v; want the IPv4 address", addrs, err)
+		}
+		if n := z.count("four.test."); n != questions {
+			t.Errorf("%d questions, want %d", n, questions)
+		}
+	}
+}
+
+// TestSearchDomains checks that a name without a dot is looked up in the search domains, then by
+// itself, and that another name is not.
+func TestSearchDomains(t *testing.T) {
+	z := serve(t, map[string][]string{
+		"wiki.corp.test.":          {"300 IN A 192.0.2.1"},
+		"wiki.":                    {"300 IN A 192.0.2.2"},
+		"alone.":                   {"300 IN A 192.0.2.3"},
+		"www.example.corp.test.":   {"300 IN A 192.0.2.4"},
+		"www.example.office.test.": {"300 IN A 192.0.2.4"},
+	})
+	r := newResolver(t, func(c *resolve.Config) { c.Search = []string{"office.test", "corp.test"} }, z.addr)
+	for host, want := range map[string]string{"wiki": "[192.0.2.1]", "alone": "[192.0.2.3]"} {
+		if addrs, err := r.Lookup(t.Context(), host); err != nil || fmt.Sprint(addrs) != want {
+			t.Errorf("%s: %v, %v; want %s", host, addrs, err, want)
+		}
+	}
+	for _, host := range []string{"www.example", "nowhere"} {
+		_, err := r.Lookup(t.Context(), host)
+		wantKind(t, err, resolve.NotFound)
+	}
+}
+
 // How long an answer is believed.
 func TestTTL(t *testing.T) {
 	tests := []struct {
