@@ -195,6 +195,8 @@ type Config struct {
 
 	// Archive is how WARC records are packed: gzip, zstd or none.
 	Archive string
+	// Cookies is on (cookies of a host are sent back to it while one lease lasts) or off.
+	Cookies string
 	// ArchiveNoIndex archives pages that ask not to be indexed (noindex).
 	ArchiveNoIndex bool
 	// Duplicates is extract (links of duplicates are followed) or drop (the paper's rule).
@@ -256,7 +258,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 		Fetchers: 256, // hides a round trip of 200 ms at 1,000 pages/s; each costs a stack and a connection's buffers
 		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
 		Theta: 0.25, CoordinatesMode: coordinates.ModePersistent.String(), Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
-		Delay: time.Second, Patience: DefaultPatience, Archive: "gzip", Duplicates: "extract", Seen: "exact",
+		Delay: time.Second, Patience: DefaultPatience, Archive: "gzip", Cookies: "on", Duplicates: "extract", Seen: "exact",
 		Limits:      volunteer.Rules{Memory: 160 << 20}, // half of what a collector left alone would take
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
 	}
@@ -294,6 +296,7 @@ func (c *Config) Validate() error {
 		when(!control.Name(c.Name).Valid(), fmt.Sprintf("name %q: must be up to %d of a-z, A-Z, 0-9, dot, dash, underscore", c.Name, control.MaxName)),
 		oneOf("profile", string(c.Profile), string(ProfilePublic), string(ProfileLab)),
 		oneOf("archive", c.Archive, warc.Compressions()...),
+		oneOf("cookies", c.Cookies, "on", "off"),
 		oneOf("duplicates", c.Duplicates, "extract", "drop"),
 		oneOf("seen", c.Seen, "exact", "bloom"),
 		oneOf("reachability", c.Reachability, "", "auto", "public", "private"),

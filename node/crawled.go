@@ -44,6 +44,17 @@ func (c *Config) fetching() fetch.Config {
 	return f
 }
 
+// unusedProxy returns the name of an environment variable by which other programs find a proxy;
+// empty if none is set.
+func unusedProxy(lookup func(string) (string, bool)) string {
+	for _, name := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"} {
+		if value, ok := lookup(name); ok && value != "" {
+			return name
+		}
+	}
+	return ""
+}
+
 // idleConns is how many connections to sites may wait for the next page of their host: as many as
 // fetch says, if twice what a busy peer has open leaves room for them. A limit of 0 is none.
 func idleConns(limit, busy uint64) int {
@@ -62,7 +73,7 @@ func (n *Node) crawling() crawling.Config {
 		Archive: warc.Config{Compression: warc.Compression(n.cfg.Archive), Peer: p2p.Short(n.room.net.Self()), Software: "apoidea/" + n.cfg.Version, Operator: n.cfg.Contact},
 		Worker: worker.Config{
 			Incarnation: n.incarnation, Agent: productToken, Politeness: frontier.Config{Delay: n.cfg.Delay, GroupDelay: n.cfg.DomainDelay}, Fetchers: n.cfg.Fetchers,
-			TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", ArchiveNoIndex: n.cfg.ArchiveNoIndex, Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
+			TTL: n.cfg.LeaseTTL, DuplicatesDrop: n.cfg.Duplicates == "drop", ArchiveNoIndex: n.cfg.ArchiveNoIndex, NoCookies: n.cfg.Cookies == "off", Governor: n.cfg.Governor, MaxDepth: n.cfg.MaxDepth,
 			PermitLimit: n.cfg.IPPermits, PermitChunk: n.cfg.PermitChunk,
 			MaxMemory: crawling.PageMemory(n.cfg.Limits.Memory), Alone: func() bool { return n.cfg.OwnProcess && n.Alone() },
 		},

@@ -14,3 +14,12 @@ func TestIdleConns(t *testing.T) {
 		}
 	}
 }
+
+// TestUnusedProxy checks which variables are warned about.
+func TestUnusedProxy(t *testing.T) {
+	for name, env := range map[string]map[string]string{"": {"http_proxy": "", "NO_PROXY": "x"}, "HTTPS_PROXY": {"HTTPS_PROXY": "http://127.0.0.1:1"}} {
+		if got := unusedProxy(func(key string) (string, bool) { value, ok := env[key]; return value, ok }); got != name {
+			t.Errorf("%q, want %q", got, name)
+		}
+	}
+}

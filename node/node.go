@@ -131,6 +131,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if closed > 0 {
 		n.log.Warn("the data directory was open to other users and is closed to them now", "dir", n.cfg.DataDir, "closed", closed)
 	}
+	if name := unusedProxy(os.LookupEnv); name != "" && n.cfg.Proxy == nil {
+		n.log.Warn("proxy variable of the environment is not used; --proxy sends requests to sites through a proxy", "variable", name)
+	}
 	if err := bereft(n.cfg.DataDir); err != nil {
 		return err
 	}

@@ -401,7 +401,6 @@ func TestRefusedRequests(t *testing.T) {
 		{"port of letters", fetch.Request{URL: "http://site.example:http/"}},
 		{"port zero", fetch.Request{URL: "http://site.example:0/"}},
 		{"own Host", fetch.Request{URL: "http://site.example/", Header: http.Header{"host": {"other.example"}}}},
-		{"cookie", fetch.Request{URL: "http://site.example/", Header: http.Header{"Cookie": {"a=b"}}}},
 		{"broken value", fetch.Request{URL: "http://site.example/", Header: http.Header{"X-A": {"b\r\nc: d"}}}},
 		{"endless", fetch.Request{URL: "http://site.example/" + strings.Repeat("a", 20_000)}},
 	}

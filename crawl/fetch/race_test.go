@@ -67,21 +67,21 @@ func TestConnectRacesAddresses(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		addrs []string
-		d     dials
+		d     *dials
 		want  string        // address that answers
 		after time.Duration // its start
 	}{
-		"one":                     {addrs: []string{"192.0.2.1"}, d: dials{rtt: 400 * time.Millisecond}, want: "192.0.2.1"},
-		"slow first":              {addrs: []string{"192.0.2.1", "192.0.2.2"}, d: dials{rtt: 200 * time.Millisecond}, want: "192.0.2.1"},
-		"silent first":            {addrs: []string{"192.0.2.1", "192.0.2.2"}, d: dials{silent: []string{"192.0.2.1"}}, want: "192.0.2.2", after: 250 * time.Millisecond},
-		"refused first":           {addrs: []string{"192.0.2.1", "192.0.2.2"}, d: dials{refused: []string{"192.0.2.1"}}, want: "192.0.2.2"},
-		"families alternate":      {addrs: []string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"}, d: dials{silent: []string{"192.0.2.1", "192.0.2.2"}}, want: "2001:db8::1", after: 250 * time.Millisecond},
-		"last of thirty-two":      {addrs: append(slices.Clone(many), "192.0.2.1"), d: dials{silent: many}, want: "192.0.2.1", after: 31 * 250 * time.Millisecond},
-		"refused after a silence": {addrs: []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, d: dials{silent: []string{"192.0.2.1"}, refused: []string{"192.0.2.2"}}, want: "192.0.2.3", after: 250 * time.Millisecond},
+		"one":                     {addrs: []string{"192.0.2.1"}, d: &dials{rtt: 400 * time.Millisecond}, want: "192.0.2.1"},
+		"slow first":              {addrs: []string{"192.0.2.1", "192.0.2.2"}, d: &dials{rtt: 200 * time.Millisecond}, want: "192.0.2.1"},
+		"silent first":            {addrs: []string{"192.0.2.1", "192.0.2.2"}, d: &dials{silent: []string{"192.0.2.1"}}, want: "192.0.2.2", after: 250 * time.Millisecond},
+		"refused first":           {addrs: []string{"192.0.2.1", "192.0.2.2"}, d: &dials{refused: []string{"192.0.2.1"}}, want: "192.0.2.2"},
+		"families alternate":      {addrs: []string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"}, d: &dials{silent: []string{"192.0.2.1", "192.0.2.2"}}, want: "2001:db8::1", after: 250 * time.Millisecond},
+		"last of thirty-two":      {addrs: append(slices.Clone(many), "192.0.2.1"), d: &dials{silent: many}, want: "192.0.2.1", after: 31 * 250 * time.Millisecond},
+		"refused after a silence": {addrs: []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, d: &dials{silent: []string{"192.0.2.1"}, refused: []string{"192.0.2.2"}}, want: "192.0.2.3", after: 250 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := &tt.d
+				d := tt.d
 				d.begun, d.at = time.Now(), make(map[string]time.Duration)
 				var list addresses
 				for _, a := range tt.addrs {

@@ -72,7 +72,7 @@ type target struct {
 var ownFields = map[string]bool{
 	"Host": true, "User-Agent": true, "From": true, "Accept": true, "Accept-Encoding": true, "Connection": true, "Content-Length": true,
 	"Transfer-Encoding": true, "Te": true, "Trailer": true, "Upgrade": true, "Keep-Alive": true, "Proxy-Connection": true, "Expect": true,
-	"Cookie": true, "Proxy-Authorization": true,
+	"Proxy-Authorization": true,
 }
 
 // parseTarget takes a URL apart without net/url, which refuses URLs that browsers, and so the
@@ -169,11 +169,14 @@ func (f *Fetcher) appendHead(out []byte, t *target, req *Request, private http.H
 	out = append(out, "Accept: "...)
 	out = append(out, accept(req)...)
 	out = append(out, "\r\n"...)
-	for _, h := range []http.Header{req.Header, private} {
+	for i, h := range []http.Header{req.Header, private} {
 		if len(h) == 0 {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(h)) {
+			if i == 0 && private[name] != nil {
+				continue // the host's own replaces it
+			}
 			for _, v := range h[name] {
 				out = append(append(append(append(out, name...), ": "...), v...), "\r\n"...)
 			}

@@ -344,9 +344,8 @@ func (s *priorKnowledge) serve(c net.Conn, answer string) {
 		_, _ = io.WriteString(c, answer)
 		return
 	}
-	new(http2.Server).ServeConn(peeked{c, r}, &http2.ServeConnOpts{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, r.URL.Path)
-	})})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) })
+	new(http2.Server).ServeConn(peeked{c, r}, &http2.ServeConnOpts{Handler: handler}) //nolint:staticcheck // net/http serves listeners only
 }
 
 // peeked is a connection of which a reader has read ahead.

@@ -91,6 +91,9 @@ type Config struct {
 	// is said to be archiving (design, section 4).
 	WaitFor   time.Duration
 	MaxParked int64 // bytes of such bodies
+	// NoCookies ignores the cookies that sites set. Without it those of a host are sent back to it
+	// until its lease ends.
+	NoCookies bool
 	// ArchiveNoIndex archives pages that ask not to be indexed.
 	ArchiveNoIndex bool
 	// DuplicatesDrop leaves the links of known bodies unreported: the paper's rule (Apoidea, 2.1).
@@ -171,7 +174,7 @@ func (w *Worker) decisions() visits.Config {
 			ReportLinger: of.ReportLinger, ReleaseLinger: of.ReleaseLinger, ReportBatch: of.ReportBatch, MaxReports: of.MaxReports, MaxReportBytes: of.MaxReportBytes,
 		},
 		Politeness: of.Politeness, Agent: of.Agent, Fetchers: of.Fetchers, MaxInFlight: of.MaxInFlight, MaxDepth: of.MaxDepth,
-		MaxWindowBytes: of.MaxWindowBytes, Known: w.known, Estimates: w.deps.Estimates,
+		MaxWindowBytes: of.MaxWindowBytes, NoCookies: of.NoCookies, Known: w.known, Estimates: w.deps.Estimates,
 	}
 	c.Politeness.Group = domain.Of
 	if w.permits != nil {

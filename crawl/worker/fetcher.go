@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -184,15 +185,25 @@ func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 	w := f.w
 	begun := time.Now()
 	room := w.pipe.Room()
-	resp, err := f.get(ctx, v, &fetch.Request{
+	req := &fetch.Request{
 		URL: v.Item.URL, MaxBytes: bound(&v.Item), Room: room,
 		Cut: v.Item.MaxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
-	})
+	}
+	if cookie := v.CookieField(); cookie != "" {
+		req.Header = http.Header{"Cookie": {cookie}}
+	}
+	resp, err := f.get(ctx, v, req)
 	now := time.Now()
 	took := now.Sub(begun)
 	if err != nil {
 		room.Release()
 		f.ended(v, visits.Failed{Err: err, Took: took})
+		return
+	}
+	if repeat := v.StoreCookies(resp, took); repeat != nil {
+		resp.Release()
+		room.Release()
+		f.ended(v, repeat)
 		return
 	}
 	pause := v.Pause(resp.Status, resp.Header, now)

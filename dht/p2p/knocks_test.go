@@ -23,8 +23,8 @@ import (
 // address that honest peers have too. It has to end sooner than libp2p's own timeouts, which
 // depends on the machine, so it runs with --full only.
 func TestSilentSocketsKeepNobodyOut(t *testing.T) {
-	if os.Getenv("APOIDEA_FULL") == "" {
-		t.Skip("bound by machine time: runs with scripts/check.sh --full")
+	if os.Getenv("APOIDEA_FULL") == "" || testing.Short() {
+		t.Skip("bound by machine time: runs with scripts/check.sh --full, without the race detector")
 	}
 	server := newNetOf(t, Config{Network: "test"}, func(n *Net) { n.Handle("echo", echo) })
 	t.Run("tcp", func(t *testing.T) {

@@ -89,6 +89,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.IntVar(&c.IPPermits, "ip-permits", -1, "requests a minute to an address, of all peers together; 0: no such limit (default: 4 a --delay in the public profile, else 0)")
 	f.StringVar(&c.Archive, "archive", c.Archive, "WARC files: gzip, zstd (smaller; fewer tools read it) or none (uncompressed)")
 	f.BoolVar(&c.ArchiveNoIndex, "archive-noindex", false, "archive pages that ask not to be indexed (noindex) as well")
+	f.StringVar(&c.Cookies, "cookies", c.Cookies, "cookies that a host sets, sent back to it while this peer crawls it: on or off")
 	f.StringVar(&c.Duplicates, "duplicates", c.Duplicates, "links of duplicate pages: extract or drop")
 	f.StringVar(&c.Seen, "seen", c.Seen, "URL sets: exact, or bloom (the paper's filter alone, which loses some URLs)")
 	f.BoolVar(&c.ForgetLimits, "forget-limits", false, "take back, at the start, what limits set changed in earlier runs")

@@ -28,6 +28,8 @@ type Item struct {
 	Kind link.Kind
 	// Tries is how often it was tried before.
 	Tries uint8
+	// Repeated: a redirect of it set a cookie, and it is requested again with that.
+	Repeated bool
 	// MaxBytes is how much of its body a budget lets be taken; zero: there is none.
 	MaxBytes int64
 	// Serial grows with each URL granted: its age.

@@ -28,6 +28,7 @@ type host struct {
 
 	strikes int // answers in a row that asked for less
 	hangs
+	cookies cookies // the visitor's
 }
 
 func newHost(l *session.Lease) *host { return &host{Lease: l, origins: make(map[string]*origin)} }

@@ -23,6 +23,7 @@ type Config struct {
 	MaxInFlight    int   // zero: no bound
 	MaxDepth       int   // queue positions that a governor looks at
 	MaxWindowBytes int64 // zero: no bound
+	NoCookies      bool
 
 	Known     *reports.Known       // links that owners have on disk
 	Permits   Permits              // nil: there is no limit to requests

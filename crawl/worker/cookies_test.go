@@ -1,0 +1,94 @@
+package worker
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/apoidea/apoidea/crawl/crawltest"
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// TestCookieWalls checks pages that a redirect hides until its cookie is sent back.
+func TestCookieWalls(t *testing.T) {
+	const page = "http://a.example/page"
+	set := func(rw http.ResponseWriter, value, to string) {
+		rw.Header().Set("Set-Cookie", "session="+value+"; Path=/; HttpOnly")
+		rw.Header().Set("Location", to)
+		rw.WriteHeader(http.StatusFound)
+	}
+	for _, tt := range []struct {
+		name  string
+		wall  func(rw http.ResponseWriter, r *http.Request) // of a request for page without session=in
+		off   bool
+		want  link.Outcome
+		asked int
+	}{
+		{"to itself", func(rw http.ResponseWriter, r *http.Request) { set(rw, "in", r.URL.Path) }, false, link.OutcomeOK, 2},
+		{"to a consent host that leads back", func(rw http.ResponseWriter, _ *http.Request) {
+			set(rw, "in", "http://consent.example/ask?back=http%3A%2F%2Fa.example%2Fpage")
+		}, false, link.OutcomeOK, 2},
+		{"to a consent host that knows where it came from", func(rw http.ResponseWriter, _ *http.Request) {
+			set(rw, "in", "http://consent.example/ask?id=7")
+		}, false, link.OutcomeOK, 2},
+		{"for ever, with another cookie each time", func(rw http.ResponseWriter, r *http.Request) {
+			set(rw, fmt.Sprint(len(r.Header.Get("Cookie"))), r.URL.Path)
+		}, false, link.OutcomeRedirect, 2},
+		{"without a cookie", func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, r.URL.Path, http.StatusFound)
+		}, false, link.OutcomeRedirect, 1},
+		{"with --cookies off", func(rw http.ResponseWriter, r *http.Request) { set(rw, "in", r.URL.Path) }, true, link.OutcomeRedirect, 1},
+		{"with a cookie for another site", func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Set-Cookie", "session=in; Domain=example")
+			http.Redirect(rw, r, r.URL.Path, http.StatusFound)
+		}, false, link.OutcomeRedirect, 1},
+		{"with a cookie that is too large", func(rw http.ResponseWriter, r *http.Request) {
+			set(rw, strings.Repeat("x", 17<<10), r.URL.Path)
+		}, false, link.OutcomeRedirect, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
+				asked := 0
+				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+					switch c, _ := r.Cookie("session"); {
+					case r.Host != "a.example" || r.URL.Path != "/page":
+						http.NotFound(rw, r)
+						if r.Host != "a.example" && r.Header.Get("Cookie") != "" {
+							t.Errorf("%s got the cookies of another host", r.Host)
+						}
+					case c != nil && c.Value == "in":
+						asked++
+						_, _ = rw.Write([]byte("content"))
+					default:
+						asked++
+						tt.wall(rw, r)
+					}
+				}, []string{page}, func(x *world) { x.cfg.NoCookies = tt.off })
+				x.crawl()
+				if got := link.Outcome(x.done(page).GetOutcome()); got != tt.want || asked != tt.asked {
+					t.Errorf("outcome %s after %d requests, want %s after %d", got, asked, tt.want, tt.asked)
+				}
+			})
+		})
+	}
+}
+
+// TestCookiesAreBounded checks that a host that sets ever more cookies keeps the last ones only.
+func TestCookiesAreBounded(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		var seeds []string
+		for i := range 40 {
+			seeds = append(seeds, fmt.Sprintf("http://a.example/%d", i))
+		}
+		most := 0
+		x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+			most = max(most, len(r.Header.Get("Cookie")))
+			rw.Header().Set("Set-Cookie", fmt.Sprintf("n%s=%s", strings.TrimPrefix(r.URL.Path, "/"), strings.Repeat("x", 3000)))
+		}, seeds)
+		x.crawl()
+		if most < 10_000 || most > 17<<10 {
+			t.Errorf("up to %d bytes of cookies were sent, want about 16 KiB", most)
+		}
+	})
+}
