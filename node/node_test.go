@@ -29,7 +29,7 @@ import (
 // TestMain runs more tests at once than there are processors: real peers mostly wait.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue && !testing.Short() {
 		_ = flag.Set("test.parallel", "8") // a valid number
 	}
 	os.Exit(m.Run())

@@ -147,6 +147,7 @@ step_race() {
       return
     fi
   fi
+  unset APOIDEA_FULL # slow tests run without the race detector
   # With cgo Pebble would take C's zstd, which takes a minute to compile; the product takes the one written in Go.
   # shellcheck disable=SC2046 # package names
   CGO_ENABLED=1 go_test -json -race -tags pebblegozstd -short -shuffle=on -count=$count \

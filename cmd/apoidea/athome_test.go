@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue && !testing.Short() {
 		_ = flag.Set("test.parallel", "6") // a valid number; processes mostly wait
 	}
 	os.Exit(m.Run())
