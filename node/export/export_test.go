@@ -241,10 +241,15 @@ func checkWACZ(t *testing.T, raw []byte, pages int) {
 		if files[f.Name], err = io.ReadAll(r); err != nil || f.Method != zip.Store {
 			t.Errorf("%s: method %d, %v", f.Name, f.Method, err)
 		}
+		if f.Modified.Year() < 2000 {
+			t.Errorf("%s: dated %s", f.Name, f.Modified)
+		}
 	}
 	var pack struct {
 		Profile   string
 		Version   string `json:"wacz_version"`
+		Main      string `json:"mainPageUrl"`
+		Title     string
 		Resources []resource
 	}
 	if err := json.Unmarshal(files[waczPackage], &pack); err != nil || pack.Profile != "data-package" || pack.Version == "" || len(pack.Resources) != len(files)-2 {
@@ -260,6 +265,9 @@ func checkWACZ(t *testing.T, raw []byte, pages int) {
 	}
 	if n := bytes.Count(files[waczPages], []byte("\n")); n != 1+pages {
 		t.Errorf("%d pages", n-1)
+	}
+	if pack.Title == "" || !strings.Contains(string(files[waczPages]), fmt.Sprintf("%q", pack.Main)) {
+		t.Errorf("main page %q with title %q", pack.Main, pack.Title)
 	}
 	lines := strings.Split(strings.TrimSuffix(string(files[waczIndex]), "\n"), "\n")
 	if len(lines) != pages || !slices.IsSorted(lines) {

@@ -35,11 +35,12 @@ type keepIndex struct {
 	entry warc.Entry
 	is    bool
 	line  []byte
+	look  func(head []byte, body io.Reader) // at a response; may be nil
 }
 
 func (k *keepIndex) read(rec *warc.Record) (err error) {
 	if k.is = rec.Type == warc.TypeResponse || rec.Type == warc.TypeRevisit; k.is {
-		k.entry, err = rec.Entry()
+		k.entry, err = rec.EntryAnd(k.look)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -12,12 +13,16 @@ import (
 	"hash/crc32"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/charset"
 
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -26,7 +31,7 @@ import (
 const (
 	waczVersion     = "1.1.1"
 	waczArchive     = "archive/"
-	waczIndex       = "indexes/index.cdxj"
+	waczIndex       = "indexes/index.cdx" // in CDXJ form; pywb reads no index of another name
 	waczPages       = "pages/pages.jsonl"
 	waczPackage     = "datapackage.json"
 	waczPackageHash = "datapackage-digest.json"
@@ -39,8 +44,9 @@ const (
 // copy.
 type keepCopy struct {
 	keepIndex
-	file *os.File
-	out  *bufio.Writer
+	file  *os.File
+	out   *bufio.Writer
+	title string // of the record that was read
 }
 
 // copyInto opens the copy of a file, cut back to what is known to be whole.
@@ -55,6 +61,7 @@ func (e *exporter) copyInto(s *source) (*keepCopy, error) {
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	k := &keepCopy{keepIndex: keepIndex{e: e, s: s}, file: f, out: bufio.NewWriterSize(f, bufferSize)}
+	k.look = func(head []byte, body io.Reader) { k.title = pageTitle(head, body) }
 	e.work.copying = k
 	return k, nil
 }
@@ -96,19 +103,56 @@ func (k *keepCopy) keep(rec *warc.Record, raw *spool) error {
 	return nil
 }
 
+// waczPage is a line of the list of pages.
+type waczPage struct {
+	ID    string    `json:"id"`
+	URL   string    `json:"url"`
+	TS    time.Time `json:"ts"`
+	Title string    `json:"title,omitempty"`
+}
+
 // page lists a record that is a page for people.
 func (k *keepCopy) page(rec *warc.Record) error {
 	if rec.Type != warc.TypeResponse || !strings.HasPrefix(k.entry.Status, "2") || k.entry.MIME != "text/html" && k.entry.MIME != "application/xhtml+xml" {
 		return nil
 	}
-	raw, err := json.Marshal(map[string]string{
-		"id": strings.TrimPrefix(k.entry.RecordID, "urn:uuid:"), "url": k.entry.URL, "ts": k.entry.Date.UTC().Format(time.RFC3339),
-	})
+	p := &waczPage{ID: strings.TrimPrefix(k.entry.RecordID, "urn:uuid:"), URL: k.entry.URL, TS: k.entry.Date.UTC(), Title: k.title}
+	if first := k.e.work.journal.Main; first == nil || p.TS.Before(first.TS) {
+		k.e.work.journal.Main = p
+	}
+	raw, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
 	_, err = k.e.work.pages.Write(append(raw, '\n'))
 	return err
+}
+
+// Bounds on the title of a page, in bytes: how far it is looked for, and how much is kept.
+const (
+	titleWithin   = 64 << 10
+	maxTitleBytes = 500
+)
+
+// pageTitle finds the text of the first title element of a page; empty without one.
+func pageTitle(head []byte, body io.Reader) string {
+	contentType := ""
+	if resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(head)), nil); err == nil {
+		contentType = resp.Header.Get("Content-Type")
+		_ = resp.Body.Close()
+	}
+	decoded, err := charset.NewReader(io.LimitReader(body, titleWithin), contentType)
+	if err != nil {
+		return ""
+	}
+	tokens := html.NewTokenizer(decoded)
+	for tokens.Next() != html.ErrorToken {
+		if token := tokens.Token(); token.Type == html.StartTagToken && token.Data == "title" && tokens.Next() == html.TextToken {
+			title := strings.Join(strings.Fields(tokens.Token().Data), " ")
+			return strings.ToValidUTF8(title[:min(len(title), maxTitleBytes)], "")
+		}
+	}
+	return ""
 }
 
 // sync puts the copy on disk.
@@ -155,9 +199,13 @@ func (e *exporter) pack(ctx context.Context, out *bufio.Writer) error {
 	if err := errors.Join(add(waczIndex, indexName), add(waczPages, pagesName+".all")); err != nil {
 		return err
 	}
-	description, err := json.MarshalIndent(map[string]any{
+	fields := map[string]any{
 		"profile": "data-package", "wacz_version": waczVersion, "software": e.Software, "created": e.began.UTC().Format(time.RFC3339), "resources": resources,
-	}, "", "  ")
+	}
+	if first := e.work.journal.Main; first != nil {
+		fields["mainPageUrl"], fields["mainPageDate"], fields["title"] = first.URL, first.TS, cmp.Or(first.Title, first.URL)
+	}
+	description, err := json.MarshalIndent(fields, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -236,8 +284,10 @@ func addBytes(z *zip.Writer, path string, raw []byte, at time.Time) error {
 }
 
 func stored(path string, size int64, crc uint32, at time.Time) *zip.FileHeader {
-	return &zip.FileHeader{
-		Name: path, Method: zip.Store, CRC32: crc, Modified: at.UTC(),
+	h := &zip.FileHeader{
+		Name: path, Method: zip.Store, CRC32: crc,
 		CompressedSize64: uint64(size), UncompressedSize64: uint64(size), // sizes are not negative
 	}
+	h.SetModTime(at.UTC()) //nolint:staticcheck // CreateRaw takes the date from nothing else
+	return h
 }

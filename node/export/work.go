@@ -36,11 +36,12 @@ type journal struct {
 	Count  bool   `json:"count"`
 	JSON   bool   `json:"json,omitempty"`
 
-	Out     int64             `json:"out"`     // whole bytes of the output
-	Pages   int64             `json:"pages"`   // and of the list of pages of a WACZ
-	Records int64             `json:"records"` // in them
-	Files   map[string]place  `json:"files"`   // by peer and name
-	Listed  map[string]listed `json:"listed"`  // by peer
+	Out     int64             `json:"out"`            // whole bytes of the output
+	Pages   int64             `json:"pages"`          // and of the list of pages of a WACZ
+	Main    *waczPage         `json:"main,omitempty"` // the first of these by date
+	Records int64             `json:"records"`        // in them
+	Files   map[string]place  `json:"files"`          // by peer and name
+	Listed  map[string]listed `json:"listed"`         // by peer
 	Runs    []string          `json:"runs"`
 	// Held are the runs of the inventory, Expected how far each peer's URLs were read for it,
 	// Indexed the bytes of the file that a CDXJ is of.

@@ -40,7 +40,7 @@ for (const file of process.argv.slice(2)) {
   const description = await load("datapackage.json");
   const digest = JSON.parse(await load("datapackage-digest.json"));
   if (digest.hash !== sha256(description)) complain(file, "datapackage-digest.json does not fit");
-  const resources = JSON.parse(description).resources;
+  const { resources, mainPageUrl } = JSON.parse(description);
   for (const r of resources) {
     const raw = await load(r.path);
     if (raw.length !== r.bytes || sha256(raw) !== r.hash) complain(file, r.path, "is not what datapackage.json says");
@@ -49,7 +49,7 @@ for (const file of process.argv.slice(2)) {
   for (const name of Object.keys(entries)) if (!named.has(name)) complain(file, name, "is in no list of resources");
 
   let records = 0;
-  for (const line of (await load("indexes/index.cdxj")).toString().trimEnd().split("\n")) {
+  for (const line of (await load("indexes/index.cdx")).toString().trimEnd().split("\n")) {
     const entry = JSON.parse(line.slice(line.indexOf("{")));
     const { reader } = await zip.loadFile("archive/" + entry.filename, { offset: Number(entry.offset), length: Number(entry.length), unzip: false });
     const record = await new WARCParser(reader, { parseHttp: true }).parse();
@@ -60,6 +60,7 @@ for (const file of process.argv.slice(2)) {
   }
   const pages = (await load("pages/pages.jsonl")).toString().trimEnd().split("\n").map((l) => JSON.parse(l));
   if (pages[0].format !== "json-pages-1.0" || pages.slice(1).some((p) => !p.url || Number.isNaN(Date.parse(p.ts)))) complain(file, "pages.jsonl");
+  if (pages.length > 1 && !pages.some((p) => p.url === mainPageUrl)) complain(file, "mainPageUrl", mainPageUrl, "is no page");
   console.log(`${file}: ${records} records led to by the index, ${pages.length - 1} pages, ${resources.length} resources`);
   server.close();
 }

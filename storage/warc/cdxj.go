@@ -143,7 +143,10 @@ type Entry struct {
 }
 
 // Entry returns what an index says of a response or revisit. It reads the record to its end.
-func (r *Record) Entry() (Entry, error) {
+func (r *Record) Entry() (Entry, error) { return r.EntryAnd(nil) }
+
+// EntryAnd is Entry; look, unless it is nil, may read of the body of a response before.
+func (r *Record) EntryAnd(look func(head []byte, body io.Reader)) (Entry, error) {
 	head, err := r.HTTPHead()
 	if err != nil {
 		return Entry{}, err
@@ -151,6 +154,9 @@ func (r *Record) Entry() (Entry, error) {
 	e := Entry{URL: r.TargetURI, Digest: r.Get("WARC-Payload-Digest"), Date: r.Date, MIME: mimeRevisit, Status: statusOf(head), RecordID: r.ID}
 	if r.Type == TypeResponse {
 		e.MIME = mimeOf(head)
+		if look != nil {
+			look(head, r)
+		}
 	}
 	return e, r.Skip()
 }
