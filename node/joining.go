@@ -117,10 +117,16 @@ func newRingRoom(
 	if err := m.GetJSON(metaRemembered, &r.sources.Remembered); err != nil {
 		return nil, err
 	}
+	if err := r.entries(); err != nil {
+		return nil, err
+	}
 	r.nearby = newNearby(cfg.MDNS)
 	r.nearby.look(ctx, r)
 	key, err := m.identity(func(candidates []peer.ID) int { return r.choose(ctx, candidates) })
 	if err != nil {
+		return nil, err
+	}
+	if err := r.twin(ctx, key); err != nil {
 		return nil, err
 	}
 	if err := r.listen(key, register); err != nil {
@@ -162,24 +168,75 @@ func (r *ringRoom) choose(ctx context.Context, candidates []peer.ID) int {
 	return best
 }
 
-func (r *ringRoom) ask(ctx context.Context, candidates []peer.ID) (int, error) {
+// entries keeps the entry peers and DNS seeds that this run was given. A run that was given none
+// takes those of an earlier one.
+func (r *ringRoom) entries() error {
+	if r.cfg.Found {
+		return nil
+	}
+	type names struct{ Bootstrap, DNSSeeds []string }
+	kept := names{r.sources.Bootstrap, r.sources.DNSSeeds}
+	if len(kept.Bootstrap)+len(kept.DNSSeeds) > 0 {
+		return r.meta.PutJSON(metaEntries, kept)
+	}
+	err := r.meta.GetJSON(metaEntries, &kept)
+	r.sources.Bootstrap, r.sources.DNSSeeds = kept.Bootstrap, kept.DNSSeeds
+	return err
+}
+
+// scout returns a connection to the ring under a passing identity, and the entry peers that it
+// found. It is to be closed.
+func (r *ringRoom) scout(ctx context.Context) (*p2p.Net, []dht.Peer, error) {
 	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
 	scout, err := p2p.New(r.netConfig(key), r.log)
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
-	defer func() { _ = scout.Close() }()
 	report := scout.Bootstrap(ctx, r.sources)
 	if len(report.Entries) == 0 {
-		return 0, report
+		return nil, nil, errors.Join(report, scout.Close())
 	}
 	entries := make([]dht.Peer, len(report.Entries))
 	for i, id := range report.Entries {
 		entries[i] = scout.Peer(id)
 	}
+	return scout, entries, nil
+}
+
+// twinTime bounds the search for another process with this identity.
+const twinTime = 3 * time.Second
+
+// twin returns an error if another process runs with this identity, as it does where the data
+// directory was copied. It looks before this process listens, so that whatever answers is another.
+func (r *ringRoom) twin(ctx context.Context, key crypto.PrivKey) error {
+	self, err := peer.IDFromPrivateKey(key)
+	if err != nil || !r.restarted || r.sources.Empty() {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, twinTime)
+	defer cancel()
+	scout, entries, err := r.scout(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // without a ring nobody can be asked
+	}
+	defer func() { _ = scout.Close() }()
+	search := lookup.New(scout.Self(), ring.PeerKey([]byte(self)), entries, lookup.DefaultCalls)
+	lookup.Drive(ctx, p2p.NewRingTransport(scout).Call, search, twinTime)
+	if !scout.Connected(self) {
+		return nil
+	}
+	return fmt.Errorf("another process runs with the identity of data directory %s, peer %s: stop it, or start this one with a --data-dir of its own (a copy of a data directory is the same peer)", r.cfg.DataDir, self)
+}
+
+func (r *ringRoom) ask(ctx context.Context, candidates []peer.ID) (int, error) {
+	scout, entries, err := r.scout(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = scout.Close() }()
 	keys := make([]ring.Key, len(candidates))
 	for i, id := range candidates {
 		keys[i] = ring.PeerKey([]byte(id))
@@ -286,20 +343,45 @@ const (
 	maxAloneRetry = time.Minute
 )
 
-// join finds entry peers and joins their ring. With nothing to try a new peer founds a ring; a
-// restarted one that finds nobody tries again until ctx ends, also while it serves alone if entry
-// peers were given; a new one fails with what it tried. One that is started again while members of
+// join enters a ring, and again whenever this peer has been left alone: the addresses of all others
+// may have changed, and the names of entry peers lead to the new ones.
+func (r *ringRoom) join(ctx context.Context) error {
+	for {
+		if err := r.enter(ctx); err != nil {
+			return err
+		}
+		for again := false; !again; again = !r.cfg.Found && r.dht.Size() <= 1 && len(r.dht.Attachments()) == 0 {
+			if loop.Sleep(ctx, maxAloneRetry) != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// manyTries is how often peers that are merely remembered are tried, over a minute, before a
+// warning: those of a whole ring that starts again come one after another.
+const manyTries = 8
+
+// enter finds entry peers and joins their ring. With nothing to try a new peer founds a ring; a
+// restarted one that finds nobody tries again until ctx ends, also while it serves alone; a new one
+// fails with what it tried. One that is started again while members of
 // its ring speak another version waits for them: with others of its own version it would make a
 // second ring for the same hosts.
-func (r *ringRoom) join(ctx context.Context) error {
+func (r *ringRoom) enter(ctx context.Context) error {
 	wait, most := 250*time.Millisecond, maxRetry
-	given := len(r.sources.Bootstrap)+len(r.sources.DNSSeeds) > 0 && !r.cfg.Found
-	for first := true; ; first = false {
-		if r.sources.Empty() {
-			return nil // founder, or alone before
-		}
+	warnAt := manyTries
+	if len(r.sources.Bootstrap)+len(r.sources.DNSSeeds) > 0 {
+		warnAt = 0
+	}
+	for try := 0; ; try++ {
 		sources := r.sources
 		sources.Nearby = r.nearby.addrs()
+		if err := r.meta.GetJSON(metaRemembered, &sources.Remembered); err != nil {
+			return err
+		}
+		if sources.Empty() {
+			return nil // founder, or alone before
+		}
 		report := r.net.Bootstrap(ctx, sources)
 		other := report.OtherVersion()
 		held := other != nil && r.restarted && !r.cfg.Found
@@ -318,8 +400,8 @@ func (r *ringRoom) join(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case given && r.dht.State() == dht.Serving && r.dht.Size() <= 1:
-			if first {
+		case !r.cfg.Found && r.dht.State() == dht.Serving && r.dht.Size() <= 1:
+			if try == warnAt {
 				r.log.Warn("no entry peer answers: this peer serves a ring of its own until one does (--found stops trying)", "tried", report.Error())
 			}
 			most = maxAloneRetry
@@ -327,9 +409,9 @@ func (r *ringRoom) join(ctx context.Context) error {
 			return nil // others found us, or we serve alone
 		case !r.restarted:
 			return report
-		case first && held:
+		case try == 0 && held:
 			r.log.Warn("members of the ring speak another version: this peer waits until none does, as two rings would crawl the same hosts (--found goes on without them)", "member", other)
-		case first:
+		case try == 0:
 			r.log.Warn("no entry peer answers yet, trying on (--found serves without them)", "tried", report.Error())
 		}
 		if err := loop.Sleep(ctx, wait); err != nil {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,51 @@ func TestLonePeerJoinsWhenEntryAppears(t *testing.T) {
 	}
 	startPeer(t, dirs[0], 1)
 	until(t, "a ring of both", func(context.Context) bool { return p.room.dht.Size() == 2 })
+}
+
+// TestCopiedDataDirectory checks that a copy of the data directory of a running peer does not start
+// beside it, and starts once that peer has stopped.
+func TestCopiedDataDirectory(t *testing.T) {
+	t.Parallel()
+	peers := startRing(t, 3)
+	dir, copied := peers[1].cfg.DataDir, t.TempDir()
+	if err := peers[1].stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	original := startPeer(t, dir, 2)
+	settle(t, []*testPeer{peers[0], original, peers[2]})
+	if _, err := New(t.Context(), testConfig(copied, 2), quietLog); err == nil || !strings.Contains(err.Error(), "another process runs with the identity") {
+		t.Fatalf("the copy starts: %v", err)
+	}
+	if err := original.stop(); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, []*testPeer{peers[0], startPeer(t, copied, 2), peers[2]})
+}
+
+// TestEntriesAreRemembered checks that a run without entry peers tries those of an earlier run, and
+// that --found leaves them out.
+func TestEntriesAreRemembered(t *testing.T) {
+	t.Parallel()
+	first, dir := startPeer(t, t.TempDir(), 1), t.TempDir()
+	entry := first.room.net.Addrs()[0]
+	if err := startPeer(t, dir, 2, entry).stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, found := range []bool{false, true} {
+		cfg := testConfig(dir, 2)
+		cfg.Found = found
+		p := startLogged(t, cfg, quietLog)
+		if got := slices.Contains(p.room.sources.Bootstrap, entry); got == found {
+			t.Errorf("found %t: entry peers %q", found, p.room.sources.Bootstrap)
+		}
+		if err := p.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestLeaseClock: the clock of leases is near the wall's, and does not go back.

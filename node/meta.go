@@ -25,6 +25,7 @@ const (
 	metaIdentity    = "identity"
 	metaMemory      = "ring-memory"
 	metaRemembered  = "remembered-peers"
+	metaEntries     = "entries" // entry peers and DNS seeds of the last run that was given some
 	metaListen      = "listen-addrs"
 	metaDashboard   = "dashboard-addr"
 	metaIncarnation = "incarnation"
