@@ -328,28 +328,20 @@ func (w *Worker) Paused() bool {
 	return w.paused
 }
 
-// maxLate is how late a tick may be. A process that was stopped for longer drops all it holds,
-// rather than reason about what happened meanwhile.
-const maxLate = time.Second
-
-// watchLeases drops what has lapsed, and everything when it wakes up late: the process was stopped,
-// and knows nothing of what happened.
+// watchLeases drops leases that have lapsed. The lease clock counts the time for which the process
+// was stopped or suspended.
 func (w *Worker) watchLeases(ctx context.Context) {
 	period := min(250*time.Millisecond, w.cfg.TTL/16)
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
-	last := w.clock.Now()
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		now := w.clock.Now()
-		late := now-last > period+maxLate
-		last = now
 		w.mu.Lock()
-		w.visits.Lapse(time.Now(), now, late)
+		w.visits.Lapse(time.Now(), w.clock.Now())
 		held := w.visits.Holds()
 		w.mu.Unlock()
 		if held {
@@ -362,7 +354,6 @@ func (w *Worker) watchLeases(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		last = w.clock.Now()
 		ticker.Reset(period)
 	}
 }

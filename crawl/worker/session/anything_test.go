@@ -67,7 +67,7 @@ func (b *bench) anything(rnd *rand.Rand, epoch *uint64) *Turn {
 	case n == 1 && l != nil && rnd.IntN(4) == 0:
 		b.Close(b.now, l, time.Duration(rnd.IntN(3))*time.Second, "so")
 	case n == 2:
-		b.Lapse(b.now, b.clock(), false)
+		b.Lapse(b.now, b.clock())
 	case n < 6 && held && len(b.windows[host]) > 0 && !l.Closing():
 		b.fetch(l)
 	default:

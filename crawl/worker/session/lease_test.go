@@ -90,21 +90,20 @@ func TestWhatHolds(t *testing.T) {
 	}
 }
 
-// TestLapse: leases end by the lease clock, and all of them when nobody knows how much time went
-// by.
+// TestLapse: leases end by the lease clock.
 func TestLapse(t *testing.T) {
 	b := newBench(t)
 	first := b.lease("owner", "a.example", 10)
 	b.now = b.now.Add(time.Second)
 	second := b.lease("other", "b.example", 10)
 	b.offer("other", "c.example")
-	if lapsed, next := b.Lapse(b.now, 6*time.Second-1, false); len(lapsed) != 0 || next != 6*time.Second {
+	if lapsed, next := b.Lapse(b.now, 6*time.Second-1); len(lapsed) != 0 || next != 6*time.Second {
 		t.Errorf("%d lapsed, the next at %v", len(lapsed), next)
 	}
-	if lapsed, next := b.Lapse(b.now, 6*time.Second, false); len(lapsed) != 1 || lapsed[0] != first || !first.Over() || next != 7*time.Second {
+	if lapsed, next := b.Lapse(b.now, 6*time.Second); len(lapsed) != 1 || lapsed[0] != first || !first.Over() || next != 7*time.Second {
 		t.Errorf("%d lapsed, the next at %v", len(lapsed), next)
 	}
-	if lapsed, _ := b.Lapse(b.now, 0, true); len(lapsed) != 1 || lapsed[0] != second || b.Lease("c.example") == nil {
+	if lapsed, _ := b.Lapse(b.now, 7*time.Second); len(lapsed) != 1 || lapsed[0] != second || b.Lease("c.example") == nil {
 		t.Errorf("%d lapsed", len(lapsed))
 	}
 }
@@ -214,7 +213,7 @@ func TestLearntIsTold(t *testing.T) {
 	b.lease("owner", "a.example", 10)
 	b.untold["a.example"] = state
 	b.now = b.now.Add(6 * time.Second)
-	if lapsed, _ := b.Lapse(b.now, b.clock(), false); len(lapsed) != 1 {
+	if lapsed, _ := b.Lapse(b.now, b.clock()); len(lapsed) != 1 {
 		t.Fatalf("%d lapsed", len(lapsed))
 	}
 	told := func(m *Turn) bool {

@@ -251,14 +251,14 @@ func (m *Machine) Revoke(now time.Time, l *Lease) {
 	}
 }
 
-// Lapse revokes leases that have ended by the lease clock, or all of them, and returns them. The
-// next one ends at the time that is returned, if it is not renewed; zero if there is none.
-func (m *Machine) Lapse(now time.Time, clock time.Duration, all bool) (lapsed []*Lease, next time.Duration) {
+// Lapse revokes leases that have ended by the lease clock, and returns them. The next one ends at
+// the time that is returned, if it is not renewed; zero if there is none.
+func (m *Machine) Lapse(now time.Time, clock time.Duration) (lapsed []*Lease, next time.Duration) {
 	for _, s := range m.order {
 		for _, l := range s.leases {
 			switch {
 			case l.epoch == nil:
-			case all || clock >= l.until:
+			case clock >= l.until:
 				lapsed = append(lapsed, l)
 			case next == 0 || l.until < next:
 				next = l.until

@@ -371,7 +371,7 @@ func (b *bench) step() {
 			b.wallet.Granted(b.now, q.Key, b.rnd.IntN(4), 5*time.Second)
 		}
 	}
-	b.Lapse(b.now, b.clock(), false)
+	b.Lapse(b.now, b.clock())
 	b.look()
 }
 

@@ -146,14 +146,14 @@ func (m *Machine) Next(now time.Time) (v *Visit, due time.Time) {
 // Frontier is what knows when hosts are due, for reading and for requests that are in no window.
 func (m *Machine) Frontier() *frontier.Frontier[reports.Item] { return m.frontier }
 
-// Lapse revokes leases that have ended by the lease clock, or all of them, and breaks off exchanges
-// that were under way when theirs ended earlier. The next one ends at the time that is returned, if
-// it is not renewed; zero if there is none.
-func (m *Machine) Lapse(now time.Time, clock time.Duration, all bool) (next time.Duration) {
-	lapsed, next := m.sessions.Lapse(now, clock, all)
+// Lapse revokes leases that have ended by the lease clock, and breaks off exchanges that were under
+// way when theirs ended earlier. The next one ends at the time that is returned, if it is not
+// renewed; zero if there is none.
+func (m *Machine) Lapse(now time.Time, clock time.Duration) (next time.Duration) {
+	lapsed, next := m.sessions.Lapse(now, clock)
 	m.counts.Lapsed += int64(len(lapsed))
 	for v := range m.leaving {
-		if all || clock >= v.Lease.Until() {
+		if clock >= v.Lease.Until() {
 			v.interrupt(ErrLapsed)
 		}
 	}

@@ -169,7 +169,7 @@ func (k *worker) fetch(w *world) {
 // watch drops a lease that has ended.
 func (k *worker) watch(w *world) {
 	if k.up && !k.paused && !w.rules.stubborn {
-		k.sessions.Lapse(w.now, w.clock(), false)
+		k.sessions.Lapse(w.now, w.clock())
 	}
 }
 

@@ -176,7 +176,7 @@ func (w *worker) Acknowledged(r *session.Report) {
 
 // watch drops leases that have ended.
 func (w *worker) watch() {
-	next := w.visits.Lapse(w.now(), w.clock(), false)
+	next := w.visits.Lapse(w.now(), w.clock())
 	if w.watching = next > 0; w.watching {
 		w.c.Host.After(next-w.clock(), w.watch)
 	}
