@@ -3,9 +3,11 @@ package extract
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -28,6 +30,13 @@ func (x *Extractor) Sitemap(page *Page, sitemapURL string, body []byte, cut bool
 	if err != nil {
 		return err
 	}
+	err = x.sitemap(page, base, body, cut)
+	x.finish(page)
+	return err
+}
+
+// sitemap notes the entries of a sitemap and resolves them.
+func (x *Extractor) sitemap(page *Page, base *link.Base, body []byte, cut bool) error {
 	body, over, err := unpack(body)
 	if err != nil {
 		return err
@@ -37,6 +46,18 @@ func (x *Extractor) Sitemap(page *Page, sitemapURL string, body []byte, cut bool
 		page.LeftOut++
 		body, over = body[:MaxSitemap], true
 	}
+	text := sitemapText(body)
+	if bytes.HasPrefix(text, []byte("<")) {
+		err = x.sitemapXML(page, text)
+	} else {
+		x.urlList(page, text, cut || over)
+	}
+	x.resolve(page, base)
+	return err
+}
+
+// sitemapText returns a body in UTF-8 without what may stand before its first element.
+func sitemapText(body []byte) []byte {
 	c := byteOrder(body)
 	if c.enc == nil {
 		c = byZeros(body)
@@ -44,15 +65,87 @@ func (x *Extractor) Sitemap(page *Page, sitemapURL string, body []byte, cut bool
 	if c.enc != nil {
 		body = transcode(c.enc, body)
 	}
-	text := bytes.TrimLeft(body, " \t\r\n\v\f\x00\ufeff")
-	if bytes.HasPrefix(text, []byte("<")) {
-		err = x.sitemapXML(page, text)
-	} else {
-		x.sitemapText(page, text, cut || over)
+	return bytes.TrimLeft(body, " \t\r\n\v\f\x00\ufeff")
+}
+
+// MayBeSitemap reports whether sitemaps and feeds are served under a media type, gzip files
+// included, which take much memory once they are unpacked.
+func MayBeSitemap(contentType string) bool {
+	switch mediaType(contentType) {
+	case "text/xml", "application/xml", "application/rss+xml", "application/atom+xml", "application/rdf+xml",
+		"text/plain", "application/gzip", "application/x-gzip", "application/octet-stream":
+		return true
 	}
-	x.resolve(page, base)
-	x.finish(page)
-	return err
+	return false
+}
+
+// sniffed is how many bytes of an unpacked body decide whether it is a sitemap.
+const sniffed = 64 << 10
+
+// isSitemap reports whether a body of a page is a sitemap or feed by its type and its first
+// element or, if list is set, a plain text in which each line is an absolute URL.
+func isSitemap(contentType string, body []byte, list bool) bool {
+	if !MayBeSitemap(contentType) {
+		return false
+	}
+	isText := mediaType(contentType) == "text/plain"
+	if isText && !list {
+		return false
+	}
+	if bytes.HasPrefix(body, []byte("\x1f\x8b")) {
+		r, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return false
+		}
+		body, _ = io.ReadAll(io.LimitReader(r, sniffed)) // the beginning of a broken file counts
+		isText = true
+	}
+	whole := len(body) < sniffed
+	text := sitemapText(body[:min(len(body), sniffed)])
+	if !bytes.HasPrefix(text, []byte("<")) {
+		return list && isText && isURLList(text, whole)
+	}
+	for r := newXMLReader(text); ; {
+		token, err := r.next()
+		if err != nil {
+			return false
+		}
+		if first, ok := token.(xml.StartElement); ok {
+			switch first.Name.Local {
+			case "urlset", "sitemapindex", "rss", "feed", "RDF":
+				return true
+			}
+			return false
+		}
+	}
+}
+
+// isURLList reports whether the lines of a text are absolute URLs, blank lines aside. The last one
+// of a text that is not whole does not count.
+func isURLList(text []byte, whole bool) bool {
+	if !whole {
+		text = text[:bytes.LastIndexAny(text, "\r\n")+1]
+	}
+	lines := 0
+	for line := range listLines(text) {
+		if !isAbsolute(line) {
+			return false
+		}
+		lines++
+	}
+	return lines > 0
+}
+
+// listLines yields the lines of a list of URLs without white space around them. A CR alone ends a
+// line too, and NULs count as white space.
+func listLines(text []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for line := range bytes.FieldsFuncSeq(text, func(c rune) bool { return c == '\r' || c == '\n' }) {
+			if line = bytes.Trim(line, " \t\v\f\x00\ufeff"); len(line) > 0 && !yield(line) {
+				return
+			}
+		}
+	}
 }
 
 // mostPacked is how many times smaller gzip makes a file at most, about.
@@ -79,14 +172,13 @@ func unpack(body []byte) (text []byte, broken bool, err error) {
 	return buf.Bytes(), err != nil && !errors.Is(err, gzip.ErrHeader) && !errors.Is(err, gzip.ErrChecksum), nil
 }
 
-// sitemapText notes one absolute URL a line, of a text that was cut without the last, which may be
-// half of one. A CR alone ends a line too, and NULs count as white space.
-func (x *Extractor) sitemapText(page *Page, text []byte, cut bool) {
+// urlList notes one absolute URL a line, of a text that was cut without the last, which may be half
+// of one.
+func (x *Extractor) urlList(page *Page, text []byte, cut bool) {
 	if cut {
 		text = text[:bytes.LastIndexAny(text, "\r\n")+1]
 	}
-	for line := range bytes.FieldsFuncSeq(text, func(c rune) bool { return c == '\r' || c == '\n' }) {
-		line = bytes.Trim(line, " \t\v\f\x00\ufeff")
+	for line := range listLines(text) {
 		if isAbsolute(line) {
 			x.add(page, line, href{kind: link.KindPage, literal: true})
 		}

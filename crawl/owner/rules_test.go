@@ -156,21 +156,21 @@ func column(hops []byte, i int) byte {
 	return hops[i]
 }
 
-// TestKindsOfLinks: requisites belong to their page's depth, a robots.txt's sitemaps have the depth
-// it says.
+// TestKindsOfLinks: requisites and the parts of an index belong to their page's depth, a
+// robots.txt's sitemaps have the depth it says.
 func TestKindsOfLinks(t *testing.T) {
 	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.HasMaxDepth, m.MaxDepth, m.Requisites = true, 0, true })
 	s.post(0, "http://a.example/")
 	g := s.lease("w", "a.example", 4)
-	page := s.got("http://a.example/", link.OutcomeOK, "http://a.example/x.png", "http://a.example/next")
-	page.LinkKind = []byte{byte(link.KindRequisite), byte(link.KindPage)}
+	page := s.got("http://a.example/", link.OutcomeOK, "http://a.example/x.png", "http://a.example/next", "http://a.example/part.xml")
+	page.LinkKind = []byte{byte(link.KindRequisite), byte(link.KindPage), byte(link.KindSitemap)}
 	robots := s.got("http://a.example/robots.txt", link.OutcomeNone, "http://a.example/sitemap.xml", "http://a.example/page")
 	robots.Kind = uint32(link.KindRobots)
 	robots.LinkKind = []byte{byte(link.KindSitemap), byte(link.KindPage)}
 	s.tell("w", "a.example", g.GetEpoch(), page, robots)
 	for url, want := range map[string]string{
 		"http://a.example/x.png": "pending", "http://a.example/next": "unknown", "http://a.example/sitemap.xml": "pending",
-		"http://a.example/robots.txt": "unknown", "http://a.example/page": "unknown",
+		"http://a.example/part.xml": "pending", "http://a.example/robots.txt": "unknown", "http://a.example/page": "unknown",
 	} {
 		if got := s.fate(url); got.State != want || got.Final.Depth != 0 {
 			t.Errorf("%s: %+v, want %s", url, got, want)

@@ -168,3 +168,36 @@ func TestRedirectChains(t *testing.T) {
 		})
 	}
 }
+
+// TestSitemapsAsPages follows sitemaps and feeds that are seeds or linked, unless the job has no
+// sitemaps; a plain list of URLs only as a seed.
+func TestSitemapsAsPages(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: "
+	const xml, rss, text = head + "text/xml\r\n\r\n", head + "application/rss+xml\r\n\r\n", head + "text/plain\r\n\r\n"
+	site := map[string]string{
+		"/index.xml": xml + "<sitemapindex><sitemap><loc>http://a.example/part.xml</loc></sitemap></sitemapindex>",
+		"/part.xml":  xml + "<urlset><url><loc>http://a.example/listed</loc></url></urlset>",
+		"/list.txt":  text + "http://a.example/lines\n",
+		"/page":      head + `text/html` + "\r\n\r\n" + `<link rel=alternate href=/feed><link rel=sitemap href=/part.xml><a href=/list.txt>list</a>`,
+		"/feed":      rss + "<rss><item><link>http://a.example/item</link></item></rss>",
+	}
+	for _, tt := range []struct {
+		seed, want, never string
+		none              bool
+	}{
+		{"/index.xml", "/listed", "", false},
+		{"/list.txt", "/lines", "", false},
+		{"/page", "/item", "/lines", false},
+		{"/page", "/listed", "/lines", false},
+		{"/part.xml", "/part.xml", "/listed", true},
+		{"/page", "/feed", "/item", true},
+	} {
+		crawltest.Bubble(t, func(t *testing.T) {
+			x := newWorld(t, rawSite(site), []string{"http://a.example" + tt.seed}, withSpec(func(m *wire.JobSpec) { m.NoSitemaps = tt.none }))
+			x.crawl()
+			if x.asked["http://a.example"+tt.want] != 1 || x.asked["http://a.example"+tt.never] > 0 {
+				t.Errorf("%s: asked for %v, want %s and not %q", tt.seed, x.asked, tt.want, tt.never)
+			}
+		})
+	}
+}

@@ -85,9 +85,9 @@ func (em *Emitter) KeepLinks(h *hosts.Host, js *hosts.JobState, hash uint64, pag
 }
 
 // Children lists the links of a page with depths relative to its own: 1 for what it links to; 0 for
-// what belongs to it, for where it is redirected to, and for the sitemaps a robots.txt names. An
-// index of sitemaps within another one counts as a redirect does, as it passes on what it was asked
-// for.
+// what belongs to it, for where it is redirected to, and for the sitemaps that a robots.txt or an
+// index of sitemaps names. The entries of an index count as redirects do, so that indexes of
+// indexes have an end; of pages only those that are an index have links to sitemaps.
 func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 	links := make([]ondisk.Link, 0, len(f.GetLinks()))
 	redirect := page.Outcome == link.OutcomeRedirect
@@ -105,7 +105,7 @@ func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 		case redirect:
 			k.Kind = page.Kind
 		}
-		switch index := k.Kind == link.KindSitemap && page.Kind == link.KindSitemap; {
+		switch index := k.Kind == link.KindSitemap && (page.Kind == link.KindSitemap || page.Kind == link.KindPage); {
 		case redirect:
 			k.Depth, k.Hops = 0, page.Hops+1
 		case index && page.Hops >= wire.MaxIndexes:

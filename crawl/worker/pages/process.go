@@ -24,7 +24,10 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 		return
 	}
 	spec := p.item.Job.Spec
-	opt := extract.Options{Agent: l.cfg.Agent, Requisites: spec != nil && spec.Requisites}
+	opt := extract.Options{
+		Agent: l.cfg.Agent, Requisites: spec != nil && spec.Requisites, Sitemaps: spec == nil || !spec.NoSitemaps,
+		URLList: p.item.Depth == 0, Cut: p.resp.Truncated != "",
+	}
 	var err error
 	switch p.item.Kind {
 	case link.KindPage:
