@@ -414,3 +414,34 @@ func TestHostsHoldNoURLs(t *testing.T) {
 	}
 	runtime.KeepAlive(s)
 }
+
+// TestRequisitesOfOtherHosts: requisites are taken on any host, those of style sheets as far as
+// MaxEmbeds; what else is said to be linked from a requisite is not.
+func TestRequisitesOfOtherHosts(t *testing.T) {
+	for _, scope := range [][]string{nil, {"a.example"}} {
+		s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.Requisites, m.Scope = true, scope })
+		s.post(0, "http://a.example/")
+		g := s.lease("w", "a.example", 4)
+		page := s.got("http://a.example/", link.OutcomeOK, "http://b.example/page", "http://b.example/0", "http://c.example/img")
+		page.LinkKind = []byte{byte(link.KindPage), byte(link.KindRequisite), byte(link.KindRequisite)}
+		s.tell("w", "a.example", g.GetEpoch(), page)
+		for i := range wire.MaxEmbeds + 1 {
+			g = s.lease("w", "b.example", 1)
+			if url := fmt.Sprintf("http://b.example/%d", i); !slices.Equal(granted(g), []string{url}) {
+				t.Fatalf("scope %v: granted %v, want %s", scope, granted(g), url)
+			}
+			f := s.got(granted(g)[0], link.OutcomeOK, fmt.Sprintf("http://b.example/%d", i+1), "http://b.example/other")
+			f.Kind, f.Hops, f.LinkKind = uint32(link.KindRequisite), uint32(i), []byte{byte(link.KindRequisite), byte(link.KindPage)}
+			s.tell("w", "b.example", g.GetEpoch(), f)
+			s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "b.example", Epoch: g.GetEpoch(), Release: true}}})
+		}
+		for url, want := range map[string]string{
+			"http://c.example/img": "pending", "http://b.example/page": "unknown", "http://b.example/other": "unknown",
+			fmt.Sprintf("http://b.example/%d", wire.MaxEmbeds+1): "unknown",
+		} {
+			if got := s.fate(url); got.State != want {
+				t.Errorf("scope %v: %s is %s, want %s", scope, url, got.State, want)
+			}
+		}
+	}
+}

@@ -201,3 +201,31 @@ func TestSitemapsAsPages(t *testing.T) {
 		})
 	}
 }
+
+// TestRequisites fetches what pages and style sheets need, on any host, under the rules of that
+// host, and neither the sitemaps of its robots.txt nor what a page fetched as a requisite links to.
+func TestRequisites(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: "
+	const html, css = head + "text/html\r\n\r\n", head + "text/css\r\n\r\n"
+	site := map[string]string{
+		"/":           html + `<link rel=stylesheet href=//b.example/s.css><img srcset="//c.example/x 1x, /y 2x" src=//b.example/no/z><p style="b:url(/p)"><a href=//b.example/s.css?page>no</a>`,
+		"/s.css":      css + `@import "t.css"; p{b:url(//d.example/font)}`,
+		"/t.css":      css + `p{b:url(u)}`,
+		"/x":          html + `<a href=/linked>`,
+		"/robots.txt": head + "text/plain\r\n\r\nUser-agent: *\nDisallow: /no\nSitemap: http://b.example/map.xml\n",
+	}
+	crawltest.Bubble(t, func(t *testing.T) {
+		x := newWorld(t, rawSite(site), []string{"http://a.example/"}, withSpec(func(m *wire.JobSpec) { m.Requisites = true }))
+		x.crawl()
+		for _, url := range []string{"b.example/s.css", "b.example/t.css", "b.example/u", "c.example/x", "d.example/font", "a.example/y", "a.example/p", "b.example/robots.txt"} {
+			if x.asked["http://"+url] != 1 {
+				t.Errorf("%s was asked for %d times", url, x.asked["http://"+url])
+			}
+		}
+		for _, url := range []string{"b.example/no/z", "b.example/map.xml", "c.example/linked", "b.example/s.css?page"} {
+			if x.asked["http://"+url] != 0 {
+				t.Errorf("%s was asked for", url)
+			}
+		}
+	})
+}

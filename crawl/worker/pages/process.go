@@ -38,7 +38,11 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 		}
 	case link.KindSitemap:
 		err = x.Sitemap(&p.found, p.item.URL, p.resp.Body, p.resp.Truncated != "")
-	case link.KindRequisite, link.KindRobots:
+	case link.KindRequisite:
+		if opt.Requisites {
+			err = x.StyleSheet(&p.found, p.item.URL, p.resp.Header, p.resp.Body)
+		}
+	case link.KindRobots:
 	}
 	if err != nil {
 		l.deps.Log.Debug("links not extracted", "url", p.item.URL, "err", err)
