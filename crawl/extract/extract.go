@@ -77,6 +77,8 @@ type Extractor struct {
 	links []entry
 	arena []byte // the text of urls
 
+	headerBytes int // of the hrefs in Link headers, as written
+
 	enc     *encoding.Decoder // nil: UTF-8
 	scratch []byte            // an href while it is decoded
 }
