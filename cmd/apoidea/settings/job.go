@@ -49,7 +49,7 @@ func (j *Job) Add(f *pflag.FlagSet) {
 	f.Uint64Var(&j.asked.MaxPages, "max-pages", 0, "pages fetched in all; 0 is no bound")
 	f.StringVar(&j.maxBytes, "max-bytes", "0", "bytes fetched in all, as 500MiB or 2GiB; 0 is no bound")
 	f.Uint64Var(&j.asked.MaxPagesPerHost, "max-pages-per-host", 0, "pages fetched of one host: duplicates, sitemaps and those over --max-body count, errors and redirects do not; 0 is no bound")
-	f.BoolVar(&j.asked.Requisites, "requisites", false, "fetch images, scripts and style sheets of pages as well")
+	f.BoolVar(&j.asked.Requisites, "requisites", false, "fetch images, scripts, style sheets and fonts of pages as well, on any host")
 	f.BoolVar(&j.asked.NoSitemaps, "no-sitemaps", false, "do not follow sitemaps and feeds, of robots.txt or others")
 	f.IntVar(&j.retries, "retries", 3, "further tries of a URL that failed for a passing reason (after 5s, 1m, 5m)")
 	f.BoolVar(&j.again, "again", false, "crawl anew what a job with the same words has finished")
