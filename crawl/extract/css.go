@@ -3,7 +3,6 @@ package extract
 import (
 	"bytes"
 	"net/http"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/apoidea/apoidea/crawl/link"
@@ -22,8 +21,8 @@ func (x *Extractor) StyleSheet(page *Page, pageURL string, header http.Header, b
 	return nil
 }
 
-// css notes what url() and @import name in CSS, which is text in UTF-8 that stays as it is (CSS
-// Syntax Level 3, section 4). Fragments alone are parts of the document itself, and the url() of
+// css notes what url() and @import name in CSS, which is text in UTF-8 (CSS Syntax Level 3,
+// section 4; hexadecimal escapes are not decoded). Fragments alone are parts of the document itself, and the url() of
 // @namespace names nothing to fetch.
 func (x *Extractor) css(page *Page, s []byte) {
 	var rule []byte // name of the at-rule whose prelude is at hand
@@ -36,7 +35,7 @@ func (x *Extractor) css(page *Page, s []byte) {
 			}
 			i += n + len("/**/")
 		case c == '"' || c == '\'':
-			value, next := cssString(s, i)
+			value, next := cssUntil(s, i+1, c)
 			if equalFold(rule, "import") {
 				x.embed(page, value)
 				rule = nil // a later string belongs to its conditions
@@ -49,16 +48,20 @@ func (x *Extractor) css(page *Page, s []byte) {
 			end := cssName(s, i+1)
 			rule, i = s[i+1:end], end
 		case isCSSName(c):
-			end := cssName(s, i)
-			if !equalFold(s[i:end], "url") || end == len(s) || s[end] != '(' {
-				i = end
+			begin, end := i, byte(')')
+			if i = cssName(s, i); !equalFold(s[begin:i], "url") || i == len(s) || s[i] != '(' {
 				continue
 			}
-			value, next := cssURL(s, end+1)
-			if !equalFold(rule, "namespace") {
+			for i++; i < len(s) && isSpace(s[i]); i++ {
+			}
+			if i < len(s) && (s[i] == '"' || s[i] == '\'') {
+				end = s[i]
+				i++
+			}
+			var value []byte
+			if value, i = cssUntil(s, i, end); !equalFold(rule, "namespace") {
 				x.embed(page, value)
 			}
-			i = next
 		case c == '\\':
 			i += 2
 		default:
@@ -69,75 +72,23 @@ func (x *Extractor) css(page *Page, s []byte) {
 
 // embed notes a requisite that CSS names.
 func (x *Extractor) embed(page *Page, value []byte) {
-	if value = trimSpace(cssUnescape(value)); len(value) > 0 && value[0] != '#' {
+	if value = trimSpace(value); len(value) > 0 && value[0] != '#' {
 		x.add(page, value, href{kind: link.KindRequisite, literal: true})
 	}
 }
 
-// cssURL returns what url( names, s[i:] being behind the parenthesis, and where to go on.
-func cssURL(s []byte, i int) (value []byte, next int) {
-	for i < len(s) && isSpace(s[i]) {
-		i++
-	}
-	if i < len(s) && (s[i] == '"' || s[i] == '\'') {
-		return cssString(s, i)
-	}
-	from := i
-	for ; i < len(s) && s[i] != ')'; i++ {
-		if s[i] == '\\' {
+// cssUntil returns a copy of what stands before an end byte, without backslashes, and where to go
+// on. A string without end is none, and its line ends it.
+func cssUntil(s []byte, i int, end byte) (value []byte, next int) {
+	for ; i < len(s) && s[i] != end; i++ {
+		if s[i] == '\\' && i+1 < len(s) {
 			i++
+		} else if s[i] == '\n' && end != ')' {
+			return nil, i
 		}
+		value = append(value, s[i])
 	}
-	i = min(i, len(s))
-	return s[from:i], i
-}
-
-// cssString returns the string whose quote is at i, and where to go on: behind the next such quote,
-// or at the end of the line.
-func cssString(s []byte, i int) (value []byte, next int) {
-	quote, from := s[i], i+1
-	for i++; i < len(s); i++ {
-		switch s[i] {
-		case quote:
-			return s[from:i], i + 1
-		case '\n':
-			return nil, i // a bad string
-		case '\\':
-			i++
-		}
-	}
-	return s[from:], len(s)
-}
-
-// cssUnescape replaces the escapes of a value.
-func cssUnescape(s []byte) []byte {
-	if bytes.IndexByte(s, '\\') < 0 {
-		return s
-	}
-	var out []byte
-	for i := 0; i < len(s); {
-		if s[i] != '\\' || i+1 == len(s) {
-			out = append(out, s[i])
-			i++
-			continue
-		}
-		from := i + 1
-		for i = from; i < len(s) && i < from+6 && isHexadecimal(s[i]); i++ {
-		}
-		switch code, err := strconv.ParseUint(string(s[from:i]), 16, 32); {
-		case err == nil:
-			out = utf8.AppendRune(out, rune(code)) // U+FFFD if it is none
-			if i < len(s) && isSpace(s[i]) {
-				i++
-			}
-		case s[i] == '\n':
-			i++ // the string goes on
-		default:
-			out = append(out, s[i])
-			i++
-		}
-	}
-	return out
+	return value, min(i+1, len(s))
 }
 
 // cssName returns where the name ends that begins at i.

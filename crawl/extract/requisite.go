@@ -38,7 +38,7 @@ func (w *walk) requisites(s *scanner, el element) {
 // style notes the requisites of a style attribute.
 func (w *walk) style(s *scanner) {
 	if value, ok := s.get(attrStyle); ok && w.opt.Requisites && w.inert == 0 {
-		w.x.css(w.page, bytes.Clone(w.x.decode(value)))
+		w.x.css(w.page, w.x.decode(value))
 	}
 }
 
@@ -46,7 +46,7 @@ func (w *walk) style(s *scanner) {
 // not exist.
 func (w *walk) styleElement(text []byte) {
 	if w.opt.Requisites && w.inert == 0 {
-		w.x.css(w.page, bytes.Clone(w.x.text(text)))
+		w.x.css(w.page, w.x.text(text))
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"slices"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -120,32 +121,17 @@ func isSitemap(contentType string, body []byte, list bool) bool {
 	}
 }
 
-// isURLList reports whether the lines of a text are absolute URLs, blank lines aside. The last one
-// of a text that is not whole does not count.
+// blanks count as white space in a list of URLs.
+const blanks = " \t\v\f\x00\ufeff"
+
+// isURLList reports whether a text is nothing but absolute URLs. The last line of a text that is
+// not whole does not count.
 func isURLList(text []byte, whole bool) bool {
 	if !whole {
 		text = text[:bytes.LastIndexAny(text, "\r\n")+1]
 	}
-	lines := 0
-	for line := range listLines(text) {
-		if !isAbsolute(line) {
-			return false
-		}
-		lines++
-	}
-	return lines > 0
-}
-
-// listLines yields the lines of a list of URLs without white space around them. A CR alone ends a
-// line too, and NULs count as white space.
-func listLines(text []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for line := range bytes.FieldsFuncSeq(text, func(c rune) bool { return c == '\r' || c == '\n' }) {
-			if line = bytes.Trim(line, " \t\v\f\x00\ufeff"); len(line) > 0 && !yield(line) {
-				return
-			}
-		}
-	}
+	words := bytes.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(blanks+"\r\n", c) })
+	return len(words) > 0 && !slices.ContainsFunc(words, func(word []byte) bool { return !isAbsolute(word) })
 }
 
 // mostPacked is how many times smaller gzip makes a file at most, about.
@@ -173,13 +159,13 @@ func unpack(body []byte) (text []byte, broken bool, err error) {
 }
 
 // urlList notes one absolute URL a line, of a text that was cut without the last, which may be half
-// of one.
+// of one. A CR alone ends a line too.
 func (x *Extractor) urlList(page *Page, text []byte, cut bool) {
 	if cut {
 		text = text[:bytes.LastIndexAny(text, "\r\n")+1]
 	}
-	for line := range listLines(text) {
-		if isAbsolute(line) {
+	for line := range bytes.FieldsFuncSeq(text, func(c rune) bool { return c == '\r' || c == '\n' }) {
+		if line = bytes.Trim(line, blanks); isAbsolute(line) {
 			x.add(page, line, href{kind: link.KindPage, literal: true})
 		}
 	}
