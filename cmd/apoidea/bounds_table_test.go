@@ -86,7 +86,9 @@ var bounds = []bound{
 	{what: "URLs that a worker has taken to fetch", format: "%s of all hosts", at: "crawl/worker mostWindows", then: "a host asks for one more when it has none"},
 	{what: "links of a page", format: "%s, %s", at: "crawl/extract MaxLinks MaxLinkBytes", then: "the others are counted as left out, and `why` knows"},
 	{what: "links of the Link headers of a page", format: "%s, %s", at: "crawl/extract MaxHeaderLinks MaxHeaderLinkBytes", then: "as above"},
-	{what: "a sitemap, as it comes and unpacked", format: "%s", at: "crawl/extract MaxSitemap", then: "the URLs of its beginning are followed; `--max-body` is not for sitemaps"},
+	{what: "style sheets that import each other, and redirects to them", format: "%s in a row", at: "crawl/wire MaxEmbeds", then: "the requisites of the last are not fetched"},
+	{what: "sitemap indexes within each other, and redirects to them", format: "%s in a row", at: "crawl/wire MaxIndexes", then: "the indexes in the last are not read"},
+	{what: "a sitemap, as it comes and unpacked", format: "%s", at: "crawl/extract MaxSitemap", then: "the URLs of its beginning are followed; `--max-body` holds for those that are seeds or linked from pages alone"},
 
 	{part: "Peers: what they send"},
 	{what: "a message", format: "%s", at: "dht/calls maxFrame", then: "it is cut into pieces; what a stranger sends beyond ends its connection"},

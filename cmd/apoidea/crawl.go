@@ -36,13 +36,14 @@ Without --scope the job keeps to the hosts of its seeds and of what seeds redire
 		Example: `  apoidea crawl https://example.org/ --max-depth 3 --wait
   apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000
   apoidea crawl --seeds list.txt --max-depth 1 --wait
+  apoidea crawl --sitemap https://a.example/sitemap.xml --max-depth 1
   apoidea crawl https://a.example/docs/ --include /docs/ --exclude '/*.pdf$' --first /docs/new/
   apoidea crawl https://a.example/ --scope '*.a.example' --max-depth 5 --max-depth news.a.example=1`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("seeds") {
+			if cmd.Flags().Changed("seeds") || cmd.Flags().Changed("sitemap") {
 				return nil
 			}
-			return atLeast(1, "a URL (or --seeds FILE)")(cmd, args)
+			return atLeast(1, "a URL (or --seeds FILE, --sitemap URL)")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("patience") {

@@ -3,6 +3,7 @@ package extract
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -96,5 +97,31 @@ func BenchmarkTokenizer(b *testing.B) {
 				_, _, more = z.TagAttr()
 			}
 		}
+	}
+}
+
+// BenchmarkLinkHeader extracts an answer whose head is full of links, as many fields and as one.
+func BenchmarkLinkHeader(b *testing.B) {
+	for name, tail := range map[string]string{"fields": "", "repeated": "", "unclosed": `; title="`} {
+		b.Run(name, func(b *testing.B) {
+			var list []string
+			for i := range 5000 {
+				if name == "repeated" {
+					i = 0
+				}
+				list = append(list, fmt.Sprintf("</%d>; rel=next%s", i, tail))
+			}
+			header := http.Header{"Link": list}
+			if name != "fields" {
+				header = http.Header{"Link": {strings.Join(list, ", ")}}
+			}
+			var x Extractor
+			var page Page
+			for b.Loop() {
+				if err := x.Document(&page, benchURL, header, nil, Options{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -1,12 +1,12 @@
 // Package extract finds the links of fetched documents: of HTML and XHTML, of the answer's headers,
-// of sitemaps. It opens nothing and follows nothing; a document in, a [Page] out.
+// of sitemaps, feeds and style sheets. It opens nothing and follows nothing; a document in, a [Page] out.
 //
 // Its words:
 //
 //   - link: a URL that leads to another document (a, area, link, iframe, frame, a refresh, a
 //     sitemap's entry).
-//   - requisite: a URL that a browser needs to show the page (images, scripts, style sheets); found
-//     only when asked for.
+//   - requisite: a URL that a browser needs to show the page (images, scripts, style sheets and
+//     what these import); found only when asked for.
 //   - href: a URL as written, before it is resolved; resolved against the base into its canonical
 //     form (package link).
 //   - inert: inside a template, which is no part of the document.

@@ -28,6 +28,11 @@ type Options struct {
 	// Agent is the crawler's product token. Robots directives under this name are obeyed beside
 	// those for all.
 	Agent string
+	// Sitemaps asks for the entries of a page that is a sitemap or feed by its type and its first
+	// element, and URLList for those of a plain text of nothing but absolute URLs as well.
+	Sitemaps, URLList bool
+	// Cut says that the body is only the beginning of one.
+	Cut bool
 }
 
 // Page is what was found in one document.
@@ -72,6 +77,8 @@ type Extractor struct {
 	links []entry
 	arena []byte // the text of urls
 
+	headerBytes int // of the hrefs in Link headers, as written
+
 	enc     *encoding.Decoder // nil: UTF-8
 	scratch []byte            // an href while it is decoded
 }
@@ -90,19 +97,23 @@ type entry struct {
 	nofollow   bool
 }
 
-// Document extracts an answer: its headers, and its body if that is HTML. The error says that
-// pageURL is not crawlable; nothing that body or header hold is an error.
+// Document extracts an answer: its headers, and its body if that is HTML or a sitemap. The error
+// says that pageURL is not crawlable or that a sitemap has a fault; what was read is in page all
+// the same.
 func (x *Extractor) Document(page *Page, pageURL string, header http.Header, body []byte, opt Options) error {
 	base, err := x.begin(page, pageURL)
 	if err != nil {
 		return err
 	}
 	x.header(page, base, header, opt)
-	if contentType := ContentType(header); IsHTML(contentType, body) {
+	switch contentType := ContentType(header); {
+	case IsHTML(contentType, body):
 		x.html(page, base, contentType, body, opt)
+	case opt.Sitemaps && isSitemap(contentType, body, opt.URLList):
+		err = x.sitemap(page, base, body, opt.Cut)
 	}
 	x.finish(page)
-	return nil
+	return err
 }
 
 // HTML extracts a body that is known to be HTML, contentType being its header's value or empty.

@@ -21,6 +21,7 @@ func (x *Extractor) header(page *Page, base *link.Base, header http.Header, opt 
 	for _, value := range header["X-Robots-Tag"] {
 		page.robotsTag(value, opt.Agent)
 	}
+	x.headerBytes = 0
 	for _, value := range header["Link"] {
 		x.linkHeader(page, []byte(link.EscapeInvalid(value)), opt)
 	}
@@ -56,14 +57,13 @@ func (x *Extractor) linkHeader(page *Page, s []byte, opt Options) {
 
 // addHeader notes one link of a Link header, and counts it as left out if there are too many.
 func (x *Extractor) addHeader(page *Page, url []byte, h href) {
-	size := len(url)
-	for _, had := range x.hrefs.keys { // few, and before those of the body
-		size += len(had)
-	}
-	if !x.hrefs.has(withoutFragment(url)) && (len(x.found) >= MaxHeaderLinks || size > MaxHeaderLinkBytes) {
-		page.Truncated = true
-		page.LeftOut++
-		return
+	if !x.hrefs.has(withoutFragment(url)) {
+		if len(x.found) >= MaxHeaderLinks || x.headerBytes+len(url) > MaxHeaderLinkBytes {
+			page.Truncated = true
+			page.LeftOut++
+			return
+		}
+		x.headerBytes += len(withoutFragment(url))
 	}
 	x.add(page, url, h)
 }

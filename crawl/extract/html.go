@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"slices"
 
 	"golang.org/x/text/encoding"
 
@@ -84,24 +85,25 @@ func (x *Extractor) decodeFrom(c charset) {
 // decode returns an attribute's value as text: out of the document's encoding, character references
 // replaced. Valid until the next call.
 func (x *Extractor) decode(value []byte) []byte {
-	refs, odd := false, false
-	for _, c := range value {
-		refs = refs || c == '&'
-		odd = odd || c >= 0x80 || c == 0
-	}
-	if odd {
-		if x.enc != nil {
-			if text, err := x.enc.Bytes(value); err == nil {
-				value = text
-			}
-		}
-		value = bytes.ReplaceAll(value, []byte{0}, []byte("\uFFFD"))
-	}
-	if refs {
+	value = x.text(value)
+	if bytes.IndexByte(value, '&') >= 0 {
 		x.scratch = appendUnescaped(x.scratch[:0], value)
 		value = x.scratch
 	}
 	return value
+}
+
+// text returns a piece of the document out of its encoding.
+func (x *Extractor) text(value []byte) []byte {
+	if !slices.ContainsFunc(value, func(c byte) bool { return c >= 0x80 || c == 0 }) {
+		return value
+	}
+	if x.enc != nil {
+		if text, err := x.enc.Bytes(value); err == nil {
+			value = text
+		}
+	}
+	return bytes.ReplaceAll(value, []byte{0}, []byte("\uFFFD"))
 }
 
 // What follows a start tag.

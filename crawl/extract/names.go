@@ -125,6 +125,7 @@ const (
 	attrColor
 	attrFace
 	attrSize
+	attrStyle
 	attrCount
 )
 
@@ -169,6 +170,8 @@ func attribute(name []byte) attr {
 		return attrFace
 	case "size":
 		return attrSize
+	case "style":
+		return attrStyle
 	default:
 		return attrNone
 	}

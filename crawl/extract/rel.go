@@ -13,7 +13,7 @@ var rels = map[string]link.Kind{
 	"bookmark": link.KindPage, "canonical": link.KindPage, "chapter": link.KindPage, "contents": link.KindPage, "copyright": link.KindPage,
 	"first": link.KindPage, "glossary": link.KindPage, "help": link.KindPage, "home": link.KindPage, "index": link.KindPage,
 	"last": link.KindPage, "license": link.KindPage, "next": link.KindPage, "prev": link.KindPage, "previous": link.KindPage,
-	"privacy-policy": link.KindPage, "search": link.KindPage, "section": link.KindPage, "shortlink": link.KindPage, "start": link.KindPage,
+	"privacy-policy": link.KindPage, "search": link.KindPage, "section": link.KindPage, "shortlink": link.KindPage, "sitemap": link.KindPage, "start": link.KindPage,
 	"subsection": link.KindPage, "tag": link.KindPage, "terms-of-service": link.KindPage, "toc": link.KindPage, "top": link.KindPage,
 	"up": link.KindPage,
 

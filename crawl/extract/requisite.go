@@ -35,6 +35,21 @@ func (w *walk) requisites(s *scanner, el element) {
 	}
 }
 
+// style notes the requisites of a style attribute.
+func (w *walk) style(s *scanner) {
+	if value, ok := s.get(attrStyle); ok && w.opt.Requisites && w.inert == 0 {
+		w.x.css(w.page, w.x.decode(value))
+	}
+}
+
+// styleElement notes the requisites of a style element's text, in which character references do
+// not exist.
+func (w *walk) styleElement(text []byte) {
+	if w.opt.Requisites && w.inert == 0 {
+		w.x.css(w.page, w.x.text(text))
+	}
+}
+
 // srcset notes the candidates of a list of images.
 func (w *walk) srcset(s *scanner, a attr) {
 	value, ok := s.get(a)

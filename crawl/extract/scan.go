@@ -102,13 +102,11 @@ func (s *scanner) startTag(i int) int {
 	}
 	w := s.handler
 	if len(w.regions) == 0 && !w.framesetOK && !interesting(name) {
-		i = s.skipAttributes(i)
-		return i
+		return s.passAttributes(i)
 	}
 	el := elements[string(name)]
 	if el != elImg && !w.wants(el) {
-		i = s.skipAttributes(i)
-		return i
+		return s.passAttributes(i)
 	}
 	i, closed := s.readAttributes(i)
 	if i < 0 {
@@ -119,9 +117,17 @@ func (s *scanner) startTag(i int) int {
 			s.reader.image(src)
 		}
 	}
-	switch w.start(s, el, closed) {
+	what := w.start(s, el, closed)
+	w.style(s)
+	switch what {
 	case textRaw:
-		return s.rawText(i, name)
+		end := s.rawText(i, name)
+		if el == elStyle && end >= 0 {
+			w.styleElement(s.src[i:end])
+		} else if el == elStyle {
+			w.styleElement(s.src[i:])
+		}
+		return end
 	case textScript:
 		return s.script(i)
 	case textToEnd:
@@ -194,6 +200,16 @@ func (s *scanner) skipAttributes(i int) int {
 		}
 	}
 	return -1
+}
+
+// passAttributes is skipAttributes, and notes the requisites of a style attribute.
+func (s *scanner) passAttributes(i int) int {
+	end := s.skipAttributes(i)
+	if w := s.handler; w.opt.Requisites && end >= 0 && bytes.IndexByte(s.src[i:end], '(') >= 0 {
+		s.readAttributes(i)
+		w.style(s)
+	}
+	return end
 }
 
 // readAttributes is skipAttributes, and keeps the values of the attributes that matter; closed says

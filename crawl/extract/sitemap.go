@@ -3,9 +3,12 @@ package extract
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -28,6 +31,13 @@ func (x *Extractor) Sitemap(page *Page, sitemapURL string, body []byte, cut bool
 	if err != nil {
 		return err
 	}
+	err = x.sitemap(page, base, body, cut)
+	x.finish(page)
+	return err
+}
+
+// sitemap notes the entries of a sitemap and resolves them.
+func (x *Extractor) sitemap(page *Page, base *link.Base, body []byte, cut bool) error {
 	body, over, err := unpack(body)
 	if err != nil {
 		return err
@@ -37,6 +47,18 @@ func (x *Extractor) Sitemap(page *Page, sitemapURL string, body []byte, cut bool
 		page.LeftOut++
 		body, over = body[:MaxSitemap], true
 	}
+	text := sitemapText(body)
+	if bytes.HasPrefix(text, []byte("<")) {
+		err = x.sitemapXML(page, text)
+	} else {
+		x.urlList(page, text, cut || over)
+	}
+	x.resolve(page, base)
+	return err
+}
+
+// sitemapText returns a body in UTF-8 without what may stand before its first element.
+func sitemapText(body []byte) []byte {
 	c := byteOrder(body)
 	if c.enc == nil {
 		c = byZeros(body)
@@ -44,15 +66,72 @@ func (x *Extractor) Sitemap(page *Page, sitemapURL string, body []byte, cut bool
 	if c.enc != nil {
 		body = transcode(c.enc, body)
 	}
-	text := bytes.TrimLeft(body, " \t\r\n\v\f\x00\ufeff")
-	if bytes.HasPrefix(text, []byte("<")) {
-		err = x.sitemapXML(page, text)
-	} else {
-		x.sitemapText(page, text, cut || over)
+	return bytes.TrimLeft(body, " \t\r\n\v\f\x00\ufeff")
+}
+
+// MayBeSitemap reports whether sitemaps and feeds are served under a media type, gzip files
+// included, which take much memory once they are unpacked.
+func MayBeSitemap(contentType string) bool {
+	switch mediaType(contentType) {
+	case "text/xml", "application/xml", "application/rss+xml", "application/atom+xml", "application/rdf+xml",
+		"text/plain", "application/gzip", "application/x-gzip", "application/octet-stream":
+		return true
 	}
-	x.resolve(page, base)
-	x.finish(page)
-	return err
+	return false
+}
+
+// sniffed is how many bytes of an unpacked body decide whether it is a sitemap.
+const sniffed = 64 << 10
+
+// isSitemap reports whether a body of a page is a sitemap or feed by its type and its first
+// element or, if list is set, a plain text in which each line is an absolute URL.
+func isSitemap(contentType string, body []byte, list bool) bool {
+	if !MayBeSitemap(contentType) {
+		return false
+	}
+	isText := mediaType(contentType) == "text/plain"
+	if isText && !list {
+		return false
+	}
+	if bytes.HasPrefix(body, []byte("\x1f\x8b")) {
+		r, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return false
+		}
+		body, _ = io.ReadAll(io.LimitReader(r, sniffed)) // the beginning of a broken file counts
+		isText = true
+	}
+	whole := len(body) < sniffed
+	text := sitemapText(body[:min(len(body), sniffed)])
+	if !bytes.HasPrefix(text, []byte("<")) {
+		return list && isText && isURLList(text, whole)
+	}
+	for r := newXMLReader(text); ; {
+		token, err := r.next()
+		if err != nil {
+			return false
+		}
+		if first, ok := token.(xml.StartElement); ok {
+			switch first.Name.Local {
+			case "urlset", "sitemapindex", "rss", "feed", "RDF":
+				return true
+			}
+			return false
+		}
+	}
+}
+
+// blanks count as white space in a list of URLs.
+const blanks = " \t\v\f\x00\ufeff"
+
+// isURLList reports whether a text is nothing but absolute URLs. The last line of a text that is
+// not whole does not count.
+func isURLList(text []byte, whole bool) bool {
+	if !whole {
+		text = text[:bytes.LastIndexAny(text, "\r\n")+1]
+	}
+	words := bytes.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(blanks+"\r\n", c) })
+	return len(words) > 0 && !slices.ContainsFunc(words, func(word []byte) bool { return !isAbsolute(word) })
 }
 
 // mostPacked is how many times smaller gzip makes a file at most, about.
@@ -79,15 +158,14 @@ func unpack(body []byte) (text []byte, broken bool, err error) {
 	return buf.Bytes(), err != nil && !errors.Is(err, gzip.ErrHeader) && !errors.Is(err, gzip.ErrChecksum), nil
 }
 
-// sitemapText notes one absolute URL a line, of a text that was cut without the last, which may be
-// half of one. A CR alone ends a line too, and NULs count as white space.
-func (x *Extractor) sitemapText(page *Page, text []byte, cut bool) {
+// urlList notes one absolute URL a line, of a text that was cut without the last, which may be half
+// of one. A CR alone ends a line too.
+func (x *Extractor) urlList(page *Page, text []byte, cut bool) {
 	if cut {
 		text = text[:bytes.LastIndexAny(text, "\r\n")+1]
 	}
 	for line := range bytes.FieldsFuncSeq(text, func(c rune) bool { return c == '\r' || c == '\n' }) {
-		line = bytes.Trim(line, " \t\v\f\x00\ufeff")
-		if isAbsolute(line) {
+		if line = bytes.Trim(line, blanks); isAbsolute(line) {
 			x.add(page, line, href{kind: link.KindPage, literal: true})
 		}
 	}

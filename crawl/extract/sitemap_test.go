@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -176,4 +177,59 @@ func wide(s string) string {
 		b.WriteByte(c)
 	}
 	return b.String()
+}
+
+// TestSitemapFetchedAsPage recognizes sitemaps and feeds by type and first element.
+func TestSitemapFetchedAsPage(t *testing.T) {
+	const urlset = `<!-- made by a tool --><!DOCTYPE urlset><urlset xmlns="S"><url><loc>a</loc></url></urlset>`
+	const plain = "https://a.example/d/a\r\n\r\nhttps://a.example/d/b\n"
+	long := plain + strings.Repeat("https://a.example/d/a\n", sniffed)
+	for _, tc := range []struct {
+		name, kind, body, want string
+		list                   bool
+	}{
+		{"sitemap", "text/xml; charset=utf-8", urlset, "a", false},
+		{"behind a declaration", "application/xml", `<?xml version="1.0"?>` + urlset, "a", false},
+		{"in UTF-16", "application/xml", "\xfe\xff" + wide(urlset), "a", false},
+		{"index", "application/xml", `<s:sitemapindex xmlns:s="S"><s:sitemap><s:loc>a</s:loc></s:sitemap></s:sitemapindex>`, "*a", false},
+		{"RSS", "application/rss+xml", `<rss><channel><item><link>a</link></item></channel></rss>`, "a", false},
+		{"RSS 1.0", "application/rdf+xml", `<rdf:RDF><item><link>a</link></item></rdf:RDF>`, "a", false},
+		{"Atom", "application/atom+xml", `<feed><entry><link href="a"/></entry></feed>`, "a", false},
+		{"packed", "application/x-gzip", packed(t, urlset), "a", false},
+		{"packed, of another type", "application/pdf", packed(t, urlset), "", false},
+		{"packed, broken", "application/gzip", "\x1f\x8bno gzip", "", false},
+		{"XHTML", "application/xhtml+xml", `<html xmlns="X"><a href="a">x</a><url><loc>b</loc></url></html>`, "a", false},
+		{"XML of another kind", "text/xml", `<html><url><loc>no</loc></url></html>`, "", false},
+		{"sitemap as HTML", "text/html", urlset, "", false},
+		{"sitemap of no type", "", urlset, "", false},
+		{"plain text", "text/plain", plain, "", false},
+		{"sitemap as plain text", "text/plain", urlset, "", false},
+		{"sitemap as plain text, of a seed", "text/plain", urlset, "a", true},
+		{"list", "text/plain; charset=utf-8", plain, "a b", true},
+		{"list, packed", "application/gzip", packed(t, plain), "a b", true},
+		{"long list", "text/plain", long, "a b", true},
+		{"list and other text", "text/plain", "see\n" + plain, "", true},
+		{"empty list", "text/plain", "\n\n", "", true},
+		{"list of another type", "application/xml", plain, "", true},
+	} {
+		var x Extractor
+		var page Page
+		header := http.Header{"Content-Type": {tc.kind}}
+		if err := x.Document(&page, site+"sitemap", header, []byte(tc.body), Options{Sitemaps: true, URLList: tc.list}); list(page) != tc.want {
+			t.Errorf("%s: got %q, %v; want %q", tc.name, list(page), err, tc.want)
+		}
+		if err := x.Document(&page, site+"sitemap", header, []byte(tc.body), Options{}); err != nil || tc.name != "XHTML" && len(page.Links) > 0 {
+			t.Errorf("%s: without sitemaps %q, %v", tc.name, list(page), err)
+		}
+	}
+	var x Extractor
+	var page Page
+	header := http.Header{"Content-Type": {"text/xml"}, "X-Robots-Tag": {"nofollow"}, "Link": {"<b>; rel=next"}}
+	if err := x.Document(&page, site+"sitemap", header, []byte(urlset), Options{Sitemaps: true}); err != nil || list(page) != "!b !a" {
+		t.Errorf("with headers: %q, %v", list(page), err)
+	}
+	header = http.Header{"Content-Type": {"text/plain"}}
+	if err := x.Document(&page, site, header, []byte(plain+"https://a.example/d/ha"), Options{Sitemaps: true, URLList: true, Cut: true}); err != nil || list(page) != "a b" {
+		t.Errorf("cut list: %q, %v", list(page), err)
+	}
 }

@@ -44,7 +44,7 @@ type Spec struct {
 	Order Order
 	// MaxPages, MaxBytes and MaxPagesPerHost bound what is fetched; 0 = no bound.
 	MaxPages, MaxBytes, MaxPagesPerHost uint64
-	// Requisites asks for images, scripts and style sheets as well.
+	// Requisites asks for images, scripts and style sheets as well, on any host.
 	Requisites bool
 	NoSitemaps bool      // do not read sitemaps
 	Created    time.Time // by the poster's clock, to the millisecond
@@ -186,10 +186,11 @@ func (s *Spec) By(id string) bool {
 // InScope says whether the job may visit a host, given in canonical form.
 func (s *Spec) InScope(host string) bool { return s.scope.Admits(host) }
 
-// Enters reports whether a URL is admitted on whatever host it is: a seed always, and where a seed
-// redirects to unless the job has a scope of its own. Both have depth 0; only a redirect has hops.
+// Enters reports whether a URL is admitted on whatever host it is: a requisite if the job has them,
+// a seed always, and where a seed redirects to unless the job has a scope of its own. Seeds and
+// their redirects have depth 0; of pages only a redirect has hops.
 func (s *Spec) Enters(depth uint32, hops uint8, kind link.Kind) bool {
-	return depth == 0 && kind == link.KindPage && (hops == 0 || s.OpenScope())
+	return kind == link.KindRequisite && s.Requisites || depth == 0 && kind == link.KindPage && (hops == 0 || s.OpenScope())
 }
 
 // OpenScope reports whether the job keeps to the hosts of its seeds and those that seeds redirect

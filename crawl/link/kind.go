@@ -10,7 +10,8 @@ const (
 	// KindSitemap is a sitemap or sitemap index: its entries are links of depth as its own plus
 	// one.
 	KindSitemap
-	// KindRequisite is an image, script, style sheet or the like: archived, never extracted.
+	// KindRequisite is an image, script, style sheet or the like: archived, and extracted for
+	// further requisites if it is a style sheet.
 	KindRequisite
 	// KindRobots is a robots.txt asked for by the owner of another host's redirect chain.
 	KindRobots

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/job"
@@ -122,4 +123,31 @@ func draws(all uint64) uint64 {
 		return (all + 3) / 4
 	}
 	return all
+}
+
+// TestDrawsForRetry: a URL whose next try is due draws from the budget, though nothing was left of
+// what was drawn while it waited.
+func TestDrawsForRetry(t *testing.T) {
+	s := newScene(t, func(m *wire.JobSpec, cfg *owner.Config) { m.MaxPages, cfg.DrawPages = 10, 1 })
+	draw := func(r owner.Ready) (n uint64) {
+		for _, d := range r.Draws {
+			n += d.Draw.GetPages()
+			s.do(func(o *owner.Owner) { o.Drawn(d, &wire.JobReply{Pages: d.Draw.GetDrawnPages() + d.Draw.GetPages()}) })
+		}
+		return n
+	}
+	draw(s.post(0, "http://a.example/1"))
+	g := s.lease("w", "a.example", 1)
+	s.tell("w", "a.example", g.GetEpoch(), s.got(granted(g)[0], link.OutcomeTimeout))
+	s.post(0, "http://a.example/2")
+	more := s.ask("w", "a.example", g.GetEpoch(), 1)
+	s.tell("w", "a.example", g.GetEpoch(), s.got(granted(more)[0], link.OutcomeOK))
+	s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "a.example", Epoch: g.GetEpoch(), Release: true}}})
+	drawn := uint64(0)
+	for range 30 {
+		drawn += draw(s.wait(time.Second))
+	}
+	if drawn == 0 {
+		t.Errorf("no page was drawn for %+v", s.fate("http://a.example/1"))
+	}
 }

@@ -87,7 +87,8 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 // the job does not admit it. What was fetched is not fetched again.
 func unknown(hj *hosts.Job, got *ondisk.Final, hash uint64) bool {
 	canonical, err := link.Canonical(got.URL)
-	if err != nil || canonical != got.URL || links.Refusal(hj.State.Spec, got.URL, got.Depth, got.Kind, hj.State.Spec.OpenScope()) != "" {
+	spec := hj.State.Spec
+	if err != nil || canonical != got.URL || links.Refusal(spec, got.URL, got.Depth, got.Kind, spec.OpenScope() || spec.Enters(got.Depth, got.Hops, got.Kind)) != "" {
 		return false
 	}
 	hj.Learn(hash, got.Depth)

@@ -156,21 +156,21 @@ func column(hops []byte, i int) byte {
 	return hops[i]
 }
 
-// TestKindsOfLinks: requisites belong to their page's depth, a robots.txt's sitemaps have the depth
-// it says.
+// TestKindsOfLinks: requisites and the parts of an index belong to their page's depth, a
+// robots.txt's sitemaps have the depth it says.
 func TestKindsOfLinks(t *testing.T) {
 	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.HasMaxDepth, m.MaxDepth, m.Requisites = true, 0, true })
 	s.post(0, "http://a.example/")
 	g := s.lease("w", "a.example", 4)
-	page := s.got("http://a.example/", link.OutcomeOK, "http://a.example/x.png", "http://a.example/next")
-	page.LinkKind = []byte{byte(link.KindRequisite), byte(link.KindPage)}
+	page := s.got("http://a.example/", link.OutcomeOK, "http://a.example/x.png", "http://a.example/next", "http://a.example/part.xml")
+	page.LinkKind = []byte{byte(link.KindRequisite), byte(link.KindPage), byte(link.KindSitemap)}
 	robots := s.got("http://a.example/robots.txt", link.OutcomeNone, "http://a.example/sitemap.xml", "http://a.example/page")
 	robots.Kind = uint32(link.KindRobots)
 	robots.LinkKind = []byte{byte(link.KindSitemap), byte(link.KindPage)}
 	s.tell("w", "a.example", g.GetEpoch(), page, robots)
 	for url, want := range map[string]string{
 		"http://a.example/x.png": "pending", "http://a.example/next": "unknown", "http://a.example/sitemap.xml": "pending",
-		"http://a.example/robots.txt": "unknown", "http://a.example/page": "unknown",
+		"http://a.example/part.xml": "pending", "http://a.example/robots.txt": "unknown", "http://a.example/page": "unknown",
 	} {
 		if got := s.fate(url); got.State != want || got.Final.Depth != 0 {
 			t.Errorf("%s: %+v, want %s", url, got, want)
@@ -413,4 +413,35 @@ func TestHostsHoldNoURLs(t *testing.T) {
 		t.Errorf("%d hosts take %d bytes each beside the store", hosts, grown/hosts)
 	}
 	runtime.KeepAlive(s)
+}
+
+// TestRequisitesOfOtherHosts: requisites are taken on any host, those of style sheets as far as
+// MaxEmbeds; what else is said to be linked from a requisite is not.
+func TestRequisitesOfOtherHosts(t *testing.T) {
+	for _, scope := range [][]string{nil, {"a.example"}} {
+		s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.Requisites, m.Scope = true, scope })
+		s.post(0, "http://a.example/")
+		g := s.lease("w", "a.example", 4)
+		page := s.got("http://a.example/", link.OutcomeOK, "http://b.example/page", "http://b.example/0", "http://c.example/img")
+		page.LinkKind = []byte{byte(link.KindPage), byte(link.KindRequisite), byte(link.KindRequisite)}
+		s.tell("w", "a.example", g.GetEpoch(), page)
+		for i := range wire.MaxEmbeds + 1 {
+			g = s.lease("w", "b.example", 1)
+			if url := fmt.Sprintf("http://b.example/%d", i); !slices.Equal(granted(g), []string{url}) {
+				t.Fatalf("scope %v: granted %v, want %s", scope, granted(g), url)
+			}
+			f := s.got(granted(g)[0], link.OutcomeOK, fmt.Sprintf("http://b.example/%d", i+1), "http://b.example/other")
+			f.Kind, f.Hops, f.LinkKind = uint32(link.KindRequisite), uint32(i), []byte{byte(link.KindRequisite), byte(link.KindPage)}
+			s.tell("w", "b.example", g.GetEpoch(), f)
+			s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "b.example", Epoch: g.GetEpoch(), Release: true}}})
+		}
+		for url, want := range map[string]string{
+			"http://c.example/img": "pending", "http://b.example/page": "unknown", "http://b.example/other": "unknown",
+			fmt.Sprintf("http://b.example/%d", wire.MaxEmbeds+1): "unknown",
+		} {
+			if got := s.fate(url); got.State != want {
+				t.Errorf("scope %v: %s is %s, want %s", scope, url, got.State, want)
+			}
+		}
+	}
 }

@@ -70,6 +70,9 @@ const (
 	// MaxIndexes is the number of sitemap indexes and redirects in a row below which the indexes
 	// of an index are read.
 	MaxIndexes = 5
+	// MaxEmbeds is the number of style sheets and redirects in a row below which the requisites of a
+	// style sheet are fetched.
+	MaxEmbeds = 5
 	// MaxSeedBytes of the seeds of a job together: its record goes to replicas as one.
 	MaxSeedBytes = 2 << 20
 	// MaxSeeds and MaxScope of a job, MaxPattern of one of its host globs.

@@ -168,3 +168,64 @@ func TestRedirectChains(t *testing.T) {
 		})
 	}
 }
+
+// TestSitemapsAsPages follows sitemaps and feeds that are seeds or linked, unless the job has no
+// sitemaps; a plain list of URLs only as a seed.
+func TestSitemapsAsPages(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: "
+	const xml, rss, text = head + "text/xml\r\n\r\n", head + "application/rss+xml\r\n\r\n", head + "text/plain\r\n\r\n"
+	site := map[string]string{
+		"/index.xml": xml + "<sitemapindex><sitemap><loc>http://a.example/part.xml</loc></sitemap></sitemapindex>",
+		"/part.xml":  xml + "<urlset><url><loc>http://a.example/listed</loc></url></urlset>",
+		"/list.txt":  text + "http://a.example/lines\n",
+		"/page":      head + `text/html` + "\r\n\r\n" + `<link rel=alternate href=/feed><link rel=sitemap href=/part.xml><a href=/list.txt>list</a>`,
+		"/feed":      rss + "<rss><item><link>http://a.example/item</link></item></rss>",
+	}
+	for _, tt := range []struct {
+		seed, want, never string
+		none              bool
+	}{
+		{"/index.xml", "/listed", "", false},
+		{"/list.txt", "/lines", "", false},
+		{"/page", "/item", "/lines", false},
+		{"/page", "/listed", "/lines", false},
+		{"/part.xml", "/part.xml", "/listed", true},
+		{"/page", "/feed", "/item", true},
+	} {
+		crawltest.Bubble(t, func(t *testing.T) {
+			x := newWorld(t, rawSite(site), []string{"http://a.example" + tt.seed}, withSpec(func(m *wire.JobSpec) { m.NoSitemaps = tt.none }))
+			x.crawl()
+			if x.asked["http://a.example"+tt.want] != 1 || x.asked["http://a.example"+tt.never] > 0 {
+				t.Errorf("%s: asked for %v, want %s and not %q", tt.seed, x.asked, tt.want, tt.never)
+			}
+		})
+	}
+}
+
+// TestRequisites fetches what pages and style sheets need, on any host, under the rules of that
+// host, and neither the sitemaps of its robots.txt nor what a page fetched as a requisite links to.
+func TestRequisites(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: "
+	const html, css = head + "text/html\r\n\r\n", head + "text/css\r\n\r\n"
+	site := map[string]string{
+		"/":           html + `<link rel=stylesheet href=//b.example/s.css><img srcset="//c.example/x 1x, /y 2x" src=//b.example/no/z><p style="b:url(/p)"><a href=//b.example/s.css?page>no</a>`,
+		"/s.css":      css + `@import "t.css"; p{b:url(//d.example/font)}`,
+		"/t.css":      css + `p{b:url(u)}`,
+		"/x":          html + `<a href=/linked>`,
+		"/robots.txt": head + "text/plain\r\n\r\nUser-agent: *\nDisallow: /no\nSitemap: http://b.example/map.xml\n",
+	}
+	crawltest.Bubble(t, func(t *testing.T) {
+		x := newWorld(t, rawSite(site), []string{"http://a.example/"}, withSpec(func(m *wire.JobSpec) { m.Requisites = true }))
+		x.crawl()
+		for _, url := range []string{"b.example/s.css", "b.example/t.css", "b.example/u", "c.example/x", "d.example/font", "a.example/y", "a.example/p", "b.example/robots.txt"} {
+			if x.asked["http://"+url] != 1 {
+				t.Errorf("%s was asked for %d times", url, x.asked["http://"+url])
+			}
+		}
+		for _, url := range []string{"b.example/no/z", "b.example/map.xml", "c.example/linked", "b.example/s.css?page"} {
+			if x.asked["http://"+url] != 0 {
+				t.Errorf("%s was asked for", url)
+			}
+		}
+	})
+}

@@ -29,6 +29,7 @@ type Job struct {
 	maxBytes string
 	again    bool
 	seeds    string
+	sitemaps []string
 	list     *seeds.List
 }
 
@@ -38,6 +39,7 @@ var In io.Reader = os.Stdin
 // Add adds the flags to f.
 func (j *Job) Add(f *pflag.FlagSet) {
 	f.StringVar(&j.seeds, "seeds", "", "FILE of more seeds, one URL a line, # or blank and # before a comment; - reads standard input")
+	f.StringArrayVar(&j.sitemaps, "sitemap", nil, "URL of a sitemap, feed or plain list of URLs; becomes a seed, repeatable")
 	f.StringArrayVar(&j.asked.Scope, "scope", nil, "host glob the job may crawl, repeatable (default: the seeds' hosts and those that seeds redirect to)")
 	f.StringArrayVar(&j.asked.Include, "include", nil, "follow only links to pages that match: /PATH, HOST/PATH (as in robots.txt: * is anything, $ the end) or re:EXPRESSION, repeatable; seeds are always fetched")
 	f.StringArrayVar(&j.asked.Exclude, "exclude", nil, "fetch nothing that matches: as --include, repeatable")
@@ -47,8 +49,8 @@ func (j *Job) Add(f *pflag.FlagSet) {
 	f.Uint64Var(&j.asked.MaxPages, "max-pages", 0, "pages fetched in all; 0 is no bound")
 	f.StringVar(&j.maxBytes, "max-bytes", "0", "bytes fetched in all, as 500MiB or 2GiB; 0 is no bound")
 	f.Uint64Var(&j.asked.MaxPagesPerHost, "max-pages-per-host", 0, "pages fetched of one host: duplicates, sitemaps and those over --max-body count, errors and redirects do not; 0 is no bound")
-	f.BoolVar(&j.asked.Requisites, "requisites", false, "fetch images, scripts and style sheets of pages as well")
-	f.BoolVar(&j.asked.NoSitemaps, "no-sitemaps", false, "do not follow the sitemaps named in robots.txt")
+	f.BoolVar(&j.asked.Requisites, "requisites", false, "fetch images, scripts, style sheets and fonts of pages as well, on any host")
+	f.BoolVar(&j.asked.NoSitemaps, "no-sitemaps", false, "do not follow sitemaps and feeds, of robots.txt or others")
 	f.IntVar(&j.retries, "retries", 3, "further tries of a URL that failed for a passing reason (after 5s, 1m, 5m)")
 	f.BoolVar(&j.again, "again", false, "crawl anew what a job with the same words has finished")
 }
@@ -62,6 +64,10 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 	if j.retries < 0 || j.retries > 20 {
 		return control.JobSpec{}, fmt.Errorf("%w: retries %d: must be between 0 and 20", ErrUsage, j.retries)
 	}
+	if len(j.sitemaps) > 0 && j.asked.NoSitemaps {
+		return control.JobSpec{}, fmt.Errorf("%w: --sitemap %s: excluded by --no-sitemaps", ErrUsage, j.sitemaps[0])
+	}
+	urls = slices.Concat(urls, j.sitemaps)
 	spec := j.asked
 	spec.URLs, spec.MaxBytes, spec.Continue, spec.Once = urls, uint64(bytes), true, !j.again // not negative
 	if err := j.readDepths(&spec); err != nil {

@@ -85,8 +85,8 @@ func (a *Agenda) JobAt(h *Host, hj *Job) int64 {
 	if _, dead := a.Fate(h, hj); dead || hj.PagesLeft() <= 0 && hj.Tally.PromisedHere() == 0 || a.RequestsLeft(hj) <= 0 {
 		return Never
 	}
-	if hj.Tally.PromisedHere() == 0 && !a.jobs.Affords(js) {
-		js.Budget.Starved = js.Budget.Starved || at <= a.Now
+	if at <= a.Now && hj.Tally.PromisedHere() == 0 && !a.jobs.Affords(js) {
+		js.Budget.Starved = true // what is due later draws then
 		return Never
 	}
 	return at

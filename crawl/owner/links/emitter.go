@@ -85,9 +85,10 @@ func (em *Emitter) KeepLinks(h *hosts.Host, js *hosts.JobState, hash uint64, pag
 }
 
 // Children lists the links of a page with depths relative to its own: 1 for what it links to; 0 for
-// what belongs to it, for where it is redirected to, and for the sitemaps a robots.txt names. An
-// index of sitemaps within another one counts as a redirect does, as it passes on what it was asked
-// for.
+// what belongs to it, for where it is redirected to, and for the sitemaps that a robots.txt or an
+// index of sitemaps names. The entries of an index count as redirects do, so that indexes of
+// indexes have an end; of pages only those that are an index have links to sitemaps. So do the
+// requisites of a style sheet, the only links of a requisite.
 func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 	links := make([]ondisk.Link, 0, len(f.GetLinks()))
 	redirect := page.Outcome == link.OutcomeRedirect
@@ -105,8 +106,12 @@ func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 		case redirect:
 			k.Kind = page.Kind
 		}
-		switch index := k.Kind == link.KindSitemap && page.Kind == link.KindSitemap; {
+		switch index := k.Kind == link.KindSitemap && (page.Kind == link.KindSitemap || page.Kind == link.KindPage); {
 		case redirect:
+			k.Depth, k.Hops = 0, page.Hops+1
+		case page.Kind == link.KindRequisite && (k.Kind != link.KindRequisite || page.Hops >= wire.MaxEmbeds):
+			continue
+		case page.Kind == link.KindRequisite:
 			k.Depth, k.Hops = 0, page.Hops+1
 		case index && page.Hops >= wire.MaxIndexes:
 			continue
@@ -132,6 +137,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 	var own []Arrival
 	var foreign []ondisk.Link
 	var last string
+	var kind link.Kind
 	var here, inScope, brings bool
 	for _, k := range links {
 		k.Depth += depth
@@ -144,7 +150,8 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 		if known := em.intake.Known.covers(m, k.Depth); known && share == 0 || em.Sent.covers(m, k.Depth) && (share == 0 || !em.owed.due(m, share)) {
 			continue
 		}
-		if name != last {
+		if name != last || k.Kind != kind {
+			kind = k.Kind
 			last, inScope = name, js.Spec.MayReach(h.Rec.Name, name) || js.Spec.Enters(k.Depth, k.Hops, k.Kind)
 			here = inScope && em.hosts.AnswersFor(name) == hosts.Here
 			brings = inScope && em.mayBring(h, js, name, here)

@@ -29,7 +29,7 @@ type Page struct {
 	size   int64    // in memory, as far as it is counted
 	held   *share   // what it was given of the memory's bound
 	number uint64   // in the order in which pages came
-	packed bool     // as a file, beneath any content coding, as far as that can be seen
+	packed bool     // a gzip file that may be a sitemap, as far as that can be seen
 
 	waitUntil, askAt time.Time // of a body that somebody else is archiving
 	askStep          time.Duration
@@ -50,7 +50,8 @@ func New(l *session.Lease, it *reports.Item, resp *fetch.Response, room *Room, t
 	*p = Page{
 		lease: l, item: *it, resp: resp, took: took, pause: pause, held: &room.share, found: extract.Page{Links: p.found.Links[:0]}, urls: p.urls[:0],
 	}
-	p.packed = resp.Spilled != nil || packed(resp.Body)
+	p.packed = (resp.Spilled != nil || packed(resp.Body)) &&
+		(it.Kind == link.KindSitemap || it.Kind == link.KindPage && extract.MayBeSitemap(extract.ContentType(resp.Header)))
 	if resp.Spilled != nil {
 		p.strip()
 	} else {
@@ -62,7 +63,7 @@ func New(l *session.Lease, it *reports.Item, resp *fetch.Response, room *Room, t
 // large says whether working on the page takes much memory beside its own: it has many bytes, or is
 // a sitemap that unpacks to many.
 func (p *Page) large() bool {
-	return p.resp.Size() > largePage || p.item.Kind == link.KindSitemap && p.packed
+	return p.resp.Size() > largePage || p.packed
 }
 
 // packed says whether a body is packed by gzip as a file, beneath any content coding.

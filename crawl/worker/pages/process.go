@@ -24,7 +24,10 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 		return
 	}
 	spec := p.item.Job.Spec
-	opt := extract.Options{Agent: l.cfg.Agent, Requisites: spec != nil && spec.Requisites}
+	opt := extract.Options{
+		Agent: l.cfg.Agent, Requisites: spec != nil && spec.Requisites, Sitemaps: spec == nil || !spec.NoSitemaps,
+		URLList: p.item.Depth == 0, Cut: p.resp.Truncated != "",
+	}
 	var err error
 	switch p.item.Kind {
 	case link.KindPage:
@@ -35,7 +38,11 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 		}
 	case link.KindSitemap:
 		err = x.Sitemap(&p.found, p.item.URL, p.resp.Body, p.resp.Truncated != "")
-	case link.KindRequisite, link.KindRobots:
+	case link.KindRequisite:
+		if opt.Requisites {
+			err = x.StyleSheet(&p.found, p.item.URL, p.resp.Header, p.resp.Body)
+		}
+	case link.KindRobots:
 	}
 	if err != nil {
 		l.deps.Log.Debug("links not extracted", "url", p.item.URL, "err", err)

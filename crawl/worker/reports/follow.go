@@ -83,8 +83,8 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 	return t
 }
 
-// admitted drops links that the job does not visit, by host or by its patterns; the others' bytes,
-// and whether any is no page.
+// admitted drops links that the job does not visit, by host unless they are requisites or by its
+// patterns; the others' bytes, and whether any is no page.
 func (f *Follower) admitted(ref *Job, from string, links []link.Link) (size int, kinds bool) {
 	keep := f.keep[:0]
 	last, admitted := "", true
@@ -95,7 +95,7 @@ func (f *Follower) admitted(ref *Job, from string, links []link.Link) (size int,
 				last, admitted = name, ref.Spec.MayReach(from, name)
 			}
 		}
-		if admitted && (ref.Spec == nil || ref.Spec.Filtered(l.URL, 1, l.Kind) == "") {
+		if (admitted || l.Kind == link.KindRequisite) && (ref.Spec == nil || ref.Spec.Filtered(l.URL, 1, l.Kind) == "") {
 			keep = append(keep, i)
 			size += len(l.URL)
 			kinds = kinds || l.Kind != link.KindPage

@@ -1,0 +1,102 @@
+package extract
+
+import (
+	"bytes"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/apoidea/apoidea/crawl/link"
+)
+
+// StyleSheet extracts the requisites of a body that is CSS by its type: imports, images and fonts.
+// The error says that pageURL is not crawlable.
+func (x *Extractor) StyleSheet(page *Page, pageURL string, header http.Header, body []byte) error {
+	base, err := x.begin(page, pageURL)
+	if err != nil || mediaType(ContentType(header)) != "text/css" {
+		return err
+	}
+	x.css(page, []byte(link.EscapeInvalid(string(body))))
+	x.resolve(page, base)
+	x.finish(page)
+	return nil
+}
+
+// css notes what url() and @import name in CSS, which is text in UTF-8 (CSS Syntax Level 3,
+// section 4; hexadecimal escapes are not decoded). Fragments alone are parts of the document itself, and the url() of
+// @namespace names nothing to fetch.
+func (x *Extractor) css(page *Page, s []byte) {
+	var rule []byte // name of the at-rule whose prelude is at hand
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case c == '/' && i+1 < len(s) && s[i+1] == '*':
+			n := bytes.Index(s[i+2:], []byte("*/"))
+			if n < 0 {
+				return
+			}
+			i += n + len("/**/")
+		case c == '"' || c == '\'':
+			value, next := cssUntil(s, i+1, c)
+			if equalFold(rule, "import") {
+				x.embed(page, value)
+				rule = nil // a later string belongs to its conditions
+			}
+			i = next
+		case c == ';' || c == '{' || c == '}':
+			rule = nil
+			i++
+		case c == '@':
+			end := cssName(s, i+1)
+			rule, i = s[i+1:end], end
+		case isCSSName(c):
+			begin, end := i, byte(')')
+			if i = cssName(s, i); !equalFold(s[begin:i], "url") || i == len(s) || s[i] != '(' {
+				continue
+			}
+			for i++; i < len(s) && isSpace(s[i]); i++ {
+			}
+			if i < len(s) && (s[i] == '"' || s[i] == '\'') {
+				end = s[i]
+				i++
+			}
+			var value []byte
+			if value, i = cssUntil(s, i, end); !equalFold(rule, "namespace") {
+				x.embed(page, value)
+			}
+		case c == '\\':
+			i += 2
+		default:
+			i++
+		}
+	}
+}
+
+// embed notes a requisite that CSS names.
+func (x *Extractor) embed(page *Page, value []byte) {
+	if value = trimSpace(value); len(value) > 0 && value[0] != '#' {
+		x.add(page, value, href{kind: link.KindRequisite, literal: true})
+	}
+}
+
+// cssUntil returns a copy of what stands before an end byte, without backslashes, and where to go
+// on. A string without end is none, and its line ends it.
+func cssUntil(s []byte, i int, end byte) (value []byte, next int) {
+	for ; i < len(s) && s[i] != end; i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		} else if s[i] == '\n' && end != ')' {
+			return nil, i
+		}
+		value = append(value, s[i])
+	}
+	return value, min(i+1, len(s))
+}
+
+// cssName returns where the name ends that begins at i.
+func cssName(s []byte, i int) int {
+	for i < len(s) && isCSSName(s[i]) {
+		i++
+	}
+	return i
+}
+
+func isCSSName(c byte) bool { return isAlnum(c) || c == '-' || c == '_' || c >= utf8.RuneSelf }
