@@ -150,7 +150,7 @@ func TestRepairOfArchiveAlone(t *testing.T) {
 	if n := asked.Load(); code != exitDone || n > 40+2 || !strings.Contains(out, " continued") || !strings.Contains(out, "the ring has 40 pages") {
 		t.Errorf("%d requests for 40 pages, exit code %d: %s", n, code, out)
 	}
-	if out, code := say(t, crawlArgs(dir, site)...); code != exitDone || !strings.Contains(out, "finished on ") || !strings.Contains(out, ": 40 pages; --again") {
+	if out, code := say(t, crawlArgs(dir, site)...); code != exitDone || !strings.Contains(out, "finished on ") || !strings.Contains(out, ": 40 pages, duplicates included; --again") {
 		t.Errorf("the same again: exit code %d: %s", code, out)
 	}
 	if out, code := say(t, "check", "--read-data", "--data-dir", dir); code != exitDone {
