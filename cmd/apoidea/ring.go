@@ -97,7 +97,7 @@ func newRingHosts(g *globals) *cobra.Command {
 				if g.json {
 					return words.Line(out, h)
 				}
-				rows = append(rows, []string{h.Host, words.Short(h.Owner), words.OrDash(words.Short(h.Worker)), words.OrDash(words.Short(h.PlacedAt)), words.Number(h.Seen), words.Number(h.Pending), words.Number(h.Pages), rtt(h.RTTMs), rtt(h.LeastRTTMs)})
+				rows = append(rows, []string{h.Host, words.Short(h.Owner), words.OrDash(words.Short(h.Worker)), words.OrDash(words.Short(h.PlacedAt)), words.Number(h.Seen), words.Number(h.Pending), words.Number(h.Pages), show.RTT(h.RTTMs), show.RTT(h.LeastRTTMs)})
 				return nil
 			})
 			if err != nil || g.json {
@@ -106,14 +106,6 @@ func newRingHosts(g *globals) *cobra.Command {
 			return words.Table(out, rows)
 		},
 	}
-}
-
-// rtt is a round trip in a table.
-func rtt(ms float64) string {
-	if ms == 0 {
-		return words.OrDash("")
-	}
-	return fmt.Sprintf("%.2f ms", ms)
 }
 
 func newRingGraph(g *globals) *cobra.Command {

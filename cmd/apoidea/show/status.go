@@ -140,18 +140,15 @@ func arcText(s *control.Status) string {
 func Peers(out io.Writer, peers []control.PeerLine) error {
 	rows := [][]string{{"PEER", "NAME", "ROLE", "STATE", "POSITION", "RTT", "COORDINATE", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
 	for _, p := range peers {
-		state, arc, hosts, pages, rtt := p.State, "-", "-", "-", "-"
+		state, arc, hosts, pages := p.State, "-", "-", "-"
 		if p.State != "" { // it spoke for itself
 			arc, hosts, pages = fmt.Sprintf("%.1f %%", 100*p.ArcShare), words.Number(p.Hosts), words.Number(p.Pages)
 		}
 		if p.Error != "" {
 			state = p.Error
 		}
-		if p.RTTMs > 0 {
-			rtt = fmt.Sprintf("%.2f ms", p.RTTMs)
-		}
 		rows = append(rows, []string{
-			words.Short(p.Peer), words.OrDash(string(p.Name)), p.Role, words.OrDash(state), words.OrDash(words.Key(p.Position)), rtt, coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
+			words.Short(p.Peer), words.OrDash(string(p.Name)), p.Role, words.OrDash(state), words.OrDash(words.Key(p.Position)), RTT(p.RTTMs), coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
 		})
 	}
 	if err := words.List(out, rows); err != nil {
@@ -165,6 +162,14 @@ func Peers(out io.Writer, peers []control.PeerLine) error {
 		}
 	}
 	return nil
+}
+
+// RTT is a cell with a round trip, a dash if there is none.
+func RTT(ms float64) string {
+	if ms == 0 {
+		return words.OrDash("")
+	}
+	return fmt.Sprintf("%.2f ms", ms)
 }
 
 // coordinateText is how far a peer is by network coordinates.
