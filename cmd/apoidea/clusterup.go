@@ -293,8 +293,8 @@ func (o *clusterUp) print(out io.Writer, r *upResult) error {
 	}
 	var more []string
 	if a := r.Web; a != nil {
-		more = append(more, fmt.Sprintf("seen by the web: %d requests, %d distinct URLs, %d workers, %d overlaps of workers at one host, %d robots violations",
-			a.Requests, a.DistinctURLs, len(a.Workers), a.Overlaps, a.RobotsViolations))
+		more = append(more, words.Singular(fmt.Sprintf("seen by the web: %d requests, %d distinct URLs, %d workers, %d overlaps of workers at one host, %d robots violations",
+			a.Requests, a.DistinctURLs, len(a.Workers), a.Overlaps, a.RobotsViolations)))
 	}
 	return r.Ran.Print(out, filepath.Join(*o.dir, "peer*", "archive"), more...)
 }

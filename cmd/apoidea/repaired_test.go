@@ -31,7 +31,7 @@ func TestRunAfterRepairWithoutDatabase(t *testing.T) {
 	}
 	before := asked.Load()
 	out, code := say(t, crawlArgs(dir, site)...)
-	if n := asked.Load() - before; code != exitDone || n != 0 || !strings.Contains(out, "finished: 40 pages; --again") {
+	if n := asked.Load() - before; code != exitDone || n != 0 || !strings.Contains(out, "finished, nothing left to fetch: 40 pages, duplicates included; --again") {
 		t.Errorf("%d requests of 40 pages that the archive has, exit code %d: %s", n, code, out)
 	}
 }

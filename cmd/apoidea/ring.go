@@ -103,7 +103,7 @@ func newRingHosts(g *globals) *cobra.Command {
 			if err != nil || g.json {
 				return err
 			}
-			return words.Table(out, rows)
+			return words.List(out, rows)
 		},
 	}
 }
@@ -142,7 +142,7 @@ func newRingGraph(g *globals) *cobra.Command {
 				return fmt.Errorf("ring graph: %w", err)
 			}
 			return g.say(cmd.OutOrStdout(), map[string]any{"file": output, "members": len(r.Members), "closed": r.Closed},
-				fmt.Sprintf("%s: %d members drawn", output, len(r.Members)))
+				words.Singular(fmt.Sprintf("%s: %d members drawn", output, len(r.Members))))
 		},
 	}
 	cmd.Flags().BoolVar(&latency, "latency", false, "colour hosts by how much farther their worker is than the nearest peer that measured them")

@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/cluster"
@@ -228,11 +230,33 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 		}
 	}
 	if crawl == nil {
-		<-ctx.Done()
-		return nil, ctx.Err()
+		return nil, o.tellStatus(ctx, errOut, n)
 	}
 	screen := progress.Screen{Out: out, Err: errOut, Quiet: o.quiet, JSON: o.json}
 	return crawl.End(ctx, job, o.untilIdle, o.peer.Config.Patience, screen, o.hints(errOut))
+}
+
+// statusEvery is how often a peer that runs without an end prints what it does, if that changed.
+const statusEvery = time.Minute
+
+func (o *runOptions) tellStatus(ctx context.Context, errOut io.Writer, n *node.Node) error {
+	tick := time.NewTicker(statusEvery)
+	defer tick.Stop()
+	for last := ""; ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		s, err := n.Status(ctx, false)
+		if err != nil || o.quiet || o.json {
+			continue
+		}
+		if text := show.Running(s); text != last {
+			last = text
+			fmt.Fprintf(errOut, "%s: %s\n", words.Seconds(s.UptimeS), text)
+		}
+	}
 }
 
 func (o *runOptions) summary(out io.Writer, s *progress.Ran, archive string) error {

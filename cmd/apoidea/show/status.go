@@ -38,7 +38,7 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 		rows = append(rows, []string{"reached", reachedText(s.Reached)})
 	}
 	if s.LinksLeftOut > 0 {
-		rows = append(rows, []string{"left out", fmt.Sprintf("%d links, beyond the bounds of one page", s.LinksLeftOut)})
+		rows = append(rows, []string{"left out", words.Singular(fmt.Sprintf("%d links, beyond the bounds of one page", s.LinksLeftOut))})
 	}
 	if s.URLsWaiting > 0 {
 		rows = append(rows, []string{"retries", fmt.Sprintf("%d wait, the next in %s", s.URLsWaiting, words.Seconds(s.NextRetryS))})
@@ -74,6 +74,15 @@ func ringText(s *control.Status) string {
 		return words.Singular(fmt.Sprintf("%d members known, neighbours %s", s.Ring.Members, s.Ring.Neighbours))
 	}
 	return words.Singular(fmt.Sprintf("%d members, %s", s.Ring.Members, s.Ring.State))
+}
+
+// Running is a line on a peer that runs without an end: what it fetched, for whom it keeps hosts.
+func Running(s *control.Status) string {
+	text := fmt.Sprintf("%s, %d pages and %s fetched; %d members; %d hosts owned", s.State, s.OwnPages, words.Bytes(s.OwnBytes), s.Ring.Members, s.HostsOwned)
+	if s.Holding != "" {
+		text += "; " + s.Holding
+	}
+	return words.Singular(text)
 }
 
 // Outcome sums a crawl up.
