@@ -7,9 +7,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/node/loop"
@@ -49,6 +51,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, n.room.remember())
 		switch {
 		case !errors.Is(err, ErrStopped):
+			n.awaitReports(bctx)
 		case n.room.dht.Size() <= 1:
 			left = errNobody
 		default:
@@ -62,6 +65,21 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		err = errors.Join(berr, err)
 	}
 	return errors.Join(err, n.close())
+}
+
+// reportTime is how long a peer that stops serves workers that stop as well, as the peers of a
+// cluster do: what they cannot report is fetched again.
+const reportTime = time.Second
+
+// awaitReports returns once no worker has a host of this peer, or after reportTime.
+func (n *Node) awaitReports(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reportTime)
+	defer cancel()
+	for leased := int64(1); leased > 0; {
+		if n.owners.Look(ctx, func(o *owner.Owner) { leased = o.Totals().HostsLeased }) != nil || leased > 0 && loop.Sleep(ctx, 20*time.Millisecond) != nil {
+			return
+		}
+	}
 }
 
 // startBelow starts what serves others: the ring, the services and the API, which answer until

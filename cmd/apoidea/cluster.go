@@ -119,7 +119,7 @@ func (g *globals) clusterStatus(ctx context.Context, out io.Writer, c *cluster.C
 		})
 	}
 	rows = append(rows, []string{"sum", fmt.Sprintf("%d run", len(running)), "", "", words.Number(sum.HostsOwned), words.Number(sum.HostsLeased), words.Number(sum.Pages), words.Number(sum.Duplicates), words.Number(sum.URLsPending), words.Bytes(rss)})
-	return words.Table(out, rows)
+	return words.List(out, rows)
 }
 
 func newClusterAdd(g *globals, dir *string) *cobra.Command {
@@ -233,7 +233,7 @@ func newClusterDown(g *globals, dir *string) *cobra.Command {
 			if err := takeDown(cmd.Context(), c); err != nil {
 				return err
 			}
-			text := fmt.Sprintf("%d peers stopped; their data stays in %s", n, *dir)
+			text := words.Singular(fmt.Sprintf("%d peers stopped; their data stays in %s", n, *dir))
 			if n == 0 {
 				text = "no peer runs in " + *dir
 			}

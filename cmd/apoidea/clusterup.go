@@ -118,7 +118,7 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	}
 	out, errOut := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if o.web {
-		err = o.withWeb(ctx, out, func(ctx context.Context, seeds []string) (*upResult, error) {
+		err = o.withWeb(ctx, c, out, func(ctx context.Context, seeds []string) (*upResult, error) {
 			spec.URLs = append(spec.URLs, seeds...)
 			return o.crawl(ctx, c, passThrough(cmd), spec, errOut)
 		})
@@ -250,6 +250,9 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 			say("interrupted: the peers are being stopped (a second interrupt leaves them running)")
 		}
 	})()
+	if o.untilIdle {
+		c.Hold() // what is fetched before the counters are read would not count as of this run
+	}
 	settle, cancel := context.WithTimeout(ctx, o.settle)
 	err := c.Up(settle, o.n, args, say)
 	cancel()
@@ -290,8 +293,8 @@ func (o *clusterUp) print(out io.Writer, r *upResult) error {
 	}
 	var more []string
 	if a := r.Web; a != nil {
-		more = append(more, fmt.Sprintf("seen by the web: %d requests, %d distinct URLs, %d workers, %d overlaps of workers at one host, %d robots violations",
-			a.Requests, a.DistinctURLs, len(a.Workers), a.Overlaps, a.RobotsViolations))
+		more = append(more, words.Singular(fmt.Sprintf("seen by the web: %d requests, %d distinct URLs, %d workers, %d overlaps of workers at one host, %d robots violations",
+			a.Requests, a.DistinctURLs, len(a.Workers), a.Overlaps, a.RobotsViolations)))
 	}
 	return r.Ran.Print(out, filepath.Join(*o.dir, "peer*", "archive"), more...)
 }
@@ -312,6 +315,7 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 		if crawl, err = progress.Begin(ctx, cl); err != nil {
 			return err
 		}
+		c.Release(map[bool]byte{true: cluster.Tied, false: cluster.Free}[o.web]) // without the web its hosts would count as failing
 	}
 	var job *control.Job
 	if len(spec.URLs) > 0 {
@@ -320,7 +324,9 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 			return err
 		}
 		r.Job = job.ID
-		say(progress.Posted(job))
+		if crawl == nil || progress.Finished(job) == "" { // that is the result, and is printed at the end
+			say(progress.Posted(job))
+		}
 	}
 	if crawl == nil {
 		return nil
@@ -330,14 +336,24 @@ func (o *clusterUp) work(ctx context.Context, c *cluster.Cluster, spec control.J
 	return err
 }
 
-// withWeb serves the synthetic web while fn runs, and prints what its audit found.
-func (o *clusterUp) withWeb(ctx context.Context, out io.Writer, fn func(ctx context.Context, seeds []string) (*upResult, error)) error {
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+// withWeb serves the synthetic web while fn runs, and prints what its audit found. The port is that
+// of the last time: an unfinished crawl has URLs of it. The web outlives an interrupt until fn has
+// stopped the peers, which would count its hosts as failing otherwise.
+func (o *clusterUp) withWeb(ctx context.Context, c *cluster.Cluster, out io.Writer, fn func(ctx context.Context, seeds []string) (*upResult, error)) error {
+	port := c.WebPort()
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil && port != 0 {
+		return fmt.Errorf("web: %w; the crawl in %s has URLs of port %d: stop the program that listens there, or begin anew with another --dir", err, *o.dir, port)
+	}
 	if err != nil {
 		return fmt.Errorf("web: %w", err)
 	}
+	c.KeepWebPort(portOf(ln.Addr()))
+	if port != 0 {
+		o.webConfig.FlakyFailures = -1 // its pages have failed the last time, and failures add up
+	}
 	web := webgen.New(o.webConfig)
-	serve, stop := context.WithCancel(ctx)
+	serve, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var group errgroup.Group
 	group.Go(func() error { return web.Serve(serve, ln) })

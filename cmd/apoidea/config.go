@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -40,12 +42,21 @@ left alone unless --force is given.`,
 			if err := writeNew(path, settings.Text(cmd.Root(), given), force); err != nil {
 				return err
 			}
-			return g.say(cmd.OutOrStdout(), map[string]string{"file": path}, "written: "+path+"\na volunteer sets profile, contact and dns-seed in it, or gives them here as flags")
+			return g.say(cmd.OutOrStdout(), map[string]string{"file": path}, "written: "+path+unset(given.Changed))
 		},
 	}
 	cmd.Flags().AddFlagSet(given)
 	cmd.Flags().BoolVar(&force, "force", false, "replace a file that is there")
 	return cmd
+}
+
+// unset names the keys of a volunteer that are not set.
+func unset(set func(key string) bool) string {
+	missing := slices.DeleteFunc([]string{"profile", "contact", "dns-seed"}, set)
+	if len(missing) == 0 {
+		return ""
+	}
+	return "\na volunteer sets " + strings.Join(missing, ", ") + " as well, in it or as flags of config init: else run joins no ring of volunteers"
 }
 
 // writeNew writes a file as a whole. One that is there is replaced by force only.
@@ -113,7 +124,7 @@ be read, and that they go together. Flags and environment are left out.`,
 				return err
 			}
 			keys := map[bool]string{true: "1 key", false: fmt.Sprintf("%d keys", n)}[n == 1]
-			return g.say(cmd.OutOrStdout(), map[string]any{"file": path, "ok": true, "keys": n}, fmt.Sprintf("%s: in order, %s set", path, keys))
+			return g.say(cmd.OutOrStdout(), map[string]any{"file": path, "ok": true, "keys": n}, fmt.Sprintf("%s: in order, %s set%s", path, keys, map[bool]string{true: unset(func(string) bool { return false })}[n == 0]))
 		},
 	}
 }

@@ -188,7 +188,7 @@ func (o *exportOptions) progress(errOut io.Writer, toFile bool, done func() erro
 }
 
 func exportText(p export.Progress) string {
-	text := fmt.Sprintf("%s: %d records, %s", p.Doing, p.Records, words.Bytes(p.BytesRead))
+	text := words.Singular(fmt.Sprintf("%s: %d records, %s", p.Doing, p.Records, words.Bytes(p.BytesRead)))
 	if p.FilesTotal > 0 {
 		text += fmt.Sprintf(", %d of %d files", p.Files, p.FilesTotal)
 	}
@@ -217,7 +217,7 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		fmt.Fprintln(o.hints(errOut), "no URL of a host that this peer owns has an outcome; --ring exports those of all members")
 	}
 	if toFile || o.json {
-		text := fmt.Sprintf("%s: %d records, %s, of %s", r.Output, r.Records, words.Bytes(r.Bytes), words.Counted(int64(r.Peers), "peer"))
+		text := words.Singular(fmt.Sprintf("%s: %d records, %s, of %s", r.Output, r.Records, words.Bytes(r.Bytes), words.Counted(int64(r.Peers), "peer")))
 		if err := o.say(out, r, text); err != nil {
 			return err
 		}

@@ -74,12 +74,15 @@ func TestFlagsOfRunHaveAGroup(t *testing.T) {
 		}
 	}
 	run.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if in[f.Name] == 0 && f.Name != "help" {
+		if in[f.Name] == 0 && f.Name != "help" && !f.Hidden {
 			t.Errorf("--%s of run is in no group: settings.Groups wants it", f.Name)
 		}
 	})
 	shown := help.Of(run, help.Width)
 	run.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
 		if n := len(regexp.MustCompile(`(?m)^(      |  -\w, )--`+f.Name+` `).FindAllString(shown, -1)); n != 1 {
 			t.Errorf("run --help shows --%s %d times", f.Name, n)
 		}

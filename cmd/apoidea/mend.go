@@ -126,7 +126,7 @@ func (o *mendOptions) printFindings(out io.Writer, r *mend.Report) error {
 		if f.Note {
 			verdict = "note"
 		}
-		if _, err := fmt.Fprintf(out, "%-8s %s\n%-8s %s\n", verdict, f, "", f.Means); err != nil {
+		if _, err := fmt.Fprintf(out, "%-8s %s\n%-8s %s\n", verdict, words.Singular(f.String()), "", f.Means); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (o *mendOptions) printFindings(out io.Writer, r *mend.Report) error {
 	if r.ReadData {
 		how = "all of them were read"
 	}
-	_, err := fmt.Fprintf(out, "sound: %d exchanges in the archive, %d URLs with an outcome; %s\n", r.Exchanges, r.URLs, how)
+	_, err := fmt.Fprintf(out, "sound: %s in the archive, %s with an outcome; %s\n", words.Counted(r.Exchanges, "exchange"), words.Counted(r.URLs, "URL"), how)
 	return err
 }
 
@@ -163,7 +163,7 @@ func (o *mendOptions) printMended(out io.Writer, m *mend.Mended) error {
 	if err := o.printFindings(out, m.Before); err != nil {
 		return err
 	}
-	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
+	say := func(format string, args ...any) { fmt.Fprintln(out, words.Singular(fmt.Sprintf(format, args...))) }
 	for _, line := range m.Done {
 		say("%s", line)
 	}

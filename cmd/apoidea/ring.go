@@ -97,23 +97,15 @@ func newRingHosts(g *globals) *cobra.Command {
 				if g.json {
 					return words.Line(out, h)
 				}
-				rows = append(rows, []string{h.Host, words.Short(h.Owner), words.OrDash(words.Short(h.Worker)), words.OrDash(words.Short(h.PlacedAt)), words.Number(h.Seen), words.Number(h.Pending), words.Number(h.Pages), rtt(h.RTTMs), rtt(h.LeastRTTMs)})
+				rows = append(rows, []string{h.Host, words.Short(h.Owner), words.OrDash(words.Short(h.Worker)), words.OrDash(words.Short(h.PlacedAt)), words.Number(h.Seen), words.Number(h.Pending), words.Number(h.Pages), show.RTT(h.RTTMs), show.RTT(h.LeastRTTMs)})
 				return nil
 			})
 			if err != nil || g.json {
 				return err
 			}
-			return words.Table(out, rows)
+			return words.List(out, rows)
 		},
 	}
-}
-
-// rtt is a round trip in a table.
-func rtt(ms float64) string {
-	if ms == 0 {
-		return words.OrDash("")
-	}
-	return fmt.Sprintf("%.2f ms", ms)
 }
 
 func newRingGraph(g *globals) *cobra.Command {
@@ -150,7 +142,7 @@ func newRingGraph(g *globals) *cobra.Command {
 				return fmt.Errorf("ring graph: %w", err)
 			}
 			return g.say(cmd.OutOrStdout(), map[string]any{"file": output, "members": len(r.Members), "closed": r.Closed},
-				fmt.Sprintf("%s: %d members drawn", output, len(r.Members)))
+				words.Singular(fmt.Sprintf("%s: %d members drawn", output, len(r.Members))))
 		},
 	}
 	cmd.Flags().BoolVar(&latency, "latency", false, "colour hosts by how much farther their worker is than the nearest peer that measured them")

@@ -10,14 +10,17 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
+	"github.com/apoidea/apoidea/node/cluster"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/datadir"
 )
@@ -33,6 +36,7 @@ type runOptions struct {
 	job       settings.Job
 	untilIdle bool
 	wait      bool
+	held      bool
 }
 
 func newRun(g *globals) *cobra.Command {
@@ -58,6 +62,8 @@ Ctrl-C ends in good order: running fetches are reported, files closed. A second 
 	o.job.Add(cmd.Flags())
 	cmd.Flags().BoolVar(&o.untilIdle, "until-idle", false, "stop when the whole ring has no work left")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "report progress until the posted job is done, and go on running")
+	cmd.Flags().BoolVar(&o.held, "held", false, "wait with fetching for a byte of standard input")
+	_ = cmd.Flags().MarkHidden("held") // cluster up gives it
 	return cmd
 }
 
@@ -106,6 +112,11 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		cancel()
 		return err
 	})
+	fetch := func() { close(begun) }
+	if o.held {
+		go obey(os.Stdin, fetch, cancel) // ends with the input or the process: a read cannot be cancelled
+		fetch = func() {}
+	}
 	left := false
 	group.Go(func() error {
 		select {
@@ -117,7 +128,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	})
 	var last *progress.Ran
 	group.Go(func() error {
-		status, err := o.drive(gctx, out, errOut, n, spec, func() { close(begun) })
+		status, err := o.drive(gctx, out, errOut, n, spec, fetch)
 		last = status
 		if err != nil || o.untilIdle {
 			cancel()
@@ -141,6 +152,19 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 		err = cmp.Or(err, o.summary(out, last, filepath.Join(cfg.DataDir, "archive")))
 	}
 	return err
+}
+
+// obey has a held peer fetch once a byte comes, and stop with the input unless it may do without.
+func obey(in io.Reader, fetch, stop func()) {
+	order := make([]byte, 1)
+	if _, err := io.ReadFull(in, order); err == nil {
+		fetch()
+		if order[0] == cluster.Free {
+			return
+		}
+		_, _ = io.Copy(io.Discard, in)
+	}
+	stop()
 }
 
 // leaveOrStop ends a peer: one that a person interrupts hands its records over and leaves, as
@@ -206,11 +230,33 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 		}
 	}
 	if crawl == nil {
-		<-ctx.Done()
-		return nil, ctx.Err()
+		return nil, o.tellStatus(ctx, errOut, n)
 	}
 	screen := progress.Screen{Out: out, Err: errOut, Quiet: o.quiet, JSON: o.json}
 	return crawl.End(ctx, job, o.untilIdle, o.peer.Config.Patience, screen, o.hints(errOut))
+}
+
+// statusEvery is how often a peer that runs without an end prints what it does, if that changed.
+const statusEvery = time.Minute
+
+func (o *runOptions) tellStatus(ctx context.Context, errOut io.Writer, n *node.Node) error {
+	tick := time.NewTicker(statusEvery)
+	defer tick.Stop()
+	for last := ""; ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		s, err := n.Status(ctx, false)
+		if err != nil || o.quiet || o.json {
+			continue
+		}
+		if text := show.Running(s); text != last {
+			last = text
+			fmt.Fprintf(errOut, "%s: %s\n", words.Seconds(s.UptimeS), text)
+		}
+	}
 }
 
 func (o *runOptions) summary(out io.Writer, s *progress.Ran, archive string) error {

@@ -55,7 +55,8 @@ type Config struct {
 	Latency time.Duration
 	// SlowLatency is waited before the response of a slow page.
 	SlowLatency time.Duration
-	// FlakyFailures is how often a flaky page answers 500 or 503 before it answers 200.
+	// FlakyFailures is how often a flaky page answers 500 or 503 before it answers 200; 0 stands
+	// for the default, and below it never does.
 	FlakyFailures int
 }
 
@@ -107,8 +108,9 @@ func (c Config) withDefaults() Config {
 	if c.SlowLatency <= 0 {
 		c.SlowLatency = d.SlowLatency
 	}
-	if c.FlakyFailures <= 0 {
+	if c.FlakyFailures == 0 {
 		c.FlakyFailures = d.FlakyFailures
 	}
+	c.FlakyFailures = max(c.FlakyFailures, 0)
 	return c
 }

@@ -35,7 +35,11 @@ func (n *Net) Handle(name string, h calls.Handler) {
 
 // Call asks a peer and waits for its answer, see [calls.Endpoint.Call].
 func (n *Net) Call(ctx context.Context, to peer.ID, name string, req []byte) ([]byte, error) {
+	begin := time.Now()
 	answer, err := n.calls.Call(ctx, to, name, req)
+	if err == nil && to != n.self {
+		n.trips.note(to, time.Since(begin), time.Now())
+	}
 	if errors.Is(err, calls.ErrUnreachable) {
 		err = calls.Unreachable(to, said{err})
 	}

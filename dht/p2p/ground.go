@@ -18,6 +18,8 @@ type ground struct {
 	host host.Host
 	self peer.ID
 
+	trips trips
+
 	// life ends with Close.
 	life context.Context //nolint:containedctx // of the Net, not of whoever calls
 	end  context.CancelFunc
@@ -41,5 +43,6 @@ func (g *ground) Connections() int { return len(g.host.Network().Conns()) }
 // end. Should it be alive it is dialled anew.
 func (g *ground) Drop(id peer.ID) { _ = g.host.Network().ClosePeer(id) }
 
-// RoundTrip is the smoothed time of libp2p exchanges with a peer, 0 if unknown.
-func (g *ground) RoundTrip(p peer.ID) time.Duration { return g.host.Peerstore().LatencyEWMA(p) }
+// RoundTrip is the least time that a peer took to answer a call in the last minutes, 0 if it was
+// not called. Handshakes and calls that waited for a disk took longer, and do not show.
+func (g *ground) RoundTrip(p peer.ID) time.Duration { return g.trips.of(p) }

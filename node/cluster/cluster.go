@@ -39,6 +39,8 @@ type file struct {
 	FetchFrom netip.Addr `json:"fetch_from,omitzero"`
 	// LatencyPeers is how many rows of the matrix of emulated distances are peers'.
 	LatencyPeers int `json:"latency_peers,omitempty"`
+	// WebPort is where cluster up --web serves: the URLs of its crawl name it.
+	WebPort int `json:"web_port,omitempty"`
 	// Joined are the peers that have served in the ring, and so remember others to come back by.
 	Joined []int `json:"joined,omitempty"`
 }
@@ -48,6 +50,7 @@ type Cluster struct {
 	dir    string
 	binary string
 	spec   file
+	held   bool // peers that start wait for Release
 
 	mu        sync.Mutex // guards processes
 	processes map[int]*process
@@ -95,6 +98,32 @@ func (c *Cluster) Emulate(peers int) { c.spec.LatencyPeers = peers }
 
 // LatencyPeers is how many rows are peers', 0 if that was never said.
 func (c *Cluster) LatencyPeers() int { return c.spec.LatencyPeers }
+
+// WebPort is the port of the synthetic web that the cluster crawls, 0 if it has none yet.
+func (c *Cluster) WebPort() int { return c.spec.WebPort }
+
+// KeepWebPort has Up record the port of the synthetic web.
+func (c *Cluster) KeepWebPort(port int) { c.spec.WebPort = port }
+
+// Tied and Free are what `run --held` reads before it fetches: Tied has it end with its input.
+const (
+	Tied byte = 't'
+	Free byte = 'f'
+)
+
+// Hold has peers that are started from now on wait with fetching for Release, and end if this
+// process ends before.
+func (c *Cluster) Hold() { c.held = true }
+
+// Release lets held peers fetch; Tied ones end once this process does, however it ends.
+func (c *Cluster) Release(how byte) {
+	c.held = false
+	for _, i := range c.Running() {
+		if ch := c.process(i).own(); ch != nil && ch.in != nil {
+			_, _ = ch.in.Write([]byte{how}) // a peer that ended just now needs none
+		}
+	}
+}
 
 func (c *Cluster) save() error {
 	raw, err := json.MarshalIndent(c.spec, "", "  ")

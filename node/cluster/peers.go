@@ -63,7 +63,10 @@ func (c *Cluster) start(i int, entry string) error {
 	if entry != "" {
 		args = append(args, "--bootstrap", entry)
 	}
-	return p.start(c.binary, append(args, ofPeer(c.spec.Args, i)...), append(ownEnviron(), c.share()...))
+	if c.held {
+		args = append(args, "--held")
+	}
+	return p.start(c.binary, append(args, ofPeer(c.spec.Args, i)...), append(ownEnviron(), c.share()...), c.held)
 }
 
 // fetchFrom is the source address of peer i's fetches; the zero value leaves it to the system.

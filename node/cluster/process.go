@@ -27,12 +27,13 @@ type process struct {
 
 // child is a peer process that this process started and has to reap.
 type child struct {
-	from int64         // where its words begin in the log
-	done chan struct{} // closed when the process was reaped
+	from int64          // where its words begin in the log
+	in   io.WriteCloser // of one that was held, else nil
+	done chan struct{}  // closed when the process was reaped
 }
 
-// start runs the program, which ends when the peer does.
-func (p *process) start(binary string, args, environ []string) error {
+// start runs the program, which ends when the peer does. One that is held reads from this process.
+func (p *process) start(binary string, args, environ []string, held bool) error {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
@@ -49,13 +50,18 @@ func (p *process) start(binary string, args, environ []string) error {
 	cmd.Env = environ
 	cmd.Stdout, cmd.Stderr = log, log
 	detach(cmd)
+	ch := &child{from: from, done: make(chan struct{})}
+	if held {
+		if ch.in, err = cmd.StdinPipe(); err != nil {
+			return fmt.Errorf("cluster: peer %d: %w", p.peer, err)
+		}
+	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cluster: peer %d: %w", p.peer, err)
 	}
 	if err := os.WriteFile(p.pidFile(), []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o600); err != nil {
 		return errors.Join(fmt.Errorf("cluster: peer %d: %w", p.peer, err), cmd.Process.Kill(), cmd.Wait())
 	}
-	ch := &child{from: from, done: make(chan struct{})}
 	p.mu.Lock()
 	p.child = ch
 	p.mu.Unlock()

@@ -16,7 +16,7 @@ func TestProcess(t *testing.T) {
 	if p.runs() || p.stop(ctx) != nil {
 		t.Error("it runs before it was started")
 	}
-	if err := p.start(binary, []string{"web", "serve", "--listen", "127.0.0.1:0", "--data-dir", p.dir}, os.Environ()); err != nil {
+	if err := p.start(binary, []string{"web", "serve", "--listen", "127.0.0.1:0", "--data-dir", p.dir}, os.Environ(), false); err != nil {
 		t.Fatal(err)
 	}
 	for !strings.Contains(p.lastWords(), "first seed") {
@@ -35,7 +35,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("it is gone: %v, and yet has the ID %d", err, p.pid())
 	}
 
-	if err := p.start(binary, []string{"nonsense"}, os.Environ()); err != nil {
+	if err := p.start(binary, []string{"nonsense"}, os.Environ(), false); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.gone(ctx); err != nil || !strings.Contains(p.lastWords(), "unknown command") || strings.Contains(p.lastWords(), "first seed") {

@@ -255,7 +255,7 @@ type Member struct {
 	// SuccessorAddrs are the addresses under which this peer knows its successor.
 	SuccessorAddrs []string `json:"successor_addrs,omitempty"`
 	ArcShare       float64  `json:"arc_share"` // part of the circle it answers for, 0 to 1
-	// RTTMs: how long its answer took, in milliseconds; 0 of the peer that walks.
+	// RTTMs is the least round trip of late from the peer that walks, in milliseconds; 0 of itself.
 	RTTMs float64 `json:"rtt_ms"`
 	// Leaves are the peers of the leaf set.
 	Leaves []string `json:"leaves,omitempty"`

@@ -256,24 +256,38 @@ func (s *Service) standings(ids [][]byte) (*wire.JobReply, error) {
 	return reply, nil
 }
 
-// The pace of seeding: at once after a post, then now and then for jobs whose seeds could not all
-// be delivered.
-const seedEvery = 2 * time.Second
+// The pace of seeding: at once after a post, then now and then. Seeds that could not be delivered
+// are sent again after seedAgain, and each time twice as long: a ring that has just formed takes
+// them within a second.
+const (
+	seedEvery = 2 * time.Second
+	seedAgain = 50 * time.Millisecond
+)
 
 // RunSeeds sends the seeds of the jobs kept here until ctx ends.
 func (s *Service) RunSeeds(ctx context.Context) error {
-	tick := time.NewTicker(seedEvery)
-	defer tick.Stop()
+	timer := time.NewTimer(seedEvery)
+	defer timer.Stop()
+	wait := seedAgain
 	for {
 		select {
 		case <-s.kick:
-		case <-tick.C:
+			wait = seedAgain
+		case <-timer.C:
 		case <-ctx.Done():
 			return nil
 		}
-		if err := loop.UnlessStopping(s.sow(ctx)); err != nil && ctx.Err() == nil {
+		err := loop.UnlessStopping(s.sow(ctx))
+		if err == nil || ctx.Err() != nil {
+			wait = seedAgain
+			timer.Reset(seedEvery)
+			continue
+		}
+		if wait >= seedEvery {
 			s.deps.Log.Warn("seeds of a job are not delivered yet", "err", err)
 		}
+		timer.Reset(wait)
+		wait = min(2*wait, seedEvery)
 	}
 }
 

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -222,6 +223,29 @@ func TestSeeds(t *testing.T) {
 		if !slices.Equal(sent[spec.ID], seeds) {
 			t.Errorf("sent of %s: %v", spec.ID, sent[spec.ID])
 		}
+	}
+}
+
+// TestSeedsTakenSoonAfterRefusal: owners of a ring that has just formed refuse seeds for a moment;
+// they are sent again at once, and nobody is warned.
+func TestSeedsTakenSoonAfterRefusal(t *testing.T) {
+	tries := make(chan time.Time, 10)
+	s := newJobs(t, func(_ context.Context, spec *job.Spec, from int) (int, error) {
+		if tries <- time.Now(); len(tries) < 3 {
+			return 0, errors.New("no room")
+		}
+		return len(spec.Seeds) - from, nil
+	})
+	var log bytes.Buffer
+	s.deps.Log = slog.New(slog.NewTextHandler(&log, nil))
+	spec := crawltest.Job(t, nil, "http://a.example/")
+	if _, err := s.answer(t.Context(), "poster", &wire.JobRequest{Id: spec.ID[:], Post: spec.Wire()}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), seedEvery)
+	defer cancel()
+	if err := s.RunSeeds(ctx); err != nil || len(tries) < 3 || log.Len() > 0 {
+		t.Errorf("%v, %d tries: %s", err, len(tries), log.String())
 	}
 }
 

@@ -187,7 +187,8 @@ func New(d Deps) *View {
 	v := &View{deps: d}
 	v.walker = walker{
 		self: d.Self, start: d.Ring.WalkFrom, report: v.reportOf, patience: d.About.Patience, known: d.Ring.Known,
-		met: func(id peer.ID, addrs []string) { d.Ring.Net.Met(id, binaryAddrs(addrs)) },
+		roundTrip: d.Ring.Net.RoundTrip,
+		met:       func(id peer.ID, addrs []string) { d.Ring.Net.Met(id, binaryAddrs(addrs)) },
 	}
 	return v
 }

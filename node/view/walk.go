@@ -39,6 +39,8 @@ type walker struct {
 	known func() []peer.ID
 	// met tells the network where a peer can be reached.
 	met func(id peer.ID, addrs []string)
+	// roundTrip is that to a peer that answered, 0 if it is not known.
+	roundTrip func(id peer.ID) time.Duration
 }
 
 // report is what a member says of itself in a walk.
@@ -53,7 +55,22 @@ type report struct {
 // are there.
 func (w *walker) walk(ctx context.Context) (*control.Ring, error) {
 	r, _, err := w.round(ctx)
+	if r != nil {
+		withoutMembers(r.Members)
+	}
 	return r, err
+}
+
+// withoutMembers takes members off the workers that others have attached: until a peer is found to
+// be reachable it works as one, and those that it attached to drop it only later.
+func withoutMembers(members []control.Member) {
+	ring := make(map[string]bool, len(members))
+	for i := range members {
+		ring[members[i].Peer] = true
+	}
+	for i := range members {
+		members[i].Attached = slices.DeleteFunc(members[i].Attached, func(id string) bool { return ring[id] })
+	}
 }
 
 // round is a walk that also returns what each member took in.
@@ -159,17 +176,15 @@ func silence(err error) string {
 func (w *walker) ask(ctx context.Context, id peer.ID) (*report, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	begin := time.Now()
 	m, err := w.report(ctx, id, w.patience)
 	for calls.CodeOf(err) == calls.CodeBusy && loop.Sleep(ctx, reportEvery) == nil { // it lives, and has answered others just now
-		begin = time.Now()
 		m, err = w.report(ctx, id, w.patience)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if id != w.self {
-		m.RTTMs = float64(time.Since(begin).Microseconds()) / 1000
+	if id != w.self && w.roundTrip != nil {
+		m.RTTMs = float64(w.roundTrip(id).Microseconds()) / 1000
 	}
 	return m, nil
 }

@@ -378,3 +378,12 @@ func TestWalkTellsWhereWorkersAre(t *testing.T) {
 		t.Errorf("met %v", met)
 	}
 }
+
+// TestReachableMemberIsNoWorker: who became a member is not listed as a worker by the one that it
+// was attached to.
+func TestReachableMemberIsNoWorker(t *testing.T) {
+	members := []control.Member{{Status: control.Status{Peer: "a"}, Attached: []string{"b", "c"}}, {Status: control.Status{Peer: "b"}}}
+	if withoutMembers(members); len(members[0].Attached) != 1 || members[0].Attached[0] != "c" {
+		t.Errorf("attached: %v, want c alone", members[0].Attached)
+	}
+}

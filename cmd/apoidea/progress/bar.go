@@ -48,7 +48,7 @@ func bar(w io.Writer) (show func(control.Progress) error, done func()) {
 
 // barText is what stands behind the bar: short, since the line must not be wider than the terminal.
 func barText(p control.Progress, rate string) string {
-	text := fmt.Sprintf("%d pages%s", p.Pages+p.Duplicates, rate)
+	text := words.Singular(fmt.Sprintf("%d pages%s", p.Pages, rate))
 	if p.Errors > 0 {
 		text += ", " + words.Counted(p.Errors, "error")
 	}

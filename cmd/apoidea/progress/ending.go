@@ -241,7 +241,7 @@ func Finished(j *control.Job) string {
 	if j.Finished != nil {
 		text += " on " + j.Finished.Local().Format(time.DateTime)
 	}
-	return fmt.Sprintf("%s: %s; --again crawls anew (job %s)", text, words.Counted(j.Fetched(), "page"), j.ID)
+	return fmt.Sprintf("%s, nothing left to fetch: %s, duplicates included; --again crawls anew (job %s)", text, words.Counted(j.Fetched(), "page"), j.ID)
 }
 
 // counting is a crawl that is followed from here on: what the ring counted before, in earlier runs
@@ -319,7 +319,7 @@ func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
 		return err
 	}
 	if s.Run != s.Counters {
-		more = append(more, fmt.Sprintf("that was this run; with earlier ones the ring has %s, %s", show.Outcome(&s.Counters), words.Bytes(s.Bytes)))
+		more = append(more, fmt.Sprintf("that was this run; with earlier ones the ring has %s, %s; what was under way at an interruption may have been fetched twice, uncounted", show.Outcome(&s.Counters), words.Bytes(s.Bytes)))
 	}
 	for _, line := range more {
 		if _, err := fmt.Fprintln(w, line); err != nil {

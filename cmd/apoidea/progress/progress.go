@@ -97,7 +97,7 @@ type paceMark struct {
 }
 
 func (s *pace) of(p *control.Progress) string {
-	now := paceMark{p.ElapseS, p.Pages + p.Duplicates}
+	now := paceMark{p.ElapseS, p.Pages}
 	s.marks = append(s.marks, now)
 	for len(s.marks) > 2 && now.at-s.marks[1].at >= paceWindow.Seconds() {
 		s.marks = s.marks[1:]

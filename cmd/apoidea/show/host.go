@@ -46,7 +46,7 @@ func Host(out io.Writer, h *control.Host) error {
 	for _, j := range h.Jobs {
 		text := fmt.Sprintf("%d seen, %d done, %d pending, %d leased", j.Accepted, j.Done, j.Pending, j.Leased)
 		if j.LinksLeftOut > 0 {
-			text += fmt.Sprintf("; %d links of its pages left out, beyond the bounds of one page", j.LinksLeftOut)
+			text += words.Singular(fmt.Sprintf("; %d links of its pages left out, beyond the bounds of one page", j.LinksLeftOut))
 		}
 		rows = append(rows, []string{"job " + j.Job, text})
 		rows = append(rows, []string{"  requests", requestsText(&j, h.Budgets)}, []string{"  novelty", noveltyText(&j, h.Budgets)})
@@ -58,7 +58,7 @@ func Host(out io.Writer, h *control.Host) error {
 func robotsText(r *control.RobotsLine) string {
 	text := r.Verdict + ", never had"
 	if r.AgeS > 0 {
-		text = fmt.Sprintf("%s, %s old, %d bytes", r.Verdict, words.Seconds(r.AgeS), r.Bytes)
+		text = words.Singular(fmt.Sprintf("%s, %s old, %d bytes", r.Verdict, words.Seconds(r.AgeS), r.Bytes))
 	}
 	if r.Failures > 0 {
 		text += fmt.Sprintf(", failure %d in a row", r.Failures)
@@ -76,7 +76,7 @@ func requestsText(j *control.HostJob, b *control.Budgets) string {
 		text += fmt.Sprintf(" of at most %d", b.MaxRequestsPerHost)
 	}
 	if j.LinksCut > 0 {
-		text += fmt.Sprintf("; %d links not taken, as pages link to more than %d new hosts, or to more of a farm, or as too many URLs of the host wait", j.LinksCut, b.PageHosts)
+		text += words.Singular(fmt.Sprintf("; %d links not taken, as pages link to more than %d new hosts, or to more of a farm, or as too many URLs of the host wait", j.LinksCut, b.PageHosts))
 	}
 	if j.Spent != "" {
 		text += "; " + j.Spent
@@ -90,7 +90,7 @@ func noveltyText(j *control.HostJob, b *control.Budgets) string {
 	case b != nil && b.Novelty == 0:
 		return "not looked at (--novelty 0)"
 	case j.Trap != "":
-		return fmt.Sprintf("%d URLs were left as a trap: %s", j.Outcomes["trap"], j.Trap)
+		return words.Singular(fmt.Sprintf("%d URLs were left as a trap: %s", j.Outcomes["trap"], j.Trap))
 	default:
 		return fmt.Sprintf("%.0f %% of the way to a trap", 100*j.Novelty)
 	}
@@ -143,12 +143,12 @@ func coordinateRows(h *control.Host) [][]string {
 	for i, v := range c.VectorMs {
 		vector[i] = fmt.Sprintf("%.1f", v)
 	}
-	rows := [][]string{{"coordinate", fmt.Sprintf("(%s) height %.1f ms, error %.2f of %.2f wanted, %d updates (%s)",
-		strings.Join(vector, " "), c.HeightMs, c.Error, c.Theta, c.Updates, c.Addr)}}
+	rows := [][]string{{"coordinate", words.Singular(fmt.Sprintf("(%s) height %.1f ms, error %.2f of %.2f wanted, %d updates (%s)",
+		strings.Join(vector, " "), c.HeightMs, c.Error, c.Theta, c.Updates, c.Addr))}}
 	list := slices.Clone(c.Estimators)
 	slices.SortStableFunc(list, func(a, b control.Estimator) int { return cmp.Compare(expected(&a), expected(&b)) })
 	for _, e := range list {
-		text := fmt.Sprintf("%d downloads", e.Samples)
+		text := words.Singular(fmt.Sprintf("%d downloads", e.Samples))
 		if e.ExpectedMs > 0 {
 			text += fmt.Sprintf(", %.1f ms a page expected", e.ExpectedMs)
 		}

@@ -21,7 +21,7 @@ func Jobs(out io.Writer, jobs []control.Job) error {
 			seedsText(&j.Spec),
 		})
 	}
-	return words.Table(out, rows)
+	return words.List(out, rows)
 }
 
 // Job tells of a job and what became of its URLs.

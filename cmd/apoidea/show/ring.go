@@ -24,7 +24,7 @@ func Ring(out io.Writer, r *control.Ring) error {
 		}
 		rows = append(rows, []string{
 			words.Key(m.Position), words.Short(m.Peer), words.OrDash(string(m.Name)), m.State, fmt.Sprintf("%.1f %%", 100*m.ArcShare), words.Number(m.HostsOwned), words.Number(m.HostsLeased),
-			words.Number(m.Pages), fmt.Sprintf("%.2f ms", m.RTTMs), addr,
+			words.Number(m.Pages), RTT(m.RTTMs), addr,
 		})
 	}
 	if err := words.List(out, rows); err != nil {

@@ -38,7 +38,7 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 		rows = append(rows, []string{"reached", reachedText(s.Reached)})
 	}
 	if s.LinksLeftOut > 0 {
-		rows = append(rows, []string{"left out", fmt.Sprintf("%d links, beyond the bounds of one page", s.LinksLeftOut)})
+		rows = append(rows, []string{"left out", words.Singular(fmt.Sprintf("%d links, beyond the bounds of one page", s.LinksLeftOut))})
 	}
 	if s.URLsWaiting > 0 {
 		rows = append(rows, []string{"retries", fmt.Sprintf("%d wait, the next in %s", s.URLsWaiting, words.Seconds(s.NextRetryS))})
@@ -74,6 +74,15 @@ func ringText(s *control.Status) string {
 		return words.Singular(fmt.Sprintf("%d members known, neighbours %s", s.Ring.Members, s.Ring.Neighbours))
 	}
 	return words.Singular(fmt.Sprintf("%d members, %s", s.Ring.Members, s.Ring.State))
+}
+
+// Running is a line on a peer that runs without an end: what it fetched, for whom it keeps hosts.
+func Running(s *control.Status) string {
+	text := fmt.Sprintf("%s, %d pages and %s fetched; %d members; %d hosts owned", s.State, s.OwnPages, words.Bytes(s.OwnBytes), s.Ring.Members, s.HostsOwned)
+	if s.Holding != "" {
+		text += "; " + s.Holding
+	}
+	return words.Singular(text)
 }
 
 // Outcome sums a crawl up.
@@ -140,18 +149,15 @@ func arcText(s *control.Status) string {
 func Peers(out io.Writer, peers []control.PeerLine) error {
 	rows := [][]string{{"PEER", "NAME", "ROLE", "STATE", "POSITION", "RTT", "COORDINATE", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
 	for _, p := range peers {
-		state, arc, hosts, pages, rtt := p.State, "-", "-", "-", "-"
+		state, arc, hosts, pages := p.State, "-", "-", "-"
 		if p.State != "" { // it spoke for itself
 			arc, hosts, pages = fmt.Sprintf("%.1f %%", 100*p.ArcShare), words.Number(p.Hosts), words.Number(p.Pages)
 		}
 		if p.Error != "" {
 			state = p.Error
 		}
-		if p.RTTMs > 0 {
-			rtt = fmt.Sprintf("%.2f ms", p.RTTMs)
-		}
 		rows = append(rows, []string{
-			words.Short(p.Peer), words.OrDash(string(p.Name)), p.Role, words.OrDash(state), words.OrDash(words.Key(p.Position)), rtt, coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
+			words.Short(p.Peer), words.OrDash(string(p.Name)), p.Role, words.OrDash(state), words.OrDash(words.Key(p.Position)), RTT(p.RTTMs), coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
 		})
 	}
 	if err := words.List(out, rows); err != nil {
@@ -165,6 +171,14 @@ func Peers(out io.Writer, peers []control.PeerLine) error {
 		}
 	}
 	return nil
+}
+
+// RTT is a cell with a round trip, a dash if there is none.
+func RTT(ms float64) string {
+	if ms == 0 {
+		return words.OrDash("")
+	}
+	return fmt.Sprintf("%.2f ms", ms)
 }
 
 // coordinateText is how far a peer is by network coordinates.

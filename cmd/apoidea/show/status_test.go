@@ -44,3 +44,12 @@ func TestStatusHasOwnWork(t *testing.T) {
 		t.Errorf("status is\n%s", b.String())
 	}
 }
+
+// TestRunning: the line of a peer that runs without an end counts one as one.
+func TestRunning(t *testing.T) {
+	s := &control.Status{State: "crawling", OwnPages: 1, OwnBytes: 2048, Ring: control.RingSummary{Members: 3}, Holding: "paused"}
+	s.HostsOwned = 1
+	if got, want := Running(s), "crawling, 1 page and 2.0 KiB fetched; 3 members; 1 host owned; paused"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

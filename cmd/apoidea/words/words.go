@@ -98,7 +98,7 @@ func Counted(n int64, word string) string {
 	return Thousands(n) + " " + word + "s"
 }
 
-var one = regexp.MustCompile(`(^|[^.,\d])1 (page|duplicate|redirect|error|host|peer|member|worker|URL|link)s\b`)
+var one = regexp.MustCompile(`(^|[^.,\d])1 ((?:distinct )?(?:page|duplicate|redirect|error|host|peer|member|worker|URL|link|record|outcome|request|overlap|violation|download|byte|update|file))s\b`)
 
 // Singular writes a count of one in a text as such: 1 host, not 1 hosts.
 func Singular(text string) string { return one.ReplaceAllString(text, "${1}1 $2") }

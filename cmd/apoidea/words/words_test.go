@@ -65,6 +65,7 @@ func TestSingular(t *testing.T) {
 		"3s: 1 pages (0.1 pages); 1,001 links":      "3s: 1 page (0.1 pages); 1,001 links",
 		"1 members known":                           "1 member known",
 		"1 pages":                                   "1 page",
+		"1 records, 1 distinct URLs":                "1 record, 1 distinct URL",
 	} {
 		if got := Singular(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

@@ -393,7 +393,7 @@ func (q *question) why(worker int) string {
 	case sure == 0:
 		return fmt.Sprintf("%.1f ms to the site, the least of %d that measured", q.ms(worker), len(q.seen))
 	default:
-		return fmt.Sprintf("%.1f ms to the site, %d %% sure that none of %d is nearer; %d measured", q.ms(worker), sure, len(q.able), len(q.seen))
+		return fmt.Sprintf("%.1f ms to the site, %d %% sure that none of %d is nearer by over %g ms; %d measured", q.ms(worker), sure, len(q.able), tie, len(q.seen))
 	}
 }
 
