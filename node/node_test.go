@@ -398,6 +398,8 @@ func TestStopAndGoOn(t *testing.T) {
 
 // TestPeersJoinWhileCrawling: hosts move to the peers that come, and nothing is lost or fetched by
 // two at once.
+//
+// Slow: four peers start one after another while a web is crawled.
 func TestPeersJoinWhileCrawling(t *testing.T) {
 	t.Parallel()
 	web := serveWeb(t, func(c *webgen.Config) { c.Hosts, c.Latency = 10, 20*time.Millisecond })

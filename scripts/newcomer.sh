@@ -29,6 +29,7 @@ cluster status --dir .* --json	"running"
 ^apoidea job keys	[0-9a-f]{32} +12D3Koo
 ring lookup	12D3Koo
 ^apoidea why 	owner
+^apoidea limits set	 \(was
 ^apoidea limits	bandwidth|paused|works|limit
 ^apoidea pause	paused
 ^apoidea check$	sound

@@ -22,8 +22,8 @@ func (x *Extractor) StyleSheet(page *Page, pageURL string, header http.Header, b
 }
 
 // css notes what url() and @import name in CSS, which is text in UTF-8 (CSS Syntax Level 3,
-// section 4; hexadecimal escapes are not decoded). Fragments alone are parts of the document itself, and the url() of
-// @namespace names nothing to fetch.
+// section 4; hexadecimal escapes are not decoded). Fragments alone are parts of the document
+// itself, and the url() of @namespace names nothing to fetch.
 func (x *Extractor) css(page *Page, s []byte) {
 	var rule []byte // name of the at-rule whose prelude is at hand
 	for i := 0; i < len(s); {

@@ -1,5 +1,6 @@
 // Package extract finds the links of fetched documents: of HTML and XHTML, of the answer's headers,
-// of sitemaps, feeds and style sheets. It opens nothing and follows nothing; a document in, a [Page] out.
+// of sitemaps, feeds and style sheets. It opens nothing and follows nothing; a document in, a
+// [Page] out.
 //
 // Its words:
 //
