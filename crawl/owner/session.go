@@ -322,6 +322,27 @@ func (v *Visit) renew() (through bool) {
 	return true
 }
 
+// Renew takes in a message that renews leases and does nothing else, at a time of the lease clock.
+// The answer lists those that it does not renew. It may come between steps, also while another
+// message of the worker is taken in.
+func (o *Owner) Renew(now time.Time, from string, m *wire.Session) *wire.SessionReply {
+	reply := leases.NewReply(o.Cfg.TTL).Message
+	s := o.visits.placer.Sessions[from]
+	if s != nil && s.Incarnation != m.GetIncarnation() {
+		s = nil
+	}
+	for _, held := range m.GetHeld() {
+		e := enter(o.hosts, s, held.GetHost(), held.GetEpoch())
+		if !e.held || o.visits.owes(e.host) {
+			reply.NotRenewed = append(reply.NotRenewed, held.GetHost())
+			continue
+		}
+		e.host.Lease.Expires = max(e.host.Lease.Expires, now.Add(o.Cfg.TTL).UnixMilli())
+		o.visits.agenda.Changed(e.host)
+	}
+	return reply
+}
+
 // renew prolongs a lease that a worker says it holds, and takes back what went lost with an answer.
 func (vs *visits) renew(s *hosts.Session, lease *wire.HostLease, reply *leases.Reply) {
 	e := enter(vs.hosts, s, lease.GetHost(), lease.GetEpoch())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/job"
@@ -32,6 +33,11 @@ func (w *Worker) speak(s *session.Session) {
 // run sends messages until there is nothing left to say.
 func (k speaker) run(ctx context.Context) {
 	w := k.w
+	ctx, cancel := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	defer cancel()
+	renewing.Go(func() { k.renew(ctx) })
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -58,6 +64,36 @@ func (k speaker) run(ctx context.Context) {
 		case <-timer.C:
 		case <-k.wake:
 		case <-ctx.Done():
+		}
+	}
+}
+
+// renew renews the leases of the session while its messages take long: as there is much in them, or
+// the disk is slow, here or at the owner.
+func (k speaker) renew(ctx context.Context) {
+	w := k.w
+	ticker := time.NewTicker(w.cfg.TTL / 8)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		sent := w.clock.Now()
+		w.mu.Lock()
+		m, held := w.sessions.Renewal(k.s, sent)
+		w.mu.Unlock()
+		if m == nil {
+			continue
+		}
+		call, cancel := context.WithTimeout(ctx, w.cfg.TTL/4)
+		reply, err := w.deps.Owners.Session(call, k.s.Owner(), m)
+		cancel()
+		if err == nil && reply.Validate() == nil {
+			w.mu.Lock()
+			w.sessions.Renewed(k.s, held, reply, sent)
+			w.mu.Unlock()
 		}
 	}
 }

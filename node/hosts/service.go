@@ -125,8 +125,17 @@ func (w *Owners) Links(ctx context.Context, m *wire.Links) (*wire.LinksReply, er
 	return d.Reply(), nil
 }
 
-// Session takes what a worker says; it returns when that is on disk.
+// Session takes what a worker says; it returns when that is on disk. A message without a number
+// that lists leases alone renews them, and does not wait for others.
 func (w *Owners) Session(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error) {
+	if m.GetSeq() == 0 && len(m.GetHosts()) == 0 && len(m.GetHeld()) > 0 {
+		var reply *wire.SessionReply
+		err := w.Look(ctx, func(o *owner.Owner) { reply = o.Renew(w.now(), string(from), m) })
+		if err != nil {
+			return nil, err
+		}
+		return reply, nil
+	}
 	var v *owner.Visit
 	if err := w.DoOver(ctx, func(o *owner.Owner) bool {
 		if v == nil {

@@ -26,14 +26,9 @@ func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.Sessi
 	if ms := reply.GetTtlMs(); ms > 0 {
 		m.ttl = time.Duration(ms) * time.Millisecond
 	}
-	until := sent + Safe(m.ttl)
-	asIs := setOf(reply.GetRevoked(), reply.GetMoved(), reply.GetNotRenewed()) // whoever is to renew these has yet to say so
+	until := m.Renewed(s, t.held, reply, sent)
 	for _, l := range t.held {
 		l.asked = false
-		if !asIs[l.Host] {
-			l.prolong(until)
-			l.turns = 0
-		}
 	}
 	for _, g := range reply.GetGrants() {
 		s.recall(g)
@@ -61,6 +56,40 @@ func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.Sessi
 	if len(s.leases) > 0 {
 		s.kick(t.at.Add(m.ttl / renewShare))
 	}
+}
+
+// Renewal is a message that renews the leases of a session and does nothing else, at a time of the
+// lease clock. Nil: none is due, as an answer has renewed them not long ago.
+func (m *Machine) Renewal(s *Session, clock time.Duration) (message *wire.Session, held []*Lease) {
+	if clock-s.renewed < m.ttl*renewalNum/renewalDen {
+		return nil, nil
+	}
+	message = &wire.Session{Incarnation: m.cfg.Incarnation}
+	for _, l := range s.leases {
+		if l.epoch != nil && len(held) < wire.MaxHeld {
+			held = append(held, l)
+			message.Held = append(message.Held, &wire.HostLease{Host: l.Host, Epoch: l.epoch})
+		}
+	}
+	if held == nil {
+		return nil, nil
+	}
+	return message, held
+}
+
+// Renewed prolongs leases that a message listed, which was sent at that time of the lease clock,
+// but for those that its answer does not renew. It returns until when they hold.
+func (m *Machine) Renewed(s *Session, held []*Lease, reply *wire.SessionReply, sent time.Duration) (until time.Duration) {
+	until = sent + Safe(m.ttl)
+	s.renewed = max(s.renewed, sent)
+	asIs := setOf(reply.GetRevoked(), reply.GetMoved(), reply.GetNotRenewed()) // whoever is to renew these has yet to say so
+	for _, l := range held {
+		if !asIs[l.Host] {
+			l.prolong(until)
+			l.turns = 0
+		}
+	}
+	return until
 }
 
 func setOf(lists ...[]string) map[string]bool {

@@ -17,6 +17,9 @@ const (
 	stopShareNum, stopShareDen = 3, 4
 	// renewShare: leases are renewed at this part of the TTL, so that two heartbeats may be lost.
 	renewShare = 4
+	// renewalNum and renewalDen: when no answer has renewed leases for this part of the TTL, a
+	// message goes out beside the one under way that does nothing else.
+	renewalNum, renewalDen = 3, 8
 )
 
 // Safe is how long to act on a leave that lasts so long for those who gave it.

@@ -44,6 +44,7 @@ type Session struct {
 	at       time.Time         // when to speak; zero: never
 	hold     time.Time         // not before
 	failures int
+	renewed  time.Duration // when the last message was sent whose answer renewed its leases
 	took     time.Duration // to acknowledge, on an average of the last few
 }
 
