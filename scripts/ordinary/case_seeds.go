@@ -3,7 +3,6 @@ package main
 import (
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -186,26 +185,26 @@ func sitemaps(t *trial) error {
 }
 
 func resolvSearch(t *trial) error {
-	names, err := t.serveDNS(func(string) []string { return []string{"127.0.0.1"} }, false)
-	if err != nil {
-		return err
+	// The port of a server in resolv.conf is 53, on an address that nothing else has.
+	const server = "127.5.3.53"
+	if _, err := t.serveDNS(server+":53", func(string) []string { return []string{"127.0.0.1"} }, false); err != nil {
+		t.skip("port 53 of " + server + ": " + err.Error())
+		return nil //nolint:nilerr // it is said
 	}
 	s, err := t.pages(map[string]string{"/": page("front")})
 	if err != nil {
 		return err
 	}
-	host, _, _ := strings.Cut(names, ":")
 	resolv := t.at("resolv.conf")
-	if err := os.WriteFile(resolv, []byte("search corp.example\nnameserver "+host+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(resolv, []byte("search corp.example\nnameserver "+server+"\n"), 0o600); err != nil {
 		return err
 	}
-	// The resolver of resolv.conf has port 53; --dns-server names another.
-	r, ok, err := t.apart("mount --bind "+resolv+" /etc/resolv.conf", t.crawlArgs("p", "--dns-server", names, strings.Replace(s.url("intranet", "/"), ".localhost", "", 1))...)
+	r, ok, err := t.apart("mount --bind "+resolv+" /etc/resolv.conf", t.crawlArgs("p", "--retries", "0", strings.Replace(s.url("intranet", "/"), ".localhost", "", 1))...)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		t.skip("no mount namespace of its own here, for " + filepath.Base(resolv))
+		t.skip("no mount namespace of its own here")
 		return nil
 	}
 	t.want("exit status", r.code, 0)

@@ -170,24 +170,22 @@ const maxShown = 240
 // has expects each part in a text, regardless of case.
 func (t *trial) has(what, text string, parts ...string) {
 	flat := strings.Join(strings.Fields(text), " ")
-	for _, p := range parts {
-		if strings.Contains(strings.ToLower(flat), strings.ToLower(p)) {
-			t.Say("%s has %q", what, p)
-		} else {
-			t.Blame("%s: %q, expected %q in it", what, tail(flat), p)
-		}
+	if i := slices.IndexFunc(parts, func(p string) bool { return !strings.Contains(strings.ToLower(flat), strings.ToLower(p)) }); i >= 0 {
+		t.Blame("%s: %q, expected %q in it", what, tail(flat), parts[i])
+		return
 	}
+	t.Say("%s: has %q", what, parts)
 }
 
 // lacks expects none of the parts in a text.
 func (t *trial) lacks(what, text string, parts ...string) {
 	for _, p := range parts {
 		if i := strings.Index(text, p); i >= 0 {
-			t.Blame("%s: %q, expected no %q", what, tail(text[max(i-60, 0):min(i+60, len(text))]), p)
-		} else {
-			t.Say("%s has no %q", what, p)
+			t.Blame("%s: %q, expected no %q", what, text[max(i-100, 0):min(i+100, len(text))], p)
+			return
 		}
 	}
+	t.Say("%s: has no %q", what, parts)
 }
 
 func tail(text string) string {

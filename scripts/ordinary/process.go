@@ -202,13 +202,13 @@ func said(p *harness.Peer) string {
 	return string(log) + string(out)
 }
 
-// number finds the count before a word, such as 3 in "3 pages"; -1 if there is none. The last counts.
+// number finds the first count before a word, such as 3 in "3 pages"; -1 if there is none.
 func number(text, word string) int {
-	all := regexp.MustCompile(`(\d[\d,]*) `+word).FindAllStringSubmatch(text, -1)
-	if len(all) == 0 {
+	found := regexp.MustCompile(`(\d[\d,]*) ` + word).FindStringSubmatch(text)
+	if found == nil {
 		return -1
 	}
-	n, _ := strconv.Atoi(strings.ReplaceAll(all[len(all)-1][1], ",", ""))
+	n, _ := strconv.Atoi(strings.ReplaceAll(found[1], ",", ""))
 	return n
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"strings"
@@ -17,8 +18,11 @@ import (
 // site is a server on loopback that answers each request with bytes as they are and closes the
 // connection. Names below localhost lead to it.
 type site struct {
-	port  int
-	http2 bool // over TLS: HTTP/2 only, although ALPN agreed on nothing
+	port int
+	// http2 is "settings" or "preface" over TLS: HTTP/2 only, although ALPN agreed on nothing. The
+	// server sends its settings at once, or closes the connection without a byte if the client does
+	// not begin with the preface.
+	http2 string
 	// answer returns the raw response; "" is a 404.
 	answer func(r *http.Request, host string) string
 
@@ -60,13 +64,8 @@ func (t *trial) pages(by map[string]string) (*site, error) {
 func (s *site) handle(c net.Conn) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	if s.http2 {
-		srv := http2.Server{}                                                                                          //nolint:staticcheck // net/http serves no connection without ALPN
-		srv.ServeConn(c, &http2.ServeConnOpts{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:staticcheck // as above
-			s.note(r)
-			w.Header().Set("Content-Type", "text/html")
-			_, _ = io.WriteString(w, html("over HTTP/2", "/next"))
-		})})
+	if s.http2 != "" {
+		s.handleHTTP2(c)
 		return
 	}
 	r, err := http.ReadRequest(bufio.NewReader(c))
@@ -83,6 +82,25 @@ func (s *site) handle(c net.Conn) {
 		_ = t.CloseWrite()
 		_, _ = io.Copy(io.Discard, t)
 	}
+}
+
+func (s *site) handleHTTP2(c net.Conn) {
+	t, ok := c.(*tls.Conn)
+	if !ok || t.Handshake() != nil {
+		return
+	}
+	if s.http2 == "preface" {
+		first := make([]byte, len(http2.ClientPreface))
+		if _, err := io.ReadFull(c, first); err != nil || string(first) != http2.ClientPreface {
+			return
+		}
+	}
+	srv := http2.Server{}                                                                                                                                                                                                                                  //nolint:staticcheck // net/http serves no connection without ALPN
+	srv.ServeConn(c, &http2.ServeConnOpts{BaseConfig: &http.Server{ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}, SawClientPreface: s.http2 == "preface", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:staticcheck // as above
+		s.note(r)
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, html("over HTTP/2"+r.RequestURI, "/next"))
+	})})
 }
 
 func (s *site) note(r *http.Request) string {
