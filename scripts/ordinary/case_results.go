@@ -124,7 +124,7 @@ func wacz(t *trial) error {
 	if err != nil {
 		return err
 	}
-	defer z.Close()
+	defer func() { _ = z.Close() }()
 	files := make(map[string]string)
 	oldest := 9999
 	for _, f := range z.File {

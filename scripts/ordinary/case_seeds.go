@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -9,6 +10,7 @@ import (
 // seedCases are about where a crawl begins.
 var seedCases = []scenario{
 	{name: "seed-redirect", words: "a seed redirects to www, away from it, to another domain, over two hosts", run: seedRedirect},
+	{name: "seed-ring", words: "the same in a ring of three, where workers are not owners", run: seedRing},
 	{name: "seed-list", words: "the same in a list of seeds", run: seedList},
 	{name: "seed-scope", words: "the same with an explicit --scope", run: seedScope},
 	{name: "seed-https", words: "a seed redirects to https and www, with an own CA", run: seedHTTPS},
@@ -52,6 +54,39 @@ func seedRedirect(t *trial) error {
 		t.want("pages in the last line", number(r.out, "pages"), 2)
 		t.want("/next asked", s.count(to, "/next"), 1)
 	}
+	t.want("other hosts asked", s.count("stranger", "/"), 0)
+	return nil
+}
+
+func seedRing(t *trial) error {
+	s, err := t.serve(nil)
+	if err != nil {
+		return err
+	}
+	s.answer = func(r *http.Request, host string) string {
+		host = strings.TrimSuffix(host, ".localhost")
+		bare, isSeed := strings.CutPrefix(host, "old")
+		switch {
+		case r.RequestURI == "/robots.txt":
+			return ""
+		case isSeed:
+			return redirect(s.url("www.new"+bare, "/"))
+		}
+		return page(host+r.RequestURI, "/next", s.url("stranger", "/"))
+	}
+	defer t.killPeers()
+	const hosts = 12
+	args := []string{"cluster", "up", "-n", "3", "--until-idle", "--dir", t.at("cluster"), "--allow-private", "--delay", "0", "--placement", "random"}
+	for i := range hosts {
+		args = append(args, s.url(fmt.Sprintf("old%d", i), "/"))
+	}
+	r, err := t.apoidea(args...)
+	if err != nil {
+		return err
+	}
+	t.want("exit status", r.code, 0)
+	t.want("pages in the last line", number(r.out, "pages"), 2*hosts)
+	t.want("/next asked", s.count("", "/next"), hosts)
 	t.want("other hosts asked", s.count("stranger", "/"), 0)
 	return nil
 }
@@ -189,7 +224,7 @@ func resolvSearch(t *trial) error {
 	const server = "127.5.3.53"
 	if _, err := t.serveDNS(server+":53", func(string) []string { return []string{"127.0.0.1"} }, false); err != nil {
 		t.skip("port 53 of " + server + ": " + err.Error())
-		return nil //nolint:nilerr // it is said
+		return nil
 	}
 	s, err := t.pages(map[string]string{"/": page("front")})
 	if err != nil {

@@ -520,6 +520,11 @@ func hostBytes(t *trial) error {
 	}
 	t.holds(s.total() >= 10 && s.total() <= 13, "pages of 1 MiB asked", s.total(), "10 to 13")
 	t.has("output", r.text(), "--max-bytes-per-host")
+	help, err := t.apoidea("run", "--help")
+	if err != nil {
+		return err
+	}
+	t.has("its default in run --help", help.out, "2GiB or a tenth of the free disk")
 	return nil
 }
 

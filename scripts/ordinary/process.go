@@ -84,8 +84,8 @@ func (t *trial) export(name, what string, args ...string) (string, error) {
 }
 
 // urls are the records of a peer by URL.
-func (t *trial) urls(name string, args ...string) (map[string]*control.URLLine, error) {
-	out, err := t.export(name, "urls", args...)
+func (t *trial) urls(name string) (map[string]*control.URLLine, error) {
+	out, err := t.export(name, "urls")
 	by := make(map[string]*control.URLLine)
 	return by, errors.Join(err, harness.Records(strings.NewReader(out), func(u *control.URLLine) {
 		line := *u
@@ -219,7 +219,7 @@ func (t *trial) apart(mounts string, args ...string) (r *ran, ok bool, err error
 	words := cmd.Args
 	cmd.Path, err = exec.LookPath("unshare")
 	if err != nil {
-		return nil, false, nil //nolint:nilerr // it is not here
+		return nil, false, nil // it is not here
 	}
 	cmd.Args = slices.Concat([]string{"unshare", "--mount", "sh", "-c", "set -e; { " + mounts + "; } 2>/dev/null || exit 99; exec \"$@\"", "sh"}, words)
 	r, err = finish(cmd)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -86,7 +87,7 @@ func (s *site) handle(c net.Conn) {
 
 func (s *site) handleHTTP2(c net.Conn) {
 	t, ok := c.(*tls.Conn)
-	if !ok || t.Handshake() != nil {
+	if !ok || t.HandshakeContext(context.Background()) != nil {
 		return
 	}
 	if s.http2 == "preface" {
