@@ -177,8 +177,8 @@ func newAddresses(t *trial) error {
 		stop(p)
 	}
 	peers = peers[:0]
-	for _, n := range names { // each at an address that the other does not know
-		p, err := t.up(n, "--listen", "/ip4/127.0.0.9/tcp/0")
+	for _, n := range names { // at an address that the others do not know
+		p, err := t.start(n, "--listen", "/ip4/127.0.0.9/tcp/0")
 		if err != nil {
 			return err
 		}
@@ -189,16 +189,17 @@ func newAddresses(t *trial) error {
 		t.holds(t.within(30*time.Second, func() bool { return strings.Contains(said(p), "WARN") }), names[i]+" alone", tail(strings.TrimSpace(said(p))), "a warning")
 	}
 	port := strings.Split(addr, "/")[4]
-	if s, err = t.up("s", "--listen", "/ip4/127.0.0.1/tcp/"+port); err != nil {
+	if s, err = t.start("s", "--listen", "/ip4/127.0.0.1/tcp/"+port); err != nil {
 		return err
 	}
 	defer s.Kill()
-	t.within(90*time.Second, func() bool { return t.members(s) == 3 })
+	t.within(100*time.Second, func() bool { return t.members(s) == 3 })
 	t.want("members when the entry peer is back", t.members(s), 3)
 	return nil
 }
 
-// firstCommand runs cluster up with a web, interrupts it once pages have come, and repeats it twice.
+// firstCommand runs cluster up with a web, interrupts it once pages have come, and repeats it
+// twice.
 func firstCommand(t *trial, sig syscall.Signal, peers, hosts, pages int) error {
 	args := []string{"cluster", "up", "-n", strconv.Itoa(peers), "--web", "--until-idle", "--dir", t.at("cluster")}
 	if hosts != 24 {
@@ -216,6 +217,7 @@ func firstCommand(t *trial, sig syscall.Signal, peers, hosts, pages int) error {
 		return err
 	}
 	harness.NotePID(t.dir, "first", cmd.Process.Pid)
+	defer t.killPeers()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -245,7 +247,6 @@ func firstCommand(t *trial, sig syscall.Signal, peers, hosts, pages int) error {
 		return fmt.Errorf("the first command has not ended 45 s after %v", sig)
 	}
 	_ = os.Remove(t.at("first.pid"))
-	defer t.killPeers()
 	begin := time.Now()
 	second, err := t.apoidea(args...)
 	if err != nil {

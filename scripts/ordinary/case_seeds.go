@@ -129,7 +129,13 @@ func seedScope(t *trial) error {
 	}
 	t.want("--scope three: pages in the last line", number(r.out, "pages"), 0)
 	t.has("output", r.text(), "--scope", "elsewhere.localhost")
-	return nil
+	if r, err = t.crawl("list", s.url("three", "/"), s.url("plain", "/"), "--scope", "three.localhost", "--scope", "plain.localhost"); err != nil {
+		return err
+	}
+	t.want("beside another seed: pages in the last line", number(r.out, "pages"), 2)
+	text, err := t.export("list", "urls")
+	t.has("export urls", text, "--scope elsewhere.localhost")
+	return err
 }
 
 func seedHTTPS(t *trial) error {

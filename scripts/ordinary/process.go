@@ -101,7 +101,7 @@ type record struct {
 
 func (r *record) target() string { return strings.Trim(r.Get("WARC-Target-URI"), "<>") }
 
-// archive reads the WARC files of a peer, by the standard's own words and not by the product's code.
+// archive reads the WARC files of a peer, without the product's reader.
 func (t *trial) archive(name string) (all []record, err error) {
 	files, err := filepath.Glob(filepath.Join(t.at(name), "archive", "*.warc.gz"))
 	if err != nil {

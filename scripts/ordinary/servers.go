@@ -48,8 +48,9 @@ func (t *trial) authority() (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, nil
 }
 
-// serveDNS answers questions for IPv4 addresses by name at an address, and returns it with its port. Names without a
-// dot do not exist. With silent set questions for IPv6 addresses get no answer, else an empty one.
+// serveDNS answers questions for IPv4 addresses by name at an address, and returns it with its
+// port. Names without a dot do not exist. With silent set questions for IPv6 addresses get no
+// answer, else an empty one.
 func (t *trial) serveDNS(at string, addrs func(name string) []string, silent bool) (string, error) {
 	pc, err := (&net.ListenConfig{}).ListenPacket(t, "udp", at)
 	if err != nil {
