@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -91,9 +92,9 @@ func experimentFiles(t *trial) error {
 	if err := json.Unmarshal(text, &run); err != nil {
 		return err
 	}
-	for _, field := range []string{"commit", "command", "machine"} {
-		_, there := run[field]
-		t.holds(there, "run.json: "+field, run[field], "a value")
+	for _, fields := range [][]string{{"commit"}, {"flags", "command", "args"}, {"machine", "cpus", "cores"}} {
+		i := slices.IndexFunc(fields, func(f string) bool { return run[f] != nil })
+		t.holds(i >= 0, "run.json: "+strings.Join(fields, " or "), i >= 0, "a value")
 	}
 	table, err := os.ReadFile(filepath.Join(t.at("out"), "strategies.csv"))
 	t.has("strategies.csv", string(table), "adaptive", "owner")
