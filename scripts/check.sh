@@ -5,9 +5,9 @@
 #   scripts/check.sh --fast
 #   scripts/check.sh --stress [N] [PACKAGE]...
 #
-# Default steps:     format vet lint house tidy test race smoke
+# Default steps:     format vet lint house tidy test race smoke ordinary
 # Steps of --full:   all of these, the race detector for every package that starts goroutines, and
-#                    targets fuzz typed newcomer lan public damage chaos hostile strangers legit browser
+#                    targets fuzz typed newcomer lan public damage chaos hostile strangers legit browser; ordinary with its slow cases
 # --fast             between two edits: format vet lint house tidy test; passed packages that did not change are not tested again
 # --long             for the night: --full with every trial at full length, every test 20 times, each fuzz target for five minutes
 # --fuzz DURATION    run each fuzz target that long (default 0: the seeds only, as tests)
@@ -30,7 +30,7 @@ while [ $# -gt 0 ]; do
       stress=20
       if [[ ${2:-} =~ ^[0-9]+$ ]]; then stress=$2; shift; fi
       ;;
-    format | vet | lint | house | tidy | test | race | smoke | targets | fuzz | typed | newcomer | lan | public | damage | chaos | hostile | strangers | legit | browser) steps+=("$1") ;;
+    format | vet | lint | house | tidy | test | race | smoke | ordinary | targets | fuzz | typed | newcomer | lan | public | damage | chaos | hostile | strangers | legit | browser) steps+=("$1") ;;
     ./*) packages+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
@@ -43,9 +43,9 @@ case $tier in
   long) full=1 long=1 count=20 fuzz=5m ;;
 esac
 if [ ${#steps[@]} = 0 ]; then
-  steps=(format vet lint house tidy test race smoke)
+  steps=(format vet lint house tidy test race smoke ordinary)
   [ $tier != fast ] || steps=(format vet lint house tidy test)
-  [ $full = 0 ] || steps=(format vet lint house tidy test race targets fuzz typed newcomer lan public damage chaos hostile strangers legit browser)
+  [ $full = 0 ] || steps=(format vet lint house tidy test race targets fuzz typed newcomer lan public damage chaos ordinary hostile strangers legit browser)
 fi
 [ $full = 0 ] || export APOIDEA_FULL=1 # tests that are not in the default tier run with it
 
@@ -156,6 +156,11 @@ step_race() {
 
 # Three real peers crawl a served web, one is killed with -9, and every page is fetched.
 step_smoke() { scripts/chaos.sh smoke; }
+
+# Ordinary sites, exports, first commands and their interruption, on servers of raw bytes and real processes.
+step_ordinary() {
+  if [ $full = 1 ]; then scripts/ordinary.sh; else scripts/ordinary.sh --quick; fi
+}
 
 # run_stress: see --stress above. What has passed is kept by commit and by content of the work tree.
 run_stress() {
@@ -324,7 +329,7 @@ esac
 for step in "${front[@]}"; do
   case $step in
     typed) beside 0 typed; continue ;;
-    smoke | chaos | hostile | strangers | legit | browser) join ;;
+    smoke | ordinary | chaos | hostile | strangers | legit | browser) join ;;
   esac
   run "$step"
 done
