@@ -139,10 +139,10 @@ func (l *live) walk(ctx context.Context) {
 		l.whole = found
 		due := found.at.After(l.list)
 		l.mu.Unlock()
+		l.nudge()
 		if due {
 			l.listJobs(ctx)
 		}
-		l.nudge()
 	}
 }
 

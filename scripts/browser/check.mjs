@@ -206,7 +206,7 @@ for (const scheme of ['light', 'dark']) {
     const over = await p.evaluate(() => document.documentElement.scrollWidth - innerWidth)
     check(`${scheme}, ${size}: the page is not wider than ${width} px`, over <= 0, over)
     const cut = await p.evaluate(() => [...document.querySelectorAll('table, tbody :is(th, td), #log li, button')].filter((e) => {
-      const r = e.getBoundingClientRect(), card = (e.closest('.card') ?? document.body).getBoundingClientRect()
+      const r = e.getBoundingClientRect(), card = (e.closest('.log, .card') ?? document.body).getBoundingClientRect()
       return e.checkVisibility() && r.left < card.right && (r.right > card.right + 1 || r.bottom > card.bottom + 1)
     }).map((e) => e.textContent.trim().slice(0, 30)))
     check(`${scheme}, ${size}: no table, button or event is cut`, cut.length === 0, cut.join('; '))
