@@ -100,7 +100,7 @@
     form.setAttribute("aria-busy", "true"); // and no button is disabled, which would lose the focus
     let text = "No answer from the peer.", ok = false;
     try {
-      const res = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/plain" }, redirect: "error" });
+      const res = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { Accept: "text/plain" }, redirect: "error" });
       text = await res.text();
       ok = res.ok;
     } catch { /* what is said stays */ }
