@@ -356,8 +356,8 @@ func (n *Node) viewed() view.Deps {
 
 // shown is what the page sees of it beside that.
 func (n *Node) shown() *shown {
-	return &shown{n.View, n.Commands, shownDeps{
-		Ring: n.room.dht, Net: n.room.net, Worker: n.crawl.Worker, Recent: &n.recent, Refused: n.gate.refused, Post: n.Post, Look: n.owners.Look, BandwidthCap: n.limits.BandwidthCap, Measured: n.placer.Measured,
+	return &shown{n.View, n.Commands, n.Poster, shownDeps{
+		Ring: n.room.dht, Net: n.room.net, Worker: n.crawl.Worker, Recent: &n.recent, Refused: n.gate.refused, Look: n.owners.Look, BandwidthCap: n.limits.BandwidthCap, Measured: n.placer.Measured,
 	}}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/dashboard"
+	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/limits"
 	"github.com/apoidea/apoidea/node/view"
 )
@@ -25,6 +26,7 @@ import (
 type shown struct {
 	*view.View
 	limits.Commands
+	*jobs.Poster
 	deps shownDeps
 }
 
@@ -40,6 +42,7 @@ type shownDeps struct {
 		LeafSet() []dht.Leaf
 		Members() []dht.Peer
 		Attached() []dht.Peer
+		Attachments() []dht.Peer
 	}
 	Net interface { // p2p.Net
 		Stats() calls.Stats
@@ -51,8 +54,7 @@ type shownDeps struct {
 		Held() []worker.Held
 	}
 	Recent       *dashboard.Recent
-	Refused      func() map[peer.ID]control.Refusals // what this peer refused others lately
-	Post         func(ctx context.Context, spec control.JobSpec) (*control.Job, error)
+	Refused      func() map[peer.ID]control.Refusals              // what this peer refused others lately
 	Look         view.Question                                    // asks the owner of hosts
 	BandwidthCap func() int64                                     // in bytes a second, 0: none
 	Measured     func(host string, addr netip.Addr) time.Duration // round trip to a site, 0: not known
@@ -60,9 +62,6 @@ type shownDeps struct {
 
 // Lately implements dashboard.Peer.
 func (s *shown) Lately() (all, failed []dashboard.Outcome) { return s.deps.Recent.Lately() }
-
-// maxRefusedShown bounds the peers whose refused requests are shown.
-const maxRefusedShown = 20
 
 // Refused implements dashboard.Peer.
 func (s *shown) Refused() (list []dashboard.Refused) {
@@ -72,12 +71,7 @@ func (s *shown) Refused() (list []dashboard.Refused) {
 	slices.SortFunc(list, func(a, b dashboard.Refused) int {
 		return cmp.Or(cmp.Compare(a.AgoMS, b.AgoMS), cmp.Compare(a.Peer, b.Peer))
 	})
-	return list[:min(len(list), maxRefusedShown)]
-}
-
-// Post implements dashboard.Peer.
-func (s *shown) Post(ctx context.Context, spec control.JobSpec) (*control.Job, error) {
-	return s.deps.Post(ctx, spec)
+	return list
 }
 
 // Gauges implements dashboard.Peer.
@@ -107,7 +101,7 @@ func (s *shown) Circle(ctx context.Context) (*dashboard.Circle, error) {
 		return nil, err
 	}
 	preds, succs := d.Leaves()
-	leaves := d.LeafSet()
+	leaves, attachments := d.LeafSet(), d.Attachments()
 	for _, p := range d.Members() {
 		place := s.place(p.ID, delegated)
 		place.At = p.Key().Turns()
@@ -127,6 +121,9 @@ func (s *shown) Circle(ctx context.Context) (*dashboard.Circle, error) {
 		if len(succs) > 0 && succs[0].ID == p.ID {
 			side = append(side, "successor")
 		}
+		if slices.ContainsFunc(attachments, func(a dht.Peer) bool { return a.ID == p.ID }) {
+			side = append(side, "attached")
+		}
 		place.Side = strings.Join(side, ", ")
 		c.Others = append(c.Others, place)
 	}
@@ -139,7 +136,7 @@ func (s *shown) Circle(ctx context.Context) (*dashboard.Circle, error) {
 // place is what can be said of a peer without asking it.
 func (s *shown) place(id peer.ID, delegated map[string]int) dashboard.Place {
 	p := dashboard.Place{
-		Peer: id.String(), RTTMs: float64(s.deps.Net.RoundTrip(id).Microseconds()) / 1000, Crawls: delegated[string(id)],
+		Peer: id.String(), Name: s.PeerName(id.String()), RTTMs: float64(s.deps.Net.RoundTrip(id).Microseconds()) / 1000, Crawls: delegated[string(id)],
 	}
 	if addrs := s.deps.Net.AddrsOf(id); len(addrs) > 0 {
 		p.Addr = addrs[0]

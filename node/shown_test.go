@@ -15,6 +15,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/rpc/rpctest"
+	"github.com/apoidea/apoidea/node/view"
 )
 
 // neighbourhood is a peer with one neighbour on both sides and one worker that is attached, as its
@@ -30,8 +31,9 @@ func (n *neighbourhood) Arc() (ring.Arc, bool) {
 func (n *neighbourhood) Leaves() (preds, succs []dht.Peer) {
 	return []dht.Peer{n.next}, []dht.Peer{n.next}
 }
-func (n *neighbourhood) Members() []dht.Peer  { return []dht.Peer{n.next} }
-func (n *neighbourhood) Attached() []dht.Peer { return []dht.Peer{n.attached} }
+func (n *neighbourhood) Members() []dht.Peer     { return []dht.Peer{n.next} }
+func (n *neighbourhood) Attached() []dht.Peer    { return []dht.Peer{n.attached} }
+func (n *neighbourhood) Attachments() []dht.Peer { return []dht.Peer{n.next} }
 
 func (n *neighbourhood) LeafSet() []dht.Leaf {
 	return []dht.Leaf{{Peer: n.next, Serves: true, Arc: ring.Arc{Start: n.self.Key(), End: n.next.Key()}}}
@@ -60,7 +62,7 @@ func (connected) Stats() calls.Stats {
 func TestShown(t *testing.T) {
 	ids := rpctest.NewPeers(t, 3)
 	n := &neighbourhood{dht.Peer{ID: ids[0]}, dht.Peer{ID: ids[1]}, dht.Peer{ID: ids[2]}}
-	s := &shown{deps: shownDeps{
+	s := &shown{View: new(view.View), deps: shownDeps{
 		Ring: n, Net: connected{}, Worker: n, BandwidthCap: func() int64 { return 7 },
 		Look:     func(context.Context, func(*owner.Owner)) error { return nil },
 		Measured: func(string, netip.Addr) time.Duration { return time.Millisecond },
@@ -69,7 +71,7 @@ func TestShown(t *testing.T) {
 	if err != nil || c.Size != 2 || !c.Self.Serves || len(c.Others) != 1 || len(c.Attached) != 1 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	if o := c.Others[0]; !o.Leaf || !o.Serves || o.Side != "predecessor, successor" || o.RTTMs != 20 || o.Addr == "" || o.ArcFrom != c.Self.At {
+	if o := c.Others[0]; !o.Leaf || !o.Serves || o.Side != "predecessor, successor, attached" || o.RTTMs != 20 || o.Addr == "" || o.ArcFrom != c.Self.At {
 		t.Errorf("the neighbour is %+v", o)
 	}
 	h, err := s.Crawled(t.Context(), 1)

@@ -13,9 +13,8 @@ func newDashboard(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "dashboard",
 		Short: "Print a link to the running peer's web page",
-		Long: `Print a link to the page of the running peer: the ring, what is crawled, charts, and the buttons to pause and to set limits. The link logs
-one browser in, once, within a quarter of an hour; without it the page can be looked at on this machine, unless the peer runs with --dashboard-login, and its
-buttons are not there.`,
+		Long: `Print a link to the page of the running peer: its work, jobs, the ring, charts, and buttons to pause, to steer jobs and to set limits. The link
+logs one browser in, once, within 15 minutes. Without it the page has no buttons, and cannot be seen at all if the peer runs with --dashboard-login.`,
 		Example: "  apoidea dashboard\n  xdg-open \"$(apoidea dashboard)\"",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -25,7 +25,7 @@ type answered struct {
 	word       string // closed, open, or empty where it says nothing of the ring
 }
 
-var walkedText = regexp.MustCompile(`data-state="(\w+)">(\d+) members?, (\w+)</b>, walked at <time datetime="([^"]+)"`)
+var walkedText = regexp.MustCompile(`data-state="(\w+)">(\d+) members?, (\w+)</b>; checked at <time datetime="([^"]+)"`)
 
 // wordOf asks one peer in one way.
 func wordOf(t *testing.T, dir, page, how string) answered {

@@ -83,6 +83,8 @@ type Used struct {
 	// host in hand.
 	DayPages int64   `json:"day_pages"`
 	DayWorkS float64 `json:"day_work_s"` // see DayPages
+	All      int64   `json:"all"`        // bytes received and sent since the data directory was made
+	AllPages int64   `json:"all_pages"`  // pages fetched since then
 }
 
 // Observed is what the system tells of the machine; what it does not tell, or was not asked, is

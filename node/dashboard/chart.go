@@ -131,7 +131,7 @@ func charts(points []point, latest *point) []chart {
 			Now:    []reading{{"c-queue", "URLs pending", thousands(int64(latest.Queue))}},
 		},
 		{
-			ID: "duplicates", Title: "Duplicates met", unit: perSecond, least: 1,
+			ID: "duplicates", Title: "Duplicates", unit: perSecond, least: 1,
 			curves: []curve{{class: "c-duplicates", values: pick(func(p *point) float64 { return p.Duplicates }), area: true}},
 			Now:    []reading{{"c-duplicates", "known content", perSecond(latest.Duplicates)}},
 		},

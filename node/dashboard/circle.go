@@ -8,13 +8,14 @@ import (
 	"html/template"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/apoidea/apoidea/node/control"
 )
 
 // The picture's measures, in its own units around the centre.
 const (
-	circleWidth  = 560.0
+	circleWidth  = 640.0
 	circleHeight = 420.0
 	circleRadius = 148.0
 	arcWidth     = 16.0
@@ -31,6 +32,7 @@ const (
 const (
 	maxDots   = 512
 	maxLabels = 16
+	maxName   = 11 // bytes of a name
 	maxMarks  = 128
 )
 
@@ -67,9 +69,9 @@ func (c *Circle) svg(hosts []Host) template.HTML {
 			class, title := "mark", hosts[i].Name
 			switch behind := hosts[i].Behind(); {
 			case behind > 0:
-				class, title = "mark far", fmt.Sprintf("%s: its worker is %.0f ms farther than the nearest peer", title, behind)
+				class, title = "mark far", fmt.Sprintf("%s: another peer is %.0f ms closer than its worker", title, behind)
 			case hosts[i].RTT > 0:
-				class, title = "mark near", title+": no peer that measured it is nearer than its worker"
+				class, title = "mark near", title+": its worker is the closest peer that measured it"
 			}
 			fmt.Fprintf(d, `<circle class="%s" cx="%.1f" cy="%.1f" r="2"><title>%s</title></circle>`, class, x, y, html.EscapeString(title))
 		}
@@ -126,7 +128,7 @@ func (c *Circle) unserved() (share float64, known bool) {
 // serving fills in from a walk what peers answer for that have not said so here yet: after a death
 // one that is no neighbour says so up to twenty seconds later.
 func (c *Circle) serving(members []control.PeerLine) {
-	if share, known := c.unserved(); !known || share == 0 {
+	if share, known := c.unserved(); known && share == 0 {
 		return
 	}
 	for i := range c.Others {
@@ -190,17 +192,17 @@ func (c *Circle) state() string {
 	_, known := c.unserved()
 	switch {
 	case suspects > 0:
-		return fmt.Sprintf("%s, %d silent", word, suspects)
+		return fmt.Sprintf("%s, %d not responding", word, suspects)
 	case known:
-		return word + " known here"
+		return word
 	default:
-		return "peers, about"
+		return "peers (estimate)"
 	}
 }
 
 // words describe the picture to those who do not see it.
 func (c *Circle) words() string {
-	return fmt.Sprintf("%d %s. %d are known here; this peer answers for %.1f percent of the circle.", c.Size, c.state(), len(c.Others)+1, 100*c.Self.share())
+	return fmt.Sprintf("%d %s. This peer knows %d and owns %.1f percent of the circle.", c.Size, c.state(), len(c.Others)+1, 100*c.Self.share())
 }
 
 // share is the part of the circle that a peer answers for.
@@ -217,22 +219,22 @@ func (p *Place) share() float64 {
 
 // what says who a dot is.
 func (p *Place) what(self bool) string {
-	text := "peer " + p.Peer
+	text := "peer " + strings.TrimSpace(string(p.Name)+" "+p.Peer)
 	switch {
 	case self:
-		text = "this peer, " + p.Peer
+		text = "this " + text
 	case p.Side != "":
 		text += ", " + p.Side
 	case p.Leaf:
 		text += ", in the leaf set"
 	default:
-		text += ", known beyond the leaf set"
+		text += ", outside the leaf set"
 	}
 	if p.Serves {
-		text += fmt.Sprintf("; answers for %.1f %% of the ring", 100*p.share())
+		text += fmt.Sprintf("; owns %.1f %% of the ring", 100*p.share())
 	}
 	if p.Suspect {
-		text += "; suspect: it does not answer"
+		text += "; it does not answer"
 	}
 	return text
 }
@@ -361,12 +363,15 @@ func (d *drawing) label(l *label, right bool) {
 	}
 	x0, y0 := around(l.place.drawn, circleRadius+arcWidth/2+3)
 	fmt.Fprintf(d, `<path class="lead" d="M%.1f %.1fL%.1f %.1f"/>`, x0, y0, x, l.at)
-	class, text := "name", short(l.place.Peer)
+	class, id, called := "name", short(l.place.Peer), string(l.place.Name)
+	if len(called) > maxName {
+		called = called[:maxName-1] + "…"
+	}
 	switch {
 	case l.place.Side == sideSelf:
-		class, text = "name self", "this peer"
+		class, id, called = "name self", "", "this peer"
 	case l.place.Suspect:
-		class, text = "name suspect", text+" silent"
+		class = "name suspect"
 	}
-	fmt.Fprintf(d, `<text class="%s" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, class, anchor, x+step, l.at+4, html.EscapeString(text))
+	fmt.Fprintf(d, `<text class="%s" text-anchor="%s" x="%.1f" y="%.1f"><tspan>%s</tspan> <tspan class="id">%s</tspan></text>`, class, anchor, x+step, l.at+4, html.EscapeString(called), html.EscapeString(id))
 }

@@ -19,17 +19,17 @@ func TestRingCloses(t *testing.T) {
 		share  float64
 		known  bool
 	}{
-		"alone":      {func(*Circle) {}, 1, "peer known here", 0, true},
-		"closed":     {func(*Circle) {}, 8, "peers known here", 0, true},
-		"a dead one": {func(c *Circle) { c.Others, c.Size = c.Others[1:], 7 }, 8, "peers known here", 0.125, true},
+		"alone":      {func(*Circle) {}, 1, "peer", 0, true},
+		"closed":     {func(*Circle) {}, 8, "peers", 0, true},
+		"a dead one": {func(c *Circle) { c.Others, c.Size = c.Others[1:], 7 }, 8, "peers", 0.125, true},
 		"taken over": {func(c *Circle) {
 			c.Others[1].ArcFrom = c.Others[0].ArcFrom
 			c.Others, c.Size = c.Others[1:], 7
-		}, 8, "peers known here", 0, true},
-		"one joins":     {func(c *Circle) { c.Others[3].Serves = false }, 8, "peers known here", 0.125, true},
-		"one is silent": {func(c *Circle) { c.Others[3].Suspect = true }, 8, "peers, 1 silent", 0, true},
-		"two claim":     {func(c *Circle) { c.Others[3].ArcFrom = 0.3 }, 8, "peers known here", 0, true},
-		"a large ring":  {func(c *Circle) { c.Size = 1000 }, 8, "peers, about", 0, false},
+		}, 8, "peers", 0, true},
+		"one joins":     {func(c *Circle) { c.Others[3].Serves = false }, 8, "peers", 0.125, true},
+		"one is silent": {func(c *Circle) { c.Others[3].Suspect = true }, 8, "peers, 1 not responding", 0, true},
+		"two claim":     {func(c *Circle) { c.Others[3].ArcFrom = 0.3 }, 8, "peers", 0, true},
+		"a large ring":  {func(c *Circle) { c.Size = 1000 }, 8, "peers (estimate)", 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ring := circle(c.peers)

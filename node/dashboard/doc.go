@@ -1,6 +1,6 @@
-// Package dashboard is the page that a peer serves on loopback for the person at home: the ring as
-// a picture, the hosts being crawled, charts of the last ten minutes or the last day, what happened
-// to the neighbours, whose requests were refused, and the buttons to pause and to set limits.
+// Package dashboard is the page that a peer serves on loopback for its operator: the work of this
+// peer, the jobs of the ring, the ring as a picture, hosts being crawled, charts, events, refused
+// requests, and buttons to pause, to steer jobs and to set limits.
 //
 // # The page
 //
@@ -14,7 +14,7 @@
 // minutes by the second, a day by the minute); all else is read from what this peer knows already,
 // and only while a page is open. There is one exception: while a page is open and the ring is small
 // it is walked every other second, since only a walk tells whether it is closed and what all have
-// done.
+// done, and its members are asked for their jobs.
 //
 // # Who may do what
 //

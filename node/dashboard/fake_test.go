@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,8 @@ type fake struct {
 	gauges  Gauges
 	recent  Recent
 	refused []Refused
+	jobs    []control.Job
+	names   map[string]control.Name
 	fail    error
 	told    []string
 	events  chan control.RingEvent
@@ -52,7 +55,7 @@ func newFake() *fake {
 		{Key: "pause-on-battery", Value: "false", Default: "false", About: "pause while the machine runs on its battery"},
 	}
 	f.limits.Caps = control.Caps{Bandwidth: 250e3, Fetchers: 32}
-	f.limits.Used = control.Used{Bandwidth: 120e3, Day: 5e9, Fetchers: 7}
+	f.limits.Used = control.Used{Bandwidth: 120e3, Day: 5e9, Fetchers: 7, DayPages: 21, AllPages: 4321}
 	return f
 }
 
@@ -154,6 +157,22 @@ func (f *fake) Refused() []Refused {
 func (f *fake) Post(_ context.Context, s control.JobSpec) (*control.Job, error) {
 	return nil, f.tell(fmt.Sprint("post ", s.URLs, " ", s.MaxPages))
 }
+
+func (f *fake) Jobs(context.Context) ([]control.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.jobs), nil
+}
+
+func (f *fake) SetJob(_ context.Context, id, action string) (*control.Job, error) {
+	return nil, f.tell(action + " job " + id)
+}
+
+func (f *fake) JobKey(context.Context) (*control.JobKey, error) {
+	return &control.JobKey{ID: "own key"}, nil
+}
+
+func (f *fake) PeerName(id string) control.Name { return f.names[id] }
 
 func (f *fake) Resume(context.Context) (*control.Limits, error) { return nil, f.tell("resume") }
 

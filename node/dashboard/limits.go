@@ -32,11 +32,11 @@ type preset struct {
 }
 
 var presets = []preset{
-	{"light", "Light", "1 Mbit/s, 4 exchanges at once, a quarter of one core.", map[string]string{"bandwidth": "1Mbit", "bandwidth-up": "none", "fetchers": "4", "cpu-share": "25%"}},
-	{"half", "Half", "10 Mbit/s, 16 exchanges at once, half of all cores.", map[string]string{
+	{"light", "Light", "1 Mbit/s, 4 concurrent fetches, a quarter of one core.", map[string]string{"bandwidth": "1Mbit", "bandwidth-up": "none", "fetchers": "4", "cpu-share": "25%"}},
+	{"half", "Half", "10 Mbit/s, 16 concurrent fetches, half of all cores.", map[string]string{
 		"bandwidth": "10Mbit", "bandwidth-up": "none", "fetchers": "16", "cpu-share": strconv.Itoa(50*runtime.NumCPU()) + "%",
 	}},
-	{"full", "Full", "All that line and processor give, and the exchanges that the peer was started with.", map[string]string{
+	{"full", "Full", "No limit on bandwidth and processor, default number of concurrent fetches.", map[string]string{
 		"bandwidth": "none", "bandwidth-up": "none", "fetchers": "default", "cpu-share": "none",
 	}},
 }

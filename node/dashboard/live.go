@@ -1,11 +1,13 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +35,9 @@ const (
 	walkEvery = 2 * time.Second
 	walkTime  = 5 * time.Second
 	maxWalked = 64
+	// listShare: the jobs are listed at most one part in so many of the time, because every member
+	// is asked for all that it keeps.
+	listShare = 20
 	// reconnect is after how many milliseconds it does.
 	reconnect = 2000
 )
@@ -49,8 +54,10 @@ type live struct {
 	past   *history
 	log    []control.RingEvent // newest last
 	last   *model
-	whole  *whole    // of the last walk; nil before the first
-	looked time.Time // when a page was last made
+	whole  *whole        // of the last walk; nil before the first
+	looked time.Time     // when a page was last made
+	jobs   []control.Job // as last listed, maxJobs at most; nil before
+	list   time.Time     // when to list them again
 	open   map[*stream]struct{}
 }
 
@@ -130,8 +137,35 @@ func (l *live) walk(ctx context.Context) {
 		found.status = s
 		l.mu.Lock()
 		l.whole = found
+		due := found.at.After(l.list)
 		l.mu.Unlock()
 		l.nudge()
+		if due {
+			l.listJobs(ctx)
+		}
+	}
+}
+
+// jobRank puts running and paused jobs before all others.
+var jobRank = map[string]int{"running": -1, "paused": -1}
+
+// listJobs asks the members for their jobs and keeps those to show.
+func (l *live) listJobs(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, walkTime)
+	defer cancel()
+	begin := time.Now()
+	list, err := l.peer.Jobs(ctx)
+	slices.Reverse(list) // the newest first
+	slices.SortStableFunc(list, func(a, b control.Job) int { return cmp.Compare(jobRank[a.State], jobRank[b.State]) })
+	list = append([]control.Job{}, list[:min(len(list), maxJobs)]...)
+	for i := range list { // a job may have megabytes of seeds
+		urls := list[i].Spec.URLs
+		list[i].Spec.URLs = slices.Clone(urls[:min(len(urls), 1)])
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.list = time.Now().Add(listShare * time.Since(begin)); err == nil {
+		l.jobs = list
 	}
 }
 
@@ -211,7 +245,7 @@ func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m.gauges = l.past.last
+	m.jobs = l.jobs
 	m.lately = make(map[string]lately, len(spans))
 	for i := range spans {
 		m.lately[spans[i].Name] = l.past.lately(m.at, &spans[i])

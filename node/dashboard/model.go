@@ -17,7 +17,16 @@ import (
 // Bounds on what one page shows.
 const (
 	maxHosts = 30
-	maxLog   = 100
+	maxLog   = 30
+	maxJobs  = 12
+	maxPeers = 20 // rows of peers that were refused, and of attached workers
+)
+
+// Temporary refusals are normal for settleTime after a change of the ring. A peer that gets
+// manyRefused of them is listed anyway.
+const (
+	settleTime  = time.Minute
+	manyRefused = 20
 )
 
 // model is what the peer says of itself at one moment.
@@ -29,10 +38,11 @@ type model struct {
 	limits  *control.Limits
 	whole   *whole // nil: not walked of late
 	latest  point
-	gauges  Gauges
 	recent  []Outcome // newest first
 	failed  []Outcome
 	refused []Refused
+	jobs    []control.Job       // nil: not listed
+	jobKey  string              // signs what is changed at this peer
 	log     []control.RingEvent // newest first
 	lately  map[string]lately   // by the name of the span
 }
@@ -46,8 +56,8 @@ type order struct {
 // orders are those that can be asked for, the default first. Where two hosts are alike their names
 // decide, so that rows do not jump.
 var orders = []order{
-	{"waiting", "most waiting", func(a, b *Host) int { return cmp.Compare(b.Pending, a.Pending) }},
-	{"rtt", "nearest", func(a, b *Host) int { return cmp.Compare(known(a.RTT), known(b.RTT)) }},
+	{"waiting", "most pending", func(a, b *Host) int { return cmp.Compare(b.Pending, a.Pending) }},
+	{"rtt", "closest", func(a, b *Host) int { return cmp.Compare(known(a.RTT), known(b.RTT)) }},
 	{"pages", "most pages", func(a, b *Host) int { return cmp.Compare(b.Pages, a.Pages) }},
 	{"host", "name", func(*Host, *Host) int { return 0 }},
 }
@@ -94,16 +104,6 @@ type choice struct {
 	Chosen            bool
 }
 
-// figure is one number of the page.
-type figure struct {
-	ID, Name string
-	Value    int64 // as `apoidea status --json` has it
-	Text     string
-	More     string
-	// Ring is the same of all members, empty where that is not known.
-	Ring string
-}
-
 // drawn is a chart with its picture.
 type drawn struct {
 	chart
@@ -129,6 +129,7 @@ type walked struct {
 	Members int
 	State   string // control.RingClosed or RingOpen
 	Why     string // it is open
+	Totals  *control.Counters
 }
 
 // page is what the templates are made from.
@@ -150,9 +151,10 @@ type page struct {
 	Ring           template.HTML
 	Walked         *walked // nil: not known
 	Beyond         bool
-	Delegates      bool // others crawl hosts for this peer
-	Figures        []figure
-	Fetched        []figure
+	Delegates      bool          // others crawl hosts for this peer
+	Did            *control.Used // what this peer itself did
+	Jobs           []control.Job
+	JobKey         string
 	Charts         []drawn
 	Holds          []control.Hold
 	Used           []used
@@ -166,7 +168,6 @@ type page struct {
 	Recent     []Outcome
 	Failed     []Outcome
 	Refused    []Refused
-	Today      []figure
 	Neighbours []neighbour
 	Log        []control.RingEvent
 }
@@ -174,7 +175,7 @@ type page struct {
 // page makes a view of the model.
 func (m *model) page(v view, form string) *page {
 	p := &page{
-		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Figures: figures(m.status), Fetched: fetched(m), Log: m.log, Recent: m.recent, Failed: m.failed, Refused: m.refused, Today: today(m), Paused: m.limits.Paused,
+		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Did: &m.limits.Used, Log: m.log, Recent: m.recent, Failed: m.failed, Paused: m.limits.Paused, Jobs: m.jobs, JobKey: m.jobKey,
 	}
 	if v.acts {
 		p.Form = form
@@ -194,8 +195,16 @@ func (m *model) page(v view, form string) *page {
 		o := &m.circle.Others[i]
 		p.Beyond = p.Beyond || !o.Leaf
 		p.Delegates = p.Delegates || o.Crawls > 0
-		if o.Leaf {
+		if o.Leaf || o.Side != "" {
 			p.Neighbours = append(p.Neighbours, neighbour{*o, placeWord(o)})
+		}
+	}
+	for _, w := range m.circle.Attached[:min(len(m.circle.Attached), maxPeers)] {
+		p.Neighbours = append(p.Neighbours, neighbour{w, "worker"})
+	}
+	for i := range m.refused {
+		if len(p.Refused) < maxPeers && m.matters(&m.refused[i]) {
+			p.Refused = append(p.Refused, m.refused[i])
 		}
 	}
 	p.hosts(m, v)
@@ -214,12 +223,9 @@ func (p *page) ofRing(w *whole) {
 		return
 	}
 	s := w.status
-	p.Walked = &walked{At: w.at, Members: s.Ring.Members, State: s.Ring.State}
+	p.Walked = &walked{At: w.at, Members: s.Ring.Members, State: s.Ring.State, Totals: &s.Counters}
 	if s.Ring.State != control.RingClosed {
 		p.Walked.Why = s.Holding
-	}
-	for i, all := range figures(s) {
-		p.Figures[i].Ring = all.Text
 	}
 }
 
@@ -232,11 +238,11 @@ func (p *page) hosts(m *model, v view) {
 	p.TotalHosts, p.MoreHosts = int64(m.crawled.Total), m.crawled.Total > len(list)
 	switch {
 	case p.Paused:
-		p.NoHosts = "While this peer is paused others crawl the hosts that it answers for."
+		p.NoHosts = "While this peer is paused, other peers crawl the hosts that it owns."
 	case m.status.URLsPending > 0:
-		p.NoHosts = "What waits is not due yet."
+		p.NoHosts = "The pending URLs are not due yet."
 	default:
-		p.NoHosts = "Post a job with apoidea crawl URL, and they show here."
+		p.NoHosts = "They are listed here while a job runs."
 	}
 }
 
@@ -251,20 +257,23 @@ func stateWords(m *model) (word, why, lamp string) {
 			lamp = "idle"
 			break
 		}
-		word, why = "Crawling", fmt.Sprintf("%s under way, %s waiting.", count(int64(m.crawled.Total), "host"), count(s.URLsPending, "URL"))
+		word, why = "Crawling", fmt.Sprintf("%s being crawled, %s pending.", count(int64(m.crawled.Total), "host"), count(s.URLsPending, "URL"))
 	case "idle":
-		word, why = "Idle", "Nothing is left to do for this peer. It stays in the ring."
+		word, why = "Idle", "This peer has no work left."
 	case "paused":
-		word, why = "Paused", "Nothing is fetched. The peer stays in the ring and keeps its records."
+		word, why = "Paused", "This peer fetches nothing. It stays connected and keeps its records."
 	case "joining":
-		word, why = "Joining", "Finding its place on the ring."
+		word, why = "Joining", "This peer is joining the ring."
 	case "leaving":
-		word, why = "Leaving", "Handing its records to its neighbours."
+		word, why = "Leaving", "This peer hands its records to its neighbors."
 	default:
 		word = s.State
 	}
 	if s.Role == "worker" {
-		why += fmt.Sprintf(" It answers for nothing and crawls for those that it is attached to: %s.", s.WhyWorker())
+		if s.State == "crawling" {
+			why = count(int64(m.crawled.Here), "host") + " being crawled."
+		}
+		why += fmt.Sprintf(" It is a worker: it owns no hosts and crawls for the peers it is attached to (%s).", s.WhyWorker())
 	}
 	return word, why, lamp
 }
@@ -272,10 +281,10 @@ func stateWords(m *model) (word, why, lamp string) {
 // othersCrawl says what a peer waits for that has work on record and fetches nothing itself.
 func othersCrawl(m *model) (word, why string) {
 	if m.crawled.Total > 0 {
-		return "Others crawl", fmt.Sprintf("%s that this peer answers for %s crawled by others, which are nearer or have more room; it fetches nothing itself now. %s waiting.",
+		return "Others crawl", fmt.Sprintf("%s of this peer %s crawled by other peers, which are closer or have more capacity. %s pending.",
 			count(int64(m.crawled.Total), "host"), map[bool]string{true: "is", false: "are"}[m.crawled.Total == 1], count(m.status.URLsPending, "URL"))
 	}
-	return "Waiting", fmt.Sprintf("Nothing is fetched now: %s waiting until they are due, or for a worker.", count(m.status.URLsPending, "URL"))
+	return "Waiting", fmt.Sprintf("%s pending until they are due or a worker is free.", count(m.status.URLsPending, "URL"))
 }
 
 func count(n int64, word string) string {
@@ -288,7 +297,7 @@ func count(n int64, word string) string {
 func placeWord(p *Place) string {
 	switch {
 	case p.Suspect:
-		return "silent"
+		return "no answer"
 	case p.Side != "":
 		return p.Side
 	default:
@@ -296,44 +305,14 @@ func placeWord(p *Place) string {
 	}
 }
 
-// figures are the sums of the page: what this peer has on record for the hosts that it answers for.
-func figures(s *control.Status) []figure {
-	plain := func(id, name string, n int64) figure { return figure{ID: id, Name: name, Value: n, Text: thousands(n)} }
-	more := func(f figure, text string) figure {
-		f.More = text
-		return f
+// matters reports whether refusals are more than the temporary ones of a ring that changes.
+func (m *model) matters(r *Refused) bool {
+	changed := m.at.Add(-time.Duration(m.status.UptimeS * float64(time.Second)))
+	if len(m.log) > 0 {
+		changed = m.log[0].Time
 	}
-	return []figure{
-		more(plain("pages", "Pages", s.Pages), "new content"),
-		more(plain("duplicates", "Duplicates", s.Duplicates), "known content"),
-		more(figure{ID: "bytes", Name: "Content", Value: s.Bytes, Text: bytesText(float64(s.Bytes))}, "bodies, decoded"),
-		more(plain("urls_seen", "URLs met", s.URLsSeen), fmt.Sprintf("%s redirected", thousands(s.Redirects))),
-		more(plain("urls_pending", "URLs waiting", s.URLsPending), fmt.Sprintf("%s to be tried again", thousands(s.URLsWaiting))),
-		more(plain("urls_leased", "URLs in hand", s.URLsLeased), "leased to workers"),
-		more(plain("hosts_owned", "Hosts", s.HostsOwned), fmt.Sprintf("%s leased", thousands(s.HostsLeased))),
-		more(plain("errors", "Errors", s.Errors), "dead links, timeouts"),
-		more(plain("robots_denied", "Denied", s.RobotsDenied), "by robots.txt"),
-	}
-}
-
-// today is what this peer gave since midnight, over all its runs.
-func today(m *model) []figure {
-	u := &m.limits.Used
-	return []figure{
-		{ID: "today_pages", Name: "Pages", Value: u.DayPages, Text: thousands(u.DayPages)},
-		{ID: "today_bytes", Name: "Came and went", Value: u.Day, Text: bytesText(float64(u.Day))},
-		{ID: "today_work", Name: "At work", Value: int64(u.DayWorkS), Text: spanText(time.Duration(u.DayWorkS) * time.Second), More: "with a host in hand"},
-	}
-}
-
-// fetched are the sums since the process began of what this peer itself fetched.
-func fetched(m *model) []figure {
-	g := &m.gauges
-	return []figure{
-		{ID: "fetched_pages", Name: "Pages", Value: g.Pages, Text: thousands(g.Pages)},
-		{ID: "fetched_duplicates", Name: "Duplicates", Value: g.Duplicates, Text: thousands(g.Duplicates)},
-		{ID: "fetched_bytes", Name: "Transferred", Value: g.SiteBytes, Text: bytesText(float64(g.SiteBytes))},
-	}
+	last := m.at.Add(-time.Duration(r.AgoMS) * time.Millisecond)
+	return r.Requests > r.Later || r.Requests >= manyRefused || last.Sub(changed) > settleTime
 }
 
 // ask collects a model from the peer; what charts and log show is added by whoever keeps it.
@@ -349,6 +328,9 @@ func ask(ctx context.Context, peer Peer) (*model, error) {
 	m.circle.Self.Side = sideSelf
 	m.recent, m.failed = peer.Lately()
 	m.refused = peer.Refused()
+	if key, err := peer.JobKey(ctx); err == nil {
+		m.jobKey = key.ID
+	}
 	if m.limits, err = peer.Limits(ctx); err != nil {
 		return nil, fmt.Errorf("limits: %w", err)
 	}

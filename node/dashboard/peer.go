@@ -14,6 +14,8 @@ type Peer interface {
 	Status(ctx context.Context, ring bool) (*control.Status, error)
 	// Watch calls fn for what happens on the ring until ctx ends.
 	Watch(ctx context.Context, fn func(control.RingEvent) error) error
+	// PeerName is what a peer is called, empty where that is not known.
+	PeerName(id string) control.Name
 	// Gauges is asked once a second, page or no page, and so is cheap.
 	Gauges(ctx context.Context) (Gauges, error)
 	// Circle is the ring as this peer knows it.
@@ -28,6 +30,10 @@ type Peer interface {
 	Refused() []Refused
 	// Post posts a job and returns when its seeds are on disk at their owners.
 	Post(ctx context.Context, spec control.JobSpec) (*control.Job, error)
+	// Jobs, SetJob and JobKey are those of control.Backend.
+	Jobs(ctx context.Context) ([]control.Job, error)
+	SetJob(ctx context.Context, id, action string) (*control.Job, error)
+	JobKey(ctx context.Context) (*control.JobKey, error)
 	// Pause, Resume, Limits and SetLimits are those of control.Backend.
 	Pause(ctx context.Context, d time.Duration) (*control.Limits, error)
 	Resume(ctx context.Context) (*control.Limits, error) // ends such a pause
@@ -69,12 +75,13 @@ type Circle struct {
 // Place is a peer on the circle.
 type Place struct {
 	Peer, Addr string // its ID, and the first of its addresses
+	Name       control.Name
 	// At is the position, from 0 at the top clockwise to below 1.
 	At float64
 	// Leaf says that it is in this peer's leaf set, so that what it serves is known; Side is
 	// predecessor or successor for the nearest.
 	Leaf    bool
-	Side    string // self, predecessor, successor, the last two together, or empty
+	Side    string // self, predecessor, successor, the last two together, attached (this worker, to it), or empty
 	Suspect bool   // it did not answer of late
 	// Serves says that it answers for the part of the circle from ArcFrom to At; Whole that this is
 	// all of it.

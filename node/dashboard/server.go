@@ -122,7 +122,7 @@ func (s *Server) load() error {
 	s.pages, err = template.New("").Funcs(template.FuncMap{
 		"style": func() template.CSS { return template.CSS(style) }, // our own file
 		"asset": func(name string) string { return names[name] },
-		"short": short, "number": thousands, "ms": rttText,
+		"short": short, "number": thousands, "size": func(n int64) string { return bytesText(float64(n)) }, "ms": rttText,
 		"rtt":      func(d time.Duration) string { return rttText(float64(d.Microseconds()) / 1000) },
 		"span":     func(s float64) string { return spanText(time.Duration(s * float64(time.Second))) },
 		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
@@ -133,6 +133,7 @@ func (s *Server) load() error {
 		"glossary": func() []glossary.Word { return glossary.Words },
 		"presets":  func() []preset { return presets },
 		"percent":  func(n neighbour) string { return shareText(&n.Place) },
+		"called":   func(id string) Place { return Place{Peer: id, Name: s.peer.PeerName(id)} },
 	}).ParseFS(assets, "assets/page.html")
 	if err != nil {
 		return fmt.Errorf("dashboard: %w", err)
@@ -191,6 +192,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("POST /limits", s.action(s.setLimits))
 	mux.HandleFunc("POST /preset", s.action(s.setPreset))
 	mux.HandleFunc("POST /job", s.action(s.post))
+	mux.HandleFunc("POST /job/{id}", s.action(s.setJob))
 	mux.HandleFunc("GET /{hash}/{name}", s.asset)
 	return careful(s.policy, byAddress(http.NewCrossOriginProtection().Handler(mux)))
 }
@@ -225,7 +227,7 @@ func (s *Server) seen(next http.HandlerFunc) http.HandlerFunc {
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	if !s.guard.redeem(r.URL.Query().Get("ticket"), time.Now()) {
-		http.Error(w, "this link was used, or is too old: `apoidea dashboard` prints a new one", http.StatusForbidden)
+		http.Error(w, "this link was used or has expired: `apoidea dashboard` prints a new one", http.StatusForbidden)
 		return
 	}
 	s.guard.admit(w)
@@ -235,8 +237,8 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 // sayings are what the page says after an action, by what its address carries: never a text of a
 // browser's.
 var sayings = map[string]string{
-	"paused": "The pause has begun.", "resumed": "Your pause is over.", "limited": "The limits are in force.", "same": "Nothing was changed.",
-	"posted": "The job is posted. What is fetched of it shows below.",
+	"paused": "This peer is paused.", "resumed": "This peer is resumed.", "limited": "The limits are set.", "same": "Nothing was changed.",
+	"posted": "The job is posted.", "job-pause": "The job is paused.", "job-resume": "The job is resumed.", "job-cancel": "The job is canceled.",
 }
 
 func (s *Server) show(w http.ResponseWriter, r *http.Request) {
@@ -252,7 +254,7 @@ func (s *Server) words(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) page(w http.ResponseWriter, r *http.Request, status int, said string, bad bool) {
 	m, err := s.live.model(r.Context(), fresh)
 	if err != nil {
-		http.Error(w, "the peer is too busy to say what it does: "+err.Error(), http.StatusServiceUnavailable)
+		http.Error(w, "the peer is too busy to answer: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	p := m.page(viewOf(r.URL.Query(), s.mayAct(r)), s.guard.form)
@@ -280,7 +282,7 @@ type part struct {
 }
 
 // partNames are the pieces that are sent anew when they change.
-var partNames = []string{"who", "state", "controls", "walk", "ring", "figures", "charts", "lately", "failed", "used", "settings", "hosts", "neighbours", "log", "refused"}
+var partNames = []string{"who", "state", "controls", "own", "jobs", "walk", "ring", "neighbours", "totals", "log", "charts", "lately", "failed", "used", "settings", "hosts", "refused"}
 
 func (s *Server) parts(m *model, v view) ([]part, error) {
 	p := m.page(v, s.guard.form)
@@ -316,7 +318,7 @@ func (s *Server) action(do func(ctx context.Context, r *http.Request) (said stri
 		switch {
 		case err != nil:
 			status := http.StatusInternalServerError
-			if e, ok := errors.AsType[*control.Error](err); ok && e.Kind == control.KindUsage {
+			if e, ok := errors.AsType[*control.Error](err); ok && (e.Kind == control.KindUsage || e.Kind == control.KindRefused) {
 				status = http.StatusBadRequest
 			}
 			if script {
@@ -368,7 +370,19 @@ func (s *Server) post(ctx context.Context, r *http.Request) (said string, err er
 		}
 	}
 	_, err = s.peer.Post(ctx, spec)
+	s.live.listJobs(ctx)
 	return "posted", err
+}
+
+// setJob pauses, resumes or cancels a job.
+func (s *Server) setJob(ctx context.Context, r *http.Request) (said string, err error) {
+	said = "job-" + r.PostForm.Get("action")
+	if sayings[said] == "" {
+		return "", control.Usage("job action: must be pause, resume or cancel")
+	}
+	_, err = s.peer.SetJob(ctx, r.PathValue("id"), r.PostForm.Get("action"))
+	s.live.listJobs(ctx)
+	return said, err
 }
 
 func (s *Server) setPreset(ctx context.Context, r *http.Request) (said string, err error) {

@@ -428,7 +428,7 @@ func (l *Limits) View() *control.Limits {
 		Bandwidth: l.now.Bandwidth, BandwidthUp: l.now.BandwidthUp, Fetchers: l.now.Fetchers, CPUShare: l.rules.CPUShare, Memory: l.rules.Memory,
 		DiskQuota: l.rules.DiskQuota, DiskReserve: l.rules.DiskReserve, QuotaDay: l.rules.QuotaDay, QuotaMonth: l.rules.QuotaMonth,
 	}
-	v.Used = control.Used{Fetchers: fetching, Memory: machine.Resident(), Disk: l.seen.Disk, Day: l.ledger.Day, Month: l.ledger.Month, DayPages: l.ledger.Pages, DayWorkS: l.ledger.WorkS}
+	v.Used = control.Used{Fetchers: fetching, Memory: machine.Resident(), Disk: l.seen.Disk, Day: l.ledger.Day, Month: l.ledger.Month, DayPages: l.ledger.Pages, DayWorkS: l.ledger.WorkS, All: l.ledger.All, AllPages: l.ledger.AllPages}
 	v.Used.Bandwidth, v.Used.BandwidthUp, v.Used.CPUShare = l.speed.of()
 	v.Observed = control.Observed{Battery: l.seen.Battery.String(), Metered: l.seen.Metered.String()}
 	if l.seen.IdleKnown {

@@ -48,6 +48,12 @@ func (n *names) of(id string) (name control.Name, old bool) {
 	return t.name, time.Since(t.at) > nameLife
 }
 
+// PeerName is what a peer is called, as far as it is known without asking.
+func (v *View) PeerName(id string) control.Name {
+	name, _ := v.names.of(id)
+	return name
+}
+
 // called are the names of some peers, of those that have one. Who was not asked of late is asked,
 // for a moment.
 func (v *View) called(ctx context.Context, ids ...string) map[string]control.Name {

@@ -150,3 +150,17 @@ func TestPacer(t *testing.T) {
 		}
 	}
 }
+
+// TestLedgerOfAllDays: sums in all outlast a day and a month, and begin with what an earlier
+// version counted.
+func TestLedgerOfAllDays(t *testing.T) {
+	l := Ledger{Date: "2027-01-31", Day: 5, Month: 70, Pages: 3}
+	now := time.Date(2027, time.January, 31, 23, 59, 0, 0, time.UTC)
+	l.Add(now, 10)
+	l.Did(1, time.Second)
+	l.Add(now.Add(time.Hour), 10)
+	l.Did(2, time.Second)
+	if l.All != 90 || l.AllPages != 6 || l.Month != 10 || l.Pages != 2 {
+		t.Errorf("%+v", l)
+	}
+}

@@ -12,6 +12,9 @@ type Ledger struct {
 	// Pages were fetched that day, WorkS is for how many seconds there was something to fetch.
 	Pages int64   `json:"pages"`
 	WorkS float64 `json:"work_s"` // seconds
+	// All and AllPages count bytes and pages since the data directory was made.
+	All      int64 `json:"all"`
+	AllPages int64 `json:"all_pages"`
 }
 
 const (
@@ -33,6 +36,7 @@ func (l *Ledger) Add(now time.Time, bytes int64) {
 	}
 	l.Day += bytes
 	l.Month += bytes
+	l.All = max(l.All+bytes, l.Month) // ledgers of earlier versions have no All
 }
 
 // justAhead says whether the day that is counted has yet to begin, and soon does.
@@ -44,5 +48,6 @@ func (l *Ledger) justAhead(now time.Time) bool {
 // Did counts pages and time at work since the last Did, for the day that Add counts.
 func (l *Ledger) Did(pages int64, work time.Duration) {
 	l.Pages += pages
+	l.AllPages = max(l.AllPages+pages, l.Pages)
 	l.WorkS += work.Seconds()
 }

@@ -108,7 +108,7 @@ const session = await page.context().storageState()
 // What is shown is what the peer says
 const value = (p, id) => p.locator(`#n-${id}`).getAttribute('value').then(Number)
 {
-  const names = ['pages', 'duplicates', 'bytes', 'urls_seen', 'errors', 'robots_denied']
+  const names = ['pages', 'bytes', 'urls_seen', 'hosts_owned', 'errors']
   const before = await ask(me, 'status')
   await sleep(2500)
   const shown = {}
@@ -127,9 +127,12 @@ check('the ring has eight peers and is closed', (await dots()) === 8 && /8 membe
 
 const agree = (p) => p.evaluate(() => document.title === document.querySelector('#headline').textContent + document.body.dataset.title)
 check('headline and title of the tab have the same words', await agree(page), await page.title())
-check('the sums of the ring stand beside those of the peer', (await page.locator('#figures small:has-text("ring:")').count()) === 9)
+check('the totals of the ring stand beside those of the peer', (await page.locator('#totals tbody td').count()) === 10)
 check('what was fetched lately is listed, ten at most', (await until(20, async () => { const n = await page.locator('#lately li').count(); return n > 0 && n <= 10 })) >= 0)
-check('and what the peer gave today', (await value(page, 'today_pages')) > 0 && (await value(page, 'today_bytes')) > 0 && (await value(page, 'today_work')) > 0)
+check('the work of this peer is the first card', (await page.locator('main section.card').first().getAttribute('aria-labelledby')) === 'h-own')
+check('with pages and bytes of today and in all', (await value(page, 'today_pages')) > 0 && (await value(page, 'today_bytes')) > 0 && (await value(page, 'today_work')) > 0 && (await value(page, 'all_pages')) > 0 && (await value(page, 'all_bytes')) > 0)
+check('peers have their names beside their IDs', /peer\d [\w]{8}/.test(await page.textContent('#neighbours')) && /peer\d [\w]{8}/.test(await page.textContent('#who')) && /peer\d [\w]{8}/.test(await page.textContent('#ring svg')))
+check('a new ring shows no refused requests', (await page.locator('#refused tr').count()) === 0, await page.textContent('#refused'))
 
 // What axe, which looks for barriers, finds on a page.
 const axe = readFileSync(new URL(import.meta.resolve('axe-core')), 'utf8')
@@ -194,7 +197,7 @@ const contrast = () => {
   return { n, bad }
 }
 for (const scheme of ['light', 'dark']) {
-  for (const [size, width, height] of [['wide', 1280, 900], ['400', 400, 800], ['narrow', 360, 740]]) {
+  for (const [size, width, height] of [['wide', 1280, 900], ['800', 800, 900], ['400', 400, 800], ['narrow', 360, 740]]) {
     const p = await open({ storageState: session, viewport: { width, height }, colorScheme: scheme, reducedMotion: 'reduce', deviceScaleFactor: size === 'wide' ? 1 : 2 })
     await p.goto(url)
     await sleep(1500)
@@ -202,6 +205,11 @@ for (const scheme of ['light', 'dark']) {
     check(`${scheme}, ${size}: all text has a contrast of 4.5`, n > 30 && bad.length === 0, bad.join('; ') || `${n} texts`)
     const over = await p.evaluate(() => document.documentElement.scrollWidth - innerWidth)
     check(`${scheme}, ${size}: the page is not wider than ${width} px`, over <= 0, over)
+    const cut = await p.evaluate(() => [...document.querySelectorAll('table, tbody :is(th, td), #log li, button')].filter((e) => {
+      const r = e.getBoundingClientRect(), card = (e.closest('.log, .card') ?? document.body).getBoundingClientRect()
+      return e.checkVisibility() && r.left < card.right && (r.right > card.right + 1 || r.bottom > card.bottom + 1)
+    }).map((e) => e.textContent.trim().slice(0, 30)))
+    check(`${scheme}, ${size}: no table, button or event is cut`, cut.length === 0, cut.join('; '))
     const found = await barriers(p)
     check(`${scheme}, ${size}: no barriers (axe)`, found.length === 0, found.join('; '))
     const moving = await p.evaluate(() => [...document.querySelectorAll('body *')].filter((e) => { const s = getComputedStyle(e); return s.transitionDuration !== '0s' || s.animationName !== 'none' }).length)
@@ -260,8 +268,25 @@ check('and another takes them back', (await until(2, async () => { const c = (aw
   await page.fill('#url', `http://job.localhost:${site.address().port}/`)
   await page.click('#b-post')
   check('a job is posted by the form', (await until(10, async () => /posted/.test(await page.textContent('#said')))) >= 0, await page.textContent('#said'))
+  const id = (await ask(me, 'jobs')).at(-1).id
+  const row = page.locator(`#j-${id}`)
+  check('and listed with its URL', (await until(10, async () => /job\.localhost/.test(await row.textContent()))) >= 0)
   check('and is crawled', (await until(30, () => asked.has('/') && asked.has('/second'))) >= 0, [...asked].join())
+  check('with the pages fetched', (await until(20, async () => (await row.locator('[data-l=Pages]').textContent()).startsWith('2 '))) >= 0, await row.locator('[data-l=Pages]').textContent())
   site.close()
+}
+{
+  const id = (await ask(me, 'jobs'))[0].id // still running
+  const row = page.locator(`#j-${id}`)
+  const becomes = (state) => until(10, async () => (await row.textContent()).includes(state) && (await ask(me, 'job', 'show', id)).state === state)
+  await row.locator('[value=pause]').click()
+  check('a button pauses a job', (await becomes('paused')) >= 0, await page.textContent('#said'))
+  await row.locator('[value=resume]').click()
+  check('another resumes it', (await becomes('running')) >= 0, await page.textContent('#said'))
+  let question = ''
+  page.once('dialog', (d) => { question = d.message(); return d.dismiss() })
+  await row.locator('[value=cancel]').click()
+  check('to cancel a job needs a confirmation', /for good/.test(question) && (await ask(me, 'job', 'show', id)).state === 'running', question)
 }
 
 // Without a script
@@ -270,7 +295,7 @@ check('and another takes them back', (await until(2, async () => { const c = (aw
   await p.goto(url)
   check('without a script the page is whole', (await p.locator('#charts svg').count()) === 4 && (await value(p, 'pages')) > 0)
   await p.click('#b-pause')
-  check('and its buttons work', /Paused/.test(await p.textContent('#state')) && /has begun/.test(await p.textContent('#said')))
+  check('and its buttons work', /Paused/.test(await p.textContent('#state')) && /is paused/.test(await p.textContent('#said')))
   await p.click('#b-resume')
   check('both of them', !/Paused/.test(await p.textContent('#state')))
   await p.context().close()
@@ -314,6 +339,15 @@ await page.screenshot({ path: `${out}/dashboard-open.png` })
 const closed = await until(60, async () => /7 members, closed/.test(await words()))
 check('and the ring closes over it', closed >= 0 && (await dots()) === 7, `${((Date.now() - t0) / 1000).toFixed(1)} s after the death: ${await words()}`)
 await page.screenshot({ path: `${out}/dashboard-closed.png` })
+
+// A job is canceled
+{
+  const id = (await ask(me, 'jobs'))[0].id
+  page.once('dialog', (d) => d.accept())
+  await page.locator(`#c-${id}`).click()
+  check('a confirmed cancel ends the job', (await until(10, async () => (await page.textContent(`#j-${id}`)).includes('canceled') && (await ask(me, 'job', 'show', id)).state === 'canceled')) >= 0, await page.textContent('#said'))
+  check('and takes its buttons away', (await page.locator(`#j-${id} button`).count()) === 0)
+}
 
 // The peer itself goes, and comes back
 await apoidea('cluster', 'kill', '--dir', dir, String(me))

@@ -9,10 +9,10 @@
 
   const busy = (part) => {
     const at = document.activeElement;
-    return at && part.contains(at) && at.matches("input, select, .outcomes a:focus-visible"); // what is being written, and a link that is about to be followed
+    return part.querySelector("button:active") || at && part.contains(at) && at.matches("input, select, .outcomes a:focus-visible"); // a pressed button, a field, a link
   };
 
-  const late = new Map(); // pieces that wait until nobody writes in their place
+  const late = new Map(); // pieces that wait until their place is not in use
   const place = ({ id, html }) => {
     const part = document.getElementById(id);
     if (!part || !part.hasAttribute("data-part")) return;
@@ -28,7 +28,9 @@
     if (at && at !== id) (document.getElementById(at) || part.querySelector("button"))?.focus();
   };
 
-  document.addEventListener("focusout", () => setTimeout(() => { for (const [id, html] of [...late]) place({ id, html }); }));
+  const flush = () => setTimeout(() => { for (const [id, html] of [...late]) place({ id, html }); });
+  document.addEventListener("focusout", flush);
+  document.addEventListener("click", flush);
 
   const tell = (live) => {
     link.textContent = live ? link.dataset.liveWord : link.dataset.lost;
@@ -51,8 +53,8 @@
     if (gone || document.hidden || Date.now() - heard < 4000) return;
     gone = true;
     const at = new Date(heard).toTimeString().slice(0, 8);
-    headline("No answer", `This peer has not answered since ${at}: it has ended, or hangs. What follows is what it said last.`);
-    document.querySelector("#walk p").textContent = `Nothing is known of the ring since ${at}.`;
+    headline("No answer", `This peer has not answered since ${at}: it has ended or hangs. Below is its last state.`);
+    document.querySelector("#walk p").textContent = `State unknown since ${at}.`;
     for (const words of document.querySelectorAll("#ring .said")) words.textContent = `at ${at}`;
     open(); // a stream begins with the whole page
   }, 500);
@@ -78,7 +80,7 @@
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {
       close();
-      headline("Not watched", "This page rests while nobody sees it.");
+      headline("Not updated", "The page is not updated while it is hidden.");
     } else {
       heard = Date.now();
       open();
@@ -92,12 +94,13 @@
     const form = e.target;
     if (!form.hasAttribute("data-send")) return;
     e.preventDefault();
+    if (e.submitter?.dataset.confirm && !confirm(e.submitter.dataset.confirm)) return;
     const body = new URLSearchParams(new FormData(form, e.submitter));
     if (form.hasAttribute("aria-busy")) return;
     form.setAttribute("aria-busy", "true"); // and no button is disabled, which would lose the focus
-    let text = "The peer does not answer.", ok = false;
+    let text = "No answer from the peer.", ok = false;
     try {
-      const res = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/plain" }, redirect: "error" });
+      const res = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { Accept: "text/plain" }, redirect: "error" });
       text = await res.text();
       ok = res.ok;
     } catch { /* what is said stays */ }
