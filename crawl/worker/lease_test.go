@@ -103,6 +103,21 @@ func TestRobotsOfALeaseThatLapsed(t *testing.T) {
 	})
 }
 
+// TestSlowOwnerKeepsLeases checks that leases are renewed while the owner takes almost as long to
+// answer as a call may: two answers in a row come too late to renew by themselves.
+func TestSlowOwnerKeepsLeases(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		x := newWorld(t, site(40), []string{"http://a.example/"}, func(x *world) {
+			x.cfg.Politeness = frontier.Config{Delay: time.Second, Factor: -1}
+		})
+		x.owner("a.example").pause = 3900 * time.Millisecond
+		x.crawl()
+		if s := x.worker.Stats(); s.Lapsed != 0 || x.outcomes()[link.OutcomeOK] != 40 {
+			t.Errorf("%d leases lapsed, outcomes %v; want none and 40 ok", s.Lapsed, x.outcomes())
+		}
+	})
+}
+
 // TestPausedProcessWritesNothing: a process that was stopped or suspended finds the lease clock
 // ahead. No request is written then, although no other clock says that time went by, and what it
 // held is dropped.

@@ -93,8 +93,10 @@ func (o *testOwner) outstanding() (n int) {
 }
 
 func (o *testOwner) session(m *wire.Session) *wire.SessionReply {
-	o.sessions++
-	o.ack, o.seq = m.GetAck(), m.GetSeq()
+	if m.GetSeq() > 0 {
+		o.sessions++
+		o.ack, o.seq = m.GetAck(), m.GetSeq()
+	}
 	reply := &wire.SessionReply{TtlMs: uint32(o.ttl.Milliseconds())}
 	if o.voided {
 		o.voided = false

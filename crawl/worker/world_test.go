@@ -225,6 +225,9 @@ func (x *world) Session(ctx context.Context, owner string, m *wire.Session) (*wi
 	}
 	reply := o.session(m)
 	pause := o.pause
+	if m.GetSeq() == 0 {
+		pause = 0 // a renewal waits for nobody
+	}
 	lose := o.loseAnswers > 0
 	if lose {
 		o.loseAnswers--

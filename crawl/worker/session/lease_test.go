@@ -90,6 +90,29 @@ func TestWhatHolds(t *testing.T) {
 	}
 }
 
+// TestRenewal checks that leases that no answer has renewed for three eighths of the TTL are renewed
+// by a message that does nothing else.
+func TestRenewal(t *testing.T) {
+	b := newBench(t)
+	first, second := b.lease("owner", "a.example", 10), b.lease("owner", "b.example", 10)
+	b.offer("owner", "c.example")
+	s := b.with("owner")
+	if m, _ := b.Renewal(s, 3*time.Second-1); m != nil {
+		t.Errorf("early: %v", m)
+	}
+	m, held := b.Renewal(s, 3*time.Second)
+	if m == nil || m.Validate() != nil || m.GetSeq() != 0 || m.GetIncarnation() != 7 || len(m.GetHosts()) != 0 || len(m.GetHeld()) != 2 || len(held) != 2 {
+		t.Fatalf("%v", m)
+	}
+	b.Renewed(s, held, &wire.SessionReply{NotRenewed: []string{"b.example"}}, 3*time.Second)
+	if first.Until() != 9*time.Second || second.Until() != 6*time.Second {
+		t.Errorf("until %v and %v, want 9s and 6s", first.Until(), second.Until())
+	}
+	if m, _ := b.Renewal(s, 6*time.Second-1); m != nil {
+		t.Errorf("soon after an answer: %v", m)
+	}
+}
+
 // TestLapse: leases end by the lease clock.
 func TestLapse(t *testing.T) {
 	b := newBench(t)
