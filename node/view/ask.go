@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -176,9 +177,7 @@ func urlLine(id job.ID, f *owner.Final) control.URLLine {
 		Kind: f.Kind.String(), Tries: f.Tries, Size: f.Size, MIME: f.MIME, ETag: f.ETag, LastModified: f.LastModified, DurationMs: f.DurationMs,
 		LinksLeftOut: f.LeftOut,
 	}
-	if l.Redirect == "" {
-		l.Detail = f.Detail
-	}
+	l.Detail = strings.TrimPrefix(strings.TrimPrefix(f.Detail, l.Redirect), " ")
 	if len(f.Digest) > 0 {
 		l.Digest = fmt.Sprintf("sha256:%x", f.Digest)
 	}

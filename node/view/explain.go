@@ -260,8 +260,8 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 		if l.Status != 0 {
 			l.Text += fmt.Sprintf(", status %d", l.Status)
 		}
-		if target := f.Final.Target(); target != "" {
-			l.Text += " to " + target
+		if f.Final.Target() != "" {
+			l.Text += " to " + f.Final.Detail
 		} else if f.Final.Detail != "" {
 			l.Text += " (" + f.Final.Detail + ")"
 		}

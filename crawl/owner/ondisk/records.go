@@ -3,6 +3,7 @@ package ondisk
 import (
 	"bytes"
 	"cmp"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -236,25 +237,28 @@ type Final struct {
 	ETag         string       // of the answer
 	LastModified string       // of the answer, as the site wrote it
 	MIME         string       // type of the body
-	Detail       string       // of a failure, in words; of a redirect, its target
+	Detail       string       // of a failure, in words; of a redirect, its target, and a note on it
 	// LeftOut are links of the page beyond the bounds of what is taken of one.
 	LeftOut uint32
 	Revisit Revisit
 }
 
-// SetTarget notes where a redirect leads, unless that is longer than a record has room for.
+// SetTarget notes where a redirect leads, before what Detail says of that, unless both are longer
+// than a record has room for.
 func (f *Final) SetTarget(url string) {
-	if f.Outcome == link.OutcomeRedirect && url != "" && len(url) <= wire.MaxText {
-		f.Detail = url
+	detail := strings.TrimSuffix(url+" "+f.Detail, " ")
+	if f.Outcome == link.OutcomeRedirect && url != "" && len(detail) <= wire.MaxText {
+		f.Detail = detail
 	}
 }
 
 // Target is where a redirect leads; empty where that is not recorded, as by earlier versions.
 func (f *Final) Target() string {
-	if url, err := link.Canonical(f.Detail); err != nil || url != f.Detail || f.Outcome != link.OutcomeRedirect {
+	target, _, _ := strings.Cut(f.Detail, " ")
+	if url, err := link.Canonical(target); err != nil || url != target || f.Outcome != link.OutcomeRedirect {
 		return ""
 	}
-	return f.Detail
+	return target
 }
 
 // Revisit is what fetching a URL again needs beside its last outcome, which has the time of the
