@@ -312,14 +312,18 @@ func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
 			return errors.Join(err, show.PutOff(w, s.Status))
 		}
 	}
-	if _, err := fmt.Fprintf(w, "%s, %d fetched again, %s; WARC files in %s\n", show.Outcome(&s.Run), s.Run.Refetched, words.Bytes(s.Run.Bytes), archive); err != nil {
+	again := fmt.Sprintf("%d fetched again", s.Run.Refetched)
+	if s.Run != s.Counters {
+		again = "at least " + again // what was under way at an interruption has no outcome
+	}
+	if _, err := fmt.Fprintf(w, "%s, %s, %s; WARC files in %s\n", show.Outcome(&s.Run), again, words.Bytes(s.Run.Bytes), archive); err != nil {
 		return err
 	}
 	if err := errors.Join(s.Left.print(w), show.PutOff(w, s.Status)); err != nil {
 		return err
 	}
 	if s.Run != s.Counters {
-		more = append(more, fmt.Sprintf("that was this run; with earlier ones the ring has %s, %s; what was under way at an interruption may have been fetched twice, uncounted", show.Outcome(&s.Counters), words.Bytes(s.Bytes)))
+		more = append(more, fmt.Sprintf("that was this run; with earlier ones the ring has %s, %s; pages under way at an interruption may have been fetched twice, and are not counted", show.Outcome(&s.Counters), words.Bytes(s.Bytes)))
 	}
 	for _, line := range more {
 		if _, err := fmt.Fprintln(w, line); err != nil {

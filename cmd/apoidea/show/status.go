@@ -165,7 +165,8 @@ func Peers(out io.Writer, peers []control.PeerLine) error {
 	}
 	for _, p := range peers {
 		if r := p.Refused; r != nil {
-			if _, err := fmt.Fprintf(out, "refused %s %s (%d asked to come again), the last (%s) %s ago: %s\n", words.Short(p.Peer), words.Counted(r.Requests, "request"), r.Later, r.Request, words.Seconds(float64(r.AgoMS)/1000), r.Why); err != nil {
+			line := fmt.Sprintf("refused %s %s (%d asked to come again), the last (%s) %s ago: %s", words.Short(p.Peer), words.Counted(r.Requests, "request"), r.Later, r.Request, words.Seconds(float64(r.AgoMS)/1000), r.Why)
+			if _, err := fmt.Fprintln(out, words.Wrap(line, 2, words.Width(out))); err != nil {
 				return err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -32,7 +33,8 @@ func Line(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// Table prints rows of cells in columns.
+// Table prints rows of cells in columns. The last cell of a row goes on in further lines where it
+// is longer than the terminal is wide.
 func Table(w io.Writer, rows [][]string) error {
 	var b bytes.Buffer
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -46,12 +48,38 @@ func Table(w io.Writer, rows [][]string) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
+	width, row := Width(w), 0
 	for line := range strings.Lines(b.String()) {
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+		line = strings.TrimRight(line, " \n")
+		indent := 0
+		if cells := rows[row]; len(cells) > 0 {
+			indent = max(0, utf8.RuneCountInString(line)-utf8.RuneCountInString(Legible(cells[len(cells)-1])))
+		}
+		row++
+		if _, err := fmt.Fprintln(w, Wrap(line, indent, width)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Wrap breaks a line at spaces where it is longer than width; what follows is indented. A width of
+// 0 is none.
+func Wrap(line string, indent, width int) string {
+	if width == 0 || indent > width/2 {
+		return line
+	}
+	out, column := "", 0
+	for i, word := range strings.SplitAfter(line, " ") {
+		n := utf8.RuneCountInString(word)
+		if i > 0 && column > indent && column+utf8.RuneCountInString(strings.TrimRight(word, " ")) > width {
+			out = strings.TrimRight(out, " ") + "\n" + strings.Repeat(" ", indent)
+			column = indent
+		}
+		out += word
+		column += n
+	}
+	return out
 }
 
 // Width is how many columns a terminal has, 0 where w is none.

@@ -72,3 +72,24 @@ func TestSingular(t *testing.T) {
 		}
 	}
 }
+
+// TestWrap checks where lines break, and that a word stays whole.
+func TestWrap(t *testing.T) {
+	for _, tt := range []struct {
+		line          string
+		indent, width int
+		want          string
+	}{
+		{"key  one two three", 5, 0, "key  one two three"},
+		{"one two three", 0, 0, "one two three"},
+		{"key  one two three", 5, 18, "key  one two three"},
+		{"key  one two three", 5, 12, "key  one two\n     three"},
+		{"key  äöü äöü äöü", 5, 12, "key  äöü äöü\n     äöü"},
+		{"key  averyverylongword", 5, 12, "key  averyverylongword"},
+		{"a long first column  one two", 21, 24, "a long first column  one two"},
+	} {
+		if got := Wrap(tt.line, tt.indent, tt.width); got != tt.want {
+			t.Errorf("%q at %d: %q, want %q", tt.line, tt.width, got, tt.want)
+		}
+	}
+}
