@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The figures of the project, each from one run on this machine: CPU seconds are user and system time of all processes of a crawl.
 #
-#   scripts/bench.sh [--quick] [PART]...     parts: speed cluster memory lookups broad wild order (default: all)
+#   scripts/bench.sh [--quick] [PART]...     parts: speed cluster memory lookups broad wild (default: all)
 #
 #   speed    pages per CPU second of one peer (WARC with gzip, no delay) beside colly v2 (tuned, storing nothing), same pages
 #   cluster  eight peers together beside one, over the same hosts
@@ -9,7 +9,6 @@
 #   lookups  owners of 1,000 hosts in a settled ring of 32 against global truth, and calls a lookup
 #   broad    what a host costs, of 2,000 to 200,000; 20,000 that answer after 50 ms; eight peers beside one; a million hosts known
 #   wild     5,000 hosts of https and HTTP/2 that compress and answer after 30 ms: one peer beside colly and katana, which store nothing
-#   order    which pages of a real web come first by --order breadth and by links: the graph cnr-2000, where it is
 #
 # --quick takes one tree of documentation in place of eight, one run in place of three, and a tenth of the pages and hosts. The status is 1 if a crawl
 # failed or its pages were not those of an independent walker; a figure short of its goal is only said to be so.
@@ -21,11 +20,11 @@ quick=0 parts=()
 for arg in "$@"; do
   case $arg in
     --quick) quick=1 ;;
-    speed | cluster | memory | lookups | broad | wild | order) parts+=("$arg") ;;
+    speed | cluster | memory | lookups | broad | wild) parts+=("$arg") ;;
     *) die "unknown argument $arg; see the head of this file" ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(speed cluster memory lookups broad wild order)
+[ ${#parts[@]} -gt 0 ] || parts=(speed cluster memory lookups broad wild)
 if [ $quick = 1 ]; then trees=1 runs=1; else trees=8 runs=3; fi
 wrong=0
 
@@ -157,11 +156,6 @@ wild() {
   (cd "$work/katana" && go mod init katana && go get "github.com/projectdiscovery/katana/cmd/katana@$katana" && CGO_ENABLED=1 go build -o "$work/bin/" github.com/projectdiscovery/katana/cmd/katana) >"$work/katana.build" 2>&1 ||
     echo "katana $katana does not build here: $(tail -1 "$work/katana.build")"
   trial broad --hosts $hosts wild || wrong "a crawl of the web as it is"
-}
-
-order() {
-  local graph=$root/../shared/data/links/cnr-2000.adj.gz
-  if [ -e "$graph" ]; then trial broad --graph "$graph" order || wrong "a crawl in an order"; else echo "order: skipped, as there is no $graph"; fi
 }
 
 need jq jq

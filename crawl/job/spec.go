@@ -40,8 +40,6 @@ type Spec struct {
 	Include, Exclude []string
 	// First are patterns of URLs, as given, that go before others: see Rank.
 	First []string
-	// Order decides about the others.
-	Order Order
 	// MaxPages, MaxBytes and MaxPagesPerHost bound what is fetched; 0 = no bound.
 	MaxPages, MaxBytes, MaxPagesPerHost uint64
 	// Requisites asks for images, scripts and style sheets as well, on any host.
@@ -85,7 +83,7 @@ func FromDisk(m *wire.JobSpec) (*Spec, error) {
 	s := &Spec{
 		ID: ID(m.GetId()), Patterns: slices.Clone(m.GetScope()),
 		MoreSeeds: m.GetMoreSeeds(), SeedsDigest: bytes.Clone(m.GetSeedsDigest()),
-		HasMaxDepth: m.GetHasMaxDepth(), MaxDepth: m.GetMaxDepth(), Include: slices.Clone(m.GetInclude()), Exclude: slices.Clone(m.GetExclude()), First: slices.Clone(m.GetFirst()), Order: Order(m.GetOrder()),
+		HasMaxDepth: m.GetHasMaxDepth(), MaxDepth: m.GetMaxDepth(), Include: slices.Clone(m.GetInclude()), Exclude: slices.Clone(m.GetExclude()), First: slices.Clone(m.GetFirst()),
 		MaxPages: m.GetMaxPages(), MaxBytes: m.GetMaxBytes(), MaxPagesPerHost: m.GetMaxPagesPerHost(),
 		Requisites: m.GetRequisites(), NoSitemaps: m.GetNoSitemaps(), Created: time.UnixMilli(m.GetCreatedMs()),
 		Poster: bytes.Clone(m.GetPoster()), Signature: bytes.Clone(m.GetSignature()), PostedAt: bytes.Clone(m.GetPostedAt()), Retries: int(min(m.GetRetries(), math.MaxInt32)),
@@ -98,8 +96,8 @@ func FromDisk(m *wire.JobSpec) (*Spec, error) {
 	if s.Retries > MaxRetries {
 		return nil, fmt.Errorf("job spec: %d retries, at most %d", s.Retries, MaxRetries)
 	}
-	if int(s.Order) >= len(orders) {
-		return nil, fmt.Errorf("job spec: order %d is not known", s.Order)
+	if m.GetOrder() != 0 {
+		return nil, fmt.Errorf("job spec: order %d: --order is no longer supported; post the job again in a new data directory", m.GetOrder())
 	}
 	if len(m.GetSeeds()) == 0 {
 		return nil, errors.New("job spec: no seeds")
@@ -164,7 +162,7 @@ func (s *Spec) Wire() *wire.JobSpec {
 		Id: s.ID[:], Scope: s.Patterns, HasMaxDepth: s.HasMaxDepth, MaxDepth: s.MaxDepth, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes,
 		MaxPagesPerHost: s.MaxPagesPerHost, Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: s.Created.UnixMilli(),
 		Poster: s.Poster, Signature: s.Signature, Retries: uint32(s.Retries), NoRetries: s.Retries == 0, // at most MaxRetries
-		Include: s.Include, Exclude: s.Exclude, First: s.First, Order: uint32(s.Order), MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest, PostedAt: s.PostedAt,
+		Include: s.Include, Exclude: s.Exclude, First: s.First, MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest, PostedAt: s.PostedAt,
 	}
 	for _, d := range s.HostDepths {
 		m.HostDepths = append(m.HostDepths, &wire.HostDepth{Host: d.Host, Depth: d.Depth})

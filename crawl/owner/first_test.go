@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -35,30 +33,5 @@ func TestFirst(t *testing.T) {
 		" d.example http://d.example/urgent http://d.example/urgent/not b.example http://b.example/ c.example http://c.example/]"
 	if fmt.Sprint(order) != want {
 		t.Errorf("fetched in the order %v,\nwant %v", order, want)
-	}
-}
-
-// TestByLinks: of pages that wait those go first that pages with cash link to, whether they are met
-// by pages of this owner or told again by another; one that is fetched already is left as it is.
-func TestByLinks(t *testing.T) {
-	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.Order = uint32(job.ByLinks) })
-	s.post(0, "http://a.example/", "http://a.example/x", "http://a.example/y", "http://a.example/z")
-	g := s.lease("w", "a.example", 1)
-	if got := granted(g); fmt.Sprint(got) != "[http://a.example/]" {
-		t.Fatalf("granted %v", got)
-	}
-	for range 2 { // another owner tells again: each time for a cash of 1
-		s.post(3, "http://a.example/z")
-	}
-	s.tell("w", "a.example", g.GetEpoch(), s.got("http://a.example/", link.OutcomeOK, "http://a.example/y", "http://a.example/"))
-	g = s.ask("w", "a.example", g.GetEpoch(), 1)
-	if got := granted(g); fmt.Sprint(got) != "[http://a.example/z]" {
-		t.Errorf("first %v, want z, of which others told twice more", got)
-	}
-	// A page with a cash of 3 passes on more than one with 1 does.
-	s.tell("w", "a.example", g.GetEpoch(), s.got("http://a.example/z", link.OutcomeOK, "http://a.example/x"))
-	g = s.ask("w", "a.example", g.GetEpoch(), 9)
-	if got := granted(g); fmt.Sprint(got) != "[http://a.example/x http://a.example/y]" {
-		t.Errorf("then %v, want x, to which z links, before y", got)
 	}
 }

@@ -89,7 +89,6 @@ func (d *Delivery) take(from, to int) {
 			reply.Busy = append(reply.Busy, uint32(i))
 		default:
 			a.Hash = link.Hash(a.Js.ID, a.URL)
-			o.intake.Again(&a)
 			list = append(list, a)
 		}
 	}

@@ -191,7 +191,7 @@ func mergePending(h *hosts.Host, hj *hosts.Job, at ondisk.Spot, in *ondisk.Pendi
 	}
 	p := had
 	p.Depth, p.Hops, p.Kind = min(p.Depth, in.Depth), min(p.Hops, in.Hops), min(p.Kind, in.Kind) // a page before a requisite
-	p.Lapses, p.Credit = max(p.Lapses, in.Lapses), max(p.Credit, in.Credit)
+	p.Lapses = max(p.Lapses, in.Lapses)
 	if in.Tries > p.Tries || in.Tries == p.Tries && in.Due > p.Due {
 		p.Tries, p.Due = in.Tries, in.Due
 	}

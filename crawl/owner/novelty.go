@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/frame"
-	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
@@ -104,7 +103,7 @@ func (m *importer) novelty(h *hosts.Host, js *hosts.JobState, tail []byte, rec k
 // many links may come in several sessions, also of a worker whose lease is over by then: the
 // account is kept from the first of them until the page's outcome is here, or until those of
 // maxParted other pages are.
-func (v *Visit) account(h *hosts.Host, js *hosts.JobState, f *wire.Fetched) {
+func (v *Visit) account(js *hosts.JobState, f *wire.Fetched) {
 	o := v.owner
 	at := slices.IndexFunc(o.emitter.Parted, func(p *links.PageHosts) bool { return p.Of(f) })
 	switch {
@@ -119,9 +118,6 @@ func (v *Visit) account(h *hosts.Host, js *hosts.JobState, f *wire.Fetched) {
 	}
 	if v.hosts == nil {
 		v.hosts = &links.PageHosts{Job: js.ID, URL: string(f.GetUrl()), Text: f.GetTextPrint()}
-		if it := h.Lease.Item(link.Hash(js.ID, v.hosts.URL)); it != nil {
-			v.hosts.Share = job.Damping * it.Credit.Cash() / float64(len(f.GetLinks()))
-		}
 	}
 	o.emitter.Page = v.hosts
 	if link.Outcome(f.GetOutcome()) != link.OutcomeNone {

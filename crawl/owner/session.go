@@ -167,7 +167,7 @@ func (v *Visit) take(h *hosts.Host, f *wire.Fetched) {
 func (v *Visit) ahead(h *hosts.Host, f *wire.Fetched) (through bool) {
 	o := v.owner
 	js := o.jobs.Of(job.ID(f.GetJob()))
-	v.account(h, js, f)
+	v.account(js, f)
 	if len(f.GetLinks())-v.went.N <= links.LinksAtOnce || link.Host(string(f.GetUrl())) != h.Rec.Name || js.State == job.StateCanceled {
 		return true
 	}

@@ -1584,7 +1584,7 @@ type JobSpec struct {
 	MoreSeeds       uint64                 `protobuf:"varint,19,opt,name=more_seeds,json=moreSeeds,proto3" json:"more_seeds,omitempty"`      // of a list, which the poster hands to the owners of their hosts itself, those of seeds among them
 	SeedsDigest     []byte                 `protobuf:"bytes,20,opt,name=seeds_digest,json=seedsDigest,proto3" json:"seeds_digest,omitempty"` // SHA-256 of that list: one with the same words
 	First           []string               `protobuf:"bytes,21,rep,name=first,proto3" json:"first,omitempty"`                                // patterns of URLs that go before others
-	Order           uint32                 `protobuf:"varint,22,opt,name=order,proto3" json:"order,omitempty"`                               // job.Order
+	Order           uint32                 `protobuf:"varint,22,opt,name=order,proto3" json:"order,omitempty"`                               // of earlier versions; a job with another than 0 is refused
 	PostedAt        []byte                 `protobuf:"bytes,23,opt,name=posted_at,json=postedAt,proto3" json:"posted_at,omitempty"`          // peer at which it was posted, where that is not the peer of the poster's key; it hands more seeds to the owners of their hosts
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

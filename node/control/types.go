@@ -336,9 +336,6 @@ type JobSpec struct {
 	Exclude []string `json:"exclude,omitempty"` // see Include
 	// First are such patterns as well: URLs that match one go before others, and their hosts too.
 	First []string `json:"first,omitempty"`
-	// Order decides about the others: breadth (the fewest links from a seed first), which empty
-	// stands for, or links (those first that many pages link to).
-	Order string `json:"order,omitempty"`
 	// MaxPages: fetched by all peers together; 0: no bound.
 	MaxPages uint64 `json:"max_pages,omitempty"`
 	// MaxBytes: fetched by all peers together; 0: no bound.

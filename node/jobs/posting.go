@@ -56,15 +56,11 @@ func specOf(s control.JobSpec) (*job.Spec, error) {
 	if len(s.URLs) == 0 || len(s.URLs) > maxSeeds {
 		return nil, control.Usage(fmt.Sprintf("job: %d URLs, want 1 to %d", len(s.URLs), maxSeeds))
 	}
-	order, err := job.OrderOf(s.Order)
-	if err != nil {
-		return nil, control.Usage("job: " + err.Error())
-	}
 	id := job.NewID()
 	m := &wire.JobSpec{
 		Id: id[:], Scope: s.Scope, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes, MaxPagesPerHost: s.MaxPagesPerHost,
 		Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: time.Now().UnixMilli(),
-		Include: s.Include, Exclude: s.Exclude, First: s.First, Order: uint32(order), MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
+		Include: s.Include, Exclude: s.Exclude, First: s.First, MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
 	}
 	for _, d := range s.HostDepths {
 		m.HostDepths = append(m.HostDepths, &wire.HostDepth{Host: d.Host, Depth: d.Depth})
@@ -413,14 +409,6 @@ func (p *Poster) SetJob(ctx context.Context, prefix, action string) (*control.Jo
 	return j, nil
 }
 
-// orderText is the name of an order, empty for that which is meant without one.
-func orderText(order uint32) string {
-	if o := job.Order(order); o != job.BreadthFirst {
-		return o.String()
-	}
-	return ""
-}
-
 // jobOf turns a record into what people read.
 func jobOf(rec *wire.Job) *control.Job {
 	s := rec.GetSpec()
@@ -429,7 +417,7 @@ func jobOf(rec *wire.Job) *control.Job {
 		Poster: peer.ID(s.GetPoster()).String(), Signed: len(s.GetSignature()) > 0,
 		Spec: control.JobSpec{
 			Scope: s.GetScope(), MaxPages: s.GetMaxPages(), MaxBytes: s.GetMaxBytes(), MaxPagesPerHost: s.GetMaxPagesPerHost(),
-			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(), Include: s.GetInclude(), Exclude: s.GetExclude(), First: s.GetFirst(), Order: orderText(s.GetOrder()),
+			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(), Include: s.GetInclude(), Exclude: s.GetExclude(), First: s.GetFirst(),
 			MoreSeeds: s.GetMoreSeeds(), SeedsDigest: s.GetSeedsDigest(),
 		},
 	}

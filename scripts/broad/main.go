@@ -25,7 +25,6 @@ type bench struct {
 	hosts   int // of the broad webs
 	archive string
 	flags   string // more of peers
-	graph   string // file with the links of a real web
 	fine    bool
 	n       int // crawls so far
 }
@@ -43,7 +42,6 @@ var parts = []part{
 	{"eight", "eight peers beside one, on many small hosts and on few large ones", (*bench).eight},
 	{"killed", "eight peers on many hosts, one of which is killed half-way", (*bench).killed},
 	{"wild", "5,000 hosts of https and HTTP/2 that compress and answer after 30 ms; colly beside, and katana where it is", (*bench).wild},
-	{"order", "which pages of a real web come first by each order; only if named, needs --graph", (*bench).order},
 	{"known", "a million hosts known, few crawled", (*bench).known},
 }
 
@@ -51,7 +49,6 @@ func main() {
 	b := &bench{fine: true}
 	flag.IntVar(&b.hosts, "hosts", 20_000, "hosts of a broad web; what a host costs is told for a tenth and for ten times as many, too")
 	flag.StringVar(&b.archive, "archive", "gzip", "how peers pack their archive")
-	flag.StringVar(&b.graph, "graph", "", "FILE with the links of a real web for the part order: a page a line, the numbers of those that it links to; may be gzip")
 	flag.StringVar(&b.flags, "flags", "", "more flags for peers, parted by spaces; %d is the number of a peer, from 0 on")
 	flag.Usage = harness.Usage(func(line func(name, words string)) {
 		for _, p := range parts {
@@ -59,7 +56,7 @@ func main() {
 		}
 	})
 	harness.Main(&b.work, func(ctx context.Context, names []string) (bool, error) {
-		chosen, err := harness.Choose(parts, names, func(p part) string { return p.name }, func(p part) bool { return p.name != "one" && p.name != "order" && p.name != "wild" })
+		chosen, err := harness.Choose(parts, names, func(p part) string { return p.name }, func(p part) bool { return p.name != "one" && p.name != "wild" })
 		for _, p := range chosen {
 			if err == nil {
 				err = p.run(b, ctx)

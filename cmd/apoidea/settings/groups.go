@@ -16,7 +16,7 @@ func (g *Group) Flags() []string { return strings.Fields(g.flags) }
 // flags that every command shares.
 var Groups = []Group{
 	{"Most used:", "contact dns-seed bootstrap profile data-dir until-idle max-pages max-depth delay bandwidth"},
-	{"What is crawled, the job:", "seeds sitemap scope include exclude first order max-bytes max-pages-per-host requisites no-sitemaps retries patience wait again jobs job-key"},
+	{"What is crawled, the job:", "seeds sitemap scope include exclude first max-bytes max-pages-per-host requisites no-sitemaps retries patience wait again jobs job-key"},
 	{"How sites are treated, and what one may cost (apoidea help limits):", `proxy header archive-headers cookies from optout-file optout-url optout-listen optout-proof allow-private fetch-from domain-delay ip-permits
 		max-requests-per-host max-bytes-per-host max-body page-hosts domain-hosts novelty`},
 	{"What the peer may use of this machine (apoidea help limits):", `bandwidth-up fetchers cpu-share memory disk-quota disk-reserve quota-day quota-month schedule outside

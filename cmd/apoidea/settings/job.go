@@ -44,7 +44,6 @@ func (j *Job) Add(f *pflag.FlagSet) {
 	f.StringArrayVar(&j.asked.Include, "include", nil, "follow only links to pages that match: /PATH, HOST/PATH (as in robots.txt: * is anything, $ the end) or re:EXPRESSION, repeatable; seeds are always fetched")
 	f.StringArrayVar(&j.asked.Exclude, "exclude", nil, "fetch nothing that matches: as --include, repeatable")
 	f.StringArrayVar(&j.asked.First, "first", nil, "fetch what matches before all else, as far as it is known: as --include, such as https://example.org/news/, repeatable")
-	f.StringVar(&j.asked.Order, "order", "", "which URLs of a host, and which hosts, go first: breadth (the fewest links from a seed) or links (those that many pages link to; workers tell owners more) (default: breadth)")
 	f.StringArrayVar(&j.maxDepth, "max-depth", nil, "links away from the seeds, 0 fetches the seeds alone; with HOST=N for the hosts of a glob, repeatable, the first that matches (default: no bound)")
 	f.Uint64Var(&j.asked.MaxPages, "max-pages", 0, "pages fetched in all; 0 is no bound")
 	f.StringVar(&j.maxBytes, "max-bytes", "0", "bytes fetched in all, as 500MiB or 2GiB; 0 is no bound")

@@ -47,9 +47,6 @@ func Job(out io.Writer, j *control.Job) error {
 			rows = append(rows, []string{[]string{"include", "exclude", "first"}[i], strings.Join(patterns, " ")})
 		}
 	}
-	if j.Spec.Order != "" {
-		rows = append(rows, []string{"order", j.Spec.Order})
-	}
 	if depths := depthsText(&j.Spec); depths != "" {
 		rows = append(rows, []string{"max depth", depths})
 	}

@@ -72,7 +72,7 @@ func (a *Account) Pending(at ondisk.Spot) (ondisk.Pending, bool) {
 func (a *Account) put(p *ondisk.Pending) {
 	p.Rank = 0
 	if spec := a.Job.Spec; spec != nil && spec.Ordered() && p.Due == 0 {
-		if rank := spec.Rank(p.URL, p.Depth, p.Credit); rank != p.Depth {
+		if rank := spec.Rank(p.URL, p.Depth); rank != p.Depth {
 			p.Rank = rank
 		}
 	}

@@ -25,7 +25,6 @@ type Emitter struct {
 	outgoing *Outgoing
 	Sent     depths        // links put into the outbox, at which depth
 	met      depths        // hosts that were linked to
-	owed     cash          // to links that were put there
 	Page     *PageHosts    // of the page whose links are at hand
 	links    []ondisk.Link // of them, those that are looked at
 	Parted   []*PageHosts
@@ -130,10 +129,6 @@ func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32, links []ondisk.Link) {
 	em.links = links
 	defer func() { em.links = nil }()
-	share := 0.0
-	if js.Spec.Order == job.ByLinks {
-		share = em.Page.Share
-	}
 	var own []Arrival
 	var foreign []ondisk.Link
 	var last string
@@ -147,7 +142,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 		}
 		target := link.Hash(js.ID, k.URL)
 		m := memo(target, k.Kind)
-		if known := em.intake.Known.covers(m, k.Depth); known && share == 0 || em.Sent.covers(m, k.Depth) && (share == 0 || !em.owed.due(m, share)) {
+		if em.intake.Known.covers(m, k.Depth) || em.Sent.covers(m, k.Depth) {
 			continue
 		}
 		if name != last || k.Kind != kind {
@@ -161,7 +156,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 		case !brings:
 			em.cutLink(h, js)
 		case here:
-			own = append(own, Arrival{Link: k, Js: js, Host: name, Hash: target, Share: share})
+			own = append(own, Arrival{Link: k, Js: js, Host: name, Hash: target})
 		case Refusal(js.Spec, k.URL, k.Depth, k.Kind, true) == "":
 			em.Sent.put(m, k.Depth)
 			foreign = append(foreign, k)
@@ -270,8 +265,6 @@ type PageHosts struct {
 	most  int             // of those that may be admitted
 	Kin   int             // of them, those of the page's registrable domain
 	Text  uint64
-	// Share is the cash that each of its links brings, see [job.Credit].
-	Share float64
 	// Brought counts the new URLs of the page's own host among the links that came without its
 	// outcome.
 	Brought int64

@@ -24,7 +24,6 @@ type Intake struct {
 	outgoing *Outgoing
 	Known    depths           // links dealt with here, at which depth
 	fresh    []ondisk.Pending // that were accepted last, until the emitter looks at them
-	cash     cash             // that came to URLs with links
 }
 
 // Arrival is a link to a host of this peer.
@@ -33,8 +32,6 @@ type Arrival struct {
 	Js   *hosts.JobState
 	Host string
 	Hash uint64
-	// Share is the cash that came with it, see [job.Credit].
-	Share float64
 }
 
 // memo is how the link is remembered: a page's address that was met as an image first is worth
@@ -52,9 +49,6 @@ func (a *Arrival) memo() uint64 { return memo(a.Hash, a.Kind) }
 // cannot tell to be new are looked up in the store sorted by key, so that the store is read in one
 // direction.
 func (in *Intake) Admit(list []Arrival) {
-	for i := range list {
-		in.credit(&list[i])
-	}
 	list = slices.DeleteFunc(list, func(a Arrival) bool { return in.refuses(&a) })
 	stored, ok := in.stored(list)
 	if !ok {

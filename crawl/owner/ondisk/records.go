@@ -138,8 +138,7 @@ type Pending struct {
 	// Foreign: the promise is in the account of an earlier owner of the host, which has paid for
 	// it.
 	Foreign bool
-	URL     string     // canonical
-	Credit  job.Credit // of the links that were met
+	URL     string // canonical
 }
 
 // How a promise is written.
@@ -174,9 +173,6 @@ func (p *Pending) Encode() []byte {
 	e.byte(p.promise())
 	e.u64(p.PromisedBytes)
 	e.str(p.URL)
-	if p.Credit > 0 {
-		e.byte(byte(p.Credit))
-	}
 	return e
 }
 
@@ -203,11 +199,6 @@ func (d *dec) pending() Pending {
 	promise := d.uint(promiseEnd - 1)
 	p.Promised, p.Foreign = promise != promiseNone, promise == promiseForeign
 	p.PromisedBytes, p.URL = d.uint(1<<62), d.str(link.MaxURL)
-	if len(d.b) > 0 {
-		if p.Credit = job.Credit(d.byte()); p.Credit == 0 {
-			d.fail()
-		}
-	}
 	return p
 }
 

@@ -49,8 +49,8 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 		}
 	}
 	// A job with a depth has the owner told of every link again, since it keeps them for when it
-	// learns of a smaller depth; one by links, since it counts them.
-	learns := ref.Spec != nil && !ref.Spec.BoundsDepth() && ref.Spec.Order != job.ByLinks
+	// learns of a smaller depth.
+	learns := ref.Spec != nil && !ref.Spec.BoundsDepth()
 	if learns {
 		f.keep = f.known.filter(f.hashes, f.keep)
 	} else {
