@@ -105,8 +105,8 @@ func TestStrangersWordsStayText(t *testing.T) {
 	}
 }
 
-// TestJobs: jobs are listed with their progress, unfinished ones first, and those of this peer's key
-// have the buttons that fit their state.
+// TestJobs: jobs are listed with their progress, unfinished ones first, and those of this peer's
+// key have the buttons that fit their state.
 func TestJobs(t *testing.T) {
 	job := func(id, state, poster string, day int) control.Job {
 		return control.Job{

@@ -90,8 +90,8 @@ func TestWhatHolds(t *testing.T) {
 	}
 }
 
-// TestRenewal checks that leases that no answer has renewed for three eighths of the TTL are renewed
-// by a message that does nothing else.
+// TestRenewal checks that leases that no answer has renewed for three eighths of the TTL are
+// renewed by a message that does nothing else.
 func TestRenewal(t *testing.T) {
 	b := newBench(t)
 	first, second := b.lease("owner", "a.example", 10), b.lease("owner", "b.example", 10)
