@@ -149,6 +149,7 @@ func readable(v *float64) string {
 type Series struct {
 	Name    string      // of the file, without .csv
 	Columns []string    // their names, the first is the axis
+	Names   []string    // printed for 0, 1, ... in the first column; nil prints the numbers
 	Rows    [][]float64 // as many figures in each as there are columns
 }
 
@@ -193,6 +194,9 @@ func (s *Series) CSV() ([]byte, error) {
 		row := make([]string, len(values))
 		for i, v := range values {
 			row[i] = cell(rounded(v))
+		}
+		if s.Names != nil {
+			row[0] = s.Names[int(values[0])]
 		}
 		rows = append(rows, row)
 	}

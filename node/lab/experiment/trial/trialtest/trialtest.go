@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +60,18 @@ func Run(t testing.TB, e *trial.Experiment, o trial.Options) (report.Table, map[
 	if err != nil {
 		t.Fatal(err)
 	}
+	Named(t, r)
 	return r.Table, Contents(t, dir)
+}
+
+// Named checks that the rows of series of cases have names in place of numbers.
+func Named(t testing.TB, r *report.Report) {
+	t.Helper()
+	for _, s := range r.Series {
+		if slices.Contains([]string{"row", "case", "family"}, s.Columns[0]) && len(s.Names) == 0 {
+			t.Errorf("%s.csv: rows without names", s.Name)
+		}
+	}
 }
 
 // Contents are the files of a directory.
