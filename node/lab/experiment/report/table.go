@@ -49,6 +49,18 @@ func (t *Table) Compare(row, metric, unit string, paper, here float64) {
 	*t = append(*t, Row{Row: row, Metric: metric, Unit: unit, Paper: rounded(paper), Here: rounded(here)})
 }
 
+// Brief keeps a short table, and of a long one the first figures of each row and the paper's.
+func (t Table) Brief() (brief Table) {
+	const short, few = 60, 3 // figures of a table, and of a row
+	seen := make(map[string]int)
+	for _, r := range t {
+		if seen[r.Row]++; len(t) <= short || seen[r.Row] <= few || r.Paper != nil {
+			brief = append(brief, r)
+		}
+	}
+	return brief
+}
+
 // Find returns a figure; false if it is not there or was not measured.
 func (t Table) Find(row, metric string) (float64, bool) {
 	for _, r := range t {

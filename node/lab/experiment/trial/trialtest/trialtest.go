@@ -56,7 +56,7 @@ func Clusters(t testing.TB, nodes int) trial.Options {
 func Run(t testing.TB, e *trial.Experiment, o trial.Options) (report.Table, map[string][]byte) {
 	t.Helper()
 	dir := t.TempDir()
-	r, err := trial.Run(t.Context(), e, o, dir, "", nil)
+	r, err := trial.Run(t.Context(), e, o, dir, report.Run{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
