@@ -124,6 +124,10 @@ time and from a seed: the same seed gives the same tables. "Paper" is what a pap
 internet made from the seed (`node/lab/internet`), the other columns are measured matrices of round trips: *planetlab-490* without addresses, *aws-21* with the address ranges that
 the cloud announces for each region, and the registries' ranges around them.
 
+A run first prints the expected time on two cores with default options: at most two minutes, twenty for churn. `--quick` makes a smaller run of at most 25 seconds (ipmicra-load: 90),
+and `--brief` prints the table alone, a long one with the first three figures of each row and the paper's. `run.json` has the options, the version, the commit ("unknown" if the build
+has none), the command line and the machine.
+
 TEXT
   goals
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/lab/experiment"
+	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
@@ -58,6 +61,7 @@ func experimentNames() []experimentName {
 type experimentFlags struct {
 	*globals
 	out     string
+	brief   bool
 	options trial.Options
 }
 
@@ -65,7 +69,7 @@ func newExperimentRun(g *globals) *cobra.Command {
 	o := experimentFlags{globals: g}
 	var long strings.Builder
 	long.WriteString(`Run an experiment in virtual time and print its table, the paper's figures beside ours. DIR gets table.json, table.csv, run.json, charts as SVG and
-further figures as CSV. The same seed gives the same table. An interrupt leaves DIR as it was.
+further figures as CSV; run.json has the commit, the command line and the machine. The expected time is printed first. The same seed gives the same table. An interrupt leaves DIR as it was.
 
 `)
 	for _, e := range experiment.All() {
@@ -93,6 +97,7 @@ further figures as CSV. The same seed gives the same table. An interrupt leaves 
 	f.StringVar(&o.options.Prefixes, "prefixes", "", "addresses of the matrix's nodes: CSV with the columns node and prefix")
 	f.StringVar(&o.options.Hierarchy, "hierarchy", "", "IP ranges with their organisations: CSV of nested networks")
 	f.BoolVar(&o.options.Quick, "quick", false, "a smaller run that takes seconds")
+	f.BoolVar(&o.brief, "brief", false, "print the table alone, shortened if it is long")
 	return cmd
 }
 
@@ -104,8 +109,12 @@ func (o *experimentFlags) run(ctx context.Context, name string, out, errOut io.W
 	if o.out == "" {
 		return fmt.Errorf("%w: experiment run wants -o DIR", errUsage)
 	}
-	progress, done := experimentProgress(errOut, o.quiet)
-	report, err := trial.Run(ctx, e, o.options, o.out, versionString(), progress)
+	if !o.quiet && !o.brief {
+		fmt.Fprintf(errOut, "%s: expected time %s on two cores with default options\n", name, experiment.Expected(name, &o.options))
+	}
+	progress, done := experimentProgress(errOut, o.quiet || o.brief)
+	run := report.Run{Version: versionString(), Commit: cmp.Or(buildSetting("vcs.revision"), "unknown"), Command: append([]string{"apoidea"}, os.Args[1:]...)}
+	found, err := trial.Run(ctx, e, o.options, o.out, run, progress)
 	done()
 	switch {
 	case errors.Is(err, trial.ErrOptions):
@@ -113,11 +122,14 @@ func (o *experimentFlags) run(ctx context.Context, name string, out, errOut io.W
 	case err != nil:
 		return err
 	case o.json:
-		return words.JSON(out, report.Table)
+		return words.JSON(out, found.Table)
 	case o.quiet:
 		return nil
+	case o.brief:
+		_, err = io.WriteString(out, found.Table.Brief().Text())
+		return err
 	}
-	_, err = fmt.Fprintf(out, "%s\nwritten to %s\n", report.Table.Text(), o.out)
+	_, err = fmt.Fprintf(out, "%s\nwritten to %s\n", found.Table.Text(), o.out)
 	return err
 }
 

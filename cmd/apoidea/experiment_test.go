@@ -88,3 +88,26 @@ func TestExperimentWritesItsTable(t *testing.T) {
 		t.Errorf("files %v, %v", entries, err)
 	}
 }
+
+func TestExperimentBriefPrintsTheTableAlone(t *testing.T) {
+	for _, brief := range []bool{false, true} {
+		args := []string{"run", "apoidea-proximity", "-o", t.TempDir(), "--quick"}
+		if brief {
+			args = append(args, "--brief")
+		}
+		var out, errOut bytes.Buffer
+		cmd := newExperiment(new(globals))
+		cmd.SetArgs(args)
+		cmd.SetOut(&out)
+		cmd.SetErr(&errOut)
+		if err := cmd.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(out.String(), "written to"); got == brief || !strings.HasPrefix(out.String(), "row ") {
+			t.Errorf("brief %v: %q", brief, out.String())
+		}
+		if got := strings.HasPrefix(errOut.String(), "apoidea-proximity: expected time "); got == brief || brief && errOut.Len() > 0 {
+			t.Errorf("brief %v: %q", brief, errOut.String())
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial/trialtest"
 )
@@ -20,7 +21,7 @@ func TestOptions(t *testing.T) {
 	for name, o := range map[string]trial.Options{
 		"peers": {Peers: -1}, "hours": {Hours: -1}, "too long": {Hours: 1e9}, "no hours": {Hours: math.NaN()}, "rtt": {RTT: filepath.Join(t.TempDir(), "none")},
 	} {
-		if _, err := trial.Run(t.Context(), e, o, t.TempDir(), "", nil); !errors.Is(err, trial.ErrOptions) {
+		if _, err := trial.Run(t.Context(), e, o, t.TempDir(), report.Run{}, nil); !errors.Is(err, trial.ErrOptions) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -36,7 +37,7 @@ func TestMatricesTooSmall(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, nodes := range []int{1, 4} {
-			if _, err := trial.Run(t.Context(), e, trialtest.Clusters(t, nodes), t.TempDir(), "", nil); !errors.Is(err, trial.ErrOptions) {
+			if _, err := trial.Run(t.Context(), e, trialtest.Clusters(t, nodes), t.TempDir(), report.Run{}, nil); !errors.Is(err, trial.ErrOptions) {
 				t.Errorf("%s, %d nodes: error %v", name, nodes, err)
 			}
 		}
@@ -46,5 +47,13 @@ func TestMatricesTooSmall(t *testing.T) {
 func TestAllInTheOrderOfNames(t *testing.T) {
 	if !slices.IsSortedFunc(All(), func(a, b *trial.Experiment) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Error("not sorted")
+	}
+}
+
+func TestAllHaveExpectedTimes(t *testing.T) {
+	for _, e := range All() {
+		if usual, quick := Expected(e.Name, &trial.Options{}), Expected(e.Name, &trial.Options{Quick: true}); quick <= 0 || usual < quick {
+			t.Errorf("%s: %v, quick %v", e.Name, usual, quick)
+		}
 	}
 }

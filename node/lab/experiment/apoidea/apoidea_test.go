@@ -106,6 +106,7 @@ func TestApoideaExperiments(t *testing.T) {
 			if err := e.Run(t.Context(), &trial.Options{Seed: 3, Peers: 8, Quick: true}, r, func(string, float64) {}); err != nil {
 				t.Fatal(err)
 			}
+			trialtest.Named(t, r)
 			data, err := r.Table.JSON()
 			if err != nil || len(r.Plots) == 0 {
 				t.Fatalf("%s: %v, %d plots", e.Name, err, len(r.Plots))

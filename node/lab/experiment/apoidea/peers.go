@@ -78,6 +78,7 @@ func runApoideaPeers(ctx context.Context, o *trial.Options, r *report.Report, pr
 		{Name: "messages", Title: "Messages that a page leads to", X: "peers", Y: "messages a page", LogX: true},
 	}
 	for n, c := range cases {
+		s.Names = append(s.Names, c.row)
 		c.length /= trial.Either[time.Duration](o, 1, 5)
 		line, said := report.Line{Label: c.row}, report.Line{Label: c.row}
 		var results []*apoideaResult

@@ -193,7 +193,7 @@ func proximityTable(r *report.Report, families []family, cases []threadsCase, pa
 			r.Table.Add(families[f].row, "pages_"+cases[i].row, "pages/s", report.Mean(pages[i][f]))
 			row = append(row, report.Mean(pages[i][f]))
 		}
-		s.Rows = append(s.Rows, row)
+		s.Names, s.Rows = append(s.Names, families[f].row), append(s.Rows, row)
 		plot.Groups = append(plot.Groups, fmt.Sprintf("%s, %.0f ms", families[f].row, row[1]))
 	}
 	for i := range cases {

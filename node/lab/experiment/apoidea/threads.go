@@ -83,6 +83,7 @@ func runApoideaThreads(ctx context.Context, o *trial.Options, r *report.Report, 
 	relative := report.Plot{Name: "relative", Title: "How many threads it takes: one peer", X: "threads", Y: "pages a second, % of the best", LogX: true, YMin: 0, YMax: 110}
 	cases := threadsCases()
 	for n, c := range cases {
+		s.Names = append(s.Names, c.row)
 		progress(c.row, float64(n)/float64(len(cases)))
 		c.length /= trial.Either[time.Duration](o, 1, 5)
 		sites := anywhere

@@ -248,6 +248,7 @@ func placementPlots(r *report.Report, all []placementRuns) {
 	points := report.Series{Name: "strategies", Columns: []string{"row", "probes_per_site", "optimal_pct", "download_p50_ms", "download_p90_ms"}}
 	for i := range all {
 		p := &all[i]
+		points.Names = append(points.Names, p.row.name)
 		points.Rows = append(points.Rows, []float64{
 			float64(i), p.mean((*placementRun).probesEach), 100 * p.mean((*placementRun).optimal),
 			p.mean(func(r *placementRun) float64 { return r.download(0.5) }), p.mean(func(r *placementRun) float64 { return r.download(0.9) }),

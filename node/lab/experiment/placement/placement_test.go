@@ -174,7 +174,7 @@ func TestPlacementOfAMatrixWithHoles(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Join(rows, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := trial.Run(t.Context(), &Strategies, trial.Options{RTT: path, Quick: true}, t.TempDir(), "", nil); !errors.Is(err, trial.ErrOptions) {
+	if _, err := trial.Run(t.Context(), &Strategies, trial.Options{RTT: path, Quick: true}, t.TempDir(), report.Run{}, nil); !errors.Is(err, trial.ErrOptions) {
 		t.Errorf("error %v", err)
 	}
 }

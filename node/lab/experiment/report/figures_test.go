@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -37,6 +38,27 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+func TestBriefTable(t *testing.T) {
+	var short, long Table
+	short.Add("a", "m", "", 1)
+	for row := range 10 {
+		for metric := range 10 {
+			paper := math.NaN()
+			if row == 3 && metric == 7 {
+				paper = 5
+			}
+			long.Compare(fmt.Sprint("row", row), fmt.Sprint("metric", metric), "", paper, 1)
+		}
+	}
+	if got := short.Brief(); len(got) != 1 {
+		t.Errorf("%d figures of 1", len(got))
+	}
+	got := long.Brief()
+	if len(got) != 31 || got[9].Metric != "metric0" || got[12].Metric != "metric7" {
+		t.Errorf("%d figures: %v", len(got), got)
+	}
+}
+
 func TestSeries(t *testing.T) {
 	s := NewSeries("load", "minutes", []float64{0, 1})
 	s.Column("pages", []float64{5, 7})
@@ -45,5 +67,12 @@ func TestSeries(t *testing.T) {
 	}
 	if l := s.Line("pages", 1); !slices.Equal(l.X, []float64{0, 1}) || !slices.Equal(l.Y, []float64{5, 7}) {
 		t.Errorf("line %+v", l)
+	}
+}
+
+func TestSeriesPrintsNamesOfRows(t *testing.T) {
+	s := Series{Name: "cases", Columns: []string{"case", "pages"}, Names: []string{"rtt", "a, b"}, Rows: [][]float64{{1, 5}, {0, 7}}}
+	if got, err := s.CSV(); err != nil || string(got) != "case,pages\n\"a, b\",5\nrtt,7\n" {
+		t.Errorf("%q, %v", got, err)
 	}
 }

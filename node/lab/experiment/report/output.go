@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"github.com/pbnjay/memory"
 )
 
 // Run is run.json: what a report was made by.
@@ -16,6 +18,9 @@ type Run struct {
 	Experiment string         `json:"experiment"` // its name
 	Seed       uint64         `json:"seed"`       // of all that was drawn
 	Version    string         `json:"version"`    // of this program
+	Commit     string         `json:"commit"`     // it was built from, or "unknown"
+	Command    []string       `json:"command"`    // command line, without the path of the program
+	Machine    map[string]any `json:"machine"`    // system, architecture, logical processors, physical memory (0 if unknown)
 	Go         string         `json:"go"`         // of the language
 	Inputs     map[string]any `json:"inputs"`     // as in the report
 	Begun      time.Time      `json:"begun"`      // when it was made
@@ -47,6 +52,7 @@ func (r *Report) Write(dir string, run *Run) error {
 		}
 		contents = append(contents, data)
 	}
+	run.Machine = map[string]any{"os": runtime.GOOS, "arch": runtime.GOARCH, "cpus": runtime.NumCPU(), "memory_bytes": memory.TotalMemory()}
 	run.Go, run.Inputs, run.Files = runtime.Version(), r.Inputs, names
 	data, err := json.MarshalIndent(run, "", "  ")
 	if err != nil {

@@ -20,7 +20,7 @@ type Plot struct {
 	// LogX and LogY are for figures over several orders of magnitude; values of zero and below are
 	// left out.
 	LogX, LogY bool
-	// YMin and YMax bound the picture where they differ.
+	// YMin and YMax, where they differ, are shown at least.
 	YMin, YMax float64
 	// Marks are upright lines at moments, such as a disaster.
 	Marks []Mark
@@ -127,10 +127,9 @@ func (p *Plot) SVG() []byte {
 	}
 	s.x.from, s.x.to, s.y.from, s.y.to = 46+left, plotWidth-24-legend, plotBase, plotTop
 	fmt.Fprintf(s, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="Arial,Helvetica,'Liberation Sans',sans-serif" fill="#1d2430">`, plotWidth, plotHeight)
-	fmt.Fprintf(s, "\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<clipPath id=\"c\"><rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/></clipPath>\n",
-		s.x.from, plotTop-4, s.x.to-s.x.from+4, plotBase-plotTop+5)
+	s.WriteString("\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n")
 	s.axes()
-	s.WriteString("<g clip-path=\"url(#c)\" stroke-width=\"1.8\" stroke-linejoin=\"round\">\n")
+	s.WriteString("<g stroke-width=\"1.8\" stroke-linejoin=\"round\">\n")
 	for i := range p.Lines {
 		s.line(&p.Lines[i], palette[i%len(palette)])
 	}
@@ -166,11 +165,13 @@ func (s *sheet) bound() {
 		}
 	}
 	empty := s.y.low > s.y.high
+	if s.YMin != s.YMax {
+		s.y.take(s.YMin)
+		s.y.take(s.YMax)
+	}
 	s.x.settle()
 	s.y.settle()
-	if s.YMin != s.YMax {
-		s.y.low, s.y.high = s.YMin, s.YMax
-	} else if !s.LogY && s.y.low > 0 && s.y.low < s.y.high/2 {
+	if s.YMin == s.YMax && !s.LogY && s.y.low > 0 && s.y.low < s.y.high/2 {
 		s.y.low = 0 // so that heights compare
 	}
 	switch {

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -91,6 +93,32 @@ func TestChartsAreSound(t *testing.T) {
 		}
 		if bytes.Contains(first, []byte("NaN")) || bytes.Contains(first, []byte("Inf")) {
 			t.Errorf("%s: a number that is none", p.Name)
+		}
+	}
+}
+
+// TestDotsAreWhole draws dots at the ends of the axes and beyond YMax.
+func TestDotsAreWhole(t *testing.T) {
+	for _, p := range []Plot{
+		{Name: "linear"}, {Name: "log", LogX: true, LogY: true}, {Name: "log and linear", LogX: true}, {Name: "bounded", YMin: 2, YMax: 50},
+	} {
+		p.Lines = []Line{{Label: "a", Dots: true, X: []float64{1, 10, 100}, Y: []float64{1, 10, 100}}}
+		if !p.LogX {
+			p.Lines[0].X[0], p.Lines[0].Y[0] = 0, 0
+		}
+		svg := string(p.SVG())
+		if strings.Contains(svg, "clip") {
+			t.Errorf("%s: clipped", p.Name)
+		}
+		dots := strings.Split(svg, "<circle ")[1:4] // the fourth is of the legend
+		for _, dot := range dots {
+			var x, y float64
+			if _, err := fmt.Sscanf(strings.ReplaceAll(dot, `"`, ""), "cx=%f cy=%f", &x, &y); err != nil {
+				t.Fatalf("%s: %q: %v", p.Name, dot, err)
+			}
+			if x < 46 || x > plotWidth-24 || y < plotTop || y > plotBase {
+				t.Errorf("%s: a dot at %v, %v is outside of the axes", p.Name, x, y)
+			}
 		}
 	}
 }

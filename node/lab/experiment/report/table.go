@@ -49,6 +49,18 @@ func (t *Table) Compare(row, metric, unit string, paper, here float64) {
 	*t = append(*t, Row{Row: row, Metric: metric, Unit: unit, Paper: rounded(paper), Here: rounded(here)})
 }
 
+// Brief keeps a short table, and of a long one the first figures of each row and the paper's.
+func (t Table) Brief() (brief Table) {
+	const short, few = 60, 3 // figures of a table, and of a row
+	seen := make(map[string]int)
+	for _, r := range t {
+		if seen[r.Row]++; len(t) <= short || seen[r.Row] <= few || r.Paper != nil {
+			brief = append(brief, r)
+		}
+	}
+	return brief
+}
+
 // Find returns a figure; false if it is not there or was not measured.
 func (t Table) Find(row, metric string) (float64, bool) {
 	for _, r := range t {
@@ -149,6 +161,7 @@ func readable(v *float64) string {
 type Series struct {
 	Name    string      // of the file, without .csv
 	Columns []string    // their names, the first is the axis
+	Names   []string    // printed for 0, 1, ... in the first column; nil prints the numbers
 	Rows    [][]float64 // as many figures in each as there are columns
 }
 
@@ -193,6 +206,9 @@ func (s *Series) CSV() ([]byte, error) {
 		row := make([]string, len(values))
 		for i, v := range values {
 			row[i] = cell(rounded(v))
+		}
+		if s.Names != nil {
+			row[0] = s.Names[int(values[0])]
 		}
 		rows = append(rows, row)
 	}

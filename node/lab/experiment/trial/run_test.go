@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
@@ -40,7 +41,7 @@ func TestRunWritesWholeFilesOnly(t *testing.T) {
 		return nil
 	}}
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	if _, err := trial.Run(t.Context(), fake, trial.Options{Seed: 7, Peers: 3}, dir, "1.0", nil); err != nil {
+	if _, err := trial.Run(t.Context(), fake, trial.Options{Seed: 7, Peers: 3}, dir, report.Run{Version: "1.0", Commit: "abc", Command: []string{"apoidea", "experiment"}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	before := trialtest.Contents(t, dir)
@@ -53,12 +54,21 @@ func TestRunWritesWholeFilesOnly(t *testing.T) {
 		t.Errorf("%d files", len(before))
 	}
 	var run struct {
-		Experiment, Version string
-		Seed                uint64
-		Inputs              map[string]any
+		Experiment, Version, Commit string
+		Command                     []string
+		Seed                        uint64
+		Inputs                      map[string]any
+		Machine                     struct {
+			OS, Arch    string
+			CPUs        int
+			MemoryBytes uint64 `json:"memory_bytes"`
+		}
 	}
 	if err := json.Unmarshal(before["run.json"], &run); err != nil || run.Seed != 7 || run.Version != "1.0" || run.Inputs["peers"] != 3.0 {
 		t.Errorf("run.json: %+v, %v", run, err)
+	}
+	if m := run.Machine; run.Commit != "abc" || len(run.Command) != 2 || m.OS != runtime.GOOS || m.Arch != runtime.GOARCH || m.CPUs < 1 || m.MemoryBytes < 1<<20 {
+		t.Errorf("run.json: %+v", run)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -67,7 +77,7 @@ func TestRunWritesWholeFilesOnly(t *testing.T) {
 		cancel()
 		return nil
 	}}
-	if _, err := trial.Run(ctx, interrupted, trial.Options{}, dir, "1.0", nil); !errors.Is(err, context.Canceled) {
+	if _, err := trial.Run(ctx, interrupted, trial.Options{}, dir, report.Run{Version: "1.0", Commit: "abc", Command: []string{"apoidea", "experiment"}}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	for name, data := range trialtest.Contents(t, dir) {

@@ -91,9 +91,9 @@ func (o *Options) Rand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(o
 type Progress func(text string, done float64)
 
 // Run runs an experiment and writes what it found into a directory, which is made if need be.
-// Progress may be nil; it is called from several goroutines if the experiment has several, one at a
+// The caller fills in version, commit and command of run. Progress may be nil; it is called from several goroutines if the experiment has several, one at a
 // time. When ctx ends nothing is written.
-func Run(ctx context.Context, e *Experiment, o Options, dir, version string, progress Progress) (*report.Report, error) {
+func Run(ctx context.Context, e *Experiment, o Options, dir string, run report.Run, progress Progress) (*report.Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -104,9 +104,8 @@ func Run(ctx context.Context, e *Experiment, o Options, dir, version string, pro
 	begun := time.Now()
 	err := e.Run(ctx, &o, r, progress)
 	if err = cmp.Or(err, ctx.Err()); err == nil {
-		err = r.Write(dir, &report.Run{
-			Experiment: e.Name, Seed: o.Seed, Version: version, Begun: begun.UTC().Truncate(time.Second), Seconds: time.Since(begun).Seconds(),
-		})
+		run.Experiment, run.Seed, run.Begun, run.Seconds = e.Name, o.Seed, begun.UTC().Truncate(time.Second), time.Since(begun).Seconds()
+		err = r.Write(dir, &run)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("experiment %s: %w", e.Name, err)

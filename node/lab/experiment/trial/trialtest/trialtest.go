@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,11 +56,22 @@ func Clusters(t testing.TB, nodes int) trial.Options {
 func Run(t testing.TB, e *trial.Experiment, o trial.Options) (report.Table, map[string][]byte) {
 	t.Helper()
 	dir := t.TempDir()
-	r, err := trial.Run(t.Context(), e, o, dir, "", nil)
+	r, err := trial.Run(t.Context(), e, o, dir, report.Run{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	Named(t, r)
 	return r.Table, Contents(t, dir)
+}
+
+// Named checks that the rows of series of cases have names in place of numbers.
+func Named(t testing.TB, r *report.Report) {
+	t.Helper()
+	for _, s := range r.Series {
+		if slices.Contains([]string{"row", "case", "family"}, s.Columns[0]) && len(s.Names) == 0 {
+			t.Errorf("%s.csv: rows without names", s.Name)
+		}
+	}
 }
 
 // Contents are the files of a directory.
