@@ -90,9 +90,10 @@ func (o *Options) Rand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(o
 // have several goroutines call it from them, one at a time.
 type Progress func(text string, done float64)
 
-// Run runs an experiment and writes what it found into a directory, which is made if need be.
-// The caller fills in version, commit and command of run. Progress may be nil; it is called from several goroutines if the experiment has several, one at a
-// time. When ctx ends nothing is written.
+// Run runs an experiment and writes what it found into a directory, which is made if need be. The
+// caller fills in version, commit and command of run. Progress may be nil; it is called from
+// several goroutines if the experiment has several, one at a time. When ctx ends nothing is
+// written.
 func Run(ctx context.Context, e *Experiment, o Options, dir string, run report.Run, progress Progress) (*report.Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
