@@ -87,14 +87,16 @@ func (x *exchange) remove(s *source, codings []string, resp *Response) error {
 	return err
 }
 
-// judge decides whether a body whose source failed is kept, cut short: a timeout, or a failure
-// before the first byte, fails the exchange.
+// judge decides whether a body whose source failed is kept, cut short. A failure before the first
+// byte fails the exchange, unless it is a redirect, whose body does not matter.
 func (x *exchange) judge(s *source, resp *Response) error {
 	err := s.failure()
 	switch {
 	case err == nil:
-	case s.n == 0 || x.ctx.Err() != nil || isTimeout(err) || errors.Is(err, errNoise) || errors.Is(err, ErrTooLarge):
+	case s.n == 0 && resp.Location() == "" || x.ctx.Err() != nil || errors.Is(err, errNoise) || errors.Is(err, ErrTooLarge):
 		return err
+	case isTimeout(err):
+		resp.Truncated = TruncatedTime
 	case errors.Is(err, errMalformed):
 		resp.Truncated = TruncatedUnspecified
 	default:

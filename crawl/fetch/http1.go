@@ -8,7 +8,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"net/http/httputil"
 	"strconv"
 	"strings"
 	"time"
@@ -51,21 +50,6 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 	if w.err == nil {
 		w.err = err
-	}
-	return n, err
-}
-
-// chunks removes the chunked coding. What is wrong with the coding itself is errMalformed.
-type chunks struct {
-	io.Reader
-	wire *wire
-}
-
-// Read tells an error of the coding from one of the connection.
-func (c *chunks) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) && c.wire.err == nil {
-		err = fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	return n, err
 }
@@ -236,7 +220,8 @@ func parseHead(head string, resp *Response) (message, error) {
 	}
 	s.fields = parseFields(s.fields[:0], rest)
 	resp.Header = makeHeader(s.fields)
-	return m, m.frame(resp)
+	m.frame(resp)
+	return m, nil
 }
 
 // cutLine splits off a line and drops its end.
@@ -300,59 +285,57 @@ func makeHeader(fields []field) http.Header {
 }
 
 // frame says where the body ends (RFC 9112, section 6.3) and whether the connection outlives it.
-func (m *message) frame(resp *Response) error {
+// Where that makes no sense, the body ends with the connection, as for browsers.
+func (m *message) frame(resp *Response) {
 	h := resp.Header
 	m.keepAlive = !hasToken(h["Connection"], "close") && (resp.Proto == "HTTP/1.1" || hasToken(h["Connection"], "keep-alive"))
 	m.length = -1
 	if resp.Status < 200 || resp.Status == http.StatusNoContent || resp.Status == http.StatusNotModified {
 		m.length = 0
-		return nil
+		return
 	}
 	if te := h["Transfer-Encoding"]; len(te) > 0 {
 		if len(h["Content-Length"]) > 0 || resp.Proto == "HTTP/1.0" {
 			m.keepAlive = false // one of the two is a lie
 		}
-		if err := m.transfer(te); err != nil || m.chunked {
-			return err
+		if m.transfer(te); m.chunked {
+			return
 		}
 	}
-	return m.contentLength(h["Content-Length"])
+	m.contentLength(h["Content-Length"])
 }
 
-// transfer reads the transfer codings. One that a proxy has named again was applied once, and
-// chunked was applied last.
-func (m *message) transfer(values []string) error {
+// transfer reads the transfer codings. One that a proxy has named again was applied once, chunked
+// was applied last, and one that is not known is passed over.
+func (m *message) transfer(values []string) {
 	for c := range tokens(values) {
-		switch {
-		case c == "chunked":
+		if c == "chunked" {
 			m.chunked = true
-		case c == "" || c == "identity":
-		case contentCodings([]string{c}) == nil || m.chunked:
-			return fmt.Errorf("%w: transfer coding %q", errMalformed, values)
-		default:
-			m.codings = append(m.codings, contentCodings([]string{c})...)
+		} else if codings := contentCodings([]string{c}); codings != nil && !m.chunked {
+			m.codings = append(m.codings, codings...)
+		} else if c != "" && c != "identity" {
+			m.keepAlive = false
 		}
 	}
-	return nil
 }
 
-// contentLength reads the length, which may be told more than once. An empty one is none, as for
-// browsers.
-func (m *message) contentLength(values []string) error {
+// contentLength reads the length, which may be told more than once. One that is empty, no number or
+// contradicts another is none.
+func (m *message) contentLength(values []string) {
 	for v := range tokens(values) {
 		if v == "" {
 			continue
 		}
 		n, err := strconv.ParseUint(v, 10, 63)
 		if err != nil || m.length >= 0 && int64(n) != m.length {
-			return fmt.Errorf("%w: content length %q", errMalformed, values)
+			m.length = -1
+			break
 		}
 		m.length = int64(n)
 	}
 	if m.length < 0 {
 		m.keepAlive = false
 	}
-	return nil
 }
 
 // tokens are the elements of a list in lower case, which may be empty.
@@ -384,7 +367,7 @@ func (x *exchange) readBody(m *message, resp *Response) (reusable bool, err erro
 	var fixed io.LimitedReader
 	switch {
 	case m.chunked:
-		src = &chunks{httputil.NewChunkedReader(s.reader), &s.wire}
+		src = &chunks{r: s.reader, first: true}
 	case m.length >= 0:
 		fixed = io.LimitedReader{R: s.reader, N: m.length}
 		src = &fixed

@@ -62,6 +62,8 @@ const (
 	TruncatedLength Truncation = "length"
 	// TruncatedDisconnect: the connection ended before the body did.
 	TruncatedDisconnect Truncation = "disconnect"
+	// TruncatedTime: a bound on time or speed was reached.
+	TruncatedTime Truncation = "time"
 	// TruncatedUnspecified: the body breaks off within its chunks or its content coding.
 	TruncatedUnspecified Truncation = "unspecified"
 )

@@ -58,44 +58,51 @@ func TestBoundsOnTime(t *testing.T) {
 		serve  func(net.Conn)
 		after  time.Duration
 		phase  fetch.Phase
+		kept   bool // what arrived
 	}{
-		{"silent server", nil, func(c net.Conn) { readRequest(c); _, _ = c.Read(make([]byte, 1)) }, 20 * time.Second, fetch.PhaseHead},
-		{"server that does not read", nil, func(net.Conn) { time.Sleep(time.Hour) }, 20 * time.Second, fetch.PhaseHead},
+		{"silent server", nil, func(c net.Conn) { readRequest(c); _, _ = c.Read(make([]byte, 1)) }, 20 * time.Second, fetch.PhaseHead, false},
+		{"server that does not read", nil, func(net.Conn) { time.Sleep(time.Hour) }, 20 * time.Second, fetch.PhaseHead, false},
 		{"head that trickles", nil, func(c net.Conn) {
 			readRequest(c)
 			trickle(c, "A: b\r\n", 1000, time.Second)
-		}, 20 * time.Second, fetch.PhaseHead},
+		}, 20 * time.Second, fetch.PhaseHead, false},
 		{"body that stops", nil, func(c net.Conn) {
 			readRequest(c)
 			trickle(c, head, 1, time.Hour)
-		}, 10 * time.Second, fetch.PhaseBody},
+		}, 10 * time.Second, fetch.PhaseBody, false},
 		{"body that trickles", nil, func(c net.Conn) {
 			readRequest(c)
 			_, _ = io.WriteString(c, head)
 			trickle(c, strings.Repeat("a", 512), 1000, time.Second) // half of the least rate: the grace lasts twice as long
-		}, 20 * time.Second, fetch.PhaseBody},
+		}, 20 * time.Second, fetch.PhaseBody, true},
 		{"endless body above the least rate", nil, func(c net.Conn) {
 			readRequest(c)
 			_, _ = io.WriteString(c, head)
 			trickle(c, strings.Repeat("a", 2048), 1000, time.Second)
-		}, 60 * time.Second, fetch.PhaseBody},
+		}, 60 * time.Second, fetch.PhaseBody, true},
 		{"no least rate", func(c *fetch.Config) { c.MinRate = -1 }, func(c net.Conn) {
 			readRequest(c)
 			trickle(c, head, 1, time.Hour)
-		}, 60 * time.Second, fetch.PhaseBody},
+		}, 60 * time.Second, fetch.PhaseBody, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, tt.change, tt.serve, func(t *testing.T, f *fetch.Fetcher) {
 				begun := time.Now()
-				_, err := f.Get(t.Context(), &fetch.Request{URL: "http://slow.example/"})
+				resp, err := f.Get(t.Context(), &fetch.Request{URL: "http://slow.example/"})
 				took := time.Since(begun)
+				if took < tt.after || took > tt.after+time.Second {
+					t.Errorf("after %s, want %s", took, tt.after)
+				}
+				if tt.kept {
+					if err != nil || resp.Truncated != fetch.TruncatedTime || len(resp.Body) == 0 {
+						t.Errorf("%v, want a body that is truncated for time", err)
+					}
+					return
+				}
 				wantOutcome(t, err, link.OutcomeTimeout)
 				if e, _ := errors.AsType[*fetch.Error](err); e.Phase != tt.phase {
 					t.Errorf("in phase %s, want %s", e.Phase, tt.phase)
-				}
-				if took < tt.after || took > tt.after+time.Second {
-					t.Errorf("after %s, want %s", took, tt.after)
 				}
 			})
 		})

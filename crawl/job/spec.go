@@ -184,11 +184,21 @@ func (s *Spec) By(id string) bool {
 // InScope says whether the job may visit a host, given in canonical form.
 func (s *Spec) InScope(host string) bool { return s.scope.Admits(host) }
 
-// Enters reports whether a URL is admitted on whatever host it is: a requisite if the job has them,
-// a seed always, and where a seed redirects to unless the job has a scope of its own. Seeds and
-// their redirects have depth 0; of pages only a redirect has hops.
-func (s *Spec) Enters(depth uint32, hops uint8, kind link.Kind) bool {
-	return kind == link.KindRequisite && s.Requisites || depth == 0 && kind == link.KindPage && (hops == 0 || s.OpenScope())
+// Enters reports whether a URL is admitted though the scope does not name its host: a requisite if
+// the job has them, a seed always, and unless the job has a scope of its own where a seed redirects
+// to, and where any page redirects to its host with or without "www.". Seeds and their redirects
+// have depth 0; of pages only a redirect has hops.
+func (s *Spec) Enters(host string, depth uint32, hops uint8, kind link.Kind) bool {
+	if kind != link.KindPage {
+		return kind == link.KindRequisite && s.Requisites
+	}
+	return depth == 0 && hops == 0 || s.OpenScope() && (depth == 0 || hops > 0 && s.sibling(host))
+}
+
+// sibling says whether a host is that of a seed with or without "www.".
+func (s *Spec) sibling(host string) bool {
+	bare, www := strings.CutPrefix(host, "www.")
+	return www && s.Seeded(bare) || s.Seeded("www."+host)
 }
 
 // OpenScope reports whether the job keeps to the hosts of its seeds and those that seeds redirect
@@ -205,8 +215,7 @@ func (s *Spec) MayReach(from, host string) bool {
 	if !s.OpenScope() {
 		return false
 	}
-	bare, www := strings.CutPrefix(host, "www.")
-	return host == from || www && s.Seeded(bare) || s.Seeded("www."+host)
+	return host == from || s.sibling(host)
 }
 
 // Seeded says whether a seed is on a host: its poster named it.

@@ -63,3 +63,23 @@ func TestLinkToHostEnteredLater(t *testing.T) {
 		t.Errorf("after the redirect: %s", got)
 	}
 }
+
+// TestRedirectToSiblingEntersHost checks that a page may redirect to its host with "www.", and not
+// to another host.
+func TestRedirectToSiblingEntersHost(t *testing.T) {
+	const page = "http://a.example/page"
+	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.Scope = nil })
+	s.post(0, "http://a.example/")
+	g := s.lease("w", "a.example", 4)
+	s.tell("w", "a.example", g.GetEpoch(), s.got(granted(g)[0], link.OutcomeOK, page, "http://a.example/other"))
+	for url, to := range map[string]string{page: "http://www.a.example/page", "http://a.example/other": "http://b.example/other"} {
+		f := s.got(url, link.OutcomeRedirect, to)
+		f.Depth = 1
+		s.tell("w", "a.example", g.GetEpoch(), f)
+	}
+	for url, want := range map[string]string{"http://www.a.example/page": "pending", "http://b.example/other": "unknown"} {
+		if got := s.fate(url).State; got != want {
+			t.Errorf("%s is %s, want %s", url, got, want)
+		}
+	}
+}

@@ -88,7 +88,7 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 func unknown(hj *hosts.Job, got *ondisk.Final, hash uint64) bool {
 	canonical, err := link.Canonical(got.URL)
 	spec := hj.State.Spec
-	if err != nil || canonical != got.URL || links.Refusal(spec, got.URL, got.Depth, got.Kind, spec.OpenScope() || spec.Enters(got.Depth, got.Hops, got.Kind)) != "" {
+	if err != nil || canonical != got.URL || links.Refusal(spec, got.URL, got.Depth, got.Kind, spec.OpenScope() || spec.Enters(link.Host(got.URL), got.Depth, got.Hops, got.Kind)) != "" {
 		return false
 	}
 	hj.Learn(hash, got.Depth)

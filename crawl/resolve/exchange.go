@@ -18,7 +18,7 @@ import (
 const maxChain = 8
 
 // maxAddrs bounds the addresses kept of one name and family.
-const maxAddrs = 16
+const maxAddrs = 32
 
 // udpSize is the answer size offered over UDP: what passes without fragments (the 2020 DNS flag
 // day's figure).

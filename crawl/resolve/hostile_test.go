@@ -72,7 +72,7 @@ func TestOddAnswers(t *testing.T) {
 			}
 			reply.Compress = true
 			return send(w, reply)
-		}, 16, 0},
+		}, 32, 0},
 		{"aliases without end", func(w dns.ResponseWriter, q, reply *dns.Msg) bool {
 			name := q.Question[0].Name
 			if len(name) > 200 {

@@ -40,7 +40,19 @@ func TestCookieWalls(t *testing.T) {
 		}, false, link.OutcomeRedirect, 1},
 		{"with --cookies off", func(rw http.ResponseWriter, r *http.Request) { set(rw, "in", r.URL.Path) }, true, link.OutcomeRedirect, 1},
 		{"with a cookie for another site", func(rw http.ResponseWriter, r *http.Request) {
-			rw.Header().Set("Set-Cookie", "session=in; Domain=example")
+			rw.Header().Set("Set-Cookie", "session=in; Domain=other.test")
+			http.Redirect(rw, r, r.URL.Path, http.StatusFound)
+		}, false, link.OutcomeRedirect, 1},
+		{"that sets a cookie which no standard allows", func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Add("Set-Cookie", `state={"a":[1,"\u00e9"]}; Domain=.example`)
+			set(rw, "in", r.URL.Path)
+		}, false, link.OutcomeOK, 2},
+		{"with a cookie that has expired", func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Set-Cookie", "session=in; Expires=Thu, 01-Jan-1970 00:00:00 GMT")
+			http.Redirect(rw, r, r.URL.Path, http.StatusFound)
+		}, false, link.OutcomeRedirect, 1},
+		{"with a cookie of another path", func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Set-Cookie", "session=in; Path=/pag")
 			http.Redirect(rw, r, r.URL.Path, http.StatusFound)
 		}, false, link.OutcomeRedirect, 1},
 		{"with a cookie that is too large", func(rw http.ResponseWriter, r *http.Request) {
@@ -68,6 +80,37 @@ func TestCookieWalls(t *testing.T) {
 				x.crawl()
 				if got := link.Outcome(x.done(page).GetOutcome()); got != tt.want || asked != tt.asked {
 					t.Errorf("outcome %s after %d requests, want %s after %d", got, asked, tt.want, tt.asked)
+				}
+			})
+		})
+	}
+}
+
+// TestCookieValues checks that cookies are sent back as they came, also to robots.txt.
+func TestCookieValues(t *testing.T) {
+	for set, want := range map[string]string{
+		`s={"a":1, "b":2}`: `s={"a":1, "b":2}`, "s=caf\xc3\xa9": "s=caf\xc3\xa9", `a[b]="x y"`: `a[b]="x y"`, "justvalue": "justvalue", " s = 1 ; HttpOnly": "s=1",
+		"s=1; Max-Age=60; Expires=Thu, 01 Jan 1970 00:00:00 GMT": "s=1", "s=1; Max-Age=0": "", "s=1; Secure": "", "s=1; Domain=b.example": "", "s=a\x01": "",
+	} {
+		t.Run(set, func(t *testing.T) {
+			crawltest.Bubble(t, func(t *testing.T) {
+				got := make(map[string]string)
+				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+					got[r.URL.Path] = r.Header.Get("Cookie")
+					switch r.URL.Path {
+					case "/robots.txt":
+						rw.Header().Set("Set-Cookie", set)
+						http.Redirect(rw, r, "/rules", http.StatusFound)
+					case "/rules":
+						_, _ = rw.Write([]byte("User-agent: *\nDisallow: /no"))
+					}
+				}, []string{"http://a.example/", "http://a.example/no"})
+				x.crawl()
+				if got["/rules"] != want || got["/"] != want {
+					t.Errorf("robots.txt got %q, the page %q; want %q", got["/rules"], got["/"], want)
+				}
+				if _, asked := got["/no"]; asked {
+					t.Error("a page that robots.txt behind the cookie disallows was asked for")
 				}
 			})
 		})

@@ -162,6 +162,9 @@ func (f *fetcher) get(ctx context.Context, v *visits.Visit, req *fetch.Request) 
 		}
 		return v.Spend(time.Now(), addr)
 	}
+	if cookie := v.CookieField(req.URL, time.Now()); cookie != "" && link.Host(req.URL) == v.Lease.Host {
+		req.Header = http.Header{"Cookie": {cookie}}
+	}
 	w.stats.requests.Add(1)
 	req.Once = true
 	resp, err := w.deps.Fetch.Get(ctx, req)
@@ -189,9 +192,6 @@ func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 		URL: v.Item.URL, MaxBytes: bound(&v.Item), Room: room,
 		Cut: v.Item.MaxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
 	}
-	if cookie := v.CookieField(); cookie != "" {
-		req.Header = http.Header{"Cookie": {cookie}}
-	}
 	resp, err := f.get(ctx, v, req)
 	now := time.Now()
 	took := now.Sub(begun)
@@ -200,11 +200,13 @@ func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 		f.ended(v, visits.Failed{Err: err, Took: took})
 		return
 	}
-	if repeat := v.StoreCookies(resp, took); repeat != nil {
-		resp.Release()
-		room.Release()
-		f.ended(v, repeat)
-		return
+	if v.StoreCookies(req.URL, resp, now) {
+		if again := v.Again(resp, took); again != nil {
+			resp.Release()
+			room.Release()
+			f.ended(v, again)
+			return
+		}
 	}
 	pause := v.Pause(resp.Status, resp.Header, now)
 	p := pages.New(v.Lease, &v.Item, resp, room, took, pause)
@@ -226,6 +228,9 @@ func (f *fetcher) ask(ctx context.Context, v *visits.Visit) {
 	resp, err := f.get(ctx, v, &fetch.Request{URL: q.URL, MaxBytes: robots.MaxBody + 1, Cut: true, Accept: "text/plain,*/*;q=0.1", Room: room})
 	if err == nil {
 		defer resp.Release()
+		if !q.Across {
+			v.StoreCookies(q.URL, resp, time.Now())
+		}
 		if lerr := resp.Load(); lerr != nil {
 			err = &fetch.Error{Outcome: link.OutcomeHTTPError, Phase: fetch.PhaseBody, URL: q.URL, Err: lerr, Answered: resp}
 		}

@@ -79,7 +79,7 @@ func (o *testOwner) host(name string) *testHost {
 
 func (o *testOwner) add(url string, depth uint32, hops uint8, kind link.Kind) {
 	h := o.host(link.Host(url))
-	if !h.seen[url] && o.x.spec.AdmitsDepth(link.Host(url), depth) && (o.x.spec.InScope(link.Host(url)) || o.x.spec.Enters(depth, hops, kind)) {
+	if !h.seen[url] && o.x.spec.AdmitsDepth(link.Host(url), depth) && (o.x.spec.InScope(link.Host(url)) || o.x.spec.Enters(link.Host(url), depth, hops, kind)) {
 		h.seen[url] = true
 		h.pending = append(h.pending, testURL{url, depth, hops, kind})
 	}

@@ -147,7 +147,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 		}
 		if name != last || k.Kind != kind {
 			kind = k.Kind
-			last, inScope = name, js.Spec.MayReach(h.Rec.Name, name) || js.Spec.Enters(k.Depth, k.Hops, k.Kind)
+			last, inScope = name, js.Spec.MayReach(h.Rec.Name, name) || js.Spec.Enters(name, k.Depth, k.Hops, k.Kind)
 			here = inScope && em.hosts.AnswersFor(name) == hosts.Here
 			brings = inScope && em.mayBring(h, js, name, here)
 		}

@@ -124,7 +124,7 @@ func (in *Intake) refuses(a *Arrival) bool {
 		return true
 	}
 	canonical, err := link.Canonical(a.URL)
-	entered := a.Js.Spec.Enters(a.Depth, a.Hops, a.Kind) || in.Entered(a.Js, a.Host)
+	entered := a.Js.Spec.Enters(a.Host, a.Depth, a.Hops, a.Kind) || in.Entered(a.Js, a.Host)
 	if err != nil || canonical != a.URL || Refusal(a.Js.Spec, a.Link.URL, a.Depth, a.Kind, entered) != "" || a.Js.State == job.StateCanceled {
 		if entered || !a.Js.Spec.OpenScope() { // else a seed may still redirect to its host
 			in.Known.put(a.memo(), a.Depth)

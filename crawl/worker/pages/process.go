@@ -202,7 +202,7 @@ func redirectTarget(r *reports.Report, p *Page) {
 	}
 	m.Links = [][]byte{target}
 	spec, host := p.item.Job.Spec, link.Host(string(target))
-	if spec != nil && !spec.MayReach(link.Host(p.item.URL), host) && !spec.Enters(p.item.Depth, p.item.Hops+1, p.item.Kind) {
+	if spec != nil && !spec.MayReach(link.Host(p.item.URL), host) && !spec.Enters(host, p.item.Depth, p.item.Hops+1, p.item.Kind) {
 		m.Detail = reports.Clip(fmt.Sprintf("is out of scope: --scope %s admits it", host))
 	}
 }

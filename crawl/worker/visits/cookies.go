@@ -2,88 +2,144 @@ package visits
 
 import (
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/net/publicsuffix"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// maxCookieBytes bounds the cookies that a host may set during a lease. The cookies of an answer
-// that exceeds it replace all before.
+// maxCookieBytes bounds the cookies of a host. The oldest are dropped.
 const maxCookieBytes = 16 << 10
 
-// cookies are those that a host has set during its lease (RFC 6265). The zero value has none.
-type cookies struct {
-	jar   *cookiejar.Jar
-	bytes int
+// cookie is one that a host has set (RFC 6265, section 5.3). Name and value are sent back as they
+// came, as browsers do, also where the RFC does not allow them. Its domain is the host alone.
+type cookie struct {
+	name, value, path string
+	secure            bool
+	until             time.Time // zero: as long as the lease
 }
 
-// of returns the cookies to send with a request for u.
-func (c *cookies) of(u *url.URL) []*http.Cookie {
-	if c.jar == nil {
-		return nil
+// field is the cookie as a request has it.
+func (c *cookie) field() string {
+	if c.name == "" {
+		return c.value
 	}
-	return c.jar.Cookies(u)
+	return c.name + "=" + c.value
+}
+
+// cookies are those that a host has set during its lease, the oldest first.
+type cookies []cookie
+
+// of returns the cookies to send with a request for u, as its Cookie field has them.
+func (cs cookies) of(u *url.URL, now time.Time) (fields []string) {
+	for _, c := range cs {
+		under := strings.HasPrefix(u.Path, c.path) && (len(u.Path) == len(c.path) || strings.HasSuffix(c.path, "/") || u.Path[len(c.path)] == '/')
+		if (under || c.path == "/") && (!c.secure || u.Scheme == "https") && (c.until.IsZero() || now.Before(c.until)) {
+			fields = append(fields, c.field())
+		}
+	}
+	return fields
 }
 
 // store keeps the cookies of an answer to a request for u.
-func (c *cookies) store(u *url.URL, header http.Header) {
-	lines := header["Set-Cookie"]
+func (cs cookies) store(u *url.URL, header http.Header, now time.Time) cookies {
+	for _, line := range header["Set-Cookie"] {
+		c, own := readCookie(u, line, now)
+		if !own || !httpguts.ValidHeaderFieldValue(c.field()) || c.field() == "" {
+			continue
+		}
+		cs = slices.DeleteFunc(cs, func(o cookie) bool { return o.name == c.name && o.path == c.path })
+		if c.until.IsZero() || now.Before(c.until) {
+			cs = append(cs, c)
+		}
+	}
 	size := 0
-	for _, line := range lines {
-		size += len(line)
+	for i, c := range slices.Backward(cs) {
+		if size += len(c.field()) + len(c.path); size > maxCookieBytes {
+			return slices.Delete(cs, 0, i+1)
+		}
 	}
-	if size == 0 || size > maxCookieBytes {
-		return
-	}
-	if c.bytes += size; c.jar == nil || c.bytes > maxCookieBytes {
-		c.jar, _ = cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // it never fails
-		c.bytes = size
-	}
-	c.jar.SetCookies(u, (&http.Response{Header: header}).Cookies())
+	return cs
 }
 
-// CookieField is the Cookie field of the request for the visit's URL; empty without cookies.
-func (v *Visit) CookieField() string {
-	u, err := url.Parse(v.Item.URL)
+// readCookie reads a Set-Cookie field (RFC 6265, section 5.2). It returns false for the cookie of a
+// domain that the host is not in.
+func readCookie(u *url.URL, line string, now time.Time) (c cookie, own bool) {
+	pair, attributes, _ := strings.Cut(line, ";")
+	name, value, named := strings.Cut(pair, "=")
+	if !named {
+		name, value = "", pair
+	}
+	c = cookie{name: strings.TrimSpace(name), value: strings.TrimSpace(value), path: "/"}
+	if i := strings.LastIndexByte(u.Path, '/'); i > 0 {
+		c.path = u.Path[:i]
+	}
+	aged, own := false, true
+	for a := range strings.SplitSeq(attributes, ";") {
+		key, value, _ := strings.Cut(a, "=")
+		switch value = strings.TrimSpace(value); strings.ToLower(strings.TrimSpace(key)) {
+		case "path":
+			if strings.HasPrefix(value, "/") {
+				c.path = value
+			}
+		case "domain":
+			domain := strings.ToLower(strings.TrimPrefix(value, "."))
+			own = domain == "" || strings.HasSuffix("."+u.Hostname(), "."+domain)
+		case "secure":
+			c.secure = true
+		case "max-age":
+			if s, err := strconv.Atoi(value); err == nil {
+				c.until, aged = now.Add(time.Duration(min(max(s, 0), 1<<30))*time.Second), true
+			}
+		case "expires":
+			if at, err := http.ParseTime(strings.ReplaceAll(value, "-", " ")); err == nil && !aged {
+				c.until = at
+			}
+		}
+	}
+	return c, own
+}
+
+// CookieField is the Cookie field of a request for a URL of the visit's host; empty without
+// cookies.
+func (v *Visit) CookieField(rawURL string, now time.Time) string {
+	u, err := url.Parse(rawURL)
 	if err != nil || v.cfg.NoCookies {
 		return ""
 	}
-	var fields []string
-	for _, c := range v.host.cookies.of(u) {
-		fields = append(fields, (&http.Cookie{Name: c.Name, Value: c.Value, Quoted: c.Quoted}).String())
-	}
-	return strings.Join(fields, "; ")
+	return strings.Join(v.host.cookies.of(u, now), "; ")
 }
 
-// StoreCookies keeps the cookies of the answer to a visit, whose request took that long. The result
-// is not nil if the answer is a redirect that hides the page until its cookie is sent: then the URL
-// is requested once more in place of following the redirect. That is so if the redirect set a
-// cookie of a new name, or if it set one and leads back to the URL.
-func (v *Visit) StoreCookies(resp *fetch.Response, took time.Duration) Result {
-	u, err := url.Parse(v.Item.URL)
+// StoreCookies keeps the cookies of an answer to a request for a URL of the visit's host. It
+// reports whether the answer is a redirect that hides the page until its cookie is sent: it set a
+// cookie of a new name, or it set one and leads back to the URL.
+func (v *Visit) StoreCookies(rawURL string, resp *fetch.Response, now time.Time) (hides bool) {
+	u, err := url.Parse(rawURL)
 	if err != nil || v.cfg.NoCookies || len(resp.Header["Set-Cookie"]) == 0 {
-		return nil
+		return false
 	}
-	before := v.host.cookies.of(u)
-	v.host.cookies.store(u, resp.Header)
-	after := v.host.cookies.of(u)
-	if resp.Status < 300 || resp.Status > 399 || resp.Location() == "" || v.Item.Repeated {
-		return nil
+	before := v.host.cookies.of(u, now)
+	v.host.cookies = v.host.cookies.store(u, resp.Header, now)
+	if resp.Location() == "" {
+		return false
 	}
-	isNew := func(c *http.Cookie) bool {
-		return !slices.ContainsFunc(before, func(b *http.Cookie) bool { return b.Name == c.Name })
-	}
-	isChanged := func(c *http.Cookie) bool {
-		return !slices.ContainsFunc(before, func(b *http.Cookie) bool { return b.Name == c.Name && b.Value == c.Value })
-	}
-	if !slices.ContainsFunc(after, isNew) && !(slices.ContainsFunc(after, isChanged) && leadsBack(v.Item.URL, resp.Location())) {
+	name := func(field string) string { name, _, _ := strings.Cut(field, "="); return name }
+	back := leadsBack(rawURL, resp.Location())
+	return slices.ContainsFunc(v.host.cookies.of(u, now), func(field string) bool {
+		return !slices.ContainsFunc(before, func(b string) bool { return b == field || !back && name(b) == name(field) })
+	})
+}
+
+// Again is a visit whose URL is requested once more, with the cookie that its redirect has set. It
+// is nil if that was done.
+func (v *Visit) Again(resp *fetch.Response, took time.Duration) Result {
+	if v.Item.Repeated {
 		return nil
 	}
 	v.Item.Repeated = true

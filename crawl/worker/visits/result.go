@@ -85,7 +85,12 @@ func (r Refused) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 func (m *Machine) Fetched(now time.Time, v *Visit, resp *fetch.Response, took, pause time.Duration) {
 	h := v.host
 	v.came(resp)
-	m.asked(now, v, took)
+	if resp.Truncated == fetch.TruncatedTime {
+		m.frontier.Hung(now, h.Host, h.hung(took))
+		m.left(now, v)
+	} else {
+		m.asked(now, v, took)
+	}
 	h.answered(resp.TTFB)
 	m.reached(h, resp.Addr.Addr(), resp.Connect)
 	h.Piped++
