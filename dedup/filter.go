@@ -137,11 +137,8 @@ func (f *Filter) Merge(g *Filter) {
 	f.lost = max(f.lost, g.lost)
 }
 
-const (
-	filterVersion = 1
-	// filterLen is the length of a filter as bytes: version, count, expected loss, bits.
-	filterLen = 1 + 8 + 8 + PaperBits/8
-)
+// filterLen is the length of a filter as bytes: count, expected loss, bits.
+const filterLen = 8 + 8 + PaperBits/8
 
 // ErrFilter says that bytes are not a filter.
 var ErrFilter = errors.New("malformed filter")
@@ -149,7 +146,6 @@ var ErrFilter = errors.New("malformed filter")
 // MarshalBinary returns the filter as bytes, always of the same length. The error is always nil.
 func (f *Filter) MarshalBinary() ([]byte, error) {
 	b := make([]byte, 0, filterLen)
-	b = append(b, filterVersion)
 	b = binary.BigEndian.AppendUint64(b, uint64(f.bits.count))
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(f.lost))
 	for _, word := range f.bits.filter.BitSet().Words() {
@@ -163,17 +159,14 @@ func (f *Filter) UnmarshalBinary(b []byte) error {
 	if len(b) != filterLen {
 		return fmt.Errorf("%w: %d bytes, want %d", ErrFilter, len(b), filterLen)
 	}
-	if b[0] != filterVersion {
-		return fmt.Errorf("%w: version %d", ErrFilter, b[0])
-	}
-	count, lost := binary.BigEndian.Uint64(b[1:]), math.Float64frombits(binary.BigEndian.Uint64(b[9:]))
+	count, lost := binary.BigEndian.Uint64(b), math.Float64frombits(binary.BigEndian.Uint64(b[8:]))
 	// No filter of this size tells more keys apart than it has bits.
 	if count > PaperBits || !(lost >= 0) || math.IsInf(lost, 0) {
 		return fmt.Errorf("%w: %d keys, %g lost", ErrFilter, count, lost)
 	}
 	words := make([]uint64, PaperBits/64)
 	for i := range words {
-		words[i] = binary.BigEndian.Uint64(b[17+8*i:])
+		words[i] = binary.BigEndian.Uint64(b[16+8*i:])
 	}
 	f.bits = bits{filter: bloom.FromWithM(words, PaperBits, PaperHashes), count: int(count)}
 	f.bits.ones = int(f.bits.filter.BitSet().Count())

@@ -17,19 +17,14 @@ type Record struct {
 	Date     time.Time // of the WARC record, to the millisecond
 }
 
-const (
-	recordVersion = 1
-	// maxRecordField bounds each string of a record, in bytes. No URL that a crawl admits is
-	// longer.
-	maxRecordField = 16 << 10
-)
+// maxRecordField bounds each string of a record, in bytes. No URL that a crawl admits is longer.
+const maxRecordField = 16 << 10
 
 // ErrRecord says that bytes are not a record, or that a record is too large to be written.
 var ErrRecord = errors.New("malformed content record")
 
-// AppendBinary appends the record to b: version, three strings with their lengths, and the date in
-// milliseconds since
-// 1970. The error is ErrRecord when a string is over maxRecordField.
+// AppendBinary appends the record to b: three strings with their lengths, and the date in
+// milliseconds since 1970. The error is ErrRecord when a string is over maxRecordField.
 func (r Record) AppendBinary(b []byte) ([]byte, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -47,7 +42,6 @@ func (r Record) check() error {
 }
 
 func (r Record) append(b []byte) []byte {
-	b = append(b, recordVersion)
 	for _, s := range []string{r.URL, r.Peer, r.RecordID} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
@@ -58,10 +52,7 @@ func (r Record) append(b []byte) []byte {
 // ParseRecord reads what AppendBinary wrote. The error is ErrRecord.
 func ParseRecord(b []byte) (Record, error) {
 	var r Record
-	if len(b) == 0 || b[0] != recordVersion {
-		return r, fmt.Errorf("%w: unknown version", ErrRecord)
-	}
-	f := kv.Fields{Rest: b[1:]}
+	f := kv.Fields{Rest: b}
 	for _, s := range []*string{&r.URL, &r.Peer, &r.RecordID} {
 		*s = string(f.Bytes(maxRecordField))
 	}

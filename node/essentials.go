@@ -38,17 +38,13 @@ const (
 	MetaIncarnation = metaIncarnation
 )
 
-const (
-	essentialsFormat = 1
-	// maxEssentials bounds the file as it is read, in bytes: a job's spec may have a mebibyte of
-	// seeds.
-	maxEssentials = 1 << 30
-)
+// maxEssentials bounds the file as it is read, in bytes: a job's spec may have a mebibyte of seeds.
+const maxEssentials = 1 << 30
 
 // essentials is the file. Sum is that of Records, as it stands there: values by their names in hex,
 // as those of jobs are no text.
 type essentials struct {
-	Format  int             `json:"format"`
+	Format  uint64          `json:"format"` // storage.Format
 	Sum     string          `json:"sum"`
 	Records json.RawMessage `json:"records"`
 }
@@ -112,7 +108,7 @@ func WriteEssentials(dir string, kept map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	raw, err := json.Marshal(&essentials{Format: essentialsFormat, Sum: fmt.Sprintf("sha256:%x", sha256.Sum256(records)), Records: records})
+	raw, err := json.Marshal(&essentials{Format: storage.Format, Sum: fmt.Sprintf("sha256:%x", sha256.Sum256(records)), Records: records})
 	if err != nil {
 		return err
 	}
@@ -143,8 +139,11 @@ func ReadEssentials(dir string) (map[string][]byte, error) {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return nil, fmt.Errorf("it cannot be read: %w", err)
 	}
-	if sum := fmt.Sprintf("sha256:%x", sha256.Sum256(e.Records)); e.Format != essentialsFormat || sum != e.Sum {
-		return nil, fmt.Errorf("it is not what was written: format %d, sum %s, want %s", e.Format, sum, e.Sum)
+	if err := storage.CheckFormat(e.Format); err != nil {
+		return nil, err
+	}
+	if sum := fmt.Sprintf("sha256:%x", sha256.Sum256(e.Records)); sum != e.Sum {
+		return nil, fmt.Errorf("it is not what was written: sum %s, want %s", sum, e.Sum)
 	}
 	coded, kept := make(map[string][]byte), make(map[string][]byte)
 	if err := json.Unmarshal(e.Records, &coded); err != nil {

@@ -325,15 +325,11 @@ func (r *ringRoom) open(c p2p.Config, register func(*p2p.Net)) error {
 func (r *ringRoom) listenAddrs() []string {
 	var out []string
 	for _, a := range r.net.Host().Network().ListenAddresses() {
-		out = append(out, a.String())
+		if addr := a.String(); !strings.Contains(addr, "/p2p-circuit") { // a peer behind relays has these too
+			out = append(out, addr)
+		}
 	}
-	return bound(out)
-}
-
-// bound leaves out what is no port of this machine: a peer that relays may reach says that it
-// listens on /p2p-circuit too.
-func bound(addrs []string) []string {
-	return slices.DeleteFunc(addrs, func(a string) bool { return strings.Contains(a, "/p2p-circuit") })
+	return out
 }
 
 // maxRetry is the longest wait between two tries of a restarted peer to find the others.

@@ -117,10 +117,9 @@ func (m meta) nextIncarnation() (uint64, error) {
 	return n, m.PutJSON(metaIncarnation, n)
 }
 
-// listened is where the last run listened; earlier versions also kept what was no port.
+// listened returns where the last run listened.
 func (m meta) listened() (addrs []string, err error) {
-	err = m.GetJSON(metaListen, &addrs)
-	return bound(addrs), err
+	return addrs, m.GetJSON(metaListen, &addrs)
 }
 
 // memory returns what the last run kept of the ring, nil at a first start.

@@ -8,52 +8,66 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// ErrNewer says that a newer version of the program wrote the database.
-var ErrNewer = errors.New("the data was made by a newer version of apoidea")
+// Format is the format of the data directory: of all records of a database, and of the files beside
+// it. A change that this version could not read raises it.
+const Format = 2
 
-// upgrades bring a database from one format to the next, the first of them from 0, which is what
-// those have that say nothing of it. A change of what a keyspace holds that earlier versions would
-// not understand, or that must not be met record by record, adds one.
-var upgrades = []func(*Store) error{
-	func(*Store) error { return nil }, // from here on a database says its format
-}
+var (
+	// ErrOlder means that a database has an earlier format. None of them was released.
+	ErrOlder = errors.New("made by a version before 0.1: start with a new --data-dir, or export with that version")
+	// ErrNewer means that a database has a later format.
+	ErrNewer = errors.New("made by a newer version: use that version")
+)
 
 // formatKey is the one key of KeyspaceFormat.
 var formatKey = []byte("format")
 
-// settleFormat reads the format, and brings the database to that of this version unless it is only
-// read. What an interrupted upgrade has left is upgraded again.
+// CheckFormat rejects a format other than [Format], with ErrOlder or ErrNewer.
+func CheckFormat(format uint64) error {
+	switch {
+	case format < Format:
+		return fmt.Errorf("format %d, want %d: %w", format, Format, ErrOlder)
+	case format > Format:
+		return fmt.Errorf("format %d, want %d: %w", format, Format, ErrNewer)
+	}
+	return nil
+}
+
+func checkStored(raw []byte) error {
+	format, err := strconv.ParseUint(string(raw), 10, 32)
+	if err != nil {
+		return fmt.Errorf("%w: the format is %q", ErrDamaged, raw)
+	}
+	return CheckFormat(format)
+}
+
+// settleFormat checks the format, and stores it in a new database.
 func (s *Store) settleFormat(readOnly bool) error {
 	space := s.Keyspace(KeyspaceFormat)
 	raw, ok, err := space.Get(formatKey)
 	if err != nil {
 		return err
 	}
-	format := uint64(0)
 	if ok {
-		if format, err = strconv.ParseUint(string(raw), 10, 32); err != nil {
-			return fmt.Errorf("%w: its format is written as %q", ErrDamaged, raw)
-		}
+		return checkStored(raw)
 	}
-	latest := uint64(len(upgrades))
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	used := it.First()
+	if err := it.Close(); err != nil {
+		return err
+	}
 	switch {
-	case format > latest:
-		return fmt.Errorf("%w: it has format %d, and this version reads up to %d; install that version", ErrNewer, format, latest)
-	case format == latest || readOnly:
+	case used:
+		return CheckFormat(0)
+	case readOnly:
 		return nil
 	}
-	for _, upgrade := range upgrades[format:] {
-		if err := upgrade(s); err != nil {
-			return fmt.Errorf("upgrade from format %d: %w", format, err)
-		}
-		format++
-		wait, err := space.Update(func(b kv.Batch) { b.Set(formatKey, strconv.AppendUint(nil, format, 10)) })
-		if err != nil {
-			return err
-		}
-		if err := wait(); err != nil {
-			return err
-		}
+	wait, err := space.Update(func(b kv.Batch) { b.Set(formatKey, strconv.AppendUint(nil, Format, 10)) })
+	if err != nil {
+		return err
 	}
-	return nil
+	return wait()
 }

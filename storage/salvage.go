@@ -51,7 +51,15 @@ func Salvage(dir, scratch string, tell func(Fault)) (s *Salvaged, err error) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	if err := s.apply(0); err != nil {
+	err = s.apply(0)
+	if err == nil {
+		var raw []byte
+		var ok bool
+		if raw, ok, err = s.Get(append([]byte{KeyspaceFormat}, formatKey...)); ok {
+			err = checkStored(raw)
+		}
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

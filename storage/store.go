@@ -136,8 +136,7 @@ type Store struct {
 
 // Open opens the database in dir and makes the directory if need be. The error names dir and tells
 // apart a directory that cannot be written, one that another process has (ErrLocked), a damaged
-// database, and one that a newer version wrote (ErrNewer). One of an earlier version is brought to
-// the format of this one.
+// database, and one of another format (ErrOlder, ErrNewer).
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if o.ReadOnly {

@@ -175,9 +175,6 @@ func (o *mendOptions) printMended(out io.Writer, m *mend.Mended) error {
 	if m.FoundTotal > 0 {
 		say("%d URLs to which archived pages lead were forgotten and wait again", m.FoundTotal)
 	}
-	if m.OldPages > 0 {
-		say("%d pages of an earlier version do not tell which of their links were followed: what only they lead to may be missing", m.OldPages)
-	}
 	if m.Nameless > 0 {
 		say("%d URLs waited and are lost with their addresses: they come back where a page that links to them is crawled", m.Nameless)
 	}

@@ -9,12 +9,9 @@ import (
 	"slices"
 )
 
-// A server on disk: its address is the key; the value is a version, when it was last used (seconds
-// since 1970, 8 bytes), flow, wait and the 48 estimates (4 bytes each), all big-endian.
-const (
-	recordVersion = 1
-	recordLen     = 1 + 8 + 4*(2+cells)
-)
+// A server on disk: its address is the key; the value is when it was last used (seconds since 1970, 8
+// bytes), flow, wait and the 48 estimates (4 bytes each), all big-endian.
+const recordLen = 8 + 4*(2+cells)
 
 // ErrRecord is returned for a record that is none.
 var ErrRecord = errors.New("no record of a server")
@@ -79,7 +76,6 @@ func (e *Estimates) Changes() map[string][]byte {
 
 func (s *server) encode() []byte {
 	out := make([]byte, 0, recordLen)
-	out = append(out, recordVersion)
 	out = binary.BigEndian.AppendUint64(out, uint64(s.usedAt)) // seconds since 1970
 	for _, v := range slices.Concat([]float32{s.flow, s.wait}, s.rates[:]) {
 		out = binary.BigEndian.AppendUint32(out, math.Float32bits(v))
@@ -94,13 +90,11 @@ func decodeServer(key, value []byte) (*server, error) {
 		return nil, fmt.Errorf("%w: address of %d bytes", ErrRecord, len(key))
 	case len(value) != recordLen:
 		return nil, fmt.Errorf("%w: %s: %d bytes, want %d", ErrRecord, addr, len(value), recordLen)
-	case value[0] != recordVersion:
-		return nil, fmt.Errorf("%w: %s: version %d, want %d", ErrRecord, addr, value[0], recordVersion)
 	}
-	s := &server{addr: addr, usedAt: int64(binary.BigEndian.Uint64(value[1:]))} // sorted by, nothing else
+	s := &server{addr: addr, usedAt: int64(binary.BigEndian.Uint64(value))} // sorted by, nothing else
 	var v [2 + cells]float32
 	for i := range v {
-		v[i] = math.Float32frombits(binary.BigEndian.Uint32(value[9+4*i:]))
+		v[i] = math.Float32frombits(binary.BigEndian.Uint32(value[8+4*i:]))
 		if !(v[i] >= 0 && v[i] <= MaxRate) {
 			return nil, fmt.Errorf("%w: %s: rate %v", ErrRecord, addr, v[i])
 		}

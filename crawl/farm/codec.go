@@ -12,17 +12,11 @@ import (
 // MaxBytes is the most that Append writes.
 const MaxBytes = 64 + 13*(maxAll+maxWords) + 4*maxCounted
 
-// The first byte of what is written. Version 1 had no account of hosts that lead to new ones alone.
-const (
-	firstVersion = 1
-	version      = 2
-)
-
-var errFormat = errors.New("farm: malformed or of another format")
+var errFormat = errors.New("farm: malformed")
 
 // Append writes what is known.
 func (f *Farm) Append(b []byte) []byte {
-	b = binary.AppendUvarint(binary.AppendUvarint(append(b, version), f.seen), uint64(f.same))
+	b = binary.AppendUvarint(binary.AppendUvarint(b, f.seen), uint64(f.same))
 	b = append(b, f.since)
 	for _, list := range [][]said{f.all, f.words} {
 		b = binary.AppendUvarint(b, uint64(len(list)))
@@ -40,18 +34,12 @@ func (f *Farm) Append(b []byte) []byte {
 // Decode reads what Append wrote.
 func Decode(b []byte) (*Farm, error) {
 	d := decoder{kv.Fields{Rest: b}}
-	v := d.Byte()
-	if v != firstVersion && v != version {
-		return nil, errFormat
-	}
 	f := &Farm{seen: d.Uint(1 << 48), same: uint32(d.Uint(strongWeight * most)), since: min(d.Byte(), nearby+1)}
 	f.all, f.words = d.said(maxAll), d.said(maxWords)
 	for range d.Uint(maxCounted) {
 		f.counted = append(f.counted, d.half())
 	}
-	if v == version {
-		f.leads = uint32(d.Uint(strongWeight * most))
-	}
+	f.leads = uint32(d.Uint(strongWeight * most))
 	if !d.Whole() {
 		return nil, errFormat
 	}

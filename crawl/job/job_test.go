@@ -98,7 +98,6 @@ func TestSpec(t *testing.T) {
 		"bad scope": func(m *wire.JobSpec) { m.Scope = []string{"a b"} },
 		"retries":   func(m *wire.JobSpec) { m.Retries = job.MaxRetries + 1 },
 		"short ID":  func(m *wire.JobSpec) { m.Id = []byte{1} },
-		"order":     func(m *wire.JobSpec) { m.Order = 1 },
 		"too much": func(m *wire.JobSpec) {
 			for i := range 400 {
 				m.Seeds = append(m.Seeds, fmt.Appendf(nil, "http://a.example/%d/%s", i, strings.Repeat("x", 6000)))

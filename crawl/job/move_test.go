@@ -527,9 +527,9 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// TestLaterFields: fields of a later version are kept when a record is merged and when it changes;
-// a later form of records is refused and says so.
-func TestLaterFields(t *testing.T) {
+// TestUnknownFields checks that unknown fields are kept when a record is merged and when it changes,
+// and that a record of another format is rejected.
+func TestUnknownFields(t *testing.T) {
 	field := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "of a later version")
 	r := job.NewRegistry(crawltest.NewStore())
 	spec, err := job.FromWire(&wire.JobSpec{
@@ -558,7 +558,7 @@ func TestLaterFields(t *testing.T) {
 		t.Errorf("%x does not end in %x", rec.Value, field)
 	}
 	rec.Value[0]++
-	if _, err := r.Import([]kv.Record{rec}); err == nil || !strings.Contains(err.Error(), "later version") {
-		t.Errorf("a later form: %v", err)
+	if _, err := r.Import([]kv.Record{rec}); err == nil || !strings.Contains(err.Error(), "another format") {
+		t.Errorf("another format: %v", err)
 	}
 }

@@ -70,7 +70,7 @@ func put(b kv.Batch, k []byte, m proto.Message) error {
 // maxLater bounds what is taken of fields that are not known here; more is a stranger's.
 const maxLater = 4 << 10
 
-// later takes over the fields of later versions that one of two copies of a record has.
+// later takes over the unknown fields that one of two copies of a record has.
 func later(into, a, b proto.Message) {
 	x, y := a.ProtoReflect().GetUnknown(), b.ProtoReflect().GetUnknown()
 	if bytes.Compare(x, y) < 0 {
@@ -91,10 +91,7 @@ func (r *Registry) load(k []byte, into proto.Message) (bool, error) {
 }
 
 func decode(raw []byte, into proto.Message) error {
-	switch {
-	case len(raw) > 0 && raw[0] > formatVersion:
-		return fmt.Errorf("job record of format %d, this version of apoidea reads up to %d: run the later version again that wrote it", raw[0], formatVersion)
-	case len(raw) == 0 || raw[0] != formatVersion:
+	if len(raw) == 0 || raw[0] != formatVersion {
 		return errors.New("job record: another format")
 	}
 	_, fixed := into.(*wire.JobSpec) // never changes, and is held against what is posted

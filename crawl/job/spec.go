@@ -96,9 +96,6 @@ func FromDisk(m *wire.JobSpec) (*Spec, error) {
 	if s.Retries > MaxRetries {
 		return nil, fmt.Errorf("job spec: %d retries, at most %d", s.Retries, MaxRetries)
 	}
-	if m.GetOrder() != 0 {
-		return nil, fmt.Errorf("job spec: order %d: --order is no longer supported; post the job again in a new data directory", m.GetOrder())
-	}
 	if len(m.GetSeeds()) == 0 {
 		return nil, errors.New("job spec: no seeds")
 	}

@@ -9,10 +9,7 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// version is the first byte of what is written.
-const version = 6
-
-var errFormat = errors.New("novelty: malformed or of another format")
+var errFormat = errors.New("novelty: malformed")
 
 // maxScore bounds what is read.
 const maxScore = strongWeight * MaxPages
@@ -22,7 +19,6 @@ const MaxBytes = 128 + maxLeft + 2*6*maxPrints + 40*maxParts
 
 // Append writes a state.
 func (s *State) Append(b []byte) []byte {
-	b = append(b, version)
 	for _, n := range []uint64{s.seen, s.empties, uint64(s.since), uint64(s.mazed), uint64(s.probed), uint64(s.least), uint64(s.leastBefore), s.brought, s.grown, uint64(s.lists)} {
 		b = binary.AppendUvarint(b, n)
 	}
@@ -55,15 +51,9 @@ func bit(set bool) byte {
 	return 0
 }
 
-// Decode reads what Append wrote. What earlier versions wrote says nothing here.
+// Decode reads what Append wrote.
 func Decode(b []byte) (*State, error) {
 	d := decoder{kv.Fields{Rest: b}}
-	switch v := d.Byte(); {
-	case v > 0 && v < version:
-		return new(State), nil
-	case v != version:
-		return nil, errFormat
-	}
 	s := &State{
 		seen: d.Uint(1 << 48), empties: d.Uint(1 << 48), since: uint8(d.Uint(nearby + 1)), mazed: uint8(d.Uint(nearby + 1)), probed: uint8(d.Uint(maxProbes)),
 		least: uint32(d.Uint(1<<32 - 1)), leastBefore: uint32(d.Uint(1<<32 - 1)),

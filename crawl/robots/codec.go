@@ -9,23 +9,20 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// stateVersion is the first byte of an encoded State. Another one is refused.
-const stateVersion = 1
-
 // MaxEncoded bounds an encoded State: a body that does not compress, and the fields before it.
 const MaxEncoded = MaxBody + MaxBody/32 + 256
 
 // errState is the reason that an encoded State is refused for.
 var errState = errors.New("robots state: malformed")
 
-// MarshalBinary encodes the State: version, verdict, whether there is a body, the four times as
+// MarshalBinary encodes the State: verdict, whether there is a body, the four times as
 // seconds since 1970 (0: not set; those waited for are rounded up), the number of failures, and the
 // body compressed with S2.
 func (s *State) MarshalBinary() ([]byte, error) {
 	if len(s.Body) > MaxBody {
 		return nil, fmt.Errorf("robots state: body of %d bytes, at most %d", len(s.Body), MaxBody)
 	}
-	out := []byte{stateVersion, byte(s.Verdict), 0}
+	out := []byte{byte(s.Verdict), 0}
 	for _, t := range []time.Time{s.Fetched, wholeSecond(s.Expires), wholeSecond(s.NotBefore), s.UnreachableSince} {
 		out = binary.AppendUvarint(out, toSeconds(t))
 	}
@@ -33,24 +30,21 @@ func (s *State) MarshalBinary() ([]byte, error) {
 	if s.Body == nil {
 		return out, nil
 	}
-	out[2] = 1
+	out[1] = 1
 	return append(out, s2.Encode(nil, s.Body)...), nil
 }
 
 // UnmarshalBinary decodes what MarshalBinary wrote. It refuses anything else, and a body over
 // MaxBody before it is unpacked.
 func (s *State) UnmarshalBinary(data []byte) error {
-	if len(data) < 3 || len(data) > MaxEncoded {
+	if len(data) < 2 || len(data) > MaxEncoded {
 		return fmt.Errorf("%w: %d bytes", errState, len(data))
 	}
-	if data[0] != stateVersion {
-		return fmt.Errorf("robots state: version %d, want %d", data[0], stateVersion)
+	if data[0] >= byte(verdictEnd) || data[1] > 1 {
+		return fmt.Errorf("%w: verdict %d, body %d", errState, data[0], data[1])
 	}
-	if data[1] >= byte(verdictEnd) || data[2] > 1 {
-		return fmt.Errorf("%w: verdict %d, body %d", errState, data[1], data[2])
-	}
-	out := State{Verdict: Verdict(data[1])}
-	hasBody, rest := data[2] == 1, data[3:]
+	out := State{Verdict: Verdict(data[0])}
+	hasBody, rest := data[1] == 1, data[2:]
 	for _, t := range []*time.Time{&out.Fetched, &out.Expires, &out.NotBefore, &out.UnreachableSince} {
 		n, size := binary.Uvarint(rest)
 		if size <= 0 || n > maxSeconds {

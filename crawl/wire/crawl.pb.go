@@ -1584,7 +1584,6 @@ type JobSpec struct {
 	MoreSeeds       uint64                 `protobuf:"varint,19,opt,name=more_seeds,json=moreSeeds,proto3" json:"more_seeds,omitempty"`      // of a list, which the poster hands to the owners of their hosts itself, those of seeds among them
 	SeedsDigest     []byte                 `protobuf:"bytes,20,opt,name=seeds_digest,json=seedsDigest,proto3" json:"seeds_digest,omitempty"` // SHA-256 of that list: one with the same words
 	First           []string               `protobuf:"bytes,21,rep,name=first,proto3" json:"first,omitempty"`                                // patterns of URLs that go before others
-	Order           uint32                 `protobuf:"varint,22,opt,name=order,proto3" json:"order,omitempty"`                               // of earlier versions; a job with another than 0 is refused
 	PostedAt        []byte                 `protobuf:"bytes,23,opt,name=posted_at,json=postedAt,proto3" json:"posted_at,omitempty"`          // peer at which it was posted, where that is not the peer of the poster's key; it hands more seeds to the owners of their hosts
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1765,13 +1764,6 @@ func (x *JobSpec) GetFirst() []string {
 		return x.First
 	}
 	return nil
-}
-
-func (x *JobSpec) GetOrder() uint32 {
-	if x != nil {
-		return x.Order
-	}
-	return 0
 }
 
 func (x *JobSpec) GetPostedAt() []byte {
@@ -2553,7 +2545,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04addr\x18\x02 \x01(\fR\x04addr\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1a\n" +
 	"\bcapacity\x18\x04 \x01(\rR\bcapacity\x12\x18\n" +
-	"\abacklog\x18\x05 \x01(\rR\abacklog\"\xb6\x05\n" +
+	"\abacklog\x18\x05 \x01(\rR\abacklog\"\xa6\x05\n" +
 	"\aJobSpec\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05seeds\x18\x02 \x03(\fR\x05seeds\x12\x14\n" +
@@ -2583,9 +2575,8 @@ const file_crawl_proto_rawDesc = "" +
 	"\n" +
 	"more_seeds\x18\x13 \x01(\x04R\tmoreSeeds\x12!\n" +
 	"\fseeds_digest\x18\x14 \x01(\fR\vseedsDigest\x12\x14\n" +
-	"\x05first\x18\x15 \x03(\tR\x05first\x12\x14\n" +
-	"\x05order\x18\x16 \x01(\rR\x05order\x12\x1b\n" +
-	"\tposted_at\x18\x17 \x01(\fR\bpostedAt\"5\n" +
+	"\x05first\x18\x15 \x03(\tR\x05first\x12\x1b\n" +
+	"\tposted_at\x18\x17 \x01(\fR\bpostedAtJ\x04\b\x16\x10\x17\"5\n" +
 	"\tHostDepth\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\rR\x05depth\"\x82\x02\n" +

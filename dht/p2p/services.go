@@ -11,10 +11,9 @@ import (
 )
 
 // wireVersion of every service. Peers of the same major version understand
-// each other; another major version is refused by protocol negotiation. Since 2
-// the records of hosts that go between owners and to replicas are messages, and
-// since 3 a URL may be behind 20 redirects.
-const wireVersion = "3.0.0"
+// each other; another major version is refused by protocol negotiation. It
+// grows with storage.Format, since peers send each other stored records.
+const wireVersion = "4.0.0"
 
 // services are the names under which peers answer, as protocols.
 type services struct{ *ground }

@@ -187,8 +187,7 @@ func (c *Cluster) complete(ctx context.Context, n int, progress func(string)) er
 func (c *Cluster) byAge(n int) (known, fresh []int) {
 	for i := 1; i <= n; i++ {
 		_, err := os.Stat(filepath.Join(c.PeerDir(i), "db"))
-		joined := len(c.spec.Joined) == 0 || slices.Contains(c.spec.Joined, i) // of an older directory nothing is known
-		if err == nil && joined || c.runs(i) {
+		if err == nil && slices.Contains(c.spec.Joined, i) || c.runs(i) {
 			known = append(known, i)
 		} else {
 			fresh = append(fresh, i)

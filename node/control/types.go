@@ -644,8 +644,7 @@ type URLLine struct {
 	Job     string `json:"job"`              // its ID
 	Outcome string `json:"outcome"`          // how it ended
 	Status  int    `json:"status,omitempty"` // of HTTP; 0 without an answer
-	// Redirect is where a redirect leads; empty of one that an earlier version recorded, or longer
-	// than 1,024 bytes.
+	// Redirect is where a redirect leads; empty if that is longer than 1,024 bytes.
 	Redirect string `json:"redirect,omitempty"`
 	Detail   string `json:"detail,omitempty"` // of a failure, in words
 	Depth    uint32 `json:"depth"`            // links from a seed

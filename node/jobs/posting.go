@@ -339,11 +339,7 @@ func (p *Poster) listOf(ctx context.Context, id peer.ID) (list []*wire.Job) {
 		if len(page) == 0 {
 			return list
 		}
-		last := page[len(page)-1].GetSpec().GetId()
-		if bytes.Equal(last, req.GetId()) {
-			return list // members of earlier versions begin anew
-		}
-		list, req.Id = append(list, page...), last
+		list, req.Id = append(list, page...), page[len(page)-1].GetSpec().GetId()
 	}
 	p.deps.Book.deps.Log.Warn("a member has more jobs than are listed", "member", id.String(), "listed", len(list))
 	return list

@@ -29,7 +29,7 @@ func decode(value []byte) (*job.Spec, job.Standing, error) {
 	if err != nil {
 		return nil, job.Standing{}, err
 	}
-	return spec, spec.Believed(standingOf(rec)), nil // earlier versions kept whatever they heard
+	return spec, standingOf(rec), nil
 }
 
 func standingOf(rec *wire.Job) job.Standing {

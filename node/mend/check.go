@@ -160,7 +160,7 @@ func (x *examination) database() error {
 		return err
 	}
 	x.store, err = storage.Open(x.path("db"), storage.Options{ReadOnly: true, Lock: x.lock})
-	if errors.Is(err, storage.ErrNewer) { // nothing of it is damaged, and a repair would not understand it
+	if errors.Is(err, storage.ErrOlder) || errors.Is(err, storage.ErrNewer) { // it is not damaged
 		return err
 	}
 	if err != nil {

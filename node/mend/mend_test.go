@@ -17,7 +17,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/owner/salvage"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
@@ -29,7 +28,6 @@ import (
 	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
-	"github.com/apoidea/apoidea/storage/storagetest"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -274,88 +272,40 @@ func keepEssentials(t *testing.T, base, dir string) {
 	}
 }
 
-// oldPeer makes the data directory of a peer as an earlier version left it; see node/testdata. Its
-// archive is not there.
-func oldPeer(t *testing.T, change func(key, value []byte) []byte) string {
-	t.Helper()
-	dir := t.TempDir()
-	store, err := storage.Open(filepath.Join(dir, "db"), storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = storagetest.EachOfDump("../testdata/records-1/peer1/db.gz", func(key, value []byte) error {
-		return store.Keyspace(key[0]).UpdateNoSync(func(b kv.Batch) {
-			b.Set(key[1:], change(key, value))
-		})
-	})
-	if err := errors.Join(err, store.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// TestOldRecords: what an earlier version wrote is read by a check, and brought over by a repair;
-// of pages whose archive is gone none is forgotten.
-func TestOldRecords(t *testing.T) {
-	dir := oldPeer(t, func(_, value []byte) []byte { return value })
-	r, err := Check(t.Context(), dir, Options{})
-	if err != nil || r.URLs == 0 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	for _, f := range r.Findings {
-		if strings.Contains(f.Found, "cannot be read") || strings.Contains(f.Found, "check:") {
-			t.Errorf("%+v", f)
+// TestOtherFormat checks that a database of another format is not reported as damaged, and that a
+// repair leaves it as it is, also one that does not open.
+func TestOtherFormat(t *testing.T) {
+	for format, want := range map[string]error{"1": storage.ErrOlder, "1000": storage.ErrNewer} {
+		dir := crawled(t)
+		s, err := storage.Open(filepath.Join(dir, "db"), storage.Options{})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	count := func() (n int) {
-		done, waiting := fates(t, dir)
-		return done + waiting
-	}
-	before := count()
-	m, err := Repair(t.Context(), dir, Options{}, false)
-	if err != nil || m.Unreadable > 0 {
-		t.Fatalf("%+v, %v", m, err)
-	}
-	if after := count(); after != before || before == 0 {
-		t.Errorf("%d URLs before, %d after", before, after)
-	}
-}
-
-// TestLaterRecords: what a later version wrote is neither damaged nor left out.
-func TestLaterRecords(t *testing.T) {
-	dir := oldPeer(t, func(key, value []byte) []byte {
-		if key[0] == storage.KeyspaceHosts && key[1] == 'h' && key[18] == 'a' {
-			value[0] = 77
+		wait, err := s.Keyspace(storage.KeyspaceFormat).Update(func(b kv.Batch) { b.Set([]byte("format"), []byte(format)) })
+		if err == nil {
+			err = wait()
 		}
-		return value
-	})
-	if _, err := Check(t.Context(), dir, Options{}); !errors.Is(err, ondisk.ErrNewer) || !strings.Contains(err.Error(), "format 77") {
-		t.Errorf("check: %v", err)
-	}
-	if _, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, ondisk.ErrNewer) {
-		t.Errorf("repair: %v", err)
-	}
-}
-
-// TestNewer: the data of a newer version is not called damaged, and a repair leaves it as it is.
-func TestNewer(t *testing.T) {
-	dir := crawled(t)
-	s, err := storage.Open(filepath.Join(dir, "db"), storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait, err := s.Keyspace(storage.KeyspaceFormat).Update(func(b kv.Batch) { b.Set([]byte("format"), []byte("1000")) })
-	if err == nil {
-		err = wait()
-	}
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := Check(t.Context(), dir, Options{}); !errors.Is(err, storage.ErrNewer) {
-		t.Errorf("check: %+v, %v", r, err)
-	}
-	if r, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, storage.ErrNewer) {
-		t.Errorf("repair: %+v, %v", r, err)
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := Check(t.Context(), dir, Options{}); !errors.Is(err, want) {
+			t.Errorf("check: %+v, %v, want %v", r, err, want)
+		}
+		if r, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, want) {
+			t.Errorf("repair: %+v, %v, want %v", r, err, want)
+		}
+		manifests, err := filepath.Glob(filepath.Join(dir, "db", "MANIFEST-*"))
+		if err != nil || len(manifests) == 0 {
+			t.Fatalf("manifests %v, %v", manifests, err)
+		}
+		for _, name := range manifests {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, want) {
+			t.Errorf("repair of one without a manifest: %+v, %v, want %v", r, err, want)
+		}
 	}
 }
 

@@ -34,10 +34,7 @@ type page struct {
 	seed      bool   // no link led there
 	location  string // where a redirect leads
 	links     []string
-	// counts say of what kind the links are; known is false of a page that an earlier version
-	// archived.
-	counts pages.LinkCounts
-	known  bool
+	counts    pages.LinkCounts // of what kind the links are
 }
 
 // outcome is what became of the URL, as the worker that fetched it told.
@@ -201,8 +198,7 @@ func (r *pageReader) metadata(rec *warc.Record) error {
 		case "outlink":
 			r.page.links = append(r.page.links, value)
 		case crawling.LinkCountsField:
-			counts, err := pages.ParseLinkCounts(value)
-			r.page.counts, r.page.known = counts, err == nil
+			r.page.counts, _ = pages.ParseLinkCounts(value)
 		case "hopsFromSeed":
 			n, _ := strconv.ParseUint(value, 10, 32)
 			r.page.depth, r.page.seed = uint32(n), value == "0"

@@ -18,7 +18,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/owner/links"
-	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/owner/salvage"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dedup"
@@ -242,10 +241,6 @@ func (b *rebuilding) open() (err error) {
 	store := b.dst.Keyspace(storage.KeyspaceHosts)
 	if err := b.src.in(storage.KeyspaceHosts).Scan(nil, nil, func(key, value []byte) bool {
 		r, rerr := salvage.ReadRecord(key, value)
-		if errors.Is(rerr, ondisk.ErrNewer) {
-			err = rerr
-			return false
-		}
 		if rerr != nil || r.Kind == salvage.KindDerived {
 			return true
 		}
@@ -302,9 +297,6 @@ func (b *rebuilding) hosts(ctx context.Context) error {
 	n := 0
 	if err := each(hosts, func(key, value []byte) error {
 		r, err := salvage.ReadRecord(key, value)
-		if errors.Is(err, ondisk.ErrNewer) {
-			return err
-		}
 		if err != nil {
 			b.mended.Unreadable++
 			return nil
@@ -551,9 +543,6 @@ func (b *rebuilding) links(id job.ID, depth uint32, p *page) error {
 		}
 		list = append(list, f)
 	})
-	if len(p.links) > 0 && !p.known {
-		b.mended.OldPages++
-	}
 	for part := range slices.Chunk(list, atOnce) {
 		if err := b.admit(id, part); err != nil {
 			return err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/owner/salvage"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -30,13 +29,10 @@ func (x *examination) records(ctx context.Context) error {
 	missing := Finding{Area: Records, Found: "pages are recorded that no archive file holds", Means: meansPages}
 	waiting := make(map[job.ID]int64)
 	hosts := x.store.Keyspace(storage.KeyspaceHosts)
-	bad, later := 0, error(nil)
+	bad := 0
 	err = hosts.Scan(nil, nil, func(key, value []byte) bool {
 		r, rerr := salvage.ReadRecord(key, value)
 		switch {
-		case errors.Is(rerr, ondisk.ErrNewer):
-			later = rerr
-			return false
 		case rerr != nil:
 			bad++
 		case r.Kind == salvage.KindHost:
@@ -52,9 +48,6 @@ func (x *examination) records(ctx context.Context) error {
 		}
 		return ctx.Err() == nil
 	})
-	if later != nil { // what this version cannot read is not damaged
-		return later
-	}
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return x.unreadable(err)
 	}

@@ -101,9 +101,6 @@ type Mended struct {
 	ElsewhereTotal int64    `json:"elsewhere_total"` // lost pages of others' hosts
 	// Nameless URLs waited and are lost with their addresses.
 	Nameless int64 `json:"nameless"`
-	// OldPages were archived by a version that did not note which links it followed: theirs are not
-	// admitted once more.
-	OldPages int64 `json:"old_pages,omitempty"`
 	// Files of the archive that were written anew.
 	Files []string `json:"files,omitempty"`
 	// Done says in words what was done.

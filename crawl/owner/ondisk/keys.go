@@ -26,7 +26,7 @@ import (
 //	'x' POS                         the host has opted out by its record; its name (derived)
 //	'w' POS                         the host has pending URLs or an outbox (derived; found at start and after eviction); of one that rests and is not in memory, how long, see package owner
 //
-// Values begin with the version of their form. Those of 'a', 'j', 'l', 'o', 'r' under a host, and
+// Values begin with [Format]. Those of 'a', 'j', 'l', 'o', 'r' under a host, and
 // of 'b', 'c' and 't', are messages of package record behind it; those of URLs ('d', 'p', 'u') and
 // what follows from others ('w', 'x') are values in their order. See
 // docs/decisions/27-records-as-messages.md.

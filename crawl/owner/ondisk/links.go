@@ -33,7 +33,7 @@ type Link struct {
 type Links struct {
 	Again bool   // the recorded links of the page are to be emitted as well
 	Links []Link // in the order in which they were found
-	Rest  string // fields of later versions
+	Rest  string // unknown fields
 }
 
 // Encode writes the list, and cuts it to what one value may hold.
@@ -71,7 +71,7 @@ const (
 
 // write encodes all of the list, of about that size unpacked.
 func (l *Links) write(size int) []byte {
-	e := append(make([]byte, 0, 16+size), formatMessage)
+	e := append(make([]byte, 0, 16+size), Format)
 	if l.Again {
 		e = protowire.AppendVarint(protowire.AppendTag(e, linksAgain, protowire.VarintType), 1)
 	}
@@ -120,12 +120,7 @@ func (l *Links) appendColumns(e []byte) []byte {
 
 // DecodeLinks reads a list.
 func DecodeLinks(b []byte) (Links, error) {
-	switch {
-	case isOld(b):
-		return oldLinks(b)
-	case len(b) > 0 && b[0] > formatMessage:
-		return Links{}, newer(b[0])
-	case len(b) == 0 || b[0] != formatMessage:
+	if len(b) == 0 || b[0] != Format {
 		return Links{}, ErrFormat
 	}
 	var r linksReader
@@ -254,20 +249,6 @@ func Sorted(links []Link) []Link {
 // nothing.
 func UnpackedLinks(value []byte) (size int) {
 	size = len(value)
-	add := func(packed []byte) {
-		if n, err := s2.DecodedLen(packed); err == nil {
-			size += n
-		}
-	}
-	if isOld(value) {
-		d := newDec(value)
-		d.bool()
-		d.size(MaxList)
-		if d.bool() {
-			add(d.b)
-		}
-		return size
-	}
 	for b := value[min(1, len(value)):]; len(b) > 0; {
 		number, kind, tag := protowire.ConsumeTag(b)
 		if tag < 0 {
@@ -279,7 +260,9 @@ func UnpackedLinks(value []byte) (size int) {
 		}
 		if number == linksPacked && kind == protowire.BytesType {
 			content, _ := protowire.ConsumeBytes(b[tag:])
-			add(content)
+			if unpacked, err := s2.DecodedLen(content); err == nil {
+				size += unpacked
+			}
 		}
 		b = b[tag+n:]
 	}

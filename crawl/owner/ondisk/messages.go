@@ -1,7 +1,6 @@
 package ondisk
 
 import (
-	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -13,25 +12,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// Records that are messages of package record behind a byte with the version: hosts, counters,
-// accounts, robots.txt, totals, and the lists of links in links.go. What earlier versions wrote
-// is read by old.go, and becomes a message when it is written next. Fields that are not known here
-// are kept and written back.
-
-// formatMessage is the first byte of a value that is a message. The tiny records that are written
-// most often, of URLs, have format; why is in docs/decisions/27-records-as-messages.md.
-const formatMessage = 2
-
-// formatFields is the first byte of an entry that has values in their order and a message behind
-// them.
-const formatFields = 3
-
-// ErrNewer says that a record was written by a later version.
-var ErrNewer = errors.New("a later version wrote it")
-
-func newer(version byte) error {
-	return fmt.Errorf("%w: record of format %d, this version of apoidea reads up to %d: run that later version again, nothing is lost", ErrNewer, version, formatFields)
-}
+// Records that are messages of package record behind the byte of the format: hosts, counters,
+// accounts, robots.txt, totals, and the lists of links in links.go. The small records of URLs, which
+// are written most often, are not; see docs/decisions/27-records-as-messages.md. Unknown fields are
+// kept and written back.
 
 const (
 	// maxMessage bounds a message but for those of links and robots.txt: what a stranger sent takes
@@ -43,7 +27,7 @@ const (
 
 // marshal writes a message, with the fields that are not known here.
 func marshal(m proto.Message, rest string) []byte {
-	b := append(make([]byte, 0, 1+proto.Size(m)+len(rest)), formatMessage)
+	b := append(make([]byte, 0, 1+proto.Size(m)+len(rest)), Format)
 	b, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, m)
 	if err != nil {
 		panic(err) // no message of package record has a field that could fail: they have no strings and no required fields
@@ -54,10 +38,7 @@ func marshal(m proto.Message, rest string) []byte {
 // unmarshal reads a message of at most so many bytes, and returns the fields that are not known
 // here.
 func unmarshal(value []byte, m proto.Message, most int) (rest string, err error) {
-	switch {
-	case len(value) > 0 && value[0] > formatFields:
-		return "", newer(value[0])
-	case len(value) == 0 || value[0] != formatMessage || len(value) > most:
+	if len(value) == 0 || value[0] != Format || len(value) > most {
 		return "", ErrFormat
 	}
 	if err := proto.Unmarshal(value[1:], m); err != nil {
@@ -69,9 +50,6 @@ func unmarshal(value []byte, m proto.Message, most int) (rest string, err error)
 	}
 	return string(fields), nil
 }
-
-// isOld says whether a value was written before records were messages.
-func isOld(value []byte) bool { return len(value) > 0 && value[0] == Format }
 
 // reader takes fields of a message within their bounds; bad once one was beyond.
 type reader struct{ bad bool }
@@ -138,9 +116,6 @@ func (r *Host) Encode() []byte {
 
 // DecodeHost reads the record of a host.
 func DecodeHost(b []byte) (Host, error) {
-	if isOld(b) {
-		return oldHost(b)
-	}
 	var m record.Host
 	rest, err := unmarshal(b, &m, maxMessage)
 	if err != nil {
@@ -184,9 +159,6 @@ func (c *Counters) Encode() []byte {
 
 // DecodeCounters reads what is counted of a job.
 func DecodeCounters(b []byte) (Counters, error) {
-	if isOld(b) {
-		return oldCounters(b)
-	}
 	var m record.Counters
 	rest, err := unmarshal(b, &m, maxMessage)
 	if err != nil {
@@ -211,7 +183,7 @@ func DecodeCounters(b []byte) (Counters, error) {
 type Accounts struct {
 	Pages Account // in pages
 	Bytes Account // in bytes
-	Rest  string  // fields of later versions
+	Rest  string  // unknown fields
 }
 
 // Encode writes the record.
@@ -224,9 +196,6 @@ func (a *Accounts) Encode() []byte {
 
 // DecodeAccounts reads what is kept of the budget of a job.
 func DecodeAccounts(b []byte) (Accounts, error) {
-	if isOld(b) {
-		return oldAccounts(b)
-	}
 	var m record.Accounts
 	rest, err := unmarshal(b, &m, maxMessage)
 	var d reader
@@ -240,7 +209,7 @@ func DecodeAccounts(b []byte) (Accounts, error) {
 // Totals of the peer that no job's counters hold.
 type Totals struct {
 	Hosts int64  // that have a record
-	rest  string // fields of later versions
+	rest  string // unknown fields
 }
 
 // Encode writes the record.
@@ -248,9 +217,6 @@ func (t *Totals) Encode() []byte { return marshal(&record.Totals{Hosts: max(t.Ho
 
 // DecodeTotals reads what no job's counters hold.
 func DecodeTotals(b []byte) (Totals, error) {
-	if isOld(b) {
-		return oldTotals(b)
-	}
 	var m record.Totals
 	rest, err := unmarshal(b, &m, maxMessage)
 	var d reader
@@ -262,9 +228,6 @@ func EncodeRobots(state []byte) []byte { return marshal(&record.Robots{State: st
 
 // RobotsState is the encoding of [robots.State] in a record.
 func RobotsState(value []byte) ([]byte, error) {
-	if isOld(value) {
-		return value[1:], nil
-	}
 	var m record.Robots
 	if _, err := unmarshal(value, &m, wire.MaxRobotsState+maxMessage); err != nil {
 		return nil, err

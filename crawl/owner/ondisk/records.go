@@ -79,7 +79,7 @@ type Host struct {
 	Outbox    uint64 // entries in the host's outbox
 	Secure    bool   // a URL of the host is https
 	OptOut    OptOut // the wish of those who run it
-	rest      string // fields of later versions
+	rest      string // unknown fields
 }
 
 // Counters are what is counted of a job, on a host or on the whole peer.
@@ -101,7 +101,7 @@ type Counters struct {
 	Trap      bool                 // the host's pages bring nothing new any more (host only)
 	Admission domain.Verdict       // what the owner of the registrable domain said (host only)
 	LeftOut   int64                // links of pages beyond the bounds
-	Rest      string               // fields of later versions
+	Rest      string               // unknown fields
 }
 
 // Done are the URLs with an outcome.
@@ -194,11 +194,11 @@ func DecodeWaiting(b []byte) (Pending, error) {
 func (d *dec) pending() Pending {
 	p := Pending{Hash: d.hash()}
 	p.Depth = d.u32()
-	p.Hops, p.Kind = uint8(d.uint(wire.MaxRedirects+1)), link.Kind(d.uint(uint64(link.KindRobots)))
-	p.Tries, p.Lapses = d.byte(), d.byte()
-	promise := d.uint(promiseEnd - 1)
+	p.Hops, p.Kind = uint8(d.Uint(wire.MaxRedirects+1)), link.Kind(d.Uint(uint64(link.KindRobots)))
+	p.Tries, p.Lapses = d.Byte(), d.Byte()
+	promise := d.Uint(promiseEnd - 1)
 	p.Promised, p.Foreign = promise != promiseNone, promise == promiseForeign
-	p.PromisedBytes, p.URL = d.uint(1<<62), d.str(link.MaxURL)
+	p.PromisedBytes, p.URL = d.Uint(1<<62), d.str(link.MaxURL)
 	return p
 }
 
@@ -243,7 +243,7 @@ func (f *Final) SetTarget(url string) {
 	}
 }
 
-// Target is where a redirect leads; empty where that is not recorded, as by earlier versions.
+// Target is where a redirect leads; empty where that is not recorded, as it was too long.
 func (f *Final) Target() string {
 	target, _, _ := strings.Cut(f.Detail, " ")
 	if url, err := link.Canonical(target); err != nil || url != target || f.Outcome != link.OutcomeRedirect {
@@ -258,35 +258,31 @@ type Revisit struct {
 	Text            uint64 // digest of the text and the links of the page
 	NextDue         int64  // Unix ms; 0: it is not fetched again
 	Visits, Changes uint32 // visits that looked for a change, and changes that they found
-	rest            string // fields of later versions
+	rest            string // unknown fields
 }
 
-// append writes the record, if it says anything.
+// append writes the record, if it has any field: a message up to the end of the value.
 func (r *Revisit) append(e enc) enc {
 	if *r == (Revisit{}) {
 		return e
 	}
-	e[0] = formatFields
 	m := record.Revisit{Text: r.Text, NextDueMs: max(r.NextDue, 0), Visits: r.Visits, Changes: r.Changes}
 	return append(append(e, marshal(&m, "")[1:]...), r.rest...)
 }
 
 // revisit reads what stands behind an entry's values.
 func (d *dec) revisit() (r Revisit) {
-	if !d.fields {
+	if len(d.Rest) == 0 {
 		return r
 	}
 	var m record.Revisit
-	if err := proto.Unmarshal(d.b, &m); err != nil || len(m.ProtoReflect().GetUnknown()) > maxRest {
-		d.fail()
+	if err := proto.Unmarshal(d.Rest, &m); err != nil || len(m.ProtoReflect().GetUnknown()) > maxRest {
+		d.Fail()
 		return r
 	}
 	var in reader
 	r = Revisit{Text: m.GetText(), NextDue: in.time(m.GetNextDueMs()), Visits: m.GetVisits(), Changes: m.GetChanges(), rest: string(m.ProtoReflect().GetUnknown())}
-	if in.bad || r == (Revisit{}) {
-		d.fail()
-	}
-	d.b, d.fields = nil, false
+	d.Rest, d.Bad = nil, d.Bad || in.bad
 	return r
 }
 
@@ -320,9 +316,7 @@ func (n *Entry) Encode() []byte {
 	e.str(f.MIME)
 	e.str(f.Detail)
 	e.str(f.URL)
-	if f.LeftOut > 0 || f.Revisit != (Revisit{}) {
-		e.u64(uint64(f.LeftOut))
-	}
+	e.u64(uint64(f.LeftOut))
 	return f.Revisit.append(e)
 }
 
@@ -332,10 +326,10 @@ func DecodeEntry(b []byte) (Entry, error) {
 	if !d.bool() {
 		place := d.u64()
 		n := Entry{At: Spot{Depth: uint32(place), Rank: uint32(place >> 32), Due: d.time(), Seq: d.u64()}} // both of 32 bits
-		if len(d.b) > 0 {
+		if len(d.Rest) > 0 {
 			p := d.pending()
 			if p.Depth != n.At.Depth {
-				d.fail()
+				d.Fail()
 			}
 			p.Spot = n.At
 			n.Waits = &p
@@ -343,15 +337,11 @@ func DecodeEntry(b []byte) (Entry, error) {
 		return n, d.end()
 	}
 	f := Final{
-		Outcome: link.Outcome(d.uint(uint64(link.Outcomes - 1))), Status: d.size(1 << 20), Depth: d.u32(),
-		Hops: uint8(d.uint(wire.MaxRedirects + 1)), Kind: link.Kind(d.uint(uint64(link.KindRobots))), Tries: d.byte(),
-		FetchedMs: d.time(), DurationMs: d.u32(), Size: d.uint(wire.MaxSize), Digest: d.bytes(32), RecordID: d.bytes(16), Holder: d.str(wire.MaxPeer),
+		Outcome: link.Outcome(d.Uint(uint64(link.Outcomes - 1))), Status: int(d.Uint(1 << 20)), Depth: d.u32(),
+		Hops: uint8(d.Uint(wire.MaxRedirects + 1)), Kind: link.Kind(d.Uint(uint64(link.KindRobots))), Tries: d.Byte(),
+		FetchedMs: d.time(), DurationMs: d.u32(), Size: d.Uint(wire.MaxSize), Digest: d.bytes(32), RecordID: d.bytes(16), Holder: d.str(wire.MaxPeer),
 		ETag: d.str(wire.MaxText), LastModified: d.str(wire.MaxText), MIME: d.str(wire.MaxText), Detail: d.str(wire.MaxText), URL: d.str(link.MaxURL),
-	}
-	if len(d.b) > 0 {
-		if f.LeftOut = uint32(d.uint(wire.MaxLeftOut)); f.LeftOut == 0 && !d.fields { // bounded
-			d.fail()
-		}
+		LeftOut: uint32(d.Uint(wire.MaxLeftOut)), // bounded
 	}
 	f.Revisit = d.revisit()
 	return Entry{Done: true, Final: f}, d.end()

@@ -1,5 +1,5 @@
-// Package record holds the messages that an owner of hosts keeps on disk. What surrounds them, a
-// byte with the version, and what is read of earlier versions, is package ondisk's.
+// Package record holds the messages that an owner of hosts keeps on disk; package ondisk frames
+// them.
 package record
 
 //go:generate protoc --go_out=../../.. --go_opt=module=github.com/apoidea/apoidea record.proto

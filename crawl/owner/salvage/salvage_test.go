@@ -73,7 +73,7 @@ func TestMendedAccount(t *testing.T) {
 	if _, err := salvage.MendedAccount(raw[:1]); err != nil {
 		t.Errorf("an empty account: %v", err)
 	}
-	if _, err := salvage.MendedAccount([]byte{99}); !errors.Is(err, ondisk.ErrNewer) {
+	if _, err := salvage.MendedAccount([]byte{99}); !errors.Is(err, ondisk.ErrFormat) {
 		t.Errorf("what a later version wrote: %v", err)
 	}
 }

@@ -10,22 +10,19 @@ import (
 	"time"
 )
 
-// Encodings are canonical: what parses is what AppendBinary writes, byte for byte. So equal records
-// have equal digests. They open with a version.
-const recordVersion = 1
-
 // maxRTT is a minute: nobody waits for longer.
 const maxRTT = time.Minute
 
 // ErrRecord says that bytes are no record, or that a record is beyond a bound.
 var ErrRecord = errors.New("malformed placement record")
 
-// AppendBinary appends the encoding to b. The error is ErrRecord when a bound is broken.
+// AppendBinary appends the encoding to b. It is canonical: nothing else parses as the same record, so
+// equal records have equal digests. The error is ErrRecord when a bound is broken.
 func (s *Subnet) AppendBinary(b []byte) ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	b = append(b, recordVersion, byte(KindSubnet))
+	b = append(b, byte(KindSubnet))
 	b = appendPrefix(b, s.Prefix)
 	b = appendEpoch(b, s.Epoch)
 	b = appendString(b, s.Worker)
@@ -103,7 +100,7 @@ func (x *Index) AppendBinary(b []byte) ([]byte, error) {
 	if err := x.check(); err != nil {
 		return nil, err
 	}
-	b = append(b, recordVersion, byte(x.Key.Kind))
+	b = append(b, byte(x.Key.Kind))
 	if x.Key.Kind == KindOrganisation {
 		b = appendString(b, x.Key.Organisation)
 	} else {
@@ -143,7 +140,7 @@ func (x *Index) check() error {
 func ParseIndex(b []byte) (*Index, error) {
 	r := reader{rest: b}
 	x := new(Index)
-	if len(b) > 1 && Kind(b[1]) == KindOrganisation {
+	if len(b) > 0 && Kind(b[0]) == KindOrganisation {
 		r.header(KindOrganisation)
 		x.Key = Key{Kind: KindOrganisation, Organisation: r.string(MaxOrganisation)}
 	} else {
@@ -220,8 +217,8 @@ func (r *reader) take(n int) []byte {
 }
 
 func (r *reader) header(kind Kind) {
-	if h := r.take(2); h[0] != recordVersion || Kind(h[1]) != kind {
-		r.fail("version %d, kind %d", h[0], h[1])
+	if h := r.take(1); Kind(h[0]) != kind {
+		r.fail("kind %d", h[0])
 	}
 }
 
