@@ -306,6 +306,13 @@ func TestOtherFormat(t *testing.T) {
 		if r, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, want) {
 			t.Errorf("repair of one without a manifest: %+v, %v, want %v", r, err, want)
 		}
+		kept := filepath.Join(dir, node.EssentialsFile)
+		if err := errors.Join(os.RemoveAll(filepath.Join(dir, "db")), os.WriteFile(kept, []byte(`{"format":`+format+`}`), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, want) {
+			t.Errorf("repair from the copy of identity and jobs: %+v, %v, want %v", r, err, want)
+		}
 	}
 }
 

@@ -96,6 +96,9 @@ func (b *rebuilding) about() error {
 		return err
 	}
 	copied, err := node.ReadEssentials(b.dir)
+	if errors.Is(err, storage.ErrOlder) || errors.Is(err, storage.ErrNewer) {
+		return fmt.Errorf("%s: %w", node.EssentialsFile, err)
+	}
 	if err != nil {
 		b.Progress("the copy of identity and jobs is of no help: " + err.Error())
 	}

@@ -12,10 +12,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// Records that are messages of package record behind the byte of the format: hosts, counters,
-// accounts, robots.txt, totals, and the lists of links in links.go. The small records of URLs, which
-// are written most often, are not; see docs/decisions/27-records-as-messages.md. Unknown fields are
-// kept and written back.
+// Records that are messages of package record: hosts, counters, accounts, robots.txt, totals, and
+// the lists of links in links.go. The small records of URLs, which are written most often, are not;
+// see docs/decisions/27-records-as-messages.md. Unknown fields are kept and written back.
 
 const (
 	// maxMessage bounds a message but for those of links and robots.txt: what a stranger sent takes

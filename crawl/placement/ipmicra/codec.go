@@ -16,8 +16,8 @@ const maxRTT = time.Minute
 // ErrRecord says that bytes are no record, or that a record is beyond a bound.
 var ErrRecord = errors.New("malformed placement record")
 
-// AppendBinary appends the encoding to b. It is canonical: nothing else parses as the same record, so
-// equal records have equal digests. The error is ErrRecord when a bound is broken.
+// AppendBinary appends the encoding to b. It is canonical: nothing else parses as the same record,
+// so equal records have equal digests. The error is ErrRecord when a bound is broken.
 func (s *Subnet) AppendBinary(b []byte) ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, err
