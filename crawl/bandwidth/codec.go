@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// A server on disk: its address is the key; the value is when it was last used (seconds since 1970, 8
-// bytes), flow, wait and the 48 estimates (4 bytes each), all big-endian.
+// A server on disk: its address is the key; the value is when it was last used (seconds since 1970,
+// 8 bytes), flow, wait and the 48 estimates (4 bytes each), all big-endian.
 const recordLen = 8 + 4*(2+cells)
 
 // ErrRecord is returned for a record that is none.

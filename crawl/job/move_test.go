@@ -527,8 +527,8 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// TestUnknownFields checks that unknown fields are kept when a record is merged and when it changes,
-// and that a record of another format is rejected.
+// TestUnknownFields checks that unknown fields are kept when a record is merged and when it
+// changes, and that a record of another format is rejected.
 func TestUnknownFields(t *testing.T) {
 	field := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "of a later version")
 	r := job.NewRegistry(crawltest.NewStore())

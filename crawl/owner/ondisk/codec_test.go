@@ -95,8 +95,8 @@ func recode(kind string, b []byte) ([]byte, error) {
 	}
 }
 
-// endsEarly are the kinds of which a prefix may be a value too: messages, or values with an optional
-// end. The store has checksums.
+// endsEarly are the kinds of which a prefix may be a value too: messages, or values with an
+// optional end. The store has checksums.
 func endsEarly(kind string) bool {
 	return !slices.Contains([]string{"pending", "open", "done", "done with links left out"}, kind)
 }
