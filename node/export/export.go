@@ -82,6 +82,7 @@ type Report struct {
 	// of LostTotal, those that Damaged names left out.
 	Lost      []Lost  `json:"lost,omitempty"`
 	LostTotal int64   `json:"lost_total,omitempty"` // how many are lost
+	Moved     int64   `json:"moved,omitempty"`      // records in files that were moved to other storage
 	ElapsedS  float64 `json:"elapsed_s"`            // seconds that it took
 }
 
@@ -172,6 +173,7 @@ type exporter struct {
 	src    control.Results
 	work   *work
 	report *Report
+	moved  []*source // indexes of files that were moved to other storage
 	began  time.Time
 	told   time.Time // when progress was last told
 	done   Progress
@@ -184,6 +186,16 @@ func (e *exporter) run(ctx context.Context) error {
 		return err
 	}
 	e.report.Peers = len(found.Peers)
+	for i := range found.Peers {
+		p := &found.Peers[i]
+		p.Files = slices.DeleteFunc(p.Files, func(f control.ArchiveFile) bool {
+			if warc.IsMoved(f.Name) {
+				e.moved = append(e.moved, &source{peer: p.Peer, file: f})
+				return true
+			}
+			return false
+		})
+	}
 	e.report.Missing = append([]control.Missing{}, found.Missing...)
 	if err := e.expect(ctx, found); err != nil {
 		return errors.Join(err, e.work.checkpoint())

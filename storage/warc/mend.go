@@ -92,6 +92,9 @@ func (c *Checker) Check() error {
 // pages count as held, and nothing is read of them.
 const movedSuffix = ".moved"
 
+// IsMoved reports whether a name is that of such an index.
+func IsMoved(name string) bool { return strings.HasSuffix(name, indexSuffix+movedSuffix) }
+
 func (c *Checker) moved() error {
 	indexes, err := filepath.Glob(filepath.Join(escapeGlob(c.Dir), "*"+indexSuffix+movedSuffix))
 	for _, path := range indexes {
