@@ -72,7 +72,7 @@ func sitemapText(body []byte) []byte {
 // MayBeSitemap reports whether sitemaps and feeds are served under a media type, gzip files
 // included, which take much memory once they are unpacked.
 func MayBeSitemap(contentType string) bool {
-	switch mediaType(contentType) {
+	switch MediaType(contentType) {
 	case "text/xml", "application/xml", "application/rss+xml", "application/atom+xml", "application/rdf+xml",
 		"text/plain", "application/gzip", "application/x-gzip", "application/octet-stream":
 		return true
@@ -89,7 +89,7 @@ func isSitemap(contentType string, body []byte, list bool) bool {
 	if !MayBeSitemap(contentType) {
 		return false
 	}
-	isText := mediaType(contentType) == "text/plain"
+	isText := MediaType(contentType) == "text/plain"
 	if isText && !list {
 		return false
 	}
