@@ -25,7 +25,7 @@ func TestSitemap(t *testing.T) {
 		{"text", "\xef\xbb\xbfhttps://a.example/d/a\r\n\r\nnot a URL\n https://a.example/d/b \n", "a b"},
 		{"RSS", `<rss><channel><link>no</link><item><title>x</title><link>https://a.example/d/a</link></item></channel></rss>`, "a"},
 		{"RSS with GUIDs", `<rss><channel><item><guid>https://a.example/d/a</guid></item><item><guid isPermaLink="false">https://a.example/d/no</guid></item>` +
-			`<item><guid>https://a.example/d/no</guid><link>b</link></item><item><guid>17</guid></item></channel></rss>`, "a b"},
+			`<item><guid>https://a.example/d/b</guid><link>b</link></item><item><guid>17</guid></item></channel></rss>`, "a b"},
 		{"Atom", `<feed><link href="no"/><entry><link href="a"/><link rel="edit" href="no"/></entry></feed>`, "a"},
 		{"cut off", `<urlset><url><loc>https://a.example/d/a</loc></url><url><loc>https://a.exa`, "a"},
 		{"encoding", "<?xml version='1.0' encoding='iso-8859-1'?><urlset><url><loc>\xe9</loc></url></urlset>", "%C3%A9"},

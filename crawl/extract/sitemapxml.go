@@ -36,10 +36,7 @@ type entries struct {
 	taking bool     // the element at hand has a URL for its text
 	kind   link.Kind
 	text   []byte
-
-	isGUID bool   // the URL at hand is an RSS item's GUID
-	linked bool   // the entry has another URL
-	guid   []byte // a permalink, for an entry without another URL
+	isGUID bool // the element at hand is an RSS item's GUID, which may be a URL
 }
 
 // space is a declaration of a namespace: what a prefix means down from a depth.
@@ -61,7 +58,6 @@ func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 		switch t := token.(type) {
 		case xml.StartElement:
 			if url := at.open(t); url != "" {
-				at.linked = true
 				room = x.add(page, []byte(url), href{kind: link.KindPage, literal: true})
 			}
 		case xml.CharData:
@@ -69,15 +65,10 @@ func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 				at.text = append(at.text, t...)
 			}
 		case xml.EndElement:
-			if url := bytes.TrimSpace(at.text); at.taking && len(url) > 0 && !at.isGUID {
-				at.linked = true
+			if url := bytes.TrimSpace(at.text); at.taking && len(url) > 0 && (!at.isGUID || isAbsolute(url)) {
 				room = x.add(page, bytes.Clone(url), href{kind: at.kind, literal: true})
-			} else if at.taking && isAbsolute(url) {
-				at.guid = bytes.Clone(url)
 			}
-			if at.close(t.Name) && !at.linked && at.guid != nil {
-				room = x.add(page, at.guid, href{kind: at.kind, literal: true})
-			}
+			at.close(t.Name)
 		case fault:
 			at.taking = false
 		}
@@ -96,7 +87,6 @@ func (at *entries) open(t xml.StartElement) (url string) {
 	name := xml.Name{Space: at.uri(t.Name.Space), Local: t.Name.Local}
 	if of, known := entryKinds[name.Local]; known && (at.entry == "" || !isExtension(name.Space)) {
 		at.entry, at.within, at.level, at.kind = name.Local, name, at.depth, of.kind
-		at.linked, at.guid = false, nil
 		return ""
 	}
 	if at.entry == "" || at.depth != at.level+1 {
@@ -113,18 +103,17 @@ func (at *entries) open(t xml.StartElement) (url string) {
 	return ""
 }
 
-// close leaves an element, and reports whether it was an entry. The end of an entry mends the count of depth where something within was
+// close leaves an element. The end of an entry mends the count of depth where something within was
 // not ended.
-func (at *entries) close(name xml.Name) (ended bool) {
+func (at *entries) close(name xml.Name) {
 	at.taking, at.text = false, at.text[:0]
 	if name.Local == at.entry && at.uri(name.Space) == at.within.Space {
-		at.entry, at.depth, ended = "", at.level, true
+		at.entry, at.depth = "", at.level
 	}
 	for n := len(at.spaces); n > 0 && at.spaces[n-1].depth >= at.depth; n-- {
 		at.spaces = at.spaces[:n-1]
 	}
 	at.depth = max(at.depth-1, 0)
-	return ended
 }
 
 // declare notes the namespaces that an element declares.

@@ -186,16 +186,6 @@ func (e *exporter) run(ctx context.Context) error {
 		return err
 	}
 	e.report.Peers = len(found.Peers)
-	for i := range found.Peers {
-		p := &found.Peers[i]
-		p.Files = slices.DeleteFunc(p.Files, func(f control.ArchiveFile) bool {
-			if warc.IsMoved(f.Name) {
-				e.moved = append(e.moved, &source{peer: p.Peer, file: f})
-				return true
-			}
-			return false
-		})
-	}
 	e.report.Missing = append([]control.Missing{}, found.Missing...)
 	if err := e.expect(ctx, found); err != nil {
 		return errors.Join(err, e.work.checkpoint())
@@ -265,6 +255,11 @@ func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
 
 // file reads one archive file, unless it was read to its end before.
 func (e *exporter) file(ctx context.Context, s *source) error {
+	if strings.HasSuffix(s.file.Name, warc.MovedIndex) {
+		e.report.Files--
+		e.moved = append(e.moved, s)
+		return nil
+	}
 	if e.work.journal.place(s).End {
 		return nil
 	}

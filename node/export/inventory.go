@@ -2,10 +2,12 @@ package export
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage/warc"
 )
 
 // inventory compares what archives hold with what the records of URLs say that they hold. It sorts
@@ -99,10 +101,14 @@ func (e *exporter) lost(ctx context.Context) error {
 	}
 	moved := inventory{newSorter(e.work.dir, "moved", nil)}
 	for _, s := range e.moved {
-		for lines, _ := e.indexLines(ctx, s); len(lines) > 0; lines = lines[1:] {
-			if err := moved.has(s.peer + "/" + lines[0].URL + "/" + lines[0].Date.UTC().Format(seconds)); err != nil {
-				return err
-			}
+		in := open(ctx, e.src, s.peer, s.file.Name, 0)
+		lines, err := warc.ParseIndex(in)
+		err = errors.Join(fatal(ctx, err), in.Close())
+		for i := 0; err == nil && i < len(lines); i++ {
+			err = moved.has(s.peer + "/" + lines[i].URL + "/" + lines[i].Date.UTC().Format(seconds))
+		}
+		if err != nil {
+			return err
 		}
 	}
 	away := int64(0)

@@ -96,11 +96,7 @@ func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause e
 // indexLines are those of the index beside a file, as far as it is there, and where it says that
 // records begin if it is sound.
 func (e *exporter) indexLines(ctx context.Context, s *source) (lines []warc.IndexLine, known []warc.Extent) {
-	name := s.file.Name
-	if !warc.IsMoved(name) {
-		name = warc.IndexName(name)
-	}
-	in := open(ctx, e.src, s.peer, name, 0)
+	in := open(ctx, e.src, s.peer, warc.IndexName(s.file.Name), 0)
 	defer func() { _ = in.Close() }()
 	lines, err := warc.ParseIndex(in)
 	if err != nil {

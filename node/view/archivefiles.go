@@ -98,7 +98,7 @@ func isArchive(name string) bool {
 		return false
 	}
 	_, _, ok := warc.CutName(name)
-	return ok || strings.HasSuffix(name, indexSuffix) || warc.IsMoved(name)
+	return ok || strings.HasSuffix(name, indexSuffix) || strings.HasSuffix(name, warc.MovedIndex)
 }
 
 // list returns the archive's WARC files and the indexes of moved ones behind a name, in the order of their names, without the
@@ -116,7 +116,7 @@ func (a archiveFiles) list(after string) ([]control.ArchiveFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	moved, _ := warc.Moved(a.dir)
+	moved, _ := fs.Glob(os.DirFS(a.dir), "*"+warc.MovedIndex)
 	paths = append(paths, moved...)
 	slices.Sort(paths)
 	files := []control.ArchiveFile{}

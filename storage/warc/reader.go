@@ -532,26 +532,16 @@ func OpenFile(dir, name string) (*os.File, error) {
 // written, in the order of their names, which is that of their time. An open file may end within a
 // record.
 func Files(dir string, open bool) ([]string, error) {
-	return paths(dir, func(name string) bool {
-		name, isOpen := strings.CutSuffix(name, openSuffix)
-		_, _, ok := CutName(name)
-		return ok && (open || !isOpen)
-	})
-}
-
-// Moved returns the paths of the indexes in dir whose files were moved to other storage.
-func Moved(dir string) ([]string, error) { return paths(dir, IsMoved) }
-
-func paths(dir string, is func(name string) bool) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list archive: %w", err)
 	}
-	var list []string
+	var paths []string
 	for _, e := range entries {
-		if is(e.Name()) {
-			list = append(list, filepath.Join(dir, e.Name()))
+		name, isOpen := strings.CutSuffix(e.Name(), openSuffix)
+		if _, _, ok := CutName(name); ok && (open || !isOpen) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}
-	return list, nil
+	return paths, nil
 }

@@ -1,6 +1,6 @@
-// Package seeds reads lists of seeds: one URL a line; what follows a tab is left out. Empty lines and comments are left out; a
-// comment begins with # at the start of a line or after a blank, so that a # within a URL still
-// begins its fragment.
+// Package seeds reads lists of seeds: one URL a line; what follows a tab is left out. Empty lines
+// and comments are left out; a comment begins with # at the start of a line or after a blank, so
+// that a # within a URL still begins its fragment.
 //
 // What it promises: memory does not grow with the list; what is wrong is told with its line, all of
 // it at once as far as that is of use, before anything is posted.
@@ -212,7 +212,7 @@ func (l *List) read(fn func(line int, text string) error) error {
 	}
 }
 
-// lineEnds reads what r does, each line ended by LF instead of CR LF or CR alone.
+// lineEnds reads r with LF in place of CR, and a blank in place of LF after CR.
 type lineEnds struct {
 	r  io.Reader
 	cr bool // the last byte was a CR
@@ -220,17 +220,15 @@ type lineEnds struct {
 
 func (l *lineEnds) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
-	kept := p[:0]
-	for _, c := range p[:n] {
-		after := l.cr
-		if l.cr = c == '\r'; l.cr {
-			c = '\n'
-		} else if c == '\n' && after {
-			continue
+	for i, c := range p[:n] {
+		if c == '\r' {
+			p[i] = '\n'
+		} else if c == '\n' && l.cr {
+			p[i] = ' ' // before the next line
 		}
-		kept = append(kept, c)
+		l.cr = c == '\r'
 	}
-	return len(kept), err
+	return n, err
 }
 
 // withoutComment returns a trimmed line without its comment and the blanks before that.
