@@ -213,6 +213,9 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		}
 		fmt.Fprintf(errOut, "apoidea: lost: %s: no archive file of peer %s holds its record %s\n", l.URL, l.Peer, l.Record)
 	}
+	if r.Moved > 0 {
+		fmt.Fprintf(o.hints(errOut), "%s left out: their files were moved to other storage\n", words.Counted(r.Moved, "record"))
+	}
 	if r.What == export.URLs && r.Records == 0 && !o.asked.Ring {
 		fmt.Fprintln(o.hints(errOut), "no URL of a host that this peer owns has an outcome; --ring exports those of all members")
 	}

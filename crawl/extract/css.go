@@ -12,7 +12,7 @@ import (
 // The error says that pageURL is not crawlable.
 func (x *Extractor) StyleSheet(page *Page, pageURL string, header http.Header, body []byte) error {
 	base, err := x.begin(page, pageURL)
-	if err != nil || mediaType(ContentType(header)) != "text/css" {
+	if err != nil || MediaType(ContentType(header)) != "text/css" {
 		return err
 	}
 	x.css(page, []byte(link.EscapeInvalid(string(body))))

@@ -107,10 +107,10 @@ func (x *Extractor) Document(page *Page, pageURL string, header http.Header, bod
 	}
 	x.header(page, base, header, opt)
 	switch contentType := ContentType(header); {
-	case IsHTML(contentType, body):
-		x.html(page, base, contentType, body, opt)
 	case opt.Sitemaps && isSitemap(contentType, body, opt.URLList):
 		err = x.sitemap(page, base, body, opt.Cut)
+	case IsHTML(contentType, body):
+		x.html(page, base, contentType, body, opt)
 	}
 	x.finish(page)
 	return err

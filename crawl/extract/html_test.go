@@ -342,6 +342,7 @@ func TestIsHTML(t *testing.T) {
 	}{
 		{"text/html", "", true},
 		{" Text/HTML ;charset=x", "", true},
+		{"text/html charset=utf-8", "", true},
 		{"application/xhtml+xml", "", true},
 		{"text/plain", "<html>", false},
 		{"application/pdf", "<html>", false},

@@ -72,7 +72,7 @@ func sitemapText(body []byte) []byte {
 // MayBeSitemap reports whether sitemaps and feeds are served under a media type, gzip files
 // included, which take much memory once they are unpacked.
 func MayBeSitemap(contentType string) bool {
-	switch mediaType(contentType) {
+	switch MediaType(contentType) {
 	case "text/xml", "application/xml", "application/rss+xml", "application/atom+xml", "application/rdf+xml",
 		"text/plain", "application/gzip", "application/x-gzip", "application/octet-stream":
 		return true
@@ -84,16 +84,18 @@ func MayBeSitemap(contentType string) bool {
 const sniffed = 64 << 10
 
 // isSitemap reports whether a body of a page is a sitemap or feed by its type and its first
-// element or, if list is set, a plain text in which each line is an absolute URL.
+// element or, if list is set, a plain text in which each line is an absolute URL. Many sitemaps are
+// served as HTML.
 func isSitemap(contentType string, body []byte, list bool) bool {
-	if !MayBeSitemap(contentType) {
+	isHTML := MediaType(contentType) == "text/html"
+	if !isHTML && !MayBeSitemap(contentType) {
 		return false
 	}
-	isText := mediaType(contentType) == "text/plain"
+	isText := MediaType(contentType) == "text/plain"
 	if isText && !list {
 		return false
 	}
-	if bytes.HasPrefix(body, []byte("\x1f\x8b")) {
+	if bytes.HasPrefix(body, []byte("\x1f\x8b")) && !isHTML {
 		r, err := gzip.NewReader(bytes.NewReader(body))
 		if err != nil {
 			return false
@@ -113,8 +115,10 @@ func isSitemap(contentType string, body []byte, list bool) bool {
 		}
 		if first, ok := token.(xml.StartElement); ok {
 			switch first.Name.Local {
-			case "urlset", "sitemapindex", "rss", "feed", "RDF":
+			case "urlset", "sitemapindex", "rss", "feed":
 				return true
+			case "RDF":
+				return !isHTML
 			}
 			return false
 		}

@@ -36,6 +36,7 @@ type entries struct {
 	taking bool     // the element at hand has a URL for its text
 	kind   link.Kind
 	text   []byte
+	isGUID bool // the element at hand is an RSS item's GUID, which may be a URL
 }
 
 // space is a declaration of a namespace: what a prefix means down from a depth.
@@ -64,7 +65,7 @@ func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 				at.text = append(at.text, t...)
 			}
 		case xml.EndElement:
-			if url := bytes.TrimSpace(at.text); at.taking && len(url) > 0 {
+			if url := bytes.TrimSpace(at.text); at.taking && len(url) > 0 && (!at.isGUID || isAbsolute(url)) {
 				room = x.add(page, bytes.Clone(url), href{kind: at.kind, literal: true})
 			}
 			at.close(t.Name)
@@ -92,7 +93,10 @@ func (at *entries) open(t xml.StartElement) (url string) {
 		return ""
 	}
 	same := name.Space == at.within.Space
-	at.taking = same && name.Local == entryKinds[at.entry].child
+	at.isGUID = at.entry == "item" && name.Local == "guid" && !slices.ContainsFunc(t.Attr, func(a xml.Attr) bool {
+		return a.Name.Local == "isPermaLink" && strings.TrimSpace(a.Value) == "false"
+	})
+	at.taking = same && (at.isGUID || name.Local == entryKinds[at.entry].child)
 	if name.Local == "link" && (same || isLinkSpace(name.Space)) && alternate(t.Attr) {
 		return hrefOf(t.Attr)
 	}

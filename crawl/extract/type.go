@@ -10,7 +10,7 @@ import (
 // nothing, the first bytes do, by the patterns of the MIME Sniffing standard. What is declared as
 // anything else is never extracted.
 func IsHTML(contentType string, body []byte) bool {
-	switch mediaType(contentType) {
+	switch MediaType(contentType) {
 	case "text/html", "application/xhtml+xml":
 		return true
 	case "", "*/*", "unknown/unknown", "application/unknown":
@@ -32,7 +32,7 @@ func ContentType(header http.Header) string {
 	essence, charset := "", ""
 	for _, value := range values {
 		for part := range unquoted(value) {
-			kind := mediaType(part)
+			kind := MediaType(part)
 			if major, minor, ok := strings.Cut(kind, "/"); !ok || major == "" || minor == "" || kind == "*/*" {
 				continue
 			}
@@ -70,10 +70,14 @@ func unquoted(s string) iter.Seq[string] {
 	}
 }
 
-func isXHTML(contentType string) bool { return mediaType(contentType) == "application/xhtml+xml" }
+func isXHTML(contentType string) bool { return MediaType(contentType) == "application/xhtml+xml" }
 
-// mediaType returns the type without its parameters, in lower case.
-func mediaType(contentType string) string {
-	essence, _, _ := strings.Cut(contentType, ";")
+// MediaType returns the type without its parameters, in lower case. A blank ends it too, as in
+// browsers: some servers leave out the semicolon.
+func MediaType(contentType string) string {
+	essence := strings.TrimLeft(contentType, " \t")
+	if i := strings.IndexAny(essence, "; \t"); i >= 0 {
+		essence = essence[:i]
+	}
 	return strings.ToLower(strings.TrimSpace(essence))
 }

@@ -103,7 +103,7 @@ func TestContentType(t *testing.T) {
 		{[]string{",,"}, "", ""},
 	} {
 		got := ContentType(http.Header{"Content-Type": tc.values})
-		if mediaType(got) != tc.kind || headerCharset(got) != tc.charset {
+		if MediaType(got) != tc.kind || headerCharset(got) != tc.charset {
 			t.Errorf("%q: %q; want %q of %q", tc.values, got, tc.kind, tc.charset)
 		}
 	}

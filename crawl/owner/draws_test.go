@@ -35,6 +35,7 @@ func registry(t *testing.T, sim *simulation, jobs jobTable) {
 type archived struct {
 	pages map[string]bool
 	bytes uint64
+	cut   int // requests for bodies that were larger than their promise
 }
 
 func (s *simulation) archive(id job.ID) *archived {
@@ -47,6 +48,7 @@ func (s *simulation) archive(id job.ID) *archived {
 		}
 		if k.maxBytes > 0 && f.GetSize() > k.maxBytes {
 			f = &wire.Fetched{Job: id[:], Url: []byte(k.url), Outcome: uint32(link.OutcomeTooLarge)}
+			a.cut++
 		}
 		if link.Outcome(f.GetOutcome()).Fetched() && !a.pages[k.url] {
 			a.pages[k.url] = true
@@ -113,6 +115,31 @@ func TestBudgetNeverOvershoots(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestBytesLeftSmallerThanPage: when the rest of a byte budget is smaller than a page, a few
+// requests use it up, and the URLs left are out_of_budget.
+func TestBytesLeftSmallerThanPage(t *testing.T) {
+	jobs, s := jobTable{}, site{hosts: 8, pages: 15, links: 5}
+	id := jobs.add(t, &wire.JobSpec{Seeds: [][]byte{[]byte(s.url(0, 0))}, Scope: []string{"*.example"}, MaxBytes: 5000})
+	sim := newSimulation(t, 1, 1, 3, jobs, s, func(*owner.Config) {})
+	registry(t, sim, jobs)
+	page := sim.answer
+	sim.answer = func(of job.ID, k task) *wire.Fetched {
+		f := page(of, k)
+		if f.GetSize() > 0 {
+			f.Size = 900
+		}
+		return f
+	}
+	got := sim.archive(id)
+	for i := range 6 {
+		sim.post(id, s.url(i, i))
+	}
+	sim.run(0, id)
+	if got.cut == 0 || got.cut > 7 || got.bytes < 4500 {
+		t.Errorf("%d requests were cut, %d bytes fetched", got.cut, got.bytes)
 	}
 }
 

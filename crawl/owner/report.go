@@ -64,7 +64,7 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 		hj.Returned(&it.Pending)
 		p = it.Pending
 		p.URL = url
-		hj.Settle(&p, pageOf(got.Outcome), got.Size)
+		oc.settle(hj, &p, &got)
 	} else if n, ok := hj.Entry(hash); ok {
 		if n.Done {
 			oc.again(h, hj, &n.Final, &got, f, went)
@@ -76,7 +76,7 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 		if p.Due > oc.Now && got.Outcome.Retryable(got.Status) {
 			return // told twice, as a worker does whose answer was lost: one fetch is one try
 		}
-		hj.Settle(&p, pageOf(got.Outcome), got.Size)
+		oc.settle(hj, &p, &got)
 	} else if oc.Buf.Err() != nil || !unknown(hj, &got, hash) {
 		return
 	}
@@ -223,7 +223,7 @@ func stalls(got *ondisk.Final) bool {
 // lost) is nothing new. Another fetch is counted, and counts only where it knows more: never an
 // error in place of a page.
 func (oc *outcomes) again(h *hosts.Host, hj *hosts.Job, had, got *ondisk.Final, f *wire.Fetched, went links.Ahead) {
-	same := had.Outcome == got.Outcome && had.FetchedMs == got.FetchedMs && string(had.RecordID) == string(got.RecordID)
+	same := (had.Outcome == got.Outcome || had.Outcome == link.OutcomeOutOfBudget) && had.FetchedMs == got.FetchedMs && string(had.RecordID) == string(got.RecordID)
 	if same || got.FetchedMs == 0 {
 		return
 	}
@@ -311,6 +311,18 @@ func (oc *outcomes) hostAnswered(h *hosts.Host) {
 		hj.Answers()
 	}
 	oc.hosts.Touched(h)
+}
+
+// settle ends the promise to a URL. One that was cut at less than a reserve did not fit into what
+// was left of the byte budget.
+func (oc *outcomes) settle(hj *hosts.Job, p *ondisk.Pending, got *ondisk.Final) {
+	size := got.Size
+	if got.Outcome == link.OutcomeTooLarge && p.PromisedBytes > 0 && p.PromisedBytes < oc.Cfg.ByteReserve {
+		got.Outcome, got.Detail = link.OutcomeOutOfBudget, "larger than what was left for it of the job's byte budget"
+		bounds := oc.jobs.BoundsOf(hj.State.Spec)
+		size = bounds.Least()
+	}
+	hj.Settle(p, pageOf(got.Outcome), size)
 }
 
 func pageOf(outcome link.Outcome) uint64 {

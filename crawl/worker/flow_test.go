@@ -351,7 +351,7 @@ func TestSitemaps(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
 				x := newWorld(t, fixed(map[string]string{
-					"/": "home", "/robots.txt": "Sitemap: http://a.example/map.xml\nSitemap: http://b.example/map.xml", "/1": "one", "/2": "two",
+					"/": "home", "/robots.txt": "Sitemap: /map.xml\nSitemap: http://b.example/map.xml", "/1": "one", "/2": "two",
 					"/map.xml": "Content-Type: application/xml|<urlset><url><loc>http://a.example/1</loc></url><url><loc>http://a.example/2</loc></url></urlset>",
 				}), []string{"http://a.example/"}, withSpec(tt.change))
 				x.crawl()

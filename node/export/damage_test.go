@@ -67,7 +67,7 @@ func TestLostRecords(t *testing.T) {
 	for _, what := range []string{WARC, CDXJ, WACZ, Links} {
 		src := &listed1{ring: world(t)}
 		for _, at := range idsOf(t, src.files["p1"]["1.warc.gz"]) {
-			src.lines = append(src.lines, control.URLLine{URL: at[1], Record: at[0], Holder: "p1"})
+			src.lines = append(src.lines, control.URLLine{URL: at[1], Record: at[0], Holder: "p1", Fetched: "2023-11-14T22:13:20.000Z"})
 		}
 		src.lines = append(src.lines, control.URLLine{URL: "http://elsewhere.example/", Record: "urn:uuid:1", Holder: "p9"})
 		var b bytes.Buffer
@@ -75,7 +75,12 @@ func TestLostRecords(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", what, r, err)
 		}
 		delete(src.files["p1"], "1.warc.gz")
+		src.files["p1"]["1.cdxj.moved"] = src.files["p1"]["1.cdxj"]
 		delete(src.files["p1"], "1.cdxj")
+		if r, err := Run(t.Context(), src, Options{What: what, Stream: &b}); err != nil || !r.Complete || r.Moved != 7 {
+			t.Errorf("%s of a moved file: %+v, %v", what, r, err)
+		}
+		delete(src.files["p1"], "1.cdxj.moved")
 		r, err := Run(t.Context(), src, Options{What: what, Stream: &b})
 		if err != nil || r.Complete || r.LostTotal != 7 || len(r.Lost) != 7 || r.Lost[0].Peer != "p1" {
 			t.Errorf("%s: %+v, %v", what, r, err)

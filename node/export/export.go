@@ -82,6 +82,7 @@ type Report struct {
 	// of LostTotal, those that Damaged names left out.
 	Lost      []Lost  `json:"lost,omitempty"`
 	LostTotal int64   `json:"lost_total,omitempty"` // how many are lost
+	Moved     int64   `json:"moved,omitempty"`      // records in files that were moved to other storage
 	ElapsedS  float64 `json:"elapsed_s"`            // seconds that it took
 }
 
@@ -172,6 +173,7 @@ type exporter struct {
 	src    control.Results
 	work   *work
 	report *Report
+	moved  []*source // indexes of files that were moved to other storage
 	began  time.Time
 	told   time.Time // when progress was last told
 	done   Progress
@@ -253,6 +255,11 @@ func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
 
 // file reads one archive file, unless it was read to its end before.
 func (e *exporter) file(ctx context.Context, s *source) error {
+	if strings.HasSuffix(s.file.Name, warc.MovedIndex) {
+		e.report.Files--
+		e.moved = append(e.moved, s)
+		return nil
+	}
 	if e.work.journal.place(s).End {
 		return nil
 	}

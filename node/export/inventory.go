@@ -1,12 +1,13 @@
 package export
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/storage/warc"
 )
 
 // inventory compares what archives hold with what the records of URLs say that they hold. It sorts
@@ -16,6 +17,7 @@ type inventory struct{ *sorter }
 const (
 	lineRead     = " a"
 	lineExpected = " b "
+	seconds      = "2006-01-02T15:04:05" // precision of the time in an index
 )
 
 // has notes a record that was read.
@@ -28,7 +30,7 @@ func (i inventory) has(id string) error {
 
 // expects notes a record that a peer should hold.
 func (i inventory) expects(l *control.URLLine) error {
-	return i.add([]byte(l.Record + lineExpected + l.Holder + " " + l.URL + "\n"))
+	return i.add([]byte(l.Record + lineExpected + l.Holder + " " + l.URL + " " + l.Fetched[:min(len(l.Fetched), len(seconds))] + "\n"))
 }
 
 // Lost is a record that should be in an archive and is in none.
@@ -97,22 +99,52 @@ func (e *exporter) lost(ctx context.Context) error {
 			known[m.Peer] = true
 		}
 	}
-	last := ""
-	return e.work.held.merge(ctx, func(line []byte) error {
-		id, rest, _ := bytes.Cut(bytes.TrimSuffix(line, []byte{'\n'}), []byte{' '})
-		expected, is := bytes.CutPrefix(rest, []byte(lineExpected[1:]))
-		if string(id) == last {
-			return nil // it was read, or told of
+	moved := inventory{newSorter(e.work.dir, "moved", nil)}
+	for _, s := range e.moved {
+		in := open(ctx, e.src, s.peer, s.file.Name, 0)
+		lines, err := warc.ParseIndex(in)
+		err = errors.Join(fatal(ctx, err), in.Close())
+		for i := 0; err == nil && i < len(lines); i++ {
+			err = moved.has(s.peer + "/" + lines[i].URL + "/" + lines[i].Date.UTC().Format(seconds))
 		}
-		if last = string(id); !is {
+		if err != nil {
+			return err
+		}
+	}
+	away := int64(0)
+	err := e.work.held.unread(ctx, func(id, rest string) error {
+		part := strings.Split(rest, " ") // peer, URL, and time
+		if len(part) != 3 || known[part[1]] || known[part[0]] {
 			return nil
 		}
-		peer, url, _ := strings.Cut(string(expected), " ")
-		if known[url] || known[peer] {
-			return nil
-		}
+		away++
+		return moved.add([]byte(strings.Join(part, "/") + lineExpected + part[0] + " " + part[1] + " " + id + "\n"))
+	})
+	if err != nil {
+		return err
+	}
+	err = moved.unread(ctx, func(_, rest string) error {
+		part := strings.Split(rest, " ")
 		if e.report.LostTotal++; len(e.report.Lost) < maxLost {
-			e.report.Lost = append(e.report.Lost, Lost{Peer: peer, Record: last, URL: url})
+			e.report.Lost = append(e.report.Lost, Lost{Peer: part[0], Record: part[2], URL: part[1]})
+		}
+		return nil
+	})
+	e.report.Moved = away - e.report.LostTotal
+	return err
+}
+
+// unread calls fn for each key that is expected and was not read, with what was noted of it.
+func (i inventory) unread(ctx context.Context, fn func(key, rest string) error) error {
+	last := ""
+	return i.merge(ctx, func(line []byte) error {
+		key, rest, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
+		if key == last {
+			return nil // it was read, or fn has it
+		}
+		last = key
+		if expected, is := strings.CutPrefix(rest, lineExpected[1:]); is {
+			return fn(key, expected)
 		}
 		return nil
 	})

@@ -98,10 +98,10 @@ func isArchive(name string) bool {
 		return false
 	}
 	_, _, ok := warc.CutName(name)
-	return ok || strings.HasSuffix(name, indexSuffix)
+	return ok || strings.HasSuffix(name, indexSuffix) || strings.HasSuffix(name, warc.MovedIndex)
 }
 
-// list returns the archive's WARC files behind a name, in the order of their names, without the
+// list returns the archive's WARC files and the indexes of moved ones behind a name, in the order of their names, without the
 // suffix of one that is being written.
 func (a archiveFiles) list(after string) ([]control.ArchiveFile, error) {
 	if a.flush != nil {
@@ -116,6 +116,8 @@ func (a archiveFiles) list(after string) ([]control.ArchiveFile, error) {
 	if err != nil {
 		return nil, err
 	}
+	moved, _ := fs.Glob(os.DirFS(a.dir), "*"+warc.MovedIndex)
+	paths = append(paths, moved...)
 	slices.Sort(paths)
 	files := []control.ArchiveFile{}
 	for _, p := range paths {

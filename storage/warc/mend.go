@@ -75,7 +75,7 @@ func (c *Checker) Check() error {
 			continue
 		}
 		lines, _ := readIndex(path)
-		p := Problem{File: name, Text: "the archive file of this index is gone; if it was moved to other storage, rename the index to " + name + movedSuffix}
+		p := Problem{File: name, Text: "the archive file of this index is gone; if it was moved to other storage, rename the index to " + strings.TrimSuffix(name, indexSuffix) + MovedIndex}
 		if now := c.renamed(lines); now != "" {
 			p = Problem{File: name, Text: "its archive file is called " + now + " now", Index: true}
 			lines = nil
@@ -88,12 +88,12 @@ func (c *Checker) Check() error {
 	return c.moved()
 }
 
-// movedSuffix ends the name of an index whose archive file a person has moved to other storage. Its
+// MovedIndex ends the name of an index whose archive file a person has moved to other storage. Its
 // pages count as held, and nothing is read of them.
-const movedSuffix = ".moved"
+const MovedIndex = indexSuffix + ".moved"
 
 func (c *Checker) moved() error {
-	indexes, err := filepath.Glob(filepath.Join(escapeGlob(c.Dir), "*"+indexSuffix+movedSuffix))
+	indexes, err := filepath.Glob(filepath.Join(escapeGlob(c.Dir), "*"+MovedIndex))
 	for _, path := range indexes {
 		lines, rerr := readIndex(path)
 		if rerr != nil {

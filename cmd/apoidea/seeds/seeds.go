@@ -1,6 +1,6 @@
-// Package seeds reads lists of seeds: one URL a line. Empty lines and comments are left out; a
-// comment begins with # at the start of a line or after a blank, so that a # within a URL still
-// begins its fragment.
+// Package seeds reads lists of seeds: one URL a line; what follows a tab is left out. Empty lines
+// and comments are left out; a comment begins with # at the start of a line or after a blank, so
+// that a # within a URL still begins its fragment.
 //
 // What it promises: memory does not grow with the list; what is wrong is told with its line, all of
 // it at once as far as that is of use, before anything is posted.
@@ -182,7 +182,7 @@ func (l *List) read(fn func(line int, text string) error) error {
 	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	r := bufio.NewReaderSize(l.file, 2*link.MaxURL) // a longer line is cut, and refused for its length
+	r := bufio.NewReaderSize(&lineEnds{r: l.file}, 2*link.MaxURL) // a longer line is cut, and refused for its length
 	for line := 1; ; line++ {
 		raw, more, err := r.ReadLine()
 		if errors.Is(err, io.EOF) {
@@ -195,6 +195,8 @@ func (l *List) read(fn func(line int, text string) error) error {
 			raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
 		}
 		text := withoutComment(string(bytes.TrimSpace(raw)))
+		text, _, _ = strings.Cut(text, "\t")
+		text = link.EscapeInvalid(strings.TrimSpace(text))
 		for more && err == nil {
 			_, more, err = r.ReadLine()
 		}
@@ -208,6 +210,25 @@ func (l *List) read(fn func(line int, text string) error) error {
 			return err
 		}
 	}
+}
+
+// lineEnds reads r with LF in place of CR, and a blank in place of LF after CR.
+type lineEnds struct {
+	r  io.Reader
+	cr bool // the last byte was a CR
+}
+
+func (l *lineEnds) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	for i, c := range p[:n] {
+		if c == '\r' {
+			p[i] = '\n'
+		} else if c == '\n' && l.cr {
+			p[i] = ' ' // before the next line
+		}
+		l.cr = c == '\r'
+	}
+	return n, err
 }
 
 // withoutComment returns a trimmed line without its comment and the blanks before that.

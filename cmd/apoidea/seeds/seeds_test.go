@@ -70,6 +70,18 @@ func TestCommentAfterURL(t *testing.T) {
 	}
 }
 
+// TestForeignLists reads lists with titles, line ends of old systems, and bytes of Latin-1.
+func TestForeignLists(t *testing.T) {
+	l := opened(t, "http://a.example/1\tTitle of it\rhttp://a.example/2\r\nhttp://a.example/\xe9 # caf\xe9\rhttp://a.example/\u00e9\r")
+	want := []string{"http://a.example/1", "http://a.example/2", "http://a.example/%E9", "http://a.example/%C3%A9"}
+	if !slices.Equal(l.First, want) || !slices.Equal(all(t, l), want) {
+		t.Errorf("URLs %q, want %q", l.First, want)
+	}
+	if _, err := seeds.Open("-", strings.NewReader("http://a.example/\r\nftp://a.example/\rhttp://a.example/"), anyURL); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("wrong line 2: %v", err)
+	}
+}
+
 // TestWrongLines: each wrong line is told by its number, ten of them at most, and what else there
 // is of them counted.
 func TestWrongLines(t *testing.T) {

@@ -41,6 +41,7 @@ type Budget struct {
 	drawn    int64          // when the last draw was answered or sent
 	Granted  int64          // when a URL was granted last, or budget came to grant some
 	Starved  bool           // some host waits for tokens
+	short    bool           // the last draw of bytes brought less than it asked for
 	Changed  bool           // since it was last written
 }
 
@@ -67,13 +68,22 @@ type Demand struct {
 // Bounded says whether URLs of the job are granted against a promise.
 func Bounded(spec *job.Spec) bool { return spec.Budgeted() || spec.MaxPagesPerHost > 0 }
 
-// least is the least of a byte budget that a URL is granted with: with less, the last pages of a
-// job would only be found too large.
-func (l *Bounds) least() uint64 { return max(min(l.Reserve, l.Bytes/4)/16, 1) }
+// Least is the least of a byte budget that a URL is granted with: with less, the last pages of a
+// job would only be found too large. A body that was cut uses as much, so that few such requests
+// are made before the rest is used up, and yet one large file does not end a job.
+func (l *Bounds) Least() uint64 { return max(min(l.Reserve, l.Bytes/4)/16, 1) }
 
 // Affords says whether a URL may be granted now.
 func (b *Budget) Affords(l Bounds) bool {
-	return (l.Pages == 0 || b.Pages.Free() > 0) && (l.Bytes == 0 || b.Bytes.Free() >= l.least())
+	return (l.Pages == 0 || b.Pages.Free() > 0) && (l.Bytes == 0 || b.Bytes.Free() >= b.enough(l))
+}
+
+// enough is how many bytes a URL is granted with: less than a reserve only of the job's last bytes.
+func (b *Budget) enough(l Bounds) uint64 {
+	if b.short {
+		return l.Least()
+	}
+	return max(min(l.Reserve, l.Bytes), 1)
 }
 
 // Promise binds tokens to a URL, and says how many bytes.
@@ -126,14 +136,14 @@ func (b *Budget) Draw(d Demand, now int64) *wire.Draw {
 		if d.Pages > 0 && b.Pages.Free() == 0 {
 			m.Pages = min(uint64(max(d.Waiting, 1)), d.Bounds.Draw, max(d.Pages/drawShare, 1))
 		}
-		if d.Bytes > 0 && b.Bytes.Free() < d.least() {
+		if d.Bytes > 0 && b.Bytes.Free() < b.enough(d.Bounds) {
 			m.Bytes = min(drawShare*d.Reserve, max(d.Bytes/drawShare, d.Reserve))
 		}
 	} else if d.Waiting == 0 || d.Out == 0 && now >= b.Granted+reportEvery {
 		b.giveBack()
 	}
 	if d.Bytes > 0 {
-		m.MinBytes = d.least()
+		m.MinBytes = d.Least()
 	}
 	m.ReturnPages, m.DrawnPages, m.UsedPages = b.Pages.Returned, b.Pages.Drawn, b.Pages.Used
 	m.ReturnBytes, m.DrawnBytes, m.UsedBytes = b.Bytes.Returned, b.Bytes.Drawn, b.Bytes.Used
@@ -179,6 +189,9 @@ func (b *Budget) Answered(draw *wire.Draw, reply *wire.JobReply, now int64) bool
 	}
 	b.reported = [6]uint64{
 		b.Pages.Drawn, draw.GetReturnPages(), draw.GetUsedPages(), b.Bytes.Drawn, draw.GetReturnBytes(), draw.GetUsedBytes(),
+	}
+	if draw.GetBytes() > 0 {
+		b.short = reply.GetBytes() < b.Bytes.Drawn+draw.GetBytes()
 	}
 	if reply.GetPages() > b.Pages.Drawn || reply.GetBytes() > b.Bytes.Drawn {
 		b.Pages.Drawn = max(b.Pages.Drawn, reply.GetPages())

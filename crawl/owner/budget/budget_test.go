@@ -53,6 +53,10 @@ func TestBudgetBytes(t *testing.T) {
 	if got := b.Promise(l); got != 1600 {
 		t.Errorf("promised %d bytes", got)
 	}
+	if b.Affords(l) {
+		t.Error("a hundred bytes are enough for a URL while the job may have more")
+	}
+	b.Answered(&wire.Draw{Bytes: 1600}, &wire.JobReply{Bytes: 1700}, 0)
 	if !b.Affords(l) {
 		t.Error("a hundred bytes are enough for a URL")
 	}

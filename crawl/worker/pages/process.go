@@ -156,7 +156,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	m.Size = uint64(len(p.resp.Body))
 	m.RetryAfterMs = session.Wish(p.pause)
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
-	m.Mime = mime(extract.ContentType(p.resp.Header))
+	m.Mime = short(extract.MediaType(extract.ContentType(p.resp.Header)))
 	m.TextPrint, m.AllPrint, m.Words = p.found.Fingerprint.Text, p.found.Fingerprint.All, p.found.Fingerprint.Words
 	m.OwnWords, m.OwnAll, m.OwnCount = p.own.Words, p.own.All, uint32(p.own.Count) // bounded
 	if outcome.Fetched() {
@@ -214,12 +214,6 @@ func short(value string) string {
 		return ""
 	}
 	return value
-}
-
-// mime is a media type without its parameters.
-func mime(contentType string) string {
-	kind, _, _ := strings.Cut(contentType, ";")
-	return short(strings.ToLower(strings.TrimSpace(kind)))
 }
 
 // recordUUID reads the 16 bytes of urn:uuid:...; nil for what is none.

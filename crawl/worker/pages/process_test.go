@@ -3,6 +3,8 @@ package pages
 import (
 	"testing"
 	"unicode/utf8"
+
+	"github.com/apoidea/apoidea/crawl/extract"
 )
 
 // TestRecordUUID reads what an archive calls a record.
@@ -32,7 +34,7 @@ func TestOnlyText(t *testing.T) {
 	if got := short("ä"); got != "ä" {
 		t.Errorf("a tag: %q", got)
 	}
-	if got := mime("text/\xe4; charset=x"); !utf8.ValidString(got) {
+	if got := short(extract.MediaType("text/\xe4; charset=x")); !utf8.ValidString(got) {
 		t.Errorf("a type: %q", got)
 	}
 }

@@ -117,9 +117,13 @@ func (v *Visit) sitemapsOf() *reports.Report {
 		return nil
 	}
 	var found []link.Link
-	for _, raw := range v.rules.Sitemaps() {
-		if url, err := link.Canonical(raw); err == nil {
-			found = append(found, link.Link{URL: url, Kind: link.KindSitemap})
+	base, err := link.NewBase(o.name + "/robots.txt")
+	if err != nil {
+		return nil
+	}
+	for _, raw := range v.rules.Sitemaps() { // some are relative
+		if url, err := base.AppendResolve(nil, []byte(raw)); err == nil {
+			found = append(found, link.Link{URL: string(url), Kind: link.KindSitemap})
 		}
 	}
 	if len(found) == 0 {
