@@ -1,70 +1,46 @@
 package resolve
 
 import (
-	"container/list"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // cache is a bounded LRU of answers by name. It has no lock and no clock.
 type cache struct {
-	max     int
-	recent  *list.List // of *entry, the one used last in front
-	entries map[string]*list.Element
+	*simplelru.LRU[string, *entry]
 }
 
 type entry struct {
-	name    string
 	answer  answer
 	expires time.Time
 }
 
 func newCache(limit int) *cache {
-	return &cache{max: limit, recent: list.New(), entries: make(map[string]*list.Element)}
+	lru, _ := simplelru.NewLRU[string, *entry](max(limit, 1), nil) // a positive size has no error
+	return &cache{lru}
 }
 
 // get returns the answer for name if it may still be believed.
 func (c *cache) get(name string, now time.Time) (*answer, bool) {
-	el, ok := c.entries[name]
-	if !ok {
+	e, ok := c.Get(name)
+	if !ok || !now.Before(e.expires) {
 		return nil, false
 	}
-	e := el.Value.(*entry)
-	if !now.Before(e.expires) {
-		if !e.answer.absent() { // whoever is told so again believes it for longer
-			c.drop(el)
-		}
-		return nil, false
-	}
-	c.recent.MoveToFront(el)
 	return &e.answer, true
 }
 
-// put keeps an answer for its TTL and drops what was used longest ago. That there is no such name
-// is kept no longer than unconfirmed until it was said twice in a row.
+// put keeps an answer for its TTL. That there is no such name is kept no longer than unconfirmed
+// until two answers in a row said so.
 func (c *cache) put(name string, a answer, now time.Time, unconfirmed time.Duration) {
 	if a.ttl <= 0 {
 		return
 	}
-	said := false
-	if el, ok := c.entries[name]; ok {
-		said = el.Value.(*entry).answer.absent()
-		c.drop(el)
-	}
-	if a.absent() && !said {
+	if before, ok := c.Peek(name); a.absent() && !(ok && before.answer.absent()) {
 		a.ttl = min(a.ttl, unconfirmed)
 	}
-	c.entries[name] = c.recent.PushFront(&entry{name: name, answer: a, expires: now.Add(a.ttl)})
-	for c.recent.Len() > c.max {
-		c.drop(c.recent.Back())
-	}
+	c.Add(name, &entry{answer: a, expires: now.Add(a.ttl)})
 }
 
 // absent says whether the answer is that there is no such name, or no address of it.
 func (a *answer) absent() bool { return a.err != nil && a.err.Absent() }
-
-func (c *cache) drop(el *list.Element) {
-	delete(c.entries, el.Value.(*entry).name)
-	c.recent.Remove(el)
-}
-
-func (c *cache) len() int { return c.recent.Len() }

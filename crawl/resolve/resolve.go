@@ -233,7 +233,7 @@ func (r *Resolver) await(ctx context.Context, f *flight) ([]netip.Addr, error) {
 func (r *Resolver) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.cache.len()
+	return r.cache.Len()
 }
 
 // literal reads host as an IP address, with or without brackets. A zone is refused: it means
