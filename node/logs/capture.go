@@ -2,9 +2,7 @@ package logs
 
 import (
 	"context"
-	"io"
 	"log/slog"
-	"strings"
 	"time"
 
 	golog "github.com/ipfs/go-log/v2"
@@ -20,18 +18,12 @@ func Capture(h *Handler) {
 	slog.SetDefault(slog.New(h.library("default", slog.LevelDebug))) // also sets the output of package log
 	gologshim.SetDefaultHandler(h.library("libp2p", slog.LevelError))
 	format := zapcore.EncoderConfig{NameKey: "name", MessageKey: "message", ConsoleSeparator: ": ", SkipLineEnding: true}
-	golog.SetPrimaryCore(zapcore.NewCore(zapcore.NewConsoleEncoder(format), lines(h.library("go-log", slog.LevelError)), zapcore.ErrorLevel))
+	golog.SetPrimaryCore(zapcore.NewCore(zapcore.NewConsoleEncoder(format), zapcore.AddSync(lines{h.library("go-log", slog.LevelError)}), zapcore.ErrorLevel))
 }
 
-// lines returns a writer that logs each write as one message at level error.
-func lines(h slog.Handler) zapcore.WriteSyncer {
-	return zapcore.AddSync(writer(func(line string) error {
-		return h.Handle(context.Background(), slog.NewRecord(time.Now(), slog.LevelError, strings.TrimSpace(line), 0))
-	}))
+// lines logs each write as one message at level error.
+type lines struct{ slog.Handler }
+
+func (l lines) Write(line []byte) (int, error) {
+	return len(line), l.Handle(context.Background(), slog.NewRecord(time.Now(), slog.LevelError, string(line), 0))
 }
-
-type writer func(line string) error
-
-var _ io.Writer = writer(nil)
-
-func (w writer) Write(line []byte) (int, error) { return len(line), w(string(line)) }
