@@ -128,8 +128,8 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if closed > 0 {
-		n.log.Warn("the data directory was open to other users and is closed to them now", "dir", n.cfg.DataDir, "closed", closed)
+	if closed {
+		n.log.Warn("the data directory was open to other users and is closed to them now", "dir", n.cfg.DataDir)
 	}
 	if name := unusedProxy(os.LookupEnv); name != "" && n.cfg.Proxy == nil {
 		n.log.Warn("proxy variable of the environment is not used; --proxy sends requests to sites through a proxy", "variable", name)

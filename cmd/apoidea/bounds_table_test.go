@@ -21,8 +21,8 @@ var bounds = []bound{
 	{what: "a table of recent writes", format: "%s", at: "storage DefaultMemTableBytes", then: "writes wait while four are full; two stay for good"},
 	{what: "time without progress although there is work", format: "%s", at: "node/stall After", then: "`status`, log, `doctor` and a metric say so; the stacks go to `<data-dir>/stalls`"},
 	{what: "files of stacks", format: "%s of %s", at: "node/stall maxFiles maxStacks", then: "the oldest goes; the rest of one is cut"},
-	{what: "lines of one message in the log", format: "%s in %s", at: "node/logs First Window", then: "the others are counted, and told at the minute's end"},
-	{what: "the same of libraries", format: "%s of a message, %s of all", at: "node/logs FirstForeign Foreign", then: "as above"},
+	{what: "lines of one message in the log", format: "%s in %s", at: "node/logs First Window", then: "further lines are suppressed; a line at the end of the minute has their number"},
+	{what: "lines of one library in the log", format: "%s in %s", at: "node/logs First Window", then: "as above"},
 	{what: "a text in the log", format: "%s bytes", at: "node/logs MaxText", then: "it is cut"},
 
 	{part: "Jobs"},

@@ -28,7 +28,7 @@ const (
 )
 
 func main() {
-	logs.Capture(logs.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))) // until a command says otherwise
+	logs.Capture(logs.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: logs.Truncate}))) // until a command says otherwise
 	ctx, stop := interruptible()
 	err := newRoot().ExecuteContext(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil && !errors.Is(err, errInterrupted) {

@@ -148,19 +148,18 @@ func (g *globals) sayTo(w io.Writer) func(text string) {
 	return func(text string) { fmt.Fprintln(g.hints(w), text) }
 }
 
-// logger returns the log of a command, in which what repeats is counted, and what ends it. Where it
-// goes to the process's own error output all that libraries log by themselves goes there by it as
-// well.
+// logger returns the log of a command, which limits repeated lines, and a function that ends it. A
+// log on standard error also has the lines of libraries.
 func (g *globals) logger(w io.Writer) (log *slog.Logger, done func(), err error) {
 	h, err := g.handler(w)
 	if err != nil {
 		return nil, nil, err
 	}
-	counted := logs.New(h)
+	limited := logs.New(h)
 	if w == io.Writer(os.Stderr) {
-		logs.Capture(counted)
+		logs.Capture(limited)
 	}
-	return slog.New(counted), counted.Close, nil
+	return slog.New(limited), limited.Close, nil
 }
 
 func (g *globals) handler(w io.Writer) (slog.Handler, error) {
@@ -168,7 +167,7 @@ func (g *globals) handler(w io.Writer) (slog.Handler, error) {
 	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
 		return nil, fmt.Errorf("%w: log-level %q: must be debug, info, warn or error", errUsage, g.logLevel)
 	}
-	opt := &slog.HandlerOptions{Level: level}
+	opt := &slog.HandlerOptions{Level: level, ReplaceAttr: logs.Truncate}
 	switch g.logForm {
 	case "text":
 		return slog.NewTextHandler(w, opt), nil

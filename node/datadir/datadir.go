@@ -1,7 +1,6 @@
-// Package datadir keeps a peer's data directory to the user who runs the peer: directories are 0700
-// and files 0600, what was open to others is closed, and a directory in which another user could
-// have planted something is refused. Where the system knows no such owners (Windows), nothing is
-// looked at: there a directory below a user's own is that user's.
+// Package datadir keeps a peer's data directory private to the user that runs the peer. The
+// directory has mode 0700, and one that another user owns or could have changed is rejected. On
+// systems without Unix permissions (Windows) nothing is checked.
 package datadir
 
 import (
@@ -11,232 +10,117 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
-// What a peer's directories and files may be opened for: by its user alone.
+// DirMode and FileMode are the permissions of a peer's directories and files.
 const (
 	DirMode  fs.FileMode = 0o700
 	FileMode fs.FileMode = 0o600
 )
 
-// ErrNotOurs says that a data directory, or something in it, is another user's, or could be.
-var ErrNotOurs = errors.New("not its peer's alone")
+// ErrNotOurs is returned for a data directory that belongs to another user, or that another user
+// could have changed.
+var ErrNotOurs = errors.New("not private")
 
-// own are the names of what a peer, a repair and a cluster keep in a data directory; ownBegin are
-// how others begin, as damaged-TIME does.
-var (
-	own = []string{
-		"db", "repaired-db", "archive", "spill", "stalls", "essentials", "addrs", "dashboard.secret", TokenFile, "apoidea.sock", "peer.log", "peer.pid",
-	}
-	ownBegin = []string{"repair-", "damaged-", "optout-url."}
-)
+// marks are files by which a data directory is recognized. Other directories that hold files are
+// not closed to other users: the system would not work with a /etc of mode 0700.
+var marks = []string{filepath.Join("db", "LOCK"), "seed.json", "config.toml"}
 
-// beside are the names of what may lie in a new data directory without being the peer's: its
-// configuration, and what a new file system has.
-var beside = []string{"config.toml", "lost+found"}
-
-// Claim makes dir if it is not there, and closes to others what of it is the peer's own. It returns
-// how many directories and files were open, and an ErrNotOurs for what another user has, or could
-// have, planted.
-func Claim(dir string) (closed int, err error) {
-	if err := examine(dir); err != nil {
-		return 0, err
+// Claim creates dir if it does not exist, or closes it to other users. It reports whether it was
+// open to them, and returns ErrNotOurs for a directory that another user owns or could have
+// changed.
+func Claim(dir string) (closed bool, err error) {
+	if _, err := Open(dir); err != nil {
+		return false, err
 	}
 	if err := os.MkdirAll(dir, DirMode); err != nil {
-		return 0, err
+		return false, err
 	}
-	if err := examine(dir); err != nil { // whoever was faster
-		return 0, err
+	if open, err := Open(dir); err != nil || !open { // another user may have created it meanwhile
+		return false, err
 	}
-	err = walk(dir, func(path string, info fs.FileInfo) error {
-		if info.Mode().Perm()&^allowed(info) == 0 {
-			return nil
-		}
-		closed++
-		return os.Chmod(path, allowed(info))
-	})
-	return closed, err
+	return true, os.Chmod(dir, DirMode)
 }
 
-// Open counts what Claim would close; an error is what it would answer.
-func Open(dir string) (open int, err error) {
-	if err := examine(dir); err != nil {
-		return 0, err
-	}
-	err = walk(dir, func(_ string, info fs.FileInfo) error {
-		if info.Mode().Perm()&^allowed(info) != 0 {
-			open++
-		}
-		return nil
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return open, err
-}
-
-func allowed(info fs.FileInfo) fs.FileMode {
-	if info.IsDir() {
-		return DirMode
-	}
-	return FileMode
-}
-
-// examine looks at the way to dir, and at dir itself if it is there.
-func examine(dir string) error {
+// Open reports whether other users may enter dir, with the errors of Claim. It changes nothing.
+func Open(dir string) (open bool, err error) {
 	if !owners {
-		return nil
+		return false, nil
+	}
+	reject := func(format string, args ...any) (bool, error) {
+		return false, fmt.Errorf("data directory %s: %w: %s", dir, ErrNotOurs, fmt.Sprintf(format, args...))
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := ownLinks(abs, maxLinks); err != nil {
-		return err
+	if link := foreignLink(abs, maxLinks); link != "" {
+		return reject("%s is a symbolic link that another user can change; use its target as --data-dir", link)
 	}
 	info, err := os.Stat(abs)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return false, nil
 	case err != nil:
-		return err
+		return false, err
 	case !info.IsDir():
-		return fmt.Errorf("%s is no directory", dir)
-	case ownerOf(info) != us():
-		return fmt.Errorf("data directory %s: %w: it belongs to user %d, and this is user %d, so another user could read and change what the peer keeps; "+
-			"make it yours (chown), or name another with --data-dir, which may be a new one in it", dir, ErrNotOurs, ownerOf(info), us())
-	case info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("data directory %s: %w: it is a directory that users share, as /tmp is; name a new one in it with --data-dir", dir, ErrNotOurs)
+		return false, fmt.Errorf("data directory %s: not a directory", dir)
+	case ownerOf(info) != os.Geteuid():
+		return reject("owned by user %d, this process runs as user %d; chown it, or use a new directory in it as --data-dir", ownerOf(info), os.Geteuid())
 	}
-	return sole(abs, info)
-}
-
-// sole refuses, of the administrator alone, to take for a data directory what is something else,
-// such as /etc: nobody else could enter it any more.
-func sole(dir string, info fs.FileInfo) error {
-	if us() != 0 || info.Mode().Perm()&^DirMode == 0 {
-		return nil
-	}
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(abs)
 	if err != nil {
-		return err
+		return false, err
 	}
-	other := ""
 	for _, e := range entries {
-		switch {
-		case e.Name() == "db":
-			return nil
-		case !isOwn(e.Name()) && !slices.Contains(beside, e.Name()):
-			other = e.Name()
+		if info, err := e.Info(); err == nil && !trusted(info) { // a running peer removes files
+			return reject("%s in it is owned by user %d; inspect it, then chown or remove it", e.Name(), ownerOf(info))
 		}
 	}
-	if other == "" {
-		return nil
+	open = info.Mode().Perm()&^DirMode != 0
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "lost+found" })
+	if open && (info.Mode()&fs.ModeSticky != 0 || len(entries) > 0 && !slices.ContainsFunc(marks, func(mark string) bool { return exists(filepath.Join(abs, mark)) })) {
+		return reject("open to other users and not a peer's; use a new directory as --data-dir, or close it (chmod 700)")
 	}
-	return fmt.Errorf("data directory %s: %w: it is open to other users and holds other things (%s), and a peer would close it; name a new one with --data-dir, or close it yourself (chmod 700)", dir, ErrNotOurs, other)
+	return open, nil
 }
 
-func isOwn(name string) bool {
-	return slices.Contains(own, strings.TrimSuffix(name, ".new")) || slices.ContainsFunc(ownBegin, func(begin string) bool { return strings.HasPrefix(name, begin) })
-}
+// maxLinks is how many symbolic links may lead to a data directory.
+const maxLinks = 8
 
-// maxLinks is how many symbolic links may lie on the way, as systems have it.
-const maxLinks = 40
-
-// ownLinks refuses a way that leads over a symbolic link of another user, who could turn it to
-// where it suits them.
-func ownLinks(path string, left int) error {
-	at := filepath.VolumeName(path) + string(filepath.Separator)
-	rest := strings.Split(path[len(at):], string(filepath.Separator))
-	for i, name := range rest {
-		at = filepath.Join(at, name)
-		info, err := os.Lstat(at)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			continue
-		}
-		if !trusted(info) {
-			return fmt.Errorf("data directory: %w: %s is a symbolic link of user %d, who could turn it elsewhere; name the directory itself with --data-dir", ErrNotOurs, at, ownerOf(info))
-		}
-		if left == 0 {
-			return fmt.Errorf("data directory: %s: too many symbolic links", at)
-		}
+// foreignLink returns a symbolic link of another user that path leads over, or the last link if
+// there are more than left.
+func foreignLink(path string, left int) string {
+	for at := path; at != filepath.Dir(at); at = filepath.Dir(at) {
 		to, err := os.Readlink(at)
 		if err != nil {
-			return err
+			continue
+		}
+		if info, err := os.Lstat(at); err != nil || !trusted(info) || left == 0 {
+			return at
 		}
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(at), to)
 		}
-		return ownLinks(filepath.Join(to, filepath.Join(rest[i+1:]...)), left-1)
+		if link := foreignLink(to, left-1); link != "" {
+			return link
+		}
 	}
-	return nil
+	return ""
 }
 
-// trusted says whether something is this user's, or the administrator's, who needs no tricks.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// trusted reports whether a file belongs to this user or to root.
 func trusted(info fs.FileInfo) bool {
 	uid := ownerOf(info)
-	return uid == us() || uid == 0
+	return uid == os.Geteuid() || uid == 0
 }
 
-// walk shows the directory and everything in it that is the peer's own. What lies behind a symbolic
-// link is where a person put it, and is left as it is.
-func walk(dir string, each func(path string, info fs.FileInfo) error) error {
-	if !owners {
-		return nil
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	if err := each(dir, info); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !isOwn(e.Name()) {
-			continue
-		}
-		if err := filepath.WalkDir(filepath.Join(dir, e.Name()), func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return ignoreMissing(err) // a peer that runs removes files
-			}
-			info, err := d.Info()
-			if err != nil {
-				return ignoreMissing(err)
-			}
-			switch {
-			case !trusted(info):
-				return fmt.Errorf("data directory: %w: %s belongs to user %d, who may have planted it; see what it is, and remove it or make it yours (chown)", ErrNotOurs, path, ownerOf(info))
-			case info.Mode()&fs.ModeSymlink != 0, ownerOf(info) != us(): // the administrator's: not ours to change
-				return nil
-			}
-			return each(path, info)
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// Replace writes a file as a whole, so that a crash leaves the old one or the new one, and no
-// reader sees half of it. It is its user's alone.
+// Replace writes a file with mode 0600 atomically: after a crash it has the old or the new data.
 func Replace(path string, data []byte) error {
 	tmp := path + ".new"
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, FileMode)
@@ -244,13 +128,13 @@ func Replace(path string, data []byte) error {
 		return err
 	}
 	if _, err = f.Write(data); err == nil {
-		err = f.Sync() // a name must not stand for what is not on disk yet
+		err = f.Sync() // before the rename, which could reach the disk first
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(tmp, path)
 	}
 	if err != nil {
-		return errors.Join(err, ignoreMissing(os.Remove(tmp)))
+		_ = os.Remove(tmp)
 	}
-	return nil
+	return err
 }

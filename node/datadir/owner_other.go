@@ -6,9 +6,7 @@ import "io/fs"
 
 const owners = false
 
-func us() int { return -1 }
-
 func ownerOf(fs.FileInfo) int { return -1 }
 
-// Private does nothing: there is no mask of permissions here.
+// Private does nothing: the system has no umask.
 func Private() {}

@@ -4,15 +4,11 @@ package datadir
 
 import (
 	"io/fs"
-	"os"
 	"syscall"
 )
 
-// owners says that the system tells whose a file is.
+// owners reports that files have owners and permissions on this system.
 const owners = true
-
-// us is the user that this process acts as.
-func us() int { return os.Geteuid() }
 
 func ownerOf(info fs.FileInfo) int {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -21,6 +17,6 @@ func ownerOf(info fs.FileInfo) int {
 	return -1
 }
 
-// Private has every file that this process makes from now on be its user's alone, also those that
-// libraries make.
+// Private sets the umask so that files of this process, also those that libraries create, are
+// private.
 func Private() { syscall.Umask(0o077) }

@@ -27,7 +27,7 @@ func (e *examination) dataDir(context.Context) Finding {
 		return found(Fail, fmt.Sprintf("%s cannot be written: %v", dir, cause(err)), "make it yours (chown, chmod; a disk mounted read-only?), or name another with --data-dir")
 	case errors.Is(notOurs, datadir.ErrNotOurs):
 		return found(Fail, notOurs.Error(), "a peer does not start there: make it yours (chown, chmod), or name another with --data-dir")
-	case e.runs && open == 0:
+	case e.runs && !open:
 		return fine("%s: writable, in use by the peer that runs", dir)
 	case node.InUse(e.keptErr):
 		return found(Fail, fmt.Sprintf("%s is in use by another process, which does not answer at %s", dir, e.Config.APIAddr()),
@@ -35,9 +35,9 @@ func (e *examination) dataDir(context.Context) Finding {
 	case e.keptErr != nil:
 		return found(Fail, fmt.Sprintf("the database in %s cannot be read: %v", dir, e.keptErr),
 			"apoidea check says what is damaged, apoidea repair mends what can be mended; check the disk too")
-	case open > 0:
-		return found(Warn, fmt.Sprintf("%s is open to other users of this machine: %s of a peer's there", dir, count(open, "thing")),
-			"chmod -R go= "+dir+", or start the peer, which closes what is its own")
+	case open:
+		return found(Warn, dir+" is open to other users of this machine",
+			"chmod 700 "+dir+", or start the peer, which does that")
 	case fresh:
 		return fine("%s is not there yet and can be made", dir)
 	default:

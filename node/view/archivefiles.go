@@ -101,8 +101,8 @@ func isArchive(name string) bool {
 	return ok || strings.HasSuffix(name, indexSuffix) || strings.HasSuffix(name, warc.MovedIndex)
 }
 
-// list returns the archive's WARC files and the indexes of moved ones behind a name, in the order of their names, without the
-// suffix of one that is being written.
+// list returns the archive's WARC files and the indexes of moved ones behind a name, in the order
+// of their names, without the suffix of one that is being written.
 func (a archiveFiles) list(after string) ([]control.ArchiveFile, error) {
 	if a.flush != nil {
 		if err := a.flush(); err != nil {
