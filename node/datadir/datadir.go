@@ -22,9 +22,9 @@ const (
 // could have changed.
 var ErrNotOurs = errors.New("not private")
 
-// marks are files by which a data directory is recognized. Other directories that hold files are
-// not closed to other users: the system would not work with a /etc of mode 0700.
-var marks = []string{filepath.Join("db", "LOCK"), "seed.json", "config.toml"}
+// marks are names by which a data directory is recognized. Another directory that holds files is
+// not closed to other users by root: the system would not work with a /etc of mode 0700.
+var marks = []string{"db", "archive", "spill", "essentials", TokenFile, "seed.json", "config.toml"}
 
 // Claim creates dir if it does not exist, or closes it to other users. It reports whether it was
 // open to them, and returns ErrNotOurs for a directory that another user owns or could have
@@ -79,7 +79,7 @@ func Open(dir string) (open bool, err error) {
 	}
 	open = info.Mode().Perm()&^DirMode != 0
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "lost+found" })
-	if open && (info.Mode()&fs.ModeSticky != 0 || len(entries) > 0 && !slices.ContainsFunc(marks, func(mark string) bool { return exists(filepath.Join(abs, mark)) })) {
+	if open && (info.Mode()&fs.ModeSticky != 0 || os.Geteuid() == 0 && len(entries) > 0 && !slices.ContainsFunc(marks, func(mark string) bool { return exists(filepath.Join(abs, mark)) })) {
 		return reject("open to other users and not a peer's; use a new directory as --data-dir, or close it (chmod 700)")
 	}
 	return open, nil
