@@ -170,12 +170,13 @@ run_stress() {
   [ ${#packages[@]} != 0 ] || packages=(./...)
   pkgs=$(go list "${packages[@]}" | grep -Fxvf <(sed 's|^|github.com/apoidea/apoidea/|' "$state") || true)
   [ -n "$pkgs" ] || { echo "every package has passed $stress runs"; return; }
-  trap 'kill "${load[@]}"' EXIT
   local i
   for ((i = 0; i < cores; i++)); do
     timeout 4h sh -c 'while :; do :; done' &
     load+=($!)
   done
+  # shellcheck disable=SC2064 # the array is gone when the script exits
+  trap "kill ${load[*]}" EXIT
   local once many
   once=$(grep -E "$lone" <<<"$pkgs" || true) many=$(grep -Ev "$lone" <<<"$pkgs" || true)
   # shellcheck disable=SC2086 # package names
