@@ -328,11 +328,12 @@ func (v *Visit) renew() (through bool) {
 func (o *Owner) Renew(now time.Time, from string, m *wire.Session) *wire.SessionReply {
 	reply := leases.NewReply(o.Cfg.TTL).Message
 	s := o.visits.placer.Sessions[from]
-	if s != nil && s.Incarnation != m.GetIncarnation() {
-		s = nil
-	}
+	known := s != nil && s.Incarnation == m.GetIncarnation()
 	for _, held := range m.GetHeld() {
-		e := enter(o.hosts, s, held.GetHost(), held.GetEpoch())
+		var e entry
+		if known { // for an untrusted peer nothing is looked up
+			e = enter(o.hosts, s, held.GetHost(), held.GetEpoch())
+		}
 		if !e.held || o.visits.owes(e.host) {
 			reply.NotRenewed = append(reply.NotRenewed, held.GetHost())
 			continue

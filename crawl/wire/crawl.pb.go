@@ -225,7 +225,8 @@ func (x *LinksReply) GetBusy() []uint32 {
 // Session is what a worker says to an owner: it renews the leases of all hosts the worker holds from this owner, delivers outcomes,
 // gives leases back and asks for URLs. Lease time counts from the moment the worker sent it.
 //
-// A worker has one Session under way to an owner at a time, and throws an answer away that comes after it gave up waiting for it.
+// A worker has one Session under way to an owner at a time, and throws an answer away that comes after it gave up waiting for it. Beside it
+// goes one without a seq that has held alone: it renews these leases, waits for no disk, and its answer lists those not renewed.
 type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the worker process, grows with each start: another one voids all leases of the earlier

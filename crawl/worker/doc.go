@@ -40,7 +40,9 @@
 // empty ones, which would all be duplicates of each other. A page that asks not to be indexed
 // (noindex) is fetched and counted and its links followed, but nothing of it is kept: an archive is
 // an index of what it holds. Links marked nofollow are not followed. A redirect ends its exchange:
-// its target is a link like any other.
+// its target is a link like any other. Cookies of a host are sent back to it until its lease ends;
+// a redirect that sets a new one, or sets one and leads back, is not archived: its URL is requested
+// once more with the cookie (visits/cookies.go).
 //
 // A robots.txt that redirects to another host is asked for there (RFC 9309, section 2.3.1.2), and
 // holds for the host that leads there. It is the one request that may be made without the lease of
@@ -48,7 +50,7 @@
 //
 // # Concurrency
 //
-// Run owns every goroutine: the fetchers, those of package pages, one for each owner spoken to, one
+// Run owns every goroutine: the fetchers, those of package pages, two for each owner spoken to, one
 // that watches the lease clock. One mutex guards sessions and visits; it is held for moments and
 // never over the network or the disk.
 package worker

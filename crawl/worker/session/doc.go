@@ -6,6 +6,8 @@
 //
 //   - session: the conversation with one owner. One message is under way at a time; it renews all
 //     leases, delivers reports, asks for URLs and gives hosts back, and its answer brings grants.
+//   - renewal: a message beside it that renews the leases and does nothing else, when no answer has
+//     renewed them for three eighths of the TTL: the disk is slow, or the processor busy.
 //   - lease: the leave to ask one host, until three quarters of its TTL have gone by since the
 //     message was sent that got or renewed it; or the wish for one, from the offer until it is
 //     granted.
@@ -30,6 +32,8 @@
 //	t := m.Turn(now, s, min(n, s.Ready()), news)
 //	send t.Message
 //	m.Answered(now, s, t, answer, ...), or m.Unanswered(now, s, t) and m.Follow(now, s, routes)
+//
+// and meanwhile, every eighth of the TTL, what m.Renewal returns; m.Renewed takes the answer.
 //
 // There are two clocks. Times are those of the wall, and only say when to speak. A lease ends by
 // the lease clock, which counts suspend: a Duration since its start.
