@@ -220,7 +220,7 @@ func (r *ringRoom) twin(ctx context.Context, key crypto.PrivKey) error {
 	defer cancel()
 	scout, entries, err := r.scout(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // without a ring nobody can be asked
+		return nil //nolint:nilerr // there is no ring to ask
 	}
 	defer func() { _ = scout.Close() }()
 	search := lookup.New(scout.Self(), ring.PeerKey([]byte(self)), entries, lookup.DefaultCalls)

@@ -319,8 +319,8 @@ func (m *message) transfer(values []string) {
 	}
 }
 
-// contentLength reads the length, which may be told more than once. One that is empty, no number or
-// contradicts another is none.
+// contentLength reads the length, which may be given more than once. One that is empty, no number
+// or contradicts another is none.
 func (m *message) contentLength(values []string) {
 	for v := range tokens(values) {
 		if v == "" {

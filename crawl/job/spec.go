@@ -192,7 +192,7 @@ func (s *Spec) Enters(host string, depth uint32, hops uint8, kind link.Kind) boo
 	return depth == 0 && hops == 0 || s.OpenScope() && (depth == 0 || hops > 0 && s.sibling(host))
 }
 
-// sibling says whether a host is that of a seed with or without "www.".
+// sibling reports whether a host is that of a seed with or without "www.".
 func (s *Spec) sibling(host string) bool {
 	bare, www := strings.CutPrefix(host, "www.")
 	return www && s.Seeded(bare) || s.Seeded("www."+host)

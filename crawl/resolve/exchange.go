@@ -25,7 +25,7 @@ const maxAddrs = 32
 const udpSize = 1232
 
 // resolutionDelay is how long the IPv6 answer is waited for when the IPv4 one is there. RFC 8305,
-// section 3, recommends 50 ms; nobody waits for a page here, and the answer is cached.
+// section 3, recommends 50 ms; no user waits for a page here, and the answer is cached.
 const resolutionDelay = 500 * time.Millisecond
 
 // ask resolves name. One without a dot is looked up in the search domains first, as resolv.conf(5)

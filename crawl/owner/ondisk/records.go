@@ -234,7 +234,7 @@ type Final struct {
 	Revisit Revisit
 }
 
-// SetTarget notes where a redirect leads, before what Detail says of that, unless both are longer
+// SetTarget notes where a redirect leads, before the note that Detail has, unless both are longer
 // than a record has room for.
 func (f *Final) SetTarget(url string) {
 	detail := strings.TrimSuffix(url+" "+f.Detail, " ")
