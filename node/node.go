@@ -437,7 +437,7 @@ func (n *Node) Banner() string {
 	}
 	alone := ""
 	if n.cfg.Profile == ProfilePublic && n.room.sources.Empty() && !n.cfg.Found && !n.cfg.MDNS {
-		alone = "\nno public ring is built in, so this peer is a ring of its own: --dns-seed NAME or --bootstrap ADDRESS joins one, docs/found.md tells how to found one"
+		alone = "\nno public ring is built in, so this peer is a ring of its own: --dns-seed NAME or --bootstrap ADDRESS joins one, docs/founder.md tells how to found one"
 	}
 	if n.cfg.MDNS && n.Alone() {
 		alone += "\nno peer of network " + n.cfg.Network + " was found on the local network; this one goes on looking (others have to be run with --mdns, too)"
