@@ -18,7 +18,7 @@ import (
 )
 
 // ErrUnknown is returned for a name that no experiment has.
-var ErrUnknown = errors.New("no such experiment")
+var ErrUnknown = errors.New("unknown experiment")
 
 // all are the experiments by name.
 var all = []*trial.Experiment{
@@ -51,5 +51,5 @@ func Find(name string) (*trial.Experiment, error) {
 		}
 		names = append(names, e.Name)
 	}
-	return nil, fmt.Errorf("%w: %q, there are %s", ErrUnknown, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%w: %q, expected one of %s", ErrUnknown, name, strings.Join(names, ", "))
 }

@@ -19,14 +19,14 @@ import (
 // Proximity is figure 4 of Apoidea.
 var Proximity = trial.Experiment{
 	Name:  "apoidea-proximity",
-	About: "one peer crawls four families of sites, from near to far: what distance costs",
-	Long: `Apoidea, figure 4 (papers 1.5). A peer in Atlanta crawls four families of hosts, one after the other, in virtual time: those near Pittsburgh (.edu from cmu), Tokyo
-(.ac.jp from u-tokyo), Sydney (.edu.au from unsw) and Mumbai (.ac.in from iitb). Where hosts have no positions, as in a matrix of round trips, the peer is drawn,
-and the families are the sites around the 5th, 50th, 75th and 95th hundredth of its round trips: near, middle, far, farthest. All is done by ` + fmt.Sprint(proximityPeers) + ` peers in turn,
-and the mean is printed.
+	About: "one peer crawls four families of sites, near to distant: the cost of distance",
+	Long: `Apoidea, figure 4 (papers 1.5). A peer in Atlanta crawls four families of hosts in turn, in virtual time. They are near Pittsburgh (.edu from cmu),
+Tokyo (.ac.jp from u-tokyo), Sydney (.edu.au from unsw) and Mumbai (.ac.in from iitb). A matrix of round trips has no positions. There the peer is
+drawn, and families follow its round trips. They are the sites around the 5th, 50th, 75th and 95th percentile: near, middle, far, farthest. Figures
+are means over ` + fmt.Sprint(proximityPeers) + ` peers.
 
-A page costs a round trip on a connection that stays open, the server's time, slow start, and then disk and processor of the paper's machine with its six
-threads under low load and two under high load, or of today's with six. The nearer the sites the more of a page's time is the machine's own.`,
+A page costs a round trip on an open connection, the server's time and slow start, then disk and CPU time. The machine is the paper's with six threads
+under low load and two under high load, or today's with six. The nearer the sites, the larger is the machine's part of the time.`,
 	Run: runApoideaProximity,
 }
 
@@ -183,7 +183,7 @@ func tripsTo(net *internet.Internet, peer int, hosts []int) []time.Duration {
 const paperProximity = 2
 
 func proximityTable(r *report.Report, families []family, cases []threadsCase, pages [][][]float64, rtts [][]time.Duration) {
-	plot := report.Plot{Name: "families", Title: "What distance costs one peer: families of sites", Y: "pages a second, % of the nearest", YMin: 0, YMax: 110}
+	plot := report.Plot{Name: "families", Title: "Cost of distance: one peer, families of sites", Y: "pages per second, % of the nearest", YMin: 0, YMax: 110}
 	s := report.Series{Name: "families", Columns: []string{"family", "rtt_ms"}}
 	for f := range families {
 		slices.Sort(rtts[f])

@@ -17,22 +17,22 @@ import (
 // Governors is section 3 of Diligenti et al., beside our governor.
 var Governors = trial.Experiment{
 	Name:  "bandwidth",
-	About: "crawling under a bandwidth cap: the paper's admission by estimates, its rival, and ours",
-	Long: `Diligenti et al., section 3, figures 1 to 3 (papers 4.3): L = 140 KB/s, k = 0.3, sigma = 120. A fixed queue is replayed for each setting over ` + fmt.Sprint(bandwidthServers) + `
-simulated servers of different speeds behind one line. The paper gives averages without saying of which servers, so ours are drawn: figures are means over ten draws of
-servers and queue, those named _spread the largest of the ten less the smallest. Charts are of the first draw, order of the means. Fitted was one figure, the median rate
-of servers, to the paper's use at max_d 2; that of figure 1 was not.
+	About: "crawling under a bandwidth limit: the paper's governor, its rival, and ours",
+	Long: `Diligenti et al., section 3, figures 1 to 3 (papers 4.3): L = 140 KB/s, k = 0.3, sigma = 120. A fixed queue is replayed for each setting, over ` + fmt.Sprint(bandwidthServers) + ` simulated servers of different speeds
+behind one line. The paper gives averages without naming its servers, so ours are drawn. Figures are means over ten draws of servers and queue; figures named _spread are the largest of
+the ten minus the smallest. Charts show the first draw; chart order shows the means. One figure was fitted to the paper's use at max_d 2: the median rate of servers. Figure 1 was not
+fitted.
 
-Rows paper-2 to paper-96 are the paper's governor with its max_d, start-stop is its rival, ours is ours over the hard limiter, as a peer runs it. Rows with
--limiter have the limiter beneath as well, ours-alone is ours without it. use is the mean over the cap, windows_above the share of one-second windows (one begins every 10 ms)
-above 1.02 of it, windows_above_cap of those above the cap itself, order_violations the share of fetches started while a higher score waited, known that of fetches from servers
-with estimates. Figure 1 as figures: predicted is CB at the beginning of a second, measured what came in it; predicted_error is how far the two are apart in the mean.
-estimate_error is how far B(u) of known servers is from the rates of their downloads, over these rates; downloads of different length have different rates in any case.
+Rows paper-2 to paper-96 are the paper's governor by max_d. start-stop is its rival. ours is our governor above the hard limiter, as in a peer. Rows -limiter add the hard limiter, and
+ours-alone omits it. use is mean use divided by the limit. A one-second window starts every 10 ms; windows_above is the share of them above 1.02 of the limit. windows_above_cap is the
+share above the limit itself. order_violations is the share of fetches started while a higher score waited. known is the share of fetches from servers with estimates. For figure 1,
+predicted is CB at the start of a second, measured the bytes received in it. predicted_error is their mean difference. estimate_error is the difference between B(u) and the rates of
+downloads of known servers, relative to these rates. Downloads of different length differ in rate in any case.
 
-Rows days- are of two weeks in which the rates of servers follow the hour and the kind of day (world.go: drawn by us), at max_d 6. 48-cells are the paper's estimates, one-cell is one
-estimate a server. Of each hour ten seconds are played, and the second week is judged; estimate_error_first_days is of the first Thursday to Saturday, in which cells are still empty.
-The 48 cells gain in each of the ten draws. On one draw 5, 20 and 30 seconds an hour were tried too, with the same end, and four days from a Friday, the last two judged: there they gained
-only with 60 seconds an hour, when a server is met fifty times a day. How far CB is from what comes is hardly less for it, as estimates of several servers level each other out.`,
+Rows days- cover two weeks in which server rates depend on hour and kind of day (world.go, drawn by us), at max_d 6. 48-cells has the paper's estimates, one-cell one estimate per server.
+Each hour is simulated for ten seconds, and the second week is judged. estimate_error_first_days covers the first Thursday to Saturday, when cells are still empty. The 48 cells improve
+the estimate in each of the ten draws. One draw was repeated with 5, 20 and 30 seconds per hour, with the same result. It was also repeated with four days from a Friday, the last two
+judged. There the cells helped only at 60 seconds per hour, with fifty visits to a server per day. The error of CB is hardly smaller, since errors of several servers cancel out.`,
 	Run: runBandwidth,
 }
 
@@ -124,7 +124,7 @@ func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progr
 	if err != nil {
 		return err
 	}
-	trade := report.Plot{Name: "order", Title: "What the use of the cap costs in order", X: "use of the cap, share", Y: "share started while a higher score waited"}
+	trade := report.Plot{Name: "order", Title: "Order violations by use of the limit", X: "use of the limit, share", Y: "share started while a higher score waited"}
 	paper := report.Line{Label: "paper, max_d 2 to 96"}
 	runs := make(map[string]*bandwidthRun)
 	for i := range rows {
@@ -306,16 +306,16 @@ func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []report.Plot {
 		return l
 	}
 	limit := report.Line{Label: "cap", X: []float64{0, float64(shown - 1)}, Y: []float64{bandwidthCap / 1000, bandwidthCap / 1000}, Dashed: true}
-	const x, y = "time, s", "kB a second"
+	const x, y = "time, s", "kB per second"
 	two, six := runs["paper-2"], runs["paper-6"]
 	plots := []report.Plot{
 		{Name: "predicted", Title: "The paper's governor: predicted and measured, max_d 6", X: x, Y: y, Lines: []report.Line{
 			line("measured", six.perSecond()), line("predicted", six.predicted()), limit,
 		}},
-		{Name: "depth", Title: "The paper's governor: how deep the queue is searched", X: x, Y: y, Lines: []report.Line{
+		{Name: "depth", Title: "The paper's governor: search depth of the queue", X: x, Y: y, Lines: []report.Line{
 			line("max_d 6", six.perSecond()), line("max_d 2", two.perSecond()), limit,
 		}},
-		{Name: "rivals", Title: "Crawling under one cap: ours, the paper, start and stop", X: x, Y: y, Lines: []report.Line{
+		{Name: "rivals", Title: "Crawling under one limit: ours, the paper's, start-stop", X: x, Y: y, Lines: []report.Line{
 			line("ours over the limiter", runs["ours"].perSecond()), line("start and stop", runs["start-stop"].perSecond()), line("paper, max_d 6", six.perSecond()),
 			line("ours without limiter", runs["ours-alone"].perSecond()), limit,
 		}},

@@ -23,15 +23,15 @@ import (
 // Churn holds that nothing is lost while peers come and die.
 var Churn = trial.Experiment{
 	Name:  "churn",
-	About: "peers come and die: who owns which key, what is lost, what is fetched twice, what it costs",
-	Long: `Two simulations beside each other, in virtual time. Sessions are exponential with a median of 60 minutes and end with deaths, half of them silent;
-newcomers hold the number of peers.
+	About: "peers join and die: wrong owners, lost pages, repeated fetches, cost",
+	Long: `Two simulations in virtual time. Sessions are exponential with a median of 60 minutes and end with deaths, half of them silent. Joining peers keep the number of peers constant.
 
-The ring alone, ten times --peers (10,000) for a thirtieth of --hours: owners are held against the global truth; then a tenth of all peers dies at once.
+The ring alone, with ten times --peers (10,000) for a thirtieth of --hours. Owners are compared with the global truth; then a tenth of all peers dies at once.
 
-Peers with the logic of the node, --peers (1,000) for --hours (2): ring, owners of hosts and of bodies, replication, records that move, outboxes, workers.
-A quarter of the dead come back with their disk, after ten minutes in the mean. They crawl a synthetic web of a host a peer, whose servers note who asks when; what the owners know in the end is held against the web's own
-truth. Not simulated: robots.txt, archive, owners of jobs, bytes below the messages. The defaults take about twenty minutes of two cores and 4 GiB; --peers 300 a third of that.`,
+Peers with the logic of the node, --peers (1,000) for --hours (2): ring, owners of hosts and bodies, replication, record handoff, outboxes, workers. A quarter of the dead peers
+returns with its disk, after ten minutes on average. They crawl a synthetic web with one host per peer, whose servers log all requests. The owners' final records are compared
+with that web. Not simulated: robots.txt, archive, owners of jobs, bytes below the messages. The defaults take about twenty minutes on two cores and 4 GiB; --peers 300 takes a
+third of that.`,
 	Run: runChurn,
 }
 
@@ -238,8 +238,8 @@ func crawlPlots(r *report.Report, peers int, c *sim.CrawlReport) {
 			Lines: []report.Line{s.Line("with an outcome", 4), s.Line("outstanding", 5), requests},
 		},
 		report.Plot{
-			Name: "load", Title: "How the requests spread over peers", X: "% of peers, the idlest first", Y: "requests an hour", Lines: []report.Line{load},
+			Name: "load", Title: "Requests per worker", X: "% of peers, least busy first", Y: "requests per hour", Lines: []report.Line{load},
 		},
-		report.Plot{Name: "traffic", Title: "What peers send, by purpose", X: "minutes", Y: "bytes a peer and second", LogY: true, Lines: lines},
+		report.Plot{Name: "traffic", Title: "Bytes sent by purpose", X: "minutes", Y: "bytes per peer and second", LogY: true, Lines: lines},
 	)
 }

@@ -20,17 +20,17 @@ import (
 // Adapt is the thesis' 5.1 to 5.6.
 var Adapt = trial.Experiment{
 	Name:  "coordinates-adapt",
-	About: "a peer loses bandwidth or gets busy, a server slows down: how soon placement by coordinates follows (Malet 2009)",
-	Long: `The thesis' 5.1 to 5.6 in virtual time. bandwidth: 8 peers, one of which keeps 17 servers in persistent mode, error 0.3, for 140 minutes; from the 33rd to the 80th
-the downloads of the most used peer take five times as long. load: the same peers, 30 servers, 100 minutes; from the 36th to the 76th the most used peer's program waits
-twenty times as long for its processor, which its gossip shows too. server: 7 estimators, one server that takes 5 s longer from the 58th to the 76th minute.
-Where it is known where hosts are, peers and servers stand as there: six peers in Europe, one of which has the servers, two in America, and the servers in America.
-The thesis names the filter of load (20, 0.2) and of server (16, 0.5); bandwidth has (10, 0.3) here, rows named -ours (8, 0.2). With (4, 0.25) assignments
-stop after seven minutes as there, but the error stays over 0.3 and servers are no better placed than by geo to the end; the downloads of a throttled peer suit no place that
-its gossip, as quick as ever, and the others leave. A batch over 0.3 is assigned after 300 updates of each server (3.4, step 7); the chart of times shows it.
--ours learn from the downloads of assigned pages too and keep few assignments waiting; adaptive is the strategy of that name, asked every twenty seconds; it alone
-probes again, and probes_ say how often a server before, while and after the peer is disturbed. geo goes by cities where the internet has them, as the synthetic one does. Figures are the median of
---peers (5) repetitions; a repetition counts where the peer was in use before. Candidates are all peers.`,
+	About: "how fast coordinates react when a peer loses bandwidth or CPU, or a server slows down (Malet 2009)",
+	Long: `Thesis 5.1 to 5.6 in virtual time. bandwidth: 8 peers, one of which holds 17 servers in persistent mode, error 0.3, for 140 minutes. From minute 33 to 80 the downloads of the most used peer
+take five times as long. load: the same peers, 30 servers, 100 minutes. From minute 36 to 76 the process of the most used peer waits twenty times as long for its CPU, which also delays its
+gossip. server: 7 estimators and one server that takes 5 s longer from minute 58 to 76. Where positions are available, peers and servers have those of the thesis. Six peers are in Europe, one
+of which holds the servers; two peers and the servers are in America.
+
+The thesis gives the filter for load (20, 0.2) and server (16, 0.5). bandwidth uses (10, 0.3) here, and rows -ours (8, 0.2). With (4, 0.25) assignments stop after seven minutes, as in the
+thesis. But the error then stays above 0.3, and placement is never better than geo. A throttled peer fits no position: its downloads are slow while its gossip is as fast as before. A batch
+above 0.3 is assigned after 300 updates per server (3.4, step 7); the chart of times shows it. Rows -ours also learn from downloads of assigned pages and keep few assignments waiting. adaptive
+is the strategy of that name, queried every twenty seconds. It is the only one that probes again; probes_ figures count probes per server before, during and after the disturbance. geo uses
+cities where the internet has them, as the synthetic one does. Figures are medians over --peers (5) repetitions. A repetition counts where the peer was in use before. All peers are candidates.`,
 	Run: runCoordAdapt,
 }
 
@@ -92,7 +92,7 @@ func runCoordAdapt(ctx context.Context, o *trial.Options, r *report.Report, prog
 	r.Input("candidates", "all peers of a set")
 	where := "peers in Europe (6) and North America (2), servers in North America, as in the thesis"
 	if _, _, ok := drawRegions(net, o.Rand(0), 1); !ok {
-		where = "drawn at random: it is not known where enough of these hosts are"
+		where = "drawn at random: too few hosts have positions"
 	}
 	r.Input("regions", where)
 	all := disturbances()
@@ -106,7 +106,7 @@ func runCoordAdapt(ctx context.Context, o *trial.Options, r *report.Report, prog
 			return "", err
 		}
 		traces[i][k], err = all[i].run(net, o.Seed+uint64(k)*15_485_863) // a small count
-		return fmt.Sprintf("%s, repetition %d is done", all[i].name, k+1), err
+		return fmt.Sprintf("%s, repetition %d done", all[i].name, k+1), err
 	})
 	if err != nil {
 		return err

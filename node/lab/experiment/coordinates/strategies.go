@@ -49,7 +49,7 @@ func runCoordStrategies(ctx context.Context, o *trial.Options, r *report.Report,
 	}
 	scale := scaleOf(o)
 	noteScale(r, scale)
-	r.Input("fitted", "how often and how long downloads stall, to the 90th percentile of random; servers' times and noise, to the updates until assignment; not what placement saves")
+	r.Input("fitted", "stalls of downloads, to the 90th percentile of random; server times and noise, to the updates until assignment; not the gain of placement")
 	thetas := []float64{0.15, 0.25}
 	outcomes, err := estimateAll(ctx, net, o, scale, thetas, progress)
 	if err != nil {
@@ -60,7 +60,7 @@ func runCoordStrategies(ctx context.Context, o *trial.Options, r *report.Report,
 		return err
 	}
 	if rows[len(thetas)+1].ok == 0 {
-		r.Input("geo", "no position or country is known of these hosts: no figures")
+		r.Input("geo", "no figures: the hosts have no position or country")
 	} else {
 		r.Input("geo", worlds.Locate(net, outcomes[0][0].world.peers[0].host).Precision.String())
 	}
@@ -289,7 +289,7 @@ func coordTable(r *report.Report, rows []*coordRow) {
 		}
 	}
 	for _, row := range rows {
-		add(row, "best_peer", "% within a tenth", none, 100*float64(row.best)/float64(row.placed))
+		add(row, "best_peer", "% within 10 %", none, 100*float64(row.best)/float64(row.placed))
 		add(row, "probes_per_site", "probes", none, float64(row.probes)/float64(row.placed))
 		add(row, "requests_beyond_due", "requests", none, float64(row.beyond))
 	}
@@ -307,7 +307,7 @@ func coordCharted(rows []*coordRow) (out []*coordRow) {
 }
 
 func coordPlots(r *report.Report, rows []*coordRow) {
-	cdf := report.Plot{Name: "download-times", Title: "Download times by strategy", X: "download time, ms", Y: "% of downloads done within", LogX: true, YMin: 0, YMax: 100}
+	cdf := report.Plot{Name: "download-times", Title: "Download times by strategy", X: "download time, ms", Y: "% of downloads finished", LogX: true, YMin: 0, YMax: 100}
 	bars := report.Plot{Name: "percentiles", Title: "Download times by strategy", Y: "download time, ms", Groups: []string{"median", "90th percentile"}}
 	for _, row := range coordCharted(rows) {
 		line := report.Percentiles(row.name, 99, func(percent int) float64 { return report.Quantile(row.took, float64(percent)/100) })

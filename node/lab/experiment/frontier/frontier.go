@@ -24,13 +24,13 @@ import (
 // Frontier is what a known URL takes on the disk.
 var Frontier = trial.Experiment{
 	Name:  "frontier",
-	About: "millions of URLs in the books of an owner: bytes on the disk, by kind of record",
-	Long: `A peer's books of URLs (crawl/owner/ledger) over a database like that of a peer, alone: a million URLs (--peers; 10,000,000 take about six minutes and
-3 GiB of disk) of a ten-thousandth as many hosts are accepted, and half of them fetched. Then the database is compacted, and the tables are asked what each kind of record takes. An owner has two
-records of a URL that waits: what is known of it, where it stands in the order, and its entry, by which it is found again. A copy, as each replica has one, has
-one record a URL.
+	About: "bytes on disk per URL in an owner's URL store, by kind of record",
+	Long: `The URL store of a peer (crawl/owner/ledger) alone, on a database with a peer's settings. It accepts a million URLs (--peers) of a ten-thousandth as many hosts,
+and half of them are fetched. 10,000,000 URLs take about six minutes and 3 GiB of disk. Then the database is compacted, and its tables report the size of each
+kind of record. An owner has two records per pending URL: its state and place in the order, and the entry that finds it. A replica has one record per URL.
 
-URLs are made from words, as of shops and papers; every second page has an ETag, every second a Last-Modified. All digests and record IDs are random, which nothing shortens.`,
+URLs are made of words, like those of shops and newspapers. Half of the pages have an ETag, half a Last-Modified. Digests and record IDs are random and do not
+compress.`,
 	Run: run,
 }
 
@@ -255,11 +255,11 @@ func (b *books) table(t *report.Table) error {
 	plain := func(key []byte) []byte { return key }
 	t.Add("URL", "length", "B", float64(b.length)/float64(b.urls))
 	for _, of := range []row{
-		{"waiting: its place in the order", b.hosts, ondisk.KindReady, b.waiting, plain},
-		{"waiting: its entry", b.hosts, ondisk.KindEntry, b.waiting, plain},
-		{"done: its entry", b.hosts, ondisk.KindEntry, b.done, plain},
-		{"copy: waiting", b.copies, ondisk.KindEntry, b.waiting, under},
-		{"copy: done", b.copies, ondisk.KindEntry, b.done, under},
+		{"pending: state and order", b.hosts, ondisk.KindReady, b.waiting, plain},
+		{"pending: entry", b.hosts, ondisk.KindEntry, b.waiting, plain},
+		{"done: entry", b.hosts, ondisk.KindEntry, b.done, plain},
+		{"replica: pending", b.copies, ondisk.KindEntry, b.waiting, under},
+		{"replica: done", b.copies, ondisk.KindEntry, b.done, under},
 	} {
 		var n, keys, values, disk float64
 		for _, pos := range of.hosts {

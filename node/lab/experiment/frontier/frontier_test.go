@@ -20,7 +20,7 @@ func TestFrontier(t *testing.T) {
 		if row.Metric == "value" {
 			value[row.Row] = *row.Here
 		}
-		if disk := *row.Here; row.Metric == "disk" && strings.HasPrefix(row.Row, "copy") && (disk < 20 || disk >= value[row.Row]) {
+		if disk := *row.Here; row.Metric == "disk" && strings.HasPrefix(row.Row, "replica") && (disk < 20 || disk >= value[row.Row]) {
 			t.Errorf("%s takes %.0f bytes on the disk, its value has %.0f", row.Row, disk, value[row.Row])
 		}
 	}

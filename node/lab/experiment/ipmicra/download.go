@@ -19,14 +19,14 @@ import (
 // Download is what placement by IPMicra brings.
 var Download = trial.Experiment{
 	Name:  "ipmicra-download",
-	About: "IPMicra: how long downloads take when the right crawler makes them",
-	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 4 crawlers (--peers) far apart place 1,000 sites, and the one chosen downloads a page of each: connect, request,
-slow start, and the server's own time, which differs from server to server and from request to request. Rows: the farthest crawler, a random one, IPMicra with
-thresholds of 25 to 125 ms, brute force (all probe every site), oracle (the fastest download of all, known beforehand). ipmicra-50-head probes by HTTP HEAD, which holds the server's
-time; the others by connect. Figures are means of 20 repeats with other crawlers and sites, all sites judged; held_back a random half of them.
+	About: "IPMicra: download times by choice of crawler",
+	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 4 distant crawlers (--peers) place 1,000 sites, and the chosen one downloads a page of each. A download takes
+connect, request, slow start and the server's time, which differs by server and request. Rows are the farthest crawler, a random one, and IPMicra with thresholds of 25
+to 125 ms. In brute force all crawlers probe every site; oracle is the fastest download, known in advance. ipmicra-50-head probes by HTTP HEAD, which includes the
+server's time; the other rows probe by connect. Figures are means of 20 repeats with other crawlers and sites. All sites are judged; held_back is a random half of them.
 
-Row smallest-probe tells how often the crawler with the smallest probe is the fastest: of one download each, and of what downloads take in the mean.
-Sites without an address or a registered range fall back as in ipmicra-probes; row sites says how many.`,
+Row smallest-probe has the share of sites where the crawler with the smallest probe is the fastest. It covers one download each and mean downloads. Sites without an
+address or a registered range fall back as in ipmicra-probes; row sites has their number.`,
 	Run: runIPMicraDownload,
 }
 
@@ -237,7 +237,7 @@ func downloadTable(r *report.Report, found *probesRows, peers int) {
 
 // downloadPlot shows how the times of downloads spread, and the means as bars.
 func downloadPlot(r *report.Report, d *downloadRun) {
-	spread := report.Plot{Name: "downloads", Title: fmt.Sprintf("A page by one of %d crawlers: who downloads", d.peers), X: "download time, ms", Y: "% of sites", LogX: true, YMax: 100}
+	spread := report.Plot{Name: "downloads", Title: fmt.Sprintf("Download time of a page, %d crawlers", d.peers), X: "download time, ms", Y: "% of sites", LogX: true, YMax: 100}
 	bars := report.Plot{Name: "download-means", Title: "Mean download time of a page", Y: "download time, ms"}
 	names := []string{"worst", "random", "ipmicra-50", "ipmicra-25", "brute-force", "oracle"}
 	for _, name := range names {

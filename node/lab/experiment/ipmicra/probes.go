@@ -16,24 +16,24 @@ import (
 // Probes is what placement by IPMicra costs.
 var Probes = trial.Experiment{
 	Name:  "ipmicra-probes",
-	About: "IPMicra: how many probes a site costs, and how often the nearest crawler gets it",
-	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 12 crawlers (--peers) place 1,000 sites one after another; the last 350 are judged. Rows ipmicra-T are the
-paper's delegation with a threshold of T ms, beside brute force (all probe every site), a random and the farthest crawler. Optimal is the share of sites
-whose worker is within 1 ms of the smallest round trip; optimal_exact that of the smallest itself, optimal_held_back that of a random half of the judged
-sites, none of which train; no parameter was fitted, so it differs by chance alone. Figures are means of 20 repeats with other crawlers and sites; spread_... their standard deviations.
-Row ipmicra-50-probe-sole departs from the paper in one rule: the only worker of an organisation is probed before it takes another range of it. All crawlers are candidates, as in the paper.
+	About: "IPMicra: probes per site, and share of sites at their nearest crawler",
+	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 12 crawlers (--peers) place 1,000 sites in sequence; the last 350 are judged. Rows ipmicra-T are the paper's delegation with a threshold
+of T ms. Other rows are brute force (all probe every site), a random and the farthest crawler. optimal is the share of sites whose worker is within 1 ms of the smallest round trip.
+optimal_exact counts only the smallest itself. optimal_held_back covers a random half of the judged sites. No parameter was fitted, so it differs by chance only. Figures are means of 20
+repeats with other crawlers and sites; spread_ figures are standard deviations. Row ipmicra-50-probe-sole changes one rule: the only worker of an organization is probed before it gets
+another of its ranges. All crawlers are candidates, as in the paper.
 
-Why ipmicra-50 and ipmicra-25 have fewer probes and fewer optimal sites than the paper: three sites in four are in clouds or with hosting companies here, which have data centres
-in many places under one name. The paper's rule gives all of an organisation's ranges to its first worker without a probe, and a subnet with a worker takes its sites without one, so most
-sites cost nothing and learn nothing of where they are (rows organisation_had_one_worker, subnet_had_worker). In 2004 that can hardly have been so: with 1,000 random sites the paper's
-probes a site only fell from 3.05 to 2.66. Rows ipmicra-T-scattered have sites no two of which are of one organisation. ipmicra-T-scattered-apart (of a synthetic internet) have crawlers
-far apart as well, each the farthest from the others out of 40, as those of ipmicra-download are said to be; where these 12 stood is not said. The paper's figures lie between the two;
-we suppose, and cannot check, that its sites and crawlers did as well. Rows ipmicra-T-scattered-less-apart have crawlers far apart out of 24, a number chosen so that 25 and 50 ms come near the paper
-together: the farther crawlers are from each other, the more often whoever is under T is the nearest, and the more sites have nobody under 25 ms, which then all probe.
+ipmicra-50 and ipmicra-25 have fewer probes and fewer optimal sites than the paper. Three in four sites here belong to clouds or hosting companies with data centers in many places. The
+paper's rule gives all ranges of an organization to its first worker without a probe. A subnet with a worker also takes its sites without one. So most sites cost nothing and yield no data
+about their position (rows organisation_had_one_worker, subnet_had_worker). In 2004 this was probably rare: over 1,000 random sites the paper's probes per site only fell from 3.05 to 2.66.
 
-A matrix with fewer than 1,012 nodes has as many sites as it has nodes left, in the same proportion; one of fewer than 200, several sites a node. Sites without an
-address (a matrix without --prefixes) are in no range, so crawlers probe one after another until one is under T. Sites with an address but without
---hierarchy are in their /24 below the root. Row sites says how many that is.`,
+Rows ipmicra-T-scattered have at most one site per organization. Rows ipmicra-T-scattered-apart (synthetic internet only) also have crawlers far apart, each the farthest from the others
+out of 40. The paper describes those of ipmicra-download so, and does not locate these 12. The paper's figures lie between the two kinds of rows. We assume, and cannot check, that its
+sites and crawlers did as well. Rows ipmicra-T-scattered-less-apart choose distant crawlers out of 24. That number was chosen so that both thresholds come near the paper. With crawlers
+farther apart, one under T is more often the nearest. But more sites have no crawler under 25 ms, so all crawlers probe them.
+
+A matrix with fewer than 1,012 nodes has as many sites as nodes left, in the same proportion. One with fewer than 200 has several sites per node. Sites without an address (a matrix without
+--prefixes) are in no range, so crawlers probe in sequence until one is under T. Sites with an address but without --hierarchy are in their /24 below the root. Row sites has the shares.`,
 	Run: runIPMicraProbes,
 }
 
@@ -304,8 +304,8 @@ func line(y []float64) (at, slope float64) {
 // units of the metrics.
 var probesUnits = map[string]string{
 	"optimal": "% of sites", "probes_per_site": "probes", "excess_of_others": "ms mean", "probes_per_site_all": "probes",
-	"probes_per_site_held_back": "probes", "probes_where_probed": "probes", "judged_and_trained": "sites", "probes_first": "probes a site", "probes_last": "probes a site",
-	"trend": "probes a site, per 100 sites",
+	"probes_per_site_held_back": "probes", "probes_where_probed": "probes", "judged_and_trained": "sites", "probes_first": "probes per site", "probes_last": "probes per site",
+	"trend": "probes per site, per 100 sites",
 }
 
 // probesTable puts what was found beside the paper's.
@@ -331,7 +331,7 @@ func probesTable(r *report.Report, found *probesRows, peers int) {
 const learningWindow = 50
 
 func probesPlots(r *report.Report, found *probesRows, peers int) {
-	curve := report.Plot{Name: "learning", Title: "IPMicra learns: probes a site at T = 50 ms", X: "site, in turn", Y: "probes"}
+	curve := report.Plot{Name: "learning", Title: "IPMicra learning: probes per site at T = 50 ms", X: "site, in order", Y: "probes"}
 	series := report.Series{Name: "learning", Columns: []string{"crawlers", "site", "probes"}}
 	for _, crawlers := range []int{peers, learningFew} {
 		turns := found.turns[crawlers]
@@ -359,9 +359,9 @@ func probesPlots(r *report.Report, found *probesRows, peers int) {
 		smooth.Label, trend.Label, trend.Dashed = fmt.Sprintf("%d crawlers, mean of %d sites", crawlers, learningWindow), fmt.Sprintf("%d crawlers, trend", crawlers), true
 		curve.Lines = append(curve.Lines, smooth, trend)
 	}
-	trade := report.Plot{Name: "thresholds", Title: fmt.Sprintf("IPMicra with %d crawlers: what a probe buys", peers), X: "probes a site", Y: "% of sites with a nearest crawler", YMax: 100}
+	trade := report.Plot{Name: "thresholds", Title: fmt.Sprintf("IPMicra with %d crawlers: optimal sites by probes", peers), X: "probes per site", Y: "% of sites at a nearest crawler", YMax: 100}
 	paper := report.Line{Label: "paper, T = 50 and 25 ms", Dots: true}
-	for _, kind := range []struct{ label, suffix string }{{"here, T = 125 to 25 ms", ""}, {"here, one site an organisation", scattered}, {"the same, crawlers far apart", scatteredApart}} {
+	for _, kind := range []struct{ label, suffix string }{{"here, T = 125 to 25 ms", ""}, {"here, one site per organization", scattered}, {"the same, crawlers far apart", scatteredApart}} {
 		l := report.Line{Label: kind.label}
 		for i := range thresholds {
 			row := found.rows[fmt.Sprintf("ipmicra-%d%s", thresholds[len(thresholds)-1-i], kind.suffix)]

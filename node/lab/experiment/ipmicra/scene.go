@@ -79,7 +79,7 @@ func (c *ipmicraScene) place(s placement.Strategy, site int, probe func(site, cr
 	}
 	worker, ok := c.index[choice.Worker]
 	if !ok {
-		return p, fmt.Errorf("site %d was placed with nobody: %s", site, choice.Why)
+		return p, fmt.Errorf("site %d: no worker chosen: %s", site, choice.Why)
 	}
 	p.worker, p.probes, p.excess = worker, probes, c.rtt[site][worker]-slices.Min(c.rtt[site])
 	return p, nil

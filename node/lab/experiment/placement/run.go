@@ -267,7 +267,7 @@ func (r *placementRun) place(h *hostRun) {
 		for _, peer := range c.Probe {
 			k := r.w.index[peer]
 			if _, again := h.measured[peer]; again {
-				r.err = fmt.Errorf("%s: %s is asked to probe %s again", r.row.name, peer, h.site.name)
+				r.err = fmt.Errorf("%s: repeated probe by %s of %s", r.row.name, peer, h.site.name)
 				return
 			}
 			h.probes++
@@ -282,7 +282,7 @@ func (r *placementRun) place(h *hostRun) {
 	}
 	k, ok := r.w.index[c.Worker]
 	if !ok || !slices.Contains(h.candidates, k) {
-		r.err = fmt.Errorf("%s: %s was placed with %q, who is no candidate: %s", r.row.name, h.site.name, c.Worker, c.Why)
+		r.err = fmt.Errorf("%s: %s was placed with %q, not a candidate: %s", r.row.name, h.site.name, c.Worker, c.Why)
 		return
 	}
 	if !h.placed {
@@ -499,7 +499,7 @@ func placeOnce(w *placementWorld, s placement.Strategy, site *placementSite, of 
 	}
 	worker, ok := w.index[c.Worker]
 	if !ok {
-		return 0, 0, fmt.Errorf("%s: %s was placed with nobody: %s", row.name, site.name, c.Why)
+		return 0, 0, fmt.Errorf("%s: %s: no worker chosen: %s", row.name, site.name, c.Why)
 	}
 	return worker, probes, nil
 }

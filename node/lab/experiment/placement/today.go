@@ -19,19 +19,19 @@ import (
 // Today has every strategy do the same work in the world as it is now.
 var Today = trial.Experiment{
 	Name:  "placement-today",
-	About: "placement where sites are behind caches, peers come and go, lines differ and ways change",
-	Long: `The experiment placement, with its rows and figures, in a world of today, over --hours (24):
+	About: "placement with CDNs, churn, unequal lines and changing routes",
+	Long: `The experiment placement, with its rows and figures, under present-day conditions, over --hours (24):
 
-Half the sites are behind networks of caches: each of four such networks answers at one address range from 64, 32, 16 or 8 places, and a peer reaches one of them, plus 1 ms. One peer
-in five is sent to another than the nearest (Calder et al., Analyzing the Performance of an Anycast CDN, IMC 2015). What is registered of them is one holder at one place.
+CDNs. Half the sites are behind one of four networks of caches. Each answers at one address range from 64, 32, 16 or 8 places, and a peer reaches one place, plus 1 ms. One
+peer in five is routed to another than the nearest (Calder et al., Analyzing the Performance of an Anycast CDN, IMC 2015). The registry lists one holder at one place.
 
---peers (24, and 12 of a matrix with no more nodes than that) are there for sessions that follow a Weibull law with a scale of 41.9 minutes and shape 0.59 (Stutzbach and Rejaie, Understanding Churn in Peer-to-Peer Networks, IMC 2006, of
-BitTorrent) and away for as long, but for two that stay: so half are candidates in the mean, and one that comes back has forgotten what it knew and is told the latest 512 samples. A site that is being crawled keeps its worker.
+Churn. There are --peers (24; 12 for a matrix with no more nodes than that). Sessions follow a Weibull distribution with scale 41.9 minutes and shape 0.59, measured for
+BitTorrent. The source is Stutzbach and Rejaie, Understanding Churn in Peer-to-Peer Networks, IMC 2006. Absences last as long; two peers stay. So half are candidates on
+average. A returning peer has lost its data and gets the latest 512 samples. A site in progress keeps its worker.
 
-Their lines bring 39 Mbit/s in the median, lognormal with sigma 0.79: fitted to the means of home lines of 176 countries (speedtest.net, April 2020).
-
-Round trips differ from hour to hour by 1.6 % in the median, as those of 490 PlanetLab nodes did over 18 measurements; and one way in three changes once a day, by a factor with sigma
-0.1: Paxson (End-to-end routing behavior in the Internet, 1997) found two in three ways to last for days; the factor is ours. A site has the round trips of the moment when it is found.`,
+Lines. The median line has 39 Mbit/s, lognormal with sigma 0.79. This is fitted to the means of home lines of 176 countries (speedtest.net, April 2020). Routes. Round trips
+vary by 1.6 % in the median from hour to hour, like those of 490 PlanetLab nodes over 18 measurements. One route in three changes once a day by a factor (sigma 0.1). Two in
+three routes last for days (Paxson, End-to-end routing behavior in the Internet, 1997); the factor is ours. A site has the round trips of the time when it is found.`,
 	Run: func(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
 		return runPlacement(ctx, o, &placementSetup{peers: o.Count(todayPeers), span: o.Length(todayHours * time.Hour), today: true}, r, progress)
 	},

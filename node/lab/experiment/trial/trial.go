@@ -17,7 +17,7 @@ import (
 )
 
 // ErrOptions is returned for options that an experiment cannot work with.
-var ErrOptions = errors.New("wrong options")
+var ErrOptions = errors.New("invalid options")
 
 // Experiment is one experiment.
 type Experiment struct {

@@ -36,7 +36,7 @@ func Decide(s placement.Strategy, v *placement.View, probe func(peer string) tim
 		}
 		for _, peer := range choice.Probe {
 			if _, again := v.Measured[peer]; again {
-				return choice, probes, fmt.Errorf("%s was to probe %s again", peer, v.Host)
+				return choice, probes, fmt.Errorf("%s: repeated probe of %s", peer, v.Host)
 			}
 			v.Measured[peer] = placement.Measurement{RTT: probe(peer)}
 			probes++
