@@ -164,8 +164,7 @@ const intro = `# Metrics
 
 <!-- Made by ` + "`apoidea metrics`" + ` from the table in node/metrics; a test compares. Do not edit. -->
 
-A peer serves Prometheus metrics at ` + "`/metrics`" + `, on the address of ` + "`--metrics`" + ` and on its control API. The flag is off by default and
-accepts loopback addresses only, unless ` + "`--api-remote`" + ` is set.
+A peer serves Prometheus metrics at ` + "`/metrics`" + `, on the address of ` + "`--metrics`" + ` and on its control API. The flag is off by default. It accepts loopback addresses only, unless ` + "`--api-remote`" + ` is set.
 
     apoidea run --metrics 127.0.0.1:9464
     curl -s http://127.0.0.1:9464/metrics

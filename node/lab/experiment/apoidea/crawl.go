@@ -1,5 +1,5 @@
-// Package apoidea does the experiments of Apoidea again (papers 1.5): what threads, distance and
-// company do to the throughput of a peer, whose machine is simulated.
+// Package apoidea repeats the experiments of Apoidea (papers 1.5): the effect of threads, distance
+// and other peers on the throughput of a peer with a simulated machine.
 package apoidea
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// apoideaSetup is a crawl by peers of one place.
+// apoideaSetup is a crawl by peers on one LAN.
 type apoideaSetup struct {
 	hardware *hardware
-	// load is the share of the processor that the crawler gets.
+	// load is the share of the CPU that the crawler gets.
 	load    float64
 	peers   int
 	threads int
@@ -34,7 +34,7 @@ type apoideaSetup struct {
 	length time.Duration
 }
 
-// apoideaResult is what the peers did together.
+// apoideaResult is the result of all peers together.
 type apoideaResult struct {
 	pages    int
 	seconds  float64
@@ -55,18 +55,18 @@ func (r *apoideaResult) cpuShare() float64 {
 // perPage is the messages sent for a page.
 func (r *apoideaResult) perPage() float64 { return float64(r.messages) / float64(r.pages) }
 
-// messageKind is what a page makes its peer tell others, gathered by destination into batches.
+// messageKind is a kind of message that a page causes, batched by destination.
 type messageKind struct {
 	name   string
 	linger time.Duration // of the first of a batch
 	most   int           // of a batch
 	bytes  int           // of each
-	// to says which peers are told, by number.
+	// to selects the receiving peers by number.
 	to func(c *apoideaCrawl, rnd *rand.Rand, from int) []int
 }
 
 const (
-	// lanRTT is a round trip between machines of one room.
+	// lanRTT is a round trip on a LAN.
 	lanRTT = 200 * time.Microsecond
 	// lingering and batches are those of the node: outbox (node/hosts), claims and confirmations
 	// (crawl/worker), the log of replicas.
@@ -80,15 +80,15 @@ const (
 	linkBytes    = 100
 	digestBytes  = 100
 	replicaBytes = 875
-	// cacheHits is the share of links that a cache of links told already keeps back (Mercator's
-	// figure, quoted in Apoidea).
+	// cacheHits is the share of links that a cache of sent links filters out (Mercator's figure,
+	// quoted in Apoidea).
 	cacheHits = 0.75
 	// batchHead is a message without what it carries.
 	batchHead = 64
 )
 
-// apoideaMessages are the paper's: links to the owners of their hosts, and the question whether a
-// body is known to the owner of its digest (3.2).
+// apoideaMessages returns the paper's messages: links to the owners of their hosts, and queries for
+// a body to the owner of its digest (3.2).
 func apoideaMessages() []messageKind {
 	d := webgen.DefaultConfig()
 	foreign := float64(d.Links) * d.CrossHostShare * (1 - cacheHits)
@@ -110,8 +110,8 @@ func apoideaMessages() []messageKind {
 	}
 }
 
-// todaysMessages are also what we say beyond the paper: that a body is archived now, and the
-// records of each page to the peers that keep copies.
+// todaysMessages adds our messages: confirmations of archived bodies, and the records of each page
+// to the peers that hold replicas.
 func todaysMessages() []messageKind {
 	return append(apoideaMessages(),
 		messageKind{"confirmations", confirmLinger, batchLinks, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
@@ -127,7 +127,7 @@ func todaysMessages() []messageKind {
 	)
 }
 
-// apoideaCrawl is a crawl under way.
+// apoideaCrawl is a running crawl.
 type apoideaCrawl struct {
 	setup apoideaSetup
 	rnd   *rand.Rand
@@ -140,13 +140,13 @@ type apoideaCrawl struct {
 	pages, messages int
 }
 
-// apoideaPeer is a peer: its machine, and the hosts it owns. On a room's network every leaf peer is
-// as near to a site, so the owner crawls them itself.
+// apoideaPeer is a peer: its machine and its owned hosts. On a LAN all leaf peers are equally near
+// to a site, so the owner crawls its hosts itself.
 type apoideaPeer struct {
 	*machine
 	c      *apoideaCrawl
 	number int
-	hosts  []time.Duration // those that nobody asks at present, as round trips, in turn
+	hosts  []time.Duration // those without a thread, as round trips, in order
 	idle   int             // threads without a host
 	out    [][]batch       // what waits, by kind and destination
 }
@@ -157,9 +157,8 @@ type batch struct {
 	sent  int // batches before this one: a timer is void once its own has left
 }
 
-// runApoidea lets peers crawl: each of their threads takes the next host, asks it for a page over a
-// connection that stays open, stores the page, works on it, and takes the next. What the page makes
-// the peer say to others is said by the way.
+// runApoidea runs the crawl. Each thread of a peer takes the next host, fetches a page over an open
+// connection, stores and processes it, and takes the next. Messages are sent meanwhile.
 func runApoidea(ctx context.Context, rnd *rand.Rand, setup apoideaSetup) (*apoideaResult, error) {
 	c := &apoideaCrawl{setup: setup, rnd: rnd, byKey: make(map[ring.Key]int)}
 	c.join()
@@ -269,7 +268,7 @@ func (p *apoideaPeer) fetch() {
 	})
 }
 
-// tell gathers what a page makes the peer say.
+// tell batches the messages of a page.
 func (p *apoideaPeer) tell() {
 	for i := range p.c.setup.kinds {
 		kind := &p.c.setup.kinds[i]

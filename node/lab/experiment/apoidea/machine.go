@@ -10,11 +10,11 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// hardware is what a peer of Apoidea's experiments runs on, and what a page and a message cost it.
+// hardware is the machine of a peer and the cost of a page and of a message on it.
 type hardware struct {
 	name string
-	// page is the processor time of a page, from the request to what it leads to being on the disk;
-	// call that of one side of a message and its answer.
+	// page is the CPU time of a page, until its results are on disk; call that of one side of a
+	// message and its answer.
 	page, call time.Duration
 	// perByte is what a byte of a message costs one side.
 	perByte time.Duration
@@ -26,7 +26,7 @@ type hardware struct {
 
 const (
 	// pageCPU is what a lone peer needs for a page of documentation, archive and records of its
-	// host included: 1,949 pages per CPU second (scripts/bench.sh speed, README).
+	// host included: 1,949 pages per CPU second (scripts/bench.sh speed).
 	pageCPU = time.Second / 1949
 	// callCPU is one side's half of a call of 64 bytes on an idle connection, and byteCPU its part
 	// of a byte: BenchmarkCall of dht/p2p over TCP has 72 us with one call in flight, 9 us with 32,
@@ -37,7 +37,7 @@ const (
 	// pentiumSlower is how much slower a Pentium at 550 MHz (Apoidea 4) does it all than the
 	// machine on which the above was measured: a sixth of the clock, and about four times less work
 	// each tick, by common single-thread benchmarks of both generations. That it is about right can
-	// be seen by what the paper says itself: with six threads and so the paper's low load, the
+	// be checked with the paper: with six threads and so the paper's low load, the
 	// processor is a third busy here, and 30 % there.
 	pentiumSlower = 25
 	// diskAccess is a seek and half a turn of an IDE disk of 7,200 rpm, and accessesOfPage what a
@@ -66,13 +66,13 @@ func today() *hardware {
 	return &hardware{name: "today", page: pageCPU, call: callCPU, perByte: byteCPU, pageSize: internet.PageSize}
 }
 
-// machine is a hardware at work, in virtual time: a processor that whatever wants it shares alike,
-// and a disk that does one thing after the other.
+// machine simulates a hardware in virtual time: a CPU with processor sharing, and a disk that
+// serves requests in sequence.
 type machine struct {
 	*hardware
 	clock *dhttest.Clock
 	cpu   processor
-	// diskFree is when the disk has done what it was asked for so far.
+	// diskFree is the time when the disk has finished all requests so far.
 	diskFree time.Duration
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
-// Peers is figure 6 of Apoidea.
+// Peers repeats figure 6 of Apoidea.
 var Peers = trial.Experiment{
 	Name:  "apoidea-peers",
 	About: "pages per second and peer by number of peers: the cost of communication",
@@ -43,7 +43,7 @@ type peersCase struct {
 	threads  int
 	kinds    []messageKind
 	length   time.Duration
-	// near puts the sites into the same room.
+	// near puts the sites on the same LAN.
 	near bool
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Proximity is figure 4 of Apoidea.
+// Proximity repeats figure 4 of Apoidea.
 var Proximity = trial.Experiment{
 	Name:  "apoidea-proximity",
 	About: "one peer crawls four families of sites, near to distant: the cost of distance",
@@ -44,7 +44,7 @@ const (
 // family is a group of hosts at one place, or at one distance.
 type family struct {
 	row string
-	// at is where its hosts are; quantile of the round trips says so where there are no positions.
+	// at is the position of its hosts; quantile of the round trips selects them without positions.
 	at       placement.Position
 	quantile float64
 }
@@ -134,8 +134,8 @@ func chooseFamilies(net *internet.Internet, rnd *rand.Rand) (families []family, 
 	return matrixFamilies, peers, nil
 }
 
-// familiesByPlace takes the peers believed nearest to the paper's and the sites nearest to its
-// universities.
+// familiesByPlace takes the peers nearest to the paper's and the sites nearest to its universities,
+// by the positions of a database.
 func familiesByPlace(net *internet.Internet, rnd *rand.Rand) (peers [][][]time.Duration, err error) {
 	p, sites, err := net.Draw(rnd, peersPool, proximityPool)
 	if err != nil {
@@ -155,7 +155,7 @@ func familiesByPlace(net *internet.Internet, rnd *rand.Rand) (peers [][][]time.D
 	return peers, nil
 }
 
-// nearestTo are the hosts that a database believes nearest to a place.
+// nearestTo returns the hosts nearest to a place, by the positions of a database.
 func nearestTo(net *internet.Internet, hosts []int, to placement.Position, count int) []int {
 	distance := make(map[int]float64, len(hosts))
 	var known []int
@@ -199,7 +199,7 @@ func proximityTable(r *report.Report, families []family, cases []threadsCase, pa
 	for i := range cases {
 		near, far := report.Mean(pages[i][0]), report.Mean(pages[i][2])
 		paper := math.NaN()
-		if i == 0 { // the paper does not say which load; that of a peer alone
+		if i == 0 { // the paper does not give the load
 			paper = paperProximity
 		}
 		r.Table.Compare("near/far", "near_over_far_"+cases[i].row, "times", paper, near/far)

@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Threads is figure 5 of Apoidea.
+// Threads repeats figure 5 of Apoidea.
 var Threads = trial.Experiment{
 	Name:  "apoidea-threads",
 	About: "throughput of one peer by number of threads, with and without other load",
@@ -42,7 +42,7 @@ type threadsCase struct {
 	load     float64
 	threads  []int
 	length   time.Duration
-	// best and cpu are the paper's, 0 where it says nothing.
+	// best and cpu are the paper's figures, 0 if it gives none.
 	best, cpu float64
 	// near takes the nearest family of sites in place of sites anywhere.
 	near bool

@@ -1,4 +1,4 @@
-// Package bandwidth plays governors against each other under a cap (papers 4.3).
+// Package bandwidth compares governors under a bandwidth limit (papers 4.3).
 package bandwidth
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
-// Governors is section 3 of Diligenti et al., beside our governor.
+// Governors repeats section 3 of Diligenti et al. and adds our governor.
 var Governors = trial.Experiment{
 	Name:  "bandwidth",
 	About: "crawling under a bandwidth limit: the paper's governor, its rival, and ours",
@@ -40,9 +40,9 @@ const (
 	// bandwidthWarmUp is not counted: estimates are empty, and the fetchers begin one after the
 	// other. Seconds.
 	bandwidthWarmUp = 60
-	// windowAbove is what counts as above the cap, in parts of it.
+	// windowAbove is the threshold of a window above the limit, relative to it.
 	windowAbove = 1.02
-	// bandwidthDraws of servers and queue are played, quickDraws by a quick run.
+	// bandwidthDraws is the number of draws of servers and queue, quickDraws that of a quick run.
 	bandwidthDraws, quickDraws = 10, 2
 )
 
@@ -51,9 +51,9 @@ type bandwidthSetting struct {
 	row, governor string
 	depth         int
 	limited       bool
-	days          bool    // played over days
+	days          bool    // simulated over days
 	oneCell       bool    // one estimate a server in place of 48
-	paper         float64 // use, 0 where the paper says nothing
+	paper         float64 // use, 0 if the paper gives none
 }
 
 func bandwidthSettings() []bandwidthSetting {
@@ -146,7 +146,7 @@ func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progr
 	return nil
 }
 
-// play runs one setting through the world.
+// play runs one setting in the world.
 func (w *bandwidthWorld) play(ctx context.Context, s *bandwidthSetting) (*bandwidthRun, error) {
 	cfg := bandwidth.EstimatesConfig{Location: time.UTC}
 	if s.oneCell {
@@ -186,7 +186,7 @@ var bandwidthMetrics = [...]struct {
 	11:                  {name: "fetches", unit: "1/s"},
 }
 
-// bandwidthFigures are what a run comes to, as bandwidthMetrics says.
+// bandwidthFigures are the figures of a run, in the order of bandwidthMetrics.
 type bandwidthFigures [len(bandwidthMetrics)]float64
 
 // figures of a run between two seconds.

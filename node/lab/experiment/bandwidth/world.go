@@ -23,7 +23,7 @@ const (
 	// second), servers and how often they are met, their rate (median and spread of a lognormal,
 	// bytes a second), how it changes (spread, and seconds that it remembers), round trips and
 	// thinking (seconds), and the size of documents. The median rate is what the paper's use at
-	// max_d 2 was fitted by; slower servers have its governor use all of the cap, and more.
+	// max_d 2 was fitted by; with slower servers its governor uses all of the limit, and more.
 	bandwidthFetchers  = 64
 	bandwidthLine      = 1_250_000
 	bandwidthServers   = 300
@@ -37,8 +37,8 @@ const (
 	bandwidthThink     = 0.03
 	bandwidthSize      = worlds.PageMean2003
 	bandwidthSizes     = 0.5
-	// firstWindow is what a server of that time sends before it hears back, in bytes: three
-	// segments; the window then doubles each round trip.
+	// firstWindow is the initial TCP window of a server of that time, in bytes: three segments. It
+	// doubles each round trip.
 	firstWindow = 3 * 1460
 	// bandwidthHead is the head of a response.
 	bandwidthHead = 300
@@ -77,7 +77,7 @@ type bandwidthWorld struct {
 	servers []bandwidthServer
 	queue   []bandwidthURL
 	seconds int
-	hour    int // seconds played of each; 0 where all is one moment of the day
+	hour    int // simulated seconds of each; 0 without hours of the day
 }
 
 // newBandwidthWorld draws one. With an hour rates follow the hour of the day: each server has a
@@ -114,7 +114,7 @@ func newBandwidthWorld(seed uint64, seconds, hour int) *bandwidthWorld {
 		total += math.Pow(float64(i+1), -bandwidthZipf)
 		weights[i] = total
 	}
-	// More than the cap has room for, so that the queue never runs dry.
+	// More than the limit permits, so that the queue never runs dry.
 	for need := 1.5 * bandwidthCap * float64(seconds); need > 0; {
 		server, _ := slices.BinarySearch(weights, rnd.Float64()*total)
 		u := bandwidthURL{server: server, size: bandwidthHead + bandwidthSize*math.Exp(bandwidthSizes*rnd.NormFloat64()-bandwidthSizes*bandwidthSizes/2), think: bandwidthThink * rnd.ExpFloat64()}
@@ -156,10 +156,10 @@ type bandwidthRun struct {
 type bandwidthStart struct {
 	step, depth  int
 	known        bool
-	rate, turned float64 // what was expected, and what it turned out to be
+	rate, turned float64 // expected and actual rate
 }
 
-// time of a step. Of each hour of a run over days one piece is played, each time at another minute.
+// time of a step. A run over days simulates one piece of each hour, at another minute each time.
 func (r *bandwidthRun) time() time.Time {
 	hour := r.world.hour * stepsASecond
 	if hour == 0 {
@@ -186,7 +186,7 @@ func (r *bandwidthRun) At(depth int) (bandwidth.Candidate, bool) {
 	return bandwidth.Candidate{ID: uint64(i), Server: r.world.servers[r.world.queue[i].server].addr}, true
 }
 
-// run plays the whole time.
+// run simulates the whole time.
 func (r *bandwidthRun) run(ctx context.Context) error {
 	every := int(r.governor.Every() / bandwidthStep)
 	for r.now = 0; r.now < r.world.seconds*stepsASecond; r.now++ {
@@ -256,7 +256,7 @@ func (r *bandwidthRun) demand(d *download, dt float64) float64 {
 	return min(d.left, dt*min(rate, firstWindow/s.rtt*math.Exp2(min(age/s.rtt, 30))))
 }
 
-// fairShare is the most that one may have of a room so that nobody has less without wanting less.
+// fairShare is the max-min fair share of a capacity.
 func fairShare(all []*download, room float64) float64 {
 	wants := make([]float64, 0, len(all))
 	for _, d := range all {
@@ -305,7 +305,7 @@ func (r *bandwidthRun) admit() {
 		r.head = slices.Delete(r.head, a.Depth, a.Depth+1)
 		u := &r.world.queue[i]
 		s := &r.world.servers[u.server]
-		// A round trip to connect, one to ask, and the server thinks.
+		// A round trip to connect, one for the request, and the server's time.
 		r.running = append(r.running, &download{url: i, begun: r.now, start: len(r.starts), wait: 2*s.rtt + u.think, left: u.size, firstBytes: -1})
 		r.starts = append(r.starts, bandwidthStart{step: r.now, depth: a.Depth, known: a.Known, rate: a.Rate})
 	}

@@ -1,5 +1,5 @@
-// Package churn has peers come and die while they crawl, and holds what they know in the end
-// against the truth.
+// Package churn simulates joining and dying peers during a crawl, and compares their final records
+// with the truth.
 package churn
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/sim"
 )
 
-// Churn holds that nothing is lost while peers come and die.
+// Churn tests that no page is lost while peers join and die.
 var Churn = trial.Experiment{
 	Name:  "churn",
 	About: "peers join and die: wrong owners, lost pages, repeated fetches, cost",
@@ -103,7 +103,7 @@ const (
 	// a ringHours part of the time.
 	ringShare = 10
 	ringHours = 30
-	// returning is the share of the dead peers of the crawl that come back with their disk.
+	// returning is the share of dead peers of the crawl that return with their disk.
 	returning = 0.25
 )
 
@@ -130,7 +130,7 @@ func ringTable(r *report.Report, row string, c *sim.ChurnReport) {
 	t.Add(row, "wrong_owners_meanwhile", "% of lookups", share(c.Shock.Wrong, c.Shock.Lookups))
 }
 
-// seconds of a time that was waited for; NaN if it did not come.
+// seconds of a waiting time; NaN if the event did not occur.
 func seconds(d time.Duration) float64 {
 	if d < 0 {
 		return math.NaN()

@@ -17,7 +17,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Adapt is the thesis' 5.1 to 5.6.
+// Adapt repeats 5.1 to 5.6 of the thesis.
 var Adapt = trial.Experiment{
 	Name:  "coordinates-adapt",
 	About: "how fast coordinates react when a peer loses bandwidth or CPU, or a server slows down (Malet 2009)",
@@ -137,7 +137,7 @@ func (d *disturbance) run(net *internet.Internet, seed uint64) (*adaptTrace, err
 	return a.byCycle(seed), nil
 }
 
-// adapting is a repetition under way.
+// adapting is a running repetition.
 type adapting struct {
 	d      *disturbance
 	w      *coordWorld
@@ -156,7 +156,7 @@ func (a *adapting) byCycle(seed uint64) *adaptTrace {
 	setup.cycle.Mode, setup.cycle.Hosts, setup.cyclesAt = coordinates.ModePersistent, a.d.servers, []int{0}
 	setup.servers.Filter, setup.gossip.Filter = a.d.filter, a.d.filter
 	// A request each ten seconds for each server, as in the thesis: here each waits for the one
-	// before, so estimators tell what they found at once.
+	// before, so estimators report their results at once.
 	setup.estimator.Every, setup.estimator.Age = time.Second, 0
 	if a.d.ours {
 		setup.cycle.Outgoing = 2
@@ -169,7 +169,7 @@ func (a *adapting) byCycle(seed uint64) *adaptTrace {
 		for i := range msg.URLs {
 			s := serverOf(msg.URLs[i].Addr)
 			a.at[s] = p
-			if a.d.ours && s != last { // the first page of each server in the message tells
+			if a.d.ours && s != last { // the first page of each server in the message is reported
 				a.feed(run, p, s)
 			}
 			last = s
@@ -199,7 +199,7 @@ func (a *adapting) feed(run *coordRun, p, s int) {
 	})
 }
 
-// disturb strikes the most used peer when its time has come, and heals it.
+// disturb starts and ends the disturbance of the most used peer.
 func (a *adapting) disturb(minute int) {
 	switch minute {
 	case a.d.from: // minute has noted which it is
@@ -209,7 +209,7 @@ func (a *adapting) disturb(minute int) {
 	}
 }
 
-// minute notes what a minute came to.
+// minute records the results of a minute.
 func (a *adapting) minute(minute int, err, distance float64) {
 	total, mine, geo := 0.0, 0.0, 0.0
 	for p, n := range a.given {

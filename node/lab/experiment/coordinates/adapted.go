@@ -35,7 +35,7 @@ func (d *disturbance) table(r *report.Report, traces []*adaptTrace) {
 	for _, t := range traces {
 		was := t.share[d.from-1]
 		if was < 2*adaptUnused {
-			continue // nobody to miss
+			continue // no assignments to compare
 		}
 		halves = append(halves, after(d.from, d.to, func(m int) bool { return !(t.share[m] >= was/2) }))
 		stops = append(stops, after(d.from, d.to, func(m int) bool { return !(t.share[m] >= adaptUnused) }))

@@ -1,4 +1,4 @@
-// Package coordinates does the experiments of Malet 2009 again (papers 3.7): placement by network
+// Package coordinates repeats the experiments of Malet 2009 (papers 3.7): placement by network
 // coordinates.
 package coordinates
 
@@ -16,7 +16,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Strategies is the thesis' 5.7 and 5.8.
+// Strategies repeats 5.7 and 5.8 of the thesis.
 var Strategies = trial.Experiment{
 	Name:  "coordinates-strategies",
 	About: "download times of network coordinates, random and geographic placement (Malet 2009)",
@@ -30,7 +30,7 @@ random's 90th percentile and to the updates of 5.9 (world.go). Rows _half cover 
 	Run: runCoordStrategies,
 }
 
-// Overhead is the thesis' 5.9 and 5.10.
+// Overhead repeats 5.9 and 5.10 of the thesis.
 var Overhead = trial.Experiment{
 	Name:  "coordinates-overhead",
 	About: "cost of estimation until coordinates converge: fetches, messages, time (Malet 2009)",
@@ -122,7 +122,7 @@ func estimateSet(ctx context.Context, net *internet.Internet, seed uint64, scale
 	return out, nil
 }
 
-// done says whether every cycle has assigned its batch and sent it.
+// done reports whether every cycle has assigned its batch and sent it.
 func (o *coordOutcome) done() bool {
 	return !slices.ContainsFunc(o.run.cycles, func(c *coordinates.Cycle) bool { return !c.Stopped() })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Crawl is the thesis' 5.12 and 5.13.
+// Crawl repeats 5.12 and 5.13 of the thesis.
 var Crawl = trial.Experiment{
 	Name:  "coordinates-crawl",
 	About: "a whole crawl placed by network coordinates: coverage, messages, balance (Malet 2009)",
@@ -52,10 +52,10 @@ const (
 	crawlGather    = 30 * time.Second // that a request waits for stragglers of the one before, so that it is for the whole batch as in the thesis
 	crawlWindow    = 2                // samples of a pair before they count: with five, fourteen estimators would take 70 updates before any does; the thesis had 47 requests a cycle
 	crawlTimeout   = 10 * time.Minute // of an estimate, which waits in its estimator's queue
-	crawlTries     = 8                // URLs looked at by an idle fetcher whose hosts are busy
+	crawlTries     = 8                // URLs that an idle fetcher tries while hosts are busy
 )
 
-// coordCrawl is a crawl under way.
+// coordCrawl is a running crawl.
 type coordCrawl struct {
 	crawlRow
 	run     *coordRun
@@ -163,7 +163,7 @@ func newCoordCrawl(net *internet.Internet, seed uint64, peers int, row crawlRow)
 	return c, nil
 }
 
-// owner of a host: what its hash would say.
+// owner of a host by its hash.
 func (c *coordCrawl) owner(host int) int { return host % len(c.queues) }
 
 // find adds so many URLs that were not known of a host at its owner; one whose bucket is full
@@ -183,7 +183,7 @@ func (c *coordCrawl) find(host, urls int) {
 	}
 }
 
-// upkeep tells a peer's backlog each second, and slows its crawl while it has a batch estimated.
+// upkeep reports a peer's backlog each second, and slows its crawl during estimation.
 func (c *coordCrawl) upkeep(i int) {
 	c.run.clock.After(time.Second, func() { c.upkeep(i) })
 	assigned, proxy, _ := c.queues[i].Len()
@@ -217,7 +217,7 @@ func (c *coordCrawl) fetch(i int) {
 	c.run.clock.After(crawlIdle, func() { c.fetch(i) })
 }
 
-// later puts a URL back whose host is busy.
+// later returns a URL to the queue while its host is busy.
 func (c *coordCrawl) later(i int, request *coordinates.Request, from coordinates.Source) {
 	switch from {
 	case coordinates.Assigned:
@@ -278,7 +278,7 @@ func (c *coordCrawl) table(r *report.Report, paper bool) {
 	for _, cycle := range c.run.cycles {
 		s := cycle.Stats()
 		for _, n := range s.Updates {
-			if n > 0 { // a host that comes again finds its server known
+			if n > 0 { // the server of a repeated host has a coordinate already
 				updates = append(updates, float64(n))
 			}
 		}

@@ -24,7 +24,7 @@ type coordRun struct {
 	tables []*coordinates.Servers
 	ids    []string
 	index  map[string]int
-	// assigned is told of each assignment of a cycle, by the peer that made it; fetched of each
+	// assigned is called for each assignment of a cycle, by the peer that made it; fetched for each
 	// download made for an estimate, and how far on it is.
 	assigned func(by int, a coordinates.Assignment)
 	fetched  func(by int, u *coordinates.URL, took time.Duration, failed bool)
@@ -33,7 +33,7 @@ type coordRun struct {
 	messages  coordMessages
 }
 
-// coordMessages count what peers say to each other.
+// coordMessages counts the messages between peers.
 type coordMessages struct {
 	gossip, asks, reports, assignments int
 	urls                               int // in requests for estimates and in assignments
@@ -131,7 +131,7 @@ func (r *coordRun) oneWay(from, to int) time.Duration {
 	return r.w.message(r.rnd, from, to) / 2
 }
 
-// cycle lets a requester ask and assign.
+// cycle lets a requester send estimation requests and assign.
 func (r *coordRun) cycle(i int, now time.Time) {
 	c := r.cycles[i]
 	estimators := append(r.gossip[i].Up(), r.ids[i])
@@ -170,10 +170,10 @@ func (r *coordRun) estimate(at int, requester string, u *coordinates.URL) {
 	})
 }
 
-// seenBy is where one peer believes the others to be, as the node shows it to its strategy.
+// seenBy is one peer's view of the others' coordinates, as the node gives it to its strategy.
 func (r *coordRun) seenBy(i int) *worlds.Seen { return &worlds.Seen{By: r.ids[i], Gossip: r.gossip[i]} }
 
-// places are where a peer believes all peers to be, itself among them.
+// places returns a peer's view of all coordinates, including its own.
 func (r *coordRun) places(i int) []coordinates.Place {
 	var list []coordinates.Place
 	seen := r.seenBy(i)

@@ -207,7 +207,7 @@ func (p *coordPlaced) report(rnd *rand.Rand, w *coordWorld, strategy placement.O
 // probing is how long a round of probes takes, estimating how long a page of an estimator.
 const probing, estimating = time.Second, 10 * time.Second
 
-// placeOne asks a strategy until it names a worker for good.
+// placeOne queries a strategy until it names a final worker.
 func (row *coordRow) placeOne(rnd *rand.Rand, first *coordOutcome, strategy placement.Strategy, now time.Time, s int) coordPlaced {
 	w, run := first.world, first.run
 	v := &placement.View{Host: fmt.Sprintf("host%d", s), Site: w.servers[s].addr, Measured: make(map[string]placement.Measurement)}
@@ -239,7 +239,7 @@ func (row *coordRow) placeOne(rnd *rand.Rand, first *coordOutcome, strategy plac
 	return coordPlaced{v, 0, now, 0}
 }
 
-// observe fetches a page and tells a strategy.
+// observe fetches a page and reports it to a strategy.
 func observe(rnd *rand.Rand, w *coordWorld, strategy placement.Observer, v *placement.View, now time.Time, p, s int) {
 	bytes := internet.PageSize(rnd)
 	took, failed := w.download(rnd, p, s, bytes)

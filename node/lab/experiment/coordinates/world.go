@@ -106,7 +106,7 @@ func coordWorldOf(net *internet.Internet, rnd *rand.Rand, p, s []int, servers in
 	return w
 }
 
-// serverAddr is the key of a server: each has a /24 of its own, out of addresses that nobody has.
+// serverAddr is the key of a server: each has its own /24, out of unassigned addresses.
 func serverAddr(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{240 + byte(i>>16), byte(i >> 8), byte(i), 1}) // below 2^20 servers
 }
@@ -136,13 +136,13 @@ func (w *coordWorld) measure() {
 	}
 }
 
-// wire is what a download takes on the way, in ms: see internet.Transfer.
+// wire is the network time of a download in ms, see internet.Transfer.
 func (w *coordWorld) wire(p, s, bytes int) float64 {
 	t := internet.Transfer{RTT: time.Duration(w.rtt[p][s] * float64(time.Millisecond)), Bytes: bytes, Rate: w.peers[p].rate}
 	return float64(t.Wire()) / float64(time.Millisecond)
 }
 
-// roundTrips of a download: to connect, to ask, and one for each further round of slow start (as
+// roundTrips of a download: to connect, to send the request, and one for each further round of slow start (as
 // internet.Transfer counts them).
 func roundTrips(bytes int) int {
 	trips, window := 2, 10*1460
@@ -210,7 +210,7 @@ func (w *coordWorld) oracle(s int) int {
 	return best
 }
 
-// geo is the peer at the smallest great-circle distance, false if no position is known.
+// geo returns the peer at the smallest great-circle distance, false without a position.
 func (w *coordWorld) geo(s int) (int, bool) {
 	site := worlds.Locate(w.net, w.servers[s].host)
 	best, least := -1, math.Inf(1)

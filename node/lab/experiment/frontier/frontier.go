@@ -1,4 +1,4 @@
-// Package frontier has the books of an owner hold millions of URLs, and weighs them on the disk.
+// Package frontier fills an owner's URL store with millions of URLs and measures its size on disk.
 package frontier
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Frontier is what a known URL takes on the disk.
+// Frontier measures the size of a URL on disk.
 var Frontier = trial.Experiment{
 	Name:  "frontier",
 	About: "bytes on disk per URL in an owner's URL store, by kind of record",
@@ -74,11 +74,11 @@ type books struct {
 	rng           *rand.Rand
 	hosts, copies *storage.Keyspace
 	job           ledger.Job
-	waiting, done []ring.Pos // hosts whose URLs wait, and those whose URLs are done
+	waiting, done []ring.Pos // hosts with pending URLs, and with done URLs
 	urls, length  int        // URLs, and the bytes of all of them
 }
 
-// unseen is a filter that nobody asks: no URL comes twice.
+// unseen is an unused filter: no URL occurs twice.
 type unseen struct{}
 
 func (unseen) Add(ondisk.SetID, uint64) error { return nil }
@@ -153,7 +153,7 @@ func (b *books) grow(x *site, n int) error {
 	return x.buf.Take()()
 }
 
-// outcome is what a worker says of a page.
+// outcome is a worker's report of a page.
 func (b *books) outcome(i int) ondisk.Final {
 	f := ondisk.Final{
 		Outcome: link.OutcomeOK, Status: 200, FetchedMs: 1_795_000_000_000 + int64(i)*1100, DurationMs: 80 + b.rng.Uint32N(400), Size: 2000 + b.rng.Uint64N(90_000),
@@ -250,7 +250,7 @@ type row struct {
 	under func(key []byte) []byte // how the space has keys
 }
 
-// table asks the tables of the database.
+// table reads the sizes from the tables of the database.
 func (b *books) table(t *report.Table) error {
 	plain := func(key []byte) []byte { return key }
 	t.Add("URL", "length", "B", float64(b.length)/float64(b.urls))

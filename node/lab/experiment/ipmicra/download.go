@@ -16,7 +16,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Download is what placement by IPMicra brings.
+// Download measures the benefit of placement by IPMicra.
 var Download = trial.Experiment{
 	Name:  "ipmicra-download",
 	About: "IPMicra: download times by choice of crawler",

@@ -17,7 +17,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
-// Load is what IPMicra does once subnets are delegated.
+// Load measures load balancing and rebuilding of the tree after delegation.
 var Load = trial.Experiment{
 	Name:  "ipmicra-load",
 	About: "IPMicra: cost of relieving overloaded crawlers and of changed IP ranges",

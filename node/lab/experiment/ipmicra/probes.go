@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
-// Probes is what placement by IPMicra costs.
+// Probes measures the cost of placement by IPMicra.
 var Probes = trial.Experiment{
 	Name:  "ipmicra-probes",
 	About: "IPMicra: probes per site, and share of sites at their nearest crawler",
@@ -195,7 +195,7 @@ func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, s
 	return nil
 }
 
-// What rows are called whose sites are all of different organisations, and those whose crawlers are
+// Suffixes of rows with at most one site per organization, and of those whose crawlers are
 // far apart besides, the last out of fewer: lessPool was chosen so that the figures of 25 and 50 ms
 // come near the paper's together.
 const (
@@ -219,7 +219,7 @@ func (c *ipmicraScene) judgeThresholds(ctx context.Context, found *probesRows, s
 	return nil
 }
 
-// describe says how much registries know of the sites.
+// describe records how many sites have addresses and registered ranges.
 func (c *ipmicraScene) describe(row *collected) {
 	address, registered := 0, 0
 	for _, addr := range c.addrs {
@@ -235,7 +235,7 @@ func (c *ipmicraScene) describe(row *collected) {
 	row.add("in_a_registered_range", 100*float64(registered)/float64(len(c.sites)))
 }
 
-// judge looks at the sites after the training ones.
+// judge evaluates the sites after the training ones.
 func judge(row *collected, all []placed, train int, held []int) {
 	judged := all[train:]
 	each := func(*placed) bool { return true }
@@ -253,7 +253,7 @@ func judge(row *collected, all []placed, train int, held []int) {
 	row.add("probes_per_site_held_back", probesEach(back))
 }
 
-// judgeWays looks at how sites came to their workers, and how well each way does.
+// judgeWays adds the share of each way to find a worker, and its share of optimal sites.
 func judgeWays(row *collected, all []placed, train int) {
 	judged := all[train:]
 	each := func(*placed) bool { return true }
@@ -308,7 +308,7 @@ var probesUnits = map[string]string{
 	"trend": "probes per site, per 100 sites",
 }
 
-// probesTable puts what was found beside the paper's.
+// probesTable writes our figures beside the paper's.
 func probesTable(r *report.Report, found *probesRows, peers int) {
 	paper := map[string]map[string]float64{
 		"brute-force": {"optimal": 100, "probes_per_site": probesCrawlers},

@@ -16,8 +16,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// ipmicraScene is some crawlers and sites of an internet, with all round trips between them and
-// what registries know.
+// ipmicraScene is a set of crawlers and sites with all round trips and registry data.
 type ipmicraScene struct {
 	tree     *ipmicra.Tree
 	crawlers []int
@@ -54,7 +53,7 @@ func newIPMicraScene(net *internet.Internet, tree *ipmicra.Tree, at *worlds.Addr
 	return c, nil
 }
 
-// placed is how a site was placed.
+// placed is the placement of a site.
 type placed struct {
 	worker, probes int
 	known          bool          // its subnet had a worker already
@@ -63,7 +62,7 @@ type placed struct {
 
 func (p *placed) optimal() bool { return p.excess <= worlds.Within }
 
-// place has a strategy place one site; probe is what a crawler measures.
+// place lets a strategy place one site; probe measures from a crawler.
 func (c *ipmicraScene) place(s placement.Strategy, site int, probe func(site, crawler int) time.Duration) (placed, error) {
 	v := placement.View{
 		Host: "site " + strconv.Itoa(site), Site: c.addrs[site], Candidates: c.peers, Measured: make(map[string]placement.Measurement, len(c.peers)),
@@ -88,7 +87,7 @@ func (c *ipmicraScene) place(s placement.Strategy, site int, probe func(site, cr
 // ping is the round trip itself.
 func (c *ipmicraScene) ping(site, crawler int) time.Duration { return c.rtt[site][crawler] }
 
-// placeAll has a strategy place all sites in their order.
+// placeAll lets a strategy place all sites in their order.
 func (c *ipmicraScene) placeAll(ctx context.Context, s placement.Strategy, probe func(site, crawler int) time.Duration) ([]placed, error) {
 	all := make([]placed, len(c.sites))
 	for i := range c.sites {
@@ -108,12 +107,12 @@ func (c *ipmicraScene) everybody() []placed {
 	return c.fixed(func(site int) int { return slices.Index(c.rtt[site], slices.Min(c.rtt[site])) }, len(c.peers))
 }
 
-// farthest takes the crawler that is farthest off.
+// farthest takes the farthest crawler.
 func (c *ipmicraScene) farthest() []placed {
 	return c.fixed(func(site int) int { return slices.Index(c.rtt[site], slices.Max(c.rtt[site])) }, 0)
 }
 
-// drawn takes any.
+// drawn takes a random crawler.
 func (c *ipmicraScene) drawn(rnd *rand.Rand) []placed {
 	return c.fixed(func(int) int { return rnd.IntN(len(c.peers)) }, 0)
 }

@@ -1,4 +1,4 @@
-// Package placement has every strategy place and crawl the same sites.
+// Package placement lets each strategy place and crawl the same sites.
 package placement
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Strategies has every strategy do the same work.
+// Strategies compares all strategies on the same work.
 var Strategies = trial.Experiment{
 	Name:  "placement",
 	About: "all placement strategies on the same work, and an oracle",
@@ -233,14 +233,14 @@ func placementTable(r *report.Report, all []placementRuns) {
 	}
 }
 
-// The strategies that a chart shows: no more than there are colours that people tell apart.
+// The strategies of a chart: no more than there are distinguishable colors.
 var (
 	scatterRows = []string{worlds.Oracle, "adaptive", "ipmicra", "geo", "coordinates", "random", "rtt", "adaptive-blind"}
 	timesRows   = []string{worlds.Oracle, "adaptive", "ipmicra", "geo", "coordinates", "random", "worst"}
 	loadRows    = []string{worlds.Oracle, "adaptive", "ipmicra", "geo", "coordinates", "random", "owner"}
 )
 
-// placementPlots are for a talk: what a probe buys, what it brings, and who does the work.
+// placementPlots shows optimal sites by probes, download times, and the work per peer.
 func placementPlots(r *report.Report, all []placementRuns) {
 	scatter := report.Plot{Name: "optimal-probes", Title: "Optimal sites by probes, one dot per draw", X: "probes per site", Y: "% of sites at their nearest candidate", YMin: 0, YMax: 103}
 	times := report.Plot{Name: "download-times", Title: "Downloads of the judged sites", X: "download time, ms", Y: "% of downloads finished", LogX: true, YMin: 0, YMax: 100}

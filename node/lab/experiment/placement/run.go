@@ -27,13 +27,13 @@ const (
 	// dueFor is what a site's crawl may take beyond a second and a half a page before its pages
 	// count as due but not fetched.
 	dueFor = 5 * time.Second
-	// samplesEvery is how often owners tell their leaf set what they learnt, and pass on what they
-	// were told, heartbeatEvery how often a worker renews its leases with an owner.
+	// samplesEvery is how often owners send and forward samples to their leaf set, heartbeatEvery
+	// how often a worker renews its leases with an owner.
 	samplesEvery, heartbeatEvery = time.Second, 2 * time.Second
 	// sampleHops is how many leaf sets a sample comes through, sampleBeyond how many peers beyond the
 	// leaf set one knows the distance of, candidatesBeyond how many may be candidates for a site.
 	sampleHops, sampleBeyond, candidatesBeyond = 8, 47, 4
-	// samplesKept are what a neighbour that comes back is told.
+	// samplesKept is the number of samples sent to a returning neighbor.
 	samplesKept = 512
 	// probeTries connects make a probe; the median counts.
 	probeTries = 3
@@ -69,8 +69,8 @@ type placementRun struct {
 	onTime   int // pages fetched while they were due
 	fetches  int
 
-	gone map[int]bool      // peers that were away when they were to tell samples
-	kept []adaptive.Sample // the latest that were told by anybody
+	gone map[int]bool      // peers that were absent when they should send samples
+	kept []adaptive.Sample // the latest of all peers
 }
 
 // hostRun is a site as it is crawled.
@@ -136,7 +136,7 @@ func (r *placementRun) message(n, bytes int) {
 	r.bytes += n*worlds.MessageBytes + bytes
 }
 
-// gossip asks a neighbour, as Vivaldi's peers do (papers 3.2).
+// gossip queries a neighbor, as Vivaldi's peers do (papers 3.2).
 func (r *placementRun) gossip(i int) {
 	g := r.fleet.gossip[i]
 	other, ok := g.Tick(r.clock.Now())
@@ -152,7 +152,7 @@ func (r *placementRun) gossip(i int) {
 	})
 }
 
-// tell the owners around one its samples.
+// tell sends samples to the owners around one.
 func (r *placementRun) tell(i int) {
 	here := func(k int) bool { return r.w.here(k, r.clock.Elapsed()-placementWarmUp) }
 	if !here(i) {
@@ -177,7 +177,7 @@ func (r *placementRun) tell(i int) {
 		if hops == 0 || hops > sampleHops || !here(k) {
 			continue
 		}
-		r.message(min(hops, 2), min(hops, 2)*bytes) // those beyond the leaf set hear it of two
+		r.message(min(hops, 2), min(hops, 2)*bytes) // those beyond the leaf set receive it from two
 		r.clock.After(r.w.between[i][k]/2+time.Duration(hops-1)*samplesEvery, func() {
 			for l := range samples {
 				r.fleet.samples[k].Learn(r.clock.Now(), &samples[l])
@@ -186,7 +186,7 @@ func (r *placementRun) tell(i int) {
 	}
 }
 
-// comeBack has a peer forget what it knew, as its process is a new one, and be told the latest
+// comeBack clears the data of a returning peer, since its process is new, and sends it the latest
 // samples.
 func (r *placementRun) comeBack(i int) error {
 	delete(r.gone, i)
@@ -214,9 +214,9 @@ func (r *placementRun) begin(i int) {
 		r.message(2, 0)
 	}
 	if f := r.fleet.records; f != nil && !r.fleet.coordinator {
-		r.message(4, 2*worlds.ResultBytes) // the records of the subnet and of its organisation are asked for
+		r.message(4, 2*worlds.ResultBytes) // requests for the records of the subnet and of its organization
 		if _, worker := f.Worker(s.addr); worker == "" {
-			r.message(4, 2*worlds.ResultBytes) // and are told the outcome
+			r.message(4, 2*worlds.ResultBytes) // updates with the outcome
 		}
 	}
 	r.place(h)
@@ -251,13 +251,13 @@ func (w *placementWorld) view(s *placementSite, candidates []int, row *placement
 	return v
 }
 
-// probe is what a peer measures of the site: the n-th probe errs as it does, whoever asks.
+// probe is a peer's measurement of the site: the n-th probe has the same error for every caller.
 func (s *placementSite) probe(peer int, n uint64) time.Duration {
 	rnd := rand.New(rand.NewPCG(s.seed^n<<32, uint64(peer))) // not negative
 	return s.rtt[peer] + time.Duration(rnd.ExpFloat64()*float64(probeNoise))
 }
 
-// place a site; it is called again when measurements have come.
+// place a site; it is called again when measurements have arrived.
 func (r *placementRun) place(h *hostRun) {
 	h.view.Now, h.view.Measured = r.clock.Now(), h.measured
 	r.reach(h)
@@ -383,7 +383,7 @@ func (h *hostRun) excess() time.Duration {
 	return h.site.rtt[h.assigned] - least
 }
 
-// What is asked of one site.
+// Metrics of one site.
 func (h *hostRun) optimal() float64  { return truth(h.excess() <= worlds.Within) }
 func (h *hostRun) asked() float64    { return float64(h.probes) }
 func (h *hostRun) excessMS() float64 { return h.excess().Seconds() * 1000 }
@@ -394,7 +394,7 @@ func (r *placementRun) fromBest(h *hostRun) time.Duration {
 	return h.site.rtt[h.assigned] - least
 }
 
-// ofAll is the share of sites whose worker is as near as any peer.
+// ofAll is the share of sites whose worker is as near as the nearest peer.
 func (r *placementRun) ofAll() float64 {
 	return over(r.hosts, func(h *hostRun) float64 { return truth(r.fromBest(h) <= worlds.Within) })
 }
@@ -403,7 +403,7 @@ func (r *placementRun) excessOfAll() float64 {
 	return over(r.hosts, func(h *hostRun) float64 { return r.fromBest(h).Seconds() * 1000 })
 }
 
-// What is asked of all sites, training included.
+// Metrics of all sites, training included.
 func (r *placementRun) optimal() float64    { return over(r.hosts, (*hostRun).optimal) }
 func (r *placementRun) probesEach() float64 { return over(r.hosts, (*hostRun).asked) }
 func (r *placementRun) excessEach() float64 { return over(r.hosts, (*hostRun).excessMS) }

@@ -16,7 +16,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
-// Today has every strategy do the same work in the world as it is now.
+// Today compares all strategies under present-day conditions.
 var Today = trial.Experiment{
 	Name:  "placement-today",
 	About: "placement with CDNs, churn, unequal lines and changing routes",
@@ -73,7 +73,7 @@ type cacheNetwork struct {
 // absence of a peer.
 type absence struct{ from, to time.Duration }
 
-// cachesRegistered are the ranges of the networks of caches, which nobody else has.
+// cachesRegistered are the ranges of the cache networks, used by no other host.
 func cachesRegistered() (all []registry.Network) {
 	for k := range cachesAt {
 		all = append(all, registry.Network{Prefix: netip.PrefixFrom(cacheAddr(k, 0), 16), Org: fmt.Sprintf("Caches %d", k+1)})
@@ -139,7 +139,7 @@ func absences(rnd *rand.Rand, stays bool, span time.Duration) (all []absence) {
 	return all
 }
 
-// here says whether a peer is there at a time after the first site.
+// here reports whether a peer is present at a time after the first site.
 func (w *placementWorld) here(peer int, at time.Duration) bool {
 	return w.today == nil || !slices.ContainsFunc(w.today.away[peer], func(a absence) bool { return a.from <= at && at < a.to })
 }
@@ -182,7 +182,7 @@ func zipf(rnd *rand.Rand, n int) int {
 	return n - 1
 }
 
-// drift is the factor by which the way of a peer to a place differs at a time.
+// drift is the factor on the round trip of a peer to a place at a time.
 func (t *today) drift(peer, place int, at time.Duration) float64 {
 	way := rand.New(rand.NewPCG(t.seed^uint64(peer)<<40, uint64(place))) // nothing secret
 	factor := 0.0

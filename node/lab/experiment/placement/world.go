@@ -36,7 +36,7 @@ const (
 // placementSetup is the size of a world.
 type placementSetup struct {
 	peers, sites int
-	crowded      bool    // several sites at each node of a matrix, so that there are as many as asked for
+	crowded      bool    // several sites at each node of a matrix, to reach the requested number
 	pages        float64 // median
 	span         time.Duration
 	today        bool // caches, sessions, lines and drift
@@ -80,7 +80,7 @@ type placementSite struct {
 	addr    netip.Addr
 	owner   int
 	present []int           // peers that are there when it is found, in the order of the ring
-	rtt     []time.Duration // by peer; negative where nobody knows
+	rtt     []time.Duration // by peer; negative where unknown
 	serving time.Duration
 	pages   int
 	found   time.Duration
@@ -176,7 +176,7 @@ func (w *placementWorld) measurePeers() {
 	}
 }
 
-// locate notes what databases know of an address.
+// locate records what databases have of an address.
 func (w *placementWorld) locate(host int, addr netip.Addr) {
 	if !addr.IsValid() {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/pbnjay/memory"
 )
 
-// Run is run.json: what a report was made by.
+// Run is the content of run.json: how a report was made.
 type Run struct {
 	Experiment string         `json:"experiment"` // its name
 	Seed       uint64         `json:"seed"`       // of all that was drawn
@@ -40,8 +40,8 @@ func (r *Report) files() (names []string, render []func() ([]byte, error)) {
 	return names, render
 }
 
-// Write puts a report into a directory, which is made if need be; run.json comes last, so where it
-// is the rest is there as well.
+// Write writes a report to dir, which it creates if needed. run.json is written last, so its
+// presence means that the report is complete.
 func (r *Report) Write(dir string, run *Run) error {
 	names, render := r.files()
 	var contents [][]byte
