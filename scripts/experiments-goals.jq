@@ -11,7 +11,7 @@ def main: [
   {of: "IPMicra, 4.4", words: "moved subnets at their best other crawler, %", paper: 66.7, better: "high", name: "ipmicra-load", row: "relieve-least-variance", metric: "optimal"},
   {of: "Coordinates, 5.8", words: "90th percentile of download times relative to random, error 0.15, %", paper: -30.2, better: "low", name: "coordinates-strategies", row: "proxy-0.15", metric: "p90_against_random"},
   {of: "Coordinates, 5.9", words: "median fetches per server until error 0.25", paper: 64, better: "low", name: "coordinates-overhead", row: "proxy-0.25", metric: "updates_p50"},
-  {of: "Coordinates, 5.2", words: "minutes until a slowed peer gets no assignments", paper: 7, better: "low", name: "coordinates-adapt", row: "bandwidth", metric: "stops_after"},
+  {of: "Coordinates, 5.1 to 5.3", words: "minutes until a slowed peer gets no assignments", paper: 7, better: "low", name: "coordinates-adapt", row: "bandwidth", metric: "stops_after"},
   {of: "Bounded bandwidth, figure 2", words: "mean use of the limit, max_d 6", paper: 0.513, name: "bandwidth", row: "paper-6", metric: "use"}
 ];
 
