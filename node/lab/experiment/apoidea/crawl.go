@@ -23,14 +23,13 @@ type apoideaSetup struct {
 	load    float64
 	peers   int
 	threads int
-	// sites are the round trips to the hosts that are crawled.
+	// sites are the round trips to the crawled hosts.
 	sites []time.Duration
-	// server is what a site needs for a page in the median; 0: as servers do, see
-	// internet.Transfer.
+	// server is the median server time of a page; 0 selects that of internet.Transfer.
 	server time.Duration
-	// kinds of messages that a page leads to.
+	// kinds of messages of a page.
 	kinds []messageKind
-	// length of virtual time that counts, after a tenth of it to settle.
+	// length is the measured virtual time, after a tenth of it to settle.
 	length time.Duration
 }
 
@@ -40,19 +39,19 @@ type apoideaResult struct {
 	seconds  float64
 	cpu      time.Duration
 	messages int
-	// first is what the busiest peers' share was of an even one.
+	// first is the largest share of a peer, relative to an even one.
 	peers int
 }
 
-// perPeer is the pages that a peer fetched in a second.
+// perPeer returns the pages per second and peer.
 func (r *apoideaResult) perPeer() float64 { return float64(r.pages) / r.seconds / float64(r.peers) }
 
-// cpuShare is how busy a processor was with the crawler, in percent.
+// cpuShare returns the CPU usage of the crawler in percent.
 func (r *apoideaResult) cpuShare() float64 {
 	return 100 * r.cpu.Seconds() / r.seconds / float64(r.peers)
 }
 
-// perPage is the messages sent for a page.
+// perPage returns the messages per page.
 func (r *apoideaResult) perPage() float64 { return float64(r.messages) / float64(r.pages) }
 
 // messageKind is a kind of message that a page causes, batched by destination.
@@ -74,8 +73,8 @@ const (
 	confirmLinger = 300 * time.Millisecond
 	batchLinks    = 256
 	batchDigests  = 64
-	// linkBytes and digestBytes are about what a link and a digest take in a message; replicaBytes
-	// what a follower gets of a page's records, half of the 1.7 kB a page that two get in the churn
+	// linkBytes and digestBytes are the sizes of a link and a digest in a message. replicaBytes is
+	// the size of a page's records for one replica: half of the 1.7 kB for two in the churn
 	// experiment.
 	linkBytes    = 100
 	digestBytes  = 100
@@ -83,7 +82,7 @@ const (
 	// cacheHits is the share of links that a cache of sent links filters out (Mercator's figure,
 	// quoted in Apoidea).
 	cacheHits = 0.75
-	// batchHead is a message without what it carries.
+	// batchHead is the size of a message without its content.
 	batchHead = 64
 )
 
@@ -151,7 +150,7 @@ type apoideaPeer struct {
 	out    [][]batch       // what waits, by kind and destination
 }
 
-// batch is what waits for one destination.
+// batch is the queue for one destination.
 type batch struct {
 	items int
 	sent  int // batches before this one: a timer is void once its own has left
@@ -185,7 +184,7 @@ func runApoidea(ctx context.Context, rnd *rand.Rand, setup apoideaSetup) (*apoid
 	}, nil
 }
 
-// let lets time pass, and looks now and then whether it still should.
+// let advances virtual time and regularly checks for cancellation.
 func (c *apoideaCrawl) let(ctx context.Context, d time.Duration) error {
 	const steps = 50
 	for range steps {
@@ -197,8 +196,8 @@ func (c *apoideaCrawl) let(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// join builds the ring: each peer draws eight keys and takes that which splits the longest arc, as
-// live peers do.
+// join builds the ring: each peer draws eight keys and takes the one that splits the longest arc,
+// as live peers do.
 func (c *apoideaCrawl) join() {
 	for i := range c.setup.peers {
 		key, taken := worlds.Join(c.keys, func(int) ring.Key { return drawKey(c.rnd) })
@@ -211,10 +210,10 @@ func (c *apoideaCrawl) join() {
 	}
 }
 
-// at is the number of a key's owner.
+// at returns the number of a key's owner.
 func (c *apoideaCrawl) at(k ring.Key) int { return c.byKey[c.keys[worlds.Successor(c.keys, k)]] }
 
-// successor is the peer so many further on the ring.
+// successor returns the peer i steps further on the ring.
 func (c *apoideaCrawl) successor(of, further int) int {
 	i := slices.IndexFunc(c.keys, func(k ring.Key) bool { return c.byKey[k] == of })
 	return c.byKey[c.keys[(i+further)%len(c.keys)]]
@@ -241,7 +240,7 @@ func drawKey(rnd *rand.Rand) (k ring.Key) {
 	return k
 }
 
-// fetch lets a thread take the next host, or wait for one.
+// fetch gives a thread the next host, or lets it wait for one.
 func (p *apoideaPeer) fetch() {
 	if len(p.hosts) == 0 {
 		p.idle++
@@ -293,7 +292,7 @@ func (p *apoideaPeer) tell() {
 	}
 }
 
-// flush sends a batch: both sides work for it, half a round trip apart.
+// flush sends a batch; both sides spend CPU time, half a round trip apart.
 func (p *apoideaPeer) flush(kind, to int) {
 	b := &p.out[kind][to]
 	bytes := batchHead + b.items*p.c.setup.kinds[kind].bytes

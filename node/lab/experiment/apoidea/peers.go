@@ -26,10 +26,10 @@ per peer fall with the second peer and are nearly constant from 12 to 16. Eight 
 }
 
 const (
-	// sitesPerPeer are the hosts that there are for each peer of the largest ring, so that the
-	// unluckiest arc still keeps all threads busy. Smaller rings crawl the same.
+	// sitesPerPeer is the number of hosts per peer of the largest ring: enough for all threads on
+	// the smallest arc. Smaller rings crawl the same hosts.
 	sitesPerPeer = 32
-	// lanServer is what a server of files needs for one.
+	// lanServer is the server time of a page on the LAN.
 	lanServer = 100 * time.Microsecond
 	// mostPeers bounds --peers.
 	mostPeers = 256
@@ -101,7 +101,7 @@ func runApoideaPeers(ctx context.Context, o *trial.Options, r *report.Report, pr
 	return nil
 }
 
-// setup is the case with so many peers.
+// setup returns the case for a number of peers.
 func (c *peersCase) setup(peers int, far []time.Duration) apoideaSetup {
 	s := apoideaSetup{hardware: c.hardware, load: c.load, peers: peers, threads: c.threads, sites: far, kinds: c.kinds, length: c.length}
 	if c.near {

@@ -32,11 +32,11 @@ under low load and two under high load, or today's with six. The nearer the site
 
 const (
 	proximityPeers = 5
-	// familySites are the hosts of a family. Of a small matrix they stand at an eighth of the
-	// nodes, several at each.
+	// familySites is the number of hosts of a family. In a small matrix they share an eighth of the
+	// nodes.
 	familySites = 20
-	// proximityPool is how many sites of an endless internet families are chosen from, and
-	// peersPool how many peers.
+	// proximityPool is the number of sites drawn for families from an unlimited internet, peersPool
+	// that of peers.
 	proximityPool = 8000
 	peersPool     = 1000
 )
@@ -49,7 +49,7 @@ type family struct {
 	quantile float64
 }
 
-// Where the peer and the universities of the paper are.
+// Positions of the paper's peer and universities.
 var (
 	paperPeer     = placement.Position{Lat: 33.8, Lon: -84.4}
 	paperFamilies = []family{
@@ -61,7 +61,7 @@ var (
 	matrixFamilies = []family{{row: "near", quantile: 0.05}, {row: "middle", quantile: 0.5}, {row: "far", quantile: 0.75}, {row: "farthest", quantile: 0.95}}
 )
 
-// proximityCases are the machines that do it.
+// proximityCases are the machines.
 func proximityCases() []threadsCase {
 	return []threadsCase{
 		{row: "low_load", label: "pentium-550, low load, 6 threads", hardware: pentium(), load: 1, threads: []int{6}, length: 10 * time.Minute},
@@ -169,7 +169,7 @@ func nearestTo(net *internet.Internet, hosts []int, to placement.Position, count
 	return known[:min(count, len(known))]
 }
 
-// tripsTo are the round trips to the hosts of a family.
+// tripsTo returns the round trips to the hosts of a family.
 func tripsTo(net *internet.Internet, peer int, hosts []int) []time.Duration {
 	out := make([]time.Duration, familySites)
 	for i := range out {
@@ -178,8 +178,7 @@ func tripsTo(net *internet.Internet, peer int, hosts []int) []time.Duration {
 	return out
 }
 
-// paperProximity is how many times faster near sites are than far ones in the paper, .edu against
-// .edu.au.
+// paperProximity is the paper's speed of near sites relative to far ones, .edu to .edu.au.
 const paperProximity = 2
 
 func proximityTable(r *report.Report, families []family, cases []threadsCase, pages [][][]float64, rtts [][]time.Duration) {

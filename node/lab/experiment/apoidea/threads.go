@@ -28,9 +28,9 @@ the 3 %, no figure of the paper is an input. Memory is not modeled, so the paper
 }
 
 const (
-	// threadSites are as many hosts as keep the most threads tried busy.
+	// threadSites is enough hosts to keep the largest number of threads busy.
 	threadSites = 2048
-	// nearBest is the share of the best throughput from which more threads are no gain.
+	// nearBest is the share of the best throughput from which more threads do not count.
 	nearBest = 0.9
 )
 
@@ -44,7 +44,7 @@ type threadsCase struct {
 	length   time.Duration
 	// best and cpu are the paper's figures, 0 if it gives none.
 	best, cpu float64
-	// near takes the nearest family of sites in place of sites anywhere.
+	// near selects the nearest family of sites instead of sites anywhere.
 	near bool
 }
 
@@ -116,8 +116,8 @@ func runApoideaThreads(ctx context.Context, o *trial.Options, r *report.Report, 
 	return nil
 }
 
-// lonePeer draws a peer and sites, and returns the round trips; of a matrix with few nodes all but
-// the peer are sites, several times over.
+// lonePeer draws a peer and sites, and returns the round trips. In a matrix with few nodes all
+// other nodes are sites, repeatedly.
 func lonePeer(net *internet.Internet, rnd *rand.Rand, sites int) ([]time.Duration, error) {
 	count := sites
 	if size := net.Size(); size > 0 {
@@ -151,7 +151,7 @@ func threadsTable(t *report.Table, c *threadsCase, pages, cpu []float64) {
 	}
 }
 
-// bestOf is where nine tenths of the best are reached first.
+// bestOf returns where 90 % of the best are reached first.
 func bestOf(pages []float64) int {
 	for i, v := range pages {
 		if v >= nearBest*slices.Max(pages) {

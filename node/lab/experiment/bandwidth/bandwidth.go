@@ -37,8 +37,7 @@ judged. There the cells helped only at 60 seconds per hour, with fifty visits to
 }
 
 const (
-	// bandwidthWarmUp is not counted: estimates are empty, and the fetchers begin one after the
-	// other. Seconds.
+	// bandwidthWarmUp in seconds is not counted: estimates are empty, and fetchers start in turn.
 	bandwidthWarmUp = 60
 	// windowAbove is the threshold of a window above the limit, relative to it.
 	windowAbove = 1.02
@@ -76,7 +75,7 @@ func bandwidthSettings() []bandwidthSetting {
 	)
 }
 
-// bandwidthRow is what the draws of a setting came to.
+// bandwidthRow holds the results of the draws of a setting.
 type bandwidthRow struct {
 	bandwidthSetting
 	first *bandwidthRun // what is drawn
@@ -162,12 +161,11 @@ func (w *bandwidthWorld) play(ctx context.Context, s *bandwidthSetting) (*bandwi
 	return run, run.run(ctx)
 }
 
-// The figures that are spoken of elsewhere, by their place in bandwidthMetrics.
+// Indices of bandwidthMetrics that are used elsewhere.
 const bandwidthUse, estimateError, bandwidthViolations = 0, 7, 8
 
-// bandwidthMetrics are the columns of the table: those that spread also by how far draws differ,
-// those of predictions where the paper's governor has no limiter beneath, which would make them
-// true.
+// bandwidthMetrics are the columns of the table: with the spread over draws where spreads is set,
+// and for predictions only where the paper's governor has no limiter, which would make them true.
 var bandwidthMetrics = [...]struct {
 	name, unit         string
 	spreads, predicted bool
@@ -243,7 +241,7 @@ func (r *bandwidthRun) figures(first, last int) bandwidthFigures {
 	}
 }
 
-// of are the draws of a figure, in ascending order.
+// of returns the draws of a figure in ascending order.
 func (b *bandwidthRow) of(figure int) (values []float64) {
 	for i := range b.draws {
 		values = append(values, b.draws[i][figure])
@@ -274,7 +272,7 @@ func (b *bandwidthRow) table(t *report.Table) {
 	}
 }
 
-// perSecond is what came in each second, in kB.
+// perSecond returns the bytes received in each second, in kB.
 func (r *bandwidthRun) perSecond() []float64 {
 	out := make([]float64, len(r.came)/stepsASecond)
 	for i := range out {
@@ -285,7 +283,7 @@ func (r *bandwidthRun) perSecond() []float64 {
 	return out
 }
 
-// predicted is what was expected at the beginning of each second, in kB a second.
+// predicted returns the prediction at the start of each second, in kB per second.
 func (r *bandwidthRun) predicted() []float64 {
 	out := make([]float64, len(r.expected)/stepsASecond)
 	for i := range out {
@@ -294,7 +292,7 @@ func (r *bandwidthRun) predicted() []float64 {
 	return out
 }
 
-// bandwidthPlots are the paper's three figures: a piece of 40 s from the middle.
+// bandwidthPlots returns the paper's three figures: 40 s from the middle.
 func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []report.Plot {
 	shown := int(bandwidthShown / time.Second)
 	from := bandwidthWarmUp + (seconds-bandwidthWarmUp-shown)/2
@@ -328,7 +326,7 @@ func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []report.Plot {
 	return plots
 }
 
-// bandwidthSeries are the rates of all settings, second by second, those over days left out.
+// bandwidthSeries returns the rates of all settings by second, without those over days.
 func bandwidthSeries(rows []bandwidthRow) report.Series {
 	var seconds []float64
 	for i := range rows[0].first.perSecond() {

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// bandwidthCap is L, and the two that are beneath it the paper's k and sigma (Diligenti et al.,
-	// 3); bandwidthShown is the width of its figures.
+	// bandwidthCap is L, the next two are the paper's k and sigma (Diligenti et al., 3);
+	// bandwidthShown is the width of its figures.
 	bandwidthCap   = 140_000
 	bandwidthShown = 40 * time.Second
 
-	// The paper is silent about the rest, which is ours: fetchers, the speed of the line (bytes a
-	// second), servers and how often they are met, their rate (median and spread of a lognormal,
-	// bytes a second), how it changes (spread, and seconds that it remembers), round trips and
-	// thinking (seconds), and the size of documents. The median rate is what the paper's use at
-	// max_d 2 was fitted by; with slower servers its governor uses all of the limit, and more.
+	// The paper does not give the rest: fetchers, line speed (bytes per second), servers and how
+	// often they are visited, their rate (median and spread of a lognormal, bytes per second), its
+	// variation (spread, and correlation in seconds), round trips and server times (seconds), and
+	// document sizes. The median rate was fitted to the paper's use at max_d 2; slower servers let
+	// its governor exceed the limit.
 	bandwidthFetchers  = 64
 	bandwidthLine      = 1_250_000
 	bandwidthServers   = 300
@@ -40,17 +40,17 @@ const (
 	// firstWindow is the initial TCP window of a server of that time, in bytes: three segments. It
 	// doubles each round trip.
 	firstWindow = 3 * 1460
-	// bandwidthHead is the head of a response.
+	// bandwidthHead is the size of a response header.
 	bandwidthHead = 300
 
-	// bandwidthStep is how fine time is; windows of one second are looked at for each phase of it.
+	// bandwidthStep is the time resolution; one-second windows start at each step.
 	bandwidthStep = 10 * time.Millisecond
 	stepsASecond  = int(time.Second / bandwidthStep)
 
-	// daysPlayed are two weeks, the second of which is judged, and hourPlayed the seconds of each
-	// hour that are: so a server is met nine times a day in the mean. workSwing and restSwing are
-	// how far the logarithm of a server's rate swings around the clock on a working day (four times
-	// as fast at its best hour as at its worst) and on a holiday.
+	// daysPlayed is two weeks, the second of which is judged. hourPlayed is the simulated seconds
+	// per hour: a server is visited nine times a day on average. workSwing and restSwing are the
+	// daily variation of the logarithm of a server's rate on a working day (a factor of four
+	// between best and worst hour) and on a holiday.
 	daysPlayed = 14
 	hourPlayed = 10
 	workSwing  = 0.7
@@ -72,7 +72,7 @@ type bandwidthURL struct {
 	think  float64
 }
 
-// bandwidthWorld is what every setting meets alike.
+// bandwidthWorld is the common input of all settings.
 type bandwidthWorld struct {
 	servers []bandwidthServer
 	queue   []bandwidthURL
@@ -80,8 +80,8 @@ type bandwidthWorld struct {
 	hour    int // simulated seconds of each; 0 without hours of the day
 }
 
-// newBandwidthWorld draws one. With an hour rates follow the hour of the day: each server has a
-// slowest hour of its own, as if in any time zone, and on holidays another one, half a day later.
+// newBandwidthWorld draws a world. With an hour, rates depend on the hour of the day: each server
+// has its own slowest hour, as if in any time zone, and another on holidays, half a day later.
 func newBandwidthWorld(seed uint64, seconds, hour int) *bandwidthWorld {
 	rnd := rand.New(rand.NewPCG(seed, 0x62616e64))
 	w := &bandwidthWorld{seconds: seconds, hour: hour}
@@ -136,7 +136,7 @@ type download struct {
 	firstBytes int     // step of the first byte; -1
 }
 
-// bandwidthRun is one setting at work.
+// bandwidthRun is a running setting.
 type bandwidthRun struct {
 	world    *bandwidthWorld
 	governor bandwidth.Governor
@@ -206,7 +206,7 @@ func (r *bandwidthRun) run(ctx context.Context) error {
 	return nil
 }
 
-// flow moves the bytes of one step and ends what is complete.
+// flow transfers the bytes of one step and ends completed downloads.
 func (r *bandwidthRun) flow() (ended bool) {
 	const dt = 1.0 / float64(stepsASecond)
 	total := 0.0
@@ -244,8 +244,8 @@ func (r *bandwidthRun) flow() (ended bool) {
 	return ended
 }
 
-// demand is what a download would take in a step: its server's rate, or less while the window
-// opens.
+// demand returns the bytes that a download can take in a step: its server's rate, or less during
+// slow start.
 func (r *bandwidthRun) demand(d *download, dt float64) float64 {
 	age := float64(r.now-d.begun)*dt - d.wait
 	if age < 0 {
@@ -294,7 +294,7 @@ func (r *bandwidthRun) sample() {
 	}
 }
 
-// admit starts what the governor lets start.
+// admit starts the fetches that the governor admits.
 func (r *bandwidthRun) admit() {
 	for len(r.running) < bandwidthFetchers {
 		a, ok := r.governor.Admit(r.time(), r)

@@ -70,7 +70,7 @@ func runChurn(ctx context.Context, o *trial.Options, r *report.Report, progress 
 	return nil
 }
 
-// parts sums the progress of several simulations up.
+// parts adds up the progress of several simulations.
 type parts struct {
 	tell  trial.Progress
 	mu    sync.Mutex // guards what follows, and that tell is called once at a time
@@ -82,7 +82,7 @@ func newParts(tell trial.Progress, names ...string) *parts {
 	return &parts{tell: tell, names: names, done: make([]float64, len(names))}
 }
 
-// part returns the progress function of one.
+// part returns the progress function of one simulation.
 func (p *parts) part(i int) func(done, all time.Duration) {
 	return func(done, all time.Duration) {
 		p.mu.Lock()
@@ -99,8 +99,8 @@ func (p *parts) part(i int) func(done, all time.Duration) {
 }
 
 const (
-	// ringShare times as many peers are in the ring alone as have the whole logic of the node, for
-	// a ringHours part of the time.
+	// ringShare is the factor on the number of peers of the ring alone, ringHours its part of the
+	// time.
 	ringShare = 10
 	ringHours = 30
 	// returning is the share of dead peers of the crawl that return with their disk.

@@ -34,7 +34,7 @@ cities where the internet has them, as the synthetic one does. Figures are media
 	Run: runCoordAdapt,
 }
 
-// disturbance is an experiment with something that goes wrong and is put right again.
+// disturbance is an experiment with a disturbance that begins and ends.
 type disturbance struct {
 	name               string
 	servers, minutes   int
@@ -74,7 +74,7 @@ const (
 	adaptUnused      = 0.05   // share of the assignments below which a peer is out of use
 )
 
-// adaptTrace is what was seen, by minute.
+// adaptTrace holds the observations by minute.
 type adaptTrace struct {
 	share       []float64 // of the assigned URLs that went to the peer
 	mine, geo   []float64 // mean expected download time in ms, of our placement and of geo's
@@ -118,7 +118,7 @@ func runCoordAdapt(ctx context.Context, o *trial.Options, r *report.Report, prog
 	return serverSlowdown(net, o, r)
 }
 
-// run does one repetition.
+// run executes one repetition.
 func (d *disturbance) run(net *internet.Internet, seed uint64) (*adaptTrace, error) {
 	rnd := rand.New(rand.NewPCG(seed, 0x6164617074))
 	var w *coordWorld
@@ -150,7 +150,7 @@ type adapting struct {
 	trace  adaptTrace
 }
 
-// byCycle has a persistent cycle place the servers.
+// byCycle lets a persistent cycle place the servers.
 func (a *adapting) byCycle(seed uint64) *adaptTrace {
 	setup := paperSetup(0.3)
 	setup.cycle.Mode, setup.cycle.Hosts, setup.cyclesAt = coordinates.ModePersistent, a.d.servers, []int{0}
@@ -189,7 +189,7 @@ func (a *adapting) byCycle(seed uint64) *adaptTrace {
 	return &a.trace
 }
 
-// feed lets the download of an assigned page move its server's coordinate.
+// feed updates a server's coordinate from the download of an assigned page.
 func (a *adapting) feed(run *coordRun, p, s int) {
 	took, failed := a.w.download(a.rnd, p, s, internet.PageSize(a.rnd))
 	run.clock.After(took, func() {
@@ -263,8 +263,8 @@ func (a *adapting) distance(run *coordRun, now time.Time) float64 {
 	return report.Quantile(all, 0.5)
 }
 
-// byStrategy has a strategy of the node place the servers: asked every twenty seconds, told of a
-// page of each every five.
+// byStrategy lets a strategy of the node place the servers. It is queried every twenty seconds and
+// gets a page of each server every five.
 func (a *adapting) byStrategy(seed uint64) (*adaptTrace, error) {
 	strategy, err := adaptive.New(adaptive.Config{Seed: seed + 1})
 	if err != nil {
@@ -292,7 +292,7 @@ func (a *adapting) byStrategy(seed uint64) (*adaptTrace, error) {
 	return &a.trace, nil
 }
 
-// view is what a strategy is shown of a server.
+// view returns a strategy's view of a server.
 func (a *adapting) view(now time.Time, s int) *placement.View {
 	v := &placement.View{Now: now, Host: fmt.Sprintf("host%d", s), Site: a.w.servers[s].addr, Measured: make(map[string]placement.Measurement)}
 	for p := range a.w.peers {
@@ -301,8 +301,8 @@ func (a *adapting) view(now time.Time, s int) *placement.View {
 	return v
 }
 
-// ask lets a strategy probe, with what the cache of a node would still have of the last probes,
-// until it names a worker.
+// ask lets a strategy probe until it names a worker, with the last probes that a node's cache would
+// still have.
 func (a *adapting) ask(strategy placement.Strategy, v *placement.View, s int) (int, error) {
 	at := func(id string) int {
 		return slices.IndexFunc(a.w.peers, func(p coordPeer) bool { return p.id == id })

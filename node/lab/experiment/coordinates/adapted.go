@@ -12,8 +12,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// after is how many minutes from a moment it takes until something holds for a while; infinite if
-// it never does.
+// after returns the minutes from a time until a condition holds for a while; infinite if it never
+// does.
 func after(from, end int, holds func(minute int) bool) float64 {
 	run := 0
 	for m := from; m < end; m++ {
@@ -109,7 +109,7 @@ const (
 	slowExtra                     = 5000 // ms
 )
 
-// serverSlowdown is the thesis' 5.6: a server gets slow for everybody.
+// serverSlowdown is 5.6 of the thesis: a server becomes slow for all peers.
 func serverSlowdown(net *internet.Internet, o *trial.Options, r *report.Report) error {
 	rnd := o.Rand(0x736c6f77)
 	w, err := newCoordWorld(net, rnd, adaptPeers, 1)

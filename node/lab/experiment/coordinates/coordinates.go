@@ -52,7 +52,7 @@ const (
 	coordUnplanned = -1 // the peer of a server that a strategy cannot place
 )
 
-// coordOutcome is what came of one set under one threshold.
+// coordOutcome is the result of one set under one threshold.
 type coordOutcome struct {
 	world    *coordWorld
 	run      *coordRun
@@ -67,7 +67,7 @@ type coordOutcome struct {
 	errs     [][2]float64  // minutes since the batch began, median error: of the first peer
 }
 
-// coordScale is how large the comparison is.
+// coordScale is the size of the comparison.
 type coordScale struct{ sets, peers, hosts int }
 
 func scaleOf(o *trial.Options) coordScale {
@@ -127,7 +127,7 @@ func (o *coordOutcome) done() bool {
 	return !slices.ContainsFunc(o.run.cycles, func(c *coordinates.Cycle) bool { return !c.Stopped() })
 }
 
-// collect takes the figures out of the cycles.
+// collect reads the figures of the cycles.
 func (o *coordOutcome) collect() {
 	o.messages = o.run.messages
 	for _, c := range o.run.cycles {

@@ -65,7 +65,7 @@ type coordCrawl struct {
 	done    []int // pages by peer
 	fetched map[string]int
 	failed  int
-	// assigned counts URLs that were given away, answered those fetched of them.
+	// assigned counts URLs assigned to other peers, answered those fetched of them.
 	assigned, answered int
 	placed             map[int]bool // hosts
 	byMinute           [][3]float64 // pages, waiting, assigned
@@ -166,8 +166,7 @@ func newCoordCrawl(net *internet.Internet, seed uint64, peers int, row crawlRow)
 // owner of a host by its hash.
 func (c *coordCrawl) owner(host int) int { return host % len(c.queues) }
 
-// find adds so many URLs that were not known of a host at its owner; one whose bucket is full
-// becomes ready for a batch.
+// find adds n new URLs of a host at its owner; a host with a full bucket becomes ready for a batch.
 func (c *coordCrawl) find(host, urls int) {
 	h := &c.hosts[host]
 	q := c.queues[c.owner(host)]
@@ -255,7 +254,7 @@ func (c *coordCrawl) download(i, host int, request *coordinates.Request, from co
 	})
 }
 
-// links are what a page leads to.
+// links returns the links of a page.
 func (c *coordCrawl) links(host int) {
 	c.find(host, int(crawlOwnLinks*c.rnd.ExpFloat64()+0.5))
 	for range crawlFarLinks {

@@ -51,7 +51,7 @@ func runCoordOverhead(ctx context.Context, o *trial.Options, r *report.Report, p
 	return costOfSeven(ctx, o, r)
 }
 
-// sumOutcomes puts the sets together.
+// sumOutcomes adds up the sets.
 func sumOutcomes(sets []*coordOutcome) *coordOutcome {
 	sum := new(coordOutcome)
 	for _, s := range sets {
@@ -76,7 +76,7 @@ func (m *coordMessages) add(n *coordMessages) {
 	m.results += n.results
 }
 
-// costOfSeven is the thesis' 5.10: seven peers, a batch each, how long it takes.
+// costOfSeven is 5.10 of the thesis: seven peers, one batch each, and the time that it takes.
 func costOfSeven(ctx context.Context, o *trial.Options, r *report.Report) error {
 	net, err := worlds.Internet(o, r, true)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // coordRun drives the state machines of a set of peers in virtual time: each gossips, estimates for
-// the others, and has a cycle of its own.
+// the others, and has its own cycle.
 type coordRun struct {
 	w      *coordWorld
 	clock  dhttest.Clock
@@ -28,7 +28,7 @@ type coordRun struct {
 	// download made for an estimate, and how far on it is.
 	assigned func(by int, a coordinates.Assignment)
 	fetched  func(by int, u *coordinates.URL, took time.Duration, failed bool)
-	// estimates takes the requests of others where a peer has a queue; nil fetches at once.
+	// estimates queues the requests of others where a peer has a queue; nil fetches at once.
 	estimates func(at int, request *coordinates.Request)
 	messages  coordMessages
 }
@@ -44,7 +44,7 @@ func (m *coordMessages) bytes() int {
 	return (m.gossip*2+m.asks+m.reports+m.assignments)*worlds.MessageBytes + (m.gossip+m.reports)*coordinates.EncodedSize + m.urls*worlds.URLBytes + m.results*worlds.ResultBytes
 }
 
-// coordSetup is how the peers are set up.
+// coordSetup configures the peers.
 type coordSetup struct {
 	gossip  coordinates.GossipConfig
 	servers coordinates.ServersConfig
@@ -88,7 +88,7 @@ func newCoordRun(w *coordWorld, setup *coordSetup, seed uint64) *coordRun {
 	return r
 }
 
-// start lets every peer tick each second, and each at another part of it.
+// start gives every peer a tick per second, at different offsets.
 func (r *coordRun) start() {
 	for i := range r.ids {
 		r.clock.After(time.Duration(i)*time.Second/time.Duration(len(r.ids)), func() { r.tick(i) })
@@ -115,7 +115,7 @@ func (r *coordRun) tick(i int) {
 	}
 }
 
-// report carries results to their requester.
+// report sends results to their requester.
 func (r *coordRun) report(from int, report coordinates.Report) {
 	r.messages.reports++
 	r.messages.results += len(report.Results)
@@ -185,7 +185,7 @@ func (r *coordRun) places(i int) []coordinates.Place {
 	return list
 }
 
-// bucket is a host of a server with so many URLs, numbered from first.
+// bucket returns n URLs of a host of a server, numbered from first.
 func (r *coordRun) bucket(server, first, urls int) coordinates.Bucket {
 	host := fmt.Sprintf("host%d", server)
 	b := coordinates.Bucket{Host: host}

@@ -17,7 +17,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// coordRow is what a strategy comes to.
+// coordRow is the result of a strategy.
 type coordRow struct {
 	name       string
 	took       []float64 // of the downloads that succeeded, ms
@@ -80,7 +80,7 @@ func noteScale(r *report.Report, scale coordScale) {
 	r.Input("candidates", "all peers of a set")
 }
 
-// compareStrategies has the servers of every set placed by each strategy, and fetches from them.
+// compareStrategies lets each strategy place the servers of every set, and fetches from them.
 func compareStrategies(ctx context.Context, o *trial.Options, outcomes [][]*coordOutcome, thetas []float64) ([]*coordRow, error) {
 	var rows []*coordRow
 	add := func(name string) *coordRow {
@@ -120,8 +120,8 @@ func compareStrategies(ctx context.Context, o *trial.Options, outcomes [][]*coor
 	return rows, nil
 }
 
-// fetch downloads pages of every server by the peer chosen for it. Each strategy meets the same
-// pages: what is drawn depends on set and server alone.
+// fetch downloads pages of every server by its chosen peer. Each strategy gets the same pages:
+// random draws depend only on set and server.
 func (row *coordRow) fetch(o *trial.Options, set int, w *coordWorld, chosen func(server int) int) {
 	for s := range w.servers {
 		p := chosen(s)
@@ -153,7 +153,7 @@ func (row *coordRow) fetch(o *trial.Options, set int, w *coordWorld, chosen func
 	}
 }
 
-// coordinatesLive makes the node's strategy as the first peer of a set would have it.
+// coordinatesLive returns the node's strategy for the first peer of a set.
 func coordinatesLive(first *coordOutcome, seed uint64) func() (placement.Strategy, error) {
 	return func() (placement.Strategy, error) {
 		cfg := coordinates.DefaultConfig()
@@ -162,9 +162,9 @@ func coordinatesLive(first *coordOutcome, seed uint64) func() (placement.Strateg
 	}
 }
 
-// place has a strategy of the node place all servers of a set, one a second, and fetches. Meanwhile
-// those placed before are fetched from, a page a second and server, and a strategy that observes
-// learns from these pages, as it does from the reports of workers.
+// place lets a strategy of the node place all servers of a set, one per second, and fetches.
+// Meanwhile placed servers are fetched from, a page per second each, and a strategy that observes
+// learns from these pages as from workers' reports.
 func (row *coordRow) place(o *trial.Options, set int, first *coordOutcome, fresh func() (placement.Strategy, error)) error {
 	strategy, err := fresh()
 	if err != nil {

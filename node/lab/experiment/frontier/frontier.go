@@ -97,8 +97,8 @@ type site struct {
 	urls    int
 }
 
-// fill has hosts accept their URLs in turn, as a crawl does, and every second one all of them
-// fetched, so that their records lie apart.
+// fill lets hosts accept their URLs in turn, as a crawl does, and fetches all URLs of every second
+// one, so that their records are apart.
 func (b *books) fill(ctx context.Context, urls int, progress trial.Progress) error {
 	sites := make([]site, max(urls/urlsOfHost, 2))
 	for i := range sites {
@@ -127,7 +127,7 @@ func (b *books) fill(ctx context.Context, urls int, progress trial.Progress) err
 	return nil
 }
 
-// grow has a host accept so many URLs more.
+// grow lets a host accept n more URLs.
 func (b *books) grow(x *site, n int) error {
 	a, list := x.account, make([]ondisk.Pending, n)
 	for i := range list {
@@ -179,7 +179,7 @@ func (b *books) bytes(n int) []byte {
 	return out
 }
 
-// url is one of a site's pages, 60 bytes in the mean.
+// url returns a page of a site, 60 bytes on average.
 func (b *books) url(host string, i int) string {
 	switch i % 3 {
 	case 0:
@@ -202,13 +202,13 @@ var (
 	syllables = strings.Fields("er ing ly ed s ful less ness able ment tion al ic ous ive ant ent ary ory ism ist ity hood ship ward wise dom ling ette")
 )
 
-// replicated writes what a peer has, and beside it what a replica keeps of that.
+// replicated writes the records of a peer, and those of a replica.
 type replicated struct {
 	*storage.Keyspace
 	copies *storage.Keyspace
 }
 
-// copyOf is what stands before the records of a copy: the source, and the keyspace.
+// copyOf is the prefix of a replica's records: the source, and the keyspace.
 var copyOf = append([]byte("0123456789abcdef"), storage.KeyspaceHosts)
 
 // Update implements kv.Store.
@@ -219,7 +219,7 @@ func (s replicated) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	return s.Keyspace.Update(fn)
 }
 
-// copier writes records as copies have them.
+// copier writes records as in a replica.
 type copier struct{ to kv.Batch }
 
 func under(key []byte) []byte { return append(slices.Clip(copyOf), key...) }

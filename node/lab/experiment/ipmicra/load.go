@@ -44,10 +44,10 @@ range, so no subnet moves. Rows rebuild need ranges, rows -scattered 200 organiz
 
 const (
 	loadDraws = 5
-	// pagesDay is what a site costs a day in the mean, headroom what a crawler can do of an even
-	// share.
+	// pagesDay is the mean cost of a site per day, headroom the capacity of a crawler relative to
+	// an even share.
 	pagesDay, headroom = 100, 1.25
-	// lostLittle in ms is what a subnet may lose to be well off still.
+	// lostLittle in ms is an acceptable loss of a subnet.
 	lostLittle = 10
 	// changeOf: one range in so many is changed in each way; the smallest has 1<<changeBits
 	// addresses.
@@ -111,7 +111,7 @@ func (p *ipmicraRuns) load(ctx context.Context, rnd *rand.Rand) error {
 	return p.relieved(ctx, rnd, scene, scattered)
 }
 
-// relieved has the crawlers of a scene give up subnets by each rule.
+// relieved lets the crawlers of a scene give up subnets by each rule.
 func (p *ipmicraRuns) relieved(ctx context.Context, rnd *rand.Rand, scene *ipmicraScene, suffix string) error {
 	pages := make([]float64, len(scene.sites))
 	for i := range pages {
@@ -149,7 +149,7 @@ func (p *ipmicraRuns) relieved(ctx context.Context, rnd *rand.Rand, scene *ipmic
 	return nil
 }
 
-// probeAll puts probes of one site of each subnet by all crawlers into its record.
+// probeAll adds probes of one site of each subnet by all crawlers to its record.
 func (c *ipmicraScene) probeAll(s *ipmicra.Strategy) {
 	for i, addr := range c.addrs {
 		subnet, _ := s.Worker(addr)
@@ -163,7 +163,7 @@ func (c *ipmicraScene) probeAll(s *ipmicra.Strategy) {
 	}
 }
 
-// relieve has overloaded crawlers give up subnets, in batches of which each is as good as the next.
+// relieve lets overloaded crawlers give up subnets, in batches of equally good ones.
 func (c *ipmicraScene) relieve(row *collected, s *ipmicra.Strategy, pages []float64, order func([]ipmicra.Load) [][]ipmicra.Load) {
 	sites, loads, held, total := make(map[netip.Prefix][]int), make(map[netip.Prefix]float64), make([]float64, len(c.peers)), 0.0
 	for i, addr := range c.addrs {
@@ -241,7 +241,7 @@ func (c *ipmicraScene) mean(sites []int, crawler int) float64 {
 	return sum.Seconds() * 1000 / float64(len(sites))
 }
 
-// rebuild changes the ranges once the first sites are placed.
+// rebuild changes the ranges after the first sites are placed.
 func (p *ipmicraRuns) rebuild(ctx context.Context, rnd *rand.Rand, scene *ipmicraScene) error {
 	networks := changed(rnd, p.net.Hierarchy(), p.found.row("changed"))
 	after, err := ipmicra.Build(networks)
@@ -290,7 +290,7 @@ func (p *ipmicraRuns) rebuild(ctx context.Context, rnd *rand.Rand, scene *ipmicr
 	return nil
 }
 
-// changed is registry data some time later.
+// changed returns changed registry data.
 func changed(rnd *rand.Rand, networks []registry.Network, row *collected) []registry.Network {
 	var out []registry.Network
 	var around []netip.Prefix // the ranges that hold the next one
@@ -331,7 +331,7 @@ func changed(rnd *rand.Rand, networks []registry.Network, row *collected) []regi
 	return out
 }
 
-// spreadTable writes means over the draws, and the largest of each less the smallest.
+// spreadTable writes means over the draws, and the spread (largest minus smallest) of each.
 func (p *probesRows) spreadTable(r *report.Report) {
 	units := map[string]string{
 		"lost": "ms mean", "lost_at_best": "ms mean", "moved": "subnets", "moved_pages": "% of pages", "left_over": "% of pages", "overloaded": "crawlers", "judged_and_trained": "sites",

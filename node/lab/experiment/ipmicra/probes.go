@@ -67,7 +67,7 @@ func runIPMicraProbes(ctx context.Context, o *trial.Options, r *report.Report, p
 	return nil
 }
 
-// probes is a repeat: crawlers and sites are drawn, and placed in every way.
+// probes is a repeat: it draws crawlers and sites, and places them in all ways.
 func (p *ipmicraRuns) probes(ctx context.Context, rnd *rand.Rand) error {
 	tree, found := p.tree, &p.found
 	crawlers, sites, err := worlds.Hosts(p.net, rnd, p.peers, probesSites, false)
@@ -121,14 +121,14 @@ func (p *ipmicraRuns) probes(ctx context.Context, rnd *rand.Rand) error {
 	return nil
 }
 
-// scatteredDraw is how many times as many sites are drawn to find enough of different
-// organisations, leastScattered how many are worth a row.
+// scatteredDraw is the factor on the number of drawn sites to find enough different organizations,
+// leastScattered the minimum for a row.
 const (
 	scatteredDraw  = 16
 	leastScattered = 200
 )
 
-// alone draws sites no two of which lie with one organisation; nil if there are too few.
+// alone draws sites with at most one per organization; nil if there are too few.
 func (p *ipmicraRuns) alone(rnd *rand.Rand, sites []int) (alone []int, err error) {
 	if p.net.Size() == 0 {
 		if _, sites, err = p.net.Draw(rnd, 0, scatteredDraw*probesSites); err != nil {
@@ -153,7 +153,7 @@ func (p *ipmicraRuns) alone(rnd *rand.Rand, sites []int) (alone []int, err error
 	return alone, nil
 }
 
-// apart draws crawlers that are far apart, out of so many.
+// apart draws distant crawlers from a pool.
 func (p *ipmicraRuns) apart(rnd *rand.Rand, crawlers, of int) ([]int, error) {
 	pool, _, err := p.net.Draw(rnd, max(of, crawlers), 0)
 	if err != nil {
@@ -162,8 +162,8 @@ func (p *ipmicraRuns) apart(rnd *rand.Rand, crawlers, of int) ([]int, error) {
 	return farApart(p.net, pool, crawlers), nil
 }
 
-// scattered places sites no two of which lie with one organisation; in a synthetic internet also by
-// crawlers that are far apart.
+// scattered places sites with at most one per organization; in a synthetic internet also by distant
+// crawlers.
 func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, sites []int) error {
 	alone, err := p.alone(rnd, sites)
 	if err != nil || alone == nil {
@@ -195,9 +195,8 @@ func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, s
 	return nil
 }
 
-// Suffixes of rows with at most one site per organization, and of those whose crawlers are
-// far apart besides, the last out of fewer: lessPool was chosen so that the figures of 25 and 50 ms
-// come near the paper's together.
+// Suffixes of rows with at most one site per organization, and of those with distant crawlers too.
+// lessPool was chosen so that the figures of 25 and 50 ms both come near the paper's.
 const (
 	scattered      = "-scattered"
 	scatteredApart = "-scattered-apart"
@@ -289,7 +288,7 @@ func (p *probesRows) learnt(crawlers int, all []placed) {
 	row.add("trend", 100*slope)
 }
 
-// line is the straight one nearest to values: its height at the first of them, and its slope.
+// line returns the linear regression of values: its height at the first, and its slope.
 func line(y []float64) (at, slope float64) {
 	n := float64(len(y))
 	var sx, sy, sxx, sxy float64
@@ -327,7 +326,7 @@ func probesTable(r *report.Report, found *probesRows, peers int) {
 	found.table(r, paper, probesUnits, spread)
 }
 
-// learningWindow is over how many sites in a row the learning curve is a mean, as the paper's.
+// learningWindow is the number of sites averaged in the learning curve, as in the paper.
 const learningWindow = 50
 
 func probesPlots(r *report.Report, found *probesRows, peers int) {

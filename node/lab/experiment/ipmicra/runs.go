@@ -38,7 +38,7 @@ func newIPMicraRuns(o *trial.Options, r *report.Report, peers int) (*ipmicraRuns
 	return &ipmicraRuns{net: net, tree: tree, at: worlds.NewAddresses(o, net), peers: peers}, nil
 }
 
-// repeat calls once for each repeat, with its own randomness.
+// repeat calls once for each repeat, with its own random source.
 func (p *ipmicraRuns) repeat(o *trial.Options, r *report.Report, progress trial.Progress, once func(rnd *rand.Rand) error) error {
 	repeats := trial.Either(o, 20, 3)
 	r.Input("repeats", repeats)
@@ -51,12 +51,12 @@ func (p *ipmicraRuns) repeat(o *trial.Options, r *report.Report, progress trial.
 	return nil
 }
 
-// scene measures everything between crawlers and sites.
+// scene returns all round trips between crawlers and sites.
 func (p *ipmicraRuns) scene(crawlers, sites []int) (*ipmicraScene, error) {
 	return newIPMicraScene(p.net, p.tree, p.at, crawlers, sites)
 }
 
-// probesRows are what the repeats found, by row, and the probes of each site in its turn for the
+// probesRows holds the results of the repeats by row, and the probes of each site in order for the
 // learning curve.
 type probesRows struct {
 	order []string
@@ -75,7 +75,7 @@ func (p *probesRows) row(name string) *collected {
 	return p.rows[name]
 }
 
-// leastSpread is below what figures can differ by: what is less comes from rounding.
+// leastSpread is the smallest deviation that is not a rounding error.
 const leastSpread = 1e-9
 
 // table writes means beside the paper's figures, and the deviations of those in spread. Metrics

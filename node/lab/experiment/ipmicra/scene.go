@@ -27,7 +27,7 @@ type ipmicraScene struct {
 	index    map[string]int // of crawlers by peer
 }
 
-// newIPMicraScene measures everything between crawlers and sites.
+// newIPMicraScene reads all round trips between crawlers and sites.
 func newIPMicraScene(net *internet.Internet, tree *ipmicra.Tree, at *worlds.Addresses, crawlers, sites []int) (*ipmicraScene, error) {
 	c := &ipmicraScene{tree: tree, crawlers: crawlers, sites: sites, index: make(map[string]int)}
 	for i, host := range crawlers {
@@ -84,7 +84,7 @@ func (c *ipmicraScene) place(s placement.Strategy, site int, probe func(site, cr
 	return p, nil
 }
 
-// ping is the round trip itself.
+// ping returns the round trip itself.
 func (c *ipmicraScene) ping(site, crawler int) time.Duration { return c.rtt[site][crawler] }
 
 // placeAll lets a strategy place all sites in their order.
@@ -126,7 +126,7 @@ func (c *ipmicraScene) fixed(worker func(site int) int, probes int) []placed {
 	return all
 }
 
-// collected are figures of several repeats, by metric; a repeat that has none of one leaves it out.
+// collected holds figures of several repeats by metric; a repeat may lack a metric.
 type collected struct {
 	order  []string
 	values map[string][]float64
@@ -144,7 +144,7 @@ func (c *collected) add(metric string, v float64) {
 	}
 }
 
-// mean of all repeats, and their standard deviation; NaN without any.
+// mean returns the mean of all repeats and their standard deviation; NaN without any.
 func (c *collected) mean(metric string) (mean, deviation float64) {
 	values := c.values[metric]
 	if len(values) == 0 {
@@ -159,7 +159,7 @@ func (c *collected) mean(metric string) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation)
 }
 
-// share counts, in percent; NaN of nothing.
+// share returns a share in percent; NaN of nothing.
 func share(all []placed, of, is func(*placed) bool) float64 {
 	n, hits := 0, 0
 	for i := range all {
@@ -184,8 +184,8 @@ func probesEach(all []placed) float64 {
 	return float64(sum) / float64(len(all))
 }
 
-// excessOfOthers is the mean distance to the optimum of those that are not optimal, in ms; NaN if
-// all are.
+// excessOfOthers returns the mean excess in ms of the placements that are not optimal; NaN if all
+// are.
 func excessOfOthers(all []placed) float64 {
 	sum, n := 0.0, 0
 	for i := range all {

@@ -49,9 +49,9 @@ const (
 	placementPeers   = 12
 	placementSites   = 1000
 	placementRepeats = 5
-	// placementTrains is the share of the sites that train: 650 of 1,000 (papers 2.6).
+	// placementTrains is the share of training sites: 650 of 1,000 (papers 2.6).
 	placementTrains = 0.65
-	// firstSites are judged by themselves: what a strategy costs before it has learnt.
+	// firstSites are judged separately: the cost of a strategy before it has learned.
 	firstSites = 200
 	// quickSites, and a quarter of the pages, take seconds.
 	quickSites = 300
@@ -116,8 +116,8 @@ func placementWorlds(o *trial.Options, net *internet.Internet, tree *ipmicra.Tre
 type placementRuns struct {
 	row  *placementRow
 	runs []*placementRun // by repeat
-	// unseen are the shares and probes of the held-back halves, NaN for strategies that learn
-	// nothing from probes.
+	// unseen are the shares and probes of the held-back halves, NaN for strategies that do not
+	// learn from probes.
 	unseen, unseenProbes []float64
 }
 
@@ -153,7 +153,7 @@ func (p *placementRuns) mean(of func(*placementRun) float64) float64 {
 	return report.Mean(values)
 }
 
-// spread is the largest of a figure over the draws less the smallest.
+// spread returns the largest minus the smallest of a figure over the draws.
 func (p *placementRuns) spread(of func(*placementRun) float64) float64 {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, r := range p.runs {
@@ -282,7 +282,7 @@ func placementPlots(r *report.Report, all []placementRuns) {
 	r.Series = append(r.Series, points)
 }
 
-// named are the rows of these names that there are, in their order.
+// named returns the existing rows of these names, in order.
 func named(all []placementRuns, names []string) (out []*placementRuns) {
 	for _, name := range names {
 		for i := range all {

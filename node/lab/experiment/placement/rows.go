@@ -13,18 +13,18 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
-// placementRow is a strategy as it is tried.
+// placementRow is a strategy under test.
 type placementRow struct {
 	name string
 	// all peers are candidates, and one memory learns.
 	all bool
-	// blind: no site has an address.
+	// blind: sites have no addresses.
 	blind bool
 	// oracle uses the true round trips.
 	oracle bool
 	// live: it has no effect where one memory learns.
 	live bool
-	// learns from probes, so that it is to be judged by sites unlike those that trained it.
+	// learns from probes, so it is judged by sites unlike the training ones.
 	learns bool
 	// paper has figures for it.
 	paper bool
@@ -33,7 +33,7 @@ type placementRow struct {
 	fleet func(w *placementWorld, all bool) (*fleet, error)
 }
 
-// candidates is 0 for those as live, 1 for all peers.
+// candidates returns 0 for those as live, 1 for all peers.
 func (r *placementRow) candidates() int {
 	if r.all {
 		return 1
@@ -41,12 +41,12 @@ func (r *placementRow) candidates() int {
 	return 0
 }
 
-// fleet are the strategies of the owners: one that all share, or one each.
+// fleet holds the strategies of the owners: a shared one, or one each.
 type fleet struct {
 	of []placement.Strategy // by owner
 	// samples go from each owner around the ring, and peers beyond the leaf set may be candidates.
 	samples []*adaptive.Strategy
-	// fresh is a strategy as such an owner begins with.
+	// fresh returns the initial strategy of an owner.
 	fresh func(i int) (*adaptive.Strategy, error)
 	// gossip of each peer.
 	gossip []*coordinates.Gossip

@@ -24,8 +24,8 @@ const (
 	placementWarmUp = 10 * time.Minute
 	// politeness is the time between the end of a download and the next request to the site.
 	politeness = time.Second
-	// dueFor is what a site's crawl may take beyond a second and a half a page before its pages
-	// count as due but not fetched.
+	// dueFor is the time of a site's crawl beyond 1.5 s per page, after which its pages count as
+	// due but not fetched.
 	dueFor = 5 * time.Second
 	// samplesEvery is how often owners send and forward samples to their leaf set, heartbeatEvery
 	// how often a worker renews its leases with an owner.
@@ -35,16 +35,15 @@ const (
 	sampleHops, sampleBeyond, candidatesBeyond = 8, 47, 4
 	// samplesKept is the number of samples sent to a returning neighbor.
 	samplesKept = 512
-	// probeTries connects make a probe; the median counts.
+	// probeTries is the number of connects per probe; the median counts.
 	probeTries = 3
-	// probeNoise is what a measurement is longer than the way, in the mean: the machine does other
-	// things as well.
+	// probeNoise is the mean error of a measurement on a busy machine.
 	probeNoise = 300 * time.Microsecond
-	// Bytes beyond those of every message: a measurement of a sample, a grant with robots rules and
-	// delays, a link that a worker reports.
+	// Bytes beyond the overhead of a message: a measurement in a sample, a grant with robots rules
+	// and delays, a reported link.
 	sampleBytes, grantBytes, foundBytes = 12, 200, 72
-	// newLinks of a page are reported by a worker that is not the owner: those whose owners have
-	// not acknowledged them yet.
+	// newLinks is the number of links per page that a worker reports to other owners: those not yet
+	// acknowledged.
 	newLinks = 10
 	// grantURLs and reportURLs are how many URLs go in a message to and from a worker.
 	grantURLs, reportURLs = 256, 16
@@ -73,7 +72,7 @@ type placementRun struct {
 	kept []adaptive.Sample // the latest of all peers
 }
 
-// hostRun is a site as it is crawled.
+// hostRun is the crawl of a site.
 type hostRun struct {
 	site       *placementSite
 	number     int
@@ -99,7 +98,7 @@ func newPlacementRun(w *placementWorld, row *placementRow) (*placementRun, error
 	return &placementRun{w: w, row: row, fleet: f, hosts: make([]hostRun, len(w.sites)), left: len(w.sites), pairs: make(map[[2]int]int), gone: make(map[int]bool), load: make([]int, len(w.peers))}, nil
 }
 
-// crawl runs it to its end.
+// crawl runs the whole crawl.
 func (r *placementRun) crawl(ctx context.Context) error {
 	for i := range r.w.sites {
 		r.clock.After(placementWarmUp+r.w.sites[i].found, func() { r.begin(i) })
@@ -120,7 +119,7 @@ func (r *placementRun) crawl(ctx context.Context) error {
 	return r.err
 }
 
-// every runs fn again and again until all is done.
+// every runs fn repeatedly until the crawl is finished.
 func (r *placementRun) every(period time.Duration, fn func()) {
 	r.clock.After(period, func() {
 		fn()
@@ -222,7 +221,7 @@ func (r *placementRun) begin(i int) {
 	r.place(h)
 }
 
-// reach adds to the candidates of a site peers beyond the leaf set that are likely to be nearer.
+// reach adds likely nearer peers beyond the leaf set to the candidates of a site.
 func (r *placementRun) reach(h *hostRun) {
 	if r.fleet.samples == nil {
 		return
@@ -292,8 +291,7 @@ func (r *placementRun) place(h *hostRun) {
 	r.lease(h, c.URLs)
 }
 
-// lease a site to its worker for so many URLs, 0 for all that are left. A single one is for an
-// estimator.
+// lease a site to its worker for n URLs, 0 for all that are left; one is for an estimator.
 func (r *placementRun) lease(h *hostRun, urls int) {
 	estimates := urls == 1
 	if estimates {
@@ -388,7 +386,7 @@ func (h *hostRun) optimal() float64  { return truth(h.excess() <= worlds.Within)
 func (h *hostRun) asked() float64    { return float64(h.probes) }
 func (h *hostRun) excessMS() float64 { return h.excess().Seconds() * 1000 }
 
-// fromBest is by how much the worker is farther than the nearest of all peers.
+// fromBest is the round trip of the worker above that of the nearest of all peers.
 func (r *placementRun) fromBest(h *hostRun) time.Duration {
 	_, least := h.site.nearest(r.w.candidates(h.site, true))
 	return h.site.rtt[h.assigned] - least
@@ -408,7 +406,7 @@ func (r *placementRun) optimal() float64    { return over(r.hosts, (*hostRun).op
 func (r *placementRun) probesEach() float64 { return over(r.hosts, (*hostRun).asked) }
 func (r *placementRun) excessEach() float64 { return over(r.hosts, (*hostRun).excessMS) }
 
-// download is the quantile of what downloads of the judged sites took, in ms.
+// download returns a quantile of the download times of the judged sites, in ms.
 func (r *placementRun) download(share float64) float64 {
 	if !slices.IsSorted(r.took) {
 		slices.Sort(r.took)
@@ -416,7 +414,7 @@ func (r *placementRun) download(share float64) float64 {
 	return r.took[int(share*float64(len(r.took)-1))].Seconds() * 1000
 }
 
-// downloadMean is what downloads of the judged sites took in the mean, in ms.
+// downloadMean returns the mean download time of the judged sites, in ms.
 func (r *placementRun) downloadMean() float64 {
 	sum := time.Duration(0)
 	for _, took := range r.took {
@@ -425,8 +423,8 @@ func (r *placementRun) downloadMean() float64 {
 	return sum.Seconds() * 1000 / float64(len(r.took))
 }
 
-// overlap is (n - u) / u of n fetches of u URLs (papers 3.7): a host has one worker at a time, so
-// it is nothing unless a page is fetched again.
+// overlap is (n - u) / u of n fetches of u URLs (papers 3.7). A host has one worker at a time, so
+// it is 0 unless a page is fetched again.
 func (r *placementRun) overlap() float64 {
 	urls := 0
 	for i := range r.hosts {
@@ -435,11 +433,11 @@ func (r *placementRun) overlap() float64 {
 	return float64(r.fetches-urls) / float64(urls)
 }
 
-// loads are the pages of each peer, ascending.
+// loads returns the pages of each peer, ascending.
 func (r *placementRun) loads() []float64 { return report.Ascending(r.load) }
 
-// heldBack trains a strategy on the sites of a random half of the places and judges it by those of
-// the other half that are not beside one of them. NaN where there are none.
+// heldBack trains a strategy on the sites of a random half of the places and judges it by distant
+// sites of the other half. NaN without any.
 func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, err error) {
 	f, err := row.fleet(w, true)
 	if err != nil {
@@ -489,7 +487,7 @@ func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, er
 	return optimal, probes, nil
 }
 
-// placeOnce has a strategy place a site in no time.
+// placeOnce lets a strategy place a site in zero time.
 func placeOnce(w *placementWorld, s placement.Strategy, site *placementSite, of []int, row *placementRow) (worker, probes int, err error) {
 	v := w.view(site, of, row)
 	v.Now, v.Measured = dhttest.Epoch, make(map[string]placement.Measurement)

@@ -43,21 +43,21 @@ const (
 	cachedShare = 0.5
 	cacheAway   = time.Millisecond // from a cache's place to the cache
 	misled      = 0.2              // share of peers that are sent to another than the nearest cache
-	// sessionScale and sessionShape are the Weibull law of sessions and of the times between them,
-	// staying how many peers never leave.
+	// sessionScale and sessionShape are the Weibull distribution of sessions and absences, staying
+	// the number of peers that never leave.
 	sessionScale, sessionShape = 41.9 * float64(time.Minute), 0.59
 	staying                    = 2
-	// lineMedian in bytes a second and lineSigma are a peer's line.
+	// lineMedian in bytes per second and lineSigma describe a peer's line.
 	lineMedian, lineSigma = 39e6 / 8, 0.79
-	// hourSigma is by how much ways differ from hour to hour, rerouted the share that changes once
-	// a day, by reroutedSigma.
+	// hourSigma is the variation of routes by hour, rerouted the share that changes once a day, by
+	// reroutedSigma.
 	hourSigma, rerouted, reroutedSigma = 0.016 / 0.6745, 1.0 / 3, 0.1
 )
 
-// cachesAt is at how many places each network of caches is.
+// cachesAt is the number of places of each network of caches.
 var cachesAt = []int{64, 32, 16, 8}
 
-// today is what a world of today has beside.
+// today holds the additions of the experiment placement-today.
 type today struct {
 	networks []cacheNetwork
 	away     [][]absence // by peer, in order
@@ -85,7 +85,7 @@ func cacheAddr(network int, host uint32) netip.Addr {
 	return netip.AddrFrom4([4]byte{240, byte(network), byte(host >> 8), byte(host)}) // cut off on purpose
 }
 
-// modernise draws what a world of today has beside.
+// modernise draws the additions of placement-today.
 func (w *placementWorld) modernise(rnd *rand.Rand) error {
 	t := &today{seed: rnd.Uint64()}
 	for _, places := range cachesAt {
@@ -110,7 +110,7 @@ func (w *placementWorld) modernise(rnd *rand.Rand) error {
 	return nil
 }
 
-// toCache is the round trip of a peer to the cache that it is sent to, negative if it reaches none.
+// toCache returns the round trip of a peer to its cache, negative if it reaches none.
 func (w *placementWorld) toCache(rnd *rand.Rand, peer int, at []int) time.Duration {
 	var ways []time.Duration
 	for _, host := range at {
@@ -144,13 +144,13 @@ func (w *placementWorld) here(peer int, at time.Duration) bool {
 	return w.today == nil || !slices.ContainsFunc(w.today.away[peer], func(a absence) bool { return a.from <= at && at < a.to })
 }
 
-// present are the peers that are there, in the order of the ring.
+// present returns the peers present at a time, in ring order.
 func (w *placementWorld) present(at time.Duration) []int {
 	return slices.DeleteFunc(slices.Clone(w.inRing), func(k int) bool { return !w.here(k, at) })
 }
 
-// change has a site stand behind a network of caches, perhaps, and its ways be as they are when it
-// is found.
+// change may put a site behind a network of caches, and sets its round trips at the time when it is
+// found.
 func (t *today) change(w *placementWorld, rnd *rand.Rand, s *placementSite) {
 	if rnd.Float64() < cachedShare {
 		k := zipf(rnd, len(t.networks))

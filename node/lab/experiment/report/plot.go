@@ -56,11 +56,11 @@ var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#
 const (
 	plotWidth, plotHeight = 860, 440
 	plotTop, plotBase     = 48, 388
-	// headRoom is the share of the height above all lines; the words of marks stand there.
+	// headRoom is the share of the height above all lines, for labels of marks.
 	headRoom = 0.06
 )
 
-// wide is how wide a text is in letters of a size, or a little less.
+// wide estimates the width of a text of a font size.
 func wide(text string, size float64) float64 { return 0.56 * size * float64(len([]rune(text))) }
 
 // axis maps values to places in the picture.
@@ -81,7 +81,7 @@ func (a *axis) at(v float64) float64 {
 // take widens the axis to a value.
 func (a *axis) take(v float64) { a.low, a.high = min(a.low, v), max(a.high, v) }
 
-// settle gives an axis bounds where there is nothing to draw, or one value.
+// settle sets the bounds of an axis without values or with one.
 func (a *axis) settle() {
 	switch {
 	case a.low > a.high && a.log:
@@ -143,7 +143,7 @@ func (p *Plot) SVG() []byte {
 	return s.Bytes()
 }
 
-// bound sets what the axes show.
+// bound sets the ranges of the axes.
 func (s *sheet) bound() {
 	for i := range s.Lines {
 		for _, p := range s.points(&s.Lines[i]) {
@@ -313,7 +313,7 @@ func (s *sheet) legend() {
 	}
 }
 
-// tick is a place on an axis; where there are many some have no label.
+// tick is a position on an axis; some have no label where there are many.
 type tick struct {
 	value float64
 	label string

@@ -132,7 +132,7 @@ func (t Table) Text() string {
 	return b.String()
 }
 
-// pad fills up to a width, on the left if it is negative.
+// pad fills up to a width, on the left if negative.
 func pad(text string, width int) string {
 	fill := strings.Repeat(" ", max(0, max(width, -width)-utf8.RuneCountInString(text)))
 	if width < 0 {
@@ -141,7 +141,7 @@ func pad(text string, width int) string {
 	return text + fill
 }
 
-// readable shortens a number to what a person compares.
+// readable rounds a number for reading.
 func readable(v *float64) string {
 	switch {
 	case v == nil:

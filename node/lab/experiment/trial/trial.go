@@ -56,7 +56,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// More than a year, or than a million sites, is a slip of the finger.
+// Larger values are taken as typing errors: a year, a million sites.
 const (
 	maxHours = 24 * 366
 	maxSites = 1 << 20

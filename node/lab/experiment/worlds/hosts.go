@@ -9,8 +9,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// fewNodes of a matrix stand for places rather than for hosts: then several sites are drawn at
-// each.
+// fewNodes is the number of nodes up to which a matrix stands for places, each with several sites.
 const fewNodes = 200
 
 // Hosts draws distinct crawlers and sites. The sites of a matrix are its other nodes in random
