@@ -39,7 +39,7 @@ var Words = []Word{
 	{"permit", "The right to make one request to an IP address. All peers share a number of them a minute (--ip-permits)."},
 	{"placement", "The choice of the worker of a host (\"apoidea help placement\")."},
 	{"politeness delay", "The minimum delay between two requests to a host, by default one second (--delay). A Crawl-delay in robots.txt extends it. All hosts of a domain can share one (--domain-delay)."},
-	{"probe", "A measurement of the round-trip time to a site, at most one per peer in 30 seconds."},
+	{"probe", "A measurement of the round-trip time to a site. A site receives at most one per peer in 30 seconds."},
 	{"profile", "The defaults for limits: public, for rings of untrusted peers, or lab, for your own machines (--profile)."},
 	{"replica", "A copy of a peer's records on the next peers of the ring, in case it fails. Three peers store each record, including its owner (--replicas)."},
 	{"revisit", "An archive record of a page whose body equals that of another record."},
