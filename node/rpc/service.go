@@ -13,7 +13,7 @@ import (
 // Who says whose requests a method takes. No method can be served without.
 type Who struct {
 	// Caller is what the caller must be, and Asked what is asked of the request itself, both in
-	// words for docs/threats.md.
+	// words for SECURITY.md.
 	Caller, Asked       string
 	neighbours, members bool
 }
