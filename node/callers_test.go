@@ -37,8 +37,8 @@ import (
 
 var updateCallers = flag.Bool("update-callers", false, "rewrite the table of callers in docs/threats.md")
 
-// TestCallers: the table in docs/threats.md equals that of the services. Run with -update-callers to
-// rewrite it.
+// TestCallers: the table in docs/threats.md equals that of the services. Run with -update-callers
+// to rewrite it.
 func TestCallers(t *testing.T) {
 	t.Parallel()
 	const path, begin, end = "../docs/threats.md", "<!-- callers: made by node, TestCallers -->\n", "<!-- end of callers -->\n"
