@@ -29,7 +29,7 @@ text='
 ^User-[Aa]gent: |^(Crawl-delay|Disallow): 
 ^scrape_configs:|^  - job_name: |^    (static_configs|authorization): 
 ^(host|domain|ip|url) [a-z0-9]
-^crawl/extract: an XML declaration|^The HTML standard.s prescan falls|^as windows-1252\. TestEncoding
+^crawl/extract: use the XML declaration|^The prescan of the HTML standard falls
 '
 
 # lines PAGE: the lines of its indented blocks.
