@@ -70,7 +70,7 @@ func (b *Buffer) Get(key []byte) (value []byte, ok bool) {
 	return value, ok && err == nil
 }
 
-// Fail records an error; the first one is kept.
+// Fail records the first error.
 func (b *Buffer) Fail(err error) {
 	if b.err == nil {
 		b.err = err

@@ -31,7 +31,7 @@ type Config struct {
 	// Window is the maximum of a host's URLs that are out. More means fewer, larger replies, and more
 	// repeated fetches after a crash.
 	Window int
-	// Delay is the politeness delay of a host whose worker reported none, as after a crash.
+	// Delay is the politeness delay of a host without one reported by a worker, as after a crash.
 	Delay time.Duration
 	// Backoff lists the waits before the second, third and later tries of a URL or of a failed host;
 	// the last one repeats.

@@ -12,7 +12,7 @@ import (
 //	free     held     begin: a worker takes the host, or its lease is adopted from an earlier owner
 //	held     free     end: it returned the host, and sends nothing any more
 //	held     barred   end: it may still act on its lease, until bar
-//	free     barred   claimed: a record says that a lease of an earlier owner may be alive
+//	free     barred   claimed: by a record, a lease of an earlier owner may be alive
 //	barred   free     lift: that lease is over, or adopted; or bar has passed
 //	any      frozen   freeze: the host is being handed off; thaw ends that
 //

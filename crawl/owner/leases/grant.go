@@ -124,7 +124,7 @@ func (gr *Granter) hasLargeRobots(h *hosts.Host) bool {
 func (gr *Granter) introduce(h *hosts.Host, g *wire.Grant) {
 	until := gr.PoliteAt(h)
 	if h.Rec.BackoffUntil > until {
-		until, g.BackoffReason = h.Rec.BackoffUntil, ondisk.Clip(h.Rec.BackoffReason) // imported records may be truncated
+		until, g.BackoffReason = h.Rec.BackoffUntil, ondisk.Clip(h.Rec.BackoffReason) // imported records may exceed the limit
 	}
 	g.NotBeforeMs = uint32(min(max(until-gr.Now, 0), 1<<31))
 	g.Addrs = h.Rec.Addrs
