@@ -72,7 +72,7 @@
 // disk and then releases replies and effects in order. So any number of reports share one fsync, no
 // lock is held during disk writes, and nothing is acknowledged that a crash could lose.
 //
-// A step is bounded: it takes requests for 10 ms, at least sixteen pieces, and at most 2,000
+// A step is bounded: it takes requests for 10 ms, at least four pieces, and at most 2,000
 // writes. Longer requests continue in the next steps, before any other request: a page with links
 // to 50,000 hosts in pieces of 128 links, the records of a handoff one by one. A request is
 // acknowledged with its last piece, and the outcome of a page is written after its links. The state

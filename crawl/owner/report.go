@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// tlsFails consecutive TLS failures count for the whole host; a single one does not, since a host
-	// may have pages without TLS.
+	// tlsFails is the limit of consecutive TLS failures of a host, regardless of a job's retries,
+	// since it may have pages without TLS as well.
 	tlsFails = 2
 	// absentFails is the limit of consecutive failures of a host whose name does not exist: the first
 	// answer may come from a name server with stale data.
@@ -23,7 +23,7 @@ const (
 	// stallsLeast is the least limit of consecutive failures, regardless of a job's retries, of a host
 	// that only returns timeouts, 429 and 503: each may concern one URL alone.
 	stallsLeast = 3
-	// fewOut is the number of out URLs below which their worker need not be notified.
+	// fewOut URLs that are out stay with the worker after a timeout; more are taken back.
 	fewOut = 4
 )
 
