@@ -297,7 +297,7 @@ type Hosts interface {
 
 // provedWish authorizes the reports of a domain's opt-out: in the public profile the site itself is
 // checked.
-var provedWish = rpc.Anyone("this peer owns the host or domain; the site shows the proof")
+var provedWish = rpc.Anyone("this peer owns the domain; the site shows the proof")
 
 // HostsService processes opt-outs of hosts that this peer owns. That of a whole domain must come
 // from the domain's owner: with a single proof, other peers could create a record for each name
