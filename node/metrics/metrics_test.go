@@ -41,7 +41,7 @@ func full() *Metrics {
 	return m
 }
 
-// TestTable compares gathered names, kinds, labels and help texts with the table, and runs promlint.
+// TestTable compares gathered names, kinds, labels and help texts with the table and runs promlint.
 func TestTable(t *testing.T) {
 	families, err := full().Gatherer().Gather()
 	if err != nil {

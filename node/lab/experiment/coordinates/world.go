@@ -141,7 +141,7 @@ func (w *coordWorld) wire(p, s, bytes int) float64 {
 	return float64(t.Wire()) / float64(time.Millisecond)
 }
 
-// roundTrips of a download: to connect, to send the request, and one for each further round of slow start (as
+// roundTrips of a download: connect, request, and each further round of slow start (as
 // internet.Transfer counts them).
 func roundTrips(bytes int) int {
 	trips, window := 2, 10*1460
