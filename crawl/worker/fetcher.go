@@ -247,8 +247,7 @@ func (f *fetcher) ask(ctx context.Context, v *visits.Visit) {
 	f.ended(v, v.Learn(now, resp, took, f.reading(ctx)))
 }
 
-// depart begins a request to another host. If the request is not allowed, or not yet, the visit
-// ends.
+// depart begins a request to another host. The visit ends if it is not allowed, or not yet.
 func (f *fetcher) depart(ctx context.Context, v *visits.Visit, q *visits.Question) bool {
 	w := f.w
 	now := time.Now()
