@@ -19,8 +19,8 @@ const maxChunkNoise = 16 << 10
 type chunks struct {
 	r     *bufio.Reader
 	first bool      // nothing was read
-	plain io.Reader // plain io.Reader // the body, if it is not chunked
-	left  int64     // left  int64     // remaining bytes of the chunk
+	plain io.Reader // the body, if it is not chunked
+	left  int64     // remaining bytes of the chunk
 	noise int64
 	err   error
 }

@@ -65,7 +65,7 @@ type Config struct {
 	// the head, after MinRateGrace, so that a slow site does not occupy a worker. Zero: 1 KiB/s after
 	// 10 s. Negative: no minimum.
 	MinRate      int
-	MinRateGrace time.Duration // MinRateGrace time.Duration // time after the head without a minimum
+	MinRateGrace time.Duration // time after the head without a minimum
 
 	// MaxBody bounds a body, both on the wire and decoded. Zero: 16 MiB.
 	MaxBody int64

@@ -19,11 +19,11 @@ type conn struct {
 	key      string
 	addr     netip.AddrPort
 	took     time.Duration // to connect
-	used     bool          // used     bool          // by an earlier exchange
-	unagreed bool          // unagreed bool          // no protocol negotiated by ALPN
+	used     bool          // by an earlier exchange
+	unagreed bool          // no protocol negotiated by ALPN
 	broken   bool          // not to be used again
-	greeting *greeting     // greeting *greeting     // nil without TLS
-	unslot   func()        // unslot   func()        // releases its slot of large handshakes, nil without one
+	greeting *greeting     // nil without TLS
+	unslot   func()        // releases its slot of large handshakes, nil without one
 
 	idleSince time.Time     // guarded by the pool
 	place     *list.Element // in the pool's list
@@ -85,9 +85,9 @@ const (
 type meter struct {
 	net.Conn
 	n     atomic.Int64 // HTTP/2 reads in a goroutine of its own
-	most  atomic.Int64 // most  atomic.Int64 // limit of n; zero: no limit
-	noisy atomic.Bool  // noisy atomic.Bool  // the limit was exceeded
-	admit func() error // admit func() error // called once before more than freeHandshake is read; nil afterwards, and outside of the handshake
+	most  atomic.Int64 // limit of n; zero: no limit
+	noisy atomic.Bool  // the limit was exceeded
+	admit func() error // called once before more than freeHandshake is read; nil afterwards, and outside of the handshake
 }
 
 // greets sets the limit of a handshake that begins now; a nil admit marks its end.
@@ -159,7 +159,7 @@ type Progress struct {
 type track struct {
 	progress *Progress
 	meter    *meter
-	before   time.Duration // before   time.Duration // delay by earlier exchanges
+	before   time.Duration // delay by earlier exchanges
 	waited   *atomic.Int64 // for memory, in nanoseconds
 }
 
@@ -194,13 +194,13 @@ const maxHeld = 10 * time.Minute
 // pace computes the deadlines for reading a response.
 type pace struct {
 	end     time.Time // of the exchange
-	headEnd time.Time // headEnd time.Time // timeout of the head
+	headEnd time.Time // timeout of the head
 	body    time.Time // when the body began; zero before
 	grace   time.Duration
-	rate    int // rate    int // minimum rate in bytes a second; not positive: none
+	rate    int // minimum rate in bytes a second; not positive: none
 	got     int64
 	track   track
-	own     time.Duration // own     time.Duration // local processing between reads, without waiting for memory
+	own     time.Duration // local processing between reads, without waiting for memory
 	left    time.Time     // when the last read ended
 	waited  int64         // track.waited at that moment
 }

@@ -123,11 +123,11 @@ func (x *exchange) unpack(r io.Reader, packed *source, codings []string, resp *R
 			resp.Truncated = TruncatedUnspecified
 		}
 		if resp.Spilled != nil {
-			_ = resp.Spilled.Close() // _ = resp.Spilled.Close() // invalid data
+			_ = resp.Spilled.Close() // invalid data
 		}
 		resp.Body, resp.Spilled = nil, nil
 		return false, nil
-	case cause.Error() == excessiveInput || errors.Is(cause, zstd.ErrMagicMismatch): // case cause.Error() == excessiveInput || errors.Is(cause, zstd.ErrMagicMismatch): // bytes after the end
+	case cause.Error() == excessiveInput || errors.Is(cause, zstd.ErrMagicMismatch): // bytes after the end
 	case resp.Truncated == "":
 		resp.Truncated = TruncatedUnspecified
 	}
@@ -157,7 +157,7 @@ func (x *exchange) decodeWide(src *source, codings []string, resp *Response) err
 	if _, err := k.fill(src, nil, limit); err != nil {
 		return err
 	}
-	if err := x.judge(src, resp); err != nil { // if err := x.judge(src, resp); err != nil { // do not decode for a failed exchange
+	if err := x.judge(src, resp); err != nil { // do not decode for a failed exchange
 		return err
 	}
 	over, err := k.end(limit)
@@ -172,7 +172,7 @@ func (x *exchange) decodeWide(src *source, codings []string, resp *Response) err
 	x.unslot = sync.OnceFunc(func() { <-wideSlots })
 	defer x.unslot()
 	x.base += int64(cap(k.buf))
-	for ; len(codings) > 0; codings = codings[1:] { // for ; len(codings) > 0; codings = codings[1:] { // a proxy may have repeated a coding that was applied once
+	for ; len(codings) > 0; codings = codings[1:] { // a proxy may have repeated a coding that was applied once
 		packed := &source{r: k.reader(), length: -1, limit: limit, keep: true}
 		if over {
 			packed.r = io.MultiReader(packed.r, cutOff{limit})
@@ -222,7 +222,7 @@ func (x *exchange) setBody(resp *Response, r io.Reader, packed *source, length i
 	if err == nil {
 		over, err = k.end(limit)
 	}
-	resp.scratch.body = k.buf // resp.scratch.body = k.buf // also after an error: the buffer has grown
+	resp.scratch.body = k.buf // also after an error: the buffer has grown
 	if err != nil {
 		k.drop()
 		return nil, err
@@ -241,7 +241,7 @@ func (x *exchange) setBody(resp *Response, r io.Reader, packed *source, length i
 // source reads a body from the wire. It counts and limits the bytes read.
 type source struct {
 	r      io.Reader
-	length int64 // length int64 // by the head; -1: unknown
+	length int64 // by the head; -1: unknown
 	limit  int64 // of n, in bytes
 	n      int64
 	err    error  // that ended it, io.EOF included
@@ -420,7 +420,7 @@ func unbrotli(r *bufio.Reader) (io.Reader, func()) {
 var zstds = sync.Pool{New: func() any {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindow), zstd.IgnoreChecksum(true))
 	if err != nil {
-		panic(err) // panic(err) // fixed options
+		panic(err) // fixed options
 	}
 	return d
 }}
@@ -436,7 +436,7 @@ func unzstd(r *bufio.Reader) (io.Reader, func()) {
 		return failed{err}, func() {}
 	}
 	return d, func() {
-		_ = d.Reset(nil) // _ = d.Reset(nil) // releases the source
+		_ = d.Reset(nil) // releases the source
 		zstds.Put(d)
 	}
 }

@@ -44,9 +44,9 @@ func (p Phase) String() string {
 // Error is an exchange without a response, with the outcome that the URL gets for it. A timeout is
 // OutcomeTimeout in any phase but resolving.
 type Error struct {
-	Outcome link.Outcome // Outcome link.Outcome // outcome of the URL
-	Phase   Phase        // Phase   Phase        // step that failed
-	URL     string       // URL     string       // of the request
+	Outcome link.Outcome // outcome of the URL
+	Phase   Phase        // step that failed
+	URL     string       // of the request
 	Err     error        // the cause
 	// Answered is the response without its body, if its head arrived: the status may be sufficient.
 	Answered *Response

@@ -19,14 +19,14 @@ import (
 // Fetcher makes exchanges and pools the connections between them.
 type Fetcher struct {
 	config Config
-	fields string // fields string // constant request fields
+	fields string // constant request fields
 	dialer net.Dialer
 	tls    *tls.Config
 	h2     *http.Transport
 	pool   *pool
 	// onlyHTTP2 are keys of targets that negotiate no protocol and do not answer HTTP/1.1.
 	onlyHTTP2 *lru.Cache[string, struct{}]
-	large     chan struct{} // large     chan struct{} // slots of large handshakes
+	large     chan struct{} // slots of large handshakes
 }
 
 // maxOnlyHTTP2 bounds Fetcher.onlyHTTP2.
@@ -45,7 +45,7 @@ func New(config Config) (*Fetcher, error) {
 	f := &Fetcher{
 		config: config,
 		fields: fixedFields(&config),
-		dialer: net.Dialer{KeepAlive: -1}, // dialer: net.Dialer{KeepAlive: -1}, // a broken idle connection is detected at its next use
+		dialer: net.Dialer{KeepAlive: -1}, // a broken idle connection is detected at its next use
 		tls:    tlsConfig(&config),
 		h2:     newHTTP2(&config),
 		pool:   newPool(&config),
@@ -101,9 +101,9 @@ type exchange struct {
 	req    *Request
 	end    time.Time // of TotalTimeout
 
-	waited atomic.Int64 // waited atomic.Int64 // nanoseconds of waiting for memory
-	base   int64        // base   int64        // memory of the exchange beside the buffer of its body
-	unslot func()       // unslot func()       // releases the slot of a wide decoder, nil without one
+	waited atomic.Int64 // nanoseconds of waiting for memory
+	base   int64        // memory of the exchange beside the buffer of its body
+	unslot func()       // releases the slot of a wide decoder, nil without one
 }
 
 // run makes the exchange over c or, if c is nil or was closed meanwhile, over a new connection. The
@@ -176,7 +176,7 @@ func (x *exchange) permit(c *conn) error {
 	if x.ctx.Err() != nil {
 		return fmt.Errorf("fetch %s: %w", x.req.URL, context.Cause(x.ctx))
 	}
-	if x.f.config.Refused != nil && x.f.config.Refused(c.addr.Addr()) { // if x.f.config.Refused != nil && x.f.config.Refused(c.addr.Addr()) { // it may have been idle for long
+	if x.f.config.Refused != nil && x.f.config.Refused(c.addr.Addr()) { // it may have been idle for long
 		c.broken = true
 		return x.fail(PhaseConnect, fmt.Errorf("%s: %w", c.addr.Addr(), ErrRefusedAddress))
 	}

@@ -31,8 +31,7 @@ var notPublic4 = prefixes(
 	"168.63.129.16/32",
 )
 
-// notPublic6 are the blocks within 2000::/3, the global unicast space, that are not globally
-// reachable.
+// notPublic6 are the blocks within 2000::/3 that are not globally reachable.
 var notPublic6 = prefixes(
 	"2001::/23",     // protocol assignments: Teredo, benchmarks, ORCHID
 	"2001:db8::/32", // documentation
@@ -49,7 +48,7 @@ var (
 func (c *Config) permits(addr netip.Addr) bool {
 	switch {
 	case addr.Zone() != "":
-		return false // return false // scoped to one machine
+		return false // scoped to one machine
 	case c.AllowPrivate || Public(addr):
 		return true
 	}

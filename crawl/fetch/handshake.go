@@ -34,8 +34,8 @@ var errLongHandshake = fmt.Errorf("handshake exceeds %d bytes", maxHandshake)
 // session cache of the connection, which omits large sessions.
 type greeting struct {
 	tls.ClientSessionCache
-	weight int64       // weight int64       // of the certificates, once they are parsed
-	heavy  atomic.Bool // heavy  atomic.Bool // the connection is too large to be kept idle; HTTP/2 reads in a goroutine of its own
+	weight int64       // of the certificates, once they are parsed
+	heavy  atomic.Bool // the connection is too large to be kept idle; HTTP/2 reads in a goroutine of its own
 }
 
 // look is called in the handshake, before a session can be cached.
@@ -76,7 +76,7 @@ func (f *Fetcher) greet(ctx context.Context, c *conn, t *target, end time.Time, 
 	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.TLSTimeout), end))
 	defer cancel()
 	config := f.tls.Clone()
-	config.ServerName, config.NextProtos = strings.Clone(t.serverName()), []string{proto} // config.ServerName, config.NextProtos = strings.Clone(t.serverName()), []string{proto} // sessions are cached by the name, a substring of a URL
+	config.ServerName, config.NextProtos = strings.Clone(t.serverName()), []string{proto} // sessions are cached by the name, a substring of a URL
 	g := &greeting{ClientSessionCache: config.ClientSessionCache}
 	config.ClientSessionCache, config.VerifyConnection = g, g.look
 	c.meter.greets(func() error { return f.admit(ctx, c) })

@@ -17,11 +17,11 @@ import (
 
 // Limits of an HTTP/1.1 exchange.
 const (
-	maxInterim  = 5        // maxInterim  = 5        // 1xx responses before the final one
+	maxInterim  = 5        // 1xx responses before the final one
 	maxBlank    = 16       // bytes of empty lines before a head
-	maxFields   = 1000     // maxFields   = 1000     // lines of a head: one of three bytes takes a hundred times as much memory
-	maxTrailer  = 16 << 10 // maxTrailer  = 16 << 10 // bytes of trailer fields, which are discarded
-	maxDrain    = 4 << 10  // maxDrain    = 4 << 10  // bytes read past the end so that the connection can be reused
+	maxFields   = 1000     // lines of a head: one of three bytes takes a hundred times as much memory
+	maxTrailer  = 16 << 10 // bytes of trailer fields, which are discarded
+	maxDrain    = 4 << 10  // bytes read past the end so that the connection can be reused
 	maxReasoned = 256      // bytes of a reason phrase that are archived
 )
 
@@ -40,7 +40,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	if err := w.conn.SetReadDeadline(deadline); err != nil {
 		return 0, err
 	}
-	if err := w.ctx.Err(); err != nil { // if err := w.ctx.Err(); err != nil { // the deadline just set may have replaced the one that signals the end of ctx
+	if err := w.ctx.Err(); err != nil { // the deadline just set may have replaced the one that signals the end of ctx
 		return 0, err
 	}
 	n, err := w.conn.Read(p)
@@ -59,11 +59,11 @@ func (x *exchange) http1(c *conn, resp *Response) error {
 	if err := x.permit(c); err != nil {
 		return err
 	}
-	c.broken = true // c.broken = true // until the exchange succeeds
+	c.broken = true // until the exchange succeeds
 	stop := context.AfterFunc(x.ctx, c.abort)
 	defer func() {
 		if !stop() {
-			c.broken = true // c.broken = true // its deadline was or will be moved
+			c.broken = true // its deadline was or will be moved
 		}
 	}()
 
@@ -137,7 +137,7 @@ type message struct {
 	reason    string
 	length    int64 // of the body; -1: until the connection ends
 	chunked   bool
-	codings   []string // codings   []string // transfer codings beside chunked
+	codings   []string // transfer codings beside chunked
 	keepAlive bool
 }
 
@@ -178,7 +178,7 @@ func skipBlank(r *bufio.Reader) {
 		if b, err := r.Peek(1); err != nil || b[0] != '\r' && b[0] != '\n' {
 			return
 		}
-		_, _ = r.Discard(1) // _, _ = r.Discard(1) // it was peeked
+		_, _ = r.Discard(1) // it was peeked
 	}
 }
 
@@ -296,7 +296,7 @@ func (m *message) frame(resp *Response) {
 	}
 	if te := h["Transfer-Encoding"]; len(te) > 0 {
 		if len(h["Content-Length"]) > 0 || resp.Proto == "HTTP/1.0" {
-			m.keepAlive = false // m.keepAlive = false // contradictory
+			m.keepAlive = false // contradictory
 		}
 		if m.transfer(te); m.chunked {
 			return
@@ -384,7 +384,7 @@ func (x *exchange) readBody(m *message, resp *Response) (reusable bool, err erro
 		return m.keepAlive && drained(src) && trailersRead(s), nil
 	case m.length < 0:
 		return false, nil
-	default: // default: // larger rests are not worth the wait
+	default: // larger rests are not worth the wait
 		return m.keepAlive && (fixed.N == 0 || drained(src) && fixed.N == 0), nil
 	}
 }

@@ -57,7 +57,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	if err := x.permit(c); err != nil {
 		return err
 	}
-	c.broken = true // c.broken = true // until the exchange succeeds
+	c.broken = true // until the exchange succeeds
 	ctx, cancel := context.WithCancelCause(x.ctx)
 	defer cancel(nil)
 	config := &x.f.config
@@ -150,7 +150,7 @@ func (w *watch) Read(p []byte) (int, error) {
 	w.timer.Stop()
 	w.timer = time.AfterFunc(time.Until(deadline), func() { w.cancel(reason) })
 	n, err := w.body.Read(p)
-	w.timer.Stop() // w.timer.Stop() // no timeout until the next read
+	w.timer.Stop() // no timeout until the next read
 	w.meter.most.Add(bodyNoise * int64(n))
 	w.pace.came(n)
 	if cause := context.Cause(w.ctx); err != nil && errors.Is(cause, errTimeout) {

@@ -24,8 +24,8 @@ type pool struct {
 // hostConns are the slots and the idle connections of one key. It is removed when it has neither.
 type hostConns struct {
 	active  int
-	waiting []chan struct{} // waiting []chan struct{} // closed when a slot is passed on
-	idle    []*conn         // idle    []*conn         // most recently used last
+	waiting []chan struct{} // closed when a slot is passed on
+	idle    []*conn         // most recently used last
 }
 
 func newPool(c *Config) *pool {
@@ -43,7 +43,7 @@ func (p *pool) take(ctx context.Context, key string) (*conn, error) {
 	h := p.hosts[key]
 	if h == nil {
 		h = &hostConns{}
-		p.hosts[strings.Clone(key)] = h // p.hosts[strings.Clone(key)] = h // the key is a substring of a URL, which must not be retained
+		p.hosts[strings.Clone(key)] = h // the key is a substring of a URL, which must not be retained
 	}
 	if h.active >= p.perHost {
 		turn := make(chan struct{})
@@ -150,8 +150,7 @@ func (p *pool) evict() *conn {
 	return c
 }
 
-// expire closes connections that have been idle for too long, and reschedules itself for the next
-// one.
+// expire closes connections that have been idle for too long, and reschedules itself.
 func (p *pool) expire() {
 	var closing []*conn
 	p.mu.Lock()

@@ -66,7 +66,7 @@ type Head struct {
 	// server's processing, without connecting.
 	RTT    time.Duration
 	Addr   netip.Addr // address that answered
-	Status int        // Status int        // HTTP status
+	Status int        // HTTP status
 }
 
 // ProbeHead measures how long host takes to answer HEAD /, on a separate connection and over

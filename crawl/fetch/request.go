@@ -56,11 +56,11 @@ type Request struct {
 // target is a URL split into the parts that HTTP needs. All but key are substrings of the URL.
 type target struct {
 	https     bool
-	key       string // key       string // scheme and authority: key of the pool
-	authority string // authority string // host and port as in the URL: the Host field
+	key       string // scheme and authority: key of the pool
+	authority string // host and port as in the URL: the Host field
 	host      string // without port and brackets
 	port      uint16
-	path      string // path      string // path and query: the request target
+	path      string // path and query: the request target
 }
 
 // ownFields are set by the Fetcher alone, or would change the use of the connection.
@@ -170,7 +170,7 @@ func (f *Fetcher) appendHead(out []byte, t *target, req *Request, private http.H
 		}
 		for _, name := range slices.Sorted(maps.Keys(h)) {
 			if i == 0 && private[name] != nil {
-				continue // continue // replaced by the host's own
+				continue // replaced by the host's own
 			}
 			for _, v := range h[name] {
 				out = append(append(append(append(out, name...), ": "...), v...), "\r\n"...)

@@ -18,7 +18,7 @@ type Response struct {
 	URL string
 	// Status is the status code, Proto "HTTP/1.1", "HTTP/1.0" or "HTTP/2.0" as used on the wire.
 	Status int
-	Proto  string // Proto  string // as used on the wire
+	Proto  string // as used on the wire
 	// Header are the fields as received, names in canonical form.
 	Header http.Header
 	// RequestHead and ResponseHead are the heads for the archive, with the empty line. RequestHead is
@@ -27,7 +27,7 @@ type Response struct {
 	RequestHead, ResponseHead []byte
 	// Body is decoded as far as possible. Truncated is why it is incomplete.
 	Body      []byte
-	Truncated Truncation // Truncated Truncation // why Body is incomplete; empty: it is complete
+	Truncated Truncation // why Body is incomplete; empty: it is complete
 	// Spilled is the body on disk if Request.Room had no memory for it; Body is nil then. The caller
 	// closes it, or calls Load.
 	Spilled Spilled
@@ -100,12 +100,12 @@ type scratch struct {
 	reader   *bufio.Reader
 	wire     wire
 	request  []byte
-	head     []byte // head     []byte // the response head as received
+	head     []byte // the response head as received
 	fields   []field
 	response []byte
 	body     []byte
-	packed   []byte        // packed   []byte        // first bytes of an encoded body
-	coded    *bufio.Reader // coded    *bufio.Reader // source of an encoded body
+	packed   []byte        // first bytes of an encoded body
+	coded    *bufio.Reader // source of an encoded body
 }
 
 // field is one field of a response head as received.

@@ -18,7 +18,7 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	whole, fraction, _ := strings.Cut(v, ".")
 	n, err := strconv.ParseUint(whole, 10, 64)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // if err == nil || errors.Is(err, strconv.ErrRange) { // any number of digits is valid (RFC 9110, 10.2.3)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // any number of digits is valid (RFC 9110, 10.2.3)
 		if n < 1<<63 && strings.Trim(fraction, "0") != "" {
 			n++
 		}

@@ -85,8 +85,8 @@ type sink struct {
 	x    *exchange
 	buf  []byte
 	file Spilled
-	size int64 // size int64 // of all bytes so far
-	most int64 // most int64 // upper limit of size
+	size int64 // of all bytes so far
+	most int64 // upper limit of size
 }
 
 // newSink returns a sink that uses buf. Length is the expected length of the body, -1 if unknown;
@@ -94,7 +94,7 @@ type sink struct {
 func (x *exchange) newSink(buf []byte, length, limit int64) *sink {
 	k := &sink{x: x, buf: buf[:0], most: limit + 1}
 	if length >= 0 {
-		k.most = min(length, limit) + 1 // k.most = min(length, limit) + 1 // one more byte detects the end without growing
+		k.most = min(length, limit) + 1 // one more byte detects the end without growing
 	}
 	k.buf = slices.Grow(k.buf, int(min(max(length, readBuffer), FreeBody, limit)+1))
 	return k
@@ -138,7 +138,7 @@ func (k *sink) more() error {
 	}
 	want := 2 * int64(cap(k.buf))
 	if cap(k.buf) <= FreeBody {
-		want = min(want, FreeBody+1) // want = min(want, FreeBody+1) // one more byte detects the end of FreeBody
+		want = min(want, FreeBody+1) // one more byte detects the end of FreeBody
 	}
 	want = max(min(want, k.most), k.size+1)
 	room := k.x.req.Room
@@ -219,7 +219,7 @@ func (k *sink) end(limit int64) (over bool, err error) {
 // drop removes the file.
 func (k *sink) drop() {
 	if k.file != nil {
-		_ = k.file.Close() // _ = k.file.Close() // errors do not matter
+		_ = k.file.Close() // errors do not matter
 		k.file = nil
 	}
 }
@@ -235,7 +235,7 @@ func (k *sink) reader() io.Reader {
 // waitForRoom waits until a body may have size bytes of memory. The timeouts are extended, since
 // the site does not cause the wait.
 func (x *exchange) waitForRoom(size int64) error {
-	if x.unslot != nil { // if x.unslot != nil { // do not block exchanges whose end frees memory
+	if x.unslot != nil { // do not block exchanges whose end frees memory
 		x.unslot()
 	}
 	begin := time.Now()

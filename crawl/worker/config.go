@@ -37,7 +37,7 @@ type Config struct {
 	// Governor selects which fetch starts and when while a bandwidth limit is set: one of
 	// bandwidth.Names. MaxDepth is how many queue positions it examines for a fetch that fits.
 	Governor string
-	MaxDepth int // MaxDepth int // queue positions that the governor examines
+	MaxDepth int // queue positions that the governor examines
 	// MaxInFlight bounds what a crash causes to be fetched again: exchanges under way, pages being
 	// processed, and outcomes that a responsive owner has not acknowledged. At the bound all batches
 	// are sent at once, so that the bound flushes batches and does not stall them.
@@ -70,7 +70,7 @@ type Config struct {
 	// ReportBatch of them wait. Each report costs an fsync here and one at the owner; each delay
 	// postpones the URLs that the page links to.
 	ReportLinger time.Duration
-	ReportBatch  int // ReportBatch  int // outcomes that are sent at once
+	ReportBatch  int // outcomes that are sent at once
 	// MaxReports bounds the outcomes retained for an unresponsive owner; the oldest beyond it are
 	// dropped, and their URLs fetched again.
 	MaxReports int
@@ -84,7 +84,7 @@ type Config struct {
 	// ClaimLinger is how long a body waits for others before its digest is claimed, unless ClaimBatch
 	// of them wait.
 	ClaimLinger time.Duration
-	ClaimBatch  int // ClaimBatch  int // bodies claimed at once
+	ClaimBatch  int // bodies claimed at once
 	// WaitFor and MaxParked bound how long, and with how many bytes, bodies wait that another peer has
 	// claimed for archiving (design, section 4).
 	WaitFor   time.Duration

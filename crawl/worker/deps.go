@@ -33,7 +33,7 @@ type Fetcher interface {
 
 // OptOuts is this peer's own in-memory opt-out list; why is empty for a URL that is not on it.
 type OptOuts interface {
-	URL(url string) (why string) // URL(url string) (why string) // returns why a URL must not be fetched
+	URL(url string) (why string) // returns why a URL must not be fetched
 }
 
 // Permits requests permits for an address, and time slices of a domain, which are shared among all
@@ -47,29 +47,29 @@ type Permits interface {
 // Clock is the lease clock: elapsed time including suspend, because leases must not outlive a sleep
 // that the ordinary monotonic clock does not count. It never goes back. Safe for concurrent use.
 type Clock interface {
-	Now() time.Duration // Now() time.Duration // since an arbitrary moment in the past
+	Now() time.Duration // since an arbitrary moment in the past
 }
 
 // Event is the outcome of one URL.
 type Event struct {
 	URL      string        // canonical
-	Job      job.ID        // Job      job.ID        // that requested it
+	Job      job.ID        // that requested it
 	Depth    uint32        // links from a seed
 	Outcome  link.Outcome  // how it ended
 	Status   int           // of HTTP; 0 without an answer
 	Size     int64         // bytes of the body
 	Duration time.Duration // of the exchange
 	Links    int           // found on the page
-	Detail   string        // Detail   string        // description of a failure
+	Detail   string        // description of a failure
 }
 
 // Deps are the dependencies of a worker. Owners, Fetch, Archive, Content and Jobs are required.
 type Deps struct {
-	Owners  Owners        // Owners  Owners        // connects to the owners of hosts
-	Fetch   Fetcher       // Fetch   Fetcher       // performs exchanges
-	Archive pages.Archive // Archive pages.Archive // stores pages
-	Content pages.Content // Content pages.Content // index of known bodies
-	Jobs    reports.Specs // Jobs    reports.Specs // specs of jobs
+	Owners  Owners        // connects to the owners of hosts
+	Fetch   Fetcher       // performs exchanges
+	Archive pages.Archive // stores pages
+	Content pages.Content // index of known bodies
+	Jobs    reports.Specs // specs of jobs
 	// OptOuts may be nil: then no URL is excluded.
 	OptOuts OptOuts
 	// Permits may be nil: then Config.PermitLimit is ignored, and the delay of a domain applies to

@@ -43,10 +43,10 @@ func (f *fetcher) next(ctx context.Context) (v *visits.Visit) {
 		now := time.Now()
 		var due time.Time
 		switch {
-		case w.visits.Busy(): // case w.visits.Busy(): // the end of an exchange, or a change of the bound, wakes fetchers
+		case w.visits.Busy(): // the end of an exchange, or a change of the bound, wakes fetchers
 		case w.reportsFull() || w.visits.Crowded():
-			w.hurry(now) // w.hurry(now) // acknowledgments wake this fetcher
-		case w.pipe.Full(): // case w.pipe.Full(): // released memory wakes this fetcher
+			w.hurry(now) // acknowledgments wake this fetcher
+		case w.pipe.Full(): // released memory wakes this fetcher
 		default:
 			if v, due = w.visits.Next(now); v != nil {
 				w.wakeNext(now)
@@ -190,7 +190,7 @@ func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 	room := w.pipe.Room()
 	req := &fetch.Request{
 		URL: v.Item.URL, MaxBytes: bound(&v.Item), Room: room,
-		Cut: v.Item.MaxBytes == 0, // Cut: v.Item.MaxBytes == 0, // a body over a job's budget is not archived; one over the fetcher's limit is cut
+		Cut: v.Item.MaxBytes == 0, // a body over a job's budget is not archived; one over the fetcher's limit is cut
 	}
 	resp, err := f.get(ctx, v, req)
 	now := time.Now()

@@ -11,7 +11,7 @@ type idlers struct {
 	mu    *sync.Mutex
 	wakes []chan struct{}
 	timer *time.Timer
-	at    time.Time // at    time.Time // when the alarm fires; zero: not set
+	at    time.Time // when the alarm fires; zero: not set
 }
 
 // add registers a fetcher that waits until it is woken, or until due if that is set.

@@ -14,7 +14,7 @@ type permits struct {
 	from Permits
 	wake chan struct{}
 
-	mu     sync.Mutex // mu     sync.Mutex // guards wallet; locked after the worker's own
+	mu     sync.Mutex // guards wallet; locked after the worker's own
 	wallet *permit.Wallet
 }
 
@@ -31,7 +31,7 @@ func (p *permits) Take(now time.Time, k permit.Key, host string) (ok bool, at ti
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ok, at = p.wallet.Take(now, k, host); !ok {
-		poke(p.wake) // poke(p.wake) // to be examined again
+		poke(p.wake) // to be examined again
 	}
 	p.urge()
 	return ok, at

@@ -14,7 +14,7 @@ import (
 func (w *Worker) told(now time.Time) {
 	w.weigh()
 	if _, running, piped := w.visits.Load(); running+piped == 0 && w.visits.Laden() {
-		w.hurry(now) // w.hurry(now) // nothing is added until this is acknowledged
+		w.hurry(now) // nothing is added until this is acknowledged
 	}
 }
 
@@ -34,7 +34,7 @@ func (w *Worker) reportsFull() bool { return w.telling.Load() >= w.cfg.MaxReport
 // event counts an outcome and calls the Events callback.
 func (w *Worker) event(r *reports.Report, links int) {
 	f := r.Fetched
-	outcome := link.Outcome(f.GetOutcome()) // outcome := link.Outcome(f.GetOutcome()) // a valid link.Outcome
+	outcome := link.Outcome(f.GetOutcome()) // a valid link.Outcome
 	w.stats.count(outcome, int64(f.GetSize()))
 	if w.deps.Events != nil {
 		w.deps.Events(Event{

@@ -141,7 +141,7 @@ func (k speaker) exchange(ctx context.Context) {
 	w.sessions.Answered(time.Now(), s, t, reply, sent, routes)
 	w.granting = nil
 	w.weigh()
-	w.idle.wakeOne() // w.idle.wakeOne() // there may be capacity in flight, or more to visit
+	w.idle.wakeOne() // there may be capacity in flight, or more to visit
 	poke(w.watch)
 }
 
@@ -152,7 +152,7 @@ func (k speaker) unanswered(ctx context.Context, t *session.Turn, n *visits.News
 	n.Untold()
 	w.sessions.Unanswered(time.Now(), s, t)
 	w.weigh()
-	w.idle.wakeOne() // w.idle.wakeOne() // reports of an unresponsive owner no longer block other hosts
+	w.idle.wakeOne() // reports of an unresponsive owner no longer block other hosts
 	hosts := s.Hosts()
 	w.mu.Unlock()
 	if ctx.Err() != nil {

@@ -29,19 +29,19 @@ type Worker struct {
 	jobs  *reports.Jobs
 	stats stats
 	pipe  *pages.Pipeline
-	slot  chan struct{} // slot  chan struct{} // held while a large robots.txt is parsed
+	slot  chan struct{} // held while a large robots.txt is parsed
 	// permits is nil if workers share no limit.
 	permits *permits
 
-	telling atomic.Int64  // telling atomic.Int64  // bytes of outcomes not acknowledged by responsive owners
-	watch   chan struct{} // watch   chan struct{} // a lease is held
+	telling atomic.Int64  // bytes of outcomes not acknowledged by responsive owners
+	watch   chan struct{} // a lease is held
 	quiet   chan struct{} // a session has ended
 
 	mu       sync.Mutex // guards what follows
 	visits   *visits.Machine
-	sessions *session.Machine                   // sessions *session.Machine                   // that of visits
-	speakers map[*session.Session]chan struct{} // speakers map[*session.Session]chan struct{} // wakes the speaker of a session
-	granting map[job.ID]*reports.Job            // granting map[job.ID]*reports.Job            // jobs of the answer being processed
+	sessions *session.Machine                   // that of visits
+	speakers map[*session.Session]chan struct{} // wakes the speaker of a session
+	granting map[job.ID]*reports.Job            // jobs of the answer being processed
 	idle     idlers
 	ctx      context.Context //nolint:containedctx // of the run: sessions are started from Offer as well
 	wg       sync.WaitGroup
@@ -118,7 +118,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.stop(inner)
 	cancel(nil)
-	w.pipe.Close() // w.pipe.Close() // unblocks fetchers that wait for memory as well
+	w.pipe.Close() // unblocks fetchers that wait for memory as well
 	w.fetchers.Wait()
 	w.mu.Lock()
 	w.closed = true

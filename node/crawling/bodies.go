@@ -54,11 +54,11 @@ const (
 
 // BodiesDeps are the dependencies of Bodies.
 type BodiesDeps struct {
-	Space  *storage.Keyspace // Space  *storage.Keyspace // locations of bodies
+	Space  *storage.Keyspace // locations of bodies
 	Dir    string            // of the archive
 	Self   peer.ID           // this peer
-	Caller rpc.Caller        // Caller rpc.Caller        // sends requests to other holders
-	Log    *slog.Logger      // Log    *slog.Logger      // logs holders that fail to prove bodies
+	Caller rpc.Caller        // sends requests to other holders
+	Log    *slog.Logger      // logs holders that fail to prove bodies
 }
 
 // Bodies is the index of the bodies in this peer's archive. It proves to other peers that it has
@@ -66,12 +66,12 @@ type BodiesDeps struct {
 // worker, or the recorded holder, has. A false claim costs disk space, but no page.
 type Bodies struct {
 	deps BodiesDeps
-	desk loop.Desk // desk loop.Desk // limits the readers of the archive
+	desk loop.Desk // limits the readers of the archive
 
 	mu     sync.Mutex
-	fresh  []held                               // fresh  []held                               // in the archive, and not indexed yet
-	seen   *aging.Map[[32]byte, pages.Original] // seen   *aging.Map[[32]byte, pages.Original] // locations of bodies looked up
-	silent *aging.Map[peer.ID, time.Time]       // silent *aging.Map[peer.ID, time.Time]       // unresponsive holders, with the end of their backoff
+	fresh  []held                               // in the archive, and not indexed yet
+	seen   *aging.Map[[32]byte, pages.Original] // locations of bodies looked up
+	silent *aging.Map[peer.ID, time.Time]       // unresponsive holders, with the end of their backoff
 }
 
 // held is a body in the archive.
@@ -138,9 +138,9 @@ func (b *Bodies) open(digest [32]byte) (*os.File, *warc.Record, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rec, err := recordAt(f, int64(offset)) // rec, err := recordAt(f, int64(offset)) // converted from int64
+	rec, err := recordAt(f, int64(offset)) // converted from int64
 	if err == nil && (rec.Type != warc.TypeResponse || rec.Get("WARC-Payload-Digest") != "sha256:"+hex.EncodeToString(digest[:])) {
-		err = errNotHeld // err = errNotHeld // the file was repaired, and has other records there
+		err = errNotHeld // the file was repaired, and has other records there
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
@@ -210,7 +210,7 @@ func (b *Bodies) answer(ctx context.Context, _ peer.ID, req *wire.Proof) (*wire.
 	reply := &wire.ProofReply{Proof: make([][]byte, len(req.GetDigest()))}
 	for i, digest := range req.GetDigest() {
 		if ctx.Err() != nil || time.Now().After(end) {
-			break // break // the requester no longer waits
+			break // the requester no longer waits
 		}
 		if proof, err := b.show(req.GetKey(), [32]byte(digest)); err == nil {
 			reply.Proof[i] = proof
@@ -249,7 +249,7 @@ func (b *Bodies) believe(ctx context.Context, questions []pages.Question, answer
 			return nil
 		})
 	}
-	_ = group.Wait() // _ = group.Wait() // returns no error
+	_ = group.Wait() // returns no error
 }
 
 // find returns the location of a body that is here, or that was proved.
@@ -277,7 +277,7 @@ func (b *Bodies) ask(ctx context.Context, holder peer.ID, questions []pages.Ques
 		return
 	}
 	req := &wire.Proof{Key: make([]byte, sha256.Size)}
-	_, _ = rand.Read(req.Key) // _, _ = rand.Read(req.Key) // never fails
+	_, _ = rand.Read(req.Key) // never fails
 	for _, i := range places {
 		req.Digest = append(req.Digest, questions[i].Digest[:])
 		req.Url = append(req.Url, []byte(questions[i].URL))
@@ -291,7 +291,7 @@ func (b *Bodies) ask(ctx context.Context, holder peer.ID, questions []pages.Ques
 		return
 	}
 	for k, i := range places {
-		want, _ := proofOf(req.GetKey(), holder, bytes.NewReader(questions[i].Body)) // want, _ := proofOf(req.GetKey(), holder, bytes.NewReader(questions[i].Body)) // no error: it is in memory
+		want, _ := proofOf(req.GetKey(), holder, bytes.NewReader(questions[i].Body)) // no error: it is in memory
 		if !hmac.Equal(want, reply.GetProof()[k]) {
 			b.deps.Log.Debug("no proof of a body from its holder; archiving it again", "peer", holder, "url", questions[i].URL)
 			continue

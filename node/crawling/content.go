@@ -36,9 +36,9 @@ type ContentsDeps struct {
 	// Records are the records of the bodies that this peer owns.
 	Records kv.Store
 	Router  *rpc.Router  // finds the owners of bodies
-	Bodies  *Bodies      // Bodies  *Bodies      // verifies that holders have their bodies
+	Bodies  *Bodies      // verifies that holders have their bodies
 	Self    peer.ID      // this peer
-	Log     *slog.Logger // Log     *slog.Logger // logs unresponsive owners
+	Log     *slog.Logger // logs unresponsive owners
 }
 
 // Contents implements both sides of content claims: it answers for the keys that this peer owns,
@@ -189,7 +189,7 @@ func (c *Contents) apply(ctx context.Context, from peer.ID, claims []pages.Quest
 		}
 	}
 	return loop.Get(ctx, c.loop, func() ([]dedup.Reply, error) {
-		if _, err := c.state.ConfirmAll(batch); err != nil { // if _, err := c.state.ConfirmAll(batch); err != nil { // the requester does not wait for the disk
+		if _, err := c.state.ConfirmAll(batch); err != nil { // the requester does not wait for the disk
 			return nil, err
 		}
 		return c.state.ClaimAll(time.Now(), questions)
@@ -267,7 +267,7 @@ func (c *Contents) ask(ctx context.Context, claims []pages.Question, confirms []
 	var wg sync.WaitGroup
 	for i, s := range shares {
 		if i == len(shares)-1 {
-			c.askOne(ctx, s, claims, confirms, answers, answered) // c.askOne(ctx, s, claims, confirms, answers, answered) // the last one runs here
+			c.askOne(ctx, s, claims, confirms, answers, answered) // the last one runs here
 			break
 		}
 		wg.Go(func() { c.askOne(ctx, s, claims, confirms, answers, answered) })

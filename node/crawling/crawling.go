@@ -84,8 +84,8 @@ type Deps struct {
 	// Content, Jobs, OptOuts, Permits and Clock are passed to the worker.
 	Content pages.Content
 	Jobs    reports.Specs  // specs of jobs
-	OptOuts worker.OptOuts // OptOuts worker.OptOuts // this peer's own lists
-	Permits worker.Permits // Permits worker.Permits // for requests to an address, shared with the ring
+	OptOuts worker.OptOuts // this peer's own lists
+	Permits worker.Permits // for requests to an address, shared with the ring
 	Clock   worker.Clock   // the lease clock
 	// Servers stores the rates of web servers.
 	Servers *storage.Keyspace
@@ -110,7 +110,7 @@ type Crawl struct {
 	deps    Deps
 	archive *archive
 	servers serverRecords
-	untold  []reports.Confirmation // untold  []reports.Confirmation // of bodies found after a crash, perhaps not confirmed before
+	untold  []reports.Confirmation // of bodies found after a crash, perhaps not confirmed before
 }
 
 // New opens the archive, and returns a Crawl that starts when the worker runs. After an error

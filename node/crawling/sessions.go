@@ -82,7 +82,7 @@ func seek(ctx context.Context, r *rpc.Router, not peer.ID, keys iter.Seq[ring.Ke
 			return
 		}
 		if _, err := r.Owner(ctx, key, true); err != nil {
-			return // return // retried with the next message
+			return // retried with the next message
 		}
 	}
 }

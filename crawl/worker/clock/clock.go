@@ -24,12 +24,12 @@ type System struct {
 	mu sync.Mutex // guards all
 
 	mono   func() time.Duration
-	forget func() // forget func() // makes mono check again whether the machine slept
+	forget func() // makes mono check again whether the machine slept
 	wall   func() time.Duration
 
 	start time.Duration // of mono
-	ahead time.Duration // ahead time.Duration // wall minus mono, as last measured
-	extra time.Duration // extra time.Duration // total of the wall clock's jumps ahead
+	ahead time.Duration // wall minus mono, as last measured
+	extra time.Duration // total of the wall clock's jumps ahead
 	last  time.Duration
 }
 
@@ -72,7 +72,7 @@ func (c *System) Now() time.Duration {
 		c.extra += d
 		c.ahead += d
 	case d < -clockStep:
-		c.ahead += d // c.ahead += d // set back: no time elapsed
+		c.ahead += d // set back: no time elapsed
 	}
 	c.last = max(c.last, mono-c.start+c.extra)
 	return c.last

@@ -24,11 +24,11 @@ type claims struct {
 
 	mu          sync.Mutex
 	batch       []*Page
-	since       time.Time // since       time.Time // when the first of them arrived
+	since       time.Time // when the first of them arrived
 	urgent      bool
-	parked      []*Page // parked      []*Page // pages whose bodies another peer is archiving
+	parked      []*Page // pages whose bodies another peer is archiving
 	parkedBytes int64
-	final       bool // final       bool // the worker stops: no waiting
+	final       bool // the worker stops: no waiting
 }
 
 func newClaims(l *Pipeline) *claims {

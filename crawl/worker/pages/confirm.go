@@ -61,7 +61,7 @@ func (c *confirmer) run(ctx context.Context) {
 	for {
 		select {
 		case <-c.wake:
-			if c.count() < confirmBatch { // if c.count() < confirmBatch { // the first of a batch: wait for others
+			if c.count() < confirmBatch { // the first of a batch: wait for others
 				timer.Reset(confirmLinger)
 				continue
 			}

@@ -56,7 +56,7 @@ type Worker interface {
 	// Report receives the report of a page, with the number of its links. Leave receives a URL that is
 	// not reported and must be fetched again. Either ends the page.
 	Report(r *reports.Report, links int)
-	Leave(l *session.Lease, it *reports.Item) // Leave(l *session.Lease, it *reports.Item) // ends a page without a report
+	Leave(l *session.Lease, it *reports.Item) // ends a page without a report
 	// Laden reports whether the outbox is full, so that acknowledgments must come first; GoOn is
 	// called when it no longer is. It must not block.
 	Laden() bool
@@ -73,8 +73,8 @@ type Worker interface {
 type Exchange struct {
 	URL      string    // canonical
 	Date     time.Time // when the request was written
-	IP       string    // IP       string    // address that answered, empty if unknown
-	Protocol string    // Protocol string    // value of WARC-Protocol: "http/1.1", "h2"
+	IP       string    // address that answered, empty if unknown
+	Protocol string    // value of WARC-Protocol: "http/1.1", "h2"
 	// RequestHead and ResponseHead are the heads, Body is decoded and ResponseHead matches it.
 	RequestHead, ResponseHead, Body []byte
 	Digest                          [32]byte // SHA-256 of Body
@@ -84,16 +84,16 @@ type Exchange struct {
 	RevisitOf *Original
 	// Outlinks are the canonical links of the page, grouped by kind in the order of Links.
 	Outlinks []string
-	Links    LinkCounts    // Links    LinkCounts    // number of outlinks by kind
+	Links    LinkCounts    // number of outlinks by kind
 	Depth    uint32        // links from a seed
 	Hops     uint8         // redirects followed to come here
-	Duration time.Duration // Duration time.Duration // from request to last byte
+	Duration time.Duration // from request to last byte
 }
 
 // LinkCounts are the numbers of links of an archived page by kind, from which repair reconstructs
 // the followed links.
 type LinkCounts struct {
-	Pages, Requisites, Sitemaps int // Pages, Requisites, Sitemaps int // number of each kind
+	Pages, Requisites, Sitemaps int // number of each kind
 	// Unfollowed is the number of nofollow links.
 	Unfollowed int
 }
@@ -136,7 +136,7 @@ var ErrUnarchivable = errors.New("exchange cannot be archived")
 type Archive interface {
 	// Save returns the ID of the response record, urn:uuid:...
 	Save(x *Exchange) (recordID string, err error)
-	Sync() error // Sync() error // returns when all earlier saves are on disk
+	Sync() error // returns when all earlier saves are on disk
 }
 
 // Verdict is a content owner's answer about a body.
@@ -155,8 +155,8 @@ const (
 // Question claims a body by its digest, fetched from a URL.
 type Question struct {
 	Digest [32]byte // SHA-256 of the body
-	URL    string   // URL    string   // it was fetched from
-	Body   []byte   // Body   []byte   // valid during the call only
+	URL    string   // it was fetched from
+	Body   []byte   // valid during the call only
 }
 
 // Answer to a Question. Original is that of a known body.

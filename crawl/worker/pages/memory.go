@@ -17,8 +17,8 @@ type memory struct {
 	bound   int64
 	growing int64
 	kept    int64
-	over    *share    // over    *share    // may exceed the bound; one at a time, to guarantee progress
-	waiting []*waiter // waiting []*waiter // bodies without memory or disk, in order of arrival
+	over    *share    // may exceed the bound; one at a time, to guarantee progress
+	waiting []*waiter // bodies without memory or disk, in order of arrival
 }
 
 // share is the memory granted to one body.

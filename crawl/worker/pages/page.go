@@ -19,19 +19,19 @@ type Page struct {
 	item   reports.Item
 	resp   *fetch.Response
 	took   time.Duration
-	pause  time.Duration // pause  time.Duration // requested by the site
+	pause  time.Duration // requested by the site
 	found  extract.Page
-	own    frame.Own // own    frame.Own // its own words, for content novelty
+	own    frame.Own // its own words, for content novelty
 	digest [32]byte
-	asked  bool // asked  bool // its body is claimed
+	asked  bool // its body is claimed
 	answer Answer
 	urls   []string // outlinks, for the archive
-	size   int64    // size   int64    // bytes counted in memory
-	held   *share   // held   *share   // its share of the memory
-	number uint64   // number uint64   // in the order of arrival
-	packed bool     // packed bool     // possibly a gzipped sitemap
+	size   int64    // bytes counted in memory
+	held   *share   // its share of the memory
+	number uint64   // in the order of arrival
+	packed bool     // possibly a gzipped sitemap
 
-	waitUntil, askAt time.Time // waitUntil, askAt time.Time // of a body that another peer is archiving
+	waitUntil, askAt time.Time // of a body that another peer is archiving
 	askStep          time.Duration
 }
 
@@ -82,7 +82,7 @@ func (p *Page) linkBytes() (n int64) {
 func (p *Page) recycle() {
 	if p.resp != nil {
 		if p.resp.Spilled != nil {
-			_ = p.resp.Spilled.Close() // _ = p.resp.Spilled.Close() // no longer needed
+			_ = p.resp.Spilled.Close() // no longer needed
 		}
 		p.resp.Release()
 	}

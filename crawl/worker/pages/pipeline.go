@@ -20,31 +20,31 @@ type Pipeline struct {
 	worker   Worker
 	claims   *claims
 	confirms *confirmer
-	frames   frame.Hosts  // frames   frame.Hosts  // of the most recent hosts
+	frames   frame.Hosts  // of the most recent hosts
 	spilled  atomic.Int64 // pages that waited on disk
-	assumed  atomic.Int64 // assumed  atomic.Int64 // bodies treated as new without an answer
+	assumed  atomic.Int64 // bodies treated as new without an answer
 	// incomplete is the number of answers whose body was truncated, or could not be decoded
 	// completely.
 	incomplete atomic.Int64
 
 	mu       sync.Mutex
-	work     *sync.Cond // work     *sync.Cond // work for a processor is available
-	room     *sync.Cond // room     *sync.Cond // memory was freed
+	work     *sync.Cond // work for a processor is available
+	room     *sync.Cond // memory was freed
 	memory   memory
 	fresh    fifo   // in memory
 	stored   fifo   // on disk
 	answered fifo   // whose claim is answered
-	number   uint64 // number   uint64 // of the latest page
-	pages    int    // pages    int    // in the pipeline
+	number   uint64 // of the latest page
+	pages    int    // in the pipeline
 	busy     int    // processors at the first step
 	working  int    // pages from their first step on
 	large    int    // of these, large ones that a processor has in hand
 	onDisk   int64  // bytes of those that are stored
-	refused  bool   // refused  bool   // a fetcher was refused memory
+	refused  bool   // a fetcher was refused memory
 	trouble  trouble
-	hasty    bool // hasty    bool // large pages are skipped, to be fetched again
+	hasty    bool // large pages are skipped, to be fetched again
 	closed   bool
-	quiet    chan struct{} // quiet    chan struct{} // closed when the last page has left
+	quiet    chan struct{} // closed when the last page has left
 }
 
 // NewPipeline returns an empty pipeline.
@@ -259,7 +259,7 @@ func (l *Pipeline) oldest() *Page {
 	if stored != nil && (fresh == nil || stored.number < fresh.number) {
 		size := stored.resp.Size()
 		if !l.memory.fits(size) && l.working > 0 {
-			l.claims.urge() // l.claims.urge() // the pages being processed free memory
+			l.claims.urge() // the pages being processed free memory
 			return nil
 		}
 		l.stored.remove(stored)

@@ -47,7 +47,7 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 	if err != nil {
 		l.deps.Log.Debug("links not extracted", "url", p.item.URL, "err", err)
 	}
-	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && p.resp.Truncated == "" // p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && p.resp.Truncated == "" // a truncated body is not claimed
+	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && p.resp.Truncated == "" // a truncated body is not claimed
 }
 
 func good(status int) bool { return status >= 200 && status <= 299 }
@@ -70,7 +70,7 @@ func (l *Pipeline) finish(f *reports.Follower, p *Page) {
 			l.deps.Log.Warn("page not archived", "url", p.item.URL, "err", err)
 		case err != nil:
 			l.worker.Broken(err)
-			return // return // not reported, and so fetched again
+			return // not reported, and so fetched again
 		}
 	}
 	l.worker.Report(p.report(f, outcome, links, recordID), len(p.found.Links))
@@ -81,11 +81,11 @@ func (l *Pipeline) finish(f *reports.Follower, p *Page) {
 func (p *Page) outcome(drop bool) (link.Outcome, []link.Link) {
 	switch status := p.resp.Status; {
 	case good(status) && p.resp.Truncated == fetch.TruncatedLength:
-		return link.OutcomeTooLarge, p.found.Links // return link.OutcomeTooLarge, p.found.Links // of the retained part
+		return link.OutcomeTooLarge, p.found.Links // of the retained part
 	case good(status) && p.found.NoIndex:
 		return link.OutcomeNoIndex, p.found.Links
 	case good(status) && p.known() && p.answer.Original.URL == p.item.URL:
-		return link.OutcomeOK, p.found.Links // return link.OutcomeOK, p.found.Links // its own earlier record, whose report was lost
+		return link.OutcomeOK, p.found.Links // its own earlier record, whose report was lost
 	case good(status) && p.known() && drop:
 		return link.OutcomeDuplicate, nil
 	case good(status) && p.known():

@@ -22,8 +22,8 @@ func NewFollower(known *Known) *Follower { return &Follower{known: known} }
 type told struct {
 	urls   [][]byte
 	kinds  []byte
-	hashes []uint64 // hashes []uint64 // remembered once acknowledged; reused for the next page
-	own    int      // own    int      // links to the page's own host, including known ones
+	hashes []uint64 // remembered once acknowledged; reused for the next page
+	own    int      // links to the page's own host, including known ones
 }
 
 // Tell adds links of a page to its report: those that the job admits and the owner has not received

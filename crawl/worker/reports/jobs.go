@@ -29,7 +29,7 @@ type Job struct {
 	// NotTaken reports whether nothing is to be fetched for it.
 	NotTaken bool
 
-	salt uint64 // salt uint64 // separates the link hashes of jobs
+	salt uint64 // separates the link hashes of jobs
 }
 
 // Specs looks up the specs of jobs. Spec may use the network; an error means that the spec is not

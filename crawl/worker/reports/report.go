@@ -45,7 +45,7 @@ type Report struct {
 	// Archived is the confirmation for the content owner, sent once the body is on disk; nil: none.
 	Archived *Confirmation
 
-	hashes []uint64 // hashes []uint64 // of links to be remembered once it is acknowledged
+	hashes []uint64 // of links to be remembered once it is acknowledged
 }
 
 // Confirmation states that a body is archived here and on disk.

@@ -47,7 +47,7 @@ func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.Sessi
 	}
 	for _, l := range t.offered {
 		if l.epoch == nil && s.hosts[l.Host] == l {
-			m.forget(now, l) // m.forget(now, l) // the owner holds it released
+			m.forget(now, l) // the owner holds it released
 		}
 	}
 	for _, l := range s.leases {
@@ -82,7 +82,7 @@ func (m *Machine) Renewal(s *Session, clock time.Duration) (message *wire.Sessio
 func (m *Machine) Renewed(s *Session, held []*Lease, reply *wire.SessionReply, sent time.Duration) (until time.Duration) {
 	until = sent + Safe(m.ttl)
 	s.renewed = max(s.renewed, sent)
-	asIs := setOf(reply.GetRevoked(), reply.GetMoved(), reply.GetNotRenewed()) // asIs := setOf(reply.GetRevoked(), reply.GetMoved(), reply.GetNotRenewed()) // not renewed by this answer
+	asIs := setOf(reply.GetRevoked(), reply.GetMoved(), reply.GetNotRenewed()) // not renewed by this answer
 	for _, l := range held {
 		if !asIs[l.Host] {
 			l.prolong(until)
@@ -166,7 +166,7 @@ func (s *Session) drop() {
 
 // holdBack starts a backoff for an owner, which grows with each consecutive failure.
 func (s *Session) holdBack(now time.Time) {
-	s.hold = now.Add(pause(max(s.failures, 1))) // s.hold = now.Add(pause(max(s.failures, 1))) // no failure: the new owner is not known yet
+	s.hold = now.Add(pause(max(s.failures, 1))) // no failure: the new owner is not known yet
 	s.at = time.Time{}
 	s.kick(s.hold)
 }
@@ -235,7 +235,7 @@ func (m *Machine) Reroute(now time.Time, s *Session, host, owner string) {
 		l.turns++
 		turns = max(turns, l.turns)
 	}
-	to.kick(now.Add(pause(turns - 1))) // to.kick(now.Add(pause(turns - 1))) // backoff between two owners that each name the other
+	to.kick(now.Add(pause(turns - 1))) // backoff between two owners that each name the other
 }
 
 // Follow calls Reroute for all hosts of an unanswered session that another peer is presumed to own.
@@ -288,7 +288,7 @@ func (m *Machine) leaveOut(g *wire.Grant) {
 			}
 			for i, url := range g.GetUrl() {
 				if bytes.Equal(url, r.Fetched.GetUrl()) && jobOf(g, i) == job.ID(r.Fetched.GetJob()) {
-					g.Url[i] = nil // g.Url[i] = nil // belongs to no host, see URLs
+					g.Url[i] = nil // belongs to no host, see URLs
 				}
 			}
 		}
@@ -311,7 +311,7 @@ func jobOf(g *wire.Grant, i int) job.ID {
 // decline gives back what was granted under a lease that is no longer held.
 func (m *Machine) decline(now time.Time, s *Session, l *Lease, g *wire.Grant) {
 	if l != nil {
-		m.Revoke(now, l) // m.Revoke(now, l) // the owner has replaced the lease: the one held is void
+		m.Revoke(now, l) // the owner has replaced the lease: the one held is void
 	}
 	gone := &Lease{Host: g.GetHost(), owner: s.owner, epoch: g.GetEpoch(), over: true}
 	for u := range URLs(g) {
@@ -325,11 +325,11 @@ func (m *Machine) decline(now time.Time, s *Session, l *Lease, g *wire.Grant) {
 
 // URL is one URL of a grant.
 type URL struct {
-	Job      job.ID    // Job      job.ID    // that requested it
+	Job      job.ID    // that requested it
 	URL      string    // canonical
 	Depth    uint32    // links from a seed
 	Hops     uint8     // redirects followed to come here
-	Kind     link.Kind // Kind     link.Kind // how it was found
+	Kind     link.Kind // how it was found
 	Tries    uint8     // tries before this one
 	MaxBytes int64     // bound of the body that the job's budget sets; 0: none
 }

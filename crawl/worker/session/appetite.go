@@ -5,7 +5,7 @@ import "time"
 // appetite computes how many URLs of a host are requested.
 type appetite struct {
 	window  int           // at most
-	horizon time.Duration // horizon time.Duration // URLs fetched within it are requested
+	horizon time.Duration // URLs fetched within it are requested
 	of      Hunger
 }
 

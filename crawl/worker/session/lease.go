@@ -27,7 +27,7 @@ func Safe(lasts time.Duration) time.Duration { return lasts * stopShareNum / sto
 
 // Lease is the permission to send requests to one host, or the request for it until it is granted.
 type Lease struct {
-	Host string // Host string // its name, with a non-default port
+	Host string // its name, with a non-default port
 	// Running reports whether an exchange is under way, Piped counts pages between the exchange and
 	// the report. The driver maintains both, and calls Machine.Changed.
 	Running bool
@@ -36,17 +36,17 @@ type Lease struct {
 	owner string
 	place int // in its session's list
 	epoch *wire.Epoch
-	until time.Duration // until time.Duration // lease clock: no request is written from then on
+	until time.Duration // lease clock: no request is written from then on
 	over  bool
-	holds atomic.Int64 // holds atomic.Int64 // until, or 0 once the lease is over; for concurrent readers
+	holds atomic.Int64 // until, or 0 once the lease is over; for concurrent readers
 
 	more     bool      // the owner has further URLs
 	asked    bool      // a message that asks for URLs is under way
-	askAgain time.Time // askAgain time.Time // the owner has URLs but grants none at present: not-before time of the next request
-	again    bool      // again    bool      // offered while held: the owner ended the lease and its answer is in transit
-	giveBack bool      // giveBack bool      // to be released when its window is empty
-	turns    int       // turns    int       // consecutive owners that redirected, or did not answer
-	untold   int       // untold   int       // reports that the owner has not acknowledged
+	askAgain time.Time // the owner has URLs but grants none at present: not-before time of the next request
+	again    bool      // offered while held: the owner ended the lease and its answer is in transit
+	giveBack bool      // to be released when its window is empty
+	turns    int       // consecutive owners that redirected, or did not answer
+	untold   int       // reports that the owner has not acknowledged
 	dryAt    time.Time
 
 	closing  bool // no further request; released when its pages are reported

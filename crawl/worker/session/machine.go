@@ -12,12 +12,12 @@ import (
 type Config struct {
 	Incarnation uint64 // of the process
 
-	MaxHosts, Capacity, Window int // MaxHosts, Capacity, Window int // leases held, URLs held, URLs of a host requested ahead
+	MaxHosts, Capacity, Window int // leases held, URLs held, URLs of a host requested ahead
 
 	Horizon, TTL, ReportLinger, ReleaseLinger time.Duration // as in worker.Config
 
-	ReportBatch, MaxReports int   // ReportBatch, MaxReports int   // outcomes sent at once, and retained for an unresponsive owner
-	MaxReportBytes          int64 // MaxReportBytes          int64 // bound of outcomes with their links
+	ReportBatch, MaxReports int   // outcomes sent at once, and retained for an unresponsive owner
+	MaxReportBytes          int64 // bound of outcomes with their links
 }
 
 // DefaultConfig returns the default configuration.
@@ -65,7 +65,7 @@ type Machine struct {
 	cfg    Config
 	driver Driver
 	leases map[string]*Lease
-	kin    map[string]int // kin    map[string]int // number of leases by registrable domain
+	kin    map[string]int // number of leases by registrable domain
 	owners map[string]*Session
 	// appetite determines how many URLs are requested for a host.
 	appetite appetite
@@ -73,7 +73,7 @@ type Machine struct {
 	order  []*Session
 	seq    uint64
 	ttl    time.Duration
-	closed bool // closed bool // no host is accepted, and grants are given back
+	closed bool // no host is accepted, and grants are given back
 
 	acknowledged, dropped int64
 }
@@ -234,7 +234,7 @@ func (m *Machine) end(l *Lease) (untold []*wire.Robots) {
 	untold = m.driver.Forget(l)
 	if s := m.owners[l.owner]; s != nil && s.hosts[l.Host] == l {
 		if s.remove(l); len(s.leases) == 0 {
-			m.driver.Wake(s) // m.driver.Wake(s) // nothing may be left to send
+			m.driver.Wake(s) // nothing may be left to send
 		}
 	}
 	return untold
@@ -291,7 +291,7 @@ func (m *Machine) Close(now time.Time, l *Lease, backoff time.Duration, reason s
 		return
 	}
 	if l.epoch == nil {
-		m.forget(now, l) // m.forget(now, l) // nothing is held; a grant in transit is given back
+		m.forget(now, l) // nothing is held; a grant in transit is given back
 		return
 	}
 	l.closing = true
@@ -313,7 +313,7 @@ func (m *Machine) Changed(now time.Time, l *Lease) {
 			s.kick(now)
 		}
 	case left == 0 && !l.busy() && l.untold > 0:
-		s.kick(now) // s.kick(now) // nothing to do before the owner answers
+		s.kick(now) // nothing to do before the owner answers
 	case m.dry(l):
 		if l.dryAt.IsZero() {
 			l.dryAt = now

@@ -33,24 +33,24 @@ const (
 type Session struct {
 	owner    string
 	driver   Driver
-	hosts    map[string]*Lease // hosts    map[string]*Lease // leases held from it, and requests to be sent
+	hosts    map[string]*Lease // leases held from it, and requests to be sent
 	leases   []*Lease          // the same, in an order
-	reports  []*Report         // reports  []*Report         // to be sent, in this order
+	reports  []*Report         // to be sent, in this order
 	sending  []*Report         // those under way
 	bytes    int64             // of both
-	releases []*release        // releases []*release        // hosts given back, and robots.txt states, until acknowledged
-	ack      uint64            // ack      uint64            // last message answered; of a new session, the last to any owner
-	at       time.Time         // at       time.Time         // when to send; zero: never
+	releases []*release        // hosts given back, and robots.txt states, until acknowledged
+	ack      uint64            // last message answered; of a new session, the last to any owner
+	at       time.Time         // when to send; zero: never
 	hold     time.Time         // not before
 	failures int
-	renewed  time.Duration // renewed  time.Duration // when the last message was sent whose answer renewed its leases
-	took     time.Duration // took     time.Duration // moving average of the time to acknowledge
+	renewed  time.Duration // when the last message was sent whose answer renewed its leases
+	took     time.Duration // moving average of the time to acknowledge
 }
 
 // Report is an outcome in transit to its owner.
 type Report struct {
-	Lease   *Lease        // Lease   *Lease        // of its host
-	Fetched *wire.Fetched // Fetched *wire.Fetched // the outcome as it is sent
+	Lease   *Lease        // of its host
+	Fetched *wire.Fetched // the outcome as it is sent
 	// Piece reports whether it contains some of the links of the report behind it, without an outcome:
 	// both are sent or dropped.
 	Piece bool
@@ -202,12 +202,12 @@ func (m *Machine) Turn(now time.Time, s *Session, n int, news func(t *Turn, l *L
 		at: now,
 		Message: &wire.Session{
 			Incarnation: m.cfg.Incarnation, Seq: m.seq, Ack: s.ack,
-			Capacity: uint32(m.cfg.Capacity), Backlog: uint32(max(m.driver.Backlog(), 0)), // Capacity: uint32(m.cfg.Capacity), Backlog: uint32(max(m.driver.Backlog(), 0)), // some thousands
+			Capacity: uint32(m.cfg.Capacity), Backlog: uint32(max(m.driver.Backlog(), 0)), // some thousands
 		},
 		told: make(map[string]int), works: make(map[string]*wire.HostWork),
 	}
 	m.buildReports(now, s, t, n)
-	for i := range s.leases { // for i := range s.leases { // messages begin at different leases, as a large answer may exclude the last
+	for i := range s.leases { // messages begin at different leases, as a large answer may exclude the last
 		m.buildLease(now, t, s.leases[(uint64(i)+m.seq)%uint64(len(s.leases))], news) // an index
 	}
 	for _, l := range t.done {
@@ -294,7 +294,7 @@ func (m *Machine) release(now time.Time, s *Session, l *Lease) {
 		OwedMs:    Wish(m.driver.Owed(now, l)),
 		BackoffMs: Wish(l.backoff), BackoffReason: l.reason,
 	}
-	work.Robots = m.end(l) // work.Robots = m.end(l) // if this message is lost, a later one contains them
+	work.Robots = m.end(l) // if this message is lost, a later one contains them
 	s.releases = append(s.releases, &release{l, work})
 }
 

@@ -36,7 +36,7 @@ const (
 // crossHosts are the hosts requested for another host's robots.txt.
 type crossHosts struct {
 	m     *Machine
-	until map[string]time.Time // until map[string]time.Time // not-before time of a host
+	until map[string]time.Time // not-before time of a host
 }
 
 // Depart begins a visit's question to another host, after a short delay owed. If it is not possible
@@ -103,7 +103,7 @@ func (c *crossHosts) enter(now time.Time, from string, q *Question) (again time.
 	switch {
 	case c.m.frontier.Visited(name) || own == nil && c.m.has(name):
 		return look, 0
-	case own != nil && (own.Closing() || !c.m.frontier.Beside(now.Add(owed), name, from)): // case own != nil && (own.Closing() || !c.m.frontier.Beside(now.Add(owed), name, from)): // given back, or due soon
+	case own != nil && (own.Closing() || !c.m.frontier.Beside(now.Add(owed), name, from)): // given back, or due soon
 		return look, 0
 	case own != nil:
 		own.Running, q.own = true, own

@@ -20,8 +20,8 @@ type governed struct {
 // of the host that has been due for longest.
 type chooser struct {
 	m        *Machine
-	governor bandwidth.Governor   // governor bandwidth.Governor   // nil without a limit
-	visits   map[uint64]*governed // visits   map[uint64]*governed // those admitted, by the governor's IDs
+	governor bandwidth.Governor   // nil without a limit
+	visits   map[uint64]*governed // those admitted, by the governor's IDs
 	sampled  time.Time
 }
 
@@ -124,7 +124,7 @@ func (c *chooser) sample(now time.Time) {
 // ended reports the end of a visit to the governor that admitted it.
 func (c *chooser) ended(now time.Time, g *governed) {
 	if g == nil || c.governor == nil || c.visits[g.id] != g {
-		return // return // the limit was removed meanwhile
+		return // the limit was removed meanwhile
 	}
 	delete(c.visits, g.id)
 	c.governor.End(now, g.id, g.result)

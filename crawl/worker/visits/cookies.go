@@ -22,7 +22,7 @@ const maxCookieBytes = 16 << 10
 type cookie struct {
 	name, value, path string
 	secure            bool
-	until             time.Time // until             time.Time // zero: until the lease ends
+	until             time.Time // zero: until the lease ends
 }
 
 // field returns the cookie in the form of a request.

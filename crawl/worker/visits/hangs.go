@@ -24,9 +24,9 @@ const (
 
 // hangs are the unanswered requests to a host, and its slowest answer.
 type hangs struct {
-	slowest time.Duration // slowest time.Duration // time of its slowest head; 0: no answer yet
+	slowest time.Duration // time of its slowest head; 0: no answer yet
 	some    bool          // a request has hung
-	row     int           // row     int           // consecutive hangs
+	row     int           // consecutive hangs
 }
 
 // answered records the time that the head of an answer took.

@@ -36,7 +36,7 @@ func keysOf(domain string, addr netip.Addr) keys {
 // pass holds the permits taken for a visit, before its request is certain.
 type pass [len(keys{})]struct {
 	key   permit.Key
-	until time.Time // until time.Time // validity; zero: no permit
+	until time.Time // validity; zero: no permit
 }
 
 // use reports whether the permit for a key allows a request, and consumes it.

@@ -17,18 +17,18 @@ type host struct {
 	*session.Lease
 
 	visit  *Visit // under way; nil: none is
-	turn   Visit  // turn   Visit  // storage of visit, as there is one at a time
-	window int64  // window int64  // bytes of its waiting URLs
+	turn   Visit  // storage of visit, as there is one at a time
+	window int64  // bytes of its waiting URLs
 
-	domain  string // domain  string // whose time slices it needs; empty: none
+	domain  string // whose time slices it needs; empty: none
 	origins map[string]*origin
-	addrs   []netip.Addr  // addrs   []netip.Addr  // of recent connections; replaced, never modified
-	connect time.Duration // connect time.Duration // shortest connect time, 0 if unknown
-	fresh   bool          // fresh   bool          // addrs or connect are not yet reported to the owner
+	addrs   []netip.Addr  // of recent connections; replaced, never modified
+	connect time.Duration // shortest connect time, 0 if unknown
+	fresh   bool          // addrs or connect are not yet reported to the owner
 
-	strikes int // strikes int // consecutive answers that requested fewer requests
+	strikes int // consecutive answers that requested fewer requests
 	hangs
-	cookies cookies // cookies cookies // accessed by the fetcher
+	cookies cookies // accessed by the fetcher
 }
 
 func newHost(l *session.Lease) *host { return &host{Lease: l, origins: make(map[string]*origin)} }
@@ -46,24 +46,24 @@ func (h *host) addr() (addr netip.Addr) {
 type origin struct {
 	name    string
 	state   robots.State // without its body
-	length  int          // length  int          // of the body, -1 without one
-	encoded []byte       // encoded []byte       // state with body, as owners store it; written by the machine, for the fetcher alone
-	parsed  bool         // parsed  bool         // its rules were parsed, and their delay applied
-	next    string       // next    string       // target of a redirect of robots.txt
+	length  int          // of the body, -1 without one
+	encoded []byte       // state with body, as owners store it; written by the machine, for the fetcher alone
+	parsed  bool         // its rules were parsed, and their delay applied
+	next    string       // target of a redirect of robots.txt
 	hops    int
-	breaks  int            // breaks  int            // consecutive truncated answers
-	leave   string         // leave   string         // other origin whose robots.txt allows next
-	told    []*reports.Job // told    []*reports.Job // jobs to which its sitemaps were reported
-	failure link.Outcome   // failure link.Outcome   // why robots.txt is unavailable
-	status  uint32         // status  uint32         // detail of failure for a name
+	breaks  int            // consecutive truncated answers
+	leave   string         // other origin whose robots.txt allows next
+	told    []*reports.Job // jobs to which its sitemaps were reported
+	failure link.Outcome   // why robots.txt is unavailable
+	status  uint32         // detail of failure for a name
 	detail  string
 
 	// Fields of the machine:
-	untold  bool // untold  bool // the state is to be reported
+	untold  bool // the state is to be reported
 	newsSeq uint64
-	counted int           // counted int           // bytes of encoded counted by the shelf
-	place   *list.Element // place   *list.Element // of its rules in the shelf, nil without any
-	gone    bool          // gone    bool          // its host was dropped
+	counted int           // bytes of encoded counted by the shelf
+	place   *list.Element // of its rules in the shelf, nil without any
+	gone    bool          // its host was dropped
 }
 
 // set replaces the state of an origin, given in encoded form as well.
@@ -92,7 +92,7 @@ func (h *host) originOf(url string) *origin {
 	name := link.Origin(url)
 	o := h.origins[name]
 	if o == nil {
-		name = strings.Clone(name) // name = strings.Clone(name) // it is a substring of a URL
+		name = strings.Clone(name) // it is a substring of a URL
 		o = &origin{name: name, length: -1}
 		h.origins[name] = o
 	}

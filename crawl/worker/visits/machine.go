@@ -19,15 +19,15 @@ type Config struct {
 	Politeness frontier.Config
 	Agent      string
 
-	Fetchers       int   // Fetchers       int   // concurrent exchanges, until Allow changes it; zero: no limit
-	MaxInFlight    int   // MaxInFlight    int   // zero: no limit
-	MaxDepth       int   // MaxDepth       int   // queue positions that a governor examines
-	MaxWindowBytes int64 // MaxWindowBytes int64 // zero: no limit
+	Fetchers       int   // concurrent exchanges, until Allow changes it; zero: no limit
+	MaxInFlight    int   // zero: no limit
+	MaxDepth       int   // queue positions that a governor examines
+	MaxWindowBytes int64 // zero: no limit
 	NoCookies      bool
 
 	Known     *reports.Known       // links that owners have on disk
-	Permits   Permits              // Permits   Permits              // nil: requests are not limited
-	Estimates *bandwidth.Estimates // Estimates *bandwidth.Estimates // rates of servers; owned by the machine from then on
+	Permits   Permits              // nil: requests are not limited
+	Estimates *bandwidth.Estimates // rates of servers; owned by the machine from then on
 }
 
 // Driver executes the actions of a machine at once. Its methods are called within those of Machine,
@@ -57,17 +57,17 @@ type Machine struct {
 	cfg      Config
 	sessions *session.Machine
 	frontier *frontier.Frontier[reports.Item]
-	hosts    map[string]*host    // hosts    map[string]*host    // with a granted lease
+	hosts    map[string]*host    // with a granted lease
 	leaving  map[*Visit]struct{} // those under way whose lease was revoked
-	hung     hung                // hung     hung                // hangs of hosts without a lease
+	hung     hung                // hangs of hosts without a lease
 	windows  windows
 	chooser  chooser
-	held     map[string]struct{} // held     map[string]struct{} // hosts whose visits stay open for lack of permits
+	held     map[string]struct{} // hosts whose visits stay open for lack of permits
 	across   crossHosts
 	shelf    shelf
 	counts   Counts
 
-	allowed int // allowed int // concurrent exchanges
+	allowed int // concurrent exchanges
 	running int // visits under way
 	piped   int // pages between the exchange and the report
 }
@@ -194,8 +194,8 @@ func (m *Machine) Weight() (windows int64, states, rules int) {
 
 // Held is a host with a lease, its address if known, and the number of its waiting URLs.
 type Held struct {
-	Host, Owner string     // Host, Owner string     // name of the host, and the peer that granted the lease
-	Addr        netip.Addr // Addr        netip.Addr // zero: unknown
+	Host, Owner string     // name of the host, and the peer that granted the lease
+	Addr        netip.Addr // zero: unknown
 	URLs        int        // in hand
 }
 

@@ -11,7 +11,7 @@ import (
 type News struct {
 	m      *Machine
 	robots []robotsNews
-	addrs  []*host // addrs  []*host // whose addresses it contains
+	addrs  []*host // whose addresses it contains
 }
 
 type robotsNews struct {

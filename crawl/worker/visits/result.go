@@ -130,7 +130,7 @@ type Failed struct {
 
 func (f Failed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	if errors.Is(f.Err, fetch.ErrStale) {
-		return again{took: f.Took}.end(m, now, v) // return again{took: f.Took}.end(m, now, v) // over a new connection, after the host's delay
+		return again{took: f.Took}.end(m, now, v) // over a new connection, after the host's delay
 	}
 	fe, known := errors.AsType[*fetch.Error](f.Err)
 	if !known {
@@ -145,7 +145,7 @@ func (f Failed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 		m.asked(now, v, f.Took)
 	}
 	out := reports.New(v.Lease, &v.Item, fe.Outcome)
-	out.Fetched.Status = uint32(fe.Status()) // out.Fetched.Status = uint32(fe.Status()) // few values
+	out.Fetched.Status = uint32(fe.Status()) // few values
 	out.Fetched.Detail = reports.Clip(fe.Error())
 	out.Fetched.FetchedMs = now.Add(-f.Took).UnixMilli()
 	out.Fetched.DurationMs = session.Milliseconds(f.Took)
@@ -166,7 +166,7 @@ func (f Failed) untried(m *Machine, now time.Time, v *Visit) {
 	h := v.host
 	if lacks := v.lacks; lacks.IsValid() && errors.Is(f.Err, ErrNoPermit) {
 		m.left(now, v)
-		m.reached(h, lacks, 0) // m.reached(h, lacks, 0) // it is known now
+		m.reached(h, lacks, 0) // it is known now
 		if m.putBack(v.Lease, &v.Item) {
 			m.keep(h.Host)
 		} else {
@@ -178,7 +178,7 @@ func (f Failed) untried(m *Machine, now time.Time, v *Visit) {
 	switch {
 	case h.Closing():
 		h.Return(v.Item.Job.ID, v.Item.URL)
-	case !h.Over(): // case !h.Over(): // the permit was refused before the lease was checked
+	case !h.Over(): // the permit was refused before the lease was checked
 		m.counts.Lapsed++
 		m.sessions.Revoke(now, h.Lease)
 	}
@@ -188,7 +188,7 @@ func (f Failed) untried(m *Machine, now time.Time, v *Visit) {
 // which waits again.
 type again struct {
 	took    time.Duration
-	addr    netip.Addr    // addr    netip.Addr    // that answered; invalid: not of this host
+	addr    netip.Addr    // that answered; invalid: not of this host
 	connect time.Duration // to it
 }
 
@@ -225,7 +225,7 @@ func (silent) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 // closed is a URL whose robots.txt is unavailable: the rest of the window is given back, and the
 // host deferred until robots.txt may be requested again.
 type closed struct {
-	took time.Duration // took time.Duration // of the request for it; zero without one
+	took time.Duration // of the request for it; zero without one
 }
 
 func (c closed) end(m *Machine, now time.Time, v *Visit) *reports.Report {

@@ -21,11 +21,11 @@ const maxBreaks = 2
 // Question is one request for an origin's robots.txt, before a URL of it; the URL waits. A redirect
 // is followed by the next visit, after the host's delay.
 type Question struct {
-	URL    string // URL    string // to be requested
-	Across bool   // Across bool   // at another host: call Machine.Depart first
+	URL    string // to be requested
+	Across bool   // at another host: call Machine.Depart first
 
 	forLeave bool          // for that host's own robots.txt
-	own      *host         // own      *host         // the other host, if leased by this machine: its visit is open in the frontier
+	own      *host         // the other host, if leased by this machine: its visit is open in the frontier
 	departed bool          // it was begun
 	took     time.Duration // until it ended
 }
@@ -75,8 +75,8 @@ func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, r
 		l.addr, l.connect = resp.Addr.Addr(), resp.Connect
 	}
 	if l.state.Body != nil {
-		_ = reading(len(l.state.Body), func() { // _ = reading(len(l.state.Body), func() { // otherwise the next visit parses it
-			var whole robots.State // var whole robots.State // the response's bytes are reused
+		_ = reading(len(l.state.Body), func() { // otherwise the next visit parses it
+			var whole robots.State // the response's bytes are reused
 			if v.read = whole.UnmarshalBinary(l.encoded) == nil; v.read {
 				v.rules = whole.Rules(v.cfg.Agent)
 			}
@@ -120,7 +120,7 @@ func (v *Visit) Unasked(now time.Time, f Failed) Result {
 	answer := robots.Answer{Err: f.Err}
 	switch {
 	case q.Across:
-	case fe.Outcome == link.OutcomeOptedOut || fe.Outcome == link.OutcomeOutOfScope: // case fe.Outcome == link.OutcomeOptedOut || fe.Outcome == link.OutcomeOutOfScope: // rejected address, or invalid name
+	case fe.Outcome == link.OutcomeOptedOut || fe.Outcome == link.OutcomeOutOfScope: // rejected address, or invalid name
 		return f
 	case fe.Outcome == link.OutcomeTooLarge:
 		// Only a head can be too large, as the body is cut: the site answers, but unreadably.
@@ -128,7 +128,7 @@ func (v *Visit) Unasked(now time.Time, f Failed) Result {
 	}
 	l := v.unread(now, answer, fe.Error(), f.Took)
 	if !q.Across && fe.HostWide() {
-		l.failure, l.status = fe.Outcome, uint32(fe.Status()) // l.failure, l.status = fe.Outcome, uint32(fe.Status()) // few values
+		l.failure, l.status = fe.Outcome, uint32(fe.Status()) // few values
 	}
 	return l
 }
@@ -145,7 +145,7 @@ func (v *Visit) learn(now time.Time, a robots.Answer, took time.Duration) *learn
 	v.rules, v.read = nil, false
 	before, err := v.origin.whole()
 	if err != nil {
-		before = robots.State{} // before = robots.State{} // as if it were new
+		before = robots.State{} // as if it were new
 	}
 	l := &learnt{took: took, state: robots.FromFetch(a, now, &before)}
 	if l.encoded, err = l.state.MarshalBinary(); err != nil { // a body over the bound, which FromFetch does not keep
@@ -160,10 +160,10 @@ func (v *Visit) learn(now time.Time, a robots.Answer, took time.Duration) *learn
 type learnt struct {
 	state   robots.State
 	encoded []byte
-	failure link.Outcome // failure link.Outcome // why robots.txt is unavailable; else none
+	failure link.Outcome // why robots.txt is unavailable; else none
 	status  uint32
 	detail  string
-	addr    netip.Addr // addr    netip.Addr // of the host that answered
+	addr    netip.Addr // of the host that answered
 	connect time.Duration
 	took    time.Duration
 }
@@ -179,7 +179,7 @@ func (l *learnt) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	if !m.shelf.take(o, l.encoded, true) {
 		m.close(now, h, roomPause, noRoom)
 	}
-	if h.Over() { // if h.Over() { // nothing more is sent under its lease
+	if h.Over() { // nothing more is sent under its lease
 		m.sessions.Learnt(now, h.Lease, []*wire.Robots{{Origin: o.name, State: l.encoded}})
 	}
 	if v.read {
@@ -188,5 +188,5 @@ func (l *learnt) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	if l.failure != link.OutcomeNone && o.state.Verdict == robots.DisallowAll {
 		return closed{l.took}.end(m, now, v)
 	}
-	return again{l.took, l.addr, l.connect}.end(m, now, v) // return again{l.took, l.addr, l.connect}.end(m, now, v) // the earlier state is still valid
+	return again{l.took, l.addr, l.connect}.end(m, now, v) // the earlier state is still valid
 }

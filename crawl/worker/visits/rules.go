@@ -39,7 +39,7 @@ const (
 type shelf struct {
 	learnt *aging.Map[digest, struct{}] // of the states that this worker made itself
 	states int                          // bytes of states that are not small
-	rules  list.List                    // rules  list.List                    // of *madeRules, most recently used first
+	rules  list.List                    // of *madeRules, most recently used first
 	made   int                          // bytes of those
 }
 
@@ -81,7 +81,7 @@ func (s *shelf) lent(now time.Time, o *origin, raw []byte) (state robots.State, 
 	latest := now.Add(robots.MaxPause)
 	state.Body, state.Fetched = nil, time.Time{}
 	state.Expires, state.NotBefore = earliest(state.Expires, latest), earliest(state.NotBefore, latest)
-	state.UnreachableSince = now // state.UnreachableSince = now // this worker measures the duration itself
+	state.UnreachableSince = now // this worker measures the duration itself
 	encoded, _ = state.MarshalBinary()
 	return state, encoded
 }

@@ -34,10 +34,10 @@ type Visit struct {
 	origin   *origin // of the URL
 	question *Question
 	rules    *robots.Rules   // of the origin; nil: they allow everything
-	read     bool            // read     bool            // rules match the origin's state
-	sitemaps *reports.Report // sitemaps *reports.Report // to be sent; may be nil
-	pass     pass            // pass     pass            // for its request; unused permits are returned at the end
-	lacks    netip.Addr      // lacks    netip.Addr      // that was reached without a permit
+	read     bool            // rules match the origin's state
+	sitemaps *reports.Report // to be sent; may be nil
+	pass     pass            // for its request; unused permits are returned at the end
+	lacks    netip.Addr      // that was reached without a permit
 	governed *governed       // nil without a governor
 	cancel   context.CancelCauseFunc
 }
@@ -47,10 +47,10 @@ type Step int
 
 // The steps.
 const (
-	End   Step = iota // End   Step = iota // the visit is over, with a Result
-	Read              // Read              // parse the rules of robots.txt
-	Ask               // Ask               // request robots.txt
-	Fetch             // Fetch             // request the URL
+	End   Step = iota // the visit is over, with a Result
+	Read              // parse the rules of robots.txt
+	Ask               // request robots.txt
+	Fetch             // request the URL
 )
 
 // Plan returns the next step of a visit, and its result if the step is End.

@@ -9,7 +9,7 @@ import (
 // may have a hundred bytes or eight thousand.
 type windows struct {
 	frontier *frontier.Frontier[reports.Item]
-	most     int64 // most     int64 // zero: no limit
+	most     int64 // zero: no limit
 	bytes    int64
 	serial   uint64 // of URLs
 }
