@@ -55,7 +55,7 @@ func (x *Extractor) linkHeader(page *Page, s []byte, opt Options) {
 	}
 }
 
-// addHeader adds one link of a Link header, or counts it as omitted if there are too many.
+// addHeader adds one link of a Link header, or counts it as omitted beyond the limit.
 func (x *Extractor) addHeader(page *Page, url []byte, h href) {
 	if !x.hrefs.has(withoutFragment(url)) {
 		if len(x.found) >= MaxHeaderLinks || x.headerBytes+len(url) > MaxHeaderLinkBytes {

@@ -34,8 +34,8 @@ type address[T any] struct {
 }
 
 // Enter opens a visit of an address for a request that is in no queue, such as a measurement. It
-// counts for the limits of the address. If it is not allowed now, due is when to retry; if it is,
-// the caller must call Leave.
+// counts for the limits of the address. If not allowed now, due is when to retry; otherwise the
+// caller must call Leave.
 func (f *Frontier[T]) Enter(now time.Time, ip netip.Addr) (ok bool, due time.Time) {
 	return f.ips.enter(now, ip.Unmap())
 }

@@ -16,8 +16,7 @@ const (
 	AuditResetPath = "/_audit/reset" // POST: reset the audit; flaky pages fail again
 )
 
-// Handler returns a handler that serves the web, selecting the host by the Host header, and the
-// audit.
+// Handler returns a handler of the audit and of the web, by the Host header.
 func (w *Web) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+AuditPath, func(rw http.ResponseWriter, _ *http.Request) {
