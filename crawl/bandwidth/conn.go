@@ -212,7 +212,7 @@ type deadline struct {
 	mu     sync.Mutex // guards the rest
 	at     time.Time
 	cancel context.CancelFunc
-	ctx    context.Context //nolint:containedctx // made for who waits, and moved under it
+	ctx    context.Context //nolint:containedctx // of waiting calls; replaced when the deadline moves
 	timer  *time.Timer
 }
 

@@ -139,7 +139,7 @@ func New(name string, cfg Config, e *Estimates) (Governor, error) {
 	case StartStopGovernor:
 		return newStartStop(cfg, e), nil
 	case None:
-		return nil, nil //nolint:nilnil // no governor is what was asked for
+		return nil, nil //nolint:nilnil // None has no governor
 	default:
 		return nil, fmt.Errorf("governor %q: must be one of %v", name, Names())
 	}

@@ -55,7 +55,7 @@ func (x *Extractor) linkHeader(page *Page, s []byte, opt Options) {
 	}
 }
 
-// addHeader adds one link of a Link header, or counts it as omitted beyond the limit.
+// addHeader adds one link of a Link header, or counts it as omitted.
 func (x *Extractor) addHeader(page *Page, url []byte, h href) {
 	if !x.hrefs.has(withoutFragment(url)) {
 		if len(x.found) >= MaxHeaderLinks || x.headerBytes+len(url) > MaxHeaderLinkBytes {
@@ -92,8 +92,7 @@ func linkParams(s []byte) (rel, rest []byte) {
 	}
 }
 
-// paramValue parses a token or a quoted string. Within quotes a backslash escapes the next
-// character.
+// paramValue parses a token, or a quoted string with backslash escapes.
 func paramValue(s []byte) (value, rest []byte) {
 	if len(s) == 0 || s[0] != '"' {
 		if n := bytes.IndexAny(s, ";,"); n >= 0 {

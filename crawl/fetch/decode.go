@@ -79,7 +79,7 @@ func (x *exchange) remove(s *source, codings []string, resp *Response) error {
 		return err
 	}
 	if s.limit = math.MaxInt64; s.n > maxReplay {
-		return fmt.Errorf("%w: %d bytes in %s that hold no data", errMalformed, s.n, strings.Join(codings, ", "))
+		return fmt.Errorf("%w: %d bytes in %s without data", errMalformed, s.n, strings.Join(codings, ", "))
 	}
 	s.keep = false
 	_, err = x.setBody(resp, io.MultiReader(bytes.NewReader(s.first), s), nil, s.length)

@@ -131,7 +131,7 @@ func (x *exchange) request2(ctx context.Context) *http.Request {
 
 // watch cancels an HTTP/2 exchange that misses a deadline of its pace. Streams have no deadlines.
 type watch struct {
-	ctx    context.Context //nolint:containedctx // of the exchange; tells what ended it
+	ctx    context.Context //nolint:containedctx // of the exchange; has the cause of its end
 	pace   pace
 	cancel context.CancelCauseFunc
 	timer  *time.Timer

@@ -128,7 +128,7 @@ func (f *Fetcher) headOver(c net.Conn, t *target) (time.Duration, int, error) {
 		case err != nil:
 			return 0, 0, err
 		case len(buf) == cap(buf):
-			return 0, 0, fmt.Errorf("status line of more than %d bytes", maxProbeHead)
+			return 0, 0, fmt.Errorf("status line exceeds %d bytes", maxProbeHead)
 		}
 	}
 }

@@ -21,9 +21,8 @@ type addresses[T any] struct {
 	entered []*address[T] // used by recent requests of no queue, whose delay may not be over
 }
 
-// address is the state shared by the hosts behind one IP. It is in the heap of freed addresses
-// while hosts wait for it and it is below its limit; its due time is when the next request to it
-// may start.
+// address is the state shared by the hosts behind one IP. While hosts wait and it is below its
+// limit, it is in the heap of freed addresses, by when the next request to it may start.
 type address[T any] struct {
 	entry
 	ip      netip.Addr

@@ -92,7 +92,7 @@ func (g *Geo) Next(v *View) Choice {
 			worker = c.Peer
 		}
 	}
-	return Choice{Worker: worker, Why: fmt.Sprintf("%.0f km to the site, the least (by %v and %v), %d as near", distance, precision, site.Precision, len(nearest))}
+	return Choice{Worker: worker, Why: fmt.Sprintf("%.0f km to the site, the smallest distance (by %v and %v), shared by %d", distance, precision, site.Precision, len(nearest))}
 }
 
 // nearest returns the candidates at the smallest distance, that distance, and the precision of the

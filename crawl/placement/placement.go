@@ -50,8 +50,7 @@ type Choice struct {
 	// URLs bounds the URLs of the host that the worker may fetch before the host is placed again; 0:
 	// no limit. So several peers alternate at a host, and never two at once.
 	URLs int
-	// Unsure reports that another worker may well be better: the host should be placed again once it
-	// has grown.
+	// Unsure reports that the host should be placed again once it has grown.
 	Unsure bool
 	// Pace is the factor by which the host's delay should be increased, as its server is slow for all
 	// workers; 1 or less: none.

@@ -24,7 +24,7 @@ func (RTT) Next(v *View) Choice {
 	able := v.Able()
 	if v.Tiny {
 		if v.Known != "" && slices.ContainsFunc(able, func(c Candidate) bool { return c.Peer == v.Known }) {
-			return Choice{Worker: v.Known, Unsure: true, Why: "few URLs: the worker known for the address range"}
+			return Choice{Worker: v.Known, Unsure: true, Why: "few URLs: the known worker of the address range"}
 		}
 		return Choice{Worker: keeper(able), Unsure: true, Why: "few URLs: not worth probing, the owner keeps the host"}
 	}
@@ -65,7 +65,7 @@ func (v *View) nearest(able []Candidate) Choice {
 	rtt := v.Measured[winner.Peer].RTT
 	why := fmt.Sprintf("%v to the site, the smallest of %d that measured", rtt, answered)
 	if rtt > best {
-		why = fmt.Sprintf("%v to the site, as near as makes no difference: the smallest of %d that measured is %v", rtt, answered, best)
+		why = fmt.Sprintf("%v to the site, a tie: the smallest of %d measurements is %v", rtt, answered, best)
 	}
 	return Choice{Worker: winner.Peer, Why: why}
 }

@@ -288,7 +288,7 @@ func (w *Worker) SetBandwidth(rate int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.visits.Cap(rate, w.cfg.Governor); err != nil {
-		w.log.Error("no governor for this bandwidth", "bandwidth", rate, "err", err)
+		w.log.Error("failed to create a governor for this bandwidth", "bandwidth", rate, "err", err)
 		return
 	}
 	w.idle.wakeAll()

@@ -160,7 +160,7 @@ func (b *Bodies) own(digest [32]byte) (o pages.Original, ok bool) {
 	f, rec, err := b.open(digest)
 	if err != nil {
 		if !errors.Is(err, errNotHeld) {
-			b.deps.Log.Debug("body not found where it was archived", "err", err)
+			b.deps.Log.Debug("body not found at its recorded location", "err", err)
 		}
 		return o, false
 	}
@@ -199,7 +199,7 @@ func (b *Bodies) Service() rpc.Service {
 
 func (b *Bodies) answer(ctx context.Context, _ peer.ID, req *wire.Proof) (*wire.ProofReply, error) {
 	if !rpc.OfWorker(ctx, func() []string { return hostsOf(req.GetUrl()) }) {
-		return nil, rpc.Busy("bodies are shown to workers, and the caller is not known to be one")
+		return nil, rpc.Busy("caller is not a known worker")
 	}
 	done, err := b.desk.Turn(ctx)
 	if err != nil {

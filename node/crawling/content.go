@@ -122,10 +122,10 @@ func (c *Contents) Service() rpc.Service {
 // answer answers the claims and confirmations of a peer.
 func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {
 	if !rpc.OfWorker(ctx, func() []string { return hostsOf(req.GetClaimUrl(), req.GetConfirmUrl()) }) {
-		return nil, rpc.Busy("bodies are a matter of workers, and the caller is not known to be one")
+		return nil, rpc.Busy("caller is not a known worker")
 	}
 	if n := len(req.GetClaimDigest()) + len(req.GetConfirmDigest()); !c.workers.Of(string(from)).AllowN(time.Now(), n) && !rpc.OfMember(ctx) {
-		return nil, rpc.Busy("of one worker so many bodies a second are told and asked about")
+		return nil, rpc.Busy("rate limit of claims and confirmations exceeded")
 	}
 	claims := make([]pages.Question, len(req.GetClaimDigest()))
 	reply := &wire.ContentReply{}

@@ -214,7 +214,7 @@ func (c *Crawl) OfferOwn(hosts []string) (declined []int) {
 // Offered answers the offer of an owner. It declines hosts presumed to have another owner.
 func (c *Crawl) Offered(ctx context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
 	if c.deps.Paused() {
-		return nil, rpc.Busy(wire.PausedText) // no fault of the owner
+		return nil, rpc.Busy(wire.PausedText) // a paused worker declines
 	}
 	keys := make([]ring.Key, len(m.GetHosts()))
 	for i, host := range m.GetHosts() {

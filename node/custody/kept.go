@@ -16,8 +16,7 @@ import (
 // is no longer near on the ring the records are taken over as from any other copy. Before that they
 // stay, whatever their owner: it hands them on itself.
 
-// keptFor is how long records are retained that the owner does not show: it may have other
-// followers.
+// keptFor is how long records are retained that their owner does not show.
 const keptFor = time.Hour
 
 // keptMark is the prefix of the names of these copies; no peer ID begins with it.

@@ -110,12 +110,12 @@ func (l *moved) text() string {
 	case handedTo:
 		return fmt.Sprintf("handed %s to peer %s", count, p2p.Short(l.peer))
 	case passedTo:
-		return fmt.Sprintf("passed %s that peer %s kept on to peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
+		return fmt.Sprintf("forwarded %s of peer %s to peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
 	case takenOver:
-		return fmt.Sprintf("took over %s that peer %s kept", count, p2p.Short(l.of))
+		return fmt.Sprintf("took over %s of peer %s", count, p2p.Short(l.of))
 	default:
 		if l.of != "" && l.of != l.peer {
-			return fmt.Sprintf("received %s that peer %s kept, from peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
+			return fmt.Sprintf("received %s of peer %s from peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
 		}
 		return fmt.Sprintf("received %s from peer %s", count, p2p.Short(l.peer))
 	}

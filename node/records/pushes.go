@@ -200,7 +200,7 @@ func pushOf(r *kind, m *wire.Records) (p custody.Push, err error) {
 	head := headOf(r.prefix)
 	for i, key := range m.GetKey() {
 		if len(key) < len(head)+ring.PosSize || string(key[:len(head)]) != string(head) {
-			return p, rpc.Refuse("records: key %.40x is none of space %q", key, r.prefix)
+			return p, rpc.Refuse("records: key %.40x is not in keyspace %q", key, r.prefix)
 		}
 		p.Records = append(p.Records, kv.Record{Key: key, Value: m.GetValue()[i]})
 	}

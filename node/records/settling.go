@@ -18,8 +18,7 @@ import (
 )
 
 // answer answers a neighbor that nothing of its arc is here, or that it must retry. A joining peer
-// answers for what it holds already, so that it delays no neighbor by records it has yet to
-// receive.
+// answers for what it holds already, so that it delays no neighbor.
 func (k *Keeping) answer(ctx context.Context, from peer.ID, arc ring.Arc) error {
 	free, err := k.isFree(ctx, arc)
 	switch {
@@ -50,7 +49,7 @@ func (k *Keeping) isFree(ctx context.Context, arc ring.Arc) (bool, error) {
 	return true, nil
 }
 
-var errOnTheWay = rpc.Busy("records are still on their way")
+var errOnTheWay = rpc.Busy("records are still in transit")
 
 // look checks for the settler whether any copies here belong to this peer's arc.
 func (k *Keeping) look(ctx context.Context) error {

@@ -149,8 +149,7 @@ func (w *Watch) Goodbye(id peer.ID) {
 	}
 }
 
-// Died records the death of a peer, as declared by the ring: it grants and renews no lease from now
-// on.
+// Died records a peer that the ring has declared dead: it grants and renews no lease from now on.
 func (w *Watch) Died(id peer.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

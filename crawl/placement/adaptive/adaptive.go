@@ -383,17 +383,17 @@ func (q *question) why(worker int) string {
 	sure := int(math.Round(100 * q.sure))
 	switch {
 	case q.trial > 0:
-		return fmt.Sprintf("tried for %d pages, as its connection measures the site: it may be the nearest by %s", q.trial, q.like)
+		return fmt.Sprintf("trial for %d pages, to measure the connect time: it may be the nearest by %s", q.trial, q.like)
 	case len(q.seen) == 0 && sure == 0:
-		return "no candidate reached the site, or none was asked: the owner keeps the host"
+		return "no candidate reached the site, or none was probed: the owner keeps the host"
 	case len(q.seen) == 0:
-		return fmt.Sprintf("nearest by %s, %d %% sure; nobody measured", q.like, sure)
+		return fmt.Sprintf("nearest by %s, %d %% sure; no measurements", q.like, sure)
 	case !q.measured[worker]:
-		return fmt.Sprintf("nearest by what %d others measured and by %s, %d %% sure", len(q.seen), q.like, sure)
+		return fmt.Sprintf("nearest by %d measurements of others and by %s, %d %% sure", len(q.seen), q.like, sure)
 	case sure == 0:
-		return fmt.Sprintf("%.1f ms to the site, the least of %d that measured", q.ms(worker), len(q.seen))
+		return fmt.Sprintf("%.1f ms to the site, the smallest of %d measurements", q.ms(worker), len(q.seen))
 	default:
-		return fmt.Sprintf("%.1f ms to the site, %d %% sure that none of %d is nearer by over %g ms; %d measured", q.ms(worker), sure, len(q.able), tie, len(q.seen))
+		return fmt.Sprintf("%.1f ms to the site, %d %% sure that none of %d is nearer by over %g ms; %d measurements", q.ms(worker), sure, len(q.able), tie, len(q.seen))
 	}
 }
 

@@ -115,11 +115,11 @@ func (b *belief) like(site netip.Addr) string {
 	case sameNetwork:
 		return "sites of its network"
 	case sameOrgHere, sameOrg:
-		return "sites of its organisation"
+		return "sites of its organization"
 	case sameCountry:
 		return "sites of its country"
 	case anywhere:
-		return "sites that look alike"
+		return "similar sites"
 	}
 	bits := prefixBits[most].v6
 	if site = site.Unmap().WithZone(""); site.Is4() {

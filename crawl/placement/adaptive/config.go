@@ -31,7 +31,7 @@ type Config struct {
 // Facts are the registry data of an address; unknown fields are zero.
 type Facts struct {
 	Network netip.Prefix // the smallest registered range that contains it
-	Org     string       // handle of the organisation that registered it
+	Org     string       // handle of the organization that registered it
 	Country string       // two letters
 }
 

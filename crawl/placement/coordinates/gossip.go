@@ -16,7 +16,7 @@ type GossipConfig struct {
 	// Down is the probability that a failed neighbor is probed, so that its return is detected; the
 	// paper has no value.
 	Down float64
-	// Filter of the round trips of each neighbour.
+	// Filter of the round trips of each neighbor.
 	Filter FilterConfig
 	// PerURL is the addition of each waiting URL to the published height, in ms; 0 disables it (3.8
 	// b).

@@ -109,9 +109,9 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	case len(who) == 0:
 		return placement.Choice{Why: "no candidate"}
 	case len(who) == 1:
-		return placement.Choice{Worker: who[0].Peer, Why: "the only candidate that has room"}
+		return placement.Choice{Worker: who[0].Peer, Why: "the only candidate with capacity"}
 	case s.cfg.Mode == ModeNone:
-		return placement.Choice{Worker: owner(who), Why: "nothing is placed in this mode: the owner keeps the host"}
+		return placement.Choice{Worker: owner(who), Why: "placement is off in this mode: the owner keeps the host"}
 	case v.Tiny:
 		return s.tiny(v, who)
 	}
@@ -125,7 +125,7 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 		if c.URLs == 0 || c.URLs > pacedTerm {
 			c.URLs = pacedTerm
 		}
-		c.Why += fmt.Sprintf("; the server is slower at all estimators, so it is asked %.1f times less often", pace)
+		c.Why += fmt.Sprintf("; the server is slower at all estimators: delay increased by a factor of %.1f", pace)
 	}
 	return c
 }
@@ -146,7 +146,7 @@ func (s *Strategy) nextAt(v *placement.View, who []placement.Candidate, site net
 	}
 	if s.turnToExplore(v.Host) {
 		c := s.estimate(site, who, updates, &at, known)
-		c.Why = "one URL by another candidate, so that the coordinate goes on adapting: " + c.Why
+		c.Why = "one URL by another candidate to adapt the coordinate: " + c.Why
 		return c
 	}
 	return s.choose(&at, who, updates)
@@ -157,7 +157,7 @@ func (s *Strategy) nextAt(v *placement.View, who []placement.Candidate, site net
 func (s *Strategy) secondOpinion(site netip.Addr, who []placement.Candidate) (placement.Choice, bool) {
 	for _, c := range who {
 		if _, ok := s.peers.Of(c.Peer); ok && s.servers.unsure(site, c.Peer) {
-			return placement.Choice{Worker: c.Peer, URLs: 1, Why: "the last download was slow: one URL by another, to know whether the server is"}, true
+			return placement.Choice{Worker: c.Peer, URLs: 1, Why: "the last download was slow: one URL by another candidate, to check whether the server is slow"}, true
 		}
 	}
 	return placement.Choice{}, false
@@ -237,7 +237,7 @@ func (s *Strategy) tiny(v *placement.View, who []placement.Candidate) placement.
 	}
 	for _, c := range who {
 		if c.Peer == v.Known {
-			return placement.Choice{Worker: v.Known, Unsure: true, Why: "few URLs: the worker known for the address range"}
+			return placement.Choice{Worker: v.Known, Unsure: true, Why: "few URLs: the known worker of the address range"}
 		}
 	}
 	return placement.Choice{Worker: owner(who), Unsure: true, Why: "few URLs: not worth estimating, the owner keeps the host"}
@@ -286,7 +286,7 @@ func (s *Strategy) estimate(site netip.Addr, who []placement.Candidate, updates 
 		}
 	}
 	if best == "" {
-		return placement.Choice{Worker: who[s.rnd.IntN(len(who))].Peer, URLs: 1, Why: "no candidate has a coordinate yet: one URL by any of them"}
+		return placement.Choice{Worker: who[s.rnd.IntN(len(who))].Peer, URLs: 1, Why: "no candidate has a coordinate yet: one URL by a random candidate"}
 	}
 	why := "nothing is known of the server yet"
 	if known {
@@ -317,11 +317,11 @@ func (s *Strategy) choose(at *Coordinate, who []placement.Candidate, updates int
 		}
 	}
 	if best == "" {
-		return placement.Choice{Worker: who[s.rnd.IntN(len(who))].Peer, URLs: s.cfg.Term, Why: "no candidate has a coordinate: any of them"}
+		return placement.Choice{Worker: who[s.rnd.IntN(len(who))].Peer, URLs: s.cfg.Term, Why: "no candidate has a coordinate: random choice"}
 	}
 	return placement.Choice{
 		Worker: best, URLs: s.cfg.Term,
-		Why: fmt.Sprintf("nearest in the space of %d: %.0f ms a page expected, error %.2f after %d updates", compared, least, at.Error, updates),
+		Why: fmt.Sprintf("nearest of %d by coordinates: %.0f ms a page expected, error %.2f after %d updates", compared, least, at.Error, updates),
 	}
 }
 

@@ -14,8 +14,7 @@ import (
 const (
 	slowFactor = 2
 	slowRuns   = 3
-	// slowFloor is the increase below which a change is noise, as of a loaded machine, and not worth
-	// new probes.
+	// slowFloor is the increase below which a change is noise, as of a loaded machine.
 	slowFloor = 50 * time.Millisecond
 	// paceShare is the weight of a new download in the mean of its class: about the last eight.
 	paceShare = 0.125

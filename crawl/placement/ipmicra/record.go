@@ -30,7 +30,7 @@ type Kind uint8
 const (
 	KindSubnet       Kind = 1 // a [Subnet]
 	KindChildren     Kind = 2 // an [Index] of the ranges directly below a range
-	KindOrganisation Kind = 3 // an [Index] of the delegated ranges of an organisation
+	KindOrganisation Kind = 3 // an [Index] of the delegated ranges of an organization
 )
 
 // Key identifies a record.

@@ -89,7 +89,7 @@ func (m *Machine) Next(v *placement.View, k Knowledge) Step {
 	if before != nil {
 		s.believe(before)
 		if _, ok := s.able[before.Worker]; ok {
-			step := Step{Worker: before.Worker, Why: fmt.Sprintf("it had %v, where the site was by the ranges before", before.Prefix)}
+			step := Step{Worker: before.Worker, Why: fmt.Sprintf("worker of %v, the site's subnet in the previous ranges", before.Prefix)}
 			step.Changes = m.delegate(k, at, step.Worker, keeper(v.Candidates), v.Now)
 			probes := maps.Clone(before.Probes)
 			maps.DeleteFunc(probes, func(_ string, p Probe) bool { return p.At.Before(before.Since) })
@@ -129,7 +129,7 @@ func (s *search) probes() Changes {
 // its range, or with its owner.
 func (s *search) unprobed() Step {
 	if _, ok := s.able[s.v.Known]; ok {
-		return Step{Worker: s.v.Known, Local: true, Unsure: true, Why: "few URLs: the worker known for the address range"}
+		return Step{Worker: s.v.Known, Local: true, Unsure: true, Why: "few URLs: the known worker of the address range"}
 	}
 	return Step{Worker: keeper(s.v.Able()), Local: true, Unsure: true, Why: "few URLs: not worth probing, the owner keeps the host"}
 }
@@ -203,7 +203,7 @@ func (s *search) delegated(record *Subnet) (Step, bool) {
 		return Step{Worker: record.Worker, Why: fmt.Sprintf("%v is delegated to it", record.Prefix)}, true
 	}
 	if _, ok := s.able[s.v.Known]; ok {
-		return Step{Worker: s.v.Known, Local: true, Why: fmt.Sprintf("%v is delegated to a peer that is no candidate; chosen here before", record.Prefix)}, true
+		return Step{Worker: s.v.Known, Local: true, Why: fmt.Sprintf("%v is delegated to a peer that is not a candidate; previous local choice", record.Prefix)}, true
 	}
 	return Step{}, false
 }
@@ -336,7 +336,7 @@ func common(a, b netip.Addr) int {
 // named returns a range for messages; the zero one is that of a worker without a range.
 func named(p netip.Prefix) string {
 	if !p.IsValid() {
-		return "subnets elsewhere"
+		return "other subnets"
 	}
 	return p.String()
 }
@@ -353,7 +353,7 @@ func (s *search) meet(worker string, from netip.Prefix) (Step, bool) {
 	case !ok:
 		return Step{Probe: worker}, true
 	case found.Err == "" && found.RTT < s.Threshold:
-		return Step{Worker: worker, Why: fmt.Sprintf("%v to the site, under %v; asked as worker of %s", found.RTT, s.Threshold, named(from))}, true
+		return Step{Worker: worker, Why: fmt.Sprintf("%v to the site, below %v; probed as worker of %s", found.RTT, s.Threshold, named(from))}, true
 	}
 	return Step{}, false
 }
@@ -390,7 +390,7 @@ func (s *search) rest(seed []byte) Step {
 	if best == "" {
 		return Step{Worker: keeper(s.v.Able()), Local: true, Why: "no candidate reached the site: the owner keeps the host"}
 	}
-	return Step{Worker: best, Why: fmt.Sprintf("%v to the site, the smallest of all; none is under %v", least, s.Threshold)}
+	return Step{Worker: best, Why: fmt.Sprintf("%v to the site, the smallest; none is below %v", least, s.Threshold)}
 }
 
 // prefetch requests all records on the way to the root at once, so that remote ones cost one round

@@ -15,7 +15,7 @@ import (
 const (
 	// maxNetworks of a tree: some twenty times those of all registries, and 3 GB.
 	maxNetworks = 1 << 25
-	// MaxOrganisation is the length in bytes of an organisation's name.
+	// MaxOrganisation is the length in bytes of an organization's name.
 	MaxOrganisation = 512
 )
 
@@ -57,7 +57,7 @@ func Build(networks []registry.Network) (*Tree, error) {
 		case len(n.Org) > MaxOrganisation:
 			return nil, fmt.Errorf("network %d, %v: organisation of %d bytes, at most %d", i, prefix, len(n.Org), MaxOrganisation)
 		case i >= maxNetworks:
-			return nil, fmt.Errorf("%d networks exceeded", maxNetworks)
+			return nil, fmt.Errorf("limit of %d networks exceeded", maxNetworks)
 		}
 		id, ok := ids[n.Org]
 		if !ok {

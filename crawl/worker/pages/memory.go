@@ -113,7 +113,7 @@ func (m *memory) serve() {
 }
 
 // errNoSpill reports that no Spill is configured.
-var errNoSpill = errors.New("no disk for pages")
+var errNoSpill = errors.New("no spill directory configured")
 
 // Room is the memory of one exchange's body, as requested by package fetch.
 type Room struct {

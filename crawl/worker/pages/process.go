@@ -163,7 +163,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
 		m.RecordId = recordUUID(recordID)
 		if p.resp.Truncated != "" {
-			m.Detail = fmt.Sprintf("incomplete (%s): only its first %d bytes arrived or could be decoded", p.resp.Truncated, len(p.resp.Body))
+			m.Detail = fmt.Sprintf("incomplete (%s): only the first %d bytes were received or decoded", p.resp.Truncated, len(p.resp.Body))
 		}
 		if p.asked && !p.known() && recordID != "" {
 			r.Archived = &reports.Confirmation{Digest: p.digest, URL: p.item.URL, RecordID: recordID, Date: p.resp.Start}
@@ -173,7 +173,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 		m.RecordId = recordUUID(recordID)
 		m.Detail = fmt.Sprintf("archived up to its first %d bytes", len(p.resp.Body))
 		if recordID == "" {
-			m.Detail = fmt.Sprintf("taken up to its first %d bytes, and not archived", len(p.resp.Body))
+			m.Detail = fmt.Sprintf("truncated to its first %d bytes, and not archived", len(p.resp.Body))
 		}
 	}
 	switch {

@@ -217,7 +217,7 @@ func (silent) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	m.free(now, v)
 	if h := v.host; !h.Over() {
 		h.Return(v.Item.Job.ID, v.Item.URL)
-		m.close(now, h, v.origin.state.NotBefore.Sub(now), "robots.txt is answered with a wish for silence")
+		m.close(now, h, v.origin.state.NotBefore.Sub(now), "the answer for robots.txt requests a backoff")
 	}
 	return nil
 }
