@@ -71,16 +71,16 @@ func (c *Config) fill() {
 // Validate returns an error that names the first invalid field.
 func (c *Config) Validate() error {
 	if c.Delay < 0 {
-		return fmt.Errorf("frontier config: Delay %v must not be negative", c.Delay)
+		return fmt.Errorf("frontier config: Delay %v: must not be negative", c.Delay)
 	}
 	if c.GroupDelay < 0 {
-		return fmt.Errorf("frontier config: GroupDelay %v must not be negative", c.GroupDelay)
+		return fmt.Errorf("frontier config: GroupDelay %v: must not be negative", c.GroupDelay)
 	}
 	if c.MaxCrawlDelay < 0 {
-		return fmt.Errorf("frontier config: MaxCrawlDelay %v must not be negative", c.MaxCrawlDelay)
+		return fmt.Errorf("frontier config: MaxCrawlDelay %v: must not be negative", c.MaxCrawlDelay)
 	}
 	if c.MaxAdaptive < 0 {
-		return fmt.Errorf("frontier config: MaxAdaptive %v must not be negative", c.MaxAdaptive)
+		return fmt.Errorf("frontier config: MaxAdaptive %v: must not be negative", c.MaxAdaptive)
 	}
 	return nil
 }

@@ -211,7 +211,7 @@ func (c *Config) Validate() error {
 		"PermitLimit": c.PermitLimit,
 	} {
 		if n < 0 {
-			return fmt.Errorf("worker config: %s %d must not be negative", name, n)
+			return fmt.Errorf("worker config: %s %d: must not be negative", name, n)
 		}
 	}
 	for name, d := range map[string]time.Duration{
@@ -219,7 +219,7 @@ func (c *Config) Validate() error {
 		"ClaimLinger": c.ClaimLinger, "WaitFor": c.WaitFor, "StopTimeout": c.StopTimeout,
 	} {
 		if d < 0 {
-			return fmt.Errorf("worker config: %s %v must not be negative", name, d)
+			return fmt.Errorf("worker config: %s %v: must not be negative", name, d)
 		}
 	}
 	return nil

@@ -102,7 +102,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	for _, s := range w.sessions.Sessions() {
 		w.speak(s) //nolint:contextcheck // under what was just set
 	}
-	w.startFetchers() //nolint:contextcheck // it hires under what was just set
+	w.startFetchers() //nolint:contextcheck // under what was just set
 	w.mu.Unlock()
 
 	var rest sync.WaitGroup

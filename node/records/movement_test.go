@@ -8,8 +8,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/p2p"
 	"github.com/apoidea/apoidea/storage"
 )
 
