@@ -125,11 +125,11 @@ func fill[T comparable](field *T, value T) {
 // mostWindows is the default of Config.MaxWindowBytes: some hundred thousand typical URLs.
 const mostWindows = 16 << 20
 
-// mostInFlight is the default of Config.MaxInFlight. It does not grow with the number of fetchers.
+// mostInFlight bounds the default of Config.MaxInFlight, which grows with Fetchers.
 const mostInFlight = 256
 
-// mostCapacity is about half a minute of work for a peer that is near its sites; more would leave
-// other workers idle.
+// mostCapacity bounds the default of Config.Capacity: about half a minute of work for a peer that is
+// near its sites; more would leave other workers idle.
 const mostCapacity = 8192
 
 func (c *Config) fill() {

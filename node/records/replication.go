@@ -48,7 +48,7 @@ type Replication struct {
 	// suspect makes the ring check a peer that did not answer.
 	suspect func(id peer.ID)
 
-	keeps   bool         // handed-off records are retained until replicas show them
+	keeps   bool         // there are replicas: handed-off records are retained until shown
 	on      atomic.Bool  // there were followers
 	plain   atomic.Int64 // batches under way that are not recorded, as there was no follower
 	leaving atomic.Bool  // no more replicas

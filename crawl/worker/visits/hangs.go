@@ -12,8 +12,8 @@ const (
 	// at a time.
 	headTimes = 10
 	leastHead = 2 * time.Second
-	// wholeWait: each such request in a row of hangs gets the full timeout, because a host may have
-	// become slow.
+	// wholeWait: of consecutive hangs, every wholeWait-th request gets the full timeout, because a
+	// host may have become slow.
 	wholeWait = 6
 	// fewHangs in a row may be due to their URLs alone, as where every other URL hangs. After more the
 	// host may be overloaded, and gets the delay of a slow host.
