@@ -45,7 +45,7 @@ func (s *Subnet) check() error {
 	case len(s.Epoch.Peer) > MaxPeer || len(s.Worker) > MaxPeer:
 		return fmt.Errorf("%w: subnet %v: peer ID over %d bytes", ErrRecord, s.Prefix, MaxPeer)
 	case len(s.Organisation) > MaxOrganisation:
-		return fmt.Errorf("%w: subnet %v: organisation of %d bytes, at most %d", ErrRecord, s.Prefix, len(s.Organisation), MaxOrganisation)
+		return fmt.Errorf("%w: subnet %v: organization of %d bytes, at most %d", ErrRecord, s.Prefix, len(s.Organisation), MaxOrganisation)
 	case len(s.Probes) > MaxProbes:
 		return fmt.Errorf("%w: subnet %v: %d probes, at most %d", ErrRecord, s.Prefix, len(s.Probes), MaxProbes)
 	}
@@ -121,7 +121,7 @@ func (x *Index) check() error {
 	case x.Key.Kind != KindChildren && x.Key.Kind != KindOrganisation:
 		return fmt.Errorf("%w: index of kind %d", ErrRecord, x.Key.Kind)
 	case len(x.Key.Organisation) > MaxOrganisation || len(x.Entries) > MaxEntries:
-		return fmt.Errorf("%w: index of %d entries, organisation of %d bytes", ErrRecord, len(x.Entries), len(x.Key.Organisation))
+		return fmt.Errorf("%w: index of %d entries, organization of %d bytes", ErrRecord, len(x.Entries), len(x.Key.Organisation))
 	case x.Key.Prefix.IsValid() && x.Key.Prefix != x.Key.Prefix.Masked():
 		return fmt.Errorf("%w: index of %v", ErrRecord, x.Key.Prefix)
 	}

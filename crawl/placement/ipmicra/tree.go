@@ -55,7 +55,7 @@ func Build(networks []registry.Network) (*Tree, error) {
 		case err != nil:
 			return nil, fmt.Errorf("network %d: %w", i, err)
 		case len(n.Org) > MaxOrganisation:
-			return nil, fmt.Errorf("network %d, %v: organisation of %d bytes, at most %d", i, prefix, len(n.Org), MaxOrganisation)
+			return nil, fmt.Errorf("network %d, %v: organization of %d bytes, at most %d", i, prefix, len(n.Org), MaxOrganisation)
 		case i >= maxNetworks:
 			return nil, fmt.Errorf("limit of %d networks exceeded", maxNetworks)
 		}
@@ -77,7 +77,7 @@ func Build(networks []registry.Network) (*Tree, error) {
 // plain returns a prefix with the host bits cleared, and IPv4 unmapped.
 func plain(p netip.Prefix) (netip.Prefix, error) {
 	if !p.IsValid() {
-		return p, fmt.Errorf("invalid prefix %v", p)
+		return p, fmt.Errorf("prefix %v: invalid", p)
 	}
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
