@@ -6,7 +6,8 @@
 //     counts, the headers of TCP and IP do not.
 //   - limiter: enforces the limit. Reads and writes request bytes from it first, a piece at a time.
 //   - class: sites or peers. Classes that request more than the limit get equal parts.
-//   - debt: bytes transferred without a request. It is paid off before any other request is granted.
+//   - debt: bytes transferred without a request. It is paid off before any other request is
+//     granted.
 //   - governor: decides which fetch starts, and when.
 //
 // # The governor
@@ -22,8 +23,8 @@
 //   - Ours takes only the head of the queue, so it never skips a higher score. A deeper search was
 //     tried without gain.
 //   - Ours admits a twentieth more than fits, as the limiter enforces the limit.
-//   - A download delayed by the limiter does not change the paper's estimates. Ours lets it raise an
-//     estimate, never lower it.
+//   - A download delayed by the limiter does not change the paper's estimates. Ours lets it raise
+//     an estimate, never lower it.
 //
 // The estimates are in the store, for 4,096 servers at most.
 //

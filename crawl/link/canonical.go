@@ -35,12 +35,12 @@ var (
 //   - the fragment is removed, because it is never sent;
 //   - credentials are removed, because a crawler has none of its own and does not use any that it
 //     finds;
-//   - escapes of unreserved characters are decoded and the others written in upper case, in path and
-//     query (RFC 3986, 6.2.2). A lone percent sign is unchanged, and so is an escape that would make
-//     a new one together with it;
-//   - one dot at the end of the host is removed: both names resolve alike, and one site must not get
-//     two owners. Hosts with empty or overlong labels are rejected: no such name resolves. So are
-//     hosts that would not parse again, and addresses with signs.
+//   - escapes of unreserved characters are decoded and the others written in upper case, in path
+//     and query (RFC 3986, 6.2.2). A lone percent sign is unchanged, and so is an escape that would
+//     make a new one together with it;
+//   - one dot at the end of the host is removed: both names resolve alike, and one site must not
+//     get two owners. Hosts with empty or overlong labels are rejected: no such name resolves. So
+//     are hosts that would not parse again, and addresses with signs.
 //
 // Nothing else is normalized: not case, not slashes, not the order of parameters, because servers
 // may distinguish these. Canonical is idempotent.

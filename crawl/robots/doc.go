@@ -28,13 +28,13 @@
 //   - A percent-encoded unreserved octet equals the plain one on both sides, as in the table of
 //     section 2.2.2 (Google compares literally).
 //   - Field and value stand on one line.
-//   - A line cut by MaxBody is dropped: a truncated pattern matches more than was written. A pattern
-//     longer than maxPattern is truncated if it disallows, since no part of a site may be crawled
-//     because its pattern is long, and matches nothing if it allows.
+//   - A line cut by MaxBody is dropped: a truncated pattern matches more than was written. A
+//     pattern longer than maxPattern is truncated if it disallows, since no part of a site may be
+//     crawled because its pattern is long, and matches nothing if it allows.
 //   - UTF-16 is detected by a byte order mark, or by every other byte being zero.
 //   - Crawl-delay, which is not in the RFC, is taken from the groups in force; the largest counts.
-//     User-agent lines after it open a new group for delays, but not for rules. Sitemap lines belong
-//     to no group.
+//     User-agent lines after it open a new group for delays, but not for rules. Sitemap lines
+//     belong to no group.
 //
 // Nothing here has a goroutine, a clock or a lock. Rules are immutable and safe for concurrent use.
 package robots

@@ -128,8 +128,8 @@ const mostWindows = 16 << 20
 // mostInFlight bounds the default of Config.MaxInFlight, which grows with Fetchers.
 const mostInFlight = 256
 
-// mostCapacity bounds the default of Config.Capacity: about half a minute of work for a peer that is
-// near its sites; more would leave other workers idle.
+// mostCapacity bounds the default of Config.Capacity: about half a minute of work for a peer near
+// its sites; more would leave other workers idle.
 const mostCapacity = 8192
 
 func (c *Config) fill() {

@@ -6,8 +6,8 @@
 //   - session, lease, window, report: the exchange of messages with owners, see package session.
 //   - host, visit, origin: which request is due and when, see package visits. Both packages decide;
 //     this one acts.
-//   - page, claim: the result of an exchange, and the query whether its body is already archived, see
-//     package pages.
+//   - page, claim: the result of an exchange, and the query whether its body is already archived,
+//     see package pages.
 //
 // # The life of a page
 //

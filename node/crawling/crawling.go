@@ -7,8 +7,8 @@
 //     bounded time (TestSessionFindsTheNextOwner, TestSessionSeeksWithinBounds);
 //   - after a crash the owners of bodies receive confirmations for the archive files that it left
 //     open (TestFoundAfterACrash; cmd/apoidea has TestKilledPeerArchivesNoBodyTwice);
-//   - a page becomes a reference only to a body that its holder has proved, or that is in the peer's
-//     own archive (TestNobodyIsBelieved, TestOwnBodiesFirst; node has TestVouching);
+//   - a page becomes a reference only to a body that its holder has proved, or that is in the
+//     peer's own archive (TestNobodyIsBelieved, TestOwnBodiesFirst; node has TestVouching);
 //   - an unresponsive content owner delays no page: its bodies count as new
 //     (TestContentWithoutAnswer).
 package crawling

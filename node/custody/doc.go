@@ -10,9 +10,9 @@
 //     acknowledges that they are on disk there and at its replicas. Until its copy here shows them
 //     they are retained as a separate copy of it, which it cannot modify (see [Kept]).
 //   - The copy of a peer may hold records that the peer no longer owns. If this peer owns them they
-//     are taken over, that is merged into its own records, else pushed to their owner; then they are
-//     deleted from the copy. A push of such records states how long ago the source left or died: its
-//     leases expire a TTL after that, and a joining peer did not observe it.
+//     are taken over, that is merged into its own records, else pushed to their owner; then they
+//     are deleted from the copy. A push of such records states how long ago the source left or
+//     died: its leases expire a TTL after that, and a joining peer did not observe it.
 //
 // Receivers merge records: the same records may arrive twice, from several peers, in any order, and
 // outdated. So the order and the senders of messages do not matter, and at every moment each record
@@ -44,14 +44,14 @@
 //
 // # What keeps one worker at a host meanwhile
 //
-//   - An arc that grows by a death is served after a TTL, so the leases of the dead peer have expired
-//     (dht). An arc that shrinks is not served from the same moment on.
+//   - An arc that grows by a death is served after a TTL, so the leases of the dead peer have
+//     expired (dht). An arc that shrinks is not served from the same moment on.
 //   - A peer grants nothing in a new arc before it has merged its own copies and all neighbors have
 //     answered that they hold nothing of it any more. A host that it does not have yet is rejected
 //     meanwhile, not revoked, so workers keep their leases up to their own deadline.
 //   - A host that is handed over by a live peer brings its lease along, under the same epoch.
-//   - A peer whose arc is served by another (it was paused, or presumed dead) has its batches rejected
-//     by that peer, and acknowledges nothing until the conflict is resolved.
+//   - A peer whose arc is served by another (it was paused, or presumed dead) has its batches
+//     rejected by that peer, and acknowledges nothing until the conflict is resolved.
 //
 // [storage/replica]: https://pkg.go.dev/github.com/apoidea/apoidea/storage/replica
 package custody

@@ -4,15 +4,16 @@
 //
 // Terms:
 //
-//   - session: the exchange of messages with one owner. One message is under way at a time; it renews
-//     all leases, delivers reports, requests URLs and gives hosts back, and its answer brings grants.
-//   - renewal: a concurrent message that only renews the leases, when no answer has renewed them for
-//     three eighths of the TTL: the disk is slow, or the processor busy.
+//   - session: the exchange of messages with one owner. One message is under way at a time; it
+//     renews all leases, delivers reports, requests URLs and gives hosts back, and its answer
+//     brings grants.
+//   - renewal: a concurrent message that only renews the leases, when no answer has renewed them
+//     for three eighths of the TTL: the disk is slow, or the processor busy.
 //   - lease: permission to send requests to one host, until three quarters of its TTL have passed
-//     since the message was sent that got or renewed it; or the request for one, from the offer until
-//     the grant.
-//   - window: the URLs of a host that were granted and not tried yet; more are requested when half of
-//     it is left.
+//     since the message was sent that got or renewed it; or the request for one, from the offer
+//     until the grant.
+//   - window: the URLs of a host that were granted and not tried yet; more are requested when half
+//     of it is left.
 //   - report: an outcome in transit to the owner.
 //   - release: a host in transit back to its owner.
 //   - dry: a host without any work, here or in transit to the owner.
