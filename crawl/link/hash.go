@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// Hash returns the first eight bytes, big-endian, of SHA-256(job || url). Job IDs are random, so that
-// an attacker cannot prepare colliding URLs. It does not allocate.
+// Hash returns the first eight bytes, big-endian, of SHA-256(job || url). IDs of jobs are random,
+// so an attacker cannot prepare colliding URLs. It does not allocate.
 func Hash(job [16]byte, url string) uint64 {
 	var buf [16 + 496]byte
 	if len(url) > len(buf)-len(job) {

@@ -206,7 +206,7 @@ func TestDelegationsAreShared(t *testing.T) {
 		{"the delegate is no candidate elsewhere", nil, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
 			{"b", "10.1.9.9", []string{"a"}, nil, "b", true, "this owner's own choice, as 10.1.0.0/16 is delegated to"},
-			{"b", "10.1.0.1", []string{"a"}, nil, "b", false, "chosen here before"},
+			{"b", "10.1.0.1", []string{"a"}, nil, "b", false, "is delegated to a peer"},
 			{"b", "10.1.0.1", but("b"), nil, "c", false, "10.1.0.0/16 is delegated to it"},
 		}},
 		{"the delegate is gone", func(w *world) { w.left["c"] = true }, []placed{
