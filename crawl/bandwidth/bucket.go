@@ -3,27 +3,27 @@ package bandwidth
 import "time"
 
 const (
-	// bins are how finely the last second is known.
+	// bins is the resolution of the last second.
 	bins = 100
 	bin  = time.Second / bins
 )
 
-// bucket gives out a share of its rate. On the average that is so because it fills at that and
-// holds a burst; in each window of a second because it knows what it gave out in the last. Without
-// a rate it has everything. It is below zero while there is debt.
+// bucket is a token bucket with a sliding window. On average it grants its rate because it fills at
+// that rate and holds a burst; in each window of a second because it counts what it granted in the
+// last. Without a rate it grants everything. It is below zero while there is debt.
 type bucket struct {
 	rate   float64 // bytes a second
 	tokens float64
 	at     time.Time
 
 	start time.Time
-	given [bins + 1]float64 // bytes by bin; one more than a second has, as the present one has only begun
+	given [bins + 1]float64 // bytes by bin; one more than a second, as the present one is incomplete
 	last  int64             // the number of the present bin
 	sum   float64
 }
 
-// holds is what the bucket holds at most: never less than the least piece, or that could not be
-// had.
+// holds returns the capacity of the bucket: at least the smallest piece, which could not be granted
+// otherwise.
 func (b *bucket) holds() float64 { return max(b.rate*burst, leastPiece) }
 
 func (b *bucket) setRate(now time.Time, rate float64) {
@@ -52,10 +52,10 @@ func (b *bucket) refill(now time.Time) {
 	}
 }
 
-// room is what the last second leaves.
+// room returns what the last second leaves.
 func (b *bucket) room() float64 { return max(b.rate*windowShare, leastPiece) - b.sum }
 
-// note counts what is given out.
+// note counts granted bytes.
 func (b *bucket) note(n float64) {
 	b.given[b.last%int64(len(b.given))] += n
 	b.sum += n
@@ -83,17 +83,17 @@ func (b *bucket) owe(now time.Time, n float64) {
 func (b *bucket) giveBack(now time.Time, n float64) {
 	b.refill(now)
 	b.tokens = min(b.tokens+n, b.holds())
-	b.note(-n) // it was given out a moment ago, maybe in an earlier bin: this one may be below zero
+	b.note(-n) // granted recently, maybe in an earlier bin: this one may become negative
 }
 
-// until is how long it takes until n can be taken; a microsecond more than computed, so that
-// rounding does not ask twice.
+// until returns the time until n can be granted; a microsecond more than computed, so that rounding
+// causes no second attempt.
 func (b *bucket) until(now time.Time, n float64) time.Duration {
 	b.refill(now)
 	d := time.Duration(max(n-b.tokens, 0) / (b.rate * Share) * float64(time.Second))
 	missing := n - b.room()
 	for i := int64(1); missing > 0 && i <= bins; i++ {
-		// The bin after the present one by i takes the place of the oldest but i.
+		// The bin i after the present one replaces the oldest but i.
 		missing -= b.given[(b.last+i)%int64(len(b.given))]
 		d = max(d, b.start.Add(time.Duration(b.last+i)*bin).Sub(now))
 	}

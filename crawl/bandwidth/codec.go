@@ -9,23 +9,23 @@ import (
 	"slices"
 )
 
-// A server on disk: its address is the key; the value is when it was last used (seconds since 1970,
+// A server's record: the key is its address; the value is the time of last use (seconds since 1970,
 // 8 bytes), flow, wait and the 48 estimates (4 bytes each), all big-endian.
 const recordLen = 8 + 4*(2+cells)
 
-// ErrRecord is returned for a record that is none.
-var ErrRecord = errors.New("no record of a server")
+// ErrRecord is returned for an invalid record.
+var ErrRecord = errors.New("invalid server record")
 
-// Store keeps the table on disk, key by key.
+// Store is the disk storage of the table.
 type Store interface {
-	// Scan calls fn with every key and value, which are lent for the call, until it returns false.
+	// Scan calls fn with every key and value, valid during the call, until it returns false.
 	Scan(fn func(key, value []byte) bool) error
-	// Write sets the keys with a value and deletes those without one, all or none.
+	// Write sets the keys with a value and deletes those without one, atomically.
 	Write(records map[string][]byte) error
 }
 
-// Load fills the table from a store; those used last are kept if there are too many. A record that
-// is none is passed over, and deleted at the next Save: it costs one estimate.
+// Load reads the table from a store; if there are too many servers it retains the most recently
+// used. It skips invalid records, which the next Save deletes: each costs one estimate.
 func (e *Estimates) Load(store Store) error {
 	var all []*server
 	err := store.Scan(func(key, value []byte) bool {
@@ -55,8 +55,8 @@ func (e *Estimates) Load(store Store) error {
 	return nil
 }
 
-// Changes takes what is to be written: the records of servers that changed since, nil for those
-// forgotten.
+// Changes returns the pending changes: the records of servers that changed since, nil for removed
+// ones.
 func (e *Estimates) Changes() map[string][]byte {
 	if len(e.changed) == 0 {
 		return nil
@@ -91,7 +91,7 @@ func decodeServer(key, value []byte) (*server, error) {
 	case len(value) != recordLen:
 		return nil, fmt.Errorf("%w: %s: %d bytes, want %d", ErrRecord, addr, len(value), recordLen)
 	}
-	s := &server{addr: addr, usedAt: int64(binary.BigEndian.Uint64(value))} // sorted by, nothing else
+	s := &server{addr: addr, usedAt: int64(binary.BigEndian.Uint64(value))} // used for sorting only
 	var v [2 + cells]float32
 	for i := range v {
 		v[i] = math.Float32frombits(binary.BigEndian.Uint32(value[8+4*i:]))

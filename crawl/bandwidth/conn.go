@@ -10,49 +10,47 @@ import (
 	"time"
 )
 
-// Conn is a connection whose bytes pass the limiters of a line: reads that of what comes down,
-// writes that of what goes up. A read waits until something is there, then for its turn, and then
-// takes it. So an idle connection holds nothing that others could use, and what is not read stays
-// with the sender, but for the kernel's buffer (see [Line.Control]).
+// Conn is a connection limited by a line: reads by its download limiter, writes by its upload
+// limiter. A read waits until data is available, then for the limiter, and then reads. So an idle
+// connection reserves no bandwidth, and unread data stays with the sender, except for the kernel's
+// buffer (see [Line.Control]).
 //
-// On a connection to a site that buffer is paid for: what it will take in of an answer before the
-// question goes out, what comes in its place by each read. Deadlines bound the wait for a turn as
-// well.
+// On a connection to a site that buffer is paid for: the part that it will receive of an answer
+// before the request is written, what replaces it by each read. Deadlines include the wait for the
+// limiter.
 type Conn struct {
 	net.Conn
 	line        *Line
 	class       Class
 	read, write deadline
 	held        atomic.Int64 // nanoseconds
-	due         atomic.Int64 // bytes that were paid for and not seen yet, of connections to sites
-	left        atomic.Int64 // bytes that were seen and not read
-	sized       atomic.Int64 // the cap that the kernel's buffer was last sized for, of connections to sites
+	due         atomic.Int64 // bytes paid for and not seen yet, of connections to sites
+	left        atomic.Int64 // bytes seen and not read
+	sized       atomic.Int64 // limit for which the kernel's buffer was last sized, of connections to sites
 }
 
-// Conn puts a connection on the line. Without a cap it costs a few atomic additions a call.
+// Conn adds a connection to the line. Without a limit it costs a few atomic additions a call.
 func (l *Line) Conn(c net.Conn, class Class) *Conn {
 	k := &Conn{Conn: c, line: l, class: class}
 	k.sized.Store(l.Down.Rate())
 	return k
 }
 
-// resize makes the kernel's buffer as large as the cap allows, which has changed since the
-// connection was made: a larger one would let more come unasked. Connections to peers are few and
-// carry leases; theirs are left alone.
+// resize sets the kernel's buffer to the size for the current limit: a larger one would receive
+// more unsolicited bytes. Connections to peers are few and carry leases; theirs are not resized.
 func (c *Conn) resize(rate int64) {
 	if c.class != Sites || rate == 0 || c.sized.Swap(rate) == rate {
 		return
 	}
 	if sc, ok := c.Conn.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
-			_ = shrink(raw, rate) // closed meanwhile: the read says so
+			_ = shrink(raw, rate) // if closed meanwhile, the read fails
 		}
 	}
 }
 
-// Stirred says of a connection on which nothing is expected that something has come all the same,
-// or that it has ended. What is not known counts as no. A connection that has stirred must not be
-// used any more.
+// Stirred reports whether data has arrived on a connection where none is expected, or it has ended;
+// false if unknown. A connection that has stirred must not be used any more.
 func Stirred(c net.Conn) bool {
 	if k, ok := c.(*Conn); ok {
 		c = k.Conn
@@ -60,24 +58,24 @@ func Stirred(c net.Conn) bool {
 	return stirred(c)
 }
 
-// Outgrown says that the kernel's buffer is still that of a wider cap, or of none. A buffer that is
-// made smaller takes effect only once what was offered to the sender has come, so a connection that
-// is idle had better be replaced.
+// Outgrown reports whether the kernel's buffer is still that of a higher limit, or of none. A
+// reduced buffer takes effect only after the window offered to the sender is used up, so an idle
+// connection should be replaced.
 func (c *Conn) Outgrown() bool {
 	rate, sized := c.line.Down.Rate(), c.sized.Load()
 	return rate > 0 && (sized == 0 || sized > rate)
 }
 
-// Held is how long the connection waited for the turn of what comes down so far, all together.
+// Held returns the total time that the connection waited for the download limiter.
 func (c *Conn) Held() time.Duration { return time.Duration(c.held.Load()) }
 
-// Read reads no more than a piece while there is a cap.
+// Read reads at most a piece while there is a limit.
 func (c *Conn) Read(p []byte) (int, error) {
 	down := c.line.Down
 	if down.Rate() == 0 || len(p) == 0 {
 		n, err := c.Conn.Read(p)
 		c.left.Store(0)
-		down.Spent(c.class, n) // a cap may have come meanwhile
+		down.Spent(c.class, n) // a limit may have been set meanwhile
 		return n, err
 	}
 	c.resize(down.Rate())
@@ -86,7 +84,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !ok { // this system cannot tell: take first, pay then
+	if !ok { // not supported by this system: read first, pay then
 		n, err := c.Conn.Read(p)
 		if werr := c.wait(&c.read, down, n); werr != nil && err == nil {
 			down.Spent(c.class, n)
@@ -103,7 +101,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := c.Conn.Read(p[:there])
-	if c.class == Sites { // as many will come instead, if the answer goes on
+	if c.class == Sites { // as many may replace them, if the answer continues
 		c.due.Add(int64(there))
 		c.left.Add(int64(-n))
 	} else {
@@ -112,7 +110,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expect pays for what the kernel will take in of an answer before any of it is looked at.
+// expect pays for the part of an answer that the kernel will receive before the first read.
 func (c *Conn) expect() error {
 	rate := c.line.Down.Rate()
 	if rate == 0 || c.class != Sites {
@@ -129,7 +127,8 @@ func (c *Conn) expect() error {
 	return nil
 }
 
-// reconcile compares what came since the last look with what was paid for.
+// reconcile settles the difference between the bytes received since the last call and those paid
+// for.
 func (c *Conn) reconcile(there int) {
 	came := int64(there) - c.left.Swap(int64(there))
 	if more := int(came - c.due.Swap(0)); more > 0 {
@@ -139,7 +138,7 @@ func (c *Conn) reconcile(there int) {
 	}
 }
 
-// Rest says that nothing more will come until the next Write.
+// Rest declares that nothing more will arrive until the next Write.
 func (c *Conn) Rest() { c.line.Down.Return(c.class, int(c.due.Swap(0))) }
 
 // Write writes a piece at a time while there is a cap.
@@ -164,7 +163,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// wait waits for n bytes' turn, no longer than the deadline.
+// wait waits for the limiter to grant n bytes, until the deadline.
 func (c *Conn) wait(d *deadline, l *Limiter, n int) error {
 	if l.Rate() == 0 {
 		return l.Wait(context.Background(), c.class, n)
@@ -180,7 +179,7 @@ func (c *Conn) wait(d *deadline, l *Limiter, n int) error {
 	return nil
 }
 
-// Close closes the connection and ends what waits on it.
+// Close closes the connection and ends all waiting on it.
 func (c *Conn) Close() error {
 	c.read.set(time.Unix(1, 0))
 	c.write.set(time.Unix(1, 0))
@@ -207,17 +206,17 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// deadline is a moment that can be moved while somebody waits for it. The zero deadline never
-// comes. It is a context's only where somebody waits for a turn.
+// deadline is a deadline that can be moved while a call waits for it. Zero: none. It has a context
+// only while a call waits.
 type deadline struct {
 	mu     sync.Mutex // guards the rest
 	at     time.Time
 	cancel context.CancelFunc
-	ctx    context.Context //nolint:containedctx // made for who waits, and moved under it
+	ctx    context.Context //nolint:containedctx // of waiting calls; replaced when the deadline moves
 	timer  *time.Timer
 }
 
-// set moves the deadline, also for those that wait.
+// set moves the deadline, also for waiting calls.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -227,7 +226,7 @@ func (d *deadline) set(t time.Time) {
 	}
 }
 
-// context ends at the deadline.
+// context returns a context that ends at the deadline.
 func (d *deadline) context() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -238,7 +237,7 @@ func (d *deadline) context() context.Context {
 	return d.ctx
 }
 
-// arm has the context end when it should.
+// arm schedules the end of the context.
 func (d *deadline) arm() {
 	if d.timer != nil {
 		d.timer.Stop()

@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// peek cannot tell on this system.
+// peek is not supported on this system.
 func peek(net.Conn, []byte) (n int, ok bool, err error) { return 0, false, nil }
 
-// glance is how long a connection is listened to where the system cannot be asked whether something
-// has come.
+// glance is how long a connection is read where the system cannot report whether data is available.
 const glance = time.Millisecond
 
-// stirred says that a connection has something to read, an end or an error. It may take a byte, so
-// a connection that has stirred is of no more use.
+// stirred reports whether a connection has data to read, an end or an error. It may consume a byte,
+// so a connection that has stirred must be discarded.
 func stirred(c net.Conn) bool {
 	t, ok := c.(*net.TCPConn)
 	if !ok || t.SetReadDeadline(time.Now().Add(glance)) != nil {

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// peek waits until a connection has something to read, an end or an error, and says how many of the
-// bytes that p has room for are there, without taking them; false if it cannot tell. A deadline
-// ends the wait. What it leaves in p is of no meaning.
+// peek waits until a connection has data to read, an end or an error, and returns the number of
+// available bytes up to len(p), without consuming them; ok is false if not supported. A deadline
+// ends the wait. The contents of p are undefined.
 func peek(c net.Conn, p []byte) (n int, ok bool, err error) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -33,8 +33,8 @@ func peek(c net.Conn, p []byte) (n int, ok bool, err error) {
 	return max(n, 0), true, err
 }
 
-// stirred says that a connection has something to read, an end or an error, without waiting and
-// without taking anything; false if it cannot tell.
+// stirred reports whether a connection has data to read, an end or an error, without waiting or
+// consuming any; false if unknown.
 func stirred(c net.Conn) bool {
 	sc, ok := c.(syscall.Conn)
 	if !ok {

@@ -10,58 +10,59 @@ import (
 )
 
 const (
-	// defaultK and defaultSigma are the paper's: how much of an estimate a new measurement replaces
-	// at its own hour, and over how many minutes of the day that fades (Diligenti et al., 3).
+	// defaultK and defaultSigma are the paper's: the part of an estimate that a new measurement
+	// replaces at its own hour, and the minutes of the day over which that decreases (Diligenti et
+	// al., 3).
 	defaultK     = 0.3
 	defaultSigma = 120.0
-	// defaultServers bounds the servers remembered; at about 250 bytes each in memory, they cost a
+	// defaultServers bounds the stored servers; at about 250 bytes each in memory, they cost a
 	// megabyte.
 	defaultServers = 4096
 
 	hours = 24
 	// cells are the estimates of a server: one for each hour of a working day, and of a holiday.
 	cells = 2 * hours
-	// medianEvery is how many downloads the median over all servers outlives: it moves slowly, and
-	// sorting them for each unknown server would not.
+	// medianEvery is for how many downloads the median over all servers is reused: it moves slowly,
+	// and sorting for each unknown server is slow.
 	medianEvery = 64
 	dayMinutes  = 24 * 60
 )
 
-// EstimatesConfig says how servers are remembered. The zero value of a field means its default.
+// EstimatesConfig is the configuration of Estimates. The zero value of a field selects its default.
 type EstimatesConfig struct {
-	K, Sigma float64 // those of defaultK and defaultSigma; Sigma is in minutes
-	// Servers bounds the table; the one used least recently makes room.
+	K, Sigma float64 // see defaultK and defaultSigma; Sigma is in minutes
+	// Servers bounds the table; the least recently used server is evicted.
 	Servers int
 	// Holidays are days as YYYY-MM-DD that count as holidays beside Saturdays and Sundays.
 	Holidays []string
-	// Location is where days and hours are counted. Nil: local time.
+	// Location is the time zone of days and hours. Nil: local time.
 	Location *time.Location
 }
 
-// Estimates is what rate servers are expected to be downloaded from at, by hour and kind of day
-// (Diligenti et al., 2). Not safe for concurrent use.
+// Estimates are the expected download rates of servers, by hour and kind of day (Diligenti et al.,
+// 2). Not safe for concurrent use.
 type Estimates struct {
 	cfg      EstimatesConfig
 	holidays map[string]bool
 	servers  map[netip.Addr]*server
-	used     list.List // of *server, the one used last in front
+	used     list.List // of *server, most recently used first
 	changed  map[netip.Addr]bool
 	learnt   int
 	medians  [cells]median
 }
 
-// server is what is known of one.
+// server is the estimate of one server.
 type server struct {
 	addr  netip.Addr
 	rates [cells]float32 // bytes a second, from the request to the last byte
-	// flow and wait are what our governor adds: bytes a second while they come, and seconds until
-	// they do.
+	// flow and wait are used by governor ours: bytes a second after the first byte, and seconds until
+	// it.
 	flow, wait float32
 	usedAt     int64 // seconds since 1970
 	place      *list.Element
 }
 
-// median is one that was computed when so many downloads had been learnt from.
+// median is a cached median, with the number of downloads when it was computed.
 type median struct {
 	rate float64
 	at   int
@@ -88,12 +89,12 @@ func NewEstimates(cfg EstimatesConfig) *Estimates {
 	return e
 }
 
-// Len is the number of servers remembered.
+// Len returns the number of servers in the table.
 func (e *Estimates) Len() int { return len(e.servers) }
 
-// Rate is B(u): the rate expected of a download from a server that begins now, in bytes a second,
-// and whether the server is known. For one that is not it is the median of those that are, and zero
-// if there are none.
+// Rate returns B(u): the expected rate of a download from a server that begins now, in bytes a
+// second, and whether the server is known. For an unknown one it is the median of the known ones,
+// and zero without any.
 func (e *Estimates) Rate(now time.Time, addr netip.Addr) (rate float64, known bool) {
 	cell, _ := e.cell(now)
 	if s := e.servers[addr]; s != nil {
@@ -103,8 +104,8 @@ func (e *Estimates) Rate(now time.Time, addr netip.Addr) (rate float64, known bo
 	return e.median(cell), false
 }
 
-// Learn takes in M, the rate of a download that ended now: bytes over the time from the request to
-// the last byte.
+// Learn adds M, the rate of a download that ended now: bytes over the time from the request to the
+// last byte.
 func (e *Estimates) Learn(now time.Time, addr netip.Addr, m float64) {
 	if !addr.IsValid() || !(m > 0) || m > MaxRate {
 		return
@@ -128,7 +129,7 @@ func (e *Estimates) Learn(now time.Time, addr netip.Addr, m float64) {
 	e.changed[addr] = true
 }
 
-// weight is a(y): how much a measurement y minutes away counts. The paper prints the exponent
+// weight returns a(y): the weight of a measurement y minutes away. The paper prints the exponent
 // without its minus. Days are circles: a quarter to midnight is near to a quarter past.
 func (e *Estimates) weight(y float64) float64 {
 	y = math.Abs(math.Mod(y, dayMinutes))
@@ -136,7 +137,7 @@ func (e *Estimates) weight(y float64) float64 {
 	return e.cfg.K * math.Exp(-y*y/(e.cfg.Sigma*e.cfg.Sigma))
 }
 
-// cell is where the estimate of a moment stands, and the minute of its day.
+// cell returns the index of the estimate for a moment, and the minute of its day.
 func (e *Estimates) cell(now time.Time) (cell int, minute float64) {
 	t := now.In(e.cfg.Location)
 	cell = t.Hour()
@@ -146,7 +147,7 @@ func (e *Estimates) cell(now time.Time) (cell int, minute float64) {
 	return cell, float64(t.Hour()*60+t.Minute()) + float64(t.Second())/60
 }
 
-// add makes room for a server and adds it.
+// add adds a server, and evicts another one if necessary.
 func (e *Estimates) add(addr netip.Addr) *server {
 	for len(e.servers) >= e.cfg.Servers {
 		e.forget(e.used.Back().Value.(*server))
@@ -168,7 +169,7 @@ func (e *Estimates) touch(now time.Time, s *server) {
 	e.used.MoveToFront(s.place)
 }
 
-// median is that of the known servers; zero if there are none.
+// median returns the median of the known servers; zero without any.
 func (e *Estimates) median(cell int) float64 {
 	m := &e.medians[cell]
 	if len(e.servers) == 0 {
@@ -186,8 +187,7 @@ func (e *Estimates) median(cell int) float64 {
 	return m.rate
 }
 
-// flow is how fast bytes of a server come once they do, and how long they take to begin; false if
-// that is not known.
+// flow returns the rate of a server after the first byte, and the time until it; false if unknown.
 func (e *Estimates) flow(addr netip.Addr) (rate, wait float64, known bool) {
 	s := e.servers[addr]
 	if s == nil || s.flow == 0 {
@@ -196,7 +196,7 @@ func (e *Estimates) flow(addr netip.Addr) (rate, wait float64, known bool) {
 	return float64(s.flow), float64(s.wait), true
 }
 
-// learnFlow takes in how a download went, once its server is known.
+// learnFlow adds a download of a known server.
 func (e *Estimates) learnFlow(addr netip.Addr, rate, wait float64) {
 	s := e.servers[addr]
 	if s == nil || !(rate > 0) || rate > MaxRate || !(wait >= 0) {
@@ -211,7 +211,7 @@ func (e *Estimates) learnFlow(addr netip.Addr, rate, wait float64) {
 	e.changed[addr] = true
 }
 
-// recent lists the servers, the one used least recently first.
+// recent returns the servers, the least recently used first.
 func (e *Estimates) recent() []*server {
 	out := make([]*server, 0, len(e.servers))
 	for _, s := range e.servers {

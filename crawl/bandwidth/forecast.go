@@ -6,54 +6,53 @@ import (
 )
 
 const (
-	// forecastEvery is how often ours looks at what runs.
+	// forecastEvery is how often ours samples the running fetches.
 	forecastEvery = 100 * time.Millisecond
-	// slot and slots are the near future as ours sees it: two seconds in tenths. A fetch that
-	// begins in it has a round trip and the server's thinking to go; one that ends in it makes room
-	// for the next, which may be on its way by then.
+	// slot and slots define the forecast: two seconds in tenths. A fetch that begins in it has a round
+	// trip and the server's response time ahead; one that ends in it is followed by the next.
 	slot  = 0.1
 	slots = 20
 	// second is a window of one second, in slots.
 	second = 10
-	// smooth is how fast a measured rate follows what is measured, in seconds.
+	// smooth is the time constant of a measured rate, in seconds.
 	smooth = 0.5
-	// overbook is what is admitted where a limiter holds the cap, in parts of it: a twentieth may
-	// end early or stall before some of the cap is left unused.
+	// overbook is the factor of admission above a limiter: a twentieth may end early or stall before
+	// part of the limit is unused.
 	overbook = 1.05
-	// aboveShare is the share of seconds above the cap that ours steers at where nothing holds it,
-	// under the 5 % that are asked for; lessen is the step down for one above, in parts of the cap.
+	// aboveShare is the target share of seconds above the limit without a limiter, below the required
+	// 5 %; lessen is the reduction for each such second, as a part of the limit.
 	aboveShare = 0.04
 	lessen     = 0.004
-	// leastTarget and mostTarget bound where that leads.
+	// leastTarget and mostTarget bound the resulting target.
 	leastTarget = 0.3
 	mostTarget  = 1.2
-	// firstSize is how long a fetch is taken to be until some have ended, in bytes, and sizeWeight
-	// what each then counts.
+	// firstSize is the assumed size of a fetch until some have ended, in bytes, and sizeWeight the
+	// weight of each later one.
 	firstSize  = 16 << 10
 	sizeWeight = 0.05
-	// firstWait is how long a server that nothing is known of is taken to think, in seconds.
+	// firstWait is the assumed response time of an unknown server, in seconds.
 	firstWait = 0.3
 )
 
-// forecast is our governor. The paper books one figure for a fetch from beginning to end. Ours asks
-// what each of the next two seconds will bring: running fetches go on as they do at present until
-// their bytes are there, and those that wait for their first byte get it when their server usually
-// answers. The head of the queue starts as soon as it fits.
+// forecast is the governor ours. The paper books one figure for a fetch from beginning to end. Ours
+// forecasts each of the next two seconds: running fetches continue at their present rate until they
+// are complete, and those without a first byte get it at the usual response time of their server.
+// The head of the queue starts as soon as it fits.
 //
-// Where a limiter holds the cap below it, a little more than fits is admitted, so that all of the
-// cap is used. Where none does, the target lies below the cap: it goes down whenever a second was
-// above the cap, and slowly up otherwise.
+// Above a limiter, a little more than fits is admitted, so that the whole limit is used. Without
+// one, the target is below the limit: it is lowered whenever a second was above the limit, and
+// raised slowly otherwise.
 type forecast struct {
 	cfg     Config
 	e       *Estimates
 	running map[uint64]*flight
-	size    float64 // expected of a fetch, in bytes
+	size    float64 // expected size of a fetch, in bytes
 
-	target  float64 // parts of the cap
+	target  float64 // as a part of the limit
 	sampled time.Time
-	bytes   int64           // since sampled
-	past    [second]float64 // bytes in each of the last slots, the latest at the end
-	hungry  bool            // something waits that did not fit
+	bytes   int64           // since the last slot
+	past    [second]float64 // bytes in each of the last slots, the latest last
+	hungry  bool            // a candidate did not fit
 }
 
 // flight is a running fetch.
@@ -76,10 +75,10 @@ func newForecast(cfg Config, e *Estimates) *forecast {
 	return f
 }
 
-// future is bytes expected in each slot from now on.
+// future has the expected bytes in each slot from now on.
 type future [slots]float64
 
-// add puts a flow into it that begins after a wait and ends when so many bytes have come.
+// add adds a flow that begins after a wait and ends after so many bytes.
 func (fu *future) add(wait, rate, left float64) {
 	for i := range fu {
 		from := max(wait-float64(i)*slot, 0)
@@ -92,8 +91,8 @@ func (fu *future) add(wait, rate, left float64) {
 	}
 }
 
-// most is the largest number of bytes in a window of a second that ends in the future; past is what
-// came before, in slots.
+// most returns the maximum bytes in a window of a second that ends in the future; past has the
+// slots before.
 func (fu *future) most(past *[second]float64) float64 {
 	sum := 0.0
 	for _, b := range past {
@@ -112,7 +111,7 @@ func (fu *future) most(past *[second]float64) float64 {
 	return most
 }
 
-// expectation of a fetch that has yet to begin.
+// expectation returns that of a fetch that has not begun.
 func (f *forecast) expectation(now time.Time, c Candidate) (flow, wait float64, known bool) {
 	if flow, wait, known = f.e.flow(c.Server); known {
 		return flow, wait, true
@@ -127,7 +126,7 @@ func (f *forecast) expectation(now time.Time, c Candidate) (flow, wait float64, 
 	return rate, firstWait, known
 }
 
-// outlook is the future of all that runs.
+// outlook returns the forecast for all running fetches.
 func (f *forecast) outlook(now time.Time) (fu future) {
 	for _, r := range f.running {
 		if r.rate == 0 {
@@ -136,7 +135,7 @@ func (f *forecast) outlook(now time.Time) (fu future) {
 		}
 		rate := r.rate
 		if r.held {
-			rate = max(rate, r.flow) // what it would take
+			rate = max(rate, r.flow) // what it would use
 		}
 		left := float64(r.got.Left)
 		if left < 0 {
@@ -147,8 +146,8 @@ func (f *forecast) outlook(now time.Time) (fu future) {
 	return fu
 }
 
-// Admit implements Governor. It never looks beyond the head of the queue: to search deeper for one
-// that fits was tried, and gains nothing, as the head fits soon.
+// Admit implements Governor. It considers only the head of the queue: a deeper search for one that
+// fits was tried without gain, as the head fits soon.
 func (f *forecast) Admit(now time.Time, q Queue) (Admission, bool) {
 	c, ok := q.At(0)
 	if !ok {
@@ -172,7 +171,7 @@ func (f *forecast) Admit(now time.Time, q Queue) (Admission, bool) {
 	return f.start(now, c, flow, wait, known), true
 }
 
-// short says that less is expected than the limiter should have to hold.
+// short reports whether the forecast is below the limiter's rate.
 func (f *forecast) short(now time.Time) bool {
 	fu := f.outlook(now)
 	for _, b := range fu[:second] {
@@ -206,13 +205,13 @@ func (f *forecast) Sample(now time.Time, id uint64, p Progress) {
 	case r.rate > 0:
 		r.rate += (1 - math.Exp(-d/smooth)) * (float64(came)/d - r.rate)
 	case came > 0:
-		// It began somewhere in between: what is expected is believed for a little longer.
+		// It began in between: the expectation is retained for a little longer.
 		r.rate = max(r.flow, float64(came)/d)
 	}
 	r.at, r.got = now, p
 }
 
-// tick looks at the second that has gone by.
+// tick processes the last second.
 func (f *forecast) tick(now time.Time) {
 	if now.Sub(f.sampled) < forecastEvery {
 		return
@@ -256,7 +255,7 @@ func (f *forecast) End(now time.Time, id uint64, r Result) {
 	server := fl.candidate.Server
 	known, _, ok := f.e.flow(server)
 	if r.held() && ok && flow <= known {
-		return // held back: it could be faster, not slower
+		return // delayed by the limiter: it could be faster, not slower
 	}
 	if !r.held() || !ok {
 		f.e.Learn(now, server, m)
@@ -267,7 +266,7 @@ func (f *forecast) End(now time.Time, id uint64, r Result) {
 // Every implements Governor.
 func (f *forecast) Every() time.Duration { return forecastEvery }
 
-// Expected implements Governor: the next second.
+// Expected implements Governor: the forecast of the next second.
 func (f *forecast) Expected(now time.Time) float64 {
 	fu := f.outlook(now)
 	sum := 0.0

@@ -7,52 +7,53 @@ import (
 	"time"
 )
 
-// Candidate is a fetch that waits.
+// Candidate is a waiting fetch.
 type Candidate struct {
-	// ID tells it from all others that wait or run.
+	// ID is unique among all waiting and running fetches.
 	ID uint64
-	// Server is where it would be fetched from; invalid if that is not known yet.
+	// Server is the address to fetch from; invalid if unknown.
 	Server netip.Addr
 }
 
-// Queue is what waits, by score: depth 0 is the highest. At returns false beyond its end.
+// Queue is the queue of waiting fetches, by score: depth 0 is the highest. At returns false beyond
+// its end.
 type Queue interface {
-	At(depth int) (Candidate, bool) // returns what waits at that depth
+	At(depth int) (Candidate, bool) // returns the candidate at that depth
 }
 
-// Admission says which candidate may start.
+// Admission is a candidate that may start.
 type Admission struct {
-	// Depth is where in the queue it stands: more than 0 if it passes higher scores.
+	// Depth is its position in the queue: more than 0 if it skips higher scores.
 	Depth int
-	// Rate is what it is expected to take, in bytes a second; Known says whether the server is.
+	// Rate is its expected rate, in bytes a second; Known reports whether the server is known.
 	Rate  float64
 	Known bool // the server's rate is known
 }
 
-// Progress is how far a running fetch has come.
+// Progress is the progress of a running fetch.
 type Progress struct {
-	// Bytes that came so far; Left is how many are still to come, negative if that is not known.
+	// Bytes is the number of bytes so far; Left is how many remain, negative if unknown.
 	Bytes, Left int64
-	// Held is how long the limiter made it wait so far.
+	// Held is how long the limiter delayed it so far.
 	Held time.Duration
 }
 
-// Result is how a fetch went.
+// Result is the result of a fetch.
 type Result struct {
-	// Bytes that came in all, in the time from the request to the last of them. Zero bytes, or a
-	// zero time, teach nothing.
+	// Bytes is the total, in the time from the request to the last byte. Without bytes, or with a zero
+	// time, the estimates do not change.
 	Bytes int64
 	Took  time.Duration // that time
 	// Wait is the part of that time before the first byte.
 	Wait time.Duration
-	// Held is the part of it in which the limiter made it wait.
+	// Held is the part of it for which the limiter delayed it.
 	Held time.Duration
 }
 
-// held says that the limiter made a fetch slower than its server is, by more than a twentieth.
+// held reports whether the limiter slowed the fetch, by more than a twentieth.
 func (r *Result) held() bool { return r.Held > r.Took/20 }
 
-// rate is M; zero if it teaches nothing.
+// rate returns M; zero if there is no measurement.
 func (r *Result) rate() float64 {
 	if r.Took <= 0 || r.Bytes <= 0 {
 		return 0
@@ -60,64 +61,63 @@ func (r *Result) rate() float64 {
 	return float64(r.Bytes) / r.Took.Seconds()
 }
 
-// Governor decides which of the waiting fetches starts, and when, so that all together stay under a
-// cap. It is asked whenever a fetcher is idle: when a fetch has ended or came to wait, and every
-// Every. It keeps no time of its own and is not safe for concurrent use.
+// Governor decides which of the waiting fetches starts, and when, so that all together stay below a
+// limit. It is called whenever a fetcher is idle: when a fetch has ended or was queued, and every
+// Every. It has no clock of its own and is not safe for concurrent use.
 type Governor interface {
-	// Admit picks a fetch to start now, which then counts as running until End; false if none may.
+	// Admit selects a fetch to start now, which then counts as running until End; false if none may.
 	Admit(now time.Time, q Queue) (Admission, bool)
-	// Sample tells how far a running fetch has come. It is called for each of them every Every.
+	// Sample reports the progress of a running fetch. It is called for each of them every Every.
 	Sample(now time.Time, id uint64, p Progress)
-	// End tells how a fetch went that was admitted. One that made no exchange ends with a zero
-	// Result.
+	// End reports the result of an admitted fetch. Without an exchange the Result is zero.
 	End(now time.Time, id uint64, r Result)
-	// Every is how often to sample and to ask again although nothing ended.
+	// Every is the interval of Sample, and of Admit although no fetch ended.
 	Every() time.Duration
-	// Expected is what the running fetches are expected to take together, in bytes a second.
+	// Expected returns the expected rate of all running fetches, in bytes a second.
 	Expected(now time.Time) float64
-	// SetRate changes the cap L, in bytes a second.
+	// SetRate changes the limit L, in bytes a second.
 	SetRate(rate float64)
 }
 
 // The governors by name.
 const (
-	// Ours admits by what the running fetches take at present and are about to.
+	// Ours admits by the current and expected rates of the running fetches.
 	Ours = "ours"
 	// PaperGovernor admits by frozen estimates (Diligenti et al.).
 	PaperGovernor = "paper"
-	// StartStopGovernor is the paper's rival: one fetcher more or less, by the measured rate.
+	// StartStopGovernor is the paper's alternative: one fetcher more or less, by the measured rate.
 	StartStopGovernor = "start-stop"
-	// None leaves everything to the limiter.
+	// None leaves admission to the limiter.
 	None = "none"
 )
 
-// Names are those that New knows.
+// Names returns the names accepted by New.
 func Names() []string { return []string{Ours, PaperGovernor, StartStopGovernor, None} }
 
-// Config says how a governor decides.
+// Config is the configuration of a governor.
 type Config struct {
-	// Rate is the cap L in bytes a second.
+	// Rate is the limit L in bytes a second.
 	Rate float64
-	// MaxDepth is how far down the queue a fetch is searched for that fits: more uses more of the
-	// cap and lets lower scores pass higher ones.
+	// MaxDepth is how far down the queue a fetch that fits is searched: a larger value uses more of
+	// the limit and lets lower scores precede higher ones.
 	MaxDepth int
-	// Fetchers is how many fetches can run at once.
+	// Fetchers is the maximum number of concurrent fetches.
 	Fetchers int
-	// Limited says that a Limiter holds the cap beneath, so that more may be admitted than fits.
+	// Limited states that a Limiter enforces the limit, so that more may be admitted than fits.
 	Limited bool
 }
 
-// DefaultMaxDepth is the larger of the two that the paper tries.
+// DefaultMaxDepth is the larger of the paper's two values.
 const DefaultMaxDepth = 6
 
-// MaxMaxDepth bounds the search, which is made each time that a fetch ends.
+// MaxMaxDepth bounds the search, which is made after each fetch.
 const MaxMaxDepth = 1024
 
-// Validate names the first field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c *Config) Validate() error {
 	switch {
 	case !(c.Rate >= 0 && c.Rate <= MaxRate):
-		return fmt.Errorf("bandwidth config: Rate %v", c.Rate)
+		return fmt.Errorf("bandwidth config: Rate %v: out of range", c.Rate)
 	case c.MaxDepth < 1 || c.MaxDepth > MaxMaxDepth:
 		return fmt.Errorf("bandwidth config: MaxDepth %d: must be between 1 and %d", c.MaxDepth, MaxMaxDepth)
 	case c.Fetchers < 1:
@@ -126,7 +126,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// New returns the governor of a name; nil for None.
+// New returns the governor with a name; nil for None.
 func New(name string, cfg Config, e *Estimates) (Governor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -139,39 +139,39 @@ func New(name string, cfg Config, e *Estimates) (Governor, error) {
 	case StartStopGovernor:
 		return newStartStop(cfg, e), nil
 	case None:
-		return nil, nil //nolint:nilnil // no governor is what was asked for
+		return nil, nil //nolint:nilnil // None has no governor
 	default:
 		return nil, fmt.Errorf("governor %q: must be one of %v", name, Names())
 	}
 }
 
 const (
-	// guardEvery and guardAfter: how often it is looked for fetches that were passed over for how
-	// long (papers 4.2).
+	// guardEvery and guardAfter: how often candidates are checked, and after what time a skipped one
+	// gets a reservation (papers 4.2).
 	guardEvery = 10 * time.Second
 	guardAfter = time.Minute
-	// strangerShare of the cap is expected of a server while none is known at all.
+	// strangerShare is the expected share of the limit for a server while none is known.
 	strangerShare = 0.1
 )
 
-// guard sees that nothing is passed over for ever.
+// guard prevents the starvation of candidates.
 type guard struct {
-	passed   map[uint64]time.Time // since when
+	passed   map[uint64]time.Time // since when they were skipped
 	checked  time.Time
 	reserved uint64
-	holds    bool // something is reserved
+	holds    bool // there is a reservation
 }
 
 func newGuard() guard { return guard{passed: make(map[uint64]time.Time)} }
 
-// pass notes that a candidate did not fit.
+// pass records that a candidate did not fit.
 func (g *guard) pass(now time.Time, id uint64) {
 	if _, ok := g.passed[id]; !ok {
 		g.passed[id] = now
 	}
 }
 
-// started forgets a candidate.
+// started removes a candidate.
 func (g *guard) started(id uint64) {
 	delete(g.passed, id)
 	if g.holds && g.reserved == id {
@@ -179,8 +179,8 @@ func (g *guard) started(id uint64) {
 	}
 }
 
-// check reserves, now and then, what was passed over for too long, and forgets what is not near the
-// head of the queue any more.
+// check periodically reserves a candidate skipped for too long, and drops those no longer near the
+// head of the queue.
 func (g *guard) check(now time.Time, q Queue, depth int) {
 	if now.Sub(g.checked) < guardEvery {
 		return
@@ -211,8 +211,8 @@ func (g *guard) check(now time.Time, q Queue, depth int) {
 	}
 }
 
-// find is where in the queue the reserved candidate stands; false if it does not any more, and then
-// it is not reserved.
+// find returns the position of the reserved candidate in the queue; if it is not there, the
+// reservation ends.
 func (g *guard) find(q Queue, depth int) (int, Candidate, bool) {
 	for d := range depth {
 		c, ok := q.At(d)

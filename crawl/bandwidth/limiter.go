@@ -9,48 +9,48 @@ import (
 	"time"
 )
 
-// Class is who bytes are for. When several want more than the cap, each gets an equal part; what
-// one does not want goes to the others.
+// Class is a class of traffic. When several request more than the limit, each gets an equal part;
+// what one does not use goes to the others.
 type Class uint8
 
 // The classes.
 const (
-	// Sites is what is exchanged with web sites.
+	// Sites is traffic with web sites.
 	Sites Class = iota
-	// Peers is what is exchanged with other peers.
+	// Peers is traffic with other peers.
 	Peers
 	classes
 )
 
 const (
-	// Share of the cap is given out on the average, windowShare in any one second. The rest is for
-	// what the kernel takes in of a connection unasked, and for the time between the leave to read
-	// and the read.
+	// Share of the limit is granted on average, windowShare in any one second. The rest allows for
+	// unsolicited bytes in the kernel's buffer of a connection, and for the time between the grant and
+	// the read.
 	Share       = 0.97
 	windowShare = 0.98
-	// burst is how much of what was not given out in time may be made up for, in seconds of the
-	// cap: a busy machine wakes up late. With more of it bytes would come in lumps, once a second.
+	// burst bounds the late grants that are made up for, in seconds of the limit: a busy machine wakes
+	// up late. A larger burst would cause spikes, once a second.
 	burst = 0.05
-	// rest is the least time between two rounds of giving out: each wakes the processor up. A
-	// second is no multiple of it, or the round of a second ago would still be in the window.
+	// rest is the minimum time between two rounds of grants: each wakes the processor up. A second is
+	// not a multiple of it, or the round of a second ago would still be in the window.
 	rest = 18 * time.Millisecond
-	// pieceTime is how long a piece lasts; leastPiece and mostPiece bound it, in bytes: less costs
-	// a system call for next to nothing, more comes in lumps.
+	// pieceTime is the duration of a piece; leastPiece and mostPiece bound it, in bytes: smaller ones
+	// need too many system calls, larger ones cause spikes.
 	pieceTime  = 0.02
 	leastPiece = 64
 	mostPiece  = 16 << 10
-	// debtBound is how much debt is remembered, in seconds of the cap: a peer that falls silent for
-	// longer loses its leases and connections, which costs more bytes than it saves.
+	// debtBound bounds the debt, in seconds of the limit: a peer that is silent for longer loses its
+	// leases and connections, which costs more bytes than it saves.
 	debtBound = 5
-	// MaxRate bounds a cap, in bytes a second: beyond a terabyte it is a slip of the finger, and
+	// MaxRate bounds a limit, in bytes a second: beyond a terabyte it is a typing error, and
 	// arithmetic stays exact.
 	MaxRate = 1 << 40
 )
 
-// Limiter holds a cap in one direction. Of what passes Wait, no window of one second has more than
-// 0.98 of the cap (and 64 bytes more under 6.5 kB/s), if nobody asks for more at a time than
-// [Limiter.Piece]. Who never lets it rest gets 0.97. It starts no goroutine, and all methods may be
-// called concurrently.
+// Limiter enforces a limit in one direction. In no window of one second does Wait grant more than
+// 0.98 of the limit (and 64 bytes more under 6.5 kB/s), if no call requests more than
+// [Limiter.Piece]. Under constant load it grants 0.97. It starts no goroutine. Safe for concurrent
+// use.
 type Limiter struct {
 	rate atomic.Int64
 	used [classes]atomic.Int64
@@ -58,7 +58,7 @@ type Limiter struct {
 	mu     sync.Mutex // guards the rest, for moments
 	bucket bucket
 	queues [classes][]*waiter
-	served [classes]float64 // bytes, for taking turns; see turn
+	served [classes]float64 // bytes, for alternating; see turn
 	timer  *time.Timer
 }
 
@@ -68,18 +68,18 @@ type waiter struct {
 	done chan struct{}
 }
 
-// NewLimiter returns a limiter with a cap in bytes a second; zero, or less, is none.
+// NewLimiter returns a limiter with a limit in bytes a second; zero, or less, is none.
 func NewLimiter(rate int64) *Limiter {
 	l := &Limiter{}
 	l.SetRate(rate)
 	return l
 }
 
-// Rate is the cap in bytes a second; zero if there is none.
+// Rate returns the limit in bytes a second; zero without one.
 func (l *Limiter) Rate() int64 { return l.rate.Load() }
 
-// SetRate changes the cap, at once also for those that wait. Zero, or less, lifts it; more than
-// MaxRate is MaxRate.
+// SetRate changes the limit, at once also for waiting calls. Zero, or less, removes it; the maximum
+// is MaxRate.
 func (l *Limiter) SetRate(rate int64) {
 	rate = min(max(rate, 0), MaxRate)
 	l.mu.Lock()
@@ -89,12 +89,12 @@ func (l *Limiter) SetRate(rate int64) {
 	l.serve()
 }
 
-// Used counts the bytes of a class since the limiter was made: those granted, and those spent
-// unasked.
+// Used returns the bytes of a class since the limiter was created: those granted, and those spent
+// without a grant.
 func (l *Limiter) Used(c Class) int64 { return l.used[c].Load() }
 
-// Piece is how many bytes to ask for at a time, so that what is read or written is as even as the
-// cap. It changes with the cap; without one it is large.
+// Piece returns how many bytes to request at a time for an even flow. It changes with the limit;
+// without one it is large.
 func (l *Limiter) Piece() int {
 	rate := l.rate.Load()
 	if rate == 0 {
@@ -106,7 +106,7 @@ func (l *Limiter) Piece() int {
 func piece(rate float64) int { return int(min(max(rate*pieceTime, leastPiece), mostPiece)) }
 
 // Wait waits until n bytes may be read or written. An error is ctx's; nothing is taken then. More
-// than a piece is collected over a while and then there at once.
+// than a piece is collected over time and then granted at once.
 func (l *Limiter) Wait(ctx context.Context, c Class, n int) error {
 	if n <= 0 {
 		return nil
@@ -157,8 +157,8 @@ func (l *Limiter) enter(c Class, n int) *waiter {
 	return w
 }
 
-// Spent takes bytes that could not be asked for before: they are there already. Others wait for as
-// long as they take.
+// Spent takes bytes that could not be requested before, as they were already transferred. Others
+// wait for their duration.
 func (l *Limiter) Spent(c Class, n int) {
 	if n <= 0 {
 		return
@@ -174,8 +174,7 @@ func (l *Limiter) Spent(c Class, n int) {
 	l.served[c] += float64(n)
 }
 
-// Return gives back what was granted and is not needed, such as the rest of a piece that was not
-// there to be read.
+// Return returns granted bytes that are not needed, such as the rest of a piece.
 func (l *Limiter) Return(c Class, n int) {
 	if n <= 0 {
 		return
@@ -205,8 +204,7 @@ func (l *Limiter) waiting() bool {
 	return false
 }
 
-// join has a class that wanted nothing begin where the others are: what it did not want is not kept
-// for it.
+// join starts a class that was idle at the level of the others: what it did not use is not saved.
 func (l *Limiter) join(c Class) {
 	if len(l.queues[c]) > 0 {
 		return
@@ -218,7 +216,7 @@ func (l *Limiter) join(c Class) {
 	}
 }
 
-// turn is the class that is next: of those that wait, the one that got least.
+// turn returns the next class: of those that wait, the one that got least.
 func (l *Limiter) turn() (Class, bool) {
 	best, found := Class(0), false
 	for c := range classes {
@@ -229,7 +227,7 @@ func (l *Limiter) turn() (Class, bool) {
 	return best, found
 }
 
-// serve grants what there is, a piece at a time, and plans the next round.
+// serve grants the available bytes, a piece at a time, and schedules the next round.
 func (l *Limiter) serve() {
 	for {
 		c, ok := l.turn()

@@ -2,8 +2,8 @@ package bandwidth
 
 import "time"
 
-// paper admits a fetch if the estimates of all that run and its own stay under the cap (Diligenti
-// et al., 2).
+// paper admits a fetch if the sum of the estimates of all running ones and its own stays below the
+// limit (Diligenti et al., 2).
 type paper struct {
 	cfg     Config
 	e       *Estimates
@@ -12,8 +12,8 @@ type paper struct {
 	guard   guard
 }
 
-// admitted is a running fetch. Its estimate is frozen: what is subtracted at the end is what was
-// added.
+// admitted is a running fetch. Its estimate is fixed: the same value is added at the start and
+// subtracted at the end.
 type admitted struct {
 	candidate Candidate
 	rate      float64
@@ -23,7 +23,7 @@ func newPaper(cfg Config, e *Estimates) *paper {
 	return &paper{cfg: cfg, e: e, running: make(map[uint64]admitted), guard: newGuard()}
 }
 
-// rateOf is B(u).
+// rateOf returns B(u).
 func (p *paper) rateOf(now time.Time, c Candidate) (float64, bool) {
 	rate, known := p.e.Rate(now, c.Server)
 	if rate == 0 {
@@ -32,9 +32,9 @@ func (p *paper) rateOf(now time.Time, c Candidate) (float64, bool) {
 	return rate, known
 }
 
-// Admit implements Governor: the first candidate of the queue, to the depth that is searched, that
-// fits. To go on at the same depth after one has started, as the paper does, comes to the same as
-// to begin anew: what did not fit before fits less now.
+// Admit implements Governor: the first candidate of the queue that fits, up to the maximum depth.
+// The paper continues at the same depth after one has started, which is equivalent to a new search:
+// what did not fit before fits less now.
 func (p *paper) Admit(now time.Time, q Queue) (Admission, bool) {
 	p.guard.check(now, q, p.cfg.MaxDepth)
 	if p.guard.holds {
@@ -67,10 +67,10 @@ func (p *paper) start(d int, c Candidate, rate float64, known bool) Admission {
 	return Admission{Depth: d, Rate: rate, Known: known}
 }
 
-// Sample implements Governor: the paper looks at nothing before the end.
+// Sample implements Governor. It does nothing: the paper uses no data before the end.
 func (p *paper) Sample(time.Time, uint64, Progress) {}
 
-// End implements Governor. A rate that the limiter held down says nothing of the server.
+// End implements Governor. A rate reduced by the limiter is no measurement of the server.
 func (p *paper) End(now time.Time, id uint64, r Result) {
 	a, ok := p.running[id]
 	if !ok {
@@ -78,7 +78,7 @@ func (p *paper) End(now time.Time, id uint64, r Result) {
 	}
 	delete(p.running, id)
 	if p.sum -= a.rate; len(p.running) == 0 {
-		p.sum = 0 // what rounding left
+		p.sum = 0 // rounding errors
 	}
 	if !r.held() {
 		p.e.Learn(now, a.candidate.Server, r.rate())

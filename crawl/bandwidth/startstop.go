@@ -2,12 +2,12 @@ package bandwidth
 
 import "time"
 
-// measureEvery is how often the rival measures.
+// measureEvery is the interval of measurements.
 const measureEvery = time.Second
 
-// startStop is what the paper compares itself with (its reference 6): measure the rate; above the
-// cap stop a fetcher, below it start one. A fetcher that is stopped takes no further URL, but ends
-// what it is at. Scores are kept in order.
+// startStop is the alternative that the paper compares itself with (its reference 6): measure the
+// rate; above the limit stop a fetcher, below it start one. A stopped fetcher takes no further URL,
+// but completes the current one. Scores are kept in order.
 type startStop struct {
 	cfg      Config
 	e        *Estimates
@@ -42,7 +42,7 @@ func (s *startStop) Admit(now time.Time, q Queue) (Admission, bool) {
 	return Admission{Rate: rate, Known: known}, true
 }
 
-// measure moves the number of fetchers by one, once in a while.
+// measure periodically changes the number of fetchers by one.
 func (s *startStop) measure(now time.Time) {
 	if s.measured.IsZero() {
 		s.measured = now
@@ -56,12 +56,12 @@ func (s *startStop) measure(now time.Time) {
 	switch {
 	case s.rate > s.cfg.Rate:
 		s.allowed = max(s.allowed-1, 1)
-	case s.rate < s.cfg.Rate && len(s.running) >= s.allowed-1: // else more would not be used
+	case s.rate < s.cfg.Rate && len(s.running) >= s.allowed-1: // else more would be idle
 		s.allowed = min(s.allowed+1, s.cfg.Fetchers)
 	}
 }
 
-// Sample implements Governor. What it adds up is looked at when all were told, in Admit.
+// Sample implements Governor. Its sum is evaluated in Admit, after all samples.
 func (s *startStop) Sample(_ time.Time, id uint64, p Progress) {
 	if m := s.running[id]; m != nil && p.Bytes > m.bytes {
 		s.bytes += p.Bytes - m.bytes
@@ -85,7 +85,7 @@ func (s *startStop) End(now time.Time, id uint64, r Result) {
 // Every implements Governor.
 func (s *startStop) Every() time.Duration { return measureEvery }
 
-// Expected implements Governor: what was measured last.
+// Expected implements Governor: the last measurement.
 func (s *startStop) Expected(time.Time) float64 { return s.rate }
 
 // SetRate implements Governor.

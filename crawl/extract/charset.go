@@ -8,21 +8,20 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// prescanBytes is how far the standard looks for a meta element that names the encoding. One that
-// comes later counts as well: nothing that depends on the encoding is decided before the document's
-// end.
+// prescanBytes is how far the standard searches for a meta element that names the encoding. A later
+// one is used as well: nothing that depends on the encoding is decided before the document's end.
 const prescanBytes = 1024
 
-// charset is a document's encoding and how it is known.
+// charset is a document's encoding and its source.
 type charset struct {
 	name      string // WHATWG name in lower case
 	enc       encoding.Encoding
-	tentative bool // by default, or by an XML declaration: a meta element may still say otherwise
+	tentative bool // by default, or by an XML declaration: a meta element may override it
 }
 
-// detect finds the encoding of an HTML document (HTML standard, "determining the character
+// detect determines the encoding of an HTML document (HTML standard, "determining the character
 // encoding"): byte order mark, then the header, then a meta element, then an XML declaration, then
-// windows-1252. Of XHTML a meta element says nothing, and UTF-8 is what is left.
+// windows-1252. In XHTML meta elements are ignored, and UTF-8 is the default.
 func detect(contentType string, body []byte) charset {
 	if c := byteOrder(body); c.enc != nil {
 		return c
@@ -51,15 +50,15 @@ func detect(contentType string, body []byte) charset {
 	return c
 }
 
-// headerCharset returns the label in a Content-Type header, empty without one. It reads on behind
-// what is malformed, as browsers do.
+// headerCharset returns the label in a Content-Type header, "" without one. It skips malformed
+// parts, as browsers do.
 func headerCharset(contentType string) string {
 	_, params, _ := strings.Cut(contentType, ";")
 	label, _, _ := bytes.Cut(contentCharset([]byte(params)), []byte(","))
 	return string(label)
 }
 
-// byteOrder returns the encoding that a byte order mark tells; enc is nil without one.
+// byteOrder returns the encoding of a byte order mark; enc is nil without one.
 func byteOrder(body []byte) charset {
 	for _, bom := range []struct{ mark, name string }{{"\xef\xbb\xbf", "utf-8"}, {"\xff\xfe", "utf-16le"}, {"\xfe\xff", "utf-16be"}} {
 		if bytes.HasPrefix(body, []byte(bom.mark)) {
@@ -69,8 +68,8 @@ func byteOrder(body []byte) charset {
 	return charset{}
 }
 
-// byZeros returns the UTF-16 of a text that begins with two characters of ASCII but not with a
-// mark: one of two bytes is zero.
+// byZeros returns UTF-16 for a text without a byte order mark whose first two characters are ASCII:
+// one of two bytes is zero.
 func byZeros(body []byte) charset {
 	switch {
 	case len(body) < 4 || (body[0] == 0) == (body[1] == 0) || (body[0] == 0) != (body[2] == 0) || (body[1] == 0) != (body[3] == 0):
@@ -95,8 +94,7 @@ func lookup(label string) charset {
 	return charset{name: name, enc: enc}
 }
 
-// lookupMeta is lookup for a label that stands in the document itself: whoever could read it that
-// far does not read UTF-16.
+// lookupMeta is lookup for a label in the document itself: since it was readable, it is not UTF-16.
 func lookupMeta(label []byte) charset {
 	c := lookup(string(trimSpace(label)))
 	switch c.name {
@@ -108,9 +106,8 @@ func lookupMeta(label []byte) charset {
 	return c
 }
 
-// whole reports whether markup is not written in ASCII bytes, so that the document is transcoded
-// before it is scanned. In all other encodings the bytes of markup stand for themselves wherever
-// they occur outside of a character.
+// whole reports whether markup is not in ASCII bytes, so that the document is transcoded before it
+// is scanned. In all other encodings ASCII bytes outside of a character are themselves.
 func (c charset) whole() bool {
 	switch c.name {
 	case "utf-16le", "utf-16be", "iso-2022-jp", "replacement":
@@ -119,7 +116,8 @@ func (c charset) whole() bool {
 	return false
 }
 
-// wideDeclaration returns the UTF-16 in which an XML declaration begins; enc is nil if none does.
+// wideDeclaration returns UTF-16 if the body begins with an XML declaration in it; enc is nil
+// otherwise.
 func wideDeclaration(body []byte) charset {
 	switch {
 	case bytes.HasPrefix(body, []byte("<\x00?\x00x\x00")):
@@ -131,8 +129,8 @@ func wideDeclaration(body []byte) charset {
 	}
 }
 
-// declared returns the encoding that an XML declaration names (HTML standard, "get an XML
-// encoding"); enc is nil if none does.
+// declared returns the encoding of an XML declaration (HTML standard, "get an XML encoding"); enc
+// is nil without one.
 func declared(body []byte) charset {
 	declaration, _, closed := bytes.Cut(body, []byte(">"))
 	if !closed || !bytes.HasPrefix(declaration, []byte("<?xml")) {
@@ -154,7 +152,7 @@ func declared(body []byte) charset {
 	return lookupMeta(label)
 }
 
-// trimControls cuts what counts as white space in an XML declaration off the front.
+// trimControls removes leading white space as defined for an XML declaration.
 func trimControls(s []byte) []byte {
 	return bytes.TrimLeftFunc(s, func(r rune) bool { return r <= ' ' })
 }

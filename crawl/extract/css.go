@@ -8,8 +8,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// StyleSheet extracts the requisites of a body that is CSS by its type: imports, images and fonts.
-// The error says that pageURL is not crawlable.
+// StyleSheet extracts the requisites of a CSS body: imports, images and fonts. The error means that
+// pageURL is not crawlable.
 func (x *Extractor) StyleSheet(page *Page, pageURL string, header http.Header, body []byte) error {
 	base, err := x.begin(page, pageURL)
 	if err != nil || MediaType(ContentType(header)) != "text/css" {
@@ -21,11 +21,11 @@ func (x *Extractor) StyleSheet(page *Page, pageURL string, header http.Header, b
 	return nil
 }
 
-// css notes what url() and @import name in CSS, which is text in UTF-8 (CSS Syntax Level 3,
-// section 4; hexadecimal escapes are not decoded). Fragments alone are parts of the document
-// itself, and the url() of @namespace names nothing to fetch.
+// css adds the URLs of url() and @import in CSS, which is text in UTF-8 (CSS Syntax Level 3,
+// section 4; hexadecimal escapes are not decoded). It skips fragments, which are parts of the
+// document itself, and the url() of @namespace, which is only a name.
 func (x *Extractor) css(page *Page, s []byte) {
-	var rule []byte // name of the at-rule whose prelude is at hand
+	var rule []byte // name of the current at-rule
 	for i := 0; i < len(s); {
 		switch c := s[i]; {
 		case c == '/' && i+1 < len(s) && s[i+1] == '*':
@@ -70,15 +70,15 @@ func (x *Extractor) css(page *Page, s []byte) {
 	}
 }
 
-// embed notes a requisite that CSS names.
+// embed adds a requisite of a style sheet.
 func (x *Extractor) embed(page *Page, value []byte) {
 	if value = trimSpace(value); len(value) > 0 && value[0] != '#' {
 		x.add(page, value, href{kind: link.KindRequisite, literal: true})
 	}
 }
 
-// cssUntil returns a copy of what stands before an end byte, without backslashes, and where to go
-// on. A string without end is none, and its line ends it.
+// cssUntil returns a copy of the text before an end byte, without backslashes, and the index after
+// it. A string without end is invalid, and ends with its line.
 func cssUntil(s []byte, i int, end byte) (value []byte, next int) {
 	for ; i < len(s) && s[i] != end; i++ {
 		if s[i] == '\\' && i+1 < len(s) {
@@ -91,7 +91,7 @@ func cssUntil(s []byte, i int, end byte) (value []byte, next int) {
 	return value, min(i+1, len(s))
 }
 
-// cssName returns where the name ends that begins at i.
+// cssName returns the end of the name that begins at i.
 func cssName(s []byte, i int) int {
 	for i < len(s) && isCSSName(s[i]) {
 		i++

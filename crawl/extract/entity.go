@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxEntity is longer than any name of a character reference.
+// maxEntity exceeds the longest name of a character reference.
 const maxEntity = 32
 
 // appendUnescaped appends an attribute's value with its character references replaced. In
-// attributes a reference without semicolon that goes on with a letter, a digit or an equals sign is
-// none (HTML standard, "named character reference state"): ?a=1&copy=2 keeps its copy.
+// attributes a reference without semicolon before a letter, a digit or an equals sign is literal
+// (HTML standard, "named character reference state"): ?a=1&copy=2 is unchanged.
 func appendUnescaped(dst, s []byte) []byte {
 	for {
 		i := bytes.IndexByte(s, '&')
@@ -27,7 +27,7 @@ func appendUnescaped(dst, s []byte) []byte {
 	}
 }
 
-// reference returns the text of the character reference at the front of s, and its length; 0 where
+// reference returns the text of the character reference at the front of s, and its length; 0 if
 // there is none.
 func reference(s []byte) (string, int) {
 	if bytes.HasPrefix(s, []byte("&amp;")) {
@@ -44,8 +44,8 @@ func reference(s []byte) (string, int) {
 		return "", 0
 	}
 	if n < len(s) && s[n] == ';' {
-		// The library decodes by the rules of text, where &notit; is a sign and "it;". The whole
-		// name is meant here or nothing.
+		// The library decodes by the rules of text, where &notit; is a sign and "it;". Here only a
+		// complete name is valid.
 		if text := html.UnescapeString(string(s[:n+1])); text[0] != '&' && (text == ";" || text[len(text)-1] != ';') || text == "&" {
 			return text, n + 1
 		}
@@ -54,8 +54,7 @@ func reference(s []byte) (string, int) {
 	if n < len(s) && s[n] == '=' {
 		return "", 0
 	}
-	// Every name that needs no semicolon stands for one character; more than one is the beginning
-	// of a name with a rest.
+	// Names that need no semicolon stand for one character; more than one is a name with a rest.
 	if text := html.UnescapeString(string(s[:n])); utf8.RuneCountInString(text) == 1 {
 		return text, n
 	}
@@ -92,7 +91,7 @@ func isDecimal(c byte) bool     { return '0' <= c && c <= '9' }
 func isHexadecimal(c byte) bool { return isDecimal(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 func isSpace(c byte) bool       { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' }
 
-// equalFold reports whether s is the lower-case word, without regard to ASCII case.
+// equalFold reports whether s equals the lower-case word, ignoring ASCII case.
 func equalFold(s []byte, word string) bool {
 	if len(s) != len(word) {
 		return false
@@ -108,7 +107,7 @@ func equalFold(s []byte, word string) bool {
 	return true
 }
 
-// trimSpace cuts HTML's white space at both ends.
+// trimSpace removes HTML white space at both ends.
 func trimSpace(s []byte) []byte {
 	for len(s) > 0 && isSpace(s[0]) {
 		s = s[1:]

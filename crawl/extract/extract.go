@@ -9,64 +9,60 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// MaxLinks is how many different links one document gives, as many as the sitemap protocol allows
-// one sitemap. The largest indexes of real documentation hold about half of it.
+// MaxLinks bounds the distinct links of one document: the limit of the sitemap protocol for one
+// sitemap. The largest indexes of real documentation have about half of it.
 const MaxLinks = 50_000
 
-// MaxLinkBytes is how long the URLs of one document may be together. Without it, short hrefs under
-// a long base would make many times the document's size.
+// MaxLinkBytes bounds the total length of the URLs of one document. Otherwise short hrefs under a
+// long base would yield many times the document's size.
 const MaxLinkBytes = 8 << 20
 
-// keptBytes is the most that an Extractor keeps of the buffer for URLs from one document to the
-// next.
+// keptBytes bounds the buffer for URLs that an Extractor keeps between documents.
 const keptBytes = 1 << 20
 
-// Options says what is wanted of a document.
+// Options select what is extracted from a document.
 type Options struct {
-	// Requisites asks for images, scripts, style sheets and the like as well.
+	// Requisites extracts images, scripts, style sheets and the like as well.
 	Requisites bool
-	// Agent is the crawler's product token. Robots directives under this name are obeyed beside
-	// those for all.
+	// Agent is the crawler's product token. Robots directives for it are obeyed beside those for all.
 	Agent string
-	// Sitemaps asks for the entries of a page that is a sitemap or feed by its type and its first
-	// element, and URLList for those of a plain text of nothing but absolute URLs as well.
+	// Sitemaps extracts the entries of a page that is a sitemap or feed by its type and its first
+	// element, URLList those of a plain text that consists of absolute URLs.
 	Sitemaps, URLList bool
-	// Cut says that the body is only the beginning of one.
+	// Cut states that the body is truncated.
 	Cut bool
 }
 
-// Page is what was found in one document.
+// Page is the result for one document.
 type Page struct {
-	// Links in the order of the document, each URL once. The URLs of a page share one piece of
-	// memory: clone what is kept for long.
+	// Links in the order of the document, each URL once. The URLs of a page share one allocation:
+	// clone those that are retained.
 	Links []link.Link
-	// NoIndex: the page asks not to be indexed.
+	// NoIndex: the page requests not to be indexed.
 	NoIndex bool
-	// NoFollow: the page asks not to follow its links; all of them are marked then as well.
+	// NoFollow: the page requests not to follow its links; all of them are marked too.
 	NoFollow bool
-	// Charset is the document's encoding as the WHATWG names it, in lower case; empty for what is
-	// not HTML.
+	// Charset is the document's encoding by its WHATWG name, in lower case; empty for documents other
+	// than HTML.
 	Charset string
-	// Base is the URL that the links were relative to; empty if none could be (a base of another
-	// scheme).
+	// Base is the URL that the links are relative to; empty if none can be (a base of another scheme).
 	Base string
-	// Fingerprint of what an HTML document says; zero for others.
+	// Fingerprint of the text of an HTML document; zero for others.
 	Fingerprint Fingerprint
-	// Terms of an HTML document are hashes of its different words beside links and of the addresses
-	// of its images, without the words of its own URL, at most 1,024; those of words with a digit
-	// have [Number] set. They are of use until the next document is read.
+	// Terms are hashes of the distinct words of an HTML document outside of links and of its image
+	// addresses, without the words of its own URL, at most 1,024; those of words with a digit have
+	// [Number] set. They are valid until the next document is processed.
 	Terms []uint32
 	// Truncated: there were more links than [MaxLinks] or [MaxLinkBytes], in the headers more than
 	// [MaxHeaderLinks] or [MaxHeaderLinkBytes], or more of a sitemap than [MaxSitemap].
 	Truncated bool
-	// LeftOut is how many links of the document are not in Links for that; one that stands there
-	// several times counts each time. What is not read of a sitemap counts as 1: all behind
-	// MaxSitemap, and of one in XML all behind the bounds on links.
+	// LeftOut is the number of links omitted for this reason, repeated ones counted each time. The
+	// rest of a sitemap counts as 1: all after MaxSitemap, and for XML all after the limits of links.
 	LeftOut int
 }
 
-// Extractor finds links. It keeps buffers between documents and is not safe for concurrent use. The
-// zero value is ready.
+// Extractor extracts links. It reuses buffers between documents and is not safe for concurrent use.
+// The zero value is ready to use.
 type Extractor struct {
 	scan scanner
 	walk walk
@@ -77,17 +73,17 @@ type Extractor struct {
 	links []entry
 	arena []byte // the text of urls
 
-	headerBytes int // of the hrefs in Link headers, as written
+	headerBytes int // total length of hrefs in Link headers
 
 	enc     *encoding.Decoder // nil: UTF-8
-	scratch []byte            // an href while it is decoded
+	scratch []byte            // a decoded href
 }
 
-// href is one attribute value that names a URL.
+// href is one attribute value that contains a URL.
 type href struct {
 	kind     link.Kind
 	nofollow bool
-	literal  bool // not to be decoded (any more)
+	literal  bool // needs no (further) decoding
 }
 
 // entry is one resolved URL, its text at arena[begin:end].
@@ -98,8 +94,8 @@ type entry struct {
 }
 
 // Document extracts an answer: its headers, and its body if that is HTML or a sitemap. The error
-// says that pageURL is not crawlable or that a sitemap has a fault; what was read is in page all
-// the same.
+// means that pageURL is not crawlable or that a sitemap has a syntax error; what was extracted is
+// in page all the same.
 func (x *Extractor) Document(page *Page, pageURL string, header http.Header, body []byte, opt Options) error {
 	base, err := x.begin(page, pageURL)
 	if err != nil {
@@ -116,7 +112,7 @@ func (x *Extractor) Document(page *Page, pageURL string, header http.Header, bod
 	return err
 }
 
-// HTML extracts a body that is known to be HTML, contentType being its header's value or empty.
+// HTML extracts an HTML body; contentType is its header's value or empty.
 func (x *Extractor) HTML(page *Page, pageURL, contentType string, body []byte, opt Options) error {
 	base, err := x.begin(page, pageURL)
 	if err != nil {
@@ -127,7 +123,7 @@ func (x *Extractor) HTML(page *Page, pageURL, contentType string, body []byte, o
 	return nil
 }
 
-// begin empties page and what is left of the last document.
+// begin resets page and the extractor.
 func (x *Extractor) begin(page *Page, pageURL string) (*link.Base, error) {
 	*page = Page{Links: page.Links[:0]}
 	x.urls.reset()
@@ -144,8 +140,8 @@ func (x *Extractor) begin(page *Page, pageURL string) (*link.Base, error) {
 	return base, nil
 }
 
-// add notes one href as written, which must stay as it is until it is resolved; false if there are
-// too many.
+// add records one href as written, which must not be modified until it is resolved; it returns
+// false if there are too many.
 func (x *Extractor) add(page *Page, value []byte, h href) bool {
 	if len(x.found) >= MaxLinks && !x.hrefs.has(withoutFragment(value)) {
 		page.Truncated = true
@@ -162,8 +158,8 @@ func (x *Extractor) add(page *Page, value []byte, h href) bool {
 	return true
 }
 
-// withoutFragment cuts an href behind its number sign, so that the many places of one page are one
-// already as written. Where a character reference stands before, the sign may be part of it.
+// withoutFragment truncates an href after its number sign, so that fragments of one page are
+// deduplicated as written. After a character reference the sign may be part of it.
 func withoutFragment(value []byte) []byte {
 	i := bytes.IndexByte(value, '#')
 	if i < 0 || bytes.IndexByte(value[:i], '&') >= 0 {
@@ -172,8 +168,8 @@ func withoutFragment(value []byte) []byte {
 	return value[:i+1]
 }
 
-// merge returns what a URL is that was found twice: a document rather than a requisite, and to be
-// followed if either place says so.
+// merge combines two links to one URL: a document takes precedence over a requisite, and a followed
+// link over a nofollow one.
 func merge(kind link.Kind, nofollow bool, other link.Kind, otherNofollow bool) (link.Kind, bool) {
 	switch {
 	case kind == other:
@@ -185,7 +181,7 @@ func merge(kind link.Kind, nofollow bool, other link.Kind, otherNofollow bool) (
 	}
 }
 
-// resolve resolves what add noted, and forgets it.
+// resolve resolves the hrefs recorded by add, and clears them.
 func (x *Extractor) resolve(page *Page, base *link.Base) {
 	for i, h := range x.found {
 		value := x.hrefs.keys[i]
@@ -195,7 +191,7 @@ func (x *Extractor) resolve(page *Page, base *link.Base) {
 		begin := len(x.arena)
 		var err error
 		if x.arena, err = base.AppendResolve(x.arena, value); err != nil {
-			continue // a link that cannot be crawled is none
+			continue // not crawlable
 		}
 		if len(x.links) >= MaxLinks || len(x.arena) > MaxLinkBytes {
 			page.Truncated = true

@@ -3,11 +3,11 @@ package extract
 import "slices"
 
 // Inside SVG and MathML titles and styles are ordinary markup, CDATA sections exist, and links are
-// those of SVG. The tree builder keeps a stack of all open elements for this; a stack of the
-// regions does as well for links, and differs only where end tags do not match.
+// those of SVG. The tree builder keeps a stack of all open elements for this; for links a stack of
+// regions is sufficient, and differs only where end tags do not match.
 
-// region is a stretch of the document by its language: what an open svg, math or integration point
-// (HTML within them) makes of it.
+// region is the language of a part of the document: an open svg, math or integration point (HTML
+// within them).
 type region uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	regionHTML // within an integration point
 )
 
-// maxRegions bounds how deep languages nest; deeper ones count as the one around them.
+// maxRegions bounds the nesting of languages; deeper ones count as the one around them.
 const maxRegions = 256
 
 func (w *walk) foreign() bool {
@@ -33,14 +33,14 @@ func (w *walk) enter(r region) {
 	}
 }
 
-// leaveForeign leaves SVG and MathML up to the HTML around them.
+// leaveForeign closes SVG and MathML up to the HTML around them.
 func (w *walk) leaveForeign() {
 	for w.foreign() {
 		w.regions = w.regions[:len(w.regions)-1]
 	}
 }
 
-// breaksOut reports whether a start tag within SVG or MathML is one of HTML that ends them (HTML
+// breaksOut reports whether a start tag within SVG or MathML is one of HTML that closes them (HTML
 // standard, "parsing tokens in foreign content").
 func breaksOut(s *scanner, el element) bool {
 	return flags[el]&breakout != 0 || el == elFont && s.has&(1<<attrColor|1<<attrFace|1<<attrSize) != 0
@@ -67,7 +67,7 @@ func (w *walk) startForeign(s *scanner, el element, closed bool) {
 	}
 }
 
-// linksSVG notes what an SVG element links to; href counts more than the older xlink:href.
+// linksSVG adds the links of an SVG element; href takes precedence over the older xlink:href.
 func (w *walk) linksSVG(s *scanner, el element) {
 	at := attrHref
 	if _, ok := s.get(at); !ok {
@@ -76,14 +76,14 @@ func (w *walk) linksSVG(s *scanner, el element) {
 	switch el {
 	case elA:
 		w.document(s, at, w.hasRel(s, "nofollow"))
-	case elScript, elImg: // svg's image is HTML's img by another name
+	case elScript, elImg: // image in SVG, img in HTML
 		if w.opt.Requisites {
 			w.requisite(s, at)
 		}
 	}
 }
 
-// endForeign handles an end tag while SVG or MathML is open somewhere.
+// endForeign handles an end tag while SVG or MathML is open.
 func (w *walk) endForeign(el element) {
 	switch {
 	case el == elSVG:
@@ -97,7 +97,7 @@ func (w *walk) endForeign(el element) {
 	}
 }
 
-// closeRegion closes the innermost region of a kind, and what is open within.
+// closeRegion closes the innermost region of a kind, and regions open within it.
 func (w *walk) closeRegion(r region) {
 	for i, open := range slices.Backward(w.regions) {
 		if open == r {

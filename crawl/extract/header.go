@@ -7,15 +7,15 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// What Link headers of one answer may give: sites name some style sheets there, the pages before
-// and after, and one page in each of their languages. A head has room for a thousand links, which
-// cost their site nothing and nobody sees.
+// Limits of Link headers in one answer: sites name some style sheets there, the previous and next
+// pages, and one page in each language. A head can hold a thousand links, which cost the site
+// nothing and are invisible to its readers.
 const (
 	MaxHeaderLinks     = 256
 	MaxHeaderLinkBytes = 32 << 10 // as written
 )
 
-// header obeys an answer's X-Robots-Tag and notes the links of its Link and Refresh headers,
+// header obeys an answer's X-Robots-Tag and adds the links of its Link and Refresh headers,
 // relative to the page itself.
 func (x *Extractor) header(page *Page, base *link.Base, header http.Header, opt Options) {
 	for _, value := range header["X-Robots-Tag"] {
@@ -33,7 +33,7 @@ func (x *Extractor) header(page *Page, base *link.Base, header http.Header, opt 
 	x.resolve(page, base)
 }
 
-// linkHeader notes the links of one Link header (RFC 8288, section 3). What does not parse ends it.
+// linkHeader adds the links of one Link header (RFC 8288, section 3). It stops at a syntax error.
 func (x *Extractor) linkHeader(page *Page, s []byte, opt Options) {
 	for {
 		s = bytes.TrimLeft(s, " \t,")
@@ -55,7 +55,7 @@ func (x *Extractor) linkHeader(page *Page, s []byte, opt Options) {
 	}
 }
 
-// addHeader notes one link of a Link header, and counts it as left out if there are too many.
+// addHeader adds one link of a Link header, or counts it as omitted.
 func (x *Extractor) addHeader(page *Page, url []byte, h href) {
 	if !x.hrefs.has(withoutFragment(url)) {
 		if len(x.found) >= MaxHeaderLinks || x.headerBytes+len(url) > MaxHeaderLinkBytes {
@@ -68,8 +68,8 @@ func (x *Extractor) addHeader(page *Page, url []byte, h href) {
 	x.add(page, url, h)
 }
 
-// linkParams reads the parameters of one link and returns its relations, of which the first
-// parameter counts (nil without), and what follows the comma behind.
+// linkParams parses the parameters of one link and returns its relations, from the first parameter
+// rel (nil without), and the rest after the comma.
 func linkParams(s []byte) (rel, rest []byte) {
 	for {
 		s = bytes.TrimLeft(s, " \t;")
@@ -92,7 +92,7 @@ func linkParams(s []byte) (rel, rest []byte) {
 	}
 }
 
-// paramValue reads a token or a quoted string. Within quotes a backslash protects what follows it.
+// paramValue parses a token, or a quoted string with backslash escapes.
 func paramValue(s []byte) (value, rest []byte) {
 	if len(s) == 0 || s[0] != '"' {
 		if n := bytes.IndexAny(s, ";,"); n >= 0 {

@@ -9,22 +9,22 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// walk is one HTML document on its way through the scanner: what its elements mean.
+// walk is the state of one HTML document: the meaning of its elements.
 type walk struct {
 	x    *Extractor
 	page *Page
 	opt  Options
 
 	charset charset
-	xml     bool   // XHTML: a closed tag has no content, CDATA is text
-	base    []byte // href of the first base element that has one
+	xml     bool   // XHTML: a self-closed tag has no content, CDATA is text
+	base    []byte // href of the first base element with one
 	hasBase bool
 
-	framesetOK bool // nothing was met yet that makes a frameset be ignored
+	framesetOK bool // no element yet after which a frameset is ignored
 	frameset   bool // frames count
 	regions    []region
 	templates  []bool // open templates: whether each is inert
-	inert      int    // how many of them are
+	inert      int    // number of inert ones
 }
 
 // html scans a document and resolves its links.
@@ -42,7 +42,7 @@ func (x *Extractor) html(page *Page, base *link.Base, contentType string, body [
 	x.scan.run(body, w)
 	page.Fingerprint, page.Terms = x.scan.reader.fingerprint(), x.scan.reader.terms
 	if !w.charset.whole() {
-		x.decodeFrom(w.charset) // a late meta element may have named another
+		x.decodeFrom(w.charset) // a late meta element may have changed it
 	}
 	page.Charset = w.charset.name
 	base.Encoding = queryEncoding(w.charset)
@@ -54,8 +54,7 @@ func (x *Extractor) html(page *Page, base *link.Base, contentType string, body [
 	w.base, w.x, w.page = nil, nil, nil
 }
 
-// transcode returns body in UTF-8 without its byte order mark. What is not of the encoding becomes
-// U+FFFD.
+// transcode returns body in UTF-8 without its byte order mark. Invalid bytes become U+FFFD.
 func transcode(enc encoding.Encoding, body []byte) []byte {
 	text, err := enc.NewDecoder().Bytes(body)
 	if err != nil {
@@ -74,7 +73,7 @@ func queryEncoding(c charset) encoding.Encoding {
 	return c.enc
 }
 
-// decodeFrom sets the encoding in which hrefs are written.
+// decodeFrom sets the encoding of hrefs.
 func (x *Extractor) decodeFrom(c charset) {
 	x.enc = nil
 	if c.name != "utf-8" {
@@ -82,8 +81,8 @@ func (x *Extractor) decodeFrom(c charset) {
 	}
 }
 
-// decode returns an attribute's value as text: out of the document's encoding, character references
-// replaced. Valid until the next call.
+// decode returns an attribute's value as text: transcoded, with character references replaced.
+// Valid until the next call.
 func (x *Extractor) decode(value []byte) []byte {
 	value = x.text(value)
 	if bytes.IndexByte(value, '&') >= 0 {
@@ -93,7 +92,7 @@ func (x *Extractor) decode(value []byte) []byte {
 	return value
 }
 
-// text returns a piece of the document out of its encoding.
+// text returns a transcoded piece of the document.
 func (x *Extractor) text(value []byte) []byte {
 	if !slices.ContainsFunc(value, func(c byte) bool { return c >= 0x80 || c == 0 }) {
 		return value
@@ -106,7 +105,7 @@ func (x *Extractor) text(value []byte) []byte {
 	return bytes.ReplaceAll(value, []byte{0}, []byte("\uFFFD"))
 }
 
-// What follows a start tag.
+// Content after a start tag.
 type content int
 
 const (
@@ -116,7 +115,7 @@ const (
 	textToEnd          // text up to the document's end
 )
 
-// wants reports whether start needs to be told of an element.
+// wants reports whether start must be called for an element.
 func (w *walk) wants(el element) bool {
 	if el == elNone {
 		return false
@@ -142,7 +141,7 @@ func (w *walk) start(s *scanner, el element, closed bool) content {
 	return w.open(s, el, closed)
 }
 
-// open follows what a start tag opens.
+// open handles what a start tag opens.
 func (w *walk) open(s *scanner, el element, closed bool) content {
 	if closed && (w.xml || el == elSVG || el == elMath) {
 		return textMarkup
@@ -164,11 +163,11 @@ func (w *walk) open(s *scanner, el element, closed bool) content {
 	return textMarkup
 }
 
-// maxTemplates bounds how deep templates are followed; what is deeper is inert.
+// maxTemplates bounds the tracked nesting of templates; deeper ones are inert.
 const maxTemplates = 256
 
-// openTemplate enters a template. Its content is no part of the document, but that of a declarative
-// shadow root is.
+// openTemplate enters a template. Its content is not part of the document, except for that of a
+// declarative shadow root.
 func (w *walk) openTemplate(s *scanner) {
 	shadow := s.is(attrShadowRootMode, "open") || s.is(attrShadowRootMode, "closed")
 	if len(w.templates) < maxTemplates {
@@ -193,13 +192,13 @@ func (w *walk) end(el element) {
 	w.endForeign(el)
 }
 
-// is reports whether the tag has an attribute of this value, without regard to case and white space
-// around.
+// is reports whether the tag has an attribute with this value, ignoring case and surrounding white
+// space.
 func (s *scanner) is(a attr, word string) bool {
 	return s.has&(1<<a) != 0 && equalFold(trimSpace(s.attr[a]), word)
 }
 
-// get returns an attribute's value as written; ok is false if the tag lacks it.
+// get returns an attribute's value as written; ok is false without it.
 func (s *scanner) get(a attr) (value []byte, ok bool) {
 	if s.has&(1<<a) == 0 {
 		return nil, false
@@ -207,7 +206,7 @@ func (s *scanner) get(a attr) (value []byte, ok bool) {
 	return s.attr[a], true
 }
 
-// links notes what an element links to.
+// links adds the links of an element.
 func (w *walk) links(s *scanner, el element) {
 	switch el {
 	case elA, elArea:
@@ -235,7 +234,7 @@ func (w *walk) links(s *scanner, el element) {
 	}
 }
 
-// document notes the one document that an attribute names.
+// document adds the document in an attribute.
 func (w *walk) document(s *scanner, a attr, nofollow bool) {
 	if value, ok := s.get(a); ok {
 		w.x.add(w.page, value, href{kind: link.KindPage, nofollow: nofollow})

@@ -6,7 +6,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// metaElement obeys a refresh, robots directives and a late name of the encoding.
+// metaElement handles a refresh, robots directives and a late declaration of the encoding.
 func (w *walk) metaElement(s *scanner) {
 	if w.charset.tentative {
 		w.lateCharset(s)
@@ -27,8 +27,8 @@ func (w *walk) metaElement(s *scanner) {
 	}
 }
 
-// lateCharset takes the encoding that a meta element names behind the prescanned bytes (HTML
-// standard, "changing the encoding while parsing").
+// lateCharset applies the encoding in a meta element after the prescanned bytes (HTML standard,
+// "changing the encoding while parsing").
 func (w *walk) lateCharset(s *scanner) {
 	var m meta
 	for a, name := range map[attr]string{attrCharset: "charset", attrHTTPEquiv: "http-equiv", attrContent: "content"} {
@@ -43,7 +43,7 @@ func (w *walk) lateCharset(s *scanner) {
 }
 
 // refreshURL returns the URL of a refresh (HTML standard, "shared declarative refresh steps"), nil
-// if it means the document itself.
+// if it is the document itself.
 func refreshURL(s []byte) []byte {
 	s = bytes.TrimLeft(s, " \t\n\f\r")
 	n := 0

@@ -1,6 +1,6 @@
 package extract
 
-// element is an element that matters to links, or to what is markup.
+// element is an element that is relevant to links, or to parsing markup.
 type element uint8
 
 const (
@@ -24,8 +24,8 @@ const (
 	elTemplate
 	elSVG
 	elMath
-	// From here on an element matters only where requisites are wanted, within SVG and MathML, and
-	// before a frameset is ruled out.
+	// The following elements are relevant only for requisites, within SVG and MathML, and before a
+	// frameset is excluded.
 	elImg
 	elSource
 	elVideo
@@ -40,16 +40,16 @@ const (
 	elMathText      // mi, mo, mn, ms, mtext
 	elAnnotationXML
 	elBlock // ends SVG and MathML
-	elSolid // rules a frameset out
+	elSolid // excludes a frameset
 	elSolidBlock
 	elCount
 
 	elRequisites = elImg
 )
 
-// What the tree builder makes of an element.
+// Properties of elements for the tree builder.
 const (
-	breakout    = 1 << iota // its tags end SVG and MathML
+	breakout    = 1 << iota // its tags close SVG and MathML
 	notFrameset             // a frameset after it is ignored
 	pointSVG                // within SVG its content is HTML
 	pointMath               // within MathML its content is HTML
@@ -84,8 +84,8 @@ var elements = map[string]element{
 	"pre": elSolidBlock, "table": elSolidBlock,
 }
 
-// initials has, for each length of a name, the first letters of the elements that matter in
-// ordinary HTML: most tags end here.
+// initials has, for each length of a name, the first letters of the relevant elements in ordinary
+// HTML: most tags are excluded by it.
 var initials = func() (t [maxName]uint32) {
 	for name, el := range elements {
 		if el < elFont {
@@ -95,13 +95,12 @@ var initials = func() (t [maxName]uint32) {
 	return t
 }()
 
-// interesting reports whether a lower-case name may be that of an element that matters in ordinary
-// HTML.
+// interesting reports whether a lower-case name may be that of a relevant element in ordinary HTML.
 func interesting(name []byte) bool {
 	return len(name) < maxName && initials[len(name)]&(1<<(name[0]-'a')) != 0
 }
 
-// attr is an attribute that matters.
+// attr is a relevant attribute.
 type attr uint8
 
 const (
@@ -129,7 +128,7 @@ const (
 	attrCount
 )
 
-// attribute returns what a lower-case name stands for.
+// attribute returns the attribute with a lower-case name.
 func attribute(name []byte) attr {
 	switch string(name) {
 	case "href":

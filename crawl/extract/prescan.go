@@ -2,7 +2,7 @@ package extract
 
 import "bytes"
 
-// prescan is the standard's "prescan a byte stream to determine its encoding".
+// prescan implements the standard's "prescan a byte stream to determine its encoding".
 func prescan(s []byte) charset {
 	for i := 0; i < len(s); {
 		j := bytes.IndexByte(s[i:], '<')
@@ -12,7 +12,7 @@ func prescan(s []byte) charset {
 		i += j
 		switch rest := s[i:]; {
 		case bytes.HasPrefix(rest, []byte("<!--")):
-			end := bytes.Index(rest[2:], []byte("-->")) // the dashes may be the same
+			end := bytes.Index(rest[2:], []byte("-->")) // may share the dashes of <!--
 			if end < 0 {
 				return charset{}
 			}
@@ -43,8 +43,8 @@ func prescan(s []byte) charset {
 	return charset{}
 }
 
-// prescanMeta reads the attributes of a meta element from s[i:]. A document that ends in one says
-// nothing.
+// prescanMeta parses the attributes of a meta element from s[i:]. A document that ends within has
+// no result.
 func prescanMeta(s []byte, i int) (charset, int) {
 	var m meta
 	for {
@@ -61,9 +61,9 @@ func prescanMeta(s []byte, i int) (charset, int) {
 	return m.charset(), i + 1
 }
 
-// meta is what a meta element says about the encoding.
+// meta is the encoding declaration of a meta element.
 type meta struct {
-	seen               uint8 // attributes that were there, by their bit below
+	seen               uint8 // attributes present, by their bit below
 	pragma             bool  // http-equiv is content-type
 	direct, indirect   charset
 	hasDirect, hasText bool
@@ -85,7 +85,7 @@ func (m *meta) set(name, value []byte) {
 	}
 }
 
-// charset returns what the element says; enc is nil if nothing or nothing known.
+// charset returns the declared encoding; enc is nil if there is none or it is unknown.
 func (m *meta) charset() charset {
 	switch {
 	case m.hasDirect:
@@ -127,8 +127,7 @@ func contentCharset(s []byte) []byte {
 	}
 }
 
-// indexFold returns where the lower-case word first stands in s without regard to ASCII case, or
-// -1.
+// indexFold returns the index of the first lower-case word in s, ignoring ASCII case, or -1.
 func indexFold(s []byte, word string) int {
 	for i := 0; i+len(word) <= len(s); i++ {
 		if equalFold(s[i:i+len(word)], word) {
@@ -138,8 +137,9 @@ func indexFold(s []byte, word string) int {
 	return -1
 }
 
-// prescanAttribute is the standard's "get an attribute": the attribute at s[i:] and where the next
-// begins; ok is false at the end of the tag, which next points at, and at the end of s.
+// prescanAttribute implements the standard's "get an attribute": it returns the attribute at s[i:]
+// and where the next begins; ok is false at the end of the tag, which next points at, and at the
+// end of s.
 func prescanAttribute(s []byte, i int) (name, value []byte, next int, ok bool) {
 	for i < len(s) && (isSpace(s[i]) || s[i] == '/') {
 		i++

@@ -6,8 +6,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// rels says what the target of a link element (or Link header) is by its relation. What is not here
-// (dns-prefetch, preconnect, pingback, profiles, the addresses of services) is nothing to crawl.
+// rels maps the relations of link elements (or Link headers) to kinds. Others (dns-prefetch,
+// preconnect, pingback, profiles, the addresses of services) are not crawled.
 var rels = map[string]link.Kind{
 	"alternate": link.KindPage, "amphtml": link.KindPage, "appendix": link.KindPage, "archives": link.KindPage, "author": link.KindPage,
 	"bookmark": link.KindPage, "canonical": link.KindPage, "chapter": link.KindPage, "contents": link.KindPage, "copyright": link.KindPage,
@@ -22,8 +22,8 @@ var rels = map[string]link.Kind{
 	"preload": link.KindRequisite, "modulepreload": link.KindRequisite,
 }
 
-// relation reads a list of relations. ok is false if none of them leads anywhere; an alternate
-// style sheet is a requisite.
+// relation parses a list of relations. Ok is false if none of them is crawled; an alternate style
+// sheet is a requisite.
 func relation(list []byte) (kind link.Kind, nofollow, ok bool) {
 	for word := range bytes.FieldsSeq(list) {
 		lower := bytes.ToLower(word)
@@ -37,7 +37,7 @@ func relation(list []byte) (kind link.Kind, nofollow, ok bool) {
 	return kind, nofollow, ok
 }
 
-// linkElement notes the target of a link element.
+// linkElement adds the target of a link element.
 func (w *walk) linkElement(s *scanner) {
 	value, hasHref := s.get(attrHref)
 	list, hasRel := s.get(attrRel)
@@ -56,8 +56,8 @@ func (w *walk) linkElement(s *scanner) {
 	}
 }
 
-// hasRel reports whether the tag has a relation. Of those that speak of trust only nofollow asks
-// crawlers to stay away; ugc and sponsored say why a link is there.
+// hasRel reports whether the tag has a relation. Of nofollow, ugc and sponsored only nofollow
+// requests crawlers not to follow the link.
 func (w *walk) hasRel(s *scanner, word string) bool {
 	list, ok := s.get(attrRel)
 	if !ok || len(list) < len(word) {

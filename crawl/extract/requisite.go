@@ -6,14 +6,14 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// requisite notes the one requisite that an attribute names.
+// requisite adds the requisite in an attribute.
 func (w *walk) requisite(s *scanner, a attr) {
 	if value, ok := s.get(a); ok && len(trimSpace(value)) > 0 {
 		w.x.add(w.page, value, href{kind: link.KindRequisite})
 	}
 }
 
-// requisites notes what an element shows or runs.
+// requisites adds the requisites of an element.
 func (w *walk) requisites(s *scanner, el element) {
 	switch el {
 	case elImg, elSource:
@@ -35,22 +35,22 @@ func (w *walk) requisites(s *scanner, el element) {
 	}
 }
 
-// style notes the requisites of a style attribute.
+// style adds the requisites of a style attribute.
 func (w *walk) style(s *scanner) {
 	if value, ok := s.get(attrStyle); ok && w.opt.Requisites && w.inert == 0 {
 		w.x.css(w.page, w.x.decode(value))
 	}
 }
 
-// styleElement notes the requisites of a style element's text, in which character references do
-// not exist.
+// styleElement adds the requisites of a style element's text, in which character references do not
+// exist.
 func (w *walk) styleElement(text []byte) {
 	if w.opt.Requisites && w.inert == 0 {
 		w.x.css(w.page, w.x.text(text))
 	}
 }
 
-// srcset notes the candidates of a list of images.
+// srcset adds the candidates of a srcset.
 func (w *walk) srcset(s *scanner, a attr) {
 	value, ok := s.get(a)
 	if !ok {
@@ -65,8 +65,8 @@ func (w *walk) srcset(s *scanner, a attr) {
 	}
 }
 
-// nextCandidate cuts the first URL off a srcset (HTML standard, "parse a srcset attribute"): a
-// comma within a URL belongs to it, one at its end does not, and one in parentheses belongs to the
+// nextCandidate splits off the first URL of a srcset (HTML standard, "parse a srcset attribute"): a
+// comma within a URL is part of it, one at its end is not, and one in parentheses is part of the
 // descriptor.
 func nextCandidate(s []byte) (url, rest []byte) {
 	for len(s) > 0 && (isSpace(s[0]) || s[0] == ',') {

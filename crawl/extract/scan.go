@@ -2,7 +2,7 @@ package extract
 
 import "bytes"
 
-// The bytes that end a tag's name, and those that end an attribute's.
+// Classes of the bytes that end a tag's name, or an attribute's.
 const (
 	inName    = 0
 	nameUpper = 1 // part of the name, in upper case
@@ -24,19 +24,19 @@ var nameClass = func() (t [256]uint8) {
 	return t
 }()
 
-// maxName is longer than the name of any element or attribute that matters; longer ones are cut.
+// maxName exceeds the longest name of a relevant element or attribute; longer ones are truncated.
 const maxName = 24
 
-// scanner walks through markup from tag to tag, with as much of the tree builder's state as it
-// takes to know a tag from text. The handler is told of the elements in the table of names; it
-// reads their attributes from attr.
+// scanner iterates over the tags of markup, with the part of the tree builder's state that
+// distinguishes tags from text. It calls the handler for the elements in the table of names, with
+// their attributes in attr.
 type scanner struct {
 	src     []byte
 	handler *walk
 	reader  reader
 
-	attr  [attrCount][]byte // values of the tag at hand
-	has   uint32            // which of them it has; the first of a name counts
+	attr  [attrCount][]byte // values of the current tag
+	has   uint32            // attributes present; the first of a name counts
 	lower [maxName]byte
 }
 
@@ -45,7 +45,7 @@ func (s *scanner) run(src []byte, w *walk) {
 	s.src, s.handler = src, w
 	for i := 0; i >= 0 && i < len(src); {
 		j := 0
-		if src[i] != '<' { // tags often follow one another
+		if src[i] != '<' { // tags are often adjacent
 			if j = bytes.IndexByte(src[i:], '<'); j < 0 {
 				s.reader.words(src[i:])
 				break
@@ -75,8 +75,8 @@ func (s *scanner) run(src []byte, w *walk) {
 	clear(s.attr[:])
 }
 
-// nameEnd returns where the name of a tag that begins at i ends, and the classes of its letters; at
-// the end of the document it has no end.
+// nameEnd returns the end of the tag name that begins at i, and the classes of its letters; at the
+// end of the document there is none.
 func (s *scanner) nameEnd(i int) (end int, upper uint8) {
 	for ; i < len(s.src); i++ {
 		k := nameClass[s.src[i]]
@@ -88,8 +88,8 @@ func (s *scanner) nameEnd(i int) (end int, upper uint8) {
 	return i, upper
 }
 
-// startTag handles the start tag whose name is at i, and returns where to go on; -1 at the end of
-// the document.
+// startTag handles the start tag whose name is at i, and returns where to continue; -1 at the end
+// of the document.
 func (s *scanner) startTag(i int) int {
 	begin := i
 	i, upper := s.nameEnd(i)
@@ -165,7 +165,7 @@ func (s *scanner) endTag(i int) int {
 	return i
 }
 
-// lowered returns a name in lower case, cut to maxName; valid until the next call.
+// lowered returns a name in lower case, truncated to maxName; valid until the next call.
 func (s *scanner) lowered(name []byte, upper uint8) []byte {
 	if upper&nameUpper == 0 {
 		return name
@@ -179,8 +179,8 @@ func (s *scanner) lowered(name []byte, upper uint8) []byte {
 	return s.lower[:n]
 }
 
-// skipAttributes returns what follows the tag whose attributes begin at i; -1 if the document ends
-// within, which drops the tag.
+// skipAttributes returns the index after the tag whose attributes begin at i; -1 if the document
+// ends within, which discards the tag.
 func (s *scanner) skipAttributes(i int) int {
 	src := s.src
 	for i < len(src) {
@@ -202,7 +202,7 @@ func (s *scanner) skipAttributes(i int) int {
 	return -1
 }
 
-// passAttributes is skipAttributes, and notes the requisites of a style attribute.
+// passAttributes is skipAttributes, and adds the requisites of a style attribute.
 func (s *scanner) passAttributes(i int) int {
 	end := s.skipAttributes(i)
 	if w := s.handler; w.opt.Requisites && end >= 0 && bytes.IndexByte(s.src[i:end], '(') >= 0 {
@@ -212,8 +212,8 @@ func (s *scanner) passAttributes(i int) int {
 	return end
 }
 
-// readAttributes is skipAttributes, and keeps the values of the attributes that matter; closed says
-// that a slash stood before the end.
+// readAttributes is skipAttributes, and stores the values of relevant attributes; closed reports a
+// slash before the end.
 func (s *scanner) readAttributes(i int) (next int, closed bool) {
 	src := s.src
 	s.has = 0
@@ -246,8 +246,8 @@ func (s *scanner) readAttributes(i int) (next int, closed bool) {
 	return -1, false
 }
 
-// value reads what may follow an attribute's name at i: an equals sign and a value, src[from:to].
-// next is -1 at the end of the document.
+// value parses the optional value of an attribute at i: an equals sign and a value, src[from:to].
+// Next is -1 at the end of the document.
 func (s *scanner) value(i int) (next, from, to int) {
 	src := s.src
 	for i < len(src) && src[i] != '=' && isSpace(src[i]) {
@@ -278,7 +278,7 @@ func (s *scanner) value(i int) (next, from, to int) {
 	return i, from, i
 }
 
-// declaration returns what follows the comment, doctype or CDATA section whose text begins at i,
+// declaration returns the index after the comment, doctype or CDATA section whose text begins at i,
 // after <! .
 func (s *scanner) declaration(i int) int {
 	rest := s.src[i:]
@@ -292,7 +292,7 @@ func (s *scanner) declaration(i int) int {
 	}
 }
 
-// comment returns what follows the comment whose text begins at i.
+// comment returns the index after the comment whose text begins at i.
 func (s *scanner) comment(i int) int {
 	switch rest := s.src[i:]; {
 	case bytes.HasPrefix(rest, []byte(">")):
@@ -315,7 +315,7 @@ func (s *scanner) comment(i int) int {
 	}
 }
 
-// through returns what follows the next end, or -1.
+// through returns the index after the next end, or -1.
 func (s *scanner) through(i int, end string) int {
 	j := bytes.Index(s.src[i:], []byte(end))
 	if j < 0 {
@@ -324,11 +324,10 @@ func (s *scanner) through(i int, end string) int {
 	return i + j + len(end)
 }
 
-// rawText returns where the end tag of an element whose text is no markup begins. lower is its
-// name.
+// rawText returns the index of the end tag of an element with raw text. Lower is its name.
 func (s *scanner) rawText(i int, lower []byte) int {
 	var buf [maxName]byte
-	name := string(buf[:copy(buf[:], lower)]) // lower may be the scanner's own memory
+	name := string(buf[:copy(buf[:], lower)]) // lower may be in the scanner's buffer
 	for {
 		j := bytes.Index(s.src[i:], []byte("</"))
 		if j < 0 {
@@ -342,14 +341,14 @@ func (s *scanner) rawText(i int, lower []byte) int {
 	}
 }
 
-// named reports whether a whole tag name stands at i.
+// named reports whether there is a complete tag name at i.
 func (s *scanner) named(i int, name string) bool {
 	end := i + len(name)
 	return end < len(s.src) && equalFold(s.src[i:end], name) && nameClass[s.src[end]]&nameEnd != 0
 }
 
-// script returns where the end tag of a script begins. Between <!-- and --> a script may hold
-// <script> and </script> of its own (HTML standard, "script data double escaped state").
+// script returns the index of the end tag of a script. Between <!-- and --> a script may contain
+// <script> and </script> (HTML standard, "script data double escaped state").
 func (s *scanner) script(i int) int {
 	const (
 		open    = iota // ordinary script
@@ -357,7 +356,7 @@ func (s *scanner) script(i int) int {
 		double         // after a <script within
 	)
 	state := open
-	escape := 0 // end of the next --> at or behind i; -1 if there is none
+	escape := 0 // end of the next --> at or after i; -1 without one
 	for i < len(s.src) {
 		j := bytes.IndexByte(s.src[i:], '<')
 		if state != open {

@@ -5,8 +5,8 @@ import (
 	"hash/maphash"
 )
 
-// set numbers different byte strings in the order of their coming. The keys are the caller's
-// memory. The hash is seeded by the process, so that no page can prepare collisions.
+// set numbers distinct byte strings in order of arrival. The keys are owned by the caller. The hash
+// is seeded per process, so that no page can cause collisions.
 type set struct {
 	keys   [][]byte
 	hashes []uint64
@@ -15,7 +15,7 @@ type set struct {
 
 var seed = maphash.MakeSeed()
 
-// minSlots is enough for the links of nearly all pages and quick to clear.
+// minSlots is sufficient for the links of nearly all pages and cheap to clear.
 const minSlots = 1024
 
 // add returns the key's number, and whether it is new.
@@ -36,7 +36,7 @@ func (s *set) add(key []byte) (number int, fresh bool) {
 	return len(s.keys) - 1, true
 }
 
-// has says whether a key is in the set.
+// has reports whether a key is in the set.
 func (s *set) has(key []byte) bool {
 	if len(s.slots) == 0 {
 		return false
@@ -62,13 +62,13 @@ func (s *set) grow() {
 	}
 }
 
-// reset empties the set. The memory of an unusual page is given back.
+// reset empties the set, and frees the memory of an unusually large page.
 func (s *set) reset() {
 	if len(s.slots) > 16*minSlots {
 		*s = set{}
 		return
 	}
-	clear(s.keys) // do not hold the document
+	clear(s.keys) // do not retain the document
 	clear(s.slots)
 	s.keys, s.hashes = s.keys[:0], s.hashes[:0]
 }

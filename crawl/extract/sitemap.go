@@ -15,17 +15,16 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// MaxSitemap is how many bytes of a sitemap are taken, as it comes and once it is unpacked: the
-// bound of the sitemap protocol. What is behind is left out.
+// MaxSitemap bounds the bytes of a sitemap, both compressed and decompressed: the limit of the
+// sitemap protocol. The rest is omitted.
 const MaxSitemap = 50 << 20
 
-// ErrSitemap says that a body is no sitemap.
+// ErrSitemap: a body is not a sitemap.
 var ErrSitemap = errors.New("not a sitemap")
 
 // Sitemap extracts a sitemap: an XML url set or index (its entries are sitemaps), an RSS or Atom
-// feed, or a text of one URL a line; packed with gzip or not. What was read before an error is in
-// page all the same. cut says that body is only the beginning of one, so that a URL at its end may
-// be half of one.
+// feed, or a text of one URL a line; compressed with gzip or not. Entries before an error are in
+// page all the same. Cut states that body is truncated, so that a URL at its end may be incomplete.
 func (x *Extractor) Sitemap(page *Page, sitemapURL string, body []byte, cut bool) error {
 	base, err := x.begin(page, sitemapURL)
 	if err != nil {
@@ -36,7 +35,7 @@ func (x *Extractor) Sitemap(page *Page, sitemapURL string, body []byte, cut bool
 	return err
 }
 
-// sitemap notes the entries of a sitemap and resolves them.
+// sitemap adds the entries of a sitemap and resolves them.
 func (x *Extractor) sitemap(page *Page, base *link.Base, body []byte, cut bool) error {
 	body, over, err := unpack(body)
 	if err != nil {
@@ -57,7 +56,7 @@ func (x *Extractor) sitemap(page *Page, base *link.Base, body []byte, cut bool) 
 	return err
 }
 
-// sitemapText returns a body in UTF-8 without what may stand before its first element.
+// sitemapText returns a body in UTF-8 without a prefix before its first element.
 func sitemapText(body []byte) []byte {
 	c := byteOrder(body)
 	if c.enc == nil {
@@ -69,8 +68,8 @@ func sitemapText(body []byte) []byte {
 	return bytes.TrimLeft(body, " \t\r\n\v\f\x00\ufeff")
 }
 
-// MayBeSitemap reports whether sitemaps and feeds are served under a media type, gzip files
-// included, which take much memory once they are unpacked.
+// MayBeSitemap reports whether a media type is used for sitemaps and feeds, gzip files included,
+// which need much memory when they are decompressed.
 func MayBeSitemap(contentType string) bool {
 	switch MediaType(contentType) {
 	case "text/xml", "application/xml", "application/rss+xml", "application/atom+xml", "application/rdf+xml",
@@ -80,10 +79,10 @@ func MayBeSitemap(contentType string) bool {
 	return false
 }
 
-// sniffed is how many bytes of an unpacked body decide whether it is a sitemap.
+// sniffed is how many bytes of a decompressed body decide whether it is a sitemap.
 const sniffed = 64 << 10
 
-// isSitemap reports whether a body of a page is a sitemap or feed by its type and its first
+// isSitemap reports whether the body of a page is a sitemap or feed by its type and its first
 // element or, if list is set, a plain text in which each line is an absolute URL. Many sitemaps are
 // served as HTML.
 func isSitemap(contentType string, body []byte, list bool) bool {
@@ -100,7 +99,7 @@ func isSitemap(contentType string, body []byte, list bool) bool {
 		if err != nil {
 			return false
 		}
-		body, _ = io.ReadAll(io.LimitReader(r, sniffed)) // the beginning of a broken file counts
+		body, _ = io.ReadAll(io.LimitReader(r, sniffed)) // the beginning of a broken file is used
 		isText = true
 	}
 	whole := len(body) < sniffed
@@ -128,8 +127,8 @@ func isSitemap(contentType string, body []byte, list bool) bool {
 // blanks count as white space in a list of URLs.
 const blanks = " \t\v\f\x00\ufeff"
 
-// isURLList reports whether a text is nothing but absolute URLs. The last line of a text that is
-// not whole does not count.
+// isURLList reports whether a text consists of absolute URLs. The last line of a truncated text is
+// ignored.
 func isURLList(text []byte, whole bool) bool {
 	if !whole {
 		text = text[:bytes.LastIndexAny(text, "\r\n")+1]
@@ -138,10 +137,11 @@ func isURLList(text []byte, whole bool) bool {
 	return len(words) > 0 && !slices.ContainsFunc(words, func(word []byte) bool { return !isAbsolute(word) })
 }
 
-// mostPacked is how many times smaller gzip makes a file at most, about.
+// mostPacked is the approximate maximum compression ratio of gzip.
 const mostPacked = 1032
 
-// unpack undoes gzip, up to one byte over MaxSitemap, and says whether the packed text broke off.
+// unpack decompresses gzip, up to one byte over MaxSitemap, and reports whether the data were
+// truncated.
 func unpack(body []byte) (text []byte, broken bool, err error) {
 	if !bytes.HasPrefix(body, []byte("\x1f\x8b")) {
 		return body, false, nil
@@ -150,20 +150,19 @@ func unpack(body []byte) (text []byte, broken bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("unpack sitemap: %w: %w", ErrSitemap, err)
 	}
-	// The file says at its end how long it is unpacked; without a lie nothing is copied while it
-	// grows.
+	// The trailer of the file has its decompressed size; if it is correct the buffer never grows.
 	says := int64(binary.LittleEndian.Uint32(body[len(body)-4:]))
 	buf := bytes.NewBuffer(make([]byte, 0, min(says, MaxSitemap+1, int64(len(body))*mostPacked)+bytes.MinRead))
 	_, err = buf.ReadFrom(io.LimitReader(r, MaxSitemap+1))
 	if err != nil && buf.Len() == 0 {
 		return nil, false, fmt.Errorf("unpack sitemap: %w: %w", ErrSitemap, err)
 	}
-	// The text is whole in spite of other bytes behind the file, or of a wrong checksum.
+	// The text is complete despite trailing bytes, or a wrong checksum.
 	return buf.Bytes(), err != nil && !errors.Is(err, gzip.ErrHeader) && !errors.Is(err, gzip.ErrChecksum), nil
 }
 
-// urlList notes one absolute URL a line, of a text that was cut without the last, which may be half
-// of one. A CR alone ends a line too.
+// urlList adds one absolute URL a line, of a truncated text without the last, which may be
+// incomplete. A CR alone ends a line too.
 func (x *Extractor) urlList(page *Page, text []byte, cut bool) {
 	if cut {
 		text = text[:bytes.LastIndexAny(text, "\r\n")+1]

@@ -10,10 +10,10 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// maxSpaces bounds the declarations of namespaces that are in force at one place of a sitemap.
+// maxSpaces bounds the namespace declarations in scope at one place of a sitemap.
 const maxSpaces = 256
 
-// entryKinds are the elements that stand for an entry, and of which element within them its URL is.
+// entryKinds are the elements of entries, with the element within them that has the URL.
 var entryKinds = map[string]struct {
 	child string
 	kind  link.Kind
@@ -24,29 +24,29 @@ var entryKinds = map[string]struct {
 	"entry":   {"link", link.KindPage}, // Atom
 }
 
-// entries is where a sitemap is being read. It keeps no stack of elements, so that depth costs
-// nothing.
+// entries is the position in a sitemap. It keeps no stack of elements, so that depth costs no
+// memory.
 type entries struct {
 	depth  int
 	spaces []space
 
-	entry  string   // the local name of the entry around, empty outside of one
+	entry  string   // the local name of the current entry, empty outside of one
 	within xml.Name // its full name
 	level  int      // its depth
-	taking bool     // the element at hand has a URL for its text
+	taking bool     // the text of the current element is a URL
 	kind   link.Kind
 	text   []byte
-	isGUID bool // the element at hand is an RSS item's GUID, which may be a URL
+	isGUID bool // the current element is an RSS item's GUID, which may be a URL
 }
 
-// space is a declaration of a namespace: what a prefix means down from a depth.
+// space is a namespace declaration: the namespace of a prefix from a depth on.
 type space struct {
 	depth       int
 	prefix, uri string
 }
 
-// sitemapXML notes the entries of an XML sitemap. The error is the first that stands in it; what
-// stands behind is read all the same.
+// sitemapXML adds the entries of an XML sitemap. It returns the first syntax error, after
+// processing the rest.
 func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 	var at entries
 	r := newXMLReader(text)
@@ -79,7 +79,7 @@ func (x *Extractor) sitemapXML(page *Page, text []byte) error {
 	return nil
 }
 
-// open goes into an element, and returns the URL that its attributes name.
+// open enters an element, and returns the URL in its attributes.
 func (at *entries) open(t xml.StartElement) (url string) {
 	at.depth++
 	at.declare(t.Attr)
@@ -103,8 +103,8 @@ func (at *entries) open(t xml.StartElement) (url string) {
 	return ""
 }
 
-// close leaves an element. The end of an entry mends the count of depth where something within was
-// not ended.
+// close leaves an element. The end of an entry corrects the depth if an element within was not
+// closed.
 func (at *entries) close(name xml.Name) {
 	at.taking, at.text = false, at.text[:0]
 	if name.Local == at.entry && at.uri(name.Space) == at.within.Space {
@@ -116,7 +116,7 @@ func (at *entries) close(name xml.Name) {
 	at.depth = max(at.depth-1, 0)
 }
 
-// declare notes the namespaces that an element declares.
+// declare adds the namespaces that an element declares.
 func (at *entries) declare(attrs []xml.Attr) {
 	for _, a := range attrs {
 		if len(at.spaces) >= maxSpaces {
@@ -131,8 +131,8 @@ func (at *entries) declare(attrs []xml.Attr) {
 	}
 }
 
-// uri returns the namespace of a prefix. One that nobody declared is its own namespace, which is
-// what those who forget to declare it mean.
+// uri returns the namespace of a prefix. An undeclared prefix is its own namespace, which is what
+// documents with a missing declaration intend.
 func (at *entries) uri(prefix string) string {
 	for _, s := range slices.Backward(at.spaces) {
 		if s.prefix == prefix {
@@ -143,7 +143,7 @@ func (at *entries) uri(prefix string) string {
 }
 
 // isExtension reports whether a namespace is one of the extensions of sitemaps, whose elements
-// speak of images, videos and the like, or of HTML or media feeds.
+// describe images, videos and the like, or of HTML or media feeds.
 func isExtension(uri string) bool {
 	switch uri {
 	case "image", "video", "news", "mobile", "xhtml", "media":
@@ -152,8 +152,8 @@ func isExtension(uri string) bool {
 	return strings.Contains(uri, "/schemas/sitemap-") || strings.Contains(uri, "/mrss") || strings.HasSuffix(uri, "/1999/xhtml")
 }
 
-// isLinkSpace reports whether elements link of a namespace lead to versions of the entry that they
-// stand in.
+// isLinkSpace reports whether link elements of a namespace lead to versions of the entry around
+// them.
 func isLinkSpace(uri string) bool {
 	return uri == "xhtml" || uri == "atom" || strings.HasSuffix(uri, "/1999/xhtml") || strings.HasSuffix(uri, "/2005/Atom")
 }

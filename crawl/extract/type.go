@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// IsHTML reports whether a body is HTML or XHTML. The header decides; where it is missing or says
-// nothing, the first bytes do, by the patterns of the MIME Sniffing standard. What is declared as
-// anything else is never extracted.
+// IsHTML reports whether a body is HTML or XHTML. The header decides; if it is missing or empty,
+// the first bytes do, by the patterns of the MIME Sniffing standard. Any other declared type is
+// never extracted.
 func IsHTML(contentType string, body []byte) bool {
 	switch MediaType(contentType) {
 	case "text/html", "application/xhtml+xml":
@@ -20,10 +20,10 @@ func IsHTML(contentType string, body []byte) bool {
 	}
 }
 
-// ContentType returns the one type that an answer's Content-Type headers come to (Fetch standard,
+// ContentType returns the effective type of an answer's Content-Type headers (Fetch standard,
 // "extract a MIME type"), with its charset if there is one. Some servers and proxies send the
-// header twice, or join two in one: the last that is a type counts, with the charset of one before
-// it if that is the same type.
+// header twice, or join two in one: the last valid type counts, with the charset of an earlier one
+// if that is the same type.
 func ContentType(header http.Header) string {
 	values := header["Content-Type"]
 	if len(values) == 1 && strings.IndexByte(values[0], ',') < 0 {
@@ -49,7 +49,7 @@ func ContentType(header http.Header) string {
 	return essence
 }
 
-// unquoted yields what commas outside of quotes separate.
+// unquoted iterates over the parts separated by commas outside of quotes.
 func unquoted(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		quoted, begin := false, 0
@@ -72,8 +72,8 @@ func unquoted(s string) iter.Seq[string] {
 
 func isXHTML(contentType string) bool { return MediaType(contentType) == "application/xhtml+xml" }
 
-// MediaType returns the type without its parameters, in lower case. A blank ends it too, as in
-// browsers: some servers leave out the semicolon.
+// MediaType returns the type without its parameters, in lower case. A space ends it too, as in
+// browsers: some servers omit the semicolon.
 func MediaType(contentType string) string {
 	essence := strings.TrimLeft(contentType, " \t")
 	if i := strings.IndexAny(essence, "; \t"); i >= 0 {

@@ -2,7 +2,7 @@ package extract
 
 import "strings"
 
-// robotsTag obeys one X-Robots-Tag: directives for all, or behind "name:" for the crawler of that
+// robotsTag applies one X-Robots-Tag: directives for all, or after "name:" for the crawler of that
 // name.
 func (p *Page) robotsTag(value, agent string) {
 	mine := true
@@ -18,7 +18,7 @@ func (p *Page) robotsTag(value, agent string) {
 				p.directive(word)
 			}
 		case strings.EqualFold(word, "unavailable_after"):
-			// Its date's words are no directives, and its numbers no names.
+			// The words of its date are not directives, and its numbers not names.
 		case isValued(word):
 			_, _, words = nextWord(words)
 		default:
@@ -27,8 +27,7 @@ func (p *Page) robotsTag(value, agent string) {
 	}
 }
 
-// directives obeys a list of robots directives in a meta element, which are for us whatever names
-// they hold.
+// directives applies a list of robots directives in a meta element, whatever names it contains.
 func (p *Page) directives(list string) {
 	for word, named := "", false; ; {
 		if word, named, list = nextWord(list); word == "" {
@@ -42,36 +41,35 @@ func (p *Page) directives(list string) {
 	}
 }
 
-// directive obeys one word; of most there is nothing to obey.
+// directive applies one word; most directives have no effect.
 func (p *Page) directive(word string) {
 	none := strings.EqualFold(word, "none")
 	p.NoIndex = p.NoIndex || none || strings.EqualFold(word, "noindex")
 	p.NoFollow = p.NoFollow || none || strings.EqualFold(word, "nofollow")
 }
 
-// isDirective reports whether a word is one of those that we obey, and so no name, whatever follows
+// isDirective reports whether a word is a supported directive, and so not a name, whatever follows
 // it.
 func isDirective(word string) bool {
 	return strings.EqualFold(word, "none") || strings.EqualFold(word, "noindex") || strings.EqualFold(word, "nofollow")
 }
 
-// isValued reports whether a word is a directive whose next word is its value, which may be called
-// as another directive: max-image-preview: none.
+// isValued reports whether a word is a directive with a value, which may be the name of another
+// directive: max-image-preview: none.
 func isValued(word string) bool {
 	return len(word) > 4 && strings.EqualFold(word[:4], "max-")
 }
 
-// isName reports whether the name in front of directives means us: with its version behind a slash
-// or without.
+// isName reports whether the name before directives is that of this crawler: with a version after a
+// slash or without.
 func isName(word, agent string) bool {
 	name, _, _ := strings.Cut(word, "/")
 	return name == "*" || strings.EqualFold(name, "robots") || agent != "" && strings.EqualFold(name, agent)
 }
 
-// nextWord splits the first word off a list. Commas, semicolons, white space and whatever else is
-// no part of a word stand between them. named says that a colon (or an equals sign) follows, as
-// behind a name or a directive with a value; in front of a digit it is a time's, and a number is no
-// name.
+// nextWord splits the first word off a list. Words are separated by commas, semicolons, white space
+// and other characters. Named reports a following colon (or equals sign), as after a name or a
+// directive with a value; before a digit it belongs to a time, and a number is not a name.
 func nextWord(s string) (word string, named bool, rest string) {
 	begin := strings.IndexFunc(s, isWordByte)
 	if begin < 0 {

@@ -7,12 +7,12 @@ import (
 	"io"
 )
 
-// mostFaults bounds the faults of one document behind which it is read on.
+// mostFaults bounds the syntax errors of one document after which parsing continues.
 const mostFaults = 10_000
 
-// xmlReader reads the tokens of an XML document as browsers read HTML: behind a fault it goes on.
-// Feeds are put together from texts of others, and one byte that is no text, or a comment with two
-// hyphens in it, would hide all that follows.
+// xmlReader reads the tokens of an XML document as browsers read HTML: it continues after a syntax
+// error. Feeds are assembled from texts of others, and one invalid byte, or a comment with two
+// hyphens in it, would hide the rest.
 type xmlReader struct {
 	text    []byte
 	decoder *xml.Decoder
@@ -22,11 +22,11 @@ type xmlReader struct {
 	first   error
 }
 
-// fault stands among the tokens for what could not be read.
+// fault is the token for an unreadable part.
 type fault struct{}
 
-// newXMLReader begins behind the declaration, which may announce a version or an encoding that
-// nobody knows. What is in none that is known is read as UTF-8.
+// newXMLReader begins after the declaration, which may name an unknown version or encoding. A text
+// in an unknown encoding is read as UTF-8.
 func newXMLReader(text []byte) *xmlReader {
 	r := &xmlReader{text: text, mends: true}
 	c := declared(text)
@@ -75,7 +75,7 @@ func (r *xmlReader) next() (xml.Token, error) {
 	return fault{}, nil
 }
 
-// behindFault is where a text that begins with what cannot be read goes on; -1: nowhere.
+// behindFault returns where to continue in a text that begins with an unreadable part; -1: nowhere.
 func behindFault(text []byte) int {
 	for _, of := range []struct{ begin, end string }{{"<!--", "-->"}, {"<![CDATA[", "]]>"}} {
 		if rest, ok := bytes.CutPrefix(text, []byte(of.begin)); ok {

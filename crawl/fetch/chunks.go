@@ -10,18 +10,17 @@ import (
 	"strings"
 )
 
-// maxChunkNoise bounds how many bytes of chunk lines may come beyond those that chunks of a usual
-// size have.
+// maxChunkNoise bounds the bytes of chunk lines beyond those that chunks of a typical size have.
 const maxChunkNoise = 16 << 10
 
-// chunks removes the chunked coding (RFC 9112, section 7.1), as browsers do: a line may end in LF
-// alone, and a body that does not begin with the size of a chunk is not in the coding. What is
-// wrong later is errMalformed. The trailer is left to be read.
+// chunks removes the chunked coding (RFC 9112, section 7.1) as browsers do: a line may end in LF
+// alone, and a body that does not begin with a chunk size is not in the coding. Later syntax errors
+// are errMalformed. It does not read the trailer.
 type chunks struct {
 	r     *bufio.Reader
 	first bool      // nothing was read
-	plain io.Reader // the body, if it is not in the coding
-	left  int64     // bytes of the chunk
+	plain io.Reader // the body, if it is not chunked
+	left  int64     // remaining bytes of the chunk
 	noise int64
 	err   error
 }
@@ -48,7 +47,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next reads the line before a chunk.
+// next reads a chunk's size line.
 func (c *chunks) next() {
 	line, err := c.r.ReadSlice('\n')
 	text, _, _ := strings.Cut(string(bytes.TrimSpace(line)), ";")
@@ -69,14 +68,14 @@ func (c *chunks) next() {
 	c.first, c.left = false, size
 }
 
-// end reads the end of the line behind a chunk.
+// end reads the line end after a chunk.
 func (c *chunks) end() error {
 	b, err := c.r.ReadByte()
 	if err == nil && b == '\r' {
 		b, err = c.r.ReadByte()
 	}
 	if err == nil && b != '\n' {
-		err = fmt.Errorf("%w: byte %#x behind a chunk", errMalformed, b)
+		err = fmt.Errorf("%w: byte %#x after a chunk", errMalformed, b)
 	}
 	return err
 }

@@ -15,41 +15,41 @@ import (
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 )
 
-// Resolver finds the addresses of a name. The Fetcher does not change the slice.
+// Resolver finds the addresses of a name. The Fetcher does not modify the slice.
 type Resolver interface {
 	// Lookup returns the addresses in the order in which they are to be tried.
 	Lookup(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// Config is what a Fetcher obeys. The zero value of a field without a default in its comment means
-// what it says.
+// Config is the configuration of a Fetcher. Comments name the default of a field where zero selects
+// one.
 type Config struct {
-	// UserAgent names the crawler to the site. Required.
+	// UserAgent is the value of User-Agent. Required.
 	UserAgent string
-	// From is the operator's mail address, sent as From. Empty: not sent.
+	// From is the operator's mail address, sent in the From field. Empty: not sent.
 	From string
-	// HostFields are sent to some hosts beside the others. The archive's head of a request is
-	// without them, unless ArchiveHostFields asks for them.
+	// HostFields are additional fields for some hosts. They are omitted from archived request heads,
+	// unless ArchiveHostFields is set.
 	HostFields        HostFields
 	ArchiveHostFields bool // see HostFields
 	// Resolver finds addresses. Required.
 	Resolver Resolver
-	// AllowPrivate turns the guard off: loopback, private and the like are dialled too.
+	// AllowPrivate disables the address guard: loopback, private and similar addresses are dialed.
 	AllowPrivate bool
-	// AllowPrefixes are let through the guard, and with them the IPv6 addresses that stand for IPv4
-	// ones in them.
+	// AllowPrefixes are exempt from the address guard, as are IPv6 addresses that embed an IPv4
+	// address in them.
 	AllowPrefixes []netip.Prefix
-	// Refused, if not nil, says which addresses are never asked for anything, as those who run them
-	// wish. It must not block.
+	// Refused, if not nil, reports whether an address has opted out of all requests. It must not
+	// block.
 	Refused func(addr netip.Addr) bool
-	// LocalAddr is the source address of connections. The zero Addr leaves it to the system.
-	// Addresses of the other family are not dialled.
+	// LocalAddr is the source address of connections. Zero: chosen by the system. Addresses of the
+	// other family are not dialed.
 	LocalAddr netip.Addr
-	// Dial makes a connection to an address that the guard has let pass. Nil: the system's TCP. For
-	// tests, and for networks made of memory.
+	// Dial connects to an address that the guard has admitted. Nil: the system's TCP. For tests, and
+	// for in-memory networks.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Line is what all bytes of connections pass, beneath TLS; it holds the peer's cap. The time
-	// that it takes away is given to the exchange again. Nil: there is no cap and never will be.
+	// Line carries all bytes of connections, beneath TLS, and applies the peer's bandwidth limit.
+	// Timeouts are extended by the time that it delays an exchange. Nil: there is never a limit.
 	Line *bandwidth.Line
 
 	// ConnectTimeout bounds the TCP connect, over all addresses of a host. Zero: 10 s.
@@ -58,35 +58,35 @@ type Config struct {
 	TLSTimeout time.Duration
 	// HeaderTimeout bounds writing the request and waiting for the whole response head. Zero: 20 s.
 	HeaderTimeout time.Duration
-	// TotalTimeout bounds the exchange from having its turn to the last byte, without what this
-	// side takes between reads. Zero: 60 s.
+	// TotalTimeout bounds the exchange from the start of its turn to the last byte, without local
+	// processing between reads. Zero: 60 s.
 	TotalTimeout time.Duration
-	// MinRate is the least speed of a body in bytes a second, measured on the wire from the head
-	// on, after a grace of MinRateGrace: a site that trickles holds a worker no longer. Zero: 1
-	// KiB/s after 10 s. Negative: no bound.
+	// MinRate is the minimum rate of a body in bytes a second, measured on the wire from the end of
+	// the head, after MinRateGrace, so that a slow site does not occupy a worker. Zero: 1 KiB/s after
+	// 10 s. Negative: no minimum.
 	MinRate      int
-	MinRateGrace time.Duration // time from the head on without that bound
+	MinRateGrace time.Duration // time after the head without a minimum
 
 	// MaxBody bounds a body, both on the wire and decoded. Zero: 16 MiB.
 	MaxBody int64
 	// MaxHeader bounds a response head. Zero: 64 KiB.
 	MaxHeader int
-	// MaxConnsPerHost bounds the connections to one scheme, host and port; who comes when all are
-	// taken waits. Zero: 1.
+	// MaxConnsPerHost bounds the connections to one scheme, host and port; further requests wait.
+	// Zero: 1.
 	MaxConnsPerHost int
-	// MaxIdleConns bounds the idle connections to all hosts; the one idle longest goes first.
+	// MaxIdleConns bounds the idle connections to all hosts; the one idle longest is closed first.
 	// Zero: 512.
 	MaxIdleConns int
-	// IdleTimeout is how long an idle connection is kept. Zero: 45 s. Servers close theirs after 5
-	// to 75 s; what they closed holds a descriptor until then.
+	// IdleTimeout is how long an idle connection is kept open. Zero: 45 s. Servers close theirs after
+	// 5 to 75 s; a connection closed by its server occupies a descriptor until then.
 	IdleTimeout time.Duration
 
-	// InsecureTLS accepts any certificate. RootCAs are those trusted; nil: the system's.
+	// InsecureTLS accepts any certificate. RootCAs are the trusted ones; nil: the system's.
 	InsecureTLS bool
 	RootCAs     *x509.CertPool // certificates trusted; nil: the system's
 }
 
-// DefaultConfig returns the values that zero fields stand for; UserAgent and Resolver have none.
+// DefaultConfig returns the defaults; UserAgent and Resolver have none.
 func DefaultConfig() Config {
 	return Config{
 		ConnectTimeout:  10 * time.Second,
@@ -119,19 +119,19 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate names the first field that cannot be obeyed.
+// Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
 	switch {
 	case c.UserAgent == "" || !httpguts.ValidHeaderFieldValue(c.UserAgent):
-		return fmt.Errorf("fetch config: UserAgent: %q is no field value", c.UserAgent)
+		return fmt.Errorf("fetch config: UserAgent: %q is not a valid field value", c.UserAgent)
 	case !httpguts.ValidHeaderFieldValue(c.From):
-		return fmt.Errorf("fetch config: From: %q is no field value", c.From)
+		return fmt.Errorf("fetch config: From: %q is not a valid field value", c.From)
 	case c.Resolver == nil:
-		return errors.New("fetch config: Resolver: missing")
+		return errors.New("fetch config: Resolver: must not be nil")
 	case c.ConnectTimeout < 0 || c.TLSTimeout < 0 || c.HeaderTimeout < 0 || c.TotalTimeout < 0 || c.MinRateGrace < 0 || c.IdleTimeout < 0:
-		return errors.New("fetch config: a timeout is negative")
+		return errors.New("fetch config: timeouts must not be negative")
 	case c.MaxBody < 0 || c.MaxHeader < 0 || c.MaxConnsPerHost < 0 || c.MaxIdleConns < 0:
-		return errors.New("fetch config: a bound is negative")
+		return errors.New("fetch config: limits must not be negative")
 	}
 	return nil
 }

@@ -19,11 +19,11 @@ type conn struct {
 	key      string
 	addr     netip.AddrPort
 	took     time.Duration // to connect
-	used     bool          // by an exchange before the present one
-	unagreed bool          // TLS agreed on no protocol (ALPN)
+	used     bool          // by an earlier exchange
+	unagreed bool          // no protocol negotiated by ALPN
 	broken   bool          // not to be used again
 	greeting *greeting     // nil without TLS
-	unslot   func()        // gives up its place among large handshakes, nil without one
+	unslot   func()        // releases its slot of large handshakes, nil without one
 
 	idleSince time.Time     // guarded by the pool
 	place     *list.Element // in the pool's list
@@ -32,12 +32,12 @@ type conn struct {
 // longAgo is a deadline that has passed.
 var longAgo = time.Unix(1, 0)
 
-// abort makes whatever waits on the connection return at once.
+// abort makes all reads and writes on the connection return at once.
 func (c *conn) abort() { _ = c.SetDeadline(longAgo) }
 
-// stirred says that a connection which lay idle has ended, or has bytes that nobody asked for: they
-// would be taken for the answer to the next request. Of HTTP/2 it is known otherwise: there
-// something reads all the time.
+// stirred reports whether an idle connection has ended, or has unsolicited bytes, which would be
+// taken for the answer to the next request. HTTP/2 connections detect this themselves, as they read
+// all the time.
 func (c *conn) stirred() bool { return c.h2 == nil && bandwidth.Stirred(c.meter.Conn) }
 
 // orClosed returns the connection if it can be used again; otherwise it closes it and returns nil.
@@ -49,8 +49,7 @@ func (c *conn) orClosed() *conn {
 	return c
 }
 
-// close closes the connection. Nothing is done about an error: there is nobody that it would tell
-// anything.
+// close closes the connection. An error is ignored, since nothing depends on it.
 func (c *conn) close() {
 	c.leave()
 	if c.h2 != nil {
@@ -60,39 +59,38 @@ func (c *conn) close() {
 	_ = c.Conn.Close()
 }
 
-// leave gives up its place among large handshakes.
+// leave releases its slot of large handshakes.
 func (c *conn) leave() {
 	if c.unslot != nil {
 		c.unslot()
 	}
 }
 
-// Bounds on what an HTTP/2 server may send that is no part of a body: frames of priorities,
-// settings, pings, windows, types that nobody knows. The reader of frames answers or skips them for
-// as long as they come, whether anybody waits for a response or not.
+// Limits on what an HTTP/2 server may send that is not part of a body: frames of priorities,
+// settings, pings, windows, unknown types. The frame reader answers or skips them as long as they
+// arrive, even if no response is awaited.
 const (
-	// headNoise is how much of that an exchange may bring beside twice the bound of the head; what
-	// comes of a body before it is read counts too.
+	// headNoise is the limit of such bytes for an exchange, beside twice the limit of the head; bytes
+	// of the body that arrive before it is read count too.
 	headNoise = 2 * FreeBody
-	// idleNoise is how much of that a connection may bring while nothing was asked: a goodbye, a
-	// change of settings.
+	// idleNoise is the limit of such bytes on an idle connection: GOAWAY, a change of settings.
 	idleNoise = 16 << 10
-	// bodyNoise is how many bytes may come over the wire for each of a body: servers that write
-	// little at a time send frames of a few bytes.
+	// bodyNoise is the limit of bytes on the wire for each byte of a body: servers that write small
+	// pieces send frames of a few bytes.
 	bodyNoise = 8
 )
 
-// meter counts the bytes that come over the wire, beneath TLS, and ends a connection that brings
-// more than is allowed.
+// meter counts the bytes received on the wire, beneath TLS, and ends a connection that exceeds its
+// limit.
 type meter struct {
 	net.Conn
 	n     atomic.Int64 // HTTP/2 reads in a goroutine of its own
-	most  atomic.Int64 // that n may come to; zero: no bound
-	noisy atomic.Bool  // it was beyond
-	admit func() error // asked once before more than freeHandshake is read; nil if that was done, and beside the handshake
+	most  atomic.Int64 // limit of n; zero: no limit
+	noisy atomic.Bool  // the limit was exceeded
+	admit func() error // called once before more than freeHandshake is read; nil afterwards, and outside of the handshake
 }
 
-// greets bounds what comes in a handshake that begins now; without admit it has ended.
+// greets sets the limit of a handshake that begins now; a nil admit marks its end.
 func (m *meter) greets(admit func() error) {
 	if m.admit = admit; admit == nil {
 		m.most.Store(0)
@@ -101,7 +99,7 @@ func (m *meter) greets(admit func() error) {
 	m.allow(maxHandshake)
 }
 
-// Read counts what was read.
+// Read counts the bytes read.
 func (m *meter) Read(p []byte) (int, error) {
 	if m.admit != nil {
 		if free := freeHandshake - m.n.Load(); free > 0 {
@@ -120,10 +118,10 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// allow bounds what may come from now on.
+// allow sets the limit of further bytes.
 func (m *meter) allow(n int64) { m.most.Store(m.n.Load() + n) }
 
-// held is how long the connection waited for its turn on the line so far.
+// held returns the total time for which the bandwidth limit has delayed the connection.
 func (m *meter) held() time.Duration {
 	if c, ok := m.Conn.(*bandwidth.Conn); ok {
 		return c.Held()
@@ -131,7 +129,7 @@ func (m *meter) held() time.Duration {
 	return 0
 }
 
-// rest says that nothing is expected on the connection.
+// rest sets the limit of an idle connection.
 func (m *meter) rest() {
 	if m.most.Load() > 0 {
 		m.allow(idleNoise)
@@ -141,27 +139,27 @@ func (m *meter) rest() {
 	}
 }
 
-// outgrown says that the connection may bring more unasked than the line's cap allows by now.
+// outgrown reports whether the limit of unsolicited bytes exceeds the line's current rate limit.
 func (m *meter) outgrown() bool {
 	c, ok := m.Conn.(*bandwidth.Conn)
 	return ok && c.Outgrown()
 }
 
-// Progress is how far an exchange has come, for others to look at meanwhile.
+// Progress is the progress of an exchange, for concurrent readers.
 type Progress struct {
-	// Bytes came over the wire so far; with HTTP/2, bytes of the body.
+	// Bytes were received on the wire so far; with HTTP/2, bytes of the body.
 	Bytes atomic.Int64
-	// Total is how many there will be; zero while that is not known.
+	// Total is the expected number of bytes; zero while unknown.
 	Total atomic.Int64
-	// Held is how long the exchange waited for its turn on the line so far, in nanoseconds.
+	// Held is the time for which the bandwidth limit delayed the exchange, in nanoseconds.
 	Held atomic.Int64
 }
 
-// track tells what is looked at meanwhile, if anybody does.
+// track updates the Progress of a request, if it has one.
 type track struct {
 	progress *Progress
 	meter    *meter
-	before   time.Duration // held in exchanges before
+	before   time.Duration // delay by earlier exchanges
 	waited   *atomic.Int64 // for memory, in nanoseconds
 }
 
@@ -169,12 +167,12 @@ func (x *exchange) track(c *conn) track {
 	return track{progress: x.req.Progress, meter: c.meter, before: c.meter.held(), waited: &x.waited}
 }
 
-// held is for how long this exchange was, by the line or for want of memory.
+// held returns how long this exchange waited for bandwidth or memory.
 func (t *track) held() time.Duration {
 	return t.meter.held() - t.before + time.Duration(t.waited.Load())
 }
 
-// came notes bytes.
+// came adds received bytes.
 func (t *track) came(n int) {
 	if t.progress != nil && n > 0 {
 		t.progress.Bytes.Add(int64(n))
@@ -182,34 +180,34 @@ func (t *track) came(n int) {
 	}
 }
 
-// left notes how many bytes are still to come, if that is known.
+// left sets the number of remaining bytes, if known.
 func (t *track) left(n int64) {
 	if t.progress != nil && n >= 0 {
 		t.progress.Total.Store(t.progress.Bytes.Load() + n)
 	}
 }
 
-// maxHeld bounds the time that is given back to an exchange which had to wait for its turn on the
-// line, for memory or for this side.
+// maxHeld bounds the extension of timeouts for an exchange that waited for bandwidth, memory or
+// local processing.
 const maxHeld = 10 * time.Minute
 
-// pace says until when the next bytes of a response are waited for.
+// pace computes the deadlines for reading a response.
 type pace struct {
 	end     time.Time // of the exchange
-	headEnd time.Time // of waiting for the head
+	headEnd time.Time // timeout of the head
 	body    time.Time // when the body began; zero before
 	grace   time.Duration
-	rate    int // bytes a second; not positive: none
+	rate    int // minimum rate in bytes a second; not positive: none
 	got     int64
 	track   track
-	own     time.Duration // what this side took between reads, besides waiting for memory
+	own     time.Duration // local processing between reads, without waiting for memory
 	left    time.Time     // when the last read ended
 	waited  int64         // track.waited at that moment
 }
 
-// next returns the deadline of a read that begins, and the error if it passes. Time does not count
-// that the line took away, or that this side took since the last read to unpack, copy or write to
-// disk: it is no fault of the site's.
+// next returns the deadline of a read that begins, and the error if it passes. It does not count
+// delays by the bandwidth limit, or local processing since the last read (decoding, copying,
+// writing to disk), which the site does not cause.
 func (p *pace) next() (time.Time, error) {
 	if !p.left.IsZero() {
 		p.own += time.Since(p.left) - time.Duration(p.track.waited.Load()-p.waited)
@@ -230,7 +228,7 @@ func (p *pace) next() (time.Time, error) {
 	return end, errTimeout
 }
 
-// came notes the end of a read, which brought n bytes.
+// came records the end of a read of n bytes.
 func (p *pace) came(n int) {
 	p.got += int64(n)
 	p.track.came(n)

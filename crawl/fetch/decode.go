@@ -17,26 +17,25 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Bounds against bodies that unpack to very much more than was sent.
+// Limits against decompression bombs.
 const (
-	// maxCodings is how many codings of one body are removed. Two are met, by mistake of the
-	// server.
+	// maxCodings bounds the codings of one body. Misconfigured servers apply two.
 	maxCodings = 3
-	// maxRatio is how many times larger than what was sent a body may unpack to, once it is over
-	// ratioFree. Text packs 3 to 20 times, a page of repeated markup 100 times; gzip can 1,030 and
-	// zstd any number of times.
+	// maxRatio bounds the ratio of decoded to encoded bytes of a body, once it is over ratioFree. Text
+	// has ratios of 3 to 20, a page of repeated markup 100; gzip can reach 1,030 and zstd has no
+	// maximum.
 	maxRatio  = 200
 	ratioFree = 1 << 20
-	// zstdWindow is the largest window that a zstd body may ask for (RFC 9659).
+	// zstdWindow is the largest permitted window of a zstd body (RFC 9659).
 	zstdWindow = 8 << 20
 )
 
-// maxReplay bounds the first bytes of a packed body that are kept until something was unpacked, so
+// maxReplay bounds the first bytes of an encoded body that are kept until some were decoded, so
 // that a body in another coding can be stored as sent.
 const maxReplay = 64 << 10
 
 // decode reads the body from src, whose length on the wire is length or -1 if unknown, and removes
-// its codings: first those of the transfer, then those of the content.
+// its codings: first the transfer codings, then the content codings.
 func (x *exchange) decode(src io.Reader, length int64, transfer []string, resp *Response) error {
 	s := &source{r: src, length: length, limit: math.MaxInt64}
 	codings := append(contentCodings(resp.Header["Content-Encoding"]), transfer...)
@@ -80,15 +79,15 @@ func (x *exchange) remove(s *source, codings []string, resp *Response) error {
 		return err
 	}
 	if s.limit = math.MaxInt64; s.n > maxReplay {
-		return fmt.Errorf("%w: %d bytes in %s that hold no data", errMalformed, s.n, strings.Join(codings, ", "))
+		return fmt.Errorf("%w: %d bytes in %s without data", errMalformed, s.n, strings.Join(codings, ", "))
 	}
 	s.keep = false
 	_, err = x.setBody(resp, io.MultiReader(bytes.NewReader(s.first), s), nil, s.length)
 	return err
 }
 
-// judge decides whether a body whose source failed is kept, cut short. A failure before the first
-// byte fails the exchange, unless it is a redirect, whose body does not matter.
+// judge decides whether a body whose source failed is stored, truncated. A failure before the first
+// byte fails the exchange, unless it is a redirect, whose body is not needed.
 func (x *exchange) judge(s *source, resp *Response) error {
 	err := s.failure()
 	switch {
@@ -106,7 +105,7 @@ func (x *exchange) judge(s *source, resp *Response) error {
 }
 
 // unpack removes the codings of a body that r reads from packed. It returns false, and stores
-// nothing, if they are not those that the body has.
+// nothing, if the body is not in these codings.
 func (x *exchange) unpack(r io.Reader, packed *source, codings []string, resp *Response) (ok bool, err error) {
 	r, removed, release := unpack(r, codings)
 	defer release()
@@ -124,11 +123,11 @@ func (x *exchange) unpack(r io.Reader, packed *source, codings []string, resp *R
 			resp.Truncated = TruncatedUnspecified
 		}
 		if resp.Spilled != nil {
-			_ = resp.Spilled.Close() // junk
+			_ = resp.Spilled.Close() // invalid data
 		}
 		resp.Body, resp.Spilled = nil, nil
 		return false, nil
-	case cause.Error() == excessiveInput || errors.Is(cause, zstd.ErrMagicMismatch): // bytes behind the end
+	case cause.Error() == excessiveInput || errors.Is(cause, zstd.ErrMagicMismatch): // bytes after the end
 	case resp.Truncated == "":
 		resp.Truncated = TruncatedUnspecified
 	}
@@ -136,22 +135,21 @@ func (x *exchange) unpack(r io.Reader, packed *source, codings []string, resp *R
 	return true, nil
 }
 
-// excessiveInput is the error of package brotli for bytes behind the end of a stream, which is not
-// exported.
+// excessiveInput is the error text of package brotli for bytes after the end of a stream, which is
+// not exported.
 const excessiveInput = "brotli: excessive input"
 
 // wide reports whether a coding has a window of megabytes, whose size the sender chooses, or cannot
-// be told from plain text by its first bytes.
+// be distinguished from plain text by its first bytes.
 func wide(codings []string) bool {
 	return slices.ContainsFunc(codings, func(c string) bool { return c != "gzip" })
 }
 
-// wideSlots bounds the decoders of wide codings at work: a window takes up to 16 MiB, however small
-// the body. They do not work while a body is still on its way, so that a server which drips holds
-// no window.
+// wideSlots limits the concurrent decoders of wide codings: a window takes up to 16 MiB, however
+// small the body. They run only on complete bodies, so that a slow server occupies no window.
 var wideSlots = make(chan struct{}, 2)
 
-// decodeWide removes the codings of a body when all of it is here.
+// decodeWide removes the codings of a complete body.
 func (x *exchange) decodeWide(src *source, codings []string, resp *Response) error {
 	limit := x.limit()
 	k := x.newSink(nil, src.length, limit)
@@ -159,7 +157,7 @@ func (x *exchange) decodeWide(src *source, codings []string, resp *Response) err
 	if _, err := k.fill(src, nil, limit); err != nil {
 		return err
 	}
-	if err := x.judge(src, resp); err != nil { // nothing is decoded for an exchange that has failed
+	if err := x.judge(src, resp); err != nil { // do not decode for a failed exchange
 		return err
 	}
 	over, err := k.end(limit)
@@ -174,7 +172,7 @@ func (x *exchange) decodeWide(src *source, codings []string, resp *Response) err
 	x.unslot = sync.OnceFunc(func() { <-wideSlots })
 	defer x.unslot()
 	x.base += int64(cap(k.buf))
-	for ; len(codings) > 0; codings = codings[1:] { // a coding that a proxy has named again was applied once
+	for ; len(codings) > 0; codings = codings[1:] { // a proxy may have repeated a coding that was applied once
 		packed := &source{r: k.reader(), length: -1, limit: limit, keep: true}
 		if over {
 			packed.r = io.MultiReader(packed.r, cutOff{limit})
@@ -200,7 +198,7 @@ func (x *exchange) decodeWide(src *source, codings []string, resp *Response) err
 	return nil
 }
 
-// cutOff is the end of a packed body of which only the beginning was taken.
+// cutOff ends a truncated encoded body.
 type cutOff struct{ limit int64 }
 
 // Read implements io.Reader.
@@ -210,8 +208,9 @@ func tooLargePacked(limit int64) error {
 	return fmt.Errorf("packed body of more than %d bytes: %w", limit, ErrTooLarge)
 }
 
-// setBody reads the body from r and stores it. packed counts what it is unpacked from, nil if it is
-// not; length is how long it will be, -1 if unknown. cause is what ended r early.
+// setBody reads the body from r and stores it. Packed counts the bytes before decoding, nil if it
+// is not encoded; length is the expected length, -1 if unknown. Cause is the error that ended r
+// early.
 func (x *exchange) setBody(resp *Response, r io.Reader, packed *source, length int64) (cause, err error) {
 	limit := x.limit()
 	k := x.newSink(resp.scratch.body, length, limit)
@@ -223,7 +222,7 @@ func (x *exchange) setBody(resp *Response, r io.Reader, packed *source, length i
 	if err == nil {
 		over, err = k.end(limit)
 	}
-	resp.scratch.body = k.buf // also when it failed: the buffer has grown
+	resp.scratch.body = k.buf // also after an error: the buffer has grown
 	if err != nil {
 		k.drop()
 		return nil, err
@@ -239,10 +238,10 @@ func (x *exchange) setBody(resp *Response, r io.Reader, packed *source, length i
 	return cause, nil
 }
 
-// source is a body as it comes over the wire. It counts and bounds what is read.
+// source reads a body from the wire. It counts and limits the bytes read.
 type source struct {
 	r      io.Reader
-	length int64 // by the head; -1: not known
+	length int64 // by the head; -1: unknown
 	limit  int64 // of n, in bytes
 	n      int64
 	err    error  // that ended it, io.EOF included
@@ -272,7 +271,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failure is the error that ended the body before its end, nil if none did.
+// failure returns the error that ended the body early, nil if none did.
 func (s *source) failure() error {
 	if errors.Is(s.err, io.EOF) {
 		return nil
@@ -280,9 +279,9 @@ func (s *source) failure() error {
 	return s.err
 }
 
-// contentCodings lists the codings in the order in which they were applied, "identity" and its kin
-// left out. If one is not known, or there are too many, it lists none: the body then is taken as it
-// comes, which is right for the servers that write "utf-8" there.
+// contentCodings lists the codings in the order in which they were applied, without "identity" and
+// its synonyms. If one is unknown, or there are too many, it lists none: the body is then stored as
+// it is, which is right for servers that send "utf-8" there.
 func contentCodings(values []string) []string {
 	if len(values) == 0 {
 		return nil
@@ -307,8 +306,8 @@ func contentCodings(values []string) []string {
 	return codings
 }
 
-// unpack removes the codings, the one applied last first, and names those that it removes, in the
-// order in which they were applied. release gives the decoders back.
+// unpack removes the codings, the last applied first, and returns those removed, in the order in
+// which they were applied. Release returns the decoders to their pools.
 func unpack(r io.Reader, codings []string) (_ io.Reader, removed []string, release func()) {
 	var used []func()
 	for _, c := range slices.Backward(codings) {
@@ -325,9 +324,8 @@ func unpack(r io.Reader, codings []string) (_ io.Reader, removed []string, relea
 	}
 }
 
-// decoders make a reader for each coding, out of a pool, and return how to give it back; nil if the
-// body is not in that coding, and is passed through. An empty body is one of no bytes in any
-// coding.
+// decoders return a pooled reader for each coding, and a function that releases it; nil if the body
+// is not in that coding, and is passed through. An empty body decodes to no bytes in any coding.
 var decoders = map[string]func(*bufio.Reader) (io.Reader, func()){
 	"gzip":    gunzip,
 	"br":      unbrotli,
@@ -349,14 +347,14 @@ func deflated(r *bufio.Reader) (io.ReadCloser, func()) {
 	return z, func() { flates.Put(z) }
 }
 
-// gzipReader reads gzip members (RFC 1952), whose trailers do not matter: with a wrong checksum, or
-// without any, the data are as they are. What follows the last member is passed over.
+// gzipReader reads gzip members (RFC 1952) and ignores their trailers: the data are used despite a
+// wrong or missing checksum. Bytes after the last member are skipped.
 type gzipReader struct {
 	r *bufio.Reader
 	z io.ReadCloser
 }
 
-// Read ends where something follows that is no member.
+// Read ends at the first bytes that are not a member.
 func (g *gzipReader) Read(p []byte) (int, error) {
 	n, err := g.z.Read(p)
 	if !errors.Is(err, io.EOF) {
@@ -422,13 +420,13 @@ func unbrotli(r *bufio.Reader) (io.Reader, func()) {
 var zstds = sync.Pool{New: func() any {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindow), zstd.IgnoreChecksum(true))
 	if err != nil {
-		panic(err) // the options are ours
+		panic(err) // fixed options
 	}
 	return d
 }}
 
-// unzstd adds what is in place of a checksum that is missing; behind a frame that has one it is
-// taken for what follows the last frame.
+// unzstd appends a substitute for a missing checksum; after a frame that has one it is skipped like
+// other bytes after the last frame.
 func unzstd(r *bufio.Reader) (io.Reader, func()) {
 	if _, err := r.Peek(1); err != nil {
 		return r, nil
@@ -438,14 +436,14 @@ func unzstd(r *bufio.Reader) (io.Reader, func()) {
 		return failed{err}, func() {}
 	}
 	return d, func() {
-		_ = d.Reset(nil) // lets go of the source
+		_ = d.Reset(nil) // releases the source
 		zstds.Put(d)
 	}
 }
 
-// inflate reads what is called deflate: by the standard the zlib format, by many servers the bare
-// stream. A zlib header begins with a byte whose low half is 8, and its two bytes are a multiple
-// of 31. The checksum at its end does not matter.
+// inflate decodes the coding "deflate": by the standard the zlib format, by many servers a raw
+// deflate stream. A zlib header begins with a byte whose low half is 8, and its two bytes are a
+// multiple of 31. The checksum at its end is ignored.
 func inflate(r *bufio.Reader) (io.Reader, func()) {
 	head, _ := r.Peek(2)
 	if len(head) == 0 {
@@ -453,7 +451,7 @@ func inflate(r *bufio.Reader) (io.Reader, func()) {
 	}
 	if len(head) == 2 && head[0]&15 == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
 		if head[1]&0x20 != 0 {
-			return failed{errors.New("zlib stream with a dictionary")}, func() {}
+			return failed{errors.New("zlib stream with a preset dictionary")}, func() {}
 		}
 		_, _ = r.Discard(2)
 	}

@@ -15,31 +15,31 @@ import (
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 )
 
-// maxAddrs is how many addresses of a host are tried: as many as start, attemptDelay apart, within
-// the default ConnectTimeout.
+// maxAddrs bounds the addresses of a host that are tried: as many as can start, attemptDelay apart,
+// within the default ConnectTimeout.
 const maxAddrs = 32
 
 // attemptDelay is the time between the starts of two connection attempts to a host (RFC 8305,
 // section 5).
 const attemptDelay = 250 * time.Millisecond
 
-// tlsSessions bounds the TLS sessions remembered, over all hosts.
+// tlsSessions bounds the cached TLS sessions of all hosts.
 const tlsSessions = 512
 
 func tlsConfig(c *Config) *tls.Config {
 	return &tls.Config{
 		RootCAs:            c.RootCAs,
-		InsecureSkipVerify: c.InsecureTLS, // the operator's choice
+		InsecureSkipVerify: c.InsecureTLS, // set by the operator
 		ClientSessionCache: tls.NewLRUClientSessionCache(tlsSessions),
 		MinVersion:         tls.VersionTLS12,
-		// What anybody may read needs no secret that outlives a quantum computer: without ML-KEM a
-		// handshake takes a third less, and its first message one packet.
+		// Public pages need no post-quantum key exchange: without ML-KEM a handshake takes a third less,
+		// and its first message one packet.
 		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384},
 	}
 }
 
-// dial makes a connection that is ready for an exchange: connected, and for https with TLS and its
-// protocol agreed.
+// dial returns a connection that is ready for an exchange: connected, and for https with TLS and
+// its protocol negotiated.
 func (f *Fetcher) dial(ctx context.Context, t *target, end time.Time) (*conn, error) {
 	addrs, err := f.addrs(ctx, t)
 	if err != nil {
@@ -59,17 +59,17 @@ func (f *Fetcher) dial(ctx context.Context, t *target, end time.Time) (*conn, er
 	return c, err
 }
 
-// Protocols by their names in the handshake of TLS (RFC 7301, section 6).
+// Protocol names of ALPN (RFC 7301, section 6).
 const (
 	http11 = "http/1.1"
 	http2  = "h2"
 )
 
-// noSuchProtocol is how crypto/tls words the alert of a server that does not speak the protocol
-// (no_application_protocol: RFC 7301, section 3.2); its type is not exported.
+// noSuchProtocol is the error text of crypto/tls for the alert no_application_protocol (RFC 7301,
+// section 3.2); its type is not exported.
 const noSuchProtocol = "tls: no application protocol"
 
-// reach makes a connection, for https one that speaks proto.
+// reach connects, for https with proto negotiated.
 func (f *Fetcher) reach(ctx context.Context, t *target, addrs []netip.Addr, end time.Time, proto string) (*conn, error) {
 	c, err := f.connect(ctx, t, addrs, end)
 	if err != nil {
@@ -91,14 +91,14 @@ func (f *Fetcher) addrs(ctx context.Context, t *target) ([]netip.Addr, error) {
 	}
 	addrs, err := f.config.Resolver.Lookup(ctx, t.host)
 	if err == nil && len(addrs) == 0 {
-		err = fmt.Errorf("no address for %s", t.host)
+		err = fmt.Errorf("no addresses of host %s", t.host)
 	}
 	return addrs, err
 }
 
-// admitted keeps the addresses that may and can be dialled, and alternates between the families
-// (RFC 8305, section 4), the first one's first. What is judged here is dialled, an address and no
-// name: so a name cannot be one thing when it is judged and another when it is dialled.
+// admitted returns the addresses that may and can be dialed, alternating between the families (RFC
+// 8305, section 4), beginning with the first one's. The addresses checked here are those dialed, so
+// that a name cannot resolve to another address between check and dial.
 func (f *Fetcher) admitted(addrs []netip.Addr) ([]netip.Addr, error) {
 	var first, other []netip.Addr
 	var blocked, refused netip.Addr
@@ -132,7 +132,7 @@ func (f *Fetcher) admitted(addrs []netip.Addr) ([]netip.Addr, error) {
 	case blocked.IsValid():
 		return nil, fmt.Errorf("%s: %w", blocked, ErrBlockedAddress)
 	default:
-		return nil, errors.New("no address of the family that is fetched from")
+		return nil, errors.New("no address in the family of the source address")
 	}
 }
 
@@ -146,7 +146,7 @@ func (f *Fetcher) connect(ctx context.Context, t *target, addrs []netip.Addr, en
 	return &conn{Conn: m, meter: m, key: strings.Clone(t.key), addr: netip.AddrPortFrom(a.addr, t.port), took: a.took}, nil
 }
 
-// attempt is what came of connecting to one address.
+// attempt is the result of connecting to one address.
 type attempt struct {
 	conn net.Conn
 	addr netip.Addr
@@ -154,9 +154,9 @@ type attempt struct {
 	err  error
 }
 
-// race connects to the addresses in their order, the next one whenever an attempt failed or
-// attemptDelay has passed, until one succeeds (RFC 8305, section 5), and returns that. If none
-// does, the error is that of the attempt that failed first.
+// race connects to the addresses in their order, to the next one whenever an attempt failed or
+// attemptDelay has passed, until one succeeds (RFC 8305, section 5). If none does, it returns the
+// error of the attempt that failed first.
 func (f *Fetcher) race(ctx context.Context, t *target, addrs []netip.Addr, end time.Time) (attempt, error) {
 	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.ConnectTimeout), end))
 	ended := make(chan attempt, len(addrs))
@@ -211,7 +211,7 @@ func (f *Fetcher) dialOne(ctx context.Context, address string) (net.Conn, error)
 	return f.config.Line.Conn(nc, bandwidth.Sites), nil
 }
 
-// secure makes the TLS handshake for a protocol, and starts HTTP/2 if that was agreed on.
+// secure makes the TLS handshake for a protocol, and starts HTTP/2 if that was negotiated.
 func (f *Fetcher) secure(ctx context.Context, c *conn, t *target, end time.Time, proto string) error {
 	tc, err := f.greet(ctx, c, t, end, proto)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Phase says how far an exchange came.
+// Phase is the step of an exchange at which it failed.
 type Phase uint8
 
 // The phases, in their order.
 const (
-	// PhaseRequest: the request could not be made of what the caller gave.
+	// PhaseRequest: the request was invalid.
 	PhaseRequest Phase = iota
 	// PhaseResolve: finding the host's addresses.
 	PhaseResolve
@@ -33,7 +33,7 @@ const (
 	phaseEnd
 )
 
-// String returns what was being done, as a word.
+// String returns the name of the phase.
 func (p Phase) String() string {
 	if p < phaseEnd {
 		return [...]string{"request", "resolve", "connect", "tls", "head", "body"}[p]
@@ -41,23 +41,22 @@ func (p Phase) String() string {
 	return fmt.Sprintf("phase(%d)", uint8(p))
 }
 
-// Error is an exchange that came to no response, with the outcome that the URL gets for it. A bound
-// on time is OutcomeTimeout in any phase but resolving.
+// Error is an exchange without a response, with the outcome that the URL gets for it. A timeout is
+// OutcomeTimeout in any phase but resolving.
 type Error struct {
-	Outcome link.Outcome // what the URL gets
-	Phase   Phase        // how far it came
-	URL     string       // the request's
+	Outcome link.Outcome // outcome of the URL
+	Phase   Phase        // step that failed
+	URL     string       // of the request
 	Err     error        // the cause
-	// Answered is the response without its body, if its head came: what the status means by itself
-	// still holds.
+	// Answered is the response without its body, if its head arrived: the status may be sufficient.
 	Answered *Response
 }
 
 // Error names the URL, the phase and the cause.
 func (e *Error) Error() string { return fmt.Sprintf("fetch %s: %s: %s", e.URL, e.Phase, plain(e.Err)) }
 
-// plain is the cause in words: of a connect, what the system says and of which address, without the
-// calls that it came by.
+// plain returns the text of the cause: of a connect, the system's error and the address, without
+// the names of calls.
 func plain(err error) string {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || op.Op != "dial" || op.Addr == nil {
@@ -77,8 +76,8 @@ func plain(err error) string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Status is what the outcome says beyond itself: of a name link.NameAbsent, link.NameMalformed, or
-// 0 where another try may help; of a timeout link.Hung where the request was made.
+// Status is the detail of the outcome: for a name link.NameAbsent, link.NameMalformed, or 0 where a
+// retry may help; for a timeout link.Hung where the request was made.
 func (e *Error) Status() int {
 	if e.Outcome == link.OutcomeTimeout && e.Phase >= PhaseHead {
 		return link.Hung
@@ -99,45 +98,43 @@ func (e *Error) Status() int {
 	}
 }
 
-// HostWide reports whether the host rather than this URL failed: it was not reached, or hung up.
+// HostWide reports whether the host rather than this URL failed: it was unreachable, or hung up.
 func (e *Error) HostWide() bool {
 	return e.Outcome.HostWide() || e.Outcome == link.OutcomeTimeout && e.Phase < PhaseHead
 }
 
-// Causes that are told apart by errors.Is.
+// Causes for errors.Is.
 var (
-	// ErrBlockedAddress is the guard's refusal.
+	// ErrBlockedAddress: the address guard rejected the address.
 	ErrBlockedAddress = errors.New("address is not on the public internet")
-	// ErrRefusedAddress: those who run the address wish not to be asked.
+	// ErrRefusedAddress: the operator of the address has opted out.
 	ErrRefusedAddress = errors.New("the address has opted out")
-	// ErrTooLarge: the head or the body is over its bound, or grows out of proportion when
-	// unpacked.
-	ErrTooLarge = errors.New("over the size bound")
+	// ErrTooLarge: the head or the body exceeds its limit, or its decoded size the permitted ratio.
+	ErrTooLarge = errors.New("size limit exceeded")
 	// ErrNotPermitted is joined to the error that Permit returned. Such an error is not an *Error:
-	// nothing was asked of the site.
+	// nothing was sent to the site.
 	ErrNotPermitted = errors.New("request not permitted")
-	// ErrStale: a connection that had lain idle was closed with a request on it, which the server
-	// may have seen. Such an error is not an *Error, and only those hear of it who asked for that
-	// with Request.Once.
-	ErrStale = errors.New("connection was closed while idle, perhaps with the request")
+	// ErrStale: an idle connection was closed with a request on it, which the server may have
+	// received. Such an error is not an *Error, and is returned only for a Request with Once.
+	ErrStale = errors.New("idle connection was closed; the server may have received the request")
 	// ErrClosed: the Fetcher was closed.
 	ErrClosed = errors.New("fetcher closed")
 )
 
-// Reasons within an exchange that decide its outcome.
+// Internal causes that determine the outcome.
 var (
-	errTimeout = errors.New("bound on time reached")
-	errTooSlow = fmt.Errorf("%w: body slower than the least rate", errTimeout)
-	errStale   = errors.New("connection was closed while idle")
-	errUnheard = fmt.Errorf("%w: the request may have come through", errStale)
-	// errOnlyHTTP2: without a protocol agreed on, the server ended the connection before the first
+	errTimeout = errors.New("timeout")
+	errTooSlow = fmt.Errorf("%w: body slower than the minimum rate", errTimeout)
+	errStale   = errors.New("idle connection was closed")
+	errUnheard = fmt.Errorf("%w: the server may have received the request", errStale)
+	// errOnlyHTTP2: without a negotiated protocol, the server ended the connection before the first
 	// byte of a response, or sent a frame of HTTP/2 (whose first byte is 0).
 	errOnlyHTTP2 = errors.New("no response to HTTP/1.1")
-	errNoise     = errors.New("the server sends frames that are no part of the response")
+	errNoise     = errors.New("server sent too many frames unrelated to the response")
 	errMalformed = errors.New("malformed response")
 )
 
-// fail makes the error of an exchange that broke in phase: the context's own if that has ended,
+// fail returns the error of an exchange that failed in phase: the context's own if that has ended,
 // else an *Error by its cause.
 func fail(ctx context.Context, url string, phase Phase, err error) error {
 	if ctx.Err() != nil {
@@ -161,8 +158,7 @@ func outcome(phase Phase, err error) link.Outcome {
 	case phase == PhaseTLS:
 		return link.OutcomeTLS
 	case phase >= PhaseHead:
-		// The host was reached; what it answered, or that it broke off, is of this URL. Status 0
-		// tells it from an answer.
+		// The host was reached; the failure concerns this URL. Status 0 distinguishes it from an answer.
 		return link.OutcomeHTTPError
 	default:
 		return link.OutcomeConnect

@@ -16,17 +16,17 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Fetcher makes exchanges and keeps the connections between them.
+// Fetcher makes exchanges and pools the connections between them.
 type Fetcher struct {
 	config Config
-	fields string // request fields that never change
+	fields string // constant request fields
 	dialer net.Dialer
 	tls    *tls.Config
 	h2     *http.Transport
 	pool   *pool
-	// onlyHTTP2 are keys of targets that agree on no protocol and do not answer HTTP/1.1.
+	// onlyHTTP2 are keys of targets that negotiate no protocol and do not answer HTTP/1.1.
 	onlyHTTP2 *lru.Cache[string, struct{}]
-	large     chan struct{} // handshakes under way that are large
+	large     chan struct{} // slots of large handshakes
 }
 
 // maxOnlyHTTP2 bounds Fetcher.onlyHTTP2.
@@ -45,7 +45,7 @@ func New(config Config) (*Fetcher, error) {
 	f := &Fetcher{
 		config: config,
 		fields: fixedFields(&config),
-		dialer: net.Dialer{KeepAlive: -1}, // an idle connection that died is found out when it is used next
+		dialer: net.Dialer{KeepAlive: -1}, // a broken idle connection is detected at its next use
 		tls:    tlsConfig(&config),
 		h2:     newHTTP2(&config),
 		pool:   newPool(&config),
@@ -62,16 +62,16 @@ func New(config Config) (*Fetcher, error) {
 	return f, nil
 }
 
-// Close closes the idle connections. Exchanges under way end as they would have; their connections
-// are closed then.
+// Close closes the idle connections. Exchanges under way continue; their connections are closed
+// afterwards.
 func (f *Fetcher) Close() { f.pool.close() }
 
-// Get makes one exchange and returns the response, whatever its status; it must be released.
-// Requests to one scheme, host and port have their turns one after another (MaxConnsPerHost). The
-// end of ctx ends the exchange at once, at any point of it.
+// Get makes one exchange and returns the response, whatever its status; the caller must release it.
+// Requests to one scheme, host and port are serialized (MaxConnsPerHost). The end of ctx ends the
+// exchange at once, at any point.
 //
-// A request that met a connection which the server had closed meanwhile is sent once more on a new
-// one, unless it may have come through and the Request forbids that.
+// A request on a connection that the server had closed meanwhile is sent once more on a new one,
+// unless the server may have received it and Request.Once is set.
 func (f *Fetcher) Get(ctx context.Context, req *Request) (*Response, error) {
 	t, err := parseTarget(req.URL)
 	if err == nil {
@@ -85,7 +85,7 @@ func (f *Fetcher) Get(ctx context.Context, req *Request) (*Response, error) {
 	}
 	c, err := f.pool.take(ctx, t.key)
 	if err != nil {
-		return nil, fmt.Errorf("fetch %s: wait for a turn: %w", req.URL, err)
+		return nil, fmt.Errorf("fetch %s: wait for a connection: %w", req.URL, err)
 	}
 	x := exchange{f: f, ctx: ctx, target: &t, req: req, end: time.Now().Add(f.config.TotalTimeout)}
 	resp, c, err := x.run(c) //nolint:contextcheck // x holds ctx
@@ -93,7 +93,7 @@ func (f *Fetcher) Get(ctx context.Context, req *Request) (*Response, error) {
 	return resp, err
 }
 
-// exchange is one Get that has its turn.
+// exchange is one call of Get that has a connection slot.
 type exchange struct {
 	f      *Fetcher
 	ctx    context.Context //nolint:containedctx // lives as long as the call of Get
@@ -101,13 +101,13 @@ type exchange struct {
 	req    *Request
 	end    time.Time // of TotalTimeout
 
-	waited atomic.Int64 // nanoseconds for which it waited for memory
-	base   int64        // memory that the exchange has beside the buffer of its body
-	unslot func()       // gives the slot of a wide decoder back, nil without one
+	waited atomic.Int64 // nanoseconds of waiting for memory
+	base   int64        // memory of the exchange beside the buffer of its body
+	unslot func()       // releases the slot of a wide decoder, nil without one
 }
 
 // run makes the exchange over c or, if c is nil or was closed meanwhile, over a new connection. The
-// connection returned may be kept.
+// connection returned may be reused.
 func (x *exchange) run(c *conn) (*Response, *conn, error) {
 	if c != nil && c.stirred() {
 		c.close()
@@ -171,12 +171,12 @@ func (x *exchange) over(c *conn) (*Response, error) {
 	return resp, nil
 }
 
-// permit asks the caller for leave, at the last moment.
+// permit checks the caller's permit, right before writing.
 func (x *exchange) permit(c *conn) error {
 	if x.ctx.Err() != nil {
 		return fmt.Errorf("fetch %s: %w", x.req.URL, context.Cause(x.ctx))
 	}
-	if x.f.config.Refused != nil && x.f.config.Refused(c.addr.Addr()) { // it may have lain idle for long
+	if x.f.config.Refused != nil && x.f.config.Refused(c.addr.Addr()) { // it may have been idle for long
 		c.broken = true
 		return x.fail(PhaseConnect, fmt.Errorf("%s: %w", c.addr.Addr(), ErrRefusedAddress))
 	}
@@ -191,7 +191,7 @@ func (x *exchange) permit(c *conn) error {
 
 func (x *exchange) fail(phase Phase, err error) error { return fail(x.ctx, x.req.URL, phase, err) }
 
-// failBody is fail for a response whose head has come.
+// failBody is fail for a response whose head was received.
 func (x *exchange) failBody(resp *Response, err error) error {
 	err = x.fail(PhaseBody, err)
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -202,7 +202,7 @@ func (x *exchange) failBody(resp *Response, err error) error {
 	return err
 }
 
-// headWithin bounds the time until the response head is here.
+// headWithin returns the timeout of the response head.
 func (x *exchange) headWithin() time.Duration {
 	if most := x.f.config.HeaderTimeout; x.req.HeadWithin <= 0 || x.req.HeadWithin > most {
 		return most
@@ -210,7 +210,7 @@ func (x *exchange) headWithin() time.Duration {
 	return x.req.HeadWithin
 }
 
-// limit is the bound on this body.
+// limit returns the size limit of this body.
 func (x *exchange) limit() int64 {
 	if x.req.MaxBytes > 0 {
 		return x.req.MaxBytes

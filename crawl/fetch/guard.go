@@ -11,7 +11,7 @@ func prefixes(list ...string) []netip.Prefix {
 }
 
 // notPublic4 are the IPv4 blocks of the IANA special-purpose registry that are not globally
-// reachable, and addresses by which clouds hand out secrets to whoever asks from within.
+// reachable, and addresses of cloud metadata services, which return secrets.
 var notPublic4 = prefixes(
 	"0.0.0.0/8",       // this network
 	"10.0.0.0/8",      // private
@@ -31,7 +31,7 @@ var notPublic4 = prefixes(
 	"168.63.129.16/32",
 )
 
-// notPublic6 are the blocks within 2000::/3, the only global unicast space, that are not.
+// notPublic6 are the blocks within 2000::/3 that are not globally reachable.
 var notPublic6 = prefixes(
 	"2001::/23",     // protocol assignments: Teredo, benchmarks, ORCHID
 	"2001:db8::/32", // documentation
@@ -44,19 +44,19 @@ var (
 	nat64          = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// permits says whether the guard lets an address through.
+// permits reports whether the guard admits an address.
 func (c *Config) permits(addr netip.Addr) bool {
 	switch {
 	case addr.Zone() != "":
-		return false // it means something on one machine only
+		return false // scoped to one machine
 	case c.AllowPrivate || Public(addr):
 		return true
 	}
 	return contains(c.AllowPrefixes, addr) || contains(c.AllowPrefixes, embedded(addr))
 }
 
-// embedded is the IPv4 address that an IPv6 address stands for (mapped, NAT64, 6to4), else the
-// address itself.
+// embedded returns the IPv4 address that is embedded in an IPv6 address (mapped, NAT64, 6to4), else
+// the address itself.
 func embedded(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	b := addr.As16()
@@ -70,8 +70,8 @@ func embedded(addr netip.Addr) netip.Addr {
 	}
 }
 
-// Public reports whether an address may be dialled by a peer that crawls the public internet. An
-// IPv6 address that stands for an IPv4 one (mapped, NAT64, 6to4) is judged by that.
+// Public reports whether an address may be dialed by a peer that crawls the public internet. An
+// IPv6 address that embeds an IPv4 address (mapped, NAT64, 6to4) is classified by that.
 func Public(addr netip.Addr) bool {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return false

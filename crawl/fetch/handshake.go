@@ -12,34 +12,33 @@ import (
 	"time"
 )
 
-// Bounds on a TLS handshake. Of a usual server it has four thousand bytes. Go takes certificates of
-// 256 KiB, and what it makes of them can be fifty times as much: in three bytes there is room for a
-// name.
+// Limits of a TLS handshake. A typical server sends four thousand bytes. Go accepts certificates of
+// 256 KiB, whose parsed form can be fifty times as large: a name fits in three bytes.
 const (
-	// maxHandshake is how many bytes a server may send in it; OpenSSL takes as many of
+	// maxHandshake bounds the bytes that a server may send in it; OpenSSL has the same limit for
 	// certificates.
 	maxHandshake = 100 << 10
-	// freeHandshake is how many need nobody's leave. Of handshakes with more, largeHandshakes are
-	// under way at once.
+	// freeHandshake is the size up to which a handshake needs no slot. Of larger ones, largeHandshakes
+	// are under way at once.
 	freeHandshake   = 16 << 10
 	largeHandshakes = 4
-	// mostIdle is how much memory the certificates of a connection or a session may take while
-	// nothing is asked, with a ticket: there are hundreds of both. What takes more is counted as
-	// memory of the exchange, and ends with it.
+	// mostIdle bounds the memory of certificates that an idle connection or a cached session may hold,
+	// with a ticket: there are hundreds of both. Larger ones count as memory of the exchange, and are
+	// released with it.
 	mostIdle = 64 << 10
 )
 
-var errLongHandshake = fmt.Errorf("the server sends more than %d bytes in the handshake", maxHandshake)
+var errLongHandshake = fmt.Errorf("handshake exceeds %d bytes", maxHandshake)
 
-// greeting is what a server told of itself in the handshake of one connection. It is the
-// connection's cache of sessions as well, which remembers none that takes much.
+// greeting is the data that a server sent in the handshake of one connection. It is also the
+// session cache of the connection, which omits large sessions.
 type greeting struct {
 	tls.ClientSessionCache
-	weight int64       // of the certificates, once they were read
-	heavy  atomic.Bool // the connection holds too much to lie idle; HTTP/2 reads in a goroutine of its own
+	weight int64       // of the certificates, once they are parsed
+	heavy  atomic.Bool // the connection is too large to be kept idle; HTTP/2 reads in a goroutine of its own
 }
 
-// look is called in the handshake, before a session can be remembered.
+// look is called in the handshake, before a session can be cached.
 func (g *greeting) look(state tls.ConnectionState) error {
 	g.weight = 4 * int64(len(state.OCSPResponse))
 	for _, cert := range state.PeerCertificates {
@@ -59,8 +58,8 @@ func (g *greeting) Put(key string, session *tls.ClientSessionState) {
 	g.ClientSessionCache.Put(key, session)
 }
 
-// weigh is about how much memory a certificate takes: its bytes, of which crypto/tls has three
-// copies, and what was made of those parts that can be very many.
+// weigh returns the approximate memory of a certificate: its bytes, of which crypto/tls has three
+// copies, and the parsed form of those parts that can be very many.
 func weigh(c *x509.Certificate) int64 {
 	const fixed, text, other = 3 << 10, 32, 160
 	texts := len(c.DNSNames) + len(c.EmailAddresses) + len(c.OCSPServer) + len(c.IssuingCertificateURL) + len(c.CRLDistributionPoints) +
@@ -72,12 +71,12 @@ func weigh(c *x509.Certificate) int64 {
 	return fixed + 4*int64(len(c.Raw)) + text*int64(texts) + other*int64(others)
 }
 
-// greet makes the TLS handshake, for a protocol.
+// greet makes the TLS handshake for a protocol.
 func (f *Fetcher) greet(ctx context.Context, c *conn, t *target, end time.Time, proto string) (*tls.Conn, error) {
 	ctx, cancel := context.WithDeadline(ctx, earlier(time.Now().Add(f.config.TLSTimeout), end))
 	defer cancel()
 	config := f.tls.Clone()
-	config.ServerName, config.NextProtos = strings.Clone(t.serverName()), []string{proto} // sessions are kept under the name, which is part of a URL
+	config.ServerName, config.NextProtos = strings.Clone(t.serverName()), []string{proto} // sessions are cached by the name, a substring of a URL
 	g := &greeting{ClientSessionCache: config.ClientSessionCache}
 	config.ClientSessionCache, config.VerifyConnection = g, g.look
 	c.meter.greets(func() error { return f.admit(ctx, c) })
@@ -94,7 +93,7 @@ func (f *Fetcher) greet(ctx context.Context, c *conn, t *target, end time.Time, 
 	return tc, nil
 }
 
-// admit waits until another large handshake may go on. The time is part of that for the handshake.
+// admit waits for a slot of large handshakes. The time counts for the handshake.
 func (f *Fetcher) admit(ctx context.Context, c *conn) error {
 	select {
 	case f.large <- struct{}{}:
@@ -105,8 +104,8 @@ func (f *Fetcher) admit(ctx context.Context, c *conn) error {
 	}
 }
 
-// carry counts the certificates of a connection, where they take much, among the memory of this
-// exchange. Whoever has no Room for them is one of a few until the connection is closed.
+// carry counts large certificates of a connection as memory of this exchange. Without memory for
+// them the connection occupies a slot until it is closed.
 func (x *exchange) carry(c *conn) error {
 	if c.greeting == nil || x.req.Room == nil {
 		return nil
@@ -123,12 +122,12 @@ func (x *exchange) carry(c *conn) error {
 	return nil
 }
 
-// closeTime bounds the farewell to a server that takes nothing any more.
+// closeTime is the timeout for close_notify to a server that no longer reads.
 const closeTime = 250 * time.Millisecond
 
-// forgetful is a TLS connection that is let go of when it is closed. net/http keeps a closed
-// connection for five seconds more, and with it what the server showed in the handshake, if it can
-// ask for that.
+// forgetful is a TLS connection that is released when it is closed. net/http retains a closed
+// connection for five seconds, and with it the certificates of the handshake, if it has access to
+// them.
 type forgetful struct {
 	at            atomic.Pointer[tls.Conn]
 	local, remote net.Addr

@@ -11,13 +11,12 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// HostFields are request fields by the origin that they are sent to, such as https://a.example:
-// passwords for some, so that no other server, and no archive that is not to have them, comes to
-// know them.
+// HostFields are request fields by the origin that they are sent to, such as https://a.example.
+// They may contain passwords, so they are sent to no other server, and archived only if requested.
 type HostFields map[string]http.Header
 
-// Add reads "HOST: Name: value". It is sent to HOST over https alone, or over http alone where HOST
-// begins with http://.
+// Add parses "HOST: Name: value". The field is sent to HOST over https only, or over http only
+// where HOST begins with http://.
 func (h HostFields) Add(text string) error {
 	host, field, ok := strings.Cut(text, ": ")
 	name, value, also := strings.Cut(field, ":")
@@ -32,14 +31,14 @@ func (h HostFields) Add(text string) error {
 	case err != nil:
 		return fmt.Errorf("host %q: %w", host, err)
 	case link.PathQuery(url) != "/":
-		return fmt.Errorf("host %q: a path is not looked at", host)
+		return fmt.Errorf("host %q: must not have a path", host)
 	}
 	name, value = http.CanonicalHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
 	switch {
 	case !httpguts.ValidHeaderFieldName(name) || ownFields[name] && name != "Cookie":
 		return fmt.Errorf("field %q cannot be set", name)
 	case !httpguts.ValidHeaderFieldValue(value):
-		return fmt.Errorf("field %s: not a value", name)
+		return fmt.Errorf("field %s: invalid value", name)
 	}
 	origin := link.Origin(url)
 	if h[origin] == nil {

@@ -15,18 +15,18 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Bounds on how patient an HTTP/1.1 exchange is with a connection.
+// Limits of an HTTP/1.1 exchange.
 const (
-	maxInterim  = 5        // 1xx responses before the real one
+	maxInterim  = 5        // 1xx responses before the final one
 	maxBlank    = 16       // bytes of empty lines before a head
-	maxFields   = 1000     // lines of a head: one of three bytes takes a hundred times as much in memory
-	maxTrailer  = 16 << 10 // bytes of trailer fields, which are not kept
-	maxDrain    = 4 << 10  // bytes read past what was wanted so that the connection can be kept
+	maxFields   = 1000     // lines of a head: one of three bytes takes a hundred times as much memory
+	maxTrailer  = 16 << 10 // bytes of trailer fields, which are discarded
+	maxDrain    = 4 << 10  // bytes read past the end so that the connection can be reused
 	maxReasoned = 256      // bytes of a reason phrase that are archived
 )
 
-// wire reads a connection with its bounds on time. It is the source beneath the buffered reader of
-// an exchange.
+// wire reads a connection within its timeouts. It is the source of the buffered reader of an
+// exchange.
 type wire struct {
 	ctx  context.Context //nolint:containedctx // lives as long as the exchange
 	conn *conn
@@ -34,13 +34,13 @@ type wire struct {
 	err  error // the first
 }
 
-// Read waits no longer than the pace allows.
+// Read waits until the deadline of pace.
 func (w *wire) Read(p []byte) (int, error) {
 	deadline, reason := w.pace.next()
 	if err := w.conn.SetReadDeadline(deadline); err != nil {
 		return 0, err
 	}
-	if err := w.ctx.Err(); err != nil { // the deadline just set may have replaced the one by which ctx's end was told
+	if err := w.ctx.Err(); err != nil { // the deadline just set may have replaced the one that signals the end of ctx
 		return 0, err
 	}
 	n, err := w.conn.Read(p)
@@ -59,11 +59,11 @@ func (x *exchange) http1(c *conn, resp *Response) error {
 	if err := x.permit(c); err != nil {
 		return err
 	}
-	c.broken = true // unless it comes to a good end
+	c.broken = true // until the exchange succeeds
 	stop := context.AfterFunc(x.ctx, c.abort)
 	defer func() {
 		if !stop() {
-			c.broken = true // its deadline was moved, or is about to be
+			c.broken = true // its deadline was or will be moved
 		}
 	}()
 
@@ -99,7 +99,7 @@ func (x *exchange) http1(c *conn, resp *Response) error {
 	return nil
 }
 
-// writeHead sends the request. Only a fault of a connection that lay idle is worth another try.
+// writeHead sends the request. Only a failure of an idle connection is retried.
 func (x *exchange) writeHead(c *conn, s *scratch) error {
 	deadline, _ := s.wire.pace.next()
 	err := c.SetWriteDeadline(deadline)
@@ -115,8 +115,8 @@ func (x *exchange) writeHead(c *conn, s *scratch) error {
 	return nil
 }
 
-// stale tells a connection that the server had closed before the request came from one that failed
-// us.
+// stale distinguishes a connection that the server had closed before the request from one that
+// failed later.
 func (x *exchange) stale(c *conn, err error) error {
 	if c.used && x.ctx.Err() == nil && !isTimeout(err) {
 		return errStale
@@ -132,16 +132,16 @@ func (x *exchange) unheard(c *conn, err error) error {
 	return err
 }
 
-// message is what a response head says about itself.
+// message is the framing information of a response head.
 type message struct {
 	reason    string
 	length    int64 // of the body; -1: until the connection ends
 	chunked   bool
-	codings   []string // of the transfer, beside chunked
+	codings   []string // transfer codings beside chunked
 	keepAlive bool
 }
 
-// readHead reads heads until that of the final response.
+// readHead reads heads up to that of the final response.
 func (x *exchange) readHead(c *conn, resp *Response) (message, error) {
 	s := resp.scratch
 	first, err := s.reader.Peek(1)
@@ -166,7 +166,7 @@ func (x *exchange) readHead(c *conn, resp *Response) (message, error) {
 			return m, nil
 		}
 		if resp.Status == http.StatusSwitchingProtocols {
-			return message{}, x.fail(PhaseHead, fmt.Errorf("%w: switched protocols unasked", errMalformed))
+			return message{}, x.fail(PhaseHead, fmt.Errorf("%w: unsolicited switch of protocols", errMalformed))
 		}
 	}
 	return message{}, x.fail(PhaseHead, fmt.Errorf("%w: more than %d interim responses", errMalformed, maxInterim))
@@ -178,11 +178,11 @@ func skipBlank(r *bufio.Reader) {
 		if b, err := r.Peek(1); err != nil || b[0] != '\r' && b[0] != '\n' {
 			return
 		}
-		_, _ = r.Discard(1) // it was seen
+		_, _ = r.Discard(1) // it was peeked
 	}
 }
 
-// readBlock reads lines up to and with the first empty one into out.
+// readBlock reads lines up to and including the first empty one into out.
 func readBlock(r *bufio.Reader, out []byte, limit int) ([]byte, error) {
 	lineStart := len(out)
 	for {
@@ -207,7 +207,7 @@ func readBlock(r *bufio.Reader, out []byte, limit int) ([]byte, error) {
 	}
 }
 
-// parseHead reads a head into resp and its fields.
+// parseHead parses a head into resp and its fields.
 func parseHead(head string, resp *Response) (message, error) {
 	line, rest := cutLine(head)
 	m, err := parseStatus(line, resp)
@@ -230,8 +230,8 @@ func cutLine(s string) (line, rest string) {
 	return strings.TrimSuffix(line, "\r"), rest
 }
 
-// parseStatus reads "HTTP/1.1 200 OK"; the reason, and even the space before it, may be missing.
-// HTTP/1.0 is what it is, and any other version is taken for HTTP/1.1, whose syntax it has.
+// parseStatus parses "HTTP/1.1 200 OK"; the reason, and even the space before it, may be missing.
+// Any version other than HTTP/1.0 is treated as HTTP/1.1, whose syntax it has.
 func parseStatus(line string, resp *Response) (message, error) {
 	proto, rest, _ := strings.Cut(strings.Trim(line, " \t"), " ")
 	rest = strings.TrimLeft(rest, " \t")
@@ -246,8 +246,8 @@ func parseStatus(line string, resp *Response) (message, error) {
 	return message{reason: reason[:min(len(reason), maxReasoned)]}, nil
 }
 
-// parseFields reads field lines. A line that is none is passed over, as browsers do; one that
-// begins with a space continues the value before.
+// parseFields parses field lines. It skips invalid lines, as browsers do; a line that begins with a
+// space continues the value before.
 func parseFields(fields []field, lines string) []field {
 	for lines != "" {
 		var line string
@@ -284,8 +284,8 @@ func makeHeader(fields []field) http.Header {
 	return h
 }
 
-// frame says where the body ends (RFC 9112, section 6.3) and whether the connection outlives it.
-// Where that makes no sense, the body ends with the connection, as for browsers.
+// frame determines where the body ends (RFC 9112, section 6.3) and whether the connection can be
+// reused. If the fields contradict each other, the body ends with the connection, as in browsers.
 func (m *message) frame(resp *Response) {
 	h := resp.Header
 	m.keepAlive = !hasToken(h["Connection"], "close") && (resp.Proto == "HTTP/1.1" || hasToken(h["Connection"], "keep-alive"))
@@ -296,7 +296,7 @@ func (m *message) frame(resp *Response) {
 	}
 	if te := h["Transfer-Encoding"]; len(te) > 0 {
 		if len(h["Content-Length"]) > 0 || resp.Proto == "HTTP/1.0" {
-			m.keepAlive = false // one of the two is a lie
+			m.keepAlive = false // contradictory
 		}
 		if m.transfer(te); m.chunked {
 			return
@@ -305,8 +305,8 @@ func (m *message) frame(resp *Response) {
 	m.contentLength(h["Content-Length"])
 }
 
-// transfer reads the transfer codings. One that a proxy has named again was applied once, chunked
-// was applied last, and one that is not known is passed over.
+// transfer parses the transfer codings. A coding repeated by a proxy was applied once, chunked was
+// applied last, and unknown ones are skipped.
 func (m *message) transfer(values []string) {
 	for c := range tokens(values) {
 		if c == "chunked" {
@@ -319,8 +319,8 @@ func (m *message) transfer(values []string) {
 	}
 }
 
-// contentLength reads the length, which may be given more than once. One that is empty, no number
-// or contradicts another is none.
+// contentLength parses the length, which may be given more than once. An empty, invalid or
+// contradictory one is ignored.
 func (m *message) contentLength(values []string) {
 	for v := range tokens(values) {
 		if v == "" {
@@ -338,7 +338,7 @@ func (m *message) contentLength(values []string) {
 	}
 }
 
-// tokens are the elements of a list in lower case, which may be empty.
+// tokens iterates over the elements of a list in lower case, which may be empty.
 func tokens(values []string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, v := range values {
@@ -360,7 +360,7 @@ func hasToken(values []string, token string) bool {
 	return false
 }
 
-// readBody reads the body into resp and reports whether the connection can take another request.
+// readBody reads the body into resp and reports whether the connection can be reused.
 func (x *exchange) readBody(m *message, resp *Response) (reusable bool, err error) {
 	s := resp.scratch
 	var src io.Reader
@@ -384,19 +384,19 @@ func (x *exchange) readBody(m *message, resp *Response) (reusable bool, err erro
 		return m.keepAlive && drained(src) && trailersRead(s), nil
 	case m.length < 0:
 		return false, nil
-	default: // more than little is not worth the wait
+	default: // larger rests are not worth the wait
 		return m.keepAlive && (fixed.N == 0 || drained(src) && fixed.N == 0), nil
 	}
 }
 
-// drained reads what little may be left behind the end of a packed body and reports whether it came
-// to the end.
+// drained reads the short rest after the end of an encoded body and reports whether the end was
+// reached.
 func drained(src io.Reader) bool {
 	_, err := io.CopyN(io.Discard, src, maxDrain)
 	return errors.Is(err, io.EOF)
 }
 
-// trailersRead reads the trailer fields of a chunked body and passes them over.
+// trailersRead reads and discards the trailer fields of a chunked body.
 func trailersRead(s *scratch) bool {
 	_, err := readBlock(s.reader, s.head[:0], maxTrailer)
 	return err == nil

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// secured is the key under which a context has the connection that is to speak HTTP/2.
+// secured is the context key of the connection to use for HTTP/2.
 type secured struct{}
 
-// newHTTP2 returns the transport, which buffers no more of a body than is free: its own default is
-// 4 MiB a stream. It dials nothing and knows nothing of TLS: both were done before.
+// newHTTP2 returns the transport, which buffers at most FreeBody of a body: its own default is 4
+// MiB a stream. It neither dials nor uses TLS: both were done before.
 func newHTTP2(c *Config) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
@@ -35,12 +35,12 @@ func newHTTP2(c *Config) *http.Transport {
 	}
 }
 
-// open says that another request may go over the HTTP/2 connection.
+// open reports whether another request may be sent over the HTTP/2 connection.
 func (c *conn) open() bool { return c.h2.Available() > 0 }
 
-var errNoStream = errors.New("the server takes no more requests over this connection")
+var errNoStream = errors.New("server accepts no more requests on this connection")
 
-// ask makes the request, or fails: net/http would wait until the server allows one more.
+// ask makes the request, or fails, where net/http would wait until the server allows one more.
 func (c *conn) ask(req *http.Request) (*http.Response, error) {
 	if !c.open() {
 		return nil, errNoStream
@@ -48,7 +48,7 @@ func (c *conn) ask(req *http.Request) (*http.Response, error) {
 	return c.h2.RoundTrip(req)
 }
 
-// http2 makes the exchange over an HTTP/2 connection, which carries no other at the time.
+// http2 makes the exchange over an HTTP/2 connection, which has no other stream at the time.
 func (x *exchange) http2(c *conn, resp *Response) error {
 	if !c.open() {
 		c.broken = true
@@ -57,7 +57,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	if err := x.permit(c); err != nil {
 		return err
 	}
-	c.broken = true // unless it comes to a good end
+	c.broken = true // until the exchange succeeds
 	ctx, cancel := context.WithCancelCause(x.ctx)
 	defer cancel(nil)
 	config := &x.f.config
@@ -107,8 +107,8 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	return nil
 }
 
-// request2 makes the request for the HTTP/2 transport. The path goes in as it stands: an opaque URL
-// is not parsed or encoded anew.
+// request2 returns the request for the HTTP/2 transport. An opaque URL keeps the path unchanged: it
+// is not parsed or encoded again.
 func (x *exchange) request2(ctx context.Context) *http.Request {
 	t := x.target
 	h := make(http.Header, len(x.req.Header)+4)
@@ -129,9 +129,9 @@ func (x *exchange) request2(ctx context.Context) *http.Request {
 	return req.WithContext(ctx)
 }
 
-// watch ends an HTTP/2 exchange that falls behind its pace. Streams have no deadline of their own.
+// watch cancels an HTTP/2 exchange that misses a deadline of its pace. Streams have no deadlines.
 type watch struct {
-	ctx    context.Context //nolint:containedctx // of the exchange; tells what ended it
+	ctx    context.Context //nolint:containedctx // of the exchange; has the cause of its end
 	pace   pace
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
@@ -144,13 +144,13 @@ func newWatch(ctx context.Context, p pace, cancel context.CancelCauseFunc) *watc
 	return &watch{ctx: ctx, pace: p, cancel: cancel, timer: time.AfterFunc(time.Until(deadline), func() { cancel(reason) })}
 }
 
-// Read reads the body within the pace.
+// Read reads the body within the pace's deadlines.
 func (w *watch) Read(p []byte) (int, error) {
 	deadline, reason := w.pace.next()
 	w.timer.Stop()
 	w.timer = time.AfterFunc(time.Until(deadline), func() { w.cancel(reason) })
 	n, err := w.body.Read(p)
-	w.timer.Stop() // nothing is waited for until the next read
+	w.timer.Stop() // no timeout until the next read
 	w.meter.most.Add(bodyNoise * int64(n))
 	w.pace.came(n)
 	if cause := context.Cause(w.ctx); err != nil && errors.Is(cause, errTimeout) {

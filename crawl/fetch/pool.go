@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pool keeps idle connections and lets at most perHost exchanges a host have their turn at once.
+// pool holds idle connections and admits at most perHost concurrent exchanges per host.
 type pool struct {
 	perHost, maxIdle int
 	timeout          time.Duration
@@ -21,19 +21,19 @@ type pool struct {
 	closed bool
 }
 
-// hostConns are the turns and the idle connections of one key. It is dropped when it has neither.
+// hostConns are the slots and the idle connections of one key. It is removed when it has neither.
 type hostConns struct {
 	active  int
-	waiting []chan struct{} // closed when the turn is handed over
-	idle    []*conn         // the one used last at the end
+	waiting []chan struct{} // closed when a slot is passed on
+	idle    []*conn         // most recently used last
 }
 
 func newPool(c *Config) *pool {
 	return &pool{perHost: c.MaxConnsPerHost, maxIdle: c.MaxIdleConns, timeout: c.IdleTimeout, hosts: make(map[string]*hostConns)}
 }
 
-// take waits for a turn at key's host and returns an idle connection, or nil if there is none.
-// Every take that succeeds is followed by one give.
+// take waits for a slot of key's host and returns an idle connection, or nil if there is none.
+// Every successful take is followed by one give.
 func (p *pool) take(ctx context.Context, key string) (*conn, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -43,7 +43,7 @@ func (p *pool) take(ctx context.Context, key string) (*conn, error) {
 	h := p.hosts[key]
 	if h == nil {
 		h = &hostConns{}
-		p.hosts[strings.Clone(key)] = h // the key is part of a URL, which need not live as long
+		p.hosts[strings.Clone(key)] = h // the key is a substring of a URL, which must not be retained
 	}
 	if h.active >= p.perHost {
 		turn := make(chan struct{})
@@ -67,7 +67,7 @@ func (p *pool) take(ctx context.Context, key string) (*conn, error) {
 	return c, nil
 }
 
-// wait waits for the turn. If ctx ends when the turn has just come, the turn is passed on.
+// wait waits for a slot. If ctx ends when the slot was just received, the slot is passed on.
 func (p *pool) wait(ctx context.Context, key string, h *hostConns, turn chan struct{}) error {
 	select {
 	case <-turn:
@@ -86,7 +86,7 @@ func (p *pool) wait(ctx context.Context, key string, h *hostConns, turn chan str
 	return context.Cause(ctx)
 }
 
-// pop takes the idle connection used last. The caller holds p.mu.
+// pop removes and returns the most recently used idle connection. The caller holds p.mu.
 func (p *pool) pop(h *hostConns) *conn {
 	n := len(h.idle)
 	if n == 0 {
@@ -99,7 +99,7 @@ func (p *pool) pop(h *hostConns) *conn {
 	return c
 }
 
-// give ends a turn. The connection, if not nil, is kept for the next.
+// give releases a slot. The connection, if not nil, is kept for the next exchange.
 func (p *pool) give(key string, c *conn) {
 	if c != nil {
 		c.meter.rest()
@@ -133,14 +133,14 @@ func (p *pool) give(key string, c *conn) {
 	closeAll(closing)
 }
 
-// forget drops the host's entry if nothing is left in it. The caller holds p.mu.
+// forget removes the host's entry if it is empty. The caller holds p.mu.
 func (p *pool) forget(key string, h *hostConns) {
 	if h.active == 0 && len(h.waiting) == 0 && len(h.idle) == 0 {
 		delete(p.hosts, key)
 	}
 }
 
-// evict takes out the connection idle longest. The caller holds p.mu.
+// evict removes and returns the connection idle longest. The caller holds p.mu.
 func (p *pool) evict() *conn {
 	c := p.idle.Remove(p.idle.Back()).(*conn)
 	h := p.hosts[c.key]
@@ -150,7 +150,7 @@ func (p *pool) evict() *conn {
 	return c
 }
 
-// expire closes what has been idle for too long, and comes back when the next one is due.
+// expire closes connections that have been idle for too long, and reschedules itself.
 func (p *pool) expire() {
 	var closing []*conn
 	p.mu.Lock()
@@ -168,7 +168,7 @@ func (p *pool) expire() {
 	closeAll(closing)
 }
 
-// close closes what is idle, and what is given back from then on.
+// close closes idle connections, and those returned from then on.
 func (p *pool) close() {
 	var closing []*conn
 	p.mu.Lock()

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// maxProbeHead bounds what is read of the answer to a HEAD probe, in bytes: as far as the status
-// line goes.
+// maxProbeHead bounds the bytes read of the answer to a HEAD probe, up to the end of the status
+// line.
 const maxProbeHead = 4 << 10
 
-// Locate finds the addresses that a fetch from host (host or host:port) would try, in their order,
-// with the scheme's port where none is given. They have passed the guard.
+// Locate returns the addresses that a fetch from host (host or host:port) would try, in their
+// order, with the scheme's port where none is given. The guard admits them.
 func (f *Fetcher) Locate(ctx context.Context, host, scheme string) ([]netip.AddrPort, error) {
 	t, addrs, err := f.locate(ctx, host, scheme)
 	if err != nil {
@@ -44,9 +44,9 @@ func (f *Fetcher) locate(ctx context.Context, host, scheme string) (*target, []n
 	return &t, addrs, nil
 }
 
-// Probe measures how long a TCP connect to host (host or host:port) takes, the port being the
-// scheme's where none is given. It sends no request and passes the guard. It returns the address
-// that answered; the first that does counts. Finding the addresses is not measured.
+// Probe measures the duration of a TCP connect to host (host or host:port), with the scheme's port
+// where none is given. It sends no request and applies the guard. It returns the first address that
+// answered. Resolving the name is not measured.
 func (f *Fetcher) Probe(ctx context.Context, host, scheme string) (time.Duration, netip.Addr, error) {
 	t, addrs, err := f.locate(ctx, host, scheme)
 	if err != nil {
@@ -60,18 +60,17 @@ func (f *Fetcher) Probe(ctx context.Context, host, scheme string) (time.Duration
 	return a.took, a.addr, nil
 }
 
-// Head is what came of a HEAD probe.
+// Head is the result of a HEAD probe.
 type Head struct {
-	// RTT is from the request's last byte to the answer's first: a round trip and the server's own
-	// time. Connecting is not in it.
+	// RTT is the time from the request's last byte to the answer's first: a round trip and the
+	// server's processing, without connecting.
 	RTT    time.Duration
 	Addr   netip.Addr // address that answered
-	Status int        // of HTTP
+	Status int        // HTTP status
 }
 
-// ProbeHead measures how long host takes to answer HEAD /, on a connection of its own and over
-// HTTP/1.1. It is a request as any other: whether robots.txt and politeness allow it is for the
-// caller to know. Nothing is sent once ctx has ended.
+// ProbeHead measures how long host takes to answer HEAD /, on a separate connection and over
+// HTTP/1.1. The caller must check robots.txt and politeness. Nothing is sent once ctx has ended.
 func (f *Fetcher) ProbeHead(ctx context.Context, host, scheme string) (*Head, error) {
 	t, addrs, err := f.locate(ctx, host, scheme)
 	if err != nil {
@@ -129,7 +128,7 @@ func (f *Fetcher) headOver(c net.Conn, t *target) (time.Duration, int, error) {
 		case err != nil:
 			return 0, 0, err
 		case len(buf) == cap(buf):
-			return 0, 0, fmt.Errorf("status line of more than %d bytes", maxProbeHead)
+			return 0, 0, fmt.Errorf("status line exceeds %d bytes", maxProbeHead)
 		}
 	}
 }

@@ -15,68 +15,63 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// DefaultAccept is what is accepted where a Request does not say.
+// DefaultAccept is the Accept field of a Request without one.
 const DefaultAccept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
-// acceptEncoding are the content codings that can be removed.
+// acceptEncoding lists the supported content codings.
 const acceptEncoding = "gzip, br, zstd"
 
-// maxURL bounds a request's URL; longer ones are traps.
+// maxURL bounds a request's URL; longer ones are crawler traps.
 const maxURL = 16 << 10
 
-// Request is what to ask for. It is not changed and may be reused.
+// Request describes a request. It is not modified and may be reused.
 type Request struct {
-	// URL is an absolute http or https URL in canonical form; what stands after # is not sent.
+	// URL is an absolute http or https URL in canonical form; a fragment is not sent.
 	URL string
 	// Accept replaces DefaultAccept.
 	Accept string
-	// Header are further fields, such as If-None-Match. Those that frame or route the message are
-	// refused.
+	// Header are additional fields, such as If-None-Match. Fields for framing or routing are rejected.
 	Header http.Header
-	// MaxBytes bounds the body instead of the Config's MaxBody. Zero: that.
+	// MaxBytes limits the body instead of the Config's MaxBody. Zero: MaxBody.
 	MaxBytes int64
-	// Cut asks for the beginning of a body that is over its bound, marked as Truncated, instead of
-	// a failure.
+	// Cut returns the beginning of a body that exceeds its limit, marked as Truncated, instead of an
+	// error.
 	Cut bool
-	// HeadWithin bounds writing the request and waiting for the whole response head, if it is less
-	// than the Config's HeaderTimeout. Zero: that alone does.
+	// HeadWithin is the timeout for writing the request and receiving the whole response head, if it
+	// is less than the Config's HeaderTimeout. Zero: HeaderTimeout.
 	HeadWithin time.Duration
-	// Once: a request that may have reached the server is not sent a second time within the
-	// exchange, which then ends with ErrStale. Whoever is polite comes back later.
+	// Once: a request that the server may have received is not sent a second time within the exchange,
+	// which then ends with ErrStale, so that the caller can keep its delay.
 	Once bool
-	// Permit is asked when the connection stands, with the address it leads to, right before the
-	// request is written, once for each time that it is written. Its error ends the exchange. Nil:
-	// permitted. It must not block.
+	// Permit is called when the connection is ready, with its remote address, right before the request
+	// is written, once for each time that it is written. Its error ends the exchange. Nil: permitted.
+	// It must not block.
 	Permit func(addr netip.Addr) error
-	// Room, if not nil, says whether a body over FreeBody may be in memory. Nil: it may, whatever
-	// its size.
+	// Room, if not nil, provides the memory of a body over FreeBody. Nil: memory is not limited.
 	Room Room
-	// Progress, if not nil, is kept up to date while the exchange is under way. It begins anew with
-	// each request.
+	// Progress, if not nil, is updated while the exchange is under way. It is reset by each request.
 	Progress *Progress
 }
 
-// target is a URL taken apart as far as HTTP needs it. All but key are parts of the URL's own
-// string.
+// target is a URL split into the parts that HTTP needs. All but key are substrings of the URL.
 type target struct {
 	https     bool
-	key       string // scheme and authority, by which connections are kept
-	authority string // host and port as they stand in the URL: the Host field
+	key       string // scheme and authority: key of the pool
+	authority string // host and port as in the URL: the Host field
 	host      string // without port and brackets
 	port      uint16
-	path      string // path and query: what is asked for
+	path      string // path and query: the request target
 }
 
-// ownFields are those that the Fetcher alone sets, or that would make the connection something
-// else.
+// ownFields are set by the Fetcher alone, or would change the use of the connection.
 var ownFields = map[string]bool{
 	"Host": true, "User-Agent": true, "From": true, "Accept": true, "Accept-Encoding": true, "Connection": true, "Content-Length": true,
 	"Transfer-Encoding": true, "Te": true, "Trailer": true, "Upgrade": true, "Keep-Alive": true, "Proxy-Connection": true, "Expect": true,
 	"Proxy-Authorization": true,
 }
 
-// parseTarget takes a URL apart without net/url, which refuses URLs that browsers, and so the
-// canonical form, let pass.
+// parseTarget splits a URL without net/url, which rejects URLs that browsers, and so the canonical
+// form, permit.
 func parseTarget(raw string) (target, error) {
 	var t target
 	if len(raw) > maxURL {
@@ -84,13 +79,13 @@ func parseTarget(raw string) (target, error) {
 	}
 	for i := range len(raw) {
 		if raw[i] <= ' ' || raw[i] >= 0x7f {
-			return t, fmt.Errorf("byte %#x in URL", raw[i])
+			return t, fmt.Errorf("invalid byte %#x in URL", raw[i])
 		}
 	}
 	rest, ok := strings.CutPrefix(raw, "http://")
 	if !ok {
 		if rest, ok = strings.CutPrefix(raw, "https://"); !ok {
-			return t, errors.New("neither an http nor an https URL")
+			return t, errors.New("URL scheme: must be http or https")
 		}
 		t.https = true
 	}
@@ -107,7 +102,7 @@ func parseTarget(raw string) (target, error) {
 		t.path = "/" + t.path
 	}
 	if strings.ContainsAny(t.authority, "@\\") || !httpguts.ValidHostHeader(t.authority) {
-		return t, fmt.Errorf("authority %q", t.authority)
+		return t, fmt.Errorf("invalid authority %q", t.authority)
 	}
 	return t, t.splitAuthority()
 }
@@ -119,7 +114,7 @@ func (t *target) splitAuthority() error {
 	}
 	t.host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if t.host == "" {
-		return fmt.Errorf("authority %q without a host", t.authority)
+		return fmt.Errorf("authority %q: missing host", t.authority)
 	}
 	if port == "" {
 		t.port = 80
@@ -130,7 +125,7 @@ func (t *target) splitAuthority() error {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return fmt.Errorf("port %q", port)
+		return fmt.Errorf("invalid port %q", port)
 	}
 	t.port = uint16(n)
 	return nil
@@ -143,7 +138,7 @@ func (t *target) address(addr netip.Addr) string {
 	return net.JoinHostPort(addr.String(), strconv.Itoa(int(t.port)))
 }
 
-// checkHeader refuses fields that are none of the caller's business or would break the message.
+// checkHeader rejects fields that are set by the Fetcher or would break the message.
 func checkHeader(h http.Header) error {
 	for name, values := range h {
 		if ownFields[http.CanonicalHeaderKey(name)] || !httpguts.ValidHeaderFieldName(name) {
@@ -151,15 +146,15 @@ func checkHeader(h http.Header) error {
 		}
 		for _, v := range values {
 			if !httpguts.ValidHeaderFieldValue(v) {
-				return fmt.Errorf("field %s: %q is no value", name, v)
+				return fmt.Errorf("field %s: invalid value %q", name, v)
 			}
 		}
 	}
 	return nil
 }
 
-// appendHead writes the request head as HTTP/1.1 has it, private fields with it; for HTTP/2 it is
-// the archive's reading of what was sent.
+// appendHead appends the request head of HTTP/1.1, with private fields; for HTTP/2 it is the
+// archived form of what was sent.
 func (f *Fetcher) appendHead(out []byte, t *target, req *Request, private http.Header) []byte {
 	out = append(out, "GET "...)
 	out = append(out, t.path...)
@@ -175,7 +170,7 @@ func (f *Fetcher) appendHead(out []byte, t *target, req *Request, private http.H
 		}
 		for _, name := range slices.Sorted(maps.Keys(h)) {
 			if i == 0 && private[name] != nil {
-				continue // the host's own replaces it
+				continue // replaced by the host's own
 			}
 			for _, v := range h[name] {
 				out = append(append(append(append(out, name...), ": "...), v...), "\r\n"...)
@@ -192,7 +187,7 @@ func accept(req *Request) string {
 	return req.Accept
 }
 
-// fixedFields are the fields that are the same in all requests, from the end of Host's line on.
+// fixedFields returns the constant fields of all requests, from the end of Host's line on.
 func fixedFields(c *Config) string {
 	from := ""
 	if c.From != "" {

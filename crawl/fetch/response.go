@@ -12,59 +12,58 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Response is what came back. Its byte slices belong to it until Release.
+// Response is the answer to a Request. Its byte slices are valid until Release.
 type Response struct {
-	// URL is the request's.
+	// URL is that of the request.
 	URL string
-	// Status is the status code, Proto "HTTP/1.1", "HTTP/1.0" or "HTTP/2.0" as spoken on the wire.
+	// Status is the status code, Proto "HTTP/1.1", "HTTP/1.0" or "HTTP/2.0" as used on the wire.
 	Status int
-	Proto  string // as spoken on the wire
-	// Header are the fields as they came, names in canonical form.
+	Proto  string // as used on the wire
+	// Header are the fields as received, names in canonical form.
 	Header http.Header
-	// RequestHead and ResponseHead are the heads for the archive, up to and with the empty line.
-	// RequestHead is what was sent, for HTTP/2 its reading as HTTP/1.1. ResponseHead fits Body, see
-	// the package comment.
+	// RequestHead and ResponseHead are the heads for the archive, with the empty line. RequestHead is
+	// what was sent, for HTTP/2 in the form of HTTP/1.1. ResponseHead matches Body, see the package
+	// comment.
 	RequestHead, ResponseHead []byte
-	// Body is decoded, as far as it can be. Truncated is why it is only the beginning.
+	// Body is decoded as far as possible. Truncated is why it is incomplete.
 	Body      []byte
-	Truncated Truncation // why Body is only the beginning; empty: it is whole
-	// Spilled is where the body lies if Request.Room had no memory for it; Body is nil then. The
-	// caller closes it, or calls Load.
+	Truncated Truncation // why Body is incomplete; empty: it is complete
+	// Spilled is the body on disk if Request.Room had no memory for it; Body is nil then. The caller
+	// closes it, or calls Load.
 	Spilled Spilled
-	// ContentEncoding are the codings that were removed, as "gzip" or "gzip, br"; empty if none.
+	// ContentEncoding lists the codings that were removed, as "gzip" or "gzip, br"; empty if none.
 	ContentEncoding string
-	// WireBytes is what the exchange took from the network, head and framing included, TLS
-	// handshake not.
+	// WireBytes is the number of bytes received in the exchange, with head and framing, without the
+	// TLS handshake.
 	WireBytes int64
-	// Addr is the peer of the connection.
+	// Addr is the remote address of the connection.
 	Addr netip.AddrPort
-	// Connect is how long that took to be made, without the TLS handshake: a round trip to the
-	// server, and what the machine added.
+	// Connect is the duration of the TCP connect, without the TLS handshake: a round trip to the
+	// server, and local delays.
 	Connect time.Duration
-	// Start is when the request was written, TTFB the time from then to the first byte of the
-	// response (with HTTP/2 its head), Duration to the last byte of the body.
+	// Start is when the request was written, TTFB the time from then to the first byte of the response
+	// (with HTTP/2 its head), Duration to the last byte of the body.
 	Start    time.Time
 	TTFB     time.Duration // from Start to the first byte of the response
 	Duration time.Duration // from Start to the last byte of the body
-	// Held is the part of Duration that the exchange waited for its turn on the line.
+	// Held is the part of Duration for which the bandwidth limit delayed the exchange.
 	Held time.Duration
 
 	scratch *scratch
 }
 
-// Truncation is why a body is only the beginning of what the server has, in the words of
-// WARC-Truncated (WARC 1.1, 5.13).
+// Truncation is why a body is incomplete, with the values of WARC-Truncated (WARC 1.1, 5.13).
 type Truncation string
 
-// The reasons. The body is whole where there is none.
+// The reasons. Empty: the body is complete.
 const (
-	// TruncatedLength: the bound on the size was reached (Request.Cut).
+	// TruncatedLength: the size limit was reached (Request.Cut).
 	TruncatedLength Truncation = "length"
 	// TruncatedDisconnect: the connection ended before the body did.
 	TruncatedDisconnect Truncation = "disconnect"
-	// TruncatedTime: a bound on time or speed was reached.
+	// TruncatedTime: a timeout or the minimum rate was reached.
 	TruncatedTime Truncation = "time"
-	// TruncatedUnspecified: the body breaks off within its chunks or its content coding.
+	// TruncatedUnspecified: the body ends within its chunks or its content coding.
 	TruncatedUnspecified Truncation = "unspecified"
 )
 
@@ -77,8 +76,8 @@ func (r *Response) Location() string {
 	return link.EscapeInvalid(r.Header.Get("Location"))
 }
 
-// Release gives the buffers back. Body and both heads must not be used afterwards. It may be called
-// once; a Response that is never released costs garbage, nothing else.
+// Release returns the buffers to their pool. Body and both heads must not be used afterwards. It
+// may be called once; a Response that is never released is only garbage.
 func (r *Response) Release() {
 	if r.scratch == nil {
 		return
@@ -88,28 +87,28 @@ func (r *Response) Release() {
 	s.put()
 }
 
-// Bounds on the buffers that are kept for the next exchange: a large page must not be paid for ever
-// after.
+// Limits of the buffers that are kept for the next exchange, so that a large page does not occupy
+// memory for long.
 const (
 	readBuffer  = 4 << 10
 	maxKeptBody = FreeBody + 1
 	maxKeptHead = 16 << 10
 )
 
-// scratch are the buffers of one exchange.
+// scratch holds the buffers of one exchange.
 type scratch struct {
 	reader   *bufio.Reader
 	wire     wire
 	request  []byte
-	head     []byte // the response head as it came
+	head     []byte // the response head as received
 	fields   []field
 	response []byte
 	body     []byte
-	packed   []byte        // first bytes of a body that is unpacked
-	coded    *bufio.Reader // source of a body that is unpacked
+	packed   []byte        // first bytes of an encoded body
+	coded    *bufio.Reader // source of an encoded body
 }
 
-// field is one field of a response head as it came.
+// field is one field of a response head as received.
 type field struct{ name, value string }
 
 var scratches = sync.Pool{New: func() any {
@@ -118,7 +117,7 @@ var scratches = sync.Pool{New: func() any {
 
 func newScratch() *scratch { return scratches.Get().(*scratch) }
 
-// rest lets go of the connection: a response may wait for long, and a connection can hold megabytes
+// rest releases the connection: a response may wait for long, and a connection can hold megabytes
 // of certificates.
 func (s *scratch) rest() {
 	s.reader.Reset(nil)
@@ -137,11 +136,11 @@ func (s *scratch) put() {
 	scratches.Put(s)
 }
 
-// renamed is the prefix of fields that were true on the wire and are not of the archived body.
+// renamed is the prefix of fields that apply to the wire and not to the archived body.
 const renamed = "X-Crawler-"
 
-// appendResponseHead writes the head that fits the decoded body. fields are those of the response
-// in their order.
+// appendResponseHead appends the head that matches the decoded body. Fields are those of the
+// response in their order.
 func appendResponseHead(out []byte, status int, reason string, fields []field, bodyLen int64, decoded bool) []byte {
 	out = append(out, "HTTP/1.1 "...)
 	out = strconv.AppendInt(out, int64(status), 10)
@@ -172,8 +171,7 @@ func appendResponseHead(out []byte, status int, reason string, fields []field, b
 	return append(out, "\r\n"...)
 }
 
-// appendValue writes a value with the bytes replaced that would end the line or that no value
-// holds.
+// appendValue appends a value, replacing line ends and invalid bytes.
 func appendValue(out []byte, v string) []byte {
 	start := len(out)
 	out = append(out, v...)

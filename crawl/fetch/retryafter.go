@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// MaxRetryAfter is the longest that a site is believed to want to be left alone.
+// MaxRetryAfter is the upper limit of a site's Retry-After.
 const MaxRetryAfter = 24 * time.Hour
 
-// RetryAfter returns how long after now the Retry-After field asks to wait, given as seconds or as
-// a date: between 0 and MaxRetryAfter, 0 also if there is none or it cannot be read. A fraction of
-// a second, which no standard has, is rounded up.
+// RetryAfter returns the delay after now that the Retry-After field requests, in seconds or as a
+// date: between 0 and MaxRetryAfter, 0 also if it is missing or invalid. A fraction of a second,
+// which is not standard, is rounded up.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	whole, fraction, _ := strings.Cut(v, ".")
 	n, err := strconv.ParseUint(whole, 10, 64)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // any number of digits is a number of seconds (RFC 9110, 10.2.3)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // any number of digits is valid (RFC 9110, 10.2.3)
 		if n < 1<<63 && strings.Trim(fraction, "0") != "" {
 			n++
 		}

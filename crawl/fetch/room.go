@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// FreeBody is how much of a body needs nobody's leave; what grows beyond it is a matter for
-// Request.Room.
+// FreeBody is the size up to which a body needs no memory of Request.Room.
 const FreeBody = 256 << 10
 
-// Room is where bodies lie that are larger than FreeBody. It outlives the exchange, as the Response
-// may: whoever made it takes back what it gave.
+// Room provides memory or disk for bodies larger than FreeBody. It outlives the exchange, as the
+// Response may: its creator releases what it granted.
 type Room interface {
-	// Grow asks for the body to have size bytes of memory in all, or fewer than before; false if
-	// there is no room for more.
+	// Grow requests size bytes of memory in all for the body, or fewer than before; false if that is
+	// not available.
 	Grow(size int64) bool
-	// Spill makes a place on disk for a body that found no room in memory.
+	// Spill creates a file for a body without memory.
 	Spill() (Spilled, error)
-	// Wait is Grow for a body that has no place on disk either: it waits until there is room, or
-	// ctx ends.
+	// Wait is Grow for a body that has no disk either: it waits until memory is available, or ctx
+	// ends.
 	Wait(ctx context.Context, size int64) error
 }
 
-// Spilled is a body on disk. It is written first, and read then.
+// Spilled is a body on disk. It is written first, then read.
 type Spilled interface {
-	// Write takes p whole, or nothing of it.
+	// Write writes all of p, or nothing.
 	io.Writer
-	// Reader reads the body from its beginning, and fails at its end if it is not what was written.
+	// Reader reads the body from its beginning, and fails at its end if it differs from what was
+	// written.
 	Reader() io.Reader
 	Size() int64  // bytes written so far
 	Close() error // removes the body from disk
 }
 
-// Size is how long the body is, wherever it lies.
+// Size returns the length of the body, in memory or on disk.
 func (r *Response) Size() int64 {
 	if r.Spilled != nil {
 		return r.Spilled.Size()
@@ -45,8 +45,7 @@ func (r *Response) Size() int64 {
 	return int64(len(r.Body))
 }
 
-// Load brings a body that lies on disk into memory. The place on disk is given back, also when it
-// cannot be read.
+// Load moves a body from disk into memory. The file is removed, also after an error.
 func (r *Response) Load() error {
 	if r.Spilled == nil {
 		return nil
@@ -61,7 +60,7 @@ func (r *Response) Load() error {
 	return errors.Join(err, file.Close())
 }
 
-// readBack reads all of a spilled body into p, which is as long.
+// readBack reads all of a spilled body into p, which has its length.
 func readBack(p []byte, file Spilled) error {
 	src := file.Reader()
 	for n := 0; ; {
@@ -70,40 +69,40 @@ func readBack(p []byte, file Spilled) error {
 		case errors.Is(err, io.EOF) && n == len(p):
 			return nil
 		case err != nil:
-			return fmt.Errorf("body from disk: %w", err)
+			return fmt.Errorf("read body from disk: %w", err)
 		case m == 0 && n == len(p):
-			return fmt.Errorf("body from disk: %w", io.ErrShortBuffer)
+			return fmt.Errorf("read body from disk: %w", io.ErrShortBuffer)
 		}
 	}
 }
 
-// spillBuffer is what is gathered before it is written to disk.
+// spillBuffer is the size of the buffer for writing to disk.
 const spillBuffer = 64 << 10
 
-// sink takes in the bytes of one body: in memory while there is room, beyond that on disk, and
-// where that fails in memory that is waited for.
+// sink receives the bytes of one body: in memory while that is available, beyond that on disk, and
+// if that fails in memory after waiting.
 type sink struct {
 	x    *exchange
 	buf  []byte
 	file Spilled
 	size int64 // of all bytes so far
-	most int64 // what size can become
+	most int64 // upper limit of size
 }
 
-// newSink returns a sink that uses buf. length is how long the body will be, -1 if that is not
-// known; limit is the bound on it.
+// newSink returns a sink that uses buf. Length is the expected length of the body, -1 if unknown;
+// limit is its size limit.
 func (x *exchange) newSink(buf []byte, length, limit int64) *sink {
 	k := &sink{x: x, buf: buf[:0], most: limit + 1}
 	if length >= 0 {
-		k.most = min(length, limit) + 1 // one more shows the end without growing
+		k.most = min(length, limit) + 1 // one more byte detects the end without growing
 	}
 	k.buf = slices.Grow(k.buf, int(min(max(length, readBuffer), FreeBody, limit)+1))
 	return k
 }
 
-// fill reads src until its end or one byte over limit. packed counts what the bytes are unpacked
-// from, nil if they are not. cause is the error of src, if it failed; err is one of this side, or a
-// bound.
+// fill reads src until its end or one byte over limit. Packed counts the bytes before decoding, nil
+// if they are not encoded. Cause is the error of src, if it failed; err is a local one, or a size
+// limit.
 func (k *sink) fill(src io.Reader, packed *source, limit int64) (cause, err error) {
 	for {
 		if len(k.buf) == cap(k.buf) {
@@ -118,7 +117,7 @@ func (k *sink) fill(src io.Reader, packed *source, limit int64) (cause, err erro
 		if packed != nil {
 			packed.keep = packed.keep && n == 0
 			if k.size > ratioFree && k.size > maxRatio*packed.n {
-				return nil, fmt.Errorf("%d bytes unpacked to %d: %w", packed.n, k.size, ErrTooLarge)
+				return nil, fmt.Errorf("%d bytes decoded to %d: %w", packed.n, k.size, ErrTooLarge)
 			}
 		}
 		switch {
@@ -132,14 +131,14 @@ func (k *sink) fill(src io.Reader, packed *source, limit int64) (cause, err erro
 	}
 }
 
-// more makes room for more bytes.
+// more extends the buffer.
 func (k *sink) more() error {
 	if k.file != nil {
 		return k.flush()
 	}
 	want := 2 * int64(cap(k.buf))
 	if cap(k.buf) <= FreeBody {
-		want = min(want, FreeBody+1) // one more shows the end of what is free
+		want = min(want, FreeBody+1) // one more byte detects the end of FreeBody
 	}
 	want = max(min(want, k.most), k.size+1)
 	room := k.x.req.Room
@@ -181,7 +180,7 @@ func (k *sink) spill() error {
 	return nil
 }
 
-// flush writes what is gathered. Where the disk takes no more, memory must have the body after all.
+// flush writes the buffer to disk. If the disk accepts no more, the body is moved to memory.
 func (k *sink) flush() error {
 	if len(k.buf) == 0 {
 		return nil
@@ -205,7 +204,7 @@ func (k *sink) flush() error {
 	return err
 }
 
-// end closes the body at limit, and says whether there was more.
+// end ends the body at limit, and reports whether it was longer.
 func (k *sink) end(limit int64) (over bool, err error) {
 	if over = k.size > limit; over {
 		k.buf = k.buf[:len(k.buf)-int(k.size-limit)] // the bytes over it are the last ones read
@@ -217,15 +216,15 @@ func (k *sink) end(limit int64) (over bool, err error) {
 	return over, err
 }
 
-// drop gives back what lies on disk.
+// drop removes the file.
 func (k *sink) drop() {
 	if k.file != nil {
-		_ = k.file.Close() // nobody will miss it
+		_ = k.file.Close() // errors do not matter
 		k.file = nil
 	}
 }
 
-// reader reads what was taken in.
+// reader returns a reader of the body.
 func (k *sink) reader() io.Reader {
 	if k.file != nil {
 		return k.file.Reader()
@@ -233,10 +232,10 @@ func (k *sink) reader() io.Reader {
 	return bytes.NewReader(k.buf)
 }
 
-// waitForRoom waits until a body may have size bytes of memory. The site is not at fault for it, so
-// the time is given to the exchange again.
+// waitForRoom waits until a body may have size bytes of memory. The timeouts are extended, since
+// the site does not cause the wait.
 func (x *exchange) waitForRoom(size int64) error {
-	if x.unslot != nil { // who waits here must not be in the way of those whose end frees memory
+	if x.unslot != nil { // do not block exchanges whose end frees memory
 		x.unslot()
 	}
 	begin := time.Now()

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// fullPause is when to ask again for an address that has no room: nobody knows when one of its
-// requests ends.
+// fullPause is the delay before an address at its limit is checked again: the end of its requests
+// is unknown.
 const fullPause = 50 * time.Millisecond
 
 // addresses are the IPs behind hosts, and of requests that are in no queue.
 type addresses[T any] struct {
-	most    int           // requests at once to one of them; negative: there is no bound
-	gap     time.Duration // between the starts of two; negative: there is none
+	most    int           // concurrent requests to one of them; negative: no limit
+	gap     time.Duration // between the starts of two; negative: none
 	at      map[netip.Addr]*address[T]
-	freed   queue[*address[T]] // those with hosts that wait for them, and room
+	freed   queue[*address[T]] // those with waiting hosts, below their limit
 	serial  uint64
-	entered []*address[T] // requests of no queue were made to these, and they are to be left alone yet or had the last of them a moment ago
+	entered []*address[T] // used by recent requests of no queue, whose delay may not be over
 }
 
-// address is what the hosts behind one IP share. It is in the heap of freed addresses while hosts
-// wait for it and it has room; its due time is when the next request to it may start.
+// address is the state shared by the hosts behind one IP. While hosts wait and it is below its
+// limit, it is in the heap of freed addresses, by when the next request to it may start.
 type address[T any] struct {
 	entry
 	ip      netip.Addr
@@ -32,9 +32,9 @@ type address[T any] struct {
 	entered bool       // it is in addresses.entered
 }
 
-// Enter opens a visit of an address for a request that is in no queue, such as one that measures.
-// It counts for the bounds of the address like any other. If it is not allowed now, due says when
-// to ask again; if it is, Leave has to follow.
+// Enter opens a visit of an address for a request that is in no queue, such as a measurement. It
+// counts for the limits of the address. If not allowed now, due is when to retry; otherwise the
+// caller must call Leave.
 func (f *Frontier[T]) Enter(now time.Time, ip netip.Addr) (ok bool, due time.Time) {
 	return f.ips.enter(now, ip.Unmap())
 }
@@ -66,7 +66,7 @@ func (as *addresses[T]) enter(now time.Time, ip netip.Addr) (ok bool, due time.T
 	return true, now
 }
 
-// sweep lets go of addresses that were entered once they owe nothing.
+// sweep drops entered addresses once their delay is over.
 func (as *addresses[T]) sweep(now time.Time) {
 	as.entered = slices.DeleteFunc(as.entered, func(a *address[T]) bool {
 		if a.running > 0 || a.due.After(now) {
@@ -78,13 +78,13 @@ func (as *addresses[T]) sweep(now time.Time) {
 	})
 }
 
-// shared says whether hosts at an address share anything: not those of loopback, which are no
-// strangers to each other.
+// shared reports whether hosts at an address share limits: not those of loopback, which have one
+// operator.
 func (as *addresses[T]) shared(ip netip.Addr) bool {
 	return (as.most >= 0 || as.gap >= 0) && ip.IsValid() && !ip.IsLoopback()
 }
 
-// open returns an address, made if it is not there.
+// open returns an address, and creates it if necessary.
 func (as *addresses[T]) open(ip netip.Addr) *address[T] {
 	a := as.at[ip]
 	if a == nil {
@@ -96,7 +96,7 @@ func (as *addresses[T]) open(ip netip.Addr) *address[T] {
 
 func (as *addresses[T]) room(a *address[T]) bool { return as.most < 0 || a.running < as.most }
 
-// takes says whether a host at an address may be visited now, and need not wait behind others.
+// takes reports whether a host at an address may be visited now, and need not wait behind others.
 func (as *addresses[T]) takes(now time.Time, a *address[T]) bool {
 	return len(a.waiting) == 0 && as.room(a) && !a.due.After(now)
 }
@@ -108,20 +108,20 @@ func (as *addresses[T]) begin(now time.Time, a *address[T]) {
 	as.reindex(a)
 }
 
-// end closes one.
+// end ends one.
 func (as *addresses[T]) end(a *address[T]) {
 	a.running--
 	as.reindex(a)
 }
 
-// park has a host wait for its address.
+// park makes a host wait for its address.
 func (as *addresses[T]) park(h *host[T], a *address[T]) {
 	h.parked = a
 	a.waiting = append(a.waiting, h)
 	as.reindex(a)
 }
 
-// unpark ends the waiting of a host, if it does.
+// unpark ends the waiting of a host, and reports whether it waited.
 func (as *addresses[T]) unpark(h *host[T]) (waited bool) {
 	a := h.parked
 	if a == nil {
@@ -137,7 +137,7 @@ func (as *addresses[T]) unpark(h *host[T]) (waited bool) {
 	return true
 }
 
-// first is the address that has been free for longest for a host that waits for it, nil if there is
+// first returns the address that has been free for longest with a waiting host, nil if there is
 // none.
 func (as *addresses[T]) first(now time.Time) *address[T] {
 	if len(as.freed) > 0 && !as.freed[0].due.After(now) {
@@ -146,8 +146,8 @@ func (as *addresses[T]) first(now time.Time) *address[T] {
 	return nil
 }
 
-// reindex puts an address into the heap or takes it out, as its state asks for, and forgets one
-// without hosts that owes nothing.
+// reindex adds an address to the heap or removes it according to its state, and drops one without
+// hosts whose delay is over.
 func (as *addresses[T]) reindex(a *address[T]) {
 	in := len(a.waiting) > 0 && as.room(a)
 	switch {
@@ -165,7 +165,7 @@ func (as *addresses[T]) reindex(a *address[T]) {
 	}
 }
 
-// entry is a place in a heap of due times; equal times are served in the order of arrival.
+// entry is an element of a heap of due times; equal times are served in the order of arrival.
 type entry struct {
 	due    time.Time
 	serial uint64
@@ -174,10 +174,10 @@ type entry struct {
 
 func (e *entry) at() *entry { return e }
 
-// queue is a heap of what is due.
+// queue is a heap by due time.
 type queue[E interface{ at() *entry }] []E
 
-// sooner is when the first is due, if that is before then, or then is zero.
+// sooner returns the due time of the first element if it is before then, or then is zero.
 func (q queue[E]) sooner(then time.Time) time.Time {
 	if len(q) > 0 && (then.IsZero() || q[0].at().due.Before(then)) {
 		return q[0].at().due

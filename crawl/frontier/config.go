@@ -6,45 +6,44 @@ import (
 )
 
 const (
-	// DefaultMaxCrawlDelay caps what robots.txt may ask: beyond a minute a page, a host of some
-	// size would never be finished.
+	// DefaultMaxCrawlDelay limits the Crawl-delay of robots.txt: beyond a minute a page, a host of
+	// some size would never be finished.
 	DefaultMaxCrawlDelay = time.Minute
-	// DefaultFactor of the response time: a site that takes two seconds a page gets four seconds of
-	// rest.
+	// DefaultFactor of the response time: a site that takes two seconds a page gets a delay of four
+	// seconds.
 	DefaultFactor = 2
-	// DefaultMaxAdaptive caps the delay that the factor comes to, so that one stalled answer does
-	// not stop a host.
+	// DefaultMaxAdaptive limits the delay by the factor, so that one stalled answer does not stop a
+	// host.
 	DefaultMaxAdaptive = 30 * time.Second
-	// DefaultPerIP is the number of requests at once to one address.
+	// DefaultPerIP is the number of concurrent requests to one address.
 	DefaultPerIP = 4
-	// ipShare of the floor is the least gap between requests to one address: four times as often as
-	// one host may be asked.
+	// ipShare: the minimum gap between requests to one address is the floor divided by it.
 	ipShare = 4
 )
 
-// Config says how polite to be.
+// Config is the configuration of politeness.
 type Config struct {
-	// Delay is the floor: the least time from the end of a request to the next one of the same
-	// host. With zero there is no limit at all, unless a robots.txt asks for one: neither Factor
-	// nor the bounds per address hold then.
+	// Delay is the floor: the minimum time from the end of a request to the next one of the same host.
+	// With zero there is no limit, unless a robots.txt sets one: neither Factor nor the limits per
+	// address apply then.
 	Delay time.Duration
-	// MaxCrawlDelay caps the delay of robots.txt. Zero: DefaultMaxCrawlDelay.
+	// MaxCrawlDelay limits the delay of robots.txt. Zero: DefaultMaxCrawlDelay.
 	MaxCrawlDelay time.Duration
-	// Factor is multiplied with the time of the last request. Zero: DefaultFactor; negative: none.
+	// Factor is multiplied by the duration of the last request. Zero: DefaultFactor; negative: none.
 	Factor float64
-	// MaxAdaptive caps that product. Zero: DefaultMaxAdaptive.
+	// MaxAdaptive limits that product. Zero: DefaultMaxAdaptive.
 	MaxAdaptive time.Duration
-	// PerIP bounds the requests at once to one address. Zero: DefaultPerIP; negative: no bound.
+	// PerIP limits the concurrent requests to one address. Zero: DefaultPerIP; negative: no limit.
 	PerIP int
-	// IPDelay is the least time between the starts of two requests to one address. Zero: a quarter
+	// IPDelay is the minimum time between the starts of two requests to one address. Zero: a quarter
 	// of Delay; negative: none.
 	IPDelay time.Duration
-	// Group names what a host belongs to, such as its registrable domain. Groups have turns, so
-	// that one of thousands of hosts gets no more of the fetchers than others do. Nil: all hosts
-	// are of one group.
+	// Group returns the group of a host, such as its registrable domain. Groups are served
+	// round-robin, so that one with thousands of hosts gets no more fetchers than others. Nil: all
+	// hosts are of one group.
 	Group func(host string) string
-	// GroupDelay is the least time from the end of a request to the next one of the same group,
-	// whose hosts have one visit at a time then. Zero: a group owes nothing.
+	// GroupDelay is the minimum time from the end of a request to the next one of the same group,
+	// whose hosts then have one visit at a time. Zero: no delay of groups.
 	GroupDelay time.Duration
 }
 
@@ -69,19 +68,19 @@ func (c *Config) fill() {
 	}
 }
 
-// Validate names the first field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c *Config) Validate() error {
 	if c.Delay < 0 {
-		return fmt.Errorf("frontier config: Delay %v is negative", c.Delay)
+		return fmt.Errorf("frontier config: Delay %v: must not be negative", c.Delay)
 	}
 	if c.GroupDelay < 0 {
-		return fmt.Errorf("frontier config: GroupDelay %v is negative", c.GroupDelay)
+		return fmt.Errorf("frontier config: GroupDelay %v: must not be negative", c.GroupDelay)
 	}
 	if c.MaxCrawlDelay < 0 {
-		return fmt.Errorf("frontier config: MaxCrawlDelay %v is negative", c.MaxCrawlDelay)
+		return fmt.Errorf("frontier config: MaxCrawlDelay %v: must not be negative", c.MaxCrawlDelay)
 	}
 	if c.MaxAdaptive < 0 {
-		return fmt.Errorf("frontier config: MaxAdaptive %v is negative", c.MaxAdaptive)
+		return fmt.Errorf("frontier config: MaxAdaptive %v: must not be negative", c.MaxAdaptive)
 	}
 	return nil
 }

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Frontier keeps the host queues of one worker. T is what waits in them. Not safe for concurrent
-// use.
+// Frontier holds the host queues of one worker. T is the type of their items. Not safe for
+// concurrent use.
 type Frontier[T any] struct {
 	cfg    Config
 	hosts  map[string]*host[T]
 	due    queue[*host[T]]
-	lines  lines[T] // hosts whose time has come
+	lines  lines[T] // hosts whose delay is over
 	ips    addresses[T]
 	serial uint64
 	items  int
 	held   held
-	past   map[string]kind // of hosts that were forgotten
+	past   map[string]kind // of removed hosts
 }
 
 // host is one host queue. It is in exactly one place: in the heap of due times, in the line of its
@@ -31,16 +31,16 @@ type host[T any] struct {
 	head    int // items before it are taken
 	crawl   time.Duration
 	took    time.Duration
-	slow    float64 // it is asked that many times less often than usual; 1 or less: as usual
-	past    kind    // what it was before, as long as no request was made
-	met     bool    // a request was made to it
-	hung    bool    // nothing came of the last one
+	slow    float64 // factor of its delay; 1 or less: none
+	past    kind    // its kind before, until the first request
+	met     bool    // there was a request to it
+	hung    bool    // the last one got no answer
 	stood   uint64
 	begun   time.Time     // of the visit
-	held    time.Duration // how long the last visit with a request was open
+	held    time.Duration // duration of the last visit with a request
 	visited bool
-	holds   holds // what its visit counts for
-	gone    bool  // removed while visited: forgotten when the visit ends, unless it comes back
+	holds   holds // counters that its visit increased
+	gone    bool  // removed while visited: dropped when the visit ends, unless it is added again
 	addr    netip.Addr
 	parked  *address[T]
 	using   *address[T] // the address that the visit counts for
@@ -55,7 +55,7 @@ func New[T any](cfg Config) *Frontier[T] {
 	}
 }
 
-// Push appends items to the queue of a host, which is made if it is not there.
+// Push appends items to the queue of a host, and creates it if necessary.
 func (f *Frontier[T]) Push(name string, items ...T) {
 	h := f.open(name)
 	h.items = append(h.items, items...)
@@ -63,7 +63,7 @@ func (f *Frontier[T]) Push(name string, items ...T) {
 	f.place(h)
 }
 
-// Unget puts an item back to the front of its queue.
+// Unget returns an item to the front of its queue.
 func (f *Frontier[T]) Unget(name string, item T) {
 	h := f.open(name)
 	if h.head > 0 {
@@ -89,7 +89,7 @@ func (f *Frontier[T]) open(name string) *host[T] {
 	return h
 }
 
-// place puts a host that has items, and is not visited, where it waits.
+// place queues a host that has items, and is not visited.
 func (f *Frontier[T]) place(h *host[T]) {
 	if h.visited || h.parked != nil || h.line != nil || h.index >= 0 || h.head == len(h.items) {
 		return
@@ -99,10 +99,10 @@ func (f *Frontier[T]) place(h *host[T]) {
 	heap.Push(&f.due, h)
 }
 
-// Next opens the visit of the host that has been due for longest, of the group whose turn it is,
-// and returns its name; not of one that is to stand back, see Fetchers. If none is due the name is
-// empty, and due is when to ask again; the zero time if only a Push or the end of a visit can
-// change that.
+// Next opens the visit of the host that has been due for longest, of the next group in turn, and
+// returns its name; it skips hosts that stand back, see Fetchers. If none is due the name is empty,
+// and due is when to call again; the zero time if only a Push or the end of a visit can change
+// that.
 func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 	for {
 		h, a := f.longest(now)
@@ -127,8 +127,8 @@ func (f *Frontier[T]) Next(now time.Time) (name string, due time.Time) {
 	}
 }
 
-// longest returns the host whose turn it is, with its address if it waits for that and has been due
-// for longer; nil if none may be visited.
+// longest returns the next host, with its address if it waits for that and has been due for longer;
+// nil if none may be visited.
 func (f *Frontier[T]) longest(now time.Time) (h *host[T], a *address[T]) {
 	f.lines.rested(now)
 	for len(f.due) > 0 && !f.due[0].due.After(now) {
@@ -141,8 +141,8 @@ func (f *Frontier[T]) longest(now time.Time) (h *host[T], a *address[T]) {
 	return h, nil
 }
 
-// first returns the first host of the group whose turn it is, or of the next one that has any that
-// need not stand back; nil if none may be visited.
+// first returns the first host of the next group in turn that has one that need not stand back; nil
+// if none may be visited.
 func (f *Frontier[T]) first() *host[T] {
 	h := f.lines.first(f.standsBack)
 	if h == nil && !f.held.full() {
@@ -151,13 +151,13 @@ func (f *Frontier[T]) first() *host[T] {
 	return h
 }
 
-// Ready says whether a host waits that Next would open, or move to where it waits for its address.
+// Ready reports whether Next would open a visit, or move a host to the queue of its address.
 func (f *Frontier[T]) Ready(now time.Time) bool {
 	h, _ := f.longest(now)
 	return h != nil
 }
 
-// Due is when Next is to be asked again; the zero time if only a Push or the end of a visit can
+// Due returns when to call Next again; the zero time if only a Push or the end of a visit can
 // change anything.
 func (f *Frontier[T]) Due() (due time.Time) {
 	if f.lines.n[prompt] > 0 || f.lines.n[slow]+f.lines.n[unknown] > 0 && !f.held.full() {
@@ -168,7 +168,7 @@ func (f *Frontier[T]) Due() (due time.Time) {
 	return f.ips.freed.sooner(due)
 }
 
-// visit opens the visit of a host that waits nowhere any more.
+// visit opens the visit of a host that was removed from its queue.
 func (f *Frontier[T]) visit(now time.Time, h *host[T]) string {
 	h.visited, h.begun = true, now
 	h.holds = holds{h.kind(), h.addr}
@@ -197,7 +197,7 @@ func (f *Frontier[T]) Take(name string) (item T, ok bool) {
 	return item, true
 }
 
-// Done closes a visit in which a request was made that took that long and ended now.
+// Done closes a visit with a request that took that long and ended now.
 func (f *Frontier[T]) Done(now time.Time, name string, took time.Duration) {
 	h := f.hosts[name]
 	if h == nil || !h.visited {
@@ -206,8 +206,8 @@ func (f *Frontier[T]) Done(now time.Time, name string, took time.Duration) {
 	f.closes(now, h, took, false)
 }
 
-// Hung closes a visit in which a request was made of which nothing came. The host is owed for it as
-// for one that took that long.
+// Hung closes a visit with a request that got no answer. The delay is that after a request that
+// took that long.
 func (f *Frontier[T]) Hung(now time.Time, name string, took time.Duration) {
 	h := f.hosts[name]
 	if h == nil || !h.visited {
@@ -216,7 +216,7 @@ func (f *Frontier[T]) Hung(now time.Time, name string, took time.Duration) {
 	f.closes(now, h, took, true)
 }
 
-// closes closes a visit in which a request was made, with what is owed for one that took that long.
+// closes closes a visit with a request, and sets the delay for one that took that long.
 func (f *Frontier[T]) closes(now time.Time, h *host[T], took time.Duration, hung bool) {
 	f.held.count(h.kind(), -1)
 	h.took, h.hung, h.met, h.held = took, hung, true, now.Sub(h.begun)
@@ -226,7 +226,7 @@ func (f *Frontier[T]) closes(now time.Time, h *host[T], took time.Duration, hung
 	f.closeGroup(now, h.group, f.cfg.GroupDelay)
 }
 
-// Free closes a visit in which no request was made: no politeness is owed for it.
+// Free closes a visit without a request: no delay follows.
 func (f *Frontier[T]) Free(name string) {
 	if h := f.hosts[name]; h != nil && h.visited {
 		f.leave(h)
@@ -248,7 +248,7 @@ func (f *Frontier[T]) leave(h *host[T]) {
 	f.place(h)
 }
 
-// delay is the politeness owed after a request to h.
+// delay returns the politeness delay after a request to h.
 func (f *Frontier[T]) delay(h *host[T]) time.Duration {
 	d := max(f.cfg.Delay, f.cfg.GroupDelay, h.crawl)
 	if f.cfg.Factor > 0 {

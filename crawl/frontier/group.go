@@ -9,8 +9,8 @@ func (f *Frontier[T]) group(host string) string {
 	return f.cfg.Group(host)
 }
 
-// EnterGroup opens a visit of the group of a host that is in no queue, for the sake of another
-// whose visit is open; false if the group rests. LeaveGroup has to follow.
+// EnterGroup opens a visit of the group of a host that is in no queue, on behalf of another whose
+// visit is open; false during the group's delay. The caller must call LeaveGroup.
 func (f *Frontier[T]) EnterGroup(now time.Time, host, other string) bool {
 	if f.cfg.GroupDelay == 0 {
 		return true
@@ -24,14 +24,14 @@ func (f *Frontier[T]) EnterGroup(now time.Time, host, other string) bool {
 	return true
 }
 
-// LeaveGroup closes a visit that EnterGroup opened, in which a request was made.
+// LeaveGroup closes a visit that EnterGroup opened, with a request.
 func (f *Frontier[T]) LeaveGroup(now time.Time, host string) {
 	if f.cfg.GroupDelay > 0 {
 		f.closeGroup(now, f.group(host), f.cfg.GroupDelay)
 	}
 }
 
-// rests says whether a group has a visit, or is to be left alone yet.
+// rests reports whether a group has a visit, or its delay is not over.
 func (f *Frontier[T]) rests(group string) bool {
 	if f.cfg.GroupDelay == 0 {
 		return false

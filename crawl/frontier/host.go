@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// CrawlDelay notes what a host's robots.txt asks for, up to the cap. It holds from the end of the
-// next request, or of the one under way.
+// CrawlDelay sets the Crawl-delay of a host's robots.txt, up to the limit. It applies from the end
+// of the next request, or of the one under way.
 func (f *Frontier[T]) CrawlDelay(name string, d time.Duration) {
 	f.open(name).crawl = min(max(d, 0), f.cfg.MaxCrawlDelay)
 }
 
-// Slow has a host asked that many times less often than politeness alone asks for, as far as
-// MaxAdaptive; 1 or less is the usual. It holds from the end of the next request, or of the one
-// under way.
+// Slow multiplies the delay of a host by times, up to MaxAdaptive; 1 or less is the normal delay.
+// It applies from the end of the next request, or of the one under way.
 func (f *Frontier[T]) Slow(name string, times float64) { f.open(name).slow = times }
 
-// NotBefore leaves a host alone until then: politeness that a former worker owes, or a back-off. It
-// never makes a host due earlier.
+// NotBefore defers a host until then: for the politeness delay of a previous worker, or a backoff.
+// It never makes a host due earlier.
 func (f *Frontier[T]) NotBefore(name string, at time.Time) {
 	h := f.open(name)
 	if !at.After(h.due) {
@@ -40,8 +39,8 @@ func (f *Frontier[T]) NotBefore(name string, at time.Time) {
 	}
 }
 
-// SetAddr notes the address that a host is at, from its next visit on. An invalid one, and
-// loopback, whose hosts are no strangers to each other, share nothing.
+// SetAddr sets the address of a host, from its next visit on. Hosts at an invalid address or at
+// loopback, which have one operator, share no limits.
 func (f *Frontier[T]) SetAddr(name string, ip netip.Addr) {
 	h := f.open(name)
 	ip = ip.Unmap()
@@ -54,7 +53,7 @@ func (f *Frontier[T]) SetAddr(name string, ip netip.Addr) {
 	f.place(h)
 }
 
-// lose takes a host away from its address.
+// lose detaches a host from its address.
 func (f *Frontier[T]) lose(h *host[T]) {
 	a := f.ips.at[h.addr]
 	if a == nil {
@@ -66,7 +65,7 @@ func (f *Frontier[T]) lose(h *host[T]) {
 	f.ips.reindex(a)
 }
 
-// Remove forgets a host and returns the items that waited. If it is being visited, it can come back
+// Remove drops a host and returns its waiting items. If it is being visited, it can be added again
 // but has no second visit before the end of that one.
 func (f *Frontier[T]) Remove(name string) []T {
 	h := f.hosts[name]
@@ -109,13 +108,13 @@ func (f *Frontier[T]) Items() int { return f.items }
 // Hosts is the number of host queues.
 func (f *Frontier[T]) Hosts() int { return len(f.hosts) }
 
-// Visited says whether a visit of the host is open.
+// Visited reports whether a visit of the host is open.
 func (f *Frontier[T]) Visited(name string) bool {
 	h := f.hosts[name]
 	return h != nil && h.visited
 }
 
-// Owed is how long a host is to be left alone from now on, by whoever asks next.
+// Owed returns the remaining delay of a host, for the next worker.
 func (f *Frontier[T]) Owed(now time.Time, name string) time.Duration {
 	if h := f.hosts[name]; h != nil {
 		return max(0, h.due.Sub(now))
@@ -123,8 +122,8 @@ func (f *Frontier[T]) Owed(now time.Time, name string) time.Duration {
 	return 0
 }
 
-// Pace is about how long one request to the host takes with the delay after it: what a window is
-// sized by.
+// Pace returns the approximate duration of one request to the host with the delay after it, from
+// which the size of its window is computed.
 func (f *Frontier[T]) Pace(name string) time.Duration {
 	if h := f.hosts[name]; h != nil {
 		return f.delay(h) + h.took

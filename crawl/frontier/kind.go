@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// kind says whether a host can be expected to answer soon. One that does not holds a fetcher
-// meanwhile, be it until a timeout, and a domain or an address may have hundreds of them among
-// those that do. So the visits of such hosts are bounded, which leaves fetchers for the others.
+// kind predicts whether a host answers soon. One that does not occupies a fetcher, possibly until a
+// timeout, and a domain or an address may have hundreds of them among others. So the visits of such
+// hosts are limited, which leaves fetchers for the others.
 type kind int
 
 const (
-	unknown kind = iota // it was never asked
-	slow                // its last visit took long, or came to nothing
-	prompt              // its last visit was over soon
+	unknown kind = iota // no request yet
+	slow                // its last visit took long, or failed
+	prompt              // its last visit was short
 	kinds
 )
 
-// soon is how long the last visit of a prompt host took at most, with all that was to be done
-// before its request: with 32 fetchers that are all taken for so long, one is free every 30 ms.
+// soon is the longest duration of the last visit of a prompt host, with everything before its
+// request: with 32 fetchers that are all busy for so long, one is free every 30 ms.
 const soon = time.Second
 
 func (h *host[T]) kind() kind {
@@ -32,25 +32,25 @@ func (h *host[T]) kind() kind {
 	}
 }
 
-// share is one of how many parts of the fetchers slow hosts have while others wait; so has the slow
-// and unknown part of a group, and the slow one of an address.
+// share: slow hosts have one in share fetchers while others wait; so have the slow and unknown
+// hosts of a group, and the slow ones of an address.
 const share = 4
 
-// held counts the open visits of hosts that are not prompt, all and by what they have in common.
+// held counts the open visits of hosts that are not prompt, in all, by group and by address.
 type held struct {
-	fetchers int // zero: any number
-	prompt   int // hosts that are, visited or not
+	fetchers int // zero: no limit
+	prompt   int // prompt hosts, visited or not
 	slow     int
 	unknown  int
 	groups   map[string]int
 	ips      map[netip.Addr]int // of slow hosts
 }
 
-// maxPast bounds the hosts of which the kind is remembered after they were forgotten: one that was
-// given back for a moment is no other when it comes again.
+// maxPast bounds the hosts whose kind is remembered after their removal: a host that was given back
+// briefly keeps its kind.
 const maxPast = 1 << 14
 
-// remember keeps the kind of a host that is forgotten.
+// remember stores the kind of a removed host.
 func (f *Frontier[T]) remember(h *host[T]) {
 	k := h.kind()
 	if k == unknown {
@@ -62,7 +62,7 @@ func (f *Frontier[T]) remember(h *host[T]) {
 	f.past[h.name] = k
 }
 
-// holds is what an open visit counts for.
+// holds are the counters that an open visit increases.
 type holds struct {
 	kind kind
 	ip   netip.Addr
@@ -100,8 +100,8 @@ func count[K comparable](m map[K]int, key K, n int) {
 	}
 }
 
-// full says that no further host that is not prompt is visited, though nobody else waits: the rest
-// of the fetchers is for prompt ones, if there are any, when they are due.
+// full reports whether no further host that is not prompt may be visited, even if no other waits:
+// the remaining fetchers are reserved for prompt hosts, if there are any.
 func (d *held) full() bool {
 	most := d.fetchers
 	if d.prompt > 0 {
@@ -110,10 +110,10 @@ func (d *held) full() bool {
 	return d.fetchers > 0 && d.slow+d.unknown >= most
 }
 
-// most is the share of what is bounded while others wait.
+// most returns the share of fetchers while others wait.
 func (d *held) most() int { return max(d.fetchers/share, 1) }
 
-// waits says whether a host stands back while others wait.
+// waits reports whether a host stands back while others wait.
 func (d *held) waits(k kind, group string, ip netip.Addr) bool {
 	switch most := d.most(); {
 	case d.fetchers == 0 || k == prompt:
@@ -125,12 +125,12 @@ func (d *held) waits(k kind, group string, ip netip.Addr) bool {
 	}
 }
 
-// Fetchers says how many visits there may be at once, zero for any number. While there are prompt
-// hosts, three quarters at most are of others; while others wait, slow ones have a quarter, and so
-// have those of a group and of an address.
+// Fetchers sets the limit of concurrent visits, zero for none. While there are prompt hosts, at
+// most three quarters are of others; while others wait, slow hosts have a quarter, and so have
+// those of a group and of an address.
 func (f *Frontier[T]) Fetchers(n int) { f.held.fetchers = n }
 
-// Waits says that no fetcher is with an open visit: it counts as one no more.
+// Waits marks an open visit as without a fetcher, so that it is not counted.
 func (f *Frontier[T]) Waits(name string) {
 	if h := f.hosts[name]; h != nil && h.visited {
 		f.held.end(h.group, h.holds)
@@ -138,5 +138,5 @@ func (f *Frontier[T]) Waits(name string) {
 	}
 }
 
-// standsBack says whether a host is visited only if no other waits.
+// standsBack reports whether a host is visited only if no other waits.
 func (f *Frontier[T]) standsBack(h *host[T]) bool { return f.held.waits(h.kind(), h.group, h.addr) }

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// lines are the hosts that may be asked as far as their own delays go, one line a group. The groups
-// have turns; within one the host that came first is next. Each operation takes the same time,
-// however many wait; but where hosts stand back, each group may be looked at.
+// lines are the hosts whose own delays are over, one line a group. Groups are served round-robin;
+// within one the first host is next. Each operation takes constant time, however many wait; but
+// where hosts stand back, each group may be examined.
 type lines[T any] struct {
 	of      map[string]*line[T]
-	turns   fifo[*line[T]]  // in the order of their turns; those that rest are passed over
-	resting queue[*line[T]] // groups by when they may be asked again
-	n       [kinds]int      // hosts, of groups that do not rest
+	turns   fifo[*line[T]]  // in the order of service; deferred ones are skipped
+	resting queue[*line[T]] // deferred groups by due time
+	n       [kinds]int      // hosts of groups that are not deferred
 	added   uint64
 	since   time.Time // when a host was added last
 }
 
-// line are the hosts of a group, some of which may have left it by other ways than its front.
+// line are the hosts of a group; some may have left it other than from the front.
 type line[T any] struct {
 	entry // in lines.resting
 	group string
@@ -27,10 +27,10 @@ type line[T any] struct {
 	open  bool       // it has a visit, and groups have a delay
 }
 
-// rests says that no host of the group may be visited.
+// rests reports whether no host of the group may be visited.
 func (own *line[T]) rests() bool { return own.open || own.index >= 0 }
 
-// at returns the line of a group, made if it is not there.
+// at returns the line of a group, and creates it if necessary.
 func (l *lines[T]) at(group string) *line[T] {
 	own := l.of[group]
 	if own == nil {
@@ -43,7 +43,7 @@ func (l *lines[T]) at(group string) *line[T] {
 	return own
 }
 
-// add puts a host at the end of its group's line.
+// add appends a host to its group's line.
 func (l *lines[T]) add(now time.Time, h *host[T]) {
 	own := l.at(h.group)
 	k := h.kind()
@@ -59,7 +59,7 @@ func (l *lines[T]) add(now time.Time, h *host[T]) {
 	}
 }
 
-// queue has a group wait for its turn, if it does not.
+// queue appends a group to the service order, unless it is in it.
 func (l *lines[T]) queue(own *line[T]) {
 	if !own.turn {
 		own.turn = true
@@ -67,7 +67,7 @@ func (l *lines[T]) queue(own *line[T]) {
 	}
 }
 
-// open has a group rest until close.
+// open defers a group until close.
 func (l *lines[T]) open(own *line[T]) {
 	if !own.rests() {
 		l.count(own, -1)
@@ -75,9 +75,9 @@ func (l *lines[T]) open(own *line[T]) {
 	own.open = true
 }
 
-// close ends a visit of a group, which rests until then, and as long as others ask for.
+// close ends a visit of a group, which is deferred until then, or longer as set by others.
 func (l *lines[T]) close(now time.Time, own *line[T], until time.Time) {
-	l.open(own) // it is over if that of another host beside it is
+	l.open(own) // no longer open if another visit of the group ended meanwhile
 	own.open = false
 	switch {
 	case own.index >= 0 && until.After(own.due):
@@ -92,7 +92,7 @@ func (l *lines[T]) close(now time.Time, own *line[T], until time.Time) {
 	}
 }
 
-// rested ends the rest of the groups that may be asked again.
+// rested ends the delay of groups that are due.
 func (l *lines[T]) rested(now time.Time) {
 	for len(l.resting) > 0 && !l.resting[0].due.After(now) {
 		l.wake(heap.Pop(&l.resting).(*line[T]))
@@ -109,16 +109,15 @@ func (l *lines[T]) wake(own *line[T]) {
 	}
 }
 
-// count counts the hosts of a group that begins, or ends, to rest.
+// count adds or subtracts the hosts of a group whose delay ends or begins.
 func (l *lines[T]) count(own *line[T], sign int) {
 	for k, n := range own.n {
 		l.n[k] += sign * n
 	}
 }
 
-// first returns the first host of the group whose turn it is, or of the next one that has any; nil
-// if there is none. It is none that stands back; of each kind in a line only the first is looked
-// at.
+// first returns the first host of the next group in turn that has one; nil if there is none. It
+// skips hosts that stand back; of each kind in a line only the first is examined.
 func (l *lines[T]) first(standsBack func(h *host[T]) bool) *host[T] {
 	for l.turns.len() > 0 && (l.turns.first().rests() || l.turns.first().empty()) {
 		l.drop()
@@ -133,7 +132,7 @@ func (l *lines[T]) first(standsBack func(h *host[T]) bool) *host[T] {
 	return nil
 }
 
-// next is the host of the line that came first, nil if there is none.
+// next returns the host that is first in the line, nil if there is none.
 func (own *line[T]) next(standsBack func(h *host[T]) bool) (next *host[T]) {
 	for k := range kinds {
 		if h := own.front(k); h != nil && (next == nil || h.stood < next.stood) && (standsBack == nil || !standsBack(h)) {
@@ -143,7 +142,7 @@ func (own *line[T]) next(standsBack func(h *host[T]) bool) (next *host[T]) {
 	return next
 }
 
-// front is the first host of a kind. Those that have left the line are dropped.
+// front returns the first host of a kind. It drops those that have left the line.
 func (own *line[T]) front(k kind) *host[T] {
 	for q := &own.hosts[k]; q.len() > 0; q.drop() {
 		if h := q.first(); h.line == own {
@@ -155,7 +154,7 @@ func (own *line[T]) front(k kind) *host[T] {
 
 func (own *line[T]) empty() bool { return own.next(nil) == nil }
 
-// take takes off a host that first returned, which ends the turn of its group.
+// take removes a host that first returned, which ends the turn of its group.
 func (l *lines[T]) take(h *host[T]) {
 	own := h.line
 	own.hosts[h.kind()].drop()
@@ -174,7 +173,7 @@ func (l *lines[T]) take(h *host[T]) {
 	l.queue(own)
 }
 
-// drop takes the turn of the group that is first, and forgets one that does not rest.
+// drop removes the first group from the order, and deletes one that is not deferred.
 func (l *lines[T]) drop() {
 	own := l.turns.first()
 	if own.turn = false; !own.rests() {
@@ -183,7 +182,7 @@ func (l *lines[T]) drop() {
 	l.turns.drop()
 }
 
-// remove takes a host out of its line, if it is in one. What stands there of it is passed over.
+// remove removes a host from its line, if it is in one. Its entry there is skipped.
 func (l *lines[T]) remove(h *host[T]) {
 	if own := h.line; own != nil {
 		h.line = nil
@@ -193,7 +192,7 @@ func (l *lines[T]) remove(h *host[T]) {
 	}
 }
 
-// fifo is a list of which the first is dropped.
+// fifo is a queue.
 type fifo[E any] struct {
 	list []E
 	head int
@@ -205,7 +204,7 @@ func (q *fifo[E]) first() E { return q.list[q.head] }
 
 func (q *fifo[E]) at(i int) E { return q.list[q.head+i] }
 
-// remove takes one out, of which there are few before it.
+// remove removes one that has few before it.
 func (q *fifo[E]) remove(i int) {
 	copy(q.list[q.head+1:q.head+i+1], q.list[q.head:q.head+i])
 	q.drop()

@@ -14,15 +14,15 @@ type ranked[T any] struct {
 	score uint64
 }
 
-// Ranked lists up to n hosts that may be visited now by the score of the item that is next, the
-// smallest first; of equal ones the host that has been due for longest. Hosts that are to stand
-// back come last, see Fetchers. Due is when to ask again, as with Next. It looks at every host
-// queue, which Next need not: it is for a peer whose cap lets it begin few requests.
+// Ranked returns up to n hosts that may be visited now by the score of their next item, the
+// smallest first; of equal ones the host that has been due for longest. Hosts that stand back come
+// last, see Fetchers. Due is when to call again, as with Next. It examines every host queue, unlike
+// Next: it is for a peer whose bandwidth limit admits few requests.
 func (f *Frontier[T]) Ranked(now time.Time, n int, score func(item T) uint64) (names []string, due time.Time) {
 	var best []ranked[T]
 	add := func(h *host[T]) {
 		if h.head == len(h.items) {
-			return // all was taken from it while it waited, as when it is given back
+			return // all its items were taken while it waited, as when it is given back
 		}
 		if h.kind() != prompt && f.held.full() {
 			return // the end of a visit changes that
@@ -97,11 +97,11 @@ func (f *Frontier[T]) Peek(name string) (item T, ok bool) {
 	return h.items[h.head], true
 }
 
-// Visit opens the visit of a host that Ranked has listed; false if it may not be visited.
+// Visit opens the visit of a host that Ranked has returned; false if it may not be visited.
 func (f *Frontier[T]) Visit(now time.Time, name string) bool { return f.Beside(now, name, "") }
 
-// Beside is Visit for the sake of another host, whose visit is open: if both are of one group, that
-// one is the group's.
+// Beside is Visit on behalf of another host, whose visit is open: if both are of one group, that
+// visit is the group's.
 func (f *Frontier[T]) Beside(now time.Time, name, other string) bool {
 	h := f.hosts[name]
 	f.lines.rested(now)

@@ -11,20 +11,20 @@ import (
 
 // Base resolves the hrefs of one document. Safe for concurrent use once built.
 type Base struct {
-	// Encoding is the document's, in which the queries of its links are encoded (URL standard,
-	// "query state"). Nil: UTF-8.
+	// Encoding is that of the document, used for the queries of its links (URL standard, "query
+	// state"). Nil: UTF-8.
 	Encoding encoding.Encoding
 
-	url    string // canonical; empty if nothing can be resolved against it
+	url    string // canonical; empty if it is not a valid base
 	origin int    // length of scheme, host and port
 	dir    int    // length up to the slash before the path's last segment
 	path   int    // length up to the query
 
 	once   sync.Once   // guards parsed
-	parsed *whatwg.Url // the parser's view of url, made when first needed
+	parsed *whatwg.Url // parsed form of url, created on demand
 }
 
-// NewBase returns the base of a page: its own URL, as long as it names no other.
+// NewBase returns the base of a page: its own URL, unless Rebase changes it.
 func NewBase(pageURL string) (*Base, error) {
 	url, err := Canonical(pageURL)
 	if err != nil {
@@ -45,9 +45,9 @@ func newBase(url string) *Base {
 // String returns the base's canonical URL; empty if it is not crawlable.
 func (b *Base) String() string { return b.url }
 
-// Rebase returns the base that a <base href> makes of b (HTML standard, "set the frozen base URL"):
-// b itself if href does not parse or is a data: or javascript: URL. Against a base of another
-// scheme no relative href can be crawled, absolute ones can.
+// Rebase returns the base after a <base href> (HTML standard, "set the frozen base URL"): b itself
+// if href does not parse or is a data: or javascript: URL. Against a base of another scheme no
+// relative href can be crawled, absolute ones can.
 func (b *Base) Rebase(href []byte) *Base {
 	url, err := b.AppendResolve(nil, href)
 	if err == nil {
@@ -62,7 +62,7 @@ func (b *Base) Rebase(href []byte) *Base {
 	return &Base{Encoding: b.Encoding}
 }
 
-// parsedURL returns what the parser takes as base; nil if nothing is relative to b.
+// parsedURL returns the base for the parser; nil if nothing is relative to b.
 func (b *Base) parsedURL() *whatwg.Url {
 	b.once.Do(func() {
 		if b.url == "" {
@@ -75,8 +75,8 @@ func (b *Base) parsedURL() *whatwg.Url {
 	return b.parsed
 }
 
-// AppendResolve appends the canonical form of href, as found in the document, to dst. href is UTF-8
-// whatever the document's encoding. On an error it returns dst as it was: [ErrTooLong], or one that
+// AppendResolve appends the canonical form of href, as found in the document, to dst. Href is UTF-8
+// whatever the document's encoding. On an error it returns dst unchanged: [ErrTooLong], or one that
 // wraps [ErrNotCrawlable].
 func (b *Base) AppendResolve(dst, href []byte) ([]byte, error) {
 	href, err := trim(href)
@@ -93,7 +93,7 @@ func (b *Base) AppendResolve(dst, href []byte) ([]byte, error) {
 	return b.appendSlow(dst, href)
 }
 
-// appendFast resolves the common hrefs; ok is false where the parser has to decide.
+// appendFast resolves the common hrefs; ok is false where the parser is needed.
 func (b *Base) appendFast(dst, href []byte) (out []byte, ok bool, err error) {
 	switch schemeOf(href) {
 	case noScheme:
@@ -127,7 +127,7 @@ func (b *Base) appendFast(dst, href []byte) (out []byte, ok bool, err error) {
 	return out, ok, nil
 }
 
-// appendSlow resolves by the parser.
+// appendSlow resolves with the parser.
 func (b *Base) appendSlow(dst, href []byte) ([]byte, error) {
 	if b.Encoding != nil {
 		href = encodeQuery(href, b.Encoding)
@@ -135,15 +135,15 @@ func (b *Base) appendSlow(dst, href []byte) ([]byte, error) {
 	return appendParsed(dst, href, b.parsedURL())
 }
 
-// What an href says of its scheme at first sight.
+// Results of schemeOf.
 const (
-	noScheme    = iota // none, or the parser must look
+	noScheme    = iota // none, or the parser is needed
 	http               // http: or https:
 	otherScheme        // another, and so not crawlable
 )
 
-// schemeOf looks for a scheme in front of href. White space inside, which the parser drops, makes
-// it noScheme; the parser is asked then anyway.
+// schemeOf detects the scheme of href. White space inside, which the parser drops, yields noScheme,
+// where the parser is used anyway.
 func schemeOf(href []byte) int {
 	for i, c := range href {
 		switch {

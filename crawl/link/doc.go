@@ -1,18 +1,17 @@
-// Package link is the vocabulary of a crawl: what a URL is, what it was found as, and how its
-// exchange ended. It knows no other package.
+// Package link defines the basic types of a crawl: URLs, the kinds of links, and the outcomes of
+// exchanges. It imports no other package of this module.
 //
-// Its words:
+// Terms:
 //
-//   - canonical URL: the one spelling under which every peer knows a page. WHATWG parsing, then the
-//     crawl rules of [Canonical].
+//   - canonical URL: the one spelling of a URL that every peer uses. WHATWG parsing, then the crawl
+//     rules of [Canonical].
 //   - host: the canonical URL's host in lower-case punycode, with its port unless that is the
-//     scheme's own. It picks the owner on the ring.
+//     scheme's default. It determines the owner on the ring.
 //   - base: the URL against which the hrefs of a document are resolved, see [Base].
-//   - hash: eight bytes that stand for a URL in the URL set of a job's host, see [Hash].
-//   - trap: a part of a site that makes up URLs without end, see [Trap].
+//   - hash: eight bytes that identify a URL in the URL set of a job's host, see [Hash].
+//   - trap: a part of a site that generates URLs without end, see [Trap].
 //
-// Two peers that disagree on the canonical form would both crawl a page or neither, so the rules
-// carry a version ([RulesVersion]) and the owner canonicalises again what it receives: [Canonical]
-// is idempotent. Functions are safe for concurrent use; a [Base] is not changed by use and so may
-// be shared as well.
+// If two peers disagreed on the canonical form, both or neither would crawl a page, so the rules
+// have a version ([RulesVersion]) and the owner canonicalizes what it receives: [Canonical] is
+// idempotent. Functions are safe for concurrent use; so is a [Base], which is not modified by use.
 package link

@@ -2,14 +2,14 @@ package link
 
 import "bytes"
 
-// The fast path appends the canonical form of URLs that hold only what needs no thought: lower-case
-// host names, plain path and query characters, whole escapes, dot segments. At anything else it
-// gives up (ok false) and appendParsed decides; a fuzz test holds both equal.
+// The fast path appends the canonical form of common URLs: lower-case host names, plain path and
+// query characters, whole escapes, dot segments. At anything else it stops (ok false) and
+// appendParsed decides; a fuzz test checks that both agree.
 
 // Classes of a byte in a path or query.
 const (
 	odd     = iota // for the parser
-	plain          // stands for itself
+	plain          // unchanged
 	slash          // ends a path segment
 	query          // ends the path
 	percent        // begins an escape
@@ -34,7 +34,7 @@ func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// appendAuthority appends what follows the two slashes; dst ends with them.
+// appendAuthority appends the authority; dst ends with the two slashes before it.
 func appendAuthority(dst, s []byte) ([]byte, bool) {
 	end := 0
 	for end < len(s) && (s[end] >= 'a' && s[end] <= 'z' || s[end] >= '0' && s[end] <= '9' || s[end] == '-' || s[end] == '.') {
@@ -62,8 +62,7 @@ func appendAuthority(dst, s []byte) ([]byte, bool) {
 	return appendTail(dst, root, s)
 }
 
-// appendPort appends a port written without any ado, s beginning with its colon, and returns what
-// follows it.
+// appendPort appends a plainly written port, s beginning with its colon, and returns the rest of s.
 func appendPort(dst, s []byte, secure bool) (out, rest []byte, ok bool) {
 	port, i := 0, 1
 	for ; i < len(s) && i < 7 && '0' <= s[i] && s[i] <= '9'; i++ {
@@ -79,7 +78,7 @@ func appendPort(dst, s []byte, secure bool) (out, rest []byte, ok bool) {
 }
 
 // appendTail appends path and query; dst ends with the slash before a segment, and dst[root] is the
-// slash that the path begins with.
+// first slash of the path.
 func appendTail(dst []byte, root int, s []byte) ([]byte, bool) {
 	seg := len(dst)
 	for i := 0; i < len(s); {
@@ -129,7 +128,7 @@ func isDots(seg []byte) bool {
 }
 
 // cutDots removes the dot segment that begins at seg, and the segment before it if it has two dots.
-// The path ends with a slash then.
+// The path then ends with a slash.
 func cutDots(dst []byte, root, seg int) []byte {
 	if len(dst)-seg == 2 && seg-1 > root {
 		return dst[:root+bytes.LastIndexByte(dst[root:seg-1], '/')+1]
@@ -159,7 +158,7 @@ func appendQuery(dst, s []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// appendEscape appends one whole escape in its canonical spelling. An escaped dot is for the
+// appendEscape appends one whole escape in its canonical spelling. It leaves an escaped dot to the
 // parser: it may be a dot segment.
 func appendEscape(dst, s []byte) ([]byte, bool) {
 	c, ok := unescape(s)
@@ -172,8 +171,7 @@ func appendEscape(dst, s []byte) ([]byte, bool) {
 	return append(dst, '%', upper(s[1]), upper(s[2])), true
 }
 
-// unescape returns the byte that the escape at the front of s stands for; ok is false where there
-// is no whole escape.
+// unescape returns the byte of the escape at the front of s; ok is false without a whole escape.
 func unescape[T string | []byte](s T) (c byte, ok bool) {
 	if len(s) < 3 || s[0] != '%' || !isHex(s[1]) || !isHex(s[2]) {
 		return 0, false

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// Hash returns the first eight bytes, big-endian, of SHA-256(job || url). Keyed by the job's random
-// ID, so that nobody can prepare URLs that hide others in the URL set. It does not allocate.
+// Hash returns the first eight bytes, big-endian, of SHA-256(job || url). IDs of jobs are random,
+// so an attacker cannot prepare colliding URLs. It does not allocate.
 func Hash(job [16]byte, url string) uint64 {
 	var buf [16 + 496]byte
 	if len(url) > len(buf)-len(job) {
@@ -18,7 +18,7 @@ func Hash(job [16]byte, url string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// hashLong is Hash for the rare long URL, which needs a buffer that is dear to clear.
+// hashLong is Hash for the rare long URL, which needs a large buffer.
 func hashLong(job [16]byte, url string) uint64 {
 	var array [16 + MaxURL]byte
 	buf := append(append(array[:0], job[:]...), url...)

@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// Bounds of a name in the DNS (RFC 1035, 2.3.4), written without the dot at its end.
+// Limits of a DNS name (RFC 1035, 2.3.4), without the final dot.
 const (
 	maxHost  = 253
 	maxLabel = 63
 )
 
-// Host returns the host of a canonical URL: lower-case punycode, with ":port" unless the port is
-// the scheme's own. It is a part of url, so it costs nothing and keeps url in memory. The empty
-// string for what is no canonical URL.
+// Host returns the host of a canonical URL: lower-case punycode, with ":port" unless it is the
+// scheme's default. It is a substring of url, so it allocates nothing and retains url. It returns
+// "" if url is not canonical.
 func Host(url string) string {
 	begin, end := authority(url)
 	return url[begin:end]
 }
 
-// Origin returns scheme, host and port of a canonical URL, such as https://a.example:8443; the
-// empty string for what is none.
+// Origin returns scheme, host and port of a canonical URL, such as https://a.example:8443; "" if
+// url is not canonical.
 func Origin(url string) string {
 	_, end := authority(url)
 	return url[:end]
 }
 
-// PathQuery returns a canonical URL's path and query: what a request line asks for. "/" for what is
-// no canonical URL.
+// PathQuery returns a canonical URL's path and query: the request target. It returns "/" if url is
+// not canonical.
 func PathQuery(url string) string {
 	if _, end := authority(url); end > 0 && end < len(url) {
 		return url[end:]
@@ -36,7 +36,7 @@ func PathQuery(url string) string {
 	return "/"
 }
 
-// authority returns where host and port lie in a canonical URL; 0, 0 for what is none.
+// authority returns the range of host and port in a canonical URL; 0, 0 otherwise.
 func authority(url string) (begin, end int) {
 	switch {
 	case strings.HasPrefix(url, "https://"):
@@ -52,7 +52,7 @@ func authority(url string) (begin, end int) {
 	return begin, len(url)
 }
 
-// appendHost appends a parsed host and port by the crawl rules.
+// appendHost appends a parsed host and port in canonical form.
 func appendHost(dst []byte, s string) ([]byte, error) {
 	name, port := s, ""
 	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
@@ -76,7 +76,7 @@ func appendHost(dst []byte, s string) ([]byte, error) {
 	return append(append(dst, name...), port...), nil
 }
 
-// resolvable reports whether a name keeps the bounds of the DNS and has no empty label.
+// resolvable reports whether a name is within the limits of the DNS and has no empty label.
 func resolvable(name string) bool {
 	if len(name) > maxHost {
 		return false
@@ -89,14 +89,14 @@ func resolvable(name string) bool {
 	return true
 }
 
-// plainHost reports whether a host of lower-case letters, digits, hyphens and dots is surely in
-// canonical form: an IPv4 address as usual, or a name without punycode (which the parser checks)
+// plainHost reports whether a host of lower-case letters, digits, hyphens and dots is certainly in
+// canonical form: an ordinary IPv4 address, or a name without punycode (which the parser checks)
 // whose last label begins with a letter.
 func plainHost(host []byte) bool {
 	if len(host) == 0 || len(host) > maxHost {
 		return false
 	}
-	label := 0 // where the current label begins
+	label := 0 // start of the current label
 	for i, c := range host {
 		switch {
 		case c == '.':
@@ -135,11 +135,10 @@ func plainIPv4(host []byte) bool {
 }
 
 // badPort reports whether a port is not that of a web server: the Fetch standard blocks it ("port
-// blocking"), or another service is usually found there that anybody may reach, and that takes
-// orders in what looks like a request. A link to it could make peers talk to a mail server, or to
-// the database of somebody's cluster, in the name of a page. A site at such a port is lost, as it
-// is for browsers; of the ports of service, those on which sites are often found (2082, 3000, 5000,
-// 8000 to 9090, 9443 and the like) are not here.
+// blocking"), or it is commonly used by an open service that may interpret a request as commands. A
+// link to it could make peers contact a mail server or a database in the name of a page. Sites at
+// such ports are not crawled, as in browsers; service ports that are common for sites (2082, 3000,
+// 5000, 8000 to 9090, 9443 and the like) are not blocked.
 func badPort(port int) bool { return blockedPort(port) || servicePort(port) }
 
 // blockedPort reports whether the Fetch standard blocks the port.
@@ -155,7 +154,7 @@ func blockedPort(port int) bool {
 	}
 }
 
-// servicePort reports whether a port is by custom that of a service that is no web site.
+// servicePort reports whether a port is commonly that of a service other than a web site.
 func servicePort(port int) bool {
 	switch port {
 	case 873, // rsync

@@ -4,8 +4,8 @@ package link
 type Link struct {
 	// URL is canonical.
 	URL string
-	// Kind says how its answer will be read.
+	// Kind determines how its answer will be parsed.
 	Kind Kind
-	// Nofollow: every place that named the URL asked crawlers not to follow it.
+	// Nofollow: all links to the URL were marked nofollow.
 	Nofollow bool
 }

@@ -2,9 +2,9 @@ package link
 
 import "strings"
 
-// MatchPath says whether a path with its query matches a pattern as those of robots.txt do (RFC
-// 9309, 2.2.3): it begins with it, where * stands for any characters, and $ at the end for the end.
-// It goes back to one point at most, so its cost is bounded by the product of the lengths.
+// MatchPath reports whether a path with its query matches a pattern of the syntax of robots.txt
+// (RFC 9309, 2.2.3): a prefix, where * matches any characters, and $ at the end the end. It
+// backtracks to one position only, so its cost is bounded by the product of the lengths.
 func MatchPath(pattern, path string) bool {
 	pattern, whole := strings.CutSuffix(pattern, "$")
 	p, i, star, from := 0, 0, -1, 0

@@ -2,58 +2,57 @@ package link
 
 import "fmt"
 
-// Outcome says how the exchange for one URL ended. The numbers are part of the wire and the disk
-// format: they are only ever added to.
+// Outcome is the result of the exchange for one URL. The numbers are part of the wire and the disk
+// format: new ones are only appended.
 type Outcome uint8
 
 // The outcomes of a URL (design, section 4).
 const (
 	// OutcomeNone: no exchange has ended yet.
 	OutcomeNone Outcome = iota
-	// OutcomeOK: a 2xx answer whose body was new to the ring.
+	// OutcomeOK: a 2xx answer with a body new to the ring.
 	OutcomeOK
-	// OutcomeDuplicate: a 2xx answer whose body was met before; archived as a revisit.
+	// OutcomeDuplicate: a 2xx answer with a known body; archived as a revisit.
 	OutcomeDuplicate
 	// OutcomeRedirect: a 3xx answer; the target became an outlink of the same depth.
 	OutcomeRedirect
-	// OutcomeHTTPError: any other status, or with status 0 an answer that was none: broken off or
-	// malformed. 0, 5xx, 429 and 408 are worth another try.
+	// OutcomeHTTPError: any other status, or with status 0 a truncated or malformed answer. 0, 5xx,
+	// 429 and 408 are retryable.
 	OutcomeHTTPError
 	// OutcomeRobotsDenied: robots.txt forbids the URL.
 	OutcomeRobotsDenied
-	// OutcomeRobotsUnreachable: robots.txt could not be had, so nothing may be fetched.
+	// OutcomeRobotsUnreachable: robots.txt is unavailable, so nothing may be fetched.
 	OutcomeRobotsUnreachable
-	// OutcomeDNS: the host's name did not resolve. NameAbsent and NameMalformed are its statuses
-	// where that is known to stay so.
+	// OutcomeDNS: the host's name did not resolve. NameAbsent and NameMalformed are its statuses for
+	// permanent failures.
 	OutcomeDNS
-	// OutcomeConnect: no connection, or it broke off.
+	// OutcomeConnect: no connection, or it was interrupted.
 	OutcomeConnect
 	// OutcomeTLS: the TLS handshake or the certificate failed.
 	OutcomeTLS
-	// OutcomeTimeout: a bound on time was reached.
+	// OutcomeTimeout: a timeout expired.
 	OutcomeTimeout
-	// OutcomeTooLarge: a bound on size was reached.
+	// OutcomeTooLarge: a size limit was exceeded.
 	OutcomeTooLarge
-	// OutcomeBlockedAddress: the address guard refused to dial.
+	// OutcomeBlockedAddress: the address guard blocked the address.
 	OutcomeBlockedAddress
 	// OutcomeOutOfScope: the job's scope does not admit the URL.
 	OutcomeOutOfScope
 	// OutcomeOutOfBudget: the job's budget was used up before the URL was fetched.
 	OutcomeOutOfBudget
-	// OutcomeQuarantined: its leases ended again and again without a report, also when it was out
-	// alone; it is left alone.
+	// OutcomeQuarantined: its leases repeatedly ended without a report, also when it was granted
+	// alone; it is not tried again.
 	OutcomeQuarantined
-	// OutcomeOptedOut: those who run the site have asked that it is not crawled, or not this part
-	// of it.
+	// OutcomeOptedOut: the site's operator has opted out of crawling, for all or part of it.
 	OutcomeOptedOut
-	// OutcomeTrap: its site, or the part of it, makes up pages without end that bring nothing new;
-	// it was not fetched.
+	// OutcomeTrap: its site, or that part of it, generates endless pages without new content; it was
+	// not fetched.
 	OutcomeTrap
-	// OutcomeNoIndex: a 2xx answer whose page asks not to be indexed (robots meta element or
-	// X-Robots-Tag). Its links are followed; it is archived only with --archive-noindex, as another
+	// OutcomeNoIndex: a 2xx answer whose page requests not to be indexed (robots meta element or
+	// X-Robots-Tag). Its links are followed; it is archived only with --archive-noindex, with another
 	// outcome.
 	OutcomeNoIndex
-	// OutcomeTooManyRedirects: a 3xx answer at the end of a chain of redirects that is not followed
+	// OutcomeTooManyRedirects: a 3xx answer at the end of a redirect chain that is not followed
 	// further.
 	OutcomeTooManyRedirects
 
@@ -69,17 +68,17 @@ var outcomeNames = [Outcomes]string{
 	"too_many_redirects",
 }
 
-// The statuses of an OutcomeDNS, by the response codes of RFC 1035, section 4.1.1. Any other one
-// may pass.
+// The statuses of an OutcomeDNS, by the response codes of RFC 1035, section 4.1.1. All others may
+// be temporary.
 const (
-	// NameMalformed: the name is none that could be asked for.
+	// NameMalformed: the name is invalid.
 	NameMalformed = 1
-	// NameAbsent: the servers say that there is no such name, or no address of it.
+	// NameAbsent: the servers answered that the name, or an address of it, does not exist.
 	NameAbsent = 3
 )
 
-// Hung is the status of an OutcomeTimeout where the host took the request: others of its URLs may
-// well answer.
+// Hung is the status of an OutcomeTimeout after the host had accepted the request: its other URLs
+// may answer.
 const Hung = 1
 
 // String returns the outcome's stable name, as in design section 4.
@@ -90,10 +89,10 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
-// Fetched reports whether a page came back and was archived.
+// Fetched reports whether a page was received and archived.
 func (o Outcome) Fetched() bool { return o == OutcomeOK || o == OutcomeDuplicate }
 
-// Retryable reports whether a later try may end otherwise; status is the HTTP status of an
+// Retryable reports whether a retry may have another outcome; status is the HTTP status of an
 // OutcomeHTTPError or that of an OutcomeDNS, else ignored.
 func (o Outcome) Retryable(status int) bool {
 	switch o {

@@ -11,11 +11,11 @@ import (
 
 var parser = whatwg.NewParser(whatwg.WithPreParseHostFunc(beforeHost))
 
-// parse parses by the WHATWG standard, relative to base if there is one. Bytes that are no UTF-8
-// count as U+FFFD.
+// parse parses by the WHATWG standard, relative to base unless it is nil. Invalid UTF-8 counts as
+// U+FFFD.
 func parse(input string, base *whatwg.Url) (*whatwg.Url, error) {
 	if !utf8.ValidString(input) {
-		input, _ = unicode.UTF8.NewDecoder().String(input) // never fails: it puts U+FFFD
+		input, _ = unicode.UTF8.NewDecoder().String(input) // never fails: it inserts U+FFFD
 	}
 	if base == nil {
 		return parser.Parse(input)
@@ -23,7 +23,7 @@ func parse(input string, base *whatwg.Url) (*whatwg.Url, error) {
 	return base.Parse(input)
 }
 
-// appendParsed is the slow path: any URL, by the parser and then by the crawl rules.
+// appendParsed is the slow path for any URL: the parser, then the rules of Canonical.
 func appendParsed(dst, raw []byte, base *whatwg.Url) ([]byte, error) {
 	raw, err := shorten(raw)
 	if err != nil {
@@ -57,7 +57,7 @@ func appendParsed(dst, raw []byte, base *whatwg.Url) ([]byte, error) {
 
 // appendUnescaped appends a parsed path and query with its escapes in canonical spelling.
 func appendUnescaped(dst []byte, s string) []byte {
-	lone := -3 // where in dst the last percent sign stands that begins no escape
+	lone := -3 // index in dst of the last percent sign that begins no escape
 	for i := 0; i < len(s); {
 		c, ok := unescape(s[i:])
 		switch {
@@ -78,8 +78,8 @@ func appendUnescaped(dst []byte, s string) []byte {
 	return dst
 }
 
-// completes reports whether c, appended to dst, would make an escape of the lone percent sign. The
-// next time it would be read as one, and the canonical form would not be canonical.
+// completes reports whether c, appended to dst, would complete an escape with the lone percent
+// sign. It would be parsed as an escape the next time, and the form would not be canonical.
 func completes(dst []byte, lone int, c byte) bool {
 	if !isHex(c) {
 		return false
@@ -94,8 +94,8 @@ func completes(dst []byte, lone int, c byte) bool {
 	}
 }
 
-// EscapeInvalid percent-encodes the bytes beyond ASCII of a header's value that is not UTF-8, as
-// browsers do with the Location field: in a URL they are the bytes that the server means.
+// EscapeInvalid percent-encodes the non-ASCII bytes of a header's value that is not UTF-8, as
+// browsers do for the Location field: in a URL they are the bytes that the server intends.
 func EscapeInvalid(s string) string {
 	if utf8.ValidString(s) {
 		return s

@@ -9,15 +9,14 @@ import (
 )
 
 // encodeQuery encodes the query of an http href in a document's encoding (URL standard,
-// "percent-encode after encoding"), so that the parser, which knows UTF-8 alone, meets nothing but
-// ASCII in it. What the encoding lacks becomes a numeric character reference, as forms and links
-// have always sent it.
+// "percent-encode after encoding"), so that the parser, which supports UTF-8 only, receives ASCII.
+// Characters missing from the encoding become numeric character references, as in browsers.
 func encodeQuery(href []byte, enc encoding.Encoding) []byte {
 	mark := bytes.IndexByte(href, '?')
 	if mark < 0 || isASCII(href[mark:]) {
 		return href
 	}
-	// White space that the parser would drop must not reach the encoder.
+	// White space that the parser would remove must not reach the encoder.
 	text := bytes.Map(func(r rune) rune {
 		if r == '\t' || r == '\n' || r == '\r' {
 			return -1

@@ -10,25 +10,25 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// What the parser is asked at most. Its work grows with the square of a host's and of credentials'
-// length, so a page of such links would keep a peer busy for minutes. No name in the DNS is as long
-// as this in any spelling.
+// Limits of the parser's input. Its work grows with the square of the length of host and
+// credentials, so a page of such links would occupy a peer for minutes. All valid DNS names are
+// shorter in any spelling.
 const (
 	maxAuthority = 1024 // credentials, host and port as written, in bytes
 	maxDecoded   = 512  // host in UTF-8, in bytes
 )
 
-// mapped is the ASCII form of a host by the mapping of UTS 46 alone: what the parser looks for
-// numbers in.
+// mapped is the ASCII form of a host by the mapping of UTS 46 alone, in which the parser detects
+// numbers.
 var mapped = idna.New(idna.MapForLookup(), idna.StrictDomainName(false), idna.VerifyDNSLength(false))
 
-// refused is a host that the parser refuses: brackets that are not closed.
+// refused is a host that the parser rejects: unclosed brackets.
 const refused = "["
 
-// beforeHost is asked by the parser for each host before it is parsed. It refuses what the parser
-// takes and the URL standard does not: brackets within brackets, and addresses with signs in front
-// of their numbers, as Go's conversion knows them and the standard does not. Alone such a number
-// would be a name by the standard (http://-1/), but none that resolves.
+// beforeHost is called by the parser for each host before it is parsed. It rejects what the parser
+// accepts and the URL standard does not: nested brackets, and addresses with signed numbers, which
+// Go's conversion accepts. A single such number is a name by the standard (http://-1/), but none
+// that resolves.
 func beforeHost(u *whatwg.Url, host string) string {
 	if u.Scheme() != "http" && u.Scheme() != "https" {
 		return host
@@ -49,8 +49,8 @@ func beforeHost(u *whatwg.Url, host string) string {
 	return host
 }
 
-// smallSharpS writes ß for ẞ in a decoded host. UTS 46 has it so from Unicode 15.1 on; the tables
-// of the parser are older, and have ss. A host with a percent sign left in it is none.
+// smallSharpS replaces ẞ by ß in a decoded host, as UTS 46 does from Unicode 15.1 on; the parser's
+// tables are older, and replace it by ss. A host that still has a percent sign is invalid.
 func smallSharpS(host string) string {
 	if strings.Contains(host, "%") {
 		return refused
@@ -58,7 +58,7 @@ func smallSharpS(host string) string {
 	return strings.ReplaceAll(host, "ẞ", "ß")
 }
 
-// decodeHost decodes the escapes of a host as written.
+// decodeHost decodes the escapes of a host.
 func decodeHost(host string) string {
 	if strings.IndexByte(host, '%') < 0 {
 		return host
@@ -76,13 +76,13 @@ func decodeHost(host string) string {
 	return string(out)
 }
 
-// signedAddress reports whether a host ends in a number, sign or not, and one of its labels is a
-// number with a sign.
+// signedAddress reports whether a host ends in a number, signed or not, and one of its labels is a
+// signed number.
 func signedAddress(host string) bool {
 	if strings.IndexFunc(host, func(r rune) bool { return r == '+' || r == '-' || r >= utf8.RuneSelf }) < 0 {
 		return false
 	}
-	host, _ = mapped.ToASCII(host) // where there is an error, the form so far, which is what the parser takes too
+	host, _ = mapped.ToASCII(host) // after an error the partial form, which the parser uses too
 	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
 	if number, _ := numberOf(labels[len(labels)-1]); !number {
 		return false
@@ -96,7 +96,7 @@ func signedAddress(host string) bool {
 }
 
 // numberOf reports whether a label is a number of an IPv4 address (URL standard, "IPv4 number
-// parser"), and whether but for a sign.
+// parser"), apart from a sign, and whether it has one.
 func numberOf(label string) (number, signed bool) {
 	base := 10
 	if rest, ok := strings.CutPrefix(strings.ToLower(label), "0x"); ok {
@@ -114,9 +114,9 @@ func numberOf(label string) (number, signed bool) {
 	return err == nil || strings.Trim(label, "0123456789") == "" && label != "", signed
 }
 
-// stable reports whether a parsed host is its own canonical form. The parser writes names that it
-// does not take itself, such as the punycode of U+2260, and a host that others may refuse must not
-// be spread.
+// stable reports whether a parsed host is its own canonical form. The parser outputs names that it
+// does not accept, such as the punycode of U+2260, and a host that other peers may reject must not
+// be distributed.
 func stable(scheme string, host []byte) bool {
 	odd := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' }
 	if bytes.IndexFunc(host, odd) < 0 && plainHost(host) {
@@ -126,8 +126,8 @@ func stable(scheme string, host []byte) bool {
 	return err == nil && u.Host() == string(host)
 }
 
-// shorten cuts credentials, which are dropped anyway, down to one byte, and refuses an authority
-// that no URL needs.
+// shorten truncates credentials, which are removed anyway, to one byte, and rejects an overlong
+// authority.
 func shorten(raw []byte) ([]byte, error) {
 	begin, sure := authorityOf(raw)
 	if begin < 0 {
@@ -148,8 +148,8 @@ func shorten(raw []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// authorityOf returns where the authority of a URL begins that was trimmed; -1 if it has none.
-// Without two slashes there may be none, which hangs on the base, and it is not sure.
+// authorityOf returns the index of the authority in a trimmed URL; -1 without one. Without two
+// slashes it depends on the base whether there is one, and sure is false.
 func authorityOf(raw []byte) (begin int, sure bool) {
 	i := 0
 	for i < len(raw) && (raw[i] > ' ' && strings.IndexByte(`:/\?#@`, raw[i]) < 0 || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r') {

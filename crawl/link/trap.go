@@ -2,21 +2,21 @@ package link
 
 import "strings"
 
-// Bounds of [Trap]. Real documentation trees stay far below: their deepest paths have about fifteen
-// segments, and a name follows itself once or twice at most.
+// Limits of [Trap]. Real documentation trees stay far below: their deepest paths have about fifteen
+// segments, and a name repeats once or twice at most.
 const (
-	// maxSegments of a path: links that grow by one folder on every page end here.
+	// maxSegments of a path: the limit for links that grow by one directory on every page.
 	maxSegments = 40
-	// maxRepeats is how often a run of one to maxCycle segments may follow itself, as in
-	// /a/b/a/b/a/b. A relative link leads there if a server answers every path with the same page.
+	// maxRepeats is how often a run of one to maxCycle segments may repeat, as in /a/b/a/b/a/b.
+	// Relative links cause this if a server answers every path with the same page.
 	maxRepeats = 4
 	maxCycle   = 4
-	// maxParams of a query: calendars and filters that carry every earlier choice along.
+	// maxParams of a query: calendars and filters accumulate parameters.
 	maxParams = 40
 )
 
-// Trap returns a short reason if a canonical URL looks like one of a site that makes up URLs
-// without end, else the empty string.
+// Trap returns a short reason if a canonical URL looks like that of a crawler trap, which generates
+// URLs without end, else "".
 func Trap(url string) string {
 	path, query, _ := strings.Cut(PathQuery(url), "?")
 	if strings.Count(query, "&")+strings.Count(query, ";") >= maxParams {
@@ -42,9 +42,9 @@ func Trap(url string) string {
 	return ""
 }
 
-// repeats reports whether some run of cycle segments stands more than maxRepeats times in a row.
+// repeats reports whether some run of cycle segments occurs more than maxRepeats times in a row.
 func repeats(segments []string, cycle int) bool {
-	same := 0 // segments in a row that equal the one a cycle before
+	same := 0 // consecutive segments that equal the one a cycle before
 	for i := cycle; i < len(segments); i++ {
 		if segments[i] != segments[i-cycle] {
 			same = 0

@@ -2,7 +2,7 @@ package link
 
 import "strings"
 
-// WithScheme lets people write example.org for http://example.org.
+// WithScheme adds http:// to a URL without a scheme, such as example.org.
 func WithScheme(u string) string {
 	u = strings.TrimSpace(u)
 	if !strings.Contains(u, "://") {

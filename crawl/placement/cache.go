@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Cache remembers measurements by address range, so that a site beside one that was measured costs
-// no probe. It is bounded: the range used longest ago is forgotten. A plain struct, not safe for
-// concurrent use.
+// Cache stores measurements by address range, so that a site near a measured one needs no probe. It
+// is a bounded LRU. Not safe for concurrent use.
 type Cache struct {
 	maxAge time.Duration
 	max    int
@@ -16,7 +15,7 @@ type Cache struct {
 	recent list.List
 }
 
-// known is what was measured of a range.
+// known has the measurements of a range.
 type known struct {
 	at       netip.Prefix
 	measured map[string]aged
@@ -28,12 +27,12 @@ type aged struct {
 	when time.Time
 }
 
-// NewCache returns a cache of up to max ranges whose measurements are believed for maxAge.
+// NewCache returns a cache of up to max ranges whose measurements are valid for maxAge.
 func NewCache(maxRanges int, maxAge time.Duration) *Cache {
 	return &Cache{maxAge: maxAge, max: maxRanges, ranges: make(map[netip.Prefix]*list.Element)}
 }
 
-// RangeOf is the range of an address: /24 of IPv4, /48 of IPv6.
+// RangeOf returns the range of an address: /24 of IPv4, /48 of IPv6.
 func RangeOf(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap()
 	bits := 48
@@ -47,7 +46,7 @@ func RangeOf(addr netip.Addr) netip.Prefix {
 	return p
 }
 
-// Measured returns what is still believed of an address's range, by peer.
+// Measured returns the valid measurements of an address's range, by peer.
 func (c *Cache) Measured(now time.Time, addr netip.Addr) map[string]Measurement {
 	out := make(map[string]Measurement)
 	if k := c.find(RangeOf(addr), false); k != nil {
@@ -60,7 +59,7 @@ func (c *Cache) Measured(now time.Time, addr netip.Addr) map[string]Measurement 
 	return out
 }
 
-// Worker is the peer that the range was placed at last, empty if it never was.
+// Worker returns the last worker of the range, "" if there was none.
 func (c *Cache) Worker(addr netip.Addr) string {
 	if k := c.find(RangeOf(addr), false); k != nil {
 		return k.worker
@@ -68,15 +67,15 @@ func (c *Cache) Worker(addr netip.Addr) string {
 	return ""
 }
 
-// Note remembers what a peer measured. Failures are not kept: they say more about the moment than
-// about the way.
+// Note adds a measurement of a peer. Failures are not stored: they depend on the moment more than
+// on the path.
 func (c *Cache) Note(now time.Time, addr netip.Addr, peer string, m Measurement) {
 	if m.Err == "" {
 		c.find(RangeOf(addr), true).measured[peer] = aged{m, now}
 	}
 }
 
-// Placed remembers the worker of a range.
+// Placed sets the worker of a range.
 func (c *Cache) Placed(addr netip.Addr, worker string) { c.find(RangeOf(addr), true).worker = worker }
 
 func (c *Cache) find(at netip.Prefix, create bool) *known {

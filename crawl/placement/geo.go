@@ -6,19 +6,19 @@ import (
 	"net/netip"
 )
 
-// Precision says what a position is made of.
+// Precision is the source of a position.
 type Precision uint8
 
 const (
-	// NoPosition: nothing is known.
+	// NoPosition: unknown.
 	NoPosition Precision = iota
-	// CountryPosition: the middle of a country, which may be thousands of kilometres off.
+	// CountryPosition: the middle of a country, which may be thousands of kilometers off.
 	CountryPosition
-	// CityPosition: some city.
+	// CityPosition: a city.
 	CityPosition
 )
 
-// String is country, city or none.
+// String returns country, city or none.
 func (p Precision) String() string {
 	switch p {
 	case CountryPosition:
@@ -30,17 +30,17 @@ func (p Precision) String() string {
 	}
 }
 
-// Position is where an address is believed to be, in degrees north and east; without meaning if
+// Position is the presumed location of an address, in degrees north and east; undefined if
 // Precision is NoPosition.
 type Position struct {
 	Lat, Lon  float64   // degrees
-	Precision Precision // what the position is made of
+	Precision Precision // source of the position
 }
 
-// earthRadius is the mean one, in kilometres.
+// earthRadius is the mean radius in kilometers.
 const earthRadius = 6371.0
 
-// Distance is the length of the great circle between two positions in kilometres.
+// Distance returns the great-circle distance between two positions in kilometers.
 func (p Position) Distance(q Position) float64 {
 	const degree = math.Pi / 180
 	lat, lon := math.Sin((p.Lat-q.Lat)*degree/2), math.Sin((p.Lon-q.Lon)*degree/2)
@@ -48,21 +48,20 @@ func (p Position) Distance(q Position) float64 {
 	return 2 * earthRadius * math.Asin(math.Sqrt(min(h, 1)))
 }
 
-// Locator finds positions of addresses. It answers at once, and with NoPosition for an address that
-// it does not know, the zero address among them.
+// Locator looks up positions of addresses. It does not block, and returns NoPosition for an unknown
+// or invalid address.
 type Locator interface {
-	Locate(addr netip.Addr) Position // returns where an address is
+	Locate(addr netip.Addr) Position // returns the position of an address
 }
 
-// Geo gives a host to the candidate with the smallest great-circle distance to the site (papers
-// 3.4, the thesis' baseline). It measures nothing.
+// Geo selects the candidate with the smallest great-circle distance to the site (papers 3.4, the
+// thesis' baseline). It measures nothing.
 //
-// Where positions are those of countries, many candidates are equally far: the owner keeps the host
-// if it is among them, else one of them is drawn by the host's hash, so that they share a country's
-// sites. A site that cannot be located stays with its owner, and a candidate that cannot is passed
-// over.
+// With positions of countries, many candidates are equally far: the owner keeps the host if it is
+// among them, else one of them is selected by the host's hash, so that they share a country's
+// sites. A site without a position stays with its owner, and a candidate without one is skipped.
 type Geo struct {
-	// Locator knows positions; without one every host stays with its owner.
+	// Locator looks up positions; without one every host stays with its owner.
 	Locator Locator
 }
 
@@ -93,11 +92,11 @@ func (g *Geo) Next(v *View) Choice {
 			worker = c.Peer
 		}
 	}
-	return Choice{Worker: worker, Why: fmt.Sprintf("%.0f km to the site, the least (by %v and %v), %d as near", distance, precision, site.Precision, len(nearest))}
+	return Choice{Worker: worker, Why: fmt.Sprintf("%.0f km to the site, the smallest distance (by %v and %v), shared by %d", distance, precision, site.Precision, len(nearest))}
 }
 
-// nearest are the candidates at the least distance, how far that is, and how well the first of them
-// is located.
+// nearest returns the candidates at the smallest distance, that distance, and the precision of the
+// first of them.
 func (g *Geo) nearest(able []Candidate, site Position) (nearest []Candidate, distance float64, precision Precision) {
 	distance = math.Inf(1)
 	for _, c := range able {

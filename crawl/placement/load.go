@@ -2,16 +2,15 @@ package placement
 
 import "slices"
 
-// overloadedShare of its capacity in hand makes a candidate overloaded. It is short of the whole,
-// since what a peer told of itself is some seconds old and windows of URLs were on their way to it
-// meanwhile.
+// overloadedShare of its capacity makes a candidate overloaded. It is below one, since a peer's
+// last report is some seconds old and windows of URLs may be in transit to it.
 const overloadedShare = 0.9
 
-// Overloaded says that the candidate has about as much in hand as it can hold. One that told
-// nothing yet is not.
+// Overloaded reports whether the candidate holds about as much as it accepts. One without a report
+// is not overloaded.
 func (c *Candidate) Overloaded() bool { return c.Load() >= overloadedShare }
 
-// Load is the share of its capacity that the candidate has in hand.
+// Load returns the share of its capacity that the candidate uses.
 func (c *Candidate) Load() float64 {
 	if c.Capacity == 0 {
 		return 0
@@ -19,9 +18,9 @@ func (c *Candidate) Load() float64 {
 	return float64(c.Backlog) / float64(c.Capacity)
 }
 
-// Able are the candidates that are not overloaded, in their order (design, section 5). If every one
-// is overloaded it is all of them, as somebody has to crawl the host. The slice may be the view's
-// own, and must not be changed.
+// Able returns the candidates that are not overloaded, in their order (design, section 5). If all
+// are overloaded it returns all of them, as one has to crawl the host. The slice may be the view's
+// own, and must not be modified.
 func (v *View) Able() []Candidate {
 	over := func(c Candidate) bool { return c.Overloaded() }
 	if !slices.ContainsFunc(v.Candidates, over) {
@@ -34,8 +33,8 @@ func (v *View) Able() []Candidate {
 	return able
 }
 
-// keeper is who has the host where nothing speaks for anybody: the owner, or else the first of
-// those to choose from; empty if there is none.
+// keeper returns the default worker of a host: the owner, or else the first of those to choose
+// from; "" if there is none.
 func keeper(able []Candidate) string {
 	for _, c := range able {
 		if c.Self {
@@ -48,7 +47,7 @@ func keeper(able []Candidate) string {
 	return ""
 }
 
-// unmeasured are those of whom there is no measurement yet.
+// unmeasured returns the peers without a measurement yet.
 func (v *View) unmeasured(of []Candidate) []string {
 	var out []string
 	for _, c := range of {

@@ -1,7 +1,7 @@
 package placement
 
-// Owner leaves every host with its owner: no delegation, the baseline that costs no message. Only
-// an owner that is overloaded gives a host to the next candidate.
+// Owner leaves every host with its owner: no delegation, the baseline without messages. Only an
+// overloaded owner gives a host to the next candidate.
 type Owner struct{}
 
 // Next implements Strategy.

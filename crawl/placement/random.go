@@ -2,9 +2,9 @@ package placement
 
 import "hash/fnv"
 
-// Random gives each host to a candidate drawn by a hash of host and peer, so that all peers draw
-// the same: the baseline that knows nothing of distance. It is the highest of the weights, so a
-// candidate that comes or goes moves only the hosts it takes or leaves.
+// Random assigns each host to a candidate by rendezvous hashing, so that all peers choose the same:
+// the baseline that ignores distance. The highest weight wins, so a candidate that joins or leaves
+// moves only its own hosts.
 type Random struct{}
 
 // Next implements Strategy.
@@ -12,7 +12,7 @@ func (Random) Next(v *View) Choice {
 	return Choice{Worker: drawn(v.Host, v.Able()), Why: "drawn by hash among the candidates"}
 }
 
-// drawn is the candidate of the highest weight for a host, empty if there is none.
+// drawn returns the candidate of the highest weight for a host, "" if there is none.
 func drawn(host string, among []Candidate) string {
 	best, weight := "", uint64(0)
 	for _, c := range among {
@@ -23,7 +23,7 @@ func drawn(host string, among []Candidate) string {
 	return best
 }
 
-// Weight is what is drawn for a host and a peer, the same at all peers.
+// Weight returns the weight of a host and a peer, the same at all peers.
 func Weight(host, peer string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(host))
@@ -32,7 +32,7 @@ func Weight(host, peer string) uint64 {
 	return mix(h.Sum64())
 }
 
-// mix spreads the last bytes' differences over the whole word, which FNV alone does badly.
+// mix distributes differences in the last bytes over the whole word, which FNV alone does poorly.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

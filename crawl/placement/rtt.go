@@ -9,14 +9,14 @@ import (
 // RTT is the paper's delegation (Apoidea, 3.2): the owner and its leaf peers measure the round trip
 // to the site, and the smallest wins.
 //
-// Beyond the paper: results within tieFloor of the best are ties, since they say nothing about who
-// downloads faster; of the tied the owner keeps the host, which costs no message, or else the peer
-// with the least backlog takes it. A host with few URLs is not probed: the worker known for its
-// address range takes it, or the owner (design, section 4). A candidate that is overloaded is
-// neither probed nor chosen.
+// Beyond the paper: results within tieFloor of the best are ties, since they do not predict the
+// faster download; of the tied ones the owner keeps the host, which costs no message, or else the
+// peer with the smallest backlog gets it. A host with few URLs is not probed: the known worker of
+// its address range gets it, or the owner (design, section 4). An overloaded candidate is neither
+// probed nor chosen.
 type RTT struct{}
 
-// tieFloor is what scheduling on a busy machine adds to a round trip.
+// tieFloor is the scheduling noise of a round trip on a busy machine.
 const tieFloor = time.Millisecond
 
 // Next implements Strategy.
@@ -24,7 +24,7 @@ func (RTT) Next(v *View) Choice {
 	able := v.Able()
 	if v.Tiny {
 		if v.Known != "" && slices.ContainsFunc(able, func(c Candidate) bool { return c.Peer == v.Known }) {
-			return Choice{Worker: v.Known, Unsure: true, Why: "few URLs: the worker known for the address range"}
+			return Choice{Worker: v.Known, Unsure: true, Why: "few URLs: the known worker of the address range"}
 		}
 		return Choice{Worker: keeper(able), Unsure: true, Why: "few URLs: not worth probing, the owner keeps the host"}
 	}
@@ -34,7 +34,7 @@ func (RTT) Next(v *View) Choice {
 	return v.nearest(able)
 }
 
-// nearest chooses among those that are able by the measurements there are.
+// nearest chooses among the able candidates by the present measurements.
 func (v *View) nearest(able []Candidate) Choice {
 	best := time.Duration(-1)
 	answered := 0
@@ -65,7 +65,7 @@ func (v *View) nearest(able []Candidate) Choice {
 	rtt := v.Measured[winner.Peer].RTT
 	why := fmt.Sprintf("%v to the site, the smallest of %d that measured", rtt, answered)
 	if rtt > best {
-		why = fmt.Sprintf("%v to the site, as near as makes no difference: the smallest of %d that measured is %v", rtt, answered, best)
+		why = fmt.Sprintf("%v to the site, a tie: the smallest of %d measurements is %v", rtt, answered, best)
 	}
 	return Choice{Worker: winner.Peer, Why: why}
 }

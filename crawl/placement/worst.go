@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Worst gives a host to the candidate with the largest round trip to the site: how bad it can get
-// (IPMicra's comparison, papers 2.6). For experiments only, so [New] does not know it.
+// Worst selects the candidate with the largest round trip to the site: the worst case (IPMicra's
+// comparison, papers 2.6). For experiments only, so [New] does not accept it.
 type Worst struct{}
 
 // Next implements Strategy.

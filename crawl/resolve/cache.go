@@ -21,7 +21,7 @@ func newCache(limit int) *cache {
 	return &cache{lru}
 }
 
-// get returns the answer for name if it may still be believed.
+// get returns the answer for name if it has not expired.
 func (c *cache) get(name string, now time.Time) (*answer, bool) {
 	e, ok := c.Get(name)
 	if !ok || !now.Before(e.expires) {
@@ -30,8 +30,8 @@ func (c *cache) get(name string, now time.Time) (*answer, bool) {
 	return &e.answer, true
 }
 
-// put keeps an answer for its TTL. That there is no such name is kept no longer than unconfirmed
-// until two answers in a row said so.
+// put caches an answer for its TTL. The absence of a name is cached for at most unconfirmed until
+// two consecutive answers reported it.
 func (c *cache) put(name string, a answer, now time.Time, unconfirmed time.Duration) {
 	if a.ttl <= 0 {
 		return
@@ -42,5 +42,5 @@ func (c *cache) put(name string, a answer, now time.Time, unconfirmed time.Durat
 	c.Add(name, &entry{answer: a, expires: now.Add(a.ttl)})
 }
 
-// absent says whether the answer is that there is no such name, or no address of it.
+// absent reports whether the answer is that the name, or an address of it, does not exist.
 func (a *answer) absent() bool { return a.err != nil && a.err.Absent() }

@@ -2,22 +2,22 @@ package resolve
 
 import "fmt"
 
-// Kind says why a name has no address.
+// Kind classifies why a name has no address.
 type Kind uint8
 
-// The kinds of failure. NotFound and NoData are answers; the others may be gone at the next try.
+// The kinds of failure. NotFound and NoData are answers; the others may be temporary.
 const (
-	// NotFound: the name does not exist (NXDOMAIN), or is no name at all.
+	// NotFound: the name does not exist (NXDOMAIN), or is invalid.
 	NotFound Kind = iota + 1
 	// NoData: the name exists and has no address.
 	NoData
-	// ServerFailure: each server failed, refused, or answered nonsense.
+	// ServerFailure: each server failed, refused, or sent an invalid answer.
 	ServerFailure
 	// Timeout: no server answered in time.
 	Timeout
 )
 
-// String returns the kind in words.
+// String returns a description of the kind.
 func (k Kind) String() string {
 	switch k {
 	case NotFound:
@@ -37,11 +37,11 @@ func (k Kind) String() string {
 // own context ended returns the context's error instead.
 type Error struct {
 	Host string // name that was looked up
-	Kind Kind   // of failure, see the kinds
-	Err  error  // the cause, or nil where the kind says it all
+	Kind Kind   // of failure
+	Err  error  // the cause, or nil where Kind is sufficient
 }
 
-// Error names host and kind, then the cause.
+// Error returns host and kind, then the cause.
 func (e *Error) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("resolve %q: %s: %v", e.Host, e.Kind, e.Err)
@@ -52,11 +52,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Malformed reports whether the host is no name that could be asked for.
+// Malformed reports whether the host is not a valid name.
 func (e *Error) Malformed() bool { return e.Kind == NotFound && e.Err != nil }
 
-// Absent reports whether the servers said that there is no such name, or no address of it.
+// Absent reports whether the servers answered that the name, or an address of it, does not exist.
 func (e *Error) Absent() bool { return !e.Temporary() && !e.Malformed() }
 
-// Temporary reports whether asking again may help.
+// Temporary reports whether a retry may succeed.
 func (e *Error) Temporary() bool { return e.Kind == ServerFailure || e.Kind == Timeout }

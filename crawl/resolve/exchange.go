@@ -17,19 +17,18 @@ import (
 // maxChain bounds how many CNAMEs are followed for one name, over all answers.
 const maxChain = 8
 
-// maxAddrs bounds the addresses kept of one name and family.
+// maxAddrs bounds the addresses stored of one name and family.
 const maxAddrs = 32
 
-// udpSize is the answer size offered over UDP: what passes without fragments (the 2020 DNS flag
-// day's figure).
+// udpSize is the EDNS answer size over UDP: it avoids fragmentation (DNS flag day 2020).
 const udpSize = 1232
 
-// resolutionDelay is how long the IPv6 answer is waited for when the IPv4 one is there. RFC 8305,
-// section 3, recommends 50 ms; no user waits for a page here, and the answer is cached.
+// resolutionDelay is how long the IPv6 answer is awaited after the IPv4 one. RFC 8305, section 3,
+// recommends 50 ms; no user waits for a page here, and the answer is cached.
 const resolutionDelay = 500 * time.Millisecond
 
-// ask resolves name. One without a dot is looked up in the search domains first, as resolv.conf(5)
-// has it for ndots:1.
+// ask resolves name. One without a dot is looked up in the search domains first, as in
+// resolv.conf(5) with ndots:1.
 func (r *Resolver) ask(ctx context.Context, name string) answer {
 	var failed *answer
 	if !strings.Contains(name, ".") {
@@ -50,8 +49,7 @@ func (r *Resolver) ask(ctx context.Context, name string) answer {
 	return a
 }
 
-// askFamilies asks for the IPv4 and IPv6 addresses of name at the same time and makes one answer of
-// both.
+// askFamilies queries the IPv4 and IPv6 addresses of name concurrently and combines the answers.
 func (r *Resolver) askFamilies(ctx context.Context, name string) answer {
 	if r.config.NoIPv6 {
 		return r.askType(ctx, name, dns.TypeA)
@@ -72,9 +70,9 @@ func (r *Resolver) askFamilies(ctx context.Context, name string) answer {
 	return r.combine(v4, v6)
 }
 
-// combine merges the answers of both families: what there is counts; else the failure that may pass
-// by itself, so that a name whose IPv6 question was answered with "none" and whose IPv4 question
-// was lost is asked again soon.
+// combine merges the answers of both families: any addresses are used; without addresses a
+// temporary failure takes precedence, so that a name with an empty IPv6 answer and a lost IPv4
+// query is looked up again soon.
 func (r *Resolver) combine(v4, v6 answer) answer {
 	switch {
 	case len(v4.addrs) > 0 && len(v6.addrs) > 0:
@@ -110,7 +108,7 @@ func order(addrs []netip.Addr, preferIPv6, noIPv6 bool) []netip.Addr {
 	return out
 }
 
-// askType resolves one type of record, following aliases that the server left to us.
+// askType resolves one type of record, and follows aliases that the server did not.
 func (r *Resolver) askType(ctx context.Context, name string, qtype uint16) answer {
 	ttl := r.config.MaxTTL
 	target := dns.Fqdn(name)
@@ -132,11 +130,10 @@ func (r *Resolver) askType(ctx context.Context, name string, qtype uint16) answe
 		links += found.links
 		target = found.target
 	}
-	return r.failed(name, fmt.Errorf("more than %d aliases", maxChain))
+	return r.failed(name, fmt.Errorf("CNAME chain exceeds %d aliases", maxChain))
 }
 
-// absent is the answer for a name that the servers say has nothing. Without an SOA it is remembered
-// no longer than a failure.
+// absent returns a negative answer. Without an SOA it is cached no longer than a failure.
 func (r *Resolver) absent(name string, kind Kind, msg *dns.Msg) answer {
 	ttl := r.config.FailureTTL
 	for _, rr := range msg.Ns {
@@ -157,16 +154,16 @@ func (r *Resolver) failed(name string, err error) answer {
 	return answer{err: &Error{Host: name, Kind: kind, Err: err}, ttl: r.config.FailureTTL}
 }
 
-// chain is what one message says about a name: where its aliases lead and what stands at their end.
+// chain is the answer for a name in one message: the target of its aliases and the records at their
+// end.
 type chain struct {
 	target string
 	links  int
 	addrs  []netip.Addr
-	ttl    time.Duration // the smallest on the way
+	ttl    time.Duration // the smallest in the chain
 }
 
-// follow reads the answer section from target on. Records that are not on the way from the question
-// are passed over, whatever they claim.
+// follow reads the answer section from target on. Records outside of the alias chain are ignored.
 func follow(msg *dns.Msg, target string, qtype uint16, maxLinks int) chain {
 	c := chain{target: target, ttl: time.Duration(1<<31-1) * time.Second}
 	for {
@@ -194,7 +191,7 @@ func follow(msg *dns.Msg, target string, qtype uint16, maxLinks int) chain {
 	}
 }
 
-// address returns the address in a record of the type that was asked for.
+// address returns the address in a record of the requested type.
 func address(rr dns.RR, qtype uint16) (netip.Addr, bool) {
 	switch rr := rr.(type) {
 	case *dns.A:
@@ -208,7 +205,7 @@ func address(rr dns.RR, qtype uint16) (netip.Addr, bool) {
 	}
 }
 
-// exchange puts one question to the servers in turn until one gives an answer that can be used.
+// exchange sends one query to the servers in turn until one returns a usable answer.
 func (r *Resolver) exchange(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
 	var failed failures
 	for range r.config.Rounds {
@@ -226,7 +223,7 @@ func (r *Resolver) exchange(ctx context.Context, name string, qtype uint16) (*dn
 	return nil, &failed
 }
 
-// plain drops from an error of the network the addresses, of which ours is another one each time.
+// plain removes the addresses from a network error, since the local one differs each time.
 func plain(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Errorf("%s: %w", op.Op, op.Err)
@@ -234,7 +231,7 @@ func plain(err error) error {
 	return err
 }
 
-// failures are what servers said or did not, each once.
+// failures collects the distinct errors of servers.
 type failures struct {
 	errs  []error
 	times []int
@@ -250,7 +247,7 @@ func (f *failures) add(err error) {
 	f.errs, f.times = append(f.errs, err), append(f.times, 1)
 }
 
-// Error tells all of them on one line, those that came again with how often.
+// Error returns all errors on one line, repeated ones with their count.
 func (f *failures) Error() string {
 	texts := make([]string, len(f.errs))
 	for i, err := range f.errs {
@@ -261,10 +258,10 @@ func (f *failures) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Unwrap returns them.
+// Unwrap returns the errors.
 func (f *failures) Unwrap() []error { return f.errs }
 
-// exchangeOne asks one server over UDP, then over TCP if the answer was cut short.
+// exchangeOne queries one server over UDP, then over TCP if the answer was truncated.
 func (r *Resolver) exchangeOne(ctx context.Context, server, name string, qtype uint16) (*dns.Msg, error) {
 	query := new(dns.Msg).SetQuestion(name, qtype).SetEdns0(udpSize, false)
 	reply, err := r.roundTrip(ctx, "udp", server, query)
@@ -281,27 +278,27 @@ func (r *Resolver) exchangeOne(ctx context.Context, server, name string, qtype u
 		}
 	}
 	if reply.Rcode != dns.RcodeSuccess && reply.Rcode != dns.RcodeNameError {
-		return nil, fmt.Errorf("answered %s", rcodeText(reply.Rcode))
+		return nil, fmt.Errorf("response code %s", rcodeText(reply.Rcode))
 	}
 	return reply, saysSomething(reply)
 }
 
-// saysSomething fails for a message without records that does not mean that there are none.
+// saysSomething returns an error for a message without records that is not a valid negative answer.
 func saysSomething(reply *dns.Msg) error {
 	switch {
 	case len(reply.Answer) > 0 || reply.Rcode == dns.RcodeNameError:
 		return nil
 	case reply.Truncated:
-		return errors.New("the answer is cut short over TCP as well")
+		return errors.New("answer truncated over TCP as well")
 	case isReferral(reply):
-		return errors.New("the answer names other servers: this one does not look further itself")
+		return errors.New("answer is a referral: server does not resolve recursively")
 	default:
 		return nil
 	}
 }
 
-// isReferral tells a message that names other servers from one that says there is no such record
-// (RFC 2308, section 2.2).
+// isReferral distinguishes a referral to other servers from a negative answer (RFC 2308, section
+// 2.2).
 func isReferral(reply *dns.Msg) bool {
 	servers := false
 	for _, rr := range reply.Ns {
@@ -322,8 +319,8 @@ func rcodeText(code int) string {
 	return fmt.Sprintf("code %d", code)
 }
 
-// roundTrip carries one message to a server and the answer back, within the Config's timeout and no
-// longer than ctx.
+// roundTrip sends one message to a server and returns the answer, within the Config's timeout and
+// until ctx ends.
 func (r *Resolver) roundTrip(ctx context.Context, network, server string, query *dns.Msg) (*dns.Msg, error) {
 	client := &dns.Client{Net: network, Timeout: r.config.Timeout, UDPSize: udpSize}
 	conn, err := client.DialContext(ctx, server)
@@ -338,11 +335,11 @@ func (r *Resolver) roundTrip(ctx context.Context, network, server string, query 
 		return nil, err
 	}
 	if !reply.Response {
-		return nil, errors.New("the question came back")
+		return nil, errors.New("answer is a query")
 	}
 	if len(reply.Question) != 1 || reply.Question[0].Qtype != query.Question[0].Qtype ||
 		!strings.EqualFold(reply.Question[0].Name, query.Question[0].Name) {
-		return nil, errors.New("the answer is to another question")
+		return nil, errors.New("answer to another query")
 	}
 	return reply, nil
 }

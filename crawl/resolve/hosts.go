@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Bounds on the hosts file: lists of blocked names run to some megabytes.
+// Limits of the hosts file: lists of blocked names have some megabytes.
 const (
 	maxHostsBytes = 16 << 20
 	maxHostsLine  = 64 << 10
 )
 
-// hostsCheck is how often the file's modification time is looked at.
+// hostsCheck is the interval for checking the file's modification time.
 const hostsCheck = 5 * time.Second
 
 // hostsFile is the local table of names, read again when it changes.
@@ -41,8 +41,7 @@ func (h *hostsFile) lookup(name string, now time.Time) []netip.Addr {
 	return h.names[name]
 }
 
-// refresh reads the file if it is not the one that was read last. A file that cannot be read counts
-// as empty.
+// refresh reads the file if it has changed. An unreadable file counts as empty.
 func (h *hostsFile) refresh() {
 	info, err := os.Stat(h.path)
 	if err != nil {
@@ -61,8 +60,7 @@ func (h *hostsFile) refresh() {
 	h.names, h.mtime, h.size = parseHosts(io.LimitReader(f, maxHostsBytes)), info.ModTime(), info.Size()
 }
 
-// parseHosts reads lines of an address and its names, as hosts(5) describes. Lines that are none
-// are passed over.
+// parseHosts parses lines of an address and its names (hosts(5)). It skips invalid lines.
 func parseHosts(r io.Reader) map[string][]netip.Addr {
 	names := make(map[string][]netip.Addr)
 	lines := bufio.NewScanner(r)

@@ -13,42 +13,40 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Config says whom to ask and how long to believe it. The zero value is that of DefaultConfig.
+// Config is the configuration of a Resolver. The zero value is that of DefaultConfig.
 type Config struct {
-	// Servers are asked in turn, each as host:port, the host an IP address. Empty: those of
+	// Servers are queried in turn, each as host:port, the host an IP address. Empty: those of
 	// /etc/resolv.conf.
 	Servers []string
 	// Search are the domains in which a name without a dot is looked up first. Without Servers they
 	// are those of /etc/resolv.conf.
 	Search []string
-	// HostsFile is looked at before any server and read again when it changes. Empty: /etc/hosts. A
-	// file that is not there is an empty one.
+	// HostsFile is consulted before any server and read again when it changes. Empty: /etc/hosts. A
+	// missing file counts as empty.
 	HostsFile string
 	// MaxEntries bounds the cache, in names. An entry is about 300 bytes. Zero: 20,000.
 	MaxEntries int
-	// Timeout is how long one server has for one answer. Zero: 3 s.
+	// Timeout is the timeout of one query to one server. Zero: 3 s.
 	Timeout time.Duration
-	// Rounds is how many times the list of servers is gone through before a name counts as failed.
-	// Zero: 2.
+	// Rounds is how often the list of servers is tried before the lookup fails. Zero: 2.
 	Rounds int
-	// MinTTL and MaxTTL bound how long addresses are believed, whatever their zone says. Zero: 30
-	// s, because a page and its robots.txt should not ask twice, and 24 h.
+	// MinTTL and MaxTTL limit the TTL of addresses. Zero: 30 s, so that a page and its robots.txt need
+	// one query, and 24 h.
 	MinTTL, MaxTTL time.Duration
-	// MaxNegativeTTL bounds how long the absence of a name is believed. Zero: 1 h (RFC 2308,
-	// section 5, advises one to three).
+	// MaxNegativeTTL limits the TTL of the absence of a name. Zero: 1 h (RFC 2308, section 5, advises
+	// one to three).
 	MaxNegativeTTL time.Duration
-	// FailureTTL is how long a failure is remembered (RFC 2308, section 7: at most 5 min), and that
-	// a name is absent until that was said twice in a row. Zero: 4 s: less than the rest of a host
-	// that failed, so that another try of it asks.
+	// FailureTTL is how long a failure is cached (RFC 2308, section 7: at most 5 min), and the absence
+	// of a name until two consecutive answers reported it. Zero: 4 s: less than the backoff of a
+	// failed host, so that its retry sends a query.
 	FailureTTL time.Duration
-	// PreferIPv6 puts IPv6 addresses before IPv4 ones. NoIPv6 leaves them out and does not ask for
-	// them.
+	// PreferIPv6 returns IPv6 addresses before IPv4 ones. NoIPv6 omits them and does not query them.
 	PreferIPv6, NoIPv6 bool
-	// Now is the clock by which answers age. Nil: time.Now.
+	// Now is the clock for the expiry of answers. Nil: time.Now.
 	Now func() time.Time
 }
 
-// DefaultConfig returns the values that zero fields stand for.
+// DefaultConfig returns the defaults of zero fields.
 func DefaultConfig() Config {
 	return Config{
 		HostsFile:      "/etc/hosts",
@@ -63,7 +61,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults fills in what was left zero.
+// withDefaults replaces zero fields by their defaults.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	c.HostsFile = cmp.Or(c.HostsFile, d.HostsFile)
@@ -83,11 +81,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// maxSearch bounds the search domains; glibc once had the same bound.
+// maxSearch bounds the search domains, as glibc once did.
 const maxSearch = 6
 
-// systemServers reads the servers that this machine asks, and its search domains. Without a server
-// it is the local one, as resolv.conf(5) says.
+// systemServers reads the servers and search domains of this machine. Without a server it is the
+// local one, as in resolv.conf(5).
 func systemServers(file string) (servers, search []string) {
 	conf, err := dns.ClientConfigFromFile(file)
 	if err != nil || len(conf.Servers) == 0 {
@@ -105,17 +103,17 @@ func systemServers(file string) (servers, search []string) {
 	return servers, search
 }
 
-// Resolver answers from memory where it can.
+// Resolver looks up names, from its cache if possible.
 type Resolver struct {
 	config Config
 	hosts  *hostsFile
 
-	mu      sync.Mutex // guards cache and flights; never held while a server is asked
+	mu      sync.Mutex // guards cache and flights; never held during a query
 	cache   *cache
 	flights map[string]*flight
 }
 
-// New returns a Resolver with an empty cache. It asks nobody.
+// New returns a Resolver with an empty cache. It sends no query.
 func New(config Config) *Resolver {
 	config = config.withDefaults()
 	return &Resolver{
@@ -126,7 +124,7 @@ func New(config Config) *Resolver {
 	}
 }
 
-// answer is what a name resolved to: addresses, or a failure.
+// answer is the result for a name: addresses, or a failure.
 type answer struct {
 	addrs []netip.Addr
 	err   *Error
@@ -135,8 +133,8 @@ type answer struct {
 
 // Lookup returns the addresses of host, which is a name or an IP literal (IPv6 with or without
 // brackets) without a port; IPv4 addresses come first unless the Config prefers IPv6, otherwise in
-// the server's order. The slice is shared: it must not be changed. It fails with an *Error, or with
-// ctx's error when ctx ends first.
+// the server's order. The slice is shared and must not be modified. It fails with an *Error, or
+// with ctx's error when ctx ends first.
 func (r *Resolver) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, ok := literal(host); ok {
 		return []netip.Addr{addr}, nil
@@ -170,7 +168,7 @@ func (a *answer) result() ([]netip.Addr, error) {
 	return a.addrs, nil
 }
 
-// flight is one question on its way. waiting is guarded by the resolver's mutex; answer is written
+// flight is one query under way. Waiting is guarded by the resolver's mutex; answer is written
 // before done is closed.
 type flight struct {
 	name    string
@@ -181,14 +179,13 @@ type flight struct {
 }
 
 // board joins the flight for name, or starts it. The caller holds r.mu. The flight does not end
-// with the context of the one that started it, because others may have joined; it ends when the
-// last of them has left.
+// with the context of its first lookup, because others may have joined; it ends with the last one.
 func (r *Resolver) board(ctx context.Context, name string) *flight {
 	if f, ok := r.flights[name]; ok {
 		f.waiting++
 		return f
 	}
-	name = strings.Clone(name) // it is part of a URL, which need not live as long as the answer
+	name = strings.Clone(name) // a substring of a URL, which must not be retained
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f := &flight{name: name, waiting: 1, cancel: cancel, done: make(chan struct{})}
 	r.flights[name] = f
@@ -198,7 +195,7 @@ func (r *Resolver) board(ctx context.Context, name string) *flight {
 		f.answer = r.ask(ctx, name)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.flights[name] == f { // otherwise everybody has left, and the answer may be that of a cut-off question
+		if r.flights[name] == f { // otherwise all lookups have left, and the answer may be incomplete
 			delete(r.flights, name)
 			r.cache.put(name, f.answer, r.config.Now(), r.config.FailureTTL)
 		}
@@ -206,8 +203,8 @@ func (r *Resolver) board(ctx context.Context, name string) *flight {
 	return f
 }
 
-// await waits for the flight's answer or the end of ctx. The last to leave ends the flight and
-// waits until its goroutine is gone.
+// await waits for the flight's answer or the end of ctx. The last lookup to leave ends the flight
+// and waits for its goroutine.
 func (r *Resolver) await(ctx context.Context, f *flight) ([]netip.Addr, error) {
 	select {
 	case <-f.done:
@@ -228,16 +225,15 @@ func (r *Resolver) await(ctx context.Context, f *flight) ([]netip.Addr, error) {
 	return nil, fmt.Errorf("resolve %q: %w", f.name, context.Cause(ctx))
 }
 
-// Len returns the number of names in the cache, those that are out of date and not yet dropped
-// included.
+// Len returns the number of names in the cache, including expired ones not yet removed.
 func (r *Resolver) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.cache.Len()
 }
 
-// literal reads host as an IP address, with or without brackets. A zone is refused: it means
-// something on one machine only.
+// literal parses host as an IP address, with or without brackets. It rejects a zone, which is local
+// to one machine.
 func literal(host string) (netip.Addr, bool) {
 	if n := len(host); n > 1 && host[0] == '[' && host[n-1] == ']' {
 		host = host[1 : n-1]
@@ -249,27 +245,26 @@ func literal(host string) (netip.Addr, bool) {
 	return addr, true
 }
 
-// maxName and maxLabel are the bounds of RFC 1035, section 2.3.4, for a name in text.
+// maxName and maxLabel are the limits of RFC 1035, section 2.3.4, for a name in text.
 const (
 	maxName  = 253
 	maxLabel = 63
 )
 
-// validName admits letters, digits, hyphen and underscore in labels of legal length. Anything else
-// would not survive the way to a server and back, or would mean something to it (a backslash, a
-// space).
+// validName accepts letters, digits, hyphen and underscore in labels of valid length. Anything else
+// could be altered or interpreted on the way to a server and back (a backslash, a space).
 func validName(name string) error {
 	if name == "" || len(name) > maxName {
-		return fmt.Errorf("a name has 1 to %d bytes", maxName)
+		return fmt.Errorf("name must have 1 to %d bytes", maxName)
 	}
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > maxLabel {
-			return fmt.Errorf("a label has 1 to %d bytes", maxLabel)
+			return fmt.Errorf("label must have 1 to %d bytes", maxLabel)
 		}
 		for i := range len(label) {
 			c := label[i]
 			if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
-				return fmt.Errorf("byte %#x in a name", c)
+				return fmt.Errorf("invalid byte %#x in name", c)
 			}
 		}
 	}

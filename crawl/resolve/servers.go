@@ -9,16 +9,16 @@ import (
 	"github.com/miekg/dns"
 )
 
-// ServerState is what came of asking one server.
+// ServerState is the result of querying one server.
 type ServerState struct {
 	Server string        // address and port
-	Took   time.Duration // until its answer, or until it was given up
-	// Err is nil if the server answers questions; what it answers is not judged.
+	Took   time.Duration // until its answer or timeout
+	// Err is nil if the server answers queries; the content of the answer is not checked.
 	Err error
 }
 
-// Servers asks each server once, past the cache, for the name servers of the root, which every one
-// of them knows, and says which answer.
+// Servers queries each server once, without the cache, for the name servers of the root, which
+// every server can resolve, and reports which answer.
 func (r *Resolver) Servers(ctx context.Context) []ServerState {
 	states := make([]ServerState, len(r.config.Servers))
 	var all sync.WaitGroup
@@ -27,7 +27,7 @@ func (r *Resolver) Servers(ctx context.Context) []ServerState {
 			begin := r.config.Now()
 			reply, err := r.roundTrip(ctx, "udp", server, new(dns.Msg).SetQuestion(".", dns.TypeNS))
 			if err == nil && (reply.Rcode == dns.RcodeServerFailure || reply.Rcode == dns.RcodeNotImplemented) {
-				err = fmt.Errorf("answered %s", rcodeText(reply.Rcode))
+				err = fmt.Errorf("response code %s", rcodeText(reply.Rcode))
 			}
 			states[i] = ServerState{Server: server, Took: r.config.Now().Sub(begin), Err: err}
 		})

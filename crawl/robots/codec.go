@@ -12,12 +12,12 @@ import (
 // MaxEncoded bounds an encoded State: a body that does not compress, and the fields before it.
 const MaxEncoded = MaxBody + MaxBody/32 + 256
 
-// errState is the reason that an encoded State is refused for.
+// errState is the cause of rejecting an encoded State.
 var errState = errors.New("robots state: malformed")
 
-// MarshalBinary encodes the State: verdict, whether there is a body, the four times as
-// seconds since 1970 (0: not set; those waited for are rounded up), the number of failures, and the
-// body compressed with S2.
+// MarshalBinary encodes the State: verdict, whether there is a body, the four times as seconds
+// since 1970 (0: not set; not-before times are rounded up), the number of failures, and the body
+// compressed with S2.
 func (s *State) MarshalBinary() ([]byte, error) {
 	if len(s.Body) > MaxBody {
 		return nil, fmt.Errorf("robots state: body of %d bytes, at most %d", len(s.Body), MaxBody)
@@ -34,8 +34,8 @@ func (s *State) MarshalBinary() ([]byte, error) {
 	return append(out, s2.Encode(nil, s.Body)...), nil
 }
 
-// UnmarshalBinary decodes what MarshalBinary wrote. It refuses anything else, and a body over
-// MaxBody before it is unpacked.
+// UnmarshalBinary decodes what MarshalBinary wrote. It rejects anything else, and a body over
+// MaxBody before decompressing it.
 func (s *State) UnmarshalBinary(data []byte) error {
 	if len(data) < 2 || len(data) > MaxEncoded {
 		return fmt.Errorf("%w: %d bytes", errState, len(data))
@@ -67,7 +67,7 @@ func (s *State) UnmarshalBinary(data []byte) error {
 func (s *State) decodeBody(packed []byte, hasBody bool) error {
 	if !hasBody {
 		if len(packed) > 0 {
-			return fmt.Errorf("%w: %d bytes too many", errState, len(packed))
+			return fmt.Errorf("%w: %d trailing bytes", errState, len(packed))
 		}
 		return nil
 	}
@@ -86,7 +86,7 @@ func (s *State) decodeBody(packed []byte, hasBody bool) error {
 	return nil
 }
 
-// Bounds on the decoded numbers: the year 9999, and more failures than retries can make in that
+// Limits of the decoded numbers: the year 9999, and more failures than retries can make in that
 // time.
 const (
 	maxSeconds  = 253402300799

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// fields of a robots.txt that mean something here.
+// fieldName is a supported field of robots.txt.
 type fieldName uint8
 
 const (
@@ -17,8 +17,8 @@ const (
 	fieldSitemap
 )
 
-// spellings are what the fields are called, with the misspellings met often enough that Google's
-// parser has them. A field name need only begin so.
+// spellings are the names of the fields, with the common misspellings that Google's parser accepts.
+// A field name need only begin with one.
 var spellings = []struct {
 	prefix string
 	name   fieldName
@@ -49,8 +49,8 @@ func fieldKind(name []byte) fieldName {
 	return fieldOther
 }
 
-// field splits a line into name and value. Where the colon was forgotten, white space between
-// exactly two words stands for it.
+// field splits a line into name and value. If the colon is missing, white space between exactly two
+// words replaces it.
 func field(line []byte) (name, value []byte, ok bool) {
 	if i := bytes.IndexByte(line, '#'); i >= 0 {
 		line = line[:i]
@@ -66,13 +66,13 @@ func field(line []byte) (name, value []byte, ok bool) {
 	return name, value, len(name) > 0
 }
 
-// trim drops ASCII white space and NUL at both ends: bodies in UTF-16 leave NULs behind.
+// trim removes ASCII white space and NUL at both ends: bodies in UTF-16 leave NULs.
 func trim(b []byte) []byte { return bytes.Trim(b, " \t\v\f\r\n\x00") }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\v' || c == '\f' }
 
-// productToken returns the leading product token of a User-agent value; it ends at the first byte
-// that no token has.
+// productToken returns the leading product token of a User-agent value; it ends at the first
+// invalid byte.
 func productToken(s string) string {
 	for i := range len(s) {
 		c := s[i]

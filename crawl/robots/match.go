@@ -7,9 +7,9 @@ import (
 
 // rule is one pattern: a literal that a path must begin with, then, after each *, literals that
 // must follow in this order with anything between them, and whether the path must end there. It is
-// kept as it is written, as a site may have tens of thousands.
+// stored as text, as a site may have tens of thousands.
 type rule struct {
-	text     string // the normalised pattern, without the $ at its end
+	text     string // the normalized pattern, without a final $
 	allow    bool
 	anchored bool // the pattern ends in $
 }
@@ -24,7 +24,7 @@ func (r *rule) rank() int {
 	return 1
 }
 
-// compile reads a pattern. A pattern that can match nothing is no rule.
+// compile parses a pattern. It returns false for one that cannot match.
 func compile(pattern string, allow bool) (rule, bool) {
 	if pattern == "" || pattern[0] != '/' && pattern[0] != '*' {
 		return rule{}, false
@@ -33,7 +33,7 @@ func compile(pattern string, allow bool) (rule, bool) {
 	return rule{text: text, allow: allow, anchored: anchored}, true
 }
 
-// length is the pattern's in octets, by which rules are ranked.
+// length returns the pattern's length in octets, by which rules are ranked.
 func (r *rule) length() int {
 	if r.anchored {
 		return len(r.text) + 1
@@ -42,8 +42,8 @@ func (r *rule) length() int {
 }
 
 // matches reports whether the pattern matches the whole of path or, unless anchored, its beginning.
-// Taking each literal at its first place after the one before never loses a match, so there is no
-// going back: the cost is linear in the path for each literal.
+// Matching each literal at its first position after the previous one is sufficient, so there is no
+// backtracking: the cost is linear in the path for each literal.
 func (r *rule) matches(path string) bool {
 	literal, more, wild := strings.Cut(r.text, "*")
 	rest, ok := strings.CutPrefix(path, literal)
@@ -67,8 +67,8 @@ func (r *rule) matches(path string) bool {
 	return true
 }
 
-// Allowed reports whether the rules admit a URL, given as its path and query. What is empty counts
-// as "/", a fragment is passed over.
+// Allowed reports whether the rules allow a URL, given as its path and query. An empty one counts
+// as "/", a fragment is ignored.
 func (r *Rules) Allowed(pathQuery string) bool {
 	if r == nil || len(r.rules) == 0 {
 		return true

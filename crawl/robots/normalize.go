@@ -2,15 +2,14 @@ package robots
 
 const hexDigits = "0123456789ABCDEF"
 
-// What becomes of an octet in a path.
+// Classes of an octet in a path.
 const (
-	keep   = iota // stands for itself
-	encode        // is written as %XX
-	check         // needs a look: %, * and $
+	keep   = iota // unchanged
+	encode        // written as %XX
+	check         // handled by special: %, * and $
 )
 
-// octets says so for each octet: those of RFC 3986's unreserved and reserved sets stand for
-// themselves.
+// octets classifies each octet: those of RFC 3986's unreserved and reserved sets are unchanged.
 var octets = func() (table [256]uint8) {
 	for c := range table {
 		table[c] = encode
@@ -24,10 +23,10 @@ var octets = func() (table [256]uint8) {
 	return table
 }()
 
-// normalize brings a path or a pattern to the one form in which they are compared: %XX in upper
-// case, unreserved octets never encoded, all that no URL holds always encoded. In a path, * and $
-// are encoded, because there they are letters; in a pattern, * stays a wildcard and a $ at the end
-// stays the anchor. A % that begins no escape is encoded too: so the result is a fixed point.
+// normalize returns the form in which paths and patterns are compared: %XX in upper case,
+// unreserved octets decoded, octets outside the URL alphabet encoded. In a path, * and $ are
+// encoded, because they are ordinary there; in a pattern, * stays a wildcard and a final $ the
+// anchor. A % that begins no escape is encoded too, so that the result is a fixed point.
 func normalize(s string, pattern bool) string {
 	for i := range len(s) {
 		if octets[s[i]] != keep {
@@ -56,7 +55,7 @@ func normalizeFrom(s string, start int, pattern bool) string {
 	return string(out)
 }
 
-// special writes the octet at i, a %, * or $, and says how many octets after it are done with.
+// special appends the octet at i, a %, * or $, and returns how many octets after it are consumed.
 func special(out []byte, s string, i int, pattern bool) ([]byte, int) {
 	c := s[i]
 	if c == '%' {

@@ -11,19 +11,18 @@ import (
 	"time"
 )
 
-// Bounds on what a site can make us keep.
+// Size limits.
 const (
-	// MaxBody is how much of a robots.txt is read: what RFC 9309, section 2.5, asks for at least.
-	// Fetch one byte more, so that a cut shows.
+	// MaxBody is how much of a robots.txt is parsed: the minimum of RFC 9309, section 2.5. Fetch one
+	// byte more to detect a truncation.
 	MaxBody = 500 << 10
-	// maxPattern is how much of a pattern is read, about what Google's parser reads of a line:
-	// eight times what a URL may have in certain browsers.
+	// maxPattern is how much of a pattern is parsed, about the line limit of Google's parser: eight
+	// times the URL limit of certain browsers.
 	maxPattern = 2083 * 8
 	// MaxSitemaps and MaxSitemapURL bound what Sitemaps returns.
 	MaxSitemaps   = 1000
 	MaxSitemapURL = 4096
-	// MaxCrawlDelay is the largest delay believed: more is the same as a closed door, and would
-	// overflow in the end.
+	// MaxCrawlDelay limits the delay: more amounts to disallowing the site, and could overflow.
 	MaxCrawlDelay = 24 * time.Hour
 )
 
@@ -36,7 +35,7 @@ type Rules struct {
 	size     int
 }
 
-// Parse reads at most MaxBody bytes of a robots.txt and keeps what concerns agent, the crawler's
+// Parse parses at most MaxBody bytes of a robots.txt and returns the rules for agent, the crawler's
 // product token. Any bytes are a valid body.
 func Parse(body []byte, agent string) *Rules {
 	body = withoutMark(bound(asUTF8(body)))
@@ -49,7 +48,7 @@ func Parse(body []byte, agent string) *Rules {
 	return p.finish()
 }
 
-// bound cuts the body at MaxBody and then back to the end of the last whole line.
+// bound truncates the body at MaxBody and then to the end of the last whole line.
 func bound(body []byte) []byte {
 	if len(body) <= MaxBody {
 		return body
@@ -57,12 +56,12 @@ func bound(body []byte) []byte {
 	return wholeLines(body[:MaxBody])
 }
 
-// wholeLines drops the last line unless it is ended.
+// wholeLines removes the last line unless it is terminated.
 func wholeLines(body []byte) []byte {
 	return body[:bytes.LastIndexAny(body, "\r\n")+1]
 }
 
-// withoutMark drops a byte order mark, also one that was broken on its way through some editor.
+// withoutMark removes a byte order mark, also a partial one left by an editor.
 func withoutMark(body []byte) []byte {
 	for _, b := range []byte{0xEF, 0xBB, 0xBF} {
 		if len(body) == 0 || body[0] != b {
@@ -73,9 +72,8 @@ func withoutMark(body []byte) []byte {
 	return body
 }
 
-// cutPattern cuts a pattern at its bound, and before an escape that the bound would cut in two.
-// What is left of one that disallows holds for more paths than the whole, and so for all that the
-// site meant.
+// cutPattern truncates a pattern at its limit, and before an escape that the limit would split. A
+// truncated pattern that disallows matches all paths that the whole one does, and more.
 func cutPattern(value []byte) []byte {
 	if len(value) <= maxPattern {
 		return value
@@ -85,13 +83,13 @@ func cutPattern(value []byte) []byte {
 		value = value[:i]
 	}
 	if n := len(value); value[n-1] == '$' {
-		value = value[:n-1] // was a letter within the pattern, and would be the end of one
+		value = value[:n-1] // was an ordinary character, and would become the anchor
 	}
 	return value
 }
 
-// cutLine splits off the first line; LF, CR and CRLF end one. A CRLF leaves an empty line behind,
-// which means nothing.
+// cutLine splits off the first line, ended by LF, CR or CRLF. A CRLF leaves an empty line, which
+// has no effect.
 func cutLine(body []byte) (line, rest []byte) {
 	lf := bytes.IndexByte(body, '\n')
 	if lf < 0 {
@@ -107,7 +105,7 @@ func cutLine(body []byte) (line, rest []byte) {
 	return body[:end], body[end+1:]
 }
 
-// scope collects what one set of groups says: those that name the agent, or those for everybody.
+// scope collects the rules of one set of groups: those that name the agent, or those for all.
 type scope struct {
 	rules    []rule
 	delay    time.Duration
@@ -118,9 +116,9 @@ type parser struct {
 	agent               string
 	ours, everybody     scope
 	inOurs, inEverybody bool // which groups the current lines belong to
-	namedUs             bool // some group named the agent, even one without a rule
-	pastAgents          bool // a rule was met: the next User-agent line opens a new group
-	delayOurs, delayAll bool // the same three for Crawl-delay, which ends a list of User-agent lines for its own kind only
+	namedUs             bool // a group named the agent, even one without a rule
+	pastAgents          bool // there was a rule: the next User-agent line opens a new group
+	delayOurs, delayAll bool // the same three for Crawl-delay, which ends a list of User-agent lines for delays only
 	pastDelay           bool
 	sitemaps            []string
 }
@@ -164,11 +162,10 @@ func (p *parser) userAgent(value []byte) {
 	}
 }
 
-// allow adds a rule, and another where the pattern names a directory's index page: a site that
-// admits the page admits the directory.
+// allow adds a rule, and another one for the directory where the pattern names its index page.
 func (p *parser) allow(value string) {
 	if len(value) > maxPattern {
-		value = "" // a rule that admits nothing: its beginning would admit more than was written
+		value = "" // matches nothing: the truncated pattern would allow more than was written
 	}
 	p.add(value, true)
 	if slash := strings.LastIndexByte(value, '/'); slash >= 0 && strings.HasPrefix(value[slash:], "/index.htm") {
@@ -176,9 +173,9 @@ func (p *parser) allow(value string) {
 	}
 }
 
-// add adds a rule to the groups that the line stands in. A group that names us takes precedence
-// over one for everybody that it shares its rules with. A rule without a pattern says nothing, but
-// ends the list of User-agent lines.
+// add adds a rule to the groups of its line. A group that names the agent takes precedence over one
+// for all that shares its rules. A rule without a pattern has no effect, but ends the list of
+// User-agent lines.
 func (p *parser) add(pattern string, allow bool) {
 	if !p.inOurs && !p.inEverybody {
 		return
@@ -233,8 +230,8 @@ func (p *parser) finish() *Rules {
 	return r
 }
 
-// CrawlDelay returns the delay between requests that the site asks of us, at most MaxCrawlDelay,
-// and whether it asks for one.
+// CrawlDelay returns the Crawl-delay of the site for this crawler, at most MaxCrawlDelay, and
+// whether there is one.
 func (r *Rules) CrawlDelay() (time.Duration, bool) {
 	if r == nil {
 		return 0, false
@@ -242,8 +239,7 @@ func (r *Rules) CrawlDelay() (time.Duration, bool) {
 	return r.delay, r.hasDelay
 }
 
-// Sitemaps returns the URLs of the Sitemap lines as they were written, in their order. They may be
-// anything.
+// Sitemaps returns the values of the Sitemap lines, unchecked and in their order.
 func (r *Rules) Sitemaps() []string {
 	if r == nil {
 		return nil
@@ -259,7 +255,7 @@ func (r *Rules) Len() int {
 	return len(r.rules)
 }
 
-// Size returns about how many bytes of memory the rules take, for a cache that bounds them.
+// Size returns the approximate memory of the rules in bytes, for a bounded cache.
 func (r *Rules) Size() int {
 	if r == nil {
 		return 0

@@ -9,41 +9,40 @@ import (
 	"time"
 )
 
-// How long an answer holds, and when one that could not be had is asked for again.
+// Lifetimes of an answer, and retry intervals of an unavailable one.
 const (
-	// MaxAge is how long a body or its absence is believed at most, and where the site does not say
-	// less (RFC 9309, section 2.4).
+	// MaxAge is the maximum and default lifetime of a body or its absence (RFC 9309, section 2.4).
 	MaxAge = 24 * time.Hour
-	// MinAge is how long it is believed at least, also where the site forbids caching: asking
-	// before each page would double its load.
+	// MinAge is the minimum lifetime, also where the site forbids caching: a fetch before each page
+	// would double its load.
 	MinAge = 5 * time.Minute
-	// GiveUp is how long robots.txt may be unreachable before it counts as not there (RFC 9309,
-	// section 2.3.1.4).
+	// GiveUp is how long robots.txt may be unreachable before it counts as absent (RFC 9309, section
+	// 2.3.1.4).
 	GiveUp = 30 * 24 * time.Hour
 	// MaxRedirects is how many redirects of robots.txt are followed (RFC 9309, section 2.3.1.2).
 	MaxRedirects = 5
-	// DefaultPause is the pause after a 429 or 503 that names none, and MaxPause the longest that
-	// is kept.
+	// DefaultPause is the backoff after a 429 or 503 without Retry-After, and MaxPause the longest
+	// backoff.
 	DefaultPause = time.Minute
 	MaxPause     = 24 * time.Hour
 )
 
-// retryAfter is when an unreachable robots.txt is asked for again, by the number of failures in a
-// row; the last counts for all further ones.
+// retryAfter are the retry intervals of an unreachable robots.txt, by the number of consecutive
+// failures; the last one applies to all further failures.
 var retryAfter = [...]time.Duration{5 * time.Second, time.Minute, 5 * time.Minute, time.Hour, 6 * time.Hour}
 
-// Verdict says what a State means for the URLs of its origin.
+// Verdict is the effect of a State on the URLs of its origin.
 type Verdict uint8
 
 // The verdicts. Part of the wire and the disk format.
 const (
-	// Unknown: robots.txt was never asked for. Nothing may be fetched before it is.
+	// Unknown: robots.txt was never fetched. Nothing may be fetched before it is.
 	Unknown Verdict = iota
 	// Obey: the rules of the body decide.
 	Obey
 	// AllowAll: there is no robots.txt.
 	AllowAll
-	// DisallowAll: robots.txt could not be had. Nothing may be fetched until it can.
+	// DisallowAll: robots.txt is unavailable. Nothing may be fetched until it is available.
 	DisallowAll
 
 	verdictEnd
@@ -57,42 +56,41 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("verdict(%d)", uint8(v))
 }
 
-// State is what the last fetches of one origin's robots.txt came to. It is plain data. Times are
-// kept to the second: those that are waited for are rounded up, the others down, so that nobody is
-// asked too early.
+// State is the result of the last fetches of one origin's robots.txt. It is plain data. Times have
+// a resolution of a second: not-before times are rounded up, the others down, so that no request is
+// sent too early.
 type State struct {
-	Verdict Verdict // what holds at present
-	// Body is the file last had, at most MaxBody bytes and cut at a whole line; it stays while the
-	// site is unreachable.
+	Verdict Verdict // current effect
+	// Body is the file of the last successful fetch, at most MaxBody bytes and truncated at a whole
+	// line; it is retained while the site is unreachable.
 	Body []byte
-	// Fetched is when Body, or the certainty that there is none, was had.
+	// Fetched is when Body, or its absence, was fetched.
 	Fetched time.Time
-	// Expires is when robots.txt is to be asked for again; until then the State holds.
+	// Expires is when robots.txt must be fetched again; until then the State is valid.
 	Expires time.Time
-	// NotBefore is until when the site asked for silence, robots.txt included. Zero: it did not.
+	// NotBefore is the end of a backoff requested by the site, robots.txt included. Zero: none.
 	NotBefore time.Time
-	// UnreachableSince is when the first of the failures in a row was. Zero: the last fetch
+	// UnreachableSince is the time of the first of the consecutive failures. Zero: the last fetch
 	// succeeded.
 	UnreachableSince time.Time
-	// Failures is the number of failures in a row.
+	// Failures is the number of consecutive failures.
 	Failures int
 }
 
-// Answer is what one fetch of robots.txt met, after its redirects.
+// Answer is the result of one fetch of robots.txt, after its redirects.
 type Answer struct {
-	// Status is that of the last response. A 3xx means that the redirects were too many or led
-	// nowhere.
+	// Status is that of the last response. A 3xx means too many redirects or an invalid target.
 	Status int
 	Header http.Header // of that response
 	// Body is the decoded body, or its beginning if Truncated.
 	Body      []byte
-	Truncated bool // Body is only the beginning
-	Broken    bool // so is it, and its end is not beyond MaxBody: the answer broke off
-	// Err is why there is no response at all; the rest is then unused.
+	Truncated bool // Body is incomplete
+	Broken    bool // Body is incomplete and below MaxBody: the connection ended early
+	// Err is the error without a response; the other fields are then unused.
 	Err error
 }
 
-// FromFetch says what follows from an answer that came at now, given the State before it (the zero
+// FromFetch returns the State after an answer received at now, given the State before it (the zero
 // State, or nil, if there was none). It keeps a copy of the body.
 func FromFetch(a Answer, now time.Time, previous *State) State {
 	var before State
@@ -104,8 +102,8 @@ func FromFetch(a Answer, now time.Time, previous *State) State {
 	case a.Err != nil:
 		return unreachable(before, now, 0)
 	case a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable:
-		// RFC 9309 would have 429 among the 4xx that allow everything; that is not what a site
-		// means that asks for less.
+		// RFC 9309 counts 429 among the 4xx that allow everything; but such a site requests fewer
+		// requests.
 		return unreachable(before, now, pause(a.Header, now))
 	case a.Status == http.StatusNotModified && (before.Verdict == Obey || before.Verdict == DisallowAll) && before.Body != nil:
 		return State{Verdict: Obey, Body: before.Body, Fetched: at, Expires: wholeSecond(now.Add(age(a.Header)))}
@@ -117,12 +115,12 @@ func FromFetch(a Answer, now time.Time, previous *State) State {
 			return unreachable(before, now, 0)
 		}
 		return State{Verdict: Obey, Body: body, Fetched: at, Expires: wholeSecond(now.Add(age(a.Header)))}
-	default: // 3xx without end and 4xx: unavailable (sections 2.3.1.2 and 2.3.1.3)
+	default: // endless 3xx and 4xx: unavailable (sections 2.3.1.2 and 2.3.1.3)
 		return State{Verdict: AllowAll, Fetched: at, Expires: wholeSecond(now.Add(age(a.Header)))}
 	}
 }
 
-// keepBody copies the part of the body that is read.
+// keepBody copies the part of the body that is parsed.
 func keepBody(a Answer) []byte {
 	body := asUTF8(a.Body)
 	if a.Truncated || a.Broken || len(a.Body) > MaxBody {
@@ -131,9 +129,9 @@ func keepBody(a Answer) []byte {
 	return append([]byte{}, bound(body)...)
 }
 
-// unreachable follows RFC 9309, section 2.3.1.4: nothing is allowed, except by a body less than
-// MaxAge old, and after GiveUp by whatever is known. A body must not be deposed by an outage of a
-// minute, nor a site be closed for ever by one that never ends.
+// unreachable implements RFC 9309, section 2.3.1.4: nothing is allowed, except by a body less than
+// MaxAge old, and after GiveUp by the last known state. A short outage does not invalidate a body,
+// and a permanent one does not block a site for ever.
 func unreachable(s State, now time.Time, silence time.Duration) State {
 	if s.UnreachableSince.IsZero() {
 		s.UnreachableSince = now.Truncate(time.Second)
@@ -162,7 +160,7 @@ func unreachable(s State, now time.Time, silence time.Duration) State {
 	return s
 }
 
-// wholeSecond is the first whole second that is not before t.
+// wholeSecond returns t rounded up to a whole second.
 func wholeSecond(t time.Time) time.Time {
 	if cut := t.Truncate(time.Second); cut.Before(t) {
 		return cut.Add(time.Second)
@@ -170,14 +168,14 @@ func wholeSecond(t time.Time) time.Time {
 	return t
 }
 
-// Due reports whether robots.txt is to be asked for before another URL is. A site that asked for
-// silence is not asked before NotBefore.
+// Due reports whether robots.txt must be fetched before another URL is. It is not during a backoff
+// that the site requested (NotBefore).
 func (s *State) Due(now time.Time) bool {
 	return s.Verdict == Unknown || !now.Before(s.Expires)
 }
 
-// Allowed reports whether the State admits a URL (path and query) for agent. It parses the body
-// each time: who asks often keeps the Rules.
+// Allowed reports whether the State allows a URL (path and query) for agent. It parses the body
+// each time: use Rules for repeated calls.
 func (s *State) Allowed(agent, pathQuery string) bool {
 	switch s.Verdict {
 	case AllowAll:
@@ -189,8 +187,8 @@ func (s *State) Allowed(agent, pathQuery string) bool {
 	return false
 }
 
-// Rules parses the body for agent; nil, which allows everything, where there is no body. Whether
-// anything may be fetched at all is the Verdict's to say.
+// Rules parses the body for agent; nil, which allows everything, without a body. The caller must
+// check the Verdict first.
 func (s *State) Rules(agent string) *Rules {
 	if s.Body == nil {
 		return nil
@@ -198,8 +196,8 @@ func (s *State) Rules(agent string) *Rules {
 	return Parse(s.Body, agent)
 }
 
-// age returns how long an answer holds by its Cache-Control, less the Age it came with, between
-// MinAge and MaxAge.
+// age returns the lifetime of an answer by its Cache-Control, less its Age, between MinAge and
+// MaxAge.
 func age(h http.Header) time.Duration {
 	left := MaxAge
 	for _, line := range h.Values("Cache-Control") {
@@ -217,8 +215,8 @@ func age(h http.Header) time.Duration {
 	return min(max(left, MinAge), MaxAge)
 }
 
-// pause returns how long the answer's Retry-After asks to be left alone: a number of seconds, of
-// which some give a fraction, or a date.
+// pause returns the delay of the answer's Retry-After: a number of seconds, possibly with a
+// fraction, or a date.
 func pause(h http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	whole, fraction, _ := strings.Cut(value, ".")
@@ -232,11 +230,11 @@ func pause(h http.Header, now time.Time) time.Duration {
 	return min(max(wait, time.Second), MaxPause)
 }
 
-// seconds reads a whole number of seconds; what is none is otherwise, what is huge is MaxPause or
-// more but no overflow.
+// seconds parses a whole number of seconds; it returns otherwise for an invalid one, and at least
+// MaxPause without overflow for a huge one.
 func seconds(s string, otherwise time.Duration) time.Duration {
 	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) { // any number of digits is a number (RFC 9110, 10.2.3), and n the largest there is
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // any number of digits is valid (RFC 9110, 10.2.3), and n is the maximum
 		return otherwise
 	}
 	return time.Duration(min(n, 1<<31)) * time.Second

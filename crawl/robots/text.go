@@ -6,15 +6,15 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// asUTF8 decodes a body in UTF-16, which some editors wrote for long. It is known by its byte order
-// mark, or by two ASCII characters of which every other byte is zero. RFC 9309 wants UTF-8, and
+// asUTF8 decodes a body in UTF-16, as written by some editors. It is detected by its byte order
+// mark, or by two ASCII characters of which every other byte is zero. RFC 9309 requires UTF-8, and
 // read as that it would be a file without rules.
 func asUTF8(body []byte) []byte {
 	order, found := byteOrder(body)
 	if !found {
 		return body
 	}
-	// An error is none of the decoder's, which puts U+FFFD in place of what is no text.
+	// The decoder returns no error: it replaces invalid text by U+FFFD.
 	text, _ := unicode.UTF16(order, unicode.UseBOM).NewDecoder().Bytes(body)
 	return text
 }

@@ -13,40 +13,39 @@ import (
 	"time"
 )
 
-// Audit says how the web was crawled since it was made or reset.
+// Audit is the record of requests to the web since it was created or reset.
 type Audit struct {
-	// Totals are the sums over all hosts; the gaps are the smallest of all, Workers counts distinct
-	// sources.
+	// Totals are the sums over all hosts; the gaps are the minima, Workers counts distinct sources.
 	Totals AuditHost `json:"totals"`
-	// HostsVisited is the number of entries in Hosts: the hosts that were asked for anything.
+	// HostsVisited is the number of entries in Hosts.
 	HostsVisited int `json:"hosts_visited"`
-	// Connects counts connections that carried no request, by source: a probe by TCP connect makes
-	// some. Which host was meant nobody can tell.
+	// Connects counts connections without a request, by source: a probe by TCP connect makes some.
+	// Their host is unknown.
 	Connects map[string]int64 `json:"connects"`
-	// UnknownHost counts requests that named no host of this web.
+	// UnknownHost counts requests to hosts that are not in this web.
 	UnknownHost int64 `json:"unknown_host"`
-	// Hosts are the hosts that were asked for anything, in order of their numbers.
+	// Hosts are the hosts with requests, in order of their numbers.
 	Hosts []AuditHost `json:"hosts"`
 }
 
-// AuditHost says how one host was crawled. A source is a client's IP address: one worker, if each
+// AuditHost is the audit of one host. A source is a client's IP address: one worker, if each
 // fetches from an address of its own.
 type AuditHost struct {
 	Host string `json:"host"` // name, with the port
-	// Requests counts GET requests, robots.txt aside.
+	// Requests counts GET requests, without robots.txt.
 	Requests int64 `json:"requests"`
-	// DistinctURLs counts the different URLs among Requests.
+	// DistinctURLs counts the distinct URLs among Requests.
 	DistinctURLs int64 `json:"distinct_urls"`
-	// RepeatedURLs counts URLs asked for again after an answer that was final, that is below 500;
-	// RepeatedRequests the requests beyond that first answer. Retries counts requests after an
-	// answer of 500 or above.
+	// RepeatedURLs counts URLs requested again after a final answer, that is below 500;
+	// RepeatedRequests the requests beyond that first answer. Retries counts requests after an answer
+	// of 500 or above.
 	RepeatedURLs     int64 `json:"repeated_urls"`
 	RepeatedRequests int64 `json:"repeated_requests"` // beyond the first final answer
 	Retries          int64 `json:"retries"`           // after an answer of 500 or above
 	RobotsRequests   int64 `json:"robots_requests"`   // for robots.txt
-	// Probes counts HEAD requests, which count for nothing else.
+	// Probes counts HEAD requests, which are counted nowhere else.
 	Probes int64 `json:"probes"`
-	// Workers are the sources seen, robots.txt included, probes not.
+	// Workers are the sources, those of robots.txt included, those of probes not.
 	Workers []string `json:"workers"`
 	// RequestsBy is Requests by source.
 	RequestsBy map[string]int64 `json:"requests_by"`
@@ -54,55 +53,55 @@ type AuditHost struct {
 	// sent; SelfOverlaps the same with both of one source. robots.txt counts like anything else.
 	Overlaps     int64 `json:"overlaps"`
 	SelfOverlaps int64 `json:"self_overlaps"` // both of one source
-	// SmallestGapMS is the least time from the end of a response to one source to the beginning of
-	// a request of another, SmallestGapWithinMS the same for one source, in milliseconds; 0 where
-	// they overlapped, null where there was no such pair. robots.txt is left out of both.
+	// SmallestGapMS is the minimum time from the end of a response to one source to the beginning of a
+	// request of another, SmallestGapWithinMS the same for one source, in milliseconds; 0 where they
+	// overlapped, null without such a pair. Both exclude robots.txt.
 	SmallestGapMS       *float64 `json:"smallest_gap_ms"`
 	SmallestGapWithinMS *float64 `json:"smallest_gap_within_ms"` // between requests of one source
 	// RobotsViolations is Disallowed, the requests that robots.txt forbids, plus BeforeRobots, the
-	// requests begun before anybody had been sent the host's robots.txt.
+	// requests begun before the host's robots.txt was first sent.
 	RobotsViolations int64 `json:"robots_violations"`
 	Disallowed       int64 `json:"disallowed"`    // forbidden by robots.txt
-	BeforeRobots     int64 `json:"before_robots"` // begun before anybody had been sent robots.txt
-	// Trapped counts requests for pages that only links marked nofollow lead to.
+	BeforeRobots     int64 `json:"before_robots"` // begun before robots.txt was first sent
+	// Trapped counts requests for pages that are linked only by nofollow links.
 	Trapped int64 `json:"trapped"`
-	// Untracked counts requests for unknown URLs beyond maxStrays, whose repetitions are not
-	// noticed.
+	// Untracked counts requests for unknown URLs beyond maxStrays, whose repetitions are not detected.
 	Untracked int64 `json:"untracked"`
 	// Statuses counts the answers to Requests by status.
 	Statuses map[int]int64 `json:"statuses"`
 }
 
-// AuditURL is a URL that was asked for. Path is "" for strays beyond maxStrayNames.
+// AuditURL is a requested URL. Path is "" for unknown URLs beyond maxStrayNames.
 type AuditURL struct {
 	Host  string `json:"host"`  // as in AuditHost
 	Path  string `json:"path"`  // with the query
-	Count int    `json:"count"` // how often it was asked for
+	Count int    `json:"count"` // number of requests
 }
 
-// Bounds on what a host's audit remembers of clients that ask for anything at all. Pages need none:
-// their number is the web's.
+// Limits of a host's audit for arbitrary requests. Pages need none: their number is that of the
+// web.
 const (
-	maxStrays     = 1 << 20 // unknown URLs told apart, 8 bytes of hash each
-	maxStrayNames = 1 << 10 // of which the text is kept
+	maxStrays     = 1 << 20 // distinct unknown URLs, 8 bytes of hash each
+	maxStrayNames = 1 << 10 // of which the text is stored
 	maxStrayBytes = 512     // of the text
 	maxSources    = 1 << 12 // beyond, all sources count as one
 )
 
 type audit struct {
-	hosts       []atomic.Pointer[hostAudit] // nil until a host is asked for something
+	hosts       []atomic.Pointer[hostAudit] // nil until a host's first request
 	unknownHost atomic.Int64
 	connects    connects
 }
 
-// connects are the connections that carried no request.
+// connects are the connections without a request.
 type connects struct {
 	mu   sync.Mutex // guards what follows
 	open map[net.Conn]bool
 	by   map[string]int64
 }
 
-// state implements the ConnState of an http.Server: a connection that ends as it began is counted.
+// state implements the ConnState of an http.Server: it counts connections that end without a
+// request.
 func (c *connects) state(conn net.Conn, s http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +160,7 @@ var straySeed = maphash.MakeSeed()
 // hostAudit is the audit of one host.
 type hostAudit struct {
 	mu         sync.Mutex // guards all below
-	counts     AuditHost  // what can be counted as it comes; the rest is filled in by report
+	counts     AuditHost  // running counters; report fills in the rest
 	pages      map[uint32]uint32
 	strays     map[uint64]uint32
 	strayNames map[uint64]string
@@ -171,7 +170,7 @@ type hostAudit struct {
 	within     time.Duration
 }
 
-// source is what one client address is doing.
+// source is the state of one client address.
 type source struct {
 	active   int
 	requests int64
@@ -194,7 +193,7 @@ type visit struct {
 	host    *hostAudit
 	source  *source
 	asked   request
-	earlier int // how often the same URL was asked for before
+	earlier int // number of earlier requests for the same URL
 	status  int
 	ended   bool
 }
@@ -247,8 +246,8 @@ func (h *hostAudit) source(from string) *source {
 	return s
 }
 
-// concurrency notes what a request of s that begins now overlaps with, and how long it came after
-// the last ones.
+// concurrency records the overlaps of a request of s that begins now, and its gaps to the last
+// ones.
 func (h *hostAudit) concurrency(s *source, page bool, now time.Time) {
 	if s.active > 0 {
 		h.counts.SelfOverlaps++
@@ -280,7 +279,7 @@ func smaller(least, gap time.Duration) time.Duration {
 	return min(least, gap)
 }
 
-// count enters a request and returns how often the same URL was asked for before.
+// count counts a request and returns the number of earlier requests for the same URL.
 func (h *hostAudit) count(r request) int {
 	if r.resource == resourcePage {
 		n := h.pages[uint32(r.number)]
@@ -303,8 +302,8 @@ func (h *hostAudit) count(r request) int {
 	return int(n)
 }
 
-// again enters a request for a URL that was asked for before: after a final answer it is a
-// repetition, after one of the failures that come first a retry.
+// again counts a repeated request: after a final answer it is a repetition, after one of the
+// initial failures a retry.
 func (h *hostAudit) again(earlier, failures int) {
 	switch {
 	case earlier == 0:
@@ -318,7 +317,7 @@ func (h *hostAudit) again(earlier, failures int) {
 	}
 }
 
-// end enters the end of a visit; further calls do nothing.
+// end records the end of a visit; further calls do nothing.
 func (v *visit) end(now time.Time) {
 	if v.ended {
 		return
@@ -363,8 +362,7 @@ func milliseconds(d time.Duration) *float64 {
 	return &ms
 }
 
-// Audit returns what was counted so far. Requests that are being answered are counted, their
-// statuses are not yet.
+// Audit returns the counts so far. Requests being answered are counted, their statuses not yet.
 func (w *Web) Audit() Audit {
 	a := Audit{UnknownHost: w.audit.unknownHost.Load(), Connects: w.audit.connects.report(), Hosts: []AuditHost{}}
 	a.Totals.Statuses, a.Totals.RequestsBy = map[int]int64{}, map[string]int64{}
@@ -418,8 +416,8 @@ func smallerOf(a, b *float64) *float64 {
 	return a
 }
 
-// AuditURLs returns the URLs that were asked for, host by host, robots.txt aside. It holds one
-// host's audit at a time, and only while it copies that host's counts.
+// AuditURLs returns the requested URLs, host by host, without robots.txt. It locks one host's audit
+// at a time, and only while it copies that host's counts.
 func (w *Web) AuditURLs() iter.Seq[AuditURL] {
 	return func(yield func(AuditURL) bool) {
 		for n := range w.audit.hosts {
@@ -450,7 +448,7 @@ func (h *hostAudit) urls(name string) []AuditURL {
 	return list
 }
 
-// ResetAudit forgets all that was counted. Requests that are being answered end uncounted.
+// ResetAudit resets all counts. Requests being answered end uncounted.
 func (w *Web) ResetAudit() {
 	w.audit.unknownHost.Store(0)
 	w.audit.connects.reset()

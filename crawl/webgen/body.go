@@ -2,7 +2,7 @@ package webgen
 
 import "strconv"
 
-// blockBytes is the size of the text that all pages are cut from: large enough that pages differ,
+// blockBytes is the size of the text from which all pages are cut: large enough that pages differ,
 // small enough for a processor's cache.
 const blockBytes = 256 << 10
 
@@ -18,8 +18,8 @@ func newBlock(r rng) block {
 	for i := range vocabulary {
 		word := make([]byte, 2+r.below(8))
 		for j := range word {
-			// The smaller of two draws prefers the letters in front, which are the frequent ones:
-			// the text compresses about as prose does.
+			// The smaller of two draws prefers the first letters, which are the frequent ones: the text
+			// compresses about as prose does.
 			word[j] = letters[min(r.below(26), r.below(26))]
 		}
 		vocabulary[i] = word
@@ -33,7 +33,7 @@ func newBlock(r rng) block {
 	return b
 }
 
-// appendText appends about n bytes of running text from the word that d picks.
+// appendText appends about n bytes of running text from the word selected by d.
 func (b *block) appendText(dst []byte, d uint64, n int) []byte {
 	at := int(b.starts[scale(d, len(b.starts))])
 	for n > 0 {
@@ -45,7 +45,7 @@ func (b *block) appendText(dst []byte, d uint64, n int) []byte {
 	return dst
 }
 
-// linkBytes is about what a link takes with its element and its words.
+// linkBytes is the approximate size of a link with its element and its words.
 const linkBytes = 60
 
 // appendBody appends the page made for `of`. It allocates nothing beyond dst.
@@ -100,7 +100,7 @@ func (m marks) content() string {
 	}
 }
 
-// appendTrap appends page n of a host's trap: a few words and the way further in.
+// appendTrap appends page n of a host's trap: a few words and links further in.
 func (w *Web) appendTrap(dst []byte, host, n int) []byte {
 	dst = append(dst, "<!DOCTYPE html>\n<title>Trap "...)
 	dst = strconv.AppendInt(dst, int64(n), 10)

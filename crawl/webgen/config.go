@@ -2,28 +2,28 @@ package webgen
 
 import "time"
 
-// Config describes a web. Two equal Configs are the same web. Counts and sizes at zero take the
-// values of DefaultConfig; shares at zero mean none.
+// Config describes a web. Two equal Configs are the same web. Counts and sizes of zero select those
+// of DefaultConfig; shares of zero mean none.
 type Config struct {
-	// Seed decides everything that is not decided below.
+	// Seed determines everything that is not set below.
 	Seed uint64
 	// Hosts is the number of hosts.
 	Hosts int
-	// PagesPerHost is the number of pages of each host; not all of them can be reached or answer
-	// with 200.
+	// PagesPerHost is the number of pages of each host; not all of them are reachable or answer with
+	// 200.
 	PagesPerHost int
-	// Pareto is the shape by which hosts differ in their pages, with PagesPerHost in the mean and
-	// at most 50 times as many; a body of another host is served by none then. 1 or less: all hosts
-	// have as many.
+	// Pareto is the shape of the distribution of pages over hosts, with PagesPerHost as the mean and
+	// at most 50 times as many; no body of another host is served then. 1 or less: all hosts have as
+	// many.
 	Pareto float64
 	// Links is the number of links of each page, repetitions included.
 	Links int
-	// PageBytes is the mean size of a page; sizes spread evenly from half to one and a half of it.
-	// Links take about 60 bytes each, so a mean below that grows.
+	// PageBytes is the mean size of a page; sizes are uniform from half to one and a half of it. Links
+	// take about 60 bytes each, so a smaller mean grows.
 	PageBytes int
-	// Domain is what the host names end in.
+	// Domain is the suffix of the host names.
 	Domain string
-	// HTTPS has URLs begin with https. Who serves such a web makes the handshakes.
+	// HTTPS makes URLs begin with https. The server of such a web makes the handshakes.
 	HTTPS bool
 
 	// DuplicateShare is the share of pages that serve the body of another page, half of them that
@@ -33,34 +33,32 @@ type Config struct {
 	RedirectShare float64
 	// CrossHostShare is the share of links and redirects that lead to another host.
 	CrossHostShare float64
-	// ErrorShare is the share of pages with a fault: half are gone for good (404, 410), the others
-	// flaky or slow.
+	// ErrorShare is the share of pages with an error: half are permanent (404, 410), the others flaky
+	// or slow.
 	ErrorShare float64
-	// NofollowShare is the share of pages that forbid following their links (meta element or
-	// header), and of links marked so. Marked links lead into a trap: pages that nothing else links
-	// to.
+	// NofollowShare is the share of pages that forbid following their links (meta element or header),
+	// and of links marked so. Marked links lead into a trap: pages with no other links to them.
 	NofollowShare float64
-	// NoindexShare is the share of pages that ask not to be kept.
+	// NoindexShare is the share of pages that request not to be indexed.
 	NoindexShare float64
-	// RobotsShare is the share of hosts whose robots.txt forbids something; some of the others have
+	// RobotsShare is the share of hosts whose robots.txt forbids some URLs; some of the others have
 	// none at all.
 	RobotsShare float64
-	// SitemapShare is the share of hosts with sitemaps, by which alone some of their pages can be
-	// found.
+	// SitemapShare is the share of hosts with sitemaps, which alone name some of their pages.
 	SitemapShare float64
 
-	// CrawlDelay is named in every robots.txt if not zero.
+	// CrawlDelay is in every robots.txt if not zero.
 	CrawlDelay time.Duration
-	// Latency is waited before each response.
+	// Latency is the delay of each response.
 	Latency time.Duration
-	// SlowLatency is waited before the response of a slow page.
+	// SlowLatency is the delay of the response of a slow page.
 	SlowLatency time.Duration
-	// FlakyFailures is how often a flaky page answers 500 or 503 before it answers 200; 0 stands
-	// for the default, and below it never does.
+	// FlakyFailures is how often a flaky page answers 500 or 503 before it answers 200; 0 selects the
+	// default, negative: never 200.
 	FlakyFailures int
 }
 
-// DefaultConfig is a web with a bit of everything: 16 hosts of 1,000 pages, sizes as of real
+// DefaultConfig returns a web of all kinds of pages: 16 hosts of 1,000 pages, with sizes of real
 // documentation pages.
 func DefaultConfig() Config {
 	return Config{

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Paths of the audit; they answer under every Host, and are not audited.
+// Paths of the audit; they are valid for every Host, and are not audited.
 const (
 	AuditPath      = "/_audit"       // GET: an [Audit] as JSON
 	AuditURLsPath  = "/_audit/urls"  // GET: one [AuditURL] a line
-	AuditResetPath = "/_audit/reset" // POST: forget everything; flaky pages fail again
+	AuditResetPath = "/_audit/reset" // POST: reset the audit; flaky pages fail again
 )
 
-// Handler serves the web, picking the host by the Host header, and the audit.
+// Handler returns a handler of the audit and of the web, by the Host header.
 func (w *Web) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+AuditPath, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		enc := json.NewEncoder(rw)
 		enc.SetIndent("", "  ")
-		_ = enc.Encode(w.Audit()) // the client went away: nothing to be done
+		_ = enc.Encode(w.Audit()) // an error means that the client disconnected
 	})
 	mux.HandleFunc("GET "+AuditURLsPath, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/x-ndjson")
@@ -47,11 +47,11 @@ func (w *Web) Handler() http.Handler {
 	})
 }
 
-// response is what a request is answered with.
+// response is the response to a request.
 type response struct {
 	status      int
 	contentType string
-	header      []string // further names and values, in turns
+	header      []string // further names and values, alternating
 	body        []byte
 	wait        time.Duration
 }
@@ -88,8 +88,8 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	write(rw, req, resp, &visit)
 }
 
-// lastBytes of a body are held back until the audit counts the visit as over: so no client can have
-// all of a response, and begin another request because of it, before that.
+// lastBytes of a body are held back until the audit has ended the visit: so no client can receive a
+// whole response, and begin another request because of it, before that.
 const lastBytes = 64
 
 func write(rw http.ResponseWriter, req *http.Request, resp response, visit *visit) {
@@ -104,7 +104,7 @@ func write(rw http.ResponseWriter, req *http.Request, resp response, visit *visi
 	rest := resp.body
 	if req.Method == http.MethodGet && len(rest) > lastBytes {
 		rw.WriteHeader(resp.status)
-		_, _ = rw.Write(rest[:len(rest)-lastBytes]) // the client went away: nothing to be done
+		_, _ = rw.Write(rest[:len(rest)-lastBytes]) // an error means that the client disconnected
 		rest = rest[len(rest)-lastBytes:]
 		visit.end(time.Now())
 	} else {
@@ -114,7 +114,7 @@ func write(rw http.ResponseWriter, req *http.Request, resp response, visit *visi
 	_, _ = rw.Write(rest)
 }
 
-// resource is what a path names.
+// resource is the kind of a path.
 type resource uint8
 
 const (
@@ -126,7 +126,7 @@ const (
 	resourceNone
 )
 
-// request is a request as far as this web distinguishes them.
+// request is a request in the terms of this web.
 type request struct {
 	host     int
 	resource resource
@@ -135,13 +135,13 @@ type request struct {
 	probe    bool // HEAD
 	allowed  bool // by robots.txt
 	kind     kind
-	failures int // how often the URL fails before it answers
+	failures int // number of initial failures of the URL
 }
 
 func (w *Web) ask(host int, req *http.Request) request {
 	r := request{host: host, url: req.URL.RequestURI(), probe: req.Method == http.MethodHead, allowed: true, resource: resourceNone}
 	if i := strings.IndexByte(r.url, '?'); i >= 0 {
-		return r // no page here has a query
+		return r // no page has a query
 	}
 	switch {
 	case r.url == "/robots.txt":
@@ -179,7 +179,7 @@ const (
 	typeXML  = "application/xml"
 )
 
-// respond makes the response; earlier is how often the same URL was asked for before.
+// respond computes the response; earlier is the number of earlier requests for the same URL.
 func (w *Web) respond(buf []byte, r request, earlier int, port string) response {
 	resp := response{status: http.StatusOK, wait: w.cfg.Latency}
 	switch r.resource {
@@ -250,7 +250,7 @@ func (w *Web) respondPage(buf []byte, r request, earlier int, port string) respo
 	return resp
 }
 
-// location spells the target of a redirect in one of the ways that servers do.
+// location writes the target of a redirect in one of several forms that servers use.
 func (w *Web) location(from, to place, port string) string {
 	switch {
 	case from.host == to.host && to.page%3 == 0:

@@ -2,23 +2,23 @@ package webgen
 
 import "strconv"
 
-// here is the host of a link that names none: it leads to the host that its page is served from.
+// here is the host of a relative link: the host that its page is served from.
 const here = -1
 
-// trapPages is the size of each host's trap: pages that only links marked nofollow lead to. It is
-// bounded, so that a crawler that walks in comes out again, and seen.
+// trapPages is the size of each host's trap: pages with nofollow links only. It is finite, so that
+// a crawler that enters it comes out again, and is detected.
 const trapPages = 1000
 
-// outlink is one link of a body, before it is spelt.
+// outlink is one link of a body, before it is written.
 type outlink struct {
 	to   place // host may be here
 	trap bool  // to.page is a page of the trap, and the link is marked nofollow
-	form uint8 // one of many spellings; see appendHref
+	form uint8 // one of many forms; see appendHref
 }
 
 // outlinks enumerates the links of a body: its children in a tree, which keep most of the host
-// within reach, then a mixture as on real sites: navigation that each page repeats, neighbours,
-// other hosts, anything.
+// reachable, then a mixture as on real sites: navigation that each page repeats, adjacent pages,
+// other hosts, any pages.
 type outlinks struct {
 	w    *Web
 	of   place
@@ -52,7 +52,7 @@ func (l *outlinks) next() (outlink, bool) {
 		out.to.host = scale(mix(pick), c.Hosts)
 		pages = l.w.pages(out.to.host)
 		out.to.page = scale(pick, pages)
-		if pick&1 == 0 { // people link to the front page
+		if pick&1 == 0 { // most links lead to the front page
 			out.to.page = min(int(pick>>1&15), pages-1)
 		}
 		out.to.page = unorphan(out.to.page, pages)
@@ -61,9 +61,9 @@ func (l *outlinks) next() (outlink, bool) {
 	switch pick & 3 {
 	case 0: // navigation
 		out.to.page = min(scale(pick, 32), pages-1)
-	case 1: // a neighbour in any section
+	case 1: // an adjacent page in any section
 		out.to.page = wrap(l.of.page+scale(pick, 65)-32, pages)
-	case 2: // a neighbour in the same section
+	case 2: // an adjacent page in the same section
 		out.to.page = wrap(l.of.page+(scale(pick, 33)-16)*sections, pages)
 	default:
 		out.to.page = scale(pick, pages)
@@ -81,8 +81,7 @@ func unorphan(n, size int) int {
 	return n
 }
 
-// appendHref spells a link of the body `of`. All spellings of a link are the same URL once resolved
-// and made canonical.
+// appendHref writes a link of the body `of`. All forms of a link are the same canonical URL.
 func (w *Web) appendHref(dst []byte, of place, l outlink, port string) []byte {
 	if l.trap {
 		return appendTrapPath(dst, l.to.page)

@@ -1,6 +1,6 @@
 package webgen
 
-// Salts keep the draws for different questions about the same page apart.
+// Salts separate the draws for different properties of the same page.
 const (
 	saltKind uint64 = iota + 1
 	saltFault
@@ -15,7 +15,7 @@ const (
 	saltPages
 )
 
-// mix is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on
 // every bit of x.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
@@ -25,7 +25,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// draw is the number that (seed, host, page) holds for the question salt.
+// draw returns the number of (seed, host, page) for the property salt.
 func (w *Web) draw(salt uint64, host, page int) uint64 {
 	const golden = 0x9e3779b97f4a7c15
 	x := mix(w.cfg.Seed + salt*golden)

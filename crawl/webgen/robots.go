@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// rules are what a host's robots.txt says to everybody.
+// rules are the rules of a host's robots.txt for all agents.
 type rules struct {
 	missing  bool // there is no robots.txt: 404, everything is allowed
-	shut     int  // section forbidden as a whole, -1 none
-	half     int  // section forbidden but for the pages whose number begins with 1, -1 none: longest match decides
-	wildcard bool // "/*77.html$" is forbidden
+	shut     int  // section that is disallowed completely, -1 none
+	half     int  // section disallowed except for pages whose number begins with 1, -1 none: longest match decides
+	wildcard bool // "/*77.html$" is disallowed
 	sitemap  bool
 }
 
@@ -30,8 +30,7 @@ func (w *Web) rulesOf(host int) rules {
 	return r
 }
 
-// allows is RFC 9309, section 2.2.2, worked out for the rules that we write and the paths that we
-// serve.
+// allows evaluates RFC 9309, section 2.2.2, for the rules written and the paths served here.
 func (r rules) allows(n int) bool {
 	if n == 0 {
 		return true

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// drain is how long running responses may go on once the server is to stop.
+// drain is how long running responses may continue after the server is stopped.
 const drain = 2 * time.Second
 
-// Serve serves the web that cfg describes on the TCP address listen ("127.0.0.1:0" picks a free
-// port) until ctx ends, which is not an error. onReady, if not nil, is called once with the address
-// it listens at, before the first request is taken.
+// Serve serves the web of cfg on the TCP address listen ("127.0.0.1:0" selects a free port) until
+// ctx ends, which is not an error. It calls onReady, if not nil, once with its address, before the
+// first request is accepted.
 func Serve(ctx context.Context, listen string, cfg Config, onReady func(addr net.Addr)) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", listen)
@@ -40,7 +40,7 @@ func (w *Web) Serve(ctx context.Context, l net.Listener) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	if srv.Shutdown(last) != nil {
-		_ = srv.Close() // clients that hold on past the drain are cut off; that is the point
+		_ = srv.Close() // close connections that are open after the drain
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve synthetic web at %s: %w", l.Addr(), err)

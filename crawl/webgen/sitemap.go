@@ -2,14 +2,14 @@ package webgen
 
 import "strconv"
 
-// A host's sitemap is an index of parts; together they name every fifth page and all orphans.
-const sitemapPages = 5000 // page numbers that one part speaks of; it lists about a fifth of them
+// A host's sitemap is an index of parts; together they list every fifth page and all orphans.
+const sitemapPages = 5000 // page numbers of one part, which lists about a fifth of them
 
 func (w *Web) sitemapParts(host int) int {
 	return (w.pages(host) + sitemapPages - 1) / sitemapPages
 }
 
-// inSitemap reports whether page n is named in a host's sitemap, if it has one.
+// inSitemap reports whether page n is in a host's sitemap, if it has one.
 func inSitemap(n int) bool { return n%5 == 0 || orphan(n) }
 
 func (w *Web) appendSitemapIndex(dst []byte, host int, port string) []byte {

@@ -2,42 +2,41 @@ package webgen
 
 import "slices"
 
-// Walk says from where, how far and by what a crawl goes.
+// Walk describes a crawl: its seeds, scope and limits.
 type Walk struct {
-	// Port is the port that the web is served at; 0 or 80 is left out of URLs.
+	// Port is the port that the web is served at; 0 or 80 is omitted from URLs.
 	Port int
 	// Seeds are the numbers of the hosts whose first pages are the seeds, at depth 0. None means
 	// all.
 	Seeds []int
 	// Everywhere admits all hosts of the web; otherwise only those of the seeds are in scope.
 	Everywhere bool
-	// MaxDepth bounds the depth of pages, negative means no bound. A link is one deeper than its
-	// page, the target of a redirect as deep as the redirect. A sitemap counts as depth 0, so what
-	// it lists is at depth 1.
+	// MaxDepth bounds the depth of pages, negative means no limit. A link is one deeper than its page,
+	// the target of a redirect as deep as the redirect. A sitemap counts as depth 0, so its entries
+	// are at depth 1.
 	MaxDepth int
-	// Admits, if set, says which pages are asked for, beyond what the other bounds say: by URL and
+	// Admits, if set, reports whether a page is requested, in addition to the other limits: by URL and
 	// depth.
 	Admits func(url string, depth int) bool
-	// NoSitemaps leaves sitemaps out.
+	// NoSitemaps ignores sitemaps.
 	NoSitemaps bool
 }
 
-// Truth is what a right crawl of a web comes to: robots.txt and nofollow obeyed, failures below
-// Config.FlakyFailures tried again.
+// Truth is the result of a correct crawl of a web: robots.txt and nofollow obeyed, failures below
+// Config.FlakyFailures retried.
 type Truth struct {
-	// URLs are the pages that answer with 200 in the end, robots.txt and sitemaps not among them,
-	// sorted.
+	// URLs are the pages that finally answer with 200, without robots.txt and sitemaps, sorted.
 	URLs []string
-	// Bodies is the number of different bodies among them.
+	// Bodies is the number of distinct bodies among them.
 	Bodies int
-	// Redirects, Gone and Disallowed count the URLs in scope that were reached and answer so, or
-	// may not be asked for.
+	// Redirects, Gone and Disallowed count the reached URLs in scope that answer so, or must not be
+	// requested.
 	Redirects, Gone, Disallowed int
 	// Sitemaps counts the sitemaps and sitemap indexes of the hosts reached.
 	Sitemaps int
 }
 
-// Truth walks the generator from the seeds. It takes memory in proportion to what is reached,
+// Truth traverses the generator from the seeds. Its memory is proportional to the pages reached,
 // unlike serving.
 func (w *Web) Truth(walk Walk) Truth {
 	t := truthWalk{w: w, Walk: walk, depth: map[place]int{}, reached: map[int]bool{}, inScope: map[int]bool{}}
@@ -53,8 +52,8 @@ func (w *Web) Truth(walk Walk) Truth {
 	for _, h := range t.Seeds {
 		t.admit(place{h, 0}, 0)
 	}
-	// Depth by depth: what one depth appends to itself (the targets of redirects) is still walked
-	// with it.
+	// Depth by depth: what one depth appends to itself (the targets of redirects) is processed with
+	// it.
 	for depth := 0; depth < len(t.levels); depth++ {
 		for i := 0; i < len(t.levels[depth]); i++ {
 			if p := t.levels[depth][i]; t.depth[p] == depth {
@@ -67,19 +66,19 @@ func (w *Web) Truth(walk Walk) Truth {
 	return t.found
 }
 
-// truthWalk is the state of a breadth-first walk over the generator.
+// truthWalk is the state of a breadth-first traversal of the generator.
 type truthWalk struct {
 	Walk
 	w       *Web
 	inScope map[int]bool
-	reached map[int]bool  // hosts whose sitemaps were taken in
-	depth   map[place]int // smallest depth met so far
+	reached map[int]bool  // hosts whose sitemaps were added
+	depth   map[place]int // smallest depth so far
 	levels  [][]place
 	bodies  map[place]bool
 	found   Truth
 }
 
-// admit enters a page at a depth, unless it is out of scope or was met at that depth or a smaller
+// admit adds a page at a depth, unless it is out of scope or was added at that depth or a smaller
 // one.
 func (t *truthWalk) admit(p place, depth int) {
 	if t.MaxDepth >= 0 && depth > t.MaxDepth || !t.Everywhere && !t.inScope[p.host] {
@@ -96,7 +95,7 @@ func (t *truthWalk) admit(p place, depth int) {
 	t.sitemaps(p.host)
 }
 
-// sitemaps enters what the sitemaps of a host list, when the host is reached first.
+// sitemaps adds the entries of a host's sitemaps, when the host is first reached.
 func (t *truthWalk) sitemaps(host int) {
 	if t.NoSitemaps || t.reached[host] {
 		return

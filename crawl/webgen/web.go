@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Web is a synthetic web together with the audit of the requests it has met.
+// Web is a synthetic web with the audit of the requests to it.
 type Web struct {
 	cfg   Config
 	words block
-	arity int // children of a page in the tree that keeps most pages within reach
+	arity int // children of a page in the tree that keeps most pages reachable
 	audit *audit
 }
 
-// New makes the web that cfg describes. It starts nothing.
+// New returns the web of cfg. It starts nothing.
 func New(cfg Config) *Web {
 	cfg = cfg.withDefaults()
 	w := &Web{cfg: cfg, arity: min(8, cfg.Links)}
@@ -23,10 +23,10 @@ func New(cfg Config) *Web {
 	return w
 }
 
-// Config returns what the web was made from, defaults filled in.
+// Config returns the configuration of the web, with defaults filled in.
 func (w *Web) Config() Config { return w.cfg }
 
-// Scheme is what URLs begin with: http or https.
+// Scheme returns http or https.
 func (w *Web) Scheme() string {
 	if w.cfg.HTTPS {
 		return "https"
@@ -34,8 +34,8 @@ func (w *Web) Scheme() string {
 	return "http"
 }
 
-// Seeds returns the URL of each host's first page, for a server that listens on port (80 is left
-// out of the URLs).
+// Seeds returns the URL of each host's first page, for a server that listens on port (80 is omitted
+// from the URLs).
 func (w *Web) Seeds(port int) []string {
 	seeds := make([]string, w.cfg.Hosts)
 	for h := range seeds {
@@ -44,10 +44,10 @@ func (w *Web) Seeds(port int) []string {
 	return seeds
 }
 
-// place is the name of a page: a host and a number on it.
+// place identifies a page: a host and a number on it.
 type place struct{ host, page int }
 
-// kind is what a page answers with.
+// kind determines the answer of a page.
 type kind uint8
 
 const (
@@ -59,8 +59,7 @@ const (
 	slow                  // as plain, after a wait
 )
 
-// kindOf draws what a page is. The first page of a host is always plain: it is where everybody
-// starts.
+// kindOf draws the kind of a page. The first page of a host is always plain, as crawls start there.
 func (w *Web) kindOf(p place) kind {
 	if p.page == 0 {
 		return plain
@@ -85,10 +84,10 @@ func (w *Web) kindOf(p place) kind {
 	return plain
 }
 
-// sections is how many folders a host's pages lie in.
+// sections is the number of directories of a host's pages.
 const sections = 16
 
-// pages is how many pages a host has.
+// pages returns the number of pages of a host.
 func (w *Web) pages(host int) int {
 	mean, shape := w.cfg.PagesPerHost, w.cfg.Pareto
 	if shape <= 1 {
@@ -99,9 +98,8 @@ func (w *Web) pages(host int) int {
 	return int(min(max(n, 1), 50*float64(mean), maxCount))
 }
 
-// body returns the page whose body p serves: p itself, except for duplicates. The other page lies
-// in a section of the same name, so that every relative link in it leads somewhere from here as
-// well.
+// body returns the page whose body p serves: p itself, except for duplicates. The other page is in
+// a section of the same name, so that every relative link in it is valid here as well.
 func (w *Web) body(p place) place {
 	if w.kindOf(p) != duplicate {
 		return p
@@ -120,14 +118,14 @@ func (w *Web) body(p place) place {
 			return o
 		}
 	}
-	return p // the web is too small or too odd to hold an original
+	return p // the web is too small for an original
 }
 
 // Redirect chains: a redirect of rank 3 leads to one of rank 2, that to one of rank 1, that to a
-// page. So there are no circles, and a crawler with the customary five hops sees the end of each.
+// page. So there are no cycles, and a crawler with the usual five hops reaches the end of each.
 const maxRank = 3
 
-// rank is the number of redirects from p to a page that is none.
+// rank returns the number of redirects from p to the final page.
 func (w *Web) rank(p place) int {
 	if w.kindOf(p) != redirect {
 		return 0
@@ -137,7 +135,7 @@ func (w *Web) rank(p place) int {
 
 var redirectCodes = [...]int{301, 302, 303, 307, 308}
 
-// target says where the redirect p leads and with which status.
+// target returns the target and the status of the redirect p.
 func (w *Web) target(p place) (to place, code int) {
 	want := w.rank(p) - 1
 	r := rng(w.draw(saltRedirect, p.host, p.page))
@@ -156,7 +154,7 @@ func (w *Web) target(p place) (to place, code int) {
 	return place{to.host, 0}, code
 }
 
-// marks are what a body says about itself to robots.
+// marks are a body's directives for robots.
 type marks struct{ nofollow, noindex, header bool }
 
 func (w *Web) marksOf(body place) marks {
@@ -210,7 +208,7 @@ func (w *Web) appendOrigin(dst []byte, host int, port string) []byte {
 	return w.appendHost(dst, host, port)
 }
 
-// parseHost reads a Host header: the host's number and its port as ":8080" or nothing.
+// parseHost parses a Host header: the host's number and its port as ":8080" or nothing.
 func (w *Web) parseHost(header string) (host int, port string, ok bool) {
 	name := header
 	if i := strings.LastIndexByte(header, ':'); i >= 0 {
@@ -246,7 +244,7 @@ func (w *Web) parsePath(host int, path string) (n int, ok bool) {
 	return n, ok1 && ok2 && n != 0 && n%sections == s
 }
 
-// number reads a canonical decimal in [0, limit).
+// number parses a canonical decimal in [0, limit).
 func number(s string, limit int) (int, bool) {
 	if s == "" || len(s) > 18 || (len(s) > 1 && s[0] == '0') {
 		return 0, false

@@ -15,105 +15,103 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
-// Config holds the knobs of a worker. The zero value of a field means its default.
+// Config is the configuration of a worker. The zero value of a field selects its default.
 type Config struct {
 	// Incarnation of this process: greater than that of any earlier one with the same peer ID, such
 	// as its start in milliseconds. Required.
 	Incarnation uint64
-	// Agent is the crawler's product token, by which robots.txt and robots directives name it.
-	// Required.
+	// Agent is the crawler's product token, matched by robots.txt and robots directives. Required.
 	Agent string
-	// Politeness towards hosts, addresses and registrable domains. The GroupDelay of these holds for
-	// all workers together, by Deps.Permits.
+	// Politeness towards hosts, addresses and registrable domains. Its GroupDelay applies to all
+	// workers together, through Deps.Permits.
 	Politeness frontier.Config
 
-	// PermitLimit is how many requests all workers together may make to an address, or an IPv6 /64,
-	// in each PermitChunk. Deps.Permits is asked for them. Zero: no limit.
+	// PermitLimit bounds the requests of all workers together to an address, or an IPv6 /64, in each
+	// PermitChunk. The permits come from Deps.Permits. Zero: no limit.
 	PermitLimit int
 	PermitChunk time.Duration // zero: permit.Chunk, a minute
 
-	// Fetchers bounds the exchanges under way at once. A fetcher that waits for a site costs a
-	// stack and a connection's buffers; 16 of them hide a round trip of 200 ms at 80 pages a
-	// second.
+	// Fetchers is the maximum number of concurrent fetches. A fetcher that waits for a site costs a
+	// stack and a connection's buffers; 16 of them hide a round trip of 200 ms at 80 pages a second.
 	Fetchers int
-	// Governor decides, while there is a cap on bandwidth, which fetch starts and when: one of
-	// bandwidth.Names. MaxDepth is how far down the order of scores it looks for one that fits.
+	// Governor selects which fetch starts and when while a bandwidth limit is set: one of
+	// bandwidth.Names. MaxDepth is how many queue positions it examines for a fetch that fits.
 	Governor string
-	MaxDepth int // queue positions that the governor looks at
-	// MaxInFlight bounds what a crash would have fetched again: exchanges under way, pages on their
-	// way, and outcomes that an owner which answers has not acknowledged. At the bound everything
-	// that waits for company is sent at once, so that the bound makes batches and does not break
-	// them.
+	MaxDepth int // queue positions that the governor examines
+	// MaxInFlight bounds what a crash causes to be fetched again: exchanges under way, pages being
+	// processed, and outcomes that a responsive owner has not acknowledged. At the bound all batches
+	// are sent at once, so that the bound flushes batches and does not stall them.
 	//
-	// It holds for each owner that acknowledges within ackUnit. One that takes longer, as replicas
-	// and distances do, counts for up to mostUnits, and all together for mostUnitsAll.
+	// It applies to each owner that acknowledges within ackUnit. A slower one, because of replicas or
+	// distance, gets up to mostUnits times as much, and all owners together mostUnitsAll times.
 	MaxInFlight int
-	// Processors is the number of pages worked on at once. Zero: one for each CPU that Go may use.
+	// Processors is the number of pages processed concurrently. Zero: one for each CPU that Go may
+	// use.
 	Processors int
 	// MaxHosts bounds the leases held at once. Offers beyond it are declined.
 	MaxHosts int
-	// Capacity is the number of URLs that the worker would hold; it is told to owners, and offers
-	// beyond it are declined.
+	// Capacity is the number of URLs that the worker accepts. It is reported to owners; offers beyond
+	// it are declined.
 	Capacity int
-	// Window is the most URLs of a host asked for ahead. A polite host has fewer: what is fetched
-	// in Horizon. A longer window means fewer messages, and more that waits elsewhere while this
-	// worker is away.
+	// Window is the most URLs of a host requested ahead. A polite host has fewer: those fetched within
+	// Horizon. A longer window means fewer messages, and more URLs that wait if this worker becomes
+	// unavailable.
 	Window  int
 	Horizon time.Duration // how far ahead a polite host's window goes
-	// MaxWindowBytes bounds the bytes of all hosts' windows: beyond it a host asks for one URL more
-	// when it has none.
+	// MaxWindowBytes bounds the bytes of all windows. Beyond it a host requests one URL at a time,
+	// when it has none left.
 	MaxWindowBytes int64
 
-	// TTL of a lease until an owner says another. The worker stops at three quarters of it.
+	// TTL of a lease until an owner sets another. The worker stops at three quarters of it.
 	TTL time.Duration
 	// CallTimeout bounds a Session call.
 	CallTimeout time.Duration
-	// ReportLinger is how long an outcome waits for others before it is told to the owner, unless
+	// ReportLinger is how long an outcome waits for others before it is sent to the owner, unless
 	// ReportBatch of them wait. Each report costs an fsync here and one at the owner; each delay
-	// holds up what the page links to.
+	// postpones the URLs that the page links to.
 	ReportLinger time.Duration
-	ReportBatch  int // outcomes that are told at once
-	// MaxReports bounds the outcomes kept for an owner that does not answer; the oldest beyond it
-	// are forgotten, and fetched again.
+	ReportBatch  int // outcomes that are sent at once
+	// MaxReports bounds the outcomes retained for an unresponsive owner; the oldest beyond it are
+	// dropped, and their URLs fetched again.
 	MaxReports int
-	// MaxReportBytes bounds the bytes of outcomes with the links of their pages. Beyond it nothing
-	// further is fetched or worked on until owners have acknowledged some; of outcomes for an owner
-	// that does not answer the oldest are forgotten.
+	// MaxReportBytes bounds the bytes of outcomes with the links of their pages. Beyond it, fetching
+	// and processing pause until owners have acknowledged some. Of the outcomes for an unresponsive
+	// owner the oldest are dropped.
 	MaxReportBytes int64
-	// ReleaseLinger is how long a host without work is kept: links to it may be on their way.
+	// ReleaseLinger is how long a host without work is retained, since links to it may be in transit.
 	ReleaseLinger time.Duration
 
-	// ClaimLinger is how long a body waits for others before its digest is asked, unless ClaimBatch
+	// ClaimLinger is how long a body waits for others before its digest is claimed, unless ClaimBatch
 	// of them wait.
 	ClaimLinger time.Duration
-	ClaimBatch  int // bodies that are asked about at once
-	// WaitFor and MaxParked bound how long, and with how many bytes, bodies wait that somebody else
-	// is said to be archiving (design, section 4).
+	ClaimBatch  int // bodies claimed at once
+	// WaitFor and MaxParked bound how long, and with how many bytes, bodies wait that another peer has
+	// claimed for archiving (design, section 4).
 	WaitFor   time.Duration
 	MaxParked int64 // bytes of such bodies
-	// NoCookies ignores the cookies that sites set. Without it those of a host are sent back to it
+	// NoCookies ignores the cookies that sites set. Without it, a host's cookies are sent back to it
 	// until its lease ends.
 	NoCookies bool
 	// ArchiveNoIndex archives pages that ask not to be indexed.
 	ArchiveNoIndex bool
-	// DuplicatesDrop leaves the links of known bodies unreported: the paper's rule (Apoidea, 2.1).
+	// DuplicatesDrop omits the links of duplicate bodies from reports, as the paper does (Apoidea,
+	// 2.1).
 	DuplicatesDrop bool
 
-	// MaxMemory bounds the bytes of pages in memory, and of bodies on their way beyond
-	// fetch.FreeBody each; those beyond it go to the Spill. SetMemory changes it.
+	// MaxMemory bounds the bytes of pages in memory, and of bodies being received beyond
+	// fetch.FreeBody each; the rest goes to the Spill. SetMemory changes it.
 	MaxMemory int64
-	// MaxSpilled is how many bytes of pages wait in the Spill at most before no further exchange
-	// begins.
+	// MaxSpilled bounds the bytes of pages in the Spill; at the bound no further exchange begins.
 	MaxSpilled int64
 	// KnownLinks is the number of acknowledged links remembered, at 8 bytes each, rounded up to a
 	// power of two.
 	KnownLinks int
-	// StopTimeout bounds a graceful stop: a third of it for requests under way, the rest for pages
-	// and reports. Large pages are not waited for: they are fetched again by whoever comes next.
+	// StopTimeout bounds a graceful stop: a third of it for requests under way, the rest for pages and
+	// reports. Large pages are not waited for; the next worker fetches them again.
 	StopTimeout time.Duration
-	// Alone, if not nil, is asked at a stop whether nobody takes over from this peer. Then a person
-	// waits for the end, and the stop takes a sixth of StopTimeout at most: what is not told by
-	// then is fetched again after the next start.
+	// Alone, if not nil, reports at a stop whether no other peer can take over. The stop then takes at
+	// most a sixth of StopTimeout, because an operator waits for it; what is not reported by then is
+	// fetched again after the next start.
 	Alone func() bool
 }
 
@@ -124,15 +122,14 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// mostWindows is the default of Config.MaxWindowBytes: some hundred thousand usual URLs.
+// mostWindows is the default of Config.MaxWindowBytes: some hundred thousand typical URLs.
 const mostWindows = 16 << 20
 
-// mostInFlight is what a crash would have fetched again at most, of pages of an owner that is near,
-// unless Config.MaxInFlight says otherwise: more fetchers make it no more.
+// mostInFlight bounds the default of Config.MaxInFlight, which grows with Fetchers.
 const mostInFlight = 256
 
-// mostCapacity is half a minute's work of a peer that is near its sites: with more in hand others
-// would stand idle.
+// mostCapacity bounds the default of Config.Capacity: about half a minute of work for a peer near
+// its sites; more would leave other workers idle.
 const mostCapacity = 8192
 
 func (c *Config) fill() {
@@ -165,7 +162,7 @@ func (c *Config) fill() {
 	fill(&c.PermitChunk, permit.Chunk)
 }
 
-// decisions is what the machine that decides obeys.
+// decisions returns the configuration of the visits state machine.
 func (w *Worker) decisions() visits.Config {
 	of := &w.cfg
 	c := visits.Config{
@@ -183,7 +180,7 @@ func (w *Worker) decisions() visits.Config {
 	return c
 }
 
-// pages is what of it the pipeline of pages obeys.
+// pages returns the configuration of the page pipeline.
 func (c *Config) pages() pages.Config {
 	return pages.Config{
 		Agent: c.Agent, Processors: c.Processors, MaxMemory: c.MaxMemory, MaxSpilled: c.MaxSpilled, ClaimLinger: c.ClaimLinger, ClaimBatch: c.ClaimBatch,
@@ -191,13 +188,13 @@ func (c *Config) pages() pages.Config {
 	}
 }
 
-// Validate names the first field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c *Config) Validate() error {
 	if c.Incarnation == 0 {
-		return fmt.Errorf("worker config: Incarnation is zero")
+		return fmt.Errorf("worker config: Incarnation 0: must be positive")
 	}
 	if c.Agent == "" {
-		return fmt.Errorf("worker config: Agent is empty")
+		return fmt.Errorf("worker config: Agent: must not be empty")
 	}
 	if err := c.Politeness.Validate(); err != nil {
 		return fmt.Errorf("worker config: Politeness: %w", err)
@@ -214,7 +211,7 @@ func (c *Config) Validate() error {
 		"PermitLimit": c.PermitLimit,
 	} {
 		if n < 0 {
-			return fmt.Errorf("worker config: %s %d is negative", name, n)
+			return fmt.Errorf("worker config: %s %d: must not be negative", name, n)
 		}
 	}
 	for name, d := range map[string]time.Duration{
@@ -222,7 +219,7 @@ func (c *Config) Validate() error {
 		"ClaimLinger": c.ClaimLinger, "WaitFor": c.WaitFor, "StopTimeout": c.StopTimeout,
 	} {
 		if d < 0 {
-			return fmt.Errorf("worker config: %s %v is negative", name, d)
+			return fmt.Errorf("worker config: %s %v: must not be negative", name, d)
 		}
 	}
 	return nil

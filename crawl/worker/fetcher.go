@@ -16,11 +16,11 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
-// largeFile is the size of a robots.txt from which on one is read at once: it takes a processor for
-// some ten milliseconds, and megabytes.
+// largeFile is the size from which robots.txt files are parsed one at a time: one takes a processor
+// for some ten milliseconds, and megabytes of memory.
 const largeFile = 16 << 10
 
-// fetchLoop is one fetcher: it visits whatever host is due.
+// fetchLoop runs one fetcher, which visits hosts as they become due.
 func (w *Worker) fetchLoop(ctx context.Context) {
 	f := fetcher{w: w, wake: make(chan struct{}, 1)}
 	for v := f.next(ctx); v != nil; v = f.next(ctx) {
@@ -34,7 +34,7 @@ type fetcher struct {
 	wake chan struct{}
 }
 
-// next waits for a visit whose turn it is; nil when the worker stops.
+// next waits for a visit that is due. It returns nil when the worker stops.
 func (f *fetcher) next(ctx context.Context) (v *visits.Visit) {
 	w := f.w
 	w.mu.Lock()
@@ -43,10 +43,10 @@ func (f *fetcher) next(ctx context.Context) (v *visits.Visit) {
 		now := time.Now()
 		var due time.Time
 		switch {
-		case w.visits.Busy(): // who ends an exchange looks for the next one, and a change of the bound wakes all
+		case w.visits.Busy(): // the end of an exchange, or a change of the bound, wakes fetchers
 		case w.reportsFull() || w.visits.Crowded():
-			w.hurry(now) // what is acknowledged then wakes us
-		case w.pipe.Full(): // who gives memory back wakes us
+			w.hurry(now) // acknowledgments wake this fetcher
+		case w.pipe.Full(): // released memory wakes this fetcher
 		default:
 			if v, due = w.visits.Next(now); v != nil {
 				w.wakeNext(now)
@@ -64,20 +64,20 @@ func (f *fetcher) next(ctx context.Context) (v *visits.Visit) {
 	return nil
 }
 
-// hurry has what waits for company go on its way. Under the mutex.
+// hurry flushes all batches. The caller holds the mutex.
 func (w *Worker) hurry(now time.Time) {
 	w.pipe.Urge()
 	w.sessions.Hurry(now)
 }
 
-// wakeNext wakes another fetcher if another host is due as well, and sets the alarm for the next.
+// wakeNext wakes another fetcher if another host is due, and sets the alarm for the next one.
 func (w *Worker) wakeNext(now time.Time) {
 	if !w.idle.none() {
 		w.idle.wakeAt(now, w.visits.Frontier().Due())
 	}
 }
 
-// visit does one URL of a host, or what must come before it.
+// visit processes one URL of a host, or a request that must precede it.
 func (f *fetcher) visit(ctx context.Context, v *visits.Visit) {
 	if why := f.w.optedOut(v.Item.URL); why != "" {
 		f.ended(v, visits.Refused{Outcome: link.OutcomeOptedOut, Detail: why})
@@ -104,7 +104,7 @@ func (f *fetcher) visit(ctx context.Context, v *visits.Visit) {
 	}
 }
 
-// optedOut says why a URL is not to be fetched; empty if nothing speaks against it.
+// optedOut returns why a URL must not be fetched, or "" if it may be.
 func (w *Worker) optedOut(url string) (why string) {
 	if w.deps.OptOuts != nil {
 		why = w.deps.OptOuts.URL(url)
@@ -112,7 +112,7 @@ func (w *Worker) optedOut(url string) (why string) {
 	return why
 }
 
-// reading has large files read one by one, until ctx ends.
+// reading limits the parsing of large files to one at a time, until ctx ends.
 func (f *fetcher) reading(ctx context.Context) visits.Reading {
 	return func(length int, read func()) error {
 		if length >= largeFile {
@@ -145,7 +145,7 @@ func (f *fetcher) ended(v *visits.Visit, result visits.Result) {
 	}
 }
 
-// get makes the exchange of a visit.
+// get performs the exchange of a visit.
 func (f *fetcher) get(ctx context.Context, v *visits.Visit, req *fetch.Request) (*fetch.Response, error) {
 	w := f.w
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -174,8 +174,8 @@ func (f *fetcher) get(ctx context.Context, v *visits.Visit, req *fetch.Request) 
 	return resp, err
 }
 
-// bound is how many bytes of the body of a URL are taken, zero for as many as the fetcher takes of
-// any. A sitemap may be as large as its protocol allows.
+// bound returns the size limit for the body of a URL; zero is the fetcher's default. A sitemap may
+// be as large as its protocol allows.
 func bound(it *reports.Item) int64 {
 	if it.MaxBytes == 0 && it.Kind == link.KindSitemap {
 		return extract.MaxSitemap
@@ -183,14 +183,14 @@ func bound(it *reports.Item) int64 {
 	return it.MaxBytes
 }
 
-// fetch makes the exchange for a URL.
+// fetch performs the exchange for a URL and passes on its result.
 func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 	w := f.w
 	begun := time.Now()
 	room := w.pipe.Room()
 	req := &fetch.Request{
 		URL: v.Item.URL, MaxBytes: bound(&v.Item), Room: room,
-		Cut: v.Item.MaxBytes == 0, // what is over the bound of a budget is not for the archive; what is over our own begins there
+		Cut: v.Item.MaxBytes == 0, // a body over a job's budget is not archived; one over the fetcher's limit is cut
 	}
 	resp, err := f.get(ctx, v, req)
 	now := time.Now()
@@ -216,7 +216,7 @@ func (f *fetcher) fetch(ctx context.Context, v *visits.Visit) {
 	w.pipe.Push(p)
 }
 
-// ask makes one request for the robots.txt that a visit has to know.
+// ask sends one request for the robots.txt that a visit needs.
 func (f *fetcher) ask(ctx context.Context, v *visits.Visit) {
 	q := v.Question()
 	if q.Across && !f.depart(ctx, v, q) {
@@ -247,7 +247,7 @@ func (f *fetcher) ask(ctx context.Context, v *visits.Visit) {
 	f.ended(v, v.Learn(now, resp, took, f.reading(ctx)))
 }
 
-// depart begins a request to another host. If it must not be made, or not now, the visit is over.
+// depart begins a request to another host. The visit ends if it is not allowed, or not yet.
 func (f *fetcher) depart(ctx context.Context, v *visits.Visit, q *visits.Question) bool {
 	w := f.w
 	now := time.Now()

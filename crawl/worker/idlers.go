@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// idlers are the fetchers that have nothing to do, and the alarm that wakes one of them when the
-// next host is due. Its methods are called under the worker's mutex, which the alarm takes.
+// idlers are the idle fetchers, and the alarm that wakes one of them when the next host is due. Its
+// methods are called with the worker's mutex held, which the alarm locks.
 type idlers struct {
 	mu    *sync.Mutex
 	wakes []chan struct{}
 	timer *time.Timer
-	at    time.Time // when the alarm goes off; zero: it is not set
+	at    time.Time // when the alarm fires; zero: not set
 }
 
-// add notes a fetcher that waits until it is woken, or until that time if there is one.
+// add registers a fetcher that waits until it is woken, or until due if that is set.
 func (i *idlers) add(wake chan struct{}, now, due time.Time) {
 	i.wakes = append(i.wakes, wake)
 	i.alarm(now, due)
 }
 
-// none says that there is nobody to be woken.
+// none reports whether no fetcher is idle.
 func (i *idlers) none() bool { return len(i.wakes) == 0 }
 
 // wakeAt wakes a fetcher when a host is due, which may be now; zero: never.
@@ -32,7 +32,7 @@ func (i *idlers) wakeAt(now, due time.Time) {
 	i.alarm(now, due)
 }
 
-// wakeOne wakes the fetcher that went idle last: its memory is warm.
+// wakeOne wakes the fetcher that became idle last: its memory is warm.
 func (i *idlers) wakeOne() {
 	if n := len(i.wakes); n > 0 {
 		poke(i.wakes[n-1])
@@ -46,7 +46,7 @@ func (i *idlers) wakeAll() {
 	}
 }
 
-// alarm has a fetcher woken at that time, unless it is set to an earlier one.
+// alarm wakes a fetcher at that time, unless it is set to an earlier one.
 func (i *idlers) alarm(now, due time.Time) {
 	if due.IsZero() || !i.at.IsZero() && !due.Before(i.at) && i.at.After(now) {
 		return

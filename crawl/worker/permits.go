@@ -8,13 +8,13 @@ import (
 	"github.com/apoidea/apoidea/crawl/permit"
 )
 
-// permits is the worker's wallet with what asks for it. Nil where there is no limit and no delay.
-// Safe for concurrent use, as a permit is asked for right before a request is written.
+// permits is the worker's permit cache with the loop that refills it. Nil if there is no limit and
+// no delay. Safe for concurrent use, as a permit is taken right before a request is written.
 type permits struct {
 	from Permits
 	wake chan struct{}
 
-	mu     sync.Mutex // guards wallet; taken within the worker's own
+	mu     sync.Mutex // guards wallet; locked after the worker's own
 	wallet *permit.Wallet
 }
 
@@ -31,7 +31,7 @@ func (p *permits) Take(now time.Time, k permit.Key, host string) (ok bool, at ti
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ok, at = p.wallet.Take(now, k, host); !ok {
-		poke(p.wake) // to be looked at again
+		poke(p.wake) // to be examined again
 	}
 	p.urge()
 	return ok, at
@@ -52,7 +52,7 @@ func (p *permits) Hold(now time.Time, k permit.Key) time.Time {
 	return p.wallet.Hold(now, k)
 }
 
-// urge has questions asked if there are any. Called with the lock held.
+// urge wakes the loop if permits must be requested. Called with the lock held.
 func (p *permits) urge() {
 	if p.wallet.Waiting() {
 		poke(p.wake)
@@ -65,7 +65,7 @@ func (p *permits) asks() []permit.Ask {
 	return p.wallet.Asks(time.Now())
 }
 
-// ask puts one question and takes its answer in.
+// ask sends one request for permits and stores the answer.
 func (p *permits) ask(ctx context.Context, q permit.Ask) {
 	n, holds, err := p.from.Ask(ctx, q)
 	p.mu.Lock()
@@ -78,14 +78,14 @@ func (p *permits) ask(ctx context.Context, q permit.Ask) {
 }
 
 const (
-	// permitTime bounds a question for permits.
+	// permitTime is the timeout of a request for permits.
 	permitTime = 4 * time.Second
-	// permitAsks bounds the questions under way at once.
+	// permitAsks bounds the concurrent requests for permits.
 	permitAsks = 32
 )
 
-// run asks for permits until ctx ends; look is called whenever there may be news, and says when to
-// look again.
+// run requests permits until ctx ends. It calls look after changes; look returns when to call it
+// again.
 func (p *permits) run(ctx context.Context, look func() time.Duration) {
 	slots := make(chan struct{}, permitAsks)
 	var asks sync.WaitGroup
@@ -117,7 +117,7 @@ func (p *permits) run(ctx context.Context, look func() time.Duration) {
 	}
 }
 
-// letGo has the fetchers go on with hosts that waited for permits.
+// letGo lets the fetchers continue with hosts that waited for permits.
 func (w *Worker) letGo() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,16 +10,16 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// told looks at what waits to be told after it became more. Under the mutex.
+// told updates the size of the outbox after a report was added. The caller holds the mutex.
 func (w *Worker) told(now time.Time) {
 	w.weigh()
 	if _, running, piped := w.visits.Load(); running+piped == 0 && w.visits.Laden() {
-		w.hurry(now) // nothing more will come before this is told
+		w.hurry(now) // nothing is added until this is acknowledged
 	}
 }
 
-// weigh sums up what is to be told, but for owners that do not answer, and lets go on what waits
-// for it to become less. Under the worker's mutex.
+// weigh sums up the bytes of the outbox, without those for unresponsive owners, and wakes what
+// waits for it to shrink. The caller holds the worker's mutex.
 func (w *Worker) weigh() {
 	sum := w.sessions.Telling()
 	if before := w.telling.Swap(sum); before >= w.cfg.MaxReportBytes && sum < w.cfg.MaxReportBytes {
@@ -28,13 +28,13 @@ func (w *Worker) weigh() {
 	}
 }
 
-// reportsFull says that so much is to be told that it is to be acknowledged first.
+// reportsFull reports whether the outbox is full, so that acknowledgments must come first.
 func (w *Worker) reportsFull() bool { return w.telling.Load() >= w.cfg.MaxReportBytes }
 
-// event counts an outcome and tells who wants to know.
+// event counts an outcome and calls the Events callback.
 func (w *Worker) event(r *reports.Report, links int) {
 	f := r.Fetched
-	outcome := link.Outcome(f.GetOutcome()) // one of link's
+	outcome := link.Outcome(f.GetOutcome()) // a valid link.Outcome
 	w.stats.count(outcome, int64(f.GetSize()))
 	if w.deps.Events != nil {
 		w.deps.Events(Event{
@@ -44,7 +44,7 @@ func (w *Worker) event(r *reports.Report, links int) {
 	}
 }
 
-// finisher takes what becomes of pages.
+// finisher handles the results of the page pipeline.
 type finisher struct{ w *Worker }
 
 var _ pages.Worker = finisher{}

@@ -14,14 +14,14 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
-// speaker speaks to one owner, until there is nothing left to say.
+// speaker runs the session with one owner, until nothing is left to send.
 type speaker struct {
 	w    *Worker
 	s    *session.Session
 	wake chan struct{}
 }
 
-// speak has somebody speak to the owner of a session. Under the mutex.
+// speak starts a speaker for a session unless there is one. The caller holds the mutex.
 func (w *Worker) speak(s *session.Session) {
 	if w.closed {
 		return
@@ -30,7 +30,7 @@ func (w *Worker) speak(s *session.Session) {
 	w.wg.Go(func() { one.run(ctx) })
 }
 
-// run sends messages until there is nothing left to say.
+// run sends messages until nothing is left to send.
 func (k speaker) run(ctx context.Context) {
 	w := k.w
 	ctx, cancel := context.WithCancel(ctx)
@@ -68,8 +68,8 @@ func (k speaker) run(ctx context.Context) {
 	}
 }
 
-// renew renews the leases of the session while its messages take long: as there is much in them, or
-// the disk is slow, here or at the owner.
+// renew renews the leases of the session while its messages take long, because they are large or a
+// disk is slow, here or at the owner.
 func (k speaker) renew(ctx context.Context) {
 	w := k.w
 	ticker := time.NewTicker(w.cfg.TTL / 8)
@@ -98,7 +98,7 @@ func (k speaker) renew(ctx context.Context) {
 	}
 }
 
-// exchange sends one message and takes its answer in.
+// exchange sends one message and processes its answer.
 func (k speaker) exchange(ctx context.Context) {
 	w, s := k.w, k.s
 	w.mu.Lock()
@@ -141,18 +141,18 @@ func (k speaker) exchange(ctx context.Context) {
 	w.sessions.Answered(time.Now(), s, t, reply, sent, routes)
 	w.granting = nil
 	w.weigh()
-	w.idle.wakeOne() // there may be room in flight, or more to visit
+	w.idle.wakeOne() // there may be capacity in flight, or more to visit
 	poke(w.watch)
 }
 
-// unanswered has what a message told be told again, if need be to others.
+// unanswered queues the content of a message again, for other owners if necessary.
 func (k speaker) unanswered(ctx context.Context, t *session.Turn, n *visits.News) {
 	w, s := k.w, k.s
 	w.mu.Lock()
 	n.Untold()
 	w.sessions.Unanswered(time.Now(), s, t)
 	w.weigh()
-	w.idle.wakeOne() // what this owner does not take no longer keeps the others' hosts waiting
+	w.idle.wakeOne() // reports of an unresponsive owner no longer block other hosts
 	hosts := s.Hosts()
 	w.mu.Unlock()
 	if ctx.Err() != nil {
@@ -164,12 +164,12 @@ func (k speaker) unanswered(ctx context.Context, t *session.Turn, n *visits.News
 	w.sessions.Follow(time.Now(), s, routes)
 }
 
-// driver does at once what the machine wants done. Its methods are called under the mutex.
+// driver executes the actions of the state machine. Its methods are called with the mutex held.
 type driver struct{ w *Worker }
 
 var _ visits.Driver = driver{}
 
-// Wake implements visits.Driver: it wakes who speaks to an owner, or starts that.
+// Wake implements visits.Driver: it wakes the speaker of a session, or starts one.
 func (d driver) Wake(s *session.Session) {
 	w := d.w
 	if wake := w.speakers[s]; wake != nil {
@@ -196,7 +196,7 @@ func (d driver) Job(id job.ID) *reports.Job {
 // GoOn implements visits.Driver.
 func (d driver) GoOn() { d.w.idle.wakeAll() }
 
-// jobsOf learns the jobs of granted URLs.
+// jobsOf looks up the jobs of granted URLs.
 func (k speaker) jobsOf(ctx context.Context, grants []*wire.Grant) map[job.ID]*reports.Job {
 	refs := make(map[job.ID]*reports.Job)
 	for _, g := range grants {
@@ -210,7 +210,7 @@ func (k speaker) jobsOf(ctx context.Context, grants []*wire.Grant) map[job.ID]*r
 	return refs
 }
 
-// routes asks who owns hosts that another does not own any more.
+// routes returns the presumed owners of hosts that have moved.
 func (k speaker) routes(hosts []string) map[string]string {
 	routes := make(map[string]string, len(hosts))
 	for _, name := range hosts {

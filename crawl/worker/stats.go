@@ -14,7 +14,7 @@ type stats struct {
 	outcomes                                                      [link.Outcomes]atomic.Int64
 }
 
-// Stats says what a worker did since it was made, and what it has in hand.
+// Stats are the counters of a worker since it was created, and its current load.
 type Stats struct {
 	// Pages is the number of 2xx answers with new content, Duplicates that of known content, Bytes
 	// their bodies' decoded.
@@ -22,32 +22,32 @@ type Stats struct {
 	// WireBytes is what all exchanges took from the network, Requests their number, robots.txt
 	// included.
 	WireBytes, Requests int64
-	// Errors is the number of outcomes that are a failure, RobotsDenied that of URLs that
-	// robots.txt forbids or keeps out of reach.
+	// Errors is the number of failed outcomes, RobotsDenied that of URLs that robots.txt forbids or
+	// that it makes unreachable.
 	Errors, RobotsDenied int64
 	// Outcomes by link.Outcome.
 	Outcomes [link.Outcomes]int64
-	// Counts is what happened to visits and leases.
+	// Counts are the counters of visits and leases.
 	visits.Counts
-	// Dropped is the number of outcomes forgotten because their owner did not answer, and so fetched
-	// again.
+	// Dropped is the number of outcomes dropped because their owner did not answer; their URLs are
+	// fetched again.
 	Dropped int64
-	// Acknowledged is the number of outcomes that owners have on disk.
+	// Acknowledged is the number of outcomes that owners have stored on disk.
 	Acknowledged int64
 	// Spilled is the number of pages that waited on disk.
 	Spilled int64
-	// Assumed is the number of bodies that were taken for new because no answer came in time: each
-	// may be archived twice.
+	// Assumed is the number of bodies treated as new because no answer arrived in time: each may be
+	// archived twice.
 	Assumed int64
-	// Incomplete is the number of answers that were kept though their body broke off, or could not
-	// be decoded to its end.
+	// Incomplete is the number of answers retained although their body was truncated, or could not be
+	// decoded completely.
 	Incomplete int64
 	// InFlight is the number of exchanges under way, Processing that of pages between exchange and
 	// report, Unreported that of outcomes on their way to owners.
 	InFlight, Processing, Unreported int
-	// Memory is what bodies take of Config.MaxMemory, in bytes.
+	// Memory is the part of Config.MaxMemory in use, in bytes.
 	Memory int64
-	// Due says that a host may be asked for a page now and a fetcher is free to do so.
+	// Due reports whether a host is due for a page and a fetcher is free.
 	Due bool
 	// Hosts is the number of leases held, Window that of URLs in their windows.
 	Hosts, Window int
@@ -75,17 +75,17 @@ func (w *Worker) Stats() Stats {
 	return s
 }
 
-// Held is a host that a worker has a lease on.
+// Held describes a host that a worker holds a lease on.
 type Held = visits.Held
 
-// Held lists the leases in no order.
+// Held returns the leases in no particular order.
 func (w *Worker) Held() []Held {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.visits.Held()
 }
 
-// count notes an outcome.
+// count counts an outcome.
 func (c *stats) count(o link.Outcome, size int64) {
 	c.outcomes[o].Add(1)
 	switch o {

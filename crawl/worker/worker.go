@@ -19,7 +19,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/visits"
 )
 
-// Worker crawls hosts for their owners. Create it with New, run it once.
+// Worker crawls hosts for their owners. Create it with New, and call Run once.
 type Worker struct {
 	cfg   Config
 	deps  Deps
@@ -29,19 +29,19 @@ type Worker struct {
 	jobs  *reports.Jobs
 	stats stats
 	pipe  *pages.Pipeline
-	slot  chan struct{} // taken while a large robots.txt is read
-	// permits is nil where there is no limit that all workers share.
+	slot  chan struct{} // held while a large robots.txt is parsed
+	// permits is nil if workers share no limit.
 	permits *permits
 
-	telling atomic.Int64  // bytes of outcomes that owners who answer have not acknowledged
-	watch   chan struct{} // something is held
+	telling atomic.Int64  // bytes of outcomes not acknowledged by responsive owners
+	watch   chan struct{} // a lease is held
 	quiet   chan struct{} // a session has ended
 
 	mu       sync.Mutex // guards what follows
 	visits   *visits.Machine
-	sessions *session.Machine                   // the same one's
-	speakers map[*session.Session]chan struct{} // what wakes who speaks to an owner
-	granting map[job.ID]*reports.Job            // the jobs of the answer that is being taken in
+	sessions *session.Machine                   // that of visits
+	speakers map[*session.Session]chan struct{} // wakes the speaker of a session
+	granting map[job.ID]*reports.Job            // jobs of the answer being processed
 	idle     idlers
 	ctx      context.Context //nolint:containedctx // of the run: sessions are started from Offer as well
 	wg       sync.WaitGroup
@@ -55,14 +55,14 @@ type Worker struct {
 	fail     context.CancelCauseFunc
 }
 
-// New returns a worker that holds nothing and does nothing before Run.
+// New returns a worker that holds no lease and is idle until Run.
 func New(cfg Config, deps Deps) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg.fill()
 	if deps.Owners == nil || deps.Fetch == nil || deps.Archive == nil || deps.Content == nil || deps.Jobs == nil {
-		return nil, errors.New("worker: a neighbour is missing")
+		return nil, errors.New("worker deps: Owners, Fetch, Archive, Content and Jobs are required")
 	}
 	if deps.Estimates == nil {
 		deps.Estimates = bandwidth.NewEstimates(bandwidth.EstimatesConfig{})
@@ -87,22 +87,22 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	return w, nil
 }
 
-// Run works until ctx ends or the archive fails, whose error it returns. At the end it starts no
-// request, lets those under way finish or cancels them, archives and reports what was fetched,
-// gives its leases back, and returns within Config.StopTimeout and a moment.
+// Run works until ctx ends or the archive fails, and returns the error of the archive. At the end
+// it starts no request, completes or cancels those under way, archives and reports what was
+// fetched, gives its leases back, and returns within about Config.StopTimeout.
 func (w *Worker) Run(ctx context.Context) error {
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	w.mu.Lock()
 	if w.ctx != nil {
 		w.mu.Unlock()
-		return errors.New("worker: it ran before")
+		return errors.New("worker: Run was called twice")
 	}
 	w.ctx, w.fail = inner, cancel
 	for _, s := range w.sessions.Sessions() {
 		w.speak(s) //nolint:contextcheck // under what was just set
 	}
-	w.startFetchers() //nolint:contextcheck // it hires under what was just set
+	w.startFetchers() //nolint:contextcheck // under what was just set
 	w.mu.Unlock()
 
 	var rest sync.WaitGroup
@@ -118,7 +118,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	w.stop(inner)
 	cancel(nil)
-	w.pipe.Close() // frees fetchers that wait for room as well
+	w.pipe.Close() // unblocks fetchers that wait for memory as well
 	w.fetchers.Wait()
 	w.mu.Lock()
 	w.closed = true
@@ -140,7 +140,7 @@ func (w *Worker) broken(err error) {
 	w.fail(w.failed)
 }
 
-// stop is the order of leaving: no new request, those under way, the pages, the reports with the
+// stop shuts down in order: no new requests, those under way, the pages, the reports with the
 // leases.
 func (w *Worker) stop(ctx context.Context) {
 	limit := w.cfg.StopTimeout
@@ -171,7 +171,7 @@ func (w *Worker) stop(ctx context.Context) {
 	w.silence(whole)
 }
 
-// silence waits until the sessions have ended, as they do when they have nothing left to say.
+// silence waits until the sessions have ended, which they do when nothing is left to send.
 func (w *Worker) silence(ctx context.Context) {
 	for {
 		w.mu.Lock()
@@ -188,7 +188,7 @@ func (w *Worker) silence(ctx context.Context) {
 	}
 }
 
-// wait calls fn, which ends sooner or later, and reports whether it did before ctx ended.
+// wait calls fn, which must return eventually, and reports whether it returned before ctx ended.
 func wait(ctx context.Context, fn func()) bool {
 	done := make(chan struct{})
 	go func() {
@@ -203,20 +203,20 @@ func wait(ctx context.Context, fn func()) bool {
 	}
 }
 
-// Offer asks the worker to take hosts from an owner. It takes what it has room for and says so in a
-// session; the indexes of the others are returned.
+// Offer offers hosts of an owner to the worker. It requests leases, in a session, on those that it
+// has capacity for, and returns the indexes of the others.
 func (w *Worker) Offer(owner string, hosts []string) (declined []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sessions.Offer(time.Now(), owner, hosts)
 }
 
-// accept has the sessions take hosts on, or not. Under the mutex.
+// accept lets the sessions accept hosts, or decline them. The caller holds the mutex.
 func (w *Worker) accept() { w.sessions.Accept(!w.paused && !w.stopping) }
 
-// Visit waits until a request may be made to an address outside of the windows, such as one that
-// measures, and counts it like any other: no more at once than may be, none too soon after the
-// last. Leave has to be called when the request has ended. The error is that of ctx.
+// Visit waits until a request may be made to an address outside of the windows, such as a
+// measurement, and counts it like any other: against the limit of concurrent requests and the
+// delay. The caller calls leave when the request has ended. The error is that of ctx.
 func (w *Worker) Visit(ctx context.Context, ip netip.Addr) (leave func(), err error) {
 	for {
 		w.mu.Lock()
@@ -241,7 +241,7 @@ func (w *Worker) Visit(ctx context.Context, ip netip.Addr) (leave func(), err er
 }
 
 // Pause stops fetching and gives all hosts back; offers are declined. Requests under way are
-// finished.
+// completed.
 func (w *Worker) Pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -250,7 +250,7 @@ func (w *Worker) Pause() {
 	w.sessions.CloseAll(time.Now())
 }
 
-// BreakOff breaks off the exchanges under way; their URLs are given back untried. It is for a Pause
+// BreakOff cancels the exchanges under way; their URLs are given back untried. It is for a Pause
 // that must not wait for them.
 func (w *Worker) BreakOff() {
 	w.mu.Lock()
@@ -258,8 +258,8 @@ func (w *Worker) BreakOff() {
 	w.visits.BreakOff()
 }
 
-// SetFetchers changes how many exchanges may be under way at once, from now on; with 0 none is
-// begun. Those under way are finished.
+// SetFetchers changes the maximum number of concurrent fetches; with 0 none is started. Fetches
+// under way are completed.
 func (w *Worker) SetFetchers(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -268,11 +268,10 @@ func (w *Worker) SetFetchers(n int) {
 	w.idle.wakeAll()
 }
 
-// SetMemory changes what Config.MaxMemory bounds, from now on.
+// SetMemory changes Config.MaxMemory.
 func (w *Worker) SetMemory(bytes int64) { w.pipe.SetMemory(bytes) }
 
-// startFetchers starts the fetchers that are missing; those that are too many find nothing to do.
-// Under the mutex.
+// startFetchers starts missing fetchers; surplus ones stay idle. The caller holds the mutex.
 func (w *Worker) startFetchers() {
 	if w.ctx == nil || w.stopping {
 		return
@@ -283,19 +282,19 @@ func (w *Worker) startFetchers() {
 	}
 }
 
-// SetBandwidth changes the cap that fetches are admitted under, in bytes a second, at once; zero is
-// none, and then nothing is governed. The limiter that holds the cap is not the worker's.
+// SetBandwidth changes the limit under which fetches are admitted, in bytes a second; zero is no
+// limit and no governor. The limiter that enforces it is not part of the worker.
 func (w *Worker) SetBandwidth(rate int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.visits.Cap(rate, w.cfg.Governor); err != nil {
-		w.log.Error("no governor for this bandwidth", "bandwidth", rate, "err", err)
+		w.log.Error("failed to create a governor for this bandwidth", "bandwidth", rate, "err", err)
 		return
 	}
 	w.idle.wakeAll()
 }
 
-// Estimates lends the table of what rates servers have, under the worker's mutex: fn must not
+// Estimates calls fn with the table of server rates, with the worker's mutex held: fn must not
 // block.
 func (w *Worker) Estimates(fn func(e *bandwidth.Estimates)) {
 	w.mu.Lock()
@@ -311,7 +310,7 @@ func (w *Worker) Resume() {
 	w.accept()
 }
 
-// Capacity is the number of URLs that the worker would hold, Backlog that which it holds.
+// Capacity is the number of URLs that the worker accepts, Backlog the number that it holds.
 func (w *Worker) Capacity() int { return w.cfg.Capacity }
 
 // Backlog is the number of URLs held.
@@ -321,14 +320,14 @@ func (w *Worker) Backlog() int {
 	return w.visits.Backlog()
 }
 
-// Paused says whether a Pause holds.
+// Paused reports whether the worker is paused.
 func (w *Worker) Paused() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.paused
 }
 
-// watchLeases drops leases that have lapsed. The lease clock counts the time for which the process
+// watchLeases drops leases that have expired. The lease clock counts the time for which the process
 // was stopped or suspended.
 func (w *Worker) watchLeases(ctx context.Context) {
 	period := min(250*time.Millisecond, w.cfg.TTL/16)
@@ -347,7 +346,7 @@ func (w *Worker) watchLeases(ctx context.Context) {
 		if held {
 			continue
 		}
-		// Nothing is held: sleep until something is.
+		// No lease is held: sleep until there is one.
 		ticker.Stop()
 		select {
 		case <-w.watch:

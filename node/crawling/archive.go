@@ -15,12 +15,12 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// LinkCountsField is a field of a page's metadata: how many of its outlinks are pages, requisites,
-// sitemaps and links that were not followed, in this order.
+// LinkCountsField is a field of a page's metadata: the numbers of its outlinks that are pages,
+// requisites, sitemaps and links that were not followed, in this order.
 const LinkCountsField = "outlinkCounts"
 
-// archive lends the WARC writer to the worker: encoding on the caller's goroutine, one append at a
-// time behind it.
+// archive adapts the WARC writer to the worker: it encodes on the caller's goroutine, and appends
+// one record at a time.
 type archive struct {
 	encoder *warc.Encoder
 	writer  *warc.Writer
@@ -80,8 +80,8 @@ func (a *archive) Sync() error {
 	return errors.Join(a.writer.Sync(), a.bodies.write(saved))
 }
 
-// ParseHead reads the HTTP head of an archived response as far as it goes. target is where a
-// redirect of the URL leads, canonical; it is empty of other responses.
+// ParseHead parses the HTTP head of an archived response as far as possible. Target is the
+// canonical target of a redirect of the URL, "" for other responses.
 func ParseHead(url string, raw []byte) (status int, header textproto.MIMEHeader, target string) {
 	r := textproto.NewReader(bufio.NewReader(bytes.NewReader(raw)))
 	line, _ := r.ReadLine()

@@ -30,7 +30,7 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// ServiceBodies is the service by which a peer shows that it has archived bodies.
+// ServiceBodies is the service by which a peer proves that it has archived bodies.
 const ServiceBodies = "bodies"
 
 var proofMethod = rpc.Method[*wire.Proof, *wire.ProofReply]{
@@ -41,37 +41,37 @@ var proofMethod = rpc.Method[*wire.Proof, *wire.ProofReply]{
 const (
 	// proofTime bounds the wait for all proofs of a batch, and the work for those of one request.
 	proofTime = time.Second
-	// maxHolders bounds the holders that are asked at once: whoever owns digests may name anybody.
+	// maxHolders bounds the holders queried at once: an owner of digests may name any peer.
 	maxHolders = 8
-	// silentFor is how long a holder that did not answer is not asked again. Until then what only
-	// it is said to have is archived again.
+	// silentFor is the backoff of a holder that did not answer. Until then bodies that only it is
+	// recorded to have are archived again.
 	silentFor = time.Minute
-	// maxSeen bounds what is remembered of where bodies lie, in bytes, and maxSilent the holders that
-	// did not answer.
+	// maxSeen bounds the cache of locations of bodies, in bytes, and maxSilent the unresponsive
+	// holders.
 	maxSeen   = 1 << 20
 	maxSilent = 256
 )
 
-// BodiesDeps are what bodies use of the peer.
+// BodiesDeps are the dependencies of Bodies.
 type BodiesDeps struct {
-	Space  *storage.Keyspace // says where they lie
+	Space  *storage.Keyspace // locations of bodies
 	Dir    string            // of the archive
 	Self   peer.ID           // this peer
-	Caller rpc.Caller        // reaches the holders of others
-	Log    *slog.Logger      // hears of holders that do not show what they are said to have
+	Caller rpc.Caller        // sends requests to other holders
+	Log    *slog.Logger      // logs holders that fail to prove bodies
 }
 
-// Bodies knows which bodies lie in this peer's archive, shows them to others, and has others show
-// theirs: a page becomes a reference to a body that its worker, or who is said to have it, does
-// have. Whoever says more than it has costs room on disk, and no page.
+// Bodies is the index of the bodies in this peer's archive. It proves to other peers that it has
+// them, and verifies the proofs of others: a page becomes a reference only to a body that its
+// worker, or the recorded holder, has. A false claim costs disk space, but no page.
 type Bodies struct {
 	deps BodiesDeps
-	desk loop.Desk // for those who read the archive
+	desk loop.Desk // limits the readers of the archive
 
 	mu     sync.Mutex
-	fresh  []held                               // in the archive, and not noted yet
-	seen   *aging.Map[[32]byte, pages.Original] // where bodies lie that were looked for
-	silent *aging.Map[peer.ID, time.Time]       // holders that did not answer, and until when they are let be
+	fresh  []held                               // in the archive, and not indexed yet
+	seen   *aging.Map[[32]byte, pages.Original] // locations of bodies looked up
+	silent *aging.Map[peer.ID, time.Time]       // unresponsive holders, with the end of their backoff
 }
 
 // held is a body in the archive.
@@ -80,7 +80,7 @@ type held struct {
 	at     warc.Ref
 }
 
-// NewBodies returns what knows nothing beyond its space.
+// NewBodies returns an index on top of d.Space.
 func NewBodies(d BodiesDeps) *Bodies {
 	return &Bodies{
 		deps: d,
@@ -88,17 +88,17 @@ func NewBodies(d BodiesDeps) *Bodies {
 	}
 }
 
-// originalBytes is about what is kept of a body that was looked for.
+// originalBytes returns the approximate size of an entry of seen.
 func originalBytes(o pages.Original) int { return 200 + len(o.URL) + len(o.RecordID) }
 
-// add takes a body that was archived; it counts from the next write on.
+// add adds an archived body; it is indexed with the next write.
 func (b *Bodies) add(digest [32]byte, at warc.Ref) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fresh = append(b.fresh, held{digest, at})
 }
 
-// take returns what was added since the last call.
+// take returns the bodies added since the last call.
 func (b *Bodies) take() []held {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +107,7 @@ func (b *Bodies) take() []held {
 	return fresh
 }
 
-// write notes where bodies lie. A crash of the machine may lose it, and they are archived again.
+// write stores the locations of bodies. If a crash loses them, the bodies are archived again.
 func (b *Bodies) write(list []held) error {
 	if len(list) == 0 {
 		return nil
@@ -121,10 +121,10 @@ func (b *Bodies) write(list []held) error {
 	})
 }
 
-// errNotHeld: there is no such body in the archive.
+// errNotHeld: the archive has no such body.
 var errNotHeld = errors.New("no such body in the archive")
 
-// open opens the record of a body, which is to be read behind its head.
+// open opens the record of a body, positioned after its head.
 func (b *Bodies) open(digest [32]byte) (*os.File, *warc.Record, error) {
 	place, ok, err := b.deps.Space.Get(digest[:])
 	if err != nil {
@@ -138,9 +138,9 @@ func (b *Bodies) open(digest [32]byte) (*os.File, *warc.Record, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rec, err := recordAt(f, int64(offset)) // written from one
+	rec, err := recordAt(f, int64(offset)) // converted from int64
 	if err == nil && (rec.Type != warc.TypeResponse || rec.Get("WARC-Payload-Digest") != "sha256:"+hex.EncodeToString(digest[:])) {
-		err = errNotHeld // the file was mended, and other records lie there
+		err = errNotHeld // the file was repaired, and has other records there
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
@@ -155,12 +155,12 @@ func recordAt(f *os.File, offset int64) (*warc.Record, error) {
 	return warc.NewReaderAt(f, false, offset).Next()
 }
 
-// own is the record of a body in this peer's archive.
+// own returns the record of a body in this peer's archive.
 func (b *Bodies) own(digest [32]byte) (o pages.Original, ok bool) {
 	f, rec, err := b.open(digest)
 	if err != nil {
 		if !errors.Is(err, errNotHeld) {
-			b.deps.Log.Debug("body not found where it was archived", "err", err)
+			b.deps.Log.Debug("body not found at its recorded location", "err", err)
 		}
 		return o, false
 	}
@@ -168,8 +168,8 @@ func (b *Bodies) own(digest [32]byte) (o pages.Original, ok bool) {
 	return pages.Original{URL: rec.TargetURI, RecordID: rec.ID, Date: rec.Date}, true
 }
 
-// proofOf is what the holder of a body can say, and nobody else: under a key that is not known
-// before, and of that holder alone, so that it cannot have another say it.
+// proofOf returns the proof that a holder has a body: under a key that is not known in advance, and
+// bound to that holder, so that it cannot relay the proof of another.
 func proofOf(key []byte, holder peer.ID, body io.Reader) ([]byte, error) {
 	mac := hmac.New(sha256.New, key)
 	_, _ = io.WriteString(mac, string(holder))
@@ -179,7 +179,7 @@ func proofOf(key []byte, holder peer.ID, body io.Reader) ([]byte, error) {
 	return mac.Sum(nil), nil
 }
 
-// show is the proof of a body of this peer's archive.
+// show returns the proof of a body of this peer's archive.
 func (b *Bodies) show(key []byte, digest [32]byte) ([]byte, error) {
 	f, rec, err := b.open(digest)
 	if err != nil {
@@ -192,14 +192,14 @@ func (b *Bodies) show(key []byte, digest [32]byte) ([]byte, error) {
 	return proofOf(key, b.deps.Self, rec)
 }
 
-// Service shows bodies to peers.
+// Service answers requests for proofs.
 func (b *Bodies) Service() rpc.Service {
 	return proofMethod.Handle(rpc.Anyone("that the caller is a member, or works on one of the hosts, as their owner says; one request after another"), b.answer)
 }
 
 func (b *Bodies) answer(ctx context.Context, _ peer.ID, req *wire.Proof) (*wire.ProofReply, error) {
 	if !rpc.OfWorker(ctx, func() []string { return hostsOf(req.GetUrl()) }) {
-		return nil, rpc.Busy("bodies are shown to workers, and the caller is not known to be one")
+		return nil, rpc.Busy("caller is not a known worker")
 	}
 	done, err := b.desk.Turn(ctx)
 	if err != nil {
@@ -210,7 +210,7 @@ func (b *Bodies) answer(ctx context.Context, _ peer.ID, req *wire.Proof) (*wire.
 	reply := &wire.ProofReply{Proof: make([][]byte, len(req.GetDigest()))}
 	for i, digest := range req.GetDigest() {
 		if ctx.Err() != nil || time.Now().After(end) {
-			break // the asker has no use for more
+			break // the requester no longer waits
 		}
 		if proof, err := b.show(req.GetKey(), [32]byte(digest)); err == nil {
 			reply.Proof[i] = proof
@@ -219,8 +219,8 @@ func (b *Bodies) answer(ctx context.Context, _ peer.ID, req *wire.Proof) (*wire.
 	return reply, nil
 }
 
-// believe makes New what the answers call known and nobody shows. What this peer has itself is
-// looked up first: the reference then stays within its archive.
+// believe changes answers from known to New if no holder proves the body. This peer's own archive
+// is checked first: the reference then stays within it.
 func (b *Bodies) believe(ctx context.Context, questions []pages.Question, answers []dedup.Reply) {
 	doubted := make(map[peer.ID][]int)
 	for i := range answers {
@@ -249,10 +249,10 @@ func (b *Bodies) believe(ctx context.Context, questions []pages.Question, answer
 			return nil
 		})
 	}
-	_ = group.Wait() // none fails
+	_ = group.Wait() // returns no error
 }
 
-// find says where a body lies that is here, or that was shown.
+// find returns the location of a body that is here, or that was proved.
 func (b *Bodies) find(digest [32]byte) (o pages.Original, ok bool) {
 	b.mu.Lock()
 	o, ok = b.seen.Get(digest)
@@ -271,20 +271,20 @@ func (b *Bodies) saw(digest [32]byte, o pages.Original) {
 	b.seen.Set(digest, o)
 }
 
-// ask has a holder show the bodies at those places; what it shows is known.
+// ask requests proofs of the bodies at those places from a holder; what it proves is known.
 func (b *Bodies) ask(ctx context.Context, holder peer.ID, questions []pages.Question, answers []dedup.Reply, places []int) {
 	if ctx.Err() != nil || b.isSilent(holder) {
 		return
 	}
 	req := &wire.Proof{Key: make([]byte, sha256.Size)}
-	_, _ = rand.Read(req.Key) // it does not fail
+	_, _ = rand.Read(req.Key) // never fails
 	for _, i := range places {
 		req.Digest = append(req.Digest, questions[i].Digest[:])
 		req.Url = append(req.Url, []byte(questions[i].URL))
 	}
 	reply, err := proofMethod.Call(ctx, b.deps.Caller, holder, req)
 	if err != nil {
-		b.deps.Log.Debug("holder of bodies does not answer, they are archived again", "peer", holder, "bodies", len(places), "err", err)
+		b.deps.Log.Debug("no answer from holder of bodies; archiving them again", "peer", holder, "bodies", len(places), "err", err)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.silent.Set(holder, time.Now().Add(silentFor))
@@ -293,7 +293,7 @@ func (b *Bodies) ask(ctx context.Context, holder peer.ID, questions []pages.Ques
 	for k, i := range places {
 		want, _ := proofOf(req.GetKey(), holder, bytes.NewReader(questions[i].Body)) // no error: it is in memory
 		if !hmac.Equal(want, reply.GetProof()[k]) {
-			b.deps.Log.Debug("holder does not show a body, it is archived again", "peer", holder, "url", questions[i].URL)
+			b.deps.Log.Debug("no proof of a body from its holder; archiving it again", "peer", holder, "url", questions[i].URL)
 			continue
 		}
 		answers[i].Verdict = dedup.Known
@@ -302,7 +302,7 @@ func (b *Bodies) ask(ctx context.Context, holder peer.ID, questions []pages.Ques
 	}
 }
 
-// isSilent says that a holder did not answer lately.
+// isSilent reports whether a holder is in backoff after it did not answer.
 func (b *Bodies) isSilent(holder peer.ID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,39 +25,39 @@ import (
 // ServiceContent is the service of the owners of bodies.
 const ServiceContent = "content"
 
-// contentMethod asks whether bodies were met before, and tells of others that they are archived.
+// contentMethod queries whether bodies are known, and confirms archived bodies.
 var contentMethod = rpc.Method[*wire.Content, *wire.ContentReply]{
 	Service: ServiceContent,
 	Check:   func(q *wire.Content, a *wire.ContentReply) error { return a.Validate(len(q.GetClaimDigest())) },
 }
 
-// ContentsDeps are what contents use of the peer.
+// ContentsDeps are the dependencies of Contents.
 type ContentsDeps struct {
-	// Records are those of the bodies that this peer answers for.
+	// Records are the records of the bodies that this peer owns.
 	Records kv.Store
 	Router  *rpc.Router  // finds the owners of bodies
-	Bodies  *Bodies      // has holders show what they are said to have
+	Bodies  *Bodies      // verifies that holders have their bodies
 	Self    peer.ID      // this peer
-	Log     *slog.Logger // hears of owners that do not answer
+	Log     *slog.Logger // logs unresponsive owners
 }
 
-// Contents is both sides of the content questions: it answers for the keys that this peer serves,
-// and asks the owners of the others.
+// Contents implements both sides of content claims: it answers for the keys that this peer owns,
+// and queries the owners of the others.
 type Contents struct {
 	deps  ContentsDeps
 	state *dedup.Content
 	loop  *loop.Serial
-	// workers bounds what those who are no members tell and ask.
+	// workers limits the requests of untrusted peers.
 	workers *loop.Paces
 }
 
-// workerBodies are the bodies a second of which one worker tells, or asks about, and workerBurst
-// how many at once: more than a machine at home fetches.
+// workerBodies is the rate of bodies a second that one worker may claim or confirm, and workerBurst
+// the burst: more than a machine at home fetches.
 const workerBodies, workerBurst = 1000, 4 * wire.MaxQuestions
 
 var _ pages.Content = (*Contents)(nil)
 
-// NewContents returns what answers once Run is called.
+// NewContents returns Contents that answer once Run is called.
 func NewContents(d ContentsDeps) (*Contents, error) {
 	state, err := dedup.NewContent(d.Records, 0, 0)
 	if err != nil {
@@ -69,26 +69,26 @@ func NewContents(d ContentsDeps) (*Contents, error) {
 // Run answers until ctx ends.
 func (c *Contents) Run(ctx context.Context) error { return c.loop.Run(ctx) }
 
-// DoOver runs fn between requests until it says that it is through.
+// DoOver runs fn between requests until it returns true.
 func (c *Contents) DoOver(ctx context.Context, fn func() (through bool)) error {
 	return c.loop.DoOver(ctx, fn)
 }
 
-// Remove drops the records of an arc. Within DoOver.
+// Remove deletes the records of an arc. Call it within DoOver.
 func (c *Contents) Remove(lo, hi ring.Pos) error {
 	_, err := c.state.Remove(lo, hi)
 	return err
 }
 
-// Import merges records of another peer. Within DoOver; they need not be on disk when it returns.
+// Import merges records of another peer, within DoOver. It does not wait for the disk.
 func (c *Contents) Import(records []kv.Record) error {
 	_, _, err := c.state.Import(records)
 	return err
 }
 
-// Claim implements pages.Content. A question without an answer (no owner, an unreachable one) is
-// about a new body, and so is one that is known to be archived where nobody shows it: one that is
-// stored twice is cheap, a lost one is not.
+// Claim implements pages.Content. A question without an answer (no owner, an unreachable one)
+// counts as a new body, and so does a known body that no holder proves: a duplicate costs little, a
+// lost body is not acceptable.
 func (c *Contents) Claim(ctx context.Context, q []pages.Question) ([]pages.Answer, error) {
 	answers := make([]pages.Answer, len(q))
 	replies, answered := c.ask(ctx, q, nil)
@@ -119,13 +119,13 @@ func (c *Contents) Service() rpc.Service {
 	return contentMethod.Handle(rpc.Anyone("that the caller is a member, or works on one of the hosts, as their owner says; that this peer serves the digest"), c.answer)
 }
 
-// answer answers the questions of a peer.
+// answer answers the claims and confirmations of a peer.
 func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) (*wire.ContentReply, error) {
 	if !rpc.OfWorker(ctx, func() []string { return hostsOf(req.GetClaimUrl(), req.GetConfirmUrl()) }) {
-		return nil, rpc.Busy("bodies are a matter of workers, and the caller is not known to be one")
+		return nil, rpc.Busy("caller is not a known worker")
 	}
 	if n := len(req.GetClaimDigest()) + len(req.GetConfirmDigest()); !c.workers.Of(string(from)).AllowN(time.Now(), n) && !rpc.OfMember(ctx) {
-		return nil, rpc.Busy("of one worker so many bodies a second are told and asked about")
+		return nil, rpc.Busy("rate limit of claims and confirmations exceeded")
 	}
 	claims := make([]pages.Question, len(req.GetClaimDigest()))
 	reply := &wire.ContentReply{}
@@ -152,7 +152,7 @@ func (c *Contents) answer(ctx context.Context, from peer.ID, req *wire.Content) 
 	return reply, nil
 }
 
-// hostsOf are the hosts of URLs, some of them more than once.
+// hostsOf returns the hosts of URLs, possibly with duplicates.
 func hostsOf(urls ...[][]byte) (hosts []string) {
 	for _, url := range slices.Concat(urls...) {
 		if host := link.Host(string(url)); len(hosts) == 0 || hosts[len(hosts)-1] != host {
@@ -174,7 +174,7 @@ func appendAnswer(reply *wire.ContentReply, a dedup.Reply) {
 	reply.DateMs = append(reply.DateMs, a.Record.Date.UnixMilli())
 }
 
-// apply puts confirmations and claims of a peer to the state.
+// apply applies the confirmations and claims of a peer to the state.
 func (c *Contents) apply(ctx context.Context, from peer.ID, claims []pages.Question, confirms []reports.Confirmation) ([]dedup.Reply, error) {
 	by := string(from)
 	questions := make([]dedup.Question, len(claims))
@@ -189,21 +189,21 @@ func (c *Contents) apply(ctx context.Context, from peer.ID, claims []pages.Quest
 		}
 	}
 	return loop.Get(ctx, c.loop, func() ([]dedup.Reply, error) {
-		if _, err := c.state.ConfirmAll(batch); err != nil { // the asker does not wait for the disk
+		if _, err := c.state.ConfirmAll(batch); err != nil { // the requester does not wait for the disk
 			return nil, err
 		}
 		return c.state.ClaimAll(time.Now(), questions)
 	})
 }
 
-// share is what goes to one owner of a batch.
+// share is the part of a batch for one owner.
 type share struct {
 	to       peer.ID
 	claims   []int
 	confirms []int
 }
 
-// split groups a batch by the believed owners; what nobody is believed to own goes nowhere.
+// split groups a batch by the presumed owners; entries without one are not sent.
 func (c *Contents) split(claims []pages.Question, confirms []reports.Confirmation) []*share {
 	shares := make(map[peer.ID]*share)
 	var order []*share
@@ -238,12 +238,12 @@ func (c *Contents) split(claims []pages.Question, confirms []reports.Confirmatio
 	return order
 }
 
-// contentTimeout bounds a question about bodies: after it the body counts as new, which is cheap.
+// contentTimeout is the timeout of a claim: after it the body counts as new, which costs little.
 const contentTimeout = 2 * time.Second
 
-// ask puts a batch to the owners, all at the same time. A claim without an answer (no owner, an
-// unreachable one) has the verdict New: a body stored twice is cheap, a lost one is not. answered
-// tells such a verdict from that of an owner.
+// ask sends a batch to the owners concurrently. A claim without an answer (no owner, an unreachable
+// one) has the verdict New: a duplicate costs little, a lost body is not acceptable. Answered
+// distinguishes such a verdict from that of an owner.
 func (c *Contents) ask(ctx context.Context, claims []pages.Question, confirms []reports.Confirmation) (answers []dedup.Reply, answered []bool) {
 	ctx, cancel := context.WithTimeout(ctx, contentTimeout)
 	defer cancel()
@@ -267,7 +267,7 @@ func (c *Contents) ask(ctx context.Context, claims []pages.Question, confirms []
 	var wg sync.WaitGroup
 	for i, s := range shares {
 		if i == len(shares)-1 {
-			c.askOne(ctx, s, claims, confirms, answers, answered) // the last one needs no goroutine
+			c.askOne(ctx, s, claims, confirms, answers, answered) // the last one runs here
 			break
 		}
 		wg.Go(func() { c.askOne(ctx, s, claims, confirms, answers, answered) })
@@ -276,7 +276,7 @@ func (c *Contents) ask(ctx context.Context, claims []pages.Question, confirms []
 	return answers, answered
 }
 
-// parts cuts a share into what one message may hold.
+// parts splits a share by the limit of one message.
 func (s *share) parts() (list []*share) {
 	claims, confirms := s.claims, s.confirms
 	for len(claims)+len(confirms) > 0 {
@@ -287,7 +287,7 @@ func (s *share) parts() (list []*share) {
 	return list
 }
 
-// askOne puts a share to its owner and fills in the answers at its places.
+// askOne sends a share to its owner and stores the answers at their places.
 func (c *Contents) askOne(ctx context.Context, s *share, claims []pages.Question, confirms []reports.Confirmation, answers []dedup.Reply, answered []bool) {
 	mine := make([]pages.Question, len(s.claims))
 	for k, i := range s.claims {
@@ -305,7 +305,7 @@ func (c *Contents) askOne(ctx context.Context, s *share, claims []pages.Question
 		got, err = c.remote(ctx, s.to, mine, told)
 	}
 	if err != nil {
-		c.deps.Log.Debug("content owner did not answer, bodies count as new", "peer", s.to, "err", err)
+		c.deps.Log.Debug("no answer from content owner; bodies count as new", "peer", s.to, "err", err)
 		return
 	}
 	for k, i := range s.claims {
@@ -334,8 +334,8 @@ func (c *Contents) remote(ctx context.Context, to peer.ID, claims []pages.Questi
 		return nil, err
 	}
 	if moved := reply.GetMoved(); len(moved) > 0 {
-		// Its word stands, since it may hold the record all the same; the next question about such
-		// keys goes to their owner.
+		// The answer is accepted, since the peer may have the record nevertheless; the next query for
+		// such keys goes to their owner.
 		_, _ = c.deps.Router.Owner(ctx, ring.ContentKey(claims[moved[0]].Digest[:]), true)
 	}
 	return replies(reply), nil

@@ -1,15 +1,15 @@
-// Package crawling is the worker of a peer, [crawl/worker.Worker], with everything that it uses:
-// the fetcher, the archive, the disk for pages that memory has no room for, and its ways to the
-// owners of hosts and of bodies.
+// Package crawling runs the worker of a peer, [crawl/worker.Worker], with its dependencies: the
+// fetcher, the archive, the disk for pages without memory, and the clients for the owners of hosts
+// and of bodies.
 //
-// What it promises:
+// Guarantees:
 //   - the worker finds the next owner of a host that has moved, or whose owner is gone, within
 //     bounded time (TestSessionFindsTheNextOwner, TestSessionSeeksWithinBounds);
-//   - after a crash the owners of bodies hear of those in the archive that it left open
-//     (TestFoundAfterACrash; cmd/apoidea has TestKilledPeerArchivesNoBodyTwice);
-//   - a page becomes a reference only to a body that its holder has shown, or that is in the peer's
-//     own archive (TestNobodyIsBelieved, TestOwnBodiesFirst; node has TestVouching);
-//   - an owner of bodies that does not answer holds nobody up: its bodies count as new
+//   - after a crash the owners of bodies receive confirmations for the archive files that it left
+//     open (TestFoundAfterACrash; cmd/apoidea has TestKilledPeerArchivesNoBodyTwice);
+//   - a page becomes a reference only to a body that its holder has proved, or that is in the
+//     peer's own archive (TestNobodyIsBelieved, TestOwnBodiesFirst; node has TestVouching);
+//   - an unresponsive content owner delays no page: its bodies count as new
 //     (TestContentWithoutAnswer).
 package crawling
 
@@ -39,16 +39,16 @@ import (
 )
 
 const (
-	// maxSpilled bounds what pages that memory has no room for take on disk, in bytes: a quarter of
-	// it those that wait to be processed, the rest those on their way.
+	// maxSpilled bounds the bytes of spilled pages on disk: a quarter for those that wait to be
+	// processed, the rest for those being received.
 	maxSpilled = 4 << 30
-	// memoryShare is the part of the bound on memory that pages have.
+	// memoryShare is the divisor of the memory limit that yields the share of pages.
 	memoryShare = 4
-	// unboundMemory is what pages have where memory has no bound, in bytes.
+	// unboundMemory is the memory of pages without a memory limit, in bytes.
 	unboundMemory = 128 << 20
 )
 
-// PageMemory is what pages may take of that bound on memory, 0 for none.
+// PageMemory returns the memory for pages under that memory limit, 0 for none.
 func PageMemory(bound int64) int64 {
 	if bound <= 0 {
 		return unboundMemory
@@ -56,51 +56,51 @@ func PageMemory(bound int64) int64 {
 	return max(bound/memoryShare, 1)
 }
 
-// Config is what is set of a crawl.
+// Config is the configuration of a crawl.
 type Config struct {
-	// DataDir has the folders of the archive and of pages that memory has no room for.
+	// DataDir contains the directories of the archive and of spilled pages.
 	DataDir string
 	Fetch   fetch.Config // bounds of an exchange
 	Archive warc.Config  // how WARC files are written
-	// Worker is what is set of the worker, but for the disk that waiting pages may take.
+	// Worker is the configuration of the worker, except for the disk of waiting pages.
 	Worker worker.Config
 	// Holidays are days on which servers are expected to be as fast as at weekends.
 	Holidays []string
 }
 
-// ArchiveDir is the folder of the archive in a data directory.
+// ArchiveDir returns the directory of the archive in a data directory.
 func ArchiveDir(dataDir string) string { return filepath.Join(dataDir, "archive") }
 
-// Deps are what a crawl uses of the peer.
+// Deps are the dependencies of a crawl.
 type Deps struct {
 	Self peer.ID // this peer
-	// Router finds the owners of hosts, Say carries what the worker says to one of them, which may
-	// be this peer.
+	// Router finds the owners of hosts, Say sends messages of the worker to one of them, which may be
+	// this peer.
 	Router *rpc.Router
-	// Say carries a message of the worker to an owner.
+	// Say sends a message of the worker to an owner.
 	Say func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error)
-	// Bodies are those in the archive.
+	// Bodies is the index of the archive.
 	Bodies *Bodies
-	// Content, Jobs, OptOuts, Permits and Clock are handed on to the worker.
+	// Content, Jobs, OptOuts, Permits and Clock are passed to the worker.
 	Content pages.Content
 	Jobs    reports.Specs  // specs of jobs
 	OptOuts worker.OptOuts // this peer's own lists
-	Permits worker.Permits // requests to an address, shared with the ring
+	Permits worker.Permits // for requests to an address, shared with the ring
 	Clock   worker.Clock   // the lease clock
-	// Servers is where the rates of web servers are kept.
+	// Servers stores the rates of web servers.
 	Servers *storage.Keyspace
-	// Fetched is told how long an exchange took, and whether there was an answer.
+	// Fetched is called with the duration of an exchange, and whether there was an answer.
 	Fetched func(took time.Duration, answered bool)
-	// Outcome is told what became of each URL; it must not block.
+	// Outcome is called with the outcome of each URL; it must not block.
 	Outcome func(worker.Event)
-	// SpillRoom refuses pages on a disk that is too full for them.
+	// SpillRoom returns an error if the disk is too full for pages.
 	SpillRoom func() error
-	// Paused says that the peer takes no hosts.
+	// Paused reports whether the peer accepts no hosts.
 	Paused func() bool
 	Log    *slog.Logger // for the worker and its sessions
 }
 
-// Crawl is the worker with what it uses.
+// Crawl is the worker with its dependencies.
 type Crawl struct {
 	// Worker is the worker itself, Fetcher makes its exchanges, Spill has its pages on disk.
 	Worker  *worker.Worker
@@ -110,11 +110,11 @@ type Crawl struct {
 	deps    Deps
 	archive *archive
 	servers serverRecords
-	untold  []reports.Confirmation // bodies of which a crash may have kept their owners from hearing
+	untold  []reports.Confirmation // of bodies found after a crash, perhaps not confirmed before
 }
 
-// New opens the archive, and returns what crawls once the worker runs. If it fails it leaves
-// nothing open.
+// New opens the archive, and returns a Crawl that starts when the worker runs. After an error
+// nothing is left open.
 func New(cfg Config, d Deps) (c *Crawl, err error) {
 	c = &Crawl{deps: d, servers: serverRecords{d.Servers}}
 	if c.Fetcher, err = fetch.New(cfg.Fetch); err != nil {
@@ -124,9 +124,9 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 	if c.archive, err = openArchive(ArchiveDir(cfg.DataDir), cfg.Archive, d.Bodies); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	// What does not work now is tried again when there is need for it; until then it is only told.
+	// A failure is only logged now; the directory is opened again when it is needed.
 	if c.Spill, err = spill.Open(spill.Config{Path: filepath.Join(cfg.DataDir, "spill"), MaxBytes: maxSpilled, Room: d.SpillRoom}); err != nil {
-		d.Log.Warn("pages that memory has no room for may find none on disk", "err", err)
+		d.Log.Warn("spill directory unavailable", "err", err)
 	}
 	estimates := bandwidth.NewEstimates(bandwidth.EstimatesConfig{Holidays: cfg.Holidays})
 	if err = estimates.Load(c.servers); err != nil {
@@ -145,14 +145,14 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 }
 
 const (
-	// maxUntold bounds the bodies that are told of after a crash, the last ones; tellFirst how long
-	// that keeps the crawl waiting.
+	// maxUntold bounds the bodies confirmed after a crash, to the latest ones; tellFirst bounds how
+	// long that delays the crawl.
 	maxUntold = 8192
 	tellFirst = 2 * time.Second
 )
 
-// found takes a response that lay in an archive which a crash left open. Bodies that are told of
-// are those that were asked about: of pages, and not empty.
+// found records a response from an archive file that a crash left open. Only bodies that are
+// claimed are confirmed: of pages, and not empty.
 func (c *Crawl) found(e warc.Entry, at warc.Ref) {
 	k, ok := confirmationOf(e)
 	if !ok {
@@ -164,7 +164,7 @@ func (c *Crawl) found(e warc.Entry, at warc.Ref) {
 	}
 }
 
-// confirmationOf is what the owner of a response's body is told of it.
+// confirmationOf returns the confirmation of a response's body.
 func confirmationOf(e warc.Entry) (k reports.Confirmation, ok bool) {
 	digest, err := hex.DecodeString(strings.TrimPrefix(e.Digest, "sha256:"))
 	if err != nil || len(digest) != len(k.Digest) || !strings.HasPrefix(e.Status, "2") || [32]byte(digest) == sha256.Sum256(nil) {
@@ -173,22 +173,22 @@ func confirmationOf(e warc.Entry) (k reports.Confirmation, ok bool) {
 	return reports.Confirmation{Digest: [32]byte(digest), URL: e.URL, RecordID: e.RecordID, Date: e.Date}, true
 }
 
-// Run crawls until ctx ends. After a crash the owners of bodies hear first what lies in the
-// archive: else each of them that is met again would be archived once more.
+// Run crawls until ctx ends. After a crash it first confirms what lies in the archive to the
+// content owners; otherwise bodies met again would be archived once more.
 func (c *Crawl) Run(ctx context.Context) error {
 	untold := c.untold[max(len(c.untold)-maxUntold, 0):]
 	c.untold = nil
 	if len(untold) > 0 {
 		first, cancel := context.WithTimeout(ctx, tellFirst)
 		if err := c.deps.Content.Confirm(first, untold); err != nil {
-			c.deps.Log.Debug("content owners did not hear what was archived before the crash", "bodies", len(untold), "err", err)
+			c.deps.Log.Debug("bodies archived before the crash not confirmed", "bodies", len(untold), "err", err)
 		}
 		cancel()
 	}
 	return c.Worker.Run(ctx)
 }
 
-// Flush puts what is archived so far on disk, for an export.
+// Flush syncs the archive to disk, for an export.
 func (c *Crawl) Flush() error { return c.archive.Sync() }
 
 // Close releases what New opened.
@@ -211,10 +211,10 @@ func (c *Crawl) OfferOwn(hosts []string) (declined []int) {
 	return c.Worker.Offer(string(c.deps.Self), hosts)
 }
 
-// Offered answers the offer of an owner. Hosts that another owns, as seen from here, are declined.
+// Offered answers the offer of an owner. It declines hosts presumed to have another owner.
 func (c *Crawl) Offered(ctx context.Context, from peer.ID, m *wire.Offer) (*wire.OfferReply, error) {
 	if c.deps.Paused() {
-		return nil, rpc.Busy(wire.PausedText) // no fault of the owner
+		return nil, rpc.Busy(wire.PausedText) // a paused worker declines
 	}
 	keys := make([]ring.Key, len(m.GetHosts()))
 	for i, host := range m.GetHosts() {
@@ -236,7 +236,7 @@ func (c *Crawl) Offered(ctx context.Context, from peer.ID, m *wire.Offer) (*wire
 	return reply, nil
 }
 
-// spilling lends the spill to the worker.
+// spilling adapts the spill to the worker.
 type spilling struct{ dir *spill.Dir }
 
 // Create implements worker.Spill.
@@ -248,13 +248,13 @@ func (s spilling) Create() (fetch.Spilled, error) {
 	return file, nil
 }
 
-// timedFetcher tells how long exchanges take.
+// timedFetcher reports the duration of exchanges.
 type timedFetcher struct {
 	worker.Fetcher
 	fetched func(took time.Duration, answered bool)
 }
 
-// Get implements worker.Fetcher. An exchange that was not permitted, or was ended here, is none.
+// Get implements worker.Fetcher. Exchanges not permitted, or ended here, are not reported.
 func (f timedFetcher) Get(ctx context.Context, req *fetch.Request) (*fetch.Response, error) {
 	begin := time.Now()
 	resp, err := f.Fetcher.Get(ctx, req)

@@ -9,11 +9,11 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// serversEvery is how often what was learnt of web servers' rates is written: a crash costs as much
-// of it, which is learnt anew.
+// serversEvery is the interval for storing the rates of web servers: a crash loses that much, which
+// is measured again.
 const serversEvery = time.Minute
 
-// serverRecords keep the rates of web servers on disk.
+// serverRecords stores the rates of web servers.
 type serverRecords struct{ space *storage.Keyspace }
 
 var _ bandwidth.Store = serverRecords{}
@@ -34,7 +34,7 @@ func (s serverRecords) Write(records map[string][]byte) error {
 	})
 }
 
-// KeepServers writes what the worker learns of web servers now and then, and at the end.
+// KeepServers stores the worker's estimates of web servers periodically, and at the end.
 func (c *Crawl) KeepServers(ctx context.Context) error {
 	tick := time.NewTicker(serversEvery)
 	defer tick.Stop()

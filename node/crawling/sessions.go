@@ -16,7 +16,7 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// sessions lets the worker speak to owners, and finds those.
+// sessions sends the worker's messages to owners, and looks those up.
 type sessions struct {
 	say    func(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error)
 	router *rpc.Router
@@ -25,15 +25,15 @@ type sessions struct {
 
 var _ worker.Owners = sessions{}
 
-// Session implements worker.Owners. Before it returns, whoever owns hosts that have moved, or whose
-// owner is gone, was looked up, so that OwnerOf tells.
+// Session implements worker.Owners. Before it returns, the owners of hosts that have moved, or
+// whose owner is gone, were looked up, so that OwnerOf returns them.
 func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*wire.SessionReply, error) {
 	to := peer.ID(owner)
 	reply, err := s.say(ctx, to, m)
 	if err != nil {
-		s.log.Debug("owner did not answer", "peer", to, "err", err)
+		s.log.Debug("no answer from owner", "peer", to, "err", err)
 	} else if len(reply.GetMoved())+len(reply.GetRefused())+len(reply.GetRevoked()) > 0 {
-		s.log.Debug("owner sends hosts back", "peer", to, "moved", reply.GetMoved(), "refused", reply.GetRefused(), "revoked", reply.GetRevoked())
+		s.log.Debug("owner returned hosts", "peer", to, "moved", reply.GetMoved(), "refused", reply.GetRefused(), "revoked", reply.GetRevoked())
 	}
 	switch {
 	case err == nil:
@@ -51,14 +51,13 @@ func (s sessions) Session(ctx context.Context, owner string, m *wire.Session) (*
 	return reply, err
 }
 
-// maxSeeks and seekTime bound the lookups of owners that what comes next waits for: the renewal of
-// leases, or a page.
+// maxSeeks and seekTime bound the lookups of owners, which delay the renewal of leases, or a page.
 const (
 	maxSeeks = 16
 	seekTime = time.Second
 )
 
-// seek looks up who owns hosts, where the peer that does not is still believed to, or nobody is.
+// seek looks up the owners of hosts for which the presumed owner is still the peer not, or unknown.
 func (s sessions) seek(ctx context.Context, not peer.ID, hosts []string) {
 	seek(ctx, s.router, not, func(yield func(ring.Key) bool) {
 		for _, host := range hosts {
@@ -69,8 +68,8 @@ func (s sessions) seek(ctx context.Context, not peer.ID, hosts []string) {
 	})
 }
 
-// seek looks up who owns keys, where nobody is believed to but a peer that does not. A lookup tells
-// of a whole arc: of keys beside each other the first is enough.
+// seek looks up the owners of keys for which the presumed owner is the peer not, or unknown. A
+// lookup returns a whole arc: of adjacent keys the first is enough.
 func seek(ctx context.Context, r *rpc.Router, not peer.ID, keys iter.Seq[ring.Key]) {
 	ctx, cancel := context.WithTimeout(ctx, seekTime)
 	defer cancel()
@@ -83,7 +82,7 @@ func seek(ctx context.Context, r *rpc.Router, not peer.ID, keys iter.Seq[ring.Ke
 			return
 		}
 		if _, err := r.Owner(ctx, key, true); err != nil {
-			return // it is asked again with the next message
+			return // retried with the next message
 		}
 	}
 }

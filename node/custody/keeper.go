@@ -13,42 +13,42 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Reader finds the records of a space: this peer's own, or those of a copy.
+// Reader iterates over the records of a space: this peer's own, or those of a copy.
 type Reader interface {
-	// Next returns the first position from the given one on at which there are records; false if
-	// there is none up to the end of the circle.
+	// Next returns the first position with records at or after the given one; false if there is none
+	// up to the end of the circle.
 	Next(from ring.Pos) (pos ring.Pos, ok bool, err error)
-	// Export calls fn for the records at a position, from a key on (nil: the first), in the order
-	// of keys, until it returns false; key and value are lent.
+	// Export calls fn for the records at a position, from a key on (nil: the first), in the order of
+	// keys, until it returns false; key and value are valid during the call.
 	Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error
 }
 
 // Space is one kind of records: hosts, jobs or bodies.
 type Space interface {
 	Reader
-	// Note is what goes along with the last of the records at a position, such as a lease that is
-	// alive; nil for nothing.
+	// Note returns what is sent with the last of the records at a position, such as a live lease; nil
+	// for nothing.
 	Note(pos ring.Pos) []byte
-	// Remove forgets the records at a position. They are on disk elsewhere.
+	// Remove deletes the records at a position. They are on disk elsewhere.
 	Remove(pos ring.Pos) error
 }
 
-// Copies finds the copies of other peers' records of this space.
+// Copies gives access to the copies of other peers' records of this space.
 type Copies interface {
-	Sources() ([]peer.ID, error) // lists the peers of whose records there is a copy
+	Sources() ([]peer.ID, error) // lists the peers whose records are copied here
 	Of(source peer.ID) Reader    // opens the copy of one of them
 }
 
-// View is what this peer believes of the ring at present. Version changes whenever another answer
-// may be different.
+// View is this peer's current view of the ring. Version changes whenever another answer may be
+// different.
 type View interface {
-	Version() uint64 // returns the number of what is believed at present
-	// Serves says whether this peer answers for a position, and where the arc ends which it serves.
+	Version() uint64 // returns the version of the view
+	// Serves reports whether this peer serves a position.
 	Serves(pos ring.Pos) bool
-	// Owner names the peer that answers for a position, as far as is known; this peer itself too
-	// while it does not serve it yet.
+	// Owner returns the presumed owner of a position; this peer itself too while it does not serve it
+	// yet.
 	Owner(pos ring.Pos) (peer.ID, bool)
-	// Departs says that a peer is leaving and hands over what it holds by itself, Knows that it is
+	// Departs reports whether a peer is leaving and hands over its records itself, Knows whether it is
 	// near on the ring.
 	Departs(id peer.ID) bool
 	Knows(id peer.ID) bool
@@ -59,50 +59,50 @@ type Push struct {
 	Records []kv.Record // in the order of their positions
 	// Notes go with the positions of which the push holds the last record.
 	Notes []Note
-	// From is the peer of whose copy the records are, empty if they are the sender's own.
+	// From is the peer whose copy the records are from, empty for the sender's own.
 	From peer.ID
-	// Gone is how long ago From left or died, as who brings the push saw it; 0 if it did not.
-	// Whoever carries the push sets it.
+	// Gone is how long ago From left or died, in the sender's view; 0 if it did not. The caller of the
+	// push sets it.
 	Gone time.Duration
 }
 
-// Note is what goes along with the records of a position; see Space.
+// Note is sent with the records of a position; see Space.
 type Note struct {
-	Pos  ring.Pos // position that it is about
-	Note []byte   // as Space encoded it
+	Pos  ring.Pos // its position
+	Note []byte   // as encoded by Space
 }
 
 // Call is a push to be made: to this peer itself if the records are to be merged here. It has
-// succeeded when they are on disk at the receiver and its replicas; its end goes to Result.
+// succeeded when they are on disk at the receiver and its replicas; its result goes to Result.
 type Call struct {
-	ID   uint64  // of this call, to be given to Result
+	ID   uint64  // to be passed to Result
 	To   peer.ID // the receiver
-	Push Push    // what it is to get
+	Push Push    // the records
 }
 
-// Drop is a part of a source's copy that is not needed any more: the records at positions from Lo
-// to Hi, both included.
+// Drop is an obsolete part of a source's copy: the records at positions from Lo to Hi, both
+// included.
 type Drop struct {
 	Source peer.ID  // peer whose copy it is
 	Lo, Hi ring.Pos // first and last position
 }
 
-// Ready is what a Keeper wants done.
+// Ready are the actions that a Keeper requests.
 type Ready struct {
 	Calls []Call // to be made, each at once
-	Drops []Drop // not needed any more
+	Drops []Drop // to be deleted
 	// Next is when to call Tick again; zero: when the view changes.
 	Next time.Time
 }
 
-// Config holds the knobs of a Keeper. The zero value of a field means its default.
+// Config is the configuration of a Keeper. The zero value of a field selects its default.
 type Config struct {
-	// Part is the size in bytes from which a push is full.
+	// Part is the size in bytes at which a push is full.
 	Part int
-	// Again is the wait before records that could not be pushed are tried again; Every that between
-	// two walks while nothing changes.
+	// Again is the delay before a failed push is retried; Every that between two walks without
+	// changes.
 	Again, Every time.Duration
-	// Steps bounds the positions looked at in one Tick.
+	// Steps bounds the positions examined in one Tick.
 	Steps int
 }
 
@@ -120,7 +120,7 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// Keeper walks over the records of one space and sends them where they belong. Not safe for
+// Keeper walks over the records of one space and sends them to their owners. Not safe for
 // concurrent use.
 type Keeper struct {
 	cfg    Config
@@ -130,31 +130,31 @@ type Keeper struct {
 	view   View
 
 	walk  *walk
-	clean uint64 // the version of the view at the last walk that left nothing, plus one
+	clean uint64 // version of the view at the last walk that left nothing, plus one
 	next  time.Time
-	call  uint64 // under way; 0: none
+	call  uint64 // ID of the push under way; 0: none
 	last  uint64
 	sent  sent
-	gone  []gone // own records that are elsewhere by now and still to be removed here; nothing else is done before
+	gone  []gone // own records that are elsewhere and still to be removed here, before anything else
 	moved int64
-	// kept says since when records are kept that were handed to others, by source.
+	// kept maps sources to the time since which their handed-off records are retained.
 	kept map[peer.ID]time.Time
-	// refused are peers that did not take the last push: the next one is small, until one is taken.
+	// refused are peers that rejected the last push: the next one is small, until one is accepted.
 	refused map[peer.ID]bool
 }
 
 // walk is one walk over the own records and then the copies.
 type walk struct {
 	version uint64
-	sources []peer.ID // still to be walked over, the present one in front; own records before them
-	own     bool      // the own records are being walked over
+	sources []peer.ID // remaining sources, the present one first; own records come before them
+	own     bool      // the walk is in the own records
 	cursor  ring.Pos
-	ended   bool   // of this source
-	from    []byte // where the rest of the records at cursor begins, nil if none went out
+	ended   bool   // the source is complete
+	from    []byte // start of the remaining records at cursor, nil if none were sent
 	sum     maphash.Hash
 	left    int
-	kept    kept             // what was seen of the present source, if it is of those that are kept
-	failed  map[peer.ID]bool // peers that did not take a push in this walk
+	kept    kept             // state of the present source, if it is retained
+	failed  map[peer.ID]bool // peers that rejected a push in this walk
 }
 
 // sent is the push under way.
@@ -164,7 +164,7 @@ type sent struct {
 	sums   []uint64   // of their records
 	bytes  int
 	to     peer.ID
-	cursor ring.Pos // where the walk goes on
+	cursor ring.Pos // where the walk continues
 	from   []byte
 	ended  bool
 }
@@ -172,7 +172,7 @@ type sent struct {
 // gone is a position whose records another peer has on disk.
 type gone struct {
 	pos ring.Pos
-	sum uint64 // of what was pushed
+	sum uint64 // checksum of the pushed records
 }
 
 // NewKeeper returns a keeper of one space. Copies may be nil.
@@ -181,16 +181,16 @@ func NewKeeper(cfg Config, self peer.ID, space Space, copies Copies, view View) 
 	return &Keeper{cfg: cfg, self: self, space: space, copies: copies, view: view, kept: make(map[peer.ID]time.Time), refused: make(map[peer.ID]bool)}
 }
 
-// Clean says that this peer, as it sees the ring now, holds nothing of this space that another peer
-// should have, nor copies of a peer that is gone.
+// Clean reports whether this peer, in its view of the ring, holds nothing of this space that
+// belongs to another peer, nor copies of a peer that is gone.
 func (k *Keeper) Clean() bool { return k.clean == k.view.Version()+1 }
 
-// CleanAt is the version of the view, plus one, in which this peer was Clean at the last walk; zero
-// if never.
+// CleanAt returns the version of the view, plus one, in which this peer was Clean at the last walk;
+// zero if never.
 func (k *Keeper) CleanAt() uint64 { return k.clean }
 
-// Free says whether nothing lies here that is to be moved into this arc, whoever's it is. Another
-// arc may still hold up Clean: a third peer does not serve yet what is to be moved to it.
+// Free reports whether nothing is here that must be moved into this arc, whatever its owner.
+// Another arc may still prevent Clean: its owner may not serve it yet.
 func (k *Keeper) Free(arc ring.Arc) (bool, error) {
 	if k.Clean() {
 		return true, nil
@@ -199,9 +199,9 @@ func (k *Keeper) Free(arc ring.Arc) (bool, error) {
 	return !held, err
 }
 
-// holds says whether records of an arc lie here that somebody else should have: own records, unless
-// the arc is this peer's, and copies, but for those of the peer whose arc it is and of peers that
-// are leaving, which hand over by themselves.
+// holds reports whether records of an arc are here that belong to another peer: own records, unless
+// the arc is this peer's, and copies, except for those of the arc's owner and of leaving peers,
+// which hand over their records themselves.
 func (k *Keeper) holds(arc ring.Arc) (bool, error) {
 	if arc.End != ring.PeerKey([]byte(k.self)) {
 		if held, err := within(k.space, arc); held || err != nil {
@@ -226,8 +226,7 @@ func (k *Keeper) holds(arc ring.Arc) (bool, error) {
 	return false, nil
 }
 
-// within says whether there are records at a position of an arc, which may lead over the end of the
-// circle.
+// within reports whether there are records in an arc, which may wrap around zero.
 func within(r Reader, arc ring.Arc) (bool, error) {
 	for _, from := range []ring.Pos{ring.PosOf(arc.Start).Next(), {}} {
 		if pos, ok, err := r.Next(from); err != nil || ok && arc.Contains(pos.Key()) {
@@ -237,10 +236,10 @@ func within(r Reader, arc ring.Arc) (bool, error) {
 	return false, nil
 }
 
-// Moved counts the positions whose records were handed on or taken over.
+// Moved returns the number of positions whose records were handed on or taken over.
 func (k *Keeper) Moved() int64 { return k.moved }
 
-// Tick walks on. At most one push is under way at a time.
+// Tick continues the walk. At most one push is under way at a time.
 func (k *Keeper) Tick(now time.Time) (r Ready, err error) {
 	if k.call != 0 {
 		return r, nil
@@ -251,7 +250,7 @@ func (k *Keeper) Tick(now time.Time) (r Ready, err error) {
 	}
 	version := k.view.Version()
 	if k.walk != nil && k.walk.version != version {
-		k.walk = nil // begin again with what is believed now
+		k.walk = nil // restart with the current view
 	}
 	if k.walk == nil {
 		if k.Clean() && now.Before(k.next) || !k.Clean() && now.Before(k.next) && k.next.Sub(now) <= k.cfg.Again {
@@ -308,7 +307,7 @@ func (k *Keeper) end(now time.Time) {
 	}
 }
 
-// step looks at one position, or goes on to the next source.
+// step examines one position, or continues with the next source.
 func (k *Keeper) step(now time.Time, r *Ready) (call *Call, done bool, err error) {
 	w := k.walk
 	if w.ended {
@@ -330,7 +329,7 @@ func (k *Keeper) step(now time.Time, r *Ready) (call *Call, done bool, err error
 	}
 	pos, ok, err := reader.Next(w.cursor)
 	if err != nil || !ok {
-		w.ended = err == nil // what could not be read is looked at again
+		w.ended = err == nil // after a read error it is retried
 		return nil, false, err
 	}
 	w.kept.some = true
@@ -355,14 +354,14 @@ func (k *Keeper) step(now time.Time, r *Ready) (call *Call, done bool, err error
 	return call, false, err
 }
 
-// pass goes on behind a position.
+// pass continues after a position.
 func (k *Keeper) pass(pos ring.Pos) {
 	w := k.walk
 	w.cursor, w.from = pos.Next(), nil
 	w.ended = w.cursor == ring.Pos{}
 }
 
-// skip goes on behind the arc in which records are in their place: this peer's own, or that of the
+// skip continues after the arc whose records are in their place: this peer's own, or that of the
 // source. Either ends at the position of its peer.
 func (k *Keeper) skip(pos ring.Pos) {
 	w := k.walk
@@ -372,15 +371,15 @@ func (k *Keeper) skip(pos ring.Pos) {
 	}
 	end := ring.PosOf(ring.PeerKey([]byte(id)))
 	if bytes.Compare(end[:], pos[:]) < 0 || !w.own && k.view.Departs(id) {
-		w.ended = true // the arc passes zero, or all of it is in its place
+		w.ended = true // the arc passes zero, or covers everything
 		return
 	}
 	w.cursor, w.from = end.Next(), nil
 	w.ended = w.cursor == ring.Pos{}
 }
 
-// destination says where the records at a position belong; "" if they are in their place. It is not
-// known while the ring is settling.
+// destination returns the peer to which the records at a position belong; "" if they are in their
+// place. It is unknown while the ring is converging.
 func (k *Keeper) destination(pos ring.Pos) (to peer.ID, known bool) {
 	w := k.walk
 	if k.view.Serves(pos) {
@@ -392,19 +391,19 @@ func (k *Keeper) destination(pos ring.Pos) (to peer.ID, known bool) {
 	owner, ok := k.view.Owner(pos)
 	switch {
 	case !w.own && IsKept(w.sources[0]) && k.view.Knows(Owner(w.sources[0])):
-		return "", true // as long as it is there, it is to hand it on itself
+		return "", true // while it is here, it hands them over itself
 	case !ok:
 		return "", false
 	case w.own:
 		return owner, owner != k.self
 	case owner == Owner(w.sources[0]) || k.view.Departs(Owner(w.sources[0])):
-		return "", true // it keeps them itself
+		return "", true // it retains them itself
 	default:
 		return owner, owner != k.self
 	}
 }
 
-// push gathers records for one peer, from a position on, while those that follow belong there as
+// push collects records for one peer, from a position on, while the following ones belong there as
 // well.
 func (k *Keeper) push(reader Reader, pos ring.Pos, to peer.ID) (*Call, error) {
 	w := k.walk
@@ -469,18 +468,18 @@ func (k *Keeper) push(reader Reader, pos ring.Pos, to peer.ID) (*Call, error) {
 	return &Call{k.call, to, p}, nil
 }
 
-// smallPart is about the size in bytes of a push to a peer that took none lately: it may not serve
-// yet what comes into its arc.
+// smallPart is the approximate size in bytes of a push to a peer that rejected the last one: it may
+// not serve its new arc yet.
 const smallPart = 4 << 10
 
-// MaxPositions bounds the positions of which one push holds records: who gathers them holds up the
-// state machine meanwhile.
+// MaxPositions bounds the positions in one push: collecting them blocks the state machine.
 const MaxPositions = 256
 
 func clone(b []byte) []byte { return append([]byte{}, b...) }
 
-// Result brings the end of a push, and what is to be dropped because of it. Own records were
-// changed meanwhile only if this peer serves them again; then both keep them, and they merge.
+// Result processes the end of a push, and returns what must be dropped because of it. Own records
+// changed meanwhile only if this peer serves them again; then both retain them, and they are
+// merged.
 func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 	if id != k.call {
 		return nil, nil
@@ -493,7 +492,7 @@ func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 		w.failed[s.to] = true
 		w.left++
 		w.kept.left = true
-		if w.from != nil { // the rest of a large one is of no use without its beginning
+		if w.from != nil { // the rest of a large one is useless without its beginning
 			w.cursor, w.from = w.cursor.Next(), nil
 			w.ended = w.cursor == ring.Pos{}
 		}
@@ -512,12 +511,11 @@ func (k *Keeper) Result(id uint64, failed error) (drops []Drop, err error) {
 	return merged(drops), k.removeSome()
 }
 
-// removedAtOnce bounds the positions that one call removes: each costs a batch, and whoever has the
-// state machine waits.
+// removedAtOnce bounds the positions that one call removes: each costs a batch, during which the
+// state machine is blocked.
 const removedAtOnce = 64
 
-// removeSome removes some of the own records that were pushed, unless they are others by now. Tick
-// goes on with it.
+// removeSome removes some of the pushed own records, unless they have changed. Tick continues it.
 func (k *Keeper) removeSome() error {
 	n := min(removedAtOnce, len(k.gone))
 	var failures []error
@@ -534,7 +532,7 @@ func (k *Keeper) removeSome() error {
 	return errors.Join(failures...)
 }
 
-// remove removes own records that were pushed, unless they are others by now.
+// remove removes pushed own records, unless they have changed.
 func (k *Keeper) remove(pos ring.Pos, sum uint64) (removed bool, err error) {
 	if same, err := k.unchanged(pos, sum); err != nil || !same {
 		return false, err
@@ -545,13 +543,13 @@ func (k *Keeper) remove(pos ring.Pos, sum uint64) (removed bool, err error) {
 	return true, nil
 }
 
-// unchanged says whether own records that were pushed are still another peer's, and still what was
+// unchanged reports whether pushed own records still belong to another peer, and equal what was
 // pushed: this peer may have served them again for a moment.
 func (k *Keeper) unchanged(pos ring.Pos, sum uint64) (bool, error) {
 	if k.view.Serves(pos) {
 		return false, nil
 	}
-	var now maphash.Hash // the walk's own may be in the middle of a position
+	var now maphash.Hash // that of the walk may be in use
 	now.SetSeed(k.walk.sum.Seed())
 	err := k.space.Export(pos, nil, func(key, value []byte) bool {
 		add(&now, key, value)
@@ -569,8 +567,7 @@ func add(h *maphash.Hash, key, value []byte) {
 	}
 }
 
-// merged puts drops of one source together that follow each other in a walk: nothing of it lies
-// between them.
+// merged joins adjacent drops of one source: there are no other records between them.
 func merged(drops []Drop) []Drop {
 	if len(drops) == 0 {
 		return nil

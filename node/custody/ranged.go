@@ -11,9 +11,9 @@ import (
 
 // Ranged reads the records of one space in the order of positions.
 type Ranged struct {
-	// Scan is of keys without the byte of the keyspace.
+	// Scan iterates over keys without the byte of the keyspace.
 	Scan func(lo, hi []byte, fn func(key, value []byte) bool) error
-	Head []byte // begins the keys of records that move, before the position
+	Head []byte // key prefix of records that move, before the position
 }
 
 func (r Ranged) key(pos ring.Pos) []byte { return append(slices.Clone(r.Head), pos[:]...) }
@@ -39,9 +39,9 @@ func (r Ranged) Export(pos ring.Pos, from []byte, fn func(key, value []byte) boo
 	return r.Scan(lo, hi, fn)
 }
 
-// CopiesOf finds the records of one space in the copies of other peers.
+// CopiesOf gives access to the records of one space in the copies of other peers.
 type CopiesOf struct {
-	// From has all copies, each with the byte of its keyspace before the keys, as replica.Copies.
+	// From has all copies, with the byte of the keyspace before the keys, as replica.Copies.
 	From interface {
 		Sources() (names []string, err error)
 		Scan(source string, lo, hi []byte, fn func(key, value []byte) bool) error
@@ -73,7 +73,7 @@ func (c CopiesOf) Of(source peer.ID) Reader {
 	}}
 }
 
-// Bounds are the keys of a copy from one position to another, both included.
+// Bounds returns the keys of a copy from one position to another, both included.
 func (c CopiesOf) Bounds(lo, hi ring.Pos) (from, to []byte) {
 	r := Ranged{Head: append([]byte{c.Prefix}, c.Head...)}
 	return r.key(lo), kv.PrefixEnd(r.key(hi))

@@ -8,79 +8,78 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Answer is what a neighbour says when it is asked whether it holds anything of this peer's arc.
+// Answer is a neighbor's answer whether it holds anything of this peer's arc.
 type Answer uint8
 
 const (
-	// NotYet: it does, or is still looking, or cannot be asked.
+	// NotYet: it does, or is still checking, or is unreachable.
 	NotYet Answer = iota
-	// Nothing: it holds nothing of it, as it sees the ring now.
+	// Nothing: it holds nothing of it, in its current view of the ring.
 	Nothing
 )
 
-// Neighbours is what a Settler has to know of the ring.
+// Neighbours is a Settler's view of the ring.
 type Neighbours interface {
-	// Arc is the arc served; false while none is.
+	// Arc returns the arc served; false without one.
 	Arc() (ring.Arc, bool)
-	// Neighbours are the peers that may hold records of the arc: the leaf set, and those that are
-	// leaving.
+	// Neighbours returns the peers that may hold records of the arc: the leaf set, and leaving peers.
 	Neighbours() []peer.ID
-	// Departs says that a peer is leaving and hands over what it holds by itself.
+	// Departs reports whether a peer is leaving and hands over its records itself.
 	Departs(id peer.ID) bool
-	// Left is when a peer said goodbye or was given up, if this peer saw that: it gives and renews
-	// no lease since.
+	// Left returns when a peer left or was declared dead, if this peer observed that: it has granted
+	// and renewed no lease since.
 	Left(id peer.ID) (at time.Time, seen bool)
 }
 
-// Ask is the question to a neighbour whether it holds anything of an arc; its answer goes to
+// Ask is a query to a neighbor whether it holds anything of an arc; its answer goes to
 // Settler.Result.
 type Ask struct {
-	ID  uint64   // of this question, to be given to Result
-	To  peer.ID  // the neighbour
-	Arc ring.Arc // that this peer answers for now
+	ID  uint64   // to be passed to Result
+	To  peer.ID  // the neighbor
+	Arc ring.Arc // the arc that this peer serves now
 }
 
-// Settler finds out whether the records of this peer's arc have all arrived. Not safe for
+// Settler determines whether the records of this peer's arc have all arrived. Not safe for
 // concurrent use.
 //
-// A wait of Patience ends it. Then no lease is alive that another peer gave for a host of the arc,
-// and what comes later is merged. If a neighbour dies that has not answered, the arc may have been
-// its own a moment ago: Patience then counts from its death, if that was seen.
+// It ends after Patience at the latest. Then no lease of another peer for a host of the arc is
+// valid, and later records are merged. If a neighbor dies that has not answered, the arc may have
+// been its own a moment ago: Patience then counts from its death, if that was observed.
 type Settler struct {
-	// Patience is how long the neighbours are asked at most, Again the wait between two questions
-	// to one.
+	// Patience bounds the time for which the neighbors are queried, Again is the delay between two
+	// queries to one.
 	patience, again time.Duration
 	ring            Neighbours
-	free            func(arc ring.Arc) bool // this peer itself has taken over what it holds of the arc
+	free            func(arc ring.Arc) bool // this peer has merged its own copies of the arc
 
 	settled  ring.Arc
-	any      bool // settled has a meaning
+	any      bool // settled is valid
 	arc      ring.Arc
 	since    time.Time
 	answered map[peer.ID]bool
-	missed   map[peer.ID]bool   // asked about the arc, not answered, and no reason to be gone
-	asking   map[uint64]peer.ID // about arc
+	missed   map[peer.ID]bool   // queried about the arc without an answer, and not known to be gone
+	asking   map[uint64]peer.ID // queries about arc
 	next     map[peer.ID]time.Time
 	last     uint64
 }
 
-// NewSettler returns a settler for which nothing has settled. Free says whether this peer itself
-// keeps nothing of its arc in copies that is still to be merged, see Keeper.
+// NewSettler returns a settler for which nothing has settled. Free reports whether this peer itself
+// has no copies of its arc that are still to be merged, see Keeper.
 func NewSettler(patience, again time.Duration, neighbours Neighbours, free func(arc ring.Arc) bool) *Settler {
 	return &Settler{patience: patience, again: again, ring: neighbours, free: free, asking: make(map[uint64]peer.ID)}
 }
 
-// Settled says whether all records of a position have arrived that others may hold.
+// Settled reports whether all records of a position have arrived that others may hold.
 func (s *Settler) Settled(pos ring.Pos) bool { return s.any && s.settled.Contains(pos.Key()) }
 
-// All says whether the whole arc has settled that is served now.
+// All reports whether the whole arc served now has settled.
 func (s *Settler) All() bool {
 	arc, ok := s.ring.Arc()
 	return ok && s.any && s.settled == arc
 }
 
-// Tick asks whom is to be asked now. Changed says that another arc has settled; next is when to
-// call again, zero: when the ring changes.
+// Tick returns the queries to be sent now. Changed reports whether another arc has settled; next is
+// when to call again, zero: when the ring changes.
 func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time) {
 	arc, ok := s.ring.Arc()
 	switch {
@@ -92,7 +91,7 @@ func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time)
 		s.since = time.Time{}
 		return nil, false, time.Time{}
 	case s.any && s.settled.Holds(arc):
-		s.settle(arc) // less is served than before
+		s.settle(arc) // the arc shrank
 		return nil, true, time.Time{}
 	case s.since.IsZero() || s.arc != arc:
 		s.arc, s.since = arc, now
@@ -137,7 +136,7 @@ func (s *Settler) Tick(now time.Time) (asks []Ask, changed bool, next time.Time)
 	return asks, false, earlier(next, until)
 }
 
-// leasesEnd is when the leases are over of neighbours that are gone without having answered; the
+// leasesEnd returns when the leases of neighbors have expired that are gone without an answer; the
 // zero time if there are none.
 func (s *Settler) leasesEnd() (end time.Time) {
 	for id, missed := range s.missed {
@@ -175,7 +174,7 @@ func (s *Settler) settle(arc ring.Arc) {
 	s.settled, s.any, s.since = arc, true, time.Time{}
 }
 
-// Result brings an answer. One that was asked before the arc changed is of no use.
+// Result processes an answer. It ignores answers about an earlier arc.
 func (s *Settler) Result(now time.Time, id uint64, answer Answer) {
 	from, ok := s.asking[id]
 	delete(s.asking, id)
@@ -189,10 +188,10 @@ func (s *Settler) Result(now time.Time, id uint64, answer Answer) {
 	s.next[from] = now.Add(s.again)
 }
 
-// Answers says what a peer answers when another asks about its arc. It says that it holds nothing
-// if it is free of the arc (see Keeper) and sees the ring as the asker does, whose arc begins
-// behind the last peer that it believes alive. If it saw it otherwise it might keep the copy of a
-// peer for alive that the asker knows to be dead.
+// Answers returns a peer's answer about another's arc. It is Nothing if the peer is free of the arc
+// (see Keeper) and has the same view of the ring as the requester, whose arc begins after the last
+// peer that it presumes alive. With another view it might retain the copy of a peer as alive that
+// the requester has found dead.
 func Answers(from peer.ID, arc ring.Arc, view View, free bool) Answer {
 	if !free || arc.End != ring.PeerKey([]byte(from)) {
 		return NotYet

@@ -197,7 +197,7 @@ func TestDelegationsAreShared(t *testing.T) {
 		}},
 		{"a neighbour's worker is probed first", nil, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
-			{"b", "10.3.0.1", but("b"), nil, "c", true, "asked as worker of 10.1.0.0/16"},
+			{"b", "10.3.0.1", but("b"), nil, "c", true, "worker of 10.1.0.0/16"},
 		}},
 		{"a range that nobody registered", nil, []placed{
 			{"a", "192.0.2.1", but("a"), nil, "c", true, "192.0.2.0/24 is delegated to it now"},
@@ -206,7 +206,7 @@ func TestDelegationsAreShared(t *testing.T) {
 		{"the delegate is no candidate elsewhere", nil, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
 			{"b", "10.1.9.9", []string{"a"}, nil, "b", true, "local choice"},
-			{"b", "10.1.0.1", []string{"a"}, nil, "b", false, "chosen here before"},
+			{"b", "10.1.0.1", []string{"a"}, nil, "b", false, "is delegated to a peer"},
 			{"b", "10.1.0.1", but("b"), nil, "c", false, "10.1.0.0/16 is delegated to it"},
 		}},
 		{"the delegate is gone", func(w *world) { w.left["c"] = true }, []placed{

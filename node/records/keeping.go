@@ -1,17 +1,17 @@
-// Package records is who keeps what: [Replication] ships each write to the next peers of the ring
-// and keeps their copies here, [Keeping] moves records to whoever answers for them as the ring
-// changes, and [Watch] is the ring as both of them look at it.
+// Package records stores records where the ring places them: [Replication] ships each write to the
+// next peers of the ring and stores their copies here, [Keeping] moves records to their owners as
+// the ring changes, and [Watch] is the view of the ring that both use.
 //
-// What it promises:
-//   - a write that was acknowledged is on this peer's disk and at all level replicas
-//     (TestShippedWaits);
+// Guarantees:
+//   - an acknowledged write is on this peer's disk and at all replicas in sync (TestShippedWaits);
 //   - join, leave, death, return and heal lose no record and leave none at two owners
 //     (TestRecordsMove);
-//   - a peer whose arc another serves acknowledges nothing (TestDeposed);
-//   - what strangers send is checked before it is merged (TestRecordsRefused, FuzzRecordsHandle).
+//   - a peer whose arc is served by another acknowledges nothing (TestDeposed);
+//   - records from untrusted peers are validated before they are merged (TestRecordsRefused,
+//     FuzzRecordsHandle).
 //
-// What moves when is decided by package custody, a plain state machine; here are its goroutines,
-// disk and network. All types are safe for concurrent use.
+// Package custody, a plain state machine, decides what moves when; goroutines, disk and network are
+// here. All types are safe for concurrent use.
 package records
 
 import (
@@ -35,18 +35,18 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// ServiceRecords takes records that came into this peer's arc, and answers whether some of
-// another's arc are still here.
+// ServiceRecords accepts records of this peer's arc, and answers whether any of another's arc are
+// still here.
 const ServiceRecords = "records"
 
-// recordsMethod brings records, or asks whether some are still there. Nothing is answered but that
-// it is done.
+// recordsMethod sends records, or queries whether some are still there. The reply is empty.
 var recordsMethod = rpc.Method[*wire.Records, *emptypb.Empty]{Service: ServiceRecords}
 
 const (
-	// pushTimeout bounds one push: the receiver answers when its disk and its replicas have it.
+	// pushTimeout is the timeout of one push: the receiver answers when its disk and its replicas have
+	// it.
 	pushTimeout = 20 * time.Second
-	// askTimeout bounds the question to a neighbour, settleEvery is the wait between two.
+	// askTimeout is the timeout of a query to a neighbor, settleEvery the interval between two.
 	askTimeout  = 2 * time.Second
 	settleEvery = 50 * time.Millisecond
 )
@@ -56,14 +56,14 @@ type kind struct {
 	prefix byte
 	mover  Mover
 	keeper *custody.Keeper
-	// run has fn run on the goroutine of the state machine until it says that it is through, and
-	// returns when that and what it wrote is done. Questions, or other inputs, come in between.
+	// run runs fn on the goroutine of the state machine until it returns true, and returns when that
+	// and its writes are done. Other inputs may be processed in between.
 	run   func(ctx context.Context, fn func() (through bool)) error
 	clean atomic.Uint64 // Keeper.CleanAt as of its last step
 	wake  chan struct{}
 }
 
-// Keeping moves records as the ring changes, and knows whether those of this peer's arc are all
+// Keeping moves records as the ring changes, and tracks whether those of this peer's arc are all
 // here. See package custody.
 type Keeping struct {
 	self   peer.ID
@@ -75,38 +75,38 @@ type Keeping struct {
 
 	mu      sync.Mutex // guards what follows
 	settler *custody.Settler
-	free    ring.Arc // of which nothing lies here in copies, as of the moment before the settler's step
+	free    ring.Arc // free of copies to be moved, as of the moment before the settler's step
 
 	wake chan struct{}
-	// settled is told when the records of an arc are here.
+	// settled is called when the records of an arc are synced.
 	settled  func()
 	movement *movement
-	// came is told of each push that was taken in, or given away.
+	// came is called after each push that was accepted, or handed off.
 	came func()
 }
 
-// KeepingDeps are what a keeping uses of the peer.
+// KeepingDeps are the dependencies of a Keeping.
 type KeepingDeps struct {
 	Watch       *Watch
 	Router      *rpc.Router
 	Replication *Replication
-	// TTL is that of leases: as long one waits for records of a peer that does not answer.
+	// TTL is that of leases: the longest wait for records of an unresponsive peer.
 	TTL time.Duration
-	// Tell hears what moves, in words.
+	// Tell is called with descriptions of record movements.
 	Tell func(control.RingEvent)
-	// Settled is told when the records of an arc are here, Came of each push that was taken in, or
-	// given away.
+	// Settled is called when the records of an arc are synced, Came after each push that was accepted,
+	// or handed off.
 	Settled, Came func()
 }
 
-// NewKeeping returns a keeping of nothing yet: see Add and AddService.
+// NewKeeping returns a Keeping without records: see Add and AddService.
 func NewKeeping(d KeepingDeps) *Keeping {
 	k := keepingOf(d.Watch, d.Router, d.Replication, d.TTL)
 	k.movement.tell, k.settled, k.came = d.Tell, d.Settled, d.Came
 	return k
 }
 
-// keepingOf returns a keeping of nothing, which tells nobody.
+// keepingOf returns a Keeping without records and callbacks.
 func keepingOf(watch *Watch, r *rpc.Router, ship *Replication, ttl time.Duration) *Keeping {
 	k := &Keeping{
 		self: watch.self, router: r, ring: watch, ship: ship, log: ship.log, wake: make(chan struct{}, 1),
@@ -116,13 +116,12 @@ func keepingOf(watch *Watch, r *rpc.Router, ship *Replication, ttl time.Duration
 	return k
 }
 
-// AddService puts the records of a service under this keeping.
+// AddService adds the records of a service.
 func (k *Keeping) AddService(prefix byte, s Service) {
 	k.Add(prefix, merging{k.ship.store.Keyspace(prefix), s}, s.DoOver)
 }
 
-// Add puts a kind of records under this keeping. Run has fn run on the goroutine of its state
-// machine, see kind.
+// Add adds a kind of records. Run runs fn on the goroutine of its state machine, see kind.
 func (k *Keeping) Add(prefix byte, m Mover, run func(ctx context.Context, fn func() (through bool)) error) {
 	r := &kind{prefix: prefix, mover: m, run: run, wake: make(chan struct{}, 1)}
 	read := custody.Ranged{Scan: m.Scan, Head: headOf(prefix)}
@@ -130,12 +129,12 @@ func (k *Keeping) Add(prefix byte, m Mover, run func(ctx context.Context, fn fun
 	k.kinds = append(k.kinds, r)
 }
 
-// copiesOf finds the records of a keyspace in the copies of other peers.
+// copiesOf returns the copies of other peers' records in a keyspace.
 func (k *Keeping) copiesOf(prefix byte) custody.CopiesOf {
 	return custody.CopiesOf{From: k.ship.copies, Prefix: prefix, Head: headOf(prefix)}
 }
 
-// Poke has everything looked at again, as the ring has changed. It does not block.
+// Poke starts a check of everything, as the ring has changed. It does not block.
 func (k *Keeping) Poke() {
 	for _, r := range k.kinds {
 		loop.Wake(r.wake)
@@ -143,7 +142,8 @@ func (k *Keeping) Poke() {
 	loop.Wake(k.wake)
 }
 
-// Clean says whether nothing is here that belongs elsewhere, as this peer sees the ring now.
+// Clean reports whether no records are here that belong elsewhere, in this peer's current view of
+// the ring.
 func (k *Keeping) Clean() bool {
 	version := k.ring.Version() + 1
 	for _, r := range k.kinds {
@@ -154,14 +154,14 @@ func (k *Keeping) Clean() bool {
 	return true
 }
 
-// Settled says whether the records of a key have all arrived here.
+// Settled reports whether the records of a key have all arrived here.
 func (k *Keeping) Settled(key ring.Key) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.settler.Settled(ring.PosOf(key))
 }
 
-// Quiet says whether no records are on their way to or from this peer.
+// Quiet reports whether no records are in transit to or from this peer.
 func (k *Keeping) Quiet() bool {
 	k.mu.Lock()
 	all := k.settler.All() || k.ring.dht.State() == dht.Worker
@@ -187,7 +187,7 @@ func (k *Keeping) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// runKind walks over one kind of records whenever the ring has changed.
+// runKind walks over one kind of records after each change of the ring.
 func (k *Keeping) runKind(ctx context.Context, r *kind) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -210,12 +210,12 @@ func (k *Keeping) runKind(ctx context.Context, r *kind) error {
 	}
 }
 
-// step lets the keeper walk on, and makes its pushes.
+// step continues the keeper's walk, and makes its pushes.
 func (k *Keeping) step(ctx context.Context, r *kind) (next time.Time, _ error) {
 	var ready custody.Ready
 	var err error
 	if lerr := k.soon(ctx, r, func() { ready, err = r.keeper.Tick(time.Now()) }); lerr != nil {
-		return next, lerr // and err may still be written
+		return next, lerr // err may not be set yet
 	}
 	if err != nil {
 		return next, err
@@ -235,14 +235,14 @@ func (k *Keeping) step(ctx context.Context, r *kind) (next time.Time, _ error) {
 	return ready.Next, nil
 }
 
-// soon has fn run where a kind of records is kept, and what it writes go to the replicas without
-// waiting for company.
+// soon runs fn with the state machine of a kind of records, and ships its writes to the replicas
+// without batching delay.
 func (k *Keeping) soon(ctx context.Context, r *kind, fn func()) error {
 	defer k.ship.hurried()()
 	return r.whole(ctx, fn)
 }
 
-// whole is run for what is through at once.
+// whole is run for a function that completes in one call.
 func (r *kind) whole(ctx context.Context, fn func()) error {
 	return r.run(ctx, func() bool {
 		fn()
@@ -250,13 +250,13 @@ func (r *kind) whole(ctx context.Context, fn func()) error {
 	})
 }
 
-// HandOver waits until everything that this peer keeps is elsewhere: it has left the ring.
+// HandOver waits until all records of this peer are elsewhere: it has left the ring.
 func (k *Keeping) HandOver(ctx context.Context) error {
-	defer k.movement.end() // those who watch hear it while they are still answered
+	defer k.movement.end() // report while watchers are still connected
 	for !k.Clean() {
 		k.Poke()
 		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
-			return fmt.Errorf("some records are still here and were not handed over; they are kept on disk: %w", err)
+			return fmt.Errorf("handoff incomplete; remaining records are retained on disk: %w", err)
 		}
 	}
 	return k.ship.dismiss(ctx)

@@ -13,17 +13,17 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// movement gathers what records moved into lines for people: one for each direction and kind, not
-// one for each message. It is safe for concurrent use.
+// movement aggregates record movements into messages: one for each direction and kind, not one for
+// each push. Safe for concurrent use.
 type movement struct {
 	tell func(control.RingEvent)
 
 	mu    sync.Mutex // guards what follows
 	lines []*moved
-	since time.Time // the first of lines began
+	since time.Time // start of the first of lines
 }
 
-// moved is what went in one direction.
+// moved counts records that moved in one direction.
 type moved struct {
 	how      direction
 	prefix   byte
@@ -32,7 +32,7 @@ type moved struct {
 	records  int
 }
 
-// direction is how records moved.
+// direction is the direction of a movement.
 type direction uint8
 
 const (
@@ -42,14 +42,14 @@ const (
 	cameFrom                   // from another peer
 )
 
-// movementRest is how long movement gathers.
+// movementRest is the aggregation interval.
 const movementRest = time.Second
 
-// maxLines bounds the lines, as a stranger names the peers: what comes beyond them is counted
-// whoever kept it.
+// maxLines bounds the messages, as untrusted peers name other peers: movements beyond it are
+// counted together.
 const maxLines = 64
 
-// note adds records to a line.
+// note adds records to a message.
 func (m *movement) note(l moved) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,14 +69,14 @@ func (m *movement) note(l moved) {
 	m.lines[i].records += l.records
 }
 
-// line finds the line of what goes the same way.
+// line returns the index of the message with the same direction and kind.
 func (m *movement) line(l *moved) int {
 	return slices.IndexFunc(m.lines, func(k *moved) bool {
 		return k.how == l.how && k.prefix == l.prefix && k.peer == l.peer && k.of == l.of
 	})
 }
 
-// end tells what was gathered, however short a time ago.
+// end sends all pending messages at once.
 func (m *movement) end() {
 	m.mu.Lock()
 	m.since = time.Time{}
@@ -84,8 +84,7 @@ func (m *movement) end() {
 	m.flush(time.Now())
 }
 
-// flush tells what was gathered for long enough, and how long it is until the rest is due; zero if
-// there is none.
+// flush sends the messages that are due, and returns when the rest is due; zero if there is none.
 func (m *movement) flush(now time.Time) time.Duration {
 	m.mu.Lock()
 	lines := m.lines
@@ -111,18 +110,18 @@ func (l *moved) text() string {
 	case handedTo:
 		return fmt.Sprintf("handed %s to peer %s", count, p2p.Short(l.peer))
 	case passedTo:
-		return fmt.Sprintf("passed %s that peer %s kept on to peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
+		return fmt.Sprintf("forwarded %s of peer %s to peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
 	case takenOver:
-		return fmt.Sprintf("took over %s that peer %s kept", count, p2p.Short(l.of))
+		return fmt.Sprintf("took over %s of peer %s", count, p2p.Short(l.of))
 	default:
 		if l.of != "" && l.of != l.peer {
-			return fmt.Sprintf("received %s that peer %s kept, from peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
+			return fmt.Sprintf("received %s of peer %s from peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
 		}
 		return fmt.Sprintf("received %s from peer %s", count, p2p.Short(l.peer))
 	}
 }
 
-// counted says how many there are of something, which is named for one and for several.
+// counted formats a number with the singular or plural of a noun.
 func counted(n int, of [2]string) string {
 	if n == 1 {
 		return "1 " + of[0]

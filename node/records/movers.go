@@ -10,31 +10,30 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Mover is one kind of records with the state machine that keeps them.
+// Mover is one kind of records with its state machine.
 type Mover interface {
 	// Scan reads the records, as storage.Keyspace.Scan does.
 	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
 	// Note and Remove are those of custody.Space.
 	Note(pos ring.Pos) []byte
 	Remove(pos ring.Pos) error
-	// Import begins to merge records. Merge is called like the rest, by what the kind is run with,
-	// until it says that it is through, or fails. Later says that they need not be on disk then:
-	// neither these, nor those that were merged by an earlier try, of which this one finds nothing
-	// new.
+	// Import begins to merge records. Merge is called on the goroutine of the kind until it returns
+	// true, or fails. Later reports that they need not be on disk then: neither these, nor those
+	// merged by an earlier attempt, which this one does not write again.
 	Import(p custody.Push) (merge func() (through bool, err error), later bool)
 }
 
-// Service is a state machine on a loop, whose records merge by union and take no notes along.
+// Service is a state machine on a loop, whose records merge by union and have no notes.
 type Service interface {
-	// Remove drops the records of an arc, and Import merges those of another peer: both within
+	// Remove deletes the records of an arc, and Import merges those of another peer: both within
 	// DoOver, without waiting for the disk.
 	Remove(lo, hi ring.Pos) error
 	Import(records []kv.Record) error
-	// DoOver runs fn between requests until it says that it is through.
+	// DoOver runs fn between requests until it returns true.
 	DoOver(ctx context.Context, fn func() (through bool)) error
 }
 
-// merging is a Mover of what a Service keeps.
+// merging is the Mover of a Service.
 type merging struct {
 	*storage.Keyspace
 	service Service
@@ -46,7 +45,7 @@ func (merging) Note(ring.Pos) []byte { return nil }
 // Remove implements Mover.
 func (m merging) Remove(pos ring.Pos) error { return m.service.Remove(pos, pos.Next()) }
 
-// recordsAtOnce is how many records are merged before others of the loop have their turn.
+// recordsAtOnce is how many records are merged before the loop processes other requests.
 const recordsAtOnce = 256
 
 // Import implements Mover.
@@ -62,7 +61,7 @@ func (m merging) Import(p custody.Push) (merge func() (through bool, err error),
 	}, true
 }
 
-// space is a Mover as custody reads it.
+// space adapts a Mover to package custody.
 type space struct {
 	custody.Ranged
 	Mover

@@ -17,14 +17,14 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// make makes a push, and drops or removes here what is there by then.
+// make makes a push, and drops or removes the records that are then elsewhere.
 func (k *Keeping) make(ctx context.Context, r *kind, call custody.Call) error {
 	failed := k.push(ctx, r, call)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if failed != nil {
-		k.log.Debug("records not taken yet", "peer", call.To, "records", len(call.Push.Records), "err", failed)
+		k.log.Debug("records not accepted yet", "peer", call.To, "records", len(call.Push.Records), "err", failed)
 	} else {
 		k.movement.note(k.wentOut(r, call))
 		if err := k.keep(ctx, r, call); err != nil {
@@ -55,8 +55,8 @@ func (k *Keeping) drop(ctx context.Context, r *kind, drops []custody.Drop) error
 	return nil
 }
 
-// keep keeps own records that were handed to another peer until that one shows them, see package
-// custody. One that leaves has nothing to come back to, and without replicas nobody shows any.
+// keep retains own records that were handed to another peer until that peer shows them, see package
+// custody. A peer that leaves does not return, and without replicas no peer shows any.
 func (k *Keeping) keep(ctx context.Context, r *kind, call custody.Call) error {
 	if call.Push.From != "" || call.To == k.self || !k.ship.keeps || k.ring.dht.State() != dht.Serving {
 		return nil
@@ -64,7 +64,7 @@ func (k *Keeping) keep(ctx context.Context, r *kind, call custody.Call) error {
 	return k.ship.keep(ctx, call.To, r.prefix, call.Push.Records)
 }
 
-// wentOut says of a push that was taken what moved.
+// wentOut describes the records of an accepted push.
 func (k *Keeping) wentOut(r *kind, call custody.Call) moved {
 	l := moved{prefix: r.prefix, peer: call.To, of: call.Push.From, places: positions(r.prefix, call.Push.Records), records: len(call.Push.Records)}
 	switch {
@@ -89,7 +89,7 @@ func positions(prefix byte, records []kv.Record) (n int) {
 	return n
 }
 
-// push takes records to where they belong.
+// push sends records to their owner.
 func (k *Keeping) push(ctx context.Context, r *kind, call custody.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	defer cancel()
@@ -110,9 +110,9 @@ func (k *Keeping) push(ctx context.Context, r *kind, call custody.Call) error {
 	return err
 }
 
-// take merges records into this peer's own, and returns when they are on the disks that count.
-// Whether they are of its arc is asked, with each step, between two steps of the walk over what is
-// here: one that begins after the arc was lost finds them, and no walk ends before they come.
+// take merges records into this peer's own, and returns when they are on the required disks. Each
+// step checks their arc between two steps of the walk over the local records: a walk that begins
+// after the arc was lost finds them, and no walk ends before they arrive.
 func (k *Keeping) take(ctx context.Context, r *kind, p custody.Push) error {
 	defer k.ship.hurried()()
 	var merge func() (bool, error)
@@ -145,7 +145,7 @@ func (k *Keeping) take(ctx context.Context, r *kind, p custody.Push) error {
 	return k.ship.await(ctx, mark)
 }
 
-// foreign refuses records of positions that this peer does not serve.
+// foreign rejects records of positions that this peer does not serve.
 func (k *Keeping) foreign(r *kind, p custody.Push) error {
 	at := len(headOf(r.prefix))
 	var last ring.Pos
@@ -171,7 +171,7 @@ func (k *Keeping) Service() rpc.Service {
 	})
 }
 
-// serve takes records of another peer, or its question whether any of its arc are here.
+// serve accepts records of another peer, or answers its query whether any of its arc are here.
 func (k *Keeping) serve(ctx context.Context, from peer.ID, m *wire.Records) error {
 	if start := m.GetAsk(); len(start) > 0 {
 		return k.answer(ctx, from, ring.Arc{Start: ring.Key(start), End: ring.PeerKey([]byte(from))})
@@ -194,13 +194,13 @@ func (k *Keeping) serve(ctx context.Context, from peer.ID, m *wire.Records) erro
 	return rpc.Refuse("records of an unknown space %d", m.GetSpace())
 }
 
-// pushOf reads what a stranger sent.
+// pushOf decodes and validates a message from an untrusted peer.
 func pushOf(r *kind, m *wire.Records) (p custody.Push, err error) {
 	p.From, p.Gone = peer.ID(m.GetFrom()), time.Duration(m.GetGoneMs())*time.Millisecond
 	head := headOf(r.prefix)
 	for i, key := range m.GetKey() {
 		if len(key) < len(head)+ring.PosSize || string(key[:len(head)]) != string(head) {
-			return p, rpc.Refuse("records: key %.40x is none of space %q", key, r.prefix)
+			return p, rpc.Refuse("records: key %.40x is not in keyspace %q", key, r.prefix)
 		}
 		p.Records = append(p.Records, kv.Record{Key: key, Value: m.GetValue()[i]})
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
-// Replicated is a keyspace that has replicas.
+// Replicated is a replicated keyspace.
 type Replicated struct {
 	Prefix byte
-	Head   []byte // begins the keys of those records that move with the ring
+	Head   []byte // key prefix of those records that move with the ring
 
-	// change and record say what replicas keep of a change and of a record, where that is not the
-	// same as here: see ondisk.Copied and ondisk.CopiedRecord.
+	// change and record return the replicas' form of a change and of a record, if it differs from the
+	// local one: see ondisk.Copied and ondisk.CopiedRecord.
 	change func(key, value []byte) (k, v []byte, ok bool)
 	record func(key, value []byte, get func(key []byte) ([]byte, bool, error)) (v []byte, ok bool, err error)
 }
 
-// replicated are the keyspaces that have replicas, in the order of their bytes.
+// replicated are the replicated keyspaces, in the order of their bytes.
 var replicated = []Replicated{
 	{Prefix: storage.KeyspaceContent},
 	{Prefix: storage.KeyspaceDomains},
@@ -30,7 +30,7 @@ var replicated = []Replicated{
 	{Prefix: storage.KeyspaceSubnets},
 }
 
-// ReplicatedOf returns a keyspace as replicas have it.
+// ReplicatedOf returns the replicated form of a keyspace.
 func ReplicatedOf(prefix byte) Replicated {
 	for _, space := range replicated {
 		if space.Prefix == prefix {
@@ -40,11 +40,11 @@ func ReplicatedOf(prefix byte) Replicated {
 	return Replicated{Prefix: prefix}
 }
 
-// headOf begins the keys of a keyspace before the position.
+// headOf returns the key prefix of a keyspace before the position.
 func headOf(prefix byte) []byte { return ReplicatedOf(prefix).Head }
 
-// Hand hands the replicated records of keyspaces from a key on, which begins with the byte of its
-// keyspace, to a scan.
+// Hand adds the replicated records of keyspaces to a scan, from a key on, which begins with the
+// byte of its keyspace.
 func Hand(lo []byte, into *replica.Records, keyspace func(prefix byte) kv.Store) error {
 	for _, space := range replicated {
 		from := space.Head
@@ -61,7 +61,7 @@ func Hand(lo []byte, into *replica.Records, keyspace func(prefix byte) kv.Store)
 	return nil
 }
 
-// hand hands the records of one keyspace to a scan until it is full.
+// hand adds the records of one keyspace to a scan until it is full.
 func (r *Replicated) hand(keyspace kv.Store, from []byte, into *replica.Records) (full bool, err error) {
 	serr := keyspace.Scan(from, kv.PrefixEnd(r.Head), func(key, value []byte) bool {
 		ok := true
@@ -81,15 +81,15 @@ func (r *Replicated) hand(keyspace kv.Store, from []byte, into *replica.Records)
 	return full, cmp.Or(serr, err)
 }
 
-// Noting is a batch that also notes its changes for the replicas.
+// Noting is a batch that also records its changes for the replicas.
 type Noting struct {
 	kv.Batch
 	Space *Replicated
-	Ops   []replica.Op // what was noted
-	room  []byte       // for keys and values, which live as long as the batch
+	Ops   []replica.Op // recorded changes
+	room  []byte       // buffer of keys and values with the lifetime of the batch
 }
 
-// notingRoom is how many bytes of keys and values are allocated at a time.
+// notingRoom is the allocation unit for keys and values, in bytes.
 const notingRoom = 4096
 
 // keep copies bytes.
@@ -110,7 +110,7 @@ func (b *Noting) keep(parts ...[]byte) []byte {
 
 func (b *Noting) key(key []byte) []byte { return b.keep([]byte{b.Space.Prefix}, key) }
 
-// copied says what replicas are to know of a change.
+// copied returns the replicas' form of a change.
 func (b *Noting) copied(key, value []byte) (k, v []byte, ok bool) {
 	switch {
 	case !bytes.HasPrefix(key, b.Space.Head):
@@ -138,7 +138,7 @@ func (b *Noting) Delete(key []byte) {
 	}
 }
 
-// DeleteRange implements kv.Batch. Ranges do not reach over what has replicas and what has not.
+// DeleteRange implements kv.Batch. A range must not include both replicated and local keys.
 func (b *Noting) DeleteRange(lo, hi []byte) {
 	b.Batch.DeleteRange(lo, hi)
 	if bytes.HasPrefix(lo, b.Space.Head) {
@@ -146,7 +146,7 @@ func (b *Noting) DeleteRange(lo, hi []byte) {
 		if hi == nil {
 			end = []byte{b.Space.Prefix + 1}
 		}
-		if key := b.key(lo); bytes.Compare(key, end) < 0 { // a follower refuses a range that is none
+		if key := b.key(lo); bytes.Compare(key, end) < 0 { // followers reject an empty range
 			b.Ops = append(b.Ops, replica.Op{Kind: replica.DeleteRange, Key: key, Value: end})
 		}
 	}

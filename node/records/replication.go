@@ -22,39 +22,39 @@ import (
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
-// ServiceReplica takes the messages with which a peer keeps its copies level.
+// ServiceReplica accepts the messages with which a peer keeps its replicas in sync.
 const ServiceReplica = "replica"
 
-// replicaTimeout bounds one message: the follower answers when its disk has it.
+// replicaTimeout is the timeout of one message: the follower answers when its disk has it.
 const replicaTimeout = 10 * time.Second
 
-// Replication keeps copies of this peer's records on its next successors, and copies of its
-// predecessors' records here (design, section 4, invariant 2). What the owners write goes through
-// [Shipped]: an answer leaves when the local disk and all level followers have it.
+// Replication maintains replicas of this peer's records on its next successors, and copies of its
+// predecessors' records here (design, section 4, invariant 2). Owners write through [Shipped]: a
+// write is acknowledged when the local disk and all followers in sync have it.
 type Replication struct {
 	self  peer.ID
 	net   rpc.Caller
 	store *storage.Store
 	log   *slog.Logger
-	// followers are the peers that are to keep copies, at present.
+	// followers returns the current followers, which hold the replicas.
 	followers func() []peer.ID
-	// dead says that a peer is not part of the ring any more.
+	// dead reports whether a peer has left the ring.
 	dead func(id peer.ID) bool
-	// deposes says whether this peer serves the arc of another: then that one's records are not
-	// taken.
+	// deposes reports whether this peer serves the arc of another, whose records are then rejected.
 	deposes func(source peer.ID) bool
-	// near says that a peer is in the leaf set, or was until lately: it may begin a copy here.
+	// near reports whether a peer is in the leaf set, or was recently: only then may it begin a copy
+	// here.
 	near func(source peer.ID) bool
-	// suspect has the ring ask a peer that did not answer.
+	// suspect makes the ring check a peer that did not answer.
 	suspect func(id peer.ID)
 
-	keeps   bool         // others have copies, and show them
+	keeps   bool         // there are replicas: handed-off records are retained until shown
 	on      atomic.Bool  // there were followers
-	plain   atomic.Int64 // batches under way that are not noted, as there were none
-	leaving atomic.Bool  // nobody is to keep copies any more
-	look    atomic.Bool  // who follows may have changed
+	plain   atomic.Int64 // batches under way that are not recorded, as there was no follower
+	leaving atomic.Bool  // no more replicas
+	look    atomic.Bool  // followers may have changed
 
-	mu      sync.Mutex // guards what follows; never held over disk or network
+	mu      sync.Mutex // guards what follows; never held during disk or network access
 	source  *replica.Source
 	waiters []waiter // by entry, ascending
 	deposed map[peer.ID]bool
@@ -73,23 +73,23 @@ type waiter struct {
 	done chan struct{}
 }
 
-// ReplicationDeps are what replication uses of the peer.
+// ReplicationDeps are the dependencies of a Replication.
 type ReplicationDeps struct {
-	// Watch says where the copies are to be; Replicas is how many there are, with the original.
+	// Watch determines the followers; Replicas is the number of copies, including the original.
 	Watch    *Watch
 	Replicas int
 	// Incarnation counts the starts of the peer.
 	Incarnation uint64
-	// Net carries messages, and Store has what is copied, and the copies of others.
+	// Net sends messages, and Store has the local records, and the copies of others.
 	Net   rpc.Caller
 	Store *storage.Store
-	// Suspect has the ring ask a peer that did not answer.
+	// Suspect makes the ring check a peer that did not answer.
 	Suspect func(id peer.ID)
-	// Log is told what goes wrong.
+	// Log logs failures.
 	Log *slog.Logger
 }
 
-// NewReplication returns a replication that is yet to run.
+// NewReplication returns a Replication that is not running yet.
 func NewReplication(d ReplicationDeps) *Replication {
 	r := replicationOf(d.Watch.self, d.Net, d.Store, replica.Config{Incarnation: d.Incarnation}, d.Log)
 	r.watch(d.Watch, d.Replicas)
@@ -97,7 +97,7 @@ func NewReplication(d ReplicationDeps) *Replication {
 	return r
 }
 
-// watch has the ring say where the copies are to be, of which there are so many with the original.
+// watch sets the source of the followers, and the number of copies including the original.
 func (r *Replication) watch(w *Watch, replicas int) {
 	r.keeps = replicas > 1
 	r.followers = func() []peer.ID { return w.successors(replicas - 1) }
@@ -109,7 +109,7 @@ func (r *Replication) watch(w *Watch, replicas int) {
 	r.deposes = func(source peer.ID) bool { return w.dht.Serves(ring.PeerKey([]byte(source))) && !w.Departs(source) }
 }
 
-// replicationOf returns the replication of a store, which is yet to be told of the ring.
+// replicationOf returns the Replication of a store, without a view of the ring.
 func replicationOf(self peer.ID, net rpc.Caller, store *storage.Store, cfg replica.Config, log *slog.Logger) *Replication {
 	return &Replication{
 		self: self, net: net, store: store, log: log, deposed: make(map[peer.ID]bool), source: replica.NewSource(cfg),
@@ -118,7 +118,7 @@ func replicationOf(self peer.ID, net rpc.Caller, store *storage.Store, cfg repli
 	}
 }
 
-// Nudge has the followers looked at: who they are, and what they need.
+// Nudge starts a check of the followers and their state.
 func (r *Replication) Nudge() {
 	r.look.Store(true)
 	loop.Wake(r.wake)
@@ -128,7 +128,7 @@ func (r *Replication) Nudge() {
 func (r *Replication) Serve(ctx context.Context) error {
 	names, err := r.copies.Sources()
 	for _, name := range names {
-		if err == nil && custody.IsKept(peer.ID(name)) { // how long it was kept is not known any more
+		if err == nil && custody.IsKept(peer.ID(name)) { // its age is unknown after a restart
 			err = r.copies.Forget(name)
 		}
 	}
@@ -138,8 +138,8 @@ func (r *Replication) Serve(ctx context.Context) error {
 	return r.loop.Run(ctx)
 }
 
-// Run keeps the followers level until ctx ends. Batches that still wait then are told that the peer
-// is stopping.
+// Run keeps the followers in sync until ctx ends. Batches that still wait then fail because the
+// peer is stopping.
 func (r *Replication) Run(ctx context.Context) error {
 	defer close(r.ended)
 	var calls sync.WaitGroup
@@ -179,8 +179,8 @@ func (r *Replication) Run(ctx context.Context) error {
 	}
 }
 
-// follow tells the source who follows. Before the first one does, batches that were begun without
-// being noted end.
+// follow sets the source's followers. Before the first one, it waits for batches that were begun
+// without being recorded.
 func (r *Replication) follow(ctx context.Context) error {
 	var ids []peer.ID
 	if !r.leaving.Load() {
@@ -188,7 +188,7 @@ func (r *Replication) follow(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	same := slices.Equal(ids, r.names)
-	settled := same && r.source.Followers() == len(ids) // else some are to be told to forget, and may die before they are
+	settled := same && r.source.Followers() == len(ids) // otherwise some must drop their copies, and may die before
 	r.mu.Unlock()
 	if settled {
 		return nil
@@ -219,10 +219,10 @@ func (r *Replication) follow(ctx context.Context) error {
 	return nil
 }
 
-// release lets go the batches that all level followers have; called with the lock held.
+// release completes the batches that all followers in sync have; called with the lock held.
 func (r *Replication) release() {
 	if len(r.deposed) > 0 {
-		return // another peer has taken our arc over: nothing is acknowledged until we agree on who serves it
+		return // another peer serves our arc: nothing is acknowledged until the conflict is resolved
 	}
 	durable := r.source.Durable()
 	n := 0
@@ -239,8 +239,8 @@ func (r *Replication) call(ctx context.Context, call replica.Call) {
 	to := peer.ID(call.To)
 	reply, err := r.net.Call(ctx, to, ServiceReplica, call.Message)
 	if err != nil {
-		r.log.Debug("replica did not take a message", "peer", to, "err", err)
-		if errors.Is(err, context.DeadlineExceeded) { // of one that cannot be reached the ring hears by itself
+		r.log.Debug("replica did not accept a message", "peer", to, "err", err)
+		if errors.Is(err, context.DeadlineExceeded) { // the ring detects an unreachable one itself
 			r.suspect(to)
 		}
 	}
@@ -248,15 +248,15 @@ func (r *Replication) call(ctx context.Context, call replica.Call) {
 	switch {
 	case err == nil:
 		delete(r.deposed, to)
-	case calls.CodeOf(err) == calls.CodeMoved && slices.Contains(r.names, to): // of one that was replaced nothing more would be heard
+	case calls.CodeOf(err) == calls.CodeMoved && slices.Contains(r.names, to): // a replaced follower sends nothing more
 		r.deposed[to] = true
 	}
 	r.source.Result(time.Now(), call.ID, reply, err)
 	r.mu.Unlock()
-	r.Nudge() // one that is to forget its copy and does not answer may be dead
+	r.Nudge() // a follower that should drop its copy and does not answer may be dead
 }
 
-// scan reads records for range sync beside the owners.
+// scan reads records for range sync, concurrently with the owners.
 func (r *Replication) scan(ctx context.Context, scan replica.Scan) {
 	r.mu.Lock()
 	records := r.source.Collect(scan)
@@ -266,7 +266,7 @@ func (r *Replication) scan(ctx context.Context, scan replica.Scan) {
 	call, ok := r.source.Scanned(time.Now(), records, err)
 	r.mu.Unlock()
 	if err != nil {
-		r.log.Warn("records not read for a replica", "err", err)
+		r.log.Warn("failed to read records for a replica", "err", err)
 	}
 	if ok {
 		r.call(ctx, call)
@@ -275,8 +275,8 @@ func (r *Replication) scan(ctx context.Context, scan replica.Scan) {
 	}
 }
 
-// append notes a batch that was applied; the returned wait ends when it is on the disks of all
-// level followers.
+// append records an applied batch; the returned wait ends when it is on the disks of all followers
+// in sync.
 func (r *Replication) append(ops []replica.Op) (wait func() error) {
 	r.mu.Lock()
 	r.source.Append(ops)
@@ -288,7 +288,7 @@ func (r *Replication) append(ops []replica.Op) (wait func() error) {
 	return func() error { return r.await(context.Background(), w) }
 }
 
-// await returns when all level followers have a batch.
+// await returns when all followers in sync have a batch.
 func (r *Replication) await(ctx context.Context, w waiter) error {
 	if w.done == nil {
 		return nil
@@ -301,16 +301,16 @@ func (r *Replication) await(ctx context.Context, w waiter) error {
 	case <-r.ended:
 	}
 	select {
-	case <-w.done: // it was let go before the end
+	case <-w.done: // completed before the end
 		return nil
 	default:
 		return loop.ErrStopping
 	}
 }
 
-// mark notes an empty batch, which is acknowledged like any other. So a replica is asked for its
-// word also when there is nothing new to be written: it may have dropped its copy since it last
-// gave it, as it believed that this peer was dead.
+// mark appends an empty batch, which is acknowledged like any other. It makes replicas confirm that
+// they still have their copy when there is nothing new to be written: one may have dropped it, as
+// it presumed this peer dead.
 func (r *Replication) mark() waiter {
 	r.mu.Lock()
 	r.source.Append(nil)
@@ -322,8 +322,8 @@ func (r *Replication) mark() waiter {
 	return w
 }
 
-// hurried has entries go out at once until done is called: whoever moves records waits for one
-// acknowledgement after another.
+// hurried sends entries at once until done is called: record movements wait for one acknowledgment
+// after another.
 func (r *Replication) hurried() (done func()) {
 	r.hurry(1)
 	loop.Wake(r.wake)
@@ -337,7 +337,7 @@ func (r *Replication) hurry(more int) {
 	r.source.Hurry(r.moves > 0)
 }
 
-// waiting has a waiter stand for all that was appended; one without done if nothing is to be waited
+// waiting returns a waiter for all appended batches; one without done if there is nothing to wait
 // for. Called with the lock held.
 func (r *Replication) waiting() (w waiter) {
 	w.seq = r.source.Seq()
@@ -351,15 +351,15 @@ func (r *Replication) waiting() (w waiter) {
 // errDeposed is the answer to a source whose arc is served here.
 var errDeposed = &calls.Error{Code: calls.CodeMoved, Message: "another peer serves your arc"}
 
-// Service takes what sources send their followers.
+// Service handles messages of sources to their followers.
 func (r *Replication) Service() rpc.Service {
 	return rpc.Raw("Replica", rpc.Members("that the sender stands near on the ring, or has a copy here already; that this peer does not serve its arc itself"), r.Handle)
 }
 
-// errFar is the answer to a source that is not seen near: it may come there in a moment.
-var errFar = rpc.Busy("copies begin near their source, and this peer does not see the caller there")
+// errFar is the answer to a source that is not near in this peer's view; it may be in a moment.
+var errFar = rpc.Busy("caller is not a neighbor in this peer's view")
 
-// Handle takes a message of a source.
+// Handle processes a message of a source.
 func (r *Replication) Handle(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	if r.deposes(from) {
 		return nil, errDeposed
@@ -385,12 +385,12 @@ func (r *Replication) Handle(ctx context.Context, from peer.ID, raw []byte) ([]b
 		return nil, err
 	}
 	if r.deposes(from) {
-		return nil, errDeposed // by now: what was just written may have missed the walk over the copy that we took over
+		return nil, errDeposed // rejected now: the write may have missed the walk over the copy that was taken over
 	}
 	return reply, nil
 }
 
-// drop removes a part of a source's copy that is not needed any more.
+// drop deletes an obsolete part of a source's copy.
 func (r *Replication) drop(ctx context.Context, source peer.ID, lo, hi []byte) error {
 	var err error
 	if lerr := r.loop.Do(ctx, func() {
@@ -403,7 +403,7 @@ func (r *Replication) drop(ctx context.Context, source peer.ID, lo, hi []byte) e
 	return err
 }
 
-// forgetEmpty forgets the name of a copy of which nothing is left. On the loop.
+// forgetEmpty deletes the name of an empty copy. On the loop.
 func (r *Replication) forgetEmpty(source peer.ID) error {
 	some := false
 	err := r.copies.Scan(string(source), nil, nil, func(_, _ []byte) bool { some = true; return false })
@@ -413,7 +413,7 @@ func (r *Replication) forgetEmpty(source peer.ID) error {
 	return r.copies.Forget(string(source))
 }
 
-// keep keeps records that were handed to a peer.
+// keep retains records that were handed to a peer.
 func (r *Replication) keep(ctx context.Context, to peer.ID, prefix byte, records []kv.Record) error {
 	var err error
 	if lerr := r.loop.Do(ctx, func() {
@@ -428,8 +428,8 @@ func (r *Replication) keep(ctx context.Context, to peer.ID, prefix byte, records
 	return err
 }
 
-// dismiss tells the followers of a peer that leaves for good to forget their copies, and waits
-// until they have, or ctx ends.
+// dismiss makes the followers of a peer that leaves for good drop their copies, and waits until
+// they have, or ctx ends.
 func (r *Replication) dismiss(ctx context.Context) error {
 	r.leaving.Store(true)
 	for {
@@ -441,23 +441,22 @@ func (r *Replication) dismiss(ctx context.Context) error {
 			return nil
 		}
 		if err := loop.Sleep(ctx, 10*time.Millisecond); err != nil {
-			return fmt.Errorf("%d replicas keep copies: %w", left, err)
+			return fmt.Errorf("%d replicas still have copies: %w", left, err)
 		}
 	}
 }
 
-// Level says how many of the present followers have everything, and how many there are.
+// Level returns how many of the current followers are in sync, and how many there are.
 func (r *Replication) Level() (level, all int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.source.Level()
 }
 
-// Shipped is a keyspace whose batches go to the replicas as well. For each there is one goroutine
-// that writes.
+// Shipped is a keyspace whose batches go to the replicas as well. Each has one writing goroutine.
 type Shipped struct {
 	*storage.Keyspace
-	Replicated // of which the keys without the head are this peer's own affair
+	Replicated // keys without the head are local to this peer
 
 	ship *Replication
 	// write applies a batch to the keyspace.
@@ -472,8 +471,8 @@ func (r *Replication) Space(prefix byte) Shipped {
 	return Shipped{space, ReplicatedOf(prefix), r, space.Update}
 }
 
-// LazySpace returns a keyspace whose batches are shipped, and synced when somebody waits for them:
-// for records that may be lost at a small price.
+// LazySpace returns a keyspace whose batches are shipped, and synced when a caller waits for them:
+// for records whose loss costs little.
 func (r *Replication) LazySpace(prefix byte) Shipped {
 	s := r.Space(prefix)
 	s.write = s.UpdateLazily
@@ -481,7 +480,7 @@ func (r *Replication) LazySpace(prefix byte) Shipped {
 }
 
 // Update implements kv.Store: wait returns when the batch is on the disks of this peer and of all
-// level replicas.
+// replicas in sync.
 func (s Shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	if !s.ship.on.Load() {
 		s.ship.plain.Add(1)
@@ -502,7 +501,7 @@ func (s Shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	replicas := s.ship.append(note.Ops)
 	return func() error {
 		if err := local(); err != nil {
-			return err // the replicas may never answer, and what failed is to be known at once
+			return err // return a failure at once, as the replicas may never answer
 		}
 		return replicas()
 	}, nil

@@ -17,8 +17,8 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// answer tells a neighbour that nothing of its arc is here, or asks it to come back. A peer that
-// joins knows only what it holds: it keeps no one waiting for what is its own to come.
+// answer answers a neighbor that nothing of its arc is here, or that it must retry. A joining peer
+// answers for what it holds already, so that it delays no neighbor.
 func (k *Keeping) answer(ctx context.Context, from peer.ID, arc ring.Arc) error {
 	free, err := k.isFree(ctx, arc)
 	switch {
@@ -31,7 +31,7 @@ func (k *Keeping) answer(ctx context.Context, from peer.ID, arc ring.Arc) error 
 	}
 }
 
-// isFree says whether nothing lies here that belongs into an arc and is to be moved there.
+// isFree reports whether nothing is here that must be moved into an arc.
 func (k *Keeping) isFree(ctx context.Context, arc ring.Arc) (bool, error) {
 	if k.Clean() {
 		return true, nil
@@ -49,9 +49,9 @@ func (k *Keeping) isFree(ctx context.Context, arc ring.Arc) (bool, error) {
 	return true, nil
 }
 
-var errOnTheWay = rpc.Busy("records are still on their way")
+var errOnTheWay = rpc.Busy("records are still in transit")
 
-// look finds out whether anything of this peer's arc lies here in copies, for the settler.
+// look checks for the settler whether any copies here belong to this peer's arc.
 func (k *Keeping) look(ctx context.Context) error {
 	arc, serves := k.ring.Arc()
 	k.mu.Lock()
@@ -72,8 +72,8 @@ func (k *Keeping) look(ctx context.Context) error {
 	return nil
 }
 
-// settle asks the neighbours, after each change of the arc, whether they hold anything of it, until
-// ctx ends.
+// settle queries the neighbors, after each change of the arc, whether they hold anything of it,
+// until ctx ends.
 func (k *Keeping) settle(ctx context.Context) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()

@@ -12,10 +12,10 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// DepartTime is how long a peer that said goodbye is expected to hand over what it holds by itself.
+// DepartTime is how long a leaving peer is given to hand over its records itself.
 const DepartTime = time.Minute
 
-// Place is what a peer knows of its own place in the ring: dht.DHT.
+// Place is the view of this peer's place in the ring: dht.DHT.
 type Place interface {
 	State() dht.State
 	Arc() (ring.Arc, bool)
@@ -25,7 +25,7 @@ type Place interface {
 	Attachments() []dht.Peer
 }
 
-// Watch is the ring as custody looks at it, now and not as of the last event. It is safe for
+// Watch is the current view of the ring for package custody, independent of ring events. Safe for
 // concurrent use.
 type Watch struct {
 	dht  Place
@@ -34,20 +34,20 @@ type Watch struct {
 	mu        sync.Mutex // guards what follows
 	version   uint64
 	last      ringMoment
-	departing map[peer.ID]time.Time // who said goodbye and is expected to hand over what it holds, since when
-	goodbyes  map[peer.ID]time.Time // who said goodbye, or was given up, when
+	departing map[peer.ID]time.Time // peers that left and are handing over their records, since when
+	goodbyes  map[peer.ID]time.Time // peers that left, or were declared dead, when
 }
 
-// ringMoment is what custody's decisions depend on.
+// ringMoment is the input of custody's decisions.
 type ringMoment struct {
 	state    dht.State
 	arc      ring.Arc
 	serves   bool
 	leaves   []peer.ID
-	attached []peer.ID // to whom a worker is attached
+	attached []peer.ID // peers that a worker is attached to
 }
 
-// NewWatch returns the watch of a peer that is named self.
+// NewWatch returns the Watch of peer self.
 func NewWatch(d Place, self peer.ID) *Watch {
 	return &Watch{dht: d, self: self, departing: make(map[peer.ID]time.Time), goodbyes: make(map[peer.ID]time.Time)}
 }
@@ -76,14 +76,14 @@ func (w *Watch) leaves() []peer.ID {
 	return ids
 }
 
-// isOver says of a goodbye that it does not count any more.
+// isOver reports whether a departure is older than DepartTime.
 func isOver(_ peer.ID, since time.Time) bool { return time.Since(since) >= DepartTime }
 
 // Version implements custody.View.
 func (w *Watch) Version() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := w.now() // under the lock, or an older moment could follow a newer one
+	now := w.now() // under the lock, to keep the order of views
 	before := len(w.departing)
 	maps.DeleteFunc(w.departing, isOver)
 	if len(w.departing) < before {
@@ -99,8 +99,8 @@ func (w *Watch) Version() uint64 {
 // Serves implements custody.View.
 func (w *Watch) Serves(pos ring.Pos) bool { return w.dht.Serves(pos.Key()) }
 
-// Owner implements custody.View. A worker, which stands in no leaf set, names the ring peer nearest
-// behind the position to which it is attached; that one tells it if it should be another.
+// Owner implements custody.View. A worker, which is in no leaf set, returns the nearest ring peer
+// after the position to which it is attached; that one redirects it if necessary.
 func (w *Watch) Owner(pos ring.Pos) (peer.ID, bool) {
 	if p, ok := w.dht.Guess(pos.Key()); ok {
 		return p.ID, true
@@ -138,7 +138,7 @@ func (w *Watch) Departs(id peer.ID) bool {
 	return ok && !isOver(id, since)
 }
 
-// Goodbye notes a peer that said goodbye.
+// Goodbye records the departure of a peer.
 func (w *Watch) Goodbye(id peer.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,7 +149,7 @@ func (w *Watch) Goodbye(id peer.ID) {
 	}
 }
 
-// Died notes a peer that the ring has given up: it gives and renews no lease from now on.
+// Died records a peer that the ring has declared dead: it grants and renews no lease from now on.
 func (w *Watch) Died(id peer.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,7 +163,7 @@ func (w *Watch) Left(id peer.ID) (at time.Time, seen bool) {
 	return time.Now().Add(-ago), seen
 }
 
-// LeftAgo is how long ago a peer said goodbye or was given up, if it did so within DepartTime.
+// LeftAgo returns how long ago a peer left or died, if it did so within DepartTime.
 func (w *Watch) LeftAgo(id peer.ID) (ago time.Duration, left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,8 +171,8 @@ func (w *Watch) LeftAgo(id peer.ID) (ago time.Duration, left bool) {
 	return time.Since(at), left && !isOver(id, at)
 }
 
-// gone notes a peer that cannot be reached: it hands nothing over any more. Departed says that this
-// is news.
+// gone records that a peer is unreachable: it hands nothing over any more. Departed reports whether
+// this is new.
 func (w *Watch) gone(id peer.ID) (departed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,10 +183,10 @@ func (w *Watch) gone(id peer.ID) (departed bool) {
 	return departed
 }
 
-// Knows says whether a peer is a neighbour on the ring.
+// Knows reports whether a peer is a neighbor on the ring.
 func (w *Watch) Knows(id peer.ID) bool { return slices.Contains(w.leaves(), id) }
 
-// successors are the next n peers on the ring, or fewer.
+// successors returns the next n peers on the ring, or fewer.
 func (w *Watch) successors(n int) []peer.ID {
 	_, succs := w.dht.Leaves()
 	var ids []peer.ID

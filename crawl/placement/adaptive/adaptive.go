@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// Strategy is ours. Make one with New.
+// Strategy is the adaptive strategy. Create it with New.
 type Strategy struct {
 	cfg      Config
 	memories *memories
@@ -21,29 +21,29 @@ type Strategy struct {
 	judged   judgement
 	rnd      *rand.Rand
 
-	placed float64          // sites so far, small ones being less than one
-	asked  map[string]int   // by host: probes asked for in the placement that goes on
-	tried  map[string][]int // by host: columns of those who had a trial in the placement that goes on
-	price  [2]float64       // of a probe, 1 being the worth of a right choice: for sites with an address and without
+	placed float64          // sites so far, small ones counting less than one
+	asked  map[string]int   // by host: probes requested in the current placement
+	tried  map[string][]int // by host: columns of peers with a trial in the current placement
+	price  [2]float64       // of a probe, 1 being the value of a right choice: for sites with an address and without
 
-	now      time.Time // the latest that was heard of
+	now      time.Time // latest time of any input
 	frozen   bool
-	samples  []Sample // that were not told yet
-	unasked  float64  // worth of what was placed without a probe since
+	samples  []Sample // not sent yet
+	unasked  float64  // value of the sites placed without a probe since
 	compared time.Time
-	paceNews bool // downloads since then
+	paceNews bool // new downloads since
 }
 
 var _ placement.Observer = (*Strategy)(nil)
 
-// New returns a strategy that knows nothing yet.
+// New returns a strategy without memories.
 func New(cfg Config) (*Strategy, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("adaptive placement: %w", err)
 	}
 	cfg.fill()
 	s := &Strategy{
-		cfg: cfg, memories: newMemories(cfg.Memories, cfg.Peers), rnd: rand.New(rand.NewPCG(cfg.Seed, 0x6164617074)), // nothing secret
+		cfg: cfg, memories: newMemories(cfg.Memories, cfg.Peers), rnd: rand.New(rand.NewPCG(cfg.Seed, 0x6164617074)), // not for security
 		asked: make(map[string]int), tried: make(map[string][]int), price: [2]float64{firstPrice, firstPrice},
 	}
 	s.belief = belief{memories: s.memories, worths: newWorths(), rnd: s.rnd}
@@ -51,73 +51,73 @@ func New(cfg Config) (*Strategy, error) {
 }
 
 const (
-	// firstPrice is what a probe has to gain at least before the budget says so, 1 being the worth
-	// of a right choice; minPrice and maxPrice bound it. A probe that makes the right choice likelier
-	// by a fifth is made whatever was spent: where peers come and go, or all places are new, the
-	// budget would cost the crawl more than it saves.
+	// firstPrice is the initial minimum gain of a probe, 1 being the value of a right choice; minPrice
+	// and maxPrice bound it. A probe that makes the right choice likelier by a fifth is always made:
+	// where peers join and leave, or all ranges are new, the budget would cost the crawl more than it
+	// saves.
 	firstPrice = 0.04
 	minPrice   = 0.004
 	maxPrice   = 0.2
-	// priceRate is how fast the price follows what is spent: by a factor of e after some thirty
-	// probes beyond the budget.
+	// priceRate is how fast the price follows the spending: by a factor of e after some thirty probes
+	// beyond the budget.
 	priceRate = 0.03
-	// maxAsked bounds the placements that go on at once. Those that were never finished are
-	// forgotten with them.
+	// maxAsked bounds the concurrent placements. Unfinished ones are dropped with them.
 	maxAsked = 4096
-	// newcomer is how many sites a candidate has to have measured before it is treated like the
+	// newcomer is how many sites a new candidate must have measured before it is treated like the
 	// others.
 	newcomer = 4
-	// usualURLs make a site worth all that a probe can gain; smaller ones are worth their part, and
-	// those under small of that are not explored.
+	// usualURLs is the number of URLs of a site of full value; smaller ones have a proportional value,
+	// and those under small of that are not explored.
 	usualURLs = 60
 	small     = 0.5
-	// newPlace is what a site is worth at least at whose place none was before: others will come.
+	// newPlace is the minimum value of a site in a new range: other sites may follow.
 	newPlace = 0.33
-	// measuredAge is for how long a round trip holds: ways change.
+	// measuredAge is how long a round trip is valid: paths change.
 	measuredAge = 10 * time.Minute
-	// sureEnough of the choice, a site is not looked at again. guessed is the least with which a
-	// site goes to somebody whom nobody asked: else its owner begins, and learns by that.
+	// sureEnough is the probability of the choice from which a site is not placed again. guessed is
+	// the minimum for choosing a peer without a measurement: below it the owner begins, and thereby
+	// measures.
 	sureEnough = 0.9
 	guessed    = 0.3
-	// trial is how many URLs a worker fetches whose connection is to say as much as a probe would;
-	// moving is what it costs beside, 1 being the worth of a right choice.
+	// trial is how many URLs a worker fetches whose connection replaces a probe; moving is its
+	// additional cost, 1 being the value of a right choice.
 	trial  = 1
 	moving = 0.03
-	// alike is by how many milliseconds a candidate may be farther in the mean if nobody need care.
+	// alike is the mean difference in milliseconds below which candidates count as equal.
 	alike = 0.75
-	// lighter is the share of its capacity by which a candidate has less in hand than another if
-	// that is to count.
+	// lighter is the minimum difference in load, as a share of capacity, that makes a candidate
+	// preferable.
 	lighter = 0.05
 	// always is the share of sites that every candidate measures.
 	always = 0.005
-	// manyPeers bounds how much more training many candidates bring, blindTraining is how much more
-	// of it sites without an address take.
+	// manyPeers bounds the additional training due to many candidates, blindTraining is the factor for
+	// sites without an address.
 	manyPeers     = 64
 	blindTraining = 1.4
 )
 
-// question is a placement as it goes on.
+// question is a placement under way.
 type question struct {
 	view     *placement.View
 	host     string
 	able     []placement.Candidate
 	peers    []*column // of able
-	measured []bool    // of able, failures too
+	measured []bool    // by able, failures too
 	failed   []bool
 	lag      []float64
-	trial    int     // URLs for which the choice is tried; 0: for all
-	sure     float64 // that the choice is the best one
+	trial    int     // URLs of a trial; 0: no limit
+	sure     float64 // probability that the choice is the best one
 
-	seen      []observation // also by those that are not able
+	seen      []observation // also by candidates that are not able
 	hints     hints
 	addressed bool    // the site's address is known
-	worth     float64 // of a right choice: 1 for a site of usual size
+	worth     float64 // value of a right choice: 1 for a site of usual size
 	key       string
 	memory    *memory // of the site itself, if it was placed before
-	like      string  // what most of the belief comes from, for people
+	like      string  // main source of the belief, for display
 }
 
-// key of a site is its address or, where that is not known, its name.
+// key returns the address of a site or, if that is unknown, its name.
 func key(host string, site netip.Addr) string {
 	if site.IsValid() {
 		return site.Unmap().WithZone("").String()
@@ -153,7 +153,7 @@ func (s *Strategy) question(v *placement.View) *question {
 	return q
 }
 
-// worthOf a site with so many URLs.
+// worthOf returns the value of a site with so many URLs.
 func worthOf(urls int64) float64 {
 	if urls <= 0 {
 		return 1
@@ -161,18 +161,18 @@ func worthOf(urls int64) float64 {
 	return min(1, float64(urls)/usualURLs)
 }
 
-// tick moves the time on.
+// tick advances the time.
 func (s *Strategy) tick(now time.Time) {
 	if now.After(s.now) {
 		s.now = now
 	}
 }
 
-// fresh says whether what was measured of a memory holds still.
+// fresh reports whether the measurements of a memory are valid.
 func (s *Strategy) fresh(m *memory) bool { return s.now.Sub(m.met) <= measuredAge }
 
-// recall adds to the view what was measured of the site before, or met by those that fetched,
-// unless that is too long ago.
+// recall adds to the view what was measured of the site before, or observed by fetches, unless that
+// is too old.
 func (s *Strategy) recall(q *question) {
 	if !s.fresh(q.memory) {
 		return
@@ -216,12 +216,12 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	}
 	delete(s.tried, q.host)
 	if len(q.seen) == 0 && q.sure < guessed {
-		worker, q.sure = q.nearest(), 0 // whoever fetches first measures as well
+		worker, q.sure = q.nearest(), 0 // the first fetch measures as well
 	}
 	return s.conclude(q, worker)
 }
 
-// alone is when there is nobody to choose from.
+// alone handles a placement without alternatives.
 func (s *Strategy) alone(q *question) placement.Choice {
 	if len(q.able) == 0 {
 		return placement.Choice{Why: "no candidates"}
@@ -229,7 +229,7 @@ func (s *Strategy) alone(q *question) placement.Choice {
 	return placement.Choice{Worker: q.able[0].Peer, Why: "no other candidate"}
 }
 
-// blind is when nothing is remembered: everybody measures, unless that is not worth it.
+// blind handles a placement without memories: all candidates measure, unless that is not worth it.
 func (s *Strategy) blind(q *question) placement.Choice {
 	if all := q.unmeasured(func(int) bool { return true }); len(all) > 0 && q.worth >= small {
 		return s.ask(q, all)
@@ -237,7 +237,7 @@ func (s *Strategy) blind(q *question) placement.Choice {
 	return s.conclude(q, q.nearest())
 }
 
-// think draws possible sites and judges the candidates. False if nothing is remembered.
+// think draws possible sites and judges the candidates. It returns false without memories.
 func (s *Strategy) think(q *question, seen []observation) bool {
 	s.belief.weigh(&q.hints, telling(seen), nil)
 	if !s.belief.draw(q.peers, seen) {
@@ -254,7 +254,7 @@ func (s *Strategy) think(q *question, seen []observation) bool {
 	return true
 }
 
-// telling are the observations that weigh: the smallest.
+// telling returns the observations with weight: the smallest.
 func telling(seen []observation) []observation {
 	if len(seen) <= maxObserved {
 		return seen
@@ -263,7 +263,7 @@ func telling(seen []observation) []observation {
 	return few[:maxObserved]
 }
 
-// pick is the worker if nothing more is measured.
+// pick returns the worker if nothing more is measured.
 func (s *Strategy) pick(q *question) int {
 	k := s.judged.choose()
 	if q.failed[k] {
@@ -274,9 +274,9 @@ func (s *Strategy) pick(q *question) int {
 	return k
 }
 
-// lightest of those that nobody need tell apart: the owner, who has clearly less in hand, or else
-// one that the host's name draws. So a site that is near to all, as one of a network of caches,
-// goes to whoever is free.
+// lightest selects among equal candidates: the owner, one with a clearly lower load, or else one by
+// the hash of the host's name. So a site that is near to all, such as a CDN, goes to a peer with
+// capacity.
 func (s *Strategy) lightest(q *question, k int) int {
 	most := s.judged.late[k] + alike
 	for i := range q.able {
@@ -291,9 +291,9 @@ func (s *Strategy) lightest(q *question, k int) int {
 	return k
 }
 
-// probes are whom to ask next: the candidate whose probe is worth most, if that is worth its price,
-// and newcomers beside it. Where somebody could not reach the site, the worker has to have reached
-// it; where downloads have become slower, the worker that made them says how far it is now.
+// probes returns the peers to measure next: the candidate whose probe has the highest gain, if that
+// exceeds its price, and new candidates beside it. If a peer could not reach the site, the worker
+// must have reached it; if downloads have become slower, their worker measures again.
 func (s *Strategy) probes(q *question, worker int) []string {
 	price := s.price[q.kind()]
 	most := -1
@@ -311,8 +311,7 @@ func (s *Strategy) probes(q *question, worker int) []string {
 	})
 }
 
-// leastGain is what a probe has to bring at least for anybody to ask for it: its price, or that of
-// a trial.
+// leastGain returns the minimum gain of a probe: its price, or that of a trial.
 func (s *Strategy) leastGain(q *question) float64 {
 	least := s.price[q.kind()] / max(q.worth, 1e-9)
 	if q.view.URLs > trial {
@@ -321,8 +320,8 @@ func (s *Strategy) leastGain(q *question) float64 {
 	return least
 }
 
-// tries is a candidate who did not measure and is worth a trial: who is to fetch a few pages, as
-// its connection then makes the choice for the others better by more than these few lose. -1 if
+// tries returns a candidate without a measurement that is worth a trial: it fetches a few pages,
+// because its connect time improves the choice for the others by more than these few lose. -1 if
 // there is none.
 func (s *Strategy) tries(q *question, worker int) int {
 	if q.view.URLs <= trial {
@@ -342,12 +341,12 @@ func (s *Strategy) tries(q *question, worker int) int {
 	return most
 }
 
-// explores says whether a site is measured by everybody: the same of a host as long as its
-// placement goes on, and at all owners.
+// explores reports whether all candidates measure a site: the same during a host's placement, and
+// at all owners.
 func (s *Strategy) explores(q *question) bool {
 	h := fnv.New64a()
 	h.Write([]byte(q.host))
-	u := rand.New(rand.NewPCG(0x6578706c6f7265, h.Sum64())).Float64() // nothing secret
+	u := rand.New(rand.NewPCG(0x6578706c6f7265, h.Sum64())).Float64() // not for security
 	return u < always && q.worth >= small
 }
 
@@ -359,10 +358,11 @@ func (s *Strategy) ask(q *question, peers []string) placement.Choice {
 	return placement.Choice{Probe: peers}
 }
 
-// Freeze has placements teach nothing from now on: so a trial can judge what was learnt before.
+// Freeze stops learning from placements, so that an experiment can evaluate what was learned
+// before.
 func (s *Strategy) Freeze() { s.frozen = true }
 
-// conclude ends a placement: what it cost and what it taught is noted.
+// conclude ends a placement, and records its cost and results.
 func (s *Strategy) conclude(q *question, worker int) placement.Choice {
 	asked := s.asked[q.view.Host]
 	delete(s.asked, q.view.Host)
@@ -383,22 +383,22 @@ func (q *question) why(worker int) string {
 	sure := int(math.Round(100 * q.sure))
 	switch {
 	case q.trial > 0:
-		return fmt.Sprintf("tried for %d pages, as its connection measures the site: it may be the nearest by %s", q.trial, q.like)
+		return fmt.Sprintf("trial for %d pages, to measure the connect time: it may be the nearest by %s", q.trial, q.like)
 	case len(q.seen) == 0 && sure == 0:
-		return "no candidate reached the site, or none was asked: the owner keeps the host"
+		return "no candidate reached the site, or none was probed: the owner keeps the host"
 	case len(q.seen) == 0:
-		return fmt.Sprintf("nearest by %s, %d %% sure; nobody measured", q.like, sure)
+		return fmt.Sprintf("nearest by %s, %d %% sure; no measurements", q.like, sure)
 	case !q.measured[worker]:
-		return fmt.Sprintf("nearest by what %d others measured and by %s, %d %% sure", len(q.seen), q.like, sure)
+		return fmt.Sprintf("nearest by %d measurements of others and by %s, %d %% sure", len(q.seen), q.like, sure)
 	case sure == 0:
-		return fmt.Sprintf("%.1f ms to the site, the least of %d that measured", q.ms(worker), len(q.seen))
+		return fmt.Sprintf("%.1f ms to the site, the smallest of %d measurements", q.ms(worker), len(q.seen))
 	default:
-		return fmt.Sprintf("%.1f ms to the site, %d %% sure that none of %d is nearer by over %g ms; %d measured", q.ms(worker), sure, len(q.able), tie, len(q.seen))
+		return fmt.Sprintf("%.1f ms to the site, %d %% sure that none of %d is nearer by over %g ms; %d measurements", q.ms(worker), sure, len(q.able), tie, len(q.seen))
 	}
 }
 
-// pay counts a placement, and moves the price of a probe towards where the budget is kept. What
-// exploring takes of the budget is set aside.
+// pay counts a placement, and adjusts the price of a probe to the budget. The cost of exploring is
+// reserved.
 func (s *Strategy) pay(q *question, asked, of int) {
 	defer func() { s.placed += q.worth }()
 	if s.explores(q) {
@@ -415,10 +415,9 @@ func (s *Strategy) pay(q *question, asked, of int) {
 	*p = min(max(*p*math.Exp(priceRate*(float64(asked)-budget+aside)), minPrice), maxPrice)
 }
 
-// remember what was measured of a site, and what is believed of the rest. Also where the address is
-// not known: later sites are told to be like it by the same few probes, and what is believed leans
-// on all that was measured before. Of peers that were no candidates too: at the next site like it
-// they may be, when others are gone.
+// remember stores what was measured of a site, and the belief about the rest. Also without an
+// address: later sites are compared to it by the same few probes, and the belief uses all earlier
+// measurements. It includes peers that are not candidates: for the next similar site they may be.
 func (s *Strategy) remember(q *question, whole bool) {
 	if len(q.seen) == 0 {
 		return
@@ -450,7 +449,7 @@ func (s *Strategy) remember(q *question, whole bool) {
 	m.summarize()
 }
 
-// believed is the mean and deviation of a candidate's round trip over the draws.
+// believed returns the mean and deviation of a candidate's round trip over the draws.
 func (b *belief) believed(k int) cell {
 	n, sum, squares := 0.0, 0.0, 0.0
 	for _, y := range b.draws {
@@ -481,7 +480,7 @@ func (s *Strategy) Observe(f *placement.Fetch) {
 	m.bound(c.number, took/n)
 }
 
-// bound lowers what is only believed of a round trip to what a download shows it to be at most.
+// bound lowers an unmeasured round trip to the upper bound from a download.
 func (m *memory) bound(column int, ms float64) {
 	if column < len(m.cells) {
 		if c := &m.cells[column]; c.dev > 0 && float64(c.mean) > ms {
@@ -490,8 +489,7 @@ func (m *memory) bound(column int, ms float64) {
 	}
 }
 
-// unmeasured are the peers of those of the candidates that satisfy a condition and were not
-// measured.
+// unmeasured returns the peers of candidates that satisfy a condition and were not measured.
 func (q *question) unmeasured(which func(int) bool) (out []string) {
 	for k := range q.able {
 		if !q.measured[k] && which(k) {
@@ -501,7 +499,7 @@ func (q *question) unmeasured(which func(int) bool) (out []string) {
 	return out
 }
 
-// kind is 0 for a site with an address, 1 without.
+// kind returns 0 for a site with an address, 1 without.
 func (q *question) kind() int {
 	if q.addressed {
 		return 0
@@ -509,10 +507,10 @@ func (q *question) kind() int {
 	return 1
 }
 
-// ms is what a candidate measured.
+// ms returns what a candidate measured.
 func (q *question) ms(k int) float64 { return milliseconds(q.view.Measured[q.able[k].Peer].RTT) }
 
-// nearest of those that measured; the owner if nobody did.
+// nearest returns the nearest candidate by measurement; the owner without any.
 func (q *question) nearest() int {
 	best := -1
 	for k := range q.able {

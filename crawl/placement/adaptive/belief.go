@@ -6,28 +6,29 @@ import (
 	"net/netip"
 )
 
-// scales are how exactly two sites may look like each other, as a share of the round trip:
-// neighbours in a rack, in a town, in a country, hardly.
+// scales are degrees of similarity of two sites, as a share of the round trip: in one rack, in one
+// town, in one country, hardly similar.
 var scales = [...]float64{0.004, 0.015, 0.05, 0.15, 0.4}
 
-// scaleKinds is how many there are.
+// scaleKinds is their number.
 const scaleKinds = len(scales)
 
-// deviation of a round trip in milliseconds from that of a site which looks alike at a scale: a
-// share of it, and a floor for scheduling and short ways.
+// deviation returns that of a round trip in milliseconds from that of a site similar at a scale: a
+// share of it, and a minimum for scheduling and short paths.
 func deviation(scale, ms float64) float64 { return scale*(ms+10) + 0.05 }
 
-// worth is what was learnt of a kind of hint.
+// worth is what was learned about a kind of hint.
 type worth struct {
-	// tells is the probability that a site looks like one of those with which it shares the hint,
-	// if it looks like none that share a more telling one.
+	// tells is the probability that a site is similar to one of those with which it shares the hint,
+	// if it is similar to none with a stronger one.
 	tells float64
-	// scales says how exactly, a probability for each.
+	// scales are the probabilities of the scales.
 	scales [scaleKinds]float64
 	seen   float64 // evidence so far, in sites
 }
 
-// worths begins without a prejudice: a hint tells as often as not, and every scale is as likely.
+// newWorths returns a uniform prior: each hint is right half of the time, and all scales are
+// equally likely.
 func newWorths() (w [hintKinds]worth) {
 	for k := range w {
 		w[k].tells = 0.5
@@ -45,11 +46,11 @@ type observation struct {
 	ms     float64
 }
 
-// maxObserved bounds the observations that weigh memories: the smallest, since they tell most, and
-// products of more could underflow.
+// maxObserved bounds the observations that weigh memories: the smallest, since they are the most
+// informative, and products of more could underflow.
 const maxObserved = 6
 
-// belief weighs memories for a site. Its slices are used again for the next site.
+// belief weighs memories for a site. Its slices are reused for the next site.
 type belief struct {
 	memories *memories
 	worths   [hintKinds]worth
@@ -57,12 +58,12 @@ type belief struct {
 
 	weights [][scaleKinds]float64 // by memory: the probability, not normalized
 	total   float64
-	mass    [hintKinds][scaleKinds]float64 // of total, what came by each hint at each scale
+	mass    [hintKinds][scaleKinds]float64 // part of total by hint and scale
 	draws   [][]float64                    // possible sites: round trips by candidate
 }
 
-// weigh computes the weights of all memories, but of one that is left out, for a site with these
-// hints and observations.
+// weigh computes the weights of all memories, except one, for a site with these hints and
+// observations.
 func (b *belief) weigh(h *hints, seen []observation, except *memory) {
 	all := b.memories.all
 	b.weights = resize(b.weights, len(all))
@@ -98,7 +99,7 @@ func (b *belief) weigh(h *hints, seen []observation, except *memory) {
 	}
 }
 
-// like says for people which sites most of the belief comes from.
+// like describes the sites that contribute most to the belief, for display.
 func (b *belief) like(site netip.Addr) string {
 	most, mass := anywhere, 0.0
 	for k := range b.mass {
@@ -114,22 +115,22 @@ func (b *belief) like(site netip.Addr) string {
 	case sameNetwork:
 		return "sites of its network"
 	case sameOrgHere, sameOrg:
-		return "sites of its organisation"
+		return "sites of its organization"
 	case sameCountry:
 		return "sites of its country"
 	case anywhere:
-		return "sites that look alike"
+		return "similar sites"
 	}
 	bits := prefixBits[most].v6
 	if site = site.Unmap().WithZone(""); site.Is4() {
 		bits = prefixBits[most].v4
 	}
-	p, _ := site.Prefix(bits) // of a valid address, as there is such a hint
+	p, _ := site.Prefix(bits) // valid, as there is such a hint
 	return "sites of " + p.String()
 }
 
-// shares are the probabilities of the kinds of hints, before anything is measured: each takes its
-// part of what more telling ones leave.
+// shares returns the prior probabilities of the kinds of hints: each takes its part of what
+// stronger ones leave.
 func (b *belief) shares(count *[hintKinds]float64) (share [hintKinds]float64) {
 	left := 1.0
 	for k := range share {
@@ -141,11 +142,11 @@ func (b *belief) shares(count *[hintKinds]float64) (share [hintKinds]float64) {
 	return share
 }
 
-// freedom of Student's t: how far off a site is, all its round trips together, has heavy tails,
-// since two sites that look alike may still be far apart.
+// freedom is that of Student's t: the common error of a site's round trips has heavy tails, since
+// two similar sites may still be far apart.
 const freedom = 3
 
-// fit is the density of the observations if the site looks like a memory at each scale.
+// fit returns the density of the observations if the site is similar to a memory at each scale.
 func fit(m *memory, seen []observation) (f [scaleKinds]float64) {
 	var off, densest [scaleKinds]float64
 	for s := range densest {
@@ -179,16 +180,15 @@ func fit(m *memory, seen []observation) (f [scaleKinds]float64) {
 }
 
 const (
-	// possible is how many sites are drawn. More make choices steadier, and cost.
+	// possible is the number of draws. More make choices steadier, and cost time.
 	possible = 192
-	// common is by how much of a deviation all round trips of a site may be off together: the last
-	// mile of the site.
+	// common is the common error of all round trips of a site, in deviations: the site's last mile.
 	common = 2.0
 )
 
-// draw makes possible sites from the weights, for these candidates: what was observed stays, the
-// rest is the memory's, off by what the observations have in common and by chance. False if there
-// is nothing to draw from.
+// draw draws possible sites from the weights, for these candidates: observed values are fixed, the
+// others are the memory's with the common error of the observations and noise. It returns false if
+// there is nothing to draw from.
 func (b *belief) draw(peers []*column, seen []observation) bool {
 	if !(b.total > 0) {
 		return false
@@ -226,7 +226,7 @@ func (b *belief) drawFrom(m *memory, scale float64, peers []*column, seen []obse
 	if precision > 0 {
 		off /= precision + 1/(prior*prior)
 	}
-	// What was seen to be off by more than the scale makes the rest less certain by as much.
+	// An observed error above the scale increases the deviation of the rest.
 	wide := math.Sqrt((freedom + far) / (freedom + n))
 	for k, p := range peers {
 		c := m.at(p.number)
@@ -247,19 +247,19 @@ func (b *belief) drawFrom(m *memory, scale float64, peers []*column, seen []obse
 	}
 }
 
-// minRTT is the smallest round trip that is believed in without a measurement, in milliseconds.
+// minRTT is the smallest round trip assumed without a measurement, in milliseconds.
 const minRTT = 0.05
 
 const (
-	// forgetting is the least weight of a new site in what is known of hints: about the last
-	// hundred count.
+	// forgetting is the minimum weight of a new site in the worth of hints: about the last hundred
+	// count.
 	forgetting = 0.01
-	// doubt is kept for what never happened.
+	// doubt is the probability of what has never occurred.
 	doubt = 0.005
 )
 
-// learn from the weights of a site that was measured what its hints were worth: each is credited
-// with its part of the fit.
+// learn updates the worth of hints from the weights of a measured site: each is credited with its
+// part of the fit.
 func (b *belief) learn() {
 	if !(b.total > 0) {
 		return
@@ -297,7 +297,7 @@ func (b *belief) learnScales(w *worth, k int, rate, of float64) {
 	}
 }
 
-// resize returns a slice of that length, the old one if it is large enough.
+// resize returns a slice of that length, reusing the old one if it is large enough.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return append(s[:cap(s)], make([]T, n-cap(s))...)

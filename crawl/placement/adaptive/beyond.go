@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// hopeless is the share of the belief below which a memory, or a peer, is not looked at.
+	// hopeless is the share of the belief below which a memory, or a peer, is ignored.
 	hopeless = 0.002
 	unlikely = 0.05
-	// nearer is by how many milliseconds a peer beyond the candidates has to be nearer than all of
+	// nearer is by how many milliseconds a peer outside of the candidates must be nearer than all of
 	// them.
 	nearer = 2.0
 )
 
-// Beyond names peers that are no candidates for a site and are likely to be nearer to it than all
-// who are: at most so many of those that are able, the likeliest first. It knows them by samples of
-// other owners.
+// Beyond returns peers that are not candidates for a site and are likely to be nearer to it than
+// all candidates: at most so many of those that are able, the likeliest first. They come from
+// samples of other owners.
 func (s *Strategy) Beyond(v *placement.View, most int, able func(peer string) bool) []string {
 	here := make(map[int]bool, len(v.Candidates))
 	for _, c := range v.Candidates {
@@ -27,7 +27,7 @@ func (s *Strategy) Beyond(v *placement.View, most int, able func(peer string) bo
 	}
 	far := slices.DeleteFunc(s.memories.peers(), func(c *column) bool { return here[c.number] || !able(c.peer) })
 	if len(far) == 0 {
-		return nil // as in a ring that is one leaf set, whoever was remembered of it is gone
+		return nil // as in a ring of one leaf set, where all other peers in memory are gone
 	}
 	q := s.question(v)
 	s.belief.weigh(&q.hints, telling(q.seen), nil)
@@ -58,8 +58,8 @@ func (s *Strategy) Beyond(v *placement.View, most int, able func(peer string) bo
 	return names
 }
 
-// vote for those of the far peers that are nearest to a site like this one, if they are nearer than
-// all who are here.
+// vote adds votes for those of the far peers that are nearest to a site like this one, if they are
+// nearer than all candidates.
 func (m *memory) vote(far []*column, here map[int]bool, votes []float64, weight float64) {
 	least := math.Inf(1)
 	for c := range here {
@@ -79,7 +79,7 @@ func (m *memory) vote(far []*column, here map[int]bool, votes []float64, weight 
 	}
 }
 
-// surely is a round trip that a peer has at most, as far as it is known.
+// surely returns an upper bound of a peer's round trip, as far as known.
 func (m *memory) surely(column int) float64 {
 	if column >= len(m.cells) || !m.cells[column].known() {
 		return math.Inf(1)

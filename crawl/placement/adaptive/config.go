@@ -5,55 +5,54 @@ import (
 	"net/netip"
 )
 
-// Config is what a strategy obeys. The zero value of a field means its default.
+// Config is the configuration of a strategy. The zero value of a field selects its default.
 type Config struct {
-	// Seed of all that is drawn.
+	// Seed of all random draws.
 	Seed uint64
-	// Budget is how many probes a site may cost in the mean in the end, those that explore among
-	// them: 1.2. More make the choice surer.
+	// Budget is the long-term mean of probes per site, exploration included: 1.2. A higher one
+	// improves the choice.
 	Budget float64
-	// BlindBudget is the same for sites whose address is not known: 1.6, since there a first probe
-	// has to say what the address would have.
+	// BlindBudget is the same for sites without a known address: 1.6, since a first probe has to
+	// replace the information in the address.
 	BlindBudget float64
-	// Training is by how much earlier sites may cost more: with c candidates the n-th one this many
-	// times the root of c/n probes. So what is spent on learning grows with the root of what was
-	// placed, and nobody need know beforehand how much that will be: 3.
+	// Training is the additional cost of earlier sites: with c candidates the n-th one may cost this
+	// times the root of c/n more probes. So the cost of learning grows with the root of the number of
+	// sites, which need not be known in advance: 3.
 	Training float64
-	// Memories bounds the sites remembered: 1536. Time grows with it; with 12 candidates these take
-	// about half a millisecond a probe.
+	// Memories bounds the stored sites: 1536. Time grows with it; with 12 candidates these take about
+	// half a millisecond a probe.
 	Memories int
-	// Peers bounds the candidates remembered: 256. A memory takes 8 bytes for each.
+	// Peers bounds the stored candidates: 256. A memory takes 8 bytes for each.
 	Peers int
-	// Atlas says to which network, organisation and country an address belongs; nil if nobody
-	// knows.
+	// Atlas looks up the network, organization and country of an address; may be nil.
 	Atlas Atlas
 }
 
-// Facts are what registries say of an address; what is not known is zero.
+// Facts are the registry data of an address; unknown fields are zero.
 type Facts struct {
-	Network netip.Prefix // the smallest registered range around it
-	Org     string       // handle of the organisation that registered it
+	Network netip.Prefix // the smallest registered range that contains it
+	Org     string       // handle of the organization that registered it
 	Country string       // two letters
 }
 
-// Atlas knows facts of addresses. It answers at once.
+// Atlas looks up facts of addresses. It does not block.
 type Atlas interface {
 	Facts(addr netip.Addr) Facts // returns the zero Facts for an unknown address
 }
 
-// Validate names the first field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c *Config) Validate() error {
 	switch {
 	case !(c.Budget >= 0):
-		return fmt.Errorf("budget: %v probes a site", c.Budget)
+		return fmt.Errorf("budget %v: must not be negative", c.Budget)
 	case !(c.BlindBudget >= 0):
-		return fmt.Errorf("blind budget: %v probes a site", c.BlindBudget)
+		return fmt.Errorf("blind budget %v: must not be negative", c.BlindBudget)
 	case !(c.Training >= 0):
-		return fmt.Errorf("training: %v probes", c.Training)
+		return fmt.Errorf("training %v: must not be negative", c.Training)
 	case c.Memories < 0:
-		return fmt.Errorf("memories: %d sites", c.Memories)
+		return fmt.Errorf("memories %d: must not be negative", c.Memories)
 	case c.Peers < 0:
-		return fmt.Errorf("peers: %d", c.Peers)
+		return fmt.Errorf("peers %d: must not be negative", c.Peers)
 	}
 	return nil
 }

@@ -6,14 +6,14 @@ import (
 	"net/netip"
 )
 
-// hint is a kind of what two sites may share, the most telling first.
+// hint is a property that two sites may share, the strongest first.
 type hint int
 
 const (
 	sameAddress hint = iota
 	sameNetwork
 	sameSubnet // /24, /48
-	sameSite   // /20, /40: what one place usually announces
+	sameSite   // /20, /40: typical announcement of one location
 	sameOrgHere
 	sameBlock // /16, /32
 	sameOrg
@@ -23,16 +23,16 @@ const (
 	hintKinds
 )
 
-// prefixBits are the lengths of the kinds that are prefixes, of IPv4 and of IPv6.
+// prefixBits are the prefix lengths of hints, of IPv4 and of IPv6.
 var prefixBits = [hintKinds]struct{ v4, v6 int }{
 	sameAddress: {32, 128}, sameSubnet: {24, 48}, sameSite: {20, 40}, sameBlock: {16, 32}, sameRegistry: {8, 20},
 }
 
-// hints are what a site may share with others: a number for each kind, equal where they share it, 0
-// where the site has none.
+// hints are the properties of a site: a number for each kind, equal where sites share it, 0 where
+// the site has none.
 type hints [hintKinds]uint64
 
-// hintsOf an address; the zero address only is somewhere.
+// hintsOf returns the hints of an address; the zero address has only the most general one.
 func hintsOf(addr netip.Addr, atlas Atlas) (h hints) {
 	h[anywhere] = 1
 	if !addr.IsValid() {
@@ -45,7 +45,7 @@ func hintsOf(addr netip.Addr, atlas Atlas) (h hints) {
 			n = bits.v4
 		}
 		if n > 0 {
-			p, _ := addr.Prefix(n) // of a valid address and few bits
+			p, _ := addr.Prefix(n) // valid address and length
 			h[kind] = number(hint(kind), p.String())
 		}
 	}
@@ -68,7 +68,7 @@ func hintsOf(addr netip.Addr, atlas Atlas) (h hints) {
 	return h
 }
 
-// number is never 0.
+// number returns a hash that is never 0.
 func number(kind hint, text string) uint64 {
 	sum := fnv.New64a()
 	sum.Write(binary.AppendUvarint(nil, uint64(kind))) // not negative

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// cell is a round trip in milliseconds: measured if dev is 0, else believed with that deviation.
-// mean is NaN where nothing is known.
+// cell is a round trip in milliseconds: measured if dev is 0, else estimated with that deviation.
+// mean is NaN if unknown.
 type cell struct{ mean, dev float32 }
 
 var unknown = cell{mean: float32(math.NaN())}
 
 func (c cell) known() bool { return c.mean == c.mean }
 
-// exact says that it was measured.
+// exact reports whether it was measured.
 func (c cell) exact() bool { return c.known() && c.dev == 0 }
 
 // memory is an earlier site.
 type memory struct {
 	key     string
 	hints   hints
-	cells   []cell    // by column; shorter than there are columns if peers came later
-	typical cell      // of its cells, for those that are missing
-	met     time.Time // when it was measured last, in part at least
+	cells   []cell    // by column; shorter than the columns if peers were added later
+	typical cell      // of its cells, for missing ones
+	met     time.Time // last measurement, at least in part
 	whole   bool      // most candidates measured it
 	place   *list.Element
 }
 
-// at is what is known of a column: for a peer that came later, that it is like any other.
+// at returns the cell of a column: for a peer that was added later, the typical one.
 func (m *memory) at(column int) cell {
 	if column < len(m.cells) && m.cells[column].known() {
 		return m.cells[column]
@@ -37,7 +37,7 @@ func (m *memory) at(column int) cell {
 	return m.typical
 }
 
-// cell of a column, made if need be.
+// cell returns the cell of a column, and creates it if necessary.
 func (m *memory) cell(column int) *cell {
 	for len(m.cells) <= column {
 		m.cells = append(m.cells, unknown)
@@ -45,7 +45,7 @@ func (m *memory) cell(column int) *cell {
 	return &m.cells[column]
 }
 
-// summarize computes what is typical.
+// summarize computes the typical cell.
 func (m *memory) summarize() {
 	n, sum, squares := 0.0, 0.0, 0.0
 	for _, c := range m.cells {
@@ -63,28 +63,28 @@ func (m *memory) summarize() {
 	m.typical = cell{float32(mean), float32(max(dev, mean/2, 1))}
 }
 
-// memories are the sites remembered, and the peers that have a column in them.
+// memories are the stored sites, and the peers that have a column in them.
 type memories struct {
 	max   int
 	all   []*memory
 	index map[string]int // by key
-	// old are the whole ones and the others, of *memory, the one learnt last in front. Neither
-	// crowds the other out.
+	// old are the whole memories and the others, of *memory, the most recently learned first. They
+	// have separate limits.
 	old [2]list.List
 
 	maxPeers int
 	columns  map[string]*column
-	used     list.List // of *column, the one met last in front
+	used     list.List // of *column, most recently used first
 }
 
-// blank makes a memory say nothing, until its site is placed again.
+// blank clears a memory, until its site is placed again.
 func (m *memory) blank() { m.hints, m.cells, m.typical = hints{}, nil, unknown }
 
 // column is a peer.
 type column struct {
 	peer     string
 	number   int
-	measured int // sites it measured, as a bound on how well it is known
+	measured int // number of measured sites
 	place    *list.Element
 	pace     pace
 }
@@ -93,7 +93,7 @@ func newMemories(most, peers int) *memories {
 	return &memories{max: most, index: make(map[string]int), maxPeers: peers, columns: make(map[string]*column)}
 }
 
-// column of a peer; the one met longest ago makes room for a new one.
+// column returns the column of a peer; the least recently used one is evicted for a new one.
 func (ms *memories) column(peer string) *column {
 	if c := ms.columns[peer]; c != nil {
 		ms.used.MoveToFront(c.place)
@@ -116,7 +116,7 @@ func (ms *memories) column(peer string) *column {
 	return c
 }
 
-// peers are all columns, in their order.
+// peers returns all columns, in their order.
 func (ms *memories) peers() []*column {
 	all := make([]*column, len(ms.columns))
 	for _, c := range ms.columns {
@@ -133,13 +133,13 @@ func (ms *memories) find(key string) *memory {
 	return nil
 }
 
-// at says whether a site of that subnet is remembered.
+// at reports whether a site of that subnet is stored.
 func (ms *memories) at(subnet uint64) bool {
 	return slices.ContainsFunc(ms.all, func(m *memory) bool { return m.hints[sameSubnet] == subnet })
 }
 
-// add makes room for a site, and returns its memory, which may be an older one of the same key.
-// What was whole stays so.
+// add returns the memory for a site, possibly an older one of the same key, and evicts another if
+// necessary. A whole memory stays whole.
 func (ms *memories) add(key string, whole bool) *memory {
 	m := ms.find(key)
 	if m != nil {
@@ -160,7 +160,7 @@ func (ms *memories) add(key string, whole bool) *memory {
 	return m
 }
 
-// forget the oldest of the kind that has more than its half, and return the place that it had.
+// forget evicts the oldest of the kind that exceeds its half, and returns its place.
 func (ms *memories) forget() int {
 	from := ms.list(ms.list(true).Len() > ms.max/2)
 	if from.Len() == 0 {

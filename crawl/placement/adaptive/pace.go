@@ -7,65 +7,62 @@ import (
 )
 
 const (
-	// paceHosts bounds the hosts by which a worker is judged: those that it fetched from last.
+	// paceHosts bounds the hosts by which a worker is judged: the most recent ones.
 	paceHosts = 32
-	// A host counts half after paceHalf, and not at all after paceAge. A worker that is avoided
-	// gets no hosts, so nothing else would say that it has recovered. As what is known fades, one
-	// host tries it before all of them do.
+	// A host has half weight after paceHalf, and none after paceAge. An avoided worker gets no hosts,
+	// so no measurement would show that it has recovered. As the weights decrease, one host tries it
+	// before all do.
 	paceHalf, paceAge = 3 * time.Minute, 20 * time.Minute
-	// paceEvery is how often workers are compared without anything new.
+	// paceEvery is how often workers are compared without new data.
 	paceEvery = 10 * time.Second
-	// paceRate is the least weight of the last download in what is known of a host: after some four
-	// a change shows.
+	// paceRate is the minimum weight of the last download of a host: a change shows after some four.
 	paceRate = 0.25
-	// latest bounds by how much a download may be late, in milliseconds: a stalled one must not
-	// outweigh all.
+	// latest bounds the lateness of a download, in milliseconds: a stalled one must not dominate.
 	latest = 10_000
 	// Workers are compared when there are paceLeast hosts more than workers, and differ when the
-	// variance between them is paceRatio times that between hosts of one worker (the F of an
-	// analysis of variance): servers differ as well, and no worker is to blame for that.
+	// variance between them is paceRatio times that between hosts of one worker (the F of an analysis
+	// of variance): servers differ too, independently of the worker.
 	paceLeast, paceRatio = 6, 3.5
-	// paceNoise is the least deviation between hosts in milliseconds.
+	// paceNoise is the minimum deviation between hosts in milliseconds.
 	paceNoise = 5
 )
 
-// A worker that gets slow is slow for all its hosts at once. So each host is compared with what was
-// usual of it: this shows sooner than a comparison of workers, and also where one worker has nearly
+// A worker that becomes slow is slow for all its hosts at once. So each host is compared with its
+// usual value: this is faster than a comparison of workers, and works also if one worker has nearly
 // all hosts.
 const (
-	// slowHosts must have been fetched from within slowFresh, and known for slowKnown downloads
-	// before, for half of them to tell. Later, while the worker is avoided, whichever host tries it
-	// again does.
+	// slowHosts hosts must have been fetched from within slowFresh, and have slowKnown earlier
+	// downloads, for half of them to be decisive. Later, while the worker is avoided, any host that
+	// tries it again is.
 	slowHosts, slowKnown = 5, 8
 	slowFresh            = time.Minute
-	// slowShare of what was usual is the least by which downloads must be later, and slowLeast in
+	// slowShare of the usual value is the minimum by which downloads must be later, and slowLeast in
 	// milliseconds.
 	slowShare, slowLeast = 0.5, 20
-	// usualRate is the least weight of a download in what is usual of a host: some minutes make a
-	// habit.
+	// usualRate is the minimum weight of a download in the usual value of a host: an average over
+	// minutes.
 	usualRate = 1.0 / 64
 )
 
-// pace is how late the downloads of a worker were of late, by host.
+// pace is the recent lateness of a worker's downloads, by host.
 type pace struct {
 	hosts []hostPace // at most paceHosts
-	// lag is what the worker seems to be farther off than it is, in milliseconds of round trip;
-	// less than 0 if it is faster than others.
+	// lag is the worker's apparent additional round trip, in milliseconds; less than 0 if it is faster
+	// than others.
 	lag float64
-	// slow is by how many milliseconds downloads were later than usual at slowAt, 0 if they were
-	// not.
+	// slow is by how many milliseconds downloads were later than usual at slowAt, 0 if they were not.
 	slow   float64
 	slowAt time.Time
 }
 
-// hostPace is how late the downloads from one host were: beyond what round trips explain, in
+// hostPace is the lateness of the downloads from one host: beyond what round trips explain, in
 // milliseconds.
 type hostPace struct {
 	host string
 	at   time.Time
 	late float64
 	n    float64
-	// usual is the same over a longer time, known that of that many downloads.
+	// usual is the same over a longer time, known its number of downloads.
 	usual, known float64
 }
 
@@ -95,8 +92,8 @@ func (p *pace) add(host string, at time.Time, late float64) {
 	}
 }
 
-// mean of the hosts of late, the sum of the squares around it, and how many they are, a host of
-// long ago being less than one.
+// mean returns the mean over recent hosts, the sum of the squares around it, and their number, an
+// older host being less than one.
 func (p *pace) mean(now time.Time) (mean, squares, n float64) {
 	for _, h := range p.hosts {
 		if age := now.Sub(h.at); age <= paceAge {
@@ -110,8 +107,8 @@ func (p *pace) mean(now time.Time) (mean, squares, n float64) {
 	return mean, squares, n
 }
 
-// slower is by how many milliseconds of a download the worker is slower than it was, for its hosts
-// together. What was found fades when nobody tries it any more.
+// slower returns by how many milliseconds of a download the worker is slower than before, over its
+// hosts. The value decreases while no host uses it.
 func (p *pace) slower(now time.Time) float64 {
 	var off, usual []float64
 	for _, h := range p.hosts {
@@ -130,16 +127,16 @@ func (p *pace) slower(now time.Time) float64 {
 	return p.slow * min(math.Exp2(-now.Sub(p.slowAt).Seconds()/paceHalf.Seconds()), 1)
 }
 
-// The window of a TCP connection that begins, and where it ends to grow (RFC 6928), in bytes.
+// Initial and final congestion window of a TCP connection (RFC 6928), in bytes.
 const (
 	window    = 10 * 1460
 	maxWindow = 1 << 20
-	// usualTrips is how many round trips a page takes, about: 18 to 38 kB.
+	// usualTrips is the approximate number of round trips of a page: 18 to 38 kB.
 	usualTrips = 3.5
 )
 
-// trips is how many round trips a download of that size takes: to connect, to ask, and to open the
-// window.
+// trips returns the number of round trips of a download of that size: connect, request, and slow
+// start.
 func trips(bytes int64) float64 {
 	n := 2.0
 	for w := int64(window); bytes > w; w = min(2*w, maxWindow) {
@@ -149,10 +146,10 @@ func trips(bytes int64) float64 {
 	return n
 }
 
-// compare finds out who is slow, in two ways. A worker's downloads are later than those of others,
-// by more than chance between hosts explains: of the difference that share counts which is not
-// chance (empirical Bayes), so two or three hosts say little and a dozen much. Or they are later
-// than they used to be.
+// compare detects slow workers in two ways. A worker's downloads are later than those of others, by
+// more than the variance between hosts explains: the significant part of the difference counts
+// (empirical Bayes), so two or three hosts have little effect and a dozen much. Or they are later
+// than before.
 func (s *Strategy) compare(now time.Time) {
 	if !s.paceNews && now.Sub(s.compared).Abs() < paceEvery {
 		return
@@ -171,7 +168,7 @@ func (s *Strategy) contrast(now time.Time) {
 	for _, c := range peers {
 		c.pace.lag = 0
 		if mean, squares, n := c.pace.mean(now); n > 0 {
-			workers += min(n, 1) // one of long ago is no more than its part
+			workers += min(n, 1) // an old one counts in part
 			hosts += n
 			weights += n * n
 			sum += n * mean

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// Sample is what came of placing a site. Owners that tell each other theirs learn as one: what one
-// had measured, none has to measure again, and they keep one budget.
+// Sample is the result of placing a site. Owners that exchange samples learn together: a site
+// measured by one need not be measured by the others, and they share one budget.
 //
-// A peer is a site too, and how far it is from others they know without a probe: they talk with it
-// all the time. [PeerSample] says so.
+// A peer is a site too, and its distance from others is known without a probe, since they
+// communicate all the time: [PeerSample].
 type Sample struct {
 	Host string     // that was placed
-	Site netip.Addr // zero if it is not known
-	RTTs []PeerRTT  // that were measured, in ascending order of peers; none if the site was placed without
-	// Whole says that most of those measured who could have.
+	Site netip.Addr // zero if unknown
+	RTTs []PeerRTT  // measurements, in ascending order of peers; none if the site was placed without
+	// Whole reports that most candidates measured it.
 	Whole bool
-	// Asked is how many probes the placement took, Of among how many candidates: none if nothing
-	// was placed.
+	// Asked is the number of probes of the placement, Of the number of candidates: none if nothing was
+	// placed.
 	Asked, Of int
-	// Worth of the site and of those that were placed without a probe since the last sample, of
-	// which nothing is told: 1 for each of usual size, less for smaller ones.
+	// Worth is the value of the site and of those placed without a probe since the last sample, which
+	// have none: 1 for each of usual size, less for smaller ones.
 	Worth float64
-	// Hops is how many owners passed it on.
+	// Hops is how many owners forwarded it.
 	Hops int
 }
 
-// PeerSample is a peer as a site: what it measured of those with whom it talks, in ascending order
-// of peers. A site beside the peer is nearest to it, whatever it says of itself.
+// PeerSample returns a sample of a peer as a site, with its measurements to other peers, in
+// ascending order of peers. The peer itself is nearest to a site beside it, whatever it measured.
 func PeerSample(peer string, at netip.Addr, rtts []PeerRTT) Sample {
 	own := slices.DeleteFunc(slices.Clone(rtts), func(r PeerRTT) bool { return r.Peer == peer })
 	own = append(own, PeerRTT{peer, beside})
@@ -37,27 +37,27 @@ func PeerSample(peer string, at netip.Addr, rtts []PeerRTT) Sample {
 	return Sample{Host: peer, Site: at, RTTs: own, Whole: true}
 }
 
-// beside is the round trip to a site that stands where a peer does.
+// beside is the assumed round trip of a peer to a site at its own location.
 const beside = time.Millisecond
 
 // PeerRTT is a round trip that a peer measured.
 type PeerRTT struct {
-	Peer string        // who measured
+	Peer string        // peer that measured
 	RTT  time.Duration // what it measured
 }
 
-// maxSamples bounds the samples that wait to be told; the oldest are dropped.
+// maxSamples bounds the samples waiting to be sent; the oldest are dropped.
 const maxSamples = 256
 
-// Samples returns what was learnt by the strategy's own placements since it was asked last, the
-// oldest first.
+// Samples returns what the strategy's own placements have learned since the last call, the oldest
+// first.
 func (s *Strategy) Samples() []Sample {
 	all := s.samples
 	s.samples = nil
 	return all
 }
 
-// teach notes a sample for others.
+// teach records a sample for others.
 func (s *Strategy) teach(q *question, asked int, whole bool) {
 	l := Sample{Host: q.view.Host, Site: q.view.Site, Whole: whole, Asked: asked, Of: len(q.able), Worth: q.worth + s.unasked}
 	s.unasked = 0
@@ -78,9 +78,9 @@ func (s *Strategy) tell(l Sample) {
 	s.samples = append(s.samples, l)
 }
 
-// Learn takes a sample of another owner, which came now. Of its round trips no more count than
-// peers are remembered; those beyond maxRTT or not above zero do not, nor do more probes than
-// candidates.
+// Learn adds a sample of another owner, received now. It limits the number of its round trips to
+// that of stored peers, and ignores those over maxRTT or not above zero, and probes beyond the
+// number of candidates.
 func (s *Strategy) Learn(now time.Time, l *Sample) {
 	s.tick(now)
 	q := &question{hints: hintsOf(l.Site, s.cfg.Atlas), host: l.Host, key: key(l.Host, l.Site), addressed: l.Site.IsValid(), worth: min(max(l.Worth, 0), maxWorth)}
@@ -97,8 +97,8 @@ func (s *Strategy) Learn(now time.Time, l *Sample) {
 	s.remember(q, l.Whole)
 }
 
-// Connected learns how long a connection took that a worker made to fetch: as much as a probe says,
-// for nothing. What was measured at the place of the site of late is no news, unless this is less.
+// Connected learns from the connect time of a fetch by a worker, which replaces a probe. It ignores
+// it if there is a recent measurement of the site's range that is not larger.
 func (s *Strategy) Connected(now time.Time, host string, site netip.Addr, worker string, took time.Duration) {
 	s.tick(now)
 	c := s.memories.columns[worker]
@@ -120,14 +120,14 @@ func (s *Strategy) Connected(now time.Time, host string, site netip.Addr, worker
 	s.tell(l)
 }
 
-// expects says whether that much, or more, was measured of a column before: machines only ever add
-// to a round trip.
+// expects reports whether that much, or more, was measured of a column before: machines only ever
+// add to a round trip.
 func (m *memory) expects(column int, ms float64) bool {
 	return column < len(m.cells) && m.cells[column].exact() && ms >= float64(m.cells[column].mean)*0.95-tie/2
 }
 
-// maxWorth is what another's sample stands for at most.
+// maxWorth bounds the value of another owner's sample.
 const maxWorth = 100
 
-// maxRTT is the largest round trip that another's sample is believed.
+// maxRTT is the largest round trip accepted in another owner's sample.
 const maxRTT = time.Minute

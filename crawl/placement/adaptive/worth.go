@@ -7,42 +7,41 @@ import (
 )
 
 const (
-	// tie is the difference in milliseconds below which two round trips are the same: scheduling
-	// adds as much.
+	// tie is the difference in milliseconds below which two round trips count as equal: scheduling
+	// noise is as large.
 	tie = 1.0
-	// asSure is how many draws of those before a probe still count after it: what remains in a
-	// narrow window is few, and few draws look surer than they are.
+	// asSure is the prior number of draws after a probe: a narrow window has few draws, which would
+	// appear more certain than they are.
 	asSure = 1.0
 )
 
-// judgement is what the draws say of the candidates.
+// judgement is the result of the draws for the candidates.
 type judgement struct {
 	best []float64 // by candidate: share of the draws in which it is within tie of the best one
-	mean []float64 // by candidate: its merit in the mean over the draws
-	late []float64 // by candidate: by how many milliseconds it is behind the best one in the mean
-	gain []float64 // by candidate: by how much a probe of it would raise the merit of the choice; 0 if it was measured
+	mean []float64 // by candidate: mean merit over the draws
+	late []float64 // by candidate: mean milliseconds behind the best one
+	gain []float64 // by candidate: expected increase of the choice's merit by a probe of it; 0 if it was measured
 
-	merit  [][]float64 // by draw and candidate: 1 for the best one, less than 0 for those that lose much
+	merit  [][]float64 // by draw and candidate: 1 for the best one, less than 0 for large losses
 	order  []result
 	sums   []float64
 	likely []int
 }
 
-// result of a probe in a draw.
+// result is the result of a probe in a draw.
 type result struct {
 	ms   float64
 	draw int
 }
 
 const (
-	// maxLoss is where further distance does not count any more, in milliseconds: one bad draw must
-	// not outweigh all.
+	// maxLoss bounds the counted distance, in milliseconds: one bad draw must not dominate.
 	maxLoss = 200
-	// dear is by how many milliseconds to be off is as bad as to be right is good.
+	// dear is the distance in milliseconds whose loss equals the gain of a right choice.
 	dear = 150.0
 )
 
-// judge fills in best, mean and late. lag makes slow candidates look farther.
+// judge computes best, mean and late. Lag makes slow candidates appear farther away.
 func (j *judgement) judge(draws [][]float64, lag []float64) {
 	n := len(lag)
 	j.best, j.mean, j.late = zeros(j.best, n), zeros(j.mean, n), zeros(j.late, n)
@@ -67,7 +66,7 @@ func (j *judgement) judge(draws [][]float64, lag []float64) {
 	}
 }
 
-// choose returns the candidate of the largest merit.
+// choose returns the candidate with the largest merit.
 func (j *judgement) choose() int {
 	choice := 0
 	for k := range j.mean {
@@ -81,9 +80,9 @@ func (j *judgement) choose() int {
 // maxValued bounds the candidates whose probes are valued: those most likely to be the best one.
 const maxValued = 8
 
-// value fills in gain, for candidates that are not measured yet: for each draw as the truth, which
-// merit would the best choice have in the draws with about the same result? Where no probe can
-// bring as much as the least that counts, as no merit is over 1, all are said to bring nothing.
+// value computes gain for unmeasured candidates: for each draw as the truth, the merit of the best
+// choice in the draws with about the same result. Where no probe can reach the minimum gain, as no
+// merit is over 1, all gains are 0.
 func (j *judgement) value(draws [][]float64, measured []bool, least float64) {
 	j.gain, j.likely = zeros(j.gain, len(measured)), j.likely[:0]
 	now := slices.Max(j.mean)
@@ -101,7 +100,7 @@ func (j *judgement) value(draws [][]float64, measured []bool, least float64) {
 	}
 }
 
-// after is the expected merit of the choice after a probe of k.
+// after returns the expected merit of the choice after a probe of k.
 func (j *judgement) after(draws [][]float64, k int) float64 {
 	j.order = resize(j.order, len(draws))
 	for d := range draws {
@@ -135,7 +134,7 @@ func (j *judgement) after(draws [][]float64, k int) float64 {
 	return total / float64(len(draws))
 }
 
-// move takes a draw into the window, or out of it.
+// move adds a draw to the window, or removes it.
 func (j *judgement) move(draw int, by float64) {
 	for c, m := range j.merit[draw] {
 		j.sums[c] += by * m

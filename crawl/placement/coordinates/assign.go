@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Assign decides, and says what to send to whom now; false if there is nothing to send yet. The
-// peers are those that may be given work.
+// Assign returns the next assignment to be sent; false if there is none yet. Peers are those that
+// may be given work.
 func (c *Cycle) Assign(now time.Time, peers []Place) (Assignment, bool) {
 	if c.batch != nil && len(peers) > 0 && c.decided(now) {
 		c.assignBatch(now, peers)
@@ -22,9 +22,9 @@ func (c *Cycle) Assign(now time.Time, peers []Place) (Assignment, bool) {
 	return a, true
 }
 
-// decided says whether the batch can be assigned: its median error is under theta, or no server has
-// updates left; a persistent one, whose servers go on being updated, must have room in its outgoing
-// queue besides.
+// decided reports whether the batch can be assigned: its median error is below theta, or no server
+// has updates left; a persistent batch, whose servers continue to be updated, must also have space
+// in its outgoing queue.
 func (c *Cycle) decided(now time.Time) bool {
 	if len(c.batch.order) == 0 {
 		return true
@@ -35,7 +35,7 @@ func (c *Cycle) decided(now time.Time) bool {
 	return c.MedianError(now) < c.cfg.Theta || c.exhausted()
 }
 
-// exhausted says that every server has had its updates, or has no URL left to spend on more.
+// exhausted reports whether every server has had its updates, or has no URL left for more.
 func (c *Cycle) exhausted() bool {
 	for _, s := range c.batch.servers {
 		if s.out != nil || s.updates < c.cfg.MaxUpdates && s.urls.len() > 0 {
@@ -45,7 +45,7 @@ func (c *Cycle) exhausted() bool {
 	return true
 }
 
-// spent says that every server has had its updates.
+// spent reports whether every server has had its updates.
 func (c *Cycle) spent() bool {
 	for _, s := range c.batch.servers {
 		if s.updates < c.cfg.MaxUpdates {
@@ -60,7 +60,7 @@ func (c *Cycle) assignBatch(now time.Time, peers []Place) {
 	var order []string
 	for _, addr := range c.batch.order {
 		s := c.batch.servers[addr]
-		if s.out != nil && c.cfg.Mode != ModePersistent { // its estimator keeps it to the end: nobody else is sent there
+		if s.out != nil && c.cfg.Mode != ModePersistent { // its estimator keeps it to the end: no other peer gets it
 			s.out = nil
 		}
 		urls := c.remaining(s)
@@ -87,19 +87,19 @@ func (c *Cycle) assignBatch(now time.Time, peers []Place) {
 	c.end(now)
 }
 
-// remaining takes the URLs of a server that are to be assigned now.
+// remaining removes and returns the URLs of a server that are to be assigned now.
 func (c *Cycle) remaining(s *estimated) []URL {
 	if c.cfg.Mode != ModePersistent {
 		return slices.Clone(s.urls.all())
 	}
 	var urls []URL
-	for s.urls.len() > 1 && len(urls) < c.cfg.Round { // one stays, to estimate with
+	for s.urls.len() > 1 && len(urls) < c.cfg.Round { // one is reserved for estimation
 		urls = append(urls, s.urls.pop())
 	}
 	return urls
 }
 
-// end counts the batch, and lets go of it unless it is assigned for good.
+// end counts the batch, and drops it unless it is persistent.
 func (c *Cycle) end(now time.Time) {
 	c.stats.Batches++
 	if c.cfg.Mode == ModePersistent {
@@ -115,7 +115,7 @@ func (c *Cycle) end(now time.Time) {
 	c.stopped = c.cfg.Mode == ModeSingle
 }
 
-// choose names the peer for a server.
+// choose returns the peer for a server.
 func (c *Cycle) choose(now time.Time, addr netip.Addr, peers []Place) string {
 	at, ok := c.servers.At(now, addr)
 	if !ok || at.Error >= c.cfg.Theta {
@@ -134,7 +134,7 @@ func (c *Cycle) choose(now time.Time, addr netip.Addr, peers []Place) string {
 	return nearest(&at, peers)
 }
 
-// nearest is the peer of the least cost, the first among equals.
+// nearest returns the peer with the lowest cost, the first among equals.
 func nearest(to *Coordinate, peers []Place) string {
 	best, least := "", 0.0
 	for i := range peers {

@@ -8,41 +8,41 @@ import (
 	"time"
 )
 
-// Dimensions of the space beside the height. Three to five give 5 to 10 % median error on wide-area
-// paths (3.1).
+// Dimensions of the space beside the height. Three to five yield 5 to 10 % median error on
+// wide-area paths (3.1).
 const Dimensions = 4
 
 const (
-	// MaxMillis bounds every component of a coordinate: nothing is further away than minutes.
+	// MaxMillis bounds every component of a coordinate: no distance exceeds minutes.
 	MaxMillis = 600_000
-	// maxError bounds the error estimate: beyond it nothing is known.
+	// maxError bounds the error estimate: beyond it the position is unknown.
 	maxError = 1.5
 	// minHeight keeps heights above zero, in milliseconds (3.1: h > 0).
 	minHeight = 0.01
 )
 
-// Coordinate is a place in the space; the zero value is the origin, with an error of zero, so fresh
-// ones come from [Vivaldi.At].
+// Coordinate is a position in the space; the zero value is the origin, with an error of zero, so
+// new ones come from [Vivaldi.At].
 type Coordinate struct {
 	Vec    [Dimensions]float64 // ms
-	Height float64             // ms, > 0: access link and server's or peer's own time
+	Height float64             // ms, > 0: access link and processing time of the server or peer
 	Error  float64             // relative error of distances from here, 0 to 1.5
-	// Queue is what the backlog of a peer adds to its height, in ms (3.8 b). It counts when work is
-	// given away, not when coordinates are estimated: a download does not become slower because
-	// others wait behind it.
+	// Queue is the addition of a peer's backlog to its height, in ms (3.8 b). It counts when work is
+	// assigned, not when coordinates are estimated: a download does not become slower because others
+	// wait behind it.
 	Queue float64
 }
 
-// Distance is the expected time between two places in ms, without their queues: of a gossip round
-// trip between peers, of a download between peer and server.
+// Distance returns the expected time between two positions in ms, without their queues: of a gossip
+// round trip between peers, of a download between peer and server.
 func (c *Coordinate) Distance(to *Coordinate) float64 {
 	return c.flat(to) + c.Height + to.Height
 }
 
-// Cost is the distance with both queues: what counts when work is given away.
+// Cost returns the distance with both queues, used when work is assigned.
 func (c *Coordinate) Cost(to *Coordinate) float64 { return c.Distance(to) + c.Queue + to.Queue }
 
-// flat is the distance without heights.
+// flat returns the distance without heights.
 func (c *Coordinate) flat(to *Coordinate) float64 {
 	sum := 0.0
 	for i := range c.Vec {
@@ -56,14 +56,14 @@ func (c *Coordinate) flat(to *Coordinate) float64 {
 // float32, big endian.
 const (
 	codecVersion = 1
-	// EncodedSize of a coordinate in bytes.
+	// EncodedSize is that of a coordinate in bytes.
 	EncodedSize = 2 + 4*(Dimensions+3)
 )
 
-// ErrCoordinate is wrapped by what Decode refuses.
+// ErrCoordinate is wrapped by the errors of Decode.
 var ErrCoordinate = errors.New("coordinate")
 
-// Append encodes c behind b.
+// Append appends the encoding of c to b.
 func (c *Coordinate) Append(b []byte) []byte {
 	b = append(b, codecVersion, Dimensions)
 	put := func(v float64) { b = binary.BigEndian.AppendUint32(b, math.Float32bits(float32(v))) }
@@ -76,8 +76,7 @@ func (c *Coordinate) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads what Append wrote. It refuses what no honest peer has: other lengths, numbers that
-// are none, and components out of bounds.
+// Decode reads what Append wrote. It rejects other lengths, NaN, and components out of bounds.
 func Decode(b []byte) (Coordinate, error) {
 	var c Coordinate
 	switch {
@@ -93,7 +92,7 @@ func Decode(b []byte) (Coordinate, error) {
 	get := func(name string, least, most float64) float64 {
 		v := float64(math.Float32frombits(binary.BigEndian.Uint32(b)))
 		b = b[4:]
-		if !(v >= least && v <= most) && err == nil { // true of NaN as well
+		if !(v >= least && v <= most) && err == nil { // true for NaN as well
 			err = fmt.Errorf("%w: %s %v, want %v to %v", ErrCoordinate, name, v, least, most)
 		}
 		return v
@@ -110,5 +109,5 @@ func Decode(b []byte) (Coordinate, error) {
 	return c, nil
 }
 
-// millis of a duration.
+// millis returns a duration in milliseconds.
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

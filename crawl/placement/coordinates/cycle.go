@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Mode says how long a cycle goes on (3.4).
+// Mode is the duration of a cycle (3.4).
 type Mode uint8
 
 // The modes.
 const (
 	ModeCycle      Mode = iota // batch after batch
-	ModePersistent             // one batch, estimated for good and assigned again and again
+	ModePersistent             // one batch, estimated permanently and assigned repeatedly
 	ModeSingle                 // one batch, then nothing
 	ModeNone                   // nothing is placed
 )
 
-// modeNames as a person says them, in the order of the modes.
+// modeNames are the names of the modes, in their order.
 var modeNames = []string{"cycle", "persistent", "single", "none"}
 
-// String is the mode's name.
+// String returns the mode's name.
 func (m Mode) String() string {
 	if int(m) < len(modeNames) {
 		return modeNames[m]
@@ -31,10 +31,10 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode %d", uint8(m))
 }
 
-// Modes lists the names of the modes.
+// Modes returns the names of the modes.
 func Modes() []string { return slices.Clone(modeNames) }
 
-// ParseMode is the mode of that name. The error lists the names there are.
+// ParseMode returns the mode of that name. The error lists the valid names.
 func ParseMode(name string) (Mode, error) {
 	if i := slices.Index(modeNames, name); i >= 0 {
 		return Mode(i), nil // one of four
@@ -42,46 +42,46 @@ func ParseMode(name string) (Mode, error) {
 	return 0, fmt.Errorf("mode %q: must be one of %s", name, strings.Join(modeNames, ", "))
 }
 
-// Rest says what becomes of servers whose coordinate did not converge.
+// Rest is the rule for servers whose coordinate did not converge.
 type Rest uint8
 
 // The rules for the rest.
 const (
-	RestAsTheyStand Rest = iota // nearest by the coordinate there is
+	RestAsTheyStand Rest = iota // nearest by the current coordinate
 	RestRandom
-	RestGeo // the peer that CycleConfig.Geo names
+	RestGeo // peer returned by CycleConfig.Geo
 )
 
-// CycleConfig are the knobs of the cycle.
+// CycleConfig is the configuration of a cycle.
 type CycleConfig struct {
-	Mode Mode // how long it goes on (3.4)
-	// Hosts are a batch (delta).
+	Mode Mode // duration of the cycle (3.4)
+	// Hosts is the size of a batch (delta).
 	Hosts int
-	// Theta is the median error over a batch at which it is assigned, MaxUpdates of each server
-	// after which it is assigned all the same (pi).
+	// Theta is the median error over a batch at which it is assigned, MaxUpdates the number of updates
+	// of each server after which it is assigned in any case (pi).
 	Theta      float64
 	MaxUpdates int  // bound on the updates of a server
-	Rest       Rest // what becomes of servers that did not converge
-	// Geo names the peer for a server under RestGeo, empty if it knows none.
+	Rest       Rest // rule for servers that did not converge
+	// Geo returns the peer for a server under RestGeo, "" if unknown.
 	Geo func(netip.Addr) string
-	// Every so often the next URL of each server goes to an estimator.
+	// Every is the interval at which the next URL of each server is sent to an estimator.
 	Every time.Duration
-	// Gather is how long a set waits for the answers to the one before, so that one message asks
-	// for all servers; 0: whichever server is free is asked for at once.
+	// Gather is how long a set waits for the answers to the previous one, so that one message contains
+	// all servers; 0: requests for free servers are sent at once.
 	Gather time.Duration
-	// Timeout of an estimate: then the server's turn is over and the URL is asked for again.
+	// Timeout of an estimate: then the server's turn is over and the URL is requested again.
 	Timeout time.Duration
-	// Message bounds the URLs of an assignment, MessageEvery spaces assignments.
+	// Message bounds the URLs of an assignment, MessageEvery is the interval of assignments.
 	Message      int
-	MessageEvery time.Duration // pause between two assignments
-	// Round is how many URLs of each host a persistent batch assigns at a time, and Outgoing how
-	// many assignments may wait before it assigns no more.
+	MessageEvery time.Duration // interval of assignments
+	// Round is how many URLs of each host a persistent batch assigns at a time, and Outgoing how many
+	// assignments may wait before it assigns no more.
 	Round, Outgoing int
-	// Blacklisted says that a server must not be asked any more.
+	// Blacklisted reports whether a server must not be sent any more requests.
 	Blacklisted func(*URL) bool
 }
 
-// DefaultCycleConfig is the paper's.
+// DefaultCycleConfig returns the paper's configuration.
 func DefaultCycleConfig() CycleConfig {
 	return CycleConfig{
 		Hosts: 100, Theta: 0.25, MaxUpdates: 300, Every: 10 * time.Second, Timeout: 2 * time.Minute, Message: 500, MessageEvery: 5 * time.Second,
@@ -89,30 +89,30 @@ func DefaultCycleConfig() CycleConfig {
 	}
 }
 
-// Result is a download that an estimator made.
+// Result is the result of a download by an estimator.
 type Result struct {
-	URL    URL           // that was downloaded
+	URL    URL           // the downloaded URL
 	Took   time.Duration // from the request to the last byte
-	Bytes  int64         // that came in
-	Failed bool          // no answer came
+	Bytes  int64         // received
+	Failed bool          // no answer
 }
 
-// Place is a peer and where it stands.
+// Place is a peer with its coordinate.
 type Place struct {
-	Peer string     // its name
+	Peer string     // its ID
 	At   Coordinate // its coordinate
 }
 
-// Assignment gives URLs to a peer.
+// Assignment assigns URLs to a peer.
 type Assignment struct {
-	To   string // the peer that fetches from now on
+	To   string // the peer that fetches them
 	URLs []URL  // at most CycleConfig.Message of them
 }
 
 // Cycle is the requester's side of estimation (3.4). It collects hosts until they make a batch and
-// sends one URL of each server at a time to a random estimator. What comes back moves the servers'
-// coordinates; the remaining URLs are assigned by them. A server has one URL out at most: so
-// estimators take their turns, and it sees one request at a time (beyond the paper: papers 5).
+// sends one URL of each server at a time to a random estimator. The results move the servers'
+// coordinates; the remaining URLs are assigned by them. At most one URL of a server is out: so
+// estimators alternate, and it gets one request at a time (beyond the paper: papers 5).
 type Cycle struct {
 	cfg      CycleConfig
 	servers  *Servers
@@ -120,7 +120,7 @@ type Cycle struct {
 	ready    []Bucket
 	batch    *batch
 	next     time.Time
-	asked    time.Time // the last set
+	asked    time.Time // of the last set
 	outgoing []Assignment
 	sendAt   time.Time
 	stopped  bool
@@ -133,19 +133,19 @@ type Bucket struct {
 	URLs []URL  // of one server
 }
 
-// CycleStats count what was done.
+// CycleStats are the counters of a cycle.
 type CycleStats struct {
-	Batches, Requests, Assignments int // batches assigned, sets of estimates asked for, messages with assignments
-	Asked, Failed, TimedOut        int // URLs sent to estimators; downloads of those that failed; estimates that did not come
-	Converged, AtBound             int // servers assigned with an error under theta, batches that ended at the bound on updates
-	// Updates of each server that was assigned, Took and Medians of each batch: its time to
-	// assignment and its median error then.
+	Batches, Requests, Assignments int // batches assigned, sets of estimates requested, messages with assignments
+	Asked, Failed, TimedOut        int // URLs sent to estimators; failed downloads among them; estimates that did not arrive
+	Converged, AtBound             int // servers assigned with an error below theta, batches that ended at the limit of updates
+	// Updates of each server that was assigned, Took and Medians of each batch: its time to assignment
+	// and its median error then.
 	Updates []int
 	Took    []time.Duration // from the beginning of a batch to its assignment
 	Medians []float64       // of the relative errors at the end of a batch
 }
 
-// batch are the servers that are estimated together.
+// batch has the servers that are estimated together.
 type batch struct {
 	begun   time.Time
 	order   []netip.Addr
@@ -161,31 +161,31 @@ type estimated struct {
 	updates int
 }
 
-// NewCycle returns a cycle without hosts that keeps its coordinates in a table of servers. The
+// NewCycle returns a cycle without hosts that stores its coordinates in a table of servers. The
 // configuration must be valid.
 func NewCycle(cfg CycleConfig, servers *Servers, seed uint64) *Cycle {
 	return &Cycle{cfg: cfg, servers: servers, rnd: rand.New(rand.NewPCG(seed, seedCycle))}
 }
 
-// Add says that a host is ready. Its URLs are in the cycle's hands until an assignment gives them
-// away.
+// Add adds a host that is ready. The cycle holds its URLs until it assigns them.
 func (c *Cycle) Add(b Bucket) {
 	if len(b.URLs) > 0 {
 		c.ready = append(c.ready, b)
 	}
 }
 
-// Estimating says whether a batch is being estimated, when the own crawl had better be slow.
+// Estimating reports whether a batch is being estimated, during which the local crawl should be
+// slow.
 func (c *Cycle) Estimating() bool { return c.batch != nil }
 
-// Stopped says that a single batch is done.
+// Stopped reports whether a single batch is done.
 func (c *Cycle) Stopped() bool { return c.stopped && len(c.outgoing) == 0 }
 
-// Stats is what was done so far; the slices are the cycle's own.
+// Stats returns the counters; the slices are the cycle's own.
 func (c *Cycle) Stats() *CycleStats { return &c.stats }
 
-// Tick begins a batch if enough hosts are ready, and says whom of the estimators to send which URLs
-// now; none if it is not the time.
+// Tick begins a batch if enough hosts are ready, and returns the URLs to be sent to an estimator
+// now; none if nothing is due.
 func (c *Cycle) Tick(now time.Time, estimators []string) (to string, urls []URL) {
 	if c.stopped || c.cfg.Mode == ModeNone || now.Before(c.next) {
 		return "", nil
@@ -216,7 +216,7 @@ func (c *Cycle) Tick(now time.Time, estimators []string) (to string, urls []URL)
 	return to, urls
 }
 
-// waits says whether an answer is out.
+// waits reports whether an answer is awaited.
 func (b *batch) waits() bool {
 	for _, s := range b.servers {
 		if s.out != nil {
@@ -234,7 +234,7 @@ func (c *Cycle) begin(now time.Time) {
 	c.ready = slices.Clone(c.ready[c.cfg.Hosts:])
 }
 
-// join puts a host's URLs into the queue of its server.
+// join adds a host's URLs to the queue of its server.
 func (c *Cycle) join(b *Bucket) {
 	addr := b.URLs[0].Addr
 	s := c.batch.servers[addr]
@@ -246,7 +246,7 @@ func (c *Cycle) join(b *Bucket) {
 	s.urls.push(b.URLs...)
 }
 
-// refill gives a persistent batch what became ready of its own servers.
+// refill adds ready URLs of a persistent batch's servers to it.
 func (c *Cycle) refill() {
 	c.ready = slices.DeleteFunc(c.ready, func(b Bucket) bool {
 		if c.batch.servers[b.URLs[0].Addr] == nil {
@@ -281,15 +281,14 @@ func (c *Cycle) turn(now time.Time, addr netip.Addr, to string) *URL {
 	return &u
 }
 
-// remove drops a server that must not be asked.
+// remove drops a server that must not be sent requests.
 func (c *Cycle) remove(addr netip.Addr) {
 	delete(c.batch.servers, addr)
 	c.batch.order = slices.DeleteFunc(c.batch.order, func(a netip.Addr) bool { return a == addr })
 	c.servers.Drop(addr)
 }
 
-// Report takes what an estimator that stands at a place found. Results that were not asked of it
-// are ignored.
+// Report processes the results of an estimator at a coordinate. It ignores unrequested ones.
 func (c *Cycle) Report(now time.Time, from string, at *Coordinate, results []Result) {
 	if c.batch == nil {
 		return
@@ -310,7 +309,7 @@ func (c *Cycle) Report(now time.Time, from string, at *Coordinate, results []Res
 	}
 }
 
-// MedianError of the batch; 1 without one. Servers of which nothing is known count as 1.
+// MedianError returns that of the batch; 1 without one. Unknown servers count as 1.
 func (c *Cycle) MedianError(now time.Time) float64 {
 	if c.batch == nil || len(c.batch.order) == 0 {
 		return 1

@@ -2,26 +2,26 @@ package coordinates
 
 import "time"
 
-// EstimatorConfig are the knobs of the estimator's side.
+// EstimatorConfig is the configuration of the estimator's side.
 type EstimatorConfig struct {
-	// Every so often the sets of at least Age are sent. The paper says 10 s and 20 s; a server
-	// waits for its next estimator that long, as here it has one at a time, so the default age is
-	// shorter and the time of an update comes out as the paper's.
+	// Every is the interval at which sets of at least Age are sent. The paper has 10 s and 20 s; since
+	// a server has one estimate at a time here and waits for it that long, the default age is shorter,
+	// so that the duration of an update equals the paper's.
 	Every, Age time.Duration
 	// Most results make a set; a full one is sent at once.
 	Most int
 }
 
-// DefaultEstimatorConfig sends each 10 s what is older than 5 s.
+// DefaultEstimatorConfig sends, each 10 s, sets that are older than 5 s.
 func DefaultEstimatorConfig() EstimatorConfig {
 	return EstimatorConfig{Every: 10 * time.Second, Age: 5 * time.Second, Most: 500}
 }
 
-// Report is a set of results for the peer that asked for them; the estimator's coordinate goes
-// along.
+// Report is a set of results for the peer that requested them; the estimator's coordinate is sent
+// with it.
 type Report struct {
-	To      string   // the peer that asked
-	Results []Result // what came of its URLs
+	To      string   // the requester
+	Results []Result // of its URLs
 }
 
 // Estimator collects the downloads that this peer makes for others (3.4, step 6). The URLs
@@ -40,7 +40,7 @@ type resultSet struct {
 // NewEstimator returns an estimator without results.
 func NewEstimator(cfg EstimatorConfig) *Estimator { return &Estimator{cfg: cfg} }
 
-// Finished takes a download that was made for a requester.
+// Finished adds a download that was made for a requester.
 func (e *Estimator) Finished(now time.Time, requester string, r *Result) {
 	for _, s := range e.sets {
 		if s.To == requester && len(s.Results) < e.cfg.Most {
@@ -51,7 +51,7 @@ func (e *Estimator) Finished(now time.Time, requester string, r *Result) {
 	e.sets = append(e.sets, &resultSet{Report{To: requester, Results: []Result{*r}}, now})
 }
 
-// Tick returns the sets that are to be sent now; later finishers go into new ones.
+// Tick returns the sets that are to be sent now; later results go into new ones.
 func (e *Estimator) Tick(now time.Time) []Report {
 	if now.Before(e.next) {
 		return nil

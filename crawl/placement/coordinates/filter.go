@@ -6,18 +6,18 @@ import (
 )
 
 // FilterConfig is a moving percentile filter: of the last samples between two parties the one at a
-// percentile counts, so that a slow moment does not move a coordinate (3.1). Low percentiles
+// percentile counts, so that one slow sample does not move a coordinate (3.1). Low percentiles
 // tolerate noise, large windows are steadier and slower.
 type FilterConfig struct {
-	// Max samples are kept, and none is used before there are Min.
+	// Max samples are stored, and none is used before there are Min.
 	Max, Min int
 	// Percentile of the window, 0 to 1, is the value.
 	Percentile float64
 }
 
-// The settings of the paper's experiments with load and with a slow server. A window minimum is not
-// given there; a quarter of the window (ours) was chosen since estimation then takes about as many
-// updates as the thesis measured.
+// The settings of the paper's experiments with load and with a slow server. They have no window
+// minimum; a quarter of the window was chosen, with which estimation takes about as many updates as
+// the thesis measured.
 var (
 	LoadFilter     = FilterConfig{Max: 20, Min: 5, Percentile: 0.2}
 	SlowdownFilter = FilterConfig{Max: 16, Min: 4, Percentile: 0.5}
@@ -26,7 +26,7 @@ var (
 // maxWindow bounds a window: more would only be slower.
 const maxWindow = 256
 
-// Validate names the field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c *FilterConfig) Validate() error {
 	switch {
 	case c.Max < 1 || c.Max > maxWindow:
@@ -39,14 +39,14 @@ func (c *FilterConfig) Validate() error {
 	return nil
 }
 
-// filter is the window of one pair. The zero filter is empty.
+// filter is the window of one pair. The zero value is empty.
 type filter struct {
 	ordered []float32 // the samples, sorted
 	arrived []float32 // the same as a ring, the oldest at next once it is full
 	next    int
 }
 
-// add takes a sample and returns the value of the window, false while it has too few samples.
+// add adds a sample and returns the value of the window, false while it has too few samples.
 func (f *filter) add(cfg *FilterConfig, ms float64) (float64, bool) {
 	sample := float32(ms)
 	if len(f.arrived) < cfg.Max {
@@ -62,7 +62,7 @@ func (f *filter) add(cfg *FilterConfig, ms float64) (float64, bool) {
 	return f.value(cfg)
 }
 
-// value is the sample at the percentile.
+// value returns the sample at the percentile.
 func (f *filter) value(cfg *FilterConfig) (float64, bool) {
 	n := len(f.ordered)
 	if n < cfg.Min || n == 0 {

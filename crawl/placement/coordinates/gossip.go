@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// GossipConfig are the knobs of peer coordinates.
+// GossipConfig is the configuration of peer coordinates.
 type GossipConfig struct {
-	// Every so often one neighbour is asked (3.2: 10 s).
+	// Every is the interval of requests to a neighbor (3.2: 10 s).
 	Every time.Duration
-	// Timeout of a question, after which it counts as failed.
+	// Timeout of a request, after which it counts as failed.
 	Timeout time.Duration
-	// Down is the probability that a neighbour that failed is asked, so that it is found again; the
-	// paper names no value.
+	// Down is the probability that a failed neighbor is probed, so that its return is detected; the
+	// paper has no value.
 	Down float64
-	// Filter of the round trips of each neighbour.
+	// Filter of the round trips of each neighbor.
 	Filter FilterConfig
-	// PerURL is what each waiting URL adds to the height that is shown, in ms; 0 turns it off (3.8
+	// PerURL is the addition of each waiting URL to the published height, in ms; 0 disables it (3.8
 	// b).
 	PerURL float64
-	// MaxNeighbours bounds how many are kept.
+	// MaxNeighbours bounds the stored neighbors.
 	MaxNeighbours int
 }
 
-// DefaultGossipConfig is the paper's, and 64 neighbours.
+// DefaultGossipConfig returns the paper's configuration, with 64 neighbors.
 func DefaultGossipConfig() GossipConfig {
 	return GossipConfig{Every: 10 * time.Second, Timeout: 10 * time.Second, Down: 0.05, Filter: LoadFilter, MaxNeighbours: 64}
 }
 
-// Validate names the field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c *GossipConfig) Validate() error {
 	switch {
 	case c.Every <= 0:
@@ -47,15 +47,15 @@ func (c *GossipConfig) Validate() error {
 	return c.Filter.Validate()
 }
 
-// Gossip keeps the coordinate of a peer and what its neighbours told of theirs (3.2). It is asked
-// by [Gossip.Tick] whom to send a message to; the round trip of the message, stamped by the program
-// and not by the kernel, so that a busy process looks far away, comes back by [Gossip.Reply].
+// Gossip maintains the coordinate of a peer and the last reported ones of its neighbors (3.2).
+// [Gossip.Tick] returns the next neighbor to contact; [Gossip.Reply] takes the round trip of the
+// message, measured by the program and not by the kernel, so that a busy process appears far away.
 type Gossip struct {
 	cfg        GossipConfig
 	rnd        *rand.Rand
 	vivaldi    *Vivaldi
 	neighbours map[string]*neighbour
-	up, down   []string // in ascending order, so that the same seed picks the same
+	up, down   []string // in ascending order, so that selection is deterministic
 	next       time.Time
 	asked      map[string]time.Time
 	backlog    int
@@ -63,17 +63,17 @@ type Gossip struct {
 
 type neighbour struct {
 	at     Coordinate
-	known  bool // at is what it told
+	known  bool // at was reported
 	filter filter
 }
 
-// NewGossip returns the coordinate of a peer without neighbours. The configuration must be valid.
+// NewGossip returns the coordinate of a peer without neighbors. The configuration must be valid.
 func NewGossip(cfg GossipConfig, seed uint64) *Gossip {
 	rnd := rand.New(rand.NewPCG(seed, seedGossip))
 	return &Gossip{cfg: cfg, rnd: rnd, vivaldi: NewVivaldi(rnd), neighbours: make(map[string]*neighbour), asked: make(map[string]time.Time)}
 }
 
-// Seeds are told apart by a word each, so that parts of one peer do not draw the same.
+// Seeds differ by a word each, so that the parts of one peer do not draw the same numbers.
 const (
 	seedGossip uint64 = iota + 1
 	seedServers
@@ -81,8 +81,8 @@ const (
 	seedStrategy
 )
 
-// Meet says who the neighbours are: new ones begin as up, those not named are forgotten. Beyond the
-// bound the first count.
+// Meet sets the neighbors: new ones begin as up, missing ones are removed. Beyond the limit the
+// first count.
 func (g *Gossip) Meet(peers []string) {
 	peers = peers[:min(len(peers), g.cfg.MaxNeighbours)]
 	for id := range g.neighbours {
@@ -100,8 +100,8 @@ func (g *Gossip) Meet(peers []string) {
 	}
 }
 
-// Tick says whom to send a message now, false if nobody. Questions that were not answered in time
-// count as failed.
+// Tick returns the neighbor to contact now, false if none. Unanswered requests count as failed
+// after the timeout.
 func (g *Gossip) Tick(now time.Time) (string, bool) {
 	var late []string
 	for id, at := range g.asked {
@@ -125,8 +125,8 @@ func (g *Gossip) Tick(now time.Time) (string, bool) {
 	return id, true
 }
 
-// Reply is a neighbour's answer: its coordinate, and the round trip of the message. One of a
-// stranger is ignored.
+// Reply processes a neighbor's answer: its coordinate, and the round trip of the message. It
+// ignores unknown peers.
 func (g *Gossip) Reply(id string, rtt time.Duration, at *Coordinate) {
 	n := g.neighbours[id]
 	if n == nil {
@@ -140,7 +140,7 @@ func (g *Gossip) Reply(id string, rtt time.Duration, at *Coordinate) {
 	}
 }
 
-// Failed says that a message to a neighbour failed.
+// Failed records that a message to a neighbor failed.
 func (g *Gossip) Failed(id string) {
 	delete(g.asked, id)
 	if g.neighbours[id] != nil {
@@ -148,7 +148,7 @@ func (g *Gossip) Failed(id string) {
 	}
 }
 
-// Heard notes a neighbour's coordinate that came with another message, such as an estimator's
+// Heard stores a neighbor's coordinate that arrived with another message, such as an estimator's
 // report.
 func (g *Gossip) Heard(id string, at *Coordinate) {
 	if n := g.neighbours[id]; n != nil {
@@ -156,17 +156,17 @@ func (g *Gossip) Heard(id string, at *Coordinate) {
 	}
 }
 
-// SetBacklog tells how many URLs wait here; they show as height.
+// SetBacklog sets the number of waiting URLs, which increases the height.
 func (g *Gossip) SetBacklog(urls int) { g.backlog = urls }
 
-// At is the peer's own coordinate, as it is shown to others.
+// At returns the peer's own coordinate, as published.
 func (g *Gossip) At() Coordinate {
 	c := g.vivaldi.At()
 	c.Queue = min(float64(g.backlog)*g.cfg.PerURL, MaxMillis)
 	return c
 }
 
-// Of returns a neighbour's coordinate as it told last, false if it told none or is down.
+// Of returns a neighbor's last reported coordinate, false if there is none or it is down.
 func (g *Gossip) Of(id string) (Coordinate, bool) {
 	n := g.neighbours[id]
 	if n == nil || !n.known || slices.Contains(g.down, id) {
@@ -175,13 +175,13 @@ func (g *Gossip) Of(id string) (Coordinate, bool) {
 	return n.at, true
 }
 
-// Up lists the neighbours that answered last time or were not asked yet.
+// Up returns the neighbors that answered the last request or have had none yet.
 func (g *Gossip) Up() []string { return slices.Clone(g.up) }
 
-// Clamped counts round trips that were brought into bounds.
+// Clamped returns the number of clamped round trips.
 func (g *Gossip) Clamped() int { return g.vivaldi.Clamped() }
 
-// with and without keep a sorted list of distinct names.
+// with and without maintain a sorted list of distinct names.
 func with(list []string, id string) []string {
 	at, ok := slices.BinarySearch(list, id)
 	if ok {

@@ -6,28 +6,28 @@ import (
 )
 
 // A server that moves away from every estimator at once is overloaded itself: no peer is nearer,
-// and it should be asked less often (3.8 a).
+// and its delay should be increased (3.8 a).
 const (
-	// paceQuorum are the estimators that must have a history of a server before it is judged, and
-	// paceShare the share of them that must find it slower.
+	// paceQuorum is the number of estimators that must have a history of a server before it is judged,
+	// and paceShare the share of them that must find it slower.
 	paceQuorum = 3
 	paceShare  = 2.0 / 3
-	// paceHistory are the samples that make a history.
+	// paceHistory is the number of samples that make a history.
 	paceHistory = 4
-	// paceFactor is how much slower than usual the last download must have been to count: noise
-	// stays below.
+	// paceFactor is how much slower than usual the last download must have been to count: noise stays
+	// below.
 	paceFactor = 2
-	// maxPace bounds how much slower a server is asked.
+	// maxPace bounds the increase of a server's delay.
 	maxPace = 16
 )
 
-// window is what one estimator saw of a server.
+// window has one estimator's samples of a server.
 type window struct {
 	filter
 	last float64 // the latest sample, ms
-	was  float64 // what the window said before it
-	turn int     // the server's updates when it was used last
-	// failed counts downloads that failed
+	was  float64 // value of the window before it
+	turn int     // the server's updates when it was last used
+	// failed counts failed downloads
 	failed int
 }
 
@@ -39,8 +39,7 @@ func (w *window) add(cfg *FilterConfig, ms float64) (float64, bool) {
 	return w.filter.add(cfg, ms)
 }
 
-// slower is by how much the latest download took longer than usual, 0 without a history to compare
-// it with.
+// slower returns the ratio of the latest download to the usual duration, 0 without a history.
 func (w *window) slower() float64 {
 	if len(w.arrived) < paceHistory || w.was <= 0 {
 		return 0
@@ -48,9 +47,9 @@ func (w *window) slower() float64 {
 	return w.last / w.was
 }
 
-// Pace is how many times less often than usual a server should be asked: 1 if it is as quick as
-// ever. It is slow when at least two thirds of the estimators that know it find it at least twice
-// as slow as before, and the one that asked last is among them. Then it is the median of their
+// Pace returns the factor by which a server's delay should be increased: 1 if it is as fast as
+// ever. It is slow when at least two thirds of the estimators that have a history find it at least
+// twice as slow as before, and the most recent one is among them. Then it is the median of their
 // ratios, at most 16.
 func (s *Servers) Pace(addr netip.Addr) float64 {
 	e := s.byAddr[addr]
@@ -69,7 +68,7 @@ func (s *Servers) Pace(addr netip.Addr) float64 {
 		if ratio >= paceFactor {
 			slower++
 		}
-		if w.turn > newest || w.turn == newest && ratio < now { // the smaller of two at one time, so that the order does not matter
+		if w.turn > newest || w.turn == newest && ratio < now { // the smaller of two at one time, independent of order
 			newest, now = w.turn, ratio
 		}
 	}
@@ -80,8 +79,8 @@ func (s *Servers) Pace(addr netip.Addr) float64 {
 	return min(ratios[len(ratios)/2], maxPace)
 }
 
-// unsure says whether this estimator should look next, to tell a slow server from a slow way to it:
-// another one found the server slow since this one, which knows it and did not, was there.
+// unsure reports whether this estimator should measure next, to distinguish a slow server from a
+// slow path: it has a history and did not find the server slow, and another one has since.
 func (s *Servers) unsure(addr netip.Addr, estimator string) bool {
 	e := s.byAddr[addr]
 	if e == nil {

@@ -14,56 +14,56 @@ type URL struct {
 	Addr netip.Addr // of its server, as the requester resolved it
 }
 
-// Source is the sub-queue that a URL came from.
+// Source is the sub-queue of a URL.
 type Source uint8
 
 // The sub-queues of a peer (3.5).
 const (
 	Idle     Source = iota // nothing to fetch now
-	Assigned               // given to this peer after a cycle
+	Assigned               // assigned to this peer after a cycle
 	Proxy                  // estimates for others
 	Found                  // found here, not placed
 )
 
-// QueueConfig are the knobs of a peer's queue.
+// QueueConfig is the configuration of a peer's queue.
 type QueueConfig struct {
-	// Wait is the probability that nothing is fetched though there is work, which slows the own
+	// Wait is the probability that nothing is fetched although there is work, which slows the local
 	// crawl while others estimate (3.4, step 3).
 	Wait float64
-	// Assigned and Proxy are the shares of all fetches that these sub-queues have when they are not
-	// empty; the rest, and the share of an empty one, goes to the next. The paper leaves open
-	// whether the proxy's 0.1 is of all or of the rest: of all here.
+	// Assigned and Proxy are the shares of all fetches for these sub-queues when they are not empty;
+	// the rest, and the share of an empty one, goes to the next. The paper leaves open whether the
+	// proxy's 0.1 is of all or of the rest: here of all.
 	Assigned, Proxy float64
-	// MaxHosts and MaxURLs bound what is found: hosts, and URLs of each.
+	// MaxHosts and MaxURLs bound the found URLs: their hosts, and the URLs of each.
 	MaxHosts, MaxURLs int
 }
 
-// DefaultQueueConfig is the paper's.
+// DefaultQueueConfig returns the paper's configuration.
 func DefaultQueueConfig() QueueConfig {
 	return QueueConfig{Assigned: 0.8, Proxy: 0.1, MaxHosts: 15_000, MaxURLs: 600}
 }
 
-// Request is a URL that a requester wants estimated.
+// Request is a URL that a requester wants to have estimated.
 type Request struct {
 	URL
-	Requester string    // who is to have the result
-	At        time.Time // when it asked
+	Requester string    // receives the result
+	At        time.Time // time of the request
 }
 
-// Queue holds what a peer is to fetch in three sub-queues.
+// Queue holds the URLs that a peer fetches in three sub-queues.
 type Queue struct {
 	cfg      QueueConfig
 	rnd      *rand.Rand
 	assigned fifo[URL]
 	proxy    fifo[Request]
-	hosts    []string // those with found URLs, in no order: one is drawn
+	hosts    []string // those with found URLs, unordered: one is drawn
 	place    map[string]int
 	found    map[string]*bucket
-	rarely   list.List // hosts, the one least used at the back
+	rarely   list.List // hosts, the least recently used at the back
 	urls     int
 }
 
-// bucket are the found URLs of a host.
+// bucket has the found URLs of a host.
 type bucket struct {
 	urls fifo[URL]
 	at   *list.Element
@@ -77,14 +77,14 @@ func NewQueue(cfg QueueConfig, rnd *rand.Rand) *Queue {
 // SetWait changes QueueConfig.Wait, as a batch begins and ends.
 func (q *Queue) SetWait(wait float64) { q.cfg.Wait = wait }
 
-// Assign appends URLs that were given to this peer.
+// Assign appends URLs that were assigned to this peer.
 func (q *Queue) Assign(urls ...URL) { q.assigned.push(urls...) }
 
-// Ask appends what another peer wants estimated.
+// Ask appends requests of other peers.
 func (q *Queue) Ask(requests ...Request) { q.proxy.push(requests...) }
 
-// Find adds a URL to the bucket of its host; false if that is full. Beyond the bound of hosts the
-// one least recently used is dropped with its URLs, which dropped returns: whoever keeps them
+// Find adds a URL to the bucket of its host; false if that is full. Beyond the limit of hosts the
+// least recently used one is dropped with its URLs, which are returned: a caller that stores them
 // durably offers them again.
 func (q *Queue) Find(u *URL) (taken bool, dropped []URL) {
 	b := q.found[u.Host]
@@ -106,7 +106,7 @@ func (q *Queue) Find(u *URL) (taken bool, dropped []URL) {
 	return true, dropped
 }
 
-// Bucket counts the found URLs of a host.
+// Bucket returns the number of found URLs of a host.
 func (q *Queue) Bucket(host string) int {
 	if b := q.found[host]; b != nil {
 		return b.urls.len()
@@ -114,7 +114,7 @@ func (q *Queue) Bucket(host string) int {
 	return 0
 }
 
-// Take removes a host from what was found, as when it is ready for a batch, and returns its URLs.
+// Take removes a host from the found ones, as when it is ready for a batch, and returns its URLs.
 func (q *Queue) Take(host string) []URL {
 	b := q.found[host]
 	if b == nil {
@@ -131,11 +131,11 @@ func (q *Queue) Take(host string) []URL {
 	return b.urls.all()
 }
 
-// Len counts the URLs in each sub-queue.
+// Len returns the number of URLs in each sub-queue.
 func (q *Queue) Len() (assigned, proxy, found int) { return q.assigned.len(), q.proxy.len(), q.urls }
 
-// Next removes the URL to fetch now, and says where it came from; Idle if there is none or the peer
-// is to wait. Requester and time are set for a proxy's.
+// Next removes and returns the URL to fetch now, with its sub-queue; Idle if there is none or the
+// peer must wait. Requester and time are set for a proxy's.
 func (q *Queue) Next() (Request, Source) {
 	if q.cfg.Wait > 0 && q.rnd.Float64() < q.cfg.Wait {
 		return Request{}, Idle
@@ -145,7 +145,7 @@ func (q *Queue) Next() (Request, Source) {
 	switch {
 	case assigned && (draw < q.cfg.Assigned || !proxy && !found):
 		return Request{URL: q.assigned.pop()}, Assigned
-	case proxy && (!found || draw < q.cfg.Assigned+q.cfg.Proxy): // what the assigned ones do not use is the proxy's
+	case proxy && (!found || draw < q.cfg.Assigned+q.cfg.Proxy): // unused shares of assigned ones go to the proxy's
 		return q.proxy.pop(), Proxy
 	case found:
 		return Request{URL: q.draw()}, Found
@@ -154,7 +154,7 @@ func (q *Queue) Next() (Request, Source) {
 	}
 }
 
-// draw takes the first URL of a random host.
+// draw removes and returns the first URL of a random host.
 func (q *Queue) draw() URL {
 	host := q.hosts[q.rnd.IntN(len(q.hosts))]
 	b := q.found[host]
@@ -167,7 +167,7 @@ func (q *Queue) draw() URL {
 	return u
 }
 
-// fifo is a queue in a slice whose front is given back once half of it is used up.
+// fifo is a queue in a slice whose front is freed once half of it is used up.
 type fifo[T any] struct {
 	items []T
 	first int

@@ -11,34 +11,34 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// ServersConfig are the knobs of the table of servers.
+// ServersConfig is the configuration of the table of servers.
 type ServersConfig struct {
-	// Most servers are kept; the one used longest ago is forgotten.
+	// Most servers are stored; the least recently used one is evicted.
 	Most int
 	// Filter of the downloads from a server at each estimator.
 	Filter FilterConfig
-	// HalfLife is the time after which half of what is not yet an error of 1 has become one: what
-	// was not heard of for long is not believed. 0: never.
+	// HalfLife is the half-life of the confidence in a coordinate: without samples its error grows to
+	// 1. 0: never.
 	HalfLife time.Duration
-	// ReuseError is the least error with which a new server begins where another of its subnet is
-	// (3.8 d); 0: it begins anywhere.
+	// ReuseError is the minimum initial error of a new server that takes the coordinate of another of
+	// its subnet (3.8 d); 0: it begins at the origin.
 	ReuseError float64
-	// Subnet names the range within which servers are taken to stand beside each other; nil is
+	// Subnet returns the range within which servers are assumed to be at the same location; nil is
 	// [placement.RangeOf].
 	Subnet func(netip.Addr) netip.Prefix
 }
 
-// maxEstimators bounds the windows kept of one server.
+// maxEstimators bounds the windows of one server.
 const maxEstimators = 128
 
-// DefaultServersConfig keeps 4,096 servers, about 10 MB when ten estimators have full windows of
+// DefaultServersConfig stores 4,096 servers, about 10 MB when ten estimators have full windows of
 // each. Their windows count from the first sample, since in a live ring each costs a turn of
 // another peer.
 func DefaultServersConfig() ServersConfig {
 	return ServersConfig{Most: 4096, Filter: FilterConfig{Max: LoadFilter.Max, Min: 1, Percentile: LoadFilter.Percentile}, HalfLife: 12 * time.Hour, ReuseError: 0.5}
 }
 
-// Validate names the field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c *ServersConfig) Validate() error {
 	switch {
 	case c.Most < 1:
@@ -51,15 +51,15 @@ func (c *ServersConfig) Validate() error {
 	return c.Filter.Validate()
 }
 
-// Servers are the proxy coordinates of web servers, by address (3.3). Each is a Vivaldi client of
-// its own whose neighbours are the estimators, so servers never pull peers. They are kept, and go
-// on adapting with every download (3.8 e).
+// Servers are the proxy coordinates of web servers, by address (3.3). Each is a separate Vivaldi
+// client whose neighbors are the estimators, so servers never move peers. They are retained, and
+// adapt with every download (3.8 e).
 type Servers struct {
 	cfg     ServersConfig
 	rnd     *rand.Rand
 	byAddr  map[netip.Addr]*list.Element // of *server
 	recent  list.List
-	subnets map[netip.Prefix]netip.Addr // the server of a subnet that was moved last
+	subnets map[netip.Prefix]netip.Addr // the most recently moved server of a subnet
 	clamped int
 }
 
@@ -80,8 +80,8 @@ func NewServers(cfg ServersConfig, seed uint64) *Servers {
 	}
 }
 
-// Observe takes what the download of a page took at an estimator that stands at a place. It says
-// whether the coordinate was moved: not while the estimator's window is short.
+// Observe adds the duration of a page's download at an estimator with a coordinate. It reports
+// whether the server's coordinate was moved: not while the estimator's window is short.
 func (s *Servers) Observe(now time.Time, addr netip.Addr, estimator string, at *Coordinate, took time.Duration) bool {
 	v := s.find(now, addr, true)
 	w := v.window(estimator)
@@ -99,8 +99,8 @@ func (s *Servers) Observe(now time.Time, addr netip.Addr, estimator string, at *
 	return true
 }
 
-// At is where a server stands, its error grown by age; false if nothing is known of it. One of a
-// known subnet stands where that is.
+// At returns the coordinate of a server, its error grown by age; false if it is unknown. A new
+// server of a known subnet has that coordinate.
 func (s *Servers) At(now time.Time, addr netip.Addr) (Coordinate, bool) {
 	v := s.find(now, addr, false)
 	if v == nil || v.vivaldi.updates == 0 {
@@ -111,7 +111,7 @@ func (s *Servers) At(now time.Time, addr netip.Addr) (Coordinate, bool) {
 	return c, true
 }
 
-// Updates counts the samples that moved a server's coordinate.
+// Updates returns the number of samples that moved a server's coordinate.
 func (s *Servers) Updates(addr netip.Addr) int {
 	if e := s.byAddr[addr]; e != nil {
 		return e.Value.(*server).vivaldi.updates
@@ -119,7 +119,7 @@ func (s *Servers) Updates(addr netip.Addr) int {
 	return 0
 }
 
-// Sampled counts the samples in an estimator's window of a server.
+// Sampled returns the number of samples in an estimator's window of a server.
 func (s *Servers) Sampled(addr netip.Addr, estimator string) int {
 	if e := s.byAddr[addr]; e != nil {
 		if w := e.Value.(*server).windows[estimator]; w != nil {
@@ -129,8 +129,8 @@ func (s *Servers) Sampled(addr netip.Addr, estimator string) int {
 	return 0
 }
 
-// turns counts what an estimator did for a server of late: the samples in its window, and the
-// downloads that failed.
+// turns returns the recent downloads of an estimator from a server: the samples in its window, and
+// the failures.
 func (s *Servers) turns(addr netip.Addr, estimator string) int {
 	if e := s.byAddr[addr]; e != nil {
 		if w := e.Value.(*server).windows[estimator]; w != nil {
@@ -140,7 +140,8 @@ func (s *Servers) turns(addr netip.Addr, estimator string) int {
 	return 0
 }
 
-// usual is what downloads take at an estimator by its window, in ms; false if there is none.
+// usual returns the typical duration of downloads at an estimator by its window, in ms; false if
+// there is none.
 func (s *Servers) usual(addr netip.Addr, estimator string) (float64, bool) {
 	if e := s.byAddr[addr]; e != nil {
 		if w := e.Value.(*server).windows[estimator]; w != nil {
@@ -150,9 +151,9 @@ func (s *Servers) usual(addr netip.Addr, estimator string) (float64, bool) {
 	return 0, false
 }
 
-// missed notes that a download failed at an estimator: its turn is over, so that one which is shut
-// out does not get all of them. Of a server that nobody has reached yet nothing is noted; turns are
-// drawn there.
+// missed records that a download failed at an estimator: its turn is over, so that one without
+// access does not get all turns. Nothing is recorded for a server that no estimator has reached;
+// turns are drawn there.
 func (s *Servers) missed(now time.Time, addr netip.Addr, estimator string) {
 	if v := s.find(now, addr, false); v != nil {
 		w := v.window(estimator)
@@ -160,13 +161,13 @@ func (s *Servers) missed(now time.Time, addr netip.Addr, estimator string) {
 	}
 }
 
-// Len is how many servers are kept, Clamped how many samples were brought into bounds.
+// Len is the number of stored servers, Clamped that of clamped samples.
 func (s *Servers) Len() int { return len(s.byAddr) }
 
-// Clamped counts samples that were brought into bounds.
+// Clamped returns the number of clamped samples.
 func (s *Servers) Clamped() int { return s.clamped }
 
-// Drop forgets a server.
+// Drop removes a server.
 func (s *Servers) Drop(addr netip.Addr) {
 	if e := s.byAddr[addr]; e != nil {
 		s.recent.Remove(e)
@@ -181,7 +182,7 @@ func (s *Servers) remove(addr netip.Addr) {
 	}
 }
 
-// aged is the error of a server, on its way back to 1 since it was heard of last.
+// aged returns the error of a server, which grows to 1 since its last sample.
 func (s *Servers) aged(v *server, now time.Time) float64 {
 	e := v.vivaldi.at.Error
 	age := now.Sub(v.heard)
@@ -191,7 +192,7 @@ func (s *Servers) aged(v *server, now time.Time) float64 {
 	return 1 - (1-e)*math.Exp2(-age.Seconds()/s.cfg.HalfLife.Seconds())
 }
 
-// beside is the place of another server of the subnet.
+// beside returns the coordinate of another server of the subnet.
 func (s *Servers) beside(now time.Time, addr netip.Addr) (Coordinate, bool) {
 	if s.cfg.ReuseError == 0 {
 		return Coordinate{}, false
@@ -225,8 +226,7 @@ func (s *Servers) find(now time.Time, addr netip.Addr, create bool) *server {
 	return v
 }
 
-// window returns an estimator's window, making room for it at the cost of the one heard of longest
-// ago.
+// window returns an estimator's window, and evicts the oldest one if necessary.
 func (v *server) window(estimator string) *window {
 	if w := v.windows[estimator]; w != nil {
 		v.turn(w)

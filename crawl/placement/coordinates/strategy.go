@@ -11,45 +11,45 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// Peers is where the peers stand: this one and its neighbours. A [Gossip] knows; the node puts
-// itself in.
+// Peers has the coordinates of this peer and its neighbors. A [Gossip] provides those of the
+// neighbors; the node adds its own.
 type Peers interface {
-	// Of returns a peer's coordinate, false if it is not known or the peer is down.
+	// Of returns a peer's coordinate, false if it is unknown or the peer is down.
 	Of(peer string) (Coordinate, bool)
 }
 
-// Config are the knobs of the strategy.
+// Config is the configuration of the strategy.
 type Config struct {
-	Servers ServersConfig // how coordinates of servers are kept
-	// Mode is how long it goes on (3.4). ModePersistent looks at hosts again, as Term and Explore
-	// say; ModeCycle estimates each server once and gives its hosts away for good; ModeSingle does
+	Servers ServersConfig // of server coordinates
+	// Mode is the duration of estimation (3.4). ModePersistent places hosts repeatedly, by Term and
+	// Explore; ModeCycle estimates each server once and assigns its hosts permanently; ModeSingle does
 	// so for the first Batch servers only; ModeNone leaves every host to its owner.
 	Mode  Mode
 	Batch int // servers that ModeSingle estimates
-	// Theta is the error under which a server's coordinate is good enough to choose by, MaxUpdates
-	// (pi) the updates after which it is used all the same.
+	// Theta is the error below which a server's coordinate is good enough to choose by, MaxUpdates
+	// (pi) the updates after which it is used in any case.
 	Theta      float64
-	MaxUpdates int // pi: updates after which it is used all the same
-	// Term is after how many URLs a host that was placed is looked at again, by the coordinate as
-	// it stands then; 0: never.
+	MaxUpdates int // pi: updates after which it is used in any case
+	// Term is the number of URLs after which a host is placed again, by its current coordinate; 0:
+	// never.
 	Term int
-	// Explore is the share of those looks that first spend one URL at another candidate, so that
-	// the coordinate goes on adapting; 0: none.
+	// Explore is the share of these placements that first use one URL at another candidate, so that
+	// the coordinate continues to adapt; 0: none.
 	Explore float64
-	// PerURL is what a waiting URL of a candidate adds to its height, in ms (3.8 b); 0: nothing.
+	// PerURL is the addition of a candidate's waiting URL to its height, in ms (3.8 b); 0: none.
 	PerURL float64
-	// MaxHosts bounds the hosts whose address is remembered.
+	// MaxHosts bounds the hosts whose address is stored.
 	MaxHosts int
 }
 
 // DefaultConfig estimates until an error of 0.25 or 300 updates, as the paper, in persistent mode:
-// it looks again after 100 URLs, in one case of four by another candidate. A single batch has 100
-// servers.
+// it places hosts again after 100 URLs, in one case of four by another candidate. A single batch
+// has 100 servers.
 func DefaultConfig() Config {
 	return Config{Servers: DefaultServersConfig(), Mode: ModePersistent, Batch: 100, Theta: 0.25, MaxUpdates: 300, Term: 100, Explore: 0.25, PerURL: 0.2, MaxHosts: 16384}
 }
 
-// Validate names the field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c *Config) Validate() error {
 	switch {
 	case !(c.Theta > 0 && c.Theta <= 1):
@@ -66,26 +66,26 @@ func (c *Config) Validate() error {
 	return c.Servers.Validate()
 }
 
-// Strategy places the hosts of a live node (design, section 5). Estimation is spread over leases of
-// one URL: while a server's coordinate is not good enough, the worker is the candidate that has
-// sampled it least, for one URL, and then the next; afterwards it is the candidate nearest in the
-// space. The URLs are those that are due anyway, so nothing is asked of a site beyond them, and it
-// has one worker at any moment.
+// Strategy places the hosts of a live node (design, section 5). Estimation uses leases of one URL:
+// while a server's coordinate is not good enough, the worker is the candidate with the fewest
+// samples of it, for one URL, and then the next; afterwards it is the candidate nearest in the
+// space. The URLs are those that are due anyway, so a site gets no additional requests, and it has
+// one worker at any moment.
 type Strategy struct {
 	cfg     Config
 	peers   Peers
 	servers *Servers
 	rnd     *rand.Rand
 	hosts   map[string]netip.Addr
-	names   []string // of hosts, the one met first at turn
+	names   []string // of hosts, the oldest at turn
 	turn    int
-	explore map[string]bool     // hosts that spend a URL on exploring at present
+	explore map[string]bool     // hosts that use a URL for exploring at present
 	batch   map[netip.Addr]bool // servers of the single batch
 }
 
 var _ placement.Observer = (*Strategy)(nil)
 
-// New returns a strategy that has met no server yet.
+// New returns a strategy without servers.
 func New(cfg Config, peers Peers, seed uint64) (*Strategy, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -99,19 +99,19 @@ func New(cfg Config, peers Peers, seed uint64) (*Strategy, error) {
 	}, nil
 }
 
-// Servers is the table of coordinates.
+// Servers returns the table of coordinates.
 func (s *Strategy) Servers() *Servers { return s.servers }
 
-// Next implements placement.Strategy; it never asks for a probe.
+// Next implements placement.Strategy; it never requests a probe.
 func (s *Strategy) Next(v *placement.View) placement.Choice {
 	who := v.Able()
 	switch {
 	case len(who) == 0:
 		return placement.Choice{Why: "no candidate"}
 	case len(who) == 1:
-		return placement.Choice{Worker: who[0].Peer, Why: "the only candidate that has room"}
+		return placement.Choice{Worker: who[0].Peer, Why: "the only candidate with capacity"}
 	case s.cfg.Mode == ModeNone:
-		return placement.Choice{Worker: owner(who), Why: "nothing is placed in this mode: the owner keeps the host"}
+		return placement.Choice{Worker: owner(who), Why: "placement is off in this mode: the owner keeps the host"}
 	case v.Tiny:
 		return s.tiny(v, who)
 	}
@@ -120,20 +120,21 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 		return placement.Choice{Worker: owner(who), Why: "the single batch is full: the owner keeps the host"}
 	}
 	c := s.nextAt(v, who, site)
-	if pace := s.servers.Pace(site); pace > 1 { // no peer is nearer: the server is to be left alone (3.8 a), until a few pages say otherwise
+	if pace := s.servers.Pace(site); pace > 1 { // no peer is nearer: increase the server's delay (3.8 a), until a few pages show otherwise
 		c.Pace = pace
 		if c.URLs == 0 || c.URLs > pacedTerm {
 			c.URLs = pacedTerm
 		}
-		c.Why += fmt.Sprintf("; the server is slower at all estimators, so it is asked %.1f times less often", pace)
+		c.Why += fmt.Sprintf("; the server is slower at all estimators: delay increased by a factor of %.1f", pace)
 	}
 	return c
 }
 
-// pacedTerm is after how many URLs a server that was slow for everybody is looked at again.
+// pacedTerm is the number of URLs after which a server that is slow for all candidates is placed
+// again.
 const pacedTerm = 8
 
-// nextAt chooses for a host at a server.
+// nextAt chooses a worker for a host at a server.
 func (s *Strategy) nextAt(v *placement.View, who []placement.Candidate, site netip.Addr) placement.Choice {
 	updates := s.servers.Updates(site)
 	at, known := s.servers.At(v.Now, site)
@@ -145,30 +146,30 @@ func (s *Strategy) nextAt(v *placement.View, who []placement.Candidate, site net
 	}
 	if s.turnToExplore(v.Host) {
 		c := s.estimate(site, who, updates, &at, known)
-		c.Why = "one URL by another candidate, so that the coordinate goes on adapting: " + c.Why
+		c.Why = "one URL by another candidate to adapt the coordinate: " + c.Why
 		return c
 	}
 	return s.choose(&at, who, updates)
 }
 
-// secondOpinion has another candidate fetch one URL of a server whose last download was slow. That
-// tells a slow server, which is to be left alone, from a slow peer.
+// secondOpinion makes another candidate fetch one URL of a server whose last download was slow.
+// This distinguishes a slow server, whose delay is increased, from a slow peer.
 func (s *Strategy) secondOpinion(site netip.Addr, who []placement.Candidate) (placement.Choice, bool) {
 	for _, c := range who {
 		if _, ok := s.peers.Of(c.Peer); ok && s.servers.unsure(site, c.Peer) {
-			return placement.Choice{Worker: c.Peer, URLs: 1, Why: "the last download was slow: one URL by another, to know whether the server is"}, true
+			return placement.Choice{Worker: c.Peer, URLs: 1, Why: "the last download was slow: one URL by another candidate, to check whether the server is slow"}, true
 		}
 	}
 	return placement.Choice{}, false
 }
 
 // enoughEstimators must have had a turn before a server's coordinate counts, or all candidates that
-// have a coordinate. A coordinate has one unknown less than that, height included; the one
-// estimator more tells a place from its mirror image. One alone, such as the owner of a small host,
-// can bring the error near zero, and then knows only how far away the server is.
+// have a coordinate. A coordinate has one unknown less than that, height included; the additional
+// estimator excludes the mirror image of the position. A single one, such as the owner of a small
+// host, can reduce the error to near zero, and determines only the distance of the server.
 const enoughEstimators = Dimensions + 2
 
-// fewEstimators says whether more candidates should have a turn before the coordinate counts.
+// fewEstimators reports whether more candidates should have a turn before the coordinate counts.
 func (s *Strategy) fewEstimators(site netip.Addr, who []placement.Candidate) bool {
 	waiting, had := 0, 0
 	for _, c := range who {
@@ -184,13 +185,13 @@ func (s *Strategy) fewEstimators(site netip.Addr, who []placement.Candidate) boo
 	return waiting > 0 && had < enoughEstimators
 }
 
-// worthATurn in ms: if the downloads of an estimator were quicker by less it is not worth to find
-// out why the coordinate says otherwise.
+// worthATurn in ms: smaller differences between an estimator's downloads and the coordinate are not
+// worth a turn.
 const worthATurn = 10
 
-// contradicted says whether the candidate nearest in the space took clearly longer than another
-// whose downloads are known as well. The error of a coordinate does not tell: a server whose whole
-// distance went into its height suits everybody well enough and is nearest to the wrong one.
+// contradicted reports whether the candidate nearest in the space took clearly longer than another
+// with known downloads. The error of a coordinate does not show this: a server whose whole distance
+// is in its height fits all estimators well enough and is nearest to the wrong one.
 func (s *Strategy) contradicted(site netip.Addr, at *Coordinate, who []placement.Candidate) bool {
 	nearest, least, best := 0.0, math.Inf(1), math.Inf(1)
 	for _, c := range who {
@@ -211,7 +212,7 @@ func (s *Strategy) contradicted(site netip.Addr, at *Coordinate, who []placement
 	return nearest > best*(1+s.cfg.Theta) && nearest-best > worthATurn
 }
 
-// turnToExplore says whether this look at a host spends a URL; the look after it does not.
+// turnToExplore reports whether this placement of a host uses a URL; the next one does not.
 func (s *Strategy) turnToExplore(host string) bool {
 	if s.explore[host] {
 		delete(s.explore, host)
@@ -227,9 +228,8 @@ func (s *Strategy) turnToExplore(host string) bool {
 	return true
 }
 
-// tiny places a host that has too few URLs left to estimate by. Its coordinate decides if several
-// estimators made it and do not contradict it; else the worker that is known for its range, else
-// the owner.
+// tiny places a host that has too few URLs left for estimation. Its coordinate decides if several
+// estimators made it and do not contradict it; else the known worker of its range, else the owner.
 func (s *Strategy) tiny(v *placement.View, who []placement.Candidate) placement.Choice {
 	site := s.site(v)
 	if at, ok := s.servers.At(v.Now, site); ok && !s.fewEstimators(site, who) && !s.contradicted(site, &at, who) {
@@ -237,19 +237,19 @@ func (s *Strategy) tiny(v *placement.View, who []placement.Candidate) placement.
 	}
 	for _, c := range who {
 		if c.Peer == v.Known {
-			return placement.Choice{Worker: v.Known, Unsure: true, Why: "few URLs: the worker known for the address range"}
+			return placement.Choice{Worker: v.Known, Unsure: true, Why: "few URLs: the known worker of the address range"}
 		}
 	}
 	return placement.Choice{Worker: owner(who), Unsure: true, Why: "few URLs: not worth estimating, the owner keeps the host"}
 }
 
-// owner of the host, or the first candidate if that has no room.
+// owner returns the owner of the host, or the first candidate if the owner is overloaded.
 func owner(who []placement.Candidate) string {
 	return who[max(0, slices.IndexFunc(who, func(c placement.Candidate) bool { return c.Self }))].Peer
 }
 
-// inBatch says whether servers at an address are placed: all but in single mode. One whose address
-// nobody knows yet is, to learn it.
+// inBatch reports whether servers at an address are placed: all but in single mode. One with an
+// unknown address is, to learn it.
 func (s *Strategy) inBatch(site netip.Addr) bool {
 	if s.cfg.Mode != ModeSingle || !site.IsValid() || s.batch[site] {
 		return true
@@ -261,7 +261,7 @@ func (s *Strategy) inBatch(site netip.Addr) bool {
 	return true
 }
 
-// site is the address of the host: the view's, or that which answered last.
+// site returns the address of the host: the view's, or that of the last answer.
 func (s *Strategy) site(v *placement.View) netip.Addr {
 	if v.Site.IsValid() {
 		return v.Site.Unmap()
@@ -269,8 +269,7 @@ func (s *Strategy) site(v *placement.View) netip.Addr {
 	return s.hosts[v.Host]
 }
 
-// estimate gives one URL to the candidate that has had the fewest turns at the server, any of those
-// if several.
+// estimate assigns one URL to a candidate with the fewest turns at the server.
 func (s *Strategy) estimate(site netip.Addr, who []placement.Candidate, updates int, at *Coordinate, known bool) placement.Choice {
 	best, least, ties := "", 0, 0
 	for _, c := range who {
@@ -287,11 +286,11 @@ func (s *Strategy) estimate(site netip.Addr, who []placement.Candidate, updates 
 		}
 	}
 	if best == "" {
-		return placement.Choice{Worker: who[s.rnd.IntN(len(who))].Peer, URLs: 1, Why: "no candidate has a coordinate yet: one URL by any of them"}
+		return placement.Choice{Worker: who[s.rnd.IntN(len(who))].Peer, URLs: 1, Why: "no candidate has a coordinate yet: one URL by a random candidate"}
 	}
 	why := "nothing is known of the server yet"
 	if known {
-		why = fmt.Sprintf("the error of the server's coordinate is %.2f after %d updates, %.2f is wanted", at.Error, updates, s.cfg.Theta)
+		why = fmt.Sprintf("estimating: error of the server's coordinate %.2f after %d updates, target %.2f", at.Error, updates, s.cfg.Theta)
 		switch {
 		case at.Error >= s.cfg.Theta:
 		case s.fewEstimators(site, who):
@@ -303,7 +302,7 @@ func (s *Strategy) estimate(site netip.Addr, who []placement.Candidate, updates 
 	return placement.Choice{Worker: best, URLs: 1, Why: why + ": one URL by an estimator"}
 }
 
-// choose names the nearest candidate.
+// choose returns the nearest candidate.
 func (s *Strategy) choose(at *Coordinate, who []placement.Candidate, updates int) placement.Choice {
 	best, least, compared := "", 0.0, 0
 	for i := range who {
@@ -318,11 +317,11 @@ func (s *Strategy) choose(at *Coordinate, who []placement.Candidate, updates int
 		}
 	}
 	if best == "" {
-		return placement.Choice{Worker: who[s.rnd.IntN(len(who))].Peer, URLs: s.cfg.Term, Why: "no candidate has a coordinate: any of them"}
+		return placement.Choice{Worker: who[s.rnd.IntN(len(who))].Peer, URLs: s.cfg.Term, Why: "no candidate has a coordinate: random choice"}
 	}
 	return placement.Choice{
 		Worker: best, URLs: s.cfg.Term,
-		Why: fmt.Sprintf("nearest in the space of %d: %.0f ms a page expected, error %.2f after %d updates", compared, least, at.Error, updates),
+		Why: fmt.Sprintf("nearest of %d by coordinates: %.0f ms a page expected, error %.2f after %d updates", compared, least, at.Error, updates),
 	}
 }
 
@@ -342,7 +341,7 @@ func (s *Strategy) Observe(f *placement.Fetch) {
 	}
 }
 
-// note remembers the address of a host, and forgets that met first beyond the bound.
+// note stores the address of a host, and drops the oldest beyond the limit.
 func (s *Strategy) note(host string, site netip.Addr) {
 	if _, ok := s.hosts[host]; !ok {
 		if len(s.names) < s.cfg.MaxHosts {
@@ -356,11 +355,11 @@ func (s *Strategy) note(host string, site netip.Addr) {
 	s.hosts[host] = site
 }
 
-// Pace is by how much a site should be asked less often than usual: see [Servers.Pace].
+// Pace returns the factor by which a site's delay should be increased: see [Servers.Pace].
 func (s *Strategy) Pace(site netip.Addr) float64 { return s.servers.Pace(site.Unmap()) }
 
-// Expected is what the download of a page from a site is expected to take at a peer, false if that
-// is not known: what a page shows a person.
+// Expected returns the expected duration of a page's download from a site at a peer, false if
+// unknown, for display.
 func (s *Strategy) Expected(now time.Time, site netip.Addr, peer string) (time.Duration, float64, bool) {
 	at, ok := s.servers.At(now, site.Unmap())
 	if !ok {

@@ -8,26 +8,25 @@ import (
 
 // The constants of Vivaldi (3.1).
 const (
-	forceGain = 0.25 // c_c: the share of a difference that one update moves a coordinate by
-	errorGain = 0.25 // c_e: the weight of one update in the error estimate
+	forceGain = 0.25 // c_c: share of a difference by which one update moves a coordinate
+	errorGain = 0.25 // c_e: weight of one update in the error estimate
 )
 
 const (
-	// firstHeight is where heights begin, in ms. A height grows and shrinks in proportion to
-	// itself, so one that begins near zero would stay there for long.
+	// firstHeight is the initial height, in ms. A height grows and shrinks in proportion to itself, so
+	// one that begins near zero would stay there for long.
 	firstHeight = 10
-	// minSample and maxSample bound samples in ms: below is the resolution of clocks, above is a
-	// time-out's affair. Those beyond are clamped and counted.
+	// minSample and maxSample bound samples in ms: below is the resolution of clocks, above are
+	// timeouts. Those beyond are clamped and counted.
 	minSample = 0.05
 	maxSample = 60_000
-	// coincide is the distance in ms below which a direction means nothing, so a random one is
-	// taken.
+	// coincide is the distance in ms below which a direction is undefined, so a random one is used.
 	coincide = 1e-6
 )
 
-// Vivaldi keeps one coordinate (3.1): each sample moves it along the line to the other side, the
-// further the surer that one is compared with this. Subtracting vectors adds heights, so a force is
-// shared between vector and height in proportion to their parts of the distance.
+// Vivaldi maintains one coordinate (3.1): each sample moves it along the line to the other side,
+// farther if that side is more certain. Subtracting vectors adds heights, so a force is divided
+// between vector and height in proportion to their parts of the distance.
 type Vivaldi struct {
 	at      Coordinate
 	rnd     *rand.Rand
@@ -36,28 +35,28 @@ type Vivaldi struct {
 	resets  int
 }
 
-// NewVivaldi returns a coordinate at the origin of which nothing is known. The random source serves
-// to leave places that coincide.
+// NewVivaldi returns a coordinate at the origin with the maximum error. The random source separates
+// coordinates that coincide.
 func NewVivaldi(rnd *rand.Rand) *Vivaldi {
 	return &Vivaldi{at: fresh(), rnd: rnd}
 }
 
 func fresh() Coordinate { return Coordinate{Height: firstHeight, Error: 1} }
 
-// At is where it stands.
+// At returns the coordinate.
 func (v *Vivaldi) At() Coordinate { return v.at }
 
-// Updates counts the samples it was moved by, Clamped those that were brought into bounds, Resets
-// how often it had to begin anew.
+// Updates is the number of samples that moved it, Clamped that of clamped ones, Resets how often it
+// was reset.
 func (v *Vivaldi) Updates() int { return v.updates }
 
-// Clamped counts samples that were brought into bounds.
+// Clamped returns the number of clamped samples.
 func (v *Vivaldi) Clamped() int { return v.clamped }
 
-// Resets counts how often it began anew, having left all bounds.
+// Resets returns how often it was reset after leaving all bounds.
 func (v *Vivaldi) Resets() int { return v.resets }
 
-// clamp brings a sample into bounds.
+// clamp limits a sample to the bounds.
 func (v *Vivaldi) clamp(took time.Duration) float64 {
 	ms := millis(took)
 	if bounded := min(max(ms, minSample), maxSample); bounded != ms {
@@ -67,7 +66,7 @@ func (v *Vivaldi) clamp(took time.Duration) float64 {
 	return ms
 }
 
-// Update moves it by a filtered sample, in ms, to a remote place.
+// Update moves it by a filtered sample, in ms, to a remote coordinate.
 func (v *Vivaldi) Update(remote *Coordinate, ms float64) {
 	ms = min(max(ms, minSample), maxSample)
 	distance := v.at.Distance(remote)
@@ -88,7 +87,7 @@ func (v *Vivaldi) Update(remote *Coordinate, ms float64) {
 // push moves it by so many ms away from remote (towards it if negative).
 func (v *Vivaldi) push(remote *Coordinate, by, distance float64) {
 	flat := v.at.flat(remote)
-	if flat < coincide { // the whole way into a random direction
+	if flat < coincide { // the whole distance in a random direction
 		unit := v.direction()
 		for i := range v.at.Vec {
 			v.at.Vec[i] += by * unit[i]
@@ -101,7 +100,7 @@ func (v *Vivaldi) push(remote *Coordinate, by, distance float64) {
 	v.at.Height = max(v.at.Height+by*(v.at.Height+remote.Height)/distance, minHeight)
 }
 
-// direction is a random unit vector.
+// direction returns a random unit vector.
 func (v *Vivaldi) direction() [Dimensions]float64 {
 	var unit [Dimensions]float64
 	sum := 0.0
@@ -118,7 +117,7 @@ func (v *Vivaldi) direction() [Dimensions]float64 {
 	return unit
 }
 
-// sane says whether it is within bounds; false of NaN.
+// sane reports whether it is within bounds; false for NaN.
 func (v *Vivaldi) sane() bool {
 	for _, x := range v.at.Vec {
 		if !(math.Abs(x) <= MaxMillis) {

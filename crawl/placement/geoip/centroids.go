@@ -2,8 +2,8 @@ package geoip
 
 import "github.com/apoidea/apoidea/crawl/placement"
 
-// Centroid is about the middle of a country by its ISO 3166-1 code of two capital letters;
-// NoPosition for what is none, such as EU and AP, which registries use for regions.
+// Centroid returns the approximate middle of a country by its ISO 3166-1 code of two capital
+// letters; NoPosition for other codes, such as EU and AP, which registries use for regions.
 func Centroid(code string) placement.Position {
 	at, ok := centroids[code]
 	if !ok {
@@ -12,10 +12,10 @@ func Centroid(code string) placement.Position {
 	return placement.Position{Lat: at[0], Lon: at[1], Precision: placement.CountryPosition}
 }
 
-// centroids are about the middles of all countries and territories of ISO 3166-1, in degrees north
-// and east, to half a degree; of small islands to half a degree as well, so some points lie in the
-// sea. XK, which the standard leaves to its users, is Kosovo as databases have it. Archipelagos
-// have the middle of the land, not of the sea between.
+// centroids are the approximate middles of all countries and territories of ISO 3166-1, in degrees
+// north and east, to half a degree; also of small islands, so some points are in the sea. XK, which
+// the standard leaves to its users, is Kosovo as in databases. Archipelagos have the middle of the
+// land, not of the sea between.
 var centroids = map[string][2]float64{
 	"AD": {42.5, 1.5}, "AE": {24, 54}, "AF": {34, 66}, "AG": {17, -62}, "AI": {18, -63}, "AL": {41, 20}, "AM": {40, 45}, "AO": {-12.5, 17.5},
 	"AQ": {-80, 0}, "AR": {-35, -65}, "AS": {-14.5, -170.5}, "AT": {47.5, 14}, "AU": {-25.5, 134.5}, "AW": {12.5, -70}, "AX": {60, 20}, "AZ": {40.5, 47.5},

@@ -1,11 +1,11 @@
-// Package geoip finds where addresses are, in a database of the MaxMind DB format: the
-// [placement.Locator] of the geo strategy.
+// Package geoip looks up positions of addresses in a MaxMind DB file: the [placement.Locator] of
+// the geo strategy.
 //
-// Both usual layouts of records are read: the flat one with country_code, city, latitude and
-// longitude, and MaxMind's nested one with country.iso_code, city and location. Where a record has
-// no coordinates the middle of its country stands in, by a table of this package; every answer says
-// how precise it is. Nothing is written and nothing is fetched: whoever runs a peer brings a
-// database and sees to its licence.
+// Both usual layouts of records are supported: the flat one with country_code, city, latitude and
+// longitude, and MaxMind's nested one with country.iso_code, city and location. A record without
+// coordinates gets the middle of its country, from a table of this package; every answer has its
+// precision. Nothing is written or downloaded: the operator provides a database and complies with
+// its license.
 package geoip
 
 import (
@@ -22,12 +22,11 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// maxFile bounds a database in bytes: those of cities are some 130 MB at the most. It lies in
-// memory, since a file that is mapped and then cut short by whoever brings a newer one would end
-// the process.
+// maxFile bounds a database in bytes: those of cities are 130 MB at most. It is read into memory,
+// since truncating a mapped file while replacing it would end the process.
 const maxFile = 512 << 20
 
-// DB is a database of positions. It is safe for concurrent use, and has nothing to close.
+// DB is a database of positions. It is safe for concurrent use, and need not be closed.
 type DB struct {
 	reader *maxminddb.Reader
 }
@@ -57,24 +56,24 @@ func read(path string) ([]byte, error) {
 		return nil, err
 	}
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s: larger than %d MiB, which no database of positions is", path, maxFile>>20)
+		return nil, fmt.Errorf("GeoIP database %s: exceeds %d MiB", path, maxFile>>20)
 	}
 	return data, nil
 }
 
-// Decode takes the bytes of a database, which are not to be changed afterwards.
+// Decode uses the bytes of a database, which must not be modified afterwards.
 func Decode(data []byte) (*DB, error) {
 	reader, err := maxminddb.OpenBytes(data)
 	if err != nil {
-		return nil, fmt.Errorf("not a MaxMind DB file (.mmdb, unpacked): %w", err)
+		return nil, fmt.Errorf("not an uncompressed MaxMind DB file (.mmdb): %w", err)
 	}
 	return &DB{reader}, nil
 }
 
-// Type is what the database calls itself.
+// Type returns the type in the database's metadata.
 func (db *DB) Type() string { return db.reader.Metadata.DatabaseType }
 
-// Country is the ISO code of the country an address is in, empty if it is not known.
+// Country returns the ISO code of the country of an address, "" if unknown.
 func (db *DB) Country(addr netip.Addr) string {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() {
@@ -91,7 +90,7 @@ func country(r *maxminddb.Result) string {
 	return first(r, [][]any{{"country_code"}, {"country", "iso_code"}, {"registered_country", "iso_code"}})
 }
 
-// Locate implements placement.Locator. A record that is broken or says nonsense is no position.
+// Locate implements placement.Locator. An invalid record has no position.
 func (db *DB) Locate(addr netip.Addr) placement.Position {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() {
@@ -107,8 +106,8 @@ func (db *DB) Locate(addr netip.Addr) placement.Position {
 	return Centroid(country(&r))
 }
 
-// coordinates are those of a record. Without the name of a city they are somebody's idea of the
-// middle of the country. Zero and zero is how some databases say that they do not know.
+// coordinates returns those of a record. Without the name of a city they are an approximate middle
+// of the country. Some databases use zero and zero for an unknown position.
 func coordinates(r *maxminddb.Result) (placement.Position, bool) {
 	for _, at := range [][2][]any{{{"latitude"}, {"longitude"}}, {{"location", "latitude"}, {"location", "longitude"}}} {
 		lat, north := degrees(r, at[0], 90)
@@ -125,9 +124,10 @@ func coordinates(r *maxminddb.Result) (placement.Position, bool) {
 	return placement.Position{}, false
 }
 
-// degrees is a number of a record, or text that is one; false if it is neither, or no degrees.
+// degrees returns a number of a record, or a text that contains one; false if it is neither, or out
+// of range.
 func degrees(r *maxminddb.Result, path []any, most float64) (float64, bool) {
-	v := math.NaN() // stays, where there is nothing
+	v := math.NaN() // if there is no value
 	if r.DecodePath(&v, path...) != nil {
 		var text string
 		if r.DecodePath(&text, path...) != nil {
@@ -139,10 +139,10 @@ func degrees(r *maxminddb.Result, path []any, most float64) (float64, bool) {
 		}
 		v = n
 	}
-	return v, math.Abs(v) <= most // NaN is not
+	return v, math.Abs(v) <= most // false for NaN
 }
 
-// first is the first text of a record that is there.
+// first returns the first text of a record that exists.
 func first(r *maxminddb.Result, paths [][]any) string {
 	for _, path := range paths {
 		var text string

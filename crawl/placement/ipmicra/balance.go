@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// Room is a peer that can take more. Its unit is that of [Load]; the paper's is bytes of assigned
+// Room is a peer with free capacity. Its unit is that of [Load]; the paper's is bytes of assigned
 // pages to check a day.
 type Room struct {
 	Peer string  // its ID
-	Free float64 // what it can still take
+	Free float64 // free capacity
 }
 
-// Load is what a subnet costs its worker.
+// Load is the cost of a subnet for its worker.
 type Load struct {
 	Prefix netip.Prefix // of the subnet
-	Load   float64      // what it costs
+	Load   float64      // its cost
 }
 
-// Move is a subnet given to another worker.
+// Move is the assignment of a subnet to another worker.
 type Move struct {
 	Prefix   netip.Prefix // of the subnet
 	From, To string       // IDs of peers
-	Load     float64      // what the subnet costs
+	Load     float64      // cost of the subnet
 }
 
-// Relieve takes subnets worth at least excess from an overloaded worker and gives each to the next
-// best crawler that has room for it (papers 2.4). Those go first whose probe results vary least
-// between crawlers, as they are nearly as well off elsewhere. A subnet that nobody has room for
-// stays. Where a crawler has no probe of a subnet with fewer than two, one is predicted from its
-// probes around it.
+// Relieve moves subnets of a total cost of at least excess from an overloaded worker, each to the
+// next best crawler with enough capacity (papers 2.4). Those go first whose probe results vary
+// least between crawlers, as the move costs least. A subnet without a suitable crawler stays. For a
+// subnet with fewer than two probes, missing ones are predicted from the crawler's probes around
+// it.
 func (s *Strategy) Relieve(now time.Time, worker string, excess float64, loads []Load, rooms []Room) []Move {
 	predict := s.predictions()
 	free := make(map[string]float64, len(rooms))
@@ -75,7 +75,7 @@ type holding struct {
 	variance float64
 }
 
-// held are the worker's subnets that cost something, those of the least variance first.
+// held returns the worker's subnets with a cost, those of the least variance first.
 func (s *Strategy) held(worker string, loads []Load, crawlers []string, predict *predictor) []holding {
 	var held []holding
 	for _, l := range loads {
@@ -106,7 +106,7 @@ func (s *Strategy) held(worker string, loads []Load, crawlers []string, predict 
 	return held
 }
 
-// variance of values in a fixed order, since a sum of floats depends on it.
+// variance returns that of values in a fixed order, since a sum of floats depends on it.
 func variance(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -123,7 +123,7 @@ func variance(values []float64) float64 {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// predictor knows the mean of a crawler's probes below each range.
+// predictor has the mean of a crawler's probes below each range.
 type predictor struct {
 	tree  *Tree
 	means map[crawlerAt]*mean
@@ -136,7 +136,7 @@ type crawlerAt struct {
 
 type mean struct{ sum, n float64 }
 
-// predictions sums all probes up along the tree.
+// predictions aggregates all probes along the tree.
 func (s *Strategy) predictions() *predictor {
 	p := &predictor{s.machine.Tree, make(map[crawlerAt]*mean)}
 	for record := range s.memory.Subnets() {
@@ -154,8 +154,8 @@ func (s *Strategy) predictions() *predictor {
 	return p
 }
 
-// at predicts a crawler's probe of a range: the mean of what it measured within the smallest range
-// around it where it measured anything. False if it never measured.
+// at predicts a crawler's probe of a range: the mean of its measurements within the smallest
+// enclosing range that has any. It returns false without any.
 func (p *predictor) at(prefix netip.Prefix, peer string) (float64, bool) {
 	for at, ok := prefix, true; ok; at, ok = p.tree.Parent(at) {
 		if m := p.means[crawlerAt{at, peer}]; m != nil {

@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// aheadMost is by how much the clocks of peers may differ: what a record says of later times is not
-// believed.
+// aheadMost bounds the clock differences of peers: records with later times are rejected.
 const aheadMost = time.Hour
 
-// Check refuses changes that are ahead of their time: an epoch that counts more delegations than
-// one for each second since 1970, and moments that are yet to come. Such a record would win over
-// all that follow it, for ever if its counter were the last there is; so it can be ahead for an
-// hour at most. That the bound depends on the time alone, and not on the record that is there,
-// leaves merging what it is, in any order; and what was let in once is let in ever after, so
-// records move freely. The error is [ErrRecord].
+// Check rejects changes with times in the future: an epoch that counts more delegations than one
+// for each second since 1970, and future timestamps. Such a record would take precedence over all
+// later ones, for ever if its counter were the maximum; so it can be ahead by an hour at most. The
+// bound depends on the time alone, and not on the present record, so merging stays independent of
+// order; and an accepted record remains acceptable, so records can be handed off. The error is
+// [ErrRecord].
 func (c *Changes) Check(now time.Time) error {
 	for _, s := range c.Subnets {
 		if err := s.Check(now); err != nil {
@@ -29,24 +28,24 @@ func (c *Changes) Check(now time.Time) error {
 	return nil
 }
 
-// Check refuses a record that is ahead of its time: see [Changes.Check].
+// Check rejects a record with times in the future: see [Changes.Check].
 func (s *Subnet) Check(now time.Time) error {
 	last := now.Add(aheadMost)
 	if err := s.Epoch.check(last); err != nil {
 		return fmt.Errorf("%w: subnet %v: %w", ErrRecord, s.Prefix, err)
 	}
 	if s.Since.After(last) {
-		return fmt.Errorf("%w: subnet %v: to be delegated anew since %v, which is yet to come", ErrRecord, s.Prefix, s.Since)
+		return fmt.Errorf("%w: subnet %v: Since %v is in the future", ErrRecord, s.Prefix, s.Since)
 	}
 	for peer, p := range s.Probes {
 		if p.At.After(last) {
-			return fmt.Errorf("%w: subnet %v: probe by %.20x at %v, which is yet to come", ErrRecord, s.Prefix, peer, p.At)
+			return fmt.Errorf("%w: subnet %v: probe by %.20x at %v, in the future", ErrRecord, s.Prefix, peer, p.At)
 		}
 	}
 	return nil
 }
 
-// Check refuses an index with an entry that is ahead of its time: see [Changes.Check].
+// Check rejects an index with an entry from the future: see [Changes.Check].
 func (x *Index) Check(now time.Time) error {
 	for i := range x.Entries {
 		if err := x.Entries[i].Epoch.check(now.Add(aheadMost)); err != nil {

@@ -9,45 +9,45 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// Calibration (papers 2.4): slowFactor above what such downloads took before, slowRuns downloads in
-// a row, and the subnet is delegated anew.
+// Calibration (papers 2.4): after slowRuns consecutive downloads that take slowFactor times the
+// usual duration, the subnet is delegated again.
 const (
 	slowFactor = 2
 	slowRuns   = 3
-	// slowFloor is what growth below is noise, as of a loaded machine, and not worth fresh probes.
+	// slowFloor is the increase below which a change is noise, as of a loaded machine.
 	slowFloor = 50 * time.Millisecond
-	// paceShare is what a new download counts for in the mean of its class: about the last eight.
+	// paceShare is the weight of a new download in the mean of its class: about the last eight.
 	paceShare = 0.125
-	// sizeClasses of powers of four from 4 KiB up: a page of one class takes at most one more round
-	// trip than another of it.
+	// sizeClasses of powers of four from 4 KiB up: pages of one class differ by at most one round
+	// trip.
 	sizeClasses = 8
 )
 
-// Calibration watches how long downloads from subnets take. Not safe for concurrent use.
+// Calibration tracks the duration of downloads from subnets. Not safe for concurrent use.
 type Calibration struct {
 	paces *aging.Map[netip.Prefix, *pace]
 }
 
-// NewCalibration returns one that has seen nothing.
+// NewCalibration returns a Calibration without data.
 func NewCalibration() *Calibration {
 	return &Calibration{aging.New[netip.Prefix, *pace](maxChoices, nil)}
 }
 
-// pace is how long downloads from a subnet take.
+// pace is the duration of downloads from a subnet.
 type pace struct {
 	worker string
-	mean   [sizeClasses]time.Duration // of downloads that were not slow; zero: none yet
-	slow   int                        // in a row
+	mean   [sizeClasses]time.Duration // of downloads that were not slow; zero: none
+	slow   int                        // consecutive slow downloads
 }
 
 func sizeClass(bytes int64) int {
 	return max(0, min((bits.Len64(uint64(max(bytes, 0)))-11)/2, sizeClasses-1)) // not negative
 }
 
-// Slow counts in a download by the worker of a subnet, and says whether the subnet is to be
-// delegated anew. Downloads are compared with earlier ones of about the same size. Failures say
-// nothing about the way, and a worker's first download of a size is the measure of those that
-// follow.
+// Slow adds a download by the worker of a subnet, and reports whether the subnet must be delegated
+// again. Downloads are compared with earlier ones of about the same size. Failures are ignored, as
+// they do not depend on the path, and a worker's first download of a size is the reference for
+// later ones.
 func (c *Calibration) Slow(subnet netip.Prefix, f *placement.Fetch) bool {
 	if f.Failed || f.Took <= 0 {
 		return false
@@ -64,7 +64,7 @@ func (c *Calibration) Slow(subnet netip.Prefix, f *placement.Fetch) bool {
 	return true
 }
 
-// Observe implements [placement.Observer]: downloads by the worker of their subnet calibrate it.
+// Observe implements [placement.Observer]: it calibrates subnets by the downloads of their workers.
 func (s *Strategy) Observe(f *placement.Fetch) {
 	at, ok := s.machine.Tree.Locate(f.Site)
 	if !ok {
@@ -76,8 +76,8 @@ func (s *Strategy) Observe(f *placement.Fetch) {
 	}
 }
 
-// add counts a download in, and says whether it is the one too many. Slow ones do not raise the
-// mean that they are held against.
+// add adds a download, and reports whether the limit of slow ones is reached. Slow ones do not
+// raise the mean that they are compared with.
 func (p *pace) add(class int, took time.Duration) bool {
 	mean := &p.mean[class]
 	switch {

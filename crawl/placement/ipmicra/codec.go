@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// maxRTT is a minute: nobody waits for longer.
+// maxRTT is the upper limit of a round trip.
 const maxRTT = time.Minute
 
-// ErrRecord says that bytes are no record, or that a record is beyond a bound.
+// ErrRecord means that bytes are not a valid record, or that a record exceeds a limit.
 var ErrRecord = errors.New("malformed placement record")
 
-// AppendBinary appends the encoding to b. It is canonical: nothing else parses as the same record,
-// so equal records have equal digests. The error is ErrRecord when a bound is broken.
+// AppendBinary appends the encoding to b. It is canonical: no other bytes parse as the same record,
+// so equal records have equal digests. The error is ErrRecord when a limit is exceeded.
 func (s *Subnet) AppendBinary(b []byte) ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (s *Subnet) AppendBinary(b []byte) ([]byte, error) {
 	for _, peer := range slices.Sorted(maps.Keys(s.Probes)) {
 		p := s.Probes[peer]
 		b = appendString(b, peer)
-		b = binary.AppendUvarint(b, uint64(p.RTT.Microseconds())) // checked
+		b = binary.AppendUvarint(b, uint64(p.RTT.Microseconds())) // checked above
 		b = binary.AppendVarint(b, p.At.UnixMilli())
 	}
 	return b, nil
@@ -45,7 +45,7 @@ func (s *Subnet) check() error {
 	case len(s.Epoch.Peer) > MaxPeer || len(s.Worker) > MaxPeer:
 		return fmt.Errorf("%w: subnet %v: peer ID over %d bytes", ErrRecord, s.Prefix, MaxPeer)
 	case len(s.Organisation) > MaxOrganisation:
-		return fmt.Errorf("%w: subnet %v: organisation of %d bytes, at most %d", ErrRecord, s.Prefix, len(s.Organisation), MaxOrganisation)
+		return fmt.Errorf("%w: subnet %v: organization of %d bytes, at most %d", ErrRecord, s.Prefix, len(s.Organisation), MaxOrganisation)
 	case len(s.Probes) > MaxProbes:
 		return fmt.Errorf("%w: subnet %v: %d probes, at most %d", ErrRecord, s.Prefix, len(s.Probes), MaxProbes)
 	}
@@ -95,7 +95,7 @@ func ParseSubnet(b []byte) (*Subnet, error) {
 	return s, nil
 }
 
-// AppendBinary appends the encoding to b. The error is ErrRecord when a bound is broken.
+// AppendBinary appends the encoding to b. The error is ErrRecord when a limit is exceeded.
 func (x *Index) AppendBinary(b []byte) ([]byte, error) {
 	if err := x.check(); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (x *Index) check() error {
 	case x.Key.Kind != KindChildren && x.Key.Kind != KindOrganisation:
 		return fmt.Errorf("%w: index of kind %d", ErrRecord, x.Key.Kind)
 	case len(x.Key.Organisation) > MaxOrganisation || len(x.Entries) > MaxEntries:
-		return fmt.Errorf("%w: index of %d entries, organisation of %d bytes", ErrRecord, len(x.Entries), len(x.Key.Organisation))
+		return fmt.Errorf("%w: index of %d entries, organization of %d bytes", ErrRecord, len(x.Entries), len(x.Key.Organisation))
 	case x.Key.Prefix.IsValid() && x.Key.Prefix != x.Key.Prefix.Masked():
 		return fmt.Errorf("%w: index of %v", ErrRecord, x.Key.Prefix)
 	}
@@ -175,8 +175,8 @@ func appendEpoch(b []byte, e Epoch) []byte {
 	return appendString(binary.AppendUvarint(b, e.Counter), e.Peer)
 }
 
-// appendPrefix writes the length of the address, the address, and the bits; the zero Prefix is an
-// address of no length.
+// appendPrefix appends the length of the address, the address, and the bits; the zero Prefix is an
+// address of length 0.
 func appendPrefix(b []byte, p netip.Prefix) []byte {
 	if !p.IsValid() {
 		return append(b, 0)
@@ -193,7 +193,7 @@ func flag(set bool) byte {
 	return 0
 }
 
-// reader takes fields off until the first that is none; from then on it gives zero values.
+// reader reads fields up to the first invalid one; from then on it returns zero values.
 type reader struct {
 	rest []byte
 	err  error
@@ -208,7 +208,7 @@ func (r *reader) fail(format string, args ...any) {
 
 func (r *reader) take(n int) []byte {
 	if n > len(r.rest) {
-		r.fail("cut short")
+		r.fail("truncated")
 		return make([]byte, n)
 	}
 	b := r.rest[:n]
@@ -287,7 +287,7 @@ func (r *reader) prefix() netip.Prefix {
 
 func (r *reader) end() error {
 	if r.err == nil && len(r.rest) > 0 {
-		r.fail("%d bytes too many", len(r.rest))
+		r.fail("%d trailing bytes", len(r.rest))
 	}
 	return r.err
 }

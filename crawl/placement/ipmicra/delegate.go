@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// add puts changes together; of one key there is one record.
+// add merges changes; each key has one record.
 func (c *Changes) add(other Changes) {
 	for _, s := range other.Subnets {
 		old := c.subnet(s.Prefix)
@@ -38,8 +38,8 @@ func (c *Changes) index(k Key) *Index {
 	return x
 }
 
-// delegate gives a subnet to a worker, and the unary range of the site with it (2.3). The empty
-// worker takes it back.
+// delegate assigns a subnet to a worker, and the unary range of the site with it (2.3). The empty
+// worker revokes it.
 func (m *Machine) delegate(k Knowledge, at Place, worker, by string, now time.Time) Changes {
 	var c Changes
 	m.assign(&c, k, at.Subnet, worker, by, now)
@@ -49,7 +49,7 @@ func (m *Machine) delegate(k Knowledge, at Place, worker, by string, now time.Ti
 	return c
 }
 
-// assign changes the record of one range and the indexes that lead to it.
+// assign changes the record of one range and the indexes that contain it.
 func (m *Machine) assign(c *Changes, k Knowledge, p netip.Prefix, worker, by string, now time.Time) {
 	next := &Subnet{Prefix: p, Epoch: Epoch{Counter: 1, Peer: by}, Worker: worker, Organisation: m.Tree.Organisation(p)}
 	if old, _ := k.Subnet(p); old != nil {
@@ -74,7 +74,7 @@ func (m *Machine) assign(c *Changes, k Knowledge, p netip.Prefix, worker, by str
 	}
 }
 
-// listed says whether an index has what an entry would bring.
+// listed reports whether an index already has the content of an entry.
 func listed(k Knowledge, key Key, e Entry) bool {
 	x, _ := k.Index(key)
 	if x == nil {
@@ -84,8 +84,8 @@ func listed(k Knowledge, key Key, e Entry) bool {
 	return ok && e.Epoch == Epoch{} && (old.Below || !e.Below)
 }
 
-// Seed delegates to a peer the subnet that it lives in itself (2.1), unless that is delegated to
-// another already. Where records are needed first it names them and changes nothing.
+// Seed delegates the subnet of a peer's own address to it (2.1), unless it is delegated already. If
+// records are missing it returns their keys and changes nothing.
 func (m *Machine) Seed(peer string, addr netip.Addr, now time.Time, k Knowledge) (Changes, []Key) {
 	at, ok := m.Tree.Locate(addr)
 	if !ok || peer == "" {
@@ -99,9 +99,9 @@ func (m *Machine) Seed(peer string, addr netip.Addr, now time.Time, k Knowledge)
 	return m.delegate(k, at, peer, peer, now), nil
 }
 
-// Give takes a subnet from its worker and gives it to another (2.4); to nobody, the empty name, so
-// that its next site has it delegated by fresh probes. Where records are needed first it names them
-// and changes nothing. Its unary ranges are left: they show again when their sites are placed.
+// Give moves a subnet from its worker to another (2.4); to none, the empty name, so that its next
+// site has it delegated by new probes. If records are missing it returns their keys and changes
+// nothing. Its unary ranges are unchanged: they are updated when their sites are placed.
 func (m *Machine) Give(p netip.Prefix, to, by string, now time.Time, k Knowledge) (Changes, []Key) {
 	s := search{Machine: m, k: k, at: Place{Subnet: p, Organisation: m.Tree.Organisation(p)}}
 	record := s.subnet(p)
@@ -111,5 +111,5 @@ func (m *Machine) Give(p netip.Prefix, to, by string, now time.Time, k Knowledge
 	return m.delegate(k, s.at, to, by, now), nil
 }
 
-// moment is a time as records keep it.
+// moment returns a time in the resolution of records.
 func moment(t time.Time) time.Time { return time.UnixMilli(t.UnixMilli()).UTC() }

@@ -7,42 +7,42 @@ import (
 	"slices"
 )
 
-// Knowledge is the records that a search can see. What it returns is read before it is asked again,
-// and never changed.
+// Knowledge are the records available to a search. A returned record is valid until the next call,
+// and never modified.
 type Knowledge interface {
-	// Subnet returns the record of a range: nil and true where it is known that there is none,
-	// false where it must be asked for first.
+	// Subnet returns the record of a range: nil and true if there is none, false if it must be
+	// requested first.
 	Subnet(p netip.Prefix) (*Subnet, bool)
-	// Index returns the index of a key, likewise.
+	// Index returns the index of a key, in the same way.
 	Index(k Key) (*Index, bool)
 }
 
-// Changes are what a step adds to records. Each is to be merged into the record of its key,
-// wherever that lies; in any order, more than once if need be.
+// Changes are the additions of a step to records. Each is merged into the record of its key,
+// wherever that is stored; in any order, and repeatedly if necessary.
 type Changes struct {
 	Subnets []*Subnet // records of ranges
 	Indexes []*Index  // entries to be added to lists
 }
 
-// Memory is all records in one place: the coordinator's of the paper, or one that the crawlers of
-// an experiment share. Not safe for concurrent use.
+// Memory holds all records in one place: the coordinator's of the paper, or one that the crawlers
+// of an experiment share. Not safe for concurrent use.
 type Memory struct {
 	subnets map[netip.Prefix]*Subnet
 	indexes map[Key]*Index
 }
 
-// NewMemory returns an empty one.
+// NewMemory returns an empty Memory.
 func NewMemory() *Memory {
 	return &Memory{subnets: make(map[netip.Prefix]*Subnet), indexes: make(map[Key]*Index)}
 }
 
-// Subnet implements [Knowledge]: everything is known.
+// Subnet implements [Knowledge]: all records are available.
 func (m *Memory) Subnet(p netip.Prefix) (*Subnet, bool) { return m.subnets[p], true }
 
-// Index implements [Knowledge]: everything is known.
+// Index implements [Knowledge]: all records are available.
 func (m *Memory) Index(k Key) (*Index, bool) { return m.indexes[k], true }
 
-// Merge takes changes in.
+// Merge merges changes.
 func (m *Memory) Merge(c Changes) {
 	for _, s := range c.Subnets {
 		old := m.subnets[s.Prefix]
@@ -62,7 +62,7 @@ func (m *Memory) Merge(c Changes) {
 	}
 }
 
-// Subnets are the records in the order of their ranges.
+// Subnets iterates over the records in the order of their ranges.
 func (m *Memory) Subnets() iter.Seq[*Subnet] {
 	return func(yield func(*Subnet) bool) {
 		for _, p := range slices.SortedFunc(maps.Keys(m.subnets), netip.Prefix.Compare) {

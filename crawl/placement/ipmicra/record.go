@@ -13,36 +13,35 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Bounds of a record. Beyond them a merge leaves out, so a stranger cannot grow one.
+// Limits of a record. A merge omits what exceeds them, so an untrusted peer cannot grow a record.
 const (
 	// MaxPeer is the length in bytes of a peer's ID.
 	MaxPeer = 64
-	// MaxProbes of one subnet: as many as the largest leaf set and some that have left it.
+	// MaxProbes of one subnet: as many as the largest leaf set and some former members.
 	MaxProbes = 64
-	// MaxEntries of one index. What is left out are ranges further from home; a search needs each
-	// worker once.
+	// MaxEntries of one index. Omitted ranges are farther away; a search needs each worker once.
 	MaxEntries = 4096
 )
 
-// Kind of a record.
+// Kind is the kind of a record.
 type Kind uint8
 
 // The kinds.
 const (
 	KindSubnet       Kind = 1 // a [Subnet]
 	KindChildren     Kind = 2 // an [Index] of the ranges directly below a range
-	KindOrganisation Kind = 3 // an [Index] of the delegated ranges of an organisation
+	KindOrganisation Kind = 3 // an [Index] of the delegated ranges of an organization
 )
 
-// Key names a record.
+// Key identifies a record.
 type Key struct {
 	Kind         Kind         // of record
 	Prefix       netip.Prefix // of a subnet or of the parent of children; the zero Prefix is the root
 	Organisation string       // of KindOrganisation, else empty
 }
 
-// Ring is where on the circle the record lies (papers 2.5). The record of a subnet and that of its
-// children lie together, since who asks for one mostly needs both.
+// Ring returns the record's position on the ring (papers 2.5). A subnet and its children have the
+// same position, since most requests need both.
 func (k Key) Ring() ring.Key {
 	if k.Kind == KindOrganisation {
 		return ring.KeyOf([]byte("/apoidea/organisation/" + k.Organisation))
@@ -54,20 +53,20 @@ func (k Key) Ring() ring.Key {
 	return ring.KeyOf([]byte("/apoidea/subnet/" + name))
 }
 
-// Epoch orders the delegations of one subnet: the higher counter wins, and of two peers that
-// counted alike the higher ID.
+// Epoch orders the delegations of one subnet: the higher counter wins, and with equal counters the
+// higher peer ID.
 type Epoch struct {
-	Counter uint64 // grows with each delegation
-	Peer    string // who delegated
+	Counter uint64 // increases with each delegation
+	Peer    string // that delegated
 }
 
-// Compare is -1, 0 or +1.
+// Compare returns -1, 0 or +1.
 func (e Epoch) Compare(other Epoch) int {
 	return cmp.Or(cmp.Compare(e.Counter, other.Counter), cmp.Compare(e.Peer, other.Peer))
 }
 
-// Probe is what a peer measured of a subnet. Failures are not kept: they say more about the moment
-// than about the way.
+// Probe is a peer's measurement of a subnet. Failures are not stored: they depend on the moment
+// more than on the path.
 type Probe struct {
 	RTT time.Duration // whole microseconds
 	At  time.Time     // whole milliseconds
@@ -77,27 +76,26 @@ func (p Probe) compare(other Probe) int {
 	return cmp.Or(p.At.Compare(other.At), cmp.Compare(p.RTT, other.RTT))
 }
 
-// Subnet is the record of a range: to whom it is delegated, and what was measured of it.
+// Subnet is the record of a range: its delegation and its measurements.
 type Subnet struct {
 	Prefix netip.Prefix // the range
 	Epoch  Epoch        // of the delegation
-	// Worker it is delegated to under this epoch; empty when it was delegated once and is to be
-	// delegated anew.
+	// Worker under this epoch; empty when the subnet must be delegated again.
 	Worker string
-	// Organisation of the range as whoever delegated it knew it.
+	// Organisation of the range in the data of the delegating peer.
 	Organisation string
-	// Since is when it was to be delegated anew: probes before it say nothing any more. Whole
-	// milliseconds, zero if that never was.
+	// Since is when a new delegation was requested: earlier probes are invalid. Whole milliseconds,
+	// zero if that never was.
 	Since time.Time
 	// Probes by peer.
 	Probes map[string]Probe
 }
 
-// Key of the record.
+// Key returns the key of the record.
 func (s *Subnet) Key() Key { return Key{Kind: KindSubnet, Prefix: s.Prefix} }
 
-// NextBest is who of the candidates that are not overloaded has the smallest probe behind the
-// worker's; empty if nobody of them has one.
+// NextBest returns the candidate with the smallest probe after the worker's, without overloaded
+// ones; "" if none has a probe.
 func (s *Subnet) NextBest(candidates []placement.Candidate) string {
 	best := ""
 	for i := range candidates {
@@ -110,22 +108,22 @@ func (s *Subnet) NextBest(candidates []placement.Candidate) string {
 	return best
 }
 
-// compare orders what an epoch rules. Two that differ under one epoch are a liar's work; there must
-// be an order among them all the same.
+// compare orders the fields that belong to an epoch. Two that differ under one epoch are forged;
+// they need an order all the same.
 func (s *Subnet) compare(other *Subnet) int {
 	return cmp.Or(s.Epoch.Compare(other.Epoch), cmp.Compare(s.Worker, other.Worker), cmp.Compare(s.Organisation, other.Organisation), s.Since.Compare(other.Since))
 }
 
-// Merge takes in what another record of the same range knows: the higher epoch, the union of the
-// probes, the newest of each peer. It is commutative, associative and idempotent. It says whether
-// anything changed.
+// Merge merges another record of the same range: the higher epoch, the union of the probes, the
+// newest of each peer. It is commutative, associative and idempotent. It reports whether anything
+// changed.
 func (s *Subnet) Merge(other *Subnet) bool {
 	changed := false
 	if other.compare(s) > 0 {
 		s.Epoch, s.Worker, s.Organisation, s.Since = other.Epoch, other.Worker, other.Organisation, other.Since
 		changed = true
 	}
-	var before map[string]Probe // if some may have to go
+	var before map[string]Probe // set if some may have to be removed
 	if len(s.Probes)+len(other.Probes) > MaxProbes {
 		before = maps.Clone(s.Probes)
 	}
@@ -147,8 +145,8 @@ func (s *Subnet) Merge(other *Subnet) bool {
 	return changed || learnt
 }
 
-// oldestOut leaves the newest MaxProbes. An order over all of them, so that it does not matter what
-// was merged first.
+// oldestOut retains the newest MaxProbes, by a total order, so that the order of merging does not
+// matter.
 func (s *Subnet) oldestOut() {
 	peers := slices.SortedFunc(maps.Keys(s.Probes), func(a, b string) int {
 		return cmp.Or(s.Probes[b].compare(s.Probes[a]), cmp.Compare(b, a))
@@ -161,15 +159,15 @@ func (s *Subnet) oldestOut() {
 // Entry is a range in an index.
 type Entry struct {
 	Prefix netip.Prefix // the range
-	Epoch  Epoch        // of its delegation
+	Epoch  Epoch        // its delegation
 	// Worker of the range; empty if it is not delegated.
 	Worker string
-	// Below says that ranges below it are delegated. It stays once it is set.
+	// Below reports that ranges below it are delegated. It is never cleared.
 	Below bool
 }
 
-// Index lists ranges: those directly below a range that are delegated or have delegated ones below,
-// or the delegated ones of an organisation.
+// Index lists ranges: the children of a range that are delegated or have delegated descendants, or
+// the delegated ranges of an organization.
 type Index struct {
 	Key     Key     // of KindChildren or KindOrganisation
 	Entries []Entry // in the order of their prefixes
@@ -186,11 +184,11 @@ func (x *Index) Find(p netip.Prefix) (Entry, bool) {
 	return x.Entries[i], true
 }
 
-// Merge takes in the entries of another index of the same key: of each range the higher epoch. It
-// is commutative, associative and idempotent. It says whether anything changed.
+// Merge merges another index of the same key: of each range the higher epoch. It is commutative,
+// associative and idempotent. It reports whether anything changed.
 func (x *Index) Merge(other *Index) bool {
 	changed := false
-	var before []Entry // if some may have to go
+	var before []Entry // set if some may have to be removed
 	if len(x.Entries)+len(other.Entries) > MaxEntries {
 		before = slices.Clone(x.Entries)
 	}
@@ -217,8 +215,8 @@ func (x *Index) Merge(other *Index) bool {
 	return changed
 }
 
-// clip leaves MaxEntries, drawn by a hash of their prefixes: an order that does not depend on what
-// was merged first, and a fair sample of the ranges.
+// clip retains MaxEntries, selected by a hash of their prefixes: independent of the order of
+// merging, and a fair sample of the ranges.
 func (x *Index) clip() {
 	ranked := slices.SortedFunc(slices.Values(x.Entries), func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(rank(a.Prefix), rank(b.Prefix)), a.Prefix.Compare(b.Prefix))

@@ -15,55 +15,54 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// DefaultThreshold is the probing threshold that the paper recommends (2.2).
+// DefaultThreshold is the probing threshold recommended by the paper (2.2).
 const DefaultThreshold = 50 * time.Millisecond
 
-// believed is how long a probe of a subnet says something of its sites: routes change within days.
+// believed is how long a probe of a subnet is valid for its sites: routes change within days.
 const believed = 24 * time.Hour
 
-// Machine searches workers for subnets. It has no state: all that is learnt lies in the records.
+// Machine searches workers for subnets. It has no state: all results are in the records.
 type Machine struct {
 	Tree *Tree // of all registered ranges
-	// Before is the tree that this one replaced, nil if there was none. A subnet that was never
-	// delegated takes over who served its addresses then, unprobed, and what was measured of them.
+	// Before is the previous tree, nil if there was none. A subnet that was never delegated inherits
+	// the worker and the measurements of its addresses, unprobed.
 	Before *Tree
-	// Threshold is T, the largest probe that ends a search. Smaller finds nearer workers by more
-	// probes.
+	// Threshold is T, the largest probe that ends a search. A smaller one finds nearer workers with
+	// more probes.
 	Threshold time.Duration
-	// ProbeSole has the only worker of an organisation probed like any other before it takes
-	// another range of it. The paper's does not: organisations had one place then. With those that
-	// have data centres all over the world, the first worker gets all of them.
+	// ProbeSole probes the only worker of an organization like any other before it gets another range
+	// of it. The paper's algorithm does not: organizations had one location then. For those with data
+	// centers all over the world, the first worker would get all of them.
 	ProbeSole bool
 }
 
-// Step is how far a search has come: one of Need, Probe and Worker is set.
+// Step is the state of a search: one of Need, Probe and Worker is set.
 type Step struct {
-	// Need are records that must be known before the search goes on.
+	// Need are keys of records that the search requires.
 	Need []Key
 	// Probe is the peer to measure next.
 	Probe string
-	// Worker takes the site.
+	// Worker is the chosen worker.
 	Worker string
-	// Local says that Worker is this owner's own choice and no delegation, which it may keep to
-	// itself: no subnet is known, or it is delegated to a peer that is no candidate here.
+	// Local reports that Worker is this owner's own choice and no delegation, and need not be
+	// published: no subnet is known, or it is delegated to a peer that is no candidate here.
 	Local bool
-	// Unsure says that the site was too small to be searched for, see [placement.Choice].
+	// Unsure reports that the site was too small for a search, see [placement.Choice].
 	Unsure bool
-	// Why says so for people.
+	// Why is a description of the reason.
 	Why string
-	// Changes are the records to change once Worker stands.
+	// Changes are the records to change once Worker is final.
 	Changes Changes
 }
 
-// Next takes a search one step further (papers 2.3, 2.5). It is called again with the records that
-// it needed and what was measured until it names a worker; a worker probes a target at most once,
-// so what the view or the record holds as measured is not asked again. The view must have
-// candidates.
+// Next advances a search by one step (papers 2.3, 2.5). It is called again with the requested
+// records and measurements until it returns a worker; a worker probes a target at most once, so
+// measurements in the view or the record are not repeated. The view must have candidates.
 //
-// Where the paper leaves open how to go on when none of an organisation's workers is under the
-// threshold, the search goes on. Workers of one level of the tree are probed in the order in which
-// their ranges share bits with the subnet. When the whole tree is searched the candidates that have
-// no range in it follow, and then the smallest probe wins.
+// The paper leaves open how to continue when none of an organization's workers is below the
+// threshold; here the search continues. Workers of one level of the tree are probed in the order of
+// common prefix bits with the subnet. After the whole tree the candidates without a range in it
+// follow, and then the smallest probe wins.
 func (m *Machine) Next(v *placement.View, k Knowledge) Step {
 	s := m.search(v, k)
 	at, ok := m.Tree.Locate(v.Site)
@@ -90,7 +89,7 @@ func (m *Machine) Next(v *placement.View, k Knowledge) Step {
 	if before != nil {
 		s.believe(before)
 		if _, ok := s.able[before.Worker]; ok {
-			step := Step{Worker: before.Worker, Why: fmt.Sprintf("it had %v, where the site was by the ranges before", before.Prefix)}
+			step := Step{Worker: before.Worker, Why: fmt.Sprintf("worker of %v, the site's subnet in the previous ranges", before.Prefix)}
 			step.Changes = m.delegate(k, at, step.Worker, keeper(v.Candidates), v.Now)
 			probes := maps.Clone(before.Probes)
 			maps.DeleteFunc(probes, func(_ string, p Probe) bool { return p.At.Before(before.Since) })
@@ -114,7 +113,7 @@ func (m *Machine) Next(v *placement.View, k Knowledge) Step {
 	return step
 }
 
-// probes is what the view measured, for the record of the subnet.
+// probes returns the view's measurements, for the record of the subnet.
 func (s *search) probes() Changes {
 	record := &Subnet{Prefix: s.at.Subnet, Probes: make(map[string]Probe)}
 	for peer, found := range s.v.Measured {
@@ -126,16 +125,16 @@ func (s *search) probes() Changes {
 	return Changes{Subnets: []*Subnet{record}}
 }
 
-// unprobed places a host that is not worth a probe (design, section 4): where its range was placed
-// before, or with its owner.
+// unprobed places a host that is not worth a probe (design, section 4): with the previous worker of
+// its range, or with its owner.
 func (s *search) unprobed() Step {
 	if _, ok := s.able[s.v.Known]; ok {
-		return Step{Worker: s.v.Known, Local: true, Unsure: true, Why: "few URLs: the worker known for the address range"}
+		return Step{Worker: s.v.Known, Local: true, Unsure: true, Why: "few URLs: the known worker of the address range"}
 	}
 	return Step{Worker: keeper(s.v.Able()), Local: true, Unsure: true, Why: "few URLs: not worth probing, the owner keeps the host"}
 }
 
-// keeper is the owner among the candidates, or the first of them.
+// keeper returns the owner among the candidates, or the first of them.
 func keeper(candidates []placement.Candidate) string {
 	for _, c := range candidates {
 		if c.Self {
@@ -154,8 +153,8 @@ type search struct {
 	v        *placement.View
 	k        Knowledge
 	at       Place
-	able     map[string]bool // candidates to choose from; false once the search has met them
-	left     int             // not met yet
+	able     map[string]bool // candidates; false once the search has visited them
+	left     int             // not visited yet
 	measured map[string]placement.Measurement
 	need     []Key
 }
@@ -172,8 +171,7 @@ func (m *Machine) search(v *placement.View, k Knowledge) search {
 	return s
 }
 
-// believe takes probes that the record has of others as measured, but those made before it was to
-// be delegated anew.
+// believe uses the record's probes by others as measurements, except those before Since.
 func (s *search) believe(record *Subnet) {
 	for peer, p := range record.Probes {
 		if _, ok := s.measured[peer]; ok || p.At.Before(record.Since) || s.v.Now.Sub(p.At) > believed {
@@ -183,7 +181,7 @@ func (s *search) believe(record *Subnet) {
 	}
 }
 
-// before is the record of the subnet that the site was in by the tree before, if its own was never
+// before returns the record of the site's subnet in the previous tree, if its own was never
 // delegated (2.1).
 func (s *search) before(own *Subnet) *Subnet {
 	if s.Before == nil || own != nil && own.Epoch != (Epoch{}) {
@@ -195,8 +193,8 @@ func (s *search) before(own *Subnet) *Subnet {
 	return nil
 }
 
-// delegated answers where no probe is needed: the subnet has a worker, or the host is not worth a
-// probe.
+// delegated returns a worker if no probe is needed: the subnet has a worker, or the host is not
+// worth a probe.
 func (s *search) delegated(record *Subnet) (Step, bool) {
 	if record.Worker == "" {
 		return Step{}, false
@@ -205,12 +203,12 @@ func (s *search) delegated(record *Subnet) (Step, bool) {
 		return Step{Worker: record.Worker, Why: fmt.Sprintf("%v is delegated to it", record.Prefix)}, true
 	}
 	if _, ok := s.able[s.v.Known]; ok {
-		return Step{Worker: s.v.Known, Local: true, Why: fmt.Sprintf("%v is delegated to a peer that is no candidate; chosen here before", record.Prefix)}, true
+		return Step{Worker: s.v.Known, Local: true, Why: fmt.Sprintf("%v is delegated to a peer that is not a candidate; previous local choice", record.Prefix)}, true
 	}
 	return Step{}, false
 }
 
-// walk goes through workers in the paper's order until one is under the threshold.
+// walk visits workers in the paper's order until one is below the threshold.
 func (s *search) walk() Step {
 	if only := s.only(); only != "" && !s.ProbeSole {
 		return Step{Worker: only, Why: fmt.Sprintf("the only worker of %s", s.at.Organisation)}
@@ -226,8 +224,8 @@ func (s *search) walk() Step {
 	return s.rest(s.at.Subnet.Addr().AsSlice())
 }
 
-// only is the worker of all other ranges of the organisation if there is just one, who is not
-// probed (2.3).
+// only returns the worker of all other ranges of the organization if there is just one, which is
+// not probed (2.3).
 func (s *search) only() string {
 	if s.at.Organisation == "" {
 		return ""
@@ -248,8 +246,8 @@ func (s *search) only() string {
 	return only
 }
 
-// workers in the order of the paper, each with the range that names it: those of the organisation,
-// those below the subnet, then level by level outwards. It ends early when a record is needed.
+// workers iterates in the order of the paper, each with its range: those of the organization, those
+// below the subnet, then level by level outwards. It ends early when a record is needed.
 func (s *search) workers() iter.Seq2[string, netip.Prefix] {
 	return func(yield func(string, netip.Prefix) bool) {
 		if s.at.Organisation != "" {
@@ -271,7 +269,7 @@ func (s *search) workers() iter.Seq2[string, netip.Prefix] {
 	}
 }
 
-// below goes through the delegated ranges below one, nearest level first. False: enough.
+// below iterates over the delegated ranges below one, nearest level first. False: stop.
 func (s *search) below(top netip.Prefix, yield func(string, netip.Prefix) bool) bool {
 	level := s.index(Key{Kind: KindChildren, Prefix: top})
 	for len(level) > 0 {
@@ -289,11 +287,11 @@ func (s *search) below(top netip.Prefix, yield func(string, netip.Prefix) bool) 
 	return len(s.need) == 0
 }
 
-// level goes through the workers of the ranges of a level that the search has not met. The ranges
+// level iterates over the workers of a level's ranges that the search has not visited. The ranges
 // that share most bits with the subnet come first.
 func (s *search) level(entries []Entry, yield func(string, netip.Prefix) bool) bool {
 	if s.left == 0 {
-		return false // nobody is left to be met
+		return false // no candidate is left
 	}
 	type ranked struct {
 		Entry
@@ -318,7 +316,7 @@ func (s *search) level(entries []Entry, yield func(string, netip.Prefix) bool) b
 	return true
 }
 
-// common is the number of leading bits that two addresses share; none for those of different
+// common returns the number of leading bits that two addresses share; none for those of different
 // families.
 func common(a, b netip.Addr) int {
 	if a.BitLen() != b.BitLen() {
@@ -335,16 +333,15 @@ func common(a, b netip.Addr) int {
 	return 64 + bits.LeadingZeros64(binary.BigEndian.Uint64(x[8:])^binary.BigEndian.Uint64(y[8:]))
 }
 
-// named is a range for people; the zero one is of a worker that was not found by any.
+// named returns a range for messages; the zero one is that of a worker without a range.
 func named(p netip.Prefix) string {
 	if !p.IsValid() {
-		return "subnets elsewhere"
+		return "other subnets"
 	}
 	return p.String()
 }
 
-// meet looks at one worker. The search ends with it if it is to be probed, or is under the
-// threshold.
+// meet visits one worker. The search ends with it if it must be probed, or is below the threshold.
 func (s *search) meet(worker string, from netip.Prefix) (Step, bool) {
 	if !s.able[worker] {
 		return Step{}, false
@@ -356,13 +353,13 @@ func (s *search) meet(worker string, from netip.Prefix) (Step, bool) {
 	case !ok:
 		return Step{Probe: worker}, true
 	case found.Err == "" && found.RTT < s.Threshold:
-		return Step{Worker: worker, Why: fmt.Sprintf("%v to the site, under %v; asked as worker of %s", found.RTT, s.Threshold, named(from))}, true
+		return Step{Worker: worker, Why: fmt.Sprintf("%v to the site, below %v; probed as worker of %s", found.RTT, s.Threshold, named(from))}, true
 	}
 	return Step{}, false
 }
 
-// rest is the brute force at the end of a search: candidates that the tree does not name, and then
-// the smallest probe. Their order is drawn from the seed, so that none of them is always the first.
+// rest is the exhaustive end of a search: candidates that are not in the tree, and then the
+// smallest probe. Their order is drawn from the seed, so that none is always the first.
 func (s *search) rest(seed []byte) Step {
 	type drawn struct {
 		peer string
@@ -393,11 +390,11 @@ func (s *search) rest(seed []byte) Step {
 	if best == "" {
 		return Step{Worker: keeper(s.v.Able()), Local: true, Why: "no candidate reached the site: the owner keeps the host"}
 	}
-	return Step{Worker: best, Why: fmt.Sprintf("%v to the site, the smallest of all; none is under %v", least, s.Threshold)}
+	return Step{Worker: best, Why: fmt.Sprintf("%v to the site, the smallest; none is below %v", least, s.Threshold)}
 }
 
-// prefetch asks at once for what the way to the root needs, so that records that lie with others
-// cost one round trip and not one for each level.
+// prefetch requests all records on the way to the root at once, so that remote ones cost one round
+// trip and not one for each level.
 func (s *search) prefetch() {
 	if s.at.Organisation != "" {
 		s.index(Key{Kind: KindOrganisation, Organisation: s.at.Organisation})

@@ -8,15 +8,15 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement"
 )
 
-// maxChoices bounds the owner's own choices, and the subnets whose fetch times are kept, each.
+// maxChoices bounds the local choices, and the subnets with stored fetch times, each.
 const maxChoices = 1 << 16
 
-// Strategy is IPMicra over one memory: the paper's coordinator, or a peer on its own. See
+// Strategy is IPMicra over one memory: the paper's coordinator, or a single peer. See
 // [placement.Strategy]; it learns from downloads as well.
 type Strategy struct {
 	machine     Machine
 	memory      *Memory
-	own         *aging.Map[choice, string] // where a delegate is no candidate
+	own         *aging.Map[choice, string] // where the worker of a subnet is no candidate
 	seeded      map[string]netip.Addr
 	calibration *Calibration
 }
@@ -28,12 +28,13 @@ type choice struct {
 
 var _ placement.Observer = (*Strategy)(nil)
 
-// New returns a strategy over a tree, with the threshold T; zero or less means [DefaultThreshold].
+// New returns a strategy over a tree, with the threshold T; zero or less selects
+// [DefaultThreshold].
 func New(tree *Tree, threshold time.Duration) *Strategy {
 	return Machine{Tree: tree, Threshold: threshold}.Strategy()
 }
 
-// Strategy returns one that searches like this, with a memory of its own.
+// Strategy returns a strategy with this configuration and a memory of its own.
 func (m Machine) Strategy() *Strategy {
 	if m.Threshold <= 0 {
 		m.Threshold = DefaultThreshold
@@ -44,8 +45,8 @@ func (m Machine) Strategy() *Strategy {
 	}
 }
 
-// Next implements [placement.Strategy]. A candidate that it has not seen at its address is given
-// its own subnet first.
+// Next implements [placement.Strategy]. It first delegates the subnet of each candidate with a new
+// address to it.
 func (s *Strategy) Next(v *placement.View) placement.Choice {
 	for i := range v.Candidates {
 		s.join(v.Now, &v.Candidates[i])
@@ -70,8 +71,8 @@ func (s *Strategy) Next(v *placement.View) placement.Choice {
 	return placement.Choice{Worker: step.Worker, Unsure: step.Unsure, Why: step.Why}
 }
 
-// maxSeeded peers are remembered as seeded; one that is forgotten is offered its subnet again,
-// which changes nothing if it is taken.
+// maxSeeded bounds the peers remembered as seeded; one that was evicted is seeded again, which has
+// no effect if the subnet is delegated.
 const maxSeeded = 1 << 16
 
 func (s *Strategy) join(now time.Time, c *placement.Candidate) {
@@ -82,16 +83,15 @@ func (s *Strategy) join(now time.Time, c *placement.Candidate) {
 		clear(s.seeded)
 	}
 	s.seeded[c.Peer] = c.Addr
-	changes, _ := s.machine.Seed(c.Peer, c.Addr, now, s.memory) // a memory needs nothing
+	changes, _ := s.machine.Seed(c.Peer, c.Addr, now, s.memory) // a Memory has all records
 	s.memory.Merge(changes)
 }
 
-// Rebuild puts another tree in place of the one there was, after registry data changed much (papers
-// 2.1). A range that is in both trees keeps its record; see [Machine] for those that are new. What
-// became wrong is found by calibration.
+// Rebuild replaces the tree, after large changes of the registry data (papers 2.1). A range in both
+// trees retains its record; see [Machine] for new ones. Calibration corrects wrong delegations.
 func (s *Strategy) Rebuild(tree *Tree) { s.machine.Before, s.machine.Tree = s.machine.Tree, tree }
 
-// Leave takes all subnets from a peer that is gone for good.
+// Leave revokes all subnets of a peer that is gone for good.
 func (s *Strategy) Leave(now time.Time, peer string) {
 	var held []netip.Prefix
 	for record := range s.memory.Subnets() {
@@ -106,12 +106,12 @@ func (s *Strategy) Leave(now time.Time, peer string) {
 }
 
 func (s *Strategy) anew(p netip.Prefix, by string, now time.Time) {
-	changes, _ := s.machine.Give(p, "", by, now, s.memory) // a memory needs nothing
+	changes, _ := s.machine.Give(p, "", by, now, s.memory) // a Memory has all records
 	s.memory.Merge(changes)
 }
 
-// Worker is who crawls the sites around an address, with their subnet; the worker is empty where
-// nobody was chosen yet.
+// Worker returns the worker of the sites around an address, with their subnet; the worker is empty
+// if none was chosen yet.
 func (s *Strategy) Worker(addr netip.Addr) (subnet netip.Prefix, worker string) {
 	at, ok := s.machine.Tree.Locate(addr)
 	if !ok {
@@ -123,5 +123,5 @@ func (s *Strategy) Worker(addr netip.Addr) (subnet netip.Prefix, worker string) 
 	return at.Subnet, worker
 }
 
-// Memory is what has been learnt.
+// Memory returns the strategy's records.
 func (s *Strategy) Memory() *Memory { return s.memory }

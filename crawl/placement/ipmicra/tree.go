@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// maxNetworks of a tree: some twenty times what all registries know, and 3 GB.
+	// maxNetworks of a tree: some twenty times those of all registries, and 3 GB.
 	maxNetworks = 1 << 25
-	// MaxOrganisation is the length in bytes of an organisation's name.
+	// MaxOrganisation is the length in bytes of an organization's name.
 	MaxOrganisation = 512
 )
 
-// Tree is the hierarchy of IP ranges (papers 2.1). It never changes, so it is safe for concurrent
-// use. Its root stands for all addresses, with the zero prefix, and has 0.0.0.0/0 and ::/0 below
-// it: so a search for a worker goes on from one family to the other.
+// Tree is the hierarchy of IP ranges (papers 2.1). It is immutable and safe for concurrent use. Its
+// root stands for all addresses, with the zero prefix, and has 0.0.0.0/0 and ::/0 below it: so a
+// search continues from one family to the other.
 type Tree struct {
 	nodes []node // in the order of addresses, larger ranges first: the ranges below node i are i+1 to nodes[i].end
 	at    bart.Table[int32]
@@ -43,8 +43,8 @@ var (
 	ipv6 = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 )
 
-// Build nests networks, which may come in any order. Of several with the same range the first that
-// names an organisation counts. The error names the network, counted from zero, that is none.
+// Build nests networks, in any order. Of several with the same range the first with an organization
+// counts. The error contains the index of the first invalid network, from zero.
 func Build(networks []registry.Network) (*Tree, error) {
 	t := &Tree{unary: make(map[netip.Addr]int32), names: []string{""}}
 	ids := map[string]int32{"": 0}
@@ -55,18 +55,18 @@ func Build(networks []registry.Network) (*Tree, error) {
 		case err != nil:
 			return nil, fmt.Errorf("network %d: %w", i, err)
 		case len(n.Org) > MaxOrganisation:
-			return nil, fmt.Errorf("network %d, %v: organisation of %d bytes, at most %d", i, prefix, len(n.Org), MaxOrganisation)
+			return nil, fmt.Errorf("network %d, %v: organization of %d bytes, at most %d", i, prefix, len(n.Org), MaxOrganisation)
 		case i >= maxNetworks:
-			return nil, fmt.Errorf("more than %d networks", maxNetworks)
+			return nil, fmt.Errorf("limit of %d networks exceeded", maxNetworks)
 		}
 		id, ok := ids[n.Org]
 		if !ok {
-			id = int32(len(t.names)) // bounded by maxNetworks
+			id = int32(len(t.names)) // at most maxNetworks
 			ids[n.Org] = id
 			t.names = append(t.names, n.Org)
 		}
-		if prefix.Bits() > 0 { // a default route is the whole family, registered by nobody
-			t.nodes = append(t.nodes, node{prefix: prefix, parent: int32(i), organisation: id}) // bounded by maxNetworks
+		if prefix.Bits() > 0 { // a default route is the whole family, not registered
+			t.nodes = append(t.nodes, node{prefix: prefix, parent: int32(i), organisation: id}) // at most maxNetworks
 		}
 	}
 	t.sort()
@@ -74,10 +74,10 @@ func Build(networks []registry.Network) (*Tree, error) {
 	return t, nil
 }
 
-// plain is a prefix without the bits beyond its length, IPv4 as such.
+// plain returns a prefix with the host bits cleared, and IPv4 unmapped.
 func plain(p netip.Prefix) (netip.Prefix, error) {
 	if !p.IsValid() {
-		return p, fmt.Errorf("prefix %v is none", p)
+		return p, fmt.Errorf("prefix %v: invalid", p)
 	}
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
@@ -85,8 +85,8 @@ func plain(p netip.Prefix) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// sort puts parents before their children and leaves one node of each range. What is the number of
-// the parent later is that of the network as yet: a stable sort takes several times as long.
+// sort places parents before their children and retains one node of each range. The field parent
+// temporarily holds the index of the network: a stable sort takes several times as long.
 func (t *Tree) sort() {
 	slices.SortFunc(t.nodes, func(a, b node) int {
 		if c := a.prefix.Addr().Compare(b.prefix.Addr()); c != 0 {
@@ -110,14 +110,14 @@ func (t *Tree) sort() {
 	t.nodes = slices.Insert(kept, nodeAll, node{})
 }
 
-// nest finds parents with a stack of the ranges that are open.
+// nest finds parents with a stack of the open ranges.
 func (t *Tree) nest() {
 	open := []int32{nodeAll}
 	for i := range t.nodes {
 		if i == nodeAll {
 			continue
 		}
-		n, id := &t.nodes[i], int32(i) // bounded by maxNetworks
+		n, id := &t.nodes[i], int32(i) // at most maxNetworks
 		for top := open[len(open)-1]; top != nodeAll && !t.nodes[top].prefix.Contains(n.prefix.Addr()); top = open[len(open)-1] {
 			t.nodes[top].end = id
 			open = open[:len(open)-1]
@@ -134,26 +134,26 @@ func (t *Tree) nest() {
 		}
 	}
 	for _, id := range open {
-		t.nodes[id].end = int32(len(t.nodes)) // bounded by maxNetworks
+		t.nodes[id].end = int32(len(t.nodes)) // at most maxNetworks
 	}
 }
 
-// Size is the number of ranges, the three roots not counted.
+// Size returns the number of ranges, without the three roots.
 func (t *Tree) Size() int { return len(t.nodes) - 3 }
 
-// Place is where an address lies.
+// Place is the location of an address in the tree.
 type Place struct {
-	// Subnet is the smallest range around it that is not unary. If no registered range holds the
-	// address it is its /24 or /48, right below the root of its family, which is too large to be
-	// anybody's.
+	// Subnet is the smallest range around it that is not unary. If no registered range contains the
+	// address it is its /24 or /48, directly below the root of its family, which is too large for one
+	// worker.
 	Subnet netip.Prefix
 	// Unary is the range of this address alone, the zero Prefix if none is registered.
 	Unary netip.Prefix
-	// Organisation of the subnet, empty if nobody is known.
+	// Organisation of the subnet, empty if unknown.
 	Organisation string
 }
 
-// Locate finds an address. False if it is none.
+// Locate finds an address. It returns false for an invalid one.
 func (t *Tree) Locate(addr netip.Addr) (Place, bool) {
 	addr = addr.Unmap().WithZone("")
 	id, ok := t.at.Lookup(addr)
@@ -173,8 +173,8 @@ func (t *Tree) Locate(addr netip.Addr) (Place, bool) {
 	return p, true
 }
 
-// Parent is the smallest range around one that is another; it is the zero Prefix for 0.0.0.0/0 and
-// ::/0, and false for the zero Prefix. The range asked for need not be in the tree.
+// Parent returns the smallest other range around a range; the zero Prefix for 0.0.0.0/0 and ::/0,
+// and false for the zero Prefix. The range need not be in the tree.
 func (t *Tree) Parent(p netip.Prefix) (netip.Prefix, bool) {
 	if !p.IsValid() {
 		return netip.Prefix{}, false
@@ -186,8 +186,8 @@ func (t *Tree) Parent(p netip.Prefix) (netip.Prefix, bool) {
 	return around, ok
 }
 
-// Organisation of a range, own or inherited; empty if nobody is known. The range need not be in the
-// tree.
+// Organisation returns that of a range, own or inherited; empty if unknown. The range need not be
+// in the tree.
 func (t *Tree) Organisation(p netip.Prefix) string {
 	if !p.IsValid() {
 		return ""
@@ -199,8 +199,8 @@ func (t *Tree) Organisation(p netip.Prefix) string {
 	return t.names[t.nodes[id].organisation]
 }
 
-// Children are the ranges directly below one, in the order of their addresses; none for a range
-// that is not in the tree.
+// Children iterates over the ranges directly below one, in the order of their addresses; none for a
+// range that is not in the tree.
 func (t *Tree) Children(p netip.Prefix) iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		id, ok := int32(nodeAll), true
@@ -218,7 +218,7 @@ func (t *Tree) Children(p netip.Prefix) iter.Seq[netip.Prefix] {
 	}
 }
 
-// Contains says whether a range is registered.
+// Contains reports whether a range is registered.
 func (t *Tree) Contains(p netip.Prefix) bool {
 	_, ok := t.find(p)
 	return ok

@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// maxFile bounds what is read of a file, unpacked: 1 M networks with long names take about 150 MB,
-// a matrix of 4,096 rows about as much.
+// maxFile bounds the decompressed bytes read of a file: 1 M networks with long names take about 150
+// MB, a matrix of 4,096 rows about as much.
 const maxFile = 512 << 20
 
-// Read opens a file, unpacks it if need be, and hands it on; of a file that is too large the rest
-// is an error.
+// Read opens a file, decompresses it if necessary, and passes it on; a file over maxFile is an
+// error.
 func Read(path string, then func(in *bufio.Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -32,7 +32,7 @@ func Read(path string, then func(in *bufio.Reader) error) error {
 	return then(in)
 }
 
-// unpack returns the plain text of what may be gzip.
+// unpack returns a reader of the plain text of a possibly compressed file.
 func unpack(r io.Reader) (in *bufio.Reader, done func(), err error) {
 	in, done = bufio.NewReaderSize(r, 1<<16), func() {}
 	if magic, err := in.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
@@ -40,12 +40,12 @@ func unpack(r io.Reader) (in *bufio.Reader, done func(), err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		in, done = bufio.NewReaderSize(z, 1<<16), func() { _ = z.Close() } // it was only read from
+		in, done = bufio.NewReaderSize(z, 1<<16), func() { _ = z.Close() } // read-only
 	}
 	return bufio.NewReaderSize(&bounded{in, maxFile}, 1<<16), done, nil
 }
 
-// bounded fails beyond so many bytes.
+// bounded fails after so many bytes.
 type bounded struct {
 	r    io.Reader
 	left int64
@@ -60,20 +60,20 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Table is a CSV file with a header, whose columns are found by their names.
+// Table is a CSV file with a header that names its columns.
 type Table struct {
 	rows    *csv.Reader
 	columns map[string]int
 	fields  []string
 }
 
-// NewTable reads the header; columns that are asked for must be there.
+// NewTable reads the header, which must have the given columns.
 func NewTable(in io.Reader, columns ...string) (*Table, error) {
 	t := &Table{rows: csv.NewReader(in), columns: make(map[string]int)}
 	t.rows.ReuseRecord = true
 	header, err := t.rows.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, errors.New("line 1: no header")
+		return nil, errors.New("line 1: missing header")
 	}
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func NewTable(in io.Reader, columns ...string) (*Table, error) {
 	}
 	for _, name := range columns {
 		if _, ok := t.columns[name]; !ok {
-			return nil, fmt.Errorf("line 1: no column %q in the header %q", name, Shorten(strings.Join(header, ",")))
+			return nil, fmt.Errorf("line 1: missing column %q in header %q", name, Shorten(strings.Join(header, ",")))
 		}
 	}
 	return t, nil
@@ -94,11 +94,11 @@ func NewTable(in io.Reader, columns ...string) (*Table, error) {
 
 // Next moves to the next row. The error is io.EOF after the last one.
 func (t *Table) Next() (err error) {
-	t.fields, err = t.rows.Read() // refuses rows of another length than the header
+	t.fields, err = t.rows.Read() // rejects rows of another length than the header
 	return err
 }
 
-// Field of the row, empty if there is no such column.
+// Field returns a field of the row, "" if there is no such column.
 func (t *Table) Field(column string) string {
 	if i, ok := t.columns[column]; ok {
 		return strings.TrimSpace(t.fields[i])
@@ -106,13 +106,13 @@ func (t *Table) Field(column string) string {
 	return ""
 }
 
-// Wrong says what is wrong with a field of the row.
+// Wrong returns an error about a field of the row.
 func (t *Table) Wrong(column, problem string) error {
 	line, _ := t.rows.FieldPos(t.columns[column])
 	return fmt.Errorf("line %d, column %s: %q %s", line, column, Shorten(t.Field(column)), problem)
 }
 
-// Prefix of the row, without the bits that are the host's.
+// Prefix returns a prefix of the row, with host bits cleared.
 func (t *Table) Prefix(column string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(t.Field(column))
 	if err != nil || p.Addr().Is4In6() {
@@ -121,7 +121,7 @@ func (t *Table) Prefix(column string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// Country of the row, in capitals; empty if there is none.
+// Country returns a country of the row, in capitals; "" if there is none.
 func (t *Table) Country(column string) (string, error) {
 	c := strings.ToUpper(t.Field(column))
 	if !isCountry(c) && c != "" {
@@ -135,7 +135,7 @@ func isCountry(c string) bool {
 	return len(c) == 2 && letter(c[0]) && letter(c[1])
 }
 
-// Shorten makes a stranger's value fit to be shown.
+// Shorten truncates and escapes an untrusted value for messages.
 func Shorten(s string) string {
 	const most = 80
 	if len(s) <= most {

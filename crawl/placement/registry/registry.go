@@ -1,10 +1,10 @@
-// Package registry reads what registries say of address ranges: which networks there are, how they
-// nest, who holds them and in which country. Files may be compressed with gzip, whatever they are
-// called; what they may hold is bounded.
+// Package registry reads registry data of address ranges: networks, their nesting, their
+// organizations and countries. Files may be compressed with gzip, whatever their name; their size
+// is limited.
 //
-// The two forms of such data are CSV whose header names the columns prefix and, optionally, org and
-// country; and a registry's delegated-extended statistics file, known by its version line, in which
-// the opaque id is the organisation. [Read] and [Table] read other files of addresses likewise.
+// The two formats are CSV whose header names the columns prefix and, optionally, org and country;
+// and a registry's delegated-extended statistics file, detected by its version line, in which the
+// opaque id is the organization. [Read] and [Table] read other files of addresses in the same way.
 package registry
 
 import (
@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// maxNetworks bounds a hierarchy: registries together know about 5 million networks, routing
+	// maxNetworks bounds a hierarchy: all registries together have about 5 million networks, routing
 	// tables 1 million. A network takes 64 bytes and its name.
 	maxNetworks = 4 << 20
-	// maxOrg bounds the name of an organisation in bytes; the rest is cut off.
+	// maxOrg bounds the name of an organization in bytes; longer ones are truncated.
 	maxOrg = 200
 	// maxRecord bounds a line of a statistics file: its fields are short.
 	maxRecord = 1 << 12
@@ -34,15 +34,15 @@ const (
 // Network is a range of addresses in a registry.
 type Network struct {
 	Prefix netip.Prefix // range of addresses
-	// Org is who holds it, by name or by a registry's opaque id; empty if nobody is known.
+	// Org is its organization, by name or by a registry's opaque id; "" if unknown.
 	Org string
-	// Country is the ISO 3166 code under which it is registered, empty if none is known.
+	// Country is the ISO 3166 code under which it is registered, "" if unknown.
 	Country string
 }
 
-// Load reads registry data of either form: networks in the order of [Order], each with the
-// organisation and the country of the nearest network around it where it names none. Errors name
-// the file, the line, the column and the value.
+// Load reads registry data of either format: networks in the order of [Order], each with the
+// organization and the country of the nearest enclosing network where it has none. Errors name the
+// file, the line, the column and the value.
 func Load(path string) ([]Network, error) {
 	networks, err := load(path)
 	if err != nil {
@@ -59,9 +59,9 @@ func load(path string) (networks []Network, err error) {
 	return networks, err
 }
 
-// decode reads registry data of either form.
+// decode reads registry data of either format.
 func decode(in *bufio.Reader) (networks []Network, err error) {
-	start, _ := in.Peek(256) // a short file is seen whole
+	start, _ := in.Peek(256) // a short file is peeked whole
 	if isDelegated(start) {
 		networks, err = readDelegated(in)
 	} else {
@@ -78,7 +78,7 @@ func decode(in *bufio.Reader) (networks []Network, err error) {
 	return networks, nil
 }
 
-// names keeps one copy of each name: a field of a CSV file shares its memory with the whole line.
+// names interns names: a field of a CSV file shares its memory with the whole line.
 type names map[string]string
 
 func (n names) of(s string) string {
@@ -122,8 +122,8 @@ func readNetworks(in io.Reader) ([]Network, error) {
 	}
 }
 
-// Order sorts networks by address, a network before those inside it, and joins those of the same
-// range: the first that names an organisation counts.
+// Order sorts networks by address, a network before those inside it, and merges those of the same
+// range: the first one with an organization counts.
 func Order(networks []Network) []Network {
 	slices.SortStableFunc(networks, func(a, b Network) int { return Compare(a, b.Prefix) })
 	out := networks[:0]
@@ -143,13 +143,13 @@ func Order(networks []Network) []Network {
 	return out
 }
 
-// Compare says where a network stands before or behind a prefix in a hierarchy.
+// Compare compares the position of a network with that of a prefix in a hierarchy.
 func Compare(n Network, p netip.Prefix) int {
 	return cmp.Or(n.Prefix.Addr().Compare(p.Addr()), cmp.Compare(n.Prefix.Bits(), p.Bits()))
 }
 
-// inherit gives networks without an organisation that of the nearest network around them that has
-// one, and likewise for countries.
+// inherit sets missing organizations to that of the nearest enclosing network that has one, and
+// likewise countries.
 func inherit(networks []Network) {
 	var around []*Network
 	for i := range networks {
@@ -170,7 +170,7 @@ func inherit(networks []Network) {
 	}
 }
 
-// isDelegated knows a statistics file by its version line, which comments may precede:
+// isDelegated detects a statistics file by its version line, which may follow comments:
 // version|registry|serial|records|start|end|offset.
 func isDelegated(start []byte) bool {
 	for line := range bytes.Lines(start) {
@@ -186,8 +186,8 @@ func isDelegated(start []byte) bool {
 
 // readDelegated reads the statistics file of a registry:
 // registry|country|type|start|value|date|status|opaque-id. Ranges of IPv4 are counts of addresses,
-// which need not make a single network; those of IPv6 are prefix lengths. What is not handed out is
-// left aside.
+// which need not make a single network; those of IPv6 are prefix lengths. It skips ranges that are
+// not allocated.
 func readDelegated(in io.Reader) ([]Network, error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, maxRecord), maxRecord)
@@ -199,7 +199,7 @@ func readDelegated(in io.Reader) ([]Network, error) {
 		if text == "" || text[0] == '#' {
 			continue
 		}
-		if !version { // known to be there
+		if !version { // detected before
 			version = true
 			continue
 		}
@@ -232,12 +232,12 @@ func readDelegated(in io.Reader) ([]Network, error) {
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, fmt.Errorf("a line of more than %d bytes", maxRecord)
+		return nil, fmt.Errorf("line exceeds %d bytes", maxRecord)
 	}
 	return out, lines.Err()
 }
 
-// delegated are the networks of a record.
+// delegated returns the networks of a record.
 func delegated(f []string) ([]netip.Prefix, error) {
 	start, err := netip.ParseAddr(f[3])
 	if err != nil || f[2] == "ipv4" != start.Is4() || start.Zone() != "" {
@@ -259,7 +259,7 @@ func delegated(f []string) ([]netip.Prefix, error) {
 	return nil, fmt.Errorf("column value: %q does not fit %s at %s", Shorten(f[4]), f[2], f[3])
 }
 
-// split makes networks of count addresses of IPv4; nil if there are not so many.
+// split returns networks of count addresses of IPv4; nil if there are not so many.
 func split(start netip.Addr, count uint64) (out []netip.Prefix) {
 	b := start.As4()
 	at := uint64(b[0])<<24 | uint64(b[1])<<16 | uint64(b[2])<<8 | uint64(b[3])

@@ -6,10 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newMono is a monotonic clock that counts suspend. The kernel's own takes a system call, which is
-// too dear to be asked each time; so Go's, which stands still during suspend, is read, and the
-// kernel's is asked by how much the two differ: every askEvery, and when forget says that they may
-// have parted.
+// newMono returns a monotonic clock that counts suspend. The kernel's CLOCK_BOOTTIME takes a system
+// call, which is too expensive for each reading. So Go's clock, which stops during suspend, is
+// read, and the difference to the kernel's is measured every askEvery and after forget.
 func newMono() (mono func() time.Duration, forget func()) {
 	var ahead, asked time.Duration
 	known := false

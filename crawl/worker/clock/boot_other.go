@@ -4,6 +4,6 @@ package clock
 
 import "time"
 
-// newMono is Go's monotonic clock, which on some systems stands still during suspend; the wall
-// clock makes up for it.
+// newMono returns Go's monotonic clock, which stops during suspend on some systems; the wall clock
+// compensates.
 func newMono() (mono func() time.Duration, forget func()) { return since, func() {} }

@@ -1,5 +1,5 @@
-// Package clock is the lease clock of a real machine: leases must not outlive a sleep that the
-// ordinary monotonic clock does not see.
+// Package clock is the lease clock of a real machine: it counts suspend, which the ordinary
+// monotonic clock does not, so that leases do not outlive a sleep.
 package clock
 
 import (
@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// clockStep is by how much the wall clock must run ahead to count as time that went by unseen;
-	// less is what two readings and a slewing clock differ by.
+	// clockStep is by how much the wall clock must run ahead to count as unseen elapsed time; smaller
+	// differences come from reading two clocks, and from slewing.
 	clockStep = 50 * time.Millisecond
-	// readSpread is how far apart the readings around that of the wall clock may be; beyond, the
-	// process was held up in between.
+	// readSpread bounds the time between the readings around that of the wall clock; above it the
+	// process was interrupted between them.
 	readSpread = time.Millisecond
-	// askEvery is how long the kernel is believed to be as far ahead of Go's clock as it was.
+	// askEvery is how long a measured difference between the kernel's clock and Go's is used.
 	askEvery = 10 * time.Millisecond
 )
 
@@ -24,12 +24,12 @@ type System struct {
 	mu sync.Mutex // guards all
 
 	mono   func() time.Duration
-	forget func() // has mono look anew whether the machine slept
+	forget func() // makes mono check again whether the machine slept
 	wall   func() time.Duration
 
 	start time.Duration // of mono
-	ahead time.Duration // wall minus mono, as last believed
-	extra time.Duration // what the wall clock jumped ahead, in all
+	ahead time.Duration // wall minus mono, as last measured
+	extra time.Duration // total of the wall clock's jumps ahead
 	last  time.Duration
 }
 
@@ -58,7 +58,7 @@ func (c *System) read() (mono, wall time.Duration) {
 	return mono, wall
 }
 
-// Now is how much time has gone by since New, suspend included.
+// Now returns the time elapsed since New, suspend included.
 func (c *System) Now() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *System) Now() time.Duration {
 		c.extra += d
 		c.ahead += d
 	case d < -clockStep:
-		c.ahead += d // set back: nothing went by
+		c.ahead += d // set back: no time elapsed
 	}
 	c.last = max(c.last, mono-c.start+c.extra)
 	return c.last

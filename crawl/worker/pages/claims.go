@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxAsking bounds the batches of questions under way at once.
+	// maxAsking bounds the concurrent batches of claims.
 	maxAsking = 4
-	// askAgainFirst and askAgainMost bound the wait before a question is put again that was
-	// answered with Wait; it doubles in between.
+	// askAgainFirst and askAgainMost bound the delay before a claim answered with Wait is repeated; it
+	// doubles in between.
 	askAgainFirst = 40 * time.Millisecond
 	askAgainMost  = 400 * time.Millisecond
 )
 
-// claims batches the questions whether bodies were met before.
+// claims batches the claims of bodies.
 type claims struct {
 	pipe *Pipeline
 	wake chan struct{}
@@ -24,18 +24,18 @@ type claims struct {
 
 	mu          sync.Mutex
 	batch       []*Page
-	since       time.Time // when the first of them came
+	since       time.Time // when the first of them arrived
 	urgent      bool
-	parked      []*Page // pages whose bodies others are archiving
+	parked      []*Page // pages whose bodies another peer is archiving
 	parkedBytes int64
-	final       bool // the worker stops: nobody is waited for
+	final       bool // the worker stops: no waiting
 }
 
 func newClaims(l *Pipeline) *claims {
 	return &claims{pipe: l, wake: make(chan struct{}, 1), slot: make(chan struct{}, maxAsking)}
 }
 
-// add puts a page's question.
+// add queues the claim of a page.
 func (c *claims) add(p *Page, urgent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *claims) add(p *Page, urgent bool) {
 	}
 }
 
-// urge has what is gathered asked at once.
+// urge flushes the current batch.
 func (c *claims) urge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *claims) urge() {
 	}
 }
 
-// hurry has everything asked at once, and nobody waited for.
+// hurry flushes everything and ends all waiting.
 func (c *claims) hurry() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *claims) hurry() {
 	poke(c.wake)
 }
 
-// run asks in batches until ctx ends.
+// run sends batches until ctx ends.
 func (c *claims) run(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -97,7 +97,7 @@ func (c *claims) run(ctx context.Context) {
 	}
 }
 
-// take returns what is to be asked now, or how long that may wait.
+// take returns the claims to be sent now, or how long they may wait.
 func (c *claims) take(now time.Time) (batch []*Page, due time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,8 +130,8 @@ func (c *claims) take(now time.Time) (batch []*Page, due time.Duration) {
 	return batch, due
 }
 
-// ask puts a batch of questions. Without an answer every body is new: one stored twice is cheap, a
-// lost one is not.
+// ask sends a batch of claims. Without an answer every body counts as new: a duplicate costs
+// little, a lost body is not acceptable.
 func (c *claims) ask(ctx context.Context, batch []*Page) {
 	questions := make([]Question, len(batch))
 	for i, p := range batch {
@@ -139,7 +139,7 @@ func (c *claims) ask(ctx context.Context, batch []*Page) {
 	}
 	answers, err := c.pipe.deps.Content.Claim(ctx, questions)
 	if err != nil || len(answers) != len(batch) {
-		c.pipe.deps.Log.Debug("content owners did not answer, bodies count as new", "bodies", len(batch), "err", err)
+		c.pipe.deps.Log.Debug("no answer from content owners; bodies count as new", "bodies", len(batch), "err", err)
 		answers = slices.Repeat([]Answer{{Assumed: true}}, len(batch))
 	}
 	now := time.Now()
@@ -158,8 +158,8 @@ func (c *claims) ask(ctx context.Context, batch []*Page) {
 	}
 }
 
-// park keeps a page until its question is put again; false if it has waited enough or too many do,
-// and counts as new.
+// park retains a page until its claim is repeated. It returns false if the page has waited long
+// enough or too many wait: then its body counts as new.
 func (c *claims) park(p *Page, now time.Time) bool {
 	cfg := &c.pipe.cfg
 	c.mu.Lock()

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// maxConfirms bounds the confirmations that wait, confirmBatch those told at once. What is
-	// beyond is not told.
+	// maxConfirms bounds the queued confirmations, confirmBatch those in a message. Confirmations
+	// beyond the bound are dropped.
 	maxConfirms  = 8192
 	confirmBatch = 256
-	// confirmLinger is how long a confirmation waits for others. Each owner of bodies costs a
-	// message, and whoever waits for the body asks again for longer than this. confirmLast bounds
-	// what is told at the end.
+	// confirmLinger is how long a confirmation waits for others. Each content owner costs a message,
+	// and peers that wait for the body repeat their claim for longer than this. confirmLast bounds the
+	// last round at the end.
 	confirmLinger = 300 * time.Millisecond
 	confirmLast   = time.Second
 )
 
-// confirmer tells content owners what is archived and on disk.
+// confirmer confirms to content owners the bodies that are archived and on disk.
 type confirmer struct {
 	content Content
 	log     *slog.Logger
@@ -36,7 +36,7 @@ func newConfirmer(content Content, log *slog.Logger) *confirmer {
 	return &confirmer{content: content, log: log, wake: make(chan struct{}, 1)}
 }
 
-// add queues what the reports speak of, once each.
+// add queues the confirmations of reports, once each.
 func (c *confirmer) add(told []*session.Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,15 +53,15 @@ func (c *confirmer) add(told []*session.Report) {
 	}
 }
 
-// run tells until ctx ends, and then once more what is left: a body that nobody is told of is
-// stored twice.
+// run sends confirmations until ctx ends, and then once more what is left: an unconfirmed body is
+// archived twice.
 func (c *confirmer) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		select {
 		case <-c.wake:
-			if c.count() < confirmBatch { // the first of a batch: others will follow
+			if c.count() < confirmBatch { // the first of a batch: wait for others
 				timer.Reset(confirmLinger)
 				continue
 			}
@@ -82,7 +82,7 @@ func (c *confirmer) count() int {
 	return len(c.waiting)
 }
 
-// tell tells all that waits.
+// tell sends all queued confirmations.
 func (c *confirmer) tell(ctx context.Context) {
 	for ctx.Err() == nil {
 		c.mu.Lock()
@@ -94,7 +94,7 @@ func (c *confirmer) tell(ctx context.Context) {
 			return
 		}
 		if err := c.content.Confirm(ctx, batch); err != nil {
-			c.log.Debug("content owners did not hear what was archived", "bodies", n, "err", err)
+			c.log.Debug("confirmations of archived bodies not delivered", "bodies", n, "err", err)
 		}
 	}
 }

@@ -12,88 +12,89 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// Config holds the knobs of a pipeline. worker.Config says more of each, and has the defaults.
+// Config is the configuration of a pipeline. See worker.Config for the fields and their defaults.
 type Config struct {
-	// Agent is the crawler's product token, by which robots directives name it.
+	// Agent is the crawler's product token in robots directives.
 	Agent string
-	// Processors is the number of pages worked on at once.
+	// Processors is the number of pages processed concurrently.
 	Processors int
 	// MaxMemory bounds the bytes of bodies in memory.
 	MaxMemory int64
-	// MaxSpilled is how many bytes wait on disk at most before no further exchange begins.
+	// MaxSpilled bounds the bytes that wait on disk; at the bound no further exchange begins.
 	MaxSpilled int64
 	// ClaimLinger is how long a claim waits for others, unless ClaimBatch of them wait.
 	ClaimLinger time.Duration
-	// ClaimBatch is the number of claims that are put at once.
+	// ClaimBatch is the number of claims in a batch.
 	ClaimBatch int
-	// WaitFor bounds how long a body waits that somebody else is archiving.
+	// WaitFor bounds how long a body waits that another peer is archiving.
 	WaitFor time.Duration
-	// MaxParked bounds the bytes of bodies that wait so.
+	// MaxParked bounds the bytes of such bodies.
 	MaxParked int64
-	// ArchiveNoIndex archives pages that ask not to be indexed.
+	// ArchiveNoIndex archives pages that request not to be indexed.
 	ArchiveNoIndex bool
-	// DuplicatesDrop leaves the links of known bodies unreported.
+	// DuplicatesDrop omits the links of duplicate bodies from reports.
 	DuplicatesDrop bool
 }
 
-// Deps is what a pipeline needs of others.
+// Deps are the dependencies of a pipeline.
 type Deps struct {
-	// Archive keeps the pages.
+	// Archive stores the pages.
 	Archive Archive
-	// Content reaches the owners of bodies.
+	// Content sends claims and confirmations to the owners of bodies.
 	Content Content
 	// Spill may be nil: then exchanges wait while memory is full.
 	Spill Spill
-	// Known are the links that need not be told again.
+	// Known are the links that need not be reported again.
 	Known *reports.Known
 	// Log is required.
 	Log *slog.Logger
 }
 
-// Worker is who fetches. Its methods are called without any lock held, but for Laden.
+// Worker is the pipeline's view of the worker. Its methods are called without any lock held, except
+// Laden.
 type Worker interface {
-	// Report takes what is to be told of a page, with the number of links on it, and Leave one of
-	// which nothing is said: it is to be fetched again. Either ends the page.
+	// Report receives the report of a page, with the number of its links. Leave receives a URL that is
+	// not reported and must be fetched again. Either ends the page.
 	Report(r *reports.Report, links int)
-	Leave(l *session.Lease, it *reports.Item) // ends a page of which nothing is said
-	// Laden says that so much is to be told that it is to be acknowledged first; GoOn is called
-	// when it ends. It must not block.
+	Leave(l *session.Lease, it *reports.Item) // ends a page without a report
+	// Laden reports whether the outbox is full, so that acknowledgments must come first; GoOn is
+	// called when it no longer is. It must not block.
 	Laden() bool
-	// Resting says that no exchange is under way, nor will be while a claim would wait for company.
+	// Resting reports whether no exchange is under way, nor will be while a claim would wait for its
+	// batch.
 	Resting() bool
-	// Begin has exchanges begin again, which Full has put off.
+	// Begin resumes exchanges that Full has deferred.
 	Begin()
-	// Broken ends the run because the archive failed.
+	// Broken ends the run after an error of the archive.
 	Broken(err error)
 }
 
-// Exchange is one exchange to be archived. What it points to is lent for the call.
+// Exchange is one exchange to be archived. Its slices are valid during the call only.
 type Exchange struct {
 	URL      string    // canonical
 	Date     time.Time // when the request was written
-	IP       string    // address that answered, empty if it is not known
-	Protocol string    // as WARC-Protocol names it: "http/1.1", "h2"
-	// Request and Response are the heads, Body is decoded and ResponseHead fits it.
+	IP       string    // address that answered, empty if unknown
+	Protocol string    // value of WARC-Protocol: "http/1.1", "h2"
+	// RequestHead and ResponseHead are the heads, Body is decoded and ResponseHead matches it.
 	RequestHead, ResponseHead, Body []byte
 	Digest                          [32]byte // SHA-256 of Body
-	// Truncated is why Body is only the beginning of what the site has; empty: it is whole.
+	// Truncated is why Body is incomplete; empty: it is complete.
 	Truncated fetch.Truncation
-	// RevisitOf is where the same body is archived; nil archives it here.
+	// RevisitOf is the record that has the same body; nil archives it here.
 	RevisitOf *Original
-	// Outlinks are the links of the page, canonical: those of each kind in Links behind those of
-	// the one before.
+	// Outlinks are the canonical links of the page, grouped by kind in the order of Links.
 	Outlinks []string
-	Links    LinkCounts    // what the outlinks are
+	Links    LinkCounts    // number of outlinks by kind
 	Depth    uint32        // links from a seed
 	Hops     uint8         // redirects followed to come here
-	Duration time.Duration // from the request to the last byte
+	Duration time.Duration // from request to last byte
 }
 
-// LinkCounts says what the links of an archived page are: a repair of the records follows those
-// that were followed.
+// LinkCounts are the numbers of links of an archived page by kind, from which repair reconstructs
+// the followed links.
 type LinkCounts struct {
-	Pages, Requisites, Sitemaps int // how many of each kind
-	// Unfollowed are those that the page asks not to follow.
+	Pages, Requisites, Sitemaps int // number of each kind
+	// Unfollowed is the number of nofollow links.
 	Unfollowed int
 }
 
@@ -101,84 +102,83 @@ func (c *LinkCounts) all() [4]*int {
 	return [4]*int{&c.Pages, &c.Requisites, &c.Sitemaps, &c.Unfollowed}
 }
 
-// String is how the archive has them: four numbers.
+// String returns the form used in the archive: four numbers.
 func (c LinkCounts) String() string {
 	return fmt.Sprintf("%d %d %d %d", c.Pages, c.Requisites, c.Sitemaps, c.Unfollowed)
 }
 
-// ParseLinkCounts reads what String returns.
+// ParseLinkCounts parses what String returns.
 func ParseLinkCounts(text string) (c LinkCounts, err error) {
 	if _, err := fmt.Sscanf(text, "%d %d %d %d", &c.Pages, &c.Requisites, &c.Sitemaps, &c.Unfollowed); err != nil {
-		return LinkCounts{}, fmt.Errorf("numbers of links %.40q: %w", text, err)
+		return LinkCounts{}, fmt.Errorf("link counts %.40q: %w", text, err)
 	}
 	for _, n := range c.all() {
 		if *n < 0 {
-			return LinkCounts{}, fmt.Errorf("numbers of links %.40q: negative", text)
+			return LinkCounts{}, fmt.Errorf("link counts %.40q: must not be negative", text)
 		}
 	}
 	return c, nil
 }
 
-// Original is the record of a body met before.
+// Original is the record of a known body.
 type Original struct {
 	URL, RecordID string    // RecordID is urn:uuid:...
 	Date          time.Time // of the record
 }
 
-// ErrUnarchivable is what an Archive's error wraps that concerns one exchange and not the disk: the
-// URL is reported without a record.
+// ErrUnarchivable is wrapped by errors of an Archive that concern one exchange and not the disk:
+// the URL is reported without a record.
 var ErrUnarchivable = errors.New("exchange cannot be archived")
 
-// Archive keeps what was fetched. Save may be called by many goroutines at once; the caller's
-// goroutine does the encoding. What was saved is on disk when a later Sync has returned nil. An
-// error of either ends the worker, unless it is ErrUnarchivable.
+// Archive stores fetched pages. Save is safe for concurrent use and encodes on the caller's
+// goroutine. Saved pages are on disk when a later Sync has returned nil. An error of either ends
+// the worker, unless it is ErrUnarchivable.
 type Archive interface {
-	// Save returns the identity of the record of the response, urn:uuid:...
+	// Save returns the ID of the response record, urn:uuid:...
 	Save(x *Exchange) (recordID string, err error)
-	Sync() error // returns when all that was saved before is on disk
+	Sync() error // returns when all earlier saves are on disk
 }
 
-// Verdict is what a content owner says of a body.
+// Verdict is a content owner's answer about a body.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Fresh: nobody is known to have archived the body; the asker is to.
+	// Fresh: no archived copy is known; the requester archives it.
 	Fresh Verdict = iota
 	// Known: it is archived.
 	Known
-	// Wait: another is about to archive it.
+	// Wait: another peer is about to archive it.
 	Wait
 )
 
-// Question asks for a body by its digest, found at a URL.
+// Question claims a body by its digest, fetched from a URL.
 type Question struct {
 	Digest [32]byte // SHA-256 of the body
-	URL    string   // at which it was found
-	Body   []byte   // lent for the call
+	URL    string   // it was fetched from
+	Body   []byte   // valid during the call only
 }
 
 // Answer to a Question. Original is that of a known body.
 type Answer struct {
 	Verdict  Verdict  // what to do with the body
 	Original Original // of a known body
-	// Assumed marks a Fresh that nobody confirmed: the owner of the body did not answer, or its
-	// holder did not prove that it has it.
+	// Assumed marks an unconfirmed Fresh: the content owner did not answer, or the holder did not
+	// prove that it has the body.
 	Assumed bool
 }
 
-// Content reaches the owners of bodies.
+// Content sends claims and confirmations to the owners of bodies.
 type Content interface {
-	// Claim answers questions in their order, within bounded time. An error counts as Fresh for
-	// all.
+	// Claim answers questions in their order, within bounded time. An error counts as Fresh for all.
 	Claim(ctx context.Context, q []Question) ([]Answer, error)
-	// Confirm tells what was archived. What cannot be told is forgotten: a body is then stored
-	// twice.
+	// Confirm announces archived bodies. Undeliverable confirmations are dropped: a body is then
+	// stored twice.
 	Confirm(ctx context.Context, c []reports.Confirmation) error
 }
 
-// Spill keeps bodies on disk that memory has no room for, as spill.Dir does. An error of Create, or
-// of a write, means that the disk takes none now.
+// Spill stores bodies on disk for which there is no memory, as spill.Dir does. An error of Create,
+// or of a write, means that the disk accepts none now.
 type Spill interface {
 	Create() (fetch.Spilled, error) // opens a body to be written
 }

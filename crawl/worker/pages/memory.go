@@ -9,25 +9,25 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// memory counts what bodies take: of exchanges under way what is beyond fetch.FreeBody, of pages
-// all of it. Half of the bound is at most for bodies that grow, as a site decides how long that
-// takes; so pages that are here whole always find memory to be worked on, and their end frees it.
-// It is plain state under the pipeline's mutex.
+// memory counts the bytes of bodies: of exchanges under way those beyond fetch.FreeBody, of pages
+// all. Growing bodies get at most half of the bound, because a site decides how long they take; so
+// complete pages always find memory to be processed, and their end frees it. The caller holds the
+// pipeline's mutex.
 type memory struct {
 	bound   int64
 	growing int64
 	kept    int64
-	over    *share    // may exceed the bound; one at a time, so that somebody always comes to an end
-	waiting []*waiter // bodies that have no place on disk either, in their order
+	over    *share    // may exceed the bound; one at a time, to guarantee progress
+	waiting []*waiter // bodies without memory or disk, in order of arrival
 }
 
-// share is what one body was given.
+// share is the memory granted to one body.
 type share struct {
 	bytes int64
 	kept  bool // as a page
 }
 
-// waiter is a body that waits until it may have size bytes.
+// waiter is a body that waits for size bytes of memory.
 type waiter struct {
 	share *share
 	size  int64
@@ -36,10 +36,10 @@ type waiter struct {
 
 func (m *memory) used() int64 { return m.growing + m.kept }
 
-// fits says whether there is room for n bytes more.
+// fits reports whether n more bytes are available.
 func (m *memory) fits(n int64) bool { return m.used()+n <= m.bound }
 
-// set changes what a share has.
+// set changes the size of a share.
 func (m *memory) set(s *share, size int64) {
 	if s.kept {
 		m.kept += size - s.bytes
@@ -49,7 +49,7 @@ func (m *memory) set(s *share, size int64) {
 	s.bytes = size
 }
 
-// grow gives a body that is under way size bytes in all, if there is room.
+// grow sets the size of a body being received, if memory is available.
 func (m *memory) grow(s *share, size int64) bool {
 	more := size - s.bytes
 	if more > 0 && m.over != s && (m.growing+more > m.bound/2 || !m.fits(more)) {
@@ -60,7 +60,7 @@ func (m *memory) grow(s *share, size int64) bool {
 	return true
 }
 
-// keep counts a page, which takes size bytes by now.
+// keep counts a page of size bytes.
 func (m *memory) keep(s *share, size int64) {
 	if !s.kept {
 		m.set(s, 0)
@@ -70,7 +70,7 @@ func (m *memory) keep(s *share, size int64) {
 	m.serve()
 }
 
-// release takes back all that a share has.
+// release frees a share.
 func (m *memory) release(s *share) {
 	m.set(s, 0)
 	if m.over == s {
@@ -79,7 +79,7 @@ func (m *memory) release(s *share) {
 	m.serve()
 }
 
-// wait queues a body until there is room.
+// wait queues a body until memory is available.
 func (m *memory) wait(s *share, size int64) *waiter {
 	t := &waiter{share: s, size: size, ready: make(chan struct{})}
 	m.waiting = append(m.waiting, t)
@@ -87,7 +87,7 @@ func (m *memory) wait(s *share, size int64) *waiter {
 	return t
 }
 
-// forget takes a body out of the queue.
+// forget removes a body from the queue.
 func (m *memory) forget(t *waiter) {
 	if i := slices.Index(m.waiting, t); i >= 0 {
 		m.waiting = slices.Delete(m.waiting, i, i+1)
@@ -95,8 +95,7 @@ func (m *memory) forget(t *waiter) {
 	m.serve()
 }
 
-// serve lets those go on that wait: the first while there is room, and one of them even if there is
-// none.
+// serve wakes waiters: the first ones while memory is available, and one of them even if none is.
 func (m *memory) serve() {
 	for len(m.waiting) > 0 {
 		t := m.waiting[0]
@@ -113,10 +112,10 @@ func (m *memory) serve() {
 	}
 }
 
-// errNoSpill says that there is no disk for pages.
-var errNoSpill = errors.New("no disk for pages")
+// errNoSpill reports that no Spill is configured.
+var errNoSpill = errors.New("no spill directory configured")
 
-// Room is the room that the body of one exchange has, as fetch asks for it.
+// Room is the memory of one exchange's body, as requested by package fetch.
 type Room struct {
 	l     *Pipeline
 	share share
@@ -124,7 +123,7 @@ type Room struct {
 
 var _ fetch.Room = (*Room)(nil)
 
-// Room has nothing yet.
+// Room returns an empty Room.
 func (l *Pipeline) Room() *Room { return &Room{l: l} }
 
 // Grow implements fetch.Room.
@@ -154,7 +153,7 @@ func (b *Room) Wait(ctx context.Context, size int64) error {
 	}
 }
 
-// Release takes back what the body of an exchange was given that brought no page.
+// Release frees the memory of an exchange that produced no page.
 func (b *Room) Release() {
 	l := b.l
 	l.mu.Lock()
@@ -164,7 +163,7 @@ func (b *Room) Release() {
 	l.begin(refused)
 }
 
-// SetMemory changes what Config.MaxMemory bounds, from now on.
+// SetMemory changes Config.MaxMemory.
 func (l *Pipeline) SetMemory(bound int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,15 +173,15 @@ func (l *Pipeline) SetMemory(bound int64) {
 	l.work.Broadcast()
 }
 
-// Held is what bodies take now, in bytes.
+// Held returns the bytes of memory in use by bodies.
 func (l *Pipeline) Held() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.memory.used()
 }
 
-// Full says that no further exchange is to begin: there is no room for what it may bring, neither
-// in memory nor on disk. Worker.Begin is called when a page leaves after that.
+// Full reports whether no further exchange may begin, because neither memory nor disk is available
+// for it. Worker.Begin is called when a page leaves afterwards.
 func (l *Pipeline) Full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +193,7 @@ func (l *Pipeline) Full() bool {
 	return full
 }
 
-// freed tells those who wait that memory became free; the answer goes to begin, without the mutex.
+// freed wakes waiters after memory was freed; the result goes to begin, without the mutex.
 func (l *Pipeline) freed() (refused bool) {
 	l.room.Broadcast()
 	l.work.Broadcast()
@@ -202,7 +201,7 @@ func (l *Pipeline) freed() (refused bool) {
 	return refused
 }
 
-// begin tells who fetches that there may be room again.
+// begin lets the worker begin exchanges that were refused memory.
 func (l *Pipeline) begin(refused bool) {
 	if refused {
 		l.worker.Begin()

@@ -13,38 +13,38 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// Page is what an exchange brought, on its way to the archive.
+// Page is the result of an exchange, in transit to the archive.
 type Page struct {
 	lease  *session.Lease
 	item   reports.Item
 	resp   *fetch.Response
 	took   time.Duration
-	pause  time.Duration // that the site asked for
+	pause  time.Duration // requested by the site
 	found  extract.Page
-	own    frame.Own // what it says itself
+	own    frame.Own // its own words, for content novelty
 	digest [32]byte
-	asked  bool // its body is a matter for the content owner
+	asked  bool // its body is claimed
 	answer Answer
 	urls   []string // outlinks, for the archive
-	size   int64    // in memory, as far as it is counted
-	held   *share   // what it was given of the memory's bound
-	number uint64   // in the order in which pages came
-	packed bool     // a gzip file that may be a sitemap, as far as that can be seen
+	size   int64    // bytes counted in memory
+	held   *share   // its share of the memory
+	number uint64   // in the order of arrival
+	packed bool     // possibly a gzipped sitemap
 
-	waitUntil, askAt time.Time // of a body that somebody else is archiving
+	waitUntil, askAt time.Time // of a body that another peer is archiving
 	askStep          time.Duration
 }
 
 var recycled = sync.Pool{New: func() any { return new(Page) }}
 
-// pageSize is about what a page takes beside its bytes, fieldSize a field of its head.
+// pageSize is the approximate overhead of a page in memory, fieldSize that of a header field.
 const (
 	pageSize  = 4 << 10
 	fieldSize = 192
 )
 
-// New makes the page of a response that took that long, whose body was given that room, and whose
-// site wishes for that pause.
+// New returns the page of a response that took that long. Room is the memory of its body, pause the
+// one requested by the site.
 func New(l *session.Lease, it *reports.Item, resp *fetch.Response, room *Room, took, pause time.Duration) *Page {
 	p := recycled.Get().(*Page)
 	*p = Page{
@@ -60,16 +60,16 @@ func New(l *session.Lease, it *reports.Item, resp *fetch.Response, room *Room, t
 	return p
 }
 
-// large says whether working on the page takes much memory beside its own: it has many bytes, or is
-// a sitemap that unpacks to many.
+// large reports whether processing the page needs much memory beside its own: it is long, or a
+// sitemap that may unpack to a long one.
 func (p *Page) large() bool {
 	return p.resp.Size() > largePage || p.packed
 }
 
-// packed says whether a body is packed by gzip as a file, beneath any content coding.
+// packed reports whether a body is a gzip file, beneath any content coding.
 func packed(body []byte) bool { return bytes.HasPrefix(body, []byte("\x1f\x8b")) }
 
-// linkBytes is about what its links take.
+// linkBytes returns the approximate size of its links.
 func (p *Page) linkBytes() (n int64) {
 	const perLink = 64
 	for i := range p.found.Links {
@@ -78,11 +78,11 @@ func (p *Page) linkBytes() (n int64) {
 	return n
 }
 
-// recycle gives the page's memory back.
+// recycle frees the page's memory.
 func (p *Page) recycle() {
 	if p.resp != nil {
 		if p.resp.Spilled != nil {
-			_ = p.resp.Spilled.Close() // nobody will read it
+			_ = p.resp.Spilled.Close() // no longer needed
 		}
 		p.resp.Release()
 	}

@@ -12,41 +12,42 @@ import (
 )
 
 // Pipeline holds the pages between exchange and report: Apoidea's Processing-Jobs (section 3.2).
-// Fetchers push, processors work in two steps with the claim in between; those that are answered go
-// first, so that pages leave before others come. Safe for concurrent use.
+// Fetchers push pages, and processors work in two steps with the claim in between. Pages with
+// answered claims go first, so that pages leave before others enter. Safe for concurrent use.
 type Pipeline struct {
 	cfg      Config
 	deps     Deps
 	worker   Worker
 	claims   *claims
 	confirms *confirmer
-	frames   frame.Hosts  // of the hosts whose pages came last
+	frames   frame.Hosts  // of the most recent hosts
 	spilled  atomic.Int64 // pages that waited on disk
-	assumed  atomic.Int64 // bodies that were taken for new without an answer
-	// incomplete is the number of answers whose body broke off, or could not be decoded to its end.
+	assumed  atomic.Int64 // bodies treated as new without an answer
+	// incomplete is the number of answers whose body was truncated, or could not be decoded
+	// completely.
 	incomplete atomic.Int64
 
 	mu       sync.Mutex
-	work     *sync.Cond // there is something for a processor
-	room     *sync.Cond // memory became free
+	work     *sync.Cond // work for a processor is available
+	room     *sync.Cond // memory was freed
 	memory   memory
 	fresh    fifo   // in memory
 	stored   fifo   // on disk
 	answered fifo   // whose claim is answered
-	number   uint64 // of the page that came last
-	pages    int    // all that came and are not reported
+	number   uint64 // of the latest page
+	pages    int    // in the pipeline
 	busy     int    // processors at the first step
 	working  int    // pages from their first step on
 	large    int    // of these, large ones that a processor has in hand
 	onDisk   int64  // bytes of those that are stored
-	refused  bool   // a fetcher found no room to begin
+	refused  bool   // a fetcher was refused memory
 	trouble  trouble
-	hasty    bool // large pages are left, to be fetched again
+	hasty    bool // large pages are skipped, to be fetched again
 	closed   bool
-	quiet    chan struct{} // the last page has left
+	quiet    chan struct{} // closed when the last page has left
 }
 
-// NewPipeline returns one without pages.
+// NewPipeline returns an empty pipeline.
 func NewPipeline(cfg Config, deps Deps, w Worker) *Pipeline {
 	l := &Pipeline{cfg: cfg, deps: deps, worker: w, quiet: make(chan struct{}, 1), memory: memory{bound: cfg.MaxMemory}}
 	l.work, l.room = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
@@ -54,7 +55,8 @@ func NewPipeline(cfg Config, deps Deps, w Worker) *Pipeline {
 	return l
 }
 
-// Run starts the processors and who serves them. They end after Close, who serves them with ctx.
+// Run starts the processors, claims and confirmations. Processors end after Close, the others with
+// ctx.
 func (l *Pipeline) Run(ctx context.Context, group *sync.WaitGroup) {
 	for range l.cfg.Processors {
 		group.Go(l.process)
@@ -63,24 +65,23 @@ func (l *Pipeline) Run(ctx context.Context, group *sync.WaitGroup) {
 	group.Go(func() { l.confirms.run(ctx) })
 }
 
-// Confirm tells the owners of bodies what the reports speak of, whose archive is synced.
+// Confirm queues the confirmations of reports whose pages are synced.
 func (l *Pipeline) Confirm(told []*session.Report) { l.confirms.add(told) }
 
-// Urge has those questions asked that wait for company.
+// Urge flushes the current batch of claims.
 func (l *Pipeline) Urge() { l.claims.urge() }
 
-// Spilled is the number of pages that waited on disk so far.
+// Spilled is the number of pages that have waited on disk.
 func (l *Pipeline) Spilled() int64 { return l.spilled.Load() }
 
-// Assumed is the number of bodies so far that were taken for new because no answer came in time.
-// Each may be archived elsewhere as well.
+// Assumed is the number of bodies treated as new because no answer arrived in time. Each may be
+// archived elsewhere as well.
 func (l *Pipeline) Assumed() int64 { return l.assumed.Load() }
 
-// Incomplete is the number of answers so far whose body broke off, or could not be decoded to its
-// end.
+// Incomplete is the number of answers whose body was truncated, or could not be decoded completely.
 func (l *Pipeline) Incomplete() int64 { return l.incomplete.Load() }
 
-// Close ends the processors. What is left is dropped: it was not reported.
+// Close ends the processors. Remaining pages are dropped; they were not reported.
 func (l *Pipeline) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,8 +108,7 @@ func (l *Pipeline) Drain(ctx context.Context) {
 	}
 }
 
-// Push takes a page from a fetcher. When memory is full the page goes to disk, and where that takes
-// none the fetcher waits.
+// Push adds a page. When memory is full the page goes to disk, and if that is full Push waits.
 func (l *Pipeline) Push(p *Page) {
 	l.mu.Lock()
 	l.pages++
@@ -118,7 +118,7 @@ func (l *Pipeline) Push(p *Page) {
 		l.mu.Unlock()
 		err := l.spill(p)
 		l.mu.Lock()
-		// Memory may have become free while the mutex was: who waits must have looked.
+		// Memory may have been freed while the mutex was released: check again before waiting.
 		if err == nil || !l.crowded(p) || l.closed || l.leaves(p) {
 			break
 		}
@@ -142,9 +142,9 @@ func (l *Pipeline) Push(p *Page) {
 	l.work.Signal()
 }
 
-// crowded says whether a page has to wait outside. While some wait on disk, newcomers have half of
-// the memory, so that those get their turn. A body that was granted memory while it grew has it
-// already.
+// crowded reports whether a page must go to disk. While pages wait on disk, new ones get half of
+// the memory, so that the older ones are processed. A body that was granted memory while it grew
+// already has it.
 func (l *Pipeline) crowded(p *Page) bool {
 	bound := l.memory.bound
 	if l.stored.len() > 0 {
@@ -176,15 +176,15 @@ func (l *Pipeline) process() {
 	}
 }
 
-// GoOn has the processors look again for what they may work on.
+// GoOn wakes the processors to check for work.
 func (l *Pipeline) GoOn() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.work.Broadcast()
 }
 
-// next waits for a page that may be worked on, and says whether it is the second step; false at the
-// end.
+// next waits for a page that may be processed, and reports whether it is at the second step; ok is
+// false at the end.
 func (l *Pipeline) next() (p *Page, answered, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,17 +205,17 @@ func (l *Pipeline) next() (p *Page, answered, ok bool) {
 	return nil, false, false
 }
 
-// largePage is the size from which on a page is large: what is made of it, links and archive
-// records, takes as much memory again, so one is worked on at once.
+// largePage is the size from which a page is large: its links and archive records take as much
+// memory again, so only one is processed at a time.
 const largePage = 1 << 20
 
 func (l *Pipeline) mayBegin(p *Page) bool { return !p.large() || l.large == 0 }
 
-// leaves says whether a page is left as it is, to be fetched again: the worker is about to stop,
-// and a large page takes up to a second on a busy machine.
+// leaves reports whether a page is skipped, to be fetched again: the worker is about to stop, and a
+// large page takes up to a second on a busy machine.
 func (l *Pipeline) leaves(p *Page) bool { return l.hasty && p.large() }
 
-// Hasten leaves the large pages: those that wait at once, others as they come and those in hand
+// Hasten skips the large pages: those that wait at once, others as they arrive, and those in hand
 // before their next step.
 func (l *Pipeline) Hasten() {
 	l.mu.Lock()
@@ -238,7 +238,7 @@ func (l *Pipeline) Hasten() {
 	}
 }
 
-// left leaves a page in hand if it is to be left.
+// left skips a page in hand if leaves reports so.
 func (l *Pipeline) left(p *Page) bool {
 	l.mu.Lock()
 	leaves := l.leaves(p)
@@ -259,7 +259,7 @@ func (l *Pipeline) oldest() *Page {
 	if stored != nil && (fresh == nil || stored.number < fresh.number) {
 		size := stored.resp.Size()
 		if !l.memory.fits(size) && l.working > 0 {
-			l.claims.urge() // those that are worked on make room
+			l.claims.urge() // the pages being processed free memory
 			return nil
 		}
 		l.stored.remove(stored)
@@ -281,7 +281,7 @@ func (l *Pipeline) oldest() *Page {
 	return fresh
 }
 
-// first does the first step, and says whether the second one follows at once.
+// first runs the first step, and reports whether the second one follows at once.
 func (l *Pipeline) first(x *extract.Extractor, p *Page) bool {
 	err := p.resp.Load()
 	if err == nil {
@@ -305,12 +305,12 @@ func (l *Pipeline) first(x *extract.Extractor, p *Page) bool {
 	if !p.asked {
 		return true
 	}
-	// Where nothing follows there is nobody to wait for.
+	// At the end of all work there is no batch to wait for.
 	l.claims.add(p, last && l.worker.Resting())
 	return false
 }
 
-// done lets a page go.
+// done removes a page.
 func (l *Pipeline) done(p *Page) {
 	held := p.held
 	p.recycle()
@@ -326,7 +326,7 @@ func (l *Pipeline) done(p *Page) {
 	l.begin(refused)
 }
 
-// answer hands pages on whose question is answered.
+// answer queues pages whose claim is answered.
 func (l *Pipeline) answer(batch []*Page) {
 	l.mu.Lock()
 	var left []*Page
@@ -344,7 +344,7 @@ func (l *Pipeline) answer(batch []*Page) {
 	}
 }
 
-// fifo is a queue that keeps its memory.
+// fifo is a queue that reuses its memory.
 type fifo struct {
 	items []*Page
 	head  int
@@ -371,7 +371,7 @@ func (q *fifo) peek(ok func(*Page) bool) *Page {
 	return nil
 }
 
-// first is peek, and takes the page out.
+// first is peek, and removes the page.
 func (q *fifo) first(ok func(*Page) bool) *Page {
 	p := q.peek(ok)
 	if p != nil {
@@ -380,7 +380,7 @@ func (q *fifo) first(ok func(*Page) bool) *Page {
 	return p
 }
 
-// remove takes a page out; those before it move up.
+// remove removes a page; those before it move up.
 func (q *fifo) remove(p *Page) {
 	at := q.head
 	for q.items[at] != p {

@@ -17,7 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// read is the first step of a page: its links and the digest of its body.
+// read runs the first step of a page: its links and the digest of its body.
 func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 	p.digest = sha256.Sum256(p.resp.Body)
 	if !good(p.resp.Status) {
@@ -47,12 +47,12 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 	if err != nil {
 		l.deps.Log.Debug("links not extracted", "url", p.item.URL, "err", err)
 	}
-	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && p.resp.Truncated == "" // the digest of a beginning is nobody's
+	p.asked = len(p.resp.Body) > 0 && !p.found.NoIndex && p.resp.Truncated == "" // a truncated body is not claimed
 }
 
 func good(status int) bool { return status >= 200 && status <= 299 }
 
-// finish is the second step, when it is known whether the body was met before: archive and report.
+// finish runs the second step, when the claim is answered: archive and report.
 func (l *Pipeline) finish(f *reports.Follower, p *Page) {
 	outcome, links := p.outcome(l.cfg.DuplicatesDrop)
 	var revisit *Original
@@ -70,22 +70,22 @@ func (l *Pipeline) finish(f *reports.Follower, p *Page) {
 			l.deps.Log.Warn("page not archived", "url", p.item.URL, "err", err)
 		case err != nil:
 			l.worker.Broken(err)
-			return // unreported, and so fetched again
+			return // not reported, and so fetched again
 		}
 	}
 	l.worker.Report(p.report(f, outcome, links, recordID), len(p.found.Links))
 	l.done(p)
 }
 
-// outcome says what became of a URL that was answered, and which links are followed.
+// outcome returns the outcome of a URL that was answered, and which links are followed.
 func (p *Page) outcome(drop bool) (link.Outcome, []link.Link) {
 	switch status := p.resp.Status; {
 	case good(status) && p.resp.Truncated == fetch.TruncatedLength:
-		return link.OutcomeTooLarge, p.found.Links // those of the beginning
+		return link.OutcomeTooLarge, p.found.Links // of the retained part
 	case good(status) && p.found.NoIndex:
 		return link.OutcomeNoIndex, p.found.Links
 	case good(status) && p.known() && p.answer.Original.URL == p.item.URL:
-		return link.OutcomeOK, p.found.Links // its own body: an earlier report of it was lost
+		return link.OutcomeOK, p.found.Links // its own earlier record, whose report was lost
 	case good(status) && p.known() && drop:
 		return link.OutcomeDuplicate, nil
 	case good(status) && p.known():
@@ -102,11 +102,11 @@ func (p *Page) outcome(drop bool) (link.Outcome, []link.Link) {
 	}
 }
 
-// known says that the body was met before.
+// known reports whether the body is archived already.
 func (p *Page) known() bool { return p.asked && p.answer.Verdict == Known }
 
-// exchange is the page as the archive takes it. Its links stand in the order of what they are, so
-// that it can be told which of them were followed.
+// exchange returns the page as the archive takes it. Its links are grouped by kind, so that the
+// followed ones can be identified.
 func (p *Page) exchange(revisit *Original, followed []link.Link) *Exchange {
 	var counts LinkCounts
 	for group, n := range counts.all() {
@@ -131,7 +131,7 @@ func (p *Page) exchange(revisit *Original, followed []link.Link) *Exchange {
 	return x
 }
 
-// groupOf is the place of a link's kind among LinkCounts.
+// groupOf returns the index of a link's kind in LinkCounts.
 func groupOf(l *link.Link, followed bool) int {
 	switch {
 	case !followed || l.Nofollow:
@@ -145,8 +145,8 @@ func groupOf(l *link.Link, followed bool) int {
 	}
 }
 
-// report makes the report of a page that was answered. What it holds is copied, as the page's
-// memory is used again.
+// report returns the report of a page that was answered. It copies everything, since the page's
+// memory is reused.
 func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Link, recordID string) *reports.Report {
 	r := reports.New(p.lease, &p.item, outcome)
 	m := r.Fetched
@@ -163,7 +163,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
 		m.RecordId = recordUUID(recordID)
 		if p.resp.Truncated != "" {
-			m.Detail = fmt.Sprintf("incomplete (%s): only its first %d bytes arrived or could be decoded", p.resp.Truncated, len(p.resp.Body))
+			m.Detail = fmt.Sprintf("incomplete (%s): only the first %d bytes were received or decoded", p.resp.Truncated, len(p.resp.Body))
 		}
 		if p.asked && !p.known() && recordID != "" {
 			r.Archived = &reports.Confirmation{Digest: p.digest, URL: p.item.URL, RecordID: recordID, Date: p.resp.Start}
@@ -173,7 +173,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 		m.RecordId = recordUUID(recordID)
 		m.Detail = fmt.Sprintf("archived up to its first %d bytes", len(p.resp.Body))
 		if recordID == "" {
-			m.Detail = fmt.Sprintf("taken up to its first %d bytes, and not archived", len(p.resp.Body))
+			m.Detail = fmt.Sprintf("truncated to its first %d bytes, and not archived", len(p.resp.Body))
 		}
 	}
 	switch {
@@ -187,8 +187,8 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	return r
 }
 
-// redirectTarget makes the goal of a redirect its only link; its kind is that of the URL itself. It
-// is told each time: a link known already does not say that one may get there.
+// redirectTarget makes the target of a redirect its only link, of the kind of the URL itself. It is
+// reported each time, because a known link does not imply that the redirect is known.
 func redirectTarget(r *reports.Report, p *Page) {
 	m := r.Fetched
 	base, err := link.NewBase(p.item.URL)
@@ -207,8 +207,7 @@ func redirectTarget(r *reports.Report, p *Page) {
 	}
 }
 
-// short is a header's value if it can be told, being short enough and text; a cut one, or one with
-// other bytes, would be another.
+// short returns a header's value if it is short valid text, else "".
 func short(value string) string {
 	if len(value) > wire.MaxText || !utf8.ValidString(value) {
 		return ""
@@ -216,7 +215,7 @@ func short(value string) string {
 	return value
 }
 
-// recordUUID reads the 16 bytes of urn:uuid:...; nil for what is none.
+// recordUUID parses the 16 bytes of urn:uuid:...; nil if invalid.
 func recordUUID(urn string) []byte {
 	const length = 36
 	digits, ok := strings.CutPrefix(urn, "urn:uuid:")

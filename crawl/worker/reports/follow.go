@@ -7,7 +7,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Follower picks the links of a page that its owner is told of. Each goroutine has one of its own.
+// Follower selects the links of a page that are reported to its owner. Not safe for concurrent use.
 type Follower struct {
 	known  *Known
 	index  []int32
@@ -15,27 +15,27 @@ type Follower struct {
 	keep   []int32
 }
 
-// NewFollower returns one that leaves out what is known.
+// NewFollower returns a Follower that omits known links.
 func NewFollower(known *Known) *Follower { return &Follower{known: known} }
 
 // told are the links that are reported.
 type told struct {
 	urls   [][]byte
 	kinds  []byte
-	hashes []uint64 // to be known once acknowledged; lent until the next page
-	own    int      // links to the page's own host, those included that are not told again
+	hashes []uint64 // remembered once acknowledged; reused for the next page
+	own    int      // links to the page's own host, including known ones
 }
 
-// Tell adds links of a page to its report: those that the job wants and the owner does not know.
-// Own is the number of the page's links to its own host, n that of links that are told.
+// Tell adds links of a page to its report: those that the job admits and the owner has not received
+// yet. Own is the number of the page's links to its own host, n that of links reported.
 func (f *Follower) Tell(r *Report, ref *Job, page string, links []link.Link) (own, n int) {
 	t := f.follow(ref, page, links)
 	r.attach(t)
 	return t.own, len(t.urls)
 }
 
-// follow drops what the job does not want, what is not to be followed, and what the page's owner
-// has acknowledged before.
+// follow drops links that the job does not admit, that are nofollow, or that the page's owner has
+// acknowledged before.
 func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 	f.index, f.hashes, f.keep = f.index[:0], f.hashes[:0], f.keep[:0]
 	origin := strings.TrimSuffix(page, link.PathQuery(page))
@@ -48,8 +48,7 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 			f.hashes = append(f.hashes, f.known.hash(l.URL, l.Kind, ref))
 		}
 	}
-	// A job with a depth has the owner told of every link again, since it keeps them for when it
-	// learns of a smaller depth.
+	// For a job with a maximum depth every link is reported again, in case it has a smaller depth now.
 	learns := ref.Spec != nil && !ref.Spec.BoundsDepth()
 	if learns {
 		f.keep = f.known.filter(f.hashes, f.keep)
@@ -83,8 +82,8 @@ func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 	return t
 }
 
-// admitted drops links that the job does not visit, by host unless they are requisites or by its
-// patterns; the others' bytes, and whether any is no page.
+// admitted drops links that the job does not visit, by host unless they are requisites, or by its
+// patterns. It returns the size of the rest, and whether any is not a page.
 func (f *Follower) admitted(ref *Job, from string, links []link.Link) (size int, kinds bool) {
 	keep := f.keep[:0]
 	last, admitted := "", true

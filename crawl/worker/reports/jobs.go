@@ -11,34 +11,34 @@ import (
 )
 
 const (
-	// maxSpecs bounds the jobs remembered; beyond it they are asked for anew.
+	// maxSpecs bounds the cached jobs; beyond it they are requested again.
 	maxSpecs = 1024
-	// specTimeout bounds asking for a spec. Without it links go unfiltered, which the owners make
-	// good.
+	// specTimeout is the timeout of a request for a spec. Without one, links are unfiltered here;
+	// their owners filter them.
 	specTimeout = 2 * time.Second
-	// askedAtOnce bounds the specs that are asked for at a time.
+	// askedAtOnce bounds the concurrent requests for specs.
 	askedAtOnce = 32
 )
 
-// Job is a job that URLs are held of.
+// Job is a job that URLs were granted for.
 type Job struct {
-	// ID names it.
+	// ID is the job's ID.
 	ID job.ID
-	// Spec is nil if it was not to be had.
+	// Spec is nil if it was not available.
 	Spec *job.Spec
-	// NotTaken says that nothing is to be fetched for it.
+	// NotTaken reports whether nothing is to be fetched for it.
 	NotTaken bool
 
-	salt uint64 // tells the link hashes of jobs apart
+	salt uint64 // separates the link hashes of jobs
 }
 
-// Specs knows the specs of jobs. Spec may ask the network; an error means that it is not to be had
-// now, and job.ErrNotTaken that nothing is to be fetched for it.
+// Specs looks up the specs of jobs. Spec may use the network; an error means that the spec is not
+// available now, and job.ErrNotTaken that nothing is to be fetched for the job.
 type Specs interface {
 	Spec(ctx context.Context, id job.ID) (*job.Spec, error) // returns the spec of a job
 }
 
-// Jobs remembers the jobs met. Safe for concurrent use.
+// Jobs caches the specs of jobs. Safe for concurrent use.
 type Jobs struct {
 	specs Specs
 	seed  maphash.Seed
@@ -47,13 +47,13 @@ type Jobs struct {
 	refs map[job.ID]*Job
 }
 
-// NewJobs returns a memory of jobs that asks for those it does not have.
+// NewJobs returns an empty cache that requests missing specs.
 func NewJobs(from Specs) *Jobs {
 	return &Jobs{specs: from, seed: maphash.MakeSeed(), refs: make(map[job.ID]*Job)}
 }
 
-// All returns jobs, asking for those that are not at hand at once, in the time that one may take:
-// leases are prolonged only behind that.
+// All returns jobs. It requests missing specs concurrently, within the timeout of one, because
+// leases are prolonged only afterwards.
 func (j *Jobs) All(ctx context.Context, ids []job.ID) []*Job {
 	ctx, cancel := context.WithTimeout(ctx, specTimeout)
 	defer cancel()
@@ -71,7 +71,7 @@ func (j *Jobs) All(ctx context.Context, ids []job.ID) []*Job {
 	return list
 }
 
-// Get returns a job, asking for its spec if need be.
+// Get returns a job, requesting its spec if necessary.
 func (j *Jobs) Get(ctx context.Context, id job.ID) *Job {
 	j.mu.Lock()
 	ref := j.refs[id]

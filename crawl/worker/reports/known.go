@@ -9,13 +9,13 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// ways is the number of places that a hash may have.
+// ways is the associativity: the number of slots for a hash.
 const ways = 8
 
-// Known remembers the hashes of links that an owner has acknowledged: a set-associative table of
-// fixed size, the least recently met of eight making room. Forgetting costs a link told twice.
-// Taking one link for another would lose a page, so hashes are whole and keyed by the process. Safe
-// for concurrent use. A peer that has not crawled yet pays nothing for it.
+// Known remembers the hashes of links that an owner has acknowledged, in a set-associative table of
+// fixed size that evicts the least recently used of eight. An eviction costs a repeated report. A
+// collision would lose a page, so hashes have full length and are keyed by the process. Safe for
+// concurrent use. The table is allocated with the first hash.
 type Known struct {
 	seed maphash.Seed
 
@@ -24,26 +24,25 @@ type Known struct {
 	mask uint64
 }
 
-// NewKnown returns one with room for that many links, rounded up to a power of two.
+// NewKnown returns a table for that many links, rounded up to a power of two.
 func NewKnown(entries int) *Known {
 	n := uint64(1) << bits.Len64(uint64(max(entries-1, ways-1))/ways) // positive
 	return &Known{seed: maphash.MakeSeed(), mask: n - 1}
 }
 
-// kindStep tells the hashes of a URL apart by what it was found as: a page met first as an image is
-// still to be read.
+// kindStep separates the hashes of a URL by the kind of its link: a page first found as an image
+// must still be crawled.
 const kindStep = 0x9e3779b97f4a7c15
 
-// hash is what is remembered of a link.
+// hash returns the hash of a link.
 func (k *Known) hash(url string, kind link.Kind, of *Job) uint64 {
 	return (maphash.String(k.seed, url) ^ of.salt) + uint64(kind)*kindStep
 }
 
-// Acknowledged remembers the links of a report that its owner has on disk.
+// Acknowledged adds the links of a report that its owner has on disk.
 func (k *Known) Acknowledged(r *session.Report) { k.add(r.Note.(*Report).hashes) }
 
-// filter keeps of hashes those that are not known, in keep their indexes. Both are returned with
-// their length cut.
+// filter removes known hashes, and appends the indexes of the others to keep.
 func (k *Known) filter(hashes []uint64, keep []int32) []int32 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -55,7 +54,7 @@ func (k *Known) filter(hashes []uint64, keep []int32) []int32 {
 	return keep
 }
 
-// touch says whether h is known, and makes it the last of its set to go.
+// touch reports whether h is known, and marks it as most recently used.
 func (k *Known) touch(h uint64) bool {
 	if k.sets == nil {
 		return false
@@ -71,7 +70,7 @@ func (k *Known) touch(h uint64) bool {
 	return false
 }
 
-// add makes hashes known.
+// add adds hashes.
 func (k *Known) add(hashes []uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

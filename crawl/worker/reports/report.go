@@ -1,8 +1,8 @@
-// Package reports makes what a worker tells the owners of hosts of URLs: an outcome, with those
-// links of its page that the owner does not know yet.
+// Package reports builds a worker's reports on URLs: an outcome, with those links of its page that
+// their owner has not received yet.
 //
-// A page's links pass the job's wishes and scope, and what owners are known to have on disk
-// already. Those that one message has no room for go ahead in pieces.
+// A page's links are filtered by the job's patterns and scope, and by what owners are known to have
+// on disk. Links beyond the limit of one message are sent ahead in pieces.
 package reports
 
 import (
@@ -16,66 +16,66 @@ import (
 
 // Item is one URL of a host's window.
 type Item struct {
-	// Job is the one that it was granted for.
+	// Job is the job that it was granted for.
 	Job *Job
 	// URL is canonical.
 	URL string
 	// Depth is the number of links from a seed.
 	Depth uint32
-	// Hops is the number of redirects one behind another.
+	// Hops is the number of consecutive redirects.
 	Hops uint8
-	// Kind says how its answer is read.
+	// Kind selects how its answer is parsed.
 	Kind link.Kind
-	// Tries is how often it was tried before.
+	// Tries is the number of earlier attempts.
 	Tries uint8
-	// Repeated: a redirect of it set a cookie, and it is requested again with that.
+	// Repeated: a redirect set a cookie, and the URL is requested again with it.
 	Repeated bool
-	// MaxBytes is how much of its body a budget lets be taken; zero: there is none.
+	// MaxBytes limits its body by a job's budget; zero: no budget.
 	MaxBytes int64
-	// Serial grows with each URL granted: its age.
+	// Serial increases with each URL granted: its age.
 	Serial uint64
 }
 
-// Report is an outcome on its way to its owner.
+// Report is an outcome in transit to its owner.
 type Report struct {
-	// Report is what the session carries.
+	// Report is the part that a session carries.
 	session.Report
-	// Ahead are the first links of a page that has very many, to be told before it.
+	// Ahead are pieces with the first links of a page that has very many, to be sent before it.
 	Ahead []*Report
-	// Archived is to be told to the owner of the body once this is on disk; nil: nothing.
+	// Archived is the confirmation for the content owner, sent once the body is on disk; nil: none.
 	Archived *Confirmation
 
-	hashes []uint64 // of links to be known once it is acknowledged
+	hashes []uint64 // of links to be remembered once it is acknowledged
 }
 
-// Confirmation says that a body is archived here and on disk.
+// Confirmation states that a body is archived here and on disk.
 type Confirmation struct {
 	// Digest is the SHA-256 of the body.
 	Digest [32]byte
-	// URL is where it was found.
+	// URL is the URL it was fetched from.
 	URL string
-	// RecordID is that of its record.
+	// RecordID is the ID of its record.
 	RecordID string
 	// Date is when the exchange began.
 	Date time.Time
 }
 
-// Of makes the report of what is to be told.
+// Of returns a report of f.
 func Of(l *session.Lease, f *wire.Fetched) *Report {
 	r := &Report{Report: session.Report{Lease: l, Fetched: f}}
 	r.Note = r
 	return r
 }
 
-// New makes the report of an outcome.
+// New returns the report of an outcome.
 func New(l *session.Lease, it *Item, outcome link.Outcome) *Report {
 	return Of(l, &wire.Fetched{
 		Job: it.Job.ID[:], Url: []byte(it.URL), Depth: it.Depth, Hops: uint32(it.Hops), Kind: uint32(it.Kind), Outcome: uint32(outcome),
 	})
 }
 
-// attach adds the links of a page to its report. Where they are more than one outcome may hold, the
-// first go ahead of it in pieces, as links without an outcome.
+// attach adds the links of a page to its report. If they exceed the limit of one outcome, the first
+// are sent ahead in pieces, as links without an outcome.
 func (r *Report) attach(t told) {
 	m := r.Fetched
 	r.hashes = append(make([]uint64, 0, len(t.hashes)), t.hashes...)
@@ -96,7 +96,7 @@ func (r *Report) attach(t told) {
 	}
 }
 
-// piece is how many links one outcome holds.
+// piece returns how many links one outcome holds.
 func piece(urls [][]byte) int {
 	size := 0
 	for i, url := range urls {
@@ -107,6 +107,6 @@ func piece(urls [][]byte) int {
 	return len(urls)
 }
 
-// Clip cuts what is told for people to what a message may hold, which is text: one with other bytes
-// in it cannot be sent.
+// Clip truncates a text for human readers to the limit of a message, and removes invalid UTF-8,
+// which no message may contain.
 func Clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), wire.MaxText)], "") }

@@ -12,12 +12,12 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// hungry is how long an owner that has URLs and grants none, as while a budget is drawn, is not
-// asked only for that.
+// hungry is the delay before an owner that has URLs and grants none, as while a budget is being
+// drawn, is sent a message only to request them.
 const hungry = 200 * time.Millisecond
 
-// Answered takes in what an owner said to a message that was sent at that time of the lease clock.
-// Routes are the peers believed to own the hosts that have moved, empty where none is.
+// Answered processes an owner's answer to a message that was sent at time sent of the lease clock.
+// Routes are the presumed owners of the hosts that have moved, empty where none is known.
 func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.SessionReply, sent time.Duration, routes map[string]string) {
 	s.ack, s.sending = t.Message.GetSeq(), nil
 	if len(reply.GetRefused()) == 0 {
@@ -47,7 +47,7 @@ func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.Sessi
 	}
 	for _, l := range t.offered {
 		if l.epoch == nil && s.hosts[l.Host] == l {
-			m.forget(now, l) // the owner thought otherwise
+			m.forget(now, l) // the owner holds it released
 		}
 	}
 	for _, l := range s.leases {
@@ -58,8 +58,8 @@ func (m *Machine) Answered(now time.Time, s *Session, t *Turn, reply *wire.Sessi
 	}
 }
 
-// Renewal is a message that renews the leases of a session and does nothing else, at a time of the
-// lease clock. Nil: none is due, as an answer has renewed them not long ago.
+// Renewal returns a message that only renews the leases of a session, at a time of the lease clock.
+// It returns nil if no renewal is due because an answer has renewed them recently.
 func (m *Machine) Renewal(s *Session, clock time.Duration) (message *wire.Session, held []*Lease) {
 	if clock-s.renewed < m.ttl*renewalNum/renewalDen {
 		return nil, nil
@@ -77,12 +77,12 @@ func (m *Machine) Renewal(s *Session, clock time.Duration) (message *wire.Sessio
 	return message, held
 }
 
-// Renewed prolongs leases that a message listed, which was sent at that time of the lease clock,
-// but for those that its answer does not renew. It returns until when they hold.
+// Renewed prolongs the leases listed in a message sent at time sent of the lease clock, except
+// those that its answer does not renew. It returns until when they are valid.
 func (m *Machine) Renewed(s *Session, held []*Lease, reply *wire.SessionReply, sent time.Duration) (until time.Duration) {
 	until = sent + Safe(m.ttl)
 	s.renewed = max(s.renewed, sent)
-	asIs := setOf(reply.GetRevoked(), reply.GetMoved(), reply.GetNotRenewed()) // whoever is to renew these has yet to say so
+	asIs := setOf(reply.GetRevoked(), reply.GetMoved(), reply.GetNotRenewed()) // not renewed by this answer
 	for _, l := range held {
 		if !asIs[l.Host] {
 			l.prolong(until)
@@ -102,13 +102,13 @@ func setOf(lists ...[]string) map[string]bool {
 	return set
 }
 
-// Kept says of which hosts an answer takes nothing in: what was told of them is told again.
+// Kept returns the hosts of which an answer accepts nothing: their reports are sent again.
 func Kept(reply *wire.SessionReply) map[string]bool {
 	return setOf(reply.GetRefused(), reply.GetMoved())
 }
 
-// acknowledge deals with what the message told: it is on disk at the owner, but for hosts that were
-// refused or have moved.
+// acknowledge marks the content of a message as stored by the owner, except for hosts that were
+// rejected or have moved.
 func (m *Machine) acknowledge(now time.Time, s *Session, t *Turn, reply *wire.SessionReply) {
 	kept := Kept(reply)
 	var again []*Report
@@ -134,7 +134,7 @@ func (m *Machine) acknowledge(now time.Time, s *Session, t *Turn, reply *wire.Se
 	}
 }
 
-// Unanswered keeps what a message told for the next one.
+// Unanswered retains the content of a message for the next one.
 func (m *Machine) Unanswered(now time.Time, s *Session, t *Turn) {
 	s.failures++
 	s.reports, s.sending = append(t.Reports, s.reports...), nil
@@ -145,7 +145,7 @@ func (m *Machine) Unanswered(now time.Time, s *Session, t *Turn) {
 	s.holdBack(now)
 }
 
-// shed forgets the oldest reports for an owner that does not take them, beyond the bounds on them.
+// shed drops the oldest reports for an owner that does not accept them, beyond their bounds.
 func (s *Session) shed(most int, mostBytes int64) (dropped int64) {
 	for len(s.reports) > most || s.bytes > mostBytes && len(s.reports) > 1 {
 		s.drop()
@@ -154,8 +154,7 @@ func (s *Session) shed(most int, mostBytes int64) (dropped int64) {
 	return dropped
 }
 
-// drop forgets the oldest report, with the pieces of it that are still here: the page is fetched
-// again.
+// drop drops the oldest report with its remaining pieces: the page is fetched again.
 func (s *Session) drop() {
 	for more := true; more; {
 		r := s.reports[0]
@@ -165,14 +164,14 @@ func (s *Session) drop() {
 	}
 }
 
-// holdBack leaves an owner alone for a while that grows with each failure in a row.
+// holdBack starts a backoff for an owner, which grows with each consecutive failure.
 func (s *Session) holdBack(now time.Time) {
-	s.hold = now.Add(pause(max(s.failures, 1))) // none: somebody else is to be told, and is not known yet
+	s.hold = now.Add(pause(max(s.failures, 1))) // no failure: the new owner is not known yet
 	s.at = time.Time{}
 	s.kick(s.hold)
 }
 
-// pause is the wait after so many failures in a row.
+// pause returns the backoff after a number of consecutive failures.
 func pause(failures int) time.Duration {
 	if failures <= 0 {
 		return 0
@@ -180,7 +179,8 @@ func pause(failures int) time.Duration {
 	return min(retryFirst<<min(failures-1, 8), retryMost)
 }
 
-// Hosts are those that the owner is to hear of: leases and wishes for them, reports, releases.
+// Hosts returns the hosts with pending messages to the owner: leases and requests for them,
+// reports, releases.
 func (s *Session) Hosts() []string {
 	var hosts []string
 	for _, l := range s.leases {
@@ -196,8 +196,8 @@ func (s *Session) Hosts() []string {
 	return slices.Compact(hosts)
 }
 
-// Reroute tells another owner what was to be told to this one of a host; a lease that still holds
-// goes along. While nobody else is known, this one is asked again after a while.
+// Reroute moves the pending messages of a host to another owner, with a lease that is still valid.
+// While no other owner is known, this one is sent them again after a backoff.
 func (m *Machine) Reroute(now time.Time, s *Session, host, owner string) {
 	if owner == "" || owner == s.owner {
 		s.holdBack(now)
@@ -235,11 +235,10 @@ func (m *Machine) Reroute(now time.Time, s *Session, host, owner string) {
 		l.turns++
 		turns = max(turns, l.turns)
 	}
-	to.kick(now.Add(pause(turns - 1))) // two that send us to each other are not asked without a pause
+	to.kick(now.Add(pause(turns - 1))) // backoff between two owners that each name the other
 }
 
-// Follow is Reroute for all hosts of a session that did not answer which another peer is believed
-// to own.
+// Follow calls Reroute for all hosts of an unanswered session that another peer is presumed to own.
 func (m *Machine) Follow(now time.Time, s *Session, routes map[string]string) {
 	for _, host := range slices.Sorted(maps.Keys(routes)) {
 		if owner := routes[host]; owner != "" && owner != s.owner {
@@ -248,7 +247,7 @@ func (m *Machine) Follow(now time.Time, s *Session, routes map[string]string) {
 	}
 }
 
-// granted takes URLs of a host under a lease.
+// granted adds granted URLs of a host under a lease.
 func (m *Machine) granted(now time.Time, s *Session, g *wire.Grant, until time.Duration) {
 	l := s.hosts[g.GetHost()]
 	if l == nil || l.epoch != nil && !sameEpoch(l.epoch, g.GetEpoch()) {
@@ -279,8 +278,8 @@ func (m *Machine) granted(now time.Time, s *Session, g *wire.Grant, until time.D
 	l.askAgain = time.Time{}
 }
 
-// leaveOut takes out of a grant what was fetched under an earlier lease and could not be told yet,
-// as the host moved from owner to owner. Its outcome comes to this owner too, and settles it.
+// leaveOut removes URLs from a grant that were fetched under an earlier lease and are not reported
+// yet, as the host moved between owners. This owner receives their outcomes too.
 func (m *Machine) leaveOut(g *wire.Grant) {
 	untold := func(reports []*Report) {
 		for _, r := range reports {
@@ -289,7 +288,7 @@ func (m *Machine) leaveOut(g *wire.Grant) {
 			}
 			for i, url := range g.GetUrl() {
 				if bytes.Equal(url, r.Fetched.GetUrl()) && jobOf(g, i) == job.ID(r.Fetched.GetJob()) {
-					g.Url[i] = nil // of no host, see URLs
+					g.Url[i] = nil // belongs to no host, see URLs
 				}
 			}
 		}
@@ -300,7 +299,7 @@ func (m *Machine) leaveOut(g *wire.Grant) {
 	}
 }
 
-// jobOf is the job of a URL of a grant.
+// jobOf returns the job of a URL of a grant.
 func jobOf(g *wire.Grant, i int) job.ID {
 	index := uint32(0)
 	if len(g.GetJob()) > 0 {
@@ -309,10 +308,10 @@ func jobOf(g *wire.Grant, i int) job.ID {
 	return job.ID(g.GetJobIds()[index])
 }
 
-// decline gives back what was granted under a lease that is not held any more.
+// decline gives back what was granted under a lease that is no longer held.
 func (m *Machine) decline(now time.Time, s *Session, l *Lease, g *wire.Grant) {
 	if l != nil {
-		m.Revoke(now, l) // the owner has made a new lease of it: what is held is void
+		m.Revoke(now, l) // the owner has replaced the lease: the one held is void
 	}
 	gone := &Lease{Host: g.GetHost(), owner: s.owner, epoch: g.GetEpoch(), over: true}
 	for u := range URLs(g) {
@@ -324,18 +323,18 @@ func (m *Machine) decline(now time.Time, s *Session, l *Lease, g *wire.Grant) {
 	s.kick(now)
 }
 
-// URL is one of a grant.
+// URL is one URL of a grant.
 type URL struct {
-	Job      job.ID    // that asked for it
+	Job      job.ID    // that requested it
 	URL      string    // canonical
 	Depth    uint32    // links from a seed
 	Hops     uint8     // redirects followed to come here
-	Kind     link.Kind // what it was found as
+	Kind     link.Kind // how it was found
 	Tries    uint8     // tries before this one
 	MaxBytes int64     // bound of the body that the job's budget sets; 0: none
 }
 
-// URLs reads the columns of a grant. What is not of its host is left out.
+// URLs iterates over the columns of a grant. It skips URLs that are not of its host.
 func URLs(g *wire.Grant) iter.Seq[URL] {
 	return func(yield func(URL) bool) {
 		for i, url := range g.GetUrl() {

@@ -2,22 +2,22 @@ package session
 
 import "time"
 
-// appetite is how many URLs of a host are asked for.
+// appetite computes how many URLs of a host are requested.
 type appetite struct {
 	window  int           // at most
-	horizon time.Duration // what is fetched in it is asked for
+	horizon time.Duration // URLs fetched within it are requested
 	of      Hunger
 }
 
-// Hunger is what of a Driver the size of windows depends on.
+// Hunger is the part of a Driver that determines the size of windows.
 type Hunger interface {
-	// Full says whether the windows of all hosts take as many bytes as they may.
+	// Full reports whether the windows of all hosts have reached their limit in bytes.
 	Full() bool
-	// Pace is the time between two requests to a host, zero if it has none.
+	// Pace returns the time between two requests to a host, zero if it has none.
 	Pace(l *Lease) time.Duration
 }
 
-// target is the size of the window: what is fetched within the horizon, at least a few.
+// target returns the size of the window: URLs fetched within the horizon, at least a few.
 func (a *appetite) target(l *Lease) int {
 	const least = 8
 	pace := a.of.Pace(l)
@@ -27,8 +27,8 @@ func (a *appetite) target(l *Lease) int {
 	return int(min(max(a.horizon/pace, least), time.Duration(a.window)))
 }
 
-// low is how few URLs a host has left when it asks for more: half of its window, none while those
-// of all are full.
+// low returns the number of remaining URLs at which a host requests more: half of its window, none
+// while the windows of all are full.
 func (a *appetite) low(l *Lease) int {
 	if a.of.Full() {
 		return 0
@@ -36,7 +36,7 @@ func (a *appetite) low(l *Lease) int {
 	return a.target(l) / 2
 }
 
-// ask is how many URLs a host asks for that has left so many.
+// ask returns how many URLs are requested for a host that has left URLs.
 func (a *appetite) ask(l *Lease, left int) int {
 	if a.of.Full() {
 		return 1

@@ -12,24 +12,24 @@ import (
 
 const (
 	// stopShare of the TTL is how long a worker acts on a lease, from when it sent the request that
-	// got or renewed it. The rest is for clocks that differ, and for a request that is on its way
-	// to the site.
+	// got or renewed it. The rest allows for clock differences, and for a request in transit to the
+	// site.
 	stopShareNum, stopShareDen = 3, 4
 	// renewShare: leases are renewed at this part of the TTL, so that two heartbeats may be lost.
 	renewShare = 4
 	// renewalNum and renewalDen: when no answer has renewed leases for this part of the TTL, a
-	// message goes out beside the one under way that does nothing else.
+	// separate message is sent that only renews them.
 	renewalNum, renewalDen = 3, 8
 )
 
-// Safe is how long to act on a leave that lasts so long for those who gave it.
+// Safe returns how long a lease of that duration may be used by its holder.
 func Safe(lasts time.Duration) time.Duration { return lasts * stopShareNum / stopShareDen }
 
-// Lease is the leave to ask one host, or the wish for it until it is granted.
+// Lease is the permission to send requests to one host, or the request for it until it is granted.
 type Lease struct {
-	Host string // its name, with the port if it is not the usual one
-	// Running says that an exchange is under way, Piped counts pages between the exchange and the
-	// report. The driver keeps both, and calls Machine.Changed.
+	Host string // its name, with a non-default port
+	// Running reports whether an exchange is under way, Piped counts pages between the exchange and
+	// the report. The driver maintains both, and calls Machine.Changed.
 	Running bool
 	Piped   int // pages between the exchange and the report
 
@@ -38,14 +38,14 @@ type Lease struct {
 	epoch *wire.Epoch
 	until time.Duration // lease clock: no request is written from then on
 	over  bool
-	holds atomic.Int64 // until; nothing is before it once the lease is over: for those who ask from elsewhere
+	holds atomic.Int64 // until, or 0 once the lease is over; for concurrent readers
 
 	more     bool      // the owner has further URLs
 	asked    bool      // a message that asks for URLs is under way
-	askAgain time.Time // the owner has further URLs and grants none at present: not asked for before
-	again    bool      // it was offered while held: the owner knows of an end that we have yet to hear of
-	giveBack bool      // to be released when its window is done
-	turns    int       // owners in a row that sent us on, or did not answer
+	askAgain time.Time // the owner has URLs but grants none at present: not-before time of the next request
+	again    bool      // offered while held: the owner ended the lease and its answer is in transit
+	giveBack bool      // to be released when its window is empty
+	turns    int       // consecutive owners that redirected, or did not answer
 	untold   int       // reports that the owner has not acknowledged
 	dryAt    time.Time
 
@@ -55,24 +55,24 @@ type Lease struct {
 	returned []*wire.Unfetched
 }
 
-// Owner is the peer that the lease is a matter with: who granted it, or who is believed to own the
-// host since.
+// Owner returns the peer that the lease belongs to: the one that granted it, or the presumed owner
+// of the host since.
 func (l *Lease) Owner() string { return l.owner }
 
-// Granted says that there is a lease and not only the wish for one. It may be over.
+// Granted reports whether there is a lease and not only the request for one. It may be over.
 func (l *Lease) Granted() bool { return l.epoch != nil }
 
-// Over says that the lease is gone: revoked, lapsed or given back.
+// Over reports whether the lease has ended: revoked, expired or given back.
 func (l *Lease) Over() bool { return l.over }
 
-// Closing says that the host is being given back: no further request is made.
+// Closing reports whether the host is being given back: no further request is made.
 func (l *Lease) Closing() bool { return l.closing }
 
-// Holds says whether a request may be written at a time of the lease clock. It may be asked at any
-// time by any goroutine, unlike everything else.
+// Holds reports whether a request may be written at a time of the lease clock. Unlike everything
+// else, it is safe for concurrent use.
 func (l *Lease) Holds(clock time.Duration) bool { return int64(clock) < l.holds.Load() }
 
-// prolong has the lease hold until then, if it did not hold for longer.
+// prolong extends the lease until then, unless it is valid for longer.
 func (l *Lease) prolong(until time.Duration) {
 	l.until = max(l.until, until)
 	if !l.over {
@@ -86,19 +86,19 @@ func (l *Lease) end() {
 	l.holds.Store(math.MinInt64)
 }
 
-// Until is when the lease ends by the lease clock, if it is not renewed.
+// Until returns when the lease ends by the lease clock, if it is not renewed.
 func (l *Lease) Until() time.Duration { return l.until }
 
-// Return gives a URL back untried with the release of its host. The owner takes back what is out
-// when the lease ends, so those beyond a bound are not told.
+// Return gives a URL back untried with the release of its host. The owner reclaims all granted URLs
+// when the lease ends, so those beyond a bound are not reported.
 func (l *Lease) Return(id job.ID, url string) {
 	if len(l.returned) < wire.MaxFetched {
 		l.returned = append(l.returned, &wire.Unfetched{Job: id[:], Hash: link.Hash(id, url)})
 	}
 }
 
-// Returned is the number of URLs that are to be given back untried.
+// Returned is the number of URLs to be given back untried.
 func (l *Lease) Returned() int { return len(l.returned) }
 
-// busy says that something of the host is worked on here.
+// busy reports whether work on the host is under way here.
 func (l *Lease) busy() bool { return l.Running || l.Piped > 0 }

@@ -8,19 +8,19 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// Config holds the knobs of a worker's sessions. worker.Config says what each means.
+// Config is the configuration of a worker's sessions. See worker.Config for the fields.
 type Config struct {
 	Incarnation uint64 // of the process
 
-	MaxHosts, Capacity, Window int // leases held, URLs held, URLs of a host asked for ahead
+	MaxHosts, Capacity, Window int // leases held, URLs held, URLs of a host requested ahead
 
 	Horizon, TTL, ReportLinger, ReleaseLinger time.Duration // as in worker.Config
 
-	ReportBatch, MaxReports int   // outcomes told at once, and kept for an owner that is silent
-	MaxReportBytes          int64 // what outcomes take at most, with their links
+	ReportBatch, MaxReports int   // outcomes sent at once, and retained for an unresponsive owner
+	MaxReportBytes          int64 // bound of outcomes with their links
 }
 
-// DefaultConfig is what a worker has if nothing else is said.
+// DefaultConfig returns the default configuration.
 func DefaultConfig() Config {
 	return Config{
 		MaxHosts: 1024, Capacity: 16 * 256, Window: 256,
@@ -29,35 +29,34 @@ func DefaultConfig() Config {
 	}
 }
 
-// Driver keeps the windows, makes the requests and carries the messages. Its methods are called
+// Driver holds the windows, makes the requests and sends the messages. Its methods are called
 // within those of Machine, and must not call these.
 type Driver interface {
-	// Wake says that a session is due sooner than before, or may be over. One that was not heard of
-	// is new.
+	// Wake reports that a session is due sooner than before, or may be over. A session that the driver
+	// has not seen before is new.
 	Wake(s *Session)
 
 	Hunger
-	// Backlog is the number of URLs in hand.
+	// Backlog is the number of URLs held.
 	Backlog() int
 	// Left is the number of URLs in a host's window.
 	Left(l *Lease) int
-	// Owed is for how long a host is to be left alone from now on.
+	// Owed returns the remaining backoff of a host.
 	Owed(now time.Time, l *Lease) time.Duration
 
-	// Learn takes in what a grant says of a host beside its URLs; a host to be given back for that
-	// is to be left alone for backoff.
+	// Learn processes what a grant contains about a host beside its URLs. If the host must be given
+	// back because of it, backoff is its backoff.
 	Learn(now time.Time, l *Lease, g *wire.Grant) (backoff time.Duration, reason string)
 	// Take adds the URLs of a grant to the window; it returns how many there are.
 	Take(l *Lease, g *wire.Grant) int
-	// Drain empties the window of a host that is given back, and has Lease.Return take what was in
-	// it. The host is to be left alone for backoff.
+	// Drain empties the window of a host that is given back, and calls Lease.Return for its URLs. The
+	// host is deferred for backoff.
 	Drain(now time.Time, l *Lease, backoff time.Duration)
-	// Forget ends what is known of a host: its lease is over, or was never granted. No further
-	// request of it begins. Returned is what was learnt of its robots.txt and is not known to be on
-	// disk at the owner.
+	// Forget drops the state of a host: its lease is over, or was never granted. No further request of
+	// it begins. It returns the states of its robots.txt that the owner may not have on disk.
 	Forget(l *Lease) (untold []*wire.Robots)
 
-	// Acknowledged says that a report is on disk at the owner.
+	// Acknowledged reports that a report is on disk at the owner.
 	Acknowledged(r *Report)
 }
 
@@ -66,20 +65,20 @@ type Machine struct {
 	cfg    Config
 	driver Driver
 	leases map[string]*Lease
-	kin    map[string]int // of them, by registrable domain
+	kin    map[string]int // number of leases by registrable domain
 	owners map[string]*Session
-	// appetite is how many URLs hosts ask for.
+	// appetite determines how many URLs are requested for a host.
 	appetite appetite
-	// order has the sessions of owners, so that going over them is the same each time.
+	// order lists the sessions in a fixed order, so that iteration is deterministic.
 	order  []*Session
 	seq    uint64
 	ttl    time.Duration
-	closed bool // nothing is taken on, and what is granted goes back
+	closed bool // no host is accepted, and grants are given back
 
 	acknowledged, dropped int64
 }
 
-// New returns a machine that holds nothing.
+// New returns a machine without leases.
 func New(cfg Config, driver Driver) *Machine {
 	return &Machine{
 		cfg: cfg, driver: driver, ttl: cfg.TTL, appetite: appetite{window: cfg.Window, horizon: cfg.Horizon, of: driver},
@@ -87,25 +86,25 @@ func New(cfg Config, driver Driver) *Machine {
 	}
 }
 
-// Accept says whether hosts and URLs are taken on, as they are at first.
+// Accept sets whether hosts and URLs are accepted, as they are at first.
 func (m *Machine) Accept(open bool) { m.closed = !open }
 
-// Lease is the lease on a host, or the wish for one; nil without either.
+// Lease returns the lease on a host, or the request for one; nil without either.
 func (m *Machine) Lease(host string) *Lease { return m.leases[host] }
 
-// Leases is the number of leases held, and of wishes for one.
+// Leases is the number of leases held, and of requests for one.
 func (m *Machine) Leases() int { return len(m.leases) }
 
-// Sessions lists those under way. It is the machine's own, for reading.
+// Sessions returns the open sessions. The slice is the machine's own and must not be modified.
 func (m *Machine) Sessions() []*Session { return m.order }
 
 // Acknowledged is the number of reports that owners have on disk.
 func (m *Machine) Acknowledged() int64 { return m.acknowledged }
 
-// Dropped is the number of reports forgotten since their owners did not take them.
+// Dropped is the number of reports dropped because their owners did not accept them.
 func (m *Machine) Dropped() int64 { return m.dropped }
 
-// Telling is the bytes of reports on their way to owners that answer.
+// Telling returns the bytes of reports in transit to responsive owners.
 func (m *Machine) Telling() (bytes int64) {
 	for _, s := range m.order {
 		if s.failures == 0 {
@@ -115,7 +114,7 @@ func (m *Machine) Telling() (bytes int64) {
 	return bytes
 }
 
-// Unreported is the number of reports on their way.
+// Unreported returns the number of reports in transit.
 func (m *Machine) Unreported() (n int) {
 	for _, s := range m.order {
 		n += len(s.reports) + len(s.sending)
@@ -123,7 +122,7 @@ func (m *Machine) Unreported() (n int) {
 	return n
 }
 
-// Answering is the number of reports on their way to owners that answer.
+// Answering returns the number of reports in transit to responsive owners.
 func (m *Machine) Answering() (n int) {
 	for _, s := range m.order {
 		if s.failures == 0 {
@@ -133,8 +132,8 @@ func (m *Machine) Answering() (n int) {
 	return n
 }
 
-// session returns the session with an owner. What the owner granted in an earlier one is not lost:
-// a host that went to another owner and came back may be held with it.
+// session returns the session with an owner. Leases from an earlier session with it are added: a
+// host that went to another owner and came back may be held with it.
 func (m *Machine) session(owner string) *Session {
 	s := m.owners[owner]
 	if s == nil {
@@ -145,7 +144,7 @@ func (m *Machine) session(owner string) *Session {
 	return s
 }
 
-// End forgets a session.
+// End removes a session.
 func (m *Machine) End(s *Session) {
 	if m.owners[s.owner] == s {
 		delete(m.owners, s.owner)
@@ -153,7 +152,7 @@ func (m *Machine) End(s *Session) {
 	}
 }
 
-// Hurry has what waits for company go on its way now.
+// Hurry flushes batches of reports now.
 func (m *Machine) Hurry(now time.Time) {
 	for _, s := range m.order {
 		if len(s.reports) > 0 {
@@ -162,19 +161,19 @@ func (m *Machine) Hurry(now time.Time) {
 	}
 }
 
-// Speak has all sessions speak now.
+// Speak makes all sessions due now.
 func (m *Machine) Speak(now time.Time) {
 	for _, s := range m.order {
 		s.kick(now)
 	}
 }
 
-// sparedShare of the hosts that a worker may hold is kept from those of any one registrable domain,
-// as a farm of hosts would leave no room for others.
+// sparedShare of the hosts that a worker may hold is denied to any one registrable domain, so that
+// a link farm does not exclude other hosts.
 const sparedShare = 4
 
-// Offer asks for hosts to be taken from an owner. Those that there is room for are wished for in a
-// session; the indexes of the others are returned.
+// Offer processes an owner's offer of hosts. It requests leases, in a session, on those that there
+// is capacity for, and returns the indexes of the others.
 func (m *Machine) Offer(now time.Time, owner string, hosts []string) (declined []int) {
 	for i, host := range hosts {
 		if !m.wish(now, owner, host) {
@@ -184,7 +183,7 @@ func (m *Machine) Offer(now time.Time, owner string, hosts []string) (declined [
 	return declined
 }
 
-// wish notes the wish for a host that was offered.
+// wish queues the lease request for a host that was offered.
 func (m *Machine) wish(now time.Time, owner, host string) bool {
 	if l := m.leases[host]; l != nil {
 		l.again = l.owner == owner && !l.closing
@@ -206,11 +205,11 @@ func (m *Machine) wish(now time.Time, owner, host string) bool {
 	return true
 }
 
-// forget ends a lease, or the wish for one. What was learnt under it is told nevertheless.
+// forget ends a lease, or the request for one. What was learned under it is reported nevertheless.
 func (m *Machine) forget(now time.Time, l *Lease) { m.Learnt(now, l, m.end(l)) }
 
-// Learnt has the owner of a lease that is over told of robots.txt: whoever has the host next would
-// ask for it again. Beyond mostLearnt what was learnt first is forgotten.
+// Learnt queues states of robots.txt for the owner of a lease that is over, so that the next worker
+// need not fetch them again. Beyond mostLearnt the oldest are dropped.
 func (m *Machine) Learnt(now time.Time, l *Lease, states []*wire.Robots) {
 	if len(states) == 0 {
 		return
@@ -221,7 +220,7 @@ func (m *Machine) Learnt(now time.Time, l *Lease, states []*wire.Robots) {
 	s.kick(now)
 }
 
-// end ends a lease, or the wish for one, and returns what is to be told of it.
+// end ends a lease, or the request for one, and returns the states that are to be reported.
 func (m *Machine) end(l *Lease) (untold []*wire.Robots) {
 	l.end()
 	if m.leases[l.Host] == l {
@@ -235,15 +234,16 @@ func (m *Machine) end(l *Lease) (untold []*wire.Robots) {
 	untold = m.driver.Forget(l)
 	if s := m.owners[l.owner]; s != nil && s.hosts[l.Host] == l {
 		if s.remove(l); len(s.leases) == 0 {
-			m.driver.Wake(s) // it may have nothing left to say
+			m.driver.Wake(s) // nothing may be left to send
 		}
 	}
 	return untold
 }
 
-// Revoke forgets a lease that has lapsed, or that its owner does not know of, and wishes for the
-// host again if it was offered meanwhile. The exchange under way goes on for as long as the lease
-// would have held: nobody else is at the host before that, and what is broken off is fetched twice.
+// Revoke drops a lease that has expired, or that its owner does not recognize, and requests the
+// host again if it was offered meanwhile. The exchange under way continues for as long as the lease
+// would have been valid: no other worker uses the host before, and a canceled exchange is fetched
+// twice.
 func (m *Machine) Revoke(now time.Time, l *Lease) {
 	m.forget(now, l)
 	if l.again {
@@ -251,8 +251,8 @@ func (m *Machine) Revoke(now time.Time, l *Lease) {
 	}
 }
 
-// Lapse revokes leases that have ended by the lease clock, and returns them. The next one ends at
-// the time that is returned, if it is not renewed; zero if there is none.
+// Lapse revokes leases that have expired by the lease clock, and returns them. Next is when the
+// next one expires, if it is not renewed; zero if there is none.
 func (m *Machine) Lapse(now time.Time, clock time.Duration) (lapsed []*Lease, next time.Duration) {
 	for _, s := range m.order {
 		for _, l := range s.leases {
@@ -274,7 +274,7 @@ func (m *Machine) Lapse(now time.Time, clock time.Duration) (lapsed []*Lease, ne
 // CloseAll begins to give all hosts back.
 func (m *Machine) CloseAll(now time.Time) {
 	for _, s := range m.order {
-		// Wishes go from the list at once: what moves into their place was met.
+		// Lease requests leave the list at once: the lease that takes their place was visited.
 		for _, l := range slices.Backward(s.leases) {
 			m.Close(now, l, 0, "")
 		}
@@ -282,7 +282,7 @@ func (m *Machine) CloseAll(now time.Time) {
 }
 
 // Close begins to give a host back: its URLs are not tried, and it is released once its pages are
-// reported. It is to be left alone for backoff.
+// reported. The host is deferred for backoff.
 func (m *Machine) Close(now time.Time, l *Lease, backoff time.Duration, reason string) {
 	if backoff > l.backoff {
 		l.backoff, l.reason = backoff, reason
@@ -291,7 +291,7 @@ func (m *Machine) Close(now time.Time, l *Lease, backoff time.Duration, reason s
 		return
 	}
 	if l.epoch == nil {
-		m.forget(now, l) // nothing is held; should a grant be under way, it is given back
+		m.forget(now, l) // nothing is held; a grant in transit is given back
 		return
 	}
 	l.closing = true
@@ -299,8 +299,8 @@ func (m *Machine) Close(now time.Time, l *Lease, backoff time.Duration, reason s
 	m.Changed(now, l)
 }
 
-// Changed looks at a lease after what is done for its host is another, and has its session speak
-// when there is reason to.
+// Changed examines a lease after the work on its host has changed, and makes its session due if
+// necessary.
 func (m *Machine) Changed(now time.Time, l *Lease) {
 	s := m.owners[l.owner]
 	if s == nil || s.hosts[l.Host] != l || l.epoch == nil {
@@ -337,5 +337,5 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// dry says that nothing is to be done for the host, here or on its way to the owner.
+// dry reports whether the host has no work, here or in transit to the owner.
 func (m *Machine) dry(l *Lease) bool { return !l.busy() && l.untold == 0 && m.driver.Left(l) == 0 }

@@ -10,67 +10,66 @@ import (
 )
 
 const (
-	// MaxMessage bounds outcomes and robots states of one Session; what is beyond it waits for the
-	// next one. A frame holds twice as much, and no outcome takes more than wire.PieceBytes and a
-	// little.
+	// MaxMessage bounds the bytes of outcomes and robots states of one Session; the rest waits for the
+	// next one. A frame holds twice as much, and no outcome takes much more than wire.PieceBytes.
 	MaxMessage = 2 << 20
-	// MaxTold bounds the links of one Session in the same way: its answer renews leases, and comes
-	// when they are all taken in.
+	// MaxTold bounds the links of one Session, because its answer renews leases and is sent only when
+	// all links are processed.
 	MaxTold = 2 * wire.PieceLinks
-	// retryFirst and retryMost bound the wait before an owner that did not answer, or was busy, is
-	// spoken to again; it doubles in between.
+	// retryFirst and retryMost bound the backoff for an owner that did not answer, or was busy; it
+	// doubles in between.
 	retryFirst = 50 * time.Millisecond
 	retryMost  = time.Second
-	// firstWindow is the most URLs asked for of a host that nothing is known of yet.
+	// firstWindow is the most URLs requested for a host without history.
 	firstWindow = 64
-	// mostLearnt bounds the states of robots.txt that are kept for an owner after the leases under
-	// which they were learnt.
+	// mostLearnt bounds the bytes of robots.txt states retained for an owner after the leases under
+	// which they were learned.
 	mostLearnt = 8 << 20
-	// perReport is what a message takes for a report beside what it says.
+	// perReport is the overhead of a report in a message, in bytes.
 	perReport = 8
 )
 
-// Session is what is said to one owner.
+// Session is the state of the messages to one owner.
 type Session struct {
 	owner    string
 	driver   Driver
-	hosts    map[string]*Lease // leases held from it, and wishes to be told
+	hosts    map[string]*Lease // leases held from it, and requests to be sent
 	leases   []*Lease          // the same, in an order
-	reports  []*Report         // to be told, in their order
+	reports  []*Report         // to be sent, in this order
 	sending  []*Report         // those under way
 	bytes    int64             // of both
-	releases []*release        // hosts given back, and what else was learnt, until that is acknowledged
-	ack      uint64            // the last message that was answered; of a session without one, the last to anybody
-	at       time.Time         // when to speak; zero: never
+	releases []*release        // hosts given back, and robots.txt states, until acknowledged
+	ack      uint64            // last message answered; of a new session, the last to any owner
+	at       time.Time         // when to send; zero: never
 	hold     time.Time         // not before
 	failures int
 	renewed  time.Duration // when the last message was sent whose answer renewed its leases
-	took     time.Duration // to acknowledge, on an average of the last few
+	took     time.Duration // moving average of the time to acknowledge
 }
 
-// Report is an outcome on its way to its owner.
+// Report is an outcome in transit to its owner.
 type Report struct {
-	Lease   *Lease        // of the host it is about
-	Fetched *wire.Fetched // the outcome as it is told
-	// Piece says that it is some of the links of the report behind it, without an outcome: both are
-	// told or forgotten.
+	Lease   *Lease        // of its host
+	Fetched *wire.Fetched // the outcome as it is sent
+	// Piece reports whether it contains some of the links of the report behind it, without an outcome:
+	// both are sent or dropped.
 	Piece bool
-	// Note is the driver's, for when it meets the report again.
+	// Note is for use by the driver.
 	Note any
 
 	size int // in a message
 }
 
-// release gives a host back, or tells what was learnt under a lease that is gone.
+// release gives a host back, or reports robots.txt states learned under a lease that is over.
 type release struct {
 	lease *Lease
 	work  *wire.HostWork
 }
 
-// learnt says that it gives nothing back.
+// learnt reports whether it gives no host back.
 func (r *release) learnt() bool { return !r.work.GetRelease() }
 
-// bytes is what its states of robots.txt take.
+// bytes returns the size of its states of robots.txt.
 func (r *release) bytes() (n int) {
 	for _, state := range r.work.GetRobots() {
 		n += len(state.GetState())
@@ -78,35 +77,35 @@ func (r *release) bytes() (n int) {
 	return n
 }
 
-// Owner is the peer that is spoken to.
+// Owner returns the peer at the other end of the session.
 func (s *Session) Owner() string { return s.owner }
 
-// Due is when to speak; zero if there is nothing to say yet.
+// Due returns when to send the next message; zero if there is nothing to send yet.
 func (s *Session) Due() time.Time { return s.at }
 
-// Over says that there is nothing left to say to the owner.
+// Over reports whether nothing is left to send to the owner.
 func (s *Session) Over() bool {
 	return len(s.leases) == 0 && len(s.reports) == 0 && len(s.releases) == 0
 }
 
-// Begin begins a message, and returns how many reports may be in it: those that come from now on
-// have the session speak again.
+// Begin begins a message, and returns how many reports it may contain: later ones make the session
+// due again.
 func (s *Session) Begin() (ready int) {
 	s.at = time.Time{}
 	return len(s.reports)
 }
 
-// Ready is the number of reports that wait to be told, Bytes what these and those under way take in
-// messages.
+// Ready is the number of reports that wait to be sent, Bytes the size of these and of those under
+// way in messages.
 func (s *Session) Ready() int { return len(s.reports) }
 
-// Bytes is what the reports that wait, or are under way, take in messages.
+// Bytes is the size of the reports waiting and under way, in messages.
 func (s *Session) Bytes() int64 { return s.bytes }
 
-// Took is how long an acknowledgement takes, on an average of the last few; zero if there was none.
+// Took returns a moving average of the time to acknowledge; zero if there was no acknowledgment.
 func (s *Session) Took() time.Duration { return s.took }
 
-// Timed notes how long an acknowledgement took.
+// Timed records how long an acknowledgment took.
 func (s *Session) Timed(took time.Duration) {
 	if s.took == 0 {
 		s.took = took
@@ -120,7 +119,7 @@ func (s *Session) add(l *Lease) {
 	s.leases = append(s.leases, l)
 }
 
-// remove takes a lease off the list; the last one takes its place.
+// remove removes a lease from the list; the last one takes its place.
 func (s *Session) remove(l *Lease) {
 	delete(s.hosts, l.Host)
 	last := len(s.leases) - 1
@@ -130,7 +129,7 @@ func (s *Session) remove(l *Lease) {
 	s.leases = s.leases[:last]
 }
 
-// kick has the session speak at that time or earlier.
+// kick makes the session due at that time or earlier.
 func (s *Session) kick(at time.Time) {
 	if at.Before(s.hold) {
 		at = s.hold
@@ -142,8 +141,8 @@ func (s *Session) kick(at time.Time) {
 	s.driver.Wake(s)
 }
 
-// Report puts reports on their way, in their order: with others, or after a while. It says whether
-// so many wait that they leave at once.
+// Report queues reports in their order. They are sent with others, or after a delay. It reports
+// whether the batch is full and leaves at once.
 func (m *Machine) Report(now time.Time, r *Report) (full bool) {
 	s := m.session(r.Lease.owner)
 	r.size = proto.Size(r.Fetched) + perReport
@@ -158,10 +157,10 @@ func (m *Machine) Report(now time.Time, r *Report) (full bool) {
 	return full
 }
 
-// Turn is one message with what it speaks of.
+// Turn is one message with the objects that it refers to.
 type Turn struct {
 	Message *wire.Session // to be sent as it is
-	// Reports are those that it tells.
+	// Reports are those in the message.
 	Reports []*Report
 
 	at       time.Time
@@ -175,10 +174,10 @@ type Turn struct {
 	works    map[string]*wire.HostWork
 }
 
-// Work is what the message says of a host.
+// Work returns the entry of a host in the message.
 func (t *Turn) Work(l *Lease) *wire.HostWork { return t.work(l.Host, l.epoch) }
 
-// Grow counts bytes that were added to the message.
+// Grow adds bytes that were appended to the message.
 func (t *Turn) Grow(bytes int) { t.bytes += bytes }
 
 func (t *Turn) work(host string, epoch *wire.Epoch) *wire.HostWork {
@@ -195,8 +194,8 @@ func (t *Turn) full() bool {
 	return len(t.Message.GetHosts()) >= wire.MaxHosts-1 || t.bytes >= MaxMessage
 }
 
-// Turn makes the message that was begun, with at most the first n reports. News, unless it is nil,
-// adds what was learnt of a host to the message, by Turn.Work and Turn.Grow.
+// Turn builds the message that was begun, with at most the first n reports. News, unless it is nil,
+// adds what was learned about a host to the message, by Turn.Work and Turn.Grow.
 func (m *Machine) Turn(now time.Time, s *Session, n int, news func(t *Turn, l *Lease)) *Turn {
 	m.seq++
 	t := &Turn{
@@ -208,7 +207,7 @@ func (m *Machine) Turn(now time.Time, s *Session, n int, news func(t *Turn, l *L
 		told: make(map[string]int), works: make(map[string]*wire.HostWork),
 	}
 	m.buildReports(now, s, t, n)
-	for i := range s.leases { // each message begins with another one, as the answer to a large one may have no room for the last
+	for i := range s.leases { // messages begin at different leases, as a large answer may exclude the last
 		m.buildLease(now, t, s.leases[(uint64(i)+m.seq)%uint64(len(s.leases))], news) // an index
 	}
 	for _, l := range t.done {
@@ -224,8 +223,8 @@ func (m *Machine) Turn(now time.Time, s *Session, n int, news func(t *Turn, l *L
 	return t
 }
 
-// buildReports puts outcomes into the message, each under the lease that is held now, if any: they
-// are taken under any.
+// buildReports adds outcomes to the message, each under the lease that is held now, if any: owners
+// accept them under any.
 func (m *Machine) buildReports(now time.Time, s *Session, t *Turn, n int) {
 	for _, r := range s.reports[:n] {
 		host := r.Lease.Host
@@ -249,7 +248,7 @@ func (m *Machine) buildReports(now time.Time, s *Session, t *Turn, n int) {
 	s.reports = slices.Clone(s.reports[len(t.Reports):])
 }
 
-// buildLease says what there is to say of a lease, or of a wish.
+// buildLease adds the entry of a lease, or of a lease request.
 func (m *Machine) buildLease(now time.Time, t *Turn, l *Lease, news func(*Turn, *Lease)) {
 	if t.full() {
 		return
@@ -276,7 +275,7 @@ func (m *Machine) buildLease(now time.Time, t *Turn, l *Lease, news func(*Turn, 
 	}
 }
 
-// done says whether a host is to be given back in a message that tells that many of its reports.
+// done reports whether a host is to be given back in a message with that many of its reports.
 func (m *Machine) done(now time.Time, l *Lease, told int) bool {
 	switch {
 	case l.busy() || l.untold > told:
@@ -295,11 +294,11 @@ func (m *Machine) release(now time.Time, s *Session, l *Lease) {
 		OwedMs:    Wish(m.driver.Owed(now, l)),
 		BackoffMs: Wish(l.backoff), BackoffReason: l.reason,
 	}
-	work.Robots = m.end(l) // if this message does not arrive, a later one tells them
+	work.Robots = m.end(l) // if this message is lost, a later one contains them
 	s.releases = append(s.releases, &release{l, work})
 }
 
-// tellReleases puts into the message which hosts are given back, and what was learnt of others.
+// tellReleases adds the hosts that are given back, and states learned about others.
 func (s *Session) tellReleases(t *Turn) {
 	for _, r := range s.releases {
 		if t.full() {
@@ -326,7 +325,7 @@ func (s *Session) tellReleases(t *Turn) {
 	}
 }
 
-// learn adds to what is said of a host what was learnt of its robots.txt.
+// learn adds states of robots.txt to the entry of a host.
 func (t *Turn) learn(work *wire.HostWork, r *release) {
 	before := len(work.GetRobots())
 	work.Robots = withStates(work.GetRobots(), r.work.GetRobots())
@@ -335,7 +334,7 @@ func (t *Turn) learn(work *wire.HostWork, r *release) {
 	}
 }
 
-// withStates adds states of origins that are not among them yet, as far as a message may have them.
+// withStates adds states of origins that are not among them yet, within the limit of a message.
 func withStates(states, more []*wire.Robots) []*wire.Robots {
 	for _, state := range more {
 		if len(states) < wire.MaxOrigins && !slices.ContainsFunc(states, func(s *wire.Robots) bool { return s.GetOrigin() == state.GetOrigin() }) {
@@ -345,8 +344,8 @@ func withStates(states, more []*wire.Robots) []*wire.Robots {
 	return states
 }
 
-// recall adds to a grant what was learnt of the host under an earlier lease and its owner did not
-// know when it granted.
+// recall adds to a grant the robots.txt states learned under an earlier lease that its owner had
+// not received when it granted.
 func (s *Session) recall(g *wire.Grant) {
 	for _, r := range s.releases {
 		if r.learnt() && r.work.GetHost() == g.GetHost() {
@@ -355,7 +354,7 @@ func (s *Session) recall(g *wire.Grant) {
 	}
 }
 
-// forgetLearnt forgets the oldest of what was learnt beyond so many bytes.
+// forgetLearnt drops the oldest states beyond so many bytes.
 func (s *Session) forgetLearnt(most int) {
 	sum := 0
 	for _, r := range s.releases {
@@ -372,14 +371,13 @@ func (s *Session) forgetLearnt(most int) {
 	})
 }
 
-// Milliseconds is a duration as messages have it, rounded up.
+// Milliseconds returns a duration as messages encode it, rounded up.
 func Milliseconds(d time.Duration) uint32 {
 	return uint32(min(max((d+time.Millisecond-1)/time.Millisecond, 0), 1<<31)) // bounded
 }
 
-// Wish is a time for which a site is to be left alone, in milliseconds as an owner counts them. It
-// has one more than was asked: the owner's clock is cut to the millisecond, and nobody may come too
-// early.
+// Wish returns a backoff in milliseconds as an owner counts it. It adds one: the owner's clock is
+// truncated to the millisecond, and no request may come too early.
 func Wish(d time.Duration) uint32 {
 	if d <= 0 {
 		return 0

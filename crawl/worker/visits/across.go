@@ -10,37 +10,37 @@ import (
 	"github.com/apoidea/apoidea/crawl/robots"
 )
 
-// A robots.txt may lead to another host, as that of example.com does to www.example.com. What is
-// found there are the rules of the host that it was asked for at (RFC 9309, 2.3.1.2). The request
-// is made under the lease of the first host, which waits meanwhile, and within these bounds: it is
-// not made if the other host has opted out; the guard of addresses and the permits of the address
-// hold; if the redirect leads to anything but the other host's robots.txt, that is asked for first
-// and obeyed. This worker makes one such request at a time to a host, and keeps the delay between
-// two of them, and between them and its other requests to the host. The worker that crawls the
-// other host, where that is not this one, may ask it for something at the same time.
+// A robots.txt may redirect to another host, as that of example.com does to www.example.com. The
+// rules found there apply to the host that redirects (RFC 9309, 2.3.1.2). The request is made under
+// the lease of the first host, which waits meanwhile, within these bounds: it is not made if the
+// other host has opted out; the address guard and the permits of the address apply; if the redirect
+// leads to anything but the other host's robots.txt, that is fetched first and obeyed. This worker
+// makes one such request at a time to a host, and keeps the delay between two of them, and between
+// them and its other requests to the host. If another worker crawls the other host, the two may
+// send it requests at the same time.
 
-// errCrossHost: another host is not asked for a robots.txt.
-var errCrossHost = errors.New("robots.txt leads to another host, which may not be asked for it")
+// errCrossHost: the other host must not be sent a request for robots.txt.
+var errCrossHost = errors.New("robots.txt redirects to another host, where it may not be fetched")
 
 const (
-	// crossLook is when to look again at another host that is being asked for something.
+	// crossLook is the delay before another host with a request under way is checked again.
 	crossLook = 250 * time.Millisecond
-	// crossTime is how long a request to another host counts as under way at most, and how long one
-	// that is to be left alone is waited for.
+	// crossTime bounds how long a request to another host counts as under way, and for how long a
+	// backoff of that host is waited for.
 	crossTime = 10 * time.Minute
-	// crossAhead is how long before a host of this worker may be asked again its turn is taken: its
-	// own URLs would come first each time.
+	// crossAhead is by how much a request to a host of this worker may precede its due time: its own
+	// URLs would always come first otherwise.
 	crossAhead = 5 * time.Millisecond
 )
 
-// crossHosts are the hosts asked for the sake of another's robots.txt.
+// crossHosts are the hosts requested for another host's robots.txt.
 type crossHosts struct {
 	m     *Machine
-	until map[string]time.Time // when a host may be asked for it again
+	until map[string]time.Time // not-before time of a host
 }
 
-// Depart begins a visit's question to another host, once what is owed to that is over, a moment; or
-// it says when to look again, and the visit is over: Visit.Defer.
+// Depart begins a visit's question to another host, after a short delay owed. If it is not possible
+// now, again is when to retry, and the caller ends the visit with Visit.Defer.
 func (m *Machine) Depart(now time.Time, v *Visit) (owed time.Duration, again time.Time) {
 	q := v.question
 	if other := link.Origin(q.URL); v.origin.leave != other && q.URL != other+"/robots.txt" {
@@ -51,21 +51,21 @@ func (m *Machine) Depart(now time.Time, v *Visit) (owed time.Duration, again tim
 	return owed, again
 }
 
-// Defer ends a visit whose question is not to be asked before then.
+// Defer ends a visit whose question must not be sent before then.
 func (v *Visit) Defer(now, again time.Time) Result {
 	if wait := again.Sub(now); wait > crossTime {
-		return v.Barred(now, "it is left alone for "+wait.Round(time.Second).String(), 0)
+		return v.Barred(now, "deferred for "+wait.Round(time.Second).String(), 0)
 	}
 	return later{earliest(again, now.Add(heldPause))}
 }
 
-// Barred ends a visit whose robots.txt is at another host that may not be asked for it.
+// Barred ends a visit whose robots.txt is at another host that must not be sent the request.
 func (v *Visit) Barred(now time.Time, why string, took time.Duration) Result {
 	return v.unread(now, robots.Answer{Err: errCrossHost}, errCrossHost.Error()+": "+why, took)
 }
 
-// ask takes in the robots.txt of another host, which is asked whether what ours leads to may be
-// asked for. Where it leads on in turn, it counts as having no rules.
+// ask processes the robots.txt of another host, which decides whether the target of the redirect
+// may be fetched. If it redirects in turn, it counts as having no rules.
 func (v *Visit) ask(now time.Time, answer robots.Answer, took time.Duration, reading Reading) Result {
 	other, o := robots.FromFetch(answer, now, nil), v.origin
 	allowed := false
@@ -87,8 +87,8 @@ func earliest(a, b time.Time) time.Time {
 	return b
 }
 
-// enter begins a request to another host, once what is owed to it is over, a moment at most; or it
-// says when to look again. One that the machine has itself has its visit for it.
+// enter begins a request to another host, after a short delay owed; or it returns when to retry. If
+// the machine has a lease on that host, its visit is opened too.
 func (c *crossHosts) enter(now time.Time, from string, q *Question) (again time.Time, owed time.Duration) {
 	name := link.Host(q.URL)
 	maps.DeleteFunc(c.until, func(_ string, until time.Time) bool { return !until.After(now) })
@@ -103,7 +103,7 @@ func (c *crossHosts) enter(now time.Time, from string, q *Question) (again time.
 	switch {
 	case c.m.frontier.Visited(name) || own == nil && c.m.has(name):
 		return look, 0
-	case own != nil && (own.Closing() || !c.m.frontier.Beside(now.Add(owed), name, from)): // given back; or it has URLs soon, or is given back
+	case own != nil && (own.Closing() || !c.m.frontier.Beside(now.Add(owed), name, from)): // given back, or due soon
 		return look, 0
 	case own != nil:
 		own.Running, q.own = true, own
@@ -114,8 +114,8 @@ func (c *crossHosts) enter(now time.Time, from string, q *Question) (again time.
 	return time.Time{}, owed
 }
 
-// busy is when to look again at a host that was asked before it became the machine's own; zero: it
-// may be visited.
+// busy returns when a host that was sent such a request before it was leased may be visited; zero:
+// now.
 func (c *crossHosts) busy(now time.Time, name string) time.Time {
 	if until := c.until[name]; until.After(now) {
 		return earliest(until, now.Add(crossLook))

@@ -16,16 +16,16 @@ type governed struct {
 	result   bandwidth.Result
 }
 
-// chooser says whose turn it is: under a cap on bandwidth the visit that a governor admits, else
-// that of the host that has been due for longest.
+// chooser selects the next visit: under a bandwidth limit the one that a governor admits, else that
+// of the host that has been due for longest.
 type chooser struct {
 	m        *Machine
-	governor bandwidth.Governor   // nil without a cap
-	visits   map[uint64]*governed // those that it admitted, by its IDs
+	governor bandwidth.Governor   // nil without a limit
+	visits   map[uint64]*governed // those admitted, by the governor's IDs
 	sampled  time.Time
 }
 
-// Cap bounds the bytes a second of all exchanges by a governor of that name; zero is no bound.
+// Cap limits the bytes a second of all exchanges, by the governor of that name; zero is no limit.
 func (m *Machine) Cap(rate int64, name string) error {
 	c := &m.chooser
 	switch {
@@ -45,11 +45,11 @@ func (m *Machine) Cap(rate int64, name string) error {
 	return nil
 }
 
-// scoreOf is the place of a URL in the order of scores: smaller depth first, then age.
+// scoreOf returns the score of a URL: smaller depth first, then age.
 func scoreOf(it reports.Item) uint64 { return uint64(it.Depth)<<40 | it.Serial&(1<<40-1) }
 
-// pick opens the visit that is next, as the frontier's Next does; under a cap it is the one that
-// the governor admits, by score.
+// pick opens the next visit, as the frontier's Next does; under a bandwidth limit it is the one
+// that the governor admits, by score.
 func (c *chooser) pick(now time.Time) (name string, by *governed, due time.Time) {
 	if c.governor == nil {
 		name, due = c.m.frontier.Next(now)
@@ -106,7 +106,7 @@ func (c candidates) At(depth int) (bandwidth.Candidate, bool) {
 	return bandwidth.Candidate{ID: it.Serial, Server: server}, ok
 }
 
-// sample tells the governor, once in a while, how far the running exchanges have come.
+// sample periodically reports the progress of the running exchanges to the governor.
 func (c *chooser) sample(now time.Time) {
 	if now.Sub(c.sampled) < c.governor.Every() {
 		return
@@ -121,10 +121,10 @@ func (c *chooser) sample(now time.Time) {
 	}
 }
 
-// ended tells the governor that a visit has ended, if it admitted it.
+// ended reports the end of a visit to the governor that admitted it.
 func (c *chooser) ended(now time.Time, g *governed) {
 	if g == nil || c.governor == nil || c.visits[g.id] != g {
-		return // the cap was lifted meanwhile
+		return // the limit was removed meanwhile
 	}
 	delete(c.visits, g.id)
 	c.governor.End(now, g.id, g.result)

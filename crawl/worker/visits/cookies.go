@@ -17,15 +17,15 @@ import (
 // maxCookieBytes bounds the cookies of a host. The oldest are dropped.
 const maxCookieBytes = 16 << 10
 
-// cookie is one that a host has set (RFC 6265, section 5.3). Name and value are sent back as they
-// came, as browsers do, also where the RFC does not allow them. Its domain is the host alone.
+// cookie is one that a host has set (RFC 6265, section 5.3). Name and value are sent back
+// unchanged, as browsers do, even where the RFC does not allow them. Its domain is the host alone.
 type cookie struct {
 	name, value, path string
 	secure            bool
-	until             time.Time // zero: as long as the lease
+	until             time.Time // zero: until the lease ends
 }
 
-// field is the cookie as a request has it.
+// field returns the cookie in the form of a request.
 func (c *cookie) field() string {
 	if c.name == "" {
 		return c.value
@@ -47,7 +47,7 @@ func (cs cookies) of(u *url.URL, now time.Time) (fields []string) {
 	return fields
 }
 
-// store keeps the cookies of an answer to a request for u.
+// store adds the cookies of an answer to a request for u.
 func (cs cookies) store(u *url.URL, header http.Header, now time.Time) cookies {
 	for _, line := range header["Set-Cookie"] {
 		c, own := readCookie(u, line, now)
@@ -106,7 +106,7 @@ func readCookie(u *url.URL, line string, now time.Time) (c cookie, own bool) {
 	return c, own
 }
 
-// CookieField is the Cookie field of a request for a URL of the visit's host; empty without
+// CookieField returns the Cookie field of a request for a URL of the visit's host; empty without
 // cookies.
 func (v *Visit) CookieField(rawURL string, now time.Time) string {
 	u, err := url.Parse(rawURL)
@@ -116,7 +116,7 @@ func (v *Visit) CookieField(rawURL string, now time.Time) string {
 	return strings.Join(v.host.cookies.of(u, now), "; ")
 }
 
-// StoreCookies keeps the cookies of an answer to a request for a URL of the visit's host. It
+// StoreCookies stores the cookies of an answer to a request for a URL of the visit's host. It
 // reports whether the answer is a redirect that hides the page until its cookie is sent: it set a
 // cookie of a new name, or it set one and leads back to the URL.
 func (v *Visit) StoreCookies(rawURL string, resp *fetch.Response, now time.Time) (hides bool) {
@@ -136,8 +136,8 @@ func (v *Visit) StoreCookies(rawURL string, resp *fetch.Response, now time.Time)
 	})
 }
 
-// Again is a visit whose URL is requested once more, with the cookie that its redirect has set. It
-// is nil if that was done.
+// Again returns the result of a visit whose URL is requested once more, with the cookie that its
+// redirect has set; nil if that was done.
 func (v *Visit) Again(resp *fetch.Response, took time.Duration) Result {
 	if v.Item.Repeated {
 		return nil

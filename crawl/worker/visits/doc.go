@@ -1,23 +1,23 @@
-// Package visits is what a worker decides, as a plain state machine: which host is asked next and
-// for what, what an answer leads to, and when a host is left alone or given back. It has no
+// Package visits decides which requests a worker makes, as a plain state machine: which host is
+// next and for what, what an answer leads to, and when a host is deferred or given back. It has no
 // goroutine, no lock, no clock, no network and no disk.
 //
-// Its words:
+// Terms:
 //
-//   - host: a lease that was granted, with what is known of its host.
+//   - host: a granted lease, with the state of its host.
 //   - window: the URLs of a host that were granted and are not visited yet.
 //   - visit: one URL of a host, from Next to Fetched or Ended, with one request at most: for the
-//     URL, or for the robots.txt that has to be known before; then the URL waits again.
-//   - origin: scheme, host and port: what a robots.txt speaks of.
-//   - hang: a request of which nothing came.
-//   - held: a host whose visit is kept open, as its address has had its requests for now.
-//   - governed: admitted under a cap on bandwidth, by a governor.
+//     URL, or for the robots.txt that must be present before; then the URL waits again.
+//   - origin: scheme, host and port: the scope of a robots.txt.
+//   - hang: a request that timed out without an answer.
+//   - held: a host whose visit stays open, as its address has no permits left for now.
+//   - governed: admitted by a governor under a bandwidth limit.
 //
 // # How to drive it
 //
-// Under one lock, unless it says otherwise: Sessions is driven as package session says, and
+// Under one lock, unless stated otherwise: Sessions is driven as package session describes, and
 //
-//	v, due := m.Next(now) // nil: look again at due, or after any event
+//	v, due := m.Next(now) // nil: call again at due, or after any event
 //	step, result := v.Plan(now)
 //	Read:  v.Read, m.Keep(v), and plan again
 //	Ask:   q := v.Question(), m.Begin, a request that v.Permit allows, result = v.Learn or v.Unasked
@@ -25,15 +25,15 @@
 //	Fetch: m.Begin, a request that v.Permit allows, m.Fetched or result = Failed
 //	m.Ended(now, v, result)
 //
-// A visit is its visitor's: the methods of Visit take no lock, and no two of them run at once. What
-// takes time is in these: reading and packing a robots.txt, matching its rules. A page that was
-// fetched ends with Processed or Unprocessed. Lapse is to be called when leases may have ended by
-// the lease clock.
+// A visit belongs to its fetcher: the methods of Visit take no lock, and must not be called
+// concurrently. They do the slow work: parsing and encoding a robots.txt, matching its rules. A
+// page that was fetched ends with Processed or Unprocessed. Lapse must be called when leases may
+// have ended by the lease clock.
 //
-// # What is promised
+// # Guarantees
 //
-// A host has one visit at a time, and rests after each as package frontier says. A URL of a window
-// is reported once, or given back, or is its owner's again with the end of the lease. Nothing of an
-// origin is fetched before its robots.txt is known and admits it. What is held is bounded: URLs and
-// files of robots.txt by their bytes, hosts that are remembered by their number.
+// A host has one visit at a time, and is deferred after each as package frontier defines. A URL of
+// a window is reported once, or given back, or returns to its owner with the end of the lease.
+// Nothing of an origin is fetched before its robots.txt is present and allows it. Memory is
+// bounded: URLs and files of robots.txt by their bytes, remembered hosts by their number.
 package visits

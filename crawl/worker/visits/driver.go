@@ -10,7 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// hands does for the sessions what they say.
+// hands implements session.Driver.
 type hands struct {
 	*Machine
 	Driver
@@ -32,7 +32,7 @@ func (m hands) Owed(now time.Time, l *session.Lease) time.Duration {
 	return m.frontier.Owed(now, l.Host)
 }
 
-// Learn implements session.Driver: the manners towards a host, its robots.txt and its addresses.
+// Learn implements session.Driver: a host's politeness state, robots.txt and addresses.
 func (m hands) Learn(now time.Time, l *session.Lease, g *wire.Grant) (backoff time.Duration, reason string) {
 	h := m.hosts[l.Host]
 	pace := g.GetPacePct()
@@ -77,8 +77,8 @@ func (m hands) learnRobots(now time.Time, h *host, g *wire.Grant) (backoff time.
 	return backoff, reason
 }
 
-// learnAddrs takes where others reached the host: it tells what else waits there. They are not
-// dialled, as whoever owns the host could have named any.
+// learnAddrs stores where others reached the host, to find other hosts at the same address. The
+// addresses are not dialed, because an owner could have named any.
 func (m hands) learnAddrs(h *host, g *wire.Grant) {
 	if len(h.addrs) > 0 {
 		return
@@ -107,8 +107,8 @@ func (m hands) Take(l *session.Lease, g *wire.Grant) int {
 	return len(items)
 }
 
-// Drain implements session.Driver. The host is not forgotten, as its politeness is still to be
-// told.
+// Drain implements session.Driver. The host is not forgotten, as its politeness state is still to
+// be reported.
 func (m hands) Drain(now time.Time, l *session.Lease, backoff time.Duration) {
 	if backoff > 0 {
 		m.frontier.NotBefore(l.Host, now.Add(backoff))
@@ -119,8 +119,8 @@ func (m hands) Drain(now time.Time, l *session.Lease, backoff time.Duration) {
 	}
 }
 
-// Forget implements session.Driver. An exchange that is under way may end, as long as the lease
-// would have held.
+// Forget implements session.Driver. An exchange under way may end, within the former validity of
+// the lease.
 func (m hands) Forget(l *session.Lease) (untold []*wire.Robots) {
 	if h := m.hosts[l.Host]; h != nil && h.Lease == l {
 		if h.visit != nil && h.visit.cancel != nil {

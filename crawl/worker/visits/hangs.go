@@ -7,32 +7,33 @@ import (
 )
 
 const (
-	// headTimes the slowest head of a host, and leastHead at least, are waited for once a request
-	// to it has hung: each one that hangs keeps all others of the host waiting, as it is asked for
-	// one thing at a time.
+	// headTimes the time of the slowest head of a host, and at least leastHead, is the timeout once a
+	// request to it has hung: each hung request delays all others of the host, as it gets one request
+	// at a time.
 	headTimes = 10
 	leastHead = 2 * time.Second
-	// wholeWait is the place in a row of hangs of a request that is waited for as long as any: a
+	// wholeWait: of consecutive hangs, every wholeWait-th request gets the full timeout, because a
 	// host may have become slow.
 	wholeWait = 6
-	// fewHangs in a row may be of their URLs alone: where every other URL hangs they are not rare.
-	// After more the host may have too much to do, and gets the rest of one that is slow.
+	// fewHangs in a row may be due to their URLs alone, as where every other URL hangs. After more the
+	// host may be overloaded, and gets the delay of a slow host.
 	fewHangs = 2
-	// maxHung bounds the hosts of which it is remembered after their leases.
+	// maxHung bounds the hosts whose hangs are remembered after their leases.
 	maxHung = 1024
 )
 
-// hangs are the requests to a host of which nothing came, beside those that it answered.
+// hangs are the unanswered requests to a host, and its slowest answer.
 type hangs struct {
-	slowest time.Duration // of its answers, until the head was here; 0: there was none
+	slowest time.Duration // time of its slowest head; 0: no answer yet
 	some    bool          // a request has hung
-	row     int           // those in a row, without an answer
+	row     int           // consecutive hangs
 }
 
-// answered notes the time that the head of an answer took.
+// answered records the time that the head of an answer took.
 func (h *hangs) answered(head time.Duration) { h.slowest, h.row = max(h.slowest, head, 1), 0 }
 
-// hung notes a request of which nothing came, and says as for which time the host is owed for it.
+// hung records a request that hung, and returns the duration from which the host's delay is
+// computed.
 func (h *hangs) hung(took time.Duration) time.Duration {
 	h.some, h.row = true, h.row+1
 	if h.slowest > 0 && h.row <= fewHangs {
@@ -41,9 +42,8 @@ func (h *hangs) hung(took time.Duration) time.Duration {
 	return took
 }
 
-// headWithin is how long the head of an answer is waited for; zero: as long as that of any host.
-// What is tried once more has all the time, unless the last request hung: it may be a slow page
-// among quick ones.
+// headWithin returns the timeout for the head of an answer; zero: the default. A retry gets the
+// full timeout, unless the last request hung: it may be a slow page among fast ones.
 func (h *hangs) headWithin(it *reports.Item) time.Duration {
 	if !h.some || h.slowest == 0 || it.Tries > 0 && h.row == 0 || h.row%wholeWait == wholeWait-1 {
 		return 0
@@ -51,10 +51,10 @@ func (h *hangs) headWithin(it *reports.Item) time.Duration {
 	return max(headTimes*h.slowest, leastHead)
 }
 
-// hung are hosts without a lease of which a request has hung.
+// hung maps hosts without a lease to their hangs.
 type hung map[string]hangs
 
-// leave keeps what is known of a host whose lease is over.
+// leave stores the hangs of a host whose lease is over.
 func (m hung) leave(name string, h hangs) {
 	if !h.some {
 		return
@@ -65,7 +65,7 @@ func (m hung) leave(name string, h hangs) {
 	m[name] = h
 }
 
-// back returns it for the next lease.
+// back returns them for the next lease.
 func (m hung) back(name string) hangs {
 	h := m[name]
 	delete(m, name)

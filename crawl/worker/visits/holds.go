@@ -8,38 +8,38 @@ import (
 	"github.com/apoidea/apoidea/crawl/permit"
 )
 
-// ErrNoPermit says that an address has had its requests for now, or that others have their turn at
-// a domain.
+// ErrNoPermit means that an address has no permits left for now, or that other workers have the
+// time slice of a domain.
 var ErrNoPermit = errors.New("no permit for another request to this address or domain")
 
-// permitLook is how long a host is held at most before it is looked at again.
+// permitLook bounds how long a host is held before it is checked again.
 const permitLook = time.Second
 
-// Permits has the permits for requests to addresses and domains, as a permit.Wallet does. Safe for
-// concurrent use, if requests are made by several goroutines.
+// Permits takes the permits for requests to addresses and domains, as a permit.Wallet does. Safe
+// for concurrent use, if requests are made by several goroutines.
 type Permits interface {
-	// Take takes a permit for a host, which holds until then; without one, at is when to look again.
+	// Take takes a permit for a host, valid until then; without one, at is when to try again.
 	Take(now time.Time, k permit.Key, host string) (ok bool, at time.Time)
-	// GiveBack returns one with which no request was made.
+	// GiveBack returns an unused permit.
 	GiveBack(now time.Time, k permit.Key, until time.Time)
-	// Hold is until when there is no permit for a key; zero if there is one.
+	// Hold returns until when there is no permit for a key; zero if there is one.
 	Hold(now time.Time, k permit.Key) time.Time
 }
 
-// keys are what a request needs permits for, those that are zero aside: domain and address.
+// keys are those for which a request needs permits, zero ones excepted: domain and address.
 type keys [2]permit.Key
 
 func keysOf(domain string, addr netip.Addr) keys {
 	return keys{{Domain: domain}, permit.Address(addr)}
 }
 
-// pass is the permits taken for a visit, before it is known whether it comes to a request.
+// pass holds the permits taken for a visit, before its request is certain.
 type pass [len(keys{})]struct {
 	key   permit.Key
-	until time.Time // it holds; zero: there is none
+	until time.Time // validity; zero: no permit
 }
 
-// use says whether a request may be made with the permit for a key, and is made.
+// use reports whether the permit for a key allows a request, and consumes it.
 func (p *pass) use(now time.Time, i int, k permit.Key) bool {
 	ok := now.Before(p[i].until) && p[i].key == k
 	if ok {
@@ -48,7 +48,7 @@ func (p *pass) use(now time.Time, i int, k permit.Key) bool {
 	return ok
 }
 
-// domain is that of a host, if the hosts of one have a delay; else empty.
+// domain returns the domain of a host if domains have a delay, else "".
 func (c *Config) domain(host string) string {
 	if c.Permits == nil || c.Politeness.GroupDelay == 0 {
 		return ""
@@ -56,8 +56,8 @@ func (c *Config) domain(host string) string {
 	return c.Politeness.Group(host)
 }
 
-// hold keeps a visit open, and so its host and address from being visited, if there is no permit
-// for it; else the visit has a pass.
+// hold keeps a visit open if there is no permit for it, so that its host and address are not
+// visited; else the visit has a pass.
 func (m *Machine) hold(now time.Time, h *host) (p pass, held bool) {
 	if m.cfg.Permits == nil || h == nil {
 		return p, false
@@ -77,13 +77,13 @@ func (m *Machine) hold(now time.Time, h *host) (p pass, held bool) {
 	return p, false
 }
 
-// keep has a host held.
+// keep marks a host as held.
 func (m *Machine) keep(name string) {
 	m.held[name] = struct{}{}
 	m.frontier.Waits(name)
 }
 
-// giveBack returns what was not used of a pass.
+// giveBack returns the unused permits of a pass.
 func (m *Machine) giveBack(now time.Time, p *pass) {
 	for _, one := range p {
 		if !one.until.IsZero() {
@@ -92,8 +92,8 @@ func (m *Machine) giveBack(now time.Time, p *pass) {
 	}
 }
 
-// LetGo ends the visits of hosts for which there are permits again, or of all that are held, and
-// says how many, and when to look at the others.
+// LetGo ends the visits of hosts for which there are permits again, or of all held hosts. It
+// returns their number, and when to check the others.
 func (m *Machine) LetGo(now time.Time, all bool) (free int, next time.Duration) {
 	next = time.Hour
 	for name := range m.held {

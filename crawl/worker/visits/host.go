@@ -12,28 +12,28 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// host is a lease that was granted, with what is known of its host.
+// host is a granted lease, with the state of its host.
 type host struct {
 	*session.Lease
 
 	visit  *Visit // under way; nil: none is
-	turn   Visit  // what visit points to, as there is one at a time
-	window int64  // bytes of its URLs that wait
+	turn   Visit  // storage of visit, as there is one at a time
+	window int64  // bytes of its waiting URLs
 
-	domain  string // of which it needs turns; empty: it needs none
+	domain  string // whose time slices it needs; empty: none
 	origins map[string]*origin
-	addrs   []netip.Addr  // where it was reached last; replaced, never changed
-	connect time.Duration // the least that a connection to it took to be made, 0 if none was
-	fresh   bool          // addrs or connect are news to the owner
+	addrs   []netip.Addr  // of recent connections; replaced, never modified
+	connect time.Duration // shortest connect time, 0 if unknown
+	fresh   bool          // addrs or connect are not yet reported to the owner
 
-	strikes int // answers in a row that asked for less
+	strikes int // consecutive answers that requested fewer requests
 	hangs
-	cookies cookies // the visitor's
+	cookies cookies // accessed by the fetcher
 }
 
 func newHost(l *session.Lease) *host { return &host{Lease: l, origins: make(map[string]*origin)} }
 
-// addr is where it is reached; none while that is not known.
+// addr returns its address; invalid while unknown.
 func (h *host) addr() (addr netip.Addr) {
 	if len(h.addrs) > 0 {
 		addr = h.addrs[0]
@@ -41,32 +41,32 @@ func (h *host) addr() (addr netip.Addr) {
 	return addr
 }
 
-// origin is what is known of the robots.txt of one origin of a host. Only the visitor of the host
-// touches it, but for what is marked.
+// origin is the state of the robots.txt of one origin of a host. Only the fetcher of the host
+// accesses it, except for the marked fields.
 type origin struct {
 	name    string
 	state   robots.State // without its body
-	length  int          // of the body, -1 if there is none
-	encoded []byte       // the state with its body, as owners keep it; written by the machine, for the visitor, and by it alone
-	parsed  bool         // its rules were made, and their delay is kept
-	next    string       // where a redirect of robots.txt leads
+	length  int          // of the body, -1 without one
+	encoded []byte       // state with body, as owners store it; written by the machine, for the fetcher alone
+	parsed  bool         // its rules were parsed, and their delay applied
+	next    string       // target of a redirect of robots.txt
 	hops    int
-	breaks  int            // answers in a row that broke off
-	leave   string         // the other origin that lets next be asked for
-	told    []*reports.Job // jobs that were told of its sitemaps
-	failure link.Outcome   // why robots.txt could not be had
-	status  uint32         // of that, where it is a name's
+	breaks  int            // consecutive truncated answers
+	leave   string         // other origin whose robots.txt allows next
+	told    []*reports.Job // jobs to which its sitemaps were reported
+	failure link.Outcome   // why robots.txt is unavailable
+	status  uint32         // detail of failure for a name
 	detail  string
 
-	// The machine's.
+	// Fields of the machine:
 	untold  bool // the state is to be reported
 	newsSeq uint64
-	counted int           // bytes of encoded on the shelf
-	place   *list.Element // of the rules there, nil without any
-	gone    bool          // its host was forgotten
+	counted int           // bytes of encoded counted by the shelf
+	place   *list.Element // of its rules in the shelf, nil without any
+	gone    bool          // its host was dropped
 }
 
-// set has the state of an origin be this one, which lies encoded as well.
+// set replaces the state of an origin, given in encoded form as well.
 func (o *origin) set(s robots.State) {
 	if o.length = len(s.Body); s.Body == nil {
 		o.length = -1
@@ -75,7 +75,7 @@ func (o *origin) set(s robots.State) {
 	o.state, o.parsed, o.told = s, false, nil
 }
 
-// whole is the state with its body.
+// whole returns the state with its body.
 func (o *origin) whole() (s robots.State, err error) {
 	if o.encoded == nil {
 		return o.state, nil
@@ -84,15 +84,15 @@ func (o *origin) whole() (s robots.State, err error) {
 	return s, err
 }
 
-// begin has the next request be for the origin's own robots.txt.
+// begin resets the origin, so that the next request is for its own robots.txt.
 func (o *origin) begin() { o.next, o.hops, o.breaks, o.leave = "", 0, 0, "" }
 
-// originOf is what is known of the robots.txt of a URL's origin; nothing yet where it is met first.
+// originOf returns the robots.txt state of a URL's origin, and creates it if necessary.
 func (h *host) originOf(url string) *origin {
 	name := link.Origin(url)
 	o := h.origins[name]
 	if o == nil {
-		name = strings.Clone(name) // it is part of a URL
+		name = strings.Clone(name) // it is a substring of a URL
 		o = &origin{name: name, length: -1}
 		h.origins[name] = o
 	}

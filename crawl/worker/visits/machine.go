@@ -13,66 +13,66 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// Config holds the knobs of a machine. worker.Config says what each means.
+// Config is the configuration of a machine. See worker.Config for the fields.
 type Config struct {
 	Sessions   session.Config
 	Politeness frontier.Config
 	Agent      string
 
-	Fetchers       int   // exchanges at once, until Allow says another number; zero: no bound
-	MaxInFlight    int   // zero: no bound
-	MaxDepth       int   // queue positions that a governor looks at
-	MaxWindowBytes int64 // zero: no bound
+	Fetchers       int   // concurrent exchanges, until Allow changes it; zero: no limit
+	MaxInFlight    int   // zero: no limit
+	MaxDepth       int   // queue positions that a governor examines
+	MaxWindowBytes int64 // zero: no limit
 	NoCookies      bool
 
 	Known     *reports.Known       // links that owners have on disk
-	Permits   Permits              // nil: there is no limit to requests
-	Estimates *bandwidth.Estimates // of the rates of servers; the machine's from then on
+	Permits   Permits              // nil: requests are not limited
+	Estimates *bandwidth.Estimates // rates of servers; owned by the machine from then on
 }
 
-// Driver is told by a machine what it wants done at once. Its methods are called within those of
-// Machine, and must not call these.
+// Driver executes the actions of a machine at once. Its methods are called within those of Machine,
+// and must not call these.
 type Driver interface {
-	// Wake says that a session is due sooner, or may be over, as session.Driver has it.
+	// Wake reports that a session is due sooner, or may be over, as in session.Driver.
 	Wake(s *session.Session)
-	// Acknowledged says that a report is on disk at the owner.
+	// Acknowledged reports that a report is on disk at the owner.
 	Acknowledged(r *session.Report)
-	// Job is the job of a grant that is being taken in.
+	// Job returns the job of a grant being processed.
 	Job(id job.ID) *reports.Job
-	// GoOn says that there is room again for what Crowded kept waiting.
+	// GoOn reports that there is capacity again after Crowded.
 	GoOn()
 }
 
-// Counts is what happened since the machine was made.
+// Counts are counters since the machine was created.
 type Counts struct {
-	// Admitted is the number of visits that a governor let begin, Passed that of those which passed
-	// a higher score, Known that of those at a server with estimates.
+	// Admitted is the number of visits that a governor admitted, Passed that of those admitted ahead
+	// of a higher score, Known that of those at a server with estimates.
 	Admitted, Passed, Known int64
-	// Lapsed is the number of leases that ended without being given back.
+	// Lapsed is the number of leases that expired without being given back.
 	Lapsed int64
 }
 
-// Machine decides what a worker does. Not safe for concurrent use.
+// Machine decides which requests a worker makes. Not safe for concurrent use.
 type Machine struct {
 	cfg      Config
 	sessions *session.Machine
 	frontier *frontier.Frontier[reports.Item]
-	hosts    map[string]*host    // those granted
+	hosts    map[string]*host    // with a granted lease
 	leaving  map[*Visit]struct{} // those under way whose lease was revoked
-	hung     hung                // what is remembered of hosts without a lease
+	hung     hung                // hangs of hosts without a lease
 	windows  windows
 	chooser  chooser
-	held     map[string]struct{} // hosts whose visits are kept open for want of permits
+	held     map[string]struct{} // hosts whose visits stay open for lack of permits
 	across   crossHosts
 	shelf    shelf
 	counts   Counts
 
-	allowed int // exchanges at once
+	allowed int // concurrent exchanges
 	running int // visits under way
 	piped   int // pages between the exchange and the report
 }
 
-// New returns a machine that holds nothing.
+// New returns a machine without leases.
 func New(cfg Config, driver Driver) *Machine {
 	m := &Machine{
 		cfg: cfg, frontier: frontier.New[reports.Item](cfg.Politeness), allowed: math.MaxInt,
@@ -89,24 +89,24 @@ func New(cfg Config, driver Driver) *Machine {
 	return m
 }
 
-// Sessions is what is said to the owners of hosts.
+// Sessions returns the machine of the sessions with owners.
 func (m *Machine) Sessions() *session.Machine { return m.sessions }
 
-// Allow bounds the visits under way at once; with 0 none is begun. Those under way go on. Some are
-// for hosts that answer soon: those that do not would have all, however many they are.
+// Allow limits the concurrent visits; with 0 none is begun. Visits under way continue. A share is
+// for hosts that answer quickly: slow ones would take all otherwise.
 func (m *Machine) Allow(visits int) {
 	m.allowed = max(visits, 0)
 	m.frontier.Fetchers(m.allowed)
 }
 
-// Allowed is that bound.
+// Allowed returns that limit.
 func (m *Machine) Allowed() int { return m.allowed }
 
-// Busy says that as many visits are under way as may be.
+// Busy reports whether the limit of concurrent visits is reached.
 func (m *Machine) Busy() bool { return m.running >= m.allowed }
 
-// Next opens the visit whose turn it is. Without one, due is when to ask again; the zero time if
-// only another event can change that.
+// Next opens the next visit. Without one, due is when to call again; the zero time if only another
+// event can change that.
 func (m *Machine) Next(now time.Time) (v *Visit, due time.Time) {
 	for !m.Busy() {
 		name, by, due := m.chooser.pick(now)
@@ -143,12 +143,12 @@ func (m *Machine) Next(now time.Time) (v *Visit, due time.Time) {
 	return nil, time.Time{}
 }
 
-// Frontier is what knows when hosts are due, for reading and for requests that are in no window.
+// Frontier returns the frontier, for reading and for requests that are in no window.
 func (m *Machine) Frontier() *frontier.Frontier[reports.Item] { return m.frontier }
 
-// Lapse revokes leases that have ended by the lease clock, and breaks off exchanges that were under
-// way when theirs ended earlier. The next one ends at the time that is returned, if it is not
-// renewed; zero if there is none.
+// Lapse revokes leases that have expired by the lease clock, and cancels exchanges whose lease was
+// revoked and has expired now. Next is when the next lease expires, if it is not renewed; zero if
+// there is none.
 func (m *Machine) Lapse(now time.Time, clock time.Duration) (next time.Duration) {
 	lapsed, next := m.sessions.Lapse(now, clock)
 	m.counts.Lapsed += int64(len(lapsed))
@@ -160,10 +160,10 @@ func (m *Machine) Lapse(now time.Time, clock time.Duration) (next time.Duration)
 	return next
 }
 
-// Holds says that there are leases, wishes for one, or exchanges under those that are gone.
+// Holds reports whether there are leases, lease requests, or exchanges under ended leases.
 func (m *Machine) Holds() bool { return m.sessions.Leases()+len(m.leaving) > 0 }
 
-// BreakOff breaks off exchanges with hosts that are being given back, or are gone; their URLs are
+// BreakOff cancels exchanges with hosts that are being given back, or are gone; their URLs are
 // given back untried.
 func (m *Machine) BreakOff() {
 	for _, h := range m.hosts {
@@ -179,28 +179,27 @@ func (m *Machine) BreakOff() {
 // Backlog is the number of URLs held.
 func (m *Machine) Backlog() int { return m.frontier.Items() + m.running + m.piped }
 
-// Counts returns what happened.
+// Counts returns the counters.
 func (m *Machine) Counts() Counts { return m.counts }
 
-// Load says how many hosts have a lease, how many visits are under way, and how many pages are
-// between exchange and report.
+// Load returns the number of hosts with a lease, of visits under way, and of pages between exchange
+// and report.
 func (m *Machine) Load() (hosts, running, piped int) { return len(m.hosts), m.running, m.piped }
 
-// Weight is the bytes of URLs that wait, of what is known of robots.txt beyond the small ones, and
-// of the rules made of them.
+// Weight returns the bytes of waiting URLs, of robots.txt states beyond the small ones, and of
+// parsed rules.
 func (m *Machine) Weight() (windows int64, states, rules int) {
 	return m.windows.bytes, m.shelf.states, m.shelf.made
 }
 
-// Held is a host with a lease, the address under which it is reached if that is known, and the URLs
-// of it that wait.
+// Held is a host with a lease, its address if known, and the number of its waiting URLs.
 type Held struct {
-	Host, Owner string     // name of the host, and the peer it was granted by
-	Addr        netip.Addr // zero: not known
+	Host, Owner string     // name of the host, and the peer that granted the lease
+	Addr        netip.Addr // zero: unknown
 	URLs        int        // in hand
 }
 
-// Held lists the leases in no order.
+// Held returns the leases in no particular order.
 func (m *Machine) Held() (list []Held) {
 	for _, h := range m.hosts {
 		list = append(list, Held{Host: h.Host, Owner: h.Owner(), Addr: h.addr(), URLs: m.frontier.Len(h.Host)})
@@ -208,8 +207,8 @@ func (m *Machine) Held() (list []Held) {
 	return list
 }
 
-// has says whether a host is held or offered, under the lease that a visit began with or a later
-// one: else the frontier has forgotten it for good.
+// has reports whether a host is held or offered, under the lease that a visit began with or a later
+// one; otherwise the frontier has dropped it for good.
 func (m *Machine) has(name string) bool { return m.sessions.Lease(name) != nil }
 
 // close begins to give a host back: its URLs are not tried; it is released once its pages are
@@ -218,7 +217,7 @@ func (m *Machine) close(now time.Time, h *host, backoff time.Duration, reason st
 	m.sessions.Close(now, h.Lease, backoff, reason)
 }
 
-// tell puts a report on its way, behind what goes ahead of it.
+// tell queues a report, behind its pieces.
 func (m *Machine) tell(now time.Time, r *reports.Report) {
 	for _, one := range r.Ahead {
 		m.sessions.Report(now, &one.Report)
@@ -235,7 +234,7 @@ func (m *Machine) Processed(now time.Time, r *reports.Report) {
 	m.sessions.Changed(now, r.Lease)
 }
 
-// Unprocessed ends the work on a page of which nothing is said: its URL waits again.
+// Unprocessed ends the work on a page without a report: its URL waits again.
 func (m *Machine) Unprocessed(now time.Time, l *session.Lease, it *reports.Item) {
 	l.Piped--
 	m.piped--
@@ -243,8 +242,8 @@ func (m *Machine) Unprocessed(now time.Time, l *session.Lease, it *reports.Item)
 	m.sessions.Changed(now, l)
 }
 
-// putBack puts a URL back in front of its host's window, or gives it back untried with a host that
-// is being given back; it says whether it waits again.
+// putBack returns a URL to the front of its host's window, or gives it back untried with a host
+// that is being given back; it reports whether the URL waits again.
 func (m *Machine) putBack(l *session.Lease, it *reports.Item) bool {
 	switch {
 	case l.Closing():
@@ -257,25 +256,25 @@ func (m *Machine) putBack(l *session.Lease, it *reports.Item) bool {
 }
 
 const (
-	// ackUnit is the time of an acknowledgement for which Config.MaxInFlight is made: a peer that
-	// is its own owner, alone, takes a hundredth of a second.
+	// ackUnit is the acknowledgment time for which Config.MaxInFlight is chosen: a single peer that is
+	// its own owner takes a hundredth of a second.
 	ackUnit = 50 * time.Millisecond
-	// mostUnits bounds what one owner adds to what may be in flight, in terms of
+	// mostUnits bounds what one owner adds to the limit in flight, as a multiple of
 	// Config.MaxInFlight, and mostUnitsAll the sum.
 	mostUnits    = 4
 	mostUnitsAll = 16
 )
 
-// units is how many times Config.MaxInFlight an owner adds to what may be in flight: the longer it
-// takes to acknowledge, the more comes in meanwhile.
+// units returns how many times Config.MaxInFlight an owner adds to the limit in flight: the longer
+// it takes to acknowledge, the more arrives meanwhile.
 func units(s *session.Session) float64 {
 	return min(max(float64(s.Took())/float64(ackUnit), 1), mostUnits)
 }
 
-// Laden says that so much is fetched or being fetched and not acknowledged that acknowledgements
-// are to come first. Outcomes for owners that do not answer are left out: they must not keep the
-// hosts of the others waiting, and have a bound of their own. The bound is the units of all owners
-// spoken to, or twice the visits allowed if these are more than the Config has.
+// Laden reports whether so much is unacknowledged that acknowledgments must come first. Outcomes
+// for unresponsive owners are not counted: they must not block the hosts of others, and have a
+// separate bound. The bound is the units of all owners with a session, or twice the visits allowed
+// if these are more than the Config has.
 func (m *Machine) Laden() bool {
 	if m.cfg.MaxInFlight == 0 {
 		return false
@@ -291,6 +290,6 @@ func (m *Machine) Laden() bool {
 	return m.running+m.piped+m.sessions.Answering() >= most
 }
 
-// Crowded says that owners are to be told before another visit is opened: too much is in flight, or
-// was learnt of robots.txt.
+// Crowded reports whether owners must acknowledge before another visit is opened: too much is in
+// flight, or too many states of robots.txt.
 func (m *Machine) Crowded() bool { return m.shelf.full() || m.Laden() }

@@ -7,11 +7,11 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// News is what one message tells of hosts beside outcomes: states of robots.txt and addresses.
+// News is the part of a message beside outcomes: states of robots.txt and addresses of hosts.
 type News struct {
 	m      *Machine
 	robots []robotsNews
-	addrs  []*host // whose addresses it tells
+	addrs  []*host // whose addresses it contains
 }
 
 type robotsNews struct {
@@ -20,10 +20,10 @@ type robotsNews struct {
 	host   string
 }
 
-// News is that of a message that is about to be made.
+// News returns an empty News for a message that is about to be built.
 func (m *Machine) News() *News { return &News{m: m} }
 
-// Tell adds what was learnt of a host to a message, as session.Machine.Turn has it.
+// Tell adds the news of a host to a message, as a parameter of session.Machine.Turn.
 func (n *News) Tell(t *session.Turn, l *session.Lease) {
 	h := n.m.hosts[l.Host]
 	for _, o := range h.origins {
@@ -49,7 +49,7 @@ func (n *News) Tell(t *session.Turn, l *session.Lease) {
 	}
 }
 
-// Told takes in what the owner has on disk.
+// Told marks the news as stored by the owner.
 func (n *News) Told(reply *wire.SessionReply) {
 	kept := session.Kept(reply)
 	for _, r := range n.robots {
@@ -62,7 +62,7 @@ func (n *News) Told(reply *wire.SessionReply) {
 	}
 }
 
-// Untold says that the message did not arrive.
+// Untold marks the news as undelivered.
 func (n *News) Untold() {
 	for _, h := range n.addrs {
 		h.fresh = true

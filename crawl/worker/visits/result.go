@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// hostPause is asked for a host that could not be reached.
+	// hostPause is the backoff of an unreachable host.
 	hostPause = 5 * time.Second
-	// heldPause is the longest pause that a host is kept for; for a longer one it is given back.
+	// heldPause is the longest backoff for which a host is retained and not given back.
 	heldPause = 5 * time.Second
-	// busyPause and deniedPause are the first pauses after a 503 and a 429 that name none; they
+	// busyPause and deniedPause are the first backoffs after a 503 and a 429 without Retry-After; they
 	// double with each in a row, up to maxPause.
 	busyPause   = time.Second
 	deniedPause = 5 * time.Second
 	maxPause    = 10 * time.Minute
 )
 
-// Result is how a visit ended that came to no page.
+// Result is the end of a visit that produced no page.
 type Result interface {
-	// end takes it in, and returns the outcome of the URL if it has one now.
+	// end applies it, and returns the outcome of the URL if it has one now.
 	end(m *Machine, now time.Time, v *Visit) *reports.Report
 }
 
-// Ended ends a visit without a page. It returns the outcome of its URL if it has one now; that is
-// on its way.
+// Ended ends a visit without a page. It returns the outcome of its URL if it has one now, which is
+// queued for its owner.
 func (m *Machine) Ended(now time.Time, v *Visit, r Result) *reports.Report {
 	if q := v.question; q != nil && q.departed {
 		m.across.back(now, q)
@@ -44,7 +44,7 @@ func (m *Machine) Ended(now time.Time, v *Visit, r Result) *reports.Report {
 	return out
 }
 
-// asked closes a visit in which a request was made that took that long, free one without.
+// asked closes a visit whose request took that long, free one without a request.
 func (m *Machine) asked(now time.Time, v *Visit, took time.Duration) {
 	m.frontier.Done(now, v.host.Host, took)
 	m.left(now, v)
@@ -55,7 +55,7 @@ func (m *Machine) free(now time.Time, v *Visit) {
 	m.left(now, v)
 }
 
-// left notes the end of a visit.
+// left records the end of a visit.
 func (m *Machine) left(now time.Time, v *Visit) {
 	v.host.Running, v.host.visit, v.cancel = false, nil, nil
 	m.chooser.ended(now, v.governed)
@@ -79,9 +79,9 @@ func (r Refused) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	return out
 }
 
-// Fetched ends a visit with a page, whose request took that long; the site is left alone for pause,
-// see Visit.Pause. The driver works on the page from then on, and ends that with Processed or
-// Unprocessed.
+// Fetched ends a visit with a page, whose request took that long; pause is the backoff that the
+// site requested, see Visit.Pause. The driver processes the page from then on, and ends that with
+// Processed or Unprocessed.
 func (m *Machine) Fetched(now time.Time, v *Visit, resp *fetch.Response, took, pause time.Duration) {
 	h := v.host
 	v.came(resp)
@@ -104,7 +104,7 @@ func (m *Machine) Fetched(now time.Time, v *Visit, resp *fetch.Response, took, p
 	m.sessions.Changed(now, h.Lease)
 }
 
-// reached notes the address that answered, and how long the connection to it took to be made.
+// reached records the address that answered, and the connect time.
 func (m *Machine) reached(h *host, addr netip.Addr, connect time.Duration) {
 	addr = addr.Unmap()
 	if !addr.IsValid() {
@@ -122,7 +122,7 @@ func (m *Machine) reached(h *host, addr netip.Addr, connect time.Duration) {
 	}
 }
 
-// Failed is a request, or one that was to be made, that came to no answer.
+// Failed is a request without an answer, or one that could not be sent.
 type Failed struct {
 	Err  error // a *fetch.Error, or why there was no request
 	Took time.Duration
@@ -130,7 +130,7 @@ type Failed struct {
 
 func (f Failed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	if errors.Is(f.Err, fetch.ErrStale) {
-		return again{took: f.Took}.end(m, now, v) // over a new connection, after the host's rest
+		return again{took: f.Took}.end(m, now, v) // over a new connection, after the host's delay
 	}
 	fe, known := errors.AsType[*fetch.Error](f.Err)
 	if !known {
@@ -145,7 +145,7 @@ func (f Failed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 		m.asked(now, v, f.Took)
 	}
 	out := reports.New(v.Lease, &v.Item, fe.Outcome)
-	out.Fetched.Status = uint32(fe.Status()) // a handful
+	out.Fetched.Status = uint32(fe.Status()) // few values
 	out.Fetched.Detail = reports.Clip(fe.Error())
 	out.Fetched.FetchedMs = now.Add(-f.Took).UnixMilli()
 	out.Fetched.DurationMs = session.Milliseconds(f.Took)
@@ -160,13 +160,13 @@ func (f Failed) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	return out
 }
 
-// untried deals with an exchange that was not permitted, or ended because the lease or the worker
-// did: nothing is said of the URL.
+// untried handles an exchange that was not permitted, or ended because the lease or the worker did:
+// the URL gets no outcome.
 func (f Failed) untried(m *Machine, now time.Time, v *Visit) {
 	h := v.host
 	if lacks := v.lacks; lacks.IsValid() && errors.Is(f.Err, ErrNoPermit) {
 		m.left(now, v)
-		m.reached(h, lacks, 0) // it is known by now
+		m.reached(h, lacks, 0) // it is known now
 		if m.putBack(v.Lease, &v.Item) {
 			m.keep(h.Host)
 		} else {
@@ -178,17 +178,17 @@ func (f Failed) untried(m *Machine, now time.Time, v *Visit) {
 	switch {
 	case h.Closing():
 		h.Return(v.Item.Job.ID, v.Item.URL)
-	case !h.Over(): // the permit was refused before anybody looked at the lease
+	case !h.Over(): // the permit was refused before the lease was checked
 		m.counts.Lapsed++
 		m.sessions.Revoke(now, h.Lease)
 	}
 }
 
-// again is a request that was made for robots.txt, or that came to nothing through no fault of the
-// URL's, which waits again.
+// again is a request that was made for robots.txt, or that failed for a reason other than the URL,
+// which waits again.
 type again struct {
 	took    time.Duration
-	addr    netip.Addr    // that answered; none: it is not the host's
+	addr    netip.Addr    // that answered; invalid: not of this host
 	connect time.Duration // to it
 }
 
@@ -199,7 +199,7 @@ func (a again) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	return nil
 }
 
-// later is a visit that came to no request: its URL waits until then.
+// later is a visit without a request: its URL waits until then.
 type later struct{ at time.Time }
 
 func (l later) end(m *Machine, now time.Time, v *Visit) *reports.Report {
@@ -210,22 +210,22 @@ func (l later) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	return nil
 }
 
-// silent gives a host back that asked for silence, though the rules once read still hold.
+// silent gives a host back that requested a backoff, though its cached rules are still valid.
 type silent struct{}
 
 func (silent) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	m.free(now, v)
 	if h := v.host; !h.Over() {
 		h.Return(v.Item.Job.ID, v.Item.URL)
-		m.close(now, h, v.origin.state.NotBefore.Sub(now), "robots.txt is answered with a wish for silence")
+		m.close(now, h, v.origin.state.NotBefore.Sub(now), "the answer for robots.txt requests a backoff")
 	}
 	return nil
 }
 
-// closed is a URL whose robots.txt cannot be had: the rest of the window goes back, and the host is
-// left alone until it may be asked again.
+// closed is a URL whose robots.txt is unavailable: the rest of the window is given back, and the
+// host deferred until robots.txt may be requested again.
 type closed struct {
-	took time.Duration // by the request for it; zero if none was made
+	took time.Duration // of the request for it; zero without one
 }
 
 func (c closed) end(m *Machine, now time.Time, v *Visit) *reports.Report {

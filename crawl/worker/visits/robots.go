@@ -15,22 +15,22 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
-// maxBreaks is how many answers for robots.txt in a row that break off are asked for again.
+// maxBreaks is how many consecutive truncated answers for robots.txt are retried.
 const maxBreaks = 2
 
 // Question is one request for an origin's robots.txt, before a URL of it; the URL waits. A redirect
-// is followed by the next visit, so that the host has its rest in between.
+// is followed by the next visit, after the host's delay.
 type Question struct {
-	URL    string // to be asked for
-	Across bool   // at another host: Machine.Depart comes before it
+	URL    string // to be requested
+	Across bool   // at another host: call Machine.Depart first
 
 	forLeave bool          // for that host's own robots.txt
-	own      *host         // the other host, if it is this machine's: its visit is open in the frontier
+	own      *host         // the other host, if leased by this machine: its visit is open in the frontier
 	departed bool          // it was begun
 	took     time.Duration // until it ended
 }
 
-// Question is what is to be asked for by a visit that is to Ask.
+// Question returns the request of a visit at step Ask.
 func (v *Visit) Question() *Question {
 	q := &Question{URL: v.origin.next}
 	if q.URL == "" {
@@ -41,8 +41,8 @@ func (v *Visit) Question() *Question {
 	return q
 }
 
-// Learn is what the answer to a visit's Question means for it. The response may be released once
-// the visit has ended.
+// Learn processes the answer to a visit's Question. The response may be released once the visit has
+// ended.
 func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, reading Reading) Result {
 	o, q := v.origin, v.question
 	q.took = took
@@ -75,8 +75,8 @@ func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, r
 		l.addr, l.connect = resp.Addr.Addr(), resp.Connect
 	}
 	if l.state.Body != nil {
-		_ = reading(len(l.state.Body), func() { // else the next visit does
-			var whole robots.State // the response's bytes are lent
+		_ = reading(len(l.state.Body), func() { // otherwise the next visit parses it
+			var whole robots.State // the response's bytes are reused
 			if v.read = whole.UnmarshalBinary(l.encoded) == nil; v.read {
 				v.rules = whole.Rules(v.cfg.Agent)
 			}
@@ -85,7 +85,7 @@ func (v *Visit) Learn(now time.Time, resp *fetch.Response, took time.Duration, r
 	return l
 }
 
-// redirect is where an answer leads, empty if nowhere.
+// redirect returns the target of a redirect, or "".
 func redirect(from string, resp *fetch.Response) string {
 	raw := resp.Location()
 	if raw == "" {
@@ -102,8 +102,8 @@ func redirect(from string, resp *fetch.Response) string {
 	return string(target)
 }
 
-// Unasked is what it means for a visit that its Question came to no answer. A host that cannot be
-// reached at all has that as its outcome.
+// Unasked processes a Question without an answer. A host that is unreachable has that as its
+// outcome.
 func (v *Visit) Unasked(now time.Time, f Failed) Result {
 	q := v.question
 	q.took = f.Took
@@ -120,33 +120,32 @@ func (v *Visit) Unasked(now time.Time, f Failed) Result {
 	answer := robots.Answer{Err: f.Err}
 	switch {
 	case q.Across:
-	case fe.Outcome == link.OutcomeOptedOut || fe.Outcome == link.OutcomeOutOfScope: // by its address; or its name is none that can be asked for
+	case fe.Outcome == link.OutcomeOptedOut || fe.Outcome == link.OutcomeOutOfScope: // rejected address, or invalid name
 		return f
 	case fe.Outcome == link.OutcomeTooLarge:
-		// Only a head can be, as the body is cut: the site answers, and what it says cannot be
-		// read.
+		// Only a head can be too large, as the body is cut: the site answers, but unreadably.
 		answer = robots.Answer{Status: http.StatusInternalServerError}
 	}
 	l := v.unread(now, answer, fe.Error(), f.Took)
 	if !q.Across && fe.HostWide() {
-		l.failure, l.status = fe.Outcome, uint32(fe.Status()) // a handful
+		l.failure, l.status = fe.Outcome, uint32(fe.Status()) // few values
 	}
 	return l
 }
 
-// unread is what it means that robots.txt could not be had.
+// unread processes a failure to get robots.txt.
 func (v *Visit) unread(now time.Time, answer robots.Answer, detail string, took time.Duration) *learnt {
 	l := v.learn(now, answer, took)
 	l.failure, l.detail = link.OutcomeRobotsUnreachable, reports.Clip(detail)
 	return l
 }
 
-// learn makes the new state of the visit's origin.
+// learn computes the new state of the visit's origin.
 func (v *Visit) learn(now time.Time, a robots.Answer, took time.Duration) *learnt {
 	v.rules, v.read = nil, false
 	before, err := v.origin.whole()
 	if err != nil {
-		before = robots.State{} // as if nothing were known
+		before = robots.State{} // as if it were new
 	}
 	l := &learnt{took: took, state: robots.FromFetch(a, now, &before)}
 	if l.encoded, err = l.state.MarshalBinary(); err != nil { // a body over the bound, which FromFetch does not keep
@@ -156,15 +155,15 @@ func (v *Visit) learn(now time.Time, a robots.Answer, took time.Duration) *learn
 	return l
 }
 
-// learnt is a new state of an origin; the URL waits. Where there is no room for it the host is
-// given back as soon as its owner was told.
+// learnt is a new state of an origin; the URL waits. If there is no memory for it, the host is
+// given back as soon as its owner has received it.
 type learnt struct {
 	state   robots.State
 	encoded []byte
-	failure link.Outcome // why robots.txt could not be had; else none
+	failure link.Outcome // why robots.txt is unavailable; else none
 	status  uint32
 	detail  string
-	addr    netip.Addr // of the host, that answered
+	addr    netip.Addr // of the host that answered
 	connect time.Duration
 	took    time.Duration
 }
@@ -180,7 +179,7 @@ func (l *learnt) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	if !m.shelf.take(o, l.encoded, true) {
 		m.close(now, h, roomPause, noRoom)
 	}
-	if h.Over() { // nothing more is said under its lease
+	if h.Over() { // nothing more is sent under its lease
 		m.sessions.Learnt(now, h.Lease, []*wire.Robots{{Origin: o.name, State: l.encoded}})
 	}
 	if v.read {
@@ -189,5 +188,5 @@ func (l *learnt) end(m *Machine, now time.Time, v *Visit) *reports.Report {
 	if l.failure != link.OutcomeNone && o.state.Verdict == robots.DisallowAll {
 		return closed{l.took}.end(m, now, v)
 	}
-	return again{l.took, l.addr, l.connect}.end(m, now, v) // what is known of it still holds
+	return again{l.took, l.addr, l.connect}.end(m, now, v) // the earlier state is still valid
 }

@@ -11,36 +11,35 @@ import (
 )
 
 const (
-	// smallState is the size up to which what is known of an origin's robots.txt, packed, always
-	// has room; larger ones have mostStates in all. Where there is none their hosts are given back
-	// for roomPause: owners keep what was learnt.
+	// smallState is the encoded size up to which the state of an origin's robots.txt is always kept;
+	// larger ones have mostStates in all. Hosts whose state does not fit are given back for roomPause:
+	// owners store the state.
 	smallState = 4 << 10
 	mostStates = 16 << 20
 	roomPause  = 5 * time.Second
-	// mostLearnt is how much more those take at most that were learnt without room, until their
-	// owners were told: beyond it no exchange begins.
+	// mostLearnt bounds the bytes of states beyond mostStates that owners have not received yet; at
+	// the bound no exchange begins.
 	mostLearnt = 8 << 20
-	// mostDigests is how many states a worker knows again at most as its own, some megabytes.
+	// mostDigests bounds the states that a worker recognizes as its own, some megabytes.
 	mostDigests = 30_000
-	// mostRules bounds what the rules made of them take. Those used longest ago go first, and are
-	// made again within milliseconds.
+	// mostRules bounds the memory of parsed rules. The least recently used are evicted; parsing them
+	// again takes milliseconds.
 	mostRules = 8 << 20
-	// noRoom is why a host is given back whose robots.txt is too large for what is left of
-	// mostStates.
-	noRoom = "there is no room for its robots.txt"
+	// noRoom is the reason for giving back a host whose robots.txt exceeds what is left of mostStates.
+	noRoom = "its robots.txt exceeds the memory limit"
 
-	// notTaken is why a host is given back, for notTakenPause, that was granted for a job which this
-	// peer does not work for.
-	notTaken      = "its worker does not work for the job"
+	// notTaken is the reason for giving back, for notTakenPause, a host granted for a job that this
+	// peer does not accept.
+	notTaken      = "its worker does not accept the job"
 	notTakenPause = time.Minute
 )
 
-// shelf keeps what is read of robots.txt: a worker holds a thousand hosts, and a file of 500 KiB
-// makes megabytes of rules.
+// shelf caches states and parsed rules of robots.txt: a worker holds a thousand hosts, and a file
+// of 500 KiB yields megabytes of rules.
 type shelf struct {
 	learnt *aging.Map[digest, struct{}] // of the states that this worker made itself
 	states int                          // bytes of states that are not small
-	rules  list.List                    // of *madeRules, the ones used last in front
+	rules  list.List                    // of *madeRules, most recently used first
 	made   int                          // bytes of those
 }
 
@@ -56,15 +55,15 @@ func digestOf(origin string, encoded []byte) digest {
 	return sha256.Sum256(append([]byte(origin+" "), encoded...))
 }
 
-// learn notes that this worker made a state itself.
+// learn records that this worker made a state itself.
 func (s *shelf) learn(o *origin, encoded []byte) {
 	s.learnt.Set(digestOf(o.name, encoded), struct{}{})
 }
 
-// lent is what holds of a state that comes with a grant; nothing where it encodes to nil. One that
-// this worker made itself holds as it is. Whoever owns a host could have made up any other, so the
-// file is asked for again; but a site that asked for silence, or could not be had, is left alone as
-// long as a day.
+// lent returns the usable part of a state that comes with a grant; nothing where it encodes to nil.
+// A state that this worker made itself is valid as it is. An owner could have forged any other, so
+// the file is fetched again; but a site that requested a backoff, or was unavailable, is deferred
+// for up to a day.
 func (s *shelf) lent(now time.Time, o *origin, raw []byte) (state robots.State, encoded []byte) {
 	if state.UnmarshalBinary(raw) != nil {
 		return robots.State{}, nil
@@ -82,13 +81,13 @@ func (s *shelf) lent(now time.Time, o *origin, raw []byte) (state robots.State, 
 	latest := now.Add(robots.MaxPause)
 	state.Body, state.Fetched = nil, time.Time{}
 	state.Expires, state.NotBefore = earliest(state.Expires, latest), earliest(state.NotBefore, latest)
-	state.UnreachableSince = now // how long it is so is for this worker to see
+	state.UnreachableSince = now // this worker measures the duration itself
 	encoded, _ = state.MarshalBinary()
 	return state, encoded
 }
 
-// take finds room for the state of an origin, in place of the one that it had. A state without room
-// is kept only if it must be, and is counted all the same.
+// take stores the state of an origin, in place of its previous one, if it fits. A state that does
+// not fit is stored only if it must be, and is counted nevertheless.
 func (s *shelf) take(o *origin, encoded []byte, must bool) (room bool) {
 	size := len(encoded)
 	if size <= smallState {
@@ -108,7 +107,8 @@ func (s *shelf) take(o *origin, encoded []byte, must bool) (room bool) {
 	return room
 }
 
-// forget gives up all that is kept of an origin, for good. It says whether exchanges wait for that.
+// forget drops everything cached of an origin, for good. It reports whether exchanges wait for
+// that.
 func (s *shelf) forget(o *origin) (awaited bool) {
 	s.drop(o)
 	before := s.full()
@@ -117,10 +117,10 @@ func (s *shelf) forget(o *origin) (awaited bool) {
 	return before && !s.full()
 }
 
-// full says that so much was learnt without room that owners are to be told first.
+// full reports whether owners must first receive states for which there is no memory.
 func (s *shelf) full() bool { return s.states > mostStates+mostLearnt }
 
-// get returns the rules of an origin, nil if they are not here.
+// get returns the rules of an origin, nil if they are not cached.
 func (s *shelf) get(o *origin) *robots.Rules {
 	if o.place == nil {
 		return nil
@@ -129,7 +129,7 @@ func (s *shelf) get(o *origin) *robots.Rules {
 	return o.place.Value.(*madeRules).rules
 }
 
-// keep keeps the rules that were made of an origin's state.
+// keep caches the rules parsed from an origin's state.
 func (s *shelf) keep(o *origin, rules *robots.Rules) {
 	if o.gone {
 		return
@@ -142,7 +142,7 @@ func (s *shelf) keep(o *origin, rules *robots.Rules) {
 	}
 }
 
-// drop takes the rules of an origin off the list.
+// drop evicts the rules of an origin.
 func (s *shelf) drop(o *origin) {
 	if o.place == nil {
 		return

@@ -18,13 +18,13 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
 
-// Why a request is not made, or broken off.
+// Reasons for not making a request, or canceling it.
 var (
 	ErrLapsed  = errors.New("the lease has ended")
 	ErrClosing = errors.New("the host is being given back")
 )
 
-// Visit is one URL of a host whose turn it is. It is its visitor's.
+// Visit is one URL of a host that is due. It belongs to its fetcher.
 type Visit struct {
 	Lease *session.Lease // of the host
 	Item  reports.Item
@@ -34,26 +34,26 @@ type Visit struct {
 	origin   *origin // of the URL
 	question *Question
 	rules    *robots.Rules   // of the origin; nil: they allow everything
-	read     bool            // rules are what the origin's state says
-	sitemaps *reports.Report // to be told; may be nil
-	pass     pass            // for its request; what is left of it goes back at the end
-	lacks    netip.Addr      // that was reached, and there was no permit
+	read     bool            // rules match the origin's state
+	sitemaps *reports.Report // to be sent; may be nil
+	pass     pass            // for its request; unused permits are returned at the end
+	lacks    netip.Addr      // that was reached without a permit
 	governed *governed       // nil without a governor
 	cancel   context.CancelCauseFunc
 }
 
-// Step is what a visit is to do next.
+// Step is the next action of a visit.
 type Step int
 
 // The steps.
 const (
-	End   Step = iota // it is over, with a Result
-	Read              // the rules of robots.txt are to be made
-	Ask               // robots.txt is to be asked for
-	Fetch             // the URL is to be asked for
+	End   Step = iota // the visit is over, with a Result
+	Read              // parse the rules of robots.txt
+	Ask               // request robots.txt
+	Fetch             // request the URL
 )
 
-// Plan is what a visit is to do, and its result if that is nothing.
+// Plan returns the next step of a visit, and its result if the step is End.
 func (v *Visit) Plan(now time.Time) (Step, Result) {
 	state := &v.origin.state
 	switch {
@@ -75,10 +75,10 @@ func (v *Visit) Plan(now time.Time) (Step, Result) {
 	return Fetch, nil
 }
 
-// Reading runs read when a file of that length may be read, or says why it was not.
+// Reading calls read when a file of that length may be parsed, or returns an error.
 type Reading func(length int, read func()) error
 
-// Read makes the rules of what is known of robots.txt; Machine.Keep is to follow.
+// Read parses the rules of robots.txt; Machine.Keep must follow.
 func (v *Visit) Read(reading Reading) (err error) {
 	var whole robots.State
 	late := reading(v.origin.length, func() {
@@ -92,7 +92,7 @@ func (v *Visit) Read(reading Reading) (err error) {
 	return err
 }
 
-// Keep keeps the rules that were made for a visit, and has their delay kept from the next request
+// Keep caches the rules that were parsed for a visit, and applies their delay from the next request
 // on.
 func (m *Machine) Keep(v *Visit) {
 	m.shelf.keep(v.origin, v.rules)
@@ -105,8 +105,8 @@ func (m *Machine) Keep(v *Visit) {
 	}
 }
 
-// sitemapsOf makes the report that tells the job of a visit of the sitemaps in robots.txt, once a
-// lease; nil: there is nothing to tell.
+// sitemapsOf returns the report of the sitemaps in robots.txt to the job of a visit, once a lease;
+// nil: nothing to report.
 func (v *Visit) sitemapsOf() *reports.Report {
 	o, ref := v.origin, v.Item.Job
 	if v.rules == nil || slices.Contains(o.told, ref) {
@@ -136,8 +136,8 @@ func (v *Visit) sitemapsOf() *reports.Report {
 	return r
 }
 
-// Begin begins the request of a visit, which cancel breaks off, and says how it is to be made; or
-// why it is not.
+// Begin begins the request of a visit, which cancel cancels, and sets its parameters; the error is
+// why it must not be made.
 func (m *Machine) Begin(now time.Time, v *Visit, req *fetch.Request, cancel context.CancelCauseFunc) error {
 	h := v.host
 	m.tellSitemaps(now, v)
@@ -157,7 +157,7 @@ func (m *Machine) Begin(now time.Time, v *Visit, req *fetch.Request, cancel cont
 	return nil
 }
 
-// tellSitemaps puts what Plan found on its way.
+// tellSitemaps queues the sitemaps found by Plan.
 func (m *Machine) tellSitemaps(now time.Time, v *Visit) {
 	if v.sitemaps != nil {
 		m.tell(now, v.sitemaps)
@@ -165,8 +165,8 @@ func (m *Machine) tellSitemaps(now time.Time, v *Visit) {
 	}
 }
 
-// Permit is asked right before a request is written, at a time of the lease clock. It takes no
-// lock, as each page comes by.
+// Permit checks the lease right before a request is written, at a time of the lease clock. It takes
+// no lock, as it is called for each page.
 func (v *Visit) Permit(clock time.Duration) error {
 	if !v.Lease.Holds(clock) {
 		return ErrLapsed
@@ -174,7 +174,7 @@ func (v *Visit) Permit(clock time.Duration) error {
 	return nil
 }
 
-// Spend is to follow where there are Permits: it uses one for the address, and one for the domain.
+// Spend consumes a permit for the address, and one for the domain. It must follow Permit.
 func (v *Visit) Spend(now time.Time, addr netip.Addr) error {
 	domain := v.host.domain
 	if q := v.question; q != nil && q.Across {
@@ -192,14 +192,14 @@ func (v *Visit) Spend(now time.Time, addr netip.Addr) error {
 	return nil
 }
 
-// came notes what an exchange took, for the governor.
+// came records the cost of an exchange, for the governor.
 func (v *Visit) came(resp *fetch.Response) {
 	if v.governed != nil {
 		v.governed.result = bandwidth.Result{Bytes: resp.WireBytes, Took: resp.Duration, Wait: resp.TTFB, Held: resp.Held}
 	}
 }
 
-// Pause is how long a site asks to be left alone with an answer to the visit.
+// Pause returns the backoff that a site requests with its answer.
 func (v *Visit) Pause(status int, header http.Header, now time.Time) time.Duration {
 	var pause time.Duration
 	switch status {
@@ -218,7 +218,7 @@ func (v *Visit) Pause(status int, header http.Header, now time.Time) time.Durati
 	return min(pause<<min(v.host.strikes-1, 16), maxPause)
 }
 
-// interrupt breaks off the request under way.
+// interrupt cancels the request under way.
 func (v *Visit) interrupt(why error) {
 	if v.cancel != nil {
 		v.cancel(why)

@@ -5,11 +5,11 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 )
 
-// windows are the URLs of all hosts that wait. They are bounded in bytes as well as in number: one
-// of these may have eight thousand bytes, and others have a hundred.
+// windows are the waiting URLs of all hosts. They are bounded in bytes as well as in number: a URL
+// may have a hundred bytes or eight thousand.
 type windows struct {
 	frontier *frontier.Frontier[reports.Item]
-	most     int64 // zero: no bound
+	most     int64 // zero: no limit
 	bytes    int64
 	serial   uint64 // of URLs
 }
@@ -24,7 +24,7 @@ func (ws *windows) push(h *host, items []reports.Item) {
 	ws.frontier.Push(h.Host, items...)
 }
 
-// pop takes the next URL of a host; h may be nil.
+// pop removes and returns the next URL of a host; h may be nil.
 func (ws *windows) pop(name string, h *host) (reports.Item, bool) {
 	it, ok := ws.frontier.Take(name)
 	if ok && h != nil {
@@ -33,7 +33,7 @@ func (ws *windows) pop(name string, h *host) (reports.Item, bool) {
 	return it, ok
 }
 
-// unpop puts a URL back in front of its host's window.
+// unpop returns a URL to the front of its host's window.
 func (ws *windows) unpop(h *host, it *reports.Item) {
 	ws.weigh(h, len(it.URL))
 	ws.frontier.Unget(h.Host, *it)

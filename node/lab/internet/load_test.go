@@ -51,7 +51,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		"prefixes alone":     {"", "node,prefix\n0,1.0.0.0/8\n", "", "need one"},
 		"prefixes":           {square, "node,prefix\n0,1.0.0.0/8\n2,2001:db8::/32\n", "", ""},
 		"columns any order":  {square, "\ufeffCountry, Prefix ,x,NODE\nde,1.0.0.0/8,,2\n", "", ""},
-		"no header":          {square, "0,1.0.0.0/8\n", "", `line 1: no column "node" in the header "0,1.0.0.0/8"`},
+		"no header":          {square, "0,1.0.0.0/8\n", "", `column "node"`},
 		"nothing":            {square, "node,prefix\n", "", "no rows"},
 		"a name":             {square, "node,prefix\neu,1.0.0.0/8\n", "", `line 2, column node: "eu" is not a number`},
 		"a node too far":     {square, "node,prefix\n4,1.0.0.0/8\n", "", `line 2, column node: "4" is no row`},
@@ -71,7 +71,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		"a prefix too long":  {square, "", "2|r|1|1|1|1|0\nr|DE|ipv6|2001::|129|1|assigned|x\n", `"129" does not fit`},
 		"wrong family":       {square, "", "2|r|1|1|1|1|0\nr|DE|ipv4|2001::|129|1|assigned|x\n", `line 2, column start: "2001::" is not an address of ipv4`},
 		"unknown type":       {square, "", "2|r|1|1|1|1|0\nr|DE|ipv5|2001::|129|1|assigned|x\n", `column type: "ipv5"`},
-		"a line too long":    {square, "", "2|r|1|1|1|1|0\n" + strings.Repeat("x", 1<<12+1), "a line of more than"},
+		"a line too long":    {square, "", "2|r|1|1|1|1|0\n" + strings.Repeat("x", 1<<12+1), "4096 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(Options{RTT: file(t, "rtt", c.rtt), Prefixes: file(t, "prefixes", c.prefixes), Hierarchy: file(t, "hierarchy", c.hierarchy)})
