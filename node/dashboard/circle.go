@@ -201,7 +201,7 @@ func (c *Circle) state() string {
 
 // words describes the picture for screen readers.
 func (c *Circle) words() string {
-	return fmt.Sprintf("%d %s. This peer knows %d and owns %.1f percent of the circle.", c.Size, c.state(), len(c.Others)+1, 100*c.Self.share())
+	return fmt.Sprintf("%d %s. This peer knows %d and owns %.1f percent of the ring.", c.Size, c.state(), len(c.Others)+1, 100*c.Self.share())
 }
 
 // share returns the share of the ring that a peer owns.

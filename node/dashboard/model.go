@@ -242,7 +242,7 @@ func (p *page) hosts(m *model, v view) {
 	case m.status.URLsPending > 0:
 		p.NoHosts = "The pending URLs are not due yet."
 	default:
-		p.NoHosts = "They are listed here while a job runs."
+		p.NoHosts = "Hosts appear here while a job runs."
 	}
 }
 

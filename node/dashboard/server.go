@@ -129,7 +129,7 @@ func (s *Server) load() error {
 		"milli":    func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
 		"clock":    func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
 		"until":    func(t time.Time) string { return untilText(t, time.Now()) },
-		"sentence": capital,
+		"sentence": capital, "ringword": control.RingWord,
 		"glossary": func() []glossary.Word { return glossary.Words },
 		"presets":  func() []preset { return presets },
 		"percent":  func(n neighbour) string { return shareText(&n.Place) },
