@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -162,7 +163,7 @@ func TestLines(t *testing.T) {
 	for _, l := range s.Lines(began.Add(5 * time.Minute)) {
 		why[l.Peer] = fmt.Sprintf("%s, %d", l.Given, l.Sharing)
 	}
-	for i, want := range []string{"in, 2", "in, 2", "in, 1", "out, 0"} {
+	for i, want := range []string{"in, 2", "in, 2", "in, 0", "out, 0"} {
 		if got := why[list[i].String()]; got != want {
 			t.Errorf("%d: %q, want %q", i, got, want)
 		}
