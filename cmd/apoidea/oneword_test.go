@@ -53,7 +53,7 @@ func wordOf(t *testing.T, dir, page, how string) answered {
 		t.Errorf("%s: exit code %d: %s", a.what, code, out)
 	case how == "page":
 		if m := walkedText.FindStringSubmatch(out); m != nil {
-			a.word = m[3]
+			a.word = m[1]
 			a.begun, _ = time.Parse(time.RFC3339, m[4]) // what it says is of that moment
 		}
 	case how == "ring --json":
@@ -68,10 +68,10 @@ func wordOf(t *testing.T, dir, page, how string) answered {
 			t.Errorf("%s contradicts itself: %+v", a.what, s.Ring)
 		}
 	default:
-		if m := regexp.MustCompile(`members?, (closed|open)`).FindStringSubmatch(out); m != nil {
-			a.word = m[1]
+		if m := regexp.MustCompile(`members?, (closed|open|consistent|converging)`).FindStringSubmatch(out); m != nil {
+			a.word = strings.NewReplacer("consistent", control.RingClosed, "converging", control.RingOpen).Replace(m[1])
 		}
-		if strings.Contains(out, "stable") || a.word == "" && regexp.MustCompile(`closed|open`).MatchString(out) {
+		if strings.Contains(out, "stable") || a.word == "" && regexp.MustCompile(`consistent|converging`).MatchString(out) {
 			t.Errorf("%s has another word:\n%s", a.what, out)
 		}
 	}
