@@ -2,46 +2,45 @@ package metrics
 
 import "github.com/apoidea/apoidea/node/control"
 
-// Reading is what is read of a peer for one answer.
+// Reading has the figures of a peer for one scrape.
 type Reading struct {
 	control.Member
 	// Profile is public or lab.
 	Profile string
 
-	// What the worker did since the process was started.
+	// Requests and bytes of the worker since the start of the process.
 	Requests, WireBytes, BodyBytes int64
 	Outcomes                       map[string]int64 // URLs by outcome
-	// Lapsed, Dropped, Spilled: leases that lapsed, reports dropped, pages that went to disk.
+	// Lapsed, Dropped, Spilled: leases that lapsed, reports dropped, pages written to disk.
 	Lapsed, Dropped, Spilled int64
-	Incomplete               int64 // answers kept without their end
-	// Stalls is how often nothing moved in the peer although there was work.
+	Incomplete               int64 // responses archived incomplete
+	// Stalls is the number of stalls that the watchdog detected.
 	Stalls int64
-	// What it has in hand.
+	// Current work of the worker.
 	InFlight, Processing, Unreported, HostsHeld, Window int
 
-	// Replicas is how many copies of this peer's records other peers are to keep, ReplicasLevel how
-	// many of them have everything.
+	// Replicas is the number of copies of this peer's records that other peers should keep,
+	// ReplicasLevel how many of them are complete.
 	Replicas, ReplicasLevel int
-	// Services is what each service between peers did since the process was started, by its name.
+	// Services has the counters of each service between peers, by name.
 	Services map[string]Service
-	// Bounds is how often other peers met each bound on what they may use of this one, by its name.
+	// Bounds is how often other peers reached each resource limit, by name.
 	Bounds map[string]uint64
-	// SitesDown and the others are bytes that came and went since the process was started.
+	// SitesDown and the others are bytes transferred since the start of the process.
 	SitesDown, SitesUp, PeersDown, PeersUp int64
 	// Connections to other peers.
 	Connections int
-	// Caps are the limits that hold now, Used is what is used of them, Holds the number of rules
-	// that hold something back.
+	// Caps are the current limits, Used the current use, Holds the number of active throttles.
 	Caps  control.Caps
 	Used  control.Used // at present
-	Holds int          // rules that hold something back
-	// DiskFree is the free space of the data directory in bytes, negative where it cannot be told.
+	Holds int          // active throttles
+	// DiskFree is the free space of the data directory in bytes, negative if unknown.
 	DiskFree int64
-	// DiskReserve is the free space at which the peer stops, in bytes.
+	// DiskReserve is the free space below which the peer stops, in bytes.
 	DiskReserve uint64
 }
 
-// Service is what one service between peers did: calls and bytes of them, before encryption.
+// Service has the counters of one service between peers: calls and their bytes, before encryption.
 type Service struct {
-	CallsOut, CallsIn, BytesOut, BytesIn uint64 // since the process was started
+	CallsOut, CallsIn, BytesOut, BytesIn uint64 // since the start of the process
 }
