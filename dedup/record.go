@@ -17,8 +17,7 @@ type Record struct {
 	Date     time.Time // of the WARC record, to the millisecond
 }
 
-// maxRecordField is the maximum size of each string of a record, in bytes. No admitted URL is
-// longer.
+// maxRecordField is the maximum size of each string of a record, in bytes; URLs are shorter.
 const maxRecordField = 16 << 10
 
 // ErrRecord reports bytes that are not a record, or a record that is too large.

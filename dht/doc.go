@@ -3,7 +3,7 @@
 // Terms: the *leaf set* of a peer is its r nearest predecessors and r nearest successors (r = 8);
 // the *owner* of a key is the first peer at or after it; a peer *serves* the arc (predecessor,
 // itself] while its state is Serving. A peer that does not answer is *suspect*, and *dead* after
-// two failures that a third peer confirms.
+// two failures unless a third peer can reach it.
 //
 // Ring is the protocol as a plain state machine (messages, ticks and results in; calls and events
 // out). DHT drives it, and lookups (dht/lookup), over a Transport and a Membership. The Transport

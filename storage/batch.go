@@ -36,8 +36,7 @@ func (b *batch) Delete(key []byte) {
 	b.note(b.batch.Delete(b.full(room[:0], key), nil))
 }
 
-// DeleteRange implements kv.Batch. Keys that others write there while the batch is collected may
-// stay.
+// DeleteRange implements kv.Batch. Keys set by concurrent writers may stay.
 func (b *batch) DeleteRange(lo, hi []byte) {
 	lo, hi = lower(b.prefix, lo), upper(b.prefix, hi)
 	if !b.sets && b.few < fewRanges { // else keys of the batch itself may be in the range
@@ -58,8 +57,7 @@ func (b *batch) DeleteRange(lo, hi []byte) {
 // take minutes.
 const fewKeys = 32
 
-// fewRanges is the maximum number of ranges of one batch checked for that: a peer may send a
-// million.
+// fewRanges is the maximum number of ranges of one batch checked for that.
 const fewRanges = 4096
 
 // few lists the keys in [lo, hi) if they are at most fewKeys.

@@ -4,8 +4,8 @@
 // A name is "apoidea_" and the term of status, its JSON and the flags. There are two kinds of
 // figures:
 //
-//   - gauges such as apoidea_pages are what status prints: of the hosts that this peer answers for
-//     at present. They move with the hosts from peer to peer; their sum over the ring is the
+//   - gauges such as apoidea_pages are what status prints: of the hosts that this peer owns at
+//     present. They move with the hosts from peer to peer; their sum over the ring is the
 //     crawl's.
 //   - counters such as apoidea_requests_total count events since the start of the process; their
 //     rates are what a chart shows.

@@ -2,15 +2,14 @@
 // and answer, and a [Router] finds the owner of a key.
 //
 // Guarantees:
-//   - a handler sees no request that breaks its bounds, and a caller no answer that does; both are
-//     counted before they are unpacked (TestCountedBeforeUnpacked, TestStrangersMessagesTakeLittle
-//     in node);
-//   - no method is served that does not say who may call it; what is refused is told to the [Gate]
+//   - a handler gets no request that exceeds its limits, and a caller no such answer; both are
+//     counted before decoding (TestCountedBeforeUnpacked, TestStrangersMessagesTakeLittle in node);
+//   - every method declares its authorized callers; rejections are reported to the [Gate]
 //     (TestCallers, TestRefusedIsTold, TestMembers in node);
-//   - of the large requests of a peer to a method one is unpacked or handled at a time
+//   - of the large requests of a peer to a method one is decoded or handled at a time
 //     (TestLargeRequestsTakeTurns);
-//   - the usual request needs no lookup: the believed owner is asked directly, and what it does not
-//     serve it answers with `moved` and a hint (TestRoute);
+//   - most requests need no lookup: the likely owner is called directly; if it does not serve the
+//     key, it answers `moved` with a hint (TestRoute);
 //   - a call ends when its context does, whatever the other side does
 //     (TestRouteEndsWithItsContext).
 package rpc
@@ -42,8 +41,7 @@ const (
 // MaxHops is the maximum number of `moved` answers that a request follows (design, section 4).
 const MaxHops = 8
 
-// HopPause is the delay before a request that no peer accepted is sent again: the ring is closing a
-// gap.
+// HopPause is the delay before an unaccepted request is sent again: the ring has a gap.
 const HopPause = 150 * time.Millisecond
 
 // Caller sends a request to a peer and returns its answer: p2p.Net, or a [Router], which learns

@@ -17,8 +17,7 @@ func statusOf(head []byte) string {
 	return string(rest[:3])
 }
 
-// mimeOf returns the media type of a response without its parameters, or "unk", the convention of
-// indexes.
+// mimeOf returns the media type of a response without parameters, or "unk" as in indexes.
 func mimeOf(head []byte) string {
 	const unknown = "unk"
 	for line := range bytes.Lines(head) {

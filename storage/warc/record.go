@@ -25,8 +25,7 @@ const (
 
 const (
 	version = "WARC/1.1"
-	// ProfileIdenticalDigest is the profile of a revisit with the same body as the record it refers
-	// to.
+	// ProfileIdenticalDigest is the profile of a revisit with the same body as its original.
 	ProfileIdenticalDigest = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 
 	// TruncatedLength marks a record whose body reached a size limit (WARC 1.1, 5.13).

@@ -301,8 +301,7 @@ func wholeRecords(path string) (end int64, exchanges int, err error) {
 		}
 		return nil
 	})
-	// Any corruption ends the readable part: after a crash of the machine the tail may have any
-	// content.
+	// Corruption ends the readable part: after a crash of the machine the tail is undefined.
 	if _, is := errors.AsType[*os.PathError](err); is {
 		return 0, 0, err
 	}
