@@ -427,18 +427,18 @@ func (n *Node) Banner() string {
 		page = "; page at " + url
 	}
 	if n.room.dht.State() == dht.Worker {
-		why := ", as it cannot be dialled"
+		why := ", because it cannot be dialed"
 		if n.room.net.Reached() == p2p.ReachedUnknown {
-			why = " until others have dialled it"
+			why = " until others have dialed it"
 		}
 		return fmt.Sprintf("peer %s works for a ring of %d%s; data in %s%s", self, n.room.dht.Size(), why, n.cfg.DataDir, page)
 	}
 	alone := ""
 	if n.cfg.Profile == ProfilePublic && n.room.sources.Empty() && !n.cfg.Found && !n.cfg.MDNS {
-		alone = "\nno public ring is built in, so this peer is a ring of its own: --dns-seed NAME or --bootstrap ADDRESS joins one, docs/found.md tells how to found one"
+		alone = "\nno public ring is built in, so this peer is a ring of its own: join one with --dns-seed NAME or --bootstrap ADDRESS, or found one (docs/found.md)"
 	}
 	if n.cfg.MDNS && n.Alone() {
-		alone += "\nno peer of network " + n.cfg.Network + " was found on the local network; this one goes on looking (others have to be run with --mdns, too)"
+		alone += "\nno peer of network " + n.cfg.Network + " found on the local network; still searching (others need --mdns, too)"
 	}
 	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s%s%s", self, n.room.dht.Size(), n.cfg.DataDir, addr, page, alone)
 }

@@ -100,7 +100,7 @@ func TestCommandLines(t *testing.T) {
 		"no peer":                  {"status --data-dir " + dir, 3, "no peer is running at " + dir},
 		"no peer on TCP":           {"status --api tcp:127.0.0.1:1", 3, "no peer is running at 127.0.0.1:1"},
 		"no peer there":            {"status --api tcp:" + taken + " --token-file " + token, 1, "what answers at " + taken + " is no peer"},
-		"half an entry":            {"run --bootstrap /ip4/127.0.0.1/tcp/1 --data-dir " + dir, 2, "as apoidea peers --addrs prints it there"},
+		"half an entry":            {"run --bootstrap /ip4/127.0.0.1/tcp/1 --data-dir " + dir, 2, "peers --addrs"},
 		"public without contact":   {"run --profile public --data-dir " + dir, 5, "--contact"},
 		"impolite":                 {"run --delay 1ms --data-dir " + dir, 2, "--allow-private"},
 		"bad size":                 {"run --max-body huge --data-dir " + dir, 2, "max-body"},

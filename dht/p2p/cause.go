@@ -42,7 +42,7 @@ func plainly(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	switch {
 	case mismatch:
-		return "another peer answers there, " + other.Actual.String() + ": if that is the one that is meant, its address ends in that ID"
+		return "another peer answers there, " + other.Actual.String() + ": if it is the intended one, its address ends in that ID"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused: nothing listens there"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, swarm.ErrDialTimeout),
@@ -53,7 +53,7 @@ func plainly(err error) string {
 	case errors.Is(err, network.ErrReset):
 		return "connection lost: the peer stopped, or the network failed; try again"
 	case strings.Contains(text, "failed to negotiate security protocol"):
-		return "what answers there is no peer, one of another release, or one with too much to do: try again, or compare the address with what apoidea peers --addrs prints there"
+		return "no compatible peer answers: another service, another release, or an overloaded peer; try again, or compare the address with apoidea peers --addrs there"
 	case hungUp(err):
 		return "connection closed by the peer: it is stopping or overloaded; try again"
 	case errors.Is(err, swarm.ErrNoGoodAddresses), errors.Is(err, swarm.ErrNoTransport):

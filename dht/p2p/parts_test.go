@@ -123,11 +123,11 @@ func TestDialerRests(t *testing.T) {
 	if err := d.Connect(t.Context(), id); !errors.Is(err, calls.ErrUnreachable) {
 		t.Errorf("without an address: %v", err)
 	}
-	if err := d.Connect(t.Context(), id); err == nil || !strings.Contains(err.Error(), "tried a moment ago") {
+	if err := d.Connect(t.Context(), id); err == nil || !strings.Contains(err.Error(), "backoff") {
 		t.Errorf("at once again: %v", err)
 	}
 	d.dials.cleared(id)
-	if err := d.Connect(t.Context(), id); err == nil || strings.Contains(err.Error(), "tried a moment ago") {
+	if err := d.Connect(t.Context(), id); err == nil || strings.Contains(err.Error(), "backoff") {
 		t.Errorf("after it was met: %v", err)
 	}
 }
