@@ -25,7 +25,7 @@ import (
 //
 // Rules: a reported peer enters the leaf set only after it has answered a call of ours, so gossip
 // cannot revive dead peers. A served arc shrinks at once and grows TakeOver after the predecessor's
-// death (serve.go). A peer is dead after two failures unless a third peer reaches it (suspicion.go).
+// death (serve.go). A peer is dead after two failures unless a third reaches it (suspicion.go).
 type Ring struct {
 	parts
 

@@ -3,9 +3,9 @@
 // without allocating, estimates its decoded size, and rejects it above the limit.
 //
 // Guarantees:
-//   - a decoded message takes at most Times its length plus the spare of its type (TestFullOfEmptyParts and
-//     FuzzCount, in node/rpc);
-//   - every valid message of our own peers passes, even at its size limits (TestFullMessagesPass, in node/rpc);
+//   - a decoded message takes at most Times its length plus the spare of its type
+//     (TestFullOfEmptyParts and FuzzCount, in node/rpc);
+//   - every valid message of our peers passes (TestFullMessagesPass, in node/rpc);
 //   - counting does not allocate (TestCountGivesNoMemory).
 package counted
 

@@ -33,9 +33,9 @@ var (
 	// ErrFormat reports bytes that are not a WARC record.
 	ErrFormat = errors.New("malformed WARC record")
 	// ErrTruncated reports that the file ends within a record, as after a crash.
-	ErrTruncated = errors.New("WARC record cut short")
+	ErrTruncated = errors.New("truncated WARC record")
 	// ErrDigest reports a block or payload that does not match its digest.
-	ErrDigest = errors.New("digest does not match")
+	ErrDigest = errors.New("digest mismatch")
 )
 
 // Record is one record of a file. Its block must be read in order, before the next call of
