@@ -34,7 +34,7 @@ const (
 	workerFor    = time.Minute
 	maxStandings = 1024
 	// maxConfirming is the number of concurrent lookups that confirm callers, confirmTime the timeout
-	// of each; half are available to callers of one network, including those waiting.
+	// of each; at most half are for one network, including waiting callers.
 	maxConfirming = 8
 	confirmTime   = 2 * time.Second
 	// strangersMemory is the decoded size of all large requests of non-members, in bytes; one that

@@ -30,7 +30,7 @@ func (n *Node) hosted() hosts.Deps {
 	}
 }
 
-// ownersService answers workers, senders of links, and permit requests.
+// ownersService answers workers, senders of links, and opt-outs of hosts.
 func (n *Node) ownersService() rpc.Service {
 	return rpc.Together(n.owners.Service(), n.wishes.HostsService(n.owners))
 }

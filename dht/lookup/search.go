@@ -118,7 +118,7 @@ func (s *Search) Request() *wire.Message {
 	return wire.New(&wire.Message_NextHopRequest{NextHopRequest: &wire.NextHopRequest{Key: s.key[:]}})
 }
 
-// Add adds peers to ask, for example when the search ran dry, and raises the call limit by a few.
+// Add adds peers to ask, for example when the search ran dry, and allows Closer more calls.
 func (s *Search) Add(peers ...member.Peer) {
 	for _, p := range peers {
 		s.hear(p)

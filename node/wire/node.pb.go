@@ -760,7 +760,7 @@ type Admission struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Job   []byte                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Host  []string               `protobuf:"bytes,2,rep,name=host,proto3" json:"host,omitempty"`
-	// Content of pages of the domain in the job, in columns of equal length: a hash of the host's name, fingerprints of the page's text outside links,
+	// Content of pages of the domain in the job, in columns of equal length: a hash of the host's name, fingerprints of the page's words and of those outside links,
 	// and whether it linked to hosts of the domain that were new to the reporting peer.
 	SaidHost      []uint32 `protobuf:"fixed32,3,rep,packed,name=said_host,json=saidHost,proto3" json:"said_host,omitempty"`
 	SaidAll       []uint64 `protobuf:"fixed64,4,rep,packed,name=said_all,json=saidAll,proto3" json:"said_all,omitempty"`
