@@ -1,15 +1,16 @@
-// Package metrics exports a peer's metrics to Prometheus: one table of series with stable names
-// generates both the registry and docs/metrics.md.
+// Package metrics is what a peer tells Prometheus: one table of series with stable names, from
+// which both the registry and docs/metrics.md are made, so that the two cannot differ.
 //
-// A name is "apoidea_" and the term of status, its JSON and the flags. There are two kinds of
-// figures:
+// A name is the word that status, its JSON and the flags have for the same thing, behind
+// "apoidea_". Two kinds of figures must not be mixed up:
 //
-//   - gauges such as apoidea_pages are what status prints: of the hosts that this peer owns at
-//     present. They move with the hosts from peer to peer; their sum over the ring is the
+//   - gauges such as apoidea_pages are what status prints: of the hosts that this peer answers for
+//     at present. They move with the hosts from peer to peer; their sum over the ring is the
 //     crawl's.
-//   - counters such as apoidea_requests_total count events since the start of the process; their
+//   - counters such as apoidea_requests_total are what this process did since it was started; their
 //     rates are what a chart shows.
 //
-// Most values are read from the peer at each scrape; only durations of fetches and lookups and ring
-// events are counted as they happen. All methods are safe for concurrent use.
+// Most is read from the peer when it is asked for, so that nothing is kept twice; only what cannot
+// be read afterwards (how long exchanges and lookups took, what happened on the ring) is counted as
+// it happens. All methods are safe for concurrent use.
 package metrics

@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// readTimeout is the timeout of reading the peer for one scrape.
+// readTimeout bounds what is read of the peer for one answer.
 const readTimeout = 5 * time.Second
 
-// Source reads a peer's figures. After an error the scrape omits them.
+// Source reads a peer. An error leaves what is read out of the answer.
 type Source func(ctx context.Context) (*Reading, error)
 
 // Metrics is one peer's registry.
@@ -29,8 +29,8 @@ type Metrics struct {
 	events   *prometheus.CounterVec
 }
 
-// The buckets, in seconds: a site answers between a millisecond on the same machine and the timeout
-// of a minute.
+// The buckets, in seconds: a site answers between a millisecond on the same machine and the minute
+// after which it is given up.
 func fetchBuckets() []float64 {
 	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 }
@@ -41,7 +41,7 @@ func lookupBuckets() []float64 {
 
 func hopBuckets() []float64 { return []float64{0, 1, 2, 3, 4, 6, 8, 12, 20} }
 
-// New returns a separate registry with Go's process and runtime series.
+// New makes a registry of its own, with the process' and Go's own series in it.
 func New() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	rows := make(map[string]series)
@@ -56,29 +56,29 @@ func New() *Metrics {
 	m.hops = prometheus.NewHistogram(opts(nameHops, hopBuckets()))
 	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{Name: namespace + nameEvents, Help: rows[nameEvents].help}, rows[nameEvents].labels)
 	for _, result := range []string{resultAnswered, resultFailed} {
-		m.fetch.WithLabelValues(result) // present from the start, so that rates begin at zero
+		m.fetch.WithLabelValues(result) // there from the start, so that a rate has a zero to begin at
 	}
 	m.registry.MustRegister(m.fetch, m.lookup, m.hops, m.events,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// Of sets the source of each scrape. Call it once.
+// Of has the peer read at each answer. Call it once.
 func (m *Metrics) Of(source Source) { m.registry.MustRegister(newCollector(source)) }
 
-// Registerer returns the registerer for metrics of libraries.
+// Registerer is where a library may register what it counts by itself.
 func (m *Metrics) Registerer() prometheus.Registerer { return m.registry }
 
-// Gatherer returns the gatherer, for tests and for other handlers.
+// Gatherer is for tests, and for whoever serves the registry in another way.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
-// The results of a fetch.
+// The results of an exchange.
 const (
 	resultAnswered = "answered"
 	resultFailed   = "failed"
 )
 
-// Fetched records the duration of a fetch, and whether it was answered.
+// Fetched notes how long an exchange with a site took, and whether it was answered.
 func (m *Metrics) Fetched(took time.Duration, answered bool) {
 	result := resultFailed
 	if answered {
@@ -87,16 +87,16 @@ func (m *Metrics) Fetched(took time.Duration, answered bool) {
 	m.fetch.WithLabelValues(result).Observe(took.Seconds())
 }
 
-// LookedUp records the duration of a lookup and its number of calls.
+// LookedUp notes how long a lookup took and how many calls it made.
 func (m *Metrics) LookedUp(took time.Duration, calls int) {
 	m.lookup.Observe(took.Seconds())
 	m.hops.Observe(float64(calls))
 }
 
-// Event counts a ring event.
+// Event notes what happened on the ring.
 func (m *Metrics) Event(event string) { m.events.WithLabelValues(event).Inc() }
 
-// Handler serves scrapes. It omits what cannot be read at the moment, and logs it.
+// Handler answers scrapes. What cannot be read at the moment is left out and told to log.
 func (m *Metrics) Handler(log *slog.Logger) http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), MaxRequestsInFlight: 4,
@@ -134,7 +134,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	r, err := c.source(ctx)
 	if err != nil {
-		ch <- prometheus.NewInvalidMetric(c.descs[0], fmt.Errorf("read peer: %w", err))
+		ch <- prometheus.NewInvalidMetric(c.descs[0], fmt.Errorf("read the peer: %w", err))
 		return
 	}
 	for i := range c.rows {

@@ -2,45 +2,46 @@ package metrics
 
 import "github.com/apoidea/apoidea/node/control"
 
-// Reading has the figures of a peer for one scrape.
+// Reading is what is read of a peer for one answer.
 type Reading struct {
 	control.Member
 	// Profile is public or lab.
 	Profile string
 
-	// Requests and bytes of the worker since the start of the process.
+	// What the worker did since the process was started.
 	Requests, WireBytes, BodyBytes int64
 	Outcomes                       map[string]int64 // URLs by outcome
-	// Lapsed, Dropped, Spilled: leases that lapsed, reports dropped, pages written to disk.
+	// Lapsed, Dropped, Spilled: leases that lapsed, reports dropped, pages that went to disk.
 	Lapsed, Dropped, Spilled int64
-	Incomplete               int64 // responses archived incomplete
-	// Stalls is the number of stalls that the watchdog detected.
+	Incomplete               int64 // answers kept without their end
+	// Stalls is how often nothing moved in the peer although there was work.
 	Stalls int64
-	// Current work of the worker.
+	// What it has in hand.
 	InFlight, Processing, Unreported, HostsHeld, Window int
 
-	// Replicas is the number of copies of this peer's records that other peers should keep,
-	// ReplicasLevel how many of them are complete.
+	// Replicas is how many copies of this peer's records other peers are to keep, ReplicasLevel how
+	// many of them have everything.
 	Replicas, ReplicasLevel int
-	// Services has the counters of each service between peers, by name.
+	// Services is what each service between peers did since the process was started, by its name.
 	Services map[string]Service
-	// Bounds is how often other peers reached each resource limit, by name.
+	// Bounds is how often other peers met each bound on what they may use of this one, by its name.
 	Bounds map[string]uint64
-	// SitesDown and the others are bytes transferred since the start of the process.
+	// SitesDown and the others are bytes that came and went since the process was started.
 	SitesDown, SitesUp, PeersDown, PeersUp int64
 	// Connections to other peers.
 	Connections int
-	// Caps are the current limits, Used the current use, Holds the number of active throttles.
+	// Caps are the limits that hold now, Used is what is used of them, Holds the number of rules
+	// that hold something back.
 	Caps  control.Caps
 	Used  control.Used // at present
-	Holds int          // active throttles
-	// DiskFree is the free space of the data directory in bytes, negative if unknown.
+	Holds int          // rules that hold something back
+	// DiskFree is the free space of the data directory in bytes, negative where it cannot be told.
 	DiskFree int64
-	// DiskReserve is the free space below which the peer stops, in bytes.
+	// DiskReserve is the free space at which the peer stops, in bytes.
 	DiskReserve uint64
 }
 
-// Service has the counters of one service between peers: calls and their bytes, before encryption.
+// Service is what one service between peers did: calls and bytes of them, before encryption.
 type Service struct {
-	CallsOut, CallsIn, BytesOut, BytesIn uint64 // since the start of the process
+	CallsOut, CallsIn, BytesOut, BytesIn uint64 // since the process was started
 }

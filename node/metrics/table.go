@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// namespace is the prefix of every name.
+// namespace begins every name of ours.
 const namespace = "apoidea_"
 
 // The kinds of series.
@@ -17,18 +17,18 @@ const (
 	histogram = "histogram"
 )
 
-// put sets the value of a series, with its labels in the order of the table.
+// put gives a value to a series, with its labels in the order of the table.
 type put func(v float64, labels ...string)
 
-// series is one row: a name without the namespace, a help text of one sentence, and a function that
-// reads the value.
+// series is one row: a name without the namespace, what it is in one sentence, and where its value
+// comes from.
 type series struct {
 	name, kind, help string
 	labels           []string
 	read             func(r *Reading, put put) // nil: observed as it happens
 }
 
-// Names of series observed as they happen.
+// Names of what is observed as it happens.
 const (
 	nameFetch  = "fetch_seconds"
 	nameLookup = "lookup_seconds"
@@ -36,7 +36,7 @@ const (
 	nameEvents = "ring_events_total"
 )
 
-// table lists every series, in the order of the documentation.
+// table lists every series of ours, in the order in which the documentation has them.
 func table() []series {
 	return slices.Concat(ofPeer(), ofWorker(), ofOwner(), ofRing(), ofLimits())
 }
@@ -46,7 +46,7 @@ func one(name, kind, help string, value func(r *Reading) float64) series {
 	return series{name: name, kind: kind, help: help, read: func(r *Reading, put put) { put(value(r)) }}
 }
 
-// ofPeer describes the running build and its state.
+// ofPeer tells of what runs, and what it does at present.
 func ofPeer() []series {
 	return []series{
 		{name: "build_info", kind: gauge, labels: []string{"version", "go_version", "network", "profile"}, help: "Always 1; which build runs, and as what.", read: func(r *Reading, put put) {
@@ -56,7 +56,7 @@ func ofPeer() []series {
 	}
 }
 
-// ofWorker describes the fetches of this peer, for all owners.
+// ofWorker tells of what this peer fetches, whoever owns it.
 func ofWorker() []series {
 	return []series{
 		one("requests_total", counter, "Exchanges with sites that were begun, robots.txt included.", func(r *Reading) float64 { return float64(r.Requests) }),
@@ -82,7 +82,7 @@ func ofWorker() []series {
 	}
 }
 
-// ofOwner describes the hosts that this peer owns.
+// ofOwner tells of the hosts that this peer owns.
 func ofOwner() []series {
 	return []series{
 		one("pages", gauge, "New documents of hosts that this peer owns.", func(r *Reading) float64 { return float64(r.Pages) }),
@@ -108,7 +108,7 @@ func ofOwner() []series {
 	}
 }
 
-// ofRing describes this peer's place in the ring, and the copies of its records.
+// ofRing tells of this peer's place in the ring, and copies of its records.
 func ofRing() []series {
 	return []series{
 		one("ring_members", gauge, "Members of the ring as this peer estimates them.", func(r *Reading) float64 { return float64(r.Ring.Members) }),
@@ -126,7 +126,7 @@ func ofRing() []series {
 	}
 }
 
-// ofLimits describes the resource limits and their use.
+// ofLimits tells of what the peer may use, and uses.
 func ofLimits() []series {
 	return []series{
 		one("bandwidth_cap_bytes", gauge, "Bytes a second that may come, from sites and peers together; 0 is no cap.", func(r *Reading) float64 { return float64(r.Caps.Bandwidth) }),
@@ -177,7 +177,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// states are the values of the state in status.
+// states are the words of status.
 func states() []string { return []string{"joining", "crawling", "idle", "paused", "leaving"} }
 
 func readState(r *Reading, put put) {
@@ -186,7 +186,7 @@ func readState(r *Reading, put put) {
 	}
 }
 
-// valueType returns Prometheus' type for a kind that is read.
+// valueType is Prometheus' word for a kind that is read.
 func (s *series) valueType() prometheus.ValueType {
 	if s.kind == counter {
 		return prometheus.CounterValue
