@@ -435,7 +435,7 @@ func (n *Node) Banner() string {
 	}
 	alone := ""
 	if n.cfg.Profile == ProfilePublic && n.room.sources.Empty() && !n.cfg.Found && !n.cfg.MDNS {
-		alone = "\nno public ring is built in, so this peer is a ring of its own: join one with --dns-seed NAME or --bootstrap ADDRESS, or found one (docs/found.md)"
+		alone = "\nno public ring is built in, so this peer is a ring of its own: join one with --dns-seed NAME or --bootstrap ADDRESS, or found one (docs/founder.md)"
 	}
 	if n.cfg.MDNS && n.Alone() {
 		alone += "\nno peer of network " + n.cfg.Network + " found on the local network; still searching (others need --mdns, too)"
