@@ -35,16 +35,16 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-var updateCallers = flag.Bool("update-callers", false, "write the table of callers in SECURITY.md anew")
+var updateCallers = flag.Bool("update-callers", false, "rewrite the table of callers in docs/threats.md")
 
-// TestCallers: the table of SECURITY.md is that of the services. Run with -update-callers to write
-// it.
+// TestCallers: the table in docs/threats.md equals that of the services. Run with -update-callers
+// to rewrite it.
 func TestCallers(t *testing.T) {
 	t.Parallel()
-	const path, begin, end = "../SECURITY.md", "<!-- callers: made by node, TestCallers -->\n", "<!-- end of callers -->\n"
+	const path, begin, end = "../docs/threats.md", "<!-- callers: made by node, TestCallers -->\n", "<!-- end of callers -->\n"
 	p := startPeer(t, t.TempDir(), 1)
 	var table bytes.Buffer
-	fmt.Fprint(&table, "\n| service | request | may be made by | what is checked |\n| --- | --- | --- | --- |\n")
+	fmt.Fprint(&table, "\n| service | request | caller | checks |\n| --- | --- | --- | --- |\n")
 	for _, s := range p.services() {
 		s.service().Rules(func(request string, who rpc.Who) {
 			fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", s.name, request, who.Caller, who.Asked)

@@ -114,7 +114,7 @@ step_lint() {
   [ "$lint" = 0 ] || compiling golangci-lint run --allow-parallel-runners ./...
 }
 
-# Which package imports which: nothing up a floor, nothing in a circle, and docs/house.svg shows it as it is.
+# Imports follow the layers without cycles, and docs/architecture.svg shows them.
 step_house() { compiling scripts/house.sh --check; }
 
 step_tidy() { go mod tidy -diff; }

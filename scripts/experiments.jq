@@ -1,7 +1,7 @@
 # A section of docs/experiments.md. Input: the runs of an experiment, each {input, name, run, table, cpu}, the synthetic internet first. $name is the experiment's,
-# $list[0] what `apoidea experiment list --json` says.
+# $list[0] the output of `apoidea experiment list --json`.
 
-# number as people compare it: three digits behind the point at most, and no more than four that count.
+# number rounds to at most three decimals and four significant digits.
 def number:
   if . == null then "-"
   elif . == floor and (. | fabs) < 1e15 then tostring
@@ -24,7 +24,7 @@ def text: gsub("\\|"; "\\|") | gsub("<"; "&lt;");
 | ($runs | map(.input)) as $inputs
 | def long(rows): (["row", "metric", "unit", "paper"] + $inputs) as $head
     | ($head | bar), ($head | rule), (rows[] | [.row, .metric, .unit, (.paper | number)] + [.here[] | number] | bar);
-  # wide has a line for each row and a column for each metric, of one input.
+  # wide has a line per row and a column per metric, for one input.
   def wide(rows; $i):
     (rows | map({metric, unit}) | reduce .[] as $m ([]; if any(.[]; .metric == $m.metric) then . else . + [$m] end)) as $metrics
     | (rows | map(.row) | reduce .[] as $r ([]; if any(.[]; . == $r) then . else . + [$r] end)) as $names
@@ -32,13 +32,13 @@ def text: gsub("\\|"; "\\|") | gsub("<"; "&lt;");
     | ($head | bar), ($head | rule),
       ($names[] as $r | [$r] + [$metrics[].metric as $m | ([rows[] | select(.row == $r and .metric == $m)][0] | if . == null then "" else .here[$i] | number end)] | bar);
   "<!-- \($name) -->",
-  "## \($name)",
+  "### \($name)",
   "",
   ($about.about[:1] | ascii_upcase) + $about.about[1:] + ".",
   "",
   ($about.long | text),
   "",
-  "Seed \($runs[0].run.seed)" + ([$runs[] | select(.cpu) | "\(.input) \(.cpu | ceil) s"] | if length > 0 then "; processor time: " + join(", ") else "" end) + ".",
+  "Seed \($runs[0].run.seed)" + ([$runs[] | select(.cpu) | "\(.input) \(.cpu | ceil) s"] | if length > 0 then "; CPU time: " + join(", ") else "" end) + ".",
   ([$figures[] | select(.paper != null)] as $compared
     | if ($compared | length) > 0 then "", long($compared) else empty end),
   ([$figures[] | select(.paper == null)] as $others

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs every experiment and writes docs/experiments.md: the papers' tables beside ours, with charts in docs/img.
+# Runs every experiment and writes docs/experiments.md: the papers' results beside ours, with charts in docs/img.
 #
 #   scripts/experiments.sh [-o DIR] [--data DIR] [--again NAME|all]... [--without NAME]... [--only NAME]... [--quick]
 #
-# Each experiment runs on an internet made from seed 1; those named in $measured also on every matrix in the data directory's rtt/ (default
-# ../shared/data; X.csv.gz with its addresses X-prefixes.csv.gz and the registries' ranges, where these are there). A run that DIR (default bin/experiments)
-# already holds is not made again, so an interrupted script goes on where it was, unless --again names its experiment. An
-# experiment without a run in DIR keeps its old section of the document: --without churn leaves out the one that takes long.
-# So does the table of figures to reach unless DIR has all that it is made of. With --quick the document is DIR/experiments.md, since small runs prove little.
-# The notes are the experiments' own (`apoidea experiment list --json`), so nothing is to be written into the document by hand. Needs jq.
+# Each experiment runs on an internet made from seed 1. Those named in $measured also run on every matrix in the data directory's rtt/ (default
+# ../shared/data; X.csv.gz with its addresses X-prefixes.csv.gz and the registries' ranges, where present). Runs that DIR (default bin/experiments)
+# already holds are reused, so an interrupted script can continue; --again repeats those of an experiment. An experiment without a run in DIR keeps
+# its section of the document: --without churn omits the longest one. The first two tables are kept unless DIR has all runs that they need.
+# --quick writes the document to DIR/experiments.md.
+# The notes are the experiments' own (`apoidea experiment list --json`), so do not edit the document by hand. Needs jq.
 . "$(dirname "$0")/lib.sh"
 
 out='' data=$root/../shared/data again=() without=() only=() quick=()
@@ -30,7 +30,7 @@ build_apoidea
 apoidea experiment list --json >"$work/list.json"
 mapfile -t names < <(jq -r '.[].name' "$work/list.json")
 
-# measured are the experiments in which it matters most where hosts are.
+# measured names the experiments that depend most on positions of hosts.
 measured=" placement placement-today ipmicra-probes ipmicra-download ipmicra-load coordinates-strategies coordinates-overhead "
 doc=$root/docs/experiments.md images=$root/docs/img
 [ ${#quick[@]} = 0 ] || doc=$out/experiments.md images=$out/img
@@ -42,7 +42,7 @@ listed() { # listed WORD LIST...
   return 1
 }
 
-# inputs: a line for each internet: its name, and the flags that say where it is.
+# inputs prints a line per internet: its name and flags.
 inputs() {
   local matrix name ranges
   echo "synthetic"
@@ -60,9 +60,9 @@ inputs() {
   done
 }
 
-# run_all: what DIR lacks.
+# run_all makes the runs that DIR lacks.
 run_all() {
-  TIMEFORMAT=%U # what time prints: processor time, since the machine may have other work
+  TIMEFORMAT=%U # time prints CPU time, since the machine may have other work
   local name input dir
   local -a flags
   for name in "${names[@]}"; do
@@ -78,12 +78,12 @@ run_all() {
   done
 }
 
-# old NAME: a part of the document as it is.
+# old NAME prints a part of the present document.
 old() {
   [ ! -f "$doc" ] || awk -v name="$1" '$0 == "<!-- " name " -->" { on = 1 } on { print } $0 == "<!-- end of " name " -->" { on = 0 }' "$doc"
 }
 
-# section NAME: its part of the document, out of its runs, or as it was.
+# section NAME prints its part of the document from its runs, or the old part.
 section() {
   local name=$1 svg
   if [ ! -f "$out/synthetic/$name/run.json" ] || listed "$name" "${without[@]}"; then
@@ -92,47 +92,71 @@ section() {
   fi
   runs_of "$name" | jq -s -r --arg name "$name" --slurpfile list "$work/list.json" -f "$root/scripts/experiments.jq"
   rm -f "$images/$name--"*.svg
-  for svg in $(jq -r '[.files[] | select(endswith(".svg"))][:4][]' "$out/synthetic/$name/run.json"); do # the first ones say most
+  for svg in $(jq -r '[.files[] | select(endswith(".svg"))][:4][]' "$out/synthetic/$name/run.json"); do
     cp "$out/synthetic/$name/$svg" "$images/$name--$svg"
     printf '\n![%s: %s](img/%s--%s)\n' "$name" "${svg%.svg}" "$name" "$svg"
   done
   printf '\n<!-- end of %s -->\n' "$name"
 }
 
-# goals: the figures that were to be reached.
-aimed=(ipmicra-probes placement coordinates-strategies coordinates-overhead coordinates-adapt)
-goals() {
-  local name
-  for name in "${aimed[@]}"; do
+# summary PART NAME... prints the table PART of experiments-goals.jq from the runs of these experiments, or the old table if a run is missing.
+summary() {
+  local part=$1 name
+  shift
+  for name in "$@"; do
     if [ ! -f "$out/synthetic/$name/run.json" ] && [ -f "$doc" ]; then
-      old goals
+      old "$part"
       return
     fi
   done
-  printf '<!-- goals -->\n## Figures to reach\n\n'
-  for name in "${aimed[@]}"; do runs_of "$name"; done | jq -s -r -f "$root/scripts/experiments-goals.jq"
-  echo '<!-- end of goals -->'
+  echo "<!-- $part -->"
+  for name in "$@"; do runs_of "$name"; done | jq -s -r --arg part "$part" -f "$root/scripts/experiments-goals.jq"
+  echo "<!-- end of $part -->"
 }
 
-# opening: what the document is.
+# opening prints the first page; its input is the rest of the document.
 opening() {
   cat <<'TEXT'
-# Experiments: the papers' tables beside ours
+# Experiments: results of the papers beside ours
 
-Written by `scripts/experiments.sh` from what the experiments found; the notes are the experiments' own (`apoidea help experiments`). Everything is in virtual
-time and from a seed: the same seed gives the same tables. "Paper" is what a paper says in figures; where it only has a plot there is none. *synthetic* is an
-internet made from the seed (`node/lab/internet`), the other columns are measured matrices of round trips: *planetlab-490* without addresses, *aws-21* with the address ranges that
-the cloud announces for each region, and the registries' ranges around them.
+Each experiment repeats a published experiment, or compares our methods with the papers', in virtual time and from a seed.
+`scripts/experiments.sh` writes this page; the notes are also printed by `apoidea help experiments`.
 
-A run first prints the expected time on two cores with default options: at most two minutes, twenty for churn. `--quick` makes a smaller run of at most 25 seconds (ipmicra-load: 90),
-and `--brief` prints the table alone, a long one with the first three figures of each row and the paper's. `run.json` has the options, the version, the commit ("unknown" if the build
-has none), the command line and the machine.
+## Main results
+
+Our figures are of the paper's method in three worlds. *synthetic* is an internet made from the seed (`node/lab/internet`). *aws-21* and
+*planetlab-490* are measured matrices of round trips. aws-21 has the announced address ranges of each region within the registries' ranges;
+planetlab-490 has no addresses. The last column compares each world with the paper, one word if all agree; *same* is within 10 %.
 
 TEXT
-  goals
+  summary main apoidea-proximity apoidea-threads ipmicra-probes ipmicra-download ipmicra-load coordinates-strategies coordinates-overhead coordinates-adapt bandwidth
+  cat <<'TEXT'
+
+The section of each experiment gives the reasons for differences; [papers.md](papers.md) has them by mechanism.
+
+![IPMicra: share of sites at a nearest crawler by probes per site, here and in the paper](img/ipmicra-probes--thresholds.svg)
+
+## Run an experiment
+
+    apoidea experiment list
+    apoidea experiment run apoidea-proximity -o ~/apoidea/proximity
+
+A run first prints the expected time on two cores with default options: at most two minutes, twenty for churn. `--quick` makes a smaller run of at
+most 25 seconds (ipmicra-load: 90). `--brief` prints only the table, shortened to the first three figures of each row and the paper's. `run.json` has
+the options, version, commit ("unknown" if the build has none), command line and machine.
+
+## All tables
+
+"-" in column *paper* means that the paper has no number, only a plot or nothing.
+
+TEXT
+  echo "- [targets](#targets): figures to reach, ours and the papers'"
+  sed -n '/^### /{s/^### //;N;N;s/\(.*\)\n\n\(.*\)\.$/- [\1](#\1): \2/p}'
+  printf '\n### targets\n\n'
+  summary goals ipmicra-probes placement coordinates-strategies coordinates-overhead coordinates-adapt
 }
 
-# runs_of NAME: its runs in DIR, one JSON document each.
+# runs_of NAME prints its runs in DIR, one JSON document each.
 runs_of() {
   local input rest
   # shellcheck disable=SC2034 # rest are flags
@@ -146,12 +170,10 @@ runs_of() {
 inputs >"$work/inputs"
 mkdir -p "$out" "$images"
 run_all
-{
-  opening
-  for name in "${names[@]}"; do
-    section "$name" >"$work/section"
-    [ ! -s "$work/section" ] || { echo; cat "$work/section"; }
-  done
-} >"$work/experiments.md"
+for name in "${names[@]}"; do
+  section "$name" >"$work/section"
+  [ ! -s "$work/section" ] || { echo; cat "$work/section"; }
+done >"$work/sections"
+{ opening <"$work/sections"; cat "$work/sections"; } >"$work/experiments.md"
 mv "$work/experiments.md" "$doc"
 say "written: $doc"

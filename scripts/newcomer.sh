@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The first hour of a newcomer: every example of every --help is typed as it stands, by somebody who has cloned the repository and built it, on a machine of its own (a
 # network namespace) that has the rest of an internet around it: sites such as https://example.org with certificates, a resolver, and a ring that the name
-# seeds.example.org leads into. Each has to succeed and to print what it promises. What the pages say to type, typed.sh types (README.md, docs/home.md, docs/cluster.md)
-# and public.sh (docs/found.md); --pages has them run as well. Some minutes.
+# seeds.example.org leads into. Each has to succeed and to print what it promises. What the pages say to type, typed.sh types (README.md, docs/volunteer.md, docs/researcher.md)
+# and public.sh (docs/founder.md); --pages has them run as well. Some minutes.
 #
 #   scripts/newcomer.sh [--pages]      as root on Linux; elsewhere it says that it was skipped
 export TMPDIR=${TMPDIR:-/var/tmp} # /tmp is what the examples write to
@@ -60,7 +60,7 @@ if [ "${1:-}" != --inside ]; then
   export WORK=$work
   HOME=$work/home timeout --foreground 900 unshare --net --mount -- "$work/clone/scripts/newcomer.sh" --inside || failed=1
   if [ "${1:-}" = --pages ]; then
-    "$root/scripts/typed.sh" README.md docs/home.md docs/cluster.md || failed=1
+    "$root/scripts/typed.sh" README.md docs/volunteer.md docs/researcher.md || failed=1
     "$root/scripts/public.sh" || failed=1
   fi
   [ "$failed" = 0 ] && say "a newcomer's first hour: ok, $SECONDS s"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A public ring from nothing: machines in network namespaces that act as an internet, with public addresses, a resolver, a name server of a ring (`seed serve`) and two
 # homes behind routers with NAT. Three founders make a ring; five volunteers, of whom two sit in the homes, join it by name alone and crawl; a founder dies, the seed
-# forgets it, and a sixth volunteer joins. What is typed are the lines of docs/found.md, with the addresses of these machines. Two to four minutes.
+# forgets it, and a sixth volunteer joins. What is typed are the lines of docs/founder.md, with the addresses of these machines. Two to four minutes.
 #
 #   scripts/public.sh         as root on Linux; elsewhere it says that it was skipped
 #   scripts/public.sh --pair  a founder and a second peer alone: each learns from the other that it can be dialled, and says that it does not know before. Three minutes.
@@ -54,13 +54,13 @@ home h1 28.1.0.1
 home h2 29.1.0.1
 
 # The lines of the page, in their order.
-mapfile -t lines < <(awk '/^    / && (blank || inside) { inside = 1; print substr($0, 5) } { if (!/^    /) inside = 0; blank = /^$/ }' "$root/docs/found.md")
-[ ${#lines[@]} = 9 ] || die "docs/found.md has ${#lines[@]} lines to type, and 9 are typed here"
+mapfile -t lines < <(awk '/^    / && (blank || inside) { inside = 1; print substr($0, 5) } { if (!/^    /) inside = 0; blank = /^$/ }' "$root/docs/founder.md")
+[ ${#lines[@]} = 9 ] || die "docs/founder.md has ${#lines[@]} lines to type, and 9 are typed here"
 entry=
 # told N PREFIX: line N of the page, which has to begin so, with what stands for addresses there made those of these machines.
 told() {
   local line=${lines[$1]//\/ip4\/192.0.2.9\/tcp\/4001\/p2p\/12D3KooW.../$entry}
-  [[ $line = "$2"* ]] || die "docs/found.md: line $1 to type is $line, and $2 was expected"
+  [[ $line = "$2"* ]] || die "docs/founder.md: line $1 to type is $line, and $2 was expected"
   printf '%s\n' "${line//192.0.2.7/32.1.0.1}"
 }
 zone=seeds.example.org

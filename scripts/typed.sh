@@ -7,7 +7,7 @@
 #   scripts/typed.sh [--long] [PAGE]...     --long runs what takes minutes, too
 . "$(dirname "$0")/lib.sh"
 
-pages=(README.md CONTRIBUTING.md docs/README.md docs/home.md docs/cluster.md docs/operating.md docs/damage.md docs/metrics.md docs/webmasters.md)
+pages=(README.md CONTRIBUTING.md docs/README.md docs/volunteer.md docs/researcher.md docs/operator.md docs/archivist.md docs/repair.md docs/metrics.md docs/webmaster.md)
 
 # Not run: a pattern (extended regular expression) of the line, and why; "long:" is run with --long.
 not_run='
@@ -29,7 +29,7 @@ text='
 ^User-[Aa]gent: |^(Crawl-delay|Disallow): 
 ^scrape_configs:|^  - job_name: |^    (static_configs|authorization): 
 ^(host|domain|ip|url) [a-z0-9]
-^crawl/extract: an XML declaration|^The HTML standard.s prescan falls|^as windows-1252\. TestEncoding
+^crawl/extract: use the XML declaration|^The prescan of the HTML standard falls
 '
 
 # lines PAGE: the lines of its indented blocks.
@@ -87,7 +87,7 @@ typed() {
       terminals+=("$! web")
       wait_for curl -s http://127.0.0.1:8080/_audit
       ;;
-    'apoidea check'* | 'apoidea repair'* | 'apoidea export warc -o ~/pages.warc.gz')
+    'apoidea check'* | 'apoidea repair'*)
       close "$dir" # they are for a peer that does not run: Ctrl-C in its terminal first
       eval "$1" </dev/null
       ;;

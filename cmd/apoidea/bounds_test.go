@@ -21,24 +21,24 @@ import (
 	"github.com/apoidea/apoidea/node"
 )
 
-var updateBounds = flag.Bool("update-bounds", false, "write the table of bounds in docs/bounds.md anew")
+var updateBounds = flag.Bool("update-bounds", false, "rewrite the table in docs/bounds.md")
 
-// bound is a row of the table of bounds: what is bounded, by which flag of run or which constants
-// of which package, and what happens at it.
+// bound is a row of the table: a quantity, the flag of run or the constants that limit it, and the
+// effect of reaching the limit.
 type bound struct {
-	part string // a heading, and nothing else
+	part string // a heading; the other fields are empty
 	what string
-	flag string // its default is the bound's; empty: it cannot be set
-	// each is the bound in a profile, where the flag's default is the profile's; nil where it is
-	// the flag's own.
+	flag string // its default is the limit; empty: not configurable
+	// each returns the limit of a profile, for a flag whose default depends on the profile; nil
+	// otherwise.
 	each   func(c *node.Config) int
 	format string // of the constants, with a %s for each; empty for a flag
 	at     string // package and constants: "crawl/fetch FreeBody"
 	then   string
 }
 
-// TestBounds: the table of bounds in docs/bounds.md is that of the flags and constants of the
-// program. Run with -update-bounds to write it.
+// TestBounds compares the table in docs/bounds.md with the flags and constants of the program;
+// -update-bounds writes it.
 func TestBounds(t *testing.T) {
 	const path, begin, end = "../../docs/bounds.md", "<!-- bounds: made by cmd/apoidea, TestBounds -->\n", "<!-- end of bounds -->\n"
 	text, err := os.ReadFile(path)
@@ -56,7 +56,7 @@ func TestBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if !bytes.Equal(old, table) {
-		t.Errorf("the table of bounds in %s is not that of the program; write it by: go test ./cmd/apoidea -run TestBounds -update-bounds", path)
+		t.Errorf("the table in %s differs from the program; rewrite it with: go test ./cmd/apoidea -run TestBounds -update-bounds", path)
 	}
 }
 

@@ -87,7 +87,7 @@ of its own. One that has known others goes on looking for them; --found has it s
 To be an entry peer it has to be dialled from elsewhere: --listen all, or all:4001 for a port of your choice. Else it listens on loopback, but in the public profile and with --mdns.
 A port that is not named is chosen once and kept.
 
-To found a public ring, run the first peer, and two more with its address as their --bootstrap (docs/found.md):
+To found a public ring, run the first peer, and two more with its address as their --bootstrap (docs/founder.md):
 
     apoidea run --profile public --contact https://you.example/crawler \
       --listen all:4001 --reachability public --found

@@ -1,18 +1,17 @@
-// Package aging is a map that forgets what was used longest ago, for what is worth keeping while
-// there is room and can be had again. What it holds never weighs more than it was made for, but for
-// a single value that alone is heavier.
+// Package aging implements a cache map that evicts entries by age of use. Its total weight never
+// exceeds the limit, except for a single value that alone is heavier.
 package aging
 
-// Map forgets when the values in it have become too heavy: when the young half is full it becomes
-// the old one, and what that still held is gone. Not safe for concurrent use.
+// Map consists of two generations: when the young one is full it replaces the old one, whose
+// entries are dropped. It is not safe for concurrent use.
 type Map[K comparable, V any] struct {
 	half       int
 	weight     func(V) int
-	held       int // the weight of young
+	held       int // weight of young
 	young, old map[K]V
 }
 
-// New returns an empty map for values that weigh most together. Without weight each weighs one.
+// New returns an empty map of values with a total weight of most. Without weight each weighs one.
 func New[K comparable, V any](most int, weight func(V) int) *Map[K, V] {
 	if weight == nil {
 		weight = func(V) int { return 1 }
@@ -20,7 +19,7 @@ func New[K comparable, V any](most int, weight func(V) int) *Map[K, V] {
 	return &Map[K, V]{half: max(1, most/2), weight: weight, young: make(map[K]V)}
 }
 
-// Get returns the value of a key, which counts as used.
+// Get returns the value of a key and marks it as used.
 func (m *Map[K, V]) Get(k K) (V, bool) {
 	if v, ok := m.young[k]; ok {
 		return v, true
@@ -32,7 +31,7 @@ func (m *Map[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Set has a key have this value.
+// Set sets the value of a key.
 func (m *Map[K, V]) Set(k K, v V) {
 	m.Remove(k)
 	if n := m.weight(v); len(m.young) > 0 && m.held+n > m.half {
@@ -42,7 +41,7 @@ func (m *Map[K, V]) Set(k K, v V) {
 	m.held += m.weight(v)
 }
 
-// Remove forgets a key.
+// Remove deletes a key.
 func (m *Map[K, V]) Remove(k K) {
 	if v, ok := m.young[k]; ok {
 		m.held -= m.weight(v)

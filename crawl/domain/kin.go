@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// saveKin is after how many pages what is known of the hosts of a domain is written: after a
-	// crash so much less is known.
+	// saveKin is the number of pages after which the link farm state of a domain is written; at most
+	// so many are lost in a crash.
 	saveKin = 32
-	// maxKin bounds the domains in memory of which that is known, some 3 KB each.
+	// maxKin bounds the link farm states in memory, some 3 KB each.
 	maxKin = 1 << 10
 )
 
-// kin is what is known of the hosts of a domain in a job.
+// kin is the link farm state of a domain in a job.
 type kin struct {
 	state *farm.Farm
-	saved uint64 // pages seen when it was written last
+	saved uint64 // pages seen at the last write
 }
 
-// Tell notes what hosts of a registrable domain said in a job. Wait is never nil.
+// Tell records the reports on hosts of a registrable domain in a job. Wait is never nil.
 func (s *Store) Tell(id job.ID, registrable string, list []farm.Said) (wait func() error, err error) {
 	if s.novelty == 0 || len(list) == 0 {
 		return kv.OnDisk, nil
 	}
 	if registrable == "" || len(registrable) > maxHost || Of(registrable) != registrable {
-		return kv.OnDisk, fmt.Errorf("%w: %.80q is no registrable domain", ErrRecord, registrable)
+		return kv.OnDisk, fmt.Errorf("%w: %.80q is not a registrable domain", ErrRecord, registrable)
 	}
 	key := countKey{posOf(registrable), id}
 	k, err := s.kinOf(key)
@@ -50,7 +50,7 @@ func (s *Store) Tell(id job.ID, registrable string, list []farm.Said) (wait func
 	}
 	if k.saved == 0 {
 		if s.count >= s.most {
-			return kv.OnDisk, nil // it is kept as long as this process lives
+			return kv.OnDisk, nil // held by this process only
 		}
 		s.count++
 	}
@@ -61,14 +61,14 @@ func (s *Store) Tell(id job.ID, registrable string, list []farm.Said) (wait func
 	return wait, err
 }
 
-// Stale says whether a registrable domain is to get no more hosts in a job, as the last ones
-// brought nothing new.
+// Stale reports whether a registrable domain gets no more hosts in a job, since the last ones had
+// no new content.
 func (s *Store) Stale(id job.ID, registrable string) (bool, error) {
 	return s.stale(countKey{posOf(registrable), id})
 }
 
-// stale says whether a domain is to get no more hosts in a job, as the last ones brought nothing
-// new.
+// stale reports whether a domain gets no more hosts in a job, since the last ones had no new
+// content.
 func (s *Store) stale(key countKey) (bool, error) {
 	if s.novelty == 0 {
 		return false, nil
@@ -77,7 +77,7 @@ func (s *Store) stale(key countKey) (bool, error) {
 	return k != nil && k.state.Full(s.novelty), err
 }
 
-// kinOf returns what is known of the hosts of a domain, nil if nothing is.
+// kinOf returns the link farm state of a domain, nil if there is none.
 func (s *Store) kinOf(key countKey) (*kin, error) {
 	if k := s.kins[key]; k != nil {
 		return k, nil
@@ -95,7 +95,7 @@ func (s *Store) kinOf(key countKey) (*kin, error) {
 	return k, nil
 }
 
-// keepKin keeps what is known of a domain in memory, in the place of some others if there are many.
+// keepKin caches the link farm state of a domain, and evicts others if there are many.
 func (s *Store) keepKin(key countKey, k *kin) {
 	if len(s.kins) >= maxKin {
 		for other := range s.kins {
@@ -116,11 +116,11 @@ func encodeKin(registrable string, k *farm.Farm) []byte {
 
 func decodeKin(b []byte) (registrable string, k *farm.Farm, err error) {
 	if len(b) < 2 || b[0] != format || len(b) > 1+2+maxHost+farm.MaxBytes {
-		return "", nil, fmt.Errorf("%w: %d bytes of what hosts said", ErrRecord, len(b))
+		return "", nil, fmt.Errorf("%w: link farm state of %d bytes", ErrRecord, len(b))
 	}
 	f := kv.Fields{Rest: b[1:]}
 	if registrable = string(f.Bytes(maxHost)); registrable == "" {
-		return "", nil, fmt.Errorf("%w: name of a domain", ErrRecord)
+		return "", nil, fmt.Errorf("%w: domain name", ErrRecord)
 	}
 	if k, err = farm.Decode(f.Rest); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrRecord, err)
@@ -128,7 +128,7 @@ func decodeKin(b []byte) (registrable string, k *farm.Farm, err error) {
 	return registrable, k, nil
 }
 
-// mergeKin takes what another peer knows of the hosts of a domain where it has seen more of them.
+// mergeKin adopts a peer's link farm state of a domain if it covers more pages.
 func (s *Store) mergeKin(rec kv.Record, values map[string][]byte) error {
 	registrable, in, err := decodeKin(rec.Value)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Store) mergeKin(rec kv.Record, values map[string][]byte) error {
 	}
 	rest := rec.Key[ring.PosSize+1:]
 	if len(rest) != job.IDSize || Of(registrable) != registrable || ring.Pos(rec.Key) != posOf(registrable) {
-		return fmt.Errorf("%w: of another key", ErrRecord)
+		return fmt.Errorf("%w: does not match its key", ErrRecord)
 	}
 	key := countKey{ring.Pos(rec.Key), job.ID(rest)}
 	had := values[string(rec.Key)]

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// Of is the registrable domain of a host in canonical form: its public suffix and one label more,
-// and the name itself where that is a suffix or an address. The port counts for nothing. The result
-// is a part of host.
+// Of returns the registrable domain of a canonical host: its public suffix and one more label, or
+// the name itself if it is a suffix or an address. The port is ignored. The result is a substring
+// of host.
 func Of(host string) string {
 	name := Name(host)
 	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
@@ -21,7 +21,7 @@ func Of(host string) string {
 	return name
 }
 
-// Name is a host without its port.
+// Name returns a host without its port.
 func Name(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 		return host[:i]
@@ -29,18 +29,18 @@ func Name(host string) string {
 	return host
 }
 
-// HasPort says whether a host is at a port that is not its scheme's own.
+// HasPort reports whether a host has a port other than its scheme's default.
 func HasPort(host string) bool { return len(Name(host)) < len(host) }
 
-// Plain says that a host needs no admission: it is its registrable domain itself, or www below it,
-// at the scheme's own port. There are two of these at most, so no trap is made of them, and most
-// sites have no other: a crawl of many sites asks nobody.
+// Plain reports whether a host needs no admission: it is its registrable domain itself, or www
+// below it, at the scheme's default port. At most two such hosts exist, so they cannot form a trap,
+// and most sites have no others: a crawl of many sites needs no requests.
 func Plain(host string) bool {
 	d := Of(host)
 	return host == d || strings.TrimSuffix(host, d) == "www."
 }
 
-// Covers says whether a host is a domain or below it.
+// Covers reports whether a host is a domain or below it.
 func Covers(domain, host string) bool {
 	rest, ok := strings.CutSuffix(Name(host), domain)
 	return ok && (rest == "" || rest[len(rest)-1] == '.')

@@ -12,17 +12,16 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// OptOut is the wish of a domain that nothing of it, or below it, is crawled; or that it may be
-// again.
+// OptOut is the opt-out of a domain and everything below it, or its withdrawal.
 type OptOut struct {
 	// Domain is a registrable domain or a name below one.
 	Domain string
-	// On: it has opted out. Off: it has withdrawn that.
+	// On: opted out. Off: the opt-out was withdrawn.
 	On bool
-	// Version grows with every change; of two copies the later wins, and of two that are equally
-	// late the one that has opted out.
+	// Version grows with every change; the later of two copies wins, and of two equal versions the one
+	// that has opted out.
 	Version uint64
-	At      time.Time // when it was set, by the clock of the peer that took the wish
+	At      time.Time // time of the change, by the clock of the peer that accepted it
 }
 
 func (o *OptOut) beats(p *OptOut) bool {
@@ -50,21 +49,21 @@ const maxTime = 100_000_000_000_000
 
 func decodeOptOut(b []byte) (*OptOut, error) {
 	if len(b) < 2 || b[0] != format || b[1] > 1 {
-		return nil, fmt.Errorf("%w: %d bytes of an opt-out", ErrRecord, len(b))
+		return nil, fmt.Errorf("%w: opt-out of %d bytes", ErrRecord, len(b))
 	}
 	f := kv.Fields{Rest: b[2:]}
 	o := &OptOut{On: b[1] == 1, Version: f.Uint(math.MaxUint64), At: time.UnixMilli(int64(f.Uint(maxTime)))} // bounded
 	if f.Bad {
-		return nil, fmt.Errorf("%w: version or time of an opt-out", ErrRecord)
+		return nil, fmt.Errorf("%w: opt-out version or time", ErrRecord)
 	}
 	if len(f.Rest) == 0 || len(f.Rest) > maxHost {
-		return nil, fmt.Errorf("%w: opt-out of a name of %d bytes", ErrRecord, len(f.Rest))
+		return nil, fmt.Errorf("%w: opt-out name of %d bytes", ErrRecord, len(f.Rest))
 	}
 	o.Domain = string(f.Rest)
 	return o, nil
 }
 
-// OptOut returns the opt-out that covers a host, nil if none does.
+// OptOut returns the opt-out that covers a host, nil if there is none.
 func (s *Store) OptOut(host string) (*OptOut, error) {
 	name, d := Name(host), Of(host)
 	pos := posOf(d)
@@ -89,11 +88,11 @@ func (s *Store) optOut(pos ring.Pos, name string) (*OptOut, error) {
 	return decodeOptOut(raw)
 }
 
-// SetOptOut notes that a domain has opted out, or has withdrawn that. Changed says whether it was
-// otherwise before.
+// SetOptOut records that a domain has opted out, or has withdrawn its opt-out. Changed reports
+// whether that is a change.
 func (s *Store) SetOptOut(now time.Time, name string, on bool) (changed bool, wait func() error, err error) {
 	if name == "" || len(name) > maxHost || Name(name) != name {
-		return false, kv.OnDisk, fmt.Errorf("%w: %.80q is no domain", ErrRecord, name)
+		return false, kv.OnDisk, fmt.Errorf("%w: %.80q is not a domain", ErrRecord, name)
 	}
 	pos := posOf(Of(name))
 	had, err := s.optOut(pos, name)
@@ -121,8 +120,8 @@ func (s *Store) SetOptOut(now time.Time, name string, on bool) (changed bool, wa
 	return err == nil, wait, err
 }
 
-// Hosts calls fn for the hosts below a registrable domain that were admitted to any job, each once
-// or more often, until it returns false.
+// Hosts calls fn for the hosts below a registrable domain that were admitted to any job, each at
+// least once, until it returns false.
 func (s *Store) Hosts(registrable string, fn func(host string) bool) error {
 	prefix := prefixOf(posOf(registrable), kindAdmitted)
 	return s.records.Scan(prefix, kv.PrefixEnd(prefix), func(_, value []byte) bool {
@@ -130,7 +129,7 @@ func (s *Store) Hosts(registrable string, fn func(host string) bool) error {
 	})
 }
 
-// OptOuts calls fn for the opt-outs kept here, until it returns false.
+// OptOuts calls fn for the opt-outs stored here, until it returns false.
 func (s *Store) OptOuts(fn func(*OptOut) bool) error {
 	return s.records.Scan(nil, nil, func(key, value []byte) bool {
 		if len(key) <= ring.PosSize || key[ring.PosSize] != kindOptOut {
@@ -141,15 +140,15 @@ func (s *Store) OptOuts(fn func(*OptOut) bool) error {
 	})
 }
 
-// Import merges records of other peers, or of copies, into this one's, as one batch; wait is never
-// nil. One that is malformed, or is not what its key says, is refused with an error that names it,
-// and nothing is taken. What moves is taken whatever there is: it was let in once, and has nowhere
-// else to go.
+// Import merges records of other peers or of replicas as one batch; wait is never nil. A record
+// that is malformed, or does not match its key, is rejected with an error that names it, and
+// nothing is merged. The record limit does not apply: the records were admitted before, and must be
+// stored.
 func (s *Store) Import(kvs []kv.Record) (wait func() error, err error) {
 	values := make(map[string][]byte)
 	for _, rec := range kvs {
 		if err := s.merge(rec, values); err != nil {
-			return kv.OnDisk, fmt.Errorf("import of domain record %.60x: %w", rec.Key, err)
+			return kv.OnDisk, fmt.Errorf("importing domain record %.60x: %w", rec.Key, err)
 		}
 	}
 	if len(values) == 0 {
@@ -186,7 +185,7 @@ func (s *Store) merge(rec kv.Record, values map[string][]byte) error {
 		}
 		host := string(rec.Value[1:])
 		if string(hashed(prefixOf(posOf(Of(host)), kindAdmitted, rest[:job.IDSize]...), host)) != string(rec.Key) {
-			return fmt.Errorf("%w: of another key", ErrRecord)
+			return fmt.Errorf("%w: does not match its key", ErrRecord)
 		}
 		values[string(rec.Key)] = rec.Value
 	case kindKin:
@@ -198,7 +197,7 @@ func (s *Store) merge(rec kv.Record, values map[string][]byte) error {
 		}
 		pos := posOf(Of(in.Domain))
 		if string(hashed(prefixOf(pos, kindOptOut), in.Domain)) != string(rec.Key) {
-			return fmt.Errorf("%w: of another key", ErrRecord)
+			return fmt.Errorf("%w: does not match its key", ErrRecord)
 		}
 		had, err := s.optOut(pos, in.Domain)
 		if err != nil {
@@ -218,13 +217,13 @@ func (s *Store) merge(rec kv.Record, values map[string][]byte) error {
 	return nil
 }
 
-// Remove forgets the records at positions in [lo, hi) once another peer has them on disk; a zero hi
-// is the end of the circle.
+// Remove deletes the records at positions in [lo, hi) once another peer has them on disk; a zero hi
+// is the end of the ring.
 func (s *Store) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	from, to := ring.Bounds(lo, hi)
 	n, wait, err := kv.Remove(s.records, from, to)
 	if err != nil {
-		return wait, fmt.Errorf("remove domains: %w", err)
+		return wait, fmt.Errorf("removing domains: %w", err)
 	}
 	if n > 0 {
 		s.count -= n

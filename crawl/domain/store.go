@@ -11,79 +11,78 @@ import (
 )
 
 const (
-	// DefaultHosts is how many hosts of a registrable domain a job may have (design, section 6).
+	// DefaultHosts is the host limit of a registrable domain in a job (design, section 6).
 	DefaultHosts = 1000
-	// LabHosts is DefaultHosts on one machine, where all hosts of a synthetic web, and all ports of
-	// an address, are of one domain. No experiment has as many.
+	// LabHosts is the limit on one machine, where all hosts of a synthetic web, and all ports of an
+	// address, are in one domain. No experiment has as many.
 	LabHosts = 10_000
-	// MaxPorts is how many ports of one name, or of one address, a job may have beside those of the
-	// schemes: a page may name them all, and a crawl is no scan of ports. Sites have two or three.
+	// MaxPorts is the limit of ports of one name or address in a job, besides the default ports: a
+	// page may link to all ports, and a crawl must not scan them. Sites have two or three.
 	MaxPorts = 16
-	// MaxRecords is how many records are kept here before hosts that would add to them wait, some
-	// 100 bytes each.
+	// MaxRecords is the number of records, some 100 bytes each, above which further hosts wait.
 	MaxRecords = 4 << 20
-	// MaxOptOuts of one registrable domain.
+	// MaxOptOuts is the limit of opt-outs in one registrable domain.
 	MaxOptOuts = 256
 	// maxHost bounds a host's name with its port.
 	maxHost = 260
-	// maxCounts bounds the numbers of admitted hosts in memory.
+	// maxCounts bounds the cached counts of admitted hosts.
 	maxCounts = 1 << 14
 
 	format = 1
 )
 
-// Errors that callers tell apart.
+// Errors for callers to compare.
 var (
-	// ErrFull says that MaxRecords, or MaxOptOuts of a domain, are kept.
-	ErrFull = errors.New("no room for more domains")
-	// ErrRecord says that a record is not what this version writes.
-	ErrRecord = errors.New("domain record: malformed or of another format")
+	// ErrFull is returned if MaxRecords, or MaxOptOuts of a domain, are stored.
+	ErrFull = errors.New("too many domain records")
+	// ErrRecord is returned for a malformed record.
+	ErrRecord = errors.New("domain record: malformed or unknown format")
 )
 
-// Verdict is what the owner of a domain says of a host.
+// Verdict is the reply of a domain's owner for a host.
 type Verdict uint8
 
 // The verdicts; the numbers are part of the wire and the disk format.
 const (
-	// Unknown: nobody was asked, or nobody knows now.
+	// Unknown: not requested, or no reply at present.
 	Unknown Verdict = iota
 	// Admitted: the job may have the host.
 	Admitted
-	// Crowded: the job has as many hosts of the domain as it may.
+	// Crowded: the job has reached the domain's host limit.
 	Crowded
-	// OptedOut: the domain, or a part of it with the host, has opted out.
+	// OptedOut: the domain, or a name in it that covers the host, has opted out.
 	OptedOut
-	// Stale: the last hosts of the domain that the job had brought nothing new.
+	// Stale: the last hosts of the domain in the job had no new content.
 	Stale
-	// Ported: the job has as many ports of the host's name as it may.
+	// Ported: the job has reached the port limit of the host's name.
 	Ported
 
 	verdictEnd
 )
 
-// TurnsAway says whether the job is to have nothing of the host on account of its domain's others.
+// TurnsAway reports whether the job may not have the host because of the domain's others.
 func (v Verdict) TurnsAway() bool { return v == Crowded || v == Stale || v == Ported }
 
-// Valid says whether a stranger's byte is a verdict.
+// Valid reports whether an untrusted byte is a verdict.
 func (v Verdict) Valid() bool { return v < verdictEnd }
 
-// Before orders what copies say of one host: that it was admitted wins, as something of it may have
+// Before orders the verdicts that copies have for one host: admitted wins, since the host may have
 // been fetched.
 func (v Verdict) Before(w Verdict) bool {
 	weight := [verdictEnd]int{Unknown: 0, Ported: 1, Crowded: 2, Stale: 3, OptedOut: 4, Admitted: 5}
 	return weight[v] < weight[w]
 }
 
-// Key is the ring position of a registrable domain.
+// Key returns the ring position of a registrable domain.
 func Key(domain string) ring.Key { return ring.KeyOf([]byte("/apoidea/domain/" + domain)) }
 
 func posOf(domain string) ring.Pos { return ring.PosOf(Key(domain)) }
 
-// Every key: the position of the registrable domain, then
+// Keys: the position of the registrable domain, then
 //
 //	'a' JOB hash16   a host admitted to a job; the value is its name
-//	'n' JOB          what is known of what the hosts of the domain said in a job, behind the domain's name
-//	'o' hash16       a part that opted out, or did once; the value is an OptOut
+//	'n' JOB          link farm state of the domain in a job, behind the domain's name
+//	'o' hash16       a name that opted out, at present or earlier; the value is an OptOut
 const (
 	kindAdmitted = 'a'
 	kindKin      = 'n'
@@ -101,15 +100,15 @@ func hashed(prefix []byte, name string) []byte {
 	return append(prefix, sum[:hashSize]...)
 }
 
-// Store is what the peer knows that answers for domains.
+// Store holds the domain records of a peer.
 type Store struct {
 	records kv.Store
-	hosts   int // a job may have of a domain
-	novelty int // hosts in a row that bring nothing new make a farm; 0: none does
-	count   int // records kept
+	hosts   int // limit of a job for a domain
+	novelty int // consecutive hosts without new content that make a link farm; 0: disabled
+	count   int // stored records
 	most    int
-	counts  map[countKey]int // of admitted hosts; forgotten at will
-	ports   map[portKey]int  // of their names, the schemes' own not among them; forgotten at will
+	counts  map[countKey]int // of admitted hosts; a cache
+	ports   map[portKey]int  // of their names, without default ports; a cache
 	kins    map[countKey]*kin
 }
 
@@ -118,15 +117,15 @@ type countKey struct {
 	id  job.ID
 }
 
-// portKey is a name of which a job has ports.
+// portKey is a name with ports in a job.
 type portKey struct {
 	countKey
 	name string
 }
 
-// New returns the state over records, which it counts. Hosts is how many a job may have of a
-// domain, 0: any number; novelty after how many of them in a row that bring nothing new it gets no
-// more, 0: never.
+// New returns a Store of records, which it counts. Hosts is the limit of a job for a domain, 0:
+// unlimited; novelty is the number of consecutive hosts without new content after which a domain
+// gets no more hosts, 0: never.
 func New(records kv.Store, hosts, novelty int) (*Store, error) {
 	s := &Store{records: records, hosts: hosts, novelty: novelty, most: MaxRecords, counts: make(map[countKey]int), ports: make(map[portKey]int), kins: make(map[countKey]*kin)}
 	var err error
@@ -136,14 +135,14 @@ func New(records kv.Store, hosts, novelty int) (*Store, error) {
 
 func (s *Store) number(lo, hi []byte) (n int, err error) {
 	if n, err = kv.Count(s.records, lo, hi); err != nil {
-		return 0, fmt.Errorf("count domains: %w", err)
+		return 0, fmt.Errorf("counting domains: %w", err)
 	}
 	return n, nil
 }
 
-// Admit says of each host, given in canonical form, whether a job may have it, and keeps those that
-// it admits. What it said once of a host it says again, but for opt-outs. The answer may leave when
-// wait has returned, which is never nil.
+// Admit returns for each canonical host whether a job may have it, and stores the admitted ones.
+// Verdicts are repeatable, except for opt-outs. The reply may be sent when wait has returned, which
+// is never nil.
 func (s *Store) Admit(id job.ID, hosts []string) (verdicts []Verdict, wait func() error, err error) {
 	fresh := make(map[string][]byte) // by key
 	added, ports := make(map[countKey]int), make(map[portKey]int)
@@ -165,7 +164,7 @@ func (s *Store) Admit(id job.ID, hosts []string) (verdicts []Verdict, wait func(
 		return verdicts, kv.OnDisk, nil
 	}
 	if s.count+len(fresh) > s.most {
-		return nil, kv.OnDisk, fmt.Errorf("%w: %d records are kept", ErrFull, s.count)
+		return nil, kv.OnDisk, fmt.Errorf("%w: %d records", ErrFull, s.count)
 	}
 	if wait, err = s.set(fresh); err != nil {
 		return nil, kv.OnDisk, err
@@ -175,12 +174,12 @@ func (s *Store) Admit(id job.ID, hosts []string) (verdicts []Verdict, wait func(
 		s.counts[k] += n
 	}
 	for k, n := range ports {
-		s.ports[k] += n // counted by portsFull just now, as none is added without
+		s.ports[k] += n // portsFull has set it, as none is added without
 	}
 	return verdicts, wait, nil
 }
 
-// judge says what is to be said of one host; with a key if it is to be noted.
+// judge returns the verdict for one host, with a key if it must be stored.
 func (s *Store) judge(id job.ID, host string, fresh map[string][]byte, added map[countKey]int, ports map[portKey]int) (v Verdict, key []byte, err error) {
 	if host == "" || len(host) > maxHost {
 		return Unknown, nil, fmt.Errorf("%w: host of %d bytes", ErrRecord, len(host))
@@ -219,7 +218,7 @@ func (s *Store) judge(id job.ID, host string, fresh map[string][]byte, added map
 	return Admitted, key, nil
 }
 
-// portsFull says whether a host is one port too many of its name.
+// portsFull reports whether a host would exceed the port limit of its name.
 func (s *Store) portsFull(k portKey, host string, added map[portKey]int) (bool, error) {
 	if !HasPort(host) {
 		return false, nil
@@ -233,7 +232,7 @@ func (s *Store) portsFull(k portKey, host string, added map[portKey]int) (bool, 
 			}
 			return n < MaxPorts
 		}); err != nil {
-			return false, fmt.Errorf("count ports: %w", err)
+			return false, fmt.Errorf("counting ports: %w", err)
 		}
 		if len(s.ports) >= maxCounts {
 			clear(s.ports)
@@ -267,7 +266,7 @@ func (s *Store) set(values map[string][]byte) (wait func() error, err error) {
 		}
 	})
 	if err != nil {
-		return kv.OnDisk, fmt.Errorf("keep domains: %w", err)
+		return kv.OnDisk, fmt.Errorf("storing domains: %w", err)
 	}
 	return wait, nil
 }

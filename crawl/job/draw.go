@@ -8,18 +8,17 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// silentMs is after how long without a word a peer's account no longer holds up the end of a
-// budget. What it drew stays drawn, so the budget is not overshot should it come back; owners
-// repeat their accounts every half minute while they hold something.
+// silentMs is the time after which a silent peer's account no longer delays the end of a budget.
+// Its tokens stay drawn, so the budget is not exceeded if it returns; owners repeat their accounts
+// every half minute while they hold tokens.
 const silentMs = 120_000
 
 // maxTotal bounds each total of an account: 64 TiB, or as many pages. The sum over wire.MaxAccounts
 // of them cannot overflow.
 const maxTotal = 1 << 46
 
-// Draw takes from a job's budget on behalf of a peer. The answer must not leave before wait has
-// returned. It never grants more than the budget, whatever is lost, repeated or reordered on the
-// way.
+// Draw draws from a job's budget for a peer. The reply must not be sent before wait has returned.
+// It never grants more than the budget, even if messages are lost, repeated or reordered.
 func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *wire.JobReply, wait func() error, err error) {
 	rec, err := r.record(id)
 	if err != nil {
@@ -35,15 +34,15 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 		return nil, nil, err
 	}
 	if !known && sums.peers >= wire.MaxAccounts {
-		return nil, nil, fmt.Errorf("draw of job %s: %d peers have drawn, at most as many may", id, sums.peers)
+		return nil, nil, fmt.Errorf("draw of job %s: limit of %d accounts reached", id, sums.peers)
 	}
 	account.Peer = peer
 	pages, bytes := &sums.pages, &sums.bytes
 	mine, yours := pagesIn(account), bytesIn(account)
 	pages.update(mine, d.GetDrawnPages(), d.GetReturnPages(), d.GetUsedPages())
 	bytes.update(yours, d.GetDrawnBytes(), d.GetReturnBytes(), d.GetUsedBytes())
-	// Whoever needs both gets both or none: else two peers might each hold what the other waits
-	// for.
+	// A peer that needs both gets both or none: else each of two peers might hold what the other
+	// needs.
 	short := d.GetPages() > 0 && pages.left() == 0 || d.GetBytes() > 0 && bytes.left() < max(d.GetMinBytes(), 1)
 	if State(rec.GetState()).Grants() && !short {
 		pages.grant(mine, d.GetDrawnPages(), d.GetPages())
@@ -53,7 +52,7 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 	var encode error
 	wait, err = r.store.Update(func(b kv.Batch) { encode = put(b, key(id, kindPeer, peer...), account) })
 	if err = errors.Join(err, encode); err != nil {
-		delete(r.quotas, id) // to be summed up from what the store says
+		delete(r.quotas, id) // force a new sum from the store
 		return nil, nil, fmt.Errorf("draw of job %s: %w", id, err)
 	}
 	if !known {
@@ -66,9 +65,9 @@ func (r *Registry) Draw(nowMs int64, id ID, peer []byte, d *wire.Draw) (reply *w
 	return reply, wait, err
 }
 
-// exhausted says whether nothing of use is left of a budget and no peer heard of lately holds a
-// part that could come back. A clock that is far ahead, of an earlier owner, is no word of a peer
-// either.
+// exhausted reports whether less than a useful part of a budget is left, and no recently active
+// peer could return tokens. A time far ahead, set by an earlier owner's clock, does not count as
+// activity.
 func (r *Registry) exhausted(nowMs int64, id ID, sums *quotas, minBytes uint64) (bool, error) {
 	var pages, bytes uint64
 	err := r.accounts(id, func(a *wire.Account) {
@@ -95,8 +94,8 @@ func (r *Registry) accounts(id ID, fn func(*wire.Account)) error {
 	return nil
 }
 
-// quotas are the two budgets of a job. They are summed up from the accounts and never stored, so
-// they cannot differ from them, whichever way these came here.
+// quotas are the two budgets of a job. They are computed from the accounts and never stored, so
+// they always agree with them, regardless of how the accounts arrived.
 type quotas struct {
 	pages, bytes quota
 	peers        int
@@ -126,7 +125,7 @@ func (r *Registry) quotasOf(id ID) (*quotas, error) {
 	return p, nil
 }
 
-// maxQuotas bounds the sums in memory.
+// maxQuotas bounds the cached quotas.
 const maxQuotas = 4096
 
 // totals are those of one budget in an account. Each only grows.
@@ -136,17 +135,17 @@ func pagesIn(a *wire.Account) totals { return totals{&a.PagesDrawn, &a.PagesRetu
 
 func bytesIn(a *wire.Account) totals { return totals{&a.BytesDrawn, &a.BytesReturned, &a.BytesUsed} }
 
-// out is what the peer holds or has used: nothing of what was used can have been given back.
+// out returns the tokens that the peer holds or has used; used tokens cannot have been returned.
 func (t totals) out() uint64 { return *t.drawn - min(*t.returned, *t.drawn-min(*t.used, *t.drawn)) }
 
-// held is what the peer might still give back.
+// held returns the tokens that the peer might still return.
 func (t totals) held() uint64 { return t.out() - min(*t.used, t.out()) }
 
-// quota is one of the two budgets of a job, and what all peers hold of it or have used.
+// quota is one of the two budgets of a job, and the tokens that all peers hold or have used.
 type quota struct{ budget, out uint64 }
 
-// update takes over what a peer says of its totals. They only grow; drawn grows here if this record
-// is younger than the peer's, and no peer can give back or use what it did not draw.
+// update merges the totals reported by a peer. They only grow; drawn grows here if this record is
+// older than the peer's, and a peer cannot return or use more than it drew.
 func (p *quota) update(t totals, drawn, returned, used uint64) {
 	p.out -= t.out()
 	*t.drawn = max(*t.drawn, min(drawn, maxTotal))
@@ -155,10 +154,10 @@ func (p *quota) update(t totals, drawn, returned, used uint64) {
 	p.out += t.out()
 }
 
-// left is what no peer holds or has used.
+// left returns the tokens that no peer holds or has used.
 func (p *quota) left() uint64 { return p.budget - min(p.out, p.budget) }
 
-// grant adds to what the peer drew, unless it does not know yet of an earlier grant.
+// grant adds to the peer's drawn tokens, unless the peer has not yet received an earlier grant.
 func (p *quota) grant(t totals, known, want uint64) {
 	if known < *t.drawn {
 		return
@@ -168,5 +167,5 @@ func (p *quota) grant(t totals, known, want uint64) {
 	p.out += t.out()
 }
 
-// emptyFor says whether less than n is left of a budget.
+// emptyFor reports whether less than n is left of a budget.
 func (p *quota) emptyFor(n uint64) bool { return p.budget > 0 && p.left() < max(n, 1) }

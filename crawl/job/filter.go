@@ -10,21 +10,20 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// HostDepth bounds how far from a seed URLs of the hosts that match a glob may be.
+// HostDepth bounds the depth of URLs of the hosts that match a glob.
 type HostDepth struct {
-	Host  string // as in a scope
+	Host  string // glob, as in a scope
 	Depth uint32 // links from a seed
 }
 
-// maxFilterBytes and maxRegexpNodes bound the patterns of a job together, so that a URL costs
-// milliseconds at the most whatever a stranger's patterns are.
+// maxFilterBytes and maxRegexpNodes bound the patterns of a job together, so that matching a URL
+// takes milliseconds at most even with patterns of an untrusted peer.
 const (
 	maxFilterBytes = 4096
 	maxRegexpNodes = 1000
 )
 
-// filter is a pattern of URLs: RE:EXPRESSION, or a path as in robots.txt with the hosts before it
-// that it holds for.
+// filter is a URL pattern: re:EXPRESSION, or a path as in robots.txt, optionally with hosts.
 type filter struct {
 	text  string
 	hosts *Scope // nil: any host
@@ -32,11 +31,11 @@ type filter struct {
 	expr  *regexp.Regexp
 }
 
-// Filters are patterns of URLs, as a job includes or excludes them. Safe for concurrent use, as
-// they never change.
+// Filters are URL patterns that a job includes or excludes. They are immutable, and safe for
+// concurrent use.
 type Filters []filter
 
-// regexpMark begins a pattern that is a regular expression.
+// regexpMark is the prefix of regular expressions.
 const regexpMark = "re:"
 
 // NewFilters compiles patterns: /PATH or HOST/PATH as in robots.txt, or re:EXPRESSION.
@@ -45,7 +44,7 @@ func NewFilters(patterns []string) (Filters, error) {
 	return newFilters(patterns, &nodes)
 }
 
-// newFilters compiles the patterns of a list; nodes counts what is left for regular expressions.
+// newFilters compiles a list of patterns; nodes is the remaining size for regular expressions.
 func newFilters(patterns []string, nodes *int) (Filters, error) {
 	var list Filters
 	for _, text := range patterns {
@@ -66,7 +65,7 @@ func newFilter(text string, nodes *int) (filter, error) {
 			return f, err
 		}
 		if *nodes -= size(tree, *nodes); *nodes < 0 {
-			return f, fmt.Errorf("the regular expressions of the job are too large, with what they repeat: more than %d parts", maxRegexpNodes)
+			return f, fmt.Errorf("the regular expressions of the job, with repetitions expanded, have more than %d parts", maxRegexpNodes)
 		}
 		f.expr, err = regexp.Compile(expr)
 		return f, err
@@ -77,7 +76,7 @@ func newFilter(text string, nodes *int) (filter, error) {
 	}
 	host, path, ok := strings.Cut(bare, "/")
 	if !ok {
-		return f, errors.New("want /PATH for any host, HOST/PATH, or re:EXPRESSION; * stands for anything, so /*.pdf$ is all that ends in .pdf")
+		return f, errors.New("want /PATH for any host, HOST/PATH, or re:EXPRESSION; * matches any characters and $ the end, as in /*.pdf$")
 	}
 	if host != "" {
 		var err error
@@ -93,7 +92,7 @@ func newFilter(text string, nodes *int) (filter, error) {
 	return f, nil
 }
 
-// size counts the parts of a regular expression with its repetitions written out, as far as most.
+// size counts the parts of a regular expression with its repetitions expanded, up to most.
 func size(re *syntax.Regexp, most int) int {
 	n := 1 + len(re.Rune)
 	for _, sub := range re.Sub {
@@ -128,7 +127,7 @@ func (list Filters) Match(url string) string {
 	return ""
 }
 
-// compileFilters makes the patterns of URLs ready, and the depths of hosts.
+// compileFilters compiles the URL patterns and the host depths.
 func (s *Spec) compileFilters() error {
 	total, nodes := 0, maxRegexpNodes
 	for _, list := range [][]string{s.Include, s.Exclude, s.First} {
@@ -137,7 +136,7 @@ func (s *Spec) compileFilters() error {
 		}
 	}
 	if total > maxFilterBytes {
-		return fmt.Errorf("job spec: patterns of URLs of %d bytes together, at most %d", total, maxFilterBytes)
+		return fmt.Errorf("job spec: URL patterns of %d bytes together, at most %d", total, maxFilterBytes)
 	}
 	var err error
 	if s.include, err = newFilters(s.Include, &nodes); err != nil {
@@ -158,16 +157,16 @@ func (s *Spec) compileFilters() error {
 	}
 	for _, seed := range s.Seeds {
 		if text := s.exclude.Match(seed); text != "" {
-			return fmt.Errorf("job spec: seed %.200q: exclude %q leaves it out", seed, text)
+			return fmt.Errorf("job spec: seed %.200q: excluded by %q", seed, text)
 		}
 	}
 	return nil
 }
 
-// Filtered says in a few words why the job's patterns leave out a URL in canonical form; empty if
-// they do not. What a pattern to include must match are links to pages: seeds and where they
-// redirect to (which are at depth 0), sitemaps and what belongs to a page are fetched without. What
-// one to exclude matches is not fetched, robots.txt aside.
+// Filtered returns a short reason why the job's patterns exclude a canonical URL; empty if they do
+// not. Include patterns apply to links to pages: seeds and their redirects (which are at depth 0),
+// sitemaps and page requisites are exempt. URLs that match an exclude pattern are not fetched,
+// except robots.txt.
 func (s *Spec) Filtered(url string, depth uint32, kind link.Kind) string {
 	if kind == link.KindRobots {
 		return ""
@@ -176,15 +175,15 @@ func (s *Spec) Filtered(url string, depth uint32, kind link.Kind) string {
 		return fmt.Sprintf("excluded by %q", text)
 	}
 	if len(s.include) > 0 && depth > 0 && kind == link.KindPage && s.include.Match(url) == "" {
-		return "not among what the job includes"
+		return "matches no include pattern of the job"
 	}
 	return ""
 }
 
-// BoundsDepth says whether any URL may be too far from the seeds.
+// BoundsDepth reports whether the job has any depth limit.
 func (s *Spec) BoundsDepth() bool { return s.HasMaxDepth || len(s.depths) > 0 }
 
-// AdmitsDepth says whether a URL of that depth is crawled at a host in canonical form.
+// AdmitsDepth reports whether a URL of that depth is crawled at a canonical host.
 func (s *Spec) AdmitsDepth(host string, depth uint32) bool {
 	if depth == 0 {
 		return true

@@ -104,7 +104,7 @@ func TestFiltersAreRefused(t *testing.T) {
 		}
 	}
 	_, err := job.FromWire(spec(func(m *wire.JobSpec) { m.Exclude = []string{"/x"} }))
-	if err == nil || !strings.Contains(err.Error(), `exclude "/x" leaves it out`) {
+	if err == nil || !strings.Contains(err.Error(), `"/x"`) {
 		t.Errorf("a seed that is excluded: %v", err)
 	}
 }

@@ -9,17 +9,17 @@ import (
 // IDSize is the length of an ID in bytes.
 const IDSize = 16
 
-// ID names a job: random, so that nobody can prepare URLs whose hashes meet in its URL sets.
+// ID identifies a job. It is random, so that no URLs with colliding hashes can be prepared.
 type ID [IDSize]byte
 
-// NewID draws an ID.
+// NewID returns a random ID.
 func NewID() ID {
 	var id ID
 	rand.Read(id[:]) // never fails
 	return id
 }
 
-// ParseID reads an ID as String writes it.
+// ParseID parses an ID as written by String.
 func ParseID(s string) (ID, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != IDSize {
@@ -28,7 +28,7 @@ func ParseID(s string) (ID, error) {
 	return ID(b), nil
 }
 
-// IDFrom reads the raw bytes of an ID, as they travel on the wire; false for another length.
+// IDFrom returns the ID with the given raw bytes; false for another length.
 func IDFrom(b []byte) (ID, bool) {
 	if len(b) != IDSize {
 		return ID{}, false
@@ -36,22 +36,22 @@ func IDFrom(b []byte) (ID, bool) {
 	return ID(b), true
 }
 
-// String is the ID in hexadecimal digits.
+// String returns the ID in hexadecimal digits.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// State says whether a job's URLs are fetched. Part of the wire and the disk format.
+// State determines whether a job's URLs are fetched. Part of the wire and the disk format.
 type State uint32
 
 const (
-	// StateNone is no state: a question without an answer, or a request that leaves it as it is.
+	// StateNone is no state: a query, or a request that leaves the state unchanged.
 	StateNone State = iota
 	// StateRunning: its URLs are granted to workers.
 	StateRunning
-	// StatePaused: links are taken, nothing new is granted; what is out is finished.
+	// StatePaused: links are accepted, nothing more is granted; URLs that are out are finished.
 	StatePaused
 	// StateCanceled: pending URLs are dropped. Final.
 	StateCanceled
-	// StateDone: the poster saw the ring idle. A link that still arrives is taken and crawled.
+	// StateDone: the poster found the ring idle. A link that still arrives is accepted and crawled.
 	StateDone
 
 	stateEnd
@@ -59,7 +59,7 @@ const (
 
 var stateNames = [stateEnd]string{"none", "running", "paused", "canceled", "done"}
 
-// String is the state's stable name.
+// String returns the state's stable name.
 func (s State) String() string {
 	if s < stateEnd {
 		return stateNames[s]
@@ -67,5 +67,5 @@ func (s State) String() string {
 	return fmt.Sprintf("state(%d)", uint32(s))
 }
 
-// Grants says whether URLs of a job in this state are given to workers.
+// Grants reports whether URLs of a job in this state are granted to workers.
 func (s State) Grants() bool { return s == StateRunning || s == StateDone }

@@ -16,18 +16,18 @@ import (
 )
 
 // Export calls fn for the records of the jobs at ring positions in [lo, hi), of which the first 16
-// bytes count, in key order, key and value lent, until it returns false. A zero hi is the end of
-// the circle.
+// bytes count, in key order, until it returns false. Key and value are valid only during the call.
+// A zero hi is the end of the ring.
 func (r *Registry) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
 	from, to := ring.Bounds(lo, hi)
 	if err := r.store.Scan(from, to, fn); err != nil {
-		return fmt.Errorf("export jobs: %w", err)
+		return fmt.Errorf("exporting jobs: %w", err)
 	}
 	return nil
 }
 
-// Remove forgets the jobs at positions in [lo, hi) once another owner has them on disk; a zero hi
-// is the end of the circle.
+// Remove deletes the jobs at positions in [lo, hi) once another owner has them on disk; a zero hi
+// is the end of the ring.
 func (r *Registry) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	from, to := ring.Bounds(lo, hi)
 	inside := func(id ID) bool {
@@ -37,30 +37,29 @@ func (r *Registry) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	maps.DeleteFunc(r.unsent, func(id ID, _ int64) bool { return inside(id) })
 	maps.DeleteFunc(r.quotas, func(id ID, _ *quotas) bool { return inside(id) })
 	if wait, err = r.store.Update(func(b kv.Batch) { b.DeleteRange(from, to) }); err != nil {
-		return nil, fmt.Errorf("remove jobs: %w", err)
+		return nil, fmt.Errorf("removing jobs: %w", err)
 	}
 	return wait, nil
 }
 
-// Import merges records of other owners, or of copies, into this one's: any number of times, in any
-// order and grouping, the outcome is the same. States merge as [Standing.Merge] says, as far as
-// they are vouched for; the totals of accounts and what was sent of the seeds to the larger; a spec
-// is the same or refused. With all accounts of which grants were acknowledged, no merge lets a
-// budget be overshot: what is left is computed from the accounts.
+// Import merges records of other owners or of replicas: it is idempotent and independent of order
+// and grouping. States merge as in [Standing.Merge], as far as they are authenticated; totals of
+// accounts and the number of sent seeds to the larger; a different spec is rejected. With the
+// accounts of all acknowledged grants, no merge exceeds a budget: the rest is computed from the
+// accounts.
 //
-// Only the spec of a job tells whether its state is vouched for. A state that comes without it is
-// kept until then, and may hide an earlier one: whoever works for the job tells that again. What a
-// poster's key did not sign is left out and refuses nothing, as the records behind it may be in
-// order.
+// The spec of a job is needed to authenticate its state. A state without spec is stored until then,
+// and may replace an earlier one, which peers that work for the job will send again. A state that
+// fails authentication is skipped without an error, since later records may be valid.
 //
-// A record that is malformed, or does not belong where its key says, is refused with an error that
-// names it, those before it taken. All that is taken is one batch; wait is never nil.
+// A record that is malformed or does not match its key is rejected with an error that names it;
+// records before it are merged. All merged records are one batch; wait is never nil.
 func (r *Registry) Import(kvs []kv.Record) (wait func() error, err error) {
 	m := merge{store: r.store, takes: r.Takes, news: make(map[string]proto.Message)}
 	for i, rec := range kvs {
 		m.rest = kvs[i+1:]
 		if err = m.take(rec); err != nil {
-			err = fmt.Errorf("import of job record %.100x: %w", rec.Key, err)
+			err = fmt.Errorf("importing job record %.100x: %w", rec.Key, err)
 			break
 		}
 	}
@@ -84,24 +83,24 @@ func (r *Registry) Import(kvs []kv.Record) (wait func() error, err error) {
 	return wait, errors.Join(err, failed)
 }
 
-// merge gathers what an import changes.
+// merge collects the changes of an import.
 type merge struct {
 	store kv.Store
 	takes func(*Spec) bool
 	news  map[string]proto.Message
-	rest  []kv.Record // what is still to be taken
+	rest  []kv.Record // still to be processed
 }
 
-var errFormat = errors.New("it makes no sense")
+var errFormat = errors.New("malformed record")
 
 // take merges one record.
 func (m *merge) take(rec kv.Record) error {
 	if len(rec.Key) < ring.PosSize+IDSize+1 {
-		return fmt.Errorf("%w: a key of %d bytes", errFormat, len(rec.Key))
+		return fmt.Errorf("%w: key of %d bytes", errFormat, len(rec.Key))
 	}
 	id, tail := ID(rec.Key[ring.PosSize:]), rec.Key[ring.PosSize+IDSize+1:]
 	if pos := ring.JobKey(id.String()); !bytes.Equal(pos[:ring.PosSize], rec.Key[:ring.PosSize]) {
-		return fmt.Errorf("job %s lies elsewhere", id)
+		return fmt.Errorf("job %s does not match the position of its key", id)
 	}
 	switch kind := rec.Key[ring.PosSize+IDSize]; {
 	case kind == kindRecord && len(tail) == 0:
@@ -111,11 +110,11 @@ func (m *merge) take(rec kv.Record) error {
 	case kind == kindPeer && len(tail) > 0 && len(tail) <= wire.MaxPeer:
 		return m.takeAccount(tail, rec)
 	default:
-		return fmt.Errorf("%w: the key", errFormat)
+		return fmt.Errorf("%w: unknown key", errFormat)
 	}
 }
 
-// held reads what is kept under a key, changes of this import included.
+// held reads the record under a key, including changes of this import.
 func (m *merge) held(k []byte, into proto.Message) (bool, error) {
 	if news, ok := m.news[string(k)]; ok {
 		proto.Merge(into, news)
@@ -128,14 +127,14 @@ func (m *merge) held(k []byte, into proto.Message) (bool, error) {
 	return true, decode(raw, into)
 }
 
-// set notes a merged record if it is another than the one held.
+// set stores a merged record if it differs from the existing one.
 func (m *merge) set(k []byte, known bool, held, merged proto.Message) {
 	if !known || !proto.Equal(held, merged) {
 		m.news[string(k)] = merged
 	}
 }
 
-// read reads a record of another peer: what is in it is counted before.
+// read decodes a record of another peer; its lists are counted before.
 func read(value []byte, into proto.Message) error {
 	if _, err := counted.Count(value[min(1, len(value)):], into); err != nil {
 		return fmt.Errorf("%w: %w", errFormat, err)
@@ -143,8 +142,7 @@ func read(value []byte, into proto.Message) error {
 	return decode(value, into)
 }
 
-// specOf finds the spec of a job as far as it is known: kept here, or among what is still to be
-// taken.
+// specOf returns the spec of a job if known: stored here, or among the unprocessed records.
 func (m *merge) specOf(id ID) (*Spec, bool, error) {
 	spec, at := new(wire.JobSpec), key(id, kindSpec)
 	if ok, err := m.held(at, spec); err != nil || ok {
@@ -153,7 +151,7 @@ func (m *merge) specOf(id ID) (*Spec, bool, error) {
 	for _, rec := range m.rest {
 		if bytes.Equal(rec.Key, at) {
 			spec, err := readSpec(id, rec.Value)
-			return spec, err == nil, nil // what is wrong with it is told when it is taken
+			return spec, err == nil, nil // its error is returned when it is imported
 		}
 	}
 	return nil, false, nil
@@ -168,7 +166,7 @@ func (m *merge) takeRecord(id ID, rec kv.Record) error {
 		return err
 	}
 	if in.GetSeedsSent() > wire.MaxSeeds || in.GetSpec() != nil || len(in.GetAccounts()) > 0 {
-		return fmt.Errorf("%w: %d seeds sent, or a record within the record", errFormat, in.GetSeedsSent())
+		return fmt.Errorf("%w: %d seeds sent, or a nested record", errFormat, in.GetSeedsSent())
 	}
 	known, err := m.held(rec.Key, held)
 	if err != nil {
@@ -192,7 +190,7 @@ func (m *merge) takeRecord(id ID, rec kv.Record) error {
 	return nil
 }
 
-// readSpec reads the spec of a job as it comes from another peer.
+// readSpec decodes the spec of a job from another peer.
 func readSpec(id ID, value []byte) (*Spec, error) {
 	in := new(wire.JobSpec)
 	if err := read(value, in); err != nil {
@@ -203,7 +201,7 @@ func readSpec(id ID, value []byte) (*Spec, error) {
 		return nil, err
 	}
 	if spec.ID != id {
-		return nil, fmt.Errorf("%w: the spec is of job %s", errFormat, spec.ID)
+		return nil, fmt.Errorf("%w: spec of job %s", errFormat, spec.ID)
 	}
 	return spec, nil
 }
@@ -234,7 +232,7 @@ func (m *merge) takeSpec(id ID, rec kv.Record) error {
 	return m.judge(spec)
 }
 
-// judge takes back, of a state that came before its spec, what is not vouched for.
+// judge reverts a state that arrived before its spec and fails authentication.
 func (m *merge) judge(spec *Spec) error {
 	k, rec := key(spec.ID, kindRecord), new(wire.Job)
 	known, err := m.held(k, rec)
@@ -253,7 +251,7 @@ func (m *merge) takeAccount(peer []byte, rec kv.Record) error {
 		return err
 	}
 	if !bytes.Equal(in.GetPeer(), peer) {
-		return fmt.Errorf("%w: the account is of another peer", errFormat)
+		return fmt.Errorf("%w: account of another peer", errFormat)
 	}
 	for _, t := range []totals{pagesIn(in), bytesIn(in)} {
 		if *t.drawn > maxTotal || *t.returned > *t.drawn || *t.used > *t.drawn {

@@ -14,16 +14,16 @@ import (
 )
 
 var (
-	// ErrUnknown: no job of that ID is kept here.
+	// ErrUnknown is returned for a job that is not stored here.
 	ErrUnknown = errors.New("unknown job")
-	// ErrConflict: another spec was posted under the same ID.
-	ErrConflict = errors.New("another job has this ID")
-	// ErrFinal: a canceled job stays so.
+	// ErrConflict is returned if another spec was posted under the same ID.
+	ErrConflict = errors.New("job ID is in use by another spec")
+	// ErrFinal is returned for a change of a canceled job.
 	ErrFinal = errors.New("the job is canceled")
 )
 
-// The key of everything about a job begins with 16 bytes of its ring position, so that an arc of
-// the ring is one range of keys.
+// The keys of a job begin with 16 bytes of its ring position, so that an arc of the ring is one
+// range of keys.
 const (
 	kindRecord = 'r' // version byte, wire.Job without its spec and accounts
 	kindSpec   = 's' // version byte, wire.JobSpec
@@ -39,17 +39,16 @@ func key(id ID, kind byte, tail ...byte) []byte {
 	return append(k, tail...)
 }
 
-// Registry keeps the records of the jobs that this peer owns on the ring. For use by one goroutine.
+// Registry stores the records of the jobs that this peer owns. It is for use by one goroutine.
 type Registry struct {
-	// Takes says whether the spec of a job is kept when it comes from another peer; nil: all are. One
-	// that is not is left out of what is imported, and its job stays unknown.
+	// Takes reports whether the spec of a job from another peer is accepted; nil: always. A rejected
+	// one is skipped by imports, and its job stays unknown.
 	Takes func(*Spec) bool
 
 	store kv.Store
 	// quotas are the sums over the accounts of the jobs that were drawn from since the start.
 	quotas map[ID]*quotas
-	// unsent counts the seeds that are still to be sent, of each job that has some; nil until it is
-	// asked for.
+	// unsent is the number of unsent seeds by job, without zeros; nil until first used.
 	unsent map[ID]int64
 }
 
@@ -61,16 +60,16 @@ func NewRegistry(store kv.Store) *Registry {
 func put(b kv.Batch, k []byte, m proto.Message) error {
 	raw, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend([]byte{formatVersion}, m)
 	if err != nil {
-		return fmt.Errorf("encode job: %w", err)
+		return fmt.Errorf("encoding job: %w", err)
 	}
 	b.Set(k, raw)
 	return nil
 }
 
-// maxLater bounds what is taken of fields that are not known here; more is a stranger's.
+// maxLater bounds the preserved unknown fields of an untrusted record, in bytes.
 const maxLater = 4 << 10
 
-// later takes over the unknown fields that one of two copies of a record has.
+// later merges the unknown fields of two copies of a record.
 func later(into, a, b proto.Message) {
 	x, y := a.ProtoReflect().GetUnknown(), b.ProtoReflect().GetUnknown()
 	if bytes.Compare(x, y) < 0 {
@@ -92,23 +91,22 @@ func (r *Registry) load(k []byte, into proto.Message) (bool, error) {
 
 func decode(raw []byte, into proto.Message) error {
 	if len(raw) == 0 || raw[0] != formatVersion {
-		return errors.New("job record: another format")
+		return errors.New("job record: unknown format")
 	}
-	_, fixed := into.(*wire.JobSpec) // never changes, and is held against what is posted
+	_, fixed := into.(*wire.JobSpec) // immutable, and compared with the posted one
 	if err := (proto.UnmarshalOptions{DiscardUnknown: fixed}).Unmarshal(raw[1:], into); err != nil {
 		return fmt.Errorf("job record: %w", err)
 	}
 	return nil
 }
 
-// Post notes a job. Posting the same spec again changes nothing; the answer is the record as it
-// stands.
+// Post stores a job and returns its record. Posting the same spec again has no effect.
 func (r *Registry) Post(nowMs int64, spec *Spec) (rec *wire.Job, wait func() error, err error) {
 	return r.Restore(nowMs, spec, Posted())
 }
 
-// Restore notes a job as another peer knows it, which merges with what is noted here; the answer is
-// the record as it stands. What is not vouched for is refused.
+// Restore merges a job as known by another peer with the stored one, and returns its record. A
+// state that fails authentication is rejected.
 func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.Job, wait func() error, err error) {
 	if err := known.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("job %s: %w", spec.ID, err)
@@ -122,7 +120,7 @@ func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.J
 		return nil, nil, err
 	}
 	if hasSpec && !proto.Equal(old, spec.Wire()) {
-		return nil, nil, fmt.Errorf("post %s: %w", spec.ID, ErrConflict)
+		return nil, nil, fmt.Errorf("posting job %s: %w", spec.ID, ErrConflict)
 	}
 	held := known
 	rec, err = r.record(spec.ID)
@@ -132,12 +130,12 @@ func (r *Registry) Restore(nowMs int64, spec *Spec, known Standing) (rec *wire.J
 	case err != nil:
 		return nil, nil, err
 	default:
-		held = spec.Believed(standingOf(rec)) // it may have come before its spec
+		held = spec.Believed(standingOf(rec)) // it may have arrived before its spec
 	}
 	wait = kv.OnDisk
 	if now := held.Merge(known); !hasSpec || now != standingOf(rec) {
 		setStanding(rec, now)
-		if now.State != StateDone { // whoever restores it does not know when that was
+		if now.State != StateDone { // the time of completion is not part of the restored state
 			rec.UpdatedMs = nowMs
 		}
 		var encode error
@@ -161,8 +159,8 @@ func setStanding(rec *wire.Job, s Standing) {
 	rec.State, rec.Version, rec.StateSignature = uint32(s.State), s.Version, []byte(s.Signature)
 }
 
-// Get returns the record of a job with its spec, or ErrUnknown. A job of which only a part has come
-// from another peer is not known yet.
+// Get returns the record of a job with its spec, or ErrUnknown, also for a job of which only a part
+// was imported.
 func (r *Registry) Get(id ID) (*wire.Job, error) {
 	rec, err := r.record(id)
 	if err != nil {
@@ -175,7 +173,7 @@ func (r *Registry) Get(id ID) (*wire.Job, error) {
 	return rec, nil
 }
 
-// Standing returns the state of a job, or ErrUnknown, at the cost of one small read.
+// Standing returns the state of a job, or ErrUnknown, with one small read.
 func (r *Registry) Standing(id ID) (Standing, error) {
 	rec, err := r.record(id)
 	return standingOf(rec), err
@@ -194,8 +192,8 @@ func unknown(id ID, known bool) error {
 	return fmt.Errorf("job %s: %w", id, ErrUnknown)
 }
 
-// ids returns the jobs kept here behind one in ring order, behind none from the first, at most
-// wire.MaxJobList.
+// ids returns up to wire.MaxJobList jobs stored here behind one in ring order, or from the first
+// behind none.
 func (r *Registry) ids(behind ID) (ids []ID, err error) {
 	var from []byte
 	if behind != (ID{}) {
@@ -208,13 +206,13 @@ func (r *Registry) ids(behind ID) (ids []ID, err error) {
 		return len(ids) < wire.MaxJobList
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
+		return nil, fmt.Errorf("listing jobs: %w", err)
 	}
 	return ids, nil
 }
 
-// List returns the records of jobs kept here with their specs, in ring order: those behind one,
-// behind none from the first, that have room in so many bytes, or one that has not.
+// List returns the records of jobs stored here with their specs, in ring order: those behind one,
+// or from the first behind none, up to a total size in bytes, but at least one.
 func (r *Registry) List(behind ID, room int) ([]*wire.Job, error) {
 	ids, err := r.ids(behind)
 	if err != nil {
@@ -237,13 +235,13 @@ func (r *Registry) List(behind ID, room int) ([]*wire.Job, error) {
 	return list, nil
 }
 
-// SetState moves a job to a state. The same state again changes nothing; a canceled job stays
-// canceled. Of a signed job version and signature count as well: without the signature the change
-// is refused, and behind a later one it changes nothing. The answer is the record as it stands.
+// SetState changes the state of a job and returns its record. An equal state has no effect; a
+// canceled job stays canceled. For a signed job version and signature count as well: without the
+// signature the change is rejected, and a version lower than the stored one has no effect.
 func (r *Registry) SetState(nowMs int64, id ID, to Standing) (rec *wire.Job, wait func() error, err error) {
 	asked := to.State
 	if asked == StateNone || asked >= stateEnd {
-		return nil, nil, fmt.Errorf("job %s: no state %d", id, asked)
+		return nil, nil, fmt.Errorf("job %s: unknown state %d", id, asked)
 	}
 	return r.change(nowMs, id, func(rec *wire.Job) error {
 		spec, held := by(rec.GetSpec()), standingOf(rec)
@@ -257,7 +255,7 @@ func (r *Registry) SetState(nowMs int64, id ID, to Standing) (rec *wire.Job, wai
 		case to.State == held.State:
 			return nil
 		default:
-			to.Version, to.Signature = min(held.Version+1, maxVersion), "" // at the last one a job can still be paused and canceled: Standing.Merge
+			to.Version, to.Signature = min(held.Version+1, maxVersion), "" // at maxVersion a job can still be paused and canceled: Standing.Merge
 		}
 		if held.State == StateCanceled && asked != StateCanceled {
 			return ErrFinal
@@ -267,7 +265,7 @@ func (r *Registry) SetState(nowMs int64, id ID, to Standing) (rec *wire.Job, wai
 	})
 }
 
-// SeedsSent notes how many of the job's seeds have been handed to the owners of their hosts.
+// SeedsSent records how many of the job's seeds were sent to the owners of their hosts.
 func (r *Registry) SeedsSent(nowMs int64, id ID, n uint64) (wait func() error, err error) {
 	_, wait, err = r.change(nowMs, id, func(rec *wire.Job) error {
 		rec.SeedsSent = max(rec.GetSeedsSent(), min(n, uint64(len(rec.GetSpec().GetSeeds()))))
@@ -302,9 +300,9 @@ func (r *Registry) change(nowMs int64, id ID, fn func(*wire.Job) error) (rec *wi
 	return rec, wait, nil
 }
 
-// Unsent counts, of each job kept here that is not canceled, the seeds that are not known to be
-// with the owners of their hosts; jobs without any are left out. The map is the caller's. The first
-// call after the start reads all specs.
+// Unsent returns the number of seeds by job that are not known to be at the owners of their hosts,
+// for the jobs stored here that are not canceled; jobs without any are omitted. The map is the
+// caller's. The first call after the start reads all specs.
 func (r *Registry) Unsent() (map[ID]int64, error) {
 	if r.unsent == nil {
 		ids, err := r.ids(ID{})
@@ -322,8 +320,7 @@ func (r *Registry) Unsent() (map[ID]int64, error) {
 	return maps.Clone(r.unsent), nil
 }
 
-// recountUnsent counts a job's seeds from what is stored, after others than the callers of this
-// registry changed it.
+// recountUnsent recounts a job's unsent seeds from the store after an import.
 func (r *Registry) recountUnsent(id ID) error {
 	if r.unsent == nil {
 		return nil

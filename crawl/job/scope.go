@@ -7,8 +7,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Scope says which hosts a job may visit. The zero Scope admits none. Safe for concurrent use, as
-// it never changes.
+// Scope is the set of hosts that a job may visit. The zero Scope is empty. It is immutable, and
+// safe for concurrent use.
 type Scope struct {
 	exact    map[string]struct{} // hosts with their port, and names
 	suffixes []string            // ".example.org" of "*.example.org"
@@ -16,9 +16,9 @@ type Scope struct {
 	all      bool
 }
 
-// NewScope compiles host patterns. In a pattern * stands for any characters and ? for one;
-// *.example.org are the hosts below example.org and not itself. A pattern without a port admits the
-// host at every port.
+// NewScope compiles host patterns. In a pattern * matches any characters and ? one; *.example.org
+// matches the hosts below example.org but not itself. A pattern without a port admits the host at
+// every port.
 func NewScope(patterns []string) (*Scope, error) {
 	s := &Scope{exact: make(map[string]struct{}, len(patterns))}
 	for _, pattern := range patterns {
@@ -67,8 +67,8 @@ func canonicalHost(host string) (string, error) {
 	return link.Host(url), nil
 }
 
-// Admits says whether the scope admits a host in its canonical form. It costs one look into a map
-// for the hosts that are named in full.
+// Admits reports whether the scope admits a canonical host. Hosts without wildcards need one map
+// lookup.
 func (s *Scope) Admits(host string) bool {
 	if s.all {
 		return true
@@ -103,8 +103,8 @@ func stripPort(host string) string {
 	return host
 }
 
-// matchGlob matches with one point to come back to, so its cost is at most len(glob) x len(s)
-// whatever a stranger's pattern is.
+// matchGlob matches with one backtracking point, so its cost is at most len(glob) x len(s) even for
+// an untrusted pattern.
 func matchGlob(glob, s string) bool {
 	g, i, star, from := 0, 0, -1, 0
 	for i < len(s) {

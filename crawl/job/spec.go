@@ -16,38 +16,38 @@ import (
 const (
 	// DefaultRetries is the number of tries after the first (design, section 4).
 	DefaultRetries = 3
-	// MaxRetries bounds what a poster may ask for.
+	// MaxRetries is the highest number of retries of a spec.
 	MaxRetries = 20
 )
 
-// Spec is what a poster asked for. It never changes once posted and is safe for concurrent use.
+// Spec is the request of a poster. It never changes once posted, and is safe for concurrent use.
 type Spec struct {
-	ID ID // drawn by the poster
+	ID ID // chosen by the poster
 	// Seeds are canonical URLs, in the poster's order without repetition.
 	Seeds []string
-	// MoreSeeds counts the URLs of a list that the poster hands to the owners of their hosts
-	// itself, as it is too long for Seeds, and SeedsDigest is its SHA-256.
+	// MoreSeeds is the number of URLs of a list too long for Seeds, which the poster sends to the
+	// owners of their hosts itself, and SeedsDigest its SHA-256.
 	MoreSeeds   uint64
 	SeedsDigest []byte
 	// Patterns are host globs as given; none means the hosts of the seeds.
 	Patterns []string
-	// HasMaxDepth says whether MaxDepth holds; seeds have depth 0.
+	// HasMaxDepth reports whether MaxDepth is set; seeds have depth 0.
 	HasMaxDepth bool
 	MaxDepth    uint32 // links from a seed
-	// HostDepths hold in place of MaxDepth for the hosts that they name; the first that matches.
+	// HostDepths replace MaxDepth for the hosts that match; the first match applies.
 	HostDepths []HostDepth
-	// Include and Exclude are patterns of URLs, as given: see Filtered.
+	// Include and Exclude are URL patterns as given, see Filtered.
 	Include, Exclude []string
-	// First are patterns of URLs, as given, that go before others: see Rank.
+	// First are URL patterns, as given, that are fetched before others, see Rank.
 	First []string
-	// MaxPages, MaxBytes and MaxPagesPerHost bound what is fetched; 0 = no bound.
+	// MaxPages, MaxBytes and MaxPagesPerHost limit fetches; 0 = unlimited.
 	MaxPages, MaxBytes, MaxPagesPerHost uint64
-	// Requisites asks for images, scripts and style sheets as well, on any host.
+	// Requisites also fetches images, scripts and style sheets, on any host.
 	Requisites bool
-	NoSitemaps bool      // do not read sitemaps
-	Created    time.Time // by the poster's clock, to the millisecond
-	// Poster is the ID of the key that posted the job, and Signature by that key over the rest. Of a
-	// job that nobody signed Poster is what whoever posted it said.
+	NoSitemaps bool      // sitemaps are not read
+	Created    time.Time // by the poster's clock, in milliseconds
+	// Poster is the ID of the key that posted the job, and Signature that key's signature of the rest.
+	// For an unsigned job Poster is unverified.
 	Poster, Signature []byte
 	// PostedAt is the peer where it was posted; empty: that of Poster.
 	PostedAt []byte
@@ -61,8 +61,8 @@ type Spec struct {
 	seeded map[string]struct{} // hosts of seeds
 }
 
-// FromWire checks a spec, its signature too if it has one, and makes it ready for use. Seeds are
-// brought into canonical form.
+// FromWire validates a spec, including its signature if any, and compiles it. Seeds are
+// canonicalized.
 func FromWire(m *wire.JobSpec) (*Spec, error) {
 	s, err := FromDisk(m)
 	if err == nil {
@@ -74,8 +74,8 @@ func FromWire(m *wire.JobSpec) (*Spec, error) {
 	return s, nil
 }
 
-// FromDisk is FromWire for specs that this peer has checked before it kept them: it spares them the
-// signature, which would fail of seeds that a later version spells in another way.
+// FromDisk is FromWire for specs that were validated before they were stored: it skips the
+// signature, which would fail if a later version canonicalizes seeds differently.
 func FromDisk(m *wire.JobSpec) (*Spec, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -122,11 +122,11 @@ func (s *Spec) canonicalSeeds(raw [][]byte) error {
 		}
 		if _, again := known[url]; !again {
 			if size += len(url); size > wire.MaxSeedBytes {
-				return fmt.Errorf("job spec: seeds of more than %d MiB together, post them as several jobs", wire.MaxSeedBytes>>20)
+				return fmt.Errorf("job spec: seeds exceed %d MiB together, post several jobs", wire.MaxSeedBytes>>20)
 			}
 			known[url] = struct{}{}
 			s.Seeds = append(s.Seeds, url)
-			s.seeded[strings.Clone(link.Host(url))] = struct{}{} // else it keeps the whole URL
+			s.seeded[strings.Clone(link.Host(url))] = struct{}{} // else it retains the whole URL
 		}
 	}
 	return nil
@@ -145,15 +145,15 @@ func (s *Spec) compileScope() error {
 	return nil
 }
 
-// Bare is the spec without its seeds, which may be megabytes. It admits what the spec admits, and
-// is nothing to send or store.
+// Bare returns the spec without its seeds, which may take megabytes. It admits the same URLs, and
+// must not be sent or stored.
 func (s *Spec) Bare() *Spec {
 	b := *s
 	b.Seeds = nil
 	return &b
 }
 
-// Wire is the spec as it travels and is stored.
+// Wire returns the spec as a protocol message, which is also its stored form.
 func (s *Spec) Wire() *wire.JobSpec {
 	m := &wire.JobSpec{
 		Id: s.ID[:], Scope: s.Patterns, HasMaxDepth: s.HasMaxDepth, MaxDepth: s.MaxDepth, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes,
@@ -170,7 +170,7 @@ func (s *Spec) Wire() *wire.JobSpec {
 	return m
 }
 
-// By says whether a peer posted the job, as the spec has it.
+// By reports whether a peer posted the job, according to the spec.
 func (s *Spec) By(id string) bool {
 	if len(s.PostedAt) > 0 {
 		return string(s.PostedAt) == id
@@ -178,13 +178,13 @@ func (s *Spec) By(id string) bool {
 	return string(s.Poster) == id
 }
 
-// InScope says whether the job may visit a host, given in canonical form.
+// InScope reports whether the job may visit a canonical host.
 func (s *Spec) InScope(host string) bool { return s.scope.Admits(host) }
 
-// Enters reports whether a URL is admitted though the scope does not name its host: a requisite if
-// the job has them, a seed always, and unless the job has a scope of its own where a seed redirects
-// to, and where any page redirects to its host with or without "www.". Seeds and their redirects
-// have depth 0; of pages only a redirect has hops.
+// Enters reports whether a URL is admitted although the scope does not include its host: a
+// requisite if the job has them; a seed; and, unless the job has a scope of its own, the target of
+// a seed's redirect, and of any page's redirect to its host with or without "www.". Seeds and their
+// redirects have depth 0; only redirects of pages have hops.
 func (s *Spec) Enters(host string, depth uint32, hops uint8, kind link.Kind) bool {
 	if kind != link.KindPage {
 		return kind == link.KindRequisite && s.Requisites
@@ -198,13 +198,13 @@ func (s *Spec) sibling(host string) bool {
 	return www && s.Seeded(bare) || s.Seeded("www."+host)
 }
 
-// OpenScope reports whether the job keeps to the hosts of its seeds and those that seeds redirect
-// to, because it was posted without a scope.
+// OpenScope reports whether the job is limited to the hosts of its seeds and those that seeds
+// redirect to, because it was posted without a scope.
 func (s *Spec) OpenScope() bool { return len(s.Patterns) == 0 }
 
-// MayReach reports whether a link to a host is sent to the owner of the host, which decides. Beside
-// the scope these are, without a scope of the job's own, the host of the page itself, which a seed
-// may have redirected to, and the name of a seed's host with or without "www.".
+// MayReach reports whether a link to a host is sent to the owner of the host, which decides.
+// Besides the scope, and without a scope of the job's own, these are the host of the page itself,
+// which a seed may have redirected to, and the name of a seed's host with or without "www.".
 func (s *Spec) MayReach(from, host string) bool {
 	if s.InScope(host) {
 		return true
@@ -215,11 +215,11 @@ func (s *Spec) MayReach(from, host string) bool {
 	return host == from || s.sibling(host)
 }
 
-// Seeded says whether a seed is on a host: its poster named it.
+// Seeded reports whether the host is that of a seed.
 func (s *Spec) Seeded(host string) bool {
 	_, ok := s.seeded[host]
 	return ok
 }
 
-// Budgeted says whether pages or bytes must be drawn before they are spent.
+// Budgeted reports whether pages or bytes must be drawn before they are spent.
 func (s *Spec) Budgeted() bool { return s.MaxPages > 0 || s.MaxBytes > 0 }

@@ -7,26 +7,25 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// maxVersion bounds the version of a state, of which other peers take no higher one.
+// maxVersion is the highest version of a state that peers accept.
 const maxVersion = 1 << 48
 
-// Standing is the state of a job with its version, which grows with each change: all that peers
-// which work for a job need to hear again and again.
+// Standing is the state of a job with its version, which grows with each change: the part of a job
+// that peers exchange repeatedly.
 type Standing struct {
-	State   State  // never StateNone of a job that is known
-	Version uint64 // of two, the higher holds
+	State   State  // never StateNone for a known job
+	Version uint64 // the higher of two wins
 	// Signature is by the key of the job's poster over the job's ID and both, see [Spec.Vouched];
-	// empty of a job that nobody signed.
+	// empty for an unsigned job.
 	Signature string
 }
 
-// Posted is the standing of a job that was posted and not changed since.
+// Posted returns the initial standing of a job.
 func Posted() Standing { return Standing{State: StateRunning, Version: 1} }
 
-// Merge is the one of two standings of a job that holds, in any order. Canceled stays canceled;
-// else the higher version wins. Two of one version come from two sides of a broken ring: then that
-// wins which does less to the web and keeps more of the job open: paused before running before
-// done.
+// Merge returns the winner of two standings of a job, in any order. Canceled stays canceled; else
+// the higher version wins. Equal versions come from two sides of a network partition: then the one
+// with fewer fetches and more work left wins: paused before running before done.
 func (s Standing) Merge(t Standing) Standing {
 	if cmp.Or(cmp.Compare(s.rank(), t.rank()), cmp.Compare(s.Version, t.Version), cmp.Compare(s.State.precedence(), t.State.precedence()),
 		cmp.Compare(s.Signature, t.Signature)) < 0 {
@@ -35,7 +34,7 @@ func (s Standing) Merge(t Standing) Standing {
 	return s
 }
 
-// rank sets canceled above all versions.
+// rank puts canceled above all versions.
 func (s Standing) rank() int {
 	if s.State == StateCanceled {
 		return 1
@@ -58,10 +57,10 @@ func (s State) precedence() int {
 	}
 }
 
-// Validate refuses a standing that no registry writes.
+// Validate rejects a standing that no registry writes.
 func (s Standing) Validate() error {
 	if s.State == StateNone || s.State >= stateEnd || s.Version == 0 || s.Version > maxVersion || len(s.Signature) > wire.MaxSignature {
-		return fmt.Errorf("no standing: state %d, version %d, signature of %d bytes", s.State, s.Version, len(s.Signature))
+		return fmt.Errorf("invalid standing: state %d, version %d, signature of %d bytes", s.State, s.Version, len(s.Signature))
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
-// Package mailbox gathers the outgoing links of an owner by the peers that they go to, and says
-// which batch leaves when: a plain state machine, which peers and simulations drive.
+// Package mailbox implements the send queue of an owner's outgoing links, batched by destination
+// peer: a state machine, driven by peers and simulations.
 //
-// A batch leaves when it is full or has lingered, the longer the more peers are written to. What
-// was not taken rests a little, and then goes to whoever is believed to be its owner by then.
+// A batch is sent when it is full or has lingered, the longer the more destinations there are.
+// Links that were not accepted are retried after a pause, at the then presumed owner.
 package mailbox
 
 import (
@@ -17,66 +17,65 @@ import (
 )
 
 const (
-	// Most is how many links go to a peer in one message at the most.
+	// Most is the maximum of links in one message to a peer.
 	Most = 256
-	// Take is how many links are taken out of the owner at a time, and Held how many may be on
-	// their way.
+	// Take is the number of links taken from the owner at a time, and Held the limit of links in the
+	// mailbox.
 	Take = 2048
 	Held = 16 * 1024
-	// Again is the wait before links that were not taken are sent again.
+	// Again is the delay before links that were not accepted are sent again.
 	Again = 500 * time.Millisecond
 
-	// lingerFirst is how long a batch waits to fill while few peers are written to; with many it
-	// grows in proportion, up to lingerMost, so that small rings stay quick and large ones batch.
+	// lingerFirst is the time for which a batch waits to fill with few destinations; with many it
+	// grows in proportion, up to lingerMost, so that small rings are fast and large ones batch.
 	lingerFirst = 100 * time.Millisecond
 	lingerMost  = 30 * time.Second
 	lingerPeers = 32
 )
 
-// Mailbox holds links on their way. It is for one goroutine.
+// Mailbox holds outgoing links. It is for one goroutine.
 type Mailbox struct {
-	// Patient has links that are sent again wait with what is gathered for their peer already.
-	// Without it all of that leaves at once.
+	// Patient makes retried links wait together with the queued links of their peer. Otherwise all of
+	// those are sent at once.
 	Patient bool
 
 	believed func(ring.Key) string
-	queues   []*queue // in the order in which they were opened, none of them full
+	queues   []*queue // in order of creation, none of them full
 	byPeer   map[string]*queue
 	full     []Batch
-	// parked are links that were not taken, the oldest first: however many there are, none is sent
-	// again before Again is over.
+	// parked holds links that were not accepted, oldest first: regardless of their number, none is
+	// sent again before Again has passed.
 	parked []parked
-	held   int // gathered, parked and on their way
+	held   int // queued, parked and in flight
 }
 
-// Batch is what leaves for one peer.
+// Batch is a message for one peer.
 type Batch struct {
-	To    string // the peer; empty: whose these links are has to be looked up
+	To    string // peer ID; empty: the owner of the links must be looked up
 	Links []owner.OutLink
 }
 
-// queue is a batch that gathers.
+// queue is a batch being filled.
 type queue struct {
 	Batch
 	due time.Time
 }
 
-// parked are links that rest until due.
+// parked are links that wait until due.
 type parked struct {
 	links []owner.OutLink
 	due   time.Time
 }
 
-// New returns an empty mailbox. Believed names the peer that is believed to own a key, and is empty
-// where nobody is.
+// New returns an empty mailbox. Believed returns the presumed owner of a key, empty if unknown.
 func New(believed func(ring.Key) string) *Mailbox {
 	return &Mailbox{believed: believed, byPeer: make(map[string]*queue)}
 }
 
-// Room says whether there is room to take more links out of the owner.
+// Room reports whether more links may be taken from the owner.
 func (b *Mailbox) Room() bool { return b.held < Held }
 
-// Put gathers links that came out of the owner.
+// Put queues links taken from the owner.
 func (b *Mailbox) Put(now time.Time, links []owner.OutLink) {
 	b.held += len(links)
 	due := now.Add(b.linger())
@@ -89,7 +88,7 @@ func (b *Mailbox) linger() time.Duration {
 	return min(lingerFirst*time.Duration(1+len(b.queues)/lingerPeers), lingerMost)
 }
 
-// gather puts a link to those for its believed owner; hurry has them leave when the link is due.
+// gather queues a link for its presumed owner; with hurry the batch is sent when the link is due.
 func (b *Mailbox) gather(l *owner.OutLink, due time.Time, hurry bool) {
 	to := b.believed(l.Key)
 	q := b.byPeer[to]
@@ -112,7 +111,7 @@ func (b *Mailbox) close(q *queue) Batch {
 	return q.Batch
 }
 
-// Next is the next batch to leave: one that is full, or has lingered.
+// Next returns the next batch to send: one that is full, or has lingered.
 func (b *Mailbox) Next(now time.Time) (Batch, bool) {
 	for len(b.parked) > 0 && !now.Before(b.parked[0].due) {
 		links := b.parked[0].links
@@ -134,7 +133,7 @@ func (b *Mailbox) Next(now time.Time) (Batch, bool) {
 	return Batch{}, false
 }
 
-// Wake is when Next has a batch; the zero time: not before more links are put.
+// Wake returns the time of the next batch; the zero time: none until more links are put.
 func (b *Mailbox) Wake() (at time.Time) {
 	earlier := func(due time.Time) {
 		if at.IsZero() || due.Before(at) {
@@ -142,7 +141,7 @@ func (b *Mailbox) Wake() (at time.Time) {
 		}
 	}
 	if len(b.full) > 0 {
-		return time.Unix(0, 0) // by now
+		return time.Unix(0, 0) // already due
 	}
 	if len(b.parked) > 0 {
 		earlier(b.parked[0].due)
@@ -153,8 +152,8 @@ func (b *Mailbox) Wake() (at time.Time) {
 	return at
 }
 
-// Back says what became of a batch: how many of its links were taken. What is left is sent again a
-// little later.
+// Back reports the result of a batch: the number of accepted links, and those to be sent again
+// after a pause.
 func (b *Mailbox) Back(now time.Time, taken int, left []owner.OutLink) {
 	b.held -= taken
 	if len(left) > 0 {
@@ -162,8 +161,8 @@ func (b *Mailbox) Back(now time.Time, taken int, left []owner.OutLink) {
 	}
 }
 
-// Split parts the links of a message into those that were taken by its answer and those that were
-// not, and returns the first that has moved, if one has.
+// Split divides the links of a message by its reply into accepted ones and others, and returns the
+// first that has moved, if any.
 func Split(links []owner.OutLink, reply *wire.LinksReply) (taken []uint64, left []owner.OutLink, moved *owner.OutLink) {
 	not := make(map[uint32]bool)
 	for _, i := range reply.GetBusy() {
@@ -185,7 +184,7 @@ func Split(links []owner.OutLink, reply *wire.LinksReply) (taken []uint64, left 
 	return taken, left, moved
 }
 
-// Message puts links into columns. Those that are all zero are left out.
+// Message encodes links in columns. Columns of zeros are omitted.
 func Message(links []owner.OutLink) *wire.Links {
 	m := &wire.Links{Rules: link.RulesVersion}
 	jobs := make(map[job.ID]uint32)

@@ -1,30 +1,30 @@
-// Package optout is what those who run sites wish not to be crawled.
+// Package optout implements opt-outs: what site operators exclude from crawling.
 //
-// Its words:
+// Terms:
 //
-//   - rule: one wish: a host, a domain with everything below it, a range of addresses, or URLs of a
-//     host by a pattern.
-//   - [List]: rules as an operator or a site writes them, one a line. Lists of a peer hold wherever
-//     that peer is a host's owner or its worker.
-//   - subject: a host or domain that has opted out in the ring itself. Its owner on the ring keeps
-//     that with its record, until it is withdrawn.
-//   - proof: what shows that whoever asks runs the site: a token at a path of the site, or in a TXT
-//     record of its name. It follows from the subject and what is asked for, so that every peer can
-//     check for itself what another one claims, and no peer has to remember what it handed out.
+//   - rule: one exclusion: a host, a domain with everything below it, an address range, or URLs of
+//     a host by a pattern.
+//   - [List]: rules written by an operator or a site, one per line. A peer applies its lists as
+//     owner and as worker of a host.
+//   - subject: a host or domain that has opted out in the ring. Its owner stores that with its
+//     record until it is withdrawn.
+//   - proof: a token at a path of the site, or in a TXT record of its name, that authenticates the
+//     site. It is derived from the subject and the action, so every peer can verify the claim of
+//     another one, and no peer has to store tokens.
 //
-// Lists never change once made and are safe for concurrent use.
+// Lists are immutable and safe for concurrent use.
 //
-// # Who keeps an opt-out
+// # Where an opt-out is stored
 //
-// A peer's own lists hold wherever it is a host's owner (links are turned away, what waits ends as
-// opted_out) or its worker (nothing is dialled, asked or probed).
+// A peer applies its own lists as the owner of a host (links are rejected, waiting URLs end as
+// opted_out) and as its worker (it opens no connections, sends no requests and no probes).
 //
-// The wish of a host is kept in its record, with a version, and moves with the record. The wish of
-// a domain is kept at the owner of the registrable domain, which tells the owners of all hosts that
-// it admitted; the owner of any other host hears of it when it asks for admission.
+// The opt-out of a host is stored in its record, with a version, and is handed off with it. The
+// opt-out of a domain is stored at the owner of the registrable domain, which notifies the owners
+// of all hosts that it admitted; the owner of any other host receives it with the admission reply.
 //
-// The line that a site shows follows from the subject and the action, so no peer keeps tokens. The
-// peer that keeps the wish looks at the site itself: the word of another peer is not enough, except
-// in the lab profile. A peer tells the ring of hosts and domains on its lists in the same way; of
-// ranges and patterns it does not, as they have no owner.
+// The token is derived from the subject and the action, so no peer stores tokens. The peer that
+// stores the opt-out checks the site itself: the claim of another peer is not enough, except in the
+// lab profile. A peer announces hosts and domains of its lists to the ring in the same way, but not
+// ranges and patterns, which have no owner.
 package optout

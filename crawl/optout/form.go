@@ -2,7 +2,7 @@ package optout
 
 import (
 	"context"
-	_ "embed" // the page
+	_ "embed" // page template
 	"html/template"
 	"net/http"
 	"sync"
@@ -15,28 +15,28 @@ var formText string
 var formPage = template.Must(template.New("form").Parse(formText))
 
 const (
-	// maxForm bounds what is posted, in bytes.
+	// maxForm bounds a posted form, in bytes.
 	maxForm = 4 << 10
-	// formBurst requests are served at once, and then one each formEvery: whoever asks, as a form
-	// of one peer is no reason to keep book of its visitors.
+	// formBurst requests are served at once, and then one each formEvery, for all clients together, so
+	// that no state per visitor is needed.
 	formBurst = 40
 	formEvery = 100 * time.Millisecond
-	// checkBurst and checkEvery are the same for those that have a site looked at.
+	// checkBurst and checkEvery are the same limits for requests that check a site.
 	checkBurst = 10
 	checkEvery = 2 * time.Second
-	// checkTime bounds such a request.
+	// checkTime is the timeout of such a request.
 	checkTime = 40 * time.Second
 )
 
-// Setter does what the form asks for: it sees whether the site shows the proof, and has the ring
-// know. The error is for people.
+// Setter executes the action of a form: it checks the site's proof and updates the ring. The error
+// is displayed to the user.
 type Setter interface {
-	// SetOptOut returns when the ring knows, or with what the site lacks.
+	// SetOptOut returns when the ring is updated, or an error that describes what the site lacks.
 	SetOptOut(ctx context.Context, s Subject, a Action) error
 }
 
-// Form is the page by which people who run a site opt out, or withdraw that. It needs no script,
-// keeps nothing, and serves a bounded number of requests.
+// Form is the page on which site operators opt out, or withdraw an opt-out. It needs no script,
+// stores nothing, and serves a bounded number of requests.
 type Form struct {
 	setter  Setter
 	contact string
@@ -44,12 +44,12 @@ type Form struct {
 	checks  rate
 }
 
-// NewForm returns the form of a peer. Contact is shown on it; it may be empty.
+// NewForm returns the form of a peer. Contact is displayed on it; it may be empty.
 func NewForm(setter Setter, contact string) *Form {
 	return &Form{setter: setter, contact: contact, pages: rate{burst: formBurst, every: formEvery}, checks: rate{burst: checkBurst, every: checkEvery}}
 }
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Contact, Subject, Action, Token, WellKnown, TXT, Name string
 	Error, Done                                           string
@@ -69,23 +69,23 @@ func (f *Form) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !f.pages.take(time.Now()):
 		head.Set("Retry-After", "5")
-		status, p.Error = http.StatusTooManyRequests, "Too many requests at the moment; please try again in a few seconds."
+		status, p.Error = http.StatusTooManyRequests, "Too many requests. Please try again in a few seconds."
 	case r.URL.Path != "/":
-		status, p.Error = http.StatusNotFound, "There is nothing here but the form."
+		status, p.Error = http.StatusNotFound, "Page not found. Only the form is available."
 	case r.Method == http.MethodPost:
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		status = f.post(r, &p)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		head.Set("Allow", "GET, HEAD, POST")
-		status, p.Error = http.StatusMethodNotAllowed, "The form is read by GET and sent by POST."
+		status, p.Error = http.StatusMethodNotAllowed, "Method not allowed: use GET or POST."
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_ = formPage.Execute(w, &p) // a reader that is gone has no use for the rest
+		_ = formPage.Execute(w, &p) // write errors of a closed connection are irrelevant
 	}
 }
 
-// post tells what a site has to show, or with check looks whether it does.
+// post shows the required proof, or with check verifies it.
 func (f *Form) post(r *http.Request, p *page) (status int) {
 	if err := r.ParseForm(); err != nil {
 		p.Error = "The form could not be read."
@@ -98,12 +98,12 @@ func (f *Form) post(r *http.Request, p *page) (status int) {
 	p.Name = r.PostForm.Get("name")
 	s, err := ParseSubject(string(kind) + " " + p.Name)
 	if err != nil {
-		p.Error = "This is not the name of a site: write it as in example.org."
+		p.Error = "Invalid site name: write it as in example.org."
 		return http.StatusBadRequest
 	}
 	a, err := ParseAction(r.PostForm.Get("action"))
 	if err != nil {
-		p.Error = "Please choose what is to be done."
+		p.Error = "Please choose an action."
 		return http.StatusBadRequest
 	}
 	p.Name, p.Subject, p.Action, p.Token, p.WellKnown, p.TXT = s.Name, s.String(), string(a), Token(s, a), WellKnown, TXTName(s)
@@ -111,7 +111,7 @@ func (f *Form) post(r *http.Request, p *page) (status int) {
 		return http.StatusOK
 	}
 	if !f.checks.take(time.Now()) {
-		p.Error = "Many sites are being looked at just now; please try again in a few seconds."
+		p.Error = "Too many site checks are running. Please try again in a few seconds."
 		return http.StatusTooManyRequests
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), checkTime)
@@ -120,14 +120,14 @@ func (f *Form) post(r *http.Request, p *page) (status int) {
 		p.Error = err.Error()
 		return http.StatusConflict
 	}
-	p.Done = s.Name + " is not crawled any more. You may take the line away again; the wish holds until you withdraw it here."
+	p.Done = s.Name + " is no longer crawled. You may remove the line; the opt-out remains until you withdraw it here."
 	if a == Back {
-		p.Done = s.Name + " may be crawled again. You may take the line away."
+		p.Done = s.Name + " may be crawled again. You may remove the line."
 	}
 	return http.StatusOK
 }
 
-// rate is a bucket of tokens. Safe for concurrent use.
+// rate is a token bucket. Safe for concurrent use.
 type rate struct {
 	burst int
 	every time.Duration

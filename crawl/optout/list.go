@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// MaxList bounds a list in bytes, maxRules the rules of it, maxPatterns those of them that are
-	// URL patterns of one host.
+	// MaxList bounds a list in bytes, maxRules its rules, and maxPatterns the URL patterns of one
+	// host.
 	MaxList     = 16 << 20
 	maxRules    = 500_000
 	maxPatterns = 256
-	// maxLine bounds a line.
+	// maxLine bounds a line in bytes.
 	maxLine = 8 << 10
-	// maxTold bounds the lines that an error names.
+	// maxTold bounds the invalid lines listed in an error.
 	maxTold = 5
 )
 
-// Kind is what a rule speaks of.
+// Kind is the type of a rule.
 type Kind string
 
 // The kinds: the first word of a line.
@@ -36,13 +36,13 @@ const (
 	KindURL    Kind = "url"
 )
 
-// Rule is one wish.
+// Rule is one exclusion.
 type Rule struct {
-	Kind  Kind   `json:"kind"`  // what Value is
+	Kind  Kind   `json:"kind"`  // type of Value
 	Value string `json:"value"` // host, domain, address range or URL pattern, in canonical form
 }
 
-// String is the rule as a line of a list has it.
+// String returns the rule as a line of a list.
 func (r Rule) String() string { return string(r.Kind) + " " + r.Value }
 
 // List is a set of rules. The nil List is empty.
@@ -54,20 +54,20 @@ type List struct {
 	patterns map[string][]string // of paths, by host
 }
 
-// ErrList says that no line of a text is a rule although there are some: it is no list, but perhaps
-// a page that says why there is none.
-var ErrList = errors.New("no line of it is a rule")
+// ErrList is returned for a text in which no line is a rule: it is not a list, but perhaps an error
+// page.
+var ErrList = errors.New("no line is a rule")
 
-// Parse reads a list: a rule a line, and behind # what is for people only.
+// Parse parses a list of one rule per line, with comments after #.
 //
 //	host example.org            the host, at every port; with a port, at that one
 //	domain example.org          the domain and every host below it
 //	ip 192.0.2.0/24             hosts at these addresses
-//	url example.org/private/    URLs of the host that begin so; * stands for anything, $ for the end
+//	url example.org/private/    URLs of the host with this prefix; * matches any characters, $ the end
 //
-// Lines that are no rules are named in the error, the first few, and the list holds the others all
-// the same: a slip of the pen in one line must not undo the wishes of the rest. It is nil only if
-// there is no rule at all, or the text is beyond a bound.
+// The error lists the first invalid lines, and the list still has all others: a typo in one line
+// must not disable the other rules. The list is nil only if there is no rule at all, or the text
+// exceeds a limit.
 func Parse(text []byte) (*List, error) {
 	if len(text) > MaxList {
 		return nil, fmt.Errorf("list of %d bytes, at most %d", len(text), MaxList)
@@ -92,10 +92,10 @@ func Parse(text []byte) (*List, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("a line of more than %d bytes: %w", maxLine, err)
+		return nil, fmt.Errorf("line of more than %d bytes: %w", maxLine, err)
 	}
 	if wrong > maxTold {
-		bad = append(bad, fmt.Errorf("and %d lines more", wrong-maxTold))
+		bad = append(bad, fmt.Errorf("and %d more lines", wrong-maxTold))
 	}
 	if len(l.rules) == 0 && wrong > 0 {
 		return nil, errors.Join(append([]error{ErrList}, bad...)...)
@@ -103,7 +103,7 @@ func Parse(text []byte) (*List, error) {
 	return l, errors.Join(bad...)
 }
 
-// unixLines ends lines with LF, which CR and CRLF do elsewhere, and drops a byte order mark.
+// unixLines converts CR and CRLF line ends to LF, and drops a byte order mark.
 func unixLines(text []byte) []byte {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if bytes.IndexByte(text, '\r') < 0 {
@@ -142,11 +142,11 @@ func (l *List) add(line string) error {
 	case KindURL:
 		return l.addPattern(value)
 	default:
-		return fmt.Errorf("%.40q: want host, domain, ip or url, and what", line)
+		return fmt.Errorf("%.40q: want host, domain, ip or url, and a value", line)
 	}
 }
 
-// hostName reads a host in whatever form a person writes it.
+// hostName parses a host name or URL entered by a user.
 func hostName(value string) (string, error) {
 	if value == "" || strings.ContainsAny(value, "/ \t@?*") {
 		return "", errors.New("want a name such as example.org")
@@ -192,7 +192,7 @@ func (l *List) addPattern(value string) error {
 	return nil
 }
 
-// Rules lists the rules in their order. The slice is the list's own.
+// Rules returns the rules in their order. The slice must not be changed.
 func (l *List) Rules() []Rule {
 	if l == nil {
 		return nil
@@ -200,7 +200,7 @@ func (l *List) Rules() []Rule {
 	return l.rules
 }
 
-// Host returns the rule that covers a host as a whole, its address aside.
+// Host returns the rule that covers a host as a whole, except by its address.
 func (l *List) Host(host string) (Rule, bool) {
 	if l == nil || len(l.hosts)+len(l.domains) == 0 {
 		return Rule{}, false

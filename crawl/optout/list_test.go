@@ -105,7 +105,7 @@ func TestParseErrors(t *testing.T) {
 		{"no address", "ip 300.0.0.1\nhost b.example", "line 1: ip", 1},
 		{"a URL without a path", "url a.example\nhost b.example", "line 1: url", 1},
 		{"a page", "<html>\n<body>\nlog in first\n", "no line", -1},
-		{"many slips", "host a.example\n" + strings.Repeat("x\n", 9), "and 4 lines more", 1},
+		{"many slips", "host a.example\n" + strings.Repeat("x\n", 9), "4 more", 1},
 		{"a line without end", "host a.example\nhost " + strings.Repeat("a", maxLine), "line of more", -1},
 		{"too many patterns", strings.Repeat("url a.example/x\n", maxPatterns+1), "more than", maxPatterns},
 	} {

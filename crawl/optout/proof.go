@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// WellKnown is the path at which a site shows the proof, and txtPrefix what stands before its
-	// name in the DNS where it does that there.
+	// WellKnown is the path at which a site publishes the proof, and txtPrefix the prefix of its name
+	// in the DNS for a TXT record.
 	WellKnown = "/.well-known/apoidea.txt"
 	txtPrefix = "_apoidea."
-	// MaxProof bounds what is read of that file, in bytes, MaxTXT the TXT records looked at.
+	// MaxProof bounds the bytes read of that file, MaxTXT the TXT records checked.
 	MaxProof = 16 << 10
 	MaxTXT   = 64 // records
 
 	tokenBytes = 16
 )
 
-// Action is what is asked for.
+// Action is the requested action.
 type Action string
 
 // The actions; they are part of the wire.
@@ -30,20 +30,19 @@ const (
 	Back Action = "withdraw"
 )
 
-// ErrSubject says that something is no subject, or no action.
+// ErrSubject is returned for an invalid subject or action.
 var ErrSubject = errors.New("want a host or a domain, and opt-out or withdraw")
 
 // Subject is a host or domain that opts out in the ring.
 type Subject struct {
 	Kind Kind   // KindHost or KindDomain
-	Name string // in canonical form; of a host with the port if it is not the usual one
+	Name string // canonical; of a host with the port unless it is the default
 }
 
-// String is what ParseSubject reads.
+// String returns the subject as ParseSubject reads it.
 func (s Subject) String() string { return string(s.Kind) + " " + s.Name }
 
-// ParseSubject reads what a person or a stranger wrote, such as "host example.org"; a name alone is
-// a host.
+// ParseSubject parses untrusted text, such as "host example.org"; a name alone is a host.
 func ParseSubject(text string) (Subject, error) {
 	text = strings.TrimSpace(text)
 	kind, name, ok := strings.Cut(text, " ")
@@ -69,7 +68,7 @@ func isAddr(name string) bool {
 	return err == nil
 }
 
-// ParseAction reads an action.
+// ParseAction parses an action.
 func ParseAction(text string) (Action, error) {
 	if a := Action(text); a == Out || a == Back {
 		return a, nil
@@ -77,19 +76,19 @@ func ParseAction(text string) (Action, error) {
 	return "", fmt.Errorf("%.40q: %w", text, ErrSubject)
 }
 
-// Token is what a site shows to prove that it asks for something itself: a line of the file, or one
-// TXT record.
+// Token returns the proof that a site publishes for an action: a line of the file, or one TXT
+// record.
 func Token(s Subject, a Action) string {
 	sum := sha256.Sum256([]byte("/apoidea/optout/" + string(a) + "/" + s.String()))
 	return "apoidea-" + string(a) + "=" + hex.EncodeToString(sum[:tokenBytes])
 }
 
-// Shows says whether what a site shows, the text of its file or TXT records one a line, proves that
-// it asks for an action. Where both are shown it is the opt-out that counts.
+// Shows reports whether a published text, the file or TXT records one per line, proves an action.
+// If both actions are published, only the opt-out is valid.
 func Shows(text string, s Subject, a Action) bool {
 	want, other := Token(s, a), Token(s, Out)
 	found := false
-	// Editors leave marks and zeros (UTF-16), and some systems end lines with CR alone.
+	// Editors add byte order marks and zeros (UTF-16), and some systems end lines with CR alone.
 	text = strings.ReplaceAll(text, "\x00", "")
 	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} {
 		text = strings.TrimPrefix(text, mark)
@@ -105,7 +104,7 @@ func Shows(text string, s Subject, a Action) bool {
 	return found
 }
 
-// nameOf is the name of a subject without its port, as the DNS knows it.
+// nameOf returns the name of a subject without its port, as used in the DNS.
 func nameOf(s Subject) string {
 	if i := strings.LastIndexByte(s.Name, ':'); i > strings.LastIndexByte(s.Name, ']') {
 		return s.Name[:i]
@@ -113,5 +112,5 @@ func nameOf(s Subject) string {
 	return s.Name
 }
 
-// TXTName is where the DNS is asked for the proof of a subject.
+// TXTName returns the DNS name of a subject's TXT record.
 func TXTName(s Subject) string { return txtPrefix + nameOf(s) }

@@ -11,11 +11,11 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// books are what an owner tells of itself: all of it reads, and nothing changes.
+// books is the read-only view of an owner's state.
 type books struct{ parts }
 
-// Counts returns the books of a job; zero for one of which nothing was met. Exact between steps,
-// and durable as of the last Wait.
+// Counts returns the counters of a job, zero for an unknown job. They are exact between steps and
+// durable as of the last Wait.
 func (bk *books) Counts(id job.ID) hosts.Counts {
 	js := bk.jobs.ByID[id]
 	if js == nil {
@@ -40,8 +40,8 @@ func (bk *books) Counts(id job.ID) hosts.Counts {
 	return c
 }
 
-// AllCounts returns the books of all jobs of which something was met, with one look at each host of
-// which something waits for all of them.
+// AllCounts returns the counters of all jobs known here. It visits each host with waiting URLs
+// once.
 func (bk *books) AllCounts() map[job.ID]hosts.Counts {
 	all := make(map[job.ID]hosts.Counts, len(bk.jobs.Order))
 	waiting := false
@@ -72,7 +72,7 @@ func (bk *books) AllCounts() map[job.ID]hosts.Counts {
 	return all
 }
 
-// JobIDs lists the jobs of which something was met.
+// JobIDs returns the IDs of the jobs known here.
 func (bk *books) JobIDs() []job.ID {
 	ids := make([]job.ID, 0, len(bk.jobs.Order))
 	for _, js := range bk.jobs.Order {
@@ -88,7 +88,7 @@ func (bk *books) JobIDs() []job.ID {
 	return ids
 }
 
-// Totals are the sums over all jobs on this peer, as status shows them.
+// Totals holds the sums over all jobs on this peer.
 type Totals struct {
 	// As in control.Counters.
 	Pages, Duplicates, NoIndex, Redirects, Errors, RobotsDenied, Refetched, Bytes int64
@@ -96,8 +96,8 @@ type Totals struct {
 	URLsSeen, URLsPending, URLsLeased, URLsWaiting, Outbox int64
 	// As in control.Counters.
 	HostsOwned, HostsLeased, LeftOut int64
-	// Traps are URLs that were left, as their sites bring nothing new any more, OutOfBudget those
-	// beyond a budget; LinksCut are links to more new hosts than a page may bring.
+	// Traps counts URLs skipped as traps, OutOfBudget URLs beyond a budget, and LinksCut links beyond
+	// the new hosts that a page may contribute.
 	Traps, OutOfBudget, LinksCut int64
 }
 
@@ -140,7 +140,7 @@ func (bk *books) Totals() Totals {
 	return t
 }
 
-// Delegated counts, for each worker, the hosts it has a lease on.
+// Delegated returns the number of leased hosts by worker.
 func (bk *books) Delegated() map[string]int {
 	m := make(map[string]int)
 	for peer, s := range bk.placer.Sessions {

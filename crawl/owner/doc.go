@@ -1,97 +1,91 @@
-// Package owner is the owner's side of a host: what is known of its URLs, what is pending, what is
-// out, and to whom the host is leased.
+// Package owner manages the hosts that a peer owns: their URL sets, pending URLs, leases and
+// budgets.
 //
-// Its words:
+// Terms:
 //
-//   - host record: everything about a host; all its keys begin with the host's ring position, so an
-//     arc of the ring is one range of keys.
-//   - URL entry: the exact member of a URL set: eight bytes of hash, and where the URL stands:
-//     pending at a depth, or done with an outcome.
-//   - pending record: a URL that waits. Ready ones lie in the order of depth and arrival, delayed
-//     ones (another try) in the order of their due time. A leased URL keeps its pending record
-//     until its outcome comes, so after a crash it is pending again.
-//   - lease: the grant of one host to one worker for TTL from the last renewal, named by its epoch.
-//     item: one URL out under a lease.
-//   - lapse: the end of a lease whose worker was not heard of since it named it. It is no try, but
-//     four of them, two when it was out alone, quarantine a URL.
-//   - hang: a request that the host took and of which nothing came. It is the URL's, and parts of
-//     the host that hang go last; many in a row are a failure of the host.
-//   - outbox: links for other owners, written in one batch with the outcome of the page they stand
-//     on.
+//   - host record: the state of a host. All keys of a host begin with its ring position, so an arc
+//     of the ring is one range of keys.
+//   - URL entry: the exact member of a URL set: an eight-byte hash and the state of the URL, which
+//     is pending at a depth, or done with an outcome.
+//   - pending record: a URL without an outcome. Ready records are ordered by depth and arrival,
+//     delayed records (retries) by due time. A leased URL keeps its pending record until its
+//     outcome arrives, so it is pending again after a crash.
+//   - lease: the grant of one host to one worker, for TTL from the last renewal, identified by its
+//     epoch. An item is one URL out under a lease.
+//   - lapse: the end of a lease that its worker stopped renewing. It does not count as a try, but
+//     four lapses, two of them when it was out alone, quarantine a URL.
+//   - timeout: a request that the host accepted and did not answer. It is attributed to the URL,
+//     and slow parts of a host are fetched last; many in a row are a failure of the host.
+//   - outbox: links for other owners, written in one batch with the outcome of their page.
 //   - fate: the outcome that all pending URLs of a job on a host get without being tried: its
-//     budget is used up, the host is down, it was canceled.
-//   - settled: all records of a key that others may hold have arrived. Before, an owner takes links
-//     and says nothing of the host to workers.
-//   - frozen: a host on its way to another owner; its lease goes along as a note, and is adopted
-//     there under the same epoch.
+//     budget is exhausted, the host is down, or the job was canceled.
+//   - synced: all records of a key that other peers may hold have arrived. Until then an owner
+//     accepts links, but answers no worker about the host.
+//   - frozen: a host that is being handed off. Its lease is transferred as a note, and adopted by
+//     the next owner under the same epoch.
 //
-// [Owner] is a plain state machine in steps: [Owner.Begin] with the time, any number of inputs,
+// [Owner] is a state machine driven in steps: [Owner.Begin] with the time, any number of inputs,
 // [Owner.Commit]. It has no goroutine, clock, lock or network; one goroutine (or a simulator)
-// drives it. All inputs of a step land in at most a few batches of the [kv.Store], each of which is
-// whole: an outcome is never without the links of its page. [Owner.Within] bounds what a step takes
-// in; a [Visit], a [Delivery] or a [Merge] that is longer goes on in later steps, the links of a
-// page ahead of its outcome. Commit applies them and returns a [Ready]: its Wait says when they are
-// on disk, and only then may replies and effects leave. The next step may begin before that; Readys
-// are to be released in their order.
+// drives it. The inputs of a step are written in a few atomic batches of the [kv.Store]: an outcome
+// is never stored without the links of its page. [Owner.Within] bounds a step; a longer [Visit],
+// [Delivery] or [Merge] continues in later steps, with the links of a page stored before its
+// outcome. Commit returns a [Ready]: replies and effects may be released only after its Wait has
+// returned, in the order of the Readys. The next step may begin before that.
 //
-// An Owner brings events to its parts, and has rooms of its own: package hosts is the table of
-// hosts, with who has one and when it is looked at next; package links takes links in and sends
-// them out; package leases gives hosts to workers; package ledger has the books of URLs, and alone
-// writes their records and what is counted of them. What a host, or a job, is in the middle of is
-// kept by plain types, each with the table of its states and a test that drives it alone: search
-// (for a worker), Tenure (who has the host), purges, package budget (of a job) and package outbox.
-// Here is what takes messages in: the door, visits of workers, their reports, moves, and what ends
-// URLs. parts.go has the parts in an order in which each names the ones above it that it uses, so
-// there is no circle. What a record is on disk is package ondisk's, and package buffer makes
-// batches of what a step writes.
+// An Owner dispatches events to its parts. Package hosts is the table of hosts: their leases and
+// their schedule. Package links receives and sends links, package leases assigns hosts to workers,
+// and package ledger alone writes the records and counters of URLs. Plain types hold the state of a
+// host or a job, each with a table of its states and a test that drives it alone: search (for a
+// worker), Tenure (of a lease), purges, package budget (of a job) and package outbox. This package
+// handles messages: the entry check, visits of workers, their reports, handoffs, and the end of
+// URLs. parts.go lists the parts in dependency order, so there is no cycle. Package ondisk defines
+// the records, and package buffer makes batches of the writes of a step.
 //
 // A change is an event: the ledger lists the accounts that have changed, and a part that changes a
-// host's record, or who has the host, says so. When the step ends, or hosts are looked at, all of
-// them are scheduled, in one place.
+// host's record or lease reports the host. All of them are scheduled in one place, at the end of a
+// step or before hosts are evaluated.
 //
-// Memory does not grow with URLs or hosts: pending URLs stay in the store until granted, hosts
-// without a lease are dropped beyond [Config.MaxHosts] and found again by an index of hosts with
-// work, outbox links beyond [Config.MaxOutbox] wait on disk.
+// Memory does not grow with URLs or hosts. Pending URLs stay in the store until granted. Hosts
+// without a lease are evicted beyond [Config.MaxHosts] and reloaded through an index of hosts with
+// work. Outbox links beyond [Config.MaxOutbox] stay on disk.
 //
-// What always holds, and is tested by name: never two live leases of one host; accepted URLs =
-// pending + leased + outcomes, for each job and host, also after a crash between any two batches;
-// no budget is overshot; the smallest depth met wins, whatever the order of arrival; copies of
-// records merge to the same, in whatever order and however often.
+// Invariants, each tested by name: a host has at most one live lease; accepted URLs = pending +
+// leased + outcomes, for each job and host, also after a crash between any two batches; no budget
+// is exceeded; the smallest depth found wins, in any order of arrival; merging copies of records is
+// commutative, associative and idempotent.
 //
 // # How a crawl ends
 //
-// A job is over when no URL of it is pending, leased, waiting for another try or in an outbox.
-// Waits are bounded, but a site may ask for a day (Retry-After), and a host that fails is left
-// alone ever longer. So each owner tells (crawl/owner/waits.go, node/view/patience.go) what waits,
-// for which reason, and how many URLs have their next try further away than --patience: these are
-// *put off*. --until-idle and --wait end when nothing else is left anywhere on the ring, or when
-// nothing was fetched for a little longer than the patience, since a site may ask for a little less
-// again and again. The patience decides only when somebody stops waiting: URLs that are put off
-// stay pending, and whoever runs at their time takes them up.
+// A job is finished when none of its URLs is pending, leased, waiting for a retry or in an outbox.
+// Waits are bounded, but a site may ask for a day (Retry-After), and the backoff of a failing host
+// grows. So each owner reports (crawl/owner/waits.go, node/view/patience.go) what waits, why, and
+// how many URLs have their next try later than --patience: these are *deferred*. --until-idle and
+// --wait end when nothing else is left on the ring, or when nothing was fetched for slightly longer
+// than the patience, since a site may repeat a slightly shorter delay. The patience only ends the
+// waiting of a command: deferred URLs stay pending, and a peer that runs at their due time fetches
+// them.
 //
 // # The loop that drives it
 //
-// One goroutine drives an Owner. It takes in all requests that wait, applies each to the state
-// machine, and commits what they changed as a few batches of the store, each of them whole. A
-// second goroutine waits for the disk and then releases answers and effects in their order. So any
-// number of reports share one fsync, nobody holds a lock over the disk, and nothing is acknowledged
-// that a crash could lose.
+// One goroutine drives an Owner. It takes all queued requests, applies each to the state machine,
+// and commits the changes as a few atomic batches of the store. A second goroutine waits for the
+// disk and then releases replies and effects in order. So any number of reports share one fsync, no
+// lock is held during disk writes, and nothing is acknowledged that a crash could lose.
 //
-// A step is bounded: it takes requests in for 10 ms, sixteen pieces at least, and at most 2,000
-// writes. What is longer goes on in the next steps, before any other request: a page that links to
-// 50,000 hosts in pieces of 128 links, the records that another peer hands over one by one. It is
-// acknowledged with its last piece, and the outcome of a page is written behind its links. The
-// state machine does not look at a clock for that: between two pieces it asks whether there is
-// room.
+// A step is bounded: it takes requests for 10 ms, at least four pieces, and at most 2,000
+// writes. Longer requests continue in the next steps, before any other request: a page with links
+// to 50,000 hosts in pieces of 128 links, the records of a handoff one by one. A request is
+// acknowledged with its last piece, and the outcome of a page is written after its links. The state
+// machine reads no clock for that: it calls a function between two pieces.
 //
-// While the message of a worker is being taken in, the leases that it names as held do not run out:
-// the worker is alive and waits for the answer. Nor does a lease run out while requests wait that
-// came before its end, since one of them may renew it. A message has 8,192 links at most, so that
-// the answer comes before the worker's own deadline.
+// While a worker's message is being processed, the leases that it lists as held do not expire: the
+// worker is alive and waits for the reply. Nor does a lease expire while requests are queued that
+// arrived before its end, since one of them may renew it. A message has at most 8,192 links, so
+// that the reply precedes the worker's own deadline.
 //
-// Questions (status, metrics, why) are answered before all requests that wait, and between two
-// pieces of a step, also while a disk or a replica is slow. What concerns all hosts in memory, such
-// as a change of the ring, is done for a thousand of them in each step. Hosts that wait for a
-// worker while all workers are full stand in a queue, in which registrable domains have turns; as
-// many hosts are placed at a time as were taken.
+// Queries (status, metrics, why) are answered before all queued requests, and between two pieces of
+// a step, also while a disk or a replica is slow. Changes that affect all hosts in memory, such as
+// a change of the ring, are applied to a thousand hosts per step. While all workers are full,
+// unassigned hosts are queued, and the queue serves registrable domains in turn; the number of
+// concurrent searches follows the number of hosts that workers accept.
 package owner

@@ -5,20 +5,20 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// entry is what a caller may do with a host.
+// entry is the authorization of a caller for a host.
 type entry struct {
-	answer hosts.Answer // who is to be asked; what follows is of Here alone
-	host   *hosts.Host  // nil: nothing is known of it
-	held   bool         // the caller has it, under the lease that it names
-	heard  bool         // outcomes of it are the caller's to report
+	answer hosts.Answer // owner of the host; the other fields are set for Here only
+	host   *hosts.Host  // nil: unknown host
+	held   bool         // the caller holds the lease that it names
+	heard  bool         // the caller may report outcomes of the host
 }
 
-// enter is the door: what another peer says of a host passes here, and nothing of the host is
-// looked at before. A check on callers belongs here. The caller is a worker with its session, which
-// may name the epoch of a lease, or with neither of them who brings links.
+// enter authorizes a request of another peer about a host, before anything of the host is read. All
+// checks on callers belong here. The caller is a worker with its session, which may name the epoch
+// of a lease, or a sender of links with neither.
 //
-// An answer that is not Here is one that the caller acts on: it asks the other owner, or this one
-// again. To a worker nothing is said while records may be missing, as a lease may be among them.
+// For an answer other than Here, the caller asks the other owner, or retries. Workers get no answer
+// while records may be missing, since one of them may be a lease.
 func enter(t *hosts.Table, s *hosts.Session, name string, epoch *wire.Epoch) (e entry) {
 	if s == nil {
 		e.answer = t.AnswersFor(name)
@@ -28,19 +28,19 @@ func enter(t *hosts.Table, s *hosts.Session, name string, epoch *wire.Epoch) (e 
 	if e.answer == hosts.Here {
 		e.host = t.Find(name)
 		e.heard = s != nil && reportsOf(t, s, e.host)
-		e.held = s != nil && e.host.LeasedTo(s, epoch) // not renewed by this: outcomes may come of a worker that has dropped the lease, as its time was over
+		e.held = s != nil && e.host.LeasedTo(s, epoch) // not renewed here: outcomes may follow an expired lease
 	}
 	return e
 }
 
-// reportsOf says whether the outcomes of a host are a worker's to report: it has the host, or had
-// it. Who stands near may have had it under an earlier owner whose record did not come here in
-// time: what it tells would be lost.
+// reportsOf reports whether a worker may report outcomes of a host: it has the host, or had it. A
+// neighbor may have had it under an earlier owner whose record did not arrive in time; its outcomes
+// would be lost otherwise.
 func reportsOf(t *hosts.Table, s *hosts.Session, h *hosts.Host) bool {
 	return s.Peer == t.Cfg.Self || h != nil && h.Worked(s.Peer) || t.Near(s)
 }
 
-// Worked says whether a peer has a host as its worker, or had it. Part of a step.
+// Worked reports whether a peer is or was the host's worker. Part of a step.
 func (o *Owner) Worked(peer, host string) bool {
 	h := o.hosts.Find(host)
 	return h != nil && h.Worked(peer)

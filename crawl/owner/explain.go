@@ -15,39 +15,39 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// HostDetail is all that is known of a host.
+// HostDetail is the complete state of a host.
 type HostDetail struct {
-	Host string   // name, with the port if it is not the usual one
-	Key  ring.Key // place on the ring
-	// Worker and its lease; the worker is empty if there is none.
+	Host string   // name, with the port unless it is the default
+	Key  ring.Key // ring position
+	// Worker holds the lease; empty if there is none.
 	Worker    string
 	Epoch     ondisk.Epoch // of the last lease
-	LeaseEnds time.Time    // unless it is renewed
-	// NotBefore is until when politeness or a back-off is owed, zero if nothing is; Backoff is its
-	// reason.
+	LeaseEnds time.Time    // unless renewed
+	// NotBefore is the not-before time set by politeness or backoff, zero if there is none; Backoff is
+	// its reason.
 	NotBefore time.Time
-	Backoff   string // why, in words
-	// Fails counts the failures in a row, FailOutcome is what the last one was.
+	Backoff   string // reason, for display
+	// Fails counts consecutive failures; FailOutcome is the last one.
 	Fails       uint32
-	FailOutcome link.Outcome // what the last failure was
-	Mute        bool         // nobody could be reached there twice in a row, and nothing was ever heard of it
+	FailOutcome link.Outcome // outcome of the last failure
+	Mute        bool         // two connection failures in a row, and no URL of the host has an outcome
 	Addrs       [][]byte     // 4 or 16 bytes each
-	// Robots are the states of the host's origins, as the worker encoded them.
+	// Robots holds the states of the host's origins, as encoded by the worker.
 	Robots map[string][]byte
-	// Placed is the worker chosen last, when and why, by what measurements.
+	// Placed is the worker chosen last, with the time, reason and measurements of the choice.
 	Placed    string
-	PlacedAt  time.Time            // when that was
-	PlacedWhy string               // in words
-	Measured  []ondisk.Measurement // what candidates measured then
-	// OptedOut says why nothing of the host is fetched, OptedOutAt since when by its record; empty
-	// and zero if it may be.
+	PlacedAt  time.Time            // time of the choice
+	PlacedWhy string               // reason, for display
+	Measured  []ondisk.Measurement // measurements of the candidates
+	// OptedOut is the reason why nothing of the host is fetched, and OptedOutAt the time of its
+	// opt-out record; both are zero if the host may be fetched.
 	OptedOut   string
-	OptedOutAt time.Time          // zero: not by a record
-	Jobs       []hosts.HostCounts // those with URLs of it
+	OptedOutAt time.Time          // zero: no opt-out record
+	Jobs       []hosts.HostCounts // jobs with URLs of the host
 }
 
-// Host returns what is known of a host; false if nothing is. Between the inputs of a step, or
-// between steps.
+// Host returns the state of a host, and false for an unknown host. It may be called between the
+// inputs of a step, or between steps.
 func (bk *books) Host(name string) (HostDetail, bool) {
 	bk.hosts.Flush()
 	h := bk.hosts.Find(name)
@@ -92,22 +92,22 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 	return d, true
 }
 
-// HostSummary is a host in a list.
+// HostSummary is an entry in a list of hosts.
 type HostSummary struct {
-	Host   string   // name, with the port if it is not the usual one
-	Key    ring.Key // place on the ring
-	Worker string   // with a lease at present; empty: none
-	Placed string   // worker chosen last, also when its lease is over
+	Host   string   // name, with the port unless it is the default
+	Key    ring.Key // ring position
+	Worker string   // current lease holder; empty: none
+	Placed string   // worker chosen last, also after its lease
 	Addrs  [][]byte // 4 or 16 bytes each
-	// WorkerRTTUs is the round trip of the worker chosen last as it was measured for that choice, in
-	// microseconds, LeastRTTUs the least that was; 0 where it was not.
+	// WorkerRTTUs is the round trip in microseconds that the worker chosen last measured for that
+	// choice, and LeastRTTUs the lowest measured; 0 if not measured.
 	WorkerRTTUs, LeastRTTUs       int64
 	Accepted, Pending, Leased, OK int64 // URLs of all jobs; OK: pages with new content
-	Left                          int64 // URLs of all jobs left as traps or beyond a budget
+	Left                          int64 // URLs of all jobs skipped as traps or beyond a budget
 }
 
-// HostsAfter returns up to limit hosts in ring order, those behind a position; the zero position is
-// before all. Between the inputs of a step, or between steps.
+// HostsAfter returns up to limit hosts behind a position, in ring order; the zero position is
+// before all hosts. It may be called between the inputs of a step, or between steps.
 func (bk *books) HostsAfter(after ring.Pos, limit int) []HostSummary {
 	bk.hosts.Flush()
 	var list []HostSummary
@@ -126,7 +126,7 @@ func (bk *books) HostsAfter(after ring.Pos, limit int) []HostSummary {
 				}
 				return false
 			}
-			// Somewhere in the records of the host before: jump behind them.
+			// The position is within the records of the previous host: skip them.
 			pos = ring.Pos(key[1:])
 			return false
 		})
@@ -187,8 +187,8 @@ func (s *HostSummary) add(c *ondisk.Counters, out int64) {
 	s.Left += c.Outcomes[link.OutcomeTrap] + c.Outcomes[link.OutcomeOutOfBudget]
 }
 
-// Leases lists hosts under a lease, the limit of them with the most URLs pending, and says how many
-// there are. Between the inputs of a step, or between steps.
+// Leases returns the limit leased hosts with the most pending URLs, and the total number of leased
+// hosts. It may be called between the inputs of a step, or between steps.
 func (bk *books) Leases(limit int) (list []HostSummary, total int) {
 	for _, s := range bk.placer.Sessions {
 		for h := range s.Leases {
@@ -203,28 +203,28 @@ func (bk *books) Leases(limit int) (list []HostSummary, total int) {
 	return list[:min(limit, len(list))], len(list)
 }
 
-// Fate is what became of a URL in one job.
+// Fate is the state of a URL in one job.
 type Fate struct {
-	Job job.ID // that was asked about
+	Job job.ID // the job that was queried
 	// State is unknown, pending, waiting, leased or done.
 	State string
-	// Final is set once done; before, its URL, Depth, Hops, Kind and Tries are.
+	// Final is complete once State is done; before, only URL, Depth, Hops, Kind and Tries are set.
 	Final  ondisk.Final
 	Due    time.Time // of a waiting URL
-	Lapses int       // leases that lapsed while it was out
-	// HostUntil is until when nothing of the host is fetched, zero if that is not so; HostWhy says
-	// why, HostFails how often in a row it failed.
+	Lapses int       // lapsed leases while the URL was out
+	// HostUntil is the time before which nothing of the host is fetched, zero if there is none.
+	// HostWhy is the reason, and HostFails the number of consecutive failures.
 	HostUntil time.Time
-	HostWhy   string // in words
-	HostFails uint32 // in a row
+	HostWhy   string // for display
+	HostFails uint32 // consecutive
 	HostMute  bool   // as in HostDetail
-	// Refusal says why the job does not admit the URL at depth 0, if it does not and the URL is
-	// unknown; Trap what of its host was left, if it is of that.
+	// Refusal is the reason why the job rejects an unknown URL at depth 0, if it does; Trap is the URL
+	// pattern of the host that was detected as a trap, if the URL matches it.
 	Refusal, Trap string
 }
 
-// Why returns what became of a canonical URL in each job known here. Between the inputs of a step,
-// or between steps.
+// Why returns the state of a canonical URL in each job known here. It may be called between the
+// inputs of a step, or between steps.
 func (bk *books) Why(url string) []Fate {
 	h := bk.hosts.Find(link.Host(url))
 	var list []Fate
@@ -241,7 +241,7 @@ func (bk *books) Why(url string) []Fate {
 	return list
 }
 
-// leftAs says why a URL that was never met would be left as well, if it would.
+// leftAs returns the reason why an unknown URL would be skipped as a trap, empty if it would not.
 func (bk *books) leftAs(h *hosts.Host, js *hosts.JobState, url string) string {
 	if h == nil || bk.Cfg.Novelty == 0 {
 		return ""
@@ -253,7 +253,7 @@ func (bk *books) leftAs(h *hosts.Host, js *hosts.JobState, url string) string {
 	case hj.Tally.Counters().Trap:
 		return bk.traps.Text(h, hj)
 	}
-	tried := *bk.traps.Of(h, hj) // a look is no try
+	tried := *bk.traps.Of(h, hj) // a copy: a query does not count as a try
 	return tried.Verdict(url, bk.Cfg.Novelty).Why
 }
 
@@ -290,9 +290,9 @@ func (bk *books) explain(h *hosts.Host, js *hosts.JobState, url string, f *Fate)
 	return true
 }
 
-// URLs calls fn for up to limit URLs that are done, in key order behind a cursor, and returns the
-// cursor to go on with; nil at the end. There may be fewer than limit, and others behind the cursor
-// all the same. Between the inputs of a step, or between steps.
+// URLs calls fn for up to limit done URLs behind a cursor, in key order, and returns the next
+// cursor; nil at the end. Fewer than limit URLs do not mean the end. It may be called between the
+// inputs of a step, or between steps.
 func (bk *books) URLs(after ondisk.Cursor, limit int, fn func(id job.ID, f *ondisk.Final)) (ondisk.Cursor, error) {
 	bk.hosts.Flush()
 	if bk.Buf.Err() != nil {
@@ -305,12 +305,12 @@ func (bk *books) URLs(after ondisk.Cursor, limit int, fn func(id job.ID, f *ondi
 	return next, err
 }
 
-// Horizon is until when the next try at such a host is waited for, where a patience says horizon.
+// Horizon returns the latest next try of the host that a command with the given horizon waits for.
 func (d *HostDetail) Horizon(now, horizon time.Time) time.Time {
 	return time.UnixMilli(hosts.HorizonOf(d.Mute, now.UnixMilli(), horizon.UnixMilli()))
 }
 
-// Horizon is that of its host.
+// Horizon is [HostDetail.Horizon] of the URL's host.
 func (f *Fate) Horizon(now, horizon time.Time) time.Time {
 	return time.UnixMilli(hosts.HorizonOf(f.HostMute, now.UnixMilli(), horizon.UnixMilli()))
 }

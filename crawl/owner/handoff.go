@@ -13,9 +13,9 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Freeze has hosts stand still while they travel to another owner: nothing is granted or renewed,
-// the search for a worker ends, and whoever speaks of them hears that they are busy. It is in
-// memory only and lasts until Unfreeze or Remove, at most for a TTL. Part of a step.
+// Freeze stops all changes of hosts during a handoff: nothing is granted or renewed, the search for
+// a worker ends, and requests are answered with busy. The state is in memory only and lasts until
+// Unfreeze or Remove, at most for a TTL. Part of a step.
 func (o *Owner) Freeze(hosts ...ring.Pos) {
 	for _, pos := range hosts {
 		h := o.hosts.At(pos)
@@ -23,7 +23,7 @@ func (o *Owner) Freeze(hosts ...ring.Pos) {
 			continue
 		}
 		if h.Lease != nil && h.Lease.Fresh {
-			o.leases.End(h, leases.Untouched, 0) // its first grant is yet to be made
+			o.leases.End(h, leases.Untouched, 0) // its first grant is still to come
 		}
 		o.placer.End(h)
 		h.Freeze(o.Now + o.Cfg.TTL.Milliseconds())
@@ -31,7 +31,7 @@ func (o *Owner) Freeze(hosts ...ring.Pos) {
 	}
 }
 
-// Unfreeze has frozen hosts go on as before. Part of a step.
+// Unfreeze resumes frozen hosts. Part of a step.
 func (o *Owner) Unfreeze(hosts ...ring.Pos) {
 	for _, pos := range hosts {
 		if h := o.hosts.ByPos[pos]; h != nil && h.Thaw() {
@@ -40,10 +40,10 @@ func (o *Owner) Unfreeze(hosts ...ring.Pos) {
 	}
 }
 
-// Lease describes the lease of a host for its next owner; false if there is none. What remains of
-// it is as of this step, so the host is to be frozen. Between the inputs of a step.
+// Lease returns the lease note of a host for its next owner, and false without a lease. The
+// remaining time is as of this step, so the host must be frozen. Between the inputs of a step.
 func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
-	h := o.hosts.ByPos[pos] // a host with a lease is in memory
+	h := o.hosts.ByPos[pos] // a leased host is in memory
 	if h == nil || h.Lease == nil {
 		return nil, false
 	}
@@ -60,7 +60,7 @@ func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 			if len(columns) == wire.MaxJobs {
 				continue
 			}
-			column = uint32(len(columns)) // a handful
+			column = uint32(len(columns)) // few
 			columns[hj] = column
 			m.JobIds = append(m.JobIds, hj.State.ID[:])
 		}
@@ -72,21 +72,20 @@ func (o *Owner) Lease(pos ring.Pos) (*wire.LeaseNote, bool) {
 	return m, true
 }
 
-// Adopt continues a lease that the host's earlier owner gave, under its epoch and for what remains
-// of it; the worker renews it here. The note must have been validated, and the host's records
-// imported. A URL that the note names and that does not wait here is left out. What the worker did
-// not get, because the answer with it was lost, is out until the lease ends.
+// Adopt continues a lease of the host's previous owner, under its epoch and for its remaining time;
+// the worker renews it here. The note must be validated, and the host's records imported. A URL of
+// the note that is not pending here is ignored. URLs of a lost reply stay out until the lease ends.
 //
-// Without effect if the host has a lease here, if that very lease has ended here, or if the
-// worker's process is known to be gone. Part of a step.
+// It has no effect if the host has a lease here, if that lease has ended here, or if the worker's
+// process is known to have ended. Part of a step.
 func (o *Owner) Adopt(m *wire.LeaseNote) error {
 	h := o.hosts.Find(m.GetHost())
 	if h == nil {
-		return fmt.Errorf("lease note: host %q is unknown", m.GetHost())
+		return fmt.Errorf("lease note: unknown host %q", m.GetHost())
 	}
 	epoch := ondisk.Epoch{Counter: m.GetEpoch().GetCounter(), Peer: string(m.GetEpoch().GetPeer())}
 	if o.Ahead(epoch) {
-		return fmt.Errorf("lease note: epoch %d is ahead of its time", epoch.Counter)
+		return fmt.Errorf("lease note: epoch %d is too far in the future", epoch.Counter)
 	}
 	if h.Lease != nil || epoch == h.Over {
 		return nil

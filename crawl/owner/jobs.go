@@ -6,9 +6,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// JobChanged says that a job became known, or has another state. Paused: nothing new is granted,
-// what is out is finished. Canceled: pending URLs are dropped over the next steps; what is out may
-// still be reported. Part of a step.
+// JobChanged applies a new job or a new state of a job. Paused: nothing more is granted, and URLs
+// that are out are finished. Canceled: pending URLs are dropped over the next steps, and outcomes
+// of URLs that are out are still accepted. Part of a step.
 func (o *Owner) JobChanged(id job.ID) {
 	js := o.jobs.ByID[id]
 	if js == nil {
@@ -18,7 +18,7 @@ func (o *Owner) JobChanged(id job.ID) {
 	o.reviewer.job(js)
 }
 
-// Drawn brings the answer to a Draw; nil if there was none. Part of a step.
+// Drawn applies the reply to a Draw; nil if there was none. Part of a step.
 func (o *Owner) Drawn(d hosts.Draw, reply *wire.JobReply) {
 	js := o.jobs.ByID[d.Job]
 	if js == nil || !js.Budget.Drawing || !js.Budget.Answered(d.Draw, reply, o.Now) {

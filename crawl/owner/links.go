@@ -12,7 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// Links is a [Delivery] that is taken in within one step, whatever it takes. Part of a step.
+// Links processes a [Delivery] within one step, regardless of its size. Part of a step.
 func (o *Owner) Links(m *wire.Links) *wire.LinksReply {
 	d := o.Delivery(m)
 	for !d.Go() {
@@ -20,7 +20,7 @@ func (o *Owner) Links(m *wire.Links) *wire.LinksReply {
 	return d.Reply()
 }
 
-// Delivery is a batch of links that is taken in over as many steps as that takes.
+// Delivery is a batch of links that is processed over one or more steps.
 type Delivery struct {
 	owner *Owner
 	m     *wire.Links
@@ -28,17 +28,17 @@ type Delivery struct {
 	next  int
 }
 
-// Delivery begins to take a batch of links in, which must have been validated.
+// Delivery begins to process a validated batch of links.
 func (o *Owner) Delivery(m *wire.Links) *Delivery {
 	return &Delivery{owner: o, m: m, reply: &wire.LinksReply{}}
 }
 
-// Reply is the answer, once Go has said that all is taken in, and may leave after that step's Wait.
-// Everything that it does not list is dealt with: noted, known already, or not admitted.
+// Reply returns the reply, complete once Go has returned true; it may be sent after that step's
+// Wait. All links that it does not list are handled: stored, already known, or not admitted.
 func (d *Delivery) Reply() *wire.LinksReply { return d.reply }
 
-// Go takes links in for as long as the step has room, and some in any case, and says whether it is
-// through. Part of a step.
+// Go processes at least one piece of links, more while the step has capacity, and reports whether
+// all are done. Part of a step.
 func (d *Delivery) Go() (through bool) {
 	for d.next < len(d.m.GetUrl()) {
 		to := min(d.next+links.LinksAtOnce, len(d.m.GetUrl()))
@@ -51,7 +51,7 @@ func (d *Delivery) Go() (through bool) {
 	return true
 }
 
-// take takes in the links from one to another.
+// take processes the links in [from, to).
 func (d *Delivery) take(from, to int) {
 	o, m, reply := d.owner, d.m, d.reply
 	jobs := make([]*hosts.JobState, len(m.GetJobIds()))
@@ -109,8 +109,8 @@ func column8(c []byte, i int) byte {
 	return c[i]
 }
 
-// Hashes calls fn for the hashes of a URL set in no order, until it returns false: what a filter is
-// built from.
+// Hashes calls fn for the hashes of a URL set in no order, until it returns false. It is used to
+// build a filter.
 func (o *Owner) Hashes(set ondisk.SetID, fn func(hash uint64) bool) error {
 	if h, js := o.hosts.ByPos[set.Pos], o.jobs.ByID[set.Job]; h != nil && js != nil && h.Job(js) != nil {
 		h.Job(js).Hashes(fn)
@@ -121,10 +121,10 @@ func (o *Owner) Hashes(set ondisk.SetID, fn func(hash uint64) bool) error {
 }
 
 // Outbox returns up to limit links that were not returned before, oldest first. The caller keeps
-// each until it is acknowledged by its owner and then calls Sent; links of a job that was canceled
-// may be dropped the same way. It may be called between steps; links may leave before the step that
-// found them is on disk, as a link is never wrong.
+// each until the link's owner acknowledges it, and then calls Sent; links of a canceled job may be
+// dropped the same way. It may be called between steps. Links may be sent before the step that
+// found them is on disk, since a link is never wrong.
 func (o *Owner) Outbox(limit int) []outbox.OutLink { return o.outgoing.Box.Next(limit) }
 
-// Sent says that links were acknowledged by the owners of their hosts. Part of a step.
+// Sent removes links that were acknowledged by the owners of their hosts. Part of a step.
 func (o *Owner) Sent(ids []uint64) { o.outgoing.Sent(ids) }

@@ -19,12 +19,12 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Merging is union (design, section 4, invariant 4): for each part of a record there is an order,
-// and the greater of two wins, so that copies may be merged any number of times and in any order.
-// What an owner learned and a stale copy must not bring back is left out: that a host is down, and
-// what is promised of a budget to a URL that is here already.
+// Merging is a union (design, section 4, invariant 4): each part of a record has a total order, and
+// the greater of two values wins, so merges are idempotent and commute. State that a stale copy
+// must not restore is not merged: that a host is down, and the budget reserved for a URL that is
+// already present.
 
-// importer merges records of other owners into this one's.
+// importer merges records of other owners.
 type importer struct {
 	*hosts.Step
 	jobs     *hosts.JobTable
@@ -34,20 +34,20 @@ type importer struct {
 	reviewer *reviewer
 }
 
-// admitRecord refuses a host's record that none of our owners writes, since what goes into grants
-// of it would be refused by every worker, and moves what would come later than anything that we
-// write: of two values the greater wins, so nothing would ever come after it.
+// admitRecord rejects a host record that no correct owner writes, since workers would reject grants
+// made from it. It also clamps values later than any that this peer writes: the greater value wins
+// a merge, so they could never be replaced.
 func (m *importer) admitRecord(r *ondisk.Host) error {
 	if !isHost("http://", r.Name) && !isHost("https://", r.Name) {
-		return errors.New("not the name of a host")
+		return errors.New("invalid host name")
 	}
 	for _, addr := range r.Addrs {
 		if len(addr) != 4 && len(addr) != 16 {
-			return fmt.Errorf("address of %d bytes", len(addr))
+			return fmt.Errorf("address of %d bytes, want 4 or 16", len(addr))
 		}
 	}
 	if m.Ahead(r.Epoch) {
-		return fmt.Errorf("epoch %d is ahead of its time", r.Epoch.Counter)
+		return fmt.Errorf("epoch %d is too far in the future", r.Epoch.Counter)
 	}
 	latest := m.Latest()
 	r.NotBefore, r.BackoffUntil = min(r.NotBefore, latest), min(r.BackoffUntil, latest)
@@ -55,8 +55,8 @@ func (m *importer) admitRecord(r *ondisk.Host) error {
 	return nil
 }
 
-// isHost says whether a name is that of a host whose URLs begin so. Its port may be one that is
-// refused by now: what is kept of the host moves on, and nothing new of it comes in.
+// isHost reports whether name is the host of URLs with this scheme. Its port may be one that is
+// rejected by now: existing records of the host are still transferred, and nothing new is accepted.
 func isHost(scheme, name string) bool {
 	if domain.HasPort(name) {
 		port := strings.TrimPrefix(name, domain.Name(name)+":")
@@ -69,7 +69,7 @@ func isHost(scheme, name string) bool {
 	return err == nil && link.Host(canonical) == name
 }
 
-// host merges the record of the host itself. Its worker may still hold a lease, until then.
+// host merges the host record. Its worker may hold a lease until the given time.
 func (m *importer) host(h *hosts.Host, in *ondisk.Host, until int64) {
 	m.leases.Claimed(h, in, until)
 	if h.Rec.Merge(in) {
@@ -106,7 +106,7 @@ func (m *importer) record(h *hosts.Host, rec kv.Record) error {
 	}
 }
 
-// robots merges the state of an origin's robots.txt: the one had later wins.
+// robots merges the robots.txt state of an origin: the one fetched later wins.
 func (m *importer) robots(h *hosts.Host, origin string, rec kv.Record) error {
 	if !h.HasOrigin(origin) {
 		return ondisk.ErrFormat
@@ -126,11 +126,11 @@ func (m *importer) robots(h *hosts.Host, origin string, rec kv.Record) error {
 	return nil
 }
 
-// maxCounted bounds what is counted of one host and not anew from its URLs: no sum of hosts that
-// can be sent runs over.
+// maxCounted bounds the counters of a host that are not recomputed from its URLs, so that no sum
+// over the hosts that can be sent overflows.
 const maxCounted = 1 << 32
 
-// counters takes what is not counted anew from the URLs.
+// counters merges the counters that are not recomputed from the URLs.
 func (m *importer) counters(h *hosts.Host, js *hosts.JobState, tail, value []byte) error {
 	in, err := ondisk.DecodeCounters(value)
 	if err != nil {
@@ -152,7 +152,7 @@ func (m *importer) pending(h *hosts.Host, js *hosts.JobState, kind byte, tail, v
 	return m.waiting(h, js, p)
 }
 
-// waiting merges a URL that waits.
+// waiting merges a pending URL.
 func (m *importer) waiting(h *hosts.Host, js *hosts.JobState, p ondisk.Pending) error {
 	if link.Host(p.URL) != h.Rec.Name || link.Hash(js.ID, p.URL) != p.Hash {
 		return ondisk.ErrFormat
@@ -190,7 +190,7 @@ func mergePending(h *hosts.Host, hj *hosts.Job, at ondisk.Spot, in *ondisk.Pendi
 		return
 	}
 	p := had
-	p.Depth, p.Hops, p.Kind = min(p.Depth, in.Depth), min(p.Hops, in.Hops), min(p.Kind, in.Kind) // a page before a requisite
+	p.Depth, p.Hops, p.Kind = min(p.Depth, in.Depth), min(p.Hops, in.Hops), min(p.Kind, in.Kind) // a page ranks before a requisite
 	p.Lapses = max(p.Lapses, in.Lapses)
 	if in.Tries > p.Tries || in.Tries == p.Tries && in.Due > p.Due {
 		p.Tries, p.Due = in.Tries, in.Due
@@ -215,7 +215,7 @@ func (m *importer) entry(h *hosts.Host, js *hosts.JobState, tail, value []byte) 
 	switch {
 	case in.Done:
 	case in.Waits == nil:
-		return nil // its pending record tells
+		return nil // the pending record has the state
 	case in.Waits.Hash != hash:
 		return ondisk.ErrFormat
 	default:
@@ -245,7 +245,7 @@ func (m *importer) entry(h *hosts.Host, js *hosts.JobState, tail, value []byte) 
 	return nil
 }
 
-// mergeOutcome gives a URL that waits here the outcome that it has elsewhere.
+// mergeOutcome applies an imported outcome to a URL that is pending here.
 func (m *importer) mergeOutcome(h *hosts.Host, hj *hosts.Job, at ondisk.Spot, f *ondisk.Final) {
 	p, ok := hj.Pending(at)
 	if !ok {
@@ -279,7 +279,7 @@ func (m *importer) mergeDone(h *hosts.Host, hj *hosts.Job, hash uint64, n *ondis
 	}
 }
 
-// outlinks merges the links of a page that is done.
+// outlinks merges the links of a done page.
 func (m *importer) outlinks(h *hosts.Host, js *hosts.JobState, tail []byte, rec kv.Record) error {
 	in, err := ondisk.DecodeLinks(rec.Value)
 	hash, ok := ondisk.HashIn(tail)

@@ -13,18 +13,17 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// How hosts move from one owner to another, each line in steps:
+// Handoff of hosts between owners, each line in steps:
 //
-//	old owner   Freeze, Export and Lease in one step: nothing of the hosts changes from here on, their workers hear that they are busy
-//	new owner   Import of all records of a host, then Adopt of its lease; both are on disk, and at the replicas, when it answers
-//	old owner   Remove; from now on workers hear that the hosts have moved. Unfreeze instead if it serves them again
+//	old owner   Freeze, Export and Lease in one step: the hosts do not change any more, and their workers get busy replies
+//	new owner   Import of all records of a host, then Adopt of its lease; both are on disk, and at the replicas, before it replies
+//	old owner   Remove; from now on workers get moved replies. Unfreeze instead if it owns the hosts again
 //
-// Records of an owner that died come from copies instead: ImportUntil says how long its leases may
-// be alive, and there is nothing to adopt. While some records of an arc have yet to come,
-// Config.Settled keeps the new owner from saying of a host what it cannot know; SettledChanged ends
-// that.
+// Records of an owner that died come from replicas instead: ImportUntil has the time until which
+// its leases may be alive, and there is nothing to adopt. While records of an arc are missing,
+// Config.Settled makes the new owner defer its answers to workers; SettledChanged ends that.
 
-// rangeOf are the keys of the hosts at positions in [lo, hi); a zero hi is the end of the circle.
+// rangeOf returns the key range of the hosts in [lo, hi); a zero hi is the end of the ring.
 func rangeOf(lo, hi ring.Pos) (from, to []byte) {
 	from = ondisk.HostPrefix(lo)
 	if to = ondisk.HostPrefix(hi); hi == (ring.Pos{}) {
@@ -33,9 +32,9 @@ func rangeOf(lo, hi ring.Pos) (from, to []byte) {
 	return from, to
 }
 
-// Export calls fn for the records of the hosts at positions in [lo, hi), in key order, key and
-// value lent, until it returns false. A zero hi is the end of the circle. Between the inputs of a
-// step, or between steps.
+// Export calls fn for the records of the hosts at positions in [lo, hi) in key order, until it
+// returns false. Key and value are valid only during the call. A zero hi is the end of the ring.
+// Between the inputs of a step, or between steps.
 func (o *Owner) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
 	o.hosts.Flush()
 	from, to := rangeOf(lo, hi)
@@ -43,10 +42,10 @@ func (o *Owner) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
 	return o.Buf.Err()
 }
 
-// Import is [Owner.ImportUntil] for records whose leases may have been renewed a moment ago.
+// Import is [Owner.ImportUntil] for records whose leases may just have been renewed.
 func (o *Owner) Import(kvs []kv.Record) error { return o.ImportUntil(kvs, time.Time{}) }
 
-// ImportUntil is a [Merge] that is taken in within one step, whatever it takes. Part of a step.
+// ImportUntil processes a [Merge] within one step, regardless of its size. Part of a step.
 func (o *Owner) ImportUntil(kvs []kv.Record, until time.Time) error {
 	m := o.Merge(kvs, until)
 	for {
@@ -56,7 +55,7 @@ func (o *Owner) ImportUntil(kvs []kv.Record, until time.Time) error {
 	}
 }
 
-// Merge is records of another owner that come into this one's over as many steps as that takes.
+// Merge imports records of another owner over one or more steps.
 type Merge struct {
 	owner *Owner
 	kvs   []kv.Record
@@ -64,14 +63,13 @@ type Merge struct {
 	bar   int64
 }
 
-// Merge begins to merge records of another owner into this one's: the union of URLs, outcomes and
-// outboxes; an outcome beats pending, a page beats an error, the smaller depth and the later epoch
-// win. Any number of times and in any order of calls, with the records of a host in key order in
-// each.
+// Merge begins to merge records of another owner: the union of URLs, outcomes and outboxes. An
+// outcome beats pending, a page beats an error, and the smaller depth and the later epoch win.
+// Calls may be repeated and reordered; within each, the records of a host are in key order.
 //
-// Until is when, by the lease clock, the last lease that the records' origin may have given or
-// renewed is over: nothing is granted before of a host that the records say is leased, unless
-// [Owner.Adopt] continues that lease. The zero time is a TTL from now. Part of a step.
+// Until is the lease-clock time at which the last lease expires that the origin of the records may
+// have granted or renewed. Before it, nothing is granted of a host whose records name a lease,
+// unless [Owner.Adopt] continues that lease. The zero time means a TTL from now. Part of a step.
 func (o *Owner) Merge(kvs []kv.Record, until time.Time) *Merge {
 	bar := o.Now + o.Cfg.TTL.Milliseconds()
 	if !until.IsZero() {
@@ -80,8 +78,8 @@ func (o *Owner) Merge(kvs []kv.Record, until time.Time) *Merge {
 	return &Merge{owner: o, kvs: kvs, bar: bar}
 }
 
-// Unpacked is how many bytes records hold when the links in them are unpacked, which a stranger
-// packs a hundredfold and more.
+// Unpacked returns the unpacked size of records in bytes. An untrusted peer can send links with a
+// compression ratio above one hundred.
 func Unpacked(kvs []kv.Record) (size int) {
 	for _, rec := range kvs {
 		switch kind := 1 + ring.PosSize; {
@@ -95,10 +93,10 @@ func Unpacked(kvs []kv.Record) (size int) {
 	return size
 }
 
-// Go merges records for as long as the step has room, and one in any case, and says whether all of
-// them are in: they are on disk after the Wait of that step. A record that does not belong where
-// its key says ends it with an error, the ones before it taken. What a host's own record says of a
-// lease comes first of all, so other steps may come in between. Part of a step.
+// Go merges at least one record, more while the step has capacity, and reports whether all are
+// merged; they are on disk after that step's Wait. A record that does not match its key ends the
+// merge with an error; records before it stay merged. The lease state of a host's record is applied
+// first, so other steps may run in between. Part of a step.
 func (m *Merge) Go() (through bool, err error) {
 	o := m.owner
 	var h *hosts.Host
@@ -113,10 +111,10 @@ func (m *Merge) Go() (through bool, err error) {
 	return m.next == len(m.kvs), o.Buf.Err()
 }
 
-// one merges one record, h being the host of the one before it, and returns the host that it is of.
+// one merges one record and returns its host; h is the host of the previous record.
 func (m *importer) one(h *hosts.Host, rec kv.Record, bar int64) (*hosts.Host, error) {
 	if len(rec.Key) < 1+ring.PosSize+1 || rec.Key[0] != ondisk.SpaceHost {
-		return nil, fmt.Errorf("import: key %.40x is none of a host", rec.Key)
+		return nil, fmt.Errorf("import: key %.40x is not in the key space of hosts", rec.Key)
 	}
 	pos := ring.Pos(rec.Key[1:])
 	if rec.Key[1+ring.PosSize] == ondisk.KindHost {
@@ -125,7 +123,7 @@ func (m *importer) one(h *hosts.Host, rec kv.Record, bar int64) (*hosts.Host, er
 			return nil, fmt.Errorf("import: %w", err)
 		}
 		if ring.PosOf(ring.HostKey(own.Name)) != pos || len(rec.Key) != 1+ring.PosSize+1 {
-			return nil, fmt.Errorf("import: host %q lies elsewhere", own.Name)
+			return nil, fmt.Errorf("import: host %q does not match the position of its key", own.Name)
 		}
 		if err := m.admitRecord(&own); err != nil {
 			return nil, fmt.Errorf("import: host %q: %w", own.Name, err)
@@ -136,7 +134,7 @@ func (m *importer) one(h *hosts.Host, rec kv.Record, bar int64) (*hosts.Host, er
 	}
 	if h == nil || h.Pos != pos {
 		if h = m.hosts.At(pos); h == nil {
-			return nil, fmt.Errorf("import: record of an unknown host at %x", pos)
+			return nil, fmt.Errorf("import: no host record at %x", pos)
 		}
 	}
 	if err := m.record(h, rec); err != nil {
@@ -145,23 +143,23 @@ func (m *importer) one(h *hosts.Host, rec kv.Record, bar int64) (*hosts.Host, er
 	return h, nil
 }
 
-// Flush has everything that the step gathered so far in the store, for those who read that
-// themselves. Between the inputs of a step.
+// Flush writes everything gathered in the step to the store, for direct readers of the store.
+// Between the inputs of a step.
 func (o *Owner) Flush() error {
 	o.hosts.Flush()
 	return o.Buf.Err()
 }
 
 const (
-	// removedOne is the number of a host's records up to which they are deleted one by one:
-	// thousands of deleted ranges make every later read slow.
+	// removedOne is the number of a host's records up to which they are deleted individually:
+	// thousands of range tombstones slow every later read.
 	removedOne = 1024
-	// removedAtOnce bounds the writes that gather while hosts are removed.
+	// removedAtOnce bounds the buffered writes while hosts are removed.
 	removedAtOnce = 4096
 )
 
-// Remove forgets the hosts at positions in [lo, hi) once another owner has them on disk; a zero hi
-// is the end of the circle. Part of a step.
+// Remove deletes the hosts at positions in [lo, hi) once another owner has them on disk; a zero hi
+// is the end of the ring. Part of a step.
 func (o *Owner) Remove(lo, hi ring.Pos) {
 	o.hosts.Flush()
 	var list []ring.Pos
@@ -185,7 +183,7 @@ func (o *Owner) Remove(lo, hi ring.Pos) {
 	o.hosts.Flush()
 }
 
-// remover forgets hosts that another owner has.
+// remover deletes hosts that were handed off.
 type remover struct {
 	*hosts.Step
 	jobs     *hosts.JobTable
@@ -195,7 +193,7 @@ type remover struct {
 	outgoing *links.Outgoing
 }
 
-// remove forgets a host of which nothing has changed since the last flush.
+// remove deletes a host that has not changed since the last flush.
 func (m *remover) remove(h *hosts.Host) {
 	m.placer.End(h)
 	if h.Lease != nil {
@@ -228,7 +226,7 @@ func (m *remover) records(h *hosts.Host) {
 		return len(keys) <= removedOne
 	})
 	if len(keys) > removedOne {
-		m.hosts.Flush() // a range goes before what was gathered
+		m.hosts.Flush() // a range deletion is applied before buffered writes
 		m.Buf.DeleteRange(prefix, kv.PrefixEnd(prefix))
 		return
 	}
@@ -237,13 +235,13 @@ func (m *remover) records(h *hosts.Host) {
 	}
 }
 
-// Mend brings records into an owner whose store was empty: in key order, any number at a time. Of
-// what Import refuses it tells, and takes the rest. A step.
+// Mend imports recovered records into an owner with an empty store, in key order, in any number of
+// calls. It calls refused for each record that Import rejects, and merges the others. A step.
 func (o *Owner) Mend(kvs []kv.Record, refused func(kv.Record, error)) error {
 	if err := o.Import(kvs); err == nil || o.Buf.Err() != nil {
 		return o.Buf.Err()
 	}
-	for i := range kvs { // one of them; those before it come to the same once more
+	for i := range kvs { // records before the rejected one are merged again, without effect
 		if err := o.Import(kvs[i : i+1]); err != nil && o.Buf.Err() == nil {
 			refused(kvs[i], err)
 		}

@@ -9,10 +9,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// OptOut notes that a host has opted out, or with on false that it has withdrawn that, and says
-// whether it was otherwise before. Why is for people. Nothing is granted of the host from here on,
-// its worker hears with its next message that it has lost it, and what was pending ends as opted
-// out. Part of a step.
+// OptOut records that a host has opted out, or with on false that the opt-out was withdrawn, and
+// reports whether that is a change. Why is for display. Nothing more is granted of the host, its
+// worker loses the lease with its next message, and pending URLs end as opted out. Part of a step.
 func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
 	h := o.hosts.Find(name)
 	if h == nil && on {
@@ -26,7 +25,7 @@ func (o *Owner) OptOut(name string, on bool, why string) (changed bool) {
 	return true
 }
 
-// optOutChanged looks at a host anew.
+// optOutChanged reevaluates a host.
 func (rv *reviewer) optOutChanged(h *hosts.Host) {
 	rv.hosts.Touched(h)
 	if rv.WhyOptedOut(h) != "" {
@@ -36,20 +35,19 @@ func (rv *reviewer) optOutChanged(h *hosts.Host) {
 			rv.leases.End(h, leases.Released, h.Lease.Expires)
 		}
 	} else {
-		rv.intake.Known.Clear() // links to the host that were turned away are news when they are met again
+		rv.intake.Known.Clear() // rejected links to the host must be processed when found again
 	}
 }
 
-// OptOutsChanged says that the list of [Config.OptOuts] may answer otherwise than before: nothing
-// is granted from here on that is on it, and the leases on hosts that are end with this step or the
-// next ones. Part of a step.
+// OptOutsChanged applies a change of the list [Config.OptOuts]: listed URLs are no longer granted,
+// and the leases of listed hosts end in this step or the next ones. Part of a step.
 func (o *Owner) OptOutsChanged() {
 	o.reviewer.all(true)
 	o.intake.Known.Clear()
 }
 
-// OptedOut lists hosts of this peer that have opted out by their records, up to limit. Between the
-// inputs of a step, or between steps.
+// OptedOut returns up to limit hosts of this peer with an opt-out record. Between the inputs of a
+// step, or between steps.
 func (bk *books) OptedOut(limit int) (hosts []string) {
 	bk.hosts.Flush()
 	bk.Buf.Scan([]byte{ondisk.SpaceOptOut}, []byte{ondisk.SpaceOptOut + 1}, func(_, value []byte) bool {
@@ -61,7 +59,7 @@ func (bk *books) OptedOut(limit int) (hosts []string) {
 	return hosts
 }
 
-// Admitted brings the answer to an Admission. Unknown means that there is none yet. Part of a step.
+// Admitted applies the reply to an Admission; Unknown means that there is none yet. Part of a step.
 func (o *Owner) Admitted(a hosts.Admission, v domain.Verdict) {
 	h := o.hosts.ByName[a.Host]
 	if h == nil || v == domain.Unknown {
@@ -86,15 +84,15 @@ func (o *Owner) Admitted(a hosts.Admission, v domain.Verdict) {
 		}
 		o.domains.Crowds(hosts.Crowd{ID: js.ID, Domain: full}, v)
 		if js.Seeded(a.Host) {
-			v = domain.Admitted // the poster wants it, whatever others of its domain are
+			v = domain.Admitted // explicitly requested by the poster, regardless of its domain
 		}
 	}
 	hj.Admit(v)
 }
 
-// Stale says that a job gets no more hosts of a registrable domain, as the last ones brought
-// nothing new. Those of which nothing was asked for yet end as well, when their turn comes. Part of
-// a step.
+// Stale records that a job gets no more hosts of a registrable domain, since the last ones had no
+// new content. Hosts of the domain without a request so far end as well, when they are evaluated.
+// Part of a step.
 func (o *Owner) Stale(id job.ID, registrable string) {
 	if o.Cfg.Novelty > 0 && o.jobs.ByID[id] != nil {
 		o.domains.Crowds(hosts.Crowd{ID: id, Domain: registrable}, domain.Stale)

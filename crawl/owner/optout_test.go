@@ -305,7 +305,7 @@ func TestCrowdedDomain(t *testing.T) {
 			t.Fatalf("asked for %v", ready)
 		}
 	}
-	if f := s.fate("http://z7.a.example/"); !strings.Contains(f.Refusal, "as many hosts") {
+	if f := s.fate("http://z7.a.example/"); !strings.Contains(f.Refusal, "limit") {
 		t.Errorf("refused: %+v", f)
 	}
 	if n := s.owner.Totals().HostsOwned; n != 2 {

@@ -11,12 +11,12 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Owner keeps the hosts that a peer owns. See the package comment for how it is driven. Not safe
-// for concurrent use.
+// Owner manages the hosts that a peer owns; the package comment describes how to drive it. It is
+// not safe for concurrent use.
 type Owner struct{ books }
 
-// New returns an owner over the state in the store, whose leases ended with the process that gave
-// them. Now is the time of the lease clock, as in Begin.
+// New returns an owner of the state in the store; leases of an earlier process have ended with it.
+// Now is the lease-clock time, as in Begin.
 func New(cfg hosts.Config, store kv.Store, seen hosts.Seen, jobs hosts.Jobs, ring hosts.Ring, now time.Time) (*Owner, error) {
 	cfg.Fill()
 	if err := cfg.Validate(); err != nil {
@@ -42,28 +42,27 @@ func New(cfg hosts.Config, store kv.Store, seen hosts.Seen, jobs hosts.Jobs, rin
 	return o, nil
 }
 
-// Begin opens a step at a time of the lease clock (design, section 4: it counts suspend, and never
-// goes back; a step back is taken as no progress). Leases whose time is over have ended when it
-// returns.
+// Begin opens a step at a lease-clock time (design, section 4: the clock includes suspend time and
+// never goes back; an earlier time counts as unchanged). Expired leases have ended when it returns.
 func (o *Owner) Begin(now time.Time) { o.BeginBehind(now, now) }
 
-// BeginBehind is Begin while inputs wait that came after read: leases that ended later go on, as
-// what renews them may be among those inputs. So an owner that is slow takes no host from workers
-// that said in time that they hold it.
+// BeginBehind is Begin while inputs are queued that arrived after read: leases that ended later
+// continue, since a queued input may renew them. So a slow owner takes no host from a worker that
+// renewed in time.
 func (o *Owner) BeginBehind(now, read time.Time) {
 	o.Now, o.Read = max(o.Now, now.UnixMilli()), read.UnixMilli()
 	o.Ready, o.Room = hosts.Ready{}, nil
 	o.evaluateDue()
 }
 
-// settle schedules what has changed.
+// settle schedules the changed hosts.
 func (o *Owner) settle() {
 	o.hosts.Collect()
 	o.agenda.Settle()
 }
 
-// evaluatedAtOnce bounds the hosts that are evaluated at one go. Those whose leases are over are
-// not counted: nothing may happen before they have ended.
+// evaluatedAtOnce bounds the hosts evaluated in one step. Hosts with expired leases are not
+// counted: those leases must end before any input.
 const evaluatedAtOnce = 256
 
 func (o *Owner) evaluateDue() {
@@ -88,8 +87,8 @@ func (o *Owner) evaluateDue() {
 	}
 }
 
-// Commit ends the step. After an error of the store the owner does nothing any more, and what was
-// not acknowledged is in doubt: the process should end and start again from what is on disk.
+// Commit ends the step. After a store error the owner does nothing more, and the state of
+// unacknowledged input is unknown: the process should exit and restart from disk.
 func (o *Owner) Commit() (hosts.Ready, error) {
 	o.reviewer.some()
 	o.emitter.Again()
@@ -110,7 +109,7 @@ func (o *Owner) Commit() (hosts.Ready, error) {
 	return o.Ready, o.Buf.Err()
 }
 
-// next is when the owner has something to do by itself.
+// next returns the time of the owner's next timed action.
 func (o *Owner) next() time.Time {
 	at := o.agenda.Wakes.First()
 	at = min(at, o.outgoing.Box.AgainNext())
@@ -126,11 +125,11 @@ func (o *Owner) next() time.Time {
 	return time.UnixMilli(max(at, o.Now))
 }
 
-// maxSessions is the number of workers beyond which those without anything to do are forgotten.
+// maxSessions is the number of workers beyond which idle sessions are dropped.
 const maxSessions = 256
 
-// evict drops hosts from memory, those without URLs that wait first, and of each kind the longest
-// untouched. Called when everything is flushed.
+// evict drops hosts from memory, hosts without waiting URLs first, each in LRU order. It is called
+// when everything is flushed.
 func (o *Owner) evict() {
 	o.hosts.Evict(&o.hosts.Idle)
 	o.hosts.Evict(&o.hosts.Busy)

@@ -6,8 +6,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/links"
 )
 
-// parts are what an owner consists of. Each knows the ones that it was made with, all of which
-// stand above it here, and no other.
+// parts holds the components of an owner. Each depends only on those above it that were passed to
+// its constructor.
 type parts struct {
 	*hosts.Step
 	jobs     *hosts.JobTable

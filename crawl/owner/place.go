@@ -4,7 +4,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 )
 
-// Placed brings the answer to a Place. Part of a step.
+// Placed applies the reply to a Place. Part of a step.
 func (o *Owner) Placed(name string, p hosts.Placement) {
 	h := o.hosts.ByName[name]
 	if h == nil || h.Search.State != hosts.SearchAsked {
@@ -30,7 +30,7 @@ func (o *Owner) Placed(name string, p hosts.Placement) {
 	o.agenda.Changed(h)
 }
 
-// Declined says that a worker does not take hosts, or could not be told of them. Part of a step.
+// Declined records that a worker declined hosts or could not be reached. Part of a step.
 func (o *Owner) Declined(worker string, hosts []string) {
 	for _, name := range hosts {
 		if h := o.hosts.ByName[name]; h != nil && h.Search.OfferedTo(worker) {
@@ -41,11 +41,11 @@ func (o *Owner) Declined(worker string, hosts []string) {
 }
 
 const (
-	// unreadAfter in ms a lease is looked at again whose renewal may be among the inputs that wait.
+	// unreadAfter is the delay in ms until a lease whose renewal may be queued is checked again.
 	unreadAfter = 50
 )
 
-// evaluate does for a host what its time has come for.
+// evaluate performs the due actions of a host.
 func (o *Owner) evaluate(h *hosts.Host) {
 	if h.Frozen <= o.Now {
 		h.Thaw()
@@ -64,21 +64,20 @@ func (o *Owner) evaluate(h *hosts.Host) {
 		o.placer.Declined(h, h.Search.Offered)
 	}
 	if o.agenda.MayBePlaced(h) {
-		o.agenda.Searches.Queue.Add(h) // those that wait already have their turns as well
+		o.agenda.Searches.Queue.Add(h) // queued domains are served in turn
 	}
 	o.agenda.Changed(h)
 }
 
-// SettledChanged says that the ring, or [Config.Settled], may answer otherwise than before: hosts
-// that waited for that are looked at again. Part of a step; with thousands of hosts in memory, over
-// the next ones.
+// SettledChanged applies a change of the ring or of [Config.Settled]: hosts that waited for it are
+// reevaluated. Part of a step; with thousands of hosts in memory it takes several steps.
 func (o *Owner) SettledChanged() {
 	o.reviewer.all(false)
 	o.hosts.Sweep.Wanted, o.hosts.Sweep.Cursor, o.hosts.Sweep.NextAt = true, nil, 0
 }
 
-// PeerDead says that a peer is not to be reached: nothing more is offered to it. Its leases run out
-// by themselves, as it may only be cut off from us and still crawl. Part of a step.
+// PeerDead records that a peer is unreachable: no more hosts are offered to it. Its leases expire
+// by themselves, since a partitioned worker may still crawl. Part of a step.
 func (o *Owner) PeerDead(peer string) {
 	s := o.placer.Sessions[peer]
 	if s == nil {

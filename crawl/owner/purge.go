@@ -14,7 +14,7 @@ const (
 	purgeHost = 8
 )
 
-// purger gives URLs the outcome that they all share, some with each step.
+// purger assigns shared outcomes to URLs, a bounded number per step.
 type purger struct {
 	*hosts.Step
 	hosts   *hosts.Table
@@ -23,7 +23,7 @@ type purger struct {
 	domains *hosts.Domains
 }
 
-// some gives hosts' URLs their fate, as many as a step has room for.
+// some purges URLs of hosts, as many as the step has capacity for.
 func (g *purger) some() {
 	if !g.agenda.Purges.Some() {
 		return
@@ -43,7 +43,7 @@ func (g *purger) some() {
 	}
 }
 
-// purge gives up to limit pending URLs that are not out their fate, and says how many.
+// purge concludes up to limit pending URLs that are not out, and returns their number.
 func (g *purger) purge(h *hosts.Host, hj *hosts.Job, limit int) int {
 	fate, dead := g.agenda.Fate(h, hj)
 	if !dead || limit <= 0 || h.Frozen > 0 || hj.Tally.Ready()+hj.Tally.Waiting() <= 0 || h.Barred(g.Now) && hj.Tally.PromisedHere() > 0 {
@@ -52,7 +52,7 @@ func (g *purger) purge(h *hosts.Host, hj *hosts.Job, limit int) int {
 	return hj.ConcludeAll(limit, func(hash uint64) bool { return h.Lease.Item(hash) != nil }, ondisk.Final{Outcome: fate, Detail: g.text(h, hj, fate)})
 }
 
-// text says for people why URLs share an outcome.
+// text returns the reason of a shared outcome for display.
 func (g *purger) text(h *hosts.Host, hj *hosts.Job, fate link.Outcome) string {
 	switch {
 	case fate == link.OutcomeNone:
@@ -66,12 +66,12 @@ func (g *purger) text(h *hosts.Host, hj *hosts.Job, fate link.Outcome) string {
 	case fate == link.OutcomeTrap:
 		return g.traps.Text(h, hj)
 	case fate == link.OutcomeOutOfBudget && hj.State.Exhausted():
-		return "the job's budget was used up before its turn"
+		return "the job's budget was exhausted"
 	case fate == link.OutcomeOutOfBudget && g.Spends(hj) != hosts.SpentNothing:
 		return g.SpentText(hj)
 	case fate == link.OutcomeOutOfBudget:
-		return fmt.Sprintf("the job has as many pages of the host as it may (--max-pages-per-host %d)", hj.State.Spec.MaxPagesPerHost)
+		return fmt.Sprintf("the job reached its page limit for the host (--max-pages-per-host %d)", hj.State.Spec.MaxPagesPerHost)
 	default:
-		return "the host failed too often in a row: " + h.Rec.BackoffReason
+		return "too many consecutive failures of the host: " + h.Rec.BackoffReason
 	}
 }

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// tlsFails in a row are taken for the whole host's, as a host may have pages without TLS as
-	// well.
+	// tlsFails is the limit of consecutive TLS failures of a host, regardless of a job's retries,
+	// since it may have pages without TLS as well.
 	tlsFails = 2
-	// absentFails in a row end a host whose name does not exist: the first may have been asked of a
-	// server that does not know yet.
+	// absentFails is the limit of consecutive failures of a host whose name does not exist: the first
+	// answer may come from a name server with stale data.
 	absentFails = 1
-	// stallsLeast in a row at least, whatever a job's retries, end a host of which nothing came but
-	// timeouts, 429 and 503: each of them may be of one URL alone.
+	// stallsLeast is the least limit of consecutive failures, regardless of a job's retries, of a host
+	// that only returns timeouts, 429 and 503: each may concern one URL alone.
 	stallsLeast = 3
-	// fewOut are the URLs that a worker may as well try before it is told that it had better not.
+	// fewOut URLs that are out stay with the worker after a timeout; more are taken back.
 	fewOut = 4
 )
 
-// outcomes takes in what became of URLs that workers had.
+// outcomes processes the outcomes that workers report.
 type outcomes struct {
 	*hosts.Step
 	jobs    *hosts.JobTable
@@ -38,8 +38,8 @@ type outcomes struct {
 	emitter *links.Emitter
 }
 
-// report takes the outcome of one URL with the links of its page that did not go ahead of it.
-// Everything it writes is one batch with it.
+// report processes the outcome of one URL with the links of its page that were not processed
+// before. All its writes are in one batch.
 func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went links.Ahead) {
 	js := oc.jobs.Of(job.ID(f.GetJob()))
 	url := string(f.GetUrl())
@@ -74,7 +74,7 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 			return
 		}
 		if p.Due > oc.Now && got.Outcome.Retryable(got.Status) {
-			return // told twice, as a worker does whose answer was lost: one fetch is one try
+			return // repeated report after a lost reply: one fetch counts as one try
 		}
 		oc.settle(hj, &p, &got)
 	} else if oc.Buf.Err() != nil || !unknown(hj, &got, hash) {
@@ -83,8 +83,8 @@ func (oc *outcomes) report(h *hosts.Host, from string, f *wire.Fetched, went lin
 	oc.conclusion(h, hj, &p, &got, f, went)
 }
 
-// unknown takes in a URL that is leased by an owner whose records did not reach this one; false if
-// the job does not admit it. What was fetched is not fetched again.
+// unknown accepts a URL leased by an owner whose records did not arrive here, so that it is not
+// fetched again; false if the job does not admit it.
 func unknown(hj *hosts.Job, got *ondisk.Final, hash uint64) bool {
 	canonical, err := link.Canonical(got.URL)
 	spec := hj.State.Spec
@@ -95,7 +95,7 @@ func unknown(hj *hosts.Job, got *ondisk.Final, hash uint64) bool {
 	return true
 }
 
-// finalOf is what a worker tells of a URL.
+// finalOf converts a worker's report.
 func finalOf(url, from string, f *wire.Fetched) ondisk.Final {
 	final := ondisk.Final{
 		URL: url, Outcome: link.Outcome(f.GetOutcome()), Status: int(min(f.GetStatus(), 999)), Depth: f.GetDepth(), Hops: uint8(f.GetHops()),
@@ -109,13 +109,13 @@ func finalOf(url, from string, f *wire.Fetched) ondisk.Final {
 	return final
 }
 
-// piece takes links that come without an outcome: of a robots.txt, or the first ones of a page that
-// has more than one outcome may hold. The page's depth is that of its record, and what is kept of
-// its links for a smaller one grows by these.
+// piece processes links without an outcome: of a robots.txt, or the first links of a page with more
+// than one outcome can hold. Its depth is that of the page's record; the links recorded for a
+// smaller depth are extended by these.
 func (oc *outcomes) piece(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, f *wire.Fetched, went links.Ahead) {
 	if page.Kind != link.KindRobots {
 		if !wholePiece(f) {
-			return // nobody of ours tells so few: it would cost more than it brings
+			return // no correct worker sends so few: processing costs more than it yields
 		}
 		oc.placeOfPage(h, js, hash, page)
 	}
@@ -131,7 +131,7 @@ func (oc *outcomes) piece(h *hosts.Host, js *hosts.JobState, hash uint64, page *
 	}
 }
 
-// placeOfPage gives a page the depth that is known here.
+// placeOfPage sets the depth of a page to the one known here.
 func (oc *outcomes) placeOfPage(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final) {
 	hj := h.Job(js)
 	if hj == nil {
@@ -146,7 +146,7 @@ func (oc *outcomes) placeOfPage(h *hosts.Host, js *hosts.JobState, hash uint64, 
 	}
 }
 
-// wholePiece says whether links without an outcome are as many as a worker puts into a piece.
+// wholePiece reports whether links without an outcome fill a piece, as a worker sends them.
 func wholePiece(f *wire.Fetched) bool {
 	size := 0
 	for _, url := range f.GetLinks() {
@@ -155,12 +155,12 @@ func wholePiece(f *wire.Fetched) bool {
 	return len(f.GetLinks()) >= wire.PieceLinks || size > wire.PieceBytes-link.MaxURL-wire.LinkBytes
 }
 
-// conclusion decides whether a URL that was tried is done, waits for another try, or shares the
-// fate of its host.
+// conclusion decides whether a URL that was tried is done, waits for a retry, or shares the fate of
+// its host.
 func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, got *ondisk.Final, f *wire.Fetched, went links.Ahead) {
 	spec := hj.State.Spec
 	retryable := got.Outcome.Retryable(got.Status)
-	hung := false // nothing came of this URL alone
+	hung := false // a timeout of this URL alone
 	hj.Requested()
 	switch {
 	case got.Outcome.HostWide():
@@ -181,7 +181,7 @@ func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, 
 		oc.hostAnswered(h)
 	}
 	if got.Outcome == link.OutcomeDNS || got.Outcome == link.OutcomeTimeout {
-		got.Status = 0 // which says how often to try, and nothing to people
+		got.Status = 0 // it sets the number of tries, and is not shown
 	}
 	if retryable && int(p.Tries) < spec.Retries && hj.State.State != job.StateCanceled {
 		p.Tries++
@@ -203,8 +203,8 @@ func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, 
 	}
 }
 
-// hung notes that nothing came of a URL, and says whether that is the URL's alone. What is out that
-// may well hang too is taken back.
+// hung records a timeout and reports whether it concerns this URL alone. URLs that are out and
+// likely to time out as well are taken back.
 func (oc *outcomes) hung(h *hosts.Host, url string) (alone bool) {
 	alone, found := h.Hangs.Hung(url)
 	if found && h.Lease != nil && len(h.Lease.Out) > fewOut {
@@ -213,15 +213,15 @@ func (oc *outcomes) hung(h *hosts.Host, url string) (alone bool) {
 	return alone
 }
 
-// stalls says whether an outcome, though one URL's, is what all URLs of a host come to that does
-// not answer, or wants to be left alone.
+// stalls reports whether an outcome of one URL is what all URLs of an overloaded or unresponsive
+// host return.
 func stalls(got *ondisk.Final) bool {
 	return got.Outcome == link.OutcomeTimeout || got.Outcome == link.OutcomeHTTPError && (got.Status == 429 || got.Status == 503)
 }
 
-// again deals with an outcome of a URL that has one. The same report once more (its answer was
-// lost) is nothing new. Another fetch is counted, and counts only where it knows more: never an
-// error in place of a page.
+// again processes an outcome of a URL that has one. A repeated report (its reply was lost) has no
+// effect. A further fetch is counted, and replaces the outcome only if it is better: never an error
+// in place of a page.
 func (oc *outcomes) again(h *hosts.Host, hj *hosts.Job, had, got *ondisk.Final, f *wire.Fetched, went links.Ahead) {
 	same := (had.Outcome == got.Outcome || had.Outcome == link.OutcomeOutOfBudget) && had.FetchedMs == got.FetchedMs && string(had.RecordID) == string(got.RecordID)
 	if same || got.FetchedMs == 0 {
@@ -243,9 +243,9 @@ func (oc *outcomes) again(h *hosts.Host, hj *hosts.Job, had, got *ondisk.Final, 
 	}
 }
 
-// hostFailed notes a failure of the whole host: it is left alone for a while, and after too many in
-// a row its pending URLs share the outcome. The failures of one window count as one. A first URL
-// that stalls does not end the lease: the next one tells whether it is the host.
+// hostFailed records a failure of the whole host: a backoff begins, and after too many consecutive
+// failures its pending URLs share the outcome. The failures of one window count as one. A first URL
+// that stalls does not end the lease: the next one shows whether the host is the cause.
 func (oc *outcomes) hostFailed(h *hosts.Host, got *ondisk.Final, retryAfter int64) {
 	r := &h.Rec
 	retryable := got.Outcome.Retryable(got.Status)
@@ -278,20 +278,20 @@ func (oc *outcomes) hostFailed(h *hosts.Host, got *ondisk.Final, retryAfter int6
 	}
 	oc.hosts.Touched(h)
 	if retryable && h.Lease != nil && (got.Outcome.HostWide() || r.Fails > 1) {
-		// Its worker is told to drop the rest of the window; as it may be about to send a request,
-		// nobody else gets the host before the lease would have run out.
+		// Its worker must drop the rest of the window, but may be about to send a request: the host is
+		// not leased again before the lease would have expired.
 		oc.leases.End(h, leases.Released, h.Lease.Expires)
 	}
 }
 
-// failureText says for people what a host failed with.
+// failureText describes a host failure for display.
 func failureText(got *ondisk.Final) string {
 	text := got.Outcome.String()
 	if got.Outcome == link.OutcomeHTTPError {
 		text = "status " + strconv.Itoa(got.Status)
 	}
 	detail := got.Detail
-	if _, after, ok := strings.Cut(detail, "fetch http"); ok { // the URL says nothing of the host that its name does not
+	if _, after, ok := strings.Cut(detail, "fetch http"); ok { // the URL adds nothing to the host's name
 		if _, after, ok = strings.Cut(after, ": "); ok {
 			detail = after
 		}
@@ -302,7 +302,7 @@ func failureText(got *ondisk.Final) string {
 	return ondisk.Clip(text)
 }
 
-// hostAnswered ends a run of failures.
+// hostAnswered resets the consecutive failures.
 func (oc *outcomes) hostAnswered(h *hosts.Host) {
 	if !h.Rec.Answered() {
 		return
@@ -313,12 +313,12 @@ func (oc *outcomes) hostAnswered(h *hosts.Host) {
 	oc.hosts.Touched(h)
 }
 
-// settle ends the promise to a URL. One that was cut at less than a reserve did not fit into what
-// was left of the byte budget.
+// settle releases the reservation of a URL. A body truncated below the reserve did not fit into the
+// rest of the byte budget.
 func (oc *outcomes) settle(hj *hosts.Job, p *ondisk.Pending, got *ondisk.Final) {
 	size := got.Size
 	if got.Outcome == link.OutcomeTooLarge && p.PromisedBytes > 0 && p.PromisedBytes < oc.Cfg.ByteReserve {
-		got.Outcome, got.Detail = link.OutcomeOutOfBudget, "larger than what was left for it of the job's byte budget"
+		got.Outcome, got.Detail = link.OutcomeOutOfBudget, "larger than the rest of the job's byte budget"
 		bounds := oc.jobs.BoundsOf(hj.State.Spec)
 		size = bounds.Least()
 	}

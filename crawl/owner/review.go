@@ -6,28 +6,28 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/links"
 )
 
-// review is a look at the hosts in memory, because of something that may concern any of them: some
-// with each step, as there may be tens of thousands.
+// review reevaluates the hosts in memory after a change that may affect any of them, a bounded
+// number per step, since there may be tens of thousands.
 type review struct {
-	list  []*hosts.Host // still to be looked at
+	list  []*hosts.Host // still to be evaluated
 	about concern
-	// next is what came up since the review began: another one follows.
+	// next holds changes since the review began, for a following review.
 	next concern
 }
 
-// concern is whom a review is about.
+// concern selects the hosts of a review.
 type concern struct {
 	all     bool
-	optOuts bool // whether hosts are on the list of those that opted out may have changed
+	optOuts bool // the list of opted-out hosts may have changed
 	jobs    map[*hosts.JobState]struct{}
 }
 
-// reviewedAtOnce bounds the hosts that a step looks at.
+// reviewedAtOnce bounds the hosts evaluated in one step.
 const reviewedAtOnce = 1024
 
 func (c *concern) some() bool { return c.all || len(c.jobs) > 0 }
 
-// of says whether a host is one of those.
+// of reports whether a host is selected.
 func (c *concern) of(h *hosts.Host) bool {
 	if c.all {
 		return true
@@ -40,7 +40,7 @@ func (c *concern) of(h *hosts.Host) bool {
 	return false
 }
 
-// reviewer has hosts looked at anew when something beside them has changed.
+// reviewer reevaluates hosts after an external change.
 type reviewer struct {
 	*hosts.Step
 	hosts  *hosts.Table
@@ -51,13 +51,13 @@ type reviewer struct {
 	review review
 }
 
-// all has all hosts in memory looked at.
+// all starts a review of all hosts in memory.
 func (rv *reviewer) all(optOuts bool) {
 	c := &rv.review.next
 	c.all, c.optOuts = true, c.optOuts || optOuts
 }
 
-// job has the hosts in memory looked at that have URLs of a job.
+// job starts a review of the hosts in memory that have URLs of a job.
 func (rv *reviewer) job(js *hosts.JobState) {
 	c := &rv.review.next
 	if c.jobs == nil {
@@ -66,10 +66,10 @@ func (rv *reviewer) job(js *hosts.JobState) {
 	c.jobs[js] = struct{}{}
 }
 
-// reviewing says whether there are hosts to be looked at.
+// reviewing reports whether hosts are still to be evaluated.
 func (r *review) reviewing() bool { return len(r.list) > 0 || r.next.some() }
 
-// some looks at the next hosts.
+// some evaluates the next hosts.
 func (rv *reviewer) some() {
 	r := &rv.review
 	if len(r.list) == 0 {
@@ -87,7 +87,7 @@ func (rv *reviewer) some() {
 	n := min(reviewedAtOnce, len(r.list))
 	for _, h := range r.list[:n] {
 		switch {
-		case !h.Kept(): // it was dropped meanwhile
+		case !h.Kept(): // evicted meanwhile
 		case r.about.optOuts && rv.Cfg.OptOuts.Host(h.Rec.Name) != "":
 			rv.optOutChanged(h)
 		case r.about.of(h):

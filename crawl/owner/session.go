@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// Session is a [Visit] that is taken in within one step, whatever it takes. Part of a step.
+// Session processes a [Visit] within one step, regardless of its size. Part of a step.
 func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
 	v := o.Visit(from, m)
 	for !v.Go() {
@@ -21,33 +21,31 @@ func (o *Owner) Session(from string, m *wire.Session) *wire.SessionReply {
 	return v.Reply()
 }
 
-// Visit is what a worker says, which is taken in over as many steps as that takes: outcomes first,
-// then what it gives back, and in Commit what it asks for. Outcomes are taken of whoever has the
-// host or had it, also when the lease is over; the links of a page before its outcome.
+// Visit processes a worker's message over one or more steps: outcomes first, then returned URLs,
+// and in Commit its requests. Outcomes are accepted from the current and from recent workers of a
+// host, also after the lease; the links of a page are stored before its outcome.
 type Visit struct {
 	owner   *Owner
 	session *hosts.Session
 	m       *wire.Session
 	reply   *leases.Reply
-	// What comes next: the lease to renew, the host, its report, and how many of the links of that
-	// one went ahead.
+	// Position: the lease to renew, the host, its report, and the number of links of that report
+	// already processed.
 	held, host, report int
 	went               links.Ahead
 	hosts              *links.PageHosts // of the page of that report
-	// Taken counts outcomes by job, Unasked those that were left aside: of hosts that the worker
-	// never had.
+	// Taken counts outcomes by job, Unasked rejected outcomes of hosts that the worker never had.
 	Taken   map[job.ID]uint64
 	Unasked int
 }
 
-// Visit begins to take in what a worker says, which must have been validated: its leases are
-// renewed, and do not run out as long as the visit is under way, which therefore is to be driven to
-// its end. Part of a step.
+// Visit begins to process a validated message of a worker. Its leases are renewed, and do not
+// expire during the visit, which therefore must be driven to its end. Part of a step.
 func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 	reply := leases.NewReply(o.Cfg.TTL)
 	v := &Visit{owner: o, session: o.leases.Session(from, m), m: m, reply: reply, Taken: make(map[job.ID]uint64)}
 	if v.session == nil {
-		for _, held := range m.GetHeld() { // whatever holds here, that process is gone
+		for _, held := range m.GetHeld() { // leases of that process that are held here have ended with it
 			reply.Revoke(held.GetHost())
 		}
 		v.held = len(m.GetHeld())
@@ -59,14 +57,14 @@ func (o *Owner) Visit(from string, m *wire.Session) *Visit {
 	return v
 }
 
-// Reply is the answer. It is complete after the Commit of the step in which Go said so, and may
-// leave after that step's Wait; then all outcomes in hosts that it neither refuses nor moves are on
-// disk.
+// Reply returns the reply. It is complete after the Commit of the step in which Go returned true,
+// and may be sent after that step's Wait; then all outcomes of hosts that it neither refuses nor
+// moves are on disk.
 func (v *Visit) Reply() *wire.SessionReply { return v.reply.Message }
 
-// Go goes on with the visit for as long as the step has room, and for one piece in any case, and
-// says whether it is through. No other input may come in between, but steps may: what changes with
-// time or with the ring has its say with each of them. Part of a step.
+// Go processes at least one piece, more while the step has capacity, and reports whether the visit
+// is complete. No other input may come in between, but steps may: changes of time and ring apply in
+// each of them. Part of a step.
 func (v *Visit) Go() (through bool) {
 	if !v.renew() {
 		return false
@@ -86,7 +84,7 @@ func (v *Visit) Go() (through bool) {
 	return true
 }
 
-// work takes in what is said of a host; false if there is more of it than the step has room for.
+// work processes the work of a host; false if it exceeds the step's capacity.
 func (v *Visit) work(w *wire.HostWork) (through bool) {
 	o, s, reply := v.owner, v.session, v.reply
 	e := enter(o.hosts, s, w.GetHost(), w.GetEpoch())
@@ -118,8 +116,8 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 	if told && !v.reports(h, w) {
 		return false
 	}
-	if held { // what is said of the host itself is believed of who has it alone
-		o.visits.learn(h, w) // behind the reports: a failure that falls into a back-off is no new one, but it may be what the back-off is for
+	if held { // state of the host itself is accepted from its current worker only
+		o.visits.learn(h, w) // after the reports: a failure within a backoff is not new, but may be its cause
 		if o.Cfg.Fetched != nil {
 			o.Cfg.Fetched(h.Rec.Name, h.Rec.Addrs, s.Peer, w)
 		}
@@ -129,7 +127,7 @@ func (v *Visit) work(w *wire.HostWork) (through bool) {
 	return true
 }
 
-// reports takes in the outcomes of a host; false if there are more than the step has room for.
+// reports processes the outcomes of a host; false if they exceed the step's capacity.
 func (v *Visit) reports(h *hosts.Host, w *wire.HostWork) (through bool) {
 	for v.report < len(w.GetFetched()) {
 		f := w.GetFetched()[v.report]
@@ -146,8 +144,8 @@ func (v *Visit) reports(h *hosts.Host, w *wire.HostWork) (through bool) {
 	return true
 }
 
-// take takes in a report, with the links that did not go ahead of it. What the links brought that
-// came without an outcome counts with the outcome.
+// take processes a report with its remaining links. New URLs from links that came without an
+// outcome count for the outcome.
 func (v *Visit) take(h *hosts.Host, f *wire.Fetched) {
 	o, js := v.owner, v.owner.jobs.Of(job.ID(f.GetJob()))
 	before, went := h.Accepted(js), v.went
@@ -162,8 +160,8 @@ func (v *Visit) take(h *hosts.Host, f *wire.Fetched) {
 	}
 }
 
-// ahead takes in the links of a report before it while they are many; false if they are more than
-// the step has room for.
+// ahead processes many links of a report before the report itself; false if they exceed the step's
+// capacity.
 func (v *Visit) ahead(h *hosts.Host, f *wire.Fetched) (through bool) {
 	o := v.owner
 	js := o.jobs.Of(job.ID(f.GetJob()))
@@ -191,7 +189,7 @@ func (v *Visit) ahead(h *hosts.Host, f *wire.Fetched) (through bool) {
 	return true
 }
 
-// visits deals with what workers say beside outcomes.
+// visits processes the parts of worker messages other than outcomes.
 type visits struct {
 	*hosts.Step
 	jobs    *hosts.JobTable
@@ -200,12 +198,12 @@ type visits struct {
 	leases  *leases.Leases
 	placer  *leases.Placer
 	granter *leases.Granter
-	n       uint64 // that have begun
+	n       uint64 // visits begun
 }
 
-// afterReports serves release, URLs handed back and the wish for more.
+// afterReports processes release, returned URLs and the request for more.
 func (vs *visits) afterReports(s *hosts.Session, h *hosts.Host, w *wire.HostWork, held bool, reply *leases.Reply) {
-	if held && h.Lease == nil { // a failure of the whole host took it away
+	if held && h.Lease == nil { // ended by a failure of the whole host
 		held = false
 		if !w.GetRelease() {
 			reply.Revoke(w.GetHost())
@@ -232,7 +230,7 @@ func (vs *visits) afterReports(s *hosts.Session, h *hosts.Host, w *wire.HostWork
 	}
 }
 
-// knowsAll says whether the specs of all jobs reported on are at hand.
+// knowsAll reports whether the specs of all jobs in the reports are available.
 func (vs *visits) knowsAll(w *wire.HostWork) bool {
 	all := true
 	for _, f := range w.GetFetched() {
@@ -243,7 +241,7 @@ func (vs *visits) knowsAll(w *wire.HostWork) bool {
 	return all
 }
 
-// learn notes what the worker that has a host found out about it.
+// learn stores the host state that its worker reports.
 func (vs *visits) learn(h *hosts.Host, w *wire.HostWork) {
 	if len(w.GetAddrs()) > 0 {
 		h.Rec.At(w.GetAddrs())
@@ -259,25 +257,25 @@ func (vs *visits) learn(h *hosts.Host, w *wire.HostWork) {
 		wait := min(int64(w.GetBackoffMs()), vs.Cfg.MaxRetryAfter.Milliseconds())
 		why := ondisk.Clip(w.GetBackoffReason())
 		if strings.HasPrefix(h.Rec.BackoffReason, why) {
-			why = h.Rec.BackoffReason // the failure that it is for says more
+			why = h.Rec.BackoffReason // the failure that caused it is more specific
 		}
 		h.Rec.BackOff(vs.Now+wait, why)
 		vs.hosts.Touched(h)
 	}
 }
 
-// owe notes the politeness that whoever comes next owes to the host.
+// owe records the not-before time of the host for its next worker.
 func (vs *visits) owe(h *hosts.Host, w *wire.HostWork) {
 	owed := min(int64(w.GetOwedMs()), vs.Cfg.MaxRetryAfter.Milliseconds())
 	h.Rec.Owe(vs.Now + owed)
 }
 
-// accepts deals with a worker that says yes to an offer.
+// accepts processes a worker's acceptance of an offer.
 func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *leases.Reply) {
 	offered, may := h.Search.OfferedTo(s.Peer), h.Search.Asked(s.Peer)
 	if h.Lease != nil && h.Lease.Session == s {
-		// It asks for a host that we think it holds: an answer went lost, or it dropped the host.
-		// It is the same process.
+		// It requests a host that it holds by our records: a reply was lost, or it dropped the host. It
+		// is the same process.
 		vs.leases.End(h, leases.Released, 0)
 		may = true
 	}
@@ -294,21 +292,21 @@ func (vs *visits) accepts(s *hosts.Session, h *hosts.Host, n int, reply *leases.
 	vs.granter.Want(h, n, reply)
 }
 
-// owesAfter is how long after its last outcome a worker is left a host, with URLs of it, that does
-// not stand near: ten times what robots.txt may have it wait between two pages.
+// owesAfter is how long after its last outcome an untrusted worker keeps a host with URLs out: ten
+// times the crawl delay that robots.txt may set.
 const owesAfter = 10 * time.Minute
 
-// owes says whether a host is taken from its worker, which tells nothing of it.
+// owes reports whether a host is taken from its worker for lack of reports.
 func (vs *visits) owes(h *hosts.Host) bool {
 	l := h.Lease
 	since := max(l.Owing, h.Rec.NotBefore, h.Rec.BackoffUntil)
 	return len(l.Out) > 0 && vs.Now-since > owesAfter.Milliseconds() && !vs.Cfg.IsNear(l.Session.Peer)
 }
 
-// renewedAtOnce are the leases that are renewed between two looks at the time.
+// renewedAtOnce is the number of leases renewed between two checks of the step's capacity.
 const renewedAtOnce = 32
 
-// renew renews leases; false if they are more than the step has room for.
+// renew renews leases; false if they exceed the step's capacity.
 func (v *Visit) renew() (through bool) {
 	held := v.m.GetHeld()
 	for ; v.held < len(held); v.held++ {
@@ -322,16 +320,16 @@ func (v *Visit) renew() (through bool) {
 	return true
 }
 
-// Renew takes in a message that renews leases and does nothing else, at a time of the lease clock.
-// The answer lists those that it does not renew. It may come between steps, also while another
-// message of the worker is taken in.
+// Renew processes a message that only renews leases, at a lease-clock time. The reply lists the
+// leases that were not renewed. It may be called between steps, also while another message of the
+// worker is processed.
 func (o *Owner) Renew(now time.Time, from string, m *wire.Session) *wire.SessionReply {
 	reply := leases.NewReply(o.Cfg.TTL).Message
 	s := o.visits.placer.Sessions[from]
 	known := s != nil && s.Incarnation == m.GetIncarnation()
 	for _, held := range m.GetHeld() {
 		var e entry
-		if known { // for an untrusted peer nothing is looked up
+		if known { // no lookup for an untrusted peer
 			e = enter(o.hosts, s, held.GetHost(), held.GetEpoch())
 		}
 		if !e.held || o.visits.owes(e.host) {
@@ -344,7 +342,7 @@ func (o *Owner) Renew(now time.Time, from string, m *wire.Session) *wire.Session
 	return reply
 }
 
-// renew prolongs a lease that a worker says it holds, and takes back what went lost with an answer.
+// renew extends a lease that a worker lists as held, and takes back URLs of lost replies.
 func (vs *visits) renew(s *hosts.Session, lease *wire.HostLease, reply *leases.Reply) {
 	e := enter(vs.hosts, s, lease.GetHost(), lease.GetEpoch())
 	h := e.host

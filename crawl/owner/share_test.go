@@ -166,7 +166,7 @@ func TestGrowthOfAHost(t *testing.T) {
 		t.Errorf("endless: %d requests", len(asked))
 	}
 	d, _ := s.owner.Host(host)
-	if !strings.Contains(s.fate("http://a.example/w45000").Final.Detail, "others name so few") || d.Jobs[0].Outcomes[link.OutcomeOutOfBudget] == 0 {
+	if !strings.Contains(s.fate("http://a.example/w45000").Final.Detail, "--max-requests-per-host 0") || d.Jobs[0].Outcomes[link.OutcomeOutOfBudget] == 0 {
 		t.Errorf("%+v", d.Jobs[0])
 	}
 	if asked, _ = crawl(30_000); len(asked) != 30_001 {

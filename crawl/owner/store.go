@@ -6,72 +6,72 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/outbox"
 )
 
-// What an owner is made with, and what a step comes to.
+// Types of an owner's configuration and of the results of a step.
 type (
-	// Config holds the knobs of an owner.
+	// Config configures an owner.
 	Config = hosts.Config
 	// Seen is a filter in front of the URL sets.
 	Seen = hosts.Seen
-	// Verdict is what that filter says.
+	// Verdict is the result of that filter.
 	Verdict = hosts.Verdict
-	// Jobs tells of jobs, from memory.
+	// Jobs looks up jobs in memory.
 	Jobs = hosts.Jobs
-	// Ring says which hosts this peer owns.
+	// Ring reports which hosts this peer owns.
 	Ring = hosts.Ring
-	// OptOuts says what sites do not want to be crawled.
+	// OptOuts is the local list of opt-outs.
 	OptOuts = hosts.OptOuts
-	// Ready is what a step came to.
+	// Ready is the result of a step.
 	Ready = hosts.Ready
-	// Place asks for a worker for a host.
+	// Place requests a worker for a host.
 	Place = hosts.Place
-	// Placement is the answer.
+	// Placement is the reply to a [Place].
 	Placement = hosts.Placement
-	// Offer asks a worker to take hosts.
+	// Offer offers hosts to a worker.
 	Offer = hosts.Offer
-	// Draw asks for a part of a job's budget.
+	// Draw requests a part of a job's budget.
 	Draw = hosts.Draw
 	// Admission asks whether a registrable domain may have one more host in a job.
 	Admission = hosts.Admission
 )
 
-// What a filter says of a URL.
+// Results of the filter for a URL.
 const (
 	No    = hosts.No    // the URL is not in the set
-	Maybe = hosts.Maybe // the store has to be asked
-	Yes   = hosts.Yes   // it is in the set, or, with the paper's filter alone, is taken to be
+	Maybe = hosts.Maybe // the store must be read
+	Yes   = hosts.Yes   // in the set, or assumed to be with the paper's filter alone
 )
 
-// What is counted, and what waits.
+// Counters and waits.
 type (
-	// Counts are those of a job.
+	// Counts are the counters of a job.
 	Counts = hosts.Counts
-	// HostCounts are those of a job on a host.
+	// HostCounts are the counters of a job on a host.
 	HostCounts = hosts.HostCounts
-	// Wait is why URLs wait, and how many.
+	// Wait is a reason why URLs wait, and their number.
 	Wait = hosts.Wait
-	// Waiting is a host of those.
+	// Waiting is a host with waiting URLs.
 	Waiting = hosts.Waiting
-	// PutOff are URLs whose next try is beyond a horizon.
+	// PutOff counts the deferred URLs, whose next try is beyond a horizon.
 	PutOff = hosts.PutOff
 )
 
-// What of a record others read as well.
+// Parts of records that other packages read.
 type (
-	// Final is how a URL ended.
+	// Final is the outcome of a URL.
 	Final = ondisk.Final
 	// Epoch grows with every change of a host's owner or worker.
 	Epoch = ondisk.Epoch
-	// Measurement is what one candidate measured to a site.
+	// Measurement is the RTT of one candidate to a site.
 	Measurement = ondisk.Measurement
-	// SetID names one URL set.
+	// SetID identifies a URL set.
 	SetID = ondisk.SetID
 	// OutLink is a link for the owner of another host.
 	OutLink = outbox.OutLink
-	// Cursor is a place in the walk over all URLs.
+	// Cursor is a position in the iteration over all URLs.
 	Cursor = ondisk.Cursor
 )
 
-// DefaultConfig returns the defaults for a peer.
+// DefaultConfig returns the default configuration of the peer self.
 func DefaultConfig(self string) hosts.Config {
 	c := hosts.Config{Self: self}
 	c.Fill()

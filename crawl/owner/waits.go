@@ -10,8 +10,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 )
 
-// Waits says which hosts are left alone at present and why, by outcome, and of each job how many
-// URLs wait for a try behind the horizon.
+// Waits returns the hosts in backoff by outcome, and for each job the number of URLs deferred
+// beyond the horizon.
 func (bk *books) Waits(horizon time.Time) ([]hosts.Wait, map[job.ID]hosts.PutOff) {
 	byOutcome := make(map[link.Outcome]*hosts.Wait)
 	jobs := make(map[job.ID]hosts.PutOff)

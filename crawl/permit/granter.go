@@ -7,64 +7,64 @@ import (
 	"time"
 )
 
-// Caller is who asks for permits and turns.
+// Caller identifies a worker that requests permits and time slices.
 type Caller struct {
 	Peer        string
-	Incarnation uint64 // another one when the peer was started anew
-	// Guest is no member of the ring: whoever wants can be one, under any number of names. What
-	// guests have leaves enough for members.
+	Incarnation uint64 // changes with each start of the peer
+	// Guest is set for a worker that is not a ring member: such names are free to create. Guests leave
+	// enough permits for members.
 	Guest bool
 }
 
 const (
-	// maxPrefixes bounds the prefixes of which a granter remembers what it granted in this chunk,
-	// the domains that have turns, and what a wallet keeps permits of; some 100 bytes each.
+	// maxPrefixes bounds the prefixes with grants in this chunk, the domains with time slices, and the
+	// permits in a wallet; some 100 bytes each.
 	maxPrefixes = 1 << 16
-	// A turn is as long as what is asked for takes, between these shares of a chunk: 3.3 s, in which
-	// a host is looked up and connected to, and 10 s, for which others wait.
+	// A time slice covers the requested number of requests, between these shares of a chunk: 3.3 s,
+	// enough to resolve and connect to a host, and 10 s, since others wait.
 	shortTurn, longTurn = 18, 6
 )
 
-// ErrBusy says that a granter has no room for another prefix in this chunk, or for another domain.
-var ErrBusy = errors.New("too many address ranges or domains in this minute")
+// ErrBusy is returned if a granter cannot track another prefix in this chunk, or another domain.
+var ErrBusy = errors.New("too many address prefixes or domains in this minute")
 
-// Granter grants permits for the prefixes, and turns at the domains, that this peer answers for.
+// Granter grants permits for prefixes and time slices for domains that this peer owns.
 type Granter struct {
-	// Delay is the one that this peer has between two workers at a domain, longer than which nobody
-	// waits for the sake of a guest.
+	// Delay is this peer's delay between two workers at a domain, and the longest delay on account of
+	// a guest.
 	Delay time.Duration
 
 	limit    int
 	length   time.Duration // of a chunk
-	chunk    time.Time     // when the present one began
+	chunk    time.Time     // start of the current one
 	granted  map[netip.Prefix]grants
-	turns    map[string]*turn // at domains
+	turns    map[string]*turn // by domain
 	prefixes int
 }
 
-// grants are those of a prefix in this chunk.
+// grants are the permits of a prefix granted in this chunk.
 type grants struct {
 	all, guests int
 }
 
-// turn is the one of a worker at a domain.
+// turn is the time slice of a worker at a domain.
 type turn struct {
 	by     Caller
 	until  time.Time
-	delay  time.Duration // the longest of who had it and who wanted it; so long it is remembered
+	delay  time.Duration // the longest of its workers, past and waiting; it is remembered that long
 	wanted bool          // by other peers, since it began
 }
 
-// NewGranter returns a granter of so many permits a prefix and chunk, 1 to MaxLimit, in chunks of
+// NewGranter returns a granter of limit permits per prefix and chunk, 1 to MaxLimit, with chunks of
 // that length, at most Chunk.
 func NewGranter(limit int, chunk time.Duration) *Granter {
 	return &Granter{length: lengthOf(chunk), limit: min(max(limit, 1), MaxLimit), granted: make(map[netip.Prefix]grants), turns: make(map[string]*turn), prefixes: maxPrefixes}
 }
 
-// Grant answers a worker that asks for permits: how many it gets, and for how long from now they
-// hold. If it gets none, that is when it is worth asking again. At most half of what is left is
-// granted at once, so that the first does not take all. Guests together may have half of the limit
-// when a chunk begins, and more of it as it goes by, up to all.
+// Grant returns the number of permits for a worker and how long they are valid from now; if n is
+// zero, that is when to retry. At most half of the rest is granted at once, so that no worker gets
+// all. All guests together get at most half of the limit at the start of a chunk, and up to all of
+// it as the chunk passes.
 func (g *Granter) Grant(now time.Time, p netip.Prefix, by Caller, want int) (n int, holds time.Duration, err error) {
 	g.begin(now)
 	s, known := g.granted[p]
@@ -74,7 +74,7 @@ func (g *Granter) Grant(now time.Time, p netip.Prefix, by Caller, want int) (n i
 	holds = g.chunk.Add(g.length).Sub(now)
 	n = min(max(want, 0), MaxWant, (g.limit-s.all+1)/2)
 	if by.Guest {
-		gone := int64(g.limit) * int64(g.length-holds) / int64(g.length) // of the limit, by the time
+		gone := int64(g.limit) * int64(g.length-holds) / int64(g.length) // elapsed part of the limit
 		n = min(n, max((g.limit+1)/2+int(gone)/2-s.guests, 0))           // at most the limit
 		if n == 0 && s.all < g.limit {
 			holds = min(holds, g.length/shortTurn)
@@ -86,7 +86,8 @@ func (g *Granter) Grant(now time.Time, p netip.Prefix, by Caller, want int) (n i
 	return n, holds, nil
 }
 
-// full says whether there is no room for one more that a caller names. One half is for members.
+// full reports whether one more entry named by a caller exceeds the limit. Half is reserved for
+// members.
 func (g *Granter) full(by Caller, n int) bool {
 	if by.Guest {
 		n *= 2
@@ -94,7 +95,7 @@ func (g *Granter) full(by Caller, n int) bool {
 	return n >= g.prefixes
 }
 
-// begin forgets what counts for nothing in a new chunk.
+// begin drops the state of earlier chunks.
 func (g *Granter) begin(now time.Time) {
 	if begun := now.Truncate(g.length); !begun.Equal(g.chunk) {
 		g.chunk = begun
@@ -103,11 +104,10 @@ func (g *Granter) begin(now time.Time) {
 	}
 }
 
-// Turn answers a worker that asks for a turn at a domain, of which it wants no two workers to ask
-// within delay, to make some requests: for how long from now its turn is; if it gets none, n is
-// zero, and that is when it is worth asking again. It goes on with its turn as long as no other
-// wants one; else the others come first, however often the peer is started anew. The longest delay
-// of those who had the turn and who want one holds for all.
+// Turn requests a time slice at a domain with a delay between two workers, for want requests. It
+// returns how long from now the time slice is; if n is zero, that is when to retry. A worker
+// continues its time slice as long as no other requests one; else the others come first, even if
+// the peer restarts. The longest delay of its workers, past and waiting, applies to all.
 func (g *Granter) Turn(now time.Time, domain string, by Caller, delay time.Duration, want int) (n int, holds time.Duration, err error) {
 	g.begin(now)
 	t := g.turns[domain]
@@ -118,7 +118,7 @@ func (g *Granter) Turn(now time.Time, domain string, by Caller, delay time.Durat
 		t = &turn{by: by}
 		g.turns[domain] = t
 	}
-	others := delay // wait so long for its sake
+	others := delay // longest delay on its account
 	if by.Guest {
 		others = min(delay, g.Delay)
 	}

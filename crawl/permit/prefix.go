@@ -9,37 +9,35 @@ import (
 )
 
 const (
-	// Chunk is how long permits hold at most (design, section 6).
+	// Chunk is the longest validity of permits (design, section 6).
 	Chunk = time.Minute
-	// FallbackShare: of that many workers that cannot reach the granter all together keep its
-	// limit. A host's worker is one of the leaf set of its owner, some sixteen peers and four that
-	// are attached.
+	// FallbackShare is the number of workers that together stay within the limit without a granter. A
+	// host's worker is in the leaf set of its owner, some sixteen peers and four attached ones.
 	FallbackShare = 20
-	// MaxWant bounds what is asked for at once, and MaxLimit the limit of a prefix: requests in a
-	// chunk.
+	// MaxWant bounds one request, and MaxLimit the limit of a prefix in requests per chunk.
 	MaxWant  = 4096
-	MaxLimit = 1 << 20 // requests in a chunk
+	MaxLimit = 1 << 20 // requests per chunk
 
-	// MaxDelay bounds what there is between the turns of two workers at a domain.
+	// MaxDelay bounds the delay between the time slices of two workers at a domain.
 	MaxDelay = time.Hour
 
 	bits4, bits6 = 32, 64
 	home4, home6 = 24, 48
 )
 
-// Key is what shares a limit: a prefix, or a registrable domain. The zero Key shares none.
+// Key is the unit of a limit: a prefix, or a registrable domain. The zero Key is unlimited.
 type Key struct {
 	Prefix netip.Prefix // of addresses
-	Domain string       // where it is no prefix
+	Domain string       // if Prefix is unset
 }
 
-// Address is what shares a limit with an address; the zero Key for what is none.
+// Address returns the Key of an address; the zero Key for an invalid one.
 func Address(addr netip.Addr) (k Key) {
 	k.Prefix, _ = PrefixOf(addr)
 	return k
 }
 
-// PrefixOf is what shares a limit with an address; false for what is no address.
+// PrefixOf returns the prefix of an address; false for an invalid one.
 func PrefixOf(addr netip.Addr) (netip.Prefix, bool) {
 	addr = addr.Unmap().WithZone("")
 	n := bits4
@@ -50,8 +48,8 @@ func PrefixOf(addr netip.Addr) (netip.Prefix, bool) {
 	return p, err == nil && p.IsValid()
 }
 
-// Home is the ring position of what shares a limit; of a prefix it is that of the network around
-// it, so that neighbours have one granter.
+// Home returns the ring position of a Key; for a prefix, that of the network around it, so that
+// neighboring prefixes have one granter.
 func Home(k Key) ring.Key {
 	if k.Domain != "" {
 		return ring.KeyOf([]byte("/apoidea/turns/" + k.Domain))
@@ -67,13 +65,13 @@ func Home(k Key) ring.Key {
 	return ring.KeyOf(append([]byte("/apoidea/addresses/"), Name(around)...))
 }
 
-// Name is how a prefix travels: its address's bytes and its length.
+// Name returns the wire form of a prefix: its address bytes and its length.
 func Name(p netip.Prefix) []byte { return append(p.Addr().AsSlice(), byte(p.Bits())) } // at most 128
 
-// ParseName reads a Name that a stranger sent.
+// ParseName parses an untrusted Name.
 func ParseName(name []byte) (netip.Prefix, error) {
 	if len(name) == 0 {
-		return netip.Prefix{}, fmt.Errorf("prefix of 0 bytes")
+		return netip.Prefix{}, fmt.Errorf("empty prefix")
 	}
 	addr, ok := netip.AddrFromSlice(name[:len(name)-1])
 	if ok {

@@ -3,58 +3,57 @@ package permit
 import "time"
 
 const (
-	// askAhead: more is asked for when less than this share of the last grant is left.
+	// askAhead is the share of the last grant below which more permits are requested.
 	askAhead = 4
-	// askAgain is the least time between two questions for a prefix that brought nothing, or no
-	// answer.
+	// askAgain is the least time between two requests for a prefix that were granted nothing or not
+	// answered.
 	askAgain = 2 * time.Second
-	// answerTime is after how long a question that was not answered is taken for failed.
+	// answerTime is the timeout of a request.
 	answerTime = 5 * time.Second
 )
 
-// Ask is a question to the granter of a key; its answer is [Wallet.Granted] or [Wallet.Failed].
+// Ask is a request to the granter of a key; its reply goes to [Wallet.Granted] or [Wallet.Failed].
 type Ask struct {
-	Key  Key    // what shares a limit
-	Want int    // permits asked for, 1 to MaxWant
-	Host string // the last host that needed one
+	Key  Key    // unit of the limit
+	Want int    // permits requested, 1 to MaxWant
+	Host string // last host that needed one
 }
 
-// Wallet keeps the permits of one worker.
+// Wallet caches the permits of one worker.
 type Wallet struct {
 	limit  int
 	delay  time.Duration // of a domain
 	chunk  time.Duration
 	shares map[Key]*share
-	order  []Key // those with a question to be asked
+	order  []Key // keys with a request to be sent
 	most   int
 }
 
-// share is what the worker has of one key.
+// share is the worker's state for one key.
 type share struct {
-	left, last int       // permits, and how many the last grant brought
-	until      time.Time // they hold
-	ahead      time.Time // of a turn: the next one is asked for from then on
-	spent      int       // since the last question, or since the turn began: what is asked for next
-	wanted     int       // tries that found nothing since then
-	asked      time.Time // when a question that is under way was asked; zero if none is
-	next       time.Time // none is asked before
+	left, last int       // permits, and the size of the last grant
+	until      time.Time // their end
+	ahead      time.Time // of a time slice: when the next one may be requested
+	spent      int       // since the last request, or since the time slice began: size of the next request
+	wanted     int       // failed tries since then
+	asked      time.Time // time of the pending request; zero if none
+	next       time.Time // earliest next request
 	queued     bool
-	// fallback: the granter does not answer, and the next request may be made at then.
+	// fallback is set if the granter does not answer; the next request to a host is possible at at.
 	fallback bool
 	then     time.Time
 	used     time.Time
-	host     string // that took one last, or tried to
+	host     string // last host that took one, or tried to
 }
 
 // NewWallet returns an empty wallet. Limit and chunk are those of the granters, and delay is that
-// of a domain; of what they allow the fallback is a share. With a limit of zero addresses need no
-// permits.
+// of a domain; the fallback is a share of them. With a limit of zero addresses need no permits.
 func NewWallet(limit int, chunk, delay time.Duration) *Wallet {
 	return &Wallet{chunk: lengthOf(chunk), limit: min(max(limit, 0), MaxLimit), delay: delay, shares: make(map[Key]*share), most: maxPrefixes}
 }
 
-// Hold says, without taking one, until when there is no permit for a key; the zero time if there is
-// one.
+// Hold returns, without taking one, the time until which there is no permit for a key; the zero
+// time if there is one.
 func (w *Wallet) Hold(now time.Time, k Key) time.Time {
 	ok, at := w.look(now, k, "", false)
 	if ok {
@@ -63,14 +62,13 @@ func (w *Wallet) Hold(now time.Time, k Key) time.Time {
 	return at
 }
 
-// Take takes a permit for one request to a host. It says until when the permit holds, or with false
-// when to try again. The zero Key needs none, and gets one.
+// Take takes a permit for one request to a host. It returns the end of the permit, or with false
+// the time to retry. The zero Key needs no permit and always succeeds.
 func (w *Wallet) Take(now time.Time, k Key, host string) (ok bool, at time.Time) {
 	return w.look(now, k, host, true)
 }
 
-// GiveBack returns a permit, which held until then, and with which no request was made. One of a
-// chunk that is over counts for nothing.
+// GiveBack returns an unused permit with its end. A permit of an earlier chunk is ignored.
 func (w *Wallet) GiveBack(now time.Time, k Key, until time.Time) {
 	if s := w.shares[k]; s != nil && !s.fallback && s.left < MaxWant && now.Before(until) && w.sameChunk(until, s.until) {
 		s.left++
@@ -78,8 +76,8 @@ func (w *Wallet) GiveBack(now time.Time, k Key, until time.Time) {
 	}
 }
 
-// sameChunk says whether two permits are of one chunk: their ends, as this side counts them, differ
-// by what the answers took to come.
+// sameChunk reports whether two permits are of one chunk: their ends, as computed here, differ by
+// the latency of the replies.
 func (w *Wallet) sameChunk(a, b time.Time) bool { return a.Sub(b).Abs() <= w.chunk/4 }
 
 func (w *Wallet) look(now time.Time, k Key, host string, take bool) (ok bool, at time.Time) {
@@ -121,13 +119,13 @@ func (w *Wallet) look(now time.Time, k Key, host string, take bool) (ok bool, at
 	case s.fallback:
 		return false, s.then
 	case s.queued || !s.asked.IsZero():
-		return false, now.Add(answerTime) // or when the answer is here
+		return false, now.Add(answerTime) // or when the reply arrives
 	default:
 		return false, s.next
 	}
 }
 
-// pace is the time from one request to the next that the limit of a key comes to.
+// pace returns the time between two requests within the limit of a key.
 func (w *Wallet) pace(k Key) time.Duration {
 	if k.Domain != "" {
 		return w.delay
@@ -135,7 +133,7 @@ func (w *Wallet) pace(k Key) time.Duration {
 	return w.chunk / time.Duration(w.limit)
 }
 
-// share returns what there is of a key, made if need be; nil if there is no room.
+// share returns the state of a key, created if missing; nil if the wallet is full.
 func (w *Wallet) share(now time.Time, k Key) *share {
 	s := w.shares[k]
 	if s != nil {
@@ -156,7 +154,7 @@ func (w *Wallet) share(now time.Time, k Key) *share {
 	return s
 }
 
-// want queues a question, unless one is queued or under way, or it is too early.
+// want queues a request, unless one is queued or pending, or it is too early.
 func (w *Wallet) want(now time.Time, k Key, s *share) {
 	if s.queued || !s.asked.IsZero() || now.Before(s.next) {
 		return
@@ -165,16 +163,16 @@ func (w *Wallet) want(now time.Time, k Key, s *share) {
 	w.order = append(w.order, k)
 }
 
-// Waiting says whether there are questions to be asked.
+// Waiting reports whether there are requests to be sent.
 func (w *Wallet) Waiting() bool { return len(w.order) > 0 }
 
-// Asks returns the questions to be asked now, each once.
+// Asks returns the requests to be sent now, each once.
 func (w *Wallet) Asks(now time.Time) []Ask {
 	list := make([]Ask, 0, len(w.order))
 	for _, k := range w.order {
 		s := w.shares[k]
 		s.queued, s.asked = false, now
-		// A key at first has a few: what was spent since tells how many it takes.
+		// The first request of a key is small: later ones follow its consumption.
 		const first = 8
 		want := max(2*s.spent+s.wanted, first)
 		if k.Domain == "" {
@@ -189,12 +187,12 @@ func (w *Wallet) Asks(now time.Time) []Ask {
 	return list
 }
 
-// Granted brings the answer to a question: so many permits, or a turn, which hold for so long from
-// when it was asked; with none, it is worth asking again then.
+// Granted applies the reply to a request: n permits, or a time slice, valid from the time of the
+// request; with none, the next request may follow then.
 func (w *Wallet) Granted(now time.Time, k Key, n int, holds time.Duration) {
 	s := w.shares[k]
 	if s == nil || s.asked.IsZero() {
-		return // given up
+		return // timed out
 	}
 	end := s.asked.Add(min(max(holds, 0), w.chunk))
 	s.asked, s.fallback, s.next = time.Time{}, false, time.Time{}
@@ -203,15 +201,15 @@ func (w *Wallet) Granted(now time.Time, k Key, n int, holds time.Duration) {
 		s.next = later(end, now.Add(askAgain/2))
 		return
 	}
-	if k.Domain != "" { // a turn, in which the delay says how many
+	if k.Domain != "" { // a time slice, limited by the delay instead
 		s.left, s.spent, s.ahead, n = 0, 0, end.Add(now.Sub(end)/askAhead), MaxWant
 	} else if !w.sameChunk(end, s.until) {
-		s.left = 0 // those of another chunk are over
+		s.left = 0 // permits of another chunk have expired
 	}
 	s.left, s.last, s.until = s.left+n, n, end
 }
 
-// Failed says that a question had no answer.
+// Failed records that a request was not answered.
 func (w *Wallet) Failed(now time.Time, k Key) {
 	s := w.shares[k]
 	if s == nil || s.asked.IsZero() {

@@ -7,84 +7,82 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Bounds on what one message may hold. A message beyond one of them is refused whole: our own
-// senders keep them.
+// Size limits of messages. A message that exceeds one is rejected as a whole; correct senders
+// comply.
 const (
 	// JobIDSize is the length of a job's ID.
 	JobIDSize = 16
 	// MaxHost is a DNS name of 253 bytes with a port, or an address in brackets.
 	MaxHost = 260
-	// MaxPeer is the length of a peer's ID in bytes; those in use have under 50.
+	// MaxPeer is the maximum length of a peer ID in bytes; actual ones have under 50.
 	MaxPeer = 64
 	// MaxLinks of one Links message.
 	MaxLinks = 4096
 	// MaxJobs in the table of jobs of one message.
 	MaxJobs = 256
-	// MaxHosts of which one Session, Offer or SessionReply speaks.
+	// MaxHosts in one Session, Offer or SessionReply.
 	MaxHosts = 4096
-	// MaxHeld is the number of leases a worker may hold from one owner, eight times what it holds in
-	// all.
+	// MaxHeld is the number of leases a worker may hold from one owner, eight times its total
+	// capacity.
 	MaxHeld = 1 << 13
-	// MaxFetched is the number of outcomes, or of URLs handed back, of one host in one Session.
+	// MaxFetched is the number of outcomes, or of returned URLs, of one host in one Session.
 	MaxFetched = 1024
-	// MaxPageLinks of one page; a page with more has its first ones reported.
+	// MaxPageLinks of one page; of longer pages the first links are reported.
 	MaxPageLinks = 20_000
-	// PieceLinks and PieceBytes bound the links in one outcome; LinkBytes are counted for each
-	// beside its URL. A page with more has the first ones told ahead, in outcomes that say nothing
-	// else. Each link may be of a host that its owner does not know: it takes in so many in a part
-	// of a second, also on a busy machine, and the sender's leases wait for the answer.
+	// PieceLinks and PieceBytes bound the links in one outcome; LinkBytes are counted for each besides
+	// its URL. The first links of a longer page are sent before, in outcomes without other content.
+	// Each link may be to an unknown host: an owner processes one piece in a fraction of a second,
+	// also on a busy machine, while the sender's leases wait for the reply.
 	PieceLinks = 4096
 	PieceBytes = 1 << 20
 	LinkBytes  = 8
-	// MaxOwnLinks of a page, told or not, as their number is told.
+	// MaxOwnLinks of a page, reported or not; their number is sent.
 	MaxOwnLinks = 1 << 20
-	// MaxOwnWords of a page, as their number is told.
+	// MaxOwnWords of a page; their number is sent.
 	MaxOwnWords = 1 << 10
 	// MaxWant of URLs for one host, and MaxGrant in one Grant.
 	MaxWant  = 4096
 	MaxGrant = 4096
-	// MaxOut is the number of URLs that a LeaseNote names; what is out beyond it is granted again.
+	// MaxOut is the number of URLs in a LeaseNote; further URLs that are out are granted again.
 	MaxOut = 1 << 14
-	// MaxLeaseMs is the longest that a lease may have left.
+	// MaxLeaseMs is the longest remaining time of a lease.
 	MaxLeaseMs = 3_600_000
-	// MaxPacePct is how much more rarely than usual a host can be asked, in % of the usual time
-	// between requests.
+	// MaxPacePct bounds the factor of the request interval of a host, in % of the normal time between
+	// requests.
 	MaxPacePct = 10_000
-	// MaxOrigins of one host whose robots.txt is known.
+	// MaxOrigins of one host with a robots.txt state.
 	MaxOrigins = 8
-	// MaxRobotsState is the size of one robots.txt as encoded: 500 KiB and what packing adds to a
-	// body that does not shrink.
+	// MaxRobotsState is the size of one encoded robots.txt: 500 KiB and the overhead of an
+	// incompressible body.
 	MaxRobotsState = 530 << 10
 	// MaxAddrs of one host.
 	MaxAddrs = 64
-	// MaxLeftOut is the most links that a page is said to have beyond the bounds.
+	// MaxLeftOut bounds the reported number of a page's links beyond the limits.
 	MaxLeftOut = 1 << 24
-	// MaxSize of a body in bytes, as an outcome tells it: so small that no sum of them that can be
-	// sent runs over.
+	// MaxSize of a reported body in bytes: no sum over one message can overflow.
 	MaxSize = 1 << 32
 	// MaxText of an error, a header's value, a reason.
 	MaxText = 1024
-	// MaxRedirects is the number of redirects followed in a row, as by browsers (Fetch standard,
-	// 4.4); one more is what its refusal is noted at.
+	// MaxRedirects is the number of redirects followed in a row, as by browsers (Fetch standard, 4.4);
+	// a URL rejected for it is recorded with one more.
 	MaxRedirects = 20
-	// MaxIndexes is the number of sitemap indexes and redirects in a row below which the indexes
-	// of an index are read.
+	// MaxIndexes is the number of consecutive sitemap indexes and redirects below which the entries of
+	// an index that are indexes are read.
 	MaxIndexes = 5
-	// MaxEmbeds is the number of style sheets and redirects in a row below which the requisites of a
-	// style sheet are fetched.
+	// MaxEmbeds is the number of consecutive style sheets and redirects below which the requisites of
+	// a style sheet are fetched.
 	MaxEmbeds = 5
-	// MaxSeedBytes of the seeds of a job together: its record goes to replicas as one.
+	// MaxSeedBytes of the seeds of a job together: its record is replicated as one.
 	MaxSeedBytes = 2 << 20
 	// MaxSeeds and MaxScope of a job, MaxPattern of one of its host globs.
 	MaxSeeds   = 10_000
 	MaxScope   = 1_000
 	MaxPattern = 512
-	// MaxFilters of a job: patterns of URLs to include, those to exclude, and hosts with a depth of
-	// their own.
+	// MaxFilters of a job: URL patterns to include, to exclude, and hosts with their own depth.
 	MaxFilters = 100
 	// MaxJobList of records in one JobReply.
 	MaxJobList = 10_000
-	// MaxAsk is the number of jobs whose standing is asked in one JobRequest.
+	// MaxAsk is the number of jobs whose standing is requested in one JobRequest.
 	MaxAsk = 256
 	// MaxAccounts of one job: every peer of the ring may draw.
 	MaxAccounts = 100_000
@@ -92,9 +90,9 @@ const (
 	MaxSignature = 256
 )
 
-var errColumn = errors.New("column has another length than its table")
+var errColumn = errors.New("column length differs from its table")
 
-// Validate refuses a batch that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *Links) Validate() error {
 	if len(m.GetUrl()) > MaxLinks {
 		return fmt.Errorf("links: %d URLs, at most %d", len(m.GetUrl()), MaxLinks)
@@ -108,7 +106,7 @@ func (m *Links) Validate() error {
 	return nil
 }
 
-// table checks what Links and Grant have in common.
+// table checks the common columns of Links and Grant.
 func table(ids, urls [][]byte, jobs []uint32, hops, kinds []byte) error {
 	if len(ids) > MaxJobs {
 		return fmt.Errorf("%d jobs, at most %d", len(ids), MaxJobs)
@@ -119,7 +117,7 @@ func table(ids, urls [][]byte, jobs []uint32, hops, kinds []byte) error {
 		}
 	}
 	if len(urls) > 0 && len(ids) == 0 {
-		return errors.New("URLs without a job")
+		return errors.New("URLs without a job table")
 	}
 	for _, url := range urls {
 		if len(url) == 0 || len(url) > link.MaxURL {
@@ -151,13 +149,13 @@ func kindColumn(kinds []byte, want int) error {
 	}
 	for _, kind := range kinds {
 		if link.Kind(kind) > link.KindRobots {
-			return fmt.Errorf("kind %d is unknown", kind)
+			return fmt.Errorf("unknown kind %d", kind)
 		}
 	}
 	return nil
 }
 
-// Validate refuses an answer that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *LinksReply) Validate() error {
 	if len(m.GetMoved()) > MaxLinks || len(m.GetBusy()) > MaxLinks {
 		return fmt.Errorf("links reply: %d moved, %d busy, at most %d", len(m.GetMoved()), len(m.GetBusy()), MaxLinks)

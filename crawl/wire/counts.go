@@ -2,9 +2,8 @@ package wire
 
 import "github.com/apoidea/apoidea/dht/counted"
 
-// The lists of our messages are counted before they are unpacked, by the bounds of Validate. Of
-// many hosts there may be little to say, and of many jobs: such messages may take more than their
-// length says.
+// List lengths of messages are checked before decoding, by the limits of Validate. Entries of hosts
+// and jobs may be small: such messages may decode to more than their encoded size.
 func init() {
 	counted.Table("apoidea.crawl", map[string]int{
 		"Links.job_ids": MaxJobs, "Links.url": MaxLinks, "Links.job": MaxLinks, "Links.depth": MaxLinks,

@@ -8,7 +8,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Validate refuses a session that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *Session) Validate() error {
 	if len(m.GetHosts()) > MaxHosts || len(m.GetHeld()) > MaxHeld {
 		return fmt.Errorf("session: %d hosts, at most %d; %d held, at most %d", len(m.GetHosts()), MaxHosts, len(m.GetHeld()), MaxHeld)
@@ -26,7 +26,7 @@ func (m *Session) Validate() error {
 	return nil
 }
 
-// Validate refuses a report on a host that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *HostWork) Validate() error {
 	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch()), addrs(m.GetAddrs()), robots(m.GetRobots()),
 		text("back-off", m.GetBackoffReason())); err != nil {
@@ -48,7 +48,7 @@ func (m *HostWork) Validate() error {
 	return nil
 }
 
-// Validate refuses an outcome that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *Fetched) Validate() error {
 	switch {
 	case len(m.GetJob()) != JobIDSize:
@@ -56,9 +56,9 @@ func (m *Fetched) Validate() error {
 	case len(m.GetUrl()) == 0 || len(m.GetUrl()) > link.MaxURL:
 		return fmt.Errorf("fetched: URL of %d bytes", len(m.GetUrl()))
 	case m.GetOutcome() >= uint32(link.Outcomes):
-		return fmt.Errorf("fetched: outcome %d is unknown", m.GetOutcome())
+		return fmt.Errorf("fetched: unknown outcome %d", m.GetOutcome())
 	case m.GetKind() > uint32(link.KindRobots):
-		return fmt.Errorf("fetched: kind %d is unknown", m.GetKind())
+		return fmt.Errorf("fetched: unknown kind %d", m.GetKind())
 	case m.GetHops() > MaxRedirects+1:
 		return fmt.Errorf("fetched: %d hops", m.GetHops())
 	case m.GetSize() > MaxSize:
@@ -91,7 +91,7 @@ func (m *Fetched) Validate() error {
 	return nil
 }
 
-// Validate refuses an answer that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *SessionReply) Validate() error {
 	if len(m.GetGrants()) > MaxHosts || len(m.GetRevoked()) > MaxHeld+MaxHosts {
 		return fmt.Errorf("session reply: %d grants, %d revoked", len(m.GetGrants()), len(m.GetRevoked()))
@@ -119,7 +119,7 @@ func (m *SessionReply) Validate() error {
 	return nil
 }
 
-// Validate refuses a note that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *LeaseNote) Validate() error {
 	if err := errors.Join(host(m.GetHost()), epoch(m.GetEpoch())); err != nil {
 		return fmt.Errorf("lease note: %w", err)
@@ -147,7 +147,7 @@ func (m *LeaseNote) Validate() error {
 	return nil
 }
 
-// Validate refuses a grant that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *Grant) Validate() error {
 	n := len(m.GetUrl())
 	if n > MaxGrant {
@@ -168,7 +168,7 @@ func (m *Grant) Validate() error {
 	return nil
 }
 
-// Validate refuses an offer that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *Offer) Validate() error {
 	if err := hosts(m.GetHosts()); err != nil {
 		return fmt.Errorf("offer: %w", err)
@@ -176,7 +176,7 @@ func (m *Offer) Validate() error {
 	return nil
 }
 
-// Validate refuses an answer that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *OfferReply) Validate() error {
 	if len(m.GetDeclined()) > MaxHosts {
 		return fmt.Errorf("offer reply: %d declined", len(m.GetDeclined()))
@@ -184,11 +184,10 @@ func (m *OfferReply) Validate() error {
 	return nil
 }
 
-// PausedText is how a peer that fetches nothing at present answers probes and offers: whoever asked
-// leaves it alone for a while.
+// PausedText is the reply of a paused peer to probes and offers; the sender backs off.
 const PausedText = "the peer is paused"
 
-// Validate refuses a question that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *Vouch) Validate() error {
 	if n := len(m.GetWorker()); n == 0 || n > MaxPeer {
 		return fmt.Errorf("vouch: worker of %d bytes", n)
@@ -199,7 +198,7 @@ func (m *Vouch) Validate() error {
 	return nil
 }
 
-// Validate refuses a probe that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *Probe) Validate() error {
 	if err := host(m.GetHost()); err != nil {
 		return fmt.Errorf("probe: %w", err)
@@ -216,19 +215,18 @@ func (m *Probe) Validate() error {
 	return nil
 }
 
-// Validate refuses an answer that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *ProbeReply) Validate() error {
 	if n := len(m.GetAddr()); n != 0 && n != 4 && n != 16 {
 		return fmt.Errorf("probe reply: address of %d bytes", n)
 	}
 	if m.GetRttUs() < 0 {
-		return fmt.Errorf("probe reply: a round trip of %d us", m.GetRttUs())
+		return fmt.Errorf("probe reply: round trip of %d us", m.GetRttUs())
 	}
 	return text("probe reply: error", m.GetError())
 }
 
-// Validate refuses a spec that breaks a bound of size; whether its words make sense is for
-// crawl/job to say.
+// Validate returns an error if a size limit is exceeded; package job validates the contents.
 func (m *JobSpec) Validate() error {
 	if len(m.GetId()) != JobIDSize {
 		return fmt.Errorf("job spec: ID of %d bytes", len(m.GetId()))
@@ -254,12 +252,12 @@ func (m *JobSpec) Validate() error {
 			len(m.GetInclude()), len(m.GetExclude()), len(m.GetFirst()), len(m.GetHostDepths()), MaxFilters)
 	}
 	if len(m.GetPoster()) > MaxPeer || len(m.GetPostedAt()) > MaxPeer || len(m.GetSignature()) > MaxSignature {
-		return fmt.Errorf("job spec: poster of %d bytes, posted at a peer of %d, signature of %d", len(m.GetPoster()), len(m.GetPostedAt()), len(m.GetSignature()))
+		return fmt.Errorf("job spec: poster of %d bytes, posted_at of %d, signature of %d", len(m.GetPoster()), len(m.GetPostedAt()), len(m.GetSignature()))
 	}
 	return nil
 }
 
-// Validate refuses a record that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *Job) Validate() error {
 	if m.GetSpec() == nil {
 		return errors.New("job: no spec")
@@ -278,13 +276,13 @@ func (m *Job) Validate() error {
 	return m.GetSpec().Validate()
 }
 
-// Validate refuses a request that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *JobRequest) Validate() error {
 	if !m.GetList() && m.GetPost() == nil && len(m.GetId()) != JobIDSize {
 		return fmt.Errorf("job request: ID of %d bytes", len(m.GetId()))
 	}
 	if len(m.GetAsk()) > MaxAsk {
-		return fmt.Errorf("job request: %d jobs asked about, at most %d", len(m.GetAsk()), MaxAsk)
+		return fmt.Errorf("job request: %d standings requested, at most %d", len(m.GetAsk()), MaxAsk)
 	}
 	for _, id := range m.GetAsk() {
 		if len(id) != JobIDSize {
@@ -307,7 +305,7 @@ func stateSignature(sig []byte) error {
 	return nil
 }
 
-// Validate refuses an answer that breaks a bound.
+// Validate returns an error if a limit is exceeded.
 func (m *JobReply) Validate() error {
 	if len(m.GetJobs()) > MaxJobList {
 		return fmt.Errorf("job reply: %d jobs, at most %d", len(m.GetJobs()), MaxJobList)

@@ -34,7 +34,7 @@ func TestRecent(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	res := serve(t, newFake()).ask(http.MethodGet, "words", "", nil)
-	if res.StatusCode != http.StatusOK || !strings.Contains(res.text, "<dt id=\"closed\">closed</dt>") {
+	if res.StatusCode != http.StatusOK || !strings.Contains(res.text, `<dt id="lease">lease</dt>`) {
 		t.Errorf("%s: %s", res.Status, res.text)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 )
 
-// effects sets going what a step came to. It is called in order, once the step is on disk, and does
+// effects starts the effects of a step. It is called in order, once the step is on disk, and does
 // not block.
 func (w *Owners) effects(r owner.Ready) {
 	for _, p := range r.Places {
@@ -44,10 +44,10 @@ func (w *Owners) effects(r owner.Ready) {
 	}
 }
 
-// offerTimeout bounds an offer; the owner gives up on it about then as well.
+// offerTimeout bounds an offer; the owner's own timeout is about equal.
 const offerTimeout = 2 * time.Second
 
-// offer asks a worker to take hosts, and tells the owner which it did not.
+// offer offers hosts to a worker, and reports the declined ones to the owner.
 func (w *Owners) offer(ctx context.Context, offer owner.Offer) {
 	to := peer.ID(offer.Worker)
 	var declined []int
@@ -59,7 +59,7 @@ func (w *Owners) offer(ctx context.Context, offer owner.Offer) {
 			if refusal, ok := errors.AsType[*calls.Error](err); ok {
 				w.deps.Declined(offer.Worker, refusal.Message)
 			}
-			w.deps.Log.Debug("offer not heard", "peer", to, "hosts", len(offer.Hosts), "err", err)
+			w.deps.Log.Debug("offer failed", "peer", to, "hosts", len(offer.Hosts), "err", err)
 			declined = make([]int, len(offer.Hosts))
 			for i := range declined {
 				declined[i] = i

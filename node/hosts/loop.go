@@ -13,56 +13,55 @@ import (
 )
 
 const (
-	// stepMax bounds the requests that share one step, and so one batch: enough that a burst costs
-	// one fsync, few enough that nobody waits long behind others.
+	// stepMax bounds the requests of one step, and so of one batch: enough that a burst needs one
+	// fsync, few enough for a short wait.
 	stepMax = 256
-	// stepTime bounds what is taken in in one step; what is longer goes on in the next. Questions
-	// are answered between two pieces of it, and so wait for no more than what a step comes to at
-	// its end.
+	// stepTime bounds the input of one step; longer requests continue in the next. Queries are
+	// answered between two pieces, and so wait only for the commit at the end of a step.
 	stepTime = 10 * time.Millisecond
-	// looksMax bounds the questions that wait.
+	// looksMax bounds the queued queries.
 	looksMax = 64
-	// piecesAtLeast are taken in whatever time has gone by. On a busy machine the time may have
-	// been that of others: steps of one piece would be so many that no answer came in time.
+	// piecesAtLeast are processed regardless of the time. On a busy machine other processes may use up
+	// the time: with one piece per step, replies would be late.
 	piecesAtLeast = 4
-	// stepsAhead bounds the steps that wait for the disk while the next is made.
+	// stepsAhead bounds the steps that wait for the disk while the next runs.
 	stepsAhead = 16
 )
 
-// Loop drives the owner: one goroutine makes steps, another waits for the disk and then lets
-// answers and effects go, in their order. Nothing is acknowledged that a crash could lose, and no
-// lock spans the disk. A request that is longer than a step goes on in the next ones, before any
-// other request, and is acknowledged with the last; only questions come in between, within a step
-// too.
+// Loop drives the owner: one goroutine runs steps, another waits for the disk and then releases
+// replies and effects in order. Nothing is acknowledged that a crash could lose, and no lock is
+// held during disk writes. A request longer than a step continues in the next ones, before any
+// other request, and is acknowledged with the last; only queries run in between, also within a
+// step.
 type Loop struct {
 	owner    *owner.Owner
-	now      func() time.Time // the lease clock
+	now      func() time.Time // lease clock
 	requests chan input
-	looks    chan input         // questions, which are answered first
-	going    *input             // what the last step did not come to the end of
-	taken    time.Time          // when the request came that was taken last, by the lease clock
-	room     func() func() bool // says for the step that begins whether it has time left
+	looks    chan input         // queries, which are answered first
+	going    *input             // unfinished input of the last step
+	taken    time.Time          // lease-clock arrival of the request taken last
+	room     func() func() bool // returns a check for a new step whether time is left
 	effects  func(owner.Ready)  // called for each step once it is on disk; must not block
 	done     chan struct{}      // closed when run has returned
-	longest  atomic.Int64       // step of all, in nanoseconds
+	longest  atomic.Int64       // longest step, in nanoseconds
 	log      *slog.Logger
 }
 
-// apply takes an input in, or a part of it, and says whether it is through.
+// apply processes an input, or a part of it, and reports whether it is complete.
 type apply = func(*owner.Owner) (through bool)
 
-// input is one input of a step, or of several. ended hears nil when the step with the last of it is
-// on disk, or why it is not; it has room for that.
+// input is an input of one or more steps. Ended receives nil when the step with the last part is on
+// disk, or an error; it is buffered.
 type input struct {
-	waits *atomic.Pointer[apply] // nothing once it has begun, or whoever asked has given up
-	apply apply                  // of one that has begun
+	waits *atomic.Pointer[apply] // nil once it has begun, or the caller has given up
+	apply apply                  // set once begun
 	ended chan error
 	came  time.Time // by the lease clock
-	// seen says of a question that its answer need not wait for the disk.
+	// seen is set for a query whose reply need not wait for the disk.
 	seen bool
 }
 
-// whole makes an input of one step of a function.
+// whole returns an input of one step.
 func whole(fn func(*owner.Owner)) input {
 	return over(func(o *owner.Owner) bool {
 		fn(o)
@@ -70,14 +69,14 @@ func whole(fn func(*owner.Owner)) input {
 	})
 }
 
-// over makes an input of as many steps as fn takes.
+// over returns an input of as many steps as fn needs.
 func over(fn apply) input {
 	r := input{ended: make(chan error, 1), waits: new(atomic.Pointer[apply])}
 	r.waits.Store(&fn)
 	return r
 }
 
-// begins says whether an input is still to be taken in.
+// begins reports whether an input is still to be processed.
 func (r *input) begins() bool {
 	if fn := r.waits.Swap(nil); fn != nil {
 		r.apply = *fn
@@ -85,7 +84,7 @@ func (r *input) begins() bool {
 	return r.apply != nil
 }
 
-// step is what one Commit came to, on its way through the disk.
+// step is the result of one Commit on its way to disk.
 type step struct {
 	ready owner.Ready
 	ended []chan error
@@ -98,7 +97,7 @@ func newLoop(o *owner.Owner, now func() time.Time, effects func(owner.Ready), lo
 	}
 }
 
-// stepRoom says of a step that begins now whether it has time left.
+// stepRoom returns a check whether time is left in a step that begins now.
 func stepRoom() func() bool {
 	begun, pieces := time.Now(), 0
 	return func() bool {
@@ -107,28 +106,28 @@ func stepRoom() func() bool {
 	}
 }
 
-// Do runs apply in a step and returns when the step is on disk. When ctx ends before its turn it is
-// not run, and nothing is kept of it; if it had begun, or after another error, it may still run,
-// or be running: what it writes may be read only when Do has returned nil.
+// Do runs apply in a step and returns when the step is on disk. If ctx ends before apply begins, it
+// does not run. After it has begun, or after another error, it may still run or be running: its
+// results may be read only when Do has returned nil.
 func (l *Loop) Do(ctx context.Context, apply func(*owner.Owner)) error {
 	return l.request(ctx, l.requests, whole(apply))
 }
 
-// DoOver is Do for what may take several steps: apply is called in one after another until it says
-// that it is through. No other request comes in between.
+// DoOver is Do for input of several steps: apply is called in consecutive steps until it returns
+// true. No other request runs in between.
 func (l *Loop) DoOver(ctx context.Context, apply func(*owner.Owner) (through bool)) error {
 	return l.request(ctx, l.requests, over(apply))
 }
 
-// Look runs fn, which changes nothing that is to be on disk, before all inputs that wait. What it
-// sees need not be on disk yet. For an error see Do.
+// Look runs fn, a read-only query, before all queued input. It may see state that is not yet on
+// disk. For an error see Do.
 func (l *Loop) Look(ctx context.Context, fn func(*owner.Owner)) error {
 	r := whole(fn)
 	r.seen = true
 	return l.request(ctx, l.looks, r)
 }
 
-// Ask is Look that returns when what fn saw is on disk.
+// Ask is Look, but returns when the state seen by fn is on disk.
 func (l *Loop) Ask(ctx context.Context, fn func(*owner.Owner)) error {
 	return l.request(ctx, l.looks, whole(fn))
 }
@@ -158,7 +157,7 @@ func (l *Loop) request(ctx context.Context, to chan<- input, r input) error {
 	}
 }
 
-// Post hands in an input without waiting for it; it is lost only when the loop ends.
+// Post queues an input without waiting for it; it is lost only when the loop ends.
 func (l *Loop) Post(apply func(*owner.Owner)) {
 	r := whole(apply)
 	r.came = l.now()
@@ -168,7 +167,7 @@ func (l *Loop) Post(apply func(*owner.Owner)) {
 	}
 }
 
-// run makes steps until ctx ends or the store fails, and returns when all that was begun is on disk
+// run runs steps until ctx ends or the store fails, and returns when everything begun is on disk
 // and answered.
 func (l *Loop) run(ctx context.Context) error {
 	defer close(l.done)
@@ -217,8 +216,8 @@ func (l *Loop) steps(ctx context.Context, out chan<- step) error {
 	return nil
 }
 
-// handOn gives a step to release. While that is behind, as the disk or a replica is slow, questions
-// are answered.
+// handOn passes a step to release. While that is blocked by a slow disk or replica, queries are
+// answered.
 func (l *Loop) handOn(s step, out chan<- step) {
 	for {
 		select {
@@ -230,7 +229,7 @@ func (l *Loop) handOn(s step, out chan<- step) {
 	}
 }
 
-// answer answers a question by the state that the step has come to.
+// answer answers a query from the current state of the step.
 func (s *step) answer(o *owner.Owner, r input) {
 	if !r.begins() {
 		return
@@ -243,19 +242,19 @@ func (s *step) answer(o *owner.Owner, r input) {
 	}
 }
 
-// answer answers the questions that wait, within a step.
+// answer answers queued queries within a step.
 func (l *Loop) answer(s *step) {
 	n := len(l.looks)
 	for range n {
 		s.answer(l.owner, <-l.looks)
 	}
 	if n > 0 {
-		runtime.Gosched() // who asked goes on now, and not when this has had its time on the processor
+		runtime.Gosched() // let the caller run now
 	}
 }
 
-// read is until when all requests that came have been taken in, by a step that begins with one, or
-// with none.
+// read returns the time up to which all requests will have been processed by a step that begins
+// with first, or without input.
 func (l *Loop) read(now time.Time, first *input) time.Time {
 	switch {
 	case first != nil:
@@ -267,8 +266,8 @@ func (l *Loop) read(now time.Time, first *input) time.Time {
 	}
 }
 
-// step takes what waits into one step of the owner: questions first, then what the last step did
-// not come to the end of, then what came since.
+// step processes queued input in one step of the owner: queries, then the unfinished input of the
+// last step, then new requests.
 func (l *Loop) step(look, first *input) (step, error) {
 	var s step
 	now := l.now()
@@ -315,12 +314,12 @@ func (l *Loop) step(look, first *input) (step, error) {
 	return s, err
 }
 
-// LongestStep is how long the longest step took, the disk left out: for so long a worker, a link or
-// a question may have waited.
+// LongestStep returns the duration of the longest step without disk writes: the longest delay of a
+// worker, a link or a query.
 func (l *Loop) LongestStep() time.Duration { return time.Duration(l.longest.Load()) }
 
-// release waits for the disk, step by step, and lets answers and effects go. After a failure
-// nothing more is acknowledged, and the loop is told to stop.
+// release waits for the disk, step by step, and releases replies and effects. After a failure
+// nothing more is acknowledged, and the loop is stopped.
 func (l *Loop) release(steps <-chan step, stop context.CancelFunc) error {
 	var failed error
 	for s := range steps {

@@ -14,20 +14,20 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// Mover is what custody does with hosts: a custody.Space but for reading. Its methods run in steps
-// of the owner, see OnLoop.
+// Mover implements the handoff of hosts: custody.Space without reads. Its methods run in steps of
+// the owner, see OnLoop.
 type Mover struct{ owners *Owners }
 
-// Mover returns the hosts of this peer as records that move with the ring.
+// Mover returns the hosts of this peer as records for handoffs.
 func (w *Owners) Mover() Mover { return Mover{w} }
 
-// OnLoop runs fn in steps of the owner until it says that it is through, and returns when what the
-// last of them came to is on the disks that count.
+// OnLoop runs fn in steps of the owner until it returns true, and returns when their writes are on
+// disk, here and at the required replicas.
 func (w *Owners) OnLoop(ctx context.Context, fn func() (through bool)) error {
 	return w.DoOver(ctx, func(*owner.Owner) bool { return fn() })
 }
 
-// Scan reads the records. What the step has gathered so far is to be seen.
+// Scan reads the records, including unflushed writes of the step.
 func (m Mover) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	if err := m.owners.owner.Flush(); err != nil {
 		return err
@@ -35,11 +35,11 @@ func (m Mover) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	return m.owners.deps.Store.Scan(lo, hi, fn)
 }
 
-// Note implements custody.Space: the lease that is alive, so that its worker goes on under the next
-// owner.
+// Note implements custody.Space: it returns the live lease, so that its worker continues under the
+// next owner.
 func (m Mover) Note(pos ring.Pos) []byte {
 	o := m.owners.owner
-	o.Freeze(pos) // ends a lease of which its worker has not heard
+	o.Freeze(pos) // ends a lease that its worker has not received
 	defer o.Unfreeze(pos)
 	note, ok := o.Lease(pos)
 	if !ok {
@@ -47,7 +47,7 @@ func (m Mover) Note(pos ring.Pos) []byte {
 	}
 	raw, err := proto.Marshal(note)
 	if err != nil {
-		m.owners.deps.Log.Warn("lease not handed on, it runs out", "host", note.GetHost(), "err", err)
+		m.owners.deps.Log.Warn("lease handover failed; it will expire", "host", note.GetHost(), "err", err)
 		return nil
 	}
 	return raw
@@ -59,16 +59,16 @@ func (m Mover) Remove(pos ring.Pos) error {
 	return nil
 }
 
-// maxUnpacked bounds the records of a push with their links unpacked: two of the longest lists. Who
-// packs tighter, as a site of very like links does, is refused, and sends smaller pushes.
+// maxUnpacked bounds the unpacked size of a push: two of the longest lists of links. A push with a
+// higher compression ratio, as of many similar links, is rejected, and its sender splits it.
 const maxUnpacked = 64 << 20
 
-// Import begins to merge records. Those of a copy come after its peer's leases have run out; those
-// of a living one bring its leases along, when all records are in.
+// Import begins to merge records. For records of a replica the old owner's leases must expire
+// first; records of a live owner include its leases, adopted when all records are merged.
 func (m Mover) Import(p custody.Push) (merge func() (through bool, err error), later bool) {
 	if n := owner.Unpacked(p.Records); n > maxUnpacked {
 		return func() (bool, error) {
-			return false, rpc.Refuse("records of %d bytes unpacked, at most %d", n, maxUnpacked)
+			return false, rpc.Refuse("records: %d bytes unpacked, at most %d", n, maxUnpacked)
 		}, false
 	}
 	o := m.owners.owner
@@ -93,7 +93,7 @@ func (m Mover) Import(p custody.Push) (merge func() (through bool, err error), l
 	}, false // the loop waits
 }
 
-// adopt continues a lease that comes with records.
+// adopt continues a lease received with records.
 func (m Mover) adopt(n custody.Note) error {
 	o := m.owners.owner
 	note := new(wire.LeaseNote)
@@ -101,26 +101,26 @@ func (m Mover) adopt(n custody.Note) error {
 		return err
 	}
 	if ring.PosOf(ring.HostKey(note.GetHost())) != n.Pos {
-		return rpc.Refuse("lease note of host %q is at another's position", note.GetHost())
+		return rpc.Refuse("lease note of host %q does not match its position", note.GetHost())
 	}
 	if err := o.Adopt(note); err != nil {
 		return rpc.Refuse("%v", err)
 	}
 	_, goes := o.Lease(n.Pos)
-	m.owners.deps.Log.Debug("lease comes", "host", note.GetHost(), "remaining", note.GetRemainingMs(), "out", len(note.GetHash()), "goes_on", goes)
+	m.owners.deps.Log.Debug("lease received", "host", note.GetHost(), "remaining", note.GetRemainingMs(), "out", len(note.GetHash()), "goes_on", goes)
 	return nil
 }
 
-// reportGrace is what workers get to report to the new owner of a host before it grants the host's
-// URLs: a little longer than they wait between two tries.
+// reportGrace is the time for workers to report to a host's new owner before it grants URLs:
+// slightly longer than their retry interval.
 const reportGrace = 1500 * time.Millisecond
 
-// LeasesEnd returns a function of a peer that is not in the ring any more: it says when the last
-// lease is over that the peer may have given. The zero time: it may have given one a moment ago.
+// LeasesEnd returns a function that returns the end of the last lease which a peer that left the
+// ring may have granted. The zero time means that it may have granted one just now.
 //
-// It goes by what this peer saw of the ring, which leftAgo tells. A peer that came too late to see
-// the other go uses told: how long ago that was as a third one saw it, 0 if none did. Otherwise the
-// hosts that a push brings would stand still for another TTL.
+// The time since it left is leftAgo's, as observed by this peer. A peer that joined later uses
+// told: the time as observed by a third peer, 0 if unknown. Otherwise the hosts of a push would
+// wait for another TTL.
 func LeasesEnd(leftAgo func(id peer.ID) (time.Duration, bool), ttl time.Duration, now func() time.Time) func(id peer.ID, told time.Duration) time.Time {
 	return func(id peer.ID, told time.Duration) time.Time {
 		ago, seen := leftAgo(id)
@@ -131,8 +131,8 @@ func LeasesEnd(leftAgo func(id peer.ID) (time.Duration, bool), ttl time.Duration
 		default:
 			return time.Time{}
 		}
-		// What its workers fetched under its leases they are about to report here, and it is not to
-		// be fetched again.
+		// Its workers are about to report here what they fetched under its leases, which must not be
+		// fetched again.
 		return now().Add(max(ttl-ago, reportGrace))
 	}
 }

@@ -22,27 +22,26 @@ import (
 )
 
 const (
-	// sendersMost bounds the batches under way at once.
+	// sendersMost bounds the batches in flight.
 	sendersMost = 16
-	// linksTimeout bounds one batch: the receiver answers when its disk has it. It also bounds the
-	// search for the owners of a batch.
+	// linksTimeout bounds one batch: the receiver replies when it is on its disk. It also bounds the
+	// lookup of the owners of a batch.
 	linksTimeout = 10 * time.Second
-	// seedsAtOnce are the seeds of a job that are on their way together: a batch for each owner in a
-	// small ring.
+	// seedsAtOnce is the number of a job's seeds in flight: one batch for each owner in a small ring.
 	seedsAtOnce = 16 * mailbox.Most
 )
 
-// courier takes links to the owners of their hosts.
+// courier sends links to the owners of their hosts.
 type courier struct {
 	router *rpc.Router
 	self   peer.ID
-	// local takes a batch into this peer's own owner.
+	// local passes a batch to this peer's own owner.
 	local func(ctx context.Context, m *wire.Links) (*wire.LinksReply, error)
 	log   *slog.Logger
 }
 
-// deliver sends links to the believed owners of their hosts, to all of them at the same time, and
-// returns those that were not taken: keep them and try again.
+// deliver sends links to the presumed owners of their hosts, concurrently, and returns those that
+// were not accepted, which must be retried.
 func (c *courier) deliver(ctx context.Context, links []owner.OutLink) (left []owner.OutLink) {
 	groups := make(map[peer.ID][]owner.OutLink)
 	var order []peer.ID
@@ -71,12 +70,12 @@ func (c *courier) deliver(ctx context.Context, links []owner.OutLink) (left []ow
 			return nil
 		})
 	}
-	_ = calls.Wait() // what was not taken is the error
+	_ = calls.Wait() // links that were not accepted are in left
 	return left
 }
 
-// send gives a batch to one peer and returns what it did not take. What has moved is looked up, so
-// that the next try goes elsewhere.
+// send sends a batch to one peer and returns the links that were not accepted. Owners of moved
+// links are looked up for the next try.
 func (c *courier) send(ctx context.Context, to peer.ID, links []owner.OutLink) (left []owner.OutLink) {
 	for len(links) > mailbox.Most {
 		left = append(left, c.send(ctx, to, links[:mailbox.Most])...)
@@ -84,7 +83,7 @@ func (c *courier) send(ctx context.Context, to peer.ID, links []owner.OutLink) (
 	}
 	reply, err := c.put(ctx, to, mailbox.Message(links))
 	if err != nil {
-		c.log.Debug("links not taken", "peer", to, "links", len(links), "err", err)
+		c.log.Debug("links not accepted", "peer", to, "links", len(links), "err", err)
 		return append(left, links...)
 	}
 	_, not, moved := mailbox.Split(links, reply)
@@ -94,8 +93,8 @@ func (c *courier) send(ctx context.Context, to peer.ID, links []owner.OutLink) (
 	return append(left, not...)
 }
 
-// learn asks around for the owner of a key that somebody turned out not to serve, so that the next
-// try goes elsewhere; if nobody knows, that one will tell.
+// learn looks up the owner of a key that the presumed owner does not serve; without a result, the
+// presumed owner is asked again and redirects.
 func (c *courier) learn(ctx context.Context, key ring.Key) {
 	ctx, cancel := context.WithTimeout(ctx, linksTimeout)
 	defer cancel()
@@ -111,17 +110,17 @@ func (c *courier) put(ctx context.Context, to peer.ID, m *wire.Links) (*wire.Lin
 	return linksMethod.Call(ctx, c.router, to, m)
 }
 
-// takeOutbox takes links out of the owner, which keeps them until they are sent.
+// takeOutbox takes links from the owner, which stores them until they are sent.
 func (w *Owners) takeOutbox(ctx context.Context, n int) ([]owner.OutLink, error) {
 	var out []owner.OutLink
 	if err := w.Look(ctx, func(o *owner.Owner) { out = o.Outbox(n) }); err != nil {
-		return nil, err // and out may still be written
+		return nil, err // out may still be written
 	}
 	return out, nil
 }
 
-// SendSeeds hands a job's seeds, from one on, to the owners of their hosts, and returns how many of
-// them are on disk there.
+// SendSeeds sends a job's seeds, starting at from, to the owners of their hosts, and returns how
+// many are on disk there.
 func (w *Owners) SendSeeds(ctx context.Context, spec *job.Spec, from int) (sent int, err error) {
 	left := 0
 	for seeds := range slices.Chunk(spec.Seeds[from:], seedsAtOnce) {
@@ -132,16 +131,16 @@ func (w *Owners) SendSeeds(ctx context.Context, spec *job.Spec, from int) (sent 
 		}
 		left += len(w.courier.deliver(ctx, batch))
 		if left == 0 {
-			sent += len(batch) // seeds are counted in their order: what comes behind one that is stuck is sent again, which does no harm
+			sent += len(batch) // counted in order: seeds after a failed batch are sent again
 		}
 	}
 	if left > 0 {
-		return sent, fmt.Errorf("%d seeds are not taken yet", left)
+		return sent, fmt.Errorf("%d seeds are not accepted yet", left)
 	}
 	return sent, nil
 }
 
-// outbox takes the owner's outgoing links to their owners, in the batches of a mailbox.
+// outbox sends the owner's outgoing links in the batches of a mailbox.
 type outbox struct {
 	courier *courier
 	take    func(ctx context.Context, n int) ([]owner.OutLink, error)
@@ -150,7 +149,7 @@ type outbox struct {
 	box     *mailbox.Mailbox
 }
 
-// batchDone is what a sender brings back.
+// batchDone is the result of a sent batch.
 type batchDone struct {
 	taken []uint64
 	left  []owner.OutLink
@@ -164,7 +163,7 @@ func newOutbox(c *courier, take func(ctx context.Context, n int) ([]owner.OutLin
 	return &outbox{courier: c, take: take, sent: sent, wake: make(chan struct{}, 1), box: mailbox.New(believed)}
 }
 
-// run moves links until ctx ends. What is on its way then stays in the owner's outbox and is sent
+// run sends links until ctx ends. Links in flight then stay in the owner's outbox and are sent
 // again by the next run.
 func (b *outbox) run(ctx context.Context) error {
 	done := make(chan batchDone, sendersMost)
@@ -217,7 +216,7 @@ func (b *outbox) nudge() {
 	}
 }
 
-// send delivers a batch.
+// send sends a batch.
 func (b *outbox) send(ctx context.Context, batch []owner.OutLink) batchDone {
 	left := b.courier.deliver(ctx, batch)
 	missing := make(map[uint64]struct{}, len(left))
@@ -233,11 +232,11 @@ func (b *outbox) send(ctx context.Context, batch []owner.OutLink) batchDone {
 	return batchDone{taken, left}
 }
 
-// next is how long until a batch is due.
+// next returns the time until a batch is due.
 func (b *outbox) next(senders int) time.Duration {
 	at := b.box.Wake()
 	if senders == sendersMost || at.IsZero() {
-		return time.Hour // one of them will come back, or somebody nudges
+		return time.Hour // a sender or a nudge wakes it
 	}
 	return max(time.Until(at), time.Millisecond)
 }

@@ -1,15 +1,15 @@
-// Package hosts is the owner's side of hosts in a peer: it drives the state machine of crawl/owner,
-// answers workers and senders of links, and sets going what comes of its steps. Links to the hosts
-// of others wait in its outbox.
+// Package hosts runs the owner of hosts in a peer: it drives the state machine of crawl/owner,
+// serves workers and senders of links, and executes the effects of its steps. Links to hosts of
+// other owners wait in its outbox.
 //
-// What it promises:
-//   - one goroutine makes steps, another waits for the disk: nothing is acknowledged that a crash
-//     could lose, and no lock spans disk or network;
-//   - answers and effects leave in the order of their steps (TestReleaseInOrder);
-//   - a request that is longer than a step goes on in the next ones, and questions are answered in
-//     between (TestQuestionsComeBetween);
-//   - what the outbox took out of the owner is in it until the other owner has it on disk
-//     (TestOutboxKeepsWhatIsNotTaken), and what is on its way is bounded.
+// Invariants:
+//   - one goroutine runs steps, another waits for the disk: nothing is acknowledged that a crash
+//     could lose, and no lock is held during disk or network operations;
+//   - replies and effects are released in the order of their steps (TestReleaseInOrder);
+//   - a request longer than a step continues in the next ones, with queries answered in between
+//     (TestQuestionsComeBetween);
+//   - links taken from the owner stay in its outbox until they are on disk at the other owner
+//     (TestOutboxKeepsWhatIsNotTaken), and the links in flight are bounded.
 package hosts
 
 import (
@@ -36,44 +36,43 @@ import (
 // seenMemory bounds the filters of the URL sets in bytes: a million URLs take about 2 MB.
 const seenMemory = 12 << 20
 
-// Jobs is what the owner asks of the jobs that this peer knows.
+// Jobs is the owner's interface to the jobs known here.
 type Jobs interface {
 	owner.Jobs
-	// Want has a job that is not known asked for in the background.
+	// Want requests an unknown job in the background.
 	Want(id job.ID)
-	// Draw asks a job's owner for a part of its budget.
+	// Draw requests a part of the budget from a job's owner.
 	Draw(ctx context.Context, id job.ID, d *wire.Draw) (*wire.JobReply, error)
 }
 
-// Deps is what the owner's side uses of the peer.
+// Deps are the dependencies of an Owners.
 type Deps struct {
 	Self   peer.ID          // this peer
-	Router *rpc.Router      // says which hosts are this peer's, and finds the owners of the others
-	Store  kv.Store         // keeps the hosts; what it has written is with the replicas too
+	Router *rpc.Router      // reports which hosts are this peer's, and finds other owners
+	Store  kv.Store         // stores the hosts; its writes include the replicas
 	Now    func() time.Time // the lease clock
 	Jobs   Jobs             // specs of jobs, and their budgets
 	// Place chooses the worker of a host.
 	Place func(ctx context.Context, p owner.Place) owner.Placement
-	// OfferOwn offers hosts to this peer's own worker, and returns which it does not take.
+	// OfferOwn offers hosts to this peer's own worker, and returns the declined ones.
 	OfferOwn func(hosts []string) (declined []int)
 	// ToWorker prepares a context for a call to a worker.
 	ToWorker func(ctx context.Context, id peer.ID) context.Context
-	// Heard is told what workers say they have in hand, Declined why one took no offer.
+	// Heard receives the load that workers report, Declined the reason of a declined offer.
 	Heard    func(worker string, backlog, capacity uint32)
-	Declined func(worker, why string) (paused bool) // is told why a worker took no offer
-	// Unasked is told how many outcomes a worker reported of hosts that it never had.
+	Declined func(worker, why string) (paused bool) // receives the reason of a declined offer
+	// Unasked receives the number of outcomes reported for hosts that the worker never had.
 	Unasked func(worker peer.ID, outcomes int)
-	// Admit asks whether jobs may have hosts, beside what calls it; Admitted and Stale are told the
-	// answers.
+	// Admit requests admissions of hosts asynchronously; the replies go to Admitted and Stale.
 	Admit func(list []owner.Admission)
-	// LeasesEnd is when the last lease is over that a peer may have given which is not in the ring
-	// any more; see the function of that name.
+	// LeasesEnd returns the end of the last lease that a peer which left the ring may have granted;
+	// see the function of that name.
 	LeasesEnd func(id peer.ID, told time.Duration) time.Time
-	Log       *slog.Logger // hears what went wrong with others
+	Log       *slog.Logger // reports failed calls of other peers
 }
 
-// Owners is the owner's side of the hosts of this peer: the state machine with its loop, and
-// everything that its effects set going. Its methods are safe for concurrent use.
+// Owners is the owner of this peer's hosts: the state machine with its loop, and the effects of its
+// steps. Its methods are safe for concurrent use.
 type Owners struct {
 	*Loop
 	deps     Deps
@@ -81,17 +80,17 @@ type Owners struct {
 	outbox   *outbox
 	sets     *urlsets.Sets
 	taken    taken         // touched on the loop only
-	posters  *rate.Limiter // of links from those who post jobs and are no members
+	posters  *rate.Limiter // of links from job posters that are not members
 	ofPoster *loop.Paces
 
-	life  context.Context //nolint:containedctx // of what effects set going; ends with Run
+	life  context.Context //nolint:containedctx // of effects; ends with Run
 	end   context.CancelFunc
 	mu    sync.Mutex // guards ended, and that nothing is spawned after it
 	ended bool
 	wg    sync.WaitGroup
 }
 
-// mine answers the owner's question which hosts are this peer's.
+// mine implements owner.Ring.
 type mine func(key ring.Key) bool
 
 // Mine implements owner.Ring.
@@ -117,7 +116,7 @@ func New(cfg owner.Config, d Deps) (*Owners, error) {
 	return w, nil
 }
 
-// Run drives the owner until ctx ends, and waits for what its effects set going.
+// Run drives the owner until ctx ends, and waits for running effects.
 func (w *Owners) Run(ctx context.Context) error {
 	err := w.run(ctx)
 	w.mu.Lock()
@@ -131,8 +130,8 @@ func (w *Owners) Run(ctx context.Context) error {
 // RunOutbox sends links to the owners of their hosts until ctx ends.
 func (w *Owners) RunOutbox(ctx context.Context) error { return w.outbox.run(ctx) }
 
-// Spawn runs fn beside the loop; Run waits for it. Once the loop has ended there is nothing left
-// that fn could tell, and it does not run.
+// Spawn runs fn concurrently with the loop; Run waits for it. It does nothing once the loop has
+// ended, since results could no longer be processed.
 func (w *Owners) Spawn(fn func(ctx context.Context)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +140,7 @@ func (w *Owners) Spawn(fn func(ctx context.Context)) {
 	}
 }
 
-// Serves says, as the error to answer with, whether a host is this peer's.
+// Serves returns nil if the host is this peer's, or the error to reply with.
 func (w *Owners) Serves(host string) error {
 	if key := ring.HostKey(host); !w.deps.Router.Ring.Serves(key) {
 		return w.deps.Router.Moved(key)
@@ -149,44 +148,44 @@ func (w *Owners) Serves(host string) error {
 	return nil
 }
 
-// OptOut notes that somebody wants a host left alone, or crawled again. It returns when that is on
-// the disks that count.
+// OptOut records an opt-out of a host or its withdrawal. It returns when that is on disk, here and
+// at the required replicas.
 func (w *Owners) OptOut(ctx context.Context, host string, out bool, by string) (changed bool, err error) {
 	var did bool
 	if err := w.Do(ctx, func(o *owner.Owner) { did = o.OptOut(host, out, by) }); err != nil {
-		return false, err // and did may still be written
+		return false, err // did may still be written
 	}
 	return did, nil
 }
 
-// Taken counts, by jobs, what was taken in from others, for those who wait for the ring to be idle.
-// It is called in a step, see Look.
+// Taken returns the counts of input accepted from other peers by job, for commands that wait for an
+// idle ring. It is called in a step, see Look.
 func (w *Owners) Taken() map[string]uint64 { return w.taken.report() }
 
-// RecordsCame counts that hosts came or went.
+// RecordsCame counts an arrival or departure of hosts.
 func (w *Owners) RecordsCame() { w.Post(func(*owner.Owner) { w.taken.hosts() }) }
 
-// ExpectedLoss is how many URLs filters have taken for known ones, in the mean.
+// ExpectedLoss returns the expected number of URLs lost to false positives of the filters.
 func (w *Owners) ExpectedLoss() float64 { return w.sets.ExpectedLoss() }
 
-// Admitted is told whether a job may have a host.
+// Admitted applies the reply to an admission request.
 func (w *Owners) Admitted(a owner.Admission, v domain.Verdict) {
 	w.Post(func(o *owner.Owner) { o.Admitted(a, v) })
 }
 
-// Stale is told that a job gets no more hosts of a domain.
+// Stale records that a job gets no more hosts of a domain.
 func (w *Owners) Stale(id job.ID, name string) { w.Post(func(o *owner.Owner) { o.Stale(id, name) }) }
 
-// JobChanged is told of a job that this peer knows. Like the rest that is told it does not block.
+// JobChanged applies a change of a known job. Like the following methods it does not block.
 func (w *Owners) JobChanged(id job.ID) { w.tell(func(o *owner.Owner) { o.JobChanged(id) }) }
 
-// PeerGone is told of a peer to which nothing is to be offered any more.
+// PeerGone stops offers to a peer.
 func (w *Owners) PeerGone(id peer.ID) { w.tell(func(o *owner.Owner) { o.PeerDead(string(id)) }) }
 
-// OptOutsChanged is told when this peer's own lists are others.
+// OptOutsChanged applies a change of this peer's own lists.
 func (w *Owners) OptOutsChanged() { w.tell(func(o *owner.Owner) { o.OptOutsChanged() }) }
 
-// SettledChanged is told when the hosts of an arc are here.
+// SettledChanged applies the arrival of an arc's hosts.
 func (w *Owners) SettledChanged() { w.tell(func(o *owner.Owner) { o.SettledChanged() }) }
 
 func (w *Owners) tell(fn func(o *owner.Owner)) {

@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// The first byte of a request tells what it is.
+// The first byte of a request identifies its type.
 const (
 	tagLinks   = 'L' // to the owners of hosts
 	tagSession = 'S'
@@ -21,8 +21,8 @@ const (
 	tagOffer   = 'O' // to workers
 )
 
-// What hosts' owners, senders of links and workers ask of each other. Of an answer that names
-// places in a list, each is one of the list that was sent.
+// Methods between owners of hosts, senders of links and workers. Indexes in a reply must be within
+// the list that was sent.
 var (
 	linksMethod = rpc.Method[*wire.Links, *wire.LinksReply]{
 		Service: rpc.ServiceOwner, Tag: tagLinks,
@@ -30,11 +30,11 @@ var (
 			return placesIn(len(q.GetUrl()), "links reply", a.GetBusy(), a.GetMoved())
 		},
 	}
-	// SessionMethod carries what a worker says to an owner.
+	// SessionMethod carries a worker's message to an owner.
 	SessionMethod = rpc.Method[*wire.Session, *wire.SessionReply]{Service: rpc.ServiceOwner, Tag: tagSession}
-	// VouchMethod asks the owner of a host for a word on a worker.
+	// VouchMethod asks the owner of a host whether a peer is or was its worker.
 	VouchMethod = rpc.Method[*wire.Vouch, *wire.VouchReply]{Service: rpc.ServiceOwner, Tag: tagVouch}
-	// OfferMethod asks a worker to take hosts.
+	// OfferMethod offers hosts to a worker.
 	OfferMethod = rpc.Method[*wire.Offer, *wire.OfferReply]{
 		Service: rpc.ServiceWorker, Tag: tagOffer, Within: offerTimeout,
 		Check: func(q *wire.Offer, a *wire.OfferReply) error {
@@ -43,12 +43,11 @@ var (
 	}
 )
 
-// posterLinks are the links a second that an owner takes of one who posts jobs and is no member,
-// such as a worker at home, posterBurst how many at once; of all of them together it takes
-// postersTimes as many.
+// posterLinks are the links per second accepted from a job poster that is not a member, such as a
+// worker at home, posterBurst their burst, and postersTimes the factor for all of them together.
 const posterLinks, posterBurst, postersTimes = 1000, 2 * wire.MaxLinks, 2
 
-// placesIn says what is wrong with places in a list of n.
+// placesIn returns an error for an index outside a list of n.
 func placesIn(n int, what string, lists ...[]uint32) error {
 	for _, list := range lists {
 		for _, i := range list {
@@ -60,40 +59,40 @@ func placesIn(n int, what string, lists ...[]uint32) error {
 	return nil
 }
 
-// Service answers workers and senders of links.
+// Service returns the service for workers and senders of links.
 func (w *Owners) Service() rpc.Service {
 	return rpc.Together(
-		linksMethod.Handle(rpc.Anyone("that the caller is a member, or posted the job, so many a second; that the job is known and admits the URL, and this peer serves its host"),
+		linksMethod.Handle(rpc.Anyone("caller is a member or posted the job (rate-limited); job is known and admits the URL; this peer owns its host"),
 			func(ctx context.Context, from peer.ID, m *wire.Links) (*wire.LinksReply, error) {
 				posted := w.posted(from, m)
 				switch {
 				case posted && w.mayPost(from, len(m.GetUrl())), rpc.OfMember(ctx), posted && w.waits(ctx, from, len(m.GetUrl())):
 					return w.Links(ctx, m)
 				case posted:
-					return nil, rpc.Busy("a peer takes so many links a second of those who post jobs and are no members")
+					return nil, rpc.Busy("links: rate limit for job posters that are not members")
 				default:
-					return nil, rpc.Busy("links are taken of members, and of who posted the job")
+					return nil, rpc.Busy("links: the caller is neither a member nor the poster of the job")
 				}
 			}),
-		SessionMethod.Handle(rpc.Anyone("that the job is known; who reports has the host or had it, or stands near; who asks for a host was offered it, or stands near; what is said of the host itself is said under its lease"), w.Session),
-		VouchMethod.Handle(rpc.Members("that this peer serves the host"), w.vouch),
+		SessionMethod.Handle(rpc.Anyone("job is known; outcomes: caller has or had the host, or is a neighbor; requests: host was offered to the caller, or it is a neighbor; host state: caller holds the lease"), w.Session),
+		VouchMethod.Handle(rpc.Members("this peer owns the host"), w.vouch),
 	)
 }
 
-// mayPost counts links of one who posted a job, unless they are too many for now.
+// mayPost counts the links of a job poster, and reports whether they are within the rate limit.
 func (w *Owners) mayPost(from peer.ID, n int) bool {
 	own, now := w.ofPoster.Of(string(from)), time.Now()
 	return own.TokensAt(now) >= float64(n) && w.posters.AllowN(now, n) && own.AllowN(now, n)
 }
 
-// waits is mayPost for a caller that waits for its turn, as long as it likes: parts of a list that
-// are refused would have all of it come again.
+// waits is mayPost, but waits for the poster's own rate limit: rejecting parts of a list would
+// cause all of it to be sent again.
 func (w *Owners) waits(ctx context.Context, from peer.ID, n int) bool {
 	return w.ofPoster.Of(string(from)).WaitN(ctx, n) == nil && w.posters.AllowN(time.Now(), n)
 }
 
-// posted says whether all links are of jobs that their sender posted: it may be a worker at home,
-// which hands in seeds. A job that is not known is asked for, and the seeds come again.
+// posted reports whether all links are of jobs that their sender posted, which may be a worker at
+// home that sends seeds. An unknown job is requested, and the seeds are sent again.
 func (w *Owners) posted(from peer.ID, m *wire.Links) bool {
 	for _, raw := range m.GetJobIds() {
 		spec, _, known := w.deps.Jobs.Job(job.ID(raw))
@@ -107,7 +106,7 @@ func (w *Owners) posted(from peer.ID, m *wire.Links) bool {
 	return len(m.GetJobIds()) > 0
 }
 
-// Links takes a batch of links; it returns when they are on disk.
+// Links processes a batch of links; it returns when they are on disk.
 func (w *Owners) Links(ctx context.Context, m *wire.Links) (*wire.LinksReply, error) {
 	var d *owner.Delivery
 	if err := w.DoOver(ctx, func(o *owner.Owner) bool {
@@ -125,8 +124,8 @@ func (w *Owners) Links(ctx context.Context, m *wire.Links) (*wire.LinksReply, er
 	return d.Reply(), nil
 }
 
-// Session takes what a worker says; it returns when that is on disk. A message without a number
-// that lists leases alone renews them, and does not wait for others.
+// Session processes a worker's message; it returns when its writes are on disk. A message without a
+// number that only lists leases renews them, and does not wait for others.
 func (w *Owners) Session(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error) {
 	if m.GetSeq() == 0 && len(m.GetHosts()) == 0 && len(m.GetHeld()) > 0 {
 		var reply *wire.SessionReply
@@ -156,7 +155,7 @@ func (w *Owners) Session(ctx context.Context, from peer.ID, m *wire.Session) (*w
 	return v.Reply(), nil
 }
 
-// vouch says whether a peer works on a host, or did.
+// vouch reports whether a peer is or was the worker of a host.
 func (w *Owners) vouch(ctx context.Context, _ peer.ID, m *wire.Vouch) (*wire.VouchReply, error) {
 	if err := w.Serves(m.GetHost()); err != nil {
 		return nil, err

@@ -6,13 +6,13 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// taken counts, by job, what this process took in from others: batches of links and outcomes. Hosts
-// that came or went count under the zero ID. If two walks find these counts the same, nothing came
-// in between them. The number of accepted URLs does not show all of that: a link to a known page at
-// a smaller depth has the links of that page emitted anew.
+// taken counts input from other peers by job: batches of links, and outcomes. Hosts that arrived or
+// left count under the zero ID. If two ring walks find equal counts, nothing arrived in between.
+// The number of accepted URLs does not suffice: a link to a known page at a smaller depth emits the
+// page's links again.
 type taken map[job.ID]uint64
 
-// links counts a batch of links for the jobs of those that were taken.
+// links counts a batch of links for the jobs of the accepted ones.
 func (t taken) links(m *wire.Links, reply *wire.LinksReply) {
 	refused := make(map[uint32]struct{}, len(reply.GetBusy())+len(reply.GetMoved()))
 	for _, list := range [][]uint32{reply.GetBusy(), reply.GetMoved()} {
@@ -34,17 +34,17 @@ func (t taken) links(m *wire.Links, reply *wire.LinksReply) {
 	}
 }
 
-// reports counts outcomes that were taken, by job.
+// reports counts accepted outcomes by job.
 func (t taken) reports(v *owner.Visit) {
 	for id, n := range v.Taken {
 		t[id] += n
 	}
 }
 
-// hosts counts hosts that came from their earlier owner, or went to their next one.
+// hosts counts an arrival or departure of hosts.
 func (t taken) hosts() { t[job.ID{}]++ }
 
-// report is the form in which the counts travel.
+// report returns the counts in their wire form.
 func (t taken) report() map[string]uint64 {
 	out := make(map[string]uint64, len(t))
 	for id, n := range t {

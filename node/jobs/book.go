@@ -1,15 +1,15 @@
-// Package jobs is what a peer knows of jobs and does for them: [Service] keeps those whose keys
-// this peer owns and hands out their seeds, [Book] is what it knows of all that it works for, and
-// [Poster] takes them from people.
+// Package jobs implements the job services of a peer: [Service] stores the jobs whose keys this
+// peer owns and sends their seeds, [Book] holds all jobs that the peer works for, and [Poster]
+// accepts jobs from users.
 //
-// What it promises:
-//   - a job outlives its owner: whoever works for it keeps its spec on disk, and tells the next
-//     owner of it and of its state (TestJobSurvivesItsOwner); one that was cancelled stays so
+// Invariants:
+//   - a job survives its owner: each peer that works for it stores its spec, and sends it with its
+//     state to the next owner (TestJobSurvivesItsOwner); a canceled job stays canceled
 //     (TestCanceledStaysCanceled);
 //   - seeds count as outstanding until they are on disk at the owners of their hosts (TestSeeds);
-//   - what is known in memory is bounded (TestJobsAreBounded), and what is finished on disk as well
-//     (TestJobsOnDiskAreBounded); an unfinished job is read back when it is wanted, and seeds are
-//     on disk alone (TestSeedsAreOnDisk).
+//   - the jobs in memory are bounded (TestJobsAreBounded), as are finished jobs on disk
+//     (TestJobsOnDiskAreBounded); unfinished jobs are loaded on demand, and seeds are on disk alone
+//     (TestSeedsAreOnDisk).
 //
 // All three are safe for concurrent use.
 package jobs
@@ -36,68 +36,67 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// maxKnown bounds the specs in memory. A job beyond it is asked for again when one of its URLs
-// comes along.
+// maxKnown bounds the specs in memory. A job beyond it is requested again when one of its URLs
+// arrives.
 const maxKnown = 1024
 
-// wantedAtOnce bounds the unknown jobs that are asked for in a row: those that nobody knows, or
-// whose owner does not answer, must not hold up the refresh of the others for long.
+// wantedAtOnce bounds the unknown jobs requested in a row: jobs that do not exist, or whose owner
+// does not answer, must not delay the refresh of the others.
 const wantedAtOnce = 16
 
-// wantedFor is how long an unknown job is asked for before it counts as made up. One that is not
-// comes again with its URLs.
+// wantedFor is the time for which an unknown job is requested before it counts as nonexistent. A
+// real one is requested again with its URLs.
 const wantedFor = time.Minute
 
-// metAtOnce bounds the unknown jobs that are remembered, in 4 bytes each, while there is no room
-// for more of them: of 100,000 that are made up in a second it overwrites half of what it had.
+// metAtOnce bounds the remembered unknown jobs, in 4 bytes each, that exceed the request queue:
+// 100,000 invented ones in a second overwrite half of the entries.
 const metAtOnce = 1 << 17
 
-// errUnknown answers for jobs that neither this peer nor the job's owner knows.
-var errUnknown = errors.New("no such job")
+// errUnknown is returned for jobs unknown to this peer and to the job's owner.
+var errUnknown = errors.New("unknown job")
 
-// BookDeps are what the book uses of the peer.
+// BookDeps are the dependencies of a Book.
 type BookDeps struct {
-	// Owners asks the owners of jobs.
+	// Owners calls the owners of jobs.
 	Owners rpc.Owners
-	// Keep is where specs are kept, under [KeyPrefix].
+	// Keep stores specs, under [KeyPrefix].
 	Keep *storage.Keyspace
-	// Changed is told when a job was learnt or its state is another, by several goroutines at a
-	// time.
+	// Changed is called for a new job or a new state, possibly concurrently.
 	Changed func(spec *job.Spec, state job.State)
-	Key     job.Key      // signs what is posted here, and changed of it
-	Own     job.Key      // the peer's identity, which signs changes of what it posted before
-	Whose   Whose        // says whose jobs are worked for
-	Log     *slog.Logger // hears of jobs that cannot be had
+	Key     job.Key      // signs jobs posted here, and their changes
+	Own     job.Key      // the peer's identity, which signs changes of jobs it posted before
+	Whose   Whose        // selects the accepted jobs
+	Log     *slog.Logger // reports unavailable jobs
 }
 
-// Book is what this peer knows of the jobs it works for: specs, which never change, and states as
-// of the last refresh. It keeps specs on disk too, so that a crawl goes on when the job's owner is
-// gone, and posts them anew to whoever owns the job then.
+// Book holds the jobs that this peer works for: immutable specs, and states as of the last refresh.
+// Specs are stored on disk too, so that a crawl continues when the job's owner is gone: the peer
+// posts them again to the next owner.
 type Book struct {
 	deps BookDeps
 
 	mu    sync.RWMutex // guards known, wanted, met and turned
 	known map[job.ID]*known
-	// wanted are the jobs that somebody asked for and that are not known.
+	// wanted holds the unknown jobs to be requested.
 	wanted map[job.ID]wish
-	// met has what is left of the hashes of those that found no room among them.
+	// met holds truncated hashes of unknown jobs that did not fit into wanted.
 	met  []uint32
 	seed maphash.Seed
-	// turned are those that are not worked for, as far as their owners tell whose they are.
+	// turned holds the rejected jobs, as far as their owners sent their posters.
 	turned map[job.ID]turned
 	kick   chan struct{}
 }
 
-// wish is an unknown job that is asked for.
+// wish is a request for an unknown job.
 type wish struct {
 	since time.Time
-	again bool // it was asked for twice: it goes before those that are made up
+	again bool // requested twice: it precedes jobs that may not exist
 }
 
-// turned is a job that is not worked for.
+// turned is a rejected job.
 type turned struct {
 	err   error
-	until time.Time // it is not asked for again; its owner may have lied
+	until time.Time // not requested before; its owner may have sent a false poster
 }
 
 type known struct {
@@ -105,16 +104,16 @@ type known struct {
 	job.Standing
 
 	at     ring.Key
-	due    time.Time     // of the next question
-	pause  time.Duration // before the one after it
-	failed bool          // the last question had no answer: others go first
+	due    time.Time     // of the next refresh
+	pause  time.Duration // interval after that
+	failed bool          // the last refresh had no reply: others go first
 }
 
 func know(spec *job.Spec, s job.Standing) *known {
 	return &known{spec: spec.Bare(), Standing: s, at: ring.JobKey(spec.ID.String()), pause: refreshEvery}
 }
 
-// NewBook reads the specs that are on disk, of unfinished jobs first as far as there is room.
+// NewBook reads the specs on disk into memory up to its limit, unfinished jobs first.
 func NewBook(d BookDeps) (*Book, error) {
 	b := &Book{deps: d, known: make(map[job.ID]*known), wanted: make(map[job.ID]wish), seed: maphash.MakeSeed(), turned: make(map[job.ID]turned), kick: make(chan struct{}, 1)}
 	var bad error
@@ -143,8 +142,8 @@ func NewBook(d BookDeps) (*Book, error) {
 	return b, nil
 }
 
-// Job returns the spec and state of a job, without asking anybody; unknown jobs are asked for in
-// the background.
+// Job returns the spec and state of a job from memory; an unknown job is requested in the
+// background.
 func (b *Book) Job(id job.ID) (*job.Spec, job.State, bool) {
 	if k, ok := b.look(id); ok {
 		return k.spec, k.State, true
@@ -153,7 +152,7 @@ func (b *Book) Job(id job.ID) (*job.Spec, job.State, bool) {
 	return nil, job.StateNone, false
 }
 
-// look returns what is known of a job at this moment.
+// look returns the current entry of a job.
 func (b *Book) look(id job.ID) (k known, ok bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -163,7 +162,7 @@ func (b *Book) look(id job.ID) (k known, ok bool) {
 	return k, false
 }
 
-// Want has a job that is not known asked for in the background.
+// Want requests an unknown job in the background.
 func (b *Book) Want(id job.ID) {
 	b.mu.Lock()
 	if b.turnedAway(id) == nil {
@@ -173,8 +172,8 @@ func (b *Book) Want(id job.ID) {
 	loop.Wake(b.kick)
 }
 
-// want notes a job that is to be asked for. Strangers make IDs up, each of which comes once: where
-// they leave no room, one that comes again takes the place of any. Called with the lock held.
+// want queues a request for a job. Untrusted peers may invent IDs, each of which appears once: if
+// the queue is full, an ID that appears again replaces another. Called with the lock held.
 func (b *Book) want(id job.ID) {
 	w, again := b.wanted[id]
 	if !again {
@@ -193,7 +192,7 @@ func (b *Book) want(id job.ID) {
 	b.wanted[id] = w
 }
 
-// meet remembers a job for a while, and says whether it did already.
+// meet remembers a job for a while, and reports whether it was remembered before.
 func (b *Book) meet(id job.ID) bool {
 	if b.met == nil {
 		b.met = make([]uint32, metAtOnce)
@@ -205,8 +204,8 @@ func (b *Book) meet(id job.ID) bool {
 	return old == rest
 }
 
-// turnedAway says why a job is not to be asked for at present; nil: it may be. Called with the lock
-// held.
+// turnedAway returns the reason why a job must not be requested at present; nil if it may be.
+// Called with the lock held.
 func (b *Book) turnedAway(id job.ID) error {
 	if t := b.turned[id]; time.Now().Before(t.until) {
 		return t.err
@@ -214,8 +213,8 @@ func (b *Book) turnedAway(id job.ID) error {
 	return nil
 }
 
-// turn refuses a job that is not worked for, and says so once. Called with the lock held, or before
-// others know the book.
+// turn rejects a job that this peer does not accept, and logs it once. Called with the lock held,
+// or before the book is shared.
 func (b *Book) turn(spec *job.Spec) error {
 	err := b.deps.Whose.Takes(spec)
 	if err == nil {
@@ -226,13 +225,13 @@ func (b *Book) turn(spec *job.Spec) error {
 		if len(b.turned) >= maxKnown {
 			clear(b.turned)
 		}
-		b.deps.Log.Warn("a job is not worked for", "err", err)
+		b.deps.Log.Warn("job not accepted", "err", err)
 	}
 	b.turned[spec.ID] = turned{err, time.Now().Add(finishedRefresh)}
 	return err
 }
 
-// Spec returns the spec of a job, asking its owner if it is not known.
+// Spec returns the spec of a job, which it requests from the owner if unknown.
 func (b *Book) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
 	if spec, _, ok := b.Job(id); ok {
 		return spec, nil
@@ -252,8 +251,8 @@ func (b *Book) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
 	return nil, errUnknown
 }
 
-// find takes a job into the book that is not known: from disk, if memory had no room for it, or
-// from its owner.
+// find loads an unknown job into the book: from disk, if it did not fit into memory, or from its
+// owner.
 func (b *Book) find(ctx context.Context, id job.ID) error {
 	spec, s, err := b.kept(id)
 	if errors.Is(err, errUnknown) {
@@ -282,7 +281,7 @@ func (b *Book) kept(id job.ID) (*job.Spec, job.Standing, error) {
 	return spec, s, nil
 }
 
-// Draw asks a job's owner for a part of its budget.
+// Draw requests a part of the budget from a job's owner.
 func (b *Book) Draw(ctx context.Context, id job.ID, d *wire.Draw) (*wire.JobReply, error) {
 	return b.ask(ctx, id, &wire.JobRequest{Draw: d})
 }
@@ -298,14 +297,14 @@ func (b *Book) all() []known {
 	return out
 }
 
-// Run keeps the book up to date until ctx ends.
+// Run refreshes the book until ctx ends.
 func (b *Book) Run(ctx context.Context) error {
 	for _, k := range b.all() {
 		b.deps.Changed(k.spec, k.State)
 	}
 	var wanting sync.WaitGroup
 	defer wanting.Wait()
-	wanting.Go(func() { b.runWanted(ctx) }) // those that nobody knows must not hold up the others
+	wanting.Go(func() { b.runWanted(ctx) }) // nonexistent jobs must not delay the others
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
 	for {
@@ -335,7 +334,7 @@ func (b *Book) runWanted(ctx context.Context) {
 func (b *Book) fetchWanted(ctx context.Context) {
 	b.mu.RLock()
 	var ids, once []job.ID
-	for id, w := range b.wanted { // in no order, so each has its turn
+	for id, w := range b.wanted { // in random order, so each has its turn
 		if w.again {
 			ids = append(ids, id)
 		} else {
@@ -346,13 +345,13 @@ func (b *Book) fetchWanted(ctx context.Context) {
 	ids = append(ids, once...)
 	for _, id := range ids[:min(len(ids), wantedAtOnce)] {
 		if err := b.find(ctx, id); err != nil && ctx.Err() == nil {
-			b.deps.Log.Debug("job not known yet", "job", id.String(), "err", err)
+			b.deps.Log.Debug("job unknown", "job", id.String(), "err", err)
 			b.giveUp(id)
 		}
 	}
 }
 
-// giveUp forgets a job that was not found for long.
+// giveUp drops a job that was not found for long.
 func (b *Book) giveUp(id job.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -374,14 +373,14 @@ func (b *Book) ask(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.
 	return reply, nil
 }
 
-// one sends a request that is answered with the job's record, and notes it.
+// one sends a request with the job's record as its reply, and stores the record.
 func (b *Book) one(ctx context.Context, id job.ID, req *wire.JobRequest) (*wire.Job, error) {
 	reply, err := b.ask(ctx, id, req)
 	if err != nil {
 		return nil, err
 	}
 	if len(reply.GetJobs()) != 1 {
-		return nil, fmt.Errorf("job %s: an answer with %d records", id, len(reply.GetJobs()))
+		return nil, fmt.Errorf("job %s: reply with %d records", id, len(reply.GetJobs()))
 	}
 	rec := reply.GetJobs()[0]
 	return rec, b.note(id, rec)
@@ -395,10 +394,10 @@ func (b *Book) post(ctx context.Context, spec *job.Spec) (*wire.Job, error) {
 	return b.one(ctx, spec.ID, &wire.JobRequest{Post: spec.Wire()})
 }
 
-// statesTried bounds how often a change is signed anew behind another that came first.
+// statesTried bounds the tries to sign a change after a concurrent one.
 const statesTried = 3
 
-// setState has a job's owner change its state. Of a signed job it takes the poster's key.
+// setState changes the state of a job at its owner. A signed job needs the poster's key.
 func (b *Book) setState(ctx context.Context, id job.ID, state job.State) (rec *wire.Job, err error) {
 	for range statesTried {
 		req := &wire.JobRequest{SetState: uint32(state)}
@@ -431,10 +430,10 @@ func (b *Book) sign(id job.ID, rec *wire.Job, req *wire.JobRequest) error {
 		return &foreignError{id, peer.ID(spec.GetPoster()), peer.ID(b.deps.Key.ID())}
 	}
 	now := standingOf(rec)
-	if k, ok := b.look(id); ok { // the owner may be behind
+	if k, ok := b.look(id); ok { // the owner may be outdated
 		now = now.Merge(k.Standing)
 	}
-	if now.State == job.State(req.GetSetState()) { // it is as it should be
+	if now.State == job.State(req.GetSetState()) { // no change needed
 		now.Version--
 	}
 	now = key.SignState(id, job.Standing{State: job.State(req.GetSetState()), Version: now.Version + 1})
@@ -442,34 +441,34 @@ func (b *Book) sign(id job.ID, rec *wire.Job, req *wire.JobRequest) error {
 	return nil
 }
 
-// foreignError: a job is of another key than this peer's.
+// foreignError is returned for a job of another key than this peer's.
 type foreignError struct {
 	id           job.ID
 	poster, mine peer.ID
 }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("job %s: only the key that posted it, %s, can change it, and that of this peer is %s: ask the peer that posted it, or run this one with --job-key FILE of that key", e.id, e.poster, e.mine)
+	return fmt.Sprintf("job %s: only its poster's key %s can change it, and this peer has key %s: use the peer that posted it, or --job-key FILE with that key", e.id, e.poster, e.mine)
 }
 
-// note takes a record into the book.
+// note stores a record in the book.
 func (b *Book) note(id job.ID, rec *wire.Job) error {
 	spec, err := job.FromWire(rec.GetSpec())
 	if err != nil {
 		return err
 	}
 	if spec.ID != id {
-		return fmt.Errorf("job %s: its owner answered with another job", id)
+		return fmt.Errorf("job %s: its owner returned another job", id)
 	}
 	mine, _, err := b.kept(id)
 	if err == nil && !(bytes.Equal(mine.Poster, spec.Poster) && bytes.Equal(mine.Signature, spec.Signature)) {
-		return fmt.Errorf("job %s: its owner answered with the job of another poster: %w", id, job.ErrConflict)
+		return fmt.Errorf("job %s: its owner returned a job of another poster: %w", id, job.ErrConflict)
 	}
 	return b.learn(spec, standingOf(rec))
 }
 
-// learn merges what was heard of a job into the book, as far as it is vouched for, and keeps it on
-// disk. The spec is whole.
+// learn merges a received state of a job into the book, as far as it is authenticated, and stores
+// it on disk. The spec must include its seeds.
 func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 	if err := heard.Validate(); err != nil {
 		return fmt.Errorf("job %s: %w", spec.ID, err)
@@ -503,7 +502,7 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 	b.mu.Unlock()
 	raw, err := proto.Marshal(recordOf(spec, kept.Standing))
 	if err != nil {
-		return fmt.Errorf("keep job %s: %w", spec.ID, err)
+		return fmt.Errorf("storing job %s: %w", spec.ID, err)
 	}
 	err = b.deps.Keep.UpdateNoSync(func(w kv.Batch) {
 		w.Set(keyOf(spec.ID), raw)
@@ -513,8 +512,8 @@ func (b *Book) learn(spec *job.Spec, heard job.Standing) error {
 	return err
 }
 
-// evict makes room for a job, and says which one is to go from the disk as well: one that is
-// finished, if there is any. Another is read back when it is wanted. Called with the lock held.
+// evict removes a job from memory to add another, and returns jobs to be deleted from disk: a
+// finished one, if any. Others are loaded on demand. Called with the lock held.
 func (b *Book) evict() (over []job.ID) {
 	for id, k := range b.known {
 		if k.State == job.StateCanceled || k.State == job.StateDone {
@@ -529,7 +528,7 @@ func (b *Book) evict() (over []job.ID) {
 	return nil
 }
 
-// drop removes the records of jobs.
+// drop deletes the records of jobs.
 func drop(w kv.Batch, ids []job.ID) {
 	for _, id := range ids {
 		w.Delete(keyOf(id))

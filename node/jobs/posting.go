@@ -25,33 +25,33 @@ import (
 // maxSeeds bounds the URLs of one job.
 const maxSeeds = 10_000
 
-// PosterDeps are what the poster uses of the peer.
+// PosterDeps are the dependencies of a Poster.
 type PosterDeps struct {
-	Book *Book      // which knows the owners of jobs, and has the key that signs
-	Net  rpc.Caller // asks other peers
+	Book *Book      // finds the owners of jobs, and has the signing key
+	Net  rpc.Caller // calls other peers
 	// Ring is a walk over the ring.
 	Ring func(ctx context.Context) (*control.Ring, error)
-	// Seeds hands the seeds of a spec, from one on, to the owners of their hosts, and returns how
+	// Seeds sends the seeds of a spec, starting at from, to the owners of their hosts, and returns how
 	// many are on disk there.
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
-	// Ready returns when the peer serves.
+	// Ready returns when the peer serves requests.
 	Ready func(ctx context.Context) error
 }
 
-// Poster takes jobs from people: posting, listing, changing their state. Its methods are those of
-// control.Backend that are about jobs.
+// Poster accepts jobs from users: posting, listing, changes of state. Its methods implement the job
+// methods of control.Backend.
 type Poster struct{ deps PosterDeps }
 
 // NewPoster returns the poster of a peer.
 func NewPoster(d PosterDeps) *Poster { return &Poster{d} }
 
-// Check says what is wrong with a job, as posting it would, before there is a peer to post it to.
+// Check returns the error that posting a job would return, without a peer.
 func Check(s control.JobSpec) error {
 	_, err := specOf(s)
 	return err
 }
 
-// specOf checks what a person asks for and gives it an ID.
+// specOf validates a user's request and assigns an ID.
 func specOf(s control.JobSpec) (*job.Spec, error) {
 	if len(s.URLs) == 0 || len(s.URLs) > maxSeeds {
 		return nil, control.Usage(fmt.Sprintf("job: %d URLs, want 1 to %d", len(s.URLs), maxSeeds))
@@ -81,7 +81,7 @@ func specOf(s control.JobSpec) (*job.Spec, error) {
 	return spec, nil
 }
 
-// sign is what a person asks for as this peer posts it.
+// sign returns the signed spec of a user's request.
 func (p *Poster) sign(s control.JobSpec) (*job.Spec, error) {
 	spec, err := specOf(s)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *Poster) sign(s control.JobSpec) (*job.Spec, error) {
 	return spec, key.Sign(spec)
 }
 
-// Post hands a job to its owner and waits until its seeds are on disk at the owners of their hosts.
+// Post sends a job to its owner and waits until its seeds are on disk at the owners of their hosts.
 func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, error) {
 	if err := p.deps.Ready(ctx); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, err
 			return p.seeded(ctx, rec)
 		}
 		if ctx.Err() != nil || calls.CodeOf(err) == calls.CodeRefused {
-			return nil, err // another try would be refused as well
+			return nil, err // another try would be rejected as well
 		}
 		if err := loop.Sleep(ctx, rpc.HopPause); err != nil {
 			return nil, err
@@ -126,13 +126,13 @@ func (p *Poster) Post(ctx context.Context, s control.JobSpec) (*control.Job, err
 	}
 }
 
-// AddSeeds hands more seeds to a job.
+// AddSeeds adds seeds to a job.
 func (p *Poster) AddSeeds(ctx context.Context, id string, urls []string) error {
 	if err := p.deps.Ready(ctx); err != nil {
 		return err
 	}
 	if len(urls) > maxSeeds {
-		return control.Usage(fmt.Sprintf("seeds: %d URLs, want %d at most", len(urls), maxSeeds))
+		return control.Usage(fmt.Sprintf("seeds: %d URLs, at most %d", len(urls), maxSeeds))
 	}
 	at, err := job.ParseID(id)
 	if err != nil {
@@ -156,19 +156,19 @@ func (p *Poster) AddSeeds(ctx context.Context, id string, urls []string) error {
 			break
 		}
 		if err := loop.Sleep(ctx, rpc.HopPause); err != nil {
-			return fmt.Errorf("job %s: %d of %d seeds are delivered: %w", id, from, len(urls), err)
+			return fmt.Errorf("job %s: %d of %d seeds delivered: %w", id, from, len(urls), err)
 		}
 	}
 	return nil
 }
 
-// seeded waits until the job's owner has handed on all seeds.
+// seeded waits until the job's owner has sent all seeds.
 func (p *Poster) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error) {
 	id := job.ID(rec.GetSpec().GetId())
 	pace := 10 * time.Millisecond
 	for rec.GetSeedsSent() < uint64(len(rec.GetSpec().GetSeeds())) {
 		if err := loop.Sleep(ctx, pace); err != nil {
-			return nil, fmt.Errorf("job %s is posted, but its seeds are not all delivered: %w", id, err)
+			return nil, fmt.Errorf("job %s is posted, but not all seeds are delivered: %w", id, err)
 		}
 		pace = min(pace*2, time.Second)
 		next, err := p.deps.Book.get(ctx, id)
@@ -181,8 +181,8 @@ func (p *Poster) seeded(ctx context.Context, rec *wire.Job) (*control.Job, error
 	return jobOf(rec), nil
 }
 
-// same finds a job of the ring with the same words that Continue or Once of what was asked would
-// have: one that has work left, else the last that is finished; nil if there is none.
+// same returns a job of the ring with an equal spec, as requested by Continue or Once: an
+// unfinished one, else the latest finished one; nil if there is none.
 func (p *Poster) same(ctx context.Context, spec *job.Spec, asked *control.JobSpec) (finished *control.Job, err error) {
 	jobs, err := p.Jobs(ctx)
 	if err != nil {
@@ -201,7 +201,7 @@ func (p *Poster) same(ctx context.Context, spec *job.Spec, asked *control.JobSpe
 		var found *wire.JobSpec
 		if rec, err := p.deps.Book.get(ctx, id); err == nil {
 			found = rec.GetSpec()
-		} else if kept, _, err := p.deps.Book.kept(id); err == nil { // its record is lost, and is made anew of this
+		} else if kept, _, err := p.deps.Book.kept(id); err == nil { // its record is lost, and restored from this one
 			found = kept.Wire()
 		} else {
 			continue
@@ -220,7 +220,7 @@ func (p *Poster) same(ctx context.Context, spec *job.Spec, asked *control.JobSpe
 	return finished, nil
 }
 
-// words is what makes two specs ask for the same: all of them but name, date and poster.
+// words returns the encoded spec without name, date and poster, for comparison.
 func words(m *wire.JobSpec) string {
 	m = proto.CloneOf(m)
 	m.Id, m.CreatedMs, m.Poster, m.PostedAt, m.Signature = nil, 0, nil, nil, nil
@@ -231,8 +231,8 @@ func words(m *wire.JobSpec) string {
 	return string(raw)
 }
 
-// Jobs lists the jobs of all members that answer, with their counts, oldest first. A running job
-// without outstanding work on a closed ring is shown as done.
+// Jobs returns the jobs of all reachable members with their counts, oldest first. A running job
+// without outstanding work on a consistent ring is shown as done.
 func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 	r, err := p.deps.Ring(ctx)
 	if err != nil {
@@ -285,7 +285,7 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 			}
 		}
 		switch running := job.StateRunning.String(); {
-		case j.State == control.JobDone && j.Outstanding() > 0: // something came later
+		case j.State == control.JobDone && j.Outstanding() > 0: // links arrived later
 			j.State, j.Finished = running, nil
 		case r.Closed && j.State == running && j.Outstanding() == 0:
 			j.State = control.JobDone
@@ -296,7 +296,7 @@ func (p *Poster) Jobs(ctx context.Context) ([]control.Job, error) {
 	return out, nil
 }
 
-// believed says whether a record as a member lists it is what the job's poster signed, if it is
+// believed reports whether a record listed by a member is signed by the job's poster, if the job is
 // signed.
 func believed(rec *wire.Job) bool {
 	if len(rec.GetSpec().GetSignature()) == 0 {
@@ -309,8 +309,8 @@ func believed(rec *wire.Job) bool {
 	return err == nil
 }
 
-// outdoes says whether of two records of a job the first one holds. One without a signature beside
-// one that has it is made up.
+// outdoes reports whether the first of two records of a job wins. An unsigned record beside a
+// signed one is forged.
 func outdoes(rec, old *wire.Job) bool {
 	signed, before := len(rec.GetSpec().GetSignature()) > 0, len(old.GetSpec().GetSignature()) > 0
 	if signed != before {
@@ -320,20 +320,20 @@ func outdoes(rec, old *wire.Job) bool {
 	return held.Merge(standingOf(rec)) != held
 }
 
-// mostPages bounds the answers in which a member lists its jobs: they hold tens of thousands,
+// mostPages bounds the replies in which a member lists its jobs: they hold tens of thousands,
 // unless each has megabytes of seeds.
 const mostPages = 16
 
-// listsAtOnce bounds the members that are asked for their jobs at the same time.
+// listsAtOnce bounds the concurrent requests for job lists.
 const listsAtOnce = 16
 
-// listOf asks a member for its jobs, until it has no more.
+// listOf requests all jobs of a member.
 func (p *Poster) listOf(ctx context.Context, id peer.ID) (list []*wire.Job) {
 	req := &wire.JobRequest{List: true}
 	for range mostPages {
 		reply, err := jobMethod.Call(ctx, p.deps.Net, id, req)
 		if err != nil {
-			return list // the member's jobs are known to those who work for them
+			return list // peers that work for the member's jobs have them as well
 		}
 		page := reply.GetJobs()
 		if len(page) == 0 {
@@ -341,16 +341,16 @@ func (p *Poster) listOf(ctx context.Context, id peer.ID) (list []*wire.Job) {
 		}
 		list, req.Id = append(list, page...), page[len(page)-1].GetSpec().GetId()
 	}
-	p.deps.Book.deps.Log.Warn("a member has more jobs than are listed", "member", id.String(), "listed", len(list))
+	p.deps.Book.deps.Log.Warn("job list of a member truncated", "member", id.String(), "listed", len(list))
 	return list
 }
 
-// JobKey is the ID of the key that signs what is posted and changed at this peer.
+// JobKey returns the ID of the key that signs jobs posted and changed at this peer.
 func (p *Poster) JobKey(context.Context) (*control.JobKey, error) {
 	return &control.JobKey{ID: peer.ID(p.deps.Book.deps.Key.ID()).String()}, nil
 }
 
-// Job resolves an ID or an unambiguous beginning of one.
+// Job resolves an ID or an unambiguous prefix of one.
 func (p *Poster) Job(ctx context.Context, prefix string) (*control.Job, error) {
 	jobs, err := p.Jobs(ctx)
 	if err != nil {
@@ -362,23 +362,22 @@ func (p *Poster) Job(ctx context.Context, prefix string) (*control.Job, error) {
 			continue
 		}
 		if hit != nil {
-			return nil, control.Usage(fmt.Sprintf("job %q: more than one job begins so; give more of the ID (apoidea jobs)", prefix))
+			return nil, control.Usage(fmt.Sprintf("job %q: ambiguous ID prefix; use more digits (apoidea jobs lists the IDs)", prefix))
 		}
 		hit = &jobs[i]
 	}
 	if hit == nil || prefix == "" {
-		return nil, control.Usage(fmt.Sprintf("job %q: no such job (apoidea jobs lists them)", prefix))
+		return nil, control.Usage(fmt.Sprintf("job %q: unknown job (apoidea jobs lists all)", prefix))
 	}
 	return hit, nil
 }
 
-// SetJob pauses, resumes or cancels a job, or notes that it is finished, for those who ask later
-// when that was.
+// SetJob pauses, resumes or cancels a job, or records that it is finished, with the time.
 func (p *Poster) SetJob(ctx context.Context, prefix, action string) (*control.Job, error) {
 	states := map[string]job.State{"pause": job.StatePaused, "resume": job.StateRunning, "cancel": job.StateCanceled, "finish": job.StateDone}
 	state, ok := states[action]
 	if !ok {
-		return nil, control.Usage(fmt.Sprintf("job action %q: must be pause, resume, cancel or finish", action))
+		return nil, control.Usage(fmt.Sprintf("job action %q: want pause, resume, cancel or finish", action))
 	}
 	j, err := p.Job(ctx, prefix)
 	if err != nil {
@@ -394,7 +393,7 @@ func (p *Poster) SetJob(ctx context.Context, prefix, action string) (*control.Jo
 	rec, err := p.deps.Book.setState(ctx, id, state)
 	if foreign, ok := errors.AsType[*foreignError](err); ok {
 		if state == job.StateDone {
-			return j, nil // whoever waits for another's job sees it done, and notes nothing
+			return j, nil // the state of another poster's job is returned, and not changed
 		}
 		return nil, control.Refused(foreign.Error())
 	}
@@ -405,7 +404,7 @@ func (p *Poster) SetJob(ctx context.Context, prefix, action string) (*control.Jo
 	return j, nil
 }
 
-// jobOf turns a record into what people read.
+// jobOf converts a record for display.
 func jobOf(rec *wire.Job) *control.Job {
 	s := rec.GetSpec()
 	j := &control.Job{

@@ -7,15 +7,15 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// KeyPrefix begins the keys of what a book keeps, one record a job; the job's ID follows.
+// KeyPrefix is the key prefix of a book's records, one per job; the job's ID follows.
 const KeyPrefix = "job/"
 
 func keyOf(id job.ID) []byte { return append([]byte(KeyPrefix), id[:]...) }
 
-// Read reads a record of a book.
+// Read decodes a record of a book.
 func Read(value []byte) (*job.Spec, job.Standing, error) { return decode(value) }
 
-// recordOf is what a book keeps on disk of a job.
+// recordOf returns the record that a book stores for a job.
 func recordOf(spec *job.Spec, s job.Standing) *wire.Job {
 	return &wire.Job{Spec: spec.Wire(), State: uint32(s.State), Version: s.Version, StateSignature: []byte(s.Signature)}
 }
@@ -36,13 +36,13 @@ func standingOf(rec *wire.Job) job.Standing {
 	return job.Standing{State: job.State(rec.GetState()), Version: rec.GetVersion(), Signature: string(rec.GetStateSignature())}
 }
 
-// Made is the record of a job that is running.
+// Made returns the encoded record of a running job.
 func Made(spec *job.Spec) ([]byte, error) {
 	return proto.Marshal(recordOf(spec, job.Posted()))
 }
 
-// Resumed is the record of a job once it is running again. One that is signed stays as it is, as
-// only its poster can say so; what comes late of a job that is done is crawled all the same.
+// Resumed returns the record of a job in state running. A signed job is unchanged, since only its
+// poster can change it; late links of a done job are crawled in any case.
 func Resumed(value []byte) ([]byte, error) {
 	rec := new(wire.Job)
 	if err := proto.Unmarshal(value, rec); err != nil {

@@ -15,20 +15,19 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// refreshEvery is how often a peer asks the owners of the jobs it works for whether their state has
-// changed: the delay of pause and cancel. A job that is done or canceled is asked after less and
-// less, down to once in finishedRefresh: it may be resumed, or its owner may have forgotten it.
+// refreshEvery is the interval of state requests to the owners of jobs, and so the delay of pause
+// and cancel. The interval of a done or canceled job grows up to finishedRefresh: it may be
+// resumed, or its owner may have lost it.
 const (
 	refreshEvery    = time.Second
 	finishedRefresh = time.Minute
 )
 
-// refreshPart is the number of jobs that are asked after in one row; several rows go on at the same
-// time.
+// refreshPart is the number of jobs refreshed in one sequence; several run concurrently.
 const refreshPart = 32
 
-// turn orders the questions of a row: those first that were answered the last time, the others one
-// after the other.
+// turn orders the requests of a sequence: jobs with a reply the last time first, the others by
+// time.
 func (k *known) turn() time.Time {
 	if k.failed {
 		return k.due
@@ -36,8 +35,8 @@ func (k *known) turn() time.Time {
 	return time.Time{}
 }
 
-// refresh asks after the jobs that are due, in as few requests as there are owners. It takes no
-// longer than refreshEvery: a job that was not asked after stays due.
+// refresh requests the states of the due jobs, in as few requests as there are owners. It takes at
+// most refreshEvery: the remaining jobs stay due.
 func (b *Book) refresh(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, refreshEvery)
 	defer cancel()
@@ -47,7 +46,7 @@ func (b *Book) refresh(ctx context.Context, now time.Time) {
 			due = append(due, k)
 		}
 	}
-	// Neighbours on the ring have one owner.
+	// Neighbors on the ring have one owner.
 	slices.SortFunc(due, func(x, y known) int { return bytes.Compare(x.at[:], y.at[:]) })
 	var rows sync.WaitGroup
 	for row := range slices.Chunk(due, refreshPart) {
@@ -56,8 +55,8 @@ func (b *Book) refresh(ctx context.Context, now time.Time) {
 	rows.Wait()
 }
 
-// refreshRow asks the owner of the first job about all, the owner of the first that is left about
-// the rest, and so on.
+// refreshRow requests all states from the owner of the first job, the missing ones from the owner
+// of the first of these, and so on.
 func (b *Book) refreshRow(ctx context.Context, now time.Time, row []known) {
 	slices.SortStableFunc(row, func(x, y known) int { return x.turn().Compare(y.turn()) })
 	for len(row) > 0 && ctx.Err() == nil {
@@ -65,7 +64,7 @@ func (b *Book) refreshRow(ctx context.Context, now time.Time, row []known) {
 		heard, err := b.standings(ctx, row)
 		if _, ok := heard[first]; !ok {
 			if err == nil {
-				err = errors.New("its owner says nothing about it")
+				err = errors.New("no state in the owner's reply")
 			}
 			b.deps.Log.Debug("job not refreshed", "job", first.String(), "err", err)
 			b.asked(now, first, err)
@@ -85,7 +84,7 @@ func (b *Book) refreshRow(ctx context.Context, now time.Time, row []known) {
 	}
 }
 
-// standings asks the owner of the first job of a row about all of it.
+// standings requests the states of a sequence of jobs from the owner of the first.
 func (b *Book) standings(ctx context.Context, row []known) (map[job.ID]job.Standing, error) {
 	req := &wire.JobRequest{}
 	for i := range row {
@@ -102,8 +101,8 @@ func (b *Book) standings(ctx context.Context, row []known) (map[job.ID]job.Stand
 	return heard, nil
 }
 
-// asked sets when a job is asked after again. An owner that lies, or does not take the job, is
-// asked less and less, as is one of a job that is finished.
+// asked sets the next refresh of a job. The interval grows for an owner that sends false states or
+// rejects the job, and for a finished job.
 func (b *Book) asked(now time.Time, id job.ID, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,20 +116,20 @@ func (b *Book) asked(now time.Time, id job.ID, err error) {
 	if !slower {
 		k.pause = refreshEvery
 	}
-	k.due = now.Add(k.pause - refreshEvery/2) // the ticks that bring it about are not on the dot
+	k.due = now.Add(k.pause - refreshEvery/2) // ticks are not exact
 	if slower {
 		k.pause = min(2*k.pause, finishedRefresh)
 	}
 }
 
-// hear takes in what a job's owner says of its state. The owner may be behind, if an earlier one is
-// gone with what it knew, or tell what the job's poster did not sign: then the job is posted to it
-// with the state known here, which merges.
+// hear processes a state received from a job's owner. If the state is outdated because an earlier
+// owner was lost, or not signed by the job's poster, the job is posted to the owner again with the
+// state known here, which merges.
 func (b *Book) hear(ctx context.Context, k *known, s job.Standing) error {
 	if s.State != job.StateNone {
 		vouched, err := k.spec.Vouched(s)
 		if err != nil {
-			b.deps.Log.Warn("the owner of a job tells a state that its poster did not sign", "job", k.spec.ID.String(), "state", s.State.String(), "poster", peer.ID(k.spec.Poster).String())
+			b.deps.Log.Warn("job owner sent a state without the poster's signature", "job", k.spec.ID.String(), "state", s.State.String(), "poster", peer.ID(k.spec.Poster).String())
 		}
 		s = vouched
 	}

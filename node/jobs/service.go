@@ -20,13 +20,13 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// ServiceName names the service of a job's owner: its record, state and budget.
+// ServiceName is the service of a job's owner: its record, state and budget.
 const ServiceName = "job"
 
-// Jobs are kept for good, with megabytes of seeds at worst. Of strangers, as workers at home are
-// too, so many bytes are taken at once and then in a minute, a job counting as smallJob at least; a
-// stranger, or those of one network together, may post partyAtOnce of them and then one every
-// partyEvery. So neither long jobs nor one who posts many keep the short ones of others out.
+// Jobs are stored permanently, with up to megabytes of seeds. Of untrusted peers, including workers
+// at home, a number of bytes is accepted at once and then per minute, where a job counts as at
+// least smallJob; one of them, or all of one network, may post partyAtOnce jobs and then one every
+// partyEvery. So neither long jobs nor a peer with many block short ones of others.
 const (
 	strangersBytes  = 4 << 20
 	strangersMinute = 1 << 20
@@ -35,41 +35,41 @@ const (
 	partyEvery      = time.Minute
 )
 
-// jobMethod asks the owner of a job, or a member for all jobs that it keeps.
+// jobMethod calls the owner of a job, or a member for all jobs that it stores.
 var jobMethod = rpc.Method[*wire.JobRequest, *wire.JobReply]{Service: ServiceName, Within: 5 * time.Second}
 
-// Service keeps the jobs whose keys this peer owns. Requests run one after another on its loop;
-// answers leave when the disk has what they acknowledge.
+// Service stores the jobs whose keys this peer owns. Requests run one after another on its loop;
+// replies are sent when the acknowledged changes are on disk.
 type Service struct {
 	deps     ServiceDeps
 	registry *job.Registry
 	loop     *loop.Serial
 	// kick wakes the seeding after a post.
 	kick chan struct{}
-	// strangers bounds what those post who are no members, all together, and parties each of them;
-	// desk has what they ask answered one after another.
+	// strangers limits the posts of all untrusted peers together, and parties those of each; desk
+	// serializes their requests.
 	strangers *rate.Limiter
 	parties   *loop.Paces
 	desk      loop.Desk
 }
 
-// ServiceDeps are what the service uses of the peer.
+// ServiceDeps are the dependencies of a Service.
 type ServiceDeps struct {
-	Store kv.Store // where records of jobs are kept
-	// Serves returns a moved error if another peer owns the job, and busy while its records may not
-	// have arrived. Without them a budget would be drawn without its accounts, and a job that is on
-	// its way be called unknown.
+	Store kv.Store // stores the records of jobs
+	// Serves returns a moved error if another peer owns the job, and busy while its records may be
+	// missing. Without them a budget would be drawn without its accounts, and a job in transit would
+	// be reported as unknown.
 	Serves func(id job.ID) error
-	// Seeds hands a job's seeds from the given one on to the owners of their hosts, and returns how
-	// many of them are on disk there.
+	// Seeds sends a job's seeds, starting at from, to the owners of their hosts, and returns how many
+	// are on disk there.
 	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
-	Whose Whose // says whose jobs are kept
-	// Origin names the network that a peer comes from; empty where that tells nothing. Nil: nowhere.
+	Whose Whose // selects the accepted jobs
+	// Origin returns the network of a peer; empty if unknown. Nil: always unknown.
 	Origin func(id peer.ID) string
-	Log    *slog.Logger // hears of seeds that wait, and of jobs that are not kept
+	Log    *slog.Logger // reports undelivered seeds and rejected jobs
 }
 
-// NewService returns what answers once Run is called.
+// NewService returns a Service, which replies once Run is called.
 func NewService(d ServiceDeps) *Service {
 	s := &Service{
 		deps: d, registry: job.NewRegistry(d.Store), loop: loop.NewSerial(), kick: make(chan struct{}, 1),
@@ -78,22 +78,22 @@ func NewService(d ServiceDeps) *Service {
 	s.registry.Takes = func(spec *job.Spec) bool {
 		err := d.Whose.Takes(spec)
 		if err != nil {
-			d.Log.Warn("the record of a job is not kept", "err", err)
+			d.Log.Warn("job record rejected", "err", err)
 		}
 		return err == nil
 	}
 	return s
 }
 
-// Run answers until ctx ends.
+// Run serves requests until ctx ends.
 func (s *Service) Run(ctx context.Context) error { return s.loop.Run(ctx) }
 
-// DoOver runs fn between requests until it says that it is through.
+// DoOver runs fn between requests until it returns true.
 func (s *Service) DoOver(ctx context.Context, fn func() (through bool)) error {
 	return s.loop.DoOver(ctx, fn)
 }
 
-// Remove drops the records of an arc. Within DoOver.
+// Remove deletes the records of an arc. Within DoOver.
 func (s *Service) Remove(lo, hi ring.Pos) error {
 	_, err := s.registry.Remove(lo, hi)
 	return err
@@ -106,18 +106,18 @@ func (s *Service) Import(records []kv.Record) error {
 	return err
 }
 
-// Service answers peers.
+// Service returns the service for other peers.
 func (s *Service) Service() rpc.Service {
-	return jobMethod.Handle(rpc.Anyone("that this peer serves the job, and takes those of its poster; that who draws of a budget is a member; strangers get one answer after another, and post so many a minute; of a signed job its signature and that of each change, of others their form"), s.answer)
+	return jobMethod.Handle(rpc.Anyone("this peer owns the job and accepts its poster; draws: caller is a member; untrusted callers: one request at a time, rate limit for posts; signed jobs: signatures of job and changes; unsigned jobs: format"), s.answer)
 }
 
-// answer does what is asked on the loop and waits for the disk outside of it.
+// answer runs the request on the loop, and waits for the disk outside of it.
 func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {
 	member := rpc.OfMember(ctx)
 	switch {
 	case member:
 	case req.GetDraw() != nil:
-		return nil, rpc.Busy("job: only members draw of a budget, as they own the hosts that use it")
+		return nil, rpc.Busy("job: only members may draw from a budget")
 	}
 	id, ok := job.IDFrom(req.GetId())
 	if !req.GetList() {
@@ -137,7 +137,7 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 	var reply *wire.JobReply
 	var wait func() error
 	derr := s.loop.Do(ctx, func() { reply, wait, err = s.apply(from, member, id, req) })
-	done() // the next need not wait for the disk
+	done() // the next request need not wait for the disk
 	if derr != nil {
 		return nil, derr
 	}
@@ -158,8 +158,8 @@ func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest
 	return reply, nil
 }
 
-// mostListed bounds an answer that lists jobs, in bytes: a frame holds a little more. To strangers
-// less is told, unless one job is larger. Who asks goes on behind the last of them.
+// mostListed bounds a reply that lists jobs, in bytes: a frame holds slightly more. Untrusted peers
+// get less, unless one job is larger. The caller continues behind the last job.
 const (
 	mostListed      = 3 << 20
 	strangersListed = 256 << 10
@@ -183,7 +183,7 @@ func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobReque
 			return nil, nil, rpc.Refuse("%v", serr)
 		}
 		if spec.ID != id {
-			return nil, nil, rpc.Refuse("job request: the spec names another job")
+			return nil, nil, rpc.Refuse("job request: the spec is of another job")
 		}
 		if err := s.deps.Whose.Takes(spec); err != nil {
 			return nil, nil, rpc.Refuse("%v", err)
@@ -215,8 +215,8 @@ func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobReque
 	return &wire.JobReply{Jobs: []*wire.Job{rec}}, wait, err
 }
 
-// room says whether there is room for the job of a stranger. One that is kept already, or would not
-// be taken, keeps no other out. On the loop.
+// room returns an error if the rate limit for untrusted posters is exceeded. A job that is already
+// stored, or would be rejected, is not counted. On the loop.
 func (s *Service) room(from peer.ID, spec *job.Spec, known job.Standing, size int) error {
 	if _, err := spec.Vouched(known); err != nil {
 		return err
@@ -230,16 +230,16 @@ func (s *Service) room(from peer.ID, spec *job.Spec, known job.Standing, size in
 	}
 	own, now := s.parties.Of(party), time.Now()
 	if own.TokensAt(now) < 1 {
-		return rpc.Busy("job: the caller, or its network, has posted several jobs of late; another is taken in a minute")
+		return rpc.Busy("job: rate limit of posts for the caller or its network; retry in a minute")
 	}
 	if !s.strangers.AllowN(now, max(size, smallJob)) {
-		return rpc.Busy("job: strangers have posted many jobs of late; another is taken within minutes")
+		return rpc.Busy("job: rate limit of posts for untrusted peers; retry in some minutes")
 	}
 	own.AllowN(now, 1)
 	return nil
 }
 
-// standings answers for those of the jobs that this peer serves. On the loop.
+// standings returns the states of those jobs that this peer owns. On the loop.
 func (s *Service) standings(ids [][]byte) (*wire.JobReply, error) {
 	reply := &wire.JobReply{}
 	for _, raw := range ids {
@@ -256,15 +256,15 @@ func (s *Service) standings(ids [][]byte) (*wire.JobReply, error) {
 	return reply, nil
 }
 
-// The pace of seeding: at once after a post, then now and then. Seeds that could not be delivered
-// are sent again after seedAgain, and each time twice as long: a ring that has just formed takes
-// them within a second.
+// Intervals of seeding: at once after a post, then periodically. Undelivered seeds are sent again
+// after seedAgain, which doubles each time: a ring that has just formed accepts them within a
+// second.
 const (
 	seedEvery = 2 * time.Second
 	seedAgain = 50 * time.Millisecond
 )
 
-// RunSeeds sends the seeds of the jobs kept here until ctx ends.
+// RunSeeds sends the seeds of the jobs stored here until ctx ends.
 func (s *Service) RunSeeds(ctx context.Context) error {
 	timer := time.NewTimer(seedEvery)
 	defer timer.Stop()
@@ -284,16 +284,16 @@ func (s *Service) RunSeeds(ctx context.Context) error {
 			continue
 		}
 		if wait >= seedEvery {
-			s.deps.Log.Warn("seeds of a job are not delivered yet", "err", err)
+			s.deps.Log.Warn("seeds not delivered", "err", err)
 		}
 		timer.Reset(wait)
 		wait = min(2*wait, seedEvery)
 	}
 }
 
-// sow delivers what is left of the seeds of the jobs kept here, also of a job whose key another
-// peer serves by now: its seeds count as outstanding here until they are on disk at the owners of
-// their hosts, or the job has moved. Those that cannot be delivered hold up no other job.
+// sow sends the remaining seeds of the jobs stored here, also of a job whose key another peer owns
+// by now: its seeds count as outstanding here until they are on disk at the owners of their hosts,
+// or the job has moved. Failures delay no other job.
 func (s *Service) sow(ctx context.Context) error {
 	left, err := s.Unsent(ctx)
 	if err != nil {
@@ -311,7 +311,7 @@ func (s *Service) sow(ctx context.Context) error {
 func (s *Service) sowOne(ctx context.Context, id job.ID) error {
 	rec, err := loop.Get(ctx, s.loop, func() (*wire.Job, error) { return s.registry.Get(id) })
 	if errors.Is(err, job.ErrUnknown) {
-		return nil // it has moved meanwhile
+		return nil // moved meanwhile
 	}
 	if err != nil {
 		return err
@@ -333,7 +333,7 @@ func (s *Service) noteSent(ctx context.Context, id job.ID, n uint64) error {
 		return s.registry.SeedsSent(time.Now().UnixMilli(), id, n)
 	})
 	if errors.Is(err, job.ErrUnknown) {
-		return nil // it has moved meanwhile: the seeds are sent again from there, which does no harm
+		return nil // moved meanwhile: the seeds are sent again from there, without harm
 	}
 	if err != nil {
 		return err
@@ -341,8 +341,8 @@ func (s *Service) noteSent(ctx context.Context, id job.ID, n uint64) error {
 	return wait()
 }
 
-// Unsent counts, per job kept here, the seeds that no owner has acknowledged: work that is
-// outstanding although no host record shows it.
+// Unsent returns the number of seeds by job stored here that no owner has acknowledged: outstanding
+// work that no host record contains.
 func (s *Service) Unsent(ctx context.Context) (left map[job.ID]int64, err error) {
 	return loop.Get(ctx, s.loop, s.registry.Unsent)
 }

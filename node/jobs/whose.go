@@ -13,36 +13,36 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 )
 
-// Whose says whose jobs a peer takes. The zero Whose takes all.
+// Whose selects the jobs that a peer accepts, by poster. The zero Whose accepts all.
 type Whose struct {
-	// Keys are the IDs of the job keys whose jobs are taken; nil: those of all.
+	// Keys holds the IDs of the accepted job keys; nil: all.
 	Keys map[peer.ID]bool
-	// Signed takes no job that nobody signed, as Keys does.
+	// Signed rejects unsigned jobs, as Keys does.
 	Signed bool
 }
 
-// all says whether there is no job that is not taken.
+// all reports whether every job is accepted.
 func (w Whose) all() bool { return w.Keys == nil && !w.Signed }
 
-// Takes refuses a job that is not to be worked for, with job.ErrNotTaken.
+// Takes returns job.ErrNotTaken for a job that is not accepted.
 func (w Whose) Takes(spec *job.Spec) error {
 	switch {
 	case w.Keys == nil && (spec.Signed() || !w.Signed):
 		return nil
 	case !spec.Signed():
-		return fmt.Errorf("job %s: %w: nobody signed it", spec.ID, job.ErrNotTaken)
+		return fmt.Errorf("job %s: %w: not signed", spec.ID, job.ErrNotTaken)
 	case w.Keys[peer.ID(spec.Poster)]:
 		return nil
 	default:
-		return fmt.Errorf("job %s: %w: it is of the key %s (--jobs)", spec.ID, job.ErrNotTaken, peer.ID(spec.Poster))
+		return fmt.Errorf("job %s: %w: key %s is not in --jobs", spec.ID, job.ErrNotTaken, peer.ID(spec.Poster))
 	}
 }
 
-// Worked is a book as workers see it: where not all jobs are taken, one of which nothing is known
-// is not either, whoever grants its URLs.
+// Worked is the Book for workers: unless all jobs are accepted, an unknown job is rejected,
+// whichever owner grants its URLs.
 type Worked struct{ *Book }
 
-// Spec returns the spec of a job, asking its owner if it is not known.
+// Spec returns the spec of a job, which it requests from the owner if unknown.
 func (w Worked) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
 	spec, err := w.Book.Spec(ctx, id)
 	if err != nil && !w.deps.Whose.all() && !errors.Is(err, job.ErrNotTaken) {
@@ -51,7 +51,7 @@ func (w Worked) Spec(ctx context.Context, id job.ID) (*job.Spec, error) {
 	return spec, err
 }
 
-// ReadKeys reads a list of IDs of job keys, one a line, # before a comment.
+// ReadKeys parses a list of job key IDs, one per line, with comments after #.
 func ReadKeys(text []byte) (map[peer.ID]bool, error) {
 	keys := make(map[peer.ID]bool)
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -62,7 +62,7 @@ func ReadKeys(text []byte) (map[peer.ID]bool, error) {
 		}
 		id, err := peer.Decode(line)
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %.80q is no ID of a job key, as apoidea job keys prints it", n, line)
+			return nil, fmt.Errorf("line %d: %.80q is not the ID of a job key (apoidea job keys prints it)", n, line)
 		}
 		keys[id] = true
 	}

@@ -133,7 +133,7 @@ func TestJobsOfOthersAreNotTaken(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(said.String(), "is not worked for"); n != 2 || len(book.wanted) > 0 {
+	if n := strings.Count(said.String(), "level=WARN"); n != 2 || len(book.wanted) > 0 {
 		t.Errorf("said %d times, %d wanted:\n%s", n, len(book.wanted), said.String())
 	}
 	if _, err := (Worked{book}).Spec(t.Context(), job.ID{1}); !errors.Is(err, job.ErrNotTaken) {

@@ -21,50 +21,49 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// ServiceDomains is the service of those that answer for registrable domains.
+// ServiceDomains is the service of the owners of registrable domains.
 const ServiceDomains = "domain"
 
-// The first byte of a request to it.
+// The first byte of a request identifies its type.
 const (
 	tagAdmission = 'A'
-	// TagWish is that of a wish, to the owner of a host as well, of which [OptOuts.HostsService] is
-	// the handler.
+	// TagWish identifies an opt-out, also for the owner of a host, where [OptOuts.HostsService] is the
+	// handler.
 	TagWish = 'W'
 )
 
-// admissionMethod asks which hosts of a domain a job may have. It is bounded in time: the hosts'
-// owner asks again later.
+// admissionMethod requests admissions of a domain's hosts to a job. Its time is bounded: the hosts'
+// owner retries later.
 var admissionMethod = rpc.Method[*wire.Admission, *wire.AdmissionReply]{
 	Service: ServiceDomains, Tag: tagAdmission, Within: 4 * time.Second,
 	Check: func(q *wire.Admission, a *wire.AdmissionReply) error { return a.Validate(len(q.GetHost())) },
 }
 
-// wishesAt tells who answers for a domain, or for a host, of a wish to be left alone, or to be
-// crawled again.
+// wishesAt returns the method that reports an opt-out or its withdrawal to the owner of a domain or
+// a host.
 func wishesAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
 	return rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: service, Tag: TagWish}
 }
 
-// DomainsDeps are what domains use of the peer.
+// DomainsDeps are the dependencies of Domains.
 type DomainsDeps struct {
-	Records kv.Store // where they are kept
-	// Hosts is how many hosts of a domain a job may have, Novelty when a domain of small hosts
-	// counts as a trap; see domain.New.
+	Records kv.Store // store of the records
+	// Hosts is the host limit of a domain in a job, Novelty the limit for link farms; see domain.New.
 	Hosts, Novelty int
 	Router         *rpc.Router // finds the owners of domains
-	// Settled says whether the records of a key have all arrived here.
+	// Settled reports whether a key is synced.
 	Settled func(key ring.Key) bool
-	// Prove checks that a site asks for something itself; Spread has the owners of hosts told of it,
-	// unless there is no room.
+	// Prove verifies the proof of a site; Spread notifies the owners of hosts, and returns false above
+	// its limit.
 	Prove  func(ctx context.Context, s optout.Subject, a optout.Action) error
 	Spread func(s optout.Subject, a optout.Action, hosts []string, changed bool) bool
-	// Spawn runs a function beside everything else, for as long as the peer lives.
+	// Spawn runs fn asynchronously, until the peer ends.
 	Spawn func(fn func(ctx context.Context))
-	Log   *slog.Logger // hears what went wrong
+	Log   *slog.Logger // reports failures
 }
 
-// Domains is both sides of what is kept of registrable domains: it answers for those whose places
-// this peer serves, and asks the others.
+// Domains is server and client of the records of registrable domains: it serves those that this
+// peer owns, and queries the owners of others.
 type Domains struct {
 	deps      DomainsDeps
 	state     *domain.Store
@@ -72,7 +71,7 @@ type Domains struct {
 	inquiries inquiries
 }
 
-// NewDomains returns what runs once Run is called.
+// NewDomains returns Domains, which reply once Run is called.
 func NewDomains(d DomainsDeps) (*Domains, error) {
 	state, err := domain.New(d.Records, d.Hosts, d.Novelty)
 	if err != nil {
@@ -81,20 +80,20 @@ func NewDomains(d DomainsDeps) (*Domains, error) {
 	return &Domains{deps: d, state: state, loop: loop.NewSerial(), inquiries: inquiries{spawn: d.Spawn}}, nil
 }
 
-// Run answers until ctx ends.
+// Run serves requests until ctx ends.
 func (d *Domains) Run(ctx context.Context) error { return d.loop.Run(ctx) }
 
-// DoOver runs fn between requests until it says that it is through.
+// DoOver runs fn between requests until it returns true.
 func (d *Domains) DoOver(ctx context.Context, fn func() (through bool)) error {
 	return d.loop.DoOver(ctx, fn)
 }
 
-// Service answers peers.
+// Service returns the service for other peers.
 func (d *Domains) Service() rpc.Service {
-	return rpc.Together(admissionMethod.Handle(rpc.Members("that this peer serves the domain"), d.admit), wishesAt(ServiceDomains).Handle(provedWish, d.takeOptOut))
+	return rpc.Together(admissionMethod.Handle(rpc.Members("this peer owns the domain"), d.admit), wishesAt(ServiceDomains).Handle(provedWish, d.takeOptOut))
 }
 
-// takeOptOut answers who tells of a domain's wish.
+// takeOptOut processes a reported opt-out of a domain.
 func (d *Domains) takeOptOut(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
 	s, a, err := readWish(m)
 	if err != nil {
@@ -107,26 +106,26 @@ func (d *Domains) takeOptOut(ctx context.Context, _ peer.ID, m *wire.OptOut) (*w
 	return &wire.OptOutReply{Changed: changed}, nil
 }
 
-// serves says, as the error to answer with, whether this peer speaks for a registrable domain.
+// serves returns nil if this peer owns a registrable domain, or the error to reply with.
 func (d *Domains) serves(name string) error {
 	key := domain.Key(name)
 	switch {
 	case !d.deps.Router.Ring.Serves(key):
 		return d.deps.Router.Moved(key)
 	case !d.deps.Settled(key):
-		return rpc.Busy("what is kept of the domain may still be on its way")
+		return rpc.Busy("domain: records are being transferred")
 	default:
 		return nil
 	}
 }
 
-// admit answers which hosts of one domain a job may have; it returns when that is on the disks that
-// count.
+// admit processes an admission request; it returns when the verdicts are on disk, here and at the
+// required replicas.
 func (d *Domains) admit(ctx context.Context, _ peer.ID, m *wire.Admission) (*wire.AdmissionReply, error) {
 	name := domain.Of(m.GetHost()[0])
 	for _, host := range m.GetHost() {
 		if domain.Of(host) != name {
-			return nil, rpc.Refuse("admission: hosts of %.80q and of %.80q in one question", name, domain.Of(host))
+			return nil, rpc.Refuse("admission: hosts of %.80q and of %.80q in one request", name, domain.Of(host))
 		}
 	}
 	if err := d.serves(name); err != nil {
@@ -138,7 +137,7 @@ func (d *Domains) admit(ctx context.Context, _ peer.ID, m *wire.Admission) (*wir
 	var err error
 	said := saidIn(m)
 	if lerr := d.loop.Do(ctx, func() {
-		if _, err = d.state.Tell(job.ID(m.GetJob()), name, said); err == nil { // what of it is lost with this peer is told of other hosts
+		if _, err = d.state.Tell(job.ID(m.GetJob()), name, said); err == nil { // lost with this peer: reports of other hosts replace it
 			verdicts, wait, err = d.state.Admit(job.ID(m.GetJob()), m.GetHost())
 		}
 		if err == nil {
@@ -160,7 +159,7 @@ func (d *Domains) admit(ctx context.Context, _ peer.ID, m *wire.Admission) (*wir
 	return reply, nil
 }
 
-// failure is what is answered to an error of the state.
+// failure converts an error of the state to a reply.
 func (d *Domains) failure(err error) error {
 	switch {
 	case errors.Is(err, domain.ErrFull):
@@ -172,10 +171,10 @@ func (d *Domains) failure(err error) error {
 	}
 }
 
-// optOut notes a domain's wish once the site has proved it, and has the owners of its hosts told.
+// optOut stores a proven opt-out of a domain, and notifies the owners of its hosts.
 func (d *Domains) optOut(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error) {
 	if s.Kind != optout.KindDomain {
-		return false, rpc.Refuse("%s is no domain", s)
+		return false, rpc.Refuse("%s is not a domain", s)
 	}
 	if err := d.serves(domain.Of(s.Name)); err != nil {
 		return false, err
@@ -197,14 +196,14 @@ func (d *Domains) optOut(ctx context.Context, s optout.Subject, a optout.Action)
 	if err != nil {
 		return false, err
 	}
-	if !d.deps.Spread(s, a, hosts, changed) { // also if it was so before: not all may have been told then
-		return false, rpc.Busy("too many wishes are being told to the owners of hosts, ask again later")
+	if !d.deps.Spread(s, a, hosts, changed) { // also if unchanged: some owners may have missed it
+		return false, rpc.Busy("too many opt-outs in progress, retry later")
 	}
 	return changed, nil
 }
 
-// hostsOf are those below a domain that some job may have, and those two that nobody asks for. On
-// the loop.
+// hostsOf returns the hosts below a domain that were admitted to any job, and the two that need no
+// admission. On the loop.
 func (d *Domains) hostsOf(name string) (list []string, err error) {
 	for _, plain := range []string{name, "www." + name} {
 		if domain.Plain(plain) || plain == name {
@@ -221,15 +220,15 @@ func (d *Domains) hostsOf(name string) (list []string, err error) {
 	return slices.Compact(list), err
 }
 
-// Answers hears what came of questions for admissions: it is the owner of the hosts.
+// Answers receives the replies to admission requests: the owner of the hosts.
 type Answers interface {
-	// Admitted says whether a host may be crawled, Stale that a job gets no more hosts of a domain.
+	// Admitted receives a verdict for a host, Stale that a job gets no more hosts of a domain.
 	Admitted(a owner.Admission, v domain.Verdict)
-	Stale(id job.ID, name string) // says that a job gets no more hosts of a domain
+	Stale(id job.ID, name string) // a job gets no more hosts of a domain
 }
 
-// Inquire asks for admissions beside what calls it, which does not block. What finds no room is not
-// asked: its owner comes back to it.
+// Inquire sends admission requests asynchronously. Requests that do not fit into the queue are
+// dropped: the owner of the hosts repeats them.
 func (d *Domains) Inquire(list []owner.Admission, to Answers) {
 	for _, q := range questions(list) {
 		if !d.inquiries.put(func(ctx context.Context) {
@@ -237,13 +236,13 @@ func (d *Domains) Inquire(list []owner.Admission, to Answers) {
 				to.Stale(q[0].Job, domain.Of(q[0].Host))
 			}
 		}) {
-			d.deps.Log.Debug("no room for a question for admissions", "domain", domain.Of(q[0].Host), "hosts", len(q))
+			d.deps.Log.Debug("admission request dropped, queue full", "domain", domain.Of(q[0].Host), "hosts", len(q))
 		}
 	}
 }
 
-// ask asks for admissions, in one question of one job and domain, calls fn with each answer there
-// is, and says whether there will be no more of that domain.
+// ask requests admissions of one job and domain, calls fn with each verdict, and reports whether
+// the domain gets no more hosts.
 func (d *Domains) ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) (stale bool) {
 	m := &wire.Admission{Job: list[0].Job[:]}
 	for _, a := range list {
@@ -254,7 +253,7 @@ func (d *Domains) ask(ctx context.Context, list []owner.Admission, fn func(owner
 	}
 	reply, err := admissionMethod.CallOwner(ctx, d.deps.Router, domain.Key(domain.Of(list[0].Host)), m)
 	if err != nil {
-		d.deps.Log.Debug("no admission", "domain", domain.Of(list[0].Host), "hosts", len(list), "err", err)
+		d.deps.Log.Debug("admission request failed", "domain", domain.Of(list[0].Host), "hosts", len(list), "err", err)
 		return false
 	}
 	for i, a := range list {
@@ -263,7 +262,7 @@ func (d *Domains) ask(ctx context.Context, list []owner.Admission, fn func(owner
 	return reply.GetStale()
 }
 
-// tell puts what hosts said into a question, as far as there is room.
+// tell adds reports of hosts to a request, up to its limit.
 func tell(m *wire.Admission, list []farm.Said) {
 	for _, s := range list[:min(len(list), wire.MaxSaid-len(m.GetSaidHost()))] {
 		m.SaidHost = append(m.SaidHost, s.Host)
@@ -272,7 +271,7 @@ func tell(m *wire.Admission, list []farm.Said) {
 	}
 }
 
-// saidIn is what a valid question tells.
+// saidIn returns the reports in a valid request.
 func saidIn(m *wire.Admission) (list []farm.Said) {
 	for i, host := range m.GetSaidHost() {
 		list = append(list, farm.Said{Host: host, All: m.GetSaidAll()[i], Words: m.GetSaidWords()[i], Brought: m.GetSaidBrought()[i]})
@@ -280,13 +279,13 @@ func saidIn(m *wire.Admission) (list []farm.Said) {
 	return list
 }
 
-// questions groups admissions into what one question may hold: of one job, hosts of one domain.
+// questions groups admissions into requests: of one job, and of hosts of one domain.
 func questions(list []owner.Admission) (groups [][]owner.Admission) {
 	type group struct {
 		id   job.ID
 		name string
 	}
-	open := make(map[group]int) // which of groups
+	open := make(map[group]int) // index in groups
 	for _, a := range list {
 		g := group{a.Job, domain.Of(a.Host)}
 		i, ok := open[g]
@@ -300,7 +299,7 @@ func questions(list []owner.Admission) (groups [][]owner.Admission) {
 	return groups
 }
 
-// Remove drops the records of an arc. Within DoOver.
+// Remove deletes the records of an arc. Within DoOver.
 func (d *Domains) Remove(lo, hi ring.Pos) error {
 	_, err := d.state.Remove(lo, hi)
 	return err
@@ -312,7 +311,7 @@ func (d *Domains) Import(records []kv.Record) error {
 	return err
 }
 
-// OptedOut are domains that have opted out and are kept here, at most so many.
+// OptedOut returns up to most domains stored here that have opted out.
 func (d *Domains) OptedOut(ctx context.Context, most int) (names []string, err error) {
 	return loop.Get(ctx, d.loop, func() ([]string, error) {
 		names := []string{}

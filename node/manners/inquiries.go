@@ -5,17 +5,16 @@ import (
 	"sync"
 )
 
-// Bounds on questions for admissions: those under way at once, and those that wait for their turn.
-// A page may name a hundred thousand domains; what finds no place is asked again by the hosts'
-// owner.
+// Limits of admission requests: those in flight, and those queued. A page may link to a hundred
+// thousand domains; dropped requests are repeated by the hosts' owner.
 const (
 	admissionAsks    = 16
 	admissionWaiting = 4096
 )
 
-// inquiries are questions for admissions that wait for their turn.
+// inquiries is the queue of admission requests.
 type inquiries struct {
-	// spawn runs a function beside what calls it.
+	// spawn runs fn asynchronously.
 	spawn func(fn func(ctx context.Context))
 
 	mu      sync.Mutex // guards what follows
@@ -23,8 +22,8 @@ type inquiries struct {
 	asking  int
 }
 
-// put adds a question, which returns when it is answered, and reports whether there was room for
-// it. It does not block.
+// put queues a request, which returns when it has a reply, and reports whether there was space. It
+// does not block.
 func (q *inquiries) put(ask func(ctx context.Context)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,7 +38,7 @@ func (q *inquiries) put(ask func(ctx context.Context)) bool {
 	return true
 }
 
-// run puts questions until none waits.
+// run sends requests until the queue is empty.
 func (q *inquiries) run(ctx context.Context) {
 	for {
 		ask := q.next(ctx)
@@ -50,7 +49,7 @@ func (q *inquiries) run(ctx context.Context) {
 	}
 }
 
-// next takes the question that waits longest; nil ends one that asks.
+// next removes the oldest request from the queue; with nil the calling goroutine ends.
 func (q *inquiries) next(ctx context.Context) func(ctx context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

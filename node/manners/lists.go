@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// optOutLook is how often the file of opt-outs is looked at, optOutRefresh how often their URL
-	// is asked.
+	// optOutLook is the interval of checks of the opt-out file, optOutRefresh that of requests for the
+	// URL.
 	optOutLook    = 2 * time.Second
 	optOutRefresh = 10 * time.Minute
-	// optOutCopy is the copy of what the URL said last, in the data directory, and optOutCopyMeta
-	// what belongs to it.
+	// optOutCopy is the copy of the URL's last list in the data directory, and optOutCopyMeta its
+	// metadata.
 	optOutCopy     = "optout-url.txt"
 	optOutCopyMeta = "optout-url.json"
 )
@@ -35,19 +35,19 @@ const (
 // Get fetches a URL.
 type Get = func(ctx context.Context, req *fetch.Request) (*fetch.Response, error)
 
-// ListsDeps are what lists are read from.
+// ListsDeps are the sources of the lists.
 type ListsDeps struct {
 	File, URL string       // empty: none
-	Dir       string       // for a copy of what the URL said
+	Dir       string       // for a copy of the URL's list
 	Get       Get          // fetches the URL
-	Log       *slog.Logger // hears of bad lines, and of a URL that cannot be had
+	Log       *slog.Logger // reports invalid lines, and failed requests
 }
 
-// Lists are this peer's own lists of what is not to be crawled: from a file, and from a URL. They
-// hold wherever it is a host's owner or its worker.
+// Lists are this peer's own opt-out lists, from a file and from a URL. A peer applies them as owner
+// and as worker of a host.
 type Lists struct {
 	deps    ListsDeps
-	changed func() // told when a list is another
+	changed func() // called when a list has changed
 
 	fromFile, fromURL atomic.Pointer[optout.List]
 	seen              fileState // of the file as last read
@@ -59,13 +59,13 @@ var (
 	_ worker.OptOuts = (*Lists)(nil)
 )
 
-// fileState tells whether a file is another than before.
+// fileState detects changes of a file.
 type fileState struct {
 	size int64
 	at   time.Time
 }
 
-// copyMeta is what is kept beside the copy of a URL's list.
+// copyMeta is the metadata of the copy of a URL's list.
 type copyMeta struct {
 	URL          string    `json:"url"`
 	ETag         string    `json:"etag,omitempty"`
@@ -74,8 +74,8 @@ type copyMeta struct {
 	SHA256       string    `json:"sha256"`
 }
 
-// NewLists reads the file, which must be in order, and the copy of what the URL said last, if there
-// is one.
+// NewLists reads the file, which must be valid, and the copy of the URL's last list, if there is
+// one.
 func NewLists(d ListsDeps) (*Lists, error) {
 	l := &Lists{deps: d, changed: func() {}}
 	if l.deps.File != "" {
@@ -92,8 +92,8 @@ func NewLists(d ListsDeps) (*Lists, error) {
 	return l, nil
 }
 
-// readList reads a file of at most optout.MaxList bytes. The list may come with an error that names
-// lines which are no rules.
+// readList reads a file of at most optout.MaxList bytes. The list may come with an error that lists
+// invalid lines.
 func readList(path string) (list *optout.List, state fileState, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -113,7 +113,7 @@ func readList(path string) (list *optout.List, state fileState, err error) {
 	return list, state, err
 }
 
-// readCopy takes up the list of an earlier run. A copy that is not what was written is as none.
+// readCopy loads the copy of an earlier run. A corrupt copy is ignored.
 func (l *Lists) readCopy() {
 	raw, err := os.ReadFile(filepath.Join(l.deps.Dir, optOutCopyMeta))
 	if err != nil {
@@ -125,7 +125,7 @@ func (l *Lists) readCopy() {
 	}
 	text, err := os.ReadFile(filepath.Join(l.deps.Dir, optOutCopy))
 	if err != nil || fmt.Sprintf("%x", sha256.Sum256(text)) != meta.SHA256 {
-		l.deps.Log.Warn("copy of the opt-out list is damaged, it is fetched anew", "url", l.deps.URL)
+		l.deps.Log.Warn("cached opt-out list is corrupt, fetching it again", "url", l.deps.URL)
 		return
 	}
 	if list, _ := optout.Parse(text); list != nil {
@@ -134,7 +134,7 @@ func (l *Lists) readCopy() {
 	}
 }
 
-// run keeps the lists up to date until ctx ends.
+// run refreshes the lists until ctx ends.
 func (l *Lists) run(ctx context.Context) error {
 	next := time.Now()
 	if l.fromURL.Load() != nil {
@@ -149,9 +149,9 @@ func (l *Lists) run(ctx context.Context) error {
 		if now := time.Now(); l.deps.URL != "" && !now.Before(next) {
 			next = now.Add(optOutRefresh)
 			if err := l.refresh(ctx); err != nil && ctx.Err() == nil {
-				l.deps.Log.Warn("opt-out list not refreshed, the last one holds", "url", l.deps.URL, "err", err)
+				l.deps.Log.Warn("refreshing the opt-out list failed, using the last one", "url", l.deps.URL, "err", err)
 				if l.fromURL.Load() == nil {
-					next = now.Add(optOutRefresh / 10) // there is none yet
+					next = now.Add(optOutRefresh / 10) // no list yet
 				}
 			}
 		}
@@ -163,8 +163,8 @@ func (l *Lists) run(ctx context.Context) error {
 	}
 }
 
-// look reads the file again if it has changed. What is not in order in it is told, and the rest
-// holds; a file that is gone, or is no list at all, leaves the last one in force.
+// look reads the file again if it has changed. Invalid lines are logged, and the others apply; if
+// the file is gone, or is not a list, the last list stays in force.
 func (l *Lists) look() {
 	info, err := os.Stat(l.deps.File)
 	if err == nil && (fileState{info.Size(), info.ModTime()}) == l.seen {
@@ -173,14 +173,14 @@ func (l *Lists) look() {
 	if err != nil {
 		if l.seen != (fileState{}) {
 			l.seen = fileState{}
-			l.deps.Log.Warn("opt-out file cannot be read, the last list holds", "file", l.deps.File, "err", err)
+			l.deps.Log.Warn("reading the opt-out file failed, using the last list", "file", l.deps.File, "err", err)
 		}
 		return
 	}
 	list, state, err := readList(l.deps.File)
 	l.seen = state
 	if err != nil {
-		l.deps.Log.Warn("opt-out file is not in order", "file", l.deps.File, "err", err)
+		l.deps.Log.Warn("invalid lines in the opt-out file", "file", l.deps.File, "err", err)
 	}
 	if list == nil {
 		return
@@ -189,7 +189,7 @@ func (l *Lists) look() {
 	l.changed()
 }
 
-// refresh asks the URL whether its list is another.
+// refresh requests the URL, and replaces its list if it has changed.
 func (l *Lists) refresh(ctx context.Context) error {
 	req := &fetch.Request{URL: l.deps.URL, Accept: "text/plain,*/*;q=0.1", MaxBytes: optout.MaxList, Header: http.Header{}}
 	if l.fromURL.Load() != nil {
@@ -218,7 +218,7 @@ func (l *Lists) refresh(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		l.deps.Log.Warn("opt-out list is not in order", "url", l.deps.URL, "err", err)
+		l.deps.Log.Warn("invalid lines in the opt-out list", "url", l.deps.URL, "err", err)
 	}
 	l.copied = copyMeta{
 		URL: l.deps.URL, ETag: resp.Header.Get("ETag"), LastModified: resp.Header.Get("Last-Modified"), Checked: time.Now(),
@@ -229,8 +229,8 @@ func (l *Lists) refresh(ctx context.Context) error {
 	return l.keep(resp.Body)
 }
 
-// keep writes the copy, its text first if that is given: one that does not fit what belongs to it
-// counts as none.
+// keep writes the copy, its text first if that is given: a text that does not match its metadata is
+// ignored.
 func (l *Lists) keep(text []byte) error {
 	if text != nil {
 		if err := datadir.Replace(filepath.Join(l.deps.Dir, optOutCopy), text); err != nil {
@@ -244,12 +244,12 @@ func (l *Lists) keep(text []byte) error {
 	return datadir.Replace(filepath.Join(l.deps.Dir, optOutCopyMeta), raw)
 }
 
-// Sources are the lists in force: that of the file, and that of the URL.
+// Sources returns the lists in force: that of the file, and that of the URL.
 func (l *Lists) Sources() [2]Source {
 	return [2]Source{{"optout-file", l.deps.File, l.fromFile.Load()}, {"optout-url", l.deps.URL, l.fromURL.Load()}}
 }
 
-// Source is a list, nil if there is none, with the flag that names it and where it is from.
+// Source is a list, nil if there is none, with its flag and location.
 type Source struct {
 	Flag, Where string       // Where is a file or a URL, empty: not set
 	List        *optout.List // its rules
@@ -259,7 +259,7 @@ func (s *Source) why(r optout.Rule, ok bool) string {
 	if !ok {
 		return ""
 	}
-	return fmt.Sprintf("opted out by %q in the list of --%s", r, s.Flag)
+	return fmt.Sprintf("opted out by %q in --%s", r, s.Flag)
 }
 
 // Host implements owner.OptOuts.
@@ -282,7 +282,7 @@ func (l *Lists) URL(url string) string {
 	return ""
 }
 
-// Refused says whether an address has opted out.
+// Refused reports whether an address has opted out.
 func (l *Lists) Refused(addr netip.Addr) bool {
 	for _, s := range l.Sources() {
 		if _, ok := s.List.Addr(addr); ok {
@@ -292,7 +292,7 @@ func (l *Lists) Refused(addr netip.Addr) bool {
 	return false
 }
 
-// subjects are the hosts and domains on the lists, for the ring.
+// subjects returns the hosts and domains on the lists, for the ring.
 func (l *Lists) subjects() (list []optout.Subject) {
 	for _, s := range l.Sources() {
 		for _, r := range s.List.Rules() {

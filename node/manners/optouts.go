@@ -24,69 +24,69 @@ import (
 )
 
 const (
-	// callTime bounds one question to another peer.
+	// callTime bounds one call of another peer.
 	callTime = 5 * time.Second
-	// optOutPace is the time between two subjects of a list that are told to the ring, and two
-	// hosts of a domain.
+	// optOutPace is the time between two announced subjects of a list, and between two hosts of a
+	// domain.
 	optOutPace = 20 * time.Millisecond
-	// optOutTries is how often the owner of a host is tried to be told of its domain's wish,
-	// optOutPause the first time between, which doubles: an owner that looked at too many sites is
-	// busy for a minute.
+	// optOutTries bounds the tries to notify the owner of a host of its domain's opt-out, and
+	// optOutPause is the first delay between them, which doubles: an owner that has checked too many
+	// sites is busy for a minute.
 	optOutTries = 7
 	optOutPause = time.Second
-	// spreadsAtOnce bounds the wishes of domains that are told to the owners of hosts, spreadRest is
-	// how long one that all were told of is not told again, spreadsKept bounds those remembered.
+	// spreadsAtOnce bounds the concurrent notifications of domains' opt-outs, spreadRest is the time
+	// for which a completed one is not repeated, and spreadsKept bounds those remembered.
 	spreadsAtOnce = 64
 	spreadRest    = time.Minute
 	spreadsKept   = 1024
-	// optOutAgain is when what the ring did not take of a list is told again.
+	// optOutAgain is the delay before rejected subjects of a list are announced again.
 	optOutAgain = time.Minute
 	// formConns bounds the connections to the form.
 	formConns = 64
 )
 
-// OptOutsDeps are what opt-outs use of the peer.
+// OptOutsDeps are the dependencies of OptOuts.
 type OptOutsDeps struct {
 	Lists  *Lists  // this peer's own
-	Prover *Prover // looks at sites for proofs
-	// Demand says that a site has to show what it asks for, whoever brings it.
+	Prover *Prover // checks sites for proofs
+	// Demand requires a proof of the site, regardless of the reporting peer.
 	Demand bool
-	Owners rpc.Owners // reaches the owners of domains and hosts
-	// Changed is told when a list of this peer is another.
+	Owners rpc.Owners // calls the owners of domains and hosts
+	// Changed is called when a list of this peer has changed.
 	Changed func()
-	// Spawn runs a function beside everything else, for as long as the peer lives.
+	// Spawn runs fn asynchronously, until the peer ends.
 	Spawn   func(fn func(ctx context.Context))
-	Contact string       // on the form
-	Log     *slog.Logger // hears whom it could not tell
+	Contact string       // displayed on the form
+	Log     *slog.Logger // reports failed notifications
 }
 
-// OptOuts tells the ring of the wishes of sites: those on this peer's lists, those that its form
-// brings, and those that it is asked to pass on.
+// OptOuts announces opt-outs to the ring: those on this peer's lists, those of its form, and those
+// that it forwards.
 type OptOuts struct {
 	deps OptOutsDeps
 
 	mu        sync.Mutex // guards what follows
 	spreads   map[optout.Subject]*spread
-	spreading int // of them that are under way
+	spreading int // number of those in progress
 }
 
-// spread is the last wish of a domain that was told to the owners of its hosts.
+// spread is the last opt-out of a domain sent to the owners of its hosts.
 type spread struct {
 	action optout.Action
 	hosts  []string
-	told   time.Time // all were; zero while it is under way
+	told   time.Time // end of the notification; zero while in progress
 }
 
-// NewOptOuts returns opt-outs that are yet to run.
+// NewOptOuts returns OptOuts, which are started by Run.
 func NewOptOuts(d OptOutsDeps) *OptOuts {
 	return &OptOuts{deps: d, spreads: make(map[optout.Subject]*spread)}
 }
 
-// Prover is what looks at sites.
+// Prover returns the prover of sites.
 func (o *OptOuts) Prover() *Prover { return o.deps.Prover }
 
-// Prove checks that a site asks for something itself, where that is demanded. It is the one who
-// keeps the wish that looks, whoever brought it.
+// Prove verifies the proof of a site, if proofs are required. The peer that stores the opt-out
+// verifies it, regardless of the reporting peer.
 func (o *OptOuts) Prove(ctx context.Context, s optout.Subject, a optout.Action) error {
 	if !o.deps.Demand {
 		return nil
@@ -94,7 +94,7 @@ func (o *OptOuts) Prove(ctx context.Context, s optout.Subject, a optout.Action) 
 	return o.deps.Prover.Check(ctx, s, a)
 }
 
-// Tell tells the ring of a wish.
+// Tell announces an opt-out to the ring.
 func (o *OptOuts) Tell(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error) {
 	if s.Kind == optout.KindDomain {
 		return o.tell(ctx, domain.Key(domain.Of(s.Name)), ServiceDomains, s, a, "")
@@ -107,9 +107,9 @@ func (o *OptOuts) tell(ctx context.Context, key ring.Key, service string, s opto
 	return reply.GetChanged(), err
 }
 
-// Spread tells the owners of a domain's hosts of its wish, beside everything else and behind the
-// one before, unless that is the same and under way, or all were told of it just now. It is false
-// where too many are under way.
+// Spread notifies the owners of a domain's hosts of its opt-out asynchronously, after the previous
+// one, unless an equal one is in progress or has just completed. It returns false if too many are
+// in progress.
 func (o *OptOuts) Spread(s optout.Subject, a optout.Action, hosts []string, changed bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -138,7 +138,7 @@ func (o *OptOuts) Spread(s optout.Subject, a optout.Action, hosts []string, chan
 	return true
 }
 
-// spreadEnded notes how telling of a wish ended, and returns the one that came meanwhile.
+// spreadEnded records the end of a notification, and returns the next one of the domain.
 func (o *OptOuts) spreadEnded(s optout.Subject, w *spread, failed, stopping bool) (next *spread) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,20 +147,20 @@ func (o *OptOuts) spreadEnded(s optout.Subject, w *spread, failed, stopping bool
 	}
 	o.spreading--
 	if w.told = time.Now(); failed || stopping {
-		delete(o.spreads, s) // whoever brings it again has it told again
+		delete(o.spreads, s) // a repeated report restarts it
 	}
 	return nil
 }
 
-// stands says whether a wish is the last one of its domain.
+// stands reports whether an opt-out is the latest of its domain.
 func (o *OptOuts) stands(s optout.Subject, w *spread) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.spreads[s] == w
 }
 
-// spread tells the owners of hosts of a wish as long as it stands, and returns how many it could
-// not tell.
+// spread notifies the owners of hosts while the opt-out is the latest, and returns the number of
+// failures.
 func (o *OptOuts) spread(ctx context.Context, s optout.Subject, w *spread) int {
 	hosts := w.hosts
 	for try := 0; len(hosts) > 0 && try < optOutTries; try++ {
@@ -176,7 +176,7 @@ func (o *OptOuts) spread(ctx context.Context, s optout.Subject, w *spread) int {
 				left = append(left, host)
 			}
 			if err != nil {
-				o.deps.Log.Debug("owner not told of an opt-out", "host", host, "err", err)
+				o.deps.Log.Debug("notifying an owner of an opt-out failed", "host", host, "err", err)
 			}
 		}
 		if hosts = left; len(hosts) > 0 && loop.Sleep(ctx, optOutPause<<try) != nil {
@@ -184,12 +184,12 @@ func (o *OptOuts) spread(ctx context.Context, s optout.Subject, w *spread) int {
 		}
 	}
 	if len(hosts) > 0 {
-		o.deps.Log.Warn("owners not told of an opt-out", "subject", s.String(), "hosts", len(hosts))
+		o.deps.Log.Warn("notifying owners of an opt-out failed", "subject", s.String(), "hosts", len(hosts))
 	}
 	return len(hosts)
 }
 
-// Run keeps the lists, and tells the ring of the hosts and domains on them as they come.
+// Run refreshes the lists, and announces their hosts and domains to the ring.
 func (o *OptOuts) Run(ctx context.Context) error {
 	told := make(map[optout.Subject]bool)
 	kick := make(chan struct{}, 1)
@@ -200,7 +200,7 @@ func (o *OptOuts) Run(ctx context.Context) error {
 	}
 	done := make(chan error, 1)
 	go func() { done <- o.deps.Lists.run(ctx) }()
-	again := time.NewTicker(optOutAgain) // finds nothing to do where all was taken
+	again := time.NewTicker(optOutAgain) // does nothing if all were accepted
 	defer again.Stop()
 	for {
 		select {
@@ -214,8 +214,8 @@ func (o *OptOuts) Run(ctx context.Context) error {
 	}
 }
 
-// tellLists tells the ring of what is on the lists and was not told yet. What is not taken, for
-// want of a proof, holds at this peer alone.
+// tellLists announces the subjects of the lists that were not announced yet. A subject rejected for
+// lack of a proof applies at this peer alone.
 func (o *OptOuts) tellLists(ctx context.Context, told map[optout.Subject]bool) {
 	for _, s := range o.deps.Lists.subjects() {
 		if told[s] {
@@ -231,7 +231,7 @@ func (o *OptOuts) tellLists(ctx context.Context, told map[optout.Subject]bool) {
 			told[s] = true
 		}
 		if err != nil {
-			o.deps.Log.Debug("the ring was not told of an opt-out", "subject", s.String(), "err", err)
+			o.deps.Log.Debug("announcing an opt-out to the ring failed", "subject", s.String(), "err", err)
 		}
 		if loop.Sleep(ctx, optOutPace) != nil {
 			return
@@ -239,8 +239,8 @@ func (o *OptOuts) tellLists(ctx context.Context, told map[optout.Subject]bool) {
 	}
 }
 
-// formDesk does what the form asks for. The site is looked at here first, in the profile that asks
-// for no proofs too: strangers come by the form.
+// formDesk performs the actions of the form. The site is checked here first, also in the profile
+// without proofs, since the form is open to untrusted users.
 type formDesk struct{ *OptOuts }
 
 var _ optout.Setter = formDesk{}
@@ -265,7 +265,7 @@ func (o *OptOuts) Serve(ctx context.Context, form net.Listener) error {
 	go func() { served <- srv.Serve(netutil.LimitListener(form, formConns)) }()
 	select {
 	case err := <-served:
-		return fmt.Errorf("form of opt-outs: %w", err)
+		return fmt.Errorf("opt-out form: %w", err)
 	case <-ctx.Done():
 	}
 	err := srv.Close()
@@ -275,7 +275,7 @@ func (o *OptOuts) Serve(ctx context.Context, form net.Listener) error {
 	return err
 }
 
-// readWish reads what a stranger says of a wish.
+// readWish decodes an untrusted opt-out.
 func readWish(m *wire.OptOut) (s optout.Subject, a optout.Action, err error) {
 	if s, err = optout.ParseSubject(m.GetSubject()); err == nil {
 		a, err = optout.ParseAction(m.GetAction())
@@ -286,24 +286,24 @@ func readWish(m *wire.OptOut) (s optout.Subject, a optout.Action, err error) {
 	return s, a, nil
 }
 
-// Hosts is the owner of hosts, as their wishes see it.
+// Hosts is the interface to the owner of hosts.
 type Hosts interface {
-	// Serves says, as the error to answer with, whether this peer owns a host.
+	// Serves returns nil if this peer owns a host, or the error to reply with.
 	Serves(host string) error
-	// OptOut notes that somebody wants a host left alone, or crawled again, and returns when that
-	// is on the disks that count.
+	// OptOut records an opt-out of a host or its withdrawal, and returns when that is on disk, here
+	// and at the required replicas.
 	OptOut(ctx context.Context, host string, out bool, by string) (changed bool, err error)
 }
 
-// provedWish is who may tell of a domain's wish: in the public profile the site itself is asked
-// whether it has it.
-var provedWish = rpc.Anyone("that this peer serves the host, and that the site says so")
+// provedWish authorizes the reports of a domain's opt-out: in the public profile the site itself is
+// checked.
+var provedWish = rpc.Anyone("this peer owns the domain; the site shows the proof")
 
-// HostsService takes the wishes of hosts that this peer owns. That of a whole domain is brought by
-// who answers for it: with the one proof that it takes, others could have a record made of each
-// name below it.
+// HostsService processes opt-outs of hosts that this peer owns. That of a whole domain must come
+// from the domain's owner: with a single proof, other peers could create a record for each name
+// below it.
 func (o *OptOuts) HostsService(hosts Hosts) rpc.Service {
-	who := rpc.Anyone("that this peer serves the host, and that the site says so; that who brings the wish of a whole domain is a member")
+	who := rpc.Anyone("this peer owns the host; the site shows the proof; opt-out of a whole domain: caller is a member")
 	return wishesAt(rpc.ServiceOwner).Handle(who, func(ctx context.Context, _ peer.ID, m *wire.OptOut) (*wire.OptOutReply, error) {
 		s, a, host, err := hostWish(m)
 		if err != nil {
@@ -313,7 +313,7 @@ func (o *OptOuts) HostsService(hosts Hosts) rpc.Service {
 			return nil, err
 		}
 		if s.Kind == optout.KindDomain && !rpc.OfMember(ctx) {
-			return nil, rpc.Busy("the wish of a domain is taken of who answers for it, who is not known to be the caller")
+			return nil, rpc.Busy("opt-out of a domain: the caller is not known to be its owner")
 		}
 		if err := o.Prove(ctx, s, a); err != nil {
 			return nil, unproved(err)
@@ -326,8 +326,7 @@ func (o *OptOuts) HostsService(hosts Hosts) rpc.Service {
 	})
 }
 
-// hostWish reads what a stranger says of a wish to the owner of a host. Whoever has it speaks for
-// the host.
+// hostWish decodes an untrusted opt-out for the owner of a host. The subject must cover the host.
 func hostWish(m *wire.OptOut) (s optout.Subject, a optout.Action, host string, err error) {
 	if s, a, err = readWish(m); err != nil {
 		return s, a, "", err
@@ -338,7 +337,7 @@ func hostWish(m *wire.OptOut) (s optout.Subject, a optout.Action, host string, e
 		return s, a, "", rpc.Refuse("opt-out: host %.80q", host)
 	}
 	if s.Kind == optout.KindHost && s.Name != host || s.Kind == optout.KindDomain && !domain.Covers(s.Name, host) {
-		return s, a, "", rpc.Refuse("%s does not speak for %s", s, host)
+		return s, a, "", rpc.Refuse("%s does not cover %s", s, host)
 	}
 	return s, a, host, nil
 }

@@ -1,6 +1,6 @@
-// Package manners is what a peer does so that the ring as a whole behaves well towards sites:
-// wishes not to be crawled, hosts of a domain that a job may have, requests to one address. Each is
-// both sides of a service: it answers for what this peer serves, and asks others for the rest.
+// Package manners implements the ring's politeness towards sites: opt-outs, host limits of domains,
+// and rate limits of addresses. Each part is server and client of a service: it serves the keys
+// that this peer owns, and calls the owners of others.
 package manners
 
 import (
@@ -18,17 +18,17 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// ServicePermits is the service of those that share out the requests to addresses and domains.
+// ServicePermits is the service of permits for addresses and domains.
 const ServicePermits = "permit"
 
-// permitsMethod asks for requests to an address or a domain.
+// permitsMethod requests permits for an address or a domain.
 var permitsMethod = rpc.Method[*wire.Permits, *wire.PermitsReply]{
 	Service: ServicePermits,
 	Check:   func(q *wire.Permits, a *wire.PermitsReply) error { return a.Validate(int(q.GetWant())) },
 }
 
-// Permits is both sides of permits: it grants those of the addresses and domains whose homes this
-// peer serves, and asks the others for its worker.
+// Permits is server and client of permits: it grants those of the addresses and domains that this
+// peer owns, and requests others for its worker.
 type Permits struct {
 	router      *rpc.Router
 	delay       time.Duration // of a domain
@@ -40,20 +40,20 @@ type Permits struct {
 
 var _ worker.Permits = (*Permits)(nil)
 
-// NewPermits grants as many requests a minute to an address, chunk by chunk. For its own worker, of
-// that incarnation, it asks for turns at domains with a delay between.
+// NewPermits grants limit requests per chunk to an address. For its own worker, of that
+// incarnation, it requests time slices at domains with a delay between them.
 func NewPermits(limit int, chunk, delay time.Duration, incarnation uint64, r *rpc.Router) *Permits {
 	g := permit.NewGranter(limit, chunk)
 	g.Delay = delay
 	return &Permits{router: r, delay: delay, incarnation: incarnation, granter: g}
 }
 
-// Service answers workers.
+// Service returns the service for workers.
 func (p *Permits) Service() rpc.Service {
-	return permitsMethod.Handle(rpc.Anyone("that the caller is a member, or works on the host, as its owner says; that this peer serves the address or domain; a caller gets half of what is left, and who is no member leaves enough for members"), p.grant)
+	return permitsMethod.Handle(rpc.Anyone("caller is a member, or worker of the host by its owner; this peer owns the address or domain; a caller gets at most half of the rest; a share is reserved for members"), p.grant)
 }
 
-// grant answers a worker.
+// grant processes a request for permits.
 func (p *Permits) grant(ctx context.Context, from peer.ID, m *wire.Permits) (*wire.PermitsReply, error) {
 	k, err := permit.Key{Domain: m.GetDomain()}, error(nil)
 	if k.Domain == "" {
@@ -65,7 +65,7 @@ func (p *Permits) grant(ctx context.Context, from peer.ID, m *wire.Permits) (*wi
 		return nil, p.router.Moved(key)
 	}
 	if !rpc.OfWorker(ctx, func() []string { return []string{m.GetHost()} }) {
-		return nil, rpc.Busy("permits are for workers, and the caller is not known to be one")
+		return nil, rpc.Busy("permits: the caller is not known to be a worker of the host")
 	}
 	by := permit.Caller{Peer: string(from), Incarnation: m.GetIncarnation(), Guest: !rpc.OfMember(ctx)}
 	var n int
@@ -80,7 +80,7 @@ func (p *Permits) grant(ctx context.Context, from peer.ID, m *wire.Permits) (*wi
 	if errors.Is(err, permit.ErrBusy) {
 		return nil, rpc.Busy(err.Error())
 	}
-	return &wire.PermitsReply{Permits: uint32(n), HoldsMs: uint32(holds.Milliseconds())}, nil // bounded by what was asked for, and a minute
+	return &wire.PermitsReply{Permits: uint32(n), HoldsMs: uint32(holds.Milliseconds())}, nil // bounded by the request, and a minute
 }
 
 // Ask implements worker.Permits.
@@ -89,7 +89,7 @@ func (p *Permits) Ask(ctx context.Context, q permit.Ask) (n int, holds time.Dura
 	if k.Domain == "" {
 		m.Prefix = permit.Name(k.Prefix)
 	} else {
-		m.Domain, m.DelayMs, m.Incarnation = k.Domain, uint32((p.delay + time.Millisecond - 1).Milliseconds()), p.incarnation // permit.MaxDelay at most
+		m.Domain, m.DelayMs, m.Incarnation = k.Domain, uint32((p.delay + time.Millisecond - 1).Milliseconds()), p.incarnation // at most permit.MaxDelay
 	}
 	reply, err := permitsMethod.CallOwner(ctx, p.router, permit.Home(k), m)
 	if err != nil {

@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// proofTime bounds looking for a proof, proofAge is how long one that was found counts,
-	// proofRest how long a site is not looked at again after it showed none.
+	// proofTime bounds a check for a proof, proofAge is the validity of one that was found, and
+	// proofRest the backoff for a site without one.
 	proofTime = 15 * time.Second
 	proofAge  = 10 * time.Minute
 	proofRest = 10 * time.Second
-	// proofsKept bounds those remembered, proofsPerMinute how often sites are looked at for whoever
-	// asks, proofsOfStrangers how often of that for who is no member: wishes come by a member's form,
-	// or its list.
+	// proofsKept bounds the remembered checks, proofsPerMinute the checks for all callers, and
+	// proofsOfStrangers the part of those for untrusted peers: opt-outs arrive by a member's form, or
+	// its list.
 	proofsKept        = 1024
 	proofsPerMinute   = 60
 	proofsOfStrangers = 6
 )
 
-// errTooManyProofs is no word on the site: who asked keeps the wish, and comes back.
-var errTooManyProofs = rpc.Busy("too many sites were looked at this minute, ask again later")
+// errTooManyProofs is independent of the site: the caller keeps the opt-out and retries.
+var errTooManyProofs = rpc.Busy("too many proof checks in this minute, retry later")
 
-// unproved answers a wish that Prove has no proof for: refused where a site was looked at and shows
-// none, and busy where nobody could look.
+// unproved returns the reply to an opt-out without a proof: rejected if the site was checked and
+// shows none, busy if it could not be checked.
 func unproved(err error) error {
 	if calls.CodeOf(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -44,28 +44,27 @@ func unproved(err error) error {
 	return rpc.Refuse("%v", err)
 }
 
-// Prover looks at sites for proofs that they ask for something themselves.
+// Prover checks sites for proofs.
 type Prover struct {
 	get Get
-	// TXT looks up TXT records; the system's resolver does where nothing else is set.
+	// TXT looks up TXT records; nil: the system's resolver.
 	TXT    func(ctx context.Context, name string) ([]string, error)
 	flight singleflight.Group
 
-	mu     sync.Mutex // guards what follows; never held over the network
+	mu     sync.Mutex // guards what follows; never held during network calls
 	known  map[string]found
 	minute time.Time
 	spent  int
-	lent   int // of spent, for strangers
+	lent   int // of spent, for untrusted peers
 }
 
-// found is what a look at a site came to.
+// found is the result of a check.
 type found struct {
 	at  time.Time
 	err error
 }
 
-// NewProver returns one that asks a DNS server, given with its port, or if that is empty the
-// system's.
+// NewProver returns a Prover that uses a DNS server, given with its port, or if empty the system's.
 func NewProver(get Get, dnsServer string) *Prover {
 	r := &net.Resolver{}
 	if dnsServer != "" {
@@ -77,7 +76,7 @@ func NewProver(get Get, dnsServer string) *Prover {
 	return &Prover{get: get, TXT: r.LookupTXT, known: make(map[string]found)}
 }
 
-// Check looks whether a site asks for an action. The error says for people what it does not show.
+// Check checks a site for the proof of an action. The error describes what is missing.
 func (p *Prover) Check(ctx context.Context, s optout.Subject, a optout.Action) error {
 	key := string(a) + " " + s.String()
 	if f, ok := p.recall(key, time.Now()); ok {
@@ -102,7 +101,7 @@ func (p *Prover) Check(ctx context.Context, s optout.Subject, a optout.Action) e
 	}
 }
 
-// Forget has every site looked at anew.
+// Forget drops all remembered checks.
 func (p *Prover) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +116,7 @@ func (p *Prover) recall(key string, now time.Time) (found, bool) {
 	return f, ok && (f.err == nil && age < proofAge || f.err != nil && age < proofRest)
 }
 
-// begin counts a look at a site; false if there were too many in this minute.
+// begin counts a check; false if there were too many in this minute.
 func (p *Prover) begin(now time.Time, stranger bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +151,7 @@ func (p *Prover) look(ctx context.Context, s optout.Subject, a optout.Action) er
 			return nil
 		}
 		if err == nil {
-			err = errors.New("the line is not in it")
+			err = errors.New("token not found")
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", url, err))
 	}
@@ -161,7 +160,7 @@ func (p *Prover) look(ctx context.Context, s optout.Subject, a optout.Action) er
 		return nil
 	}
 	if err == nil {
-		err = errors.New("no record is the line")
+		err = errors.New("no matching record")
 	}
 	errs = append(errs, fmt.Errorf("TXT %s: %w", optout.TXTName(s), err))
 	return fmt.Errorf("%s does not show %q: %w", s, optout.Token(s, a), errors.Join(errs...))

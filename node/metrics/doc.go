@@ -1,16 +1,13 @@
-// Package metrics is what a peer tells Prometheus: one table of series with stable names, from
-// which both the registry and docs/metrics.md are made, so that the two cannot differ.
+// Package metrics exports the state of a peer to Prometheus. The registry and docs/metrics.md are
+// made from one table of series with stable names.
 //
-// A name is the word that status, its JSON and the flags have for the same thing, behind
-// "apoidea_". Two kinds of figures must not be mixed up:
+// A name is "apoidea_" and the term that status, its JSON and the flags use. There are two kinds of
+// figures:
 //
-//   - gauges such as apoidea_pages are what status prints: of the hosts that this peer answers for
-//     at present. They move with the hosts from peer to peer; their sum over the ring is the
-//     crawl's.
-//   - counters such as apoidea_requests_total are what this process did since it was started; their
-//     rates are what a chart shows.
+//   - Gauges such as apoidea_pages equal those of status and cover the hosts that the peer owns
+//     now. They move with a host to its next owner; their sum over the ring is the crawl's.
+//   - Counters such as apoidea_requests_total count the work of this process since its start.
 //
-// Most is read from the peer when it is asked for, so that nothing is kept twice; only what cannot
-// be read afterwards (how long exchanges and lookups took, what happened on the ring) is counted as
-// it happens. All methods are safe for concurrent use.
+// Most values are read from the peer at each scrape. Durations and ring events are recorded as they
+// happen. All methods are safe for concurrent use.
 package metrics

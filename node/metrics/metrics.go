@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// readTimeout bounds what is read of the peer for one answer.
+// readTimeout bounds one reading of the peer.
 const readTimeout = 5 * time.Second
 
-// Source reads a peer. An error leaves what is read out of the answer.
+// Source reads a peer. On an error, the response lacks the series that are read.
 type Source func(ctx context.Context) (*Reading, error)
 
 // Metrics is one peer's registry.
@@ -29,8 +29,8 @@ type Metrics struct {
 	events   *prometheus.CounterVec
 }
 
-// The buckets, in seconds: a site answers between a millisecond on the same machine and the minute
-// after which it is given up.
+// The buckets, in seconds: from a millisecond on the same machine to the total timeout of a fetch,
+// one minute.
 func fetchBuckets() []float64 {
 	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 }
@@ -41,7 +41,7 @@ func lookupBuckets() []float64 {
 
 func hopBuckets() []float64 { return []float64{0, 1, 2, 3, 4, 6, 8, 12, 20} }
 
-// New makes a registry of its own, with the process' and Go's own series in it.
+// New returns a Metrics with its own registry, which includes the Go and process collectors.
 func New() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	rows := make(map[string]series)
@@ -56,29 +56,29 @@ func New() *Metrics {
 	m.hops = prometheus.NewHistogram(opts(nameHops, hopBuckets()))
 	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{Name: namespace + nameEvents, Help: rows[nameEvents].help}, rows[nameEvents].labels)
 	for _, result := range []string{resultAnswered, resultFailed} {
-		m.fetch.WithLabelValues(result) // there from the start, so that a rate has a zero to begin at
+		m.fetch.WithLabelValues(result) // present from the start, so that rates begin at zero
 	}
 	m.registry.MustRegister(m.fetch, m.lookup, m.hops, m.events,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// Of has the peer read at each answer. Call it once.
+// Of registers source, which is called for each scrape. Call it once.
 func (m *Metrics) Of(source Source) { m.registry.MustRegister(newCollector(source)) }
 
-// Registerer is where a library may register what it counts by itself.
+// Registerer returns the registry for the series of libraries.
 func (m *Metrics) Registerer() prometheus.Registerer { return m.registry }
 
-// Gatherer is for tests, and for whoever serves the registry in another way.
+// Gatherer returns the registry for reading.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
-// The results of an exchange.
+// The results of a fetch.
 const (
 	resultAnswered = "answered"
 	resultFailed   = "failed"
 )
 
-// Fetched notes how long an exchange with a site took, and whether it was answered.
+// Fetched records the duration of a fetch and whether the site answered.
 func (m *Metrics) Fetched(took time.Duration, answered bool) {
 	result := resultFailed
 	if answered {
@@ -87,16 +87,16 @@ func (m *Metrics) Fetched(took time.Duration, answered bool) {
 	m.fetch.WithLabelValues(result).Observe(took.Seconds())
 }
 
-// LookedUp notes how long a lookup took and how many calls it made.
+// LookedUp records the duration of a lookup and the number of its calls.
 func (m *Metrics) LookedUp(took time.Duration, calls int) {
 	m.lookup.Observe(took.Seconds())
 	m.hops.Observe(float64(calls))
 }
 
-// Event notes what happened on the ring.
+// Event counts an event of the ring.
 func (m *Metrics) Event(event string) { m.events.WithLabelValues(event).Inc() }
 
-// Handler answers scrapes. What cannot be read at the moment is left out and told to log.
+// Handler serves scrapes. A failed reading is logged, and its series are left out.
 func (m *Metrics) Handler(log *slog.Logger) http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), MaxRequestsInFlight: 4,
@@ -164,22 +164,22 @@ const intro = `# Metrics
 
 <!-- Made by ` + "`apoidea metrics`" + ` from the table in node/metrics; a test compares. Do not edit. -->
 
-A peer answers Prometheus at ` + "`/metrics`" + ` of the address given by ` + "`--metrics`" + ` (off by default; of loopback unless ` + "`--api-remote`" + ` is given), and of its control API:
+A peer serves Prometheus metrics at ` + "`/metrics`" + `, on the address of ` + "`--metrics`" + ` and on its control API. The flag is off by default. It accepts loopback addresses only, unless ` + "`--api-remote`" + ` is set.
 
     apoidea run --metrics 127.0.0.1:9464
     curl -s http://127.0.0.1:9464/metrics
     curl -s --unix-socket ~/.local/share/apoidea/apoidea.sock http://peer/metrics
 
-Names are stable: series and labels are only ever added. [grafana/apoidea.json](grafana/apoidea.json) is a dashboard of them.
+Names are stable: series and labels are only added. [grafana/apoidea.json](grafana/apoidea.json) is a Grafana dashboard.
 
-Gauges such as ` + "`apoidea_pages`" + ` are what ` + "`apoidea status`" + ` prints: of the hosts that a peer answers for at present. They move with the hosts from
-peer to peer, and their sum over the ring is the crawl's. Counters are what one process did since it was started.
+Gauges such as ` + "`apoidea_pages`" + ` equal the figures of ` + "`apoidea status`" + ` and cover the hosts that the peer owns now (owned hosts). They move
+with a host when its owner changes. Their sum over all members is the total of the crawl. Counters start at 0 with the process.
 
-| series | kind | labels | is |
+| series | kind | labels | meaning |
 | --- | --- | --- | --- |
 `
 
 const outro = `
-Beside these there are the series of Go's runtime (` + "`go_`" + `) and of the process (` + "`process_`" + `), and, only with ` + "`--metrics`" + `, libp2p's own
-(` + "`libp2p_`" + `), whose names are libp2p's to change.
+The peer also exports the series of the Go runtime (` + "`go_`" + `) and of the process (` + "`process_`" + `). The endpoint of ` + "`--metrics`" + ` adds those of
+libp2p (` + "`libp2p_`" + `), whose names libp2p may change.
 `

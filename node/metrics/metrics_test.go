@@ -41,8 +41,7 @@ func full() *Metrics {
 	return m
 }
 
-// TestTable: what is gathered is what the table says, name, kind and labels, and keeps Prometheus'
-// own rules.
+// TestTable compares gathered names, kinds, labels and help texts with the table and runs promlint.
 func TestTable(t *testing.T) {
 	families, err := full().Gatherer().Gather()
 	if err != nil {
@@ -69,21 +68,21 @@ func TestTable(t *testing.T) {
 	want := make(map[string]string)
 	for _, s := range table() {
 		if want[s.name] != "" || s.help == "" || !strings.HasSuffix(s.help, ".") {
-			t.Errorf("row %s: twice, or without a sentence", s.name)
+			t.Errorf("row %s: duplicate, or help is not a sentence", s.name)
 		}
 		want[s.name] = s.kind + " " + strings.Join(slices.Sorted(slices.Values(s.labels)), ",") + " " + s.help
 	}
 	if !maps.Equal(got, want) {
 		for name := range want {
 			if got[name] != want[name] {
-				t.Errorf("%s: gathered %q, the table says %q", name, got[name], want[name])
+				t.Errorf("%s: gathered %q, table has %q", name, got[name], want[name])
 			}
 		}
 		t.Errorf("%d series gathered, %d in the table", len(got), len(want))
 	}
 }
 
-// TestDocument: the documentation is that of the table. Run with -update to write it.
+// TestDocument compares docs/metrics.md with the table; -update writes the file.
 func TestDocument(t *testing.T) {
 	const path = "../../docs/metrics.md"
 	var b bytes.Buffer
@@ -97,13 +96,13 @@ func TestDocument(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || !bytes.Equal(got, b.Bytes()) {
-		t.Errorf("%s is not what the table says (%v); go test ./node/metrics -update", path, err)
+		t.Errorf("%s differs from the table (%v); run go test ./node/metrics -update", path, err)
 	}
 }
 
 var seriesName = regexp.MustCompile(`\b(apoidea|go|process)_[a-z0-9_]+`)
 
-// TestDashboard: the dashboard asks for series that there are.
+// TestDashboard checks that each series of the Grafana dashboard exists.
 func TestDashboard(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/grafana/apoidea.json")
 	if err != nil {
@@ -139,7 +138,7 @@ func TestDashboard(t *testing.T) {
 			continue
 		}
 		if len(p.Targets) == 0 {
-			t.Errorf("panel %q asks for nothing", p.Title)
+			t.Errorf("panel %q has no target", p.Title)
 		}
 		for _, target := range p.Targets {
 			names := seriesName.FindAllString(target.Expr, -1)
@@ -148,15 +147,14 @@ func TestDashboard(t *testing.T) {
 			}
 			for _, name := range names {
 				if !known[name] {
-					t.Errorf("panel %q: there is no series %s", p.Title, name)
+					t.Errorf("panel %q: unknown series %s", p.Title, name)
 				}
 			}
 		}
 	}
 }
 
-// TestHandler: a peer that cannot be read at the moment still tells what is counted; the rest is
-// left out.
+// TestHandler checks that recorded series are served when the peer cannot be read.
 func TestHandler(t *testing.T) {
 	m := New()
 	m.Of(func(context.Context) (*Reading, error) { return nil, errors.New("busy") })

@@ -8,8 +8,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
 )
 
-// atlas knows of addresses what the files of a configuration say: --hierarchy networks and
-// organisations, --geoip countries. Either may be missing.
+// atlas provides the facts about addresses from configured files: --hierarchy networks and
+// organizations, --geoip countries. Either may be missing.
 type atlas struct {
 	tree *ipmicra.Tree
 	db   *geoip.DB
@@ -18,7 +18,7 @@ type atlas struct {
 // newAtlas reads the files; nil if there are none.
 func newAtlas(c *Config) (adaptive.Atlas, error) {
 	if c.Hierarchy == "" && c.GeoIP == "" {
-		return nil, nil //nolint:nilnil // nobody knows, which is no error
+		return nil, nil //nolint:nilnil // no files are configured
 	}
 	var a atlas
 	var err error

@@ -25,43 +25,43 @@ import (
 // ServiceCoordinates is the gossip of network coordinates.
 const ServiceCoordinates = "coordinates"
 
-// coordinateMethod tells a neighbour one's own coordinate, and brings back the neighbour's.
+// coordinateMethod sends this peer's coordinate to a neighbor, and returns the neighbor's.
 var coordinateMethod = rpc.Method[*wire.Coordinate, *wire.Coordinate]{Service: ServiceCoordinates, Within: gossipTimeout}
 
 const (
-	// gossipTimeout bounds a question to a neighbour, after which it counts as down.
+	// gossipTimeout bounds a request to a neighbor, after which it counts as down.
 	gossipTimeout = 5 * time.Second
-	// LeastGossip is the shortest time between two questions that a peer can be told to leave.
+	// LeastGossip is the shortest configurable interval of requests.
 	LeastGossip = 10 * time.Millisecond
-	// A new peer asks youngFaster times as often until each neighbour has answered it youngRounds
+	// A new peer sends requests youngFaster times as often until each neighbor has replied youngRounds
 	// times, so that placing by coordinates begins in the first minute. The paper's runs take hours
-	// and begin warm.
+	// and begin with known coordinates.
 	youngFaster = 10
 	youngRounds = 4
-	// gossipMin samples of a neighbour are enough here to move by: of two the smaller counts, so
-	// that the first, which may have opened a connection, does not.
+	// gossipMin is the number of a neighbor's samples needed for a move: the smaller of two is used,
+	// so that the first, which may have opened a connection, is not.
 	gossipMin = 2
 )
 
-// gossip keeps this peer's network coordinate and what its neighbours told of theirs (papers 3.2):
-// it asks one after another, and answers. Its methods are safe for concurrent use.
+// gossip maintains the network coordinates of this peer and of its neighbors (papers 3.2) by
+// requests to one after another. Its methods are safe for concurrent use.
 type gossip struct {
 	self  peer.ID
-	every time.Duration // between questions
+	every time.Duration // between requests
 	log   *slog.Logger
 	net   rpc.Caller
-	// neighbours are whom it asks; backlog is how many URLs wait here.
+	// neighbours returns the gossip peers; backlog is the number of URLs waiting here.
 	neighbours func() []peer.ID
 	backlog    func() int
 
-	mu       sync.Mutex // guards what follows; never held over the network
+	mu       sync.Mutex // guards what follows; never held during network calls
 	state    *coordinates.Gossip
 	answered int
 }
 
 var _ coordinates.Peers = (*gossip)(nil)
 
-// located is the strategy with the coordinates that it places by.
+// located is the strategy with its coordinates.
 type located struct {
 	*coordinates.Strategy
 	gossip *gossip
@@ -70,7 +70,7 @@ type located struct {
 
 var _ placement.Observer = (*located)(nil)
 
-// newLocated makes the strategy for a peer.
+// newLocated returns the strategy for a peer.
 func newLocated(c *Config, d *Deps) (*located, error) {
 	cfg := coordinates.DefaultConfig()
 	cfg.Theta = cmp.Or(c.Theta, cfg.Theta)
@@ -83,7 +83,7 @@ func newLocated(c *Config, d *Deps) (*located, error) {
 	if err := talk.Validate(); err != nil {
 		return nil, fmt.Errorf("placement coordinates: %w", err)
 	}
-	seed := rand.Uint64() // no secret
+	seed := rand.Uint64() // not secret
 	g := &gossip{
 		self: d.Self, every: every, log: d.Log, net: d.Net, neighbours: func() []peer.ID { return near(d.Ring) },
 		backlog: func() int { return d.Worker.Backlog() }, state: coordinates.NewGossip(talk, seed),
@@ -101,8 +101,8 @@ func (l *located) Observe(f *placement.Fetch) {
 	l.Strategy.Observe(f)
 }
 
-// within is the time that a worker gives, or now if that cannot be true: a report comes minutes
-// after the fetch at most, and a stranger's clock may be wrong by years.
+// within returns the time given by a worker, or now if that is implausible: a report arrives within
+// minutes of the fetch, and an untrusted clock may be wrong by years.
 func within(at, now time.Time) time.Time {
 	const most = 10 * time.Minute
 	if at.After(now) || now.Sub(at) > most {
@@ -117,14 +117,14 @@ func gossipConfig(every time.Duration) coordinates.GossipConfig {
 	return c
 }
 
-// near are the peers that may crawl for this one, or for which it crawls: the leaf set and those
-// attached.
+// near returns the peers that may crawl for this one, or for which it crawls: the leaf set and
+// attached peers.
 func near(r Ring) []peer.ID {
 	preds, succs := r.Leaves()
 	return idsOf(succs, preds, r.Attached(), r.Attachments())
 }
 
-// run asks neighbours until ctx ends.
+// run sends requests to neighbors until ctx ends.
 func (g *gossip) run(ctx context.Context) error {
 	for {
 		if err := loop.Sleep(ctx, g.ask(ctx)); err != nil {
@@ -133,7 +133,7 @@ func (g *gossip) run(ctx context.Context) error {
 	}
 }
 
-// ask asks one neighbour, if there is any, and returns how long to wait until the next.
+// ask sends a request to one neighbor, if any, and returns the time until the next.
 func (g *gossip) ask(ctx context.Context) time.Duration {
 	list := g.neighbours()
 	names := make([]string, len(list))
@@ -152,7 +152,7 @@ func (g *gossip) ask(ctx context.Context) time.Duration {
 	if !ok {
 		return wait
 	}
-	// Stamped here, in user space, so that a busy process looks as far away as it is slow.
+	// Measured in user space, so that load of this process is part of the distance.
 	begun := time.Now()
 	m, err := coordinateMethod.Call(ctx, g.net, peer.ID(to), mine)
 	rtt := time.Since(begun)
@@ -172,22 +172,22 @@ func (g *gossip) ask(ctx context.Context) time.Duration {
 	return wait
 }
 
-// tell is this peer's coordinate, with the height of its backlog. The caller holds mu.
+// tell returns this peer's coordinate, with the height of its backlog. The caller holds mu.
 func (g *gossip) tell() *wire.Coordinate {
 	g.state.SetBacklog(g.backlog())
 	at := g.state.At()
 	return wire.NewCoordinate(&at)
 }
 
-// service answers neighbours; a peer that keeps no coordinate says so, and is none to place by.
+// service replies to neighbors; a peer without a coordinate rejects the request.
 func (g *gossip) service() rpc.Service {
 	if g == nil {
-		return rpc.Refusing("Coordinate", coordinateCallers, "this peer keeps no coordinate: it places hosts otherwise")
+		return rpc.Refusing("Coordinate", coordinateCallers, "no coordinate: this peer uses another placement strategy")
 	}
 	return coordinateMethod.Handle(coordinateCallers, g.answer)
 }
 
-var coordinateCallers = rpc.Anyone("that the caller is a neighbour, or what it says of itself is not kept")
+var coordinateCallers = rpc.Anyone("the coordinate is stored only if the caller is a neighbor")
 
 func (g *gossip) answer(_ context.Context, from peer.ID, m *wire.Coordinate) (*wire.Coordinate, error) {
 	at, err := m.Place()
@@ -200,8 +200,8 @@ func (g *gossip) answer(_ context.Context, from peer.ID, m *wire.Coordinate) (*w
 	return g.tell(), nil
 }
 
-// Of implements coordinates.Peers: this peer and its neighbours, but not one that has not left the
-// origin yet, where everybody begins.
+// Of implements coordinates.Peers: this peer and its neighbors, except those that are still at the
+// origin, where all begin.
 func (g *gossip) Of(id string) (coordinates.Coordinate, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -215,8 +215,8 @@ func (g *gossip) Of(id string) (coordinates.Coordinate, bool) {
 	return at, ok && at.Vec != [coordinates.Dimensions]float64{}
 }
 
-// distance is the expected round trip of gossip with a neighbour in ms, by the coordinates, and the
-// larger of both errors; nil if one is not known.
+// distance returns the expected round trip of gossip with a neighbor in ms, by the coordinates, and
+// the larger of both errors; nil if one is unknown.
 func (g *gossip) distance(id peer.ID) (ms, relative *float64) {
 	if g == nil {
 		return nil, nil
@@ -230,7 +230,7 @@ func (g *gossip) distance(id peer.ID) (ms, relative *float64) {
 	return &d, &e
 }
 
-// Coordinate says where a host's server stands, and who found that; nothing if it is not known
+// Coordinate returns the coordinate of a host's server and the peer that found it; nil if unknown
 // here.
 func (pl *Placer) Coordinate(d *owner.HostDetail, host string, now time.Time) *control.Coordinate {
 	if len(d.Addrs) == 0 {

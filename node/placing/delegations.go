@@ -23,57 +23,57 @@ import (
 )
 
 const (
-	// delegatedAge is how long a subnet that has a worker is believed to have it; delegations
-	// change seldom, and calibration finds those that should.
+	// delegatedAge is the cache time of a subnet that has a worker; delegations change seldom, and
+	// calibration finds those that should.
 	delegatedAge = 30 * time.Second
-	// recordAge is how long other records are believed: an old one costs a probe that an owner
-	// elsewhere has just made unnecessary.
+	// recordAge is the cache time of other records: an outdated one costs a probe that another owner
+	// has just made unnecessary.
 	recordAge = 10 * time.Second
 	// recordsKept bounds the records in memory, in entries and probes, some 150 bytes each.
 	recordsKept = 1 << 17
-	// choicesKept bounds the choices that this peer keeps to itself, believed for choiceAge.
+	// choicesKept bounds this peer's local choices, which are cached for choiceAge.
 	choicesKept = 4096
 	choiceAge   = 10 * time.Minute
-	// recordRounds bounds how often a search asks the ring for records before it goes on with what
-	// it has: an index leads to another at each level of the tree, and there are seldom more than
-	// eight. roundKeys bounds what it asks for at a time.
+	// recordRounds bounds the record requests of a search before it continues with the records that it
+	// has: an index leads to another at each level of the tree, and there are seldom more than eight.
+	// roundKeys bounds one request.
 	recordRounds = 10
 	roundKeys    = 256
-	// turnTime is how long a search waits for another in the same subnet, which may make its own
-	// unnecessary.
+	// turnTime is the time for which a search waits for another in the same subnet, which may make its
+	// own unnecessary.
 	turnTime = 4 * time.Second
 )
 
-// Records is where the records of subnets are: a [subnets.Service].
+// Records stores the records of subnets: a [subnets.Service].
 type Records interface {
-	// Ask asks the ring for records. What is not in the answer could not be had.
+	// Ask requests records from the ring. Unavailable records are missing in the result.
 	Ask(ctx context.Context, wants []subnets.Want) map[ipmicra.Key]subnets.Found
-	// Tell brings changes to the ring, and returns when they are safe there.
+	// Tell stores changes on the ring, and returns when they are durable there.
 	Tell(ctx context.Context, c ipmicra.Changes) error
-	// Gone says of a peer that it is in the ring no more.
+	// Gone reports whether a peer has left the ring.
 	Gone(ctx context.Context, id peer.ID) bool
 }
 
-// delegations is the strategy ipmicra in a live peer (papers 2, 2.5): the search of package ipmicra
-// over records that lie with peers all over the ring. It is safe for concurrent use.
+// delegations implements the strategy ipmicra (papers 2, 2.5): the search of package ipmicra over
+// records that are distributed over the ring. It is safe for concurrent use.
 type delegations struct {
 	self    string
 	records Records
 	log     *slog.Logger
-	// spawn runs something beside what calls it, until the peer ends.
+	// spawn runs fn asynchronously, until the peer ends.
 	spawn func(fn func(ctx context.Context))
 
-	file hierarchy // of the ranges, which run alone reads again
+	file hierarchy // of the ranges, reread by run alone
 
-	mu          sync.Mutex // guards what follows; never held over the network
+	mu          sync.Mutex // guards what follows; never held during network calls
 	machine     ipmicra.Machine
 	cache       *aging.Map[ipmicra.Key, cached]
-	own         *aging.Map[netip.Prefix, ownChoice] // where the worker of a subnet is no candidate here
+	own         *aging.Map[netip.Prefix, ownChoice] // for subnets whose worker is not a candidate here
 	calibration *ipmicra.Calibration
 	turns       map[netip.Prefix]chan struct{} // closed when the search is over
 }
 
-// ownChoice is a worker of a subnet that this peer keeps to itself.
+// ownChoice is a local choice of a subnet's worker.
 type ownChoice struct {
 	worker string
 	when   time.Time
@@ -88,7 +88,7 @@ func newDelegations(tree *ipmicra.Tree, threshold time.Duration, self string, re
 }
 
 // loadTree reads the hierarchy of IP ranges. Without a file it is empty: then each /24 and each /48
-// is a subnet of its own, of no organisation.
+// is a subnet without organization.
 func loadTree(path string) (*ipmicra.Tree, error) {
 	var networks []registry.Network
 	if path != "" {
@@ -104,16 +104,16 @@ func loadTree(path string) (*ipmicra.Tree, error) {
 	return tree, nil
 }
 
-// hierarchy is a file of IP ranges as it was read last.
+// hierarchy is the state of the file of IP ranges at its last read.
 type hierarchy struct {
 	path       string
-	read, seen fileState // when it was read, and when it was looked at
+	read, seen fileState // state at the last read, and at the last check
 }
 
-// fileState tells a file that was changed from what it was; the zero value is that of none.
+// fileState detects changes of a file; the zero value means no file.
 type fileState struct{ size, at int64 }
 
-// newHierarchy looks at a file that is about to be read.
+// newHierarchy returns the state of a file that is about to be read.
 func newHierarchy(path string) hierarchy {
 	h := hierarchy{path: path}
 	h.changed()
@@ -121,8 +121,8 @@ func newHierarchy(path string) hierarchy {
 	return h
 }
 
-// changed looks whether the file is another than the one that was read, and takes it as read. One
-// that changed since the last look may be half written, and waits for the next.
+// changed reports whether the file has changed since the last read, and marks it as read. A file
+// that changed since the last check may be incomplete, and waits for the next.
 func (h *hierarchy) changed() bool {
 	var now fileState
 	if info, err := os.Stat(h.path); err == nil && h.path != "" {
@@ -137,21 +137,21 @@ func (h *hierarchy) changed() bool {
 	return true
 }
 
-// reread takes over the file of ranges if it has changed (papers 2.1). If it cannot be read the
-// ranges stay as they were.
+// reread reloads the file of ranges if it has changed (papers 2.1). If that fails, the ranges are
+// unchanged.
 func (d *delegations) reread() {
 	if !d.file.changed() {
 		return
 	}
 	tree, err := loadTree(d.file.path)
 	if err != nil {
-		d.log.Warn("the hierarchy changed and cannot be read: its ranges stay as they were", "err", err)
+		d.log.Warn("reading the changed hierarchy failed; its ranges are unchanged", "err", err)
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.machine.Before, d.machine.Tree = d.machine.Tree, tree
-	d.log.Info("the hierarchy changed and was read again", "hierarchy", d.file.path, "ranges", tree.Size())
+	d.log.Info("hierarchy reloaded", "hierarchy", d.file.path, "ranges", tree.Size())
 }
 
 // hostSearch is the search for the worker of one host.
@@ -159,16 +159,16 @@ type hostSearch struct {
 	knowing
 	place  *owner.Place
 	at     ipmicra.Place
-	turn   chan struct{} // to be closed, if it is this search's
+	turn   chan struct{} // closed by this search, if its own
 	begun  bool
-	remark string // for people
+	remark string // for display
 }
 
 func (d *delegations) search(p *owner.Place) *hostSearch {
 	return &hostSearch{knowing: d.know(), place: p}
 }
 
-// end lets searches in the same subnet go on.
+// end lets waiting searches in the same subnet continue.
 func (s *hostSearch) end() {
 	if s.turn == nil {
 		return
@@ -179,8 +179,8 @@ func (s *hostSearch) end() {
 	close(s.turn)
 }
 
-// next names a peer to probe, or the worker; what that changes is on the ring then, or could not be
-// brought there. Called again with what was measured.
+// next returns a peer to probe, or the worker, after its changes were sent to the ring. It is
+// called again with the measurements.
 func (s *hostSearch) next(ctx context.Context, v *placement.View) placement.Choice {
 	if len(v.Candidates) == 0 {
 		return placement.Choice{Why: "no candidates"}
@@ -204,17 +204,17 @@ func (s *hostSearch) next(ctx context.Context, v *placement.View) placement.Choi
 		return placement.Choice{Probe: []string{step.Probe}}
 	}
 	s.change(step.Changes)
-	_ = s.write(ctx) // said by then; the host has its worker all the same
+	_ = s.write(ctx) // already logged; the worker is valid regardless
 	if located && step.Local && !v.Tiny {
 		s.keepChoice(step.Worker, v.Now)
 	}
 	return placement.Choice{Worker: step.Worker, Unsure: step.Unsure, Why: s.why(step, located && !v.Tiny)}
 }
 
-// begin looks whether the subnet has its worker, which it mostly has, so that nothing else need be
-// asked for. A worker that is gone loses it, and so does one from which this host has become slow,
-// or was taken as it had its hands full: by the paper's rule for load (2.4) the next best of its
-// probes gets it then, as the host was taken whose probes vary least.
+// begin checks whether the subnet has its worker, in the usual case without further requests. The
+// subnet is taken from a worker that has left, from which this host has become slow, or that was
+// overloaded: by the paper's rule for load (2.4) the next best peer of its probes gets it then,
+// since the host with the least variance of its probes was taken.
 func (s *hostSearch) begin(ctx context.Context, v *placement.View) {
 	if s.delegated(ctx, v) {
 		return
@@ -230,20 +230,20 @@ func (s *hostSearch) begin(ctx context.Context, v *placement.View) {
 	next := record.NextBest(v.Candidates)
 	switch {
 	case s.slow(record):
-		s.remark = "delegated anew, as downloads became slower"
+		s.remark = "delegated again: downloads became slower"
 		s.give(ctx, s.at.Subnet, "", v.Now)
 	case s.place.Relieved && s.place.Known == record.Worker && next != "":
-		s.remark = "given to its next best crawler, as its worker had its hands full"
+		s.remark = "delegated to its next best crawler: its worker was overloaded"
 		s.give(ctx, s.at.Subnet, next, v.Now)
 	case slices.ContainsFunc(v.Candidates, isWorker) || slices.Contains(s.place.Exclude, record.Worker) || s.ownChoice(v.Now) != "":
 	case s.records.Gone(ctx, peer.ID(record.Worker)):
-		s.remark = "delegated anew, as its worker is gone"
+		s.remark = "delegated again: its worker left"
 		s.give(ctx, s.at.Subnet, "", v.Now)
 	}
 }
 
-// delegated says whether the subnet has a worker that can take the host, or the host is not worth a
-// search. Then nothing else is asked for.
+// delegated reports whether the subnet has a worker that can take the host, or the host is too
+// small for a search.
 func (s *hostSearch) delegated(ctx context.Context, v *placement.View) bool {
 	good := func(record *ipmicra.Subnet) bool {
 		able := func(c placement.Candidate) bool { return c.Peer == record.Worker }
@@ -255,14 +255,14 @@ func (s *hostSearch) delegated(ctx context.Context, v *placement.View) bool {
 	return s.deaf
 }
 
-// slow says whether the host's owner found that fetches by the subnet's worker have become slower,
-// and nobody has taken the subnet from it since.
+// slow reports whether fetches by the subnet's worker have become slower, by the host's owner, and
+// the subnet was not delegated again since.
 func (s *hostSearch) slow(record *ipmicra.Subnet) bool {
 	return s.place.Remeasure && s.place.Known == record.Worker && record.Since.Before(s.place.MeasuredAt)
 }
 
-// await lets one search at a time go on in a subnet, so that the next finds what it came to; it
-// says whether there was one to wait for. It ends late rather than never.
+// await serializes the searches in a subnet, so that the next uses the result, and reports whether
+// it waited. The wait is bounded.
 func (s *hostSearch) await(ctx context.Context) (waited bool) {
 	timer := time.NewTimer(turnTime)
 	defer timer.Stop()
@@ -305,8 +305,8 @@ func (s *hostSearch) keepChoice(worker string, now time.Time) {
 	s.own.Set(s.at.Subnet, ownChoice{worker, now})
 }
 
-// why says for people how a host came to its worker, and whether that is a delegation that all
-// share or this owner's own choice.
+// why describes for display how a host got its worker, and whether that is a shared delegation or a
+// local choice.
 func (s *hostSearch) why(step ipmicra.Step, searched bool) string {
 	text := step.Why
 	if searched {
@@ -315,19 +315,19 @@ func (s *hostSearch) why(step ipmicra.Step, searched bool) string {
 		case !step.Local && len(step.Changes.Subnets) > 0:
 			text += fmt.Sprintf("; %v is delegated to it now", s.at.Subnet)
 		case step.Local && record != nil && record.Worker != "":
-			text += fmt.Sprintf("; this owner's own choice, as %v is delegated to %s", s.at.Subnet, p2p.Short(peer.ID(record.Worker)))
+			text += fmt.Sprintf("; local choice: %v is delegated to %s", s.at.Subnet, p2p.Short(peer.ID(record.Worker)))
 		}
 	}
 	if s.remark != "" {
 		text += "; " + s.remark
 	}
 	if s.missed > 0 {
-		text += fmt.Sprintf("; %d records of the ring could not be read", s.missed)
+		text += fmt.Sprintf("; %d records of the ring were unavailable", s.missed)
 	}
 	return text
 }
 
-// Observe learns from a download that was reported to this owner (papers 2.4). It does not block.
+// Observe processes a download that was reported to this owner (papers 2.4). It does not block.
 func (d *delegations) Observe(f *placement.Fetch) {
 	d.mu.Lock()
 	at, ok := d.machine.Tree.Locate(f.Site)
@@ -341,13 +341,13 @@ func (d *delegations) Observe(f *placement.Fetch) {
 		k.learnSite(ctx, at.Subnet, func(*ipmicra.Subnet) bool { return false })
 		if record, _ := k.Subnet(at.Subnet); record != nil && record.Worker == f.Worker {
 			k.give(ctx, at.Subnet, "", time.Now())
-			_ = k.write(ctx) // said by then; if nobody hears of it the next slow downloads come
+			_ = k.write(ctx) // already logged; without it the next slow downloads follow
 		}
 	})
 }
 
-// seed delegates to this peer the subnet that it lives in, if nobody has it (papers 2.1). The error
-// says that this is not on the ring yet.
+// seed delegates the subnet of this peer to it, if that has no worker (papers 2.1). After an error
+// the delegation is not yet on the ring.
 func (d *delegations) seed(ctx context.Context, addr netip.Addr) error {
 	k, now := d.know(), time.Now()
 	c := k.step(ctx, func() (ipmicra.Step, []ipmicra.Key) {
@@ -355,21 +355,21 @@ func (d *delegations) seed(ctx context.Context, addr netip.Addr) error {
 		return ipmicra.Step{Changes: c}, need
 	})
 	if k.missed > 0 {
-		return fmt.Errorf("%d records of subnets could not be read", k.missed)
+		return fmt.Errorf("%d records of subnets were unavailable", k.missed)
 	}
 	k.change(c.Changes)
 	return k.write(ctx)
 }
 
 const (
-	// whereEvery is how often a peer looks where it is, and whether its file of ranges has changed;
-	// whereAgain the wait before it says where it is once more to a ring that did not hear.
+	// whereEvery is the interval of checks of this peer's address and of its file of ranges;
+	// whereAgain is the delay of a retry to seed the ring.
 	whereEvery = time.Minute
 	whereAgain = 2 * time.Second
 )
 
-// run seeds the ring with the subnet of this peer, wherever it goes, and reads the file of ranges
-// again when it has changed, until ctx ends.
+// run delegates the current subnet of this peer to it, and reloads the file of ranges when it has
+// changed, until ctx ends.
 func (d *delegations) run(ctx context.Context, where func() netip.Addr) error {
 	var told netip.Addr
 	looked := time.Now()
@@ -381,7 +381,7 @@ func (d *delegations) run(ctx context.Context, where func() netip.Addr) error {
 		wait := whereEvery
 		if addr := where(); addr.IsValid() && addr != told {
 			if err := d.seed(ctx, addr); err != nil {
-				d.log.Debug("this peer's own subnet is not delegated to it yet", "addr", addr, "err", err)
+				d.log.Debug("own subnet not yet delegated to this peer", "addr", addr, "err", err)
 				wait = whereAgain
 			} else {
 				told = addr

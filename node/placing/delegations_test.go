@@ -205,31 +205,31 @@ func TestDelegationsAreShared(t *testing.T) {
 		}},
 		{"the delegate is no candidate elsewhere", nil, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
-			{"b", "10.1.9.9", []string{"a"}, nil, "b", true, "this owner's own choice, as 10.1.0.0/16 is delegated to"},
+			{"b", "10.1.9.9", []string{"a"}, nil, "b", true, "local choice"},
 			{"b", "10.1.0.1", []string{"a"}, nil, "b", false, "chosen here before"},
 			{"b", "10.1.0.1", but("b"), nil, "c", false, "10.1.0.0/16 is delegated to it"},
 		}},
 		{"the delegate is gone", func(w *world) { w.left["c"] = true }, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
-			{"b", "10.1.9.9", []string{"a"}, nil, "b", true, "10.1.0.0/16 is delegated to it now; delegated anew, as its worker is gone"},
+			{"b", "10.1.9.9", []string{"a"}, nil, "b", true, "its worker left"},
 			{"a", "10.1.9.9", []string{"b"}, nil, "b", false, "10.1.0.0/16 is delegated to it"},
 		}},
 		{"the delegate declined", func(w *world) { w.left["c"] = true }, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
-			{"b", "10.1.9.9", []string{"a"}, func(p *owner.Place, _ *placement.View) { p.Exclude = []string{"c"} }, "b", true, "this owner's own choice"},
+			{"b", "10.1.9.9", []string{"a"}, func(p *owner.Place, _ *placement.View) { p.Exclude = []string{"c"} }, "b", true, "local choice"},
 		}},
 		{"the delegate has its hands full", func(w *world) {
 			w.far["b"]["10.1.0.1"] = 80 * time.Millisecond
 			w.far["c"]["10.1.0.1"] = 60 * time.Millisecond
 		}, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
-			{"a", "10.1.9.9", []string{"b"}, relieved("b"), "b", false, "this owner's own choice"}, // not the subnet's worker
-			{"a", "10.1.0.1", []string{"b"}, relieved("c"), "b", false, "10.1.0.0/16 is delegated to it; given to its next best crawler, as its worker had its hands full"},
+			{"a", "10.1.9.9", []string{"b"}, relieved("b"), "b", false, "local choice"}, // not the subnet's worker
+			{"a", "10.1.0.1", []string{"b"}, relieved("c"), "b", false, "overloaded"},
 			{"b", "10.1.9.9", but("b"), nil, "b", false, "10.1.0.0/16 is delegated to it"},
 		}},
 		{"the delegate has its hands full, and nobody else measured the subnet", nil, []placed{
 			{"c", "10.1.0.1", nil, nil, "c", true, ""},
-			{"a", "10.1.0.1", []string{"b"}, relieved("c"), "b", true, "this owner's own choice, as 10.1.0.0/16 is delegated to"},
+			{"a", "10.1.0.1", []string{"b"}, relieved("c"), "b", true, "local choice"},
 		}},
 		{"few URLs", nil, []placed{
 			{"a", "10.1.0.1", but("a"), tiny, "a", false, "few URLs"},
@@ -241,13 +241,13 @@ func TestDelegationsAreShared(t *testing.T) {
 			{"b", "10.1.0.1", but("b"), nil, "b", true, "the owner keeps the host"},
 		}},
 		{"the ring is out of reach", func(w *world) { w.deaf = true }, []placed{
-			{"a", "10.1.0.1", but("a"), nil, "c", true, "records of the ring could not be read"},
+			{"a", "10.1.0.1", but("a"), nil, "c", true, "unavailable"},
 			{"a", "10.1.9.9", but("a"), nil, "c", false, "10.1.0.0/16 is delegated to it"}, // it knows by itself
-			{"b", "10.1.0.1", but("b"), nil, "c", true, "records of the ring could not be read"},
+			{"b", "10.1.0.1", but("b"), nil, "c", true, "unavailable"},
 		}},
 		{"a host became slow", nil, []placed{
 			{"a", "10.1.0.1", but("a"), nil, "c", true, ""},
-			{"a", "10.1.9.9", but("a"), slowAt("c", 500*time.Millisecond), "c", true, "10.1.0.0/16 is delegated to it now; delegated anew, as downloads became slower"},
+			{"a", "10.1.9.9", but("a"), slowAt("c", 500*time.Millisecond), "c", true, "became slower"},
 			{"a", "10.1.0.1", but("a"), slowAt("c", time.Hour), "c", false, "10.1.0.0/16 is delegated to it"}, // that is done already
 			{"a", "10.1.0.1", but("a"), slowAt("b", 500*time.Millisecond), "c", false, "10.1.0.0/16 is delegated to it"},
 		}},

@@ -10,11 +10,11 @@ import (
 	"github.com/apoidea/apoidea/node/subnets"
 )
 
-// cached is a record as it was heard of, or that there is none. It is never changed.
+// cached is a record as received, or its absence. It is immutable.
 type cached struct {
 	subnet *ipmicra.Subnet
 	index  *ipmicra.Index
-	digest uint64 // of what was heard; 0 if it was changed here since
+	digest uint64 // of the received record; 0 if it was changed here since
 	when   time.Time
 }
 
@@ -29,7 +29,7 @@ func (c cached) weight() int {
 	}
 }
 
-// with is a record with what another of the same key knows.
+// with merges two records of the same key.
 func (c cached) with(other cached) cached {
 	out := cached{when: other.when}
 	switch {
@@ -51,15 +51,15 @@ func (c cached) with(other cached) cached {
 	return out
 }
 
-// knowing is what one search knows: records that it found in memory or was told by the ring. It
-// implements [ipmicra.Knowledge].
+// knowing is the state of one search: records from memory or from the ring. It implements
+// [ipmicra.Knowledge].
 type knowing struct {
 	*delegations
-	machine ipmicra.Machine // as it was when the search began
+	machine ipmicra.Machine // as of the start of the search
 	known   map[ipmicra.Key]cached
 	changes ipmicra.Changes // not on the ring yet
-	deaf    bool            // goes on with what it has: what is not known counts as none
-	missed  int             // records that could not be had
+	deaf    bool            // no more requests: unknown records count as absent
+	missed  int             // unavailable records
 }
 
 func (d *delegations) know() knowing {
@@ -71,7 +71,7 @@ func (d *delegations) know() knowing {
 // Subnet implements [ipmicra.Knowledge].
 func (k *knowing) Subnet(p netip.Prefix) (*ipmicra.Subnet, bool) {
 	if !p.IsValid() {
-		return nil, true // the root is nobody's
+		return nil, true // the root has no worker
 	}
 	c, ok := k.known[ipmicra.Key{Kind: ipmicra.KindSubnet, Prefix: p}]
 	return c.subnet, ok || k.deaf
@@ -83,7 +83,7 @@ func (k *knowing) Index(key ipmicra.Key) (*ipmicra.Index, bool) {
 	return c.index, ok || k.deaf
 }
 
-// step repeats what needs records until it has them, or has asked often enough.
+// step repeats try until it has its records, or the request limit is reached.
 func (k *knowing) step(ctx context.Context, try func() (ipmicra.Step, []ipmicra.Key)) ipmicra.Step {
 	for range recordRounds {
 		step, need := try()
@@ -97,15 +97,15 @@ func (k *knowing) step(ctx context.Context, try func() (ipmicra.Step, []ipmicra.
 	return step
 }
 
-// learnSite makes the record of a site's subnet known. While the one in memory is not good the ring
-// is asked each time: another owner may just have found a worker.
+// learnSite loads the record of a site's subnet. While the cached one is not good, the ring is
+// asked each time: another owner may just have found a worker.
 func (k *knowing) learnSite(ctx context.Context, p netip.Prefix, good func(*ipmicra.Subnet) bool) {
 	k.learnUnless(ctx, []ipmicra.Key{{Kind: ipmicra.KindSubnet, Prefix: p}}, func(c cached) bool {
 		return time.Since(c.when) < delegatedAge && good(c.subnet)
 	})
 }
 
-// learn makes records known: from memory, from the ring, or else as none.
+// learn loads records from memory or the ring; others count as absent.
 func (k *knowing) learn(ctx context.Context, keys []ipmicra.Key) {
 	k.learnUnless(ctx, keys, func(c cached) bool { return time.Since(c.when) < recordAge })
 }
@@ -152,7 +152,7 @@ func (k *knowing) learnUnless(ctx context.Context, keys []ipmicra.Key, fresh fun
 	}
 }
 
-// readFound reads an answer to a question for a record; false if it is none.
+// readFound decodes a reply for a record; false if it is invalid.
 func readFound(f *subnets.Found, key ipmicra.Key, had cached) (cached, bool) {
 	c := cached{when: time.Now()}
 	if f.Same {
@@ -175,8 +175,7 @@ func readFound(f *subnets.Found, key ipmicra.Key, had cached) (cached, bool) {
 	return c, true
 }
 
-// change puts changes into what this search knows and into memory, and has write bring them to the
-// ring.
+// change applies changes to this search and the cache, and lets write send them to the ring.
 func (k *knowing) change(c ipmicra.Changes) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -202,8 +201,8 @@ func (k *knowing) remember(key ipmicra.Key, c cached) {
 	k.cache.Set(key, c)
 }
 
-// write brings the changes to the ring, and returns when they are safe there. The error says that
-// some are not; this peer goes by them all the same.
+// write sends the changes to the ring, and returns when they are durable there. After an error some
+// are not; they apply locally regardless.
 func (k *knowing) write(ctx context.Context) error {
 	if len(k.changes.Subnets)+len(k.changes.Indexes) == 0 {
 		return nil
@@ -212,13 +211,13 @@ func (k *knowing) write(ctx context.Context) error {
 	k.changes = ipmicra.Changes{}
 	err := k.records.Tell(ctx, c)
 	if err != nil {
-		k.log.Debug("changes of subnets are not on the ring", "err", err)
+		k.log.Debug("subnet changes not stored on the ring", "err", err)
 	}
 	return err
 }
 
-// give takes a subnet from its worker and gives it to another; to nobody, so that it is delegated
-// by fresh probes.
+// give takes a subnet from its worker and delegates it to another; with an empty to, it is
+// delegated by new probes.
 func (k *knowing) give(ctx context.Context, p netip.Prefix, to string, now time.Time) {
 	step := k.step(ctx, func() (ipmicra.Step, []ipmicra.Key) {
 		c, need := k.machine.Give(p, to, k.self, now, k)

@@ -22,72 +22,70 @@ import (
 )
 
 const (
-	// rangesKept and rangeAge bound what is remembered of address ranges.
+	// rangesKept and rangeAge bound the cache of address ranges.
 	rangesKept = 4096
 	rangeAge   = 10 * time.Minute
-	// loadsKept bounds the peers of whom it is remembered what they have in hand, between two looks
-	// at who is a candidate.
+	// loadsKept bounds the peers with a remembered load, between two checks of the candidates.
 	loadsKept = 1024
-	// placementRounds bounds how often a strategy may ask for more measurements: each candidate of
-	// the largest leaf set by itself.
+	// placementRounds bounds the measurement requests of a strategy: one for each candidate of the
+	// largest leaf set.
 	placementRounds = 64
-	// placeTime bounds the search for the worker of one host, requests that measure aside; the
-	// owner gives it up later.
+	// placeTime bounds the search for the worker of one host, without measuring requests; the owner's
+	// own timeout is longer.
 	placeTime = 12 * time.Second
-	// beyond is how many peers beyond the leaf set may be candidates for a host, farKept how many
-	// are remembered as such.
+	// beyond is the number of peers beyond the leaf set that may be candidates for a host, and farKept
+	// the number remembered.
 	beyond  = 4
 	farKept = 64
-	// locateTime bounds finding a site's address before it is placed; without one it is placed all
-	// the same.
+	// locateTime bounds the lookup of a site's address before placement; without an address it is
+	// placed as well.
 	locateTime = 500 * time.Millisecond
 )
 
-// Placer chooses workers for the hosts of this peer, and measures sites for the owners of others.
-// What it does not know yet of the way to a site it has the candidates measure. It is safe for
-// concurrent use.
+// Placer chooses workers for the hosts of this peer, and measures sites for other owners. Missing
+// measurements are made by the candidates. It is safe for concurrent use.
 type Placer struct {
 	cfg    Config
 	deps   Deps
 	prober *prober
 
-	// What some strategies need of the ring; nil for the others. Delegations is a strategy by
-	// itself, which asks the ring.
+	// Ring state of some strategies; nil for the others. Delegations is a strategy by itself, which
+	// queries the ring.
 	delegations *delegations
 	gossip      *gossip
 	samples     *sampleGossip
 
-	mu       sync.Mutex // guards what follows; never held over the network, nor while the ring is asked
+	mu       sync.Mutex // guards what follows; never held during calls of network or ring
 	strategy placement.Strategy
 	cache    *placement.Cache
-	resting  map[string]time.Time // candidates that said they are paused, and when; of the leaf set and far, so bounded
+	resting  map[string]time.Time // backoff of paused candidates, of leaf set and far, so bounded
 	ring     membersSeen
-	far      []string            // candidates beyond the leaf set, the one met last behind; at most farKept
-	loads    map[string]load     // what candidates told of themselves last; of both as well
-	addrs    map[string]addrSeen // where candidates are; of both as well
+	far      []string            // candidates beyond the leaf set, the latest last; at most farKept
+	loads    map[string]load     // last reported by candidates; of both as well
+	addrs    map[string]addrSeen // addresses of candidates; of both as well
 }
 
-// addrSeen is the address of a candidate as of a moment: to read it out of multiaddrs costs more
-// than all else of a placement that measures nothing.
+// addrSeen is a candidate's cached address: extracting it from multiaddrs costs more than all else
+// of a placement without measurements.
 type addrSeen struct {
 	addr netip.Addr
 	at   time.Time
 }
 
-// membersSeen are the members of the ring as of a moment; nobody changes the map.
+// membersSeen is a cached set of ring members; the map is immutable.
 type membersSeen struct {
 	members map[string]bool
 	at      time.Time
 }
 
-// addrAge is for how long a candidate's address is not looked at again, nor who is a member.
+// addrAge is the cache time of candidates' addresses and of the members.
 const addrAge = time.Second
 
-// load is what a peer told of its worker.
+// load is the reported load of a peer's worker.
 type load struct{ backlog, capacity uint32 }
 
-// New returns a placer, which measures for others from now on. What its strategy needs of the ring
-// comes once Run is called.
+// New returns a placer, which measures for other owners from now on. The ring state of its strategy
+// needs Run.
 func New(cfg Config, d Deps) (*Placer, error) {
 	pl := &Placer{
 		cfg: cfg, deps: d, prober: newProber(d.Sites, d.Worker.Visit), cache: placement.NewCache(rangesKept, rangeAge),
@@ -99,7 +97,7 @@ func New(cfg Config, d Deps) (*Placer, error) {
 	return pl, nil
 }
 
-// Run does what the strategy needs beside placing, such as gossip, until ctx ends.
+// Run runs background tasks of the strategy, such as gossip, until ctx ends.
 func (pl *Placer) Run(ctx context.Context) error {
 	switch {
 	case pl.delegations != nil:
@@ -112,23 +110,23 @@ func (pl *Placer) Run(ctx context.Context) error {
 	return nil
 }
 
-// CoordinatesService answers [ServiceCoordinates].
+// CoordinatesService returns the service [ServiceCoordinates].
 func (pl *Placer) CoordinatesService() rpc.Service { return pl.gossip.service() }
 
-// SamplesService answers [ServiceSamples].
+// SamplesService returns the service [ServiceSamples].
 func (pl *Placer) SamplesService() rpc.Service { return pl.samples.service() }
 
-// Distance is the expected round trip of gossip with a neighbour in ms, by network coordinates, and
-// the larger of both errors; nil if one is not known.
+// Distance returns the expected round trip of gossip with a neighbor in ms, by network coordinates,
+// and the larger of both errors; nil if one is unknown.
 func (pl *Placer) Distance(id peer.ID) (ms, relative *float64) { return pl.gossip.distance(id) }
 
-// Measured is the round trip that was measured last from here to a host at an address, 0 if none
-// was or it is forgotten.
+// Measured returns the last round trip measured from here to a host at an address, 0 if there is
+// none in memory.
 func (pl *Placer) Measured(host string, addr netip.Addr) time.Duration {
 	return pl.prober.last(host, addr)
 }
 
-// Place looks for the worker of a host among this peer, its leaf set and those attached to it.
+// Place chooses the worker of a host among this peer, its leaf set and attached workers.
 func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 	v := &placement.View{
 		Now: time.Now(), Host: p.Host, Candidates: pl.somebody(ctx, ring.HostKey(p.Host), p.Exclude), URLs: p.Pending, Tiny: p.Tiny, Known: p.Known,
@@ -155,7 +153,7 @@ func (pl *Placer) Place(ctx context.Context, p owner.Place) owner.Placement {
 		}
 		asking.measure(ctx, c.Probe, v)
 	}
-	return owner.Placement{Measured: measurements(v), Why: "the strategy found no end: the owner keeps the host", NotBefore: asking.owed}
+	return owner.Placement{Measured: measurements(v), Why: "no result of the strategy: the owner takes the host", NotBefore: asking.owed}
 }
 
 func (pl *Placer) next(_ context.Context, v *placement.View) placement.Choice {
@@ -164,18 +162,18 @@ func (pl *Placer) next(_ context.Context, v *placement.View) placement.Choice {
 	return pl.strategy.Next(v)
 }
 
-// placed remembers the worker of a site's range.
+// placed caches the worker of a site's range.
 func (pl *Placer) placed(v *placement.View, c *placement.Choice) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	if v.Site.IsValid() && c.URLs != 1 { // one URL is for an estimator, and no placement
+	if v.Site.IsValid() && c.URLs != 1 { // a lease of one URL is a sample, not a placement
 		pl.cache.Placed(v.Site, c.Worker)
 	}
 }
 
-// locate is the address of a site: the one that a worker met, or else the one that a fetch would
-// try first; zero if there is none. A host with few URLs is worth the question only where its
-// address says who is near.
+// locate returns the address of a site: the one that a worker reported, or the first that a fetch
+// would try; zero if there is none. For a host with few URLs it is looked up only if the strategy
+// uses addresses.
 func (pl *Placer) locate(ctx context.Context, p *owner.Place) netip.Addr {
 	if len(p.Addrs) > 0 {
 		if addr, ok := netip.AddrFromSlice(p.Addrs[0]); ok {
@@ -201,8 +199,8 @@ func schemeOf(p *owner.Place) string {
 	return "http"
 }
 
-// recall fills in what is known already: of the host from its record, which may come from another
-// owner, and of the site's range. What does not hold any more is not.
+// recall adds known measurements: of the host from its record, which may come from another owner,
+// and of the site's range. Outdated ones are omitted.
 func (pl *Placer) recall(p *owner.Place, v *placement.View) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -226,16 +224,15 @@ func (pl *Placer) recall(p *owner.Place, v *placement.View) {
 }
 
 const (
-	// nobodyFor is how long a host waits for a candidate while this peer and all others are paused,
-	// before it is looked at again; nobodyEvery how soon it is seen that one has gone on.
+	// nobodyFor is the time for which a host waits for a candidate while this peer and all others are
+	// paused, and nobodyEvery the interval of checks.
 	nobodyFor   = 2 * time.Second
 	nobodyEvery = 250 * time.Millisecond
 )
 
-// reach adds peers beyond the leaf set, so many at most, that are likely to be nearer to the site
-// than all in it: by its place, or else by what was measured of it by now. One that did not take
-// the host, or does not answer, is left alone for a while, as those are that are paused: nobody
-// here hears whether it is there.
+// reach adds up to most peers beyond the leaf set that are likely to be nearer to the site than all
+// in it, by its place or by its measurements so far. A peer that did not take the host, or does not
+// answer, is skipped for a while, like a paused one, since its failure is not detected here.
 func (pl *Placer) reach(p *owner.Place, v *placement.View, most int) {
 	if pl.samples == nil || most <= 0 {
 		return
@@ -252,7 +249,7 @@ func (pl *Placer) reach(p *owner.Place, v *placement.View, most int) {
 		return members[id] && !slices.Contains(p.Exclude, id) && (!resting || time.Since(since) >= restingFor)
 	})
 	for _, id := range likely {
-		pl.rests(id) // this host is the one that tries it, if it rested
+		pl.rests(id) // after its backoff, this host tries it
 		pl.far = append(slices.DeleteFunc(pl.far, func(f string) bool { return f == id }), id)
 		pl.far = pl.far[max(0, len(pl.far)-farKept):]
 		l := pl.loads[id]
@@ -265,7 +262,7 @@ func (pl *Placer) reach(p *owner.Place, v *placement.View, most int) {
 	}
 }
 
-// members are the ring peers that are known, as of the last second, without those suspect.
+// members returns the known ring peers without suspects, cached for a second.
 func (pl *Placer) members() map[string]bool {
 	now := time.Now()
 	pl.mu.Lock()
@@ -286,7 +283,7 @@ func (pl *Placer) members() map[string]bool {
 	return known.members
 }
 
-// somebody is candidates, after a while if nobody would take the host at present.
+// somebody returns candidates, and waits a while if none is available.
 func (pl *Placer) somebody(ctx context.Context, key ring.Key, exclude []string) []placement.Candidate {
 	list := pl.candidates(key, exclude)
 	for begun := time.Now(); len(list) == 1 && pl.deps.Paused() && time.Since(begun) < nobodyFor; list = pl.candidates(key, exclude) {
@@ -297,13 +294,13 @@ func (pl *Placer) somebody(ctx context.Context, key ring.Key, exclude []string) 
 	return list
 }
 
-// candidates are this peer, its leaf set from the nearest on, and some of the workers attached to
-// it; without those that would not take the host, or that do not answer at present.
+// candidates returns this peer, its leaf set, nearest first, and some of the workers attached to
+// it, without those that would not take the host or do not answer.
 func (pl *Placer) candidates(key ring.Key, exclude []string) []placement.Candidate {
 	list := []placement.Candidate{{Peer: string(pl.deps.Self), Self: true}}
 	list[0].Backlog, list[0].Capacity = pl.inHand()
 	if pl.deps.Paused() {
-		list[0].Backlog = list[0].Capacity // others go first
+		list[0].Backlog = list[0].Capacity // others are preferred
 	}
 	for _, c := range pl.known(pl.around(key)) {
 		if !slices.Contains(exclude, c.Peer) && !pl.deps.Ring.Suspect(peer.ID(c.Peer)) && !pl.isResting(c.Peer) {
@@ -316,8 +313,8 @@ func (pl *Placer) candidates(key ring.Key, exclude []string) []placement.Candida
 	return list
 }
 
-// around are the leaf set, from the nearest on, and some of the workers attached to it; without
-// this peer.
+// around returns the leaf set, nearest first, and some of the workers attached to it, without this
+// peer.
 func (pl *Placer) around(key ring.Key) (near []string) {
 	preds, succs := pl.deps.Ring.Leaves()
 	var nearest []dht.Peer
@@ -337,7 +334,7 @@ func (pl *Placer) around(key ring.Key) (near []string) {
 	return near
 }
 
-// known are peers with what they have in hand; what was remembered of others is forgotten.
+// known returns candidates with their loads; loads of other peers are dropped.
 func (pl *Placer) known(near []string) (list []placement.Candidate) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -356,13 +353,13 @@ func (pl *Placer) known(near []string) (list []placement.Candidate) {
 	return list
 }
 
-// inHand is what this peer's worker has in hand, and how much it takes.
+// inHand returns the load and the capacity of this peer's worker.
 func (pl *Placer) inHand() (backlog, capacity uint32) {
 	w := pl.deps.Worker
 	return uint32(w.Backlog()), uint32(w.Capacity()) // small counts
 }
 
-// addrOf is the address of a candidate.
+// addrOf returns the address of a candidate.
 func (pl *Placer) addrOf(id string) netip.Addr {
 	now := time.Now()
 	pl.mu.Lock()
@@ -378,11 +375,11 @@ func (pl *Placer) addrOf(id string) netip.Addr {
 	return addr
 }
 
-// told notes what a peer said of its worker, and what it measured.
+// told stores the load and the measurement that a peer reported.
 func (pl *Placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 	m := placement.Measurement{RTT: time.Duration(r.GetRttUs()) * time.Microsecond, Err: r.GetError()}
 	if m.RTT == 0 && m.Err == "" {
-		m.Err = "no round trip in the answer"
+		m.Err = "no round trip in the reply"
 	}
 	if pl.Declined(id, m.Err) {
 		return m
@@ -399,12 +396,11 @@ func (pl *Placer) told(id string, r *wire.ProbeReply) placement.Measurement {
 	return m
 }
 
-// restingFor is after how long a peer that is paused is asked again, so that a ring of such is
-// quiet however many hosts wait.
+// restingFor is the backoff of a paused peer, so that a ring of paused peers is quiet however many
+// hosts wait.
 const restingFor = 10 * time.Second
 
-// Declined notes why a candidate did not take what it was offered or asked, and says whether that
-// is because it is paused.
+// Declined stores the reason why a candidate declined, and reports whether it is paused.
 func (pl *Placer) Declined(id, why string) (paused bool) {
 	if why != wire.PausedText {
 		return false
@@ -417,15 +413,15 @@ func (pl *Placer) Declined(id, why string) (paused bool) {
 	return true
 }
 
-// isResting says whether a candidate is left alone. When its time is over one host may try it, and
-// the others follow if it has gone on.
+// isResting reports whether a candidate is in backoff. After the backoff one host may try it, and
+// the others follow if it has resumed.
 func (pl *Placer) isResting(id string) bool {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	return pl.rests(id)
 }
 
-// rests is isResting for who holds mu.
+// rests is isResting with mu held.
 func (pl *Placer) rests(id string) bool {
 	since, resting := pl.resting[id]
 	if !resting {
@@ -438,8 +434,8 @@ func (pl *Placer) rests(id string) bool {
 	return true
 }
 
-// Heard notes what a worker that holds leases of this peer said of itself: strategies that probe
-// nobody hear of it in no other way.
+// Heard stores the load reported by a worker that holds leases of this peer: strategies without
+// probes have no other source.
 func (pl *Placer) Heard(id string, backlog, capacity uint32) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -456,7 +452,7 @@ func (pl *Placer) note(id string, backlog, capacity uint32) {
 	}
 }
 
-// Observe lets a strategy that learns from downloads see a report. It is called in a step of the
+// Observe passes a report to a strategy that learns from downloads. It is called in a step of the
 // owner and does not block.
 func (pl *Placer) Observe(host string, addrs [][]byte, worker string, w *wire.HostWork) {
 	pl.mu.Lock()
@@ -486,10 +482,10 @@ func (pl *Placer) Observe(host string, addrs [][]byte, worker string, w *wire.Ho
 	}
 }
 
-// noAnswer says whether a site did not answer a request to its end.
+// noAnswer reports whether a site did not answer a request completely.
 func noAnswer(o link.Outcome) bool { return o.HostWide() || o == link.OutcomeTimeout }
 
-// measurements turns what a strategy saw into what the host's record keeps.
+// measurements converts a strategy's measurements to those of the host record.
 func measurements(v *placement.View) []owner.Measurement {
 	out := make([]owner.Measurement, 0, len(v.Measured))
 	for _, c := range v.Candidates {

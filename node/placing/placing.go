@@ -1,16 +1,15 @@
-// Package placing chooses which worker crawls a host, for the hosts that this peer owns, by the
-// strategy that its operator named (crawl/placement and the packages below it), and measures sites
-// for the owners of other hosts.
+// Package placing chooses the worker of each host that this peer owns, by the configured strategy
+// (crawl/placement and the packages below it), and measures sites for the owners of other hosts.
 //
-// A [Placer] asks this peer, its leaf set and the workers attached to it, and by the strategy
-// adaptive also peers beyond that are likely to be nearer; strategies say whom to ask, and the
-// Placer asks, within bounds: a site sees one probe by each peer in half a minute, whoever asks,
-// and a request only where robots.txt is known and allows it. What a strategy needs of the ring is
-// here as well: subnets are delegated by records on it (package node/subnets), neighbours tell each
-// other their network coordinates, or samples of what placing came to.
+// The candidates of a [Placer] are this peer, its leaf set and the workers attached to it, and for
+// the strategy adaptive also peers beyond that are likely to be nearer. Strategies choose the
+// candidates to probe, and the Placer probes within limits: a site gets one probe from each peer in
+// half a minute, and a request only where robots.txt is known and allows it. The ring state of
+// strategies is here as well: subnets are delegated by records on the ring (package node/subnets),
+// neighbors exchange network coordinates or placement samples.
 //
-// It promises: no lock is held over the network; a search ends, however the candidates answer; what
-// is remembered of strangers is bounded.
+// Invariants: no lock is held during network calls; a search ends, however the candidates answer;
+// the state of untrusted peers is bounded.
 package placing
 
 import (
@@ -26,86 +25,85 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// Config is what an operator chooses.
+// Config is the operator's configuration.
 type Config struct {
 	// Strategy is one of [Names].
 	Strategy string
-	// Probe is how candidates measure the way to a site: [ProbeConnect] or [ProbeHead].
+	// Probe is the method to measure a site: [ProbeConnect] or [ProbeHead].
 	Probe string
 	// GeoIP is a database of positions or countries, Hierarchy a file of networks with their
-	// organisations; empty: there is none.
+	// organizations; empty: none.
 	GeoIP, Hierarchy string
-	// Theta is the relative error under which a server's network coordinate is good enough to place
-	// by, CoordinatesMode how long placing by them goes on, Gossip how often a neighbour is asked
-	// for its own. Zero: as in the papers.
+	// Theta is the relative error below which a server's network coordinate is used for placement,
+	// CoordinatesMode the mode of that, and Gossip the interval of requests for a neighbor's
+	// coordinate. Zero: as in the papers.
 	Theta           float64
-	CoordinatesMode string        // as coordinates.Mode has it
-	Gossip          time.Duration // pause between two questions
-	// Threshold is the largest round trip to a site that ends the search for the worker of a
-	// subnet.
+	CoordinatesMode string        // see coordinates.Mode
+	Gossip          time.Duration // between two requests
+	// Threshold is the largest round trip to a site that ends the search for the worker of a subnet.
 	Threshold time.Duration
-	// Delay is the least gap between requests to a host, Agent how robots.txt names this crawler:
-	// requests that measure keep to both.
+	// Delay is the minimum delay between requests to a host, and Agent the product token for
+	// robots.txt: measuring requests comply with both.
 	Delay time.Duration
 	Agent string // product token
 }
 
-// CheckFiles reads the files that are named.
+// CheckFiles reads the configured files and returns the first error.
 func (c *Config) CheckFiles() error {
 	_, err := newAtlas(c)
 	return err
 }
 
-// Ring is what placing asks of the ring: dht.DHT.
+// Ring is the interface to the ring: dht.DHT.
 type Ring interface {
-	// Leaves is the leaf set, each side nearest first.
+	// Leaves returns the leaf set, each side nearest first.
 	Leaves() (preds, succs []dht.Peer)
-	// Members are all ring peers that are known, these among them.
+	// Members returns all known ring peers, including the leaf set.
 	Members() []dht.Peer
-	// Candidates are attached workers for a key, Attached all of them; Attachments are those to
-	// whom this peer is attached.
+	// Candidates returns attached workers for a key, Attached all of them; Attachments returns the
+	// peers to which this peer is attached.
 	Candidates(key ring.Key) []dht.Peer
 	Attached() []dht.Peer    // lists all attached workers
-	Attachments() []dht.Peer // lists those to whom this peer is attached
-	// Suspect says that a peer does not answer at present.
+	Attachments() []dht.Peer // lists peers to which this peer is attached
+	// Suspect reports whether a peer does not answer at present.
 	Suspect(id peer.ID) bool
 }
 
-// Worker is what placing asks of this peer's worker.
+// Worker is the interface to this peer's worker.
 type Worker interface {
-	// Backlog is how many URLs wait here, Capacity how many the worker takes.
+	// Backlog returns the number of waiting URLs, Capacity the worker's maximum.
 	Backlog() int
-	Capacity() int // how many URLs the worker takes
-	// Visit waits until a request may be made to an address beside the worker's, and counts it
-	// there; leave ends it.
+	Capacity() int // maximum of URLs
+	// Visit waits until a request to an address is permitted in addition to the worker's, and counts
+	// it there; leave ends it.
 	Visit(ctx context.Context, addr netip.Addr) (leave func(), err error)
 }
 
-// Deps is what placing uses of the peer.
+// Deps are the dependencies of a Placer.
 type Deps struct {
 	// Self is this peer, Incarnation that of its process.
 	Self        peer.ID
 	Incarnation uint64 // of the process
 	// Now is the lease clock.
 	Now    func() time.Time
-	Ring   Ring   // who is near
+	Ring   Ring   // peers of the ring
 	Worker Worker // this peer's own
 	Sites  Sites  // measures sites
 	// Records are those of subnets, on the ring.
 	Records Records
-	// Net calls peers, also those that are attached as workers.
+	// Net calls peers, including attached workers.
 	Net rpc.Caller
-	// Addrs are the multiaddrs of a peer, of this one too. Where is this peer's address among
-	// sites; the zero value: it is not known.
+	// Addrs returns the multiaddrs of a peer, including this one. Where returns this peer's public
+	// address; the zero value: unknown.
 	Addrs func(id peer.ID) []string
-	Where func() netip.Addr // this peer's address among sites
-	// Paused says that this peer fetches nothing at present.
+	Where func() netip.Addr // this peer's public address
+	// Paused reports whether this peer has paused fetching.
 	Paused func() bool
-	// OptedOut says why a host is not to be asked; empty: it may be.
+	// OptedOut returns the reason why a host must not be measured; empty: it may be.
 	OptedOut func(host string) string
-	// Robots is what the record of an own host keeps of its robots.txt; nil: nothing.
+	// Robots returns the recorded robots.txt state of an own host; nil: none.
 	Robots func(ctx context.Context, host, scheme string) []byte
-	// Spawn runs something beside what calls it, until the peer ends.
+	// Spawn runs fn asynchronously, until the peer ends.
 	Spawn func(fn func(ctx context.Context))
-	Log   *slog.Logger // hears what could not be had
+	Log   *slog.Logger // reports unavailable data
 }

@@ -26,17 +26,17 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// How candidates measure the way to a site.
+// Methods to measure the RTT to a site.
 const (
-	// ProbeConnect: by TCP connects, which carry no request.
+	// ProbeConnect uses TCP connects, which carry no request.
 	ProbeConnect = "connect"
-	// ProbeHead: by a HEAD request, where robots.txt is known and allows it; else by TCP connects.
+	// ProbeHead uses a HEAD request where robots.txt is known and allows it; else TCP connects.
 	ProbeHead = "head"
-	// probeOnce: by one TCP connect, for who knows that it may err.
+	// probeOnce uses one TCP connect, for callers that tolerate errors.
 	probeOnce = "once"
 )
 
-// methodOf is how a candidate is asked to measure.
+// methodOf returns the method of a probe request.
 func methodOf(m *wire.Probe) string {
 	if m.GetOnce() && m.GetMethod() != ProbeHead {
 		return probeOnce
@@ -45,32 +45,31 @@ func methodOf(m *wire.Probe) string {
 }
 
 const (
-	// probeTries are made of a site at most by each candidate that is asked to connect, one after
-	// another, until the two smallest agree; after probeTime no further one is begun.
+	// probeTries bounds the connects to a site by each candidate, one after another, until the two
+	// smallest agree; none begins after probeTime.
 	probeTries = 5
 	probeTime  = time.Second
-	// probeAgree and a probeShare of it is by how much two round trips that agree may differ: as
-	// much as makes no difference to who is the nearest.
+	// probeAgree plus a probeShare of the round trip is the difference of two that agree: it does not
+	// affect which peer is nearest.
 	probeAgree = 500 * time.Microsecond
 	probeShare = 0.02
-	// probeTimeout bounds the question to one candidate with its answer.
+	// probeTimeout bounds a probe request to one candidate.
 	probeTimeout = 3 * time.Second
-	// probesMost bounds the probes that this peer makes at once, probesPerMinute those that it
-	// makes for whoever asks.
+	// probesMost bounds the concurrent probes of this peer, and probesPerMinute those for all callers.
 	probesMost      = 32
 	probesPerMinute = 1200
-	// siteRest is how long what was measured of a site answers for it: it sees no more than one
-	// probe by each peer in that time, whoever asks.
+	// siteRest is the cache time of a site's measurement: a site gets at most one probe from each peer
+	// in that time, regardless of the callers.
 	siteRest = 30 * time.Second
-	// sitesKept bounds the sites of which that is remembered.
+	// sitesKept bounds the cached sites.
 	sitesKept = 4096
 )
 
-// ProbeMethod asks a candidate to measure the way to a site.
+// ProbeMethod requests a candidate to measure a site.
 var ProbeMethod = rpc.Method[*wire.Probe, *wire.ProbeReply]{Service: rpc.ServiceWorker, Tag: 'P'}
 
-// RequestTime is how long candidates may send requests to a host before it is placed: a leaf set of
-// them, each with the host's rest.
+// RequestTime returns how long candidates may send requests to a host before it is placed: a leaf
+// set of them, each with the host's delay.
 func (c *Config) RequestTime() time.Duration {
 	const candidates, most = 12, time.Minute
 	if c.Probe != ProbeHead {
@@ -79,20 +78,19 @@ func (c *Config) RequestTime() time.Duration {
 	return min(candidates*(c.Delay+probeTime), most)
 }
 
-// asking measures one host by its candidates, and keeps the rules of politeness where requests are
-// made for it.
+// asking measures one host by its candidates, and applies politeness to requests made for that.
 type asking struct {
 	*Placer
 	place *owner.Place
-	// next is when the next request may be sent, on the lease clock; owed, unless zero, until when
-	// politeness is owed for those that were.
+	// next is the earliest next request, on the lease clock; owed, unless zero, is the not-before time
+	// set by past requests.
 	next, owed time.Time
-	judged     bool          // robots.txt was looked at
-	gap        time.Duration // between requests; 0: none may be made
-	refused    string        // the site's wish for fewer requests, after which there is none
+	judged     bool          // robots.txt was checked
+	gap        time.Duration // between requests; 0: none are permitted
+	refused    string        // the site's demand for fewer requests, which ends them
 }
 
-// measure has peers measure the host and notes what they found.
+// measure lets peers measure the host and stores the results.
 func (a *asking) measure(ctx context.Context, peers []string, v *placement.View) {
 	if a.mayRequest(ctx) {
 		for _, id := range peers {
@@ -111,8 +109,8 @@ func (a *asking) measure(ctx context.Context, peers []string, v *placement.View)
 	}
 }
 
-// mayRequest says whether candidates may send requests: the owner has reserved the time, and the
-// site's robots.txt is known, holds and allows it.
+// mayRequest reports whether candidates may send requests: the owner has reserved the time, and the
+// site's robots.txt is known, fresh and allows it.
 func (a *asking) mayRequest(ctx context.Context) bool {
 	if a.judged || a.place.RequestsUntil.IsZero() {
 		return a.gap > 0
@@ -126,8 +124,8 @@ func (a *asking) mayRequest(ctx context.Context) bool {
 	return a.gap > 0
 }
 
-// requestGap is the time between requests that measure a site, at least a millisecond; 0 if its
-// robots.txt forbids them or does not hold any more.
+// requestGap returns the time between measuring requests to a site, at least a millisecond; 0 if
+// its robots.txt forbids them or is outdated.
 func (c *Config) requestGap(s *robots.State, now time.Time) time.Duration {
 	if !now.Before(s.Expires) || now.Before(s.NotBefore) || s.Verdict != robots.Obey && s.Verdict != robots.AllowAll {
 		return 0
@@ -140,14 +138,13 @@ func (c *Config) requestGap(s *robots.State, now time.Time) time.Duration {
 	return max(c.Delay, asked, time.Millisecond)
 }
 
-// request has one peer send its request, when the site has had its rest and while there is time for
-// it.
+// request lets one peer send its request after the site's delay, if time is left.
 func (a *asking) request(ctx context.Context, id string) placement.Measurement {
 	if a.refused != "" {
 		return placement.Measurement{Err: a.refused}
 	}
 	if latest(a.deps.Now(), a.next).Add(probeTimeout).After(a.place.RequestsUntil) {
-		return placement.Measurement{Err: "not asked: no time left for requests that measure"}
+		return placement.Measurement{Err: "not measured: no time left for measuring requests"}
 	}
 	if err := loop.Sleep(ctx, a.next.Sub(a.deps.Now())); err != nil {
 		return placement.Measurement{Err: err.Error()}
@@ -168,44 +165,44 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// ask asks one peer to measure the host; what went wrong is in the answer.
+// ask requests a measurement from one peer; errors are in the result.
 func (a *asking) ask(ctx context.Context, id, method string) placement.Measurement {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	return a.told(id, a.probe(ctx, peer.ID(id), &wire.Probe{Host: a.place.Host, Scheme: schemeOf(a.place), Method: method, Once: a.samples != nil}))
 }
 
-// probe asks one peer, which may be this one.
+// probe probes through one peer, which may be this one.
 func (pl *Placer) probe(ctx context.Context, of peer.ID, m *wire.Probe) *wire.ProbeReply {
 	if of == pl.deps.Self {
 		return pl.probeFor(ctx, m)
 	}
 	reply, err := ProbeMethod.Call(ctx, pl.deps.Net, of, m)
 	if err != nil {
-		return &wire.ProbeReply{Error: errorText("no answer: ", err)}
+		return &wire.ProbeReply{Error: errorText("no reply: ", err)}
 	}
 	return reply
 }
 
-// errorText is an error as it goes into a message: valid UTF-8, and not long.
+// errorText returns an error for a message: valid UTF-8 of bounded length.
 func errorText(before string, err error) string {
 	const most = 200
 	s := strings.ToValidUTF8(before+err.Error(), "?")
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }
 
-// ProbeService measures sites for owners.
+// ProbeService returns the service that measures sites for owners.
 func (pl *Placer) ProbeService() rpc.Service {
-	return ProbeMethod.Handle(rpc.Members("that the caller owns the host, as seen from here; so many a minute and site"), func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
+	return ProbeMethod.Handle(rpc.Members("caller owns the host, by this peer's view; rate limits in total and per site"), func(ctx context.Context, from peer.ID, m *wire.Probe) (*wire.ProbeReply, error) {
 		if !rpc.OfOwner(ctx, ring.HostKey(m.GetHost()))[0] {
-			return &wire.ProbeReply{Error: "not measured: the asker is not the host's owner"}, nil
+			return &wire.ProbeReply{Error: "not measured: the caller is not the host's owner"}, nil
 		}
 		return pl.probeFor(ctx, m), nil
 	})
 }
 
-// probeFor measures a site from here for its host's owner, who alone knows whether a request may be
-// made.
+// probeFor measures a site from here for its host's owner, which is responsible for permitting
+// requests.
 func (pl *Placer) probeFor(ctx context.Context, m *wire.Probe) *wire.ProbeReply {
 	reply := new(wire.ProbeReply)
 	if pl.deps.Paused() {
@@ -226,11 +223,11 @@ func (pl *Placer) probeFor(ctx context.Context, m *wire.Probe) *wire.ProbeReply 
 	return reply
 }
 
-// Sites is what probes need of a fetcher.
+// Sites is the interface to the fetcher.
 type Sites interface {
-	// Locate finds the addresses that a fetch would try, in that order.
+	// Locate returns the addresses that a fetch would try, in that order.
 	Locate(ctx context.Context, host, scheme string) ([]netip.AddrPort, error)
-	// Probe connects once, and says how long that took.
+	// Probe connects once, and returns the duration.
 	Probe(ctx context.Context, host, scheme string) (time.Duration, netip.Addr, error)
 	// ProbeHead makes one HEAD request.
 	ProbeHead(ctx context.Context, host, scheme string) (*fetch.Head, error)
@@ -238,30 +235,30 @@ type Sites interface {
 
 var _ Sites = (*fetch.Fetcher)(nil)
 
-// prober measures sites for owners, within bounds: what was measured a moment ago is told again,
-// and who asks for what is being measured waits for it.
+// prober measures sites for owners, within limits: recent measurements are reused, and concurrent
+// callers for one site wait for the same probe.
 type prober struct {
 	sites Sites
 	slots chan struct{}
-	// visit waits until a request may be made to an address beside the worker's, and counts it
-	// there; leave ends it.
+	// visit waits until a request to an address is permitted in addition to the worker's, and counts
+	// it there; leave ends it.
 	visit func(ctx context.Context, addr netip.Addr) (leave func(), err error)
 
-	mu     sync.Mutex // guards what follows; never held over the network
+	mu     sync.Mutex // guards what follows; never held during network calls
 	known  map[probeKey]*probed
 	minute time.Time
 	spent  int // probes begun since minute
 }
 
-// probeKey is a site: sites behind one address and port are one.
+// probeKey identifies a site: sites behind one address and port are one.
 type probeKey struct {
 	at     netip.AddrPort
 	method string
 }
 
-// probed is what came of a probe, or is about to.
+// probed is a finished or running probe.
 type probed struct {
-	done chan struct{} // closed when the rest stands
+	done chan struct{} // closed when the other fields are set
 	when time.Time
 	rtt  time.Duration
 	addr netip.Addr
@@ -274,10 +271,10 @@ func newProber(s Sites, visit func(context.Context, netip.Addr) (func(), error))
 
 var errTooManyProbes = errors.New("too many probes")
 
-// siteRefuses begins the error of a site that asks for fewer requests.
+// siteRefuses is the prefix of the error of a site that asks for fewer requests.
 const siteRefuses = "the site asks for fewer requests"
 
-// measure measures a site, or tells what was measured of it a moment ago.
+// measure measures a site, or returns a recent measurement.
 func (p *prober) measure(ctx context.Context, host, scheme, method string) (time.Duration, netip.Addr, error) {
 	at, err := p.sites.Locate(ctx, host, scheme)
 	if err != nil {
@@ -302,20 +299,19 @@ func (p *prober) measure(ctx context.Context, host, scheme, method string) (time
 		if !errors.Is(found.err, context.Canceled) && !errors.Is(found.err, context.DeadlineExceeded) {
 			return found.rtt, found.addr, found.err
 		}
-		if ctx.Err() != nil { // the other asker's time was over; if ours is not it is measured once more
+		if ctx.Err() != nil { // the other caller was canceled: measure again unless this one is, too
 			return 0, netip.Addr{}, ctx.Err()
 		}
 	}
 }
 
-// begin returns what is known of a site or under way, or else a new probe that is the caller's to
-// make.
+// begin returns a known or running probe, or else a new one that the caller must run.
 func (p *prober) begin(key probeKey, now time.Time) (found *probed, mine bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.known[key]
 	if k == nil && key.method == probeOnce {
-		k = p.known[probeKey{key.at, ProbeConnect}] // which is more
+		k = p.known[probeKey{key.at, ProbeConnect}] // includes more than connects
 	}
 	if k != nil && (k.when.IsZero() || now.Sub(k.when) < siteRest) {
 		return k, false, nil
@@ -324,7 +320,7 @@ func (p *prober) begin(key probeKey, now time.Time) (found *probed, mine bool, e
 		p.minute, p.spent = now, 0
 	}
 	if p.spent >= probesPerMinute {
-		return nil, false, fmt.Errorf("%w this minute, at most %d", errTooManyProbes, probesPerMinute)
+		return nil, false, fmt.Errorf("%w in this minute, at most %d", errTooManyProbes, probesPerMinute)
 	}
 	p.spent++
 	p.forget(now)
@@ -333,8 +329,7 @@ func (p *prober) begin(key probeKey, now time.Time) (found *probed, mine bool, e
 	return k, true, nil
 }
 
-// last is the round trip that was measured last to a host at an address, 0 if none was or it is
-// forgotten.
+// last returns the last round trip to a host at an address, 0 if there is none in memory.
 func (p *prober) last(host string, addr netip.Addr) time.Duration {
 	ports := []uint16{443, 80}
 	if _, port, err := net.SplitHostPort(host); err == nil {
@@ -356,7 +351,7 @@ func (p *prober) last(host string, addr netip.Addr) time.Duration {
 	return 0
 }
 
-// forget makes room for one site more. The caller holds mu.
+// forget evicts sites to add one more. The caller holds mu.
 func (p *prober) forget(now time.Time) {
 	if len(p.known) < sitesKept {
 		return
@@ -376,7 +371,7 @@ func (p *prober) forget(now time.Time) {
 	}
 }
 
-// end lets those that wait have what was found. What came of a broken-off probe is not kept.
+// end publishes the result of a probe to its callers. A canceled probe is dropped.
 func (p *prober) end(key probeKey, k *probed, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -386,12 +381,12 @@ func (p *prober) end(key probeKey, k *probed, now time.Time) {
 	close(k.done)
 }
 
-// run makes a probe. A request waits for its turn at the address, as those of the worker do.
+// run runs a probe. A request waits for its permit at the address, like the worker's.
 func (p *prober) run(ctx context.Context, host, scheme string, key probeKey) (time.Duration, netip.Addr, error) {
 	if key.method == ProbeHead {
 		leave, err := p.visit(ctx, key.at.Addr())
 		if err != nil {
-			return 0, netip.Addr{}, fmt.Errorf("the address has no turn for a request that measures: %w", err)
+			return 0, netip.Addr{}, fmt.Errorf("no permit for a measuring request to the address: %w", err)
 		}
 		defer leave()
 	}
@@ -399,7 +394,7 @@ func (p *prober) run(ctx context.Context, host, scheme string, key probeKey) (ti
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
-		return 0, netip.Addr{}, fmt.Errorf("%w at once, at most %d", errTooManyProbes, probesMost)
+		return 0, netip.Addr{}, fmt.Errorf("%w concurrently, at most %d", errTooManyProbes, probesMost)
 	}
 	if key.method == ProbeHead {
 		h, err := p.sites.ProbeHead(ctx, host, scheme)
@@ -418,9 +413,9 @@ func (p *prober) run(ctx context.Context, host, scheme string, key probeKey) (ti
 	return p.connects(ctx, host, scheme, tries)
 }
 
-// connects is the smallest of a few connects. What else goes on, here or on the way, only ever adds
-// to a round trip, and on a busy machine by more than the distance between peers; so one that
-// nothing confirms is measured again, where a median of three would be wrong as soon as two of them
+// connects returns the least round trip of a few connects. Other load, here or on the path, only
+// increases a round trip, on a busy machine by more than the distance between peers; so an
+// unconfirmed one is measured again, where a median of three would be wrong as soon as two of them
 // are.
 func (p *prober) connects(ctx context.Context, host, scheme string, tries int) (time.Duration, netip.Addr, error) {
 	begun := time.Now()
@@ -441,8 +436,7 @@ func (p *prober) connects(ctx context.Context, host, scheme string, tries int) (
 	return rtts[0], at, nil
 }
 
-// agree says whether the two smallest of some round trips, in their order, are the same for our
-// purposes.
+// agree reports whether the two smallest of some sorted round trips are equal for placement.
 func agree(rtts []time.Duration) bool {
 	return len(rtts) > 1 && rtts[1]-rtts[0] <= probeAgree+time.Duration(probeShare*float64(rtts[0]))
 }

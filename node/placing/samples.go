@@ -21,50 +21,47 @@ import (
 	"github.com/apoidea/apoidea/node/wire"
 )
 
-// ServiceSamples is where owners that place by the strategy adaptive tell each other what they
-// learnt.
+// ServiceSamples is the service by which owners with the strategy adaptive exchange RTT samples.
 const ServiceSamples = "lessons"
 
 const (
-	// samplesEvery is how often a peer tells its leaf set what it learnt since, if anything: a
-	// message costs as much as a probe, and a crawl of small hosts may be over in a minute.
+	// samplesEvery is the interval at which new samples are sent to the leaf set: a message costs as
+	// much as a probe, and a crawl of small hosts may be over in a minute.
 	samplesEvery = time.Second
-	// samplesKept bounds the samples kept for neighbours that come later: some hundred sites are
-	// what the strategy trains on.
+	// samplesKept bounds the samples stored for later neighbors: the strategy trains on some hundred
+	// sites.
 	samplesKept = 512
-	// samplesPerMinute bounds what is learnt of one neighbour: a sample costs some tenths of a
+	// samplesPerMinute bounds the samples accepted from one neighbor: each costs some tenths of a
 	// millisecond.
 	samplesPerMinute = 2048
 	samplesTimeout   = 5 * time.Second
-	// greetings are the messages, a greetEvery apart, after which it is known how far a new
-	// neighbour is: what is done beside only ever adds to a round trip.
+	// greetings is the number of messages, a greetEvery apart, after which the RTT of a new neighbor
+	// is known, since other load only increases it.
 	greetings  = 6
 	greetEvery = 250 * time.Millisecond
-	// farMost bounds the members beyond the leaf set whose distance is learnt, by so many messages to
-	// each, of which the shortest counts; two of them a second. With the leaf set they fit into a
+	// farMost bounds the members beyond the leaf set whose RTT is measured, by farGreetings messages
+	// to each, of which the shortest counts; two of them a second. With the leaf set they fit into a
 	// sample.
 	farMost      = wire.MaxSampleRTTs - 17
 	farGreetings = 3
-	// hopsMost bounds how far a sample goes: eight leaf sets on each side, 128 owners.
+	// hopsMost bounds the hops of a sample: eight leaf sets on each side, 128 owners.
 	hopsMost = 7
-	// passers are the farthest neighbours of each side that pass on what was told: one could be gone.
+	// passers are the farthest neighbors of each side, which forward samples: one may have failed.
 	passers = 2
-	// samplesMet is how many samples, and up to as many again, are known when they come again.
+	// samplesMet is the number of samples, up to twice that, that are recognized as duplicates.
 	samplesMet = 2048
-	// samplesMute is how long a neighbour that takes no samples, since it places hosts otherwise,
-	// is left alone.
+	// samplesMute is the backoff for a neighbor that rejects samples, since it uses another strategy.
 	samplesMute = 10 * time.Minute
 )
 
-// sampleGossip shares what the strategy adaptive learns at its owners (design, section 5): what one
-// had measured, others need not measure again. It tells its leaf set, and those at the ends of it
-// pass it on, away from whom they have it: each sample comes to an owner twice at most from each
-// side.
-// How far neighbours, and some others, are from this peer it learns by the messages themselves, and
-// tells it as well: a peer is a site that nobody need probe. It is safe for concurrent use.
+// sampleGossip distributes the samples of the strategy adaptive among its owners (design, section
+// 5), so that others need not measure again. It sends them to its leaf set, and the peers at its
+// ends forward them away from the sender: each sample reaches an owner at most twice from each
+// side. The messages themselves measure the RTT to neighbors and some other peers, which is
+// distributed as well: a peer is a site that needs no probe. It is safe for concurrent use.
 type sampleGossip struct {
 	self        peer.ID
-	where       func() netip.Addr // this peer's address among sites
+	where       func() netip.Addr // this peer's public address
 	strategy    *adaptive.Strategy
 	guard       sync.Locker // of strategy: the placer's
 	log         *slog.Logger
@@ -73,43 +70,43 @@ type sampleGossip struct {
 	net         rpc.Caller
 	incarnation uint64
 
-	mu        sync.Mutex // guards what follows; never held over the network
+	mu        sync.Mutex // guards what follows; never held during network calls
 	first     int        // number of kept[0] among all samples so far
 	kept      []kept
-	met, long map[uint64]bool           // identities of samples that are known; of late, and before that
-	listeners map[peer.ID]*listener     // neighbours, so bounded
-	beyond    map[peer.ID]time.Duration // members that are no neighbours; 0 of one that did not answer
-	far       map[peer.ID]time.Duration // both, as this peer told of itself last
+	met, long map[uint64]bool           // identities of known samples: recent, and earlier ones
+	listeners map[peer.ID]*listener     // neighbors, so bounded
+	beyond    map[peer.ID]time.Duration // RTT of members that are not neighbors; 0: no reply
+	far       map[peer.ID]time.Duration // both, as last sent for this peer
 }
 
-// kept is a sample that neighbours are told.
+// kept is a sample to be sent to neighbors.
 type kept struct {
 	adaptive.Sample
 	to side
 }
 
-// side says which neighbours are told a sample.
+// side selects the neighbors that a sample is sent to.
 type side int
 
 const (
 	everybody side = iota
-	preds          // those before this peer on the ring
-	succs          // those behind it
+	preds          // predecessors of this peer on the ring
+	succs          // successors
 	nobody
 )
 
-// listener is a neighbour that is told samples.
+// listener is a neighbor that receives samples.
 type listener struct {
-	told        int    // number of the next sample to tell it
+	told        int    // number of the next sample to send
 	incarnation uint64 // of its process
 	mute        time.Time
 	minute      time.Time
-	heard       int           // samples of its own in this minute
+	heard       int           // samples received from it in this minute
 	greeted     int           // messages so far
-	rtt         time.Duration // the least that a message took, 0 if none was answered
+	rtt         time.Duration // least RTT of a message; 0: no reply yet
 }
 
-// samplesMethod tells a neighbour samples.
+// samplesMethod sends samples to a neighbor.
 var samplesMethod = rpc.Method[*wire.Samples, *wire.SamplesReply]{Service: ServiceSamples}
 
 // newSampleGossip returns the gossip of a peer for its strategy, which guard guards.
@@ -126,7 +123,7 @@ func newSampleGossip(s *adaptive.Strategy, guard sync.Locker, d *Deps) *sampleGo
 	}
 }
 
-// neighbours are the leaf set with the side of each: everybody for one who is on both.
+// neighbours returns the leaf set with the side of each; everybody for a peer on both.
 func (c *sampleGossip) neighbours() map[peer.ID]side {
 	before, behind := c.sides()
 	of := make(map[peer.ID]side)
@@ -143,8 +140,8 @@ func (c *sampleGossip) neighbours() map[peer.ID]side {
 	return of
 }
 
-// onward is who is told what a neighbour told: those on the other side, if it is at the end of its
-// own. Where somebody is on both sides all of the ring hear it from whoever learnt it.
+// onward returns the side to which samples of a neighbor are forwarded: the other side, if it is at
+// the end of its own. If a peer is on both sides, each source reaches all of the ring itself.
 func (c *sampleGossip) onward(from peer.ID) side {
 	before, behind := c.sides()
 	for _, id := range before {
@@ -161,7 +158,7 @@ func (c *sampleGossip) onward(from peer.ID) side {
 	return nobody
 }
 
-// idsOf are the names of peers, each once, in the order of the lists.
+// idsOf returns the IDs of peers, each once, in the order of the lists.
 func idsOf(lists ...[]dht.Peer) (ids []peer.ID) {
 	seen := make(map[peer.ID]bool)
 	for _, p := range slices.Concat(lists...) {
@@ -173,7 +170,7 @@ func idsOf(lists ...[]dht.Peer) (ids []peer.ID) {
 	return ids
 }
 
-// run tells samples until ctx ends.
+// run sends samples until ctx ends.
 func (c *sampleGossip) run(ctx context.Context) error {
 	pause := greetEvery
 	for {
@@ -187,9 +184,9 @@ func (c *sampleGossip) run(ctx context.Context) error {
 	}
 }
 
-// locate has the neighbours learn how far they and others are from this peer, if that is news; it
-// says whether some neighbours were not greeted often enough to know. It is news where a way is
-// shorter by a tenth, and where more ways are known: all, or twice as many as were told.
+// locate adds the RTTs from this peer to others as a sample, if they have changed: one is shorter
+// by a tenth, or more are known: all, or twice as many as sent before. It reports whether some
+// neighbors need more messages.
 func (c *sampleGossip) locate(ctx context.Context) (more bool) {
 	all := c.greet(ctx)
 	c.mu.Lock()
@@ -232,8 +229,8 @@ func (c *sampleGossip) locate(ctx context.Context) (more bool) {
 	return more
 }
 
-// greet learns how far two more members beyond the leaf set are; it says whether that of all is
-// known of whom it is to be. They take no samples, but whoever refuses answers too.
+// greet measures the RTT of two more members beyond the leaf set; it reports whether all are
+// measured. They take no samples, but a rejection is a reply, too.
 func (c *sampleGossip) greet(ctx context.Context) (all bool) {
 	near, members := c.neighbours(), c.members()
 	c.mu.Lock()
@@ -271,14 +268,14 @@ func (c *sampleGossip) greetOne(ctx context.Context, id peer.ID) {
 	c.beyond[id] = least
 }
 
-// answered says whether an error, or none, is the answer of the peer that was called.
+// answered reports whether a call returned a reply of the peer, possibly an error.
 func answered(err error) bool {
 	code := calls.CodeOf(err)
 	return err == nil || code == calls.CodeRefused || code == calls.CodeBusy
 }
 
-// teach tells each neighbour what it does not know yet, all at the same time. What one does not
-// take it is told the next time.
+// teach sends each neighbor its missing samples, concurrently. Samples that one did not accept are
+// sent again.
 func (c *sampleGossip) teach(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, samplesTimeout)
 	defer cancel()
@@ -289,7 +286,7 @@ func (c *sampleGossip) teach(ctx context.Context) {
 	calls.Wait()
 }
 
-// due are the samples for each neighbour. One that is new is told all that are kept.
+// due returns the samples for each neighbor. A new one gets all that are stored.
 func (c *sampleGossip) due(now time.Time) map[peer.ID]lesson {
 	c.guard.Lock()
 	fresh := c.strategy.Samples()
@@ -329,15 +326,15 @@ func (c *sampleGossip) due(now time.Time) map[peer.ID]lesson {
 	return due
 }
 
-// lesson is what a neighbour is to be told: with each sample the number of the one behind it among
-// all that are kept, and that of the one behind all.
+// lesson is a batch of samples for a neighbor: for each sample the number of its successor among
+// all stored ones, and the number after all.
 type lesson struct {
 	samples []adaptive.Sample
 	ends    []int
 	end     int
 }
 
-// told is the number of the next sample when so many of these were told.
+// told returns the number of the next sample after n of these were sent.
 func (l *lesson) told(n int) int {
 	if n < len(l.samples) {
 		return l.ends[n] - 1
@@ -345,7 +342,7 @@ func (l *lesson) told(n int) int {
 	return l.end
 }
 
-// keep keeps a sample for neighbours. The caller holds mu.
+// keep stores a sample for neighbors. The caller holds mu.
 func (c *sampleGossip) keep(l adaptive.Sample, to side) {
 	c.kept = append(c.kept, kept{l, to})
 	if over := len(c.kept) - samplesKept; over > 0 {
@@ -354,7 +351,7 @@ func (c *sampleGossip) keep(l adaptive.Sample, to side) {
 	}
 }
 
-// news says whether a sample was not met before, whoever told it. The caller holds mu.
+// news reports whether a sample is not a duplicate. The caller holds mu.
 func (c *sampleGossip) news(l *adaptive.Sample) bool {
 	h := fnv.New64a()
 	fmt.Fprintln(h, l.Host, l.Site, l.RTTs)
@@ -369,7 +366,7 @@ func (c *sampleGossip) news(l *adaptive.Sample) bool {
 	return true
 }
 
-// listener is what is known of a neighbour. The caller holds mu.
+// listener returns the state of a neighbor. The caller holds mu.
 func (c *sampleGossip) listener(id peer.ID) *listener {
 	p := c.listeners[id]
 	if p == nil {
@@ -379,7 +376,7 @@ func (c *sampleGossip) listener(id peer.ID) *listener {
 	return p
 }
 
-// tell tells one neighbour as many samples as fit into a message.
+// tell sends one neighbor as many samples as fit into a message.
 func (c *sampleGossip) tell(ctx context.Context, id peer.ID, l *lesson) {
 	m, n := wire.NewSamples(l.samples)
 	begun := time.Now()
@@ -396,27 +393,27 @@ func (c *sampleGossip) tell(ctx context.Context, id peer.ID, l *lesson) {
 	case err != nil && calls.CodeOf(err) == calls.CodeRefused:
 		p.mute, p.greeted = time.Now().Add(samplesMute), greetings
 	case err == nil && p.incarnation != 0 && p.incarnation != reply.GetIncarnation():
-		p.told = c.first // it has forgotten what it was told before
+		p.told = c.first // it restarted and has lost its samples
 	case err == nil:
 		p.told = max(p.told, l.told(n))
 	}
 	if err == nil {
 		p.incarnation = reply.GetIncarnation()
 	} else {
-		c.log.Debug("samples not told", "peer", id, "err", err)
+		c.log.Debug("sending samples failed", "peer", id, "err", err)
 	}
 }
 
 func (c *sampleGossip) service() rpc.Service {
 	if c == nil {
-		return rpc.Refusing("Samples", sampleCallers, "this peer takes no samples: it places hosts otherwise")
+		return rpc.Refusing("Samples", sampleCallers, "no samples: this peer uses another placement strategy")
 	}
 	return samplesMethod.Handle(sampleCallers, c.learn)
 }
 
-var sampleCallers = rpc.Anyone("that the caller is a neighbour; so many a minute")
+var sampleCallers = rpc.Anyone("caller is a neighbor; rate limit")
 
-// learn learns what a neighbour tells.
+// learn processes samples from a neighbor.
 func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Samples) (*wire.SamplesReply, error) {
 	if err := c.admit(from, len(m.GetHost()), time.Now()); err != nil {
 		return nil, err
@@ -432,7 +429,7 @@ func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Samples)
 		if !news {
 			continue
 		}
-		c.guard.Lock() // for each anew, as a placement may wait
+		c.guard.Lock() // locked for each, as a placement may wait
 		c.strategy.Learn(time.Now(), &l)
 		c.guard.Unlock()
 		if onward != nobody && l.Hops < hopsMost {
@@ -445,20 +442,20 @@ func (c *sampleGossip) learn(ctx context.Context, from peer.ID, m *wire.Samples)
 	return &wire.SamplesReply{Incarnation: c.incarnation}, nil
 }
 
-// admit says whether samples of a peer are taken now: those of neighbours, so many a minute.
+// admit returns an error unless the samples are of a neighbor and within the rate limit.
 func (c *sampleGossip) admit(from peer.ID, n int, now time.Time) error {
 	_, near := c.neighbours()[from]
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !near {
-		return rpc.Busy("samples are taken of the leaf set")
+		return rpc.Busy("samples: the caller is not in the leaf set")
 	}
 	p := c.listener(from)
 	if now.Sub(p.minute) >= time.Minute {
 		p.minute, p.heard = now, 0
 	}
 	if p.heard+n > samplesPerMinute {
-		return rpc.Busy(fmt.Sprintf("at most %d samples a minute", samplesPerMinute))
+		return rpc.Busy(fmt.Sprintf("samples: at most %d a minute", samplesPerMinute))
 	}
 	p.heard += n
 	return nil

@@ -12,9 +12,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/geoip"
 )
 
-// strategies are those that a peer can be run with, each by what it sets up in a placer: its
-// machine, and what that needs of the ring. A further one that only chooses has a line with plain
-// here; CONTRIBUTING.md says what else it wants.
+// strategies maps the name of each strategy to its setup in a placer: its machine, and its ring
+// state. A further one that only chooses needs a line with plain here; see CONTRIBUTING.md for its
+// other parts.
 var strategies = map[string]func(pl *Placer) error{
 	"adaptive":    (*Placer).adapt,
 	"coordinates": (*Placer).byCoordinates,
@@ -25,10 +25,10 @@ var strategies = map[string]func(pl *Placer) error{
 	"rtt":         plain(placement.RTT{}),
 }
 
-// Names lists the strategies that a peer can be run with.
+// Names returns the names of the strategies.
 func Names() []string { return slices.Sorted(maps.Keys(strategies)) }
 
-// plain is a strategy that needs nothing but the measurements of candidates.
+// plain sets up a strategy that needs only the measurements of candidates.
 func plain(s placement.Strategy) func(pl *Placer) error {
 	return func(pl *Placer) error {
 		pl.strategy = s
@@ -36,11 +36,11 @@ func plain(s placement.Strategy) func(pl *Placer) error {
 	}
 }
 
-// setUp makes the strategy that the configuration names.
+// setUp sets up the configured strategy.
 func (pl *Placer) setUp() error {
 	set, ok := strategies[pl.cfg.Strategy]
 	if !ok {
-		return fmt.Errorf("placement %q: must be one of %s", pl.cfg.Strategy, strings.Join(Names(), ", "))
+		return fmt.Errorf("placement %q: want one of %s", pl.cfg.Strategy, strings.Join(Names(), ", "))
 	}
 	return set(pl)
 }
@@ -57,7 +57,7 @@ func (pl *Placer) byCountry() error {
 	return err
 }
 
-// adapt places by our own strategy, whose samples neighbours tell each other.
+// adapt places by the strategy adaptive, whose samples neighbors exchange.
 func (pl *Placer) adapt() error {
 	seed := fnv.New64a()
 	seed.Write([]byte(pl.deps.Self)) // so that peers do not explore the same sites
@@ -73,7 +73,7 @@ func (pl *Placer) adapt() error {
 	return nil
 }
 
-// byCoordinates places by network coordinates, which neighbours tell each other.
+// byCoordinates places by network coordinates, which neighbors exchange.
 func (pl *Placer) byCoordinates() error {
 	s, err := newLocated(&pl.cfg, &pl.deps)
 	if err != nil {

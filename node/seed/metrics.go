@@ -20,7 +20,7 @@ type reading struct {
 }
 
 // gauges are what a seed is asked for; counters what is counted as it happens. From these tables
-// both the registry and docs/seed.md are made.
+// both the registry and docs/founder.md are made.
 var (
 	gauges = []struct {
 		name, help string

@@ -22,7 +22,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-var update = flag.Bool("update", false, "write the table in docs/seed.md anew")
+var update = flag.Bool("update", false, "regenerate the table in docs/founder.md")
 
 // TestMetrics: the series keep Prometheus' own rules, and the page has the table that they are made
 // from.
@@ -38,7 +38,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil || len(problems) > 0 || len(families) != len(gauges)+len(counters) {
 		t.Errorf("%d families, %v, %v", len(families), problems, err)
 	}
-	const page, begin = "../../docs/seed.md", "writes it anew. -->\n\n"
+	const page, begin = "../../docs/founder.md", "by go test ./node/seed -update -->\n\n"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -47,14 +47,14 @@ func TestMetrics(t *testing.T) {
 	_ = Document(&table)
 	before, now, ok := strings.Cut(string(text), begin)
 	if !ok {
-		t.Fatal("the page has no place for the table")
+		t.Fatal("docs/founder.md has no marker for the table")
 	}
 	if *update {
 		if err := os.WriteFile(page, []byte(before+begin+table.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	} else if now != table.String() {
-		t.Error("docs/seed.md has another table: go test ./node/seed -update")
+		t.Error("docs/founder.md is out of date: run go test ./node/seed -update")
 	}
 }
 

@@ -18,34 +18,34 @@ import (
 )
 
 const (
-	// askTimeout bounds a question for records, or the bringing of changes, to all peers together:
-	// a site is not to wait long for what only saves probes.
+	// askTimeout bounds a request for records, or the storing of changes, at all peers together: a
+	// site must not wait long for records that only save probes.
 	askTimeout = 2 * time.Second
-	// askTries is how often a record is asked for, or brought: of the peer believed to answer for
-	// it, and then of the one that was looked up.
+	// askTries is the number of tries to read or store a record: at its presumed owner, and then at
+	// the one that was looked up.
 	askTries = 2
 )
 
-// Want asks for a record of which the asker may have the one with this digest.
+// Want requests a record; Held names the version that the caller has.
 type Want struct {
 	Key  ipmicra.Key // of the record
 	Held uint64      // its [Digest]; 0: none
 }
 
-// Found is what is known of a record.
+// Found is the result for a record.
 type Found struct {
-	Raw  []byte // its encoding; nil: there is none
-	Same bool   // it is the one that the asker has
+	Raw  []byte // its encoding; nil: none
+	Same bool   // the caller has this version
 }
 
-// Digest tells encodings of one record apart; never 0. Nobody gains by making two that are alike.
+// Digest distinguishes encodings of one record; never 0. Collisions give no advantage.
 func Digest(raw []byte) uint64 {
 	h := fnv.New64a()
 	h.Write(raw)
 	return max(h.Sum64(), 1)
 }
 
-// Ask asks the ring for records. What is not in the answer could not be had.
+// Ask requests records from the ring. Unavailable records are missing in the result.
 func (s *Service) Ask(ctx context.Context, wants []Want) map[ipmicra.Key]Found {
 	found := make(map[ipmicra.Key]Found, len(wants))
 	var mu sync.Mutex // guards found
@@ -73,13 +73,13 @@ func (s *Service) Ask(ctx context.Context, wants []Want) map[ipmicra.Key]Found {
 		},
 	}
 	if err := spread.run(ctx); err != nil {
-		s.log.Debug("records of subnets not had", "err", err)
+		s.log.Debug("subnet records unavailable", "err", err)
 	}
 	return found
 }
 
-// Tell brings changes to the peers that answer for their places, and returns when they are safe
-// there. The error says how many are not.
+// Tell sends changes to the owners of their records, and returns when they are durable there. The
+// error contains the number of failed ones.
 func (s *Service) Tell(ctx context.Context, c ipmicra.Changes) error {
 	var keys []ipmicra.Key
 	var raws [][]byte
@@ -102,26 +102,25 @@ func (s *Service) Tell(ctx context.Context, c ipmicra.Changes) error {
 		key: func(i int) ipmicra.Key { return keys[i] }, size: func(i int) int { return len(raws[i]) },
 		fill: func(m *wire.Subnets, i int) { m.Record = append(m.Record, raws[i]) },
 		take: func(reply *wire.SubnetsReply, at, _ int) bool {
-			return !slices.Contains(reply.GetMoved(), uint32(at)) // a place in a list of ours
+			return !slices.Contains(reply.GetMoved(), uint32(at)) // an index of our list
 		},
 	}
 	return spread.run(ctx)
 }
 
-// spread puts things that have keys to the peers that answer for those, in batches, all peers at
-// the same time.
+// spread sends items with keys to the owners of those, in batches, to all peers concurrently.
 type spread struct {
 	*Service
-	n    int // things
+	n    int // number of items
 	key  func(i int) ipmicra.Key
 	size func(i int) int
-	// fill puts a thing into a message; take reads what its place in the answer says, and whether
-	// it is done with.
+	// fill adds an item to a message; take reads its part of the reply, and reports whether it is
+	// complete.
 	fill func(m *wire.Subnets, i int)
 	take func(reply *wire.SubnetsReply, at, i int) bool
 }
 
-// run returns when all things are done with, or it has been tried. The error says how many are not.
+// run returns when all items are complete or have failed; the error contains their number.
 func (s *spread) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -155,18 +154,17 @@ func (s *spread) run(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%d of %d records of subnets: %w", len(left), s.n, errors.Join(last, ctx.Err()))
+	return fmt.Errorf("%d of %d subnet records failed: %w", len(left), s.n, errors.Join(last, ctx.Err()))
 }
 
-// batch is what goes to one peer in one message; to is empty for things that nobody is known to
-// answer for.
+// batch is one message to a peer; to is empty for items without a known owner.
 type batch struct {
 	to     peer.ID
 	things []int
 }
 
-// batches groups things by the peers that are believed to answer for them. One that was asked in
-// vain is asked again only if a lookup names it.
+// batches groups items by their presumed owners. A peer that failed is asked again only if a lookup
+// names it.
 func (s *spread) batches(ctx context.Context, things []int, asked []peer.ID) (list []*batch) {
 	open := make(map[peer.ID]*batch)
 	size := make(map[peer.ID]int)
@@ -191,7 +189,7 @@ func (s *spread) batches(ctx context.Context, things []int, asked []peer.ID) (li
 	return list
 }
 
-var errNobodyAnswers = errors.New("nobody is known to answer for them")
+var errNobodyAnswers = errors.New("no owner known")
 
 func (s *spread) put(ctx context.Context, b *batch) (*wire.SubnetsReply, error) {
 	if b.to == "" {
@@ -204,12 +202,12 @@ func (s *spread) put(ctx context.Context, b *batch) (*wire.SubnetsReply, error) 
 	return s.send(ctx, b.to, m)
 }
 
-// send puts a message to a peer.
+// send sends a message to a peer.
 func (s *Service) send(ctx context.Context, to peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {
 	return subnetsMethod.Call(ctx, s.router, to, m)
 }
 
-// Gone says of a peer that it is in the ring no more: the ring gives its place to another, and it
+// Gone reports whether a peer has left the ring: the ring assigns its position to another, and it
 // does not answer.
 func (s *Service) Gone(ctx context.Context, id peer.ID) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)

@@ -9,22 +9,22 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// headOf begins the keys of a record.
+// headOf returns the prefix of a record's keys.
 func headOf(k ipmicra.Key) []byte {
 	pos := ring.PosOf(k.Ring())
 	return append(pos[:], byte(k.Kind))
 }
 
-// entryKey is the key of an entry of the index whose keys begin with head. Keys are in the order of
-// prefixes.
+// entryKey returns the key of an entry of the index with the key prefix head. Keys are in the order
+// of prefixes.
 func entryKey(head []byte, p netip.Prefix) []byte {
 	addr := p.Addr().AsSlice()
 	key := append(bytes.Clone(head), byte(len(addr)))
 	return append(append(key, addr...), byte(p.Bits()))
 }
 
-// Name is what tells records of one kind apart: of a range its address and the number of its bits,
-// nothing for the root; or an organisation.
+// Name identifies records within a kind: the address and bits of a range, empty for the root; or an
+// organization.
 func Name(k ipmicra.Key) []byte {
 	switch {
 	case k.Kind == ipmicra.KindOrganisation:
@@ -36,7 +36,7 @@ func Name(k ipmicra.Key) []byte {
 	}
 }
 
-// ParseKey reads what a stranger asks for. The error is [ipmicra.ErrRecord].
+// ParseKey parses an untrusted key. The error is [ipmicra.ErrRecord].
 func ParseKey(kind byte, name []byte) (ipmicra.Key, error) {
 	k := ipmicra.Key{Kind: ipmicra.Kind(kind)}
 	switch {
@@ -57,7 +57,7 @@ func ParseKey(kind byte, name []byte) (ipmicra.Key, error) {
 	return ipmicra.Key{}, fmt.Errorf("%w: key of kind %d, name %.40x", ipmicra.ErrRecord, kind, name)
 }
 
-// Parse reads a record that a stranger sent, in its own encoding. The error is [ipmicra.ErrRecord].
+// Parse decodes an untrusted record in its canonical encoding. The error is [ipmicra.ErrRecord].
 func Parse(raw []byte) (k ipmicra.Key, c ipmicra.Changes, err error) {
 	if len(raw) > 0 && ipmicra.Kind(raw[0]) == ipmicra.KindSubnet {
 		s, err := ipmicra.ParseSubnet(raw)

@@ -10,16 +10,16 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// merge gathers what a batch changes.
+// merge collects the changes of a batch.
 type merge struct {
 	store   *Store
 	subnets map[ipmicra.Key]*merging[ipmicra.Subnet]
 	indexes map[ipmicra.Key]*merging[ipmicra.Index]
 	sets    map[string][]byte // values by key; nil: to be deleted
-	added   int               // keys that are new, less those to be deleted
+	added   int               // new keys, less those to be deleted
 }
 
-// merging is a record as it was, nil if there was none, and as it will be.
+// merging is a record before the merge, nil if there was none, and after it.
 type merging[T any] struct{ old, now *T }
 
 func newMerge(s *Store) *merge {
@@ -40,7 +40,7 @@ func (m *merge) subnet(record *ipmicra.Subnet) error {
 		at = &merging[ipmicra.Subnet]{old: old, now: &ipmicra.Subnet{Prefix: k.Prefix}}
 		if old != nil {
 			if old.Prefix != k.Prefix {
-				return fmt.Errorf("%w: %v is in the place of %v", ipmicra.ErrRecord, old.Prefix, k.Prefix)
+				return fmt.Errorf("%w: %v is stored under the key of %v", ipmicra.ErrRecord, old.Prefix, k.Prefix)
 			}
 			at.now.Merge(old)
 		}
@@ -64,7 +64,7 @@ func (m *merge) index(x *ipmicra.Index) error {
 	return nil
 }
 
-// diff finds the values that change.
+// diff collects the changed values.
 func (m *merge) diff() error {
 	for k, at := range m.subnets {
 		now, err := at.now.AppendBinary(nil)
@@ -110,7 +110,7 @@ func (m *merge) diffIndex(head []byte, old, now *ipmicra.Index) error {
 	return nil
 }
 
-// write makes the changes durable, as far as wait is called.
+// write writes the changes; wait returns when they are durable.
 func (m *merge) write() (wait func() error, err error) {
 	if len(m.sets) == 0 {
 		return kv.OnDisk, nil
@@ -125,7 +125,7 @@ func (m *merge) write() (wait func() error, err error) {
 		}
 	})
 	if err != nil {
-		return kv.OnDisk, fmt.Errorf("write placement records: %w", err)
+		return kv.OnDisk, fmt.Errorf("writing placement records: %w", err)
 	}
 	m.store.count += m.added
 	return wait, nil

@@ -16,10 +16,10 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// ServiceSubnets is the service of those that answer for records of subnets.
+// ServiceSubnets is the service of the owners of subnet records.
 const ServiceSubnets = "subnets"
 
-// subnetsMethod asks for records of subnets, and brings others.
+// subnetsMethod requests records of subnets, and sends changes.
 var subnetsMethod = rpc.Method[*wire.Subnets, *wire.SubnetsReply]{
 	Service: ServiceSubnets,
 	Check: func(q *wire.Subnets, a *wire.SubnetsReply) error {
@@ -27,12 +27,11 @@ var subnetsMethod = rpc.Method[*wire.Subnets, *wire.SubnetsReply]{
 	},
 }
 
-// fullAnswer is from how many bytes on an answer is full, or a message of changes: one record more
-// still fits into a frame.
+// fullAnswer is the size in bytes at which a reply, or a message of changes, is full: one more
+// record still fits into a frame.
 const fullAnswer = 2 << 20
 
-// Service is both sides of the records of subnets: it answers for those whose places this peer
-// serves, and asks the others for theirs.
+// Service serves the records of subnets that this peer owns, and requests others from their owners.
 type Service struct {
 	state  *Store
 	loop   *loop.Serial
@@ -41,7 +40,7 @@ type Service struct {
 	full   int // fullAnswer
 }
 
-// NewService returns what answers once Run is called.
+// NewService returns a Service, which replies once Run is called.
 func NewService(records kv.Store, r *rpc.Router, log *slog.Logger) (*Service, error) {
 	state, err := New(records)
 	if err != nil {
@@ -50,33 +49,32 @@ func NewService(records kv.Store, r *rpc.Router, log *slog.Logger) (*Service, er
 	return &Service{state: state, loop: loop.NewSerial(), router: r, log: log, full: fullAnswer}, nil
 }
 
-// Run answers until ctx ends.
+// Run serves requests until ctx ends.
 func (s *Service) Run(ctx context.Context) error { return s.loop.Run(ctx) }
 
-// DoOver runs fn between requests until it says that it is through.
+// DoOver runs fn between requests until it returns true.
 func (s *Service) DoOver(ctx context.Context, fn func() (through bool)) error {
 	return s.loop.DoOver(ctx, fn)
 }
 
-// Import merges records that move here; see [Store.Import]. It is called by what DoOver runs.
+// Import merges records of a handoff; see [Store.Import]. It is called within DoOver.
 func (s *Service) Import(kvs []kv.Record) error {
 	_, err := s.state.Import(time.Now(), kvs)
 	return err
 }
 
-// Remove forgets records that another peer has; see [Store.Remove]. It is called by what DoOver
-// runs.
+// Remove deletes records that were handed off; see [Store.Remove]. It is called within DoOver.
 func (s *Service) Remove(lo, hi ring.Pos) error {
 	_, err := s.state.Remove(lo, hi)
 	return err
 }
 
-// Service answers peers.
+// Service returns the service for other peers.
 func (s *Service) Service() rpc.Service {
-	return subnetsMethod.Handle(rpc.Members("that this peer serves the subnet"), s.serve)
+	return subnetsMethod.Handle(rpc.Members("this peer owns the record"), s.serve)
 }
 
-// serve answers a peer. It merges what that brings, and returns when it is on the disks that count.
+// serve serves a request, and returns when its changes are on disk and at the replicas.
 func (s *Service) serve(ctx context.Context, _ peer.ID, m *wire.Subnets) (*wire.SubnetsReply, error) {
 	keys := make([]ipmicra.Key, len(m.GetKind()))
 	for i, kind := range m.GetKind() {
@@ -122,7 +120,7 @@ type change struct {
 	changes ipmicra.Changes
 }
 
-// merge takes the changes in whose places are served here, and notes which are not.
+// merge merges the changes of records owned here, and lists the others in reply.
 func (s *Service) merge(brought []change, reply *wire.SubnetsReply) (wait func() error, err error) {
 	var mine ipmicra.Changes
 	for i, b := range brought {
@@ -135,7 +133,7 @@ func (s *Service) merge(brought []change, reply *wire.SubnetsReply) (wait func()
 	return s.state.Merge(time.Now(), mine)
 }
 
-// answer fills in what is here, until the answer is full.
+// answer adds the requested records, until the reply is full.
 func (s *Service) answer(keys []ipmicra.Key, held []uint64, reply *wire.SubnetsReply) error {
 	size := 0
 	for i, k := range keys {

@@ -10,26 +10,26 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// MaxRecords is how many values are kept here before changes that would add to them are refused,
-// some 150 bytes each: a stranger can make up ranges without end.
+// MaxRecords is the number of values, some 150 bytes each, at which changes that add to them are
+// rejected: untrusted peers can invent ranges without end.
 const MaxRecords = 1 << 20
 
-// ErrFull says that MaxRecords are kept.
-var ErrFull = errors.New("no room for more placement records")
+// ErrFull is returned if MaxRecords are stored.
+var ErrFull = errors.New("too many placement records")
 
-// Store is what the peer knows that answers for a part of the ring. Not safe for concurrent use.
+// Store holds the records of a part of the ring. Not safe for concurrent use.
 type Store struct {
 	records kv.Store
-	count   int // values kept
+	count   int // stored values
 	most    int
 }
 
-// New returns the state over records, which it counts.
+// New returns a Store of records, which it counts.
 func New(records kv.Store) (*Store, error) {
 	s := &Store{records: records, most: MaxRecords}
 	var err error
 	if s.count, err = kv.Count(records, nil, nil); err != nil {
-		err = fmt.Errorf("count placement records: %w", err)
+		err = fmt.Errorf("counting placement records: %w", err)
 	}
 	return s, err
 }
@@ -73,7 +73,7 @@ func (s *Store) index(k ipmicra.Key) (*ipmicra.Index, error) {
 	return x, err
 }
 
-// each reads the values whose keys begin with head.
+// each reads the values whose keys have the prefix head.
 func (s *Store) each(head []byte, parse func(value []byte) error) error {
 	var bad error
 	err := s.records.Scan(head, next(head), func(_, value []byte) bool {
@@ -81,22 +81,21 @@ func (s *Store) each(head []byte, parse func(value []byte) error) error {
 		return bad == nil
 	})
 	if err = errors.Join(err, bad); err != nil {
-		return fmt.Errorf("read placement record: %w", err)
+		return fmt.Errorf("reading placement record: %w", err)
 	}
 	return nil
 }
 
-// next is the first key behind those that begin with head, which ends in the byte of a kind.
+// next returns the first key behind those with the prefix head, which ends in the byte of a kind.
 func next(head []byte) []byte {
 	hi := bytes.Clone(head)
 	hi[len(hi)-1]++
 	return hi
 }
 
-// Merge takes changes in; the same ones any number of times, in any order. All of it is one batch;
-// wait is never nil. The error is [ErrFull] if there is no room for what is new in them,
-// [ipmicra.ErrRecord] if some are ahead of their time ([ipmicra.Changes.Check]), and then nothing
-// is taken.
+// Merge merges changes; it is idempotent and independent of order. All of it is one batch; wait is
+// never nil. The error is [ErrFull] if new records exceed the limit, and [ipmicra.ErrRecord] if
+// some have a time too far in the future ([ipmicra.Changes.Check]); then nothing is merged.
 func (s *Store) Merge(now time.Time, c ipmicra.Changes) (wait func() error, err error) {
 	return s.merge(now, c, s.most)
 }
@@ -120,7 +119,7 @@ func (s *Store) merge(now time.Time, c ipmicra.Changes, most int) (wait func() e
 		return kv.OnDisk, err
 	}
 	if m.added > 0 && s.count+m.added > most {
-		return kv.OnDisk, fmt.Errorf("%w: %d are kept", ErrFull, s.count)
+		return kv.OnDisk, fmt.Errorf("%w: %d", ErrFull, s.count)
 	}
 	return m.write()
 }

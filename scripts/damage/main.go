@@ -1,5 +1,5 @@
 // Command damage spoils the data directory of a peer that crawled a synthetic web, in one way a
-// trial, and holds the program to what docs/damage.md says of damage: check finds it, repair mends
+// trial, and holds the program to what docs/repair.md says of damage: check finds it, repair mends
 // it, and after the same command as before every page is in the archive as the site has it, while
 // nothing was asked for again that no damaged byte made necessary; and given once more it asks for
 // nothing. scripts/damage.sh builds and calls it.

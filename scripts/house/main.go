@@ -1,12 +1,11 @@
-// Command house measures the product and draws its rooms: the packages and which imports which.
+// Command house prints the size of each package and draws the import diagram.
 //
 //	go run ./scripts/house [--check]
 //
-// It prints how long the packages are and writes docs/house.svg. With --check it writes nothing,
-// and fails when the picture is stale, when an import breaks the order of the floors, when a walk
-// in ARCHITECTURE.md names a function that is not there, or when the product exceeds its size
-// budget. The size is the number of lines of the packages that the program links, without tests
-// and generated code; the budget is in scripts/size-budget.
+// The diagram is docs/architecture.svg. With --check it writes nothing, and fails if the diagram is
+// stale, if an import points to a higher layer, if ARCHITECTURE.md names a function that does not
+// exist, or if the product exceeds its size budget. The size is the number of lines of the packages
+// that the program links, without tests and generated code; the budget is in scripts/size-budget.
 package main
 
 import (
@@ -27,7 +26,7 @@ import (
 	"strings"
 )
 
-const picturePath = "docs/house.svg"
+const picturePath = "docs/architecture.svg"
 
 func main() {
 	h, err := read()
@@ -41,7 +40,7 @@ func main() {
 			err = errors.Join(h.inOrder(), h.walked(), upToDate(picture), h.withinBudget(linked))
 		default:
 			h.print(linked)
-			err = os.WriteFile(picturePath, picture, 0o644) // everybody may look at the picture
+			err = os.WriteFile(picturePath, picture, 0o644) // a document
 		}
 	}
 	if err != nil {
@@ -50,8 +49,7 @@ func main() {
 	}
 }
 
-// house is the product as parsed: nothing is type-checked, so files of every operating system
-// count.
+// house is the parsed source. Nothing is type-checked, so files of every operating system count.
 type house struct {
 	module   string           // import path of the module, with a slash at its end
 	rooms    map[string]*room // by directory
@@ -62,13 +60,13 @@ type house struct {
 type room struct {
 	dir          string
 	files, lines int
-	imports      map[string]bool // directories of packages of the house
+	imports      map[string]bool // directories of imported packages of the product
 }
 
 // arrow is an import, of packages named by their directories.
 type arrow struct{ from, to string }
 
-// read parses what git knows, or would take in.
+// read parses all Go files that git tracks or would add.
 func read() (*house, error) {
 	out, err := exec.CommandContext(context.Background(), "git", "ls-files", "-co", "--exclude-standard", "*.go", ":!scripts").Output()
 	if err != nil {
@@ -96,7 +94,7 @@ func read() (*house, error) {
 	for _, r := range h.rooms {
 		for to := range r.imports {
 			if h.rooms[to] == nil {
-				delete(r.imports, to) // no part of the product
+				delete(r.imports, to) // not part of the product
 			}
 		}
 	}
@@ -116,7 +114,7 @@ func (h *house) take(module, name string, text []byte) error {
 		h.rooms[dir] = r
 	}
 	for _, imported := range tree.Imports {
-		p, _ := strconv.Unquote(imported.Path.Value) // the parser has seen to the quotes
+		p, _ := strconv.Unquote(imported.Path.Value) // the parser has checked the quotes
 		if inside, ok := strings.CutPrefix(p, module); ok {
 			r.imports[inside] = true
 		}
@@ -133,7 +131,7 @@ func (h *house) take(module, name string, text []byte) error {
 	return nil
 }
 
-// sorted is the rooms in the order of their directories.
+// sorted returns the packages ordered by directory.
 func (h *house) sorted() []*room {
 	var all []*room
 	for _, r := range h.rooms {
@@ -143,7 +141,7 @@ func (h *house) sorted() []*room {
 	return all
 }
 
-// arrows are all imports, sorted.
+// arrows returns all imports, sorted.
 func (h *house) arrows() []arrow {
 	var all []arrow
 	for _, r := range h.rooms {
@@ -192,8 +190,8 @@ func (h *house) print(linked map[string]bool) {
 
 const budgetPath = "scripts/size-budget"
 
-// withinBudget returns an error if the product has more lines than its budget, which only falls. A
-// budget that is 200 lines or more above the size is an error too, so that removals lower it.
+// withinBudget returns an error if the product has more lines than its budget, or at least 200
+// lines fewer: the budget is lowered after removals, and never raised.
 func (h *house) withinBudget(linked map[string]bool) error {
 	const slack = 200
 	text, err := os.ReadFile(budgetPath)
@@ -214,15 +212,13 @@ func (h *house) withinBudget(linked map[string]bool) error {
 	return nil
 }
 
-// The floors, from the top. On the ground four neighbours stand side by side and do not know each
-// other; everybody may know what is common: a key of the ring, what a store of records is, and how
-// a message of strangers is counted.
+// floors lists the layers from the top. The four lowest ones do not import each other.
 var floors = [][]string{{"cmd"}, {"lab"}, {"node"}, {"crawl", "dht", "dedup", "storage"}}
 
+// everybodys lists the packages that every layer may import.
 var everybodys = []string{"dht/ring", "dht/counted", "storage/kv", "storage/kv/kvtest"}
 
-// wing is what of the house a package belongs to: its first folder, but the laboratory is a wing of
-// its own, which no room of a peer imports.
+// wing returns the layer of a package: its first directory, or lab for node/lab.
 func wing(dir string) string {
 	if dir == "node/lab" || strings.HasPrefix(dir, "node/lab/") {
 		return "lab"
@@ -231,7 +227,7 @@ func wing(dir string) string {
 	return first
 }
 
-// floor counts from the top; a folder that no floor names stands below all of them.
+// floor returns the index of a package's layer; directories that floors does not list are lowest.
 func floor(dir string) int {
 	for i, names := range floors {
 		if slices.Contains(names, wing(dir)) {
@@ -241,21 +237,20 @@ func floor(dir string) int {
 	return len(floors)
 }
 
-// upward reports whether an import runs up a floor, or into a neighbour.
+// upward reports whether an import points to a higher layer, or to another one of the same level.
 func (a arrow) upward() bool {
 	from, to := floor(a.from), floor(a.to)
 	return !slices.Contains(everybodys, a.to) && (to < from || to == from && wing(a.from) != wing(a.to))
 }
 
-// hall is the room that a package belongs to, when a room is a folder of a wing with all below it:
-// crawl/placement with its strategies.
+// hall returns the first two directories of a package: crawl/placement for each of its strategies.
 func hall(dir string) string {
 	parts := strings.SplitN(dir, "/", 3)
 	return strings.Join(parts[:min(2, len(parts))], "/")
 }
 
-// inOrder is an error that names each import against the order of the floors, and each hall that
-// imports itself by way of others. Packages cannot; folders of packages can.
+// inOrder returns an error for each import that breaks the order of the layers, and for each import
+// cycle between directories of packages, which the compiler does not reject.
 func (h *house) inOrder() error {
 	var errs []error
 	next := make(map[string]map[string]bool)
@@ -279,7 +274,7 @@ func (h *house) inOrder() error {
 	return errors.Join(errs...)
 }
 
-// reachable is all that one can come to over at least one arrow.
+// reachable returns all nodes that are reachable over at least one edge.
 func reachable(next map[string]map[string]bool, from string) map[string]bool {
 	seen := make(map[string]bool)
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
@@ -293,13 +288,23 @@ func reachable(next map[string]map[string]bool, from string) map[string]bool {
 	return seen
 }
 
-// A stop of a walk in ARCHITECTURE.md: a file, and a function or method that is declared in it.
+// walkStop matches a file and a function or method of it, as the request paths of ARCHITECTURE.md
+// name them.
 var walkStop = regexp.MustCompile("`([a-z0-9/_]+\\.go)` `(\\w+)`")
 
-// walked is an error that names each stop in the text that is not where the text says.
+// namedPath matches a package or file of the product that ARCHITECTURE.md names.
+var namedPath = regexp.MustCompile("`((?:cmd|crawl|dht|dedup|node|storage)/[a-z0-9/_.]+)`")
+
+// walked returns an error for each path and function that ARCHITECTURE.md names and that does not
+// exist.
 func (h *house) walked() error {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	errs := []error{err}
+	for _, name := range namedPath.FindAllStringSubmatch(string(text), -1) {
+		if _, err := os.Stat(name[1]); err != nil {
+			errs = append(errs, fmt.Errorf("ARCHITECTURE.md: %w", err))
+		}
+	}
 	for _, stop := range walkStop.FindAllStringSubmatch(string(text), -1) {
 		if !h.declared[stop[1]+" "+stop[2]] {
 			errs = append(errs, fmt.Errorf("ARCHITECTURE.md: no function %s in %s", stop[2], stop[1]))

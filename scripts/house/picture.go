@@ -13,17 +13,16 @@ const (
 	boxWidth, boxHeight = 146, 26
 	gapX, gapY          = 14, 34
 	margin              = 16
-	heading             = 24 // above the rooms of a wing
-	between             = 44 // floors
+	heading             = 24 // above the packages of a layer
+	between             = 44 // layers
 )
 
-// perRow bounds how many rooms of a wing stand side by side.
+// perRow is the number of packages in a row, by layer.
 var perRow = map[string]int{"crawl": 8, "dht": 2, "dedup": 1, "storage": 2}
 
 const perRowElse = 12
 
-// block is a wing as drawn: rows of rooms, none of which imports one of its own row or of one
-// above.
+// block is a layer as drawn. A package imports none of its own row or of a row above.
 type block struct {
 	name          string
 	rows          [][]*room
@@ -31,10 +30,10 @@ type block struct {
 	width, height int
 }
 
-// point is the upper left corner of a room.
+// point is the upper left corner of a package.
 type point struct{ x, y int }
 
-// draw returns the picture: floors from the top, rooms in them, and the imports that do not follow
+// draw returns the diagram: layers from the top, their packages, and the imports that do not follow
 // from others.
 func (h *house) draw() []byte {
 	arrows := h.needed()
@@ -63,7 +62,7 @@ func (h *house) draw() []byte {
 		width = max(width, x-gapX+margin)
 		y += tallest + between
 	}
-	for _, b := range blocks { // a floor of one wing is as wide as the house
+	for _, b := range blocks { // a single layer of its level spans the diagram
 		if len(floors[floor(b.name)]) == 1 {
 			b.width = width - 2*margin
 		}
@@ -72,8 +71,8 @@ func (h *house) draw() []byte {
 	return svg(blocks, at, arrows, width, y-between+margin)
 }
 
-// needed are the arrows without those that follow from others: who imports b, and c that b imports,
-// is drawn to b alone.
+// needed returns the transitive reduction of the imports: a package that imports b, and c that b
+// imports, has an arrow to b only.
 func (h *house) needed() []arrow {
 	next := make(map[string]map[string]bool)
 	for dir, r := range h.rooms {
@@ -140,8 +139,8 @@ func (h *house) block(name string) *block {
 	return b
 }
 
-// place gives each room its corner. A row is in the order of the middle of those above that import
-// its rooms, or below that they import.
+// place assigns positions. A row is ordered by the mean position of the packages above that import
+// its packages, or of those below that they import.
 func place(blocks []*block, arrows []arrow) map[string]point {
 	at := make(map[string]point)
 	for range 4 {
@@ -160,7 +159,7 @@ func place(blocks []*block, arrows []arrow) map[string]point {
 	return at
 }
 
-// pull is where the arrows at a room would have it.
+// pull returns the mean horizontal position of the other ends of a package's arrows.
 func pull(r *room, at map[string]point, arrows []arrow) int {
 	sum, n := 0, 0
 	for _, a := range arrows {
@@ -199,7 +198,7 @@ text { fill: #ddd }
 func svg(blocks []*block, at map[string]point, arrows []arrow, width, height int) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n", width, height, width, height)
-	fmt.Fprintf(&out, "<title>The rooms of the house and what they import</title>\n%s", look)
+	fmt.Fprintf(&out, "<title>Packages and their imports</title>\n%s", look)
 	fmt.Fprintf(&out, "<rect class=\"paper\" width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n", width, height)
 	for _, b := range blocks {
 		fmt.Fprintf(&out, "<rect class=\"wing\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>\n", b.x, b.y, b.width, b.height)
@@ -227,8 +226,7 @@ func svg(blocks []*block, at map[string]point, arrows []arrow, width, height int
 	return out.Bytes()
 }
 
-// draw writes one room. It does not say how long it is: the picture is to change with rooms and
-// imports alone.
+// draw writes one package, without its size: the diagram changes with packages and imports only.
 func (r *room) draw(out *bytes.Buffer, wing string, p point) {
 	name := strings.TrimPrefix(strings.TrimPrefix(r.dir, wing), "/")
 	if name == "" {

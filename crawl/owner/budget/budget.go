@@ -8,77 +8,76 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// How often an account is told to the job's owner: what changed at the latest after reportEvery,
-// and while something is held at least every refreshEvery, so that the job's owner does not take
-// this peer for dead.
+// Intervals of reports to the job's owner: changes are reported after at most reportEvery, and a
+// held budget at least every refreshEvery, so that this peer is not considered dead.
 const (
 	reportEvery  = 5_000
 	refreshEvery = 30_000
 	drawTimeout  = 10_000
-	// askEvery is how long after a draw that brought nothing the next one goes out.
+	// askEvery is the delay of the next draw after one that was granted nothing.
 	askEvery = 1000
 )
 
-// never is the time of what does not come by itself.
+// never is the time of an event that is not scheduled.
 const never = int64(math.MaxInt64)
 
-// drawShare parts of a budget are drawn at a time at most, so that one peer does not take all of
-// it; and of bytes so many reserves.
+// drawShare limits a draw to this fraction of a budget, so that one peer does not take all of it; a
+// draw of bytes is limited to as many reserves.
 const drawShare = 16
 
-// Budget is what this peer drew of a job's budget, and what became of it. A token that was drawn is
-// free, then bound to a URL by a promise, then used, or free again; what is free may be given back.
+// Budget is this peer's part of a job's budget. A token that was drawn is free, then reserved for a
+// URL, then used, or free again; free tokens may be returned.
 //
 //	state      next      because
-//	idle       drawing   Draw: something is needed, given back or to be told
-//	drawing    idle      Answered: the job's owner said what there is, or nothing
-//	drawing    drawing   Draw: drawTimeout is over without an answer
+//	idle       drawing   Draw: tokens are needed, returned or to be reported
+//	drawing    idle      Answered: the reply of the job's owner, or none
+//	drawing    drawing   Draw: drawTimeout has passed without a reply
 type Budget struct {
 	Pages    ondisk.Account // in pages
 	Bytes    ondisk.Account // in bytes
-	reported [6]uint64      // totals of both accounts as last told to the job's owner
-	Drawing  bool           // a draw is under way
-	drawn    int64          // when the last draw was answered or sent
-	Granted  int64          // when a URL was granted last, or budget came to grant some
+	reported [6]uint64      // totals of both accounts as last reported to the job's owner
+	Drawing  bool           // a draw is in flight
+	drawn    int64          // time of the last draw or of its reply
+	Granted  int64          // last grant of a URL, or time at which budget for one arrived
 	Starved  bool           // some host waits for tokens
-	short    bool           // the last draw of bytes brought less than it asked for
-	Changed  bool           // since it was last written
+	short    bool           // the last draw of bytes was granted in part
+	Changed  bool           // since the last write
 }
 
-// New returns a budget of which nothing was drawn.
+// New returns an empty budget.
 func New() Budget { return Budget{drawn: math.MinInt64 / 2} }
 
-// Bounds are what a budget is drawn and promised within.
+// Bounds are the limits of draws and reservations.
 type Bounds struct {
 	Pages   uint64 // of the job; 0: no bound
-	Bytes   uint64 // likewise
-	Reserve uint64 // bytes that a URL is promised, if there are as many
-	Draw    uint64 // most pages that are drawn at a time
+	Bytes   uint64 // as for Pages
+	Reserve uint64 // bytes reserved for a URL, if available
+	Draw    uint64 // most pages of one draw
 }
 
-// Demand is what a job asks of its budget at a time.
+// Demand is the demand of a job on its budget.
 type Demand struct {
-	Bounds          // what it may have
-	Waiting   int64 // URLs that wait here
-	Out       int64 // URLs that are leased
-	Grants    bool  // the job is in a state in which URLs are granted
+	Bounds          // limits
+	Waiting   int64 // URLs pending here
+	Out       int64 // leased URLs
+	Grants    bool  // the state of the job permits grants
 	Exhausted bool  // the whole budget is known to be used up
 }
 
-// Bounded says whether URLs of the job are granted against a promise.
+// Bounded reports whether the grants of the job need a reservation.
 func Bounded(spec *job.Spec) bool { return spec.Budgeted() || spec.MaxPagesPerHost > 0 }
 
-// Least is the least of a byte budget that a URL is granted with: with less, the last pages of a
-// job would only be found too large. A body that was cut uses as much, so that few such requests
-// are made before the rest is used up, and yet one large file does not end a job.
+// Least returns the minimum of bytes for a grant: with less, the last pages of a job would only be
+// found too large. A truncated body uses as much, so few such requests exhaust the rest, and yet
+// one large file does not end a job.
 func (l *Bounds) Least() uint64 { return max(min(l.Reserve, l.Bytes/4)/16, 1) }
 
-// Affords says whether a URL may be granted now.
+// Affords reports whether a URL may be granted now.
 func (b *Budget) Affords(l Bounds) bool {
 	return (l.Pages == 0 || b.Pages.Free() > 0) && (l.Bytes == 0 || b.Bytes.Free() >= b.enough(l))
 }
 
-// enough is how many bytes a URL is granted with: less than a reserve only of the job's last bytes.
+// enough returns the bytes needed for a grant: less than a reserve only for the job's last bytes.
 func (b *Budget) enough(l Bounds) uint64 {
 	if b.short {
 		return l.Least()
@@ -86,7 +85,7 @@ func (b *Budget) enough(l Bounds) uint64 {
 	return max(min(l.Reserve, l.Bytes), 1)
 }
 
-// Promise binds tokens to a URL, and says how many bytes.
+// Promise reserves tokens for a URL, and returns the number of bytes.
 func (b *Budget) Promise(l Bounds) (bytes uint64) {
 	if l.Pages > 0 {
 		b.Pages.Bound++
@@ -99,8 +98,8 @@ func (b *Budget) Promise(l Bounds) (bytes uint64) {
 	return bytes
 }
 
-// Settle ends the promise of a page, if pages are bounded, and of some bytes: the page is used if
-// there is one, of the bytes what was read, and the rest is free again.
+// Settle ends the reservation of a page, if pages are bounded, and of bytes: the fetched page and
+// the bytes read are used, and the rest is free again.
 func (b *Budget) Settle(bounded bool, promised, pages, size uint64) {
 	if bounded {
 		b.Pages.Bound -= min(1, b.Pages.Bound)
@@ -111,7 +110,7 @@ func (b *Budget) Settle(bounded bool, promised, pages, size uint64) {
 	b.Changed = true
 }
 
-// Cede books promises as used of which another peer will learn what became.
+// Cede books reservations as used; another peer will learn the outcomes.
 func (b *Budget) Cede(pages, bytes uint64) {
 	b.Pages.Spend(pages)
 	b.Bytes.Spend(bytes)
@@ -124,13 +123,13 @@ func (b *Budget) totals() [6]uint64 {
 
 func (b *Budget) free() uint64 { return b.Pages.Free() + b.Bytes.Free() }
 
-// Draw is the next word to the job's owner: what is needed, given back and used.
+// Draw returns the next request to the job's owner: tokens needed, returned and used.
 func (b *Budget) Draw(d Demand, now int64) *wire.Draw {
 	m := &wire.Draw{}
 	if b.Starved && !d.Exhausted {
 		if d.Out == 0 {
-			// Nothing comes back here; what is held of the one budget must not keep another peer
-			// from using the other.
+			// Nothing is granted any more; held tokens of one budget must not keep another peer from using
+			// the other.
 			b.giveBack()
 		}
 		if d.Pages > 0 && b.Pages.Free() == 0 {
@@ -151,7 +150,7 @@ func (b *Budget) Draw(d Demand, now int64) *wire.Draw {
 	return m
 }
 
-// giveBack returns what the peer has no use for.
+// giveBack returns tokens that this peer does not need.
 func (b *Budget) giveBack() {
 	for _, a := range []*ondisk.Account{&b.Pages, &b.Bytes} {
 		if n := a.Free(); n > 0 {
@@ -161,7 +160,7 @@ func (b *Budget) giveBack() {
 	}
 }
 
-// DrawAt is when the next draw is due; never if there is nothing to be said.
+// DrawAt returns the time of the next draw; never if there is nothing to report.
 func (b *Budget) DrawAt(d Demand) int64 {
 	switch {
 	case b.Drawing:
@@ -181,7 +180,7 @@ func (b *Budget) DrawAt(d Demand) int64 {
 	}
 }
 
-// Answered takes the answer to a draw, nil if there was none, and says whether it says anything.
+// Answered applies the reply to a draw, nil if none, and reports whether it has any content.
 func (b *Budget) Answered(draw *wire.Draw, reply *wire.JobReply, now int64) bool {
 	b.Drawing, b.drawn = false, now
 	if reply == nil || reply.GetError() != "" {
@@ -198,7 +197,7 @@ func (b *Budget) Answered(draw *wire.Draw, reply *wire.JobReply, now int64) bool
 		b.Bytes.Drawn = max(b.Bytes.Drawn, reply.GetBytes())
 		b.reported[0], b.reported[3] = b.Pages.Drawn, b.Bytes.Drawn
 		b.Granted = now
-		b.drawn = now - askEvery // more is asked for at once if this is not enough
+		b.drawn = now - askEvery // if this is not enough, the next draw follows at once
 		b.Changed = true
 	}
 	b.Starved = false

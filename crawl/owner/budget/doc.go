@@ -1,6 +1,6 @@
-// Package budget is what a peer draws of a job's budget of pages and bytes, promises to URLs, and
-// gives back: a plain state machine that knows nothing of hosts, disk or clock.
+// Package budget implements a peer's part of a job's budget of pages and bytes: drawing, reserving
+// for URLs, and returning. It is a state machine without access to hosts, disk or clock.
 //
-// It promises that no token is spent twice: what was drawn is free, bound to a URL, used or given
-// back, and the sum of those is never more than what was drawn.
+// No token is spent twice: a drawn token is free, reserved for a URL, used or returned, and the sum
+// of these never exceeds what was drawn.
 package budget

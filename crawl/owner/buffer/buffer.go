@@ -1,5 +1,5 @@
-// Package buffer gathers what a step of an owner writes: it answers reads from it, and applies it
-// to the store as batches, each of them whole.
+// Package buffer collects the writes of an owner's step, serves reads from them, and applies them
+// to the store in atomic batches.
 package buffer
 
 import (
@@ -10,38 +10,38 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Buffer gathers the writes of a step, and answers reads from them. After the first error of the
-// store nothing is written or read any more. Not safe for concurrent use.
+// Buffer collects the writes of a step, and serves reads from them. After the first store error it
+// reads and writes nothing more. Not safe for concurrent use.
 type Buffer struct {
 	store  kv.Store
 	writes map[string][]byte // nil: deleted
 	ranges [][2][]byte       // deleted before all writes
 	waits  []func() error
-	err    error // the first of the store; nothing is done after it
+	err    error // first error of the store; nothing is done after it
 
-	// entries are the URL entries among the writes, sets their hashes by URL set, as far as sorted:
-	// most steps ask for no set.
+	// entries lists the URL entries among the writes; sets holds their hashes by URL set, as far as
+	// sorted, since most steps read no set.
 	entries []written
 	sorted  int
 	sets    map[ondisk.SetID][]uint64
 }
 
-// written is an entry among the writes.
+// written is a URL entry among the writes.
 type written struct {
 	set  ondisk.SetID
 	hash uint64
 }
 
-// keepWrites is the number of writes up to which a map is used again for the next batch: one that
-// was larger takes long to clear, with every batch.
+// keepWrites is the size up to which the map is reused: clearing a larger one is slow for every
+// batch.
 const keepWrites = 1 << 13
 
-// New returns a buffer before a store.
+// New returns a buffer in front of a store.
 func New(store kv.Store) *Buffer {
 	return &Buffer{store: store, writes: make(map[string][]byte), sets: make(map[ondisk.SetID][]uint64)}
 }
 
-// Set writes a record with the next flush; the value is the buffer's from then on.
+// Set writes a record with the next flush, and takes ownership of value.
 func (b *Buffer) Set(key, value []byte) {
 	if ondisk.KindOf(key) == ondisk.KindEntry {
 		hash, ok := ondisk.HashIn(key[ondisk.JobPrefixLen:])
@@ -55,7 +55,7 @@ func (b *Buffer) Set(key, value []byte) {
 // Delete deletes a record with the next flush.
 func (b *Buffer) Delete(key []byte) { b.writes[string(key)] = nil }
 
-// Get reads a record as it is with what was gathered; false if there is none, or after an error.
+// Get returns a record including unflushed writes; false if there is none, or after an error.
 func (b *Buffer) Get(key []byte) (value []byte, ok bool) {
 	if value, ok = b.writes[string(key)]; ok {
 		return value, value != nil
@@ -70,15 +70,15 @@ func (b *Buffer) Get(key []byte) (value []byte, ok bool) {
 	return value, ok && err == nil
 }
 
-// Fail notes an error: the first one stays.
+// Fail records the first error.
 func (b *Buffer) Fail(err error) {
 	if b.err == nil {
 		b.err = err
 	}
 }
 
-// Flush applies what was gathered as one batch. It may only be called between operations, each of
-// which is whole in one batch.
+// Flush applies the collected writes as one batch. It may only be called between operations, each
+// of which must be complete in one batch.
 func (b *Buffer) Flush() {
 	if len(b.writes)+len(b.ranges) == 0 || b.err != nil {
 		return
@@ -103,7 +103,7 @@ func (b *Buffer) Flush() {
 	b.waits = append(b.waits, wait)
 }
 
-// Scan reads the store alone: what was gathered must have been flushed.
+// Scan reads the store alone: collected writes must be flushed before.
 func (b *Buffer) Scan(lo, hi []byte, fn func(key, value []byte) bool) {
 	if b.err != nil {
 		return
@@ -113,7 +113,7 @@ func (b *Buffer) Scan(lo, hi []byte, fn func(key, value []byte) bool) {
 	}
 }
 
-// empty forgets what was gathered, which is in the store now.
+// empty drops the collected writes once they are in the store.
 func (b *Buffer) empty() {
 	if len(b.writes) > keepWrites {
 		b.writes = make(map[string][]byte)
@@ -125,8 +125,8 @@ func (b *Buffer) empty() {
 	b.entries, b.sorted, b.ranges = b.entries[:0], 0, nil
 }
 
-// Hashes calls fn for the hashes of a URL set, store and buffer together, in no order. A set of
-// size many is read no further: of one that is new in this step the store is not asked.
+// Hashes calls fn for the hashes of a URL set of size members, from store and buffer, in no order.
+// If the buffer has them all, the store is not read.
 func (b *Buffer) Hashes(set ondisk.SetID, size int64, fn func(hash uint64) bool) {
 	for _, w := range b.entries[b.sorted:] {
 		b.sets[w.set] = append(b.sets[w.set], w.hash)
@@ -153,8 +153,8 @@ func (b *Buffer) Hashes(set ondisk.SetID, size int64, fn func(hash uint64) bool)
 	})
 }
 
-// Take returns a wait for everything flushed since the last call. The store keeps the order, so the
-// last one stands for all before it.
+// Take returns a wait for everything flushed since the last call. The store keeps the order of
+// batches, so the wait of the last one covers all before it.
 func (b *Buffer) Take() func() error {
 	waits := b.waits
 	b.waits = nil
@@ -174,21 +174,21 @@ func (b *Buffer) Take() func() error {
 	}
 }
 
-// DeleteRange deletes the keys in [lo, hi) with the next flush. What was gathered must have been
-// flushed.
+// DeleteRange deletes the keys in [lo, hi) with the next flush. Collected writes must be flushed
+// before.
 func (b *Buffer) DeleteRange(lo, hi []byte) { b.ranges = append(b.ranges, [2][]byte{lo, hi}) }
 
-// Err is the first error of the store, or of what was found in it.
+// Err returns the first error of the store or of its contents.
 func (b *Buffer) Err() error { return b.err }
 
-// Len is how many writes were gathered since the last flush.
+// Len returns the number of writes since the last flush.
 func (b *Buffer) Len() int { return len(b.writes) }
 
-// Gathered is what the next flush writes under a key; false if that is nothing, or a deletion.
+// Gathered returns the unflushed value of a key; false if there is none, or a deletion.
 func (b *Buffer) Gathered(key []byte) (value []byte, ok bool) {
 	value = b.writes[string(key)]
 	return value, value != nil
 }
 
-// Store is where the writes go, for those who read what is in it alone.
+// Store returns the store, for readers of its flushed contents.
 func (b *Buffer) Store() kv.Store { return b.store }

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// restAfter nobody was found for a host, or found nothing to do, it is left alone for so long.
+	// restAfter is the pause in ms after a search without a worker, or a lease without work.
 	restAfter = 500
-	// maxExcluded workers that did not take a host, then its owner does.
+	// maxExcluded is the number of workers that may decline a host before its owner takes it.
 	maxExcluded = 3
-	// leastPlacing hosts are placed at a time even while nobody seems to have room.
+	// leastPlacing is the minimum of concurrent searches, even while all workers seem to be full.
 	leastPlacing = 32
 )
 
-// Agenda is when something is to be done for hosts, and which of them wait for their turn.
+// Agenda schedules hosts, and holds the queue of those that wait for a worker.
 type Agenda struct {
 	*Step
 	jobs     *JobTable
@@ -24,15 +24,15 @@ type Agenda struct {
 	Wakes    wakes
 	Searches Searches
 	Purges   purges
-	moved    []*Host // of which something has changed since they were scheduled
+	moved    []*Host // changed since they were scheduled
 }
 
-// MayBePlaced says whether a worker is to be looked for now.
+// MayBePlaced reports whether the host needs a search for a worker now.
 func (a *Agenda) MayBePlaced(h *Host) bool {
 	return h.Search.State == SearchIdle && a.placeAt(h) <= a.Now
 }
 
-// Changed notes that something of a host is not as it was: it is scheduled before the step is over.
+// Changed marks a changed host to be scheduled before the end of the step.
 func (a *Agenda) Changed(h *Host) {
 	if !h.moved {
 		h.moved = true
@@ -40,7 +40,7 @@ func (a *Agenda) Changed(h *Host) {
 	}
 }
 
-// Settle schedules the hosts that have changed. It is the one place that does.
+// Settle schedules the changed hosts. Hosts are scheduled here only.
 func (a *Agenda) Settle() {
 	for _, h := range a.moved {
 		h.moved = false
@@ -52,7 +52,7 @@ func (a *Agenda) Settle() {
 	a.moved = a.moved[:0]
 }
 
-// schedule sets when a host is evaluated next.
+// schedule sets the time of a host's next evaluation.
 func (a *Agenda) schedule(h *Host) {
 	purge := min(a.checkPurge(h), a.domains.ask(h))
 	var at int64
@@ -71,8 +71,8 @@ func (a *Agenda) schedule(h *Host) {
 	a.rests.note(h)
 }
 
-// JobAt is the earliest time at which a job may give URLs of a host; never if only something else
-// can change that.
+// JobAt returns the earliest time at which a job may grant URLs of a host; never if only another
+// event can change that.
 func (a *Agenda) JobAt(h *Host, hj *Job) int64 {
 	at := hj.NextDue()
 	if hj.Tally.Ready() > 0 {
@@ -86,13 +86,13 @@ func (a *Agenda) JobAt(h *Host, hj *Job) int64 {
 		return Never
 	}
 	if at <= a.Now && hj.Tally.PromisedHere() == 0 && !a.jobs.Affords(js) {
-		js.Budget.Starved = true // what is due later draws then
+		js.Budget.Starved = true // a draw follows when the URL is due
 		return Never
 	}
 	return at
 }
 
-// URLsAt is the earliest time at which there is a URL of a host to grant.
+// URLsAt returns the earliest time at which a URL of a host can be granted.
 func (a *Agenda) URLsAt(h *Host) int64 {
 	at := Never
 	for _, hj := range h.Jobs {
@@ -101,7 +101,7 @@ func (a *Agenda) URLsAt(h *Host) int64 {
 	return at
 }
 
-// placeAt is when a worker is to be looked for, for a host without.
+// placeAt returns the time of the search for a worker of an unassigned host.
 func (a *Agenda) placeAt(h *Host) int64 {
 	if h.Lease != nil || h.Frozen > 0 || h.purging {
 		return Never
@@ -114,8 +114,8 @@ func (a *Agenda) placeAt(h *Host) int64 {
 	return max(at, h.bar, h.Search.rest, polite)
 }
 
-// Fate is the outcome that all pending URLs of a job on a host get without being tried, if there is
-// one.
+// Fate returns the outcome that all pending URLs of a job on a host get without being tried; false
+// if there is none.
 func (a *Agenda) Fate(h *Host, hj *Job) (link.Outcome, bool) {
 	js := hj.State
 	c := hj.Tally.Counters()
@@ -145,8 +145,7 @@ func (a *Agenda) Fate(h *Host, hj *Job) (link.Outcome, bool) {
 	}
 }
 
-// checkPurge puts a host on the list of those with URLs to purge, or says when it is to be looked
-// at again.
+// checkPurge lists a host with URLs to purge, or returns the time of the next check.
 func (a *Agenda) checkPurge(h *Host) (again int64) {
 	again = Never
 	for _, hj := range h.Jobs {
@@ -160,7 +159,7 @@ func (a *Agenda) checkPurge(h *Host) (again int64) {
 			continue
 		}
 		if h.Barred(a.Now) && hj.Tally.PromisedHere() > 0 {
-			again = h.bar // a report may be on its way, for which there must be budget
+			again = h.bar // a pending report needs budget
 			continue
 		}
 		a.Purges.add(h)

@@ -9,22 +9,21 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// Away sums up the hosts that rest and that memory had no room for: there may be millions of them,
-// and whether a crawl has an end hangs on all. What a host has in the sums lies in its record of
-// the work index, with the start of the process that put it there, and is taken out again when the
-// host is loaded.
+// Away holds sums of the waits of evicted hosts: there may be millions, and the end of a crawl
+// depends on all of them. A host's share of the sums is stored in its record of the work index,
+// with the start time of the process, and subtracted when the host is loaded.
 type Away map[awayKey]awaySum
 
 type awayKey struct {
-	job     job.ID // zero: of all jobs
+	job     job.ID // zero: sum of all jobs
 	outcome link.Outcome
-	until   int64 // a whole awayUnit
+	until   int64 // a multiple of awayUnit
 }
 
 type awaySum struct{ hosts, urls int64 }
 
-// awayUnit in ms is how exactly the sums know until when their hosts rest. None rests for longer
-// than a day or so, so there are not many sums.
+// awayUnit is the resolution of the sums in ms. No host waits for much longer than a day, so there
+// are few sums.
 const awayUnit = 60_000
 
 func (a Away) add(k awayKey, hosts, urls int64) {
@@ -36,7 +35,7 @@ func (a Away) add(k awayKey, hosts, urls int64) {
 	}
 }
 
-// leave notes a host that is dropped from memory, if it rests.
+// leave adds an evicted host that waits.
 func (r *Rests) leave(h *Host) {
 	whole := r.RestsUntil(h)
 	var parts []byte
@@ -46,7 +45,7 @@ func (r *Rests) leave(h *Host) {
 		if urls, at := w.until(whole, h.Rec.BackoffUntil > r.Now); urls > 0 && at > r.Now+awayUnit {
 			until = min(until, at)
 			n += urls
-			parts = binary.BigEndian.AppendUint64(append(parts, hj.State.ID[:]...), uint64(urls)) // positive
+			parts = binary.BigEndian.AppendUint64(append(parts, hj.State.ID[:]...), uint64(urls)) // not negative
 		}
 	}
 	if n == 0 {
@@ -59,14 +58,13 @@ func (r *Rests) leave(h *Host) {
 	r.tally(value, parts, 1)
 }
 
-// awayHead is how long the record of a host that is away is before its jobs, awayPart what each of
-// those takes.
+// awayHead is the length of an evicted host's record before its jobs, awayPart that of each job.
 const (
 	awayHead = 2 + 8 + 8 + 1
 	awayPart = job.IDSize + 8
 )
 
-// back takes a host that is loaded out of the sums.
+// back subtracts a loaded host.
 func (r *Rests) back(h *Host) {
 	value, ok := r.Buf.Get(ondisk.WorkKey(h.Pos))
 	if !ok || len(value) < awayHead {
@@ -78,19 +76,19 @@ func (r *Rests) back(h *Host) {
 	r.Buf.Set(ondisk.WorkKey(h.Pos), []byte{ondisk.Format, value[1]})
 }
 
-// tally counts one host into the sums, or out of them.
+// tally adds one host to the sums, or subtracts it.
 func (r *Rests) tally(head, parts []byte, sign int64) {
-	k := awayKey{until: int64(binary.BigEndian.Uint64(head[10:])), outcome: link.Outcome(head[18])} // as it was written
+	k := awayKey{until: int64(binary.BigEndian.Uint64(head[10:])), outcome: link.Outcome(head[18])} // as written
 	var all int64
 	for ; len(parts) >= awayPart; parts = parts[awayPart:] {
-		urls := int64(binary.BigEndian.Uint64(parts[job.IDSize:])) // as it was written
+		urls := int64(binary.BigEndian.Uint64(parts[job.IDSize:])) // as written
 		all += urls
 		r.Away.add(awayKey{job.ID(parts), k.outcome, k.until}, sign, sign*urls)
 	}
 	r.Away.add(k, sign, sign*all)
 }
 
-// Waits adds the hosts that are away to what is known of those in memory.
+// Waits adds the evicted hosts to the waits of the hosts in memory.
 func (a Away) Waits(now, horizon int64, byOutcome map[link.Outcome]*Wait, jobs map[job.ID]PutOff) {
 	for k, s := range a {
 		until := time.UnixMilli(k.until)

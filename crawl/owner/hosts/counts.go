@@ -9,28 +9,28 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// Counts are the books of one job on this peer. Accepted and Done only grow; Accepted = Pending +
-// Leased + Done at any moment.
+// Counts are the counters of one job on this peer. Accepted and Done only grow; Accepted = Pending
+// + Leased + Done at any moment.
 type Counts struct {
-	Accepted, Done int64 // URLs in the URL sets, and those of them with an outcome
-	// Pending URLs are not out; Waiting of them wait for another try, the first of those of the
-	// hosts in memory at NextDue (zero if none).
+	Accepted, Done int64 // URLs in the URL sets, and those with an outcome
+	// Pending URLs are not out. Waiting of them wait for a retry, the first of those on hosts in
+	// memory until NextDue (zero if none).
 	Pending, Waiting int64
-	NextDue          time.Time // zero: none waits
+	NextDue          time.Time // zero: no URL waits
 	Leased           int64     // out at workers
-	// Outbox counts the links of pages of which some have not been acknowledged by their owners.
+	// Outbox counts the links of pages with links that are not yet acknowledged.
 	Outbox    int64
-	Outcomes  [link.Outcomes]int64 // URLs that are done
-	Bytes     int64                // of bodies fetched
-	Refetched int64                // fetched more than once
-	// LeftOut are links of pages beyond the bounds of what is taken of one.
+	Outcomes  [link.Outcomes]int64 // done URLs
+	Bytes     int64                // of bodies
+	Refetched int64                // repeated fetches
+	// LeftOut counts links beyond the limits of a page.
 	LeftOut int64
 }
 
-// Outstanding is the work that is not finished.
+// Outstanding returns the number of unfinished items.
 func (c *Counts) Outstanding() int64 { return c.Pending + c.Leased + c.Outbox }
 
-// CountsOf are the books that counters come to, with so many URLs at workers.
+// CountsOf converts counters, with the number of URLs at workers.
 func CountsOf(of *ondisk.Counters, out int64) Counts {
 	c := Counts{
 		Accepted: of.Accepted, Done: of.Done(), Waiting: of.Delayed, Leased: out, Outbox: of.Outbox,
@@ -40,24 +40,24 @@ func CountsOf(of *ondisk.Counters, out int64) Counts {
 	return c
 }
 
-// Counts are those of the job on this peer.
+// Counts returns the counters of the job on this peer.
 func (js *JobState) Counts() Counts {
 	c := js.Sums()
 	return CountsOf(&c, js.Out())
 }
 
-// HostCounts are the books of a job on a host.
+// HostCounts are the counters of a job on a host.
 type HostCounts struct {
-	Job job.ID // whose books they are
+	Job job.ID // the job
 	Counts
-	// Admission is what the owner of the registrable domain said.
+	// Admission is the verdict of the owner of the registrable domain.
 	Admission domain.Verdict
-	// Requests are those made to the host; LinksCut are links that were not taken, as its pages led
-	// to too many new hosts or too much of it waits.
+	// Requests counts requests to the host; LinksCut counts links rejected because the host's pages
+	// link to too many new hosts, or too many of its URLs wait.
 	Requests, LinksCut int64
-	// Novelty is how far the host, or some part of it, has come on the way to a trap, 0 to 1; Trap
-	// says why the host is one, if it is; parts of it that still bring something go on.
+	// Novelty is the progress, 0 to 1, of the host or of one of its URL patterns toward a trap. Trap
+	// is the reason if the host is one; patterns that still yield new content continue.
 	Novelty float64
-	Trap    string // why it is one, in words; empty: it is none
-	Spent   string // which share of the host the job has used up, in words; empty: none
+	Trap    string // reason, for display; empty: not a trap
+	Spent   string // exhausted limit of the job for the host, for display; empty: none
 }

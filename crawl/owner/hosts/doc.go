@@ -1,20 +1,20 @@
-// Package hosts is the table of an owner's hosts: who has a host, what is the matter with it, and
-// when it is looked at next. It knows nothing of messages; package owner brings those, and decides.
+// Package hosts implements the table of an owner's hosts: their leases, state and schedule. It
+// handles no messages; package owner processes those, and decides.
 //
-//   - [Table] has the hosts in memory, finds them again in the store, and writes what changed.
-//   - [Host] is one of them: its record, its accounts in the ledger ([Job]), who holds it
-//     ([Tenure], [Lease]), and whether a worker is sought for it (search.go).
-//   - [Agenda] says when a host is looked at next, and which hosts wait for a worker. It is the
-//     only place where one is scheduled: whoever changes a host says so ([Table.Touched],
-//     [Agenda.Changed]; of accounts the ledger does), and the end of a step schedules all of them.
-//   - [JobTable], [Domains], [Traps] and [Rests] are what is known of jobs, of registrable domains,
-//     of what pages say, and of the hosts that rest.
-//   - [Step] is what all parts stand on: the time, what is written, and what comes of the step.
+//   - [Table] holds the hosts in memory, loads them from the store, and writes changes.
+//   - [Host] is a host: its record, its accounts in the ledger ([Job]), its lease ([Tenure],
+//     [Lease]), and the search for a worker (search.go).
+//   - [Agenda] schedules hosts, and holds the queue of hosts that wait for a worker. A changed host
+//     is marked by [Table.Touched] or [Agenda.Changed] (accounts by the ledger), and the end of a
+//     step schedules all marked hosts.
+//   - [JobTable], [Domains], [Traps] and [Rests] hold the state of jobs, of registrable domains, of
+//     content novelty, and of waiting hosts.
+//   - [Step] is shared by all parts: the time, the write buffer, and the results of the step.
 //
-// It promises that a host with work is found again after it was dropped from memory or after a
-// crash, that memory holds [Config].MaxHosts hosts and those at work, and that what a host waits
-// for can be said at any time without reading the store.
+// Invariants: a host with work is found again after eviction or a crash; memory holds at most
+// [Config].MaxHosts hosts besides busy ones; the reason why a host waits is available without
+// reading the store.
 //
-// A host's record changes by the rules of package ondisk alone, a tenure and a search by the tables
-// of their states. Not safe for concurrent use.
+// A host's record changes by the rules of package ondisk alone; a tenure and a search follow the
+// tables of their states. Not safe for concurrent use.
 package hosts

@@ -11,39 +11,37 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// Domains is what the registrable domains of hosts have to say: which are full, and what is yet to
-// be told to those who answer for them.
+// Domains is the state of registrable domains: which are full, and the reports that are still to be
+// sent to their owners.
 type Domains struct {
 	*Step
-	Crowded map[Crowd]domain.Verdict // domains that get no more hosts in a job, and why
-	kin     map[Crowd][]farm.Said    // what hosts of domains said that those who answer for the domains were not told yet
+	Crowded map[Crowd]domain.Verdict // domains that get no more hosts in a job, with the reason
+	kin     map[Crowd][]farm.Said    // reports of hosts of a domain that its owner has not received
 }
 
-// Crowd is a domain in a job.
+// Crowd identifies a domain in a job.
 type Crowd struct {
 	ID     job.ID
 	Domain string
 }
 
 const (
-	// saidOf bounds the requests to a host among which are the pages that its domain is judged by.
+	// saidOf is the number of requests to a host among which its pages are reported for its domain.
 	saidOf = 16
-	// maxSaid pages of hosts of one domain wait for a question at most before they are told without
-	// one; maxKin bounds the domains.
+	// maxSaid is the maximum of page reports of a domain that wait for its next admission request;
+	// then they are sent without one. MaxKin bounds the domains.
 	maxSaid = 32
 	maxKin  = 1 << 10
 )
 
-// admissionEvery is how long after a question for an admission that had no answer it is asked
-// again.
+// admissionEvery is the delay in ms before an unanswered admission request is repeated.
 const admissionEvery = 5_000
 
-// maxCrowded bounds the full domains in memory; hosts of one that was forgotten are asked for
-// again.
+// maxCrowded bounds the full domains in memory; for a forgotten one, admission is requested again.
 const maxCrowded = 1 << 14
 
-// Say notes what one of the first pages of a host says, or that it redirects to yet another host,
-// for whoever answers for its domain. Kin: its links lead to hosts of that domain that are new.
+// Say records one of the first pages of a host, or its redirect to another host, for the owner of
+// its domain. Kin: its links lead to new hosts of that domain.
 func (d *Domains) Say(h *Host, hj *Job, got *ondisk.Final, f *wire.Fetched, kin bool) {
 	redirect := got.Outcome == link.OutcomeRedirect
 	if !d.Cfg.Admission || f.GetAllPrint() == 0 && !redirect || hj.Tally.Requests() > saidOf || domain.Plain(h.Rec.Name) {
@@ -62,12 +60,12 @@ func (d *Domains) Say(h *Host, hj *Job, got *ondisk.Final, f *wire.Fetched, kin 
 	}
 	list := d.kin[key]
 	list = append(list, farm.Said{Host: farm.HostOf(h.Rec.Name), All: f.GetAllPrint(), Words: f.GetWords(), Brought: brought})
-	if d.kin[key] = list; len(list) >= maxSaid { // the hosts that are known may bring no more of them, so that nobody asks
+	if d.kin[key] = list; len(list) >= maxSaid { // its known hosts may add no more, so no request would follow
 		d.Ready.Admissions = append(d.Ready.Admissions, Admission{hj.State.ID, h.Rec.Name, d.take(hj.State, h.Rec.Name)})
 	}
 }
 
-// take takes what is to be told with a question for a host.
+// take returns and removes the reports to be sent with an admission request.
 func (d *Domains) take(js *JobState, name string) *[]farm.Said {
 	key := Crowd{js.ID, domain.Of(name)}
 	list := d.kin[key]
@@ -78,24 +76,24 @@ func (d *Domains) take(js *JobState, name string) *[]farm.Said {
 	return &list
 }
 
-// TurnedAway says why a job may not have a host on account of its domain's others.
+// TurnedAway returns the reason why a job may not have another host of a domain.
 func (d *Domains) TurnedAway(v domain.Verdict) string {
 	switch v {
 	case domain.Stale:
 		return farm.FullText(d.Cfg.Novelty)
 	case domain.Ported:
-		return fmt.Sprintf("the job has as many ports of its name as it may (%d)", domain.MaxPorts)
+		return fmt.Sprintf("the job reached its limit of ports of its name (%d)", domain.MaxPorts)
 	default:
-		return "its domain has as many hosts in the job as it may"
+		return "its domain reached its limit of hosts in the job"
 	}
 }
 
-// admitted says whether a job may have a host as far as is known here.
+// admitted reports whether a job may have a host, by the state known here.
 func (d *Domains) admitted(h *Host, hj *Job) bool {
 	return !d.Cfg.Admission || hj.Tally.Counters().Admission == domain.Admitted || domain.Plain(h.Rec.Name)
 }
 
-// ask asks what is yet to be asked of a host, and says when to look again.
+// ask sends missing admission requests of a host, and returns the time of the next check.
 func (d *Domains) ask(h *Host) (again int64) {
 	if again = Never; !d.Cfg.Admission || h.Frozen > 0 {
 		return again
@@ -116,7 +114,7 @@ func (d *Domains) ask(h *Host) (again int64) {
 	return again
 }
 
-// Crowds notes that a domain gets no more hosts in a job, and why.
+// Crowds records that a domain gets no more hosts in a job, and why.
 func (d *Domains) Crowds(c Crowd, v domain.Verdict) {
 	if d.Crowded[c] == domain.Stale {
 		return
@@ -127,9 +125,8 @@ func (d *Domains) Crowds(c Crowd, v domain.Verdict) {
 	d.Crowded[c] = v
 }
 
-// Late says whether a host was admitted before its domain got no more hosts, as the others bring
-// nothing new, and nothing of it was asked for yet. One that a seed is on was named by the poster,
-// and stays.
+// Late reports whether a host was admitted before its domain was closed for lack of new content,
+// and has had no request. A host with a seed is exempt, since the poster named it.
 func (d *Domains) Late(h *Host, hj *Job) bool {
 	if hj.Tally.Counters().Admission != domain.Admitted || hj.State.Seeded(h.Rec.Name) || hj.Tally.Requests() > 0 || hj.Tally.Out() > 0 || len(d.Crowded) == 0 {
 		return false

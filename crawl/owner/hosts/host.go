@@ -28,25 +28,24 @@ type Host struct {
 	Search     search
 	purging    bool
 	Hangs      hangs
-	Rester     int // number in Rests, from 1 on; 0: it is not there
+	Rester     int // index in Rests, from 1; 0: absent
 	wakeAt     int64
 	heap       int // index in wakes, -1 if absent
 	wait       waiting
-	moved      bool // it stands in agenda.moved
+	moved      bool // listed in agenda.moved
 	Newer, old *Host
 	in         *Lru
 }
 
-// Job is a job on a host in memory: its books, and what else is known of it.
+// Job is a job on a host in memory: its account and further state.
 type Job struct {
 	*ledger.Account
 	State *JobState
-	Late  int // URLs granted, of which some may be due again, see lateShare
-	// Novelty is what is known of its pages, nil if that was not read; news says that the store is
-	// to have it.
+	Late  int // granted URLs, of which a share may be delayed ones, see lateShare
+	// Novelty is the novelty state of its pages, nil if not read; news marks it for writing.
 	Novelty *novelty.State
 	News    bool
-	// askedAt is when the host's admission was asked for; 0: not yet.
+	// askedAt is the time of the admission request; 0: none yet.
 	askedAt int64
 }
 
@@ -55,7 +54,7 @@ const (
 	WorkOutbox  = 2
 )
 
-// Detail is what is counted of the job on the host.
+// Detail returns the counters of the job on the host.
 func (hj *Job) Detail() HostCounts {
 	all := hj.Tally.Counters()
 	c := HostCounts{Job: hj.State.ID, Admission: all.Admission, Requests: all.Requests, LinksCut: all.Cut, Counts: CountsOf(&all, hj.Tally.Out())}
@@ -65,8 +64,8 @@ func (hj *Job) Detail() HostCounts {
 	return c
 }
 
-// PagesLeft is how many more URLs the job's limit for a host admits: pages that are there and URLs
-// that may have been fetched count.
+// PagesLeft returns the rest of the job's page limit for the host: pages fetched and URLs that may
+// have been fetched count.
 func (hj *Job) PagesLeft() int64 {
 	spec := hj.State.Spec
 	if spec.MaxPagesPerHost == 0 {
@@ -78,7 +77,7 @@ func (hj *Job) PagesLeft() int64 {
 // Number implements ledger.Sequence.
 func (h *Host) Number() uint64 { return h.Rec.Number() }
 
-// Kept says whether the host is in memory; one that was dropped may stand in a list yet.
+// Kept reports whether the host is in memory; lists may still contain evicted hosts.
 func (h *Host) Kept() bool { return h.in != nil }
 
 // openURLs counts the host's URLs without an outcome.
@@ -89,7 +88,7 @@ func (h *Host) openURLs() (n int64) {
 	return n
 }
 
-// Unleased counts those of them that are not out.
+// Unleased counts the URLs without an outcome that are not out.
 func (h *Host) Unleased() (n int64) {
 	for _, hj := range h.Jobs {
 		n += hj.Tally.Unleased()
@@ -97,7 +96,7 @@ func (h *Host) Unleased() (n int64) {
 	return n
 }
 
-// Job returns the host's part of a job, nil if it has none.
+// Job returns the host's part of a job, nil if there is none.
 func (h *Host) Job(js *JobState) *Job {
 	for _, hj := range h.Jobs {
 		if hj.State == js {
@@ -107,23 +106,23 @@ func (h *Host) Job(js *JobState) *Job {
 	return nil
 }
 
-// LeasedTo says whether a worker has a host under that epoch.
+// LeasedTo reports whether a worker has the host under that epoch.
 func (h *Host) LeasedTo(s *Session, epoch *wire.Epoch) bool {
 	return h != nil && h.Lease != nil && h.Lease.Session == s && h.Lease.Epoch.Is(epoch)
 }
 
-// Worked says whether a peer has the host or had it, as far as this owner and the record know.
-// Nobody else has anything to report of it.
+// Worked reports whether a peer has or had the host, by this owner and the record. Other peers have
+// no outcomes to report.
 func (h *Host) Worked(peer string) bool {
 	return h.Lease != nil && h.Lease.Session.Peer == peer || h.Rec.Worker == peer || h.Rec.Placed == peer || slices.Contains(h.past, peer)
 }
 
-// HasOrigin says whether an origin is one of the host's two.
+// HasOrigin reports whether an origin is one of the host's two.
 func (h *Host) HasOrigin(origin string) bool {
 	return origin == "http://"+h.Rec.Name || origin == "https://"+h.Rec.Name
 }
 
-// Accepted is how many URLs of a host a job has.
+// Accepted returns the number of the host's URLs in a job.
 func (h *Host) Accepted(js *JobState) int64 {
 	if hj := h.Job(js); hj != nil {
 		return hj.Tally.Accepted()
@@ -131,7 +130,7 @@ func (h *Host) Accepted(js *JobState) int64 {
 	return 0
 }
 
-// Starved says whether URLs of a host wait for a part of their job's budget.
+// Starved reports whether URLs of the host wait for their job's budget.
 func (h *Host) Starved() bool {
 	for _, hj := range h.Jobs {
 		if hj.State.Budget.Starved && !hj.State.Exhausted() && hj.Tally.Ready()+hj.Tally.Waiting() > 0 {
@@ -141,9 +140,9 @@ func (h *Host) Starved() bool {
 	return false
 }
 
-// Variance between what was measured of a host. Fewer than two measurements have none: the means of
-// those that measured other hosts stand in; without those either it is infinite, so that hosts of
-// which something is known go first.
+// Variance returns the variance of the RTTs measured to the host. With fewer than two measurements
+// the means of workers that measured other hosts are used, and without those it is infinite, so
+// that hosts with data come first.
 func (h *Host) Variance(means map[string]float64) float64 {
 	var times []float64
 	for _, m := range h.Rec.Measured {
@@ -156,7 +155,7 @@ func (h *Host) Variance(means map[string]float64) float64 {
 		for _, mean := range means {
 			times = append(times, mean)
 		}
-		slices.Sort(times) // a sum of floats depends on the order
+		slices.Sort(times) // the sum of floats depends on the order
 	}
 	if len(times) < 2 {
 		return math.Inf(1)
@@ -172,8 +171,8 @@ func (h *Host) Variance(means map[string]float64) float64 {
 	return squares / float64(len(times))
 }
 
-// rank is the lowest of the URLs that are ready, see [job.Spec.Rank]; 0 where no job has an order
-// of its own.
+// rank returns the lowest rank of the ready URLs, see [job.Spec.Rank]; 0 for jobs without an order
+// of their own.
 func (h *Host) rank() uint32 {
 	first := uint32(math.MaxUint32)
 	for _, hj := range h.Jobs {
@@ -184,7 +183,7 @@ func (h *Host) rank() uint32 {
 	return first
 }
 
-// Mute says whether nobody could be reached at a host twice in a row, and no URL of it has an
+// Mute reports whether the host had two connection failures in a row, and none of its URLs has an
 // outcome.
 func (h *Host) Mute() bool {
 	if h.Rec.FailOutcome != link.OutcomeConnect || h.Rec.Fails < 2 {

@@ -15,35 +15,35 @@ import (
 type JobState struct {
 	*ledger.Job
 	dirty bool
-	rest  string // of its record: fields of later versions
+	rest  string // unknown fields of its record
 
 	farm    *farm.Farm // nil: not read yet
 	FarmMod bool
 }
 
-// Seeded says whether a seed of the job is on a host.
+// Seeded reports whether a seed of the job is on a host.
 func (js *JobState) Seeded(host string) bool { return js.Spec != nil && js.Spec.Seeded(host) }
 
-// JobTable are the jobs of which something was met here, each with its sums over hosts and its part
-// of the budget. Those that nothing in memory needs are in the store alone once there are many.
+// JobTable holds the jobs known here, each with its sums over hosts and its part of the budget. If
+// there are many, unneeded jobs are in the store alone.
 type JobTable struct {
 	*Step
 	ByID   map[job.ID]*JobState
 	Order  []*JobState
-	asked  map[job.ID]int64 // when the spec of a job was asked for
-	lookAt int              // with how many of them it is looked which are needed
-	Away   JobState         // sums up those in the store alone
-	Some   bool             // some are
+	asked  map[job.ID]int64 // time of the request for a job's spec
+	lookAt int              // number of jobs that triggers the next eviction
+	Away   JobState         // sum of the jobs in the store alone
+	Some   bool             // there are such jobs
 }
 
 func (t *JobTable) demand(js *JobState) budget.Demand {
 	return budget.Demand{Bounds: t.BoundsOf(js.Spec), Waiting: js.Open() - js.Out(), Out: js.Out(), Grants: js.State.Grants(), Exhausted: js.Exhausted()}
 }
 
-// Affords says whether a URL of the job may be granted now.
+// Affords reports whether the budget permits a grant of the job now.
 func (t *JobTable) Affords(js *JobState) bool { return js.Budget.Affords(t.BoundsOf(js.Spec)) }
 
-// Draws tells the owners of budgeted jobs what is needed, given back and spent.
+// Draws sends the budgets' needed, returned and used tokens to the job owners.
 func (t *JobTable) Draws() {
 	for _, js := range t.Order {
 		if t.drawAt(js) > t.Now {
@@ -56,7 +56,7 @@ func (t *JobTable) Draws() {
 	}
 }
 
-// drawAt is when the next draw of a job is due.
+// drawAt returns the time of a job's next draw.
 func (t *JobTable) drawAt(js *JobState) int64 {
 	if !js.Known || !js.Spec.Budgeted() {
 		return Never
@@ -64,7 +64,7 @@ func (t *JobTable) drawAt(js *JobState) int64 {
 	return js.Budget.DrawAt(t.demand(js))
 }
 
-// NextDraw is when a part of a budget is to be asked for.
+// NextDraw returns the time of the next draw of any job.
 func (t *JobTable) NextDraw() int64 {
 	at := Never
 	for _, js := range t.Order {
@@ -73,13 +73,13 @@ func (t *JobTable) NextDraw() int64 {
 	return at
 }
 
-// NeedEvery is how long after one request for a job's spec the next one goes out.
+// NeedEvery is the interval in ms of requests for a job's spec.
 const NeedEvery = 1000
 
-// maxAsked bounds the jobs of which is remembered when they were asked for.
+// maxAsked bounds the jobs whose last spec request is remembered.
 const maxAsked = 1024
 
-// IdleJobs is how many jobs are in memory before those are forgotten that nothing there needs.
+// IdleJobs is the number of jobs in memory above which unneeded ones are evicted.
 const IdleJobs = 1024
 
 // Of returns the peer's state of a job.
@@ -97,7 +97,7 @@ func (t *JobTable) Of(id job.ID) *JobState {
 	return js
 }
 
-// Load reads the jobs from the store, and says whether any has entries in the outbox.
+// Load reads the jobs from the store, and reports whether any has outbox entries.
 func (t *JobTable) Load() (outbox bool) {
 	t.Each(func(id job.ID, c ondisk.Counters) {
 		t.Of(id).Load(c)
@@ -109,7 +109,7 @@ func (t *JobTable) Load() (outbox bool) {
 	return outbox
 }
 
-// Each calls fn for the counters of all jobs in the store.
+// Each calls fn with the counters of all jobs in the store.
 func (t *JobTable) Each(fn func(id job.ID, c ondisk.Counters)) {
 	t.Buf.Scan([]byte{ondisk.SpaceJob}, []byte{ondisk.SpaceJob + 1}, func(key, value []byte) bool {
 		id, ok := job.IDFrom(key[1:])
@@ -152,7 +152,7 @@ func (t *JobTable) InStore(id job.ID) (c ondisk.Counters, ok bool) {
 	return c, err == nil
 }
 
-// comesBack takes a job into memory again.
+// comesBack loads a job into memory again.
 func (t *JobTable) comesBack(js *JobState) {
 	if c, ok := t.InStore(js.ID); ok {
 		js.Load(c)
@@ -161,9 +161,8 @@ func (t *JobTable) comesBack(js *JobState) {
 	t.loadBudget(js)
 }
 
-// Evict forgets the jobs that nothing here needs, once there are many: no host in memory is of
-// them, none of their URLs or links waits, and nothing of their budget is to be told. Called when
-// everything is flushed.
+// Evict drops unneeded jobs from memory when there are many: jobs without hosts in memory, waiting
+// URLs or links, and without a pending budget report. It is called when everything is flushed.
 func (t *JobTable) Evict(hosts map[string]*Host) {
 	if len(t.Order) <= max(t.lookAt, IdleJobs) {
 		return
@@ -187,7 +186,7 @@ func (t *JobTable) Evict(hosts map[string]*Host) {
 	t.lookAt = 2 * len(t.Order)
 }
 
-// Changed notes that a job has changed, which therefore is saved.
+// Changed marks a changed job for saving.
 func (t *JobTable) Changed(js *JobState) {
 	if !js.dirty {
 		js.dirty = true
@@ -208,7 +207,7 @@ func (t *JobTable) save(js *JobState) {
 	}
 }
 
-// Knows says whether a job's spec is at hand, and asks for it if not.
+// Knows reports whether a job's spec is available, and requests it if not.
 func (t *JobTable) Knows(js *JobState) bool {
 	if !js.Known {
 		if js.Spec, js.State, js.Known = t.Specs.Job(js.ID); !js.Known {
@@ -218,8 +217,8 @@ func (t *JobTable) Knows(js *JobState) bool {
 	return js.Known
 }
 
-// Known returns the state of a job whose spec is at hand, else nil, and asks for it. Nothing is
-// kept of a job that only a stranger named.
+// Known returns the state of a job with its spec; otherwise it returns nil and requests the spec.
+// Nothing is stored for a job named only by an untrusted peer.
 func (t *JobTable) Known(id job.ID) *JobState {
 	js := t.ByID[id]
 	if js == nil {
@@ -235,7 +234,7 @@ func (t *JobTable) Known(id job.ID) *JobState {
 	return js
 }
 
-// need asks for a job's spec, now and then.
+// need requests a job's spec, at a limited rate.
 func (t *JobTable) need(id job.ID) {
 	if at, ok := t.asked[id]; ok && t.Now-at < NeedEvery {
 		return

@@ -13,29 +13,29 @@ type Lease struct {
 	Session *Session
 	Epoch   ondisk.Epoch
 	Expires int64
-	LookAt  int64 // when to look again whether it has lapsed; 0: when it expires
+	LookAt  int64 // time of the next expiry check; 0: Expires
 	Out     map[uint64]*Item
-	Last    uint64 // seq of the Session whose answer granted last
+	Last    uint64 // seq of the Session whose reply granted last
 	Fresh   bool   // nothing was granted under it yet
-	// bounded: only so many URLs may still be granted before the host is placed anew.
+	// Bounded leases grant a limited number of URLs, then the host is placed again.
 	Bounded bool
 	Left    int
-	Said    uint64  // number of the last visit in which its worker said that it holds it
-	Want    int     // number of the wish of this step in granter.wants, from 1 on; 0: none
-	Pace    float64 // by how much the worker asks less often than usual; 1 or less: as usual
-	Told    float64 // of that, with what the host's pages add, what the worker was told; 0: nothing
-	Owing   int64   // since when it owes an outcome: of the last one, or of the first URL that is out
+	Said    uint64  // number of the last visit that listed it as held
+	Want    int     // index of this step's request in granter.wants, from 1; 0: none
+	Pace    float64 // factor of the request interval; 1 or less: normal
+	Told    float64 // last factor sent to the worker, including the additional one of the host's pages; 0: none
+	Owing   int64   // since when an outcome is due: time of the last one, or of the first URL out
 }
 
-// Item is a URL out under a lease. Its pending record (without the url, which is read again if need
-// be) stays in the store.
+// Item is a URL out under a lease. Its pending record (without the URL, which is read if needed)
+// stays in the store.
 type Item struct {
 	ondisk.Pending
 	Job *Job
-	Seq uint64 // of the Session whose answer granted it
+	Seq uint64 // of the Session whose reply granted it
 }
 
-// Item is a URL that is out under the lease, nil if it is not; l may be nil.
+// Item returns the URL out under the lease with a hash, nil if there is none; l may be nil.
 func (l *Lease) Item(hash uint64) *Item {
 	if l == nil {
 		return nil
@@ -43,42 +43,41 @@ func (l *Lease) Item(hash uint64) *Item {
 	return l.Out[hash]
 }
 
-// SpokenOf says whether that which the worker said together with holding the lease is still being
-// taken in, or may be: it waits for an answer.
+// SpokenOf reports whether the message that lists the lease as held is still being processed, or
+// may be: its worker waits for the reply.
 func (l *Lease) SpokenOf() bool {
 	return l.Session.Renewing || l.Said > 0 && l.Said == l.Session.Visiting
 }
 
-// Session is what is known of a worker.
+// Session is the state of a worker.
 type Session struct {
 	Peer        string
 	Incarnation uint64
-	Told        bool // of which an earlier owner spoke, and not yet the worker itself
+	Told        bool // named by an earlier owner, not yet by the worker itself
 	Seq, Ack    uint64
 	Capacity    uint32
 	Backlog     uint32
 	Heard       int64
-	Relieved    int64 // when a host was taken from it last, as it had too much
+	Relieved    int64 // time at which an overloaded worker last lost a host
 	Leases      map[*Host]struct{}
-	Offers      []*Host // on offer to it, the oldest first; no more than hosts are being placed
-	Visiting    uint64  // number of the visit under way; 0: none is
-	Renewing    bool    // it has not come to all leases yet
-	Earned      int     // outcomes of what was out under its leases
+	Offers      []*Host // pending offers, oldest first; no more than hosts are being placed
+	Visiting    uint64  // number of the current visit; 0: none
+	Renewing    bool    // not all leases are renewed yet
+	Earned      int     // outcomes of URLs leased to it
 }
 
-// Held are the hosts that the worker has, in ring order: what comes of them is to be the same each
-// time that a simulation is played.
+// Held returns the worker's hosts in ring order, so that simulations are deterministic.
 func (s *Session) Held() []*Host {
 	return slices.SortedFunc(maps.Keys(s.Leases), func(a, b *Host) int { return bytes.Compare(a.Pos[:], b.Pos[:]) })
 }
 
 const (
-	// overloadedShare of its capacity in hand makes a worker overloaded, as for those that place
-	// hosts (crawl/placement).
+	// overloadedShare is the share of its capacity at which a worker counts as overloaded, as in
+	// crawl/placement.
 	overloadedShare = 0.9
 )
 
-// Overloaded says whether a worker told of about as much in hand as it can hold.
+// Overloaded reports whether a worker's reported backlog is close to its capacity.
 func (s *Session) Overloaded() bool {
 	return s.Capacity > 0 && float64(s.Backlog) >= overloadedShare*float64(s.Capacity)
 }

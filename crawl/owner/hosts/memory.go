@@ -6,13 +6,13 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 )
 
-// Lru is the order in which hosts were last touched.
+// Lru lists hosts by last use.
 type Lru struct {
 	Oldest, newest *Host
 	n              int
 }
 
-// touch makes a host the newest of the list, whichever it was in.
+// touch makes a host the most recent of the list, and removes it from any other.
 func (l *Lru) touch(h *Host) {
 	if l.newest == h {
 		return
@@ -28,7 +28,7 @@ func (l *Lru) touch(h *Host) {
 	l.newest = h
 }
 
-// remove takes a host out of the list that it is in, if it is in one.
+// remove takes a host out of its list, if any.
 func (l *Lru) remove(h *Host) {
 	if l == nil {
 		return
@@ -47,18 +47,17 @@ func (l *Lru) remove(h *Host) {
 	h.old, h.Newer, h.in = nil, nil, nil
 }
 
-// queue are hosts that are to be evaluated when there is room to place one: so those that wait cost
-// nothing while they do. The registrable domains have turns, and of each its hosts first come first
-// served: so a farm of hosts takes no more of the room than one site does. Before that the rank of
-// what a host has decides, see [job.Spec.Rank].
+// queue holds hosts that wait for a search slot, at no cost while they wait. Registrable domains
+// are served in turn, and the hosts of each in order of arrival, so a host farm gets no more slots
+// than one site. The rank of a host's URLs takes precedence, see [job.Spec.Rank].
 type queue struct {
 	lines map[string]*line
 	turns inTurn[*line]
-	turn  uint64 // the last one given
+	turn  uint64 // last one assigned
 	n     int
 }
 
-// line are the hosts of one registrable domain that wait.
+// line holds the waiting hosts of one registrable domain.
 type line struct {
 	domain string
 	hosts  inTurn[*Host]
@@ -66,7 +65,7 @@ type line struct {
 	index  int // in turns
 }
 
-// waiting is the place of a host in the queue.
+// waiting is the entry of a host in the queue.
 type waiting struct {
 	queued bool
 	rank   uint32
@@ -87,8 +86,8 @@ func (l *line) place() *int { return &l.index }
 
 func (q *queue) len() int { return q.n }
 
-// Add puts a host at the end of its domain's line, unless it is in the queue, behind those of the
-// same rank. If it is, it goes ahead where its rank has become a lower one.
+// Add appends a host to its domain's line, after hosts of the same rank. A host already queued
+// moves ahead if its rank has become lower.
 func (q *queue) Add(h *Host) {
 	name, rank := domain.Of(h.Rec.Name), h.rank()
 	l := q.lines[name]
@@ -116,8 +115,7 @@ func (q *queue) Add(h *Host) {
 	heap.Fix(&q.turns, l.index)
 }
 
-// Take takes the first host off of the domain whose turn it is. It may be one that is not in memory
-// any more.
+// Take removes the first host of the domain whose turn it is. It may have been evicted meanwhile.
 func (q *queue) Take() *Host {
 	l := q.turns[0]
 	h := heap.Pop(&l.hosts).(*Host)
@@ -134,7 +132,7 @@ func (q *queue) Take() *Host {
 	return h
 }
 
-// turner knows whether it is before another in a heap, and its place there.
+// turner is a heap element with an order and an index.
 type turner[T any] interface {
 	before(o T) bool
 	place() *int
@@ -145,7 +143,7 @@ var (
 	_ turner[*line] = (*line)(nil)
 )
 
-// inTurn is a heap of those.
+// inTurn is a heap of turners.
 type inTurn[T turner[T]] []T
 
 // Len implements heap.Interface.
@@ -177,7 +175,7 @@ func (t *inTurn[T]) Pop() any {
 	return v
 }
 
-// wakes is a heap of hosts by the time at which something is to be done for them.
+// wakes is a heap of hosts by the time of their next evaluation.
 type wakes struct{ list []*Host }
 
 func (w *wakes) set(h *Host, at int64) {
@@ -215,7 +213,7 @@ func (w *wakes) First() int64 {
 	return w.list[0].wakeAt
 }
 
-// Due takes the first host off whose time has come.
+// Due removes and returns the first host that is due.
 func (w *wakes) Due(now int64) *Host {
 	if w.First() > now {
 		return nil

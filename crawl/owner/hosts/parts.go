@@ -8,7 +8,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Parts are what is here of an owner. Each knows the ones that stand above it, and no other.
+// Parts holds the components of this package. Each depends only on those above it.
 type Parts struct {
 	Jobs    *JobTable
 	Rests   *Rests
@@ -18,7 +18,7 @@ type Parts struct {
 	Table   *Table
 }
 
-// New returns the parts, which know no host yet.
+// New returns the parts, without any host.
 func New(s *Step) *Parts {
 	p := &Parts{
 		Jobs:    &JobTable{Step: s, Away: JobState{Job: new(ledger.Job)}, ByID: make(map[job.ID]*JobState), asked: make(map[job.ID]int64)},

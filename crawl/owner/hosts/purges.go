@@ -1,9 +1,9 @@
 package hosts
 
-// purges are the hosts with URLs that are to get their fate, in the order in which they were found.
+// purges lists the hosts with URLs to purge, in order of arrival.
 //
 //	state     next      because
-//	none      purging   add: some URLs of the host share an outcome; no worker is looked for from here on
+//	none      purging   add: some URLs of the host share an outcome; the search for a worker is suspended
 //	purging   none      pass: all of them have it
 type purges struct{ list []*Host }
 
@@ -16,7 +16,7 @@ func (p *purges) add(h *Host) {
 
 func (p *purges) First() *Host { return p.list[0] }
 
-// Pass takes off the first, which may be found again.
+// Pass removes the first host, which may be added again.
 func (p *purges) Pass() {
 	p.list[0].purging = false
 	if p.list = p.list[1:]; len(p.list) == 0 {

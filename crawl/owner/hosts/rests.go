@@ -7,28 +7,27 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Rester is a host in memory of which something may wait for a time, with all that decides about
-// it: each status asks all of them, of which there may be as many as memory has room for hosts, so
-// they lie beside each other.
+// Rester is a host in memory with URLs that may wait, and the data that decides it. Each status
+// query visits all of them, as many as hosts in memory, so they are stored contiguously.
 type Rester struct {
 	H       *Host
-	Whole   int64 // until when nothing at all of the host is fetched
-	Backoff int64 // until when it is left alone after a failure, or by its own wish
+	Whole   int64 // time before which nothing of the host is fetched
+	Backoff int64 // end of the backoff after a failure, or at the site's request
 	Outcome link.Outcome
-	Mute    bool // nobody could be reached there twice in a row, and nothing was ever heard of it
-	// js is its job, wait what that waits for; nil: it has several, or none.
+	Mute    bool // two connection failures in a row, and no outcome of any URL
+	// js is its only job, and wait the wait of that job; nil: several jobs, or none.
 	js   *JobState
 	wait JobWait
 }
 
-// Rests knows of which hosts something waits: each of those in memory, and sums of the others.
+// Rests tracks the hosts with waiting URLs: each one in memory, and sums of the others.
 type Rests struct {
 	*Step
 	List []Rester
 	Away Away
 }
 
-// note notes what waits of a host. It is called after everything that may change that.
+// note updates the wait of a host. It is called after every possible change.
 func (r *Rests) note(h *Host) {
 	whole := r.RestsUntil(h)
 	waits := whole > r.Now
@@ -50,16 +49,15 @@ func (r *Rests) note(h *Host) {
 	}
 }
 
-// mutePatience is how long a crawl that is about to end waits for a host that is mute: it may never
-// have been there. Its URLs stay, for whoever goes on. A patience of muteBelow or more waits for
-// such hosts as well.
+// mutePatience is the time that an ending crawl waits for a mute host, which may not exist. Its
+// URLs stay pending. A patience of muteBelow or more applies to such hosts as well.
 const (
 	mutePatience = 15 * time.Second
 	muteBelow    = 24 * time.Hour
 )
 
-// HorizonOf is until when, in ms, a next try at a host is waited for, where a patience says
-// horizon.
+// HorizonOf returns the time in ms until which a next try of a host is waited for, given the
+// horizon of a patience.
 func HorizonOf(mute bool, now, horizon int64) int64 {
 	if mute && horizon < now+muteBelow.Milliseconds() {
 		return min(horizon, now+mutePatience.Milliseconds())
@@ -67,7 +65,7 @@ func HorizonOf(mute bool, now, horizon int64) int64 {
 	return horizon
 }
 
-// forget takes a host out of those of which something may wait.
+// forget removes a host that has nothing waiting.
 func (r *Rests) forget(h *Host) {
 	i := h.Rester - 1
 	if i < 0 {
@@ -80,14 +78,14 @@ func (r *Rests) forget(h *Host) {
 	r.List, h.Rester = r.List[:last], 0
 }
 
-// Each calls fn for the hosts of which something may wait, and forgets those that have rested.
+// Each calls fn for the hosts with waiting URLs, and removes those whose wait is over.
 func (r *Rests) Each(fn func(e *Rester)) {
 	for i := 0; i < len(r.List); {
 		e := &r.List[i]
 		if e.Whole <= r.Now && (e.js == nil || e.wait.Due == Never && e.wait.waiting == 0) {
 			h := e.H
 			if r.note(h); h.Rester == 0 {
-				continue // another is in its place
+				continue // replaced by another
 			}
 		}
 		fn(e)
@@ -95,7 +93,7 @@ func (r *Rests) Each(fn func(e *Rester)) {
 	}
 }
 
-// Rest says what waits of a host, and counts what is put off for its jobs.
+// Rest returns the wait of a host, and counts the deferred URLs of its jobs.
 func (e *Rester) Rest(now, horizon int64, jobs map[job.ID]PutOff) Rest {
 	r := Rest{Outcome: e.Outcome, until: Never}
 	horizon = HorizonOf(e.Mute, now, horizon)

@@ -1,65 +1,65 @@
 package hosts
 
-// searchState is where the search for a host's worker stands.
+// searchState is the state of the search for a host's worker.
 type searchState uint8
 
 const (
-	// SearchIdle: no worker is looked for.
+	// SearchIdle: no search.
 	SearchIdle searchState = iota
-	// SearchAsked: one is to be chosen.
+	// SearchAsked: a worker is being chosen.
 	SearchAsked
-	// SearchOffered: one was chosen, and was told of the host.
+	// SearchOffered: a worker was chosen and sent an offer.
 	SearchOffered
 )
 
-// String names a state.
+// String returns the name of a state.
 func (s searchState) String() string { return [...]string{"idle", "asked", "offered"}[s] }
 
-// search is the search for a host's worker, and what the next one is to heed.
+// search is the search for a host's worker, with constraints on the next one.
 //
 //	state            next      because
 //	idle             asked     ask: a worker is to be chosen
-//	asked            offered   offer: it was chosen, and hears of the host
-//	asked            idle      refused: it has no room, or nobody was chosen in time
+//	asked            offered   offer: it was chosen, and is sent an offer
+//	asked            idle      refused: it is full, or none was chosen in time
 //	offered          idle      refused: it declined, or did not answer in time
 //	asked, offered   idle      end: it took the host, or the host needs no worker any more
 //
-// A refusal excludes a worker from the next searches. After maxExcluded of them the host is this
-// peer's own; if that refuses it as well, or nobody was found, the host rests.
+// A refusal excludes a worker from the next searches. After maxExcluded of them the host is
+// assigned to this peer; if this peer refuses it too, or no worker is found, the search pauses.
 type search struct {
 	State   searchState
-	Until   int64  // when it is given up
-	Offered string // to whom
-	last    string // to whom the host was offered last: a yes may come late
-	// Reserved is until when politeness would be owed if candidates might not send requests to
-	// measure; 0: they may not.
+	Until   int64  // deadline
+	Offered string // recipient
+	last    string // last recipient: an acceptance may be late
+	// Reserved is the not-before time of the host without the measuring requests of candidates; 0:
+	// none are permitted.
 	Reserved int64
-	URLs     int     // how many URLs the next lease is for; 0: any number
-	Pace     float64 // by how much the next worker is to ask the host less often than usual
+	URLs     int     // limit of URLs of the next lease; 0: none
+	Pace     float64 // factor of the next worker's request interval
 
 	Exclude []string
-	rest    int64  // no worker is looked for before
-	Replace bool   // the worker is to give the host back, so that it is placed anew
-	Anew    string // why, for people
-	// Grown is from how many URLs that nobody has on the host is placed anew, since it was placed
-	// by little; 0: it is not.
+	rest    int64  // time of the next search
+	Replace bool   // the worker must return the host, which is placed again
+	Anew    string // reason, for display
+	// Grown is the number of unleased URLs at which a host that was placed with little data is placed
+	// again; 0: never.
 	Grown     int64
-	Remeasure bool // what was measured of the host does not hold any more
+	Remeasure bool // measurements of the host are outdated
 }
 
-// Ask begins the search, and says whether another peer may be found: else this peer takes the host.
+// Ask begins the search; others is false if only this peer remains to take the host.
 func (s *search) Ask(until int64) (others bool) {
 	s.State, s.Until = SearchAsked, until
 	return len(s.Exclude) < maxExcluded
 }
 
-// Reserve gives candidates time to send requests to a host to which politeness is owed until then.
+// Reserve reserves the time until then for measuring requests of candidates.
 func (s *search) Reserve(polite, until int64) {
 	s.Reserved, s.Until = max(polite, 1), until
 }
 
-// Unreserve ends that time, and says what was owed before it, and until when it was; 0 if there was
-// none.
+// Unreserve ends that time, and returns the earlier not-before time and the end of the reservation;
+// 0 if there was none.
 func (s *search) Unreserve() (before, until int64) {
 	if s.Reserved == 0 {
 		return 0, 0
@@ -68,7 +68,7 @@ func (s *search) Unreserve() (before, until int64) {
 	return before, s.Until
 }
 
-// Found takes what a placement says of the lease to come.
+// Found stores the conditions of the next lease from a placement.
 func (s *search) Found(p *Placement) {
 	s.Remeasure, s.URLs, s.Pace = false, max(p.URLs, 0), p.Pace
 	if !p.Unsure {
@@ -76,23 +76,23 @@ func (s *search) Found(p *Placement) {
 	}
 }
 
-// Offer has a worker hear of the host.
+// Offer records an offer of the host to a worker.
 func (s *search) Offer(worker string, until int64) {
 	s.State, s.Offered, s.last, s.Until = SearchOffered, worker, worker, until
 }
 
-// OfferedTo says whether the host is on offer to a worker.
+// OfferedTo reports whether the host is offered to a worker.
 func (s *search) OfferedTo(worker string) bool {
 	return s.State == SearchOffered && s.Offered == worker
 }
 
-// Asked says whether a worker may take the host: it is on offer to it, or was so last.
+// Asked reports whether a worker may take the host: its offer is the current or the last one.
 func (s *search) Asked(worker string) bool {
 	return s.OfferedTo(worker) || s.State != SearchOffered && s.last == worker
 }
 
-// Refused notes that a worker does not take the host; an empty name says that none was found. It is
-// for the caller to end the search.
+// Refused records that a worker did not take the host; an empty name means that none was found. The
+// caller ends the search.
 func (s *search) Refused(worker, self string, now int64) {
 	switch worker {
 	case self:
@@ -105,41 +105,40 @@ func (s *search) Refused(worker, self string, now int64) {
 	}
 }
 
-// Pause lets the host rest for a while.
+// Pause delays the next search.
 func (s *search) Pause(now int64) { s.rest = now + restAfter }
 
-// End ends the search, and says whether the host was on offer.
+// End ends the search, and reports whether the host was offered.
 func (s *search) End() (offered bool) {
 	offered = s.State == SearchOffered
 	s.State, s.Offered, s.URLs, s.Pace, s.Reserved = SearchIdle, "", 0, 0, 0
 	return offered
 }
 
-// Taken forgets what the search before a lease was to heed.
+// Taken clears the constraints of the search once a lease begins.
 func (s *search) Taken() { s.Exclude, s.Replace, s.Anew = nil, false, "" }
 
-// Again has the host placed anew.
+// Again requests another placement of the host.
 func (s *search) Again(why string) { s.Replace, s.Anew = true, why }
 
-// Searches bounds the searches that are under way.
+// Searches limits the concurrent searches.
 type Searches struct {
-	most    int // that may be, if every host finds a worker
-	Under   int // that are
-	refused int // for how many there is no room at present
+	most    int // maximum, if every host finds a worker
+	Under   int // in progress
+	refused int // by how much the limit is reduced at present
 	Queue   queue
 }
 
-// room says whether another search may begin. While there are many hosts and all workers are full,
-// as many are searched for as are found: every host that even this peer declines makes room for one
-// search less, every one that is taken for one more. It begins with few, so that the first hosts
-// teach where the others are near.
+// room reports whether another search may begin. While all workers are full, the limit follows the
+// number of accepted hosts: a host that even this peer declines lowers it by one, an accepted one
+// raises it by one. It starts low, so that the first hosts provide measurements for the others.
 func (s *Searches) room() bool { return s.Under < s.most-s.refused }
 
-// Declined notes that a worker did not take a host.
+// Declined records that a worker did not take a host.
 func (s *Searches) Declined() { s.refused = min(s.refused+1, max(s.most-leastPlacing, 0)) }
 
-// Taken notes that one did.
+// Taken records that a worker took a host.
 func (s *Searches) Taken() { s.refused = max(s.refused-1, 0) }
 
-// Waiting says whether a host stands in the queue for which there is room.
+// Waiting reports whether a queued host can be searched for.
 func (s *Searches) Waiting() bool { return s.Queue.len() > 0 && s.room() }

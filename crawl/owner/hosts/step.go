@@ -10,8 +10,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// Step is what all parts of an owner stand on: what it was made with, the time, what is written,
-// and what comes of the step under way.
+// Step is the state shared by all parts of an owner: configuration, time, write buffer, and the
+// results of the current step.
 type Step struct {
 	Cfg    Config
 	Ring   Ring
@@ -21,15 +21,15 @@ type Step struct {
 	Ledger *ledger.Ledger
 
 	Now, Start int64       // Unix ms
-	Read       int64       // Unix ms: inputs that came before are in
-	Room       func() bool // whether the step may go on; nil: it may
+	Read       int64       // Unix ms: all input that arrived before is processed
+	Room       func() bool // reports whether the step may continue; nil: always
 	dirty      []*Host
 	dirtyJobs  []*JobState
-	Wanted     int // wishes for URLs that the step will serve
+	Wanted     int // URL requests to be served in the step
 	Ready      Ready
 }
 
-// Book is the host's part of a job, opened if it has none.
+// Book returns the host's part of a job, created if missing.
 func (s *Step) Book(h *Host, js *JobState) *Job {
 	hj := h.Job(js)
 	if hj == nil {
@@ -39,10 +39,10 @@ func (s *Step) Book(h *Host, js *JobState) *Job {
 	return hj
 }
 
-// LastAt is when a URL is due that goes behind others.
+// LastAt returns the due time of a URL that is moved behind others.
 func (s *Step) LastAt() int64 { return s.Now + min(lastFor*s.Cfg.Delay.Milliseconds(), LastMost) }
 
-// Spends says what a job has used up of its share of a host.
+// Spends returns the exhausted limit of a job on a host.
 func (s *Step) Spends(hj *Job) Spent {
 	switch {
 	case s.Cfg.MaxRequests > 0 && hj.Tally.Requests() >= s.Cfg.MaxRequests:
@@ -56,22 +56,22 @@ func (s *Step) Spends(hj *Job) Spent {
 	}
 }
 
-// SpentText says for people what was used up.
+// SpentText describes an exhausted limit for display.
 func (s *Step) SpentText(hj *Job) string {
 	switch s.Spends(hj) {
 	case spentRequests:
-		return fmt.Sprintf("the job has made as many requests to the host as it may (--max-requests-per-host %d)", s.Cfg.MaxRequests)
+		return fmt.Sprintf("the job reached its request limit for the host (--max-requests-per-host %d)", s.Cfg.MaxRequests)
 	case spentBytes:
-		return fmt.Sprintf("the job has as many bytes of the host as it may (--max-bytes-per-host %d)", s.Cfg.MaxHostBytes)
+		return fmt.Sprintf("the job reached its byte limit for the host (--max-bytes-per-host %d)", s.Cfg.MaxHostBytes)
 	case spentGrowth:
-		return fmt.Sprintf("the host's own pages led to over %d URLs, and %d requests are what one gets of which others name so few (--max-requests-per-host 0 lifts it)", growsTo, firstRequests)
+		return fmt.Sprintf("over %d URLs found on the host's own pages and few links from other hosts: limited to %d requests (--max-requests-per-host 0 lifts the limit)", growsTo, firstRequests)
 	default:
 		return ""
 	}
 }
 
-// RequestsLeft is how many more requests the job may make to the host: those made and those that
-// may be under way count, with as many bytes as the host's pages had so far.
+// RequestsLeft returns the rest of the job's requests to the host: those made and those in flight
+// count, and bytes are estimated by the mean of the host's pages.
 func (s *Step) RequestsLeft(hj *Job) int64 {
 	left := int64(1 << 62)
 	if s.Spends(hj) != SpentNothing {
@@ -86,29 +86,29 @@ func (s *Step) RequestsLeft(hj *Job) int64 {
 	return left
 }
 
-// BoundsOf are what the budget of a job is drawn and promised within.
+// BoundsOf returns the budget limits of a job.
 func (s *Step) BoundsOf(spec *job.Spec) budget.Bounds {
 	return budget.Bounds{Pages: spec.MaxPages, Bytes: spec.MaxBytes, Reserve: s.Cfg.ByteReserve, Draw: s.Cfg.DrawPages}
 }
 
-// OwedAfter is until when politeness is owed after a lease that ended, by this peer's clock,
-// without a word: its worker stopped a quarter of the TTL before.
+// OwedAfter returns the not-before time after a lease that lapsed, by this peer's clock: its worker
+// stopped a quarter of the TTL before.
 func (s *Step) OwedAfter(end int64) int64 {
 	return end - s.Cfg.TTL.Milliseconds()/4 + s.Cfg.Delay.Milliseconds()
 }
 
-// PoliteAt is when a host may be asked again, back-offs aside.
+// PoliteAt returns the host's not-before time, without backoff.
 func (s *Step) PoliteAt(h *Host) int64 { return max(h.Rec.NotBefore, s.OwedAfter(h.bar)) }
 
-// Ahead says whether an epoch is one that no host has come to: a lease takes more than a
-// millisecond. So there is always a later one that others take as well.
+// Ahead reports whether an epoch is impossibly high: a lease takes more than a millisecond. So
+// there is always a later epoch that other peers accept.
 func (s *Step) Ahead(e ondisk.Epoch) bool {
-	const room = 1 << 40 // for clocks that differ
+	const room = 1 << 40 // for clock differences
 	return e.Counter > uint64(max(s.Now, 0))+room
 }
 
-// Latest is until when at most somebody waits for a host or a URL, and no clock of ours is ahead of
-// it.
+// Latest returns the upper bound of not-before and due times; the clock of a correct peer is not
+// ahead of it.
 func (s *Step) Latest() int64 {
 	longest := s.Cfg.MaxRetryAfter
 	for _, wait := range s.Cfg.Backoff {
@@ -117,7 +117,7 @@ func (s *Step) Latest() int64 {
 	return s.Now + longest.Milliseconds()
 }
 
-// WhyOptedOut says why nothing of a host is fetched; empty if it may be.
+// WhyOptedOut returns the reason why nothing of a host is fetched; empty if it may be.
 func (s *Step) WhyOptedOut(h *Host) string {
 	if h.Rec.OptOut.On {
 		return "the site has opted out: " + h.Rec.OptOut.Why
@@ -125,15 +125,15 @@ func (s *Step) WhyOptedOut(h *Host) string {
 	return s.Cfg.OptOuts.Host(h.Rec.Name)
 }
 
-// Within bounds the step that was begun: room is asked between pieces of work, and once it says
-// that there is none what is left of a list is for a later step. It says so from then on.
+// Within bounds the current step: room is called between pieces of work. Once it returns false, the
+// rest of a list is left to a later step, and it must return false from then on.
 func (s *Step) Within(room func() bool) { s.Room = room }
 
-// HasRoom says whether the step may take in more; always unless Owner.Within bounds it. Between
-// the inputs of a step.
+// HasRoom reports whether the step may accept more input; always unless Owner.Within bounds it.
+// Between the inputs of a step.
 func (s *Step) HasRoom() bool {
 	return s.Room == nil || s.Wanted < wantsAtOnce && s.Buf.Len()+writesOfHost*max(len(s.dirty), s.Ledger.Len()) < writesAtOnce && s.Room()
 }
 
-// RestsUntil is until when nothing at all of a host is fetched.
+// RestsUntil returns the time before which nothing of the host is fetched.
 func (s *Step) RestsUntil(h *Host) int64 { return max(s.PoliteAt(h), h.Rec.BackoffUntil, h.bar) }

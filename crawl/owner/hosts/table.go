@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Table are the hosts in memory, found again in the store when they are not.
+// Table caches hosts in memory and loads them from the store.
 type Table struct {
 	*Step
 	jobs       *JobTable
@@ -22,13 +22,13 @@ type Table struct {
 	traps      *Traps
 	ByName     map[string]*Host
 	ByPos      map[ring.Pos]*Host
-	Busy, Idle Lru // with URLs that wait, and without
+	Busy, Idle Lru // with waiting URLs, and without
 	Totals     ondisk.Totals
 	TotalsMod  bool
 	Sweep      sweep
 }
 
-// KeyOf is the position of a host's name.
+// KeyOf returns the ring key of a host name.
 func (t *Table) KeyOf(name string) ring.Key {
 	if h := t.ByName[name]; h != nil {
 		return h.Key
@@ -36,7 +36,7 @@ func (t *Table) KeyOf(name string) ring.Key {
 	return ring.HostKey(name)
 }
 
-// Find returns a host in memory or in the store, nil if there is none.
+// Find returns a host from memory or the store, nil if there is none.
 func (t *Table) Find(name string) *Host {
 	if h := t.ByName[name]; h != nil {
 		t.touch(h)
@@ -46,7 +46,7 @@ func (t *Table) Find(name string) *Host {
 	return t.load(ring.PosOf(key), name, key)
 }
 
-// At returns the host at a position, nil if there is none (any more).
+// At returns the host at a position, nil if there is none.
 func (t *Table) At(pos ring.Pos) *Host {
 	if h := t.ByPos[pos]; h != nil {
 		t.touch(h)
@@ -55,12 +55,12 @@ func (t *Table) At(pos ring.Pos) *Host {
 	return t.load(pos, "", ring.Key{})
 }
 
-// Open is find that makes the host where there is none.
+// Open returns a host, created if missing.
 func (t *Table) Open(name string) *Host {
 	if h := t.Find(name); h != nil {
 		return h
 	}
-	name = strings.Clone(name) // it may be part of a URL, which need not live as long
+	name = strings.Clone(name) // it may be a substring of a URL, which must not stay in memory
 	h := &Host{Key: ring.HostKey(name), heap: -1, wakeAt: Never}
 	h.Pos, h.Rec.Name = ring.PosOf(h.Key), name
 	t.keep(h)
@@ -75,7 +75,7 @@ func (t *Table) keep(h *Host) {
 	t.touch(h)
 }
 
-// touch notes that a host was used.
+// touch marks a host as used.
 func (t *Table) touch(h *Host) {
 	if h.work&workPending != 0 {
 		t.Busy.touch(h)
@@ -84,8 +84,8 @@ func (t *Table) touch(h *Host) {
 	}
 }
 
-// load reads a host from the store. A host that had a lease when the last process ended waits for
-// TTL, unless its worker was that process.
+// load reads a host from the store. A host leased when the last process ended waits for TTL, unless
+// its worker was that process.
 func (t *Table) load(pos ring.Pos, name string, key ring.Key) *Host {
 	raw, ok := t.Buf.Get(ondisk.HostKey(pos))
 	if !ok {
@@ -113,8 +113,8 @@ func (t *Table) load(pos ring.Pos, name string, key ring.Key) *Host {
 		h.work |= workPending
 	}
 	if h.Rec.Worker != "" {
-		// The note stays until the next lease: should this process end as well before the wait is
-		// over, the next one waits again.
+		// The entry stays until the next lease: if this process ends before the wait is over, the next
+		// one waits again.
 		h.Rec.Owe(t.Start + t.Cfg.Delay.Milliseconds())
 		if h.Rec.Worker != t.Cfg.Self {
 			h.barUntil(t.Start + t.Cfg.TTL.Milliseconds())
@@ -126,7 +126,7 @@ func (t *Table) load(pos ring.Pos, name string, key ring.Key) *Host {
 	return h
 }
 
-// Touched notes that a host's record has changed, which therefore is saved, and scheduled.
+// Touched marks a changed host to be saved and scheduled.
 func (t *Table) Touched(h *Host) {
 	t.agenda.Changed(h)
 	if !h.dirty {
@@ -135,7 +135,7 @@ func (t *Table) Touched(h *Host) {
 	}
 }
 
-// Collect takes in which accounts have changed: their hosts and jobs have, too.
+// Collect marks the hosts and jobs of changed accounts.
 func (t *Table) Collect() {
 	t.Ledger.Changed(func(a *ledger.Account) {
 		if h := t.ByPos[a.Pos]; h != nil {
@@ -180,7 +180,7 @@ func (t *Table) save(h *Host) {
 	}
 }
 
-// Evict drops hosts that were not used for longest, as long as there are too many in memory.
+// Evict drops the least recently used hosts while too many are in memory.
 func (t *Table) Evict(l *Lru) {
 	for h := l.Oldest; h != nil && len(t.ByName) > t.Cfg.MaxHosts; {
 		next := h.Newer
@@ -204,16 +204,16 @@ func (t *Table) Forget(h *Host) {
 	delete(t.ByPos, h.Pos)
 }
 
-// Answer says who is to be asked about a host.
+// Answer is the peer that is responsible for a host.
 type Answer uint8
 
 const (
 	Here  Answer = iota // this peer
-	Moved               // another one
-	Busy                // nobody just now: its records are on their way
+	Moved               // another peer
+	Busy                // none at present: the records are being transferred
 )
 
-// AnswersFor says whether this peer may change a host's record now.
+// AnswersFor reports whether this peer may change a host's record now.
 func (t *Table) AnswersFor(name string) Answer {
 	h := t.ByName[name]
 	if h == nil {
@@ -235,12 +235,12 @@ func (t *Table) AnswersFor(name string) Answer {
 	}
 }
 
-// Near says whether a worker stands near this peer on the ring, see Config.Near.
+// Near reports whether a worker is a neighbor on the ring, see Config.Near.
 func (t *Table) Near(s *Session) bool { return t.Cfg.IsNear(s.Peer) }
 
-// SpeaksFor says whether this peer may say anything of a host to a worker. More than for a link all
-// records must be here, as a lease may be among those that are not; but to the worker whose lease
-// is known here, which goes on whatever comes.
+// SpeaksFor reports whether this peer may answer a worker about a host. Unlike for a link, the host
+// must be synced, since a missing record may name a lease. A worker whose lease is known here gets
+// an answer in any case.
 func (t *Table) SpeaksFor(name string, s *Session, epoch *wire.Epoch) Answer {
 	verdict := t.AnswersFor(name)
 	if verdict == Here && !t.Cfg.Settled(t.KeyOf(name)) && !t.ByName[name].LeasedTo(s, epoch) {
@@ -249,13 +249,13 @@ func (t *Table) SpeaksFor(name string, s *Session, epoch *wire.Epoch) Answer {
 	return verdict
 }
 
-// Learnt has what is known of the pages of a job on a host written with the step.
+// Learnt marks the novelty state of a job on a host to be written with the step.
 func (t *Table) Learnt(h *Host, hj *Job) {
 	hj.News = true
 	t.Touched(h)
 }
 
-// Flush writes what changed; called between operations only.
+// Flush writes the changes; called between operations only.
 func (t *Table) Flush() {
 	t.Collect()
 	for _, h := range t.dirty {
@@ -273,13 +273,13 @@ func (t *Table) Flush() {
 	t.Buf.Flush()
 }
 
-// SweepSome looks in the store for hosts with work that are not in memory, a bounded part of it.
+// SweepSome loads hosts with work that are not in memory, a bounded number of them.
 func (t *Table) SweepSome() {
 	s := &t.Sweep
 	if !s.Wanted || s.NextAt > t.Now {
 		return
 	}
-	if t.agenda.Searches.Queue.len() > t.Cfg.MaxPlacing { // these come first, and each host that is loaded may drop one of them
+	if t.agenda.Searches.Queue.len() > t.Cfg.MaxPlacing { // they come first: each loaded host may evict one
 		s.NextAt = t.Now + sweepEvery
 		return
 	}

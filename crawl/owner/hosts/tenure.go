@@ -6,40 +6,40 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// Tenure says who has a host, and until when nobody else may have it.
+// Tenure is the lease state of a host, with the not-before time of the next lease (bar).
 //
 //	state    next     because
 //	free     held     begin: a worker takes the host, or its lease is adopted from an earlier owner
-//	held     free     end: it gave the host back, and sends nothing any more
-//	held     barred   end: it may still act on what it has, until the bar
-//	free     barred   claimed: a record says that a lease of an earlier owner may be alive
-//	barred   free     lift: that very lease is over, or adopted; or the bar's time is over
-//	any      frozen   freeze: the host is on its way to another owner; thaw ends that
+//	held     free     end: it returned the host, and sends nothing any more
+//	held     barred   end: it may still act on its lease, until bar
+//	free     barred   claimed: by a record, a lease of an earlier owner may be alive
+//	barred   free     lift: that lease is over, or adopted; or bar has passed
+//	any      frozen   freeze: the host is being handed off; thaw ends that
 //
-// Frozen stands beside the others: a lease goes along with its host, or stays if that comes back.
+// Frozen is independent of the others: a lease is handed off with its host, or stays if that fails.
 type Tenure struct {
 	Lease *Lease
 	bar   int64 // nothing is granted before
-	// barBy is the lease that an imported record named and that bar waits for, if it is the only
-	// reason. over is the lease that ended here last: a copy that still names it says nothing new.
+	// barBy is the lease of an imported record that bar waits for, if it is the only reason. Over is
+	// the last lease that ended here: a copy that still names it is outdated.
 	barBy, Over ondisk.Epoch
-	past        []string // the workers whose leases ended here last, at most maxPast
-	Frozen      int64    // nothing changes before, as the host is on its way to another owner; 0 = it may
+	past        []string // workers whose leases ended here last, at most maxPast
+	Frozen      int64    // end of the freeze during a handoff; 0: not frozen
 }
 
-// maxPast bounds the earlier workers of a host that may still report what they fetched.
+// maxPast bounds the earlier workers of a host that may still report outcomes.
 const maxPast = 4
 
-// Barred says whether somebody may still act on a lease that is not here.
+// Barred reports whether a worker may still act on a lease that is not here.
 func (t *Tenure) Barred(now int64) bool { return t.bar > now }
 
-// barUntil has nobody get the host before a time.
+// barUntil delays the next lease until a time.
 func (t *Tenure) barUntil(at int64) { t.bar = max(t.bar, at) }
 
-// Begin gives the host to the worker of a lease.
+// Begin assigns the host to the worker of a lease.
 func (t *Tenure) Begin(l *Lease) { t.Lease = l }
 
-// End takes the host from its worker, and returns its lease. Nobody else gets the host before bar.
+// End ends the lease and returns it. The host is not leased again before bar.
 func (t *Tenure) End(bar int64) *Lease {
 	l := t.Lease
 	t.Lease, t.Over = nil, l.Epoch
@@ -50,8 +50,8 @@ func (t *Tenure) End(bar int64) *Lease {
 	return l
 }
 
-// Ended notes that the lease of an epoch is over, whatever older copies say that come before or
-// after this.
+// Ended records that the lease of an epoch is over, regardless of older copies that arrive before
+// or after.
 func (t *Tenure) Ended(epoch ondisk.Epoch) {
 	t.Lift(epoch)
 	if epoch.After(t.Over) {
@@ -59,20 +59,20 @@ func (t *Tenure) Ended(epoch ondisk.Epoch) {
 	}
 }
 
-// Lift ends the bar if it is for the lease of that epoch alone.
+// Lift clears bar if only the lease of that epoch caused it.
 func (t *Tenure) Lift(epoch ondisk.Epoch) {
 	if t.barBy == epoch {
 		t.bar, t.barBy = 0, ondisk.Epoch{}
 	}
 }
 
-// Knows says whether the lease of an epoch is the one here, or the last one that ended here.
+// Knows reports whether the lease of an epoch is the one here, or the last one that ended here.
 func (t *Tenure) Knows(epoch ondisk.Epoch) bool {
 	return epoch == t.Over && t.Over.Counter > 0 || t.Lease != nil && t.Lease.Epoch == epoch
 }
 
-// Claimed notes that the lease of an epoch may be alive until a time. A bar that waits for several
-// leases is for none alone.
+// Claimed records that the lease of an epoch may be alive until a time. If several leases set bar,
+// it is attributed to none of them.
 func (t *Tenure) Claimed(epoch ondisk.Epoch, until, now int64) {
 	switch {
 	case !t.Barred(now):
@@ -83,28 +83,28 @@ func (t *Tenure) Claimed(epoch ondisk.Epoch, until, now int64) {
 	t.barUntil(until)
 }
 
-// Awaits has the host wait for the lease of an epoch.
+// Awaits makes the host wait for the lease of an epoch.
 func (t *Tenure) Awaits(epoch ondisk.Epoch, until int64) {
 	t.barUntil(until)
 	t.barBy = epoch
 }
 
-// Freeze has nobody change the host until then: it is on its way to another owner.
+// Freeze blocks changes of the host until then, during a handoff.
 func (t *Tenure) Freeze(until int64) { t.Frozen = until }
 
-// Thaw ends that, and says whether the host was frozen.
+// Thaw ends the freeze, and reports whether the host was frozen.
 func (t *Tenure) Thaw() bool {
 	was := t.Frozen > 0
 	t.Frozen = 0
 	return was
 }
 
-// Lapsed says whether the lease's time is over; that of a frozen host goes on elsewhere.
+// Lapsed reports whether the lease has expired; that of a frozen host continues at the next owner.
 func (t *Tenure) Lapsed(now int64) bool {
 	return t.Lease != nil && t.Lease.Expires <= now && t.Frozen == 0
 }
 
-// changesAt is when time changes something by itself; never if it does not.
+// changesAt returns the time of the next change by itself; never if there is none.
 func (t *Tenure) changesAt() int64 {
 	switch {
 	case t.Frozen > 0:

@@ -9,43 +9,42 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// Wait sums up the hosts with URLs of which nothing is fetched for a while, for one reason: they
-// failed, or asked to be left alone. What politeness alone owes is none.
+// Wait sums up the hosts with URLs that are not fetched for a while, by reason: they failed, or
+// asked for a delay. The politeness delay alone does not count.
 type Wait struct {
-	// Outcome is what the hosts failed with; none: they asked to be left alone, or single URLs of
-	// them wait for another try.
+	// Outcome is the failure of the hosts; none: they asked for a delay, or single URLs of them wait
+	// for a retry.
 	Outcome     link.Outcome
-	Hosts, URLs int64 // how many of each; the URLs are pending
-	// PutOff counts those of the URLs whose next try is behind the horizon, HostsPutOff the hosts
-	// that have such.
+	Hosts, URLs int64 // numbers; the URLs are pending
+	// PutOff counts the URLs whose next try is beyond the horizon, HostsPutOff the hosts with such
+	// URLs.
 	PutOff, HostsPutOff int64
-	// Next is the first next try, NextPutOff the first of those put off; zero: there is none.
+	// Next is the earliest next try, NextPutOff the earliest deferred one; zero: none.
 	Next, NextPutOff time.Time
-	// Examples are those of the hosts with the most URLs put off, or if there are none with the
-	// most URLs.
+	// Examples lists the hosts with the most deferred URLs, or if there are none, with the most URLs.
 	Examples []Waiting
 }
 
-// Waiting is a host of which nothing is fetched for a while.
+// Waiting is a host that is not fetched for a while.
 type Waiting struct {
-	Host         string    // its name
-	URLs, PutOff int64     // pending URLs, and those of them with a next try behind the horizon
+	Host         string    // name
+	URLs, PutOff int64     // pending URLs, and those with a next try beyond the horizon
 	Until        time.Time // nothing is fetched before
-	// Fails counts the failures in a row, Why is the last one, or what the site asked for.
+	// Fails counts consecutive failures; Why is the last one, or the site's request.
 	Fails uint32
-	Why   string // in words
+	Why   string // for display
 }
 
-// PutOff counts the URLs of one job whose next try is behind a horizon, and their hosts.
+// PutOff counts a job's deferred URLs, whose next try is beyond a horizon, and their hosts.
 type PutOff struct {
-	URLs, Hosts int64     // how many of each
-	Next        time.Time // when the first is due
+	URLs, Hosts int64     // numbers of each
+	Next        time.Time // first due time
 }
 
-// maxExamples bounds the hosts that a Wait names.
+// maxExamples bounds the hosts listed in a Wait.
 const maxExamples = 4
 
-// WaitOf is the entry of an outcome, made if there is none.
+// WaitOf returns the entry of an outcome, created if missing.
 func WaitOf(byOutcome map[link.Outcome]*Wait, outcome link.Outcome) *Wait {
 	w := byOutcome[outcome]
 	if w == nil {
@@ -55,14 +54,14 @@ func WaitOf(byOutcome map[link.Outcome]*Wait, outcome link.Outcome) *Wait {
 	return w
 }
 
-// Rest is why and until when a host is left alone.
+// Rest is the reason and end of a host's wait.
 type Rest struct {
 	Outcome      link.Outcome
 	URLs, putOff int64
 	until        int64
 }
 
-// add counts URLs of a job that wait until then.
+// add counts URLs of a job that wait until a time.
 func (r *Rest) add(js *JobState, urls, at, now, horizon int64, jobs map[job.ID]PutOff) {
 	if urls == 0 || at <= now {
 		return
@@ -80,15 +79,15 @@ func (r *Rest) add(js *JobState, urls, at, now, horizon int64, jobs map[job.ID]P
 	jobs[js.ID] = p
 }
 
-// JobWait is what URLs of a job on a host wait for.
+// JobWait is the wait of a job's URLs on a host.
 type JobWait struct {
 	open    int64 // URLs that are not out
-	waiting int64 // of them, those that wait for another try
-	Due     int64 // when the first of those is due; never if there is none
+	waiting int64 // of them, waiting for a retry
+	Due     int64 // first due time of those; never if there is none
 }
 
-// until says how many URLs wait for a time and which: all of them where the host rests as a whole,
-// else those that wait for another try.
+// until returns the number of waiting URLs and their time: all URLs if the host waits as a whole,
+// else those that wait for a retry.
 func (w *JobWait) until(whole int64, rests bool) (urls, at int64) {
 	switch {
 	case w.waiting > 0 && w.waiting == w.open:
@@ -123,7 +122,7 @@ func (w *Wait) Add(h *Host, r *Rest) {
 	}
 }
 
-// earlier is the earlier of two times, of which zero is none.
+// earlier returns the earlier of two times; zero means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

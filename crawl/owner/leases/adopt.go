@@ -7,9 +7,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// Adopter returns the session of the process that holds a lease. It is nil if a later one was heard
-// of; and if this one is later than one that has leases here by its own word: who sent the note
-// need not tell the truth, and the worker will say so itself.
+// Adopter returns the session of the process that holds an adopted lease. It is nil if a later
+// process is known, or if this one is later than a process that itself reported leases here: the
+// note is not trusted, and the worker will report its new process itself.
 func (ls *Leases) Adopter(worker string, incarnation uint64) (s *hosts.Session, later bool) {
 	s = ls.placer.Sessions[worker]
 	if s == nil {
@@ -30,7 +30,7 @@ func (ls *Leases) Adopter(worker string, incarnation uint64) (s *hosts.Session, 
 	return s, false
 }
 
-// AdoptOut notes that a URL is out under an adopted lease. Whoever granted it has paid for it.
+// AdoptOut records a URL that is out under an adopted lease; the peer that granted it has paid.
 func (ls *Leases) AdoptOut(h *hosts.Host, id job.ID, hash uint64) {
 	js := ls.jobs.ByID[id]
 	if js == nil || h.Lease.Out[hash] != nil {
@@ -58,9 +58,9 @@ func (ls *Leases) AdoptOut(h *hosts.Host, id job.ID, hash uint64) {
 	hj.Lease(&p)
 }
 
-// Claimed notes that a lease of the records' origin may be alive. Nobody else gets the host before
-// it is over. A record without a worker says that the lease of its epoch is over, whatever older
-// copies say that come before or after it.
+// Claimed records that a lease of the records' origin may be alive; the host is not leased again
+// before it has expired. A record without a worker ends the lease of its epoch, regardless of older
+// copies that arrive before or after it.
 func (ls *Leases) Claimed(h *hosts.Host, in *ondisk.Host, until int64) {
 	if in.Worker == "" {
 		h.Tenure.Ended(in.Epoch)
@@ -77,9 +77,9 @@ func (ls *Leases) Claimed(h *hosts.Host, in *ondisk.Host, until int64) {
 	ls.Names(h, in.Worker)
 }
 
-// Names notes in the record a worker that may hold a lease. It has room for one name, and after a
-// crash a worker of this peer's own is known to be gone: so another's is not overwritten by it
-// while it counts.
+// Names stores in the record a worker that may hold a lease. The record has one such field, and
+// after a crash this peer's own worker is known to have ended: so it does not replace another
+// worker that still counts.
 func (ls *Leases) Names(h *hosts.Host, worker string) {
 	if !h.Barred(ls.Now) || h.Rec.Worker == "" || h.Rec.Worker == ls.Cfg.Self {
 		h.Rec.Names(worker)

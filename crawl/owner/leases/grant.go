@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Granter gives workers the URLs that they asked for.
+// Granter grants requested URLs to workers.
 type Granter struct {
 	*hosts.Step
 	jobs   *hosts.JobTable
@@ -20,7 +20,7 @@ type Granter struct {
 	wants  []want // of this step
 }
 
-// want is a request for URLs, served when the step's reports are all in.
+// want is a request for URLs, served after all reports of the step.
 type want struct {
 	h     *hosts.Host
 	lease *hosts.Lease
@@ -28,9 +28,9 @@ type want struct {
 	reply *Reply
 }
 
-// Want notes a wish, one for each lease in a step: what a grant finds in the store is that from
-// before it. Of two the later one counts, since a worker that asks again may have given up on the
-// first answer.
+// Want queues a request for URLs; at most one per lease and step, because grants read the store as
+// of the start of the step. The later of two is served, since the worker may have given up on the
+// reply to the first.
 func (gr *Granter) Want(h *hosts.Host, n int, reply *Reply) {
 	w := want{h, h.Lease, n, reply}
 	if at := h.Lease.Want; at > 0 {
@@ -42,18 +42,18 @@ func (gr *Granter) Want(h *hosts.Host, n int, reply *Reply) {
 	h.Lease.Want = gr.Wanted
 }
 
-// All serves what workers asked for in the step. Everything before is flushed, as the pending
-// records are read from the store.
+// All serves the requests of the step. Everything before is flushed, since pending records are read
+// from the store.
 func (gr *Granter) All() {
 	for _, w := range gr.wants {
 		w.lease.Want = 0
 		switch {
 		case w.h.Lease != w.lease:
 			w.reply.Revoke(w.h.Rec.Name)
-		case w.h.Frozen > 0: // it asks again, here or where the host went
+		case w.h.Frozen > 0: // the worker repeats its request, here or at the next owner
 		case w.reply.bytes <= mostAnswer && (!w.lease.Fresh || w.reply.bytes < mostRobots || !gr.hasLargeRobots(w.h)):
 			gr.grant(w.h, w.n, w.reply)
-		case w.lease.Fresh: // the worker does not know it yet; of one that it knows it asks again
+		case w.lease.Fresh: // the worker has not received the lease; for a known lease it repeats the request
 			gr.leases.End(w.h, Released, 0)
 			w.reply.Revoke(w.h.Rec.Name)
 		}
@@ -62,8 +62,8 @@ func (gr *Granter) All() {
 	gr.wants, gr.Wanted = gr.wants[:0], 0
 }
 
-// grant gives a worker URLs of a host by depth and arrival, among them some that are due again, the
-// host's jobs in turn.
+// grant grants a worker URLs of a host by depth and arrival, with a share of delayed ones that are
+// due, and serves the host's jobs in turn.
 func (gr *Granter) grant(h *hosts.Host, n int, reply *Reply) {
 	l := h.Lease
 	g := &wire.Grant{Host: h.Rec.Name, Epoch: l.Epoch.Wire(), GiveBack: h.Search.Replace}
@@ -74,12 +74,12 @@ func (gr *Granter) grant(h *hosts.Host, n int, reply *Reply) {
 	if len(l.Out) == 0 {
 		l.Owing = gr.Now
 	}
-	left := 0 // URLs that were looked at and not granted
+	left := 0 // URLs visited and not granted
 	if n > 0 && !h.Search.Replace && gr.agenda.URLsAt(h) <= gr.Now {
 		left = gr.fill(h, n, g)
 	}
 	if l.Left -= len(g.GetUrl()); l.Bounded && l.Left <= 0 {
-		g.GiveBack = true // once what it has is done; the next worker is chosen then
+		g.GiveBack = true // after the current URLs; the next worker is chosen then
 	}
 	g.More = !g.GetGiveBack() && (gr.agenda.URLsAt(h) <= gr.Now || h.Starved())
 	if l.Fresh && len(g.GetUrl()) == 0 {
@@ -107,8 +107,8 @@ func (gr *Granter) grant(h *hosts.Host, n int, reply *Reply) {
 	gr.agenda.Changed(h)
 }
 
-// hasLargeRobots says whether what is known of the host's robots.txt is more than an answer has
-// room for beside large ones.
+// hasLargeRobots reports whether the host's robots.txt states are too large for a reply that
+// already has large ones.
 func (gr *Granter) hasLargeRobots(h *hosts.Host) bool {
 	size := 0
 	prefix := ondisk.HostPrefix(h.Pos, ondisk.KindRobots)
@@ -119,12 +119,12 @@ func (gr *Granter) hasLargeRobots(h *hosts.Host) bool {
 	return size > smallRobots
 }
 
-// introduce tells a new worker what it has to know of a host, its robots.txt included: else the
-// worker would ask the site again.
+// introduce adds the host state for a new worker, including robots.txt, which the worker would
+// fetch again otherwise.
 func (gr *Granter) introduce(h *hosts.Host, g *wire.Grant) {
 	until := gr.PoliteAt(h)
 	if h.Rec.BackoffUntil > until {
-		until, g.BackoffReason = h.Rec.BackoffUntil, ondisk.Clip(h.Rec.BackoffReason) // others may have cut it
+		until, g.BackoffReason = h.Rec.BackoffUntil, ondisk.Clip(h.Rec.BackoffReason) // imported records may exceed the limit
 	}
 	g.NotBeforeMs = uint32(min(max(until-gr.Now, 0), 1<<31))
 	g.Addrs = h.Rec.Addrs
@@ -137,15 +137,15 @@ func (gr *Granter) introduce(h *hosts.Host, g *wire.Grant) {
 	})
 }
 
-// fill puts up to n URLs into a grant, and says how many it left out.
+// fill adds up to n URLs to a grant, and returns the number of URLs it skipped.
 func (gr *Granter) fill(h *hosts.Host, n int, g *wire.Grant) int {
 	f := filler{Granter: gr, h: h, g: g, room: n}
 	jobs := len(h.Jobs)
 	first := h.Turn
 	h.Turn++
 	for round := 0; round < 2 && !f.full(); round++ {
-		// In the first round every job has its share, in the second the first ones may have what is
-		// left.
+		// In the first round each job gets an equal share, in the second the remaining space goes to the
+		// jobs in order.
 		share := (f.room + jobs - 1) / jobs
 		for i := range jobs {
 			hj := h.Jobs[(first+i)%jobs]
@@ -168,10 +168,10 @@ type filler struct {
 	h       *hosts.Host
 	g       *wire.Grant
 	room    int
-	bytes   int                 // of the URLs
-	alone   bool                // nothing may be granted beside what is out
+	bytes   int                 // size of the URLs
+	alone   bool                // nothing else may be granted
 	waiting int                 // sitemaps that wait for others
-	gone    map[uint64]struct{} // URLs that got their outcome here and may still be in the store
+	gone    map[uint64]struct{} // concluded here and possibly still in the store
 	column  int                 // index of the current job in the grant's table
 }
 
@@ -197,15 +197,15 @@ func (f *filler) job(hj *hosts.Job, limit int) {
 	f.scan(hj, limit, true)
 }
 
-// While other URLs wait, one of lateShare is one that is due again, as most of those were put
-// behind the others; lateMost bounds what such URLs save up.
+// While other URLs wait, one of lateShare grants is a delayed URL that is due, as most of those
+// were moved behind the others; lateMost bounds the accumulated share.
 const (
 	lateShare = 8
 	lateMost  = 64
 )
 
-// scan grants delayed URLs whose time has come, or ready ones, and moves the marks from which the
-// next scan starts.
+// scan grants delayed URLs that are due, or ready ones, and moves the marks at which the next scan
+// starts.
 func (f *filler) scan(hj *hosts.Job, limit int, delayed bool) (granted int) {
 	if limit <= 0 || f.full() || delayed && hj.NextDue() > f.Now || !delayed && hj.Tally.Ready() <= 0 {
 		return 0
@@ -216,7 +216,7 @@ func (f *filler) scan(hj *hosts.Job, limit int, delayed bool) (granted int) {
 	return w.granted
 }
 
-// walk is one over the URLs of a job that wait, in their order.
+// walk is an ordered scan of the waiting URLs of a job.
 type walk struct {
 	*filler
 	hj             *hosts.Job
@@ -224,13 +224,13 @@ type walk struct {
 	gone           []notGranted
 }
 
-// meet grants a URL, or leaves it behind; false if the walk ends.
+// meet grants a URL or skips it; false ends the walk.
 func (w *walk) meet(at *ledger.Walk, p *ondisk.Pending) (more bool) {
 	if _, done := w.filler.gone[p.Hash]; done {
 		return true
 	}
 	if w.h.Lease.Item(p.Hash) != nil {
-		at.Pass(p.Spot) // it is looked at again only if it comes back
+		at.Pass(p.Spot) // visited again only if it is returned
 		return true
 	}
 	if w.granted == w.limit || w.full() || p.Due > w.Now {
@@ -239,7 +239,7 @@ func (w *walk) meet(at *ledger.Walk, p *ondisk.Pending) (more bool) {
 	}
 	if out, left := w.left(w.hj, p); left {
 		if w.gone = append(w.gone, out); len(w.gone) == PurgePerStep {
-			at.Leave(p.Spot) // the next walk goes on here
+			at.Leave(p.Spot) // the next walk starts here
 		}
 		return len(w.gone) < PurgePerStep
 	}
@@ -253,16 +253,16 @@ func (w *walk) meet(at *ledger.Walk, p *ondisk.Pending) (more bool) {
 	return true
 }
 
-// notGranted is a URL that waits and is not granted.
+// notGranted is a waiting URL that is not granted.
 type notGranted struct {
 	ondisk.Pending
-	outcome link.Outcome // none: it goes last
+	outcome link.Outcome // none: it is moved behind the others
 	why     string
-	due     int64 // when it does so
+	due     int64 // new due time
 }
 
-// left says why a URL is to be left out that was taken in: it came onto the list of this peer
-// since, its like turned out to be a trap, or is about to.
+// left reports whether an accepted URL is skipped: it is on this peer's opt-out list by now, or its
+// URL pattern is a trap or about to become one.
 func (f *filler) left(hj *hosts.Job, p *ondisk.Pending) (out notGranted, left bool) {
 	if why := f.Cfg.OptOuts.URL(p.URL); why != "" {
 		return notGranted{Pending: *p, outcome: link.OutcomeOptedOut, why: why}, true
@@ -285,8 +285,8 @@ func (f *filler) left(hj *hosts.Job, p *ondisk.Pending) (out notGranted, left bo
 	}
 }
 
-// leave gives URLs their outcome without being tried, and those that go last a time at which they
-// are due.
+// leave concludes skipped URLs without a try, and sets the due time of those that are moved behind
+// the others.
 func (f *filler) leave(hj *hosts.Job, gone []notGranted) {
 	for i := range gone {
 		p := &gone[i].Pending
@@ -303,8 +303,8 @@ func (f *filler) leave(hj *hosts.Job, gone []notGranted) {
 	}
 }
 
-// mayGrant holds back what the job's budgets do not reach for, unless it is paid for already, and
-// what must be alone.
+// mayGrant holds back URLs that the job's budgets do not cover, unless they are paid for, and URLs
+// that must be out alone.
 func (f *filler) mayGrant(hj *hosts.Job, p *ondisk.Pending) bool {
 	js := hj.State
 	if f.RequestsLeft(hj) <= 0 {
@@ -320,7 +320,7 @@ func (f *filler) mayGrant(hj *hosts.Job, p *ondisk.Pending) bool {
 	return hj.PagesLeft() > 0 && f.mayBeside(p)
 }
 
-// mayBeside holds back what must be alone.
+// mayBeside holds back URLs that must be out alone.
 func (f *filler) mayBeside(p *ondisk.Pending) bool {
 	if p.Lapses < aloneAfter {
 		return true
@@ -329,7 +329,7 @@ func (f *filler) mayBeside(p *ondisk.Pending) bool {
 	return len(f.h.Lease.Out) == 0
 }
 
-// add puts one URL into the grant and the lease.
+// add adds one URL to the grant and the lease.
 func (f *filler) add(hj *hosts.Job, p *ondisk.Pending) {
 	g := f.g
 	hj.Promise(p, f.Now)
@@ -339,7 +339,7 @@ func (f *filler) add(hj *hosts.Job, p *ondisk.Pending) {
 	}
 	g.Url = append(g.Url, []byte(p.URL))
 	f.bytes += len(p.URL)
-	g.Job = append(g.Job, uint32(f.column)) // a handful
+	g.Job = append(g.Job, uint32(f.column)) // small
 	g.Depth = append(g.Depth, p.Depth)
 	g.Hops = append(g.Hops, p.Hops)
 	g.Kind = append(g.Kind, byte(p.Kind))
@@ -352,19 +352,19 @@ func (f *filler) add(hj *hosts.Job, p *ondisk.Pending) {
 	f.room--
 }
 
-// A host has a share of what a job may take of sites and of this peer's disk. It is large from the
-// start for what anybody may be, and grows with what the host gives.
+// Limits of the URLs that sitemaps add, which take a share of the job and of this peer's disk. The
+// share is large from the start, and grows with the yield of the host.
 const (
-	// enoughOpen URLs that are ready, or that sitemaps which are out may bring (manyNamed each),
-	// are enough. Other sitemaps wait for namesWait ms, and longer the more of them a step finds
-	// waiting: as many as may be out become due together.
+	// enoughOpen ready URLs, or URLs that sitemaps which are out may add (manyNamed each), are enough.
+	// Other sitemaps are delayed by namesWait ms, and longer the more of them a step finds waiting, so
+	// that as many become due together as may be out.
 	enoughOpen = 5000
 	manyNamed  = 1000
 	namesWait  = 500
 )
 
-// sitemap says whether a sitemap is to be left, or to wait: it brings many URLs at once, and
-// whether they are worth anything only their pages tell.
+// sitemap reports whether a sitemap is skipped or delayed: it adds many URLs at once, whose value
+// shows only in their pages.
 func (f *filler) sitemap(hj *hosts.Job, p *ondisk.Pending) (out notGranted, left bool) {
 	if why := f.traps.Of(f.h, hj).Sitemaps(f.Cfg.Novelty); why != "" {
 		return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: why}, true

@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// aloneAfter lapses a URL is granted alone, so that what ends its worker ends no other URL's
-	// lease; after quarantineAfter it is left alone. Of the lapses in company most say nothing
-	// about the URL, where peers come and go; two alone, each of seconds, are hardly by chance.
+	// aloneAfter is the number of lapses after which a URL is granted alone, so that a URL that
+	// crashes its worker affects no other; after quarantineAfter it is quarantined. With churn most
+	// lapses in company are unrelated to the URL; two lapses alone, each of seconds, hardly are.
 	aloneAfter      = 2
 	quarantineAfter = 4
 )
 
-// PurgePerStep bounds how many URLs meet their fate in one step; the search for those of a host
-// counts as purgeHost of them.
+// PurgePerStep bounds the URLs purged in one step; the scan of a host counts as purgeHost of them.
 const PurgePerStep = 512
 
 // Leases begins and ends the leases of hosts.
@@ -30,10 +29,10 @@ type Leases struct {
 	hosts  *hosts.Table
 	agenda *hosts.Agenda
 	placer *Placer
-	N      int // of hosts that are leased
+	N      int // number of leased hosts
 }
 
-// Begin gives a host to a worker, under the next epoch.
+// Begin leases a host to a worker, under the next epoch.
 func (ls *Leases) Begin(h *hosts.Host, s *hosts.Session) {
 	h.Rec.NextEpoch(ls.Cfg.Self, s.Peer)
 	h.Tenure.Begin(&hosts.Lease{
@@ -48,22 +47,21 @@ func (ls *Leases) Begin(h *hosts.Host, s *hosts.Session) {
 	ls.hosts.Touched(h)
 }
 
-// Ending is why a lease ends.
+// Ending is the reason of a lease's end.
 type Ending uint8
 
 const (
-	// Untouched: the worker never got the URLs, or handed them back. What was promised to them is
-	// free again.
+	// Untouched: the worker never got the URLs, or returned them. Their reserved budget is free again.
 	Untouched Ending = iota
-	// Released: what is out goes back, but a report may still come.
+	// Released: URLs that are out are pending again, but a report may still arrive.
 	Released
-	// lapsed: nobody said what became of what is out.
+	// lapsed: no outcome of the URLs that are out was reported.
 	lapsed
 )
 
-// Lapse is how a lease ends whose time is over. A worker that spoke since it named the lease last,
-// and is the same process, has let it go: as answers came late, or went lost. That says nothing
-// about the URLs.
+// Lapse returns how an expired lease ends. If the same process of the worker sent a message after
+// it last renewed the lease, it dropped the lease because replies were late or lost. That is
+// unrelated to the URLs.
 func (ls *Leases) Lapse(l *hosts.Lease) Ending {
 	if l.Session.Heard > l.Expires-ls.Cfg.TTL.Milliseconds() {
 		return Released
@@ -71,7 +69,7 @@ func (ls *Leases) Lapse(l *hosts.Lease) Ending {
 	return lapsed
 }
 
-// End puts what is out back. Nobody else gets the host before bar.
+// End makes URLs that are out pending again. The host is not leased again before bar.
 func (ls *Leases) End(h *hosts.Host, how Ending, bar int64) {
 	l := h.Tenure.End(bar)
 	if !h.Barred(ls.Now) {
@@ -105,15 +103,15 @@ func (ls *Leases) takeBack(it *hosts.Item, how Ending) {
 		return
 	}
 	if p.Lapses++; p.Lapses >= quarantineAfter {
-		hj.Settle(&p, 1, p.PromisedBytes) // it may well have been fetched
-		hj.Conclude(&p, ondisk.Final{Outcome: link.OutcomeQuarantined, Detail: "four leases on it ended without a report, two of them when it was out alone"})
+		hj.Settle(&p, 1, p.PromisedBytes) // it may have been fetched
+		hj.Conclude(&p, ondisk.Final{Outcome: link.OutcomeQuarantined, Detail: "four leases ended without a report, two of them with this URL alone"})
 		return
 	}
 	hj.Rewrite(&p)
 }
 
-// Session returns the session of a worker, its earlier leases ended if the process is another. Nil
-// if the message is of an earlier process than one heard already.
+// Session returns the session of a worker, and ends the leases of its earlier processes. It is nil
+// if the message is of an earlier process than one already known.
 func (ls *Leases) Session(from string, m *wire.Session) *hosts.Session {
 	s := ls.placer.Sessions[from]
 	if s == nil {
@@ -134,16 +132,16 @@ func (ls *Leases) Session(from string, m *wire.Session) *hosts.Session {
 	return s
 }
 
-// endUnknown ends the leases of a process of which the worker knows nothing. What was said of it
-// may be true all the same, and this message a late one: its leases are waited out.
+// endUnknown ends leases of a process that the worker does not confirm. The note of the earlier
+// owner may still be right, and this message a late one: the leases are waited out.
 func (ls *Leases) endUnknown(s *hosts.Session) {
 	for _, h := range s.Held() {
 		ls.End(h, Released, h.Lease.Expires)
 	}
 }
 
-// endCrashed ends the leases of a process that is gone: it sends nothing any more, so nobody has to
-// wait for it, but the hosts are owed politeness.
+// endCrashed ends the leases of a process that has ended: it sends no more requests, so only the
+// politeness delay of the hosts remains.
 func (ls *Leases) endCrashed(s *hosts.Session) {
 	for _, h := range s.Held() {
 		h.Rec.Owe(ls.Now + ls.Cfg.Delay.Milliseconds())
@@ -151,8 +149,8 @@ func (ls *Leases) endCrashed(s *hosts.Session) {
 	}
 }
 
-// TakeBackLost takes back what was granted in answers that the worker never saw: it has one Session
-// under way at a time, so an answer between the last that arrived and this request is lost.
+// TakeBackLost takes back URLs granted in lost replies: a worker has one Session in flight, so a
+// reply between the last one received and this request is lost.
 func (ls *Leases) TakeBackLost(h *hosts.Host, s *hosts.Session) {
 	l := h.Lease
 	if s.Seq == 0 || l.Last <= s.Ack || l.Last >= s.Seq {
@@ -167,8 +165,8 @@ func (ls *Leases) TakeBackLost(h *hosts.Host, s *hosts.Session) {
 	l.Last = s.Ack
 }
 
-// keepNovelty has what is known of a host's pages written, as its lease ends: another owner, or
-// another process, may be the next one.
+// keepNovelty marks the host's novelty state for writing at the end of a lease, since another owner
+// or process may continue.
 func (ls *Leases) keepNovelty(h *hosts.Host) {
 	for _, hj := range h.Jobs {
 		if hj.Novelty != nil && hj.Novelty.Seen() >= hosts.FewPages && !hj.News {
@@ -177,7 +175,7 @@ func (ls *Leases) keepNovelty(h *hosts.Host) {
 	}
 }
 
-// Returned takes URLs back that the worker did not touch.
+// Returned takes back URLs that the worker did not fetch.
 func (ls *Leases) Returned(h *hosts.Host, list []*wire.Unfetched) {
 	for _, u := range list {
 		it := h.Lease.Item(u.GetHash())

@@ -7,8 +7,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// Offer offers a host to a worker that has room. One that does not stand near gets its first host,
-// and then one for each page that it told of: whoever attaches may take hosts and do nothing.
+// Offer offers a host to a worker with free capacity. An untrusted worker gets one host at first,
+// and one more for each page that it reported, since it may take hosts and do nothing.
 func (pl *Placer) Offer(h *hosts.Host, worker string) {
 	s := pl.Sessions[worker]
 	if s != nil && len(s.Leases)+len(s.Offers) > s.Earned && !pl.Cfg.IsNear(worker) {
@@ -34,8 +34,8 @@ func (pl *Placer) Offer(h *hosts.Host, worker string) {
 	pl.Ready.Offers = append(pl.Ready.Offers, hosts.Offer{Worker: worker, Hosts: []string{h.Rec.Name}})
 }
 
-// Declined looks for another worker than that one, which does not take the host; if it is this peer
-// itself, or nobody, after a rest.
+// Declined searches for another worker after a refusal; if this peer itself refused, or none was
+// found, after a pause.
 func (pl *Placer) Declined(h *hosts.Host, worker string) {
 	if worker == pl.Cfg.Self {
 		pl.agenda.Searches.Declined()

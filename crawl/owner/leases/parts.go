@@ -4,14 +4,14 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 )
 
-// Parts are what is here of an owner.
+// Parts holds the components of this package.
 type Parts struct {
 	Placer  *Placer
 	Leases  *Leases
 	Granter *Granter
 }
 
-// New returns the parts over a table of hosts. They know no worker yet.
+// New returns the parts over a table of hosts, without any worker.
 func New(t *hosts.Parts) *Parts {
 	s := t.Table.Step
 	p := &Parts{Placer: &Placer{Step: s, agenda: t.Agenda, hosts: t.Table, Sessions: make(map[string]*hosts.Session)}}

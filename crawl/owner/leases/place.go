@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// offerURLs is how much backlog an offer that is not answered yet stands for.
+	// offerURLs is the backlog counted for an unanswered offer.
 	offerURLs = 8
-	// grownFactor times what it had when it was placed, a host is placed anew if its placement was
-	// unsure.
+	// grownFactor is the growth since the placement after which a host is placed again, if that
+	// placement was unsure.
 	grownFactor = 4
 
-	// Why a host is placed anew.
-	anewSlower   = "placed anew, as fetches had become slower"
-	anewRelieved = "placed anew, as its worker had its hands full"
-	anewGrown    = "placed anew, as the host had grown"
+	// Reasons of another placement.
+	anewSlower   = "placed again: fetches became slower"
+	anewRelieved = "placed again: its worker was overloaded"
+	anewGrown    = "placed again: the host had grown"
 )
 
-// Placer looks for workers for hosts, and knows the workers.
+// Placer searches for workers of hosts, and tracks the workers.
 type Placer struct {
 	*hosts.Step
 	agenda   *hosts.Agenda
@@ -29,7 +29,7 @@ type Placer struct {
 	Sessions map[string]*hosts.Session
 }
 
-// Ask has the step ask where a host is to go.
+// Ask requests a placement of the host with this step.
 func (pl *Placer) Ask(h *hosts.Host) {
 	pl.agenda.Searches.Under++
 	if others := h.Search.Ask(pl.Now + pl.Cfg.PlaceTimeout.Milliseconds()); !others {
@@ -49,9 +49,9 @@ func (pl *Placer) Ask(h *hosts.Host) {
 	pl.Ready.Places = append(pl.Ready.Places, p)
 }
 
-// reserve keeps a host from being fetched from while candidates may send requests to measure it. It
-// is on disk before the first of them, and goes along with the host's record: should this peer die
-// meanwhile, whoever is the owner then waits as well.
+// reserve blocks fetches of a host while candidates may measure it by requests. It is on disk
+// before the first of them, and part of the host's record, so that the next owner waits as well if
+// this peer dies.
 func (pl *Placer) reserve(h *hosts.Host, p *hosts.Place) {
 	if pl.Cfg.RequestTime <= 0 || p.Tiny || h.Rec.BackoffUntil > pl.Now {
 		return
@@ -64,8 +64,8 @@ func (pl *Placer) reserve(h *hosts.Host, p *hosts.Place) {
 	pl.hosts.Touched(h)
 }
 
-// Unreserve ends the time of requests that measure: what is owed is what was owed before, and what
-// is for those that were made.
+// Unreserve ends the reserved time: the not-before time is the earlier one, or that set by the
+// measuring requests.
 func (pl *Placer) Unreserve(h *hosts.Host, owed time.Time) {
 	before, until := h.Search.Unreserve()
 	if before == 0 {
@@ -78,9 +78,9 @@ func (pl *Placer) Unreserve(h *hosts.Host, owed time.Time) {
 	pl.hosts.Touched(h)
 }
 
-// Calibrate compares how long fetches take with how long they took when the worker was new (design,
-// section 5), and has the host placed anew if they are slower several times in a row. A host whose
-// placement was unsure, since it was too small to be measured, is placed anew once it has grown.
+// Calibrate compares the fetch times with those when the worker was new (design, section 5), and
+// places the host again if they are slower several times in a row. A host with an unsure placement,
+// since it was too small to be measured, is placed again once it has grown.
 func (pl *Placer) Calibrate(h *hosts.Host, fetched []*wire.Fetched) {
 	var sum, n uint64
 	for _, f := range fetched {
@@ -103,5 +103,5 @@ func (pl *Placer) Calibrate(h *hosts.Host, fetched []*wire.Fetched) {
 	pl.hosts.Touched(h)
 }
 
-// owedFor is until when politeness is owed, in the time of the records, rounded up.
+// owedFor converts a not-before time to that of records, rounded up.
 func owedFor(at time.Time) int64 { return at.Add(time.Millisecond - 1).UnixMilli() }

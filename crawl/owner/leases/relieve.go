@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// relieveEvery in ms is the least time between two hosts taken from a worker: what one less
-	// brings shows in its backlog only after a while, and other owners relieve it as well.
+	// relieveEvery is the minimum in ms between two hosts taken from a worker: the effect shows in its
+	// backlog with a delay, and other owners relieve it as well.
 	relieveEvery = 2000
 )
 
-// Relieve takes a host from an overloaded worker (design, section 5; papers 2.4): the one whose
-// probe results vary least between those that measured it, as it is nearly as well off elsewhere.
-// It finishes what it has of it. Nothing is taken while nobody is known who could have room for it:
-// then load tells none from another.
+// Relieve takes a host from an overloaded worker (design, section 5; papers 2.4): the one whose RTT
+// samples vary least between candidates, since another worker suits it nearly as well. The worker
+// finishes its URLs of it. Nothing is taken while no other candidate may have free capacity, since
+// load then distinguishes none.
 func (pl *Placer) Relieve(s *hosts.Session) {
 	if !s.Overloaded() || pl.Now < s.Relieved+relieveEvery {
 		return
@@ -39,13 +39,13 @@ func (pl *Placer) Relieve(s *hosts.Session) {
 	}
 	s.Relieved = pl.Now
 	least.Search.Again(anewRelieved)
-	if s.Peer != pl.Cfg.Self { // the owner is always among the candidates, and known to be overloaded
+	if s.Peer != pl.Cfg.Self { // the owner is always a candidate, and known to be overloaded
 		least.Search.Exclude = append(least.Search.Exclude, s.Peer)
 	}
 }
 
-// hasRoomFor says whether somebody else may take a host: one that reached it, or else this peer. A
-// worker of whom nothing was heard of late may have room.
+// hasRoomFor reports whether another peer may take a host: one that reached it, or else this peer.
+// A worker without a recent report may have free capacity.
 func (pl *Placer) hasRoomFor(h *hosts.Host, than *hosts.Session) bool {
 	room := func(peer string) bool {
 		s := pl.Sessions[peer]
@@ -54,13 +54,13 @@ func (pl *Placer) hasRoomFor(h *hosts.Host, than *hosts.Session) bool {
 	return room(pl.Cfg.Self) || slices.ContainsFunc(h.Rec.Measured, func(m ondisk.Measurement) bool { return m.Error == "" && room(m.Peer) })
 }
 
-// meansOf are the mean round trips of those that measured hosts of a worker, in ms.
+// meansOf returns the mean RTT in ms of each peer that measured hosts of a worker.
 func meansOf(s *hosts.Session) map[string]float64 {
 	sum, n := make(map[string]float64), make(map[string]float64)
 	for h := range s.Leases {
 		for _, m := range h.Rec.Measured {
 			if m.Error == "" {
-				sum[m.Peer] += float64(m.RTTUs) // whole, as a sum of fractions depends on the order
+				sum[m.Peer] += float64(m.RTTUs) // integers: a sum of fractions depends on the order
 				n[m.Peer]++
 			}
 		}

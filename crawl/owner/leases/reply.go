@@ -6,16 +6,16 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// Reply gathers a SessionReply, each host once in each list.
+// Reply builds a SessionReply, with each host once in each list.
 type Reply struct {
 	Message *wire.SessionReply
 	revoked map[string]struct{}
 	moved   map[string]struct{}
 	refused map[string]struct{}
-	bytes   int // of its grants
+	bytes   int // size of its grants
 }
 
-// NewReply returns an answer that says nothing yet.
+// NewReply returns an empty reply.
 func NewReply(ttl time.Duration) *Reply {
 	return &Reply{
 		Message: &wire.SessionReply{TtlMs: uint32(ttl.Milliseconds())}, // some seconds
@@ -23,11 +23,10 @@ func NewReply(ttl time.Duration) *Reply {
 	}
 }
 
-// A frame holds 4 MiB. An answer with more than mostAnswer of grants takes no further one, a grant
-// with more than mostURLs of URLs no further URL, and one with more than mostRobots no further host
-// whose worker is to be told of a robots.txt of more than smallRobots: it is offered again. Most
-// hosts have a small one, and hundreds of them are not to go from hand to hand because of two that
-// have not.
+// Limits of a reply, since a frame holds 4 MiB: mostAnswer bytes of grants, after which no further
+// grant is added; mostURLs bytes of URLs in a grant; and mostRobots bytes, after which no further
+// host with a robots.txt of more than smallRobots is added: it is offered again. Most hosts have a
+// small one, and must not be offered again because of a few large ones.
 const (
 	mostAnswer  = 3 << 19
 	mostURLs    = 1 << 20
@@ -35,7 +34,7 @@ const (
 	smallRobots = 4 << 10
 )
 
-// Revoke has the worker drop a host.
+// Revoke revokes the worker's lease of a host.
 func (a *Reply) Revoke(host string) {
 	if _, again := a.revoked[host]; !again {
 		a.revoked[host] = struct{}{}
@@ -43,7 +42,7 @@ func (a *Reply) Revoke(host string) {
 	}
 }
 
-// Move says that another peer owns a host.
+// Move reports that another peer owns a host.
 func (a *Reply) Move(host string) {
 	if _, again := a.moved[host]; !again {
 		a.moved[host] = struct{}{}
@@ -51,7 +50,7 @@ func (a *Reply) Move(host string) {
 	}
 }
 
-// Refuse says that nothing was taken in of a host: it is to be said again.
+// Refuse reports that nothing of a host was processed, and must be sent again.
 func (a *Reply) Refuse(host string) {
 	if _, again := a.refused[host]; !again {
 		a.refused[host] = struct{}{}
@@ -59,8 +58,7 @@ func (a *Reply) Refuse(host string) {
 	}
 }
 
-// Wait refuses a host and leaves its lease, if there is one, as it is: its records are on their
-// way, here or elsewhere.
+// Wait refuses a host and leaves its lease, if any, unchanged: its records are in transit.
 func (a *Reply) Wait(host string) {
 	if _, again := a.refused[host]; !again {
 		a.Refuse(host)

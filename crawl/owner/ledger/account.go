@@ -13,26 +13,26 @@ import (
 
 // Sequence numbers the pending records of a host.
 type Sequence interface {
-	Number() uint64 // of a further record
+	Number() uint64 // returns the next number
 }
 
-// Account is the books of a job on a host. What is summed over the hosts of a job is counted along
-// with it, so the two cannot differ.
+// Account holds the counters and URLs of a job on a host. It updates the sums of the job as well,
+// so they cannot differ.
 type Account struct {
-	Job *Job     // whose books they are
-	Pos ring.Pos // where the host lies
-	// Tally is what is counted.
+	Job *Job     // the job
+	Pos ring.Pos // position of the host
+	// Tally holds the counters.
 	Tally Tally
 
 	ledger *Ledger
 	seq    Sequence
 	marks  marks
 	room   room
-	listed bool // it stands in Ledger.changed
-	dirty  bool // its counters are to be written
+	listed bool // listed in Ledger.changed
+	dirty  bool // counters are to be written
 }
 
-// Open returns the account of a job on the host at a position, as nothing is known of it yet.
+// Open returns an empty account of a job on the host at a position.
 func (l *Ledger) Open(j *Job, pos ring.Pos, seq Sequence) *Account {
 	a := l.account(j, pos, seq, ondisk.Counters{MinDepth: 1<<32 - 1})
 	a.marks.from = nowhere
@@ -43,8 +43,8 @@ func (l *Ledger) account(j *Job, pos ring.Pos, seq Sequence, c ondisk.Counters) 
 	return &Account{Job: j, Pos: pos, Tally: Tally{job: j, c: c}, ledger: l, seq: seq, marks: marks{nextDue: Never}}
 }
 
-// Load reads the accounts of a host; of says which job an ID is. After a record that cannot be read
-// the buffer has failed.
+// Load reads the accounts of a host; of returns the job of an ID. A corrupt record fails the
+// buffer.
 func (l *Ledger) Load(name string, pos ring.Pos, seq Sequence, of func(job.ID) *Job) (list []*Account) {
 	prefix := ondisk.HostPrefix(pos, ondisk.KindCounters)
 	l.buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
@@ -75,7 +75,7 @@ func (l *Ledger) Load(name string, pos ring.Pos, seq Sequence, of func(job.ID) *
 	return list
 }
 
-// firstDue reads when the first delayed record is due.
+// firstDue reads the due time of the first delayed record.
 func (l *Ledger) firstDue(pos ring.Pos, id job.ID) int64 {
 	due := Never
 	prefix := ondisk.JobPrefix(pos, ondisk.KindDelayed, id)
@@ -88,7 +88,7 @@ func (l *Ledger) firstDue(pos ring.Pos, id job.ID) int64 {
 	return due
 }
 
-// Save writes the counters, if they have changed since they were written.
+// Save writes the counters, if changed.
 func (a *Account) Save() {
 	if a.dirty {
 		a.dirty = false
@@ -96,11 +96,11 @@ func (a *Account) Save() {
 	}
 }
 
-// NextDue is when the first URL that waits for another try is due, or was; Never if none waits.
+// NextDue returns the earliest due time of a URL that waits for a retry; Never if none does.
 func (a *Account) NextDue() int64 { return a.marks.nextDue }
 
-// First is the rank of the first URL that may be ready; 0 if the job has no order of its own: then
-// all hosts are alike.
+// First returns the rank of the first URL that may be ready; 0 if the job has no order of its own,
+// so that all hosts are equal.
 func (a *Account) First() uint32 {
 	if spec := a.Job.Spec; spec == nil || !spec.Ordered() {
 		return 0
@@ -108,7 +108,7 @@ func (a *Account) First() uint32 {
 	return a.marks.from.Place()
 }
 
-// changed notes that the account is to be written, and looked at.
+// changed marks the account to be written and evaluated.
 func (a *Account) changed() {
 	a.dirty = true
 	if !a.listed {
@@ -117,7 +117,7 @@ func (a *Account) changed() {
 	}
 }
 
-// both counts on the host and on the peer.
+// both updates the counters of the host and of the peer.
 func (a *Account) both(count func(c *ondisk.Counters)) {
 	a.Tally.both(count)
 	a.changed()
@@ -126,26 +126,26 @@ func (a *Account) both(count func(c *ondisk.Counters)) {
 // Requested counts a request that was made, or would have been.
 func (a *Account) Requested() { a.both(func(c *ondisk.Counters) { c.Requests++ }) }
 
-// Refetched counts a URL that was fetched though it had its outcome.
+// Refetched counts a fetch of a URL that already had its outcome.
 func (a *Account) Refetched() { a.both(func(c *ondisk.Counters) { c.Refetched++ }) }
 
-// CutLink counts a link that was not taken.
+// CutLink counts a rejected link.
 func (a *Account) CutLink() { a.both(func(c *ondisk.Counters) { c.Cut++ }) }
 
-// Merge takes what another owner has counted and what is not counted anew from its URLs.
+// Merge merges counters of another owner that are not recomputed from the URLs.
 func (a *Account) Merge(in *ondisk.Counters) {
 	if a.Tally.merge(in) {
 		a.changed()
 	}
 }
 
-// Fail has the pending URLs share an outcome until then.
+// Fail makes the pending URLs share an outcome until a time.
 func (a *Account) Fail(outcome link.Outcome, until int64) {
 	a.Tally.c.Down, a.Tally.c.DownUntil = outcome, until
 	a.changed()
 }
 
-// Answers ends that.
+// Answers ends the shared outcome.
 func (a *Account) Answers() {
 	if a.Tally.c.Down != link.OutcomeNone {
 		a.Tally.c.Down, a.Tally.c.DownUntil = link.OutcomeNone, 0
@@ -153,25 +153,25 @@ func (a *Account) Answers() {
 	}
 }
 
-// Admit notes what the owner of the registrable domain says of the host.
+// Admit stores the verdict of the owner of the registrable domain.
 func (a *Account) Admit(v domain.Verdict) {
 	a.Tally.c.Admission = v
 	a.changed()
 }
 
-// Trapped notes that the pages of the host bring nothing new any more.
+// Trapped records that the pages of the host have no new content any more.
 func (a *Account) Trapped() {
 	a.Tally.c.Trap = true
 	a.changed()
 }
 
-// Outgrown notes that the host has had the requests of one that grows without end.
+// Outgrown records that the host has used the request limit of an endlessly growing host.
 func (a *Account) Outgrown() {
 	a.Tally.c.Exhausted = true
 	a.changed()
 }
 
-// Shallower notes a depth at which a URL was met.
+// Shallower records a depth at which a URL was found.
 func (a *Account) Shallower(depth uint32) {
 	if depth < a.Tally.c.MinDepth {
 		a.Tally.c.MinDepth = depth

@@ -7,19 +7,19 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// Never is the due time of what is not due at all.
+// Never is the due time of records that are not due.
 const Never = int64(1<<63 - 1)
 
-// Seen is the filter in front of the URL sets, which is to know every URL of them.
+// Seen is the filter in front of the URL sets, which must contain every URL of them.
 type Seen interface {
-	Add(set ondisk.SetID, hash uint64) error // puts a hash into a set
+	Add(set ondisk.SetID, hash uint64) error // adds a hash to a set
 }
 
 // Ledger writes the records of URLs through a buffer.
 type Ledger struct {
 	buf     *buffer.Buffer
 	seen    Seen
-	bounds  func(*job.Spec) budget.Bounds // what a job's budget is drawn and promised within
+	bounds  func(*job.Spec) budget.Bounds // budget limits of a job
 	changed []*Account
 }
 
@@ -28,8 +28,8 @@ func New(buf *buffer.Buffer, seen Seen, bounds func(*job.Spec) budget.Bounds) *L
 	return &Ledger{buf: buf, seen: seen, bounds: bounds}
 }
 
-// Changed calls fn for the accounts that were changed since the last call, each once, in the order
-// in which that began.
+// Changed calls fn once for each account changed since the last call, in the order of their first
+// changes.
 func (l *Ledger) Changed(fn func(*Account)) {
 	for _, a := range l.changed {
 		a.listed = false
@@ -39,56 +39,55 @@ func (l *Ledger) Changed(fn func(*Account)) {
 	l.changed = l.changed[:0]
 }
 
-// Len is how many accounts were changed since the last call of Changed.
+// Len returns the number of accounts changed since the last call of Changed.
 func (l *Ledger) Len() int { return len(l.changed) }
 
 // Job is a job on this peer: the sums over its accounts, and its part of the budget.
 type Job struct {
 	ID     job.ID
-	Spec   *job.Spec // nil while it is not known
-	State  job.State // likewise without meaning
-	Known  bool      // whether it is
+	Spec   *job.Spec // nil if unknown
+	State  job.State // undefined if unknown
+	Known  bool      // Spec and State are set
 	Budget budget.Budget
 
 	sums ondisk.Counters
 	out  int64
 }
 
-// Sums are those over all accounts. Exhausted, Outbox and Entries are the peer's alone.
+// Sums returns the sums over all accounts. Exhausted, Outbox and Entries are the peer's alone.
 func (j *Job) Sums() ondisk.Counters { return j.sums }
 
-// Open are the URLs without an outcome, Out those of them at workers.
+// Open returns the number of URLs without an outcome.
 func (j *Job) Open() int64 { return j.sums.Open() }
 
-// Out are the URLs at workers.
+// Out returns the number of URLs at workers.
 func (j *Job) Out() int64 { return j.out }
 
-// Delayed are the URLs that wait for another try.
+// Delayed returns the number of URLs that wait for a retry.
 func (j *Job) Delayed() int64 { return j.sums.Delayed }
 
-// Entries are those of the outbox.
+// Entries returns the number of outbox entries.
 func (j *Job) Entries() int64 { return j.sums.Entries }
 
-// Encode writes the sums.
+// Encode returns the encoded sums.
 func (j *Job) Encode() []byte { return j.sums.Encode() }
 
 // Load sets the sums to those of the store.
 func (j *Job) Load(c ondisk.Counters) { j.sums = c }
 
-// Exhausted says whether the whole budget is used up.
+// Exhausted reports whether the whole budget is used up.
 func (j *Job) Exhausted() bool { return j.sums.Exhausted }
 
-// Exhaust notes that it is.
+// Exhaust records that the whole budget is used up.
 func (j *Job) Exhaust() { j.sums.Exhausted = true }
 
-// Queued counts entries of the outbox that came or went, with their links.
+// Queued adjusts the numbers of outbox entries and of their links.
 func (j *Job) Queued(entries, links int64) {
 	j.sums.Entries += entries
 	j.sums.Outbox += links
 }
 
-// Sum takes in what is counted of a job of which nothing waits, or with a negative sign takes it
-// out again.
+// Sum adds the counters of a job without waiting URLs, or subtracts them with a negative sign.
 func (j *Job) Sum(c *ondisk.Counters, sign int64) {
 	s := &j.sums
 	s.Accepted += sign * c.Accepted

@@ -5,67 +5,67 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// Tally is what is counted of a job on a host, along with the sums of the job.
+// Tally holds the counters of a job on a host, and updates the sums of the job.
 type Tally struct {
 	job        *Job
 	c          ondisk.Counters
 	out        int64 // URLs at a worker
-	outDelayed int64 // of them, those with a delayed record
-	outPaid    int64 // of them, those with a promise
+	outDelayed int64 // of them, with a delayed record
+	outPaid    int64 // of them, with a reservation
 }
 
-// Counters are what is written of it.
+// Counters returns the counters as they are written.
 func (t *Tally) Counters() ondisk.Counters { return t.c }
 
-// Accepted are the URLs of the set.
+// Accepted returns the number of URLs in the set.
 func (t *Tally) Accepted() int64 { return t.c.Accepted }
 
-// Open are the URLs without an outcome.
+// Open returns the number of URLs without an outcome.
 func (t *Tally) Open() int64 { return t.c.Open() }
 
-// Out are the URLs at a worker.
+// Out returns the number of URLs at a worker.
 func (t *Tally) Out() int64 { return t.out }
 
-// Unleased are the URLs without an outcome that are not out: those that are Ready, and those that
-// are Waiting for another try.
+// Unleased returns the number of URLs without an outcome that are not out: the sum of Ready and
+// Waiting.
 func (t *Tally) Unleased() int64 { return t.c.Open() - t.out }
 
-// Ready URLs may be granted now.
+// Ready returns the number of URLs that may be granted now.
 func (t *Tally) Ready() int64 { return t.Unleased() - t.Waiting() }
 
-// Waiting URLs wait for another try.
+// Waiting returns the number of URLs that wait for a retry.
 func (t *Tally) Waiting() int64 { return t.c.Delayed - t.outDelayed }
 
-// Requests are those made to the host.
+// Requests returns the number of requests to the host.
 func (t *Tally) Requests() int64 { return t.c.Requests }
 
-// Bytes are those of bodies.
+// Bytes returns the bytes of bodies.
 func (t *Tally) Bytes() int64 { return t.c.Bytes }
 
-// Promised are the URLs with a part of the budget.
+// Promised returns the number of URLs with reserved budget.
 func (t *Tally) Promised() int64 { return t.c.Promised }
 
-// PromisedHere are those of them that are not out.
+// PromisedHere returns the number of URLs with reserved budget that are not out.
 func (t *Tally) PromisedHere() int64 { return t.c.Promised - t.outPaid }
 
-// Pages are those fetched, also if only their beginnings were taken.
+// Pages returns the number of fetched pages, including truncated ones.
 func (t *Tally) Pages() int64 {
 	return t.c.Outcomes[link.OutcomeOK] + t.c.Outcomes[link.OutcomeDuplicate] + t.c.Outcomes[link.OutcomeNoIndex] + t.c.Outcomes[link.OutcomeTooLarge]
 }
 
-// both counts on the host and on the peer.
+// both updates the counters of the host and of the peer.
 func (t *Tally) both(count func(c *ondisk.Counters)) {
 	count(&t.c)
 	count(&t.job.sums)
 }
 
-// waits counts URLs that wait for another try, or do so no more.
+// waits adjusts the number of URLs that wait for a retry.
 func (t *Tally) waits(n int64) { t.both(func(c *ondisk.Counters) { c.Delayed += n }) }
 
-// promises counts URLs with a part of the budget, or without it again.
+// promises adjusts the number of URLs with reserved budget.
 func (t *Tally) promises(n int64) { t.both(func(c *ondisk.Counters) { c.Promised += n }) }
 
-// lease counts a URL that is out, or is so no more.
+// lease adjusts the number of URLs that are out.
 func (t *Tally) lease(p *ondisk.Pending, n int64) {
 	t.out += n
 	t.job.out += n
@@ -77,8 +77,8 @@ func (t *Tally) lease(p *ondisk.Pending, n int64) {
 	}
 }
 
-// merge takes what another owner has counted and what is not counted anew from its URLs, and says
-// whether that is news.
+// merge merges counters of another owner that are not recomputed from the URLs, and reports whether
+// they differ.
 func (t *Tally) merge(in *ondisk.Counters) (news bool) {
 	c, s := &t.c, &t.job.sums
 	if c.Admission.Before(in.Admission) {
@@ -99,7 +99,7 @@ func (t *Tally) merge(in *ondisk.Counters) (news bool) {
 	return news
 }
 
-// Leave takes it out of the sums, as another owner has the host.
+// Leave subtracts the host from the sums, as another owner has it.
 func (t *Tally) Leave() {
 	c := &t.job.sums
 	c.Accepted -= t.c.Accepted
@@ -115,8 +115,8 @@ func (t *Tally) Leave() {
 	c.Cut -= t.c.Cut
 }
 
-// marks are the first places where records that are not out may lie: a ready one, and the due time
-// of a delayed one, Never if there is none.
+// marks are the first positions at which records that are not out may lie: of a ready record, and
+// the due time of a delayed one, Never if there is none.
 type marks struct {
 	from    ondisk.Spot
 	nextDue int64
@@ -125,7 +125,7 @@ type marks struct {
 // nowhere is behind all ready records.
 var nowhere = ondisk.Spot{Rank: 1<<32 - 1}
 
-// lower makes sure that the next walk looks at a place.
+// lower makes sure that the next scan includes a position.
 func (m *marks) lower(at ondisk.Spot) {
 	if at.Due > 0 {
 		m.nextDue = min(m.nextDue, at.Due)
@@ -135,19 +135,19 @@ func (m *marks) lower(at ondisk.Spot) {
 }
 
 const (
-	// openBase is the room for a host's URLs that wait, in bytes, and openPage what each of its
-	// pages adds. openRecord is what a record takes beside its URL.
+	// openBase is the space in bytes for a host's waiting URLs, openPage the addition of each of its
+	// pages, and openRecord the overhead of a record.
 	openBase   = 64 << 20
 	openPage   = 64 << 10
 	openRecord = 64
 )
 
-// room is that for a host's URLs that wait.
+// room is the space for a host's waiting URLs.
 type room struct {
-	length float64 // mean of the last URLs that were accepted, in bytes; 0: none was
+	length float64 // mean length of recently accepted URLs in bytes; 0: none
 }
 
-// overfull says whether as many URLs wait as have room, and learns how long they are.
+// overfull reports whether the space for waiting URLs is used up, and updates the mean length.
 func (r *room) overfull(url string, c *ondisk.Counters) bool {
 	if r.length == 0 {
 		r.length = float64(len(url))

@@ -9,8 +9,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Accept takes a URL into the set, as ready, and returns its record; false if as many URLs of the
-// host wait as have room.
+// Accept adds a URL to the set as ready, and returns its record; false if the space for the host's
+// waiting URLs is used up.
 func (a *Account) Accept(hash uint64, url string, depth uint32, hops uint8, kind link.Kind) (p ondisk.Pending, ok bool) {
 	if a.room.overfull(url, &a.Tally.c) {
 		a.CutLink()
@@ -23,7 +23,7 @@ func (a *Account) Accept(hash uint64, url string, depth uint32, hops uint8, kind
 	return p, true
 }
 
-// Learn takes a URL into the set without a record: it is to be followed by Wait or Conclude.
+// Learn adds a URL to the set without a record: Wait or Conclude must follow.
 func (a *Account) Learn(hash uint64, depth uint32) {
 	a.both(func(c *ondisk.Counters) { c.Accepted++ })
 	a.Shallower(depth)
@@ -32,8 +32,8 @@ func (a *Account) Learn(hash uint64, depth uint32) {
 	}
 }
 
-// Entry reads where a URL of the set stands; false if it is not in the set, or after an error,
-// which ends the owner.
+// Entry returns the entry of a URL; false if it is not in the set, or after an error, which ends
+// the owner.
 func (a *Account) Entry(hash uint64) (n ondisk.Entry, ok bool) {
 	n, ok, err := a.Peek(hash)
 	if err != nil {
@@ -42,8 +42,7 @@ func (a *Account) Entry(hash uint64) (n ondisk.Entry, ok bool) {
 	return n, ok
 }
 
-// Peek is Entry for those who only look, or bring what others say: an entry that cannot be read is
-// an error for them alone.
+// Peek is Entry for queries and imports: a corrupt entry is an error of the call alone.
 func (a *Account) Peek(hash uint64) (n ondisk.Entry, ok bool, err error) {
 	raw, ok := a.ledger.buf.Get(ondisk.EntryKey(a.Pos, a.Job.ID, hash))
 	if !ok {
@@ -53,7 +52,7 @@ func (a *Account) Peek(hash uint64) (n ondisk.Entry, ok bool, err error) {
 	return n, err == nil, err
 }
 
-// Pending reads a pending record; a missing one is a broken promise of ours, and the buffer fails.
+// Pending reads a pending record; a missing one is an inconsistency, and the buffer fails.
 func (a *Account) Pending(at ondisk.Spot) (ondisk.Pending, bool) {
 	raw, ok := a.ledger.buf.Get(at.Key(a.Pos, a.Job.ID))
 	if !ok {
@@ -68,7 +67,7 @@ func (a *Account) Pending(at ondisk.Spot) (ondisk.Pending, bool) {
 	return p, true
 }
 
-// put writes a pending record where it is to lie, and the URL's entry.
+// put writes a pending record at its position, and the URL's entry.
 func (a *Account) put(p *ondisk.Pending) {
 	p.Rank = 0
 	if spec := a.Job.Spec; spec != nil && spec.Ordered() && p.Due == 0 {
@@ -84,12 +83,12 @@ func (a *Account) entry(hash uint64, n *ondisk.Entry) {
 	a.ledger.buf.Set(ondisk.EntryKey(a.Pos, a.Job.ID, hash), n.Encode())
 }
 
-// Rewrite writes a pending record anew that has stayed where it is.
+// Rewrite updates a pending record at its position.
 func (a *Account) Rewrite(p *ondisk.Pending) {
 	a.ledger.buf.Set(p.Key(a.Pos, a.Job.ID), p.Encode())
 }
 
-// Move has the pending record that lies at a place become p, which may lie elsewhere. Out says that
+// Move replaces the pending record at a position by p, which may lie elsewhere. Out reports whether
 // the URL is at a worker.
 func (a *Account) Move(had ondisk.Spot, p *ondisk.Pending, out bool) {
 	a.ledger.buf.Delete(had.Key(a.Pos, a.Job.ID))
@@ -111,7 +110,7 @@ func waits(at ondisk.Spot) int64 {
 	return 0
 }
 
-// Wait puts a URL back that is not out any more: among the ready ones, or until due.
+// Wait makes a URL that is no longer out pending again, ready or delayed until due.
 func (a *Account) Wait(p *ondisk.Pending, due int64) {
 	number := p.Seq
 	a.Drop(p)
@@ -127,11 +126,11 @@ func (a *Account) Wait(p *ondisk.Pending, due int64) {
 	a.changed()
 }
 
-// Drop deletes the pending record of a URL, which has none from then on: it is to be followed by
-// Wait or Conclude. Those drop it themselves, unless its depth, which says where it lies, changes.
+// Drop deletes the pending record of a URL: Wait or Conclude must follow. They drop it themselves,
+// unless its depth, which determines its position, changes.
 func (a *Account) Drop(p *ondisk.Pending) {
 	if p.Seq == 0 {
-		return // it never had one
+		return // it had no record
 	}
 	a.ledger.buf.Delete(p.Key(a.Pos, a.Job.ID))
 	if p.Due > 0 {
@@ -141,8 +140,8 @@ func (a *Account) Drop(p *ondisk.Pending) {
 	a.changed()
 }
 
-// Conclude gives a URL that is not out its outcome. Depth, hops, kind and tries are those of the
-// pending record.
+// Conclude stores the outcome of a URL that is not out. Depth, hops, kind and tries are those of
+// the pending record.
 func (a *Account) Conclude(p *ondisk.Pending, f ondisk.Final) {
 	a.Drop(p)
 	f.URL, f.Depth, f.Hops, f.Kind, f.Tries = p.URL, p.Depth, p.Hops, p.Kind, p.Tries
@@ -150,8 +149,8 @@ func (a *Account) Conclude(p *ondisk.Pending, f ondisk.Final) {
 	a.both(func(c *ondisk.Counters) { c.Count(&f, 1) })
 }
 
-// Correct gives a URL that is done another outcome in place of the one it had. When it is visited
-// again stays as it was, unless the new one says so.
+// Correct replaces the outcome of a done URL. The time of its next visit is unchanged, unless the
+// new outcome sets it.
 func (a *Account) Correct(hash uint64, had, got *ondisk.Final) {
 	if got.Revisit == (ondisk.Revisit{}) {
 		got.Revisit = had.Revisit
@@ -163,26 +162,25 @@ func (a *Account) Correct(hash uint64, had, got *ondisk.Final) {
 	})
 }
 
-// MetAt writes the outcome of a URL anew that was met at another depth.
+// MetAt updates the outcome of a URL found at another depth.
 func (a *Account) MetAt(hash uint64, f *ondisk.Final, depth uint32) {
 	f.Depth = depth
 	a.entry(hash, &ondisk.Entry{Done: true, Final: *f})
 }
 
-// Lease notes that a URL is out at a worker.
+// Lease records that a URL is out at a worker.
 func (a *Account) Lease(p *ondisk.Pending) { a.Tally.lease(p, 1) }
 
-// Returned notes that a URL is out no more, whatever becomes of it.
+// Returned records that a URL is no longer out, regardless of its next state.
 func (a *Account) Returned(p *ondisk.Pending) { a.Tally.lease(p, -1) }
 
-// Return has a URL that was out be pending again.
+// Return makes a URL that was out pending again.
 func (a *Account) Return(p *ondisk.Pending) {
 	a.Returned(p)
 	a.marks.lower(p.Spot)
 }
 
-// Promise binds a part of the job's budget to a URL that is granted, unless one is bound to it
-// already.
+// Promise reserves a part of the job's budget for a granted URL, unless one is reserved already.
 func (a *Account) Promise(p *ondisk.Pending, now int64) {
 	j := a.Job
 	j.Budget.Granted = now
@@ -196,16 +194,15 @@ func (a *Account) Promise(p *ondisk.Pending, now int64) {
 	a.Rewrite(p)
 }
 
-// Adopt counts a promise that is in the account of an earlier owner of the host, which has paid for
-// it.
+// Adopt counts a reservation in the account of an earlier owner of the host, which has paid for it.
 func (a *Account) Adopt(p *ondisk.Pending) {
 	p.Promised, p.Foreign = true, true
 	a.Tally.promises(1)
 	a.changed()
 }
 
-// Settle ends the promise to a URL: a page is spent if there is one, of the bytes what was read,
-// and the rest is free again. The caller writes the record anew or deletes it.
+// Settle ends the reservation of a URL: the fetched page and the bytes read are spent, and the rest
+// is free again. The caller updates or deletes the record.
 func (a *Account) Settle(p *ondisk.Pending, pages, size uint64) {
 	if !p.Promised {
 		return
@@ -219,24 +216,21 @@ func (a *Account) Settle(p *ondisk.Pending, pages, size uint64) {
 	p.Promised, p.Foreign, p.PromisedBytes = false, false, 0
 }
 
-// Cede books the promises to URLs of a host that another owner keeps from now on. What the host's
-// records say is promised is paid for by the peer that drew it, and by nobody else, whoever learns
-// of the outcome:
+// Cede books the reservations of URLs of a host that is handed off. A reservation in the host's
+// records is paid for by the peer that drew it, regardless of which peer learns the outcome:
 //
-//   - This peer counts such a page, with the bytes reserved for it, as spent the moment it removes
-//     the host. So nothing it holds could still come back, and a budget is found exhausted without
-//     waiting for it.
-//   - The owner that imports the record keeps the promise as foreign: it grants the URL without
-//     drawing for it, counts it among the pages that a host may have, and its own account does not
-//     know of it.
-//   - If this peer dies instead, its account at the job's owner keeps the page as drawn and not
-//     spent, which no longer counts as coming back once the peer was silent for two minutes. Should
-//     it return it finds the host elsewhere, hands over what it has, and books the promises then.
+//   - This peer counts such a page, with its reserved bytes, as spent the moment it removes the
+//     host. So no tokens that it holds could still be returned, and a budget is found exhausted
+//     without waiting for this peer.
+//   - The owner that imports the record keeps the reservation as foreign: it grants the URL without
+//     a draw, counts it for the host's page limit, and does not add it to its own account.
+//   - If this peer dies instead, its account at the job's owner lists the page as drawn and not
+//     spent, which no longer counts as returnable after two minutes of silence. If it returns, it
+//     hands off the host, and books the reservations then.
 //
-// So a page is never paid for twice, and none is fetched that nobody paid for: no overshoot. What
-// is lost to a budget is what a peer that dies for good had drawn and not promised, and each
-// promise to a URL that ended without a page after its host moved: the job ends that much below its
-// budget.
+// So a page is paid for once, and no page is fetched unpaid: the budget is never exceeded. It is
+// not fully used if a peer dies for good with drawn tokens that were not reserved, or if a URL with
+// a reservation ends without a page after its host moved.
 func (a *Account) Cede() {
 	if a.Tally.c.Promised == 0 {
 		return
@@ -259,18 +253,18 @@ func (a *Account) Hashes(fn func(hash uint64) bool) {
 	a.ledger.buf.Hashes(ondisk.SetID{Pos: a.Pos, Job: a.Job.ID}, a.Tally.c.Accepted, fn)
 }
 
-// Walk is one over the URLs that wait, in their order, which remembers what it leaves behind. The
-// store is read alone, so the buffer is to be flushed before.
+// Walk is an ordered scan of the waiting URLs that remembers skipped records. It reads the store
+// alone, so the buffer must be flushed before.
 type Walk struct {
 	account *Account
 	delayed bool
-	mark    ondisk.Spot // the first record left behind, if any was
+	mark    ondisk.Spot // first skipped record, if any
 	marked  bool
 }
 
-// Walk calls visit for the URLs that are delayed, from the first due time on, or those that are
-// ready, until it returns false. What it calls neither [Walk.Leave] nor [Walk.Pass] for is looked
-// at again by the next one.
+// Walk calls visit for the delayed URLs from the first due time on, or for the ready URLs, until it
+// returns false. The next walk visits records again unless [Walk.Leave] or [Walk.Pass] was called
+// for them.
 func (a *Account) Walk(delayed bool, visit func(w *Walk, p *ondisk.Pending) (more bool)) {
 	kind, from := byte(ondisk.KindReady), a.marks.from
 	if delayed {
@@ -288,22 +282,22 @@ func (a *Account) Walk(delayed bool, visit func(w *Walk, p *ondisk.Pending) (mor
 	}
 }
 
-// Leave notes that a record is left behind.
+// Leave marks a record as skipped.
 func (w *Walk) Leave(at ondisk.Spot) {
 	if !w.marked {
 		w.mark, w.marked = at, true
 	}
 }
 
-// Pass goes on behind a record.
+// Pass continues behind a record.
 func (w *Walk) Pass(at ondisk.Spot) {
 	if !w.marked {
 		w.mark = at
 	}
 }
 
-// Missed says whether the next walk would not see a record of that place, which never is so of one
-// that is not out.
+// Missed reports whether the next walk would skip a record at a position, which never happens for a
+// record that is not out.
 func (a *Account) Missed(at ondisk.Spot) bool {
 	return at.Due > 0 && at.Due < a.marks.nextDue || at.Due == 0 && at.Before(a.marks.from)
 }
@@ -323,8 +317,8 @@ func (a *Account) scan(kind byte, from ondisk.Spot, visit func(p *ondisk.Pending
 	})
 }
 
-// ConcludeAll gives up to limit pending URLs an outcome that they share, but those that skip names,
-// which are out, and says how many have it now.
+// ConcludeAll gives up to limit pending URLs a shared outcome, except those that are out (skip),
+// and returns their number.
 func (a *Account) ConcludeAll(limit int, skip func(hash uint64) bool, f ondisk.Final) int {
 	var doomed []ondisk.Pending
 	for _, kind := range []byte{ondisk.KindReady, ondisk.KindDelayed} {

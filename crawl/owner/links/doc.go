@@ -1,11 +1,11 @@
-// Package links takes links in and sends them out.
+// Package links receives and sends links.
 //
-//   - [Intake] takes those to hosts of this peer into their sets of URLs; the smallest depth wins,
-//     in whatever order they arrive.
-//   - [Emitter] sends the links of a page on their way, as far as its host may bring further ones.
-//   - [Outgoing] keeps those for other owners on disk with the page that they stand on, until they
-//     are acknowledged.
+//   - [Intake] adds links to hosts of this peer to their URL sets; the smallest depth wins, in any
+//     order of arrival.
+//   - [Emitter] forwards the links of a page, within the limit of new hosts for its host.
+//   - [Outgoing] stores links for other owners on disk with their page, until they are
+//     acknowledged.
 //
-// It promises that no link is lost by a crash: it is in its set, or in the outbox that is written
-// in one batch with the outcome of its page. Not safe for concurrent use.
+// No link is lost by a crash: it is in its URL set, or in the outbox, which is written in one batch
+// with the outcome of its page. Not safe for concurrent use.
 package links

@@ -14,8 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// Emitter sends the links of pages on their way: into the sets of this peer's hosts, or into the
-// outbox.
+// Emitter forwards the links of pages: into the URL sets of this peer's hosts, or into the outbox.
 type Emitter struct {
 	*hosts.Step
 	jobs     *hosts.JobTable
@@ -23,29 +22,28 @@ type Emitter struct {
 	traps    *hosts.Traps
 	intake   *Intake
 	outgoing *Outgoing
-	Sent     depths        // links put into the outbox, at which depth
-	met      depths        // hosts that were linked to
-	Page     *PageHosts    // of the page whose links are at hand
-	links    []ondisk.Link // of them, those that are looked at
+	Sent     depths        // depth of the links put into the outbox
+	met      depths        // linked hosts
+	Page     *PageHosts    // of the current page
+	links    []ondisk.Link // links of that page that are processed
 	Parted   []*PageHosts
 }
 
 const (
-	// maxFresh bounds the hosts of a page that are remembered; a page with more of them has them
-	// counted once each time.
+	// maxFresh bounds the hosts remembered for a page; more of them are counted once for each link.
 	maxFresh = 1 << 16
 )
 
-// Ahead says how many of the first links of a report were taken in before it, and at which depth of
-// the page.
+// Ahead is the number of a report's first links that were processed before it, and the page depth
+// used for them.
 type Ahead struct {
 	N     int
 	Depth uint32
-	// Brought counts those that were new URLs of the page's own host.
+	// Brought counts the new URLs of the page's own host among them.
 	Brought int64
 }
 
-// Rest are the links that are still to be taken in for a page at a depth.
+// Rest returns the links that are still to be processed for a page at a depth.
 func (a Ahead) Rest(links []ondisk.Link, depth uint32) []ondisk.Link {
 	if depth < a.Depth {
 		return links
@@ -53,8 +51,7 @@ func (a Ahead) Rest(links []ondisk.Link, depth uint32) []ondisk.Link {
 	return links[min(a.N, len(links)):]
 }
 
-// Emit sends the links of a page on their way, and keeps them where a smaller depth may be met
-// later.
+// Emit forwards the links of a page, and records them where a smaller depth may be found later.
 func (em *Emitter) Emit(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, f *wire.Fetched, went Ahead) {
 	links := Children(page, f)
 	if len(links) == 0 {
@@ -66,10 +63,10 @@ func (em *Emitter) Emit(h *hosts.Host, js *hosts.JobState, hash uint64, page *on
 	}
 }
 
-// KeepLinks records the links of a page that may be met at a smaller depth, beside those that are
-// recorded of it.
+// KeepLinks records the links of a page that may be found at a smaller depth, in addition to those
+// already recorded.
 func (em *Emitter) KeepLinks(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, links []ondisk.Link) {
-	redirects := len(js.Spec.Include) > 0 && page.Outcome == link.OutcomeRedirect // of a seed they are followed anywhere
+	redirects := len(js.Spec.Include) > 0 && page.Outcome == link.OutcomeRedirect // redirects of a seed are followed to any host
 	if !js.Spec.BoundsDepth() && !redirects || page.Depth == 0 {
 		return
 	}
@@ -83,11 +80,10 @@ func (em *Emitter) KeepLinks(h *hosts.Host, js *hosts.JobState, hash uint64, pag
 	em.Buf.Set(key, list.Encode())
 }
 
-// Children lists the links of a page with depths relative to its own: 1 for what it links to; 0 for
-// what belongs to it, for where it is redirected to, and for the sitemaps that a robots.txt or an
-// index of sitemaps names. The entries of an index count as redirects do, so that indexes of
-// indexes have an end; of pages only those that are an index have links to sitemaps. So do the
-// requisites of a style sheet, the only links of a requisite.
+// Children returns the links of a page with depths relative to its own: 1 for links; 0 for page
+// requisites, redirect targets, and the sitemaps named by a robots.txt or a sitemap index. Entries
+// of an index count as redirects, so nested indexes end; other pages than indexes have no links to
+// sitemaps. Requisites of a style sheet, the only links of a requisite, count as redirects as well.
 func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 	links := make([]ondisk.Link, 0, len(f.GetLinks()))
 	redirect := page.Outcome == link.OutcomeRedirect
@@ -96,7 +92,7 @@ func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 	}
 	for i, url := range f.GetLinks() {
 		if redirect && i > 0 {
-			break // it leads to one place
+			break // a redirect has one target
 		}
 		k := ondisk.Link{URL: string(url), Depth: 1}
 		switch {
@@ -124,8 +120,8 @@ func Children(page *ondisk.Final, f *wire.Fetched) []ondisk.Link {
 	return links
 }
 
-// forward takes the links of a page met at a depth: those to hosts of this peer into their sets,
-// the others into the outbox.
+// forward forwards links of a page at a depth: those to hosts of this peer into their URL sets, the
+// others into the outbox.
 func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32, links []ondisk.Link) {
 	em.links = links
 	defer func() { em.links = nil }()
@@ -170,7 +166,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 	}
 }
 
-// Again emits the links of some pages that were met at a smaller depth.
+// Again emits the links of some pages that were found at a smaller depth.
 func (em *Emitter) Again() {
 	b := &em.outgoing.Box
 	for range min(againPerStep, b.Turns(em.Now)) {
@@ -180,7 +176,7 @@ func (em *Emitter) Again() {
 			continue
 		}
 		if e != nil && !em.emitAgain(e) {
-			return // the rest of them in a later step
+			return // the rest follows in a later step
 		}
 		if b.Pass(); !em.HasRoom() {
 			break
@@ -188,8 +184,8 @@ func (em *Emitter) Again() {
 	}
 }
 
-// emitAgain emits the links that an entry stands for, the entry's end with the last of them; false
-// if there are more than the step has room for.
+// emitAgain emits the links of an entry, and removes it with the last of them; false if they exceed
+// the step's capacity.
 func (em *Emitter) emitAgain(e *outbox.Entry) (through bool) {
 	h := em.hosts.At(e.Pos)
 	raw, ok := em.Buf.Get([]byte(e.Key))
@@ -220,8 +216,8 @@ func (em *Emitter) emitAgain(e *outbox.Entry) (through bool) {
 	return true
 }
 
-// linksAgain are the links that an entry stands for, with depths relative to the page's: the
-// recorded ones, and those it holds itself.
+// linksAgain returns the links of an entry with depths relative to the page's: the recorded ones,
+// and its own.
 func (em *Emitter) linksAgain(e *outbox.Entry, raw []byte) ([]ondisk.Link, error) {
 	own, err := ondisk.DecodeLinks(raw)
 	if err != nil {
@@ -238,7 +234,7 @@ func (em *Emitter) linksAgain(e *outbox.Entry, raw []byte) ([]ondisk.Link, error
 	return ondisk.Union(list.Links, own.Links), err
 }
 
-// came notes the URLs of a page's own host that it brought.
+// came records the new URLs of the page's own host.
 func (em *Emitter) came(h *hosts.Host, js *hosts.JobState) {
 	hj := h.Job(js)
 	for i := range em.intake.fresh {
@@ -256,29 +252,28 @@ func (em *Emitter) came(h *hosts.Host, js *hosts.JobState) {
 	em.intake.fresh = em.intake.fresh[:0]
 }
 
-// PageHosts are the hosts that the links of a page lead to, as long as it is looked at: it may come
-// in pieces, and take more than one step.
+// PageHosts tracks the hosts that a page links to while it is processed, which may take several
+// pieces and steps.
 type PageHosts struct {
 	Job   job.ID
 	URL   string
-	fresh map[string]bool // hosts that were not known here, and whether they are admitted
-	most  int             // of those that may be admitted
-	Kin   int             // of them, those of the page's registrable domain
+	fresh map[string]bool // unknown hosts, and whether they are admitted
+	most  int             // limit of admitted ones
+	Kin   int             // of them, hosts of the page's registrable domain
 	Text  uint64
-	// Brought counts the new URLs of the page's own host among the links that came without its
-	// outcome.
+	// Brought counts the new URLs of the page's own host among links that came without its outcome.
 	Brought int64
 	Own     []string // some of those
-	Behind  bool     // those that are still to come go behind others
+	Behind  bool     // further URLs are moved behind others
 }
 
-// Of says whether the account is that of the page that a report is of.
+// Of reports whether p belongs to the page of a report.
 func (p *PageHosts) Of(f *wire.Fetched) bool {
 	return p != nil && p.Job == job.ID(f.GetJob()) && p.URL == string(f.GetUrl())
 }
 
-// mayBring says whether a page of a host may bring a link to another one: any host that is known
-// here, and so many others.
+// mayBring reports whether a page of a host may link to another host: any known host, and a limited
+// number of others.
 func (em *Emitter) mayBring(h *hosts.Host, js *hosts.JobState, name string, here bool) bool {
 	if name == h.Rec.Name || em.Cfg.PageHosts == 0 && em.Cfg.Novelty == 0 {
 		return true
@@ -309,7 +304,7 @@ func (em *Emitter) mayBring(h *hosts.Host, js *hosts.JobState, name string, here
 	return ok
 }
 
-// brings is how many hosts that nobody here knew a page may bring.
+// brings returns the number of unknown hosts that a page may add.
 func (em *Emitter) brings(h *hosts.Host, js *hosts.JobState) int {
 	most := math.MaxInt
 	if em.Cfg.PageHosts > 0 {
@@ -323,7 +318,7 @@ func (em *Emitter) brings(h *hosts.Host, js *hosts.JobState) int {
 	return min(most, em.traps.Farm(js).Brings(h.Rec.Name, em.Page.Text, em.home(h, js), em.Cfg.Novelty))
 }
 
-// home says whether the page at hand leads to a host that is known, beside its own.
+// home reports whether the current page links to a known host other than its own.
 func (em *Emitter) home(h *hosts.Host, js *hosts.JobState) bool {
 	last := h.Rec.Name
 	for i := range em.links {
@@ -339,13 +334,12 @@ func (em *Emitter) home(h *hosts.Host, js *hosts.JobState) bool {
 	return false
 }
 
-// cutLink counts a link that is not taken.
+// cutLink counts a rejected link.
 func (em *Emitter) cutLink(h *hosts.Host, js *hosts.JobState) {
 	em.Book(h, js).CutLink()
 }
 
-// ForwardPiece is forward for some of the links of a page, which have an entry of their own in the
-// outbox.
+// ForwardPiece is forward for a piece of a page's links, with its own outbox entry.
 func (em *Emitter) ForwardPiece(h *hosts.Host, js *hosts.JobState, page string, depth uint32, links []ondisk.Link) {
 	em.forward(h, js, link.Hash(js.ID, page+" "+links[0].URL), depth, links)
 }

@@ -12,18 +12,17 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 )
 
-// LinksAtOnce is how many links are taken in between two looks at whether the step has room for
-// more.
+// LinksAtOnce is the number of links processed between two checks of the step's capacity.
 const LinksAtOnce = 128
 
-// Intake takes links to hosts of this peer into their sets.
+// Intake adds links to hosts of this peer to their URL sets.
 type Intake struct {
 	*hosts.Step
 	hosts    *hosts.Table
 	domains  *hosts.Domains
 	outgoing *Outgoing
-	Known    depths           // links dealt with here, at which depth
-	fresh    []ondisk.Pending // that were accepted last, until the emitter looks at them
+	Known    depths           // depth of the links processed here
+	fresh    []ondisk.Pending // accepted last, and not yet read by the emitter
 }
 
 // Arrival is a link to a host of this peer.
@@ -34,8 +33,8 @@ type Arrival struct {
 	Hash uint64
 }
 
-// memo is how the link is remembered: a page's address that was met as an image first is worth
-// another look.
+// memo returns the cache key of a link: the URL of a page found as an image first must be processed
+// again.
 func memo(hash uint64, kind link.Kind) uint64 {
 	if kind == link.KindRequisite {
 		return ^hash
@@ -45,9 +44,9 @@ func memo(hash uint64, kind link.Kind) uint64 {
 
 func (a *Arrival) memo() uint64 { return memo(a.Hash, a.Kind) }
 
-// Admit takes links to hosts for which AnswersFor said Here, in order. Those that the filters
-// cannot tell to be new are looked up in the store sorted by key, so that the store is read in one
-// direction.
+// Admit processes links to hosts for which AnswersFor returned Here, in order. Links that the
+// filters cannot identify as new are looked up in the store sorted by key, so that it is read in
+// one direction.
 func (in *Intake) Admit(list []Arrival) {
 	list = slices.DeleteFunc(list, func(a Arrival) bool { return in.refuses(&a) })
 	stored, ok := in.stored(list)
@@ -62,10 +61,10 @@ func (in *Intake) Admit(list []Arrival) {
 		h := in.hosts.Open(a.Host)
 		value := stored[i]
 		if newer, ok := in.Buf.Gathered(ondisk.EntryKey(h.Pos, a.Js.ID, a.Hash)); ok {
-			value = newer // the same URL twice in a step
+			value = newer // same URL twice in a step
 		}
 		if value == nil && !in.accept(h, a) {
-			continue // it may be met again when there is room
+			continue // it may be found again when space is free
 		}
 		if value != nil {
 			in.meet(h, a, value)
@@ -74,8 +73,8 @@ func (in *Intake) Admit(list []Arrival) {
 	}
 }
 
-// stored reads the entries of those links that the filters cannot tell to be new, by their numbers;
-// one that is believed to be known without loses its job.
+// stored reads the entries of links that the filters cannot identify as new, by index. A link that
+// the filter alone marks as known has its Js cleared.
 func (in *Intake) stored(list []Arrival) (stored map[int][]byte, ok bool) {
 	type look struct {
 		i   int
@@ -99,7 +98,7 @@ func (in *Intake) stored(list []Arrival) (stored map[int][]byte, ok bool) {
 		}
 		switch {
 		case verdict == hosts.Yes && in.Cfg.SeenBloom:
-			a.Js = nil // believed
+			a.Js = nil // filter alone is trusted
 		case verdict != hosts.No:
 			looks = append(looks, look{i, ondisk.EntryKey(h.Pos, a.Js.ID, a.Hash)})
 		}
@@ -117,8 +116,8 @@ func (in *Intake) stored(list []Arrival) (stored map[int][]byte, ok bool) {
 	return stored, true
 }
 
-// refuses says whether a link needs nothing: it is known at this depth, its form is wrong, its job
-// does not admit it, or nothing may be taken of its host.
+// refuses reports whether a link needs no processing: it is known at this depth, malformed, not
+// admitted by its job, or its host is rejected.
 func (in *Intake) refuses(a *Arrival) bool {
 	if in.Known.covers(a.memo(), a.Depth) {
 		return true
@@ -147,24 +146,24 @@ func (in *Intake) Entered(js *hosts.JobState, host string) bool {
 	return hj != nil && hj.Tally.Accepted() > 0
 }
 
-// Refusal says in a few words why a job does not admit a URL, given in canonical form; empty if it
-// does. Of a host that was entered the scope is not asked.
+// Refusal returns a short reason why a job does not admit a canonical URL, empty if it does. The
+// scope is not checked for a host that was entered.
 func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind, entered bool) string {
 	host := link.Host(url)
 	switch {
 	case !entered && !spec.InScope(host):
 		return "out of scope"
 	case !spec.AdmitsDepth(host, depth):
-		return "deeper than the job goes"
+		return "beyond the job's depth limit"
 	case kind == link.KindRequisite && !spec.Requisites:
-		return "a page requisite, which the job does not ask for"
+		return "page requisites are not enabled for the job"
 	case kind == link.KindSitemap && spec.NoSitemaps:
-		return "a sitemap, which the job does not ask for"
+		return "sitemaps are not enabled for the job"
 	}
 	return cmp.Or(link.Trap(url), spec.Filtered(url, depth, kind))
 }
 
-// accept takes a URL into the set, if there is room for it.
+// accept adds a URL to the set if there is space for it.
 func (in *Intake) accept(h *hosts.Host, a *Arrival) bool {
 	h.Rec.Serves(a.URL)
 	p, ok := in.Book(h, a.Js).Accept(a.Hash, a.URL, a.Depth, a.Hops, a.Kind)
@@ -172,12 +171,12 @@ func (in *Intake) accept(h *hosts.Host, a *Arrival) bool {
 		return false
 	}
 	if in.fresh = append(in.fresh, p); len(in.fresh) > LinksAtOnce {
-		in.fresh = in.fresh[:0] // they came from elsewhere
+		in.fresh = in.fresh[:0] // of another page
 	}
 	return true
 }
 
-// meet deals with a link to a URL that is in the set: the smaller depth wins.
+// meet processes a link to a URL in the set: the smaller depth wins.
 func (in *Intake) meet(h *hosts.Host, a *Arrival, value []byte) {
 	n, err := ondisk.DecodeEntry(value)
 	if err != nil {
@@ -221,8 +220,8 @@ func (in *Intake) meetPending(h *hosts.Host, hj *hosts.Job, a *Arrival, at ondis
 	}
 }
 
-// TurnsAway says why a URL is not taken in, whatever its job says: an opt-out, or that its domain
-// has as many hosts in the job as it may.
+// TurnsAway returns the reason why a URL is rejected regardless of its job: an opt-out, or the host
+// limit of its domain in the job.
 func (in *Intake) TurnsAway(js *hosts.JobState, url string) string {
 	if why := in.Cfg.OptOuts.URL(url); why != "" {
 		return why
@@ -250,8 +249,8 @@ func (in *Intake) TurnsAway(js *hosts.JobState, url string) string {
 	return ""
 }
 
-// PortsOf is what stands for all ports of a host's name among the domains that are full; no domain
-// is called so. Empty for a host at its scheme's own port.
+// PortsOf returns the key for all ports of a host's name in the set of full domains, which is not a
+// domain name. It is empty for a host at its scheme's default port.
 func PortsOf(host string) string {
 	if !domain.HasPort(host) {
 		return ""

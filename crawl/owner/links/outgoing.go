@@ -9,15 +9,14 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// againPerStep bounds how many pages met at a smaller depth have their links emitted anew in one
-// step.
+// againPerStep bounds the pages found at a smaller depth whose links are emitted again in one step.
 const againPerStep = 64
 
-// refillLinks bounds the links that one step brings into memory, give or take those of an entry.
+// refillLinks bounds the links that one step loads into memory, give or take an entry.
 const refillLinks = 4096
 
-// Outgoing keeps the links for other owners: on disk with the pages that they stand on, and in the
-// outbox as far as memory has room.
+// Outgoing stores links for other owners: on disk with their pages, and in the memory outbox within
+// its limit.
 type Outgoing struct {
 	*hosts.Step
 	jobs  *hosts.JobTable
@@ -25,15 +24,15 @@ type Outgoing struct {
 	Box   outbox.Outbox
 }
 
-// Shallower has the recorded links of a page that is done emitted again, as it is known at a
-// smaller depth, or with more links, than they were.
+// Shallower emits the recorded links of a done page again, since the page has a smaller depth, or
+// more links, than before.
 func (g *Outgoing) Shallower(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32) {
 	if _, ok := g.Buf.Get(ondisk.OutlinksKey(h.Pos, js.ID, hash)); ok {
 		g.PutAgain(h, js, hash, depth)
 	}
 }
 
-// Remove forgets the entries of a host that goes to another owner.
+// Remove removes the entries of a host that is handed off.
 func (g *Outgoing) Remove(h *hosts.Host) {
 	if h.Rec.Outbox == 0 {
 		return
@@ -50,15 +49,15 @@ func (g *Outgoing) Remove(h *hosts.Host) {
 	})
 }
 
-// Put writes an entry of a host's outbox; one of the same page and depth is replaced, with its
-// links kept.
+// Put writes an entry of a host's outbox; it replaces one of the same page and depth, and keeps its
+// links.
 func (g *Outgoing) Put(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32, list ondisk.Links) {
 	key := ondisk.OutboxKey(h.Pos, js.ID, hash, depth)
 	if raw, ok := g.Buf.Get(key); ok {
 		if had, err := ondisk.DecodeLinks(raw); err == nil {
 			links := ondisk.Union(had.Links, list.Links)
 			if len(links) == len(had.Links) && (had.Again || !list.Again) {
-				return // nothing new, and what is under way stays so
+				return // nothing new, and the entry in flight stays
 			}
 			list.Again, list.Links, list.Rest = list.Again || had.Again, links, max(list.Rest, had.Rest)
 		}
@@ -73,9 +72,8 @@ func (g *Outgoing) Put(h *hosts.Host, js *hosts.JobState, hash uint64, depth uin
 	g.hold(h.Pos, js.ID, key, hash, depth, &list)
 }
 
-// PutAgain notes that a page's recorded links are to be emitted as of a smaller depth: in a later
-// step, so that a long chain of pages becomes no endless step; durably, so that no crash forgets
-// it.
+// PutAgain records that a page's links are to be emitted as of a smaller depth: in a later step, so
+// that a long chain of pages does not extend the step; durably, so that a crash does not lose it.
 func (g *Outgoing) PutAgain(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32) {
 	g.Put(h, js, hash, depth, ondisk.Links{Again: true})
 }
@@ -94,12 +92,12 @@ func (g *Outgoing) drop(h *hosts.Host, js *hosts.JobState, key, raw []byte) {
 	g.jobs.Changed(js)
 }
 
-// hold takes an entry into memory if there is room.
+// hold loads an entry into memory if there is space.
 func (g *Outgoing) hold(pos ring.Pos, id job.ID, key []byte, hash uint64, depth uint32, list *ondisk.Links) bool {
 	return g.Box.Hold(&outbox.Entry{Pos: pos, Job: id, Hash: hash, At: depth, Key: string(key)}, list, g.hosts.KeyOf)
 }
 
-// Sent says that links were acknowledged by the owners of their hosts. Part of a step.
+// Sent removes links that were acknowledged by the owners of their hosts. Part of a step.
 func (g *Outgoing) Sent(ids []uint64) {
 	for _, id := range ids {
 		e := g.Box.Acknowledge(id)
@@ -114,8 +112,7 @@ func (g *Outgoing) Sent(ids []uint64) {
 	}
 }
 
-// Refill reads entries from the store that were left there for want of room, or by an earlier
-// process.
+// Refill loads entries from the store that did not fit into memory, or are of an earlier process.
 func (g *Outgoing) Refill() {
 	b := &g.Box
 	if !b.MayRefill() {
@@ -148,7 +145,7 @@ func (g *Outgoing) Refill() {
 	}
 }
 
-// refillFrom reads the entries of a host; false if there may be more of them than the step has room
+// refillFrom loads the entries of a host; false if there may be more than the step has capacity
 // for.
 func (g *Outgoing) refillFrom(pos ring.Pos, room *int) (through bool) {
 	through = true

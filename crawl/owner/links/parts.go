@@ -5,14 +5,14 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/outbox"
 )
 
-// Parts are what is here of an owner.
+// Parts holds the components of this package.
 type Parts struct {
 	Outgoing *Outgoing
 	Intake   *Intake
 	Emitter  *Emitter
 }
 
-// New returns the parts over a table of hosts. They know no link yet.
+// New returns the parts over a table of hosts, without any link.
 func New(t *hosts.Parts) *Parts {
 	s := t.Table.Step
 	p := &Parts{Outgoing: &Outgoing{Step: s, jobs: t.Jobs, hosts: t.Table, Box: outbox.New(s.Cfg.MaxOutbox)}}

@@ -7,16 +7,16 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Format is the first byte of every value. Values with another one are rejected; the format of the
-// data directory tells whether such values may exist, see package storage.
+// Format is the first byte of every value. Values of another format are rejected; the format of the
+// data directory determines whether such values may exist, see package storage.
 const Format = 2
 
 // MaxTime bounds times in values: Unix milliseconds of the year 5138, so that sums with durations
-// cannot wrap.
+// cannot overflow.
 const MaxTime = 100_000_000_000_000
 
-// ErrFormat means that a value is malformed.
-var ErrFormat = errors.New("record: malformed or of another format")
+// ErrFormat is returned for a malformed value.
+var ErrFormat = errors.New("record: malformed or unknown format")
 
 // dec reads a value.
 type dec struct{ kv.Fields }
@@ -45,7 +45,7 @@ func (d *dec) hash() uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// end returns ErrFormat unless the value was read to its end and fitted.
+// end returns ErrFormat unless the value was valid and read to its end.
 func (d *dec) end() error {
 	if !d.Whole() {
 		return ErrFormat

@@ -6,29 +6,29 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// What other peers keep of these records. They have no use for the order in which URLs wait, so a
-// copy has one record for each URL, under the key of its entry: the outcome, or what waits for one.
-// Here the latter takes two, of which the one that waits moves with each try. Import reads both
+// Records as replicas store them. A replica does not need the order in which URLs wait, so a copy
+// has one record for each URL, under the key of its entry: the outcome, or the pending record. The
+// owner has two records for a pending URL, and one of them moves with each try. Import reads both
 // forms.
 
-// Copied says what a change of a record is for its copies; a nil value deletes. False: they need
-// not hear of it.
+// Copied returns the change of a replica for the change of a record; a nil value deletes. False:
+// replicas do not need it.
 func Copied(key, value []byte) (k, v []byte, ok bool) {
 	switch kind := KindOf(key); {
 	case kind == KindEntry:
 		return key, value, value == nil || isDone(value)
 	case kind != KindReady && kind != KindDelayed:
 		return key, value, true
-	case value == nil: // it lies elsewhere, or the URL has its outcome: that is told there
+	case value == nil: // moved, or the URL has its outcome: the entry's change is sent
 		return nil, nil, false
 	default:
 		return copiedPending(key, value)
 	}
 }
 
-// CopiedRecord says what copies have under the key of a record; false: nothing, as of one that
-// cannot be read. Get reads the records beside it. Should they be changing meanwhile, then what is
-// missed or old here comes with a later change.
+// CopiedRecord returns the record that replicas store under a key; false if there is none, as for a
+// corrupt record. Get reads related records. If they change concurrently, a later change corrects
+// missing or outdated state.
 func CopiedRecord(key, value []byte, get func(key []byte) (value []byte, ok bool, err error)) (v []byte, ok bool, err error) {
 	switch KindOf(key) {
 	case KindReady, KindDelayed:
@@ -61,7 +61,7 @@ func KindOf(key []byte) byte {
 	return key[1+ring.PosSize]
 }
 
-// copiedPending puts what waits under the key of its entry.
+// copiedPending stores a pending record under the key of its entry.
 func copiedPending(key, value []byte) (k, v []byte, ok bool) {
 	d := newDec(value)
 	hash := d.hash()
@@ -70,11 +70,11 @@ func copiedPending(key, value []byte) (k, v []byte, ok bool) {
 	if d.Bad || !valid {
 		return nil, nil, false
 	}
-	n := Entry{At: Spot{Depth: depth, Due: at.Due}} // where it stands among others is this owner's affair
+	n := Entry{At: Spot{Depth: depth, Due: at.Due}} // the order is local to the owner
 	return EntryKey(ring.Pos(key[1:]), JobIn(key), hash), append(n.Encode(), value[1:]...), true
 }
 
-// isDone says whether an entry has its outcome.
+// isDone reports whether an entry has its outcome.
 func isDone(value []byte) bool {
 	d := newDec(value)
 	return d.bool() && !d.Bad

@@ -9,7 +9,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 )
 
-// What comes to a host's record, each with its rule. Nobody else writes it.
+// The mutations of a host record, each with its rule. There are no others.
 
 // NextEpoch begins a lease of a worker under the next epoch.
 func (r *Host) NextEpoch(self, worker string) {
@@ -17,40 +17,40 @@ func (r *Host) NextEpoch(self, worker string) {
 	r.Worker = worker
 }
 
-// AdoptEpoch notes an epoch of another owner, if it is later.
+// AdoptEpoch stores an epoch of another owner, if it is later.
 func (r *Host) AdoptEpoch(epoch Epoch) {
 	if epoch.After(r.Epoch) {
 		r.Epoch = epoch
 	}
 }
 
-// Names notes the worker that may hold a lease, empty if none may.
+// Names stores the worker that may hold a lease, empty if there is none.
 func (r *Host) Names(worker string) { r.Worker = worker }
 
-// Owe has the host left alone until then at least: politeness, whoever made the requests.
+// Owe raises the not-before time set by politeness, regardless of which peer sent the requests.
 func (r *Host) Owe(until int64) { r.NotBefore = max(r.NotBefore, until) }
 
-// Serves notes a URL of the host.
+// Serves records the scheme of a URL of the host.
 func (r *Host) Serves(url string) { r.Secure = r.Secure || strings.HasPrefix(url, "https:") }
 
-// Number is that of a further pending record.
+// Number returns the number of a new pending record.
 func (r *Host) Number() uint64 {
 	r.Seq++
 	return r.Seq
 }
 
-// Failed counts one more failure of the whole host in a row.
+// Failed counts one more consecutive failure of the whole host.
 func (r *Host) Failed(outcome link.Outcome) {
 	r.Fails++
 	r.FailOutcome = outcome
 }
 
-// BackOff has the host left alone until then at least, for that reason.
+// BackOff extends the backoff, with its reason.
 func (r *Host) BackOff(until int64, why string) {
 	r.BackoffUntil, r.BackoffReason = max(r.BackoffUntil, until), why
 }
 
-// Answered ends a run of failures, and says whether there was one.
+// Answered resets the consecutive failures, and reports whether there were any.
 func (r *Host) Answered() bool {
 	if r.Fails == 0 {
 		return false
@@ -59,18 +59,18 @@ func (r *Host) Answered() bool {
 	return true
 }
 
-// Reserve keeps the host for requests that measure, until then.
+// Reserve reserves the host until then for measuring requests.
 func (r *Host) Reserve(until int64) { r.NotBefore = until }
 
-// Unreserve ends that: what was owed before is owed, if nothing else has come in between.
+// Unreserve ends the reservation: it restores the earlier not-before time, unless that has changed.
 func (r *Host) Unreserve(until, before int64) {
 	if r.NotBefore == until {
 		r.NotBefore = before
 	}
 }
 
-// At notes the addresses of the host, in a list of their own: grants and placements under way hold
-// the one before.
+// At stores the addresses of the host in a new slice: pending grants and placements refer to the
+// old one.
 func (r *Host) At(addrs [][]byte) {
 	r.Addrs = make([][]byte, len(addrs))
 	for i, addr := range addrs {
@@ -78,20 +78,19 @@ func (r *Host) At(addrs [][]byte) {
 	}
 }
 
-// Queued counts entries of the host's outbox that came, or went.
-func (r *Host) Queued(entries int) { r.Outbox += uint64(entries) } // what went had come
+// Queued adjusts the number of the host's outbox entries.
+func (r *Host) Queued(entries int) { r.Outbox += uint64(entries) } // never negative in sum
 
-// Opts notes that the site has opted out, or that it has withdrawn that.
+// Opts records that the site has opted out, or has withdrawn its opt-out.
 func (r *Host) Opts(out bool, at int64, why string) {
 	r.OptOut = OptOut{Version: min(r.OptOut.Version+1, maxVersion), On: out, At: min(at, MaxTime), Why: Clip(why)}
 }
 
-// placedAnew is for how long the same placement is not written again, in ms: where nobody takes a
-// host it comes out the same with each try, and every write goes to the disks of all replicas.
+// placedAnew is the time in ms for which an equal placement is not written again: if no worker
+// takes a host, each try has the same result, and every write goes to the disks of all replicas.
 const placedAnew = 10 * 60 * 1000
 
-// PlacedBy notes a placement, and what was measured for it if anything was; false if it says
-// nothing that is not there.
+// PlacedBy records a placement and its measurements, if any; false if the record already has them.
 func (r *Host) PlacedBy(worker, why string, fresh []Measurement, now int64) bool {
 	why = Clip(why)
 	measured := r.Measured
@@ -110,7 +109,7 @@ func (r *Host) PlacedBy(worker, why string, fresh []Measurement, now int64) bool
 	return true
 }
 
-// Merge takes in what another copy says, and says whether it has another word on the opt-out.
+// Merge merges another copy, and reports whether the opt-out has changed.
 func (r *Host) Merge(in *Host) (optOut bool) {
 	if in.Epoch.After(r.Epoch) {
 		r.Epoch = in.Epoch
@@ -133,29 +132,29 @@ func (r *Host) Merge(in *Host) (optOut bool) {
 	return optOut
 }
 
-// troubleAfter orders what records say of failures in a row.
+// troubleAfter orders records by their consecutive failures.
 func (r *Host) troubleAfter(q *Host) bool {
 	return cmp.Or(cmp.Compare(r.BackoffUntil, q.BackoffUntil), cmp.Compare(r.Fails, q.Fails), cmp.Compare(r.FailOutcome, q.FailOutcome),
 		cmp.Compare(r.BackoffReason, q.BackoffReason)) > 0
 }
 
-// placedAfter orders what records say of the last placement.
+// placedAfter orders records by their last placement.
 func (r *Host) placedAfter(q *Host) bool {
 	return cmp.Or(cmp.Compare(r.PlacedAt, q.PlacedAt), cmp.Compare(r.Placed, q.Placed), cmp.Compare(r.PlacedWhy, q.PlacedWhy),
 		cmp.Compare(len(r.Measured), len(q.Measured)), cmp.Compare(r.fetchBase, q.fetchBase), cmp.Compare(r.slowRuns, q.slowRuns)) > 0
 }
 
-// Calibration (design, section 5): slowFactor above what it was, slowRuns reports in a row, is
-// slower; the first report of a worker makes the measure. Growth below slowFloor ms is noise, as of
-// a loaded machine, and not worth a move.
+// Calibration (design, section 5): fetches are slower if slowRuns consecutive reports exceed the
+// base time by slowFactor; the first report of a worker sets the base time. An increase below
+// slowFloor ms is noise, as on a loaded machine, and not worth a move.
 const (
 	slowFactor = 2
 	slowFloor  = 50
 	slowRuns   = 3
 )
 
-// Slower compares the mean time of fetches with that of when the worker was new (design, section
-// 5), and says whether they were slower several times in a row.
+// Slower compares the mean fetch time with that when the worker was new (design, section 5), and
+// reports whether it was slower several times in a row.
 func (r *Host) Slower(mean uint32) bool {
 	switch {
 	case r.fetchBase == 0:
@@ -171,19 +170,19 @@ func (r *Host) Slower(mean uint32) bool {
 	return false
 }
 
-// OptOut is the wish of those who run a host, as its record keeps it. Of two copies the later
-// version wins, and of two that are equally late the one that has opted out.
+// OptOut is the opt-out state of a host in its record. Of two copies the later version wins, and of
+// two equal versions the one that has opted out.
 type OptOut struct {
-	Version uint64 // 0: nobody ever asked
-	On      bool   // it has opted out
+	Version uint64 // 0: never set
+	On      bool   // the host has opted out
 	At      int64  // Unix ms
-	Why     string // in words
+	Why     string // reason, for display
 }
 
-// maxVersion bounds the number of wishes.
+// maxVersion bounds the version.
 const maxVersion = 1 << 48
 
-// after orders what copies say.
+// after orders copies by version.
 func (r *OptOut) after(q *OptOut) bool {
 	on := func(r *OptOut) int {
 		if r.On {
@@ -194,6 +193,5 @@ func (r *OptOut) after(q *OptOut) bool {
 	return cmp.Or(cmp.Compare(r.Version, q.Version), cmp.Compare(on(r), on(q)), cmp.Compare(r.At, q.At), cmp.Compare(r.Why, q.Why)) > 0
 }
 
-// Clip keeps a reason within its bound, and whole runes of it: a message with half a one is not
-// sent.
+// Clip truncates a reason to its limit at a rune boundary: protobuf rejects invalid UTF-8.
 func Clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReason)], "") }

@@ -7,34 +7,33 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Every key of the owner, on one page. POS is the first 16 bytes of the host's ring position, JOB
-// an ID, numbers are big-endian.
+// Keys of an owner. POS is the first 16 bytes of the host's ring position, JOB a job ID, and
+// numbers are big-endian.
 //
 //	'h' POS 'a'                     host record
-//	'h' POS 'd' JOB due8 seq8       pending record that waits for another try until due (Unix ms)
+//	'h' POS 'd' JOB due8 seq8       pending record that waits for a retry until due (Unix ms)
 //	'h' POS 'j' JOB                 counters of a job on the host
 //	'h' POS 'l' JOB hash8           links of a page that is done, for jobs with a depth limit
-//	'h' POS 'n' JOB                 what is known of the pages of a job, to tell a trap; see package novelty
-//	'h' POS 'o' JOB hash8 depth4    outbox: links of page hash as met at depth, for other owners
+//	'h' POS 'n' JOB                 novelty state of a job's pages, for trap detection; see package novelty
+//	'h' POS 'o' JOB hash8 depth4    outbox: links of page hash as found at depth, for other owners
 //	'h' POS 'p' JOB rank4 seq8      pending record that is ready; its rank is its depth unless the job orders its URLs otherwise
-//	'h' POS 'r' origin              robots state of one origin
-//	'h' POS 'u' JOB hash8           URL entry; in a copy also what waits, see copies.go
-//	'b' JOB                         what this peer drew of the job's budget
+//	'h' POS 'r' origin              robots.txt state of one origin
+//	'h' POS 'u' JOB hash8           URL entry; in a copy also the pending record, see copies.go
+//	'b' JOB                         this peer's account of the job's budget
 //	'c' JOB                         counters of the job on this peer
-//	'f' JOB                         what is known of hosts that bring hosts; see package novelty
+//	'f' JOB                         state of the link farm detection; see package novelty
 //	't'                             counters of this peer
 //	'x' POS                         the host has opted out by its record; its name (derived)
-//	'w' POS                         the host has pending URLs or an outbox (derived; found at start and after eviction); of one that rests and is not in memory, how long, see package owner
+//	'w' POS                         the host has pending URLs or an outbox (derived; read at start and after eviction); for an evicted host that waits, until when, see package hosts
 //
-// Values begin with [Format]. Those of 'a', 'j', 'l', 'o', 'r' under a host, and
-// of 'b', 'c' and 't', are messages of package record behind it; those of URLs ('d', 'p', 'u') and
-// what follows from others ('w', 'x') are values in their order. See
-// docs/decisions/27-records-as-messages.md.
+// Values begin with [Format]. Under a host those of 'a', 'j', 'l', 'o' and 'r', and those of 'b',
+// 'c' and 't', are messages of package record after it; those of URLs ('d', 'p', 'u') and the
+// derived ones ('w', 'x') are values in sequence. See docs/decisions/27-records-as-messages.md.
 //
-// Everything under 'h' moves with the host and is what replicas keep, see [Copied]: all of it is
-// written by Store.Update, and a host that leaves by one DeleteRange. The rest is this peer's own
-// and not to be copied: 'c', 't', 'w' and 'x' follow from the hosts, 'b' is between this peer and
-// the job's owner, 'f' what this peer saw.
+// Everything under 'h' is handed off with the host and is replicated, see [Copied]: all of it is
+// written by Store.Update, and a host is removed by one DeleteRange. The rest is local and must not
+// be copied: 'c', 't', 'w' and 'x' are derived from the hosts, 'b' is shared with the job's owner
+// only, and 'f' holds observations of this peer.
 const (
 	SpaceHost   = 'h'
 	SpaceBudget = 'b'
@@ -55,66 +54,66 @@ const (
 	KindEntry    = 'u'
 )
 
-// HostPrefix is how all keys of a host begin; with its kinds, of one kind.
+// HostPrefix returns the prefix of a host's keys, or of those of a kind.
 func HostPrefix(pos ring.Pos, kind ...byte) []byte {
 	k := make([]byte, 0, 1+ring.PosSize+1+job.IDSize+16)
 	k = append(append(k, SpaceHost), pos[:]...)
 	return append(k, kind...)
 }
 
-// JobPrefix is how all keys of one kind begin that a host has of a job.
+// JobPrefix returns the prefix of a host's keys of one kind and job.
 func JobPrefix(pos ring.Pos, kind byte, id job.ID) []byte {
 	return append(HostPrefix(pos, kind), id[:]...)
 }
 
-// HostKey is the key of a host's record.
+// HostKey returns the key of a host record.
 func HostKey(pos ring.Pos) []byte { return HostPrefix(pos, KindHost) }
 
-// CountersKey is the key of the counters of a job on a host.
+// CountersKey returns the key of the counters of a job on a host.
 func CountersKey(pos ring.Pos, id job.ID) []byte { return JobPrefix(pos, KindCounters, id) }
 
-// NoveltyKey is the key of what is known of the pages of a job on a host.
+// NoveltyKey returns the key of the novelty state of a job on a host.
 func NoveltyKey(pos ring.Pos, id job.ID) []byte { return JobPrefix(pos, KindNovelty, id) }
 
-// EntryKey is the key of a URL.
+// EntryKey returns the key of a URL entry.
 func EntryKey(pos ring.Pos, id job.ID, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(JobPrefix(pos, KindEntry, id), hash)
 }
 
-// OutlinksKey is the key of the links of a page that is done.
+// OutlinksKey returns the key of the links of a done page.
 func OutlinksKey(pos ring.Pos, id job.ID, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(JobPrefix(pos, KindOutlinks, id), hash)
 }
 
-// OutboxKey is the key of an entry of the outbox: links of a page as it was met at a depth.
+// OutboxKey returns the key of an outbox entry: links of a page as found at a depth.
 func OutboxKey(pos ring.Pos, id job.ID, hash uint64, depth uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(JobPrefix(pos, KindOutbox, id), hash), depth)
 }
 
-// RobotsKey is the key of the robots.txt of one of a host's origins.
+// RobotsKey returns the key of the robots.txt state of one of a host's origins.
 func RobotsKey(pos ring.Pos, origin string) []byte {
 	return append(HostPrefix(pos, KindRobots), origin...)
 }
 
-// WorkKey is the key that a host with work has in the index of those.
+// WorkKey returns the key of a host in the index of hosts with work.
 func WorkKey(pos ring.Pos) []byte { return append([]byte{SpaceWork}, pos[:]...) }
 
-// OptOutKey is the key that a host which has opted out has in the index of those.
+// OptOutKey returns the key of a host in the index of hosts that have opted out.
 func OptOutKey(pos ring.Pos) []byte { return append([]byte{SpaceOptOut}, pos[:]...) }
 
-// JobKey is the key of what this peer keeps of a job in one of its spaces.
+// JobKey returns the key of a job's record in one of this peer's spaces.
 func JobKey(space byte, id job.ID) []byte { return append([]byte{space}, id[:]...) }
 
-// Spot is where a pending record lies: among the ready ones by rank, or among the delayed ones by
-// due time.
+// Spot is the position of a pending record: among the ready ones by rank, or among the delayed ones
+// by due time.
 type Spot struct {
-	Depth uint32 // links from a seed; its key does not tell
-	Rank  uint32 // among those that are ready, the lower first; 0: by depth
+	Depth uint32 // links from a seed; not part of the key
+	Rank  uint32 // order of ready records, lower first; 0: by depth
 	Due   int64  // Unix ms; 0 = ready
 	Seq   uint64 // number of the record on its host
 }
 
-// Place is the rank of a ready record, or the depth that stands for it.
+// Place returns the rank of a ready record, or its depth if it has no rank.
 func (p Spot) Place() uint32 {
 	if p.Rank > 0 {
 		return p.Rank
@@ -122,7 +121,7 @@ func (p Spot) Place() uint32 {
 	return p.Depth
 }
 
-// at is the place that a key tells of, for a record of a depth.
+// at returns the position of a key, for a record of a depth.
 func (p Spot) at(depth uint32) Spot {
 	if p.Rank == depth {
 		p.Rank = 0
@@ -131,7 +130,7 @@ func (p Spot) at(depth uint32) Spot {
 	return p
 }
 
-// Key is the key of the pending record.
+// Key returns the key of the pending record.
 func (p Spot) Key(pos ring.Pos, id job.ID) []byte {
 	if p.Due > 0 {
 		k := binary.BigEndian.AppendUint64(JobPrefix(pos, KindDelayed, id), uint64(p.Due))
@@ -141,7 +140,7 @@ func (p Spot) Key(pos ring.Pos, id job.ID) []byte {
 	return binary.BigEndian.AppendUint64(k, p.Seq)
 }
 
-// Before is the order of ready records.
+// Before orders ready records.
 func (p Spot) Before(q Spot) bool {
 	if p.Place() != q.Place() {
 		return p.Place() < q.Place()
@@ -156,7 +155,7 @@ func readySpot(tail []byte) (Spot, bool) {
 	return Spot{Rank: binary.BigEndian.Uint32(tail), Seq: binary.BigEndian.Uint64(tail[4:])}, true
 }
 
-// DelayedSpot is SpotIn for one that waits for another try.
+// DelayedSpot is SpotIn for a record that waits for a retry.
 func DelayedSpot(tail []byte) (Spot, bool) {
 	if len(tail) != 16 {
 		return Spot{}, false
@@ -168,8 +167,7 @@ func DelayedSpot(tail []byte) (Spot, bool) {
 	return Spot{Due: int64(due), Seq: binary.BigEndian.Uint64(tail[8:])}, true
 }
 
-// HashIn reads a hash, which is the part of the key of an entry, or of a page's links, behind
-// JobPrefix.
+// HashIn decodes the hash behind JobPrefix in the key of an entry or of a page's links.
 func HashIn(tail []byte) (hash uint64, ok bool) {
 	if len(tail) != 8 {
 		return 0, false
@@ -177,7 +175,7 @@ func HashIn(tail []byte) (hash uint64, ok bool) {
 	return binary.BigEndian.Uint64(tail), true
 }
 
-// PageIn reads the part of an outbox entry's key behind JobPrefix: the page and its depth.
+// PageIn decodes the part of an outbox key behind JobPrefix: the page and its depth.
 func PageIn(tail []byte) (hash uint64, depth uint32, ok bool) {
 	if len(tail) != 12 {
 		return 0, 0, false
@@ -185,10 +183,10 @@ func PageIn(tail []byte) (hash uint64, depth uint32, ok bool) {
 	return binary.BigEndian.Uint64(tail), binary.BigEndian.Uint32(tail[8:]), true
 }
 
-// JobIn is the job that a key names which is as long as JobPrefixLen at least.
+// JobIn returns the job in a key of at least JobPrefixLen bytes.
 func JobIn(key []byte) job.ID { return job.ID(key[1+ring.PosSize+1:]) }
 
-// SpotIn reads the part of a pending record's key behind JobPrefix.
+// SpotIn decodes the part of a pending record's key behind JobPrefix.
 func SpotIn(kind byte, tail []byte) (Spot, bool) {
 	if kind == KindDelayed {
 		return DelayedSpot(tail)
@@ -196,5 +194,5 @@ func SpotIn(kind byte, tail []byte) (Spot, bool) {
 	return readySpot(tail)
 }
 
-// JobPrefixLen is how long the part of a key is that JobPrefix makes.
+// JobPrefixLen is the length of the prefix made by JobPrefix.
 const JobPrefixLen = 1 + ring.PosSize + 1 + job.IDSize

@@ -12,31 +12,31 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// packFrom is the size from which a list of links is packed: below it S2 wins nothing.
+// packFrom is the size in bytes from which a list of links is compressed with S2.
 const packFrom = 256
 
-// MaxList bounds the links of one value: a page's come in several outcomes of wire.PieceLinks where
-// there are more, and several fetches of a page may bring different ones.
+// MaxList bounds the links of one value: long lists of a page come in several outcomes of
+// wire.PieceLinks, and repeated fetches of a page may return different ones.
 const MaxList = 1<<16 - 1
 
-// Link is a link on its way. In the record of a page's links depth is relative to the page's.
+// Link is a link in transit. In a page's record, depth is relative to the page's.
 type Link struct {
 	URL   string    // canonical
 	Depth uint32    // links from a seed, or from the page
-	Hops  uint8     // redirects followed to come there
-	Kind  link.Kind // what it was found as
+	Hops  uint8     // redirects followed to it
+	Kind  link.Kind // how it was found
 }
 
-// Links is a value that holds links: those of a page, or an outbox entry. An outbox entry with
-// again set also stands for the recorded links of a page, to be emitted anew because the page was
-// met at a smaller depth.
+// Links is a list of links: of a page, or of an outbox entry. An outbox entry with Again set also
+// stands for the recorded links of a page, to be emitted again because the page was found at a
+// smaller depth.
 type Links struct {
 	Again bool   // the recorded links of the page are to be emitted as well
 	Links []Link // in the order in which they were found
 	Rest  string // unknown fields
 }
 
-// Encode writes the list, and cuts it to what one value may hold.
+// Encode returns the encoded list, truncated to the limit of a value.
 func (l *Links) Encode() []byte {
 	l.Links = l.Links[:min(len(l.Links), MaxList)]
 	size := 0
@@ -55,11 +55,11 @@ func (l *Links) Encode() []byte {
 	return value
 }
 
-// perLink bounds what a link takes beside its URL.
+// perLink bounds the bytes of a link besides its URL.
 const perLink = 11
 
-// Numbers of the fields of record.Links. A list is written and read by hand: it has as many entries
-// as a page has links, and one that a stranger made up must not take more memory than its bytes.
+// Field numbers of record.Links. The codec is handwritten: a list has an entry for each link of a
+// page, and a list of an untrusted peer must not take more memory than its size.
 const (
 	linksAgain = iota + 1
 	linksURL
@@ -69,7 +69,7 @@ const (
 	linksPacked
 )
 
-// write encodes all of the list, of about that size unpacked.
+// write encodes the whole list, of about the given size unpacked.
 func (l *Links) write(size int) []byte {
 	e := append(make([]byte, 0, 16+size), Format)
 	if l.Again {
@@ -85,7 +85,7 @@ func (l *Links) write(size int) []byte {
 }
 
 func (l *Links) appendColumns(e []byte) []byte {
-	var depths, hops, kinds uint64 // whether any of the column is not zero, and the size of the first
+	var depths, hops, kinds uint64 // whether any value of the column is not zero, and the size of the first
 	for i := range l.Links {
 		k := &l.Links[i]
 		e = protowire.AppendString(protowire.AppendTag(e, linksURL, protowire.BytesType), k.URL)
@@ -118,7 +118,7 @@ func (l *Links) appendColumns(e []byte) []byte {
 	return e
 }
 
-// DecodeLinks reads a list.
+// DecodeLinks decodes a list.
 func DecodeLinks(b []byte) (Links, error) {
 	if len(b) == 0 || b[0] != Format {
 		return Links{}, ErrFormat
@@ -130,13 +130,13 @@ func DecodeLinks(b []byte) (Links, error) {
 	return r.list, r.columns()
 }
 
-// linksReader reads a list. The columns lie in what is read, until they are put together.
+// linksReader decodes a list. Columns refer to the input until they are combined.
 type linksReader struct {
 	list                Links
 	depths, hops, kinds []byte
 }
 
-// read takes the fields of a message; within one that is packed there is no other.
+// read reads the fields of a message; a packed message must not contain another.
 func (r *linksReader) read(b []byte, whole bool) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -191,7 +191,7 @@ func (r *linksReader) field(number protowire.Number, kind protowire.Type, field,
 	return nil
 }
 
-// columns puts the columns into the links. One that is there is of all of them.
+// columns sets the columns of the links. A column must cover all links.
 func (r *linksReader) columns() error {
 	links := r.list.Links
 	if r.hops != nil && len(r.hops) != len(links) || r.kinds != nil && len(r.kinds) != len(links) {
@@ -236,7 +236,7 @@ func Union(links, more []Link) []Link {
 	return links
 }
 
-// Sorted puts links into an order that does not tell how they came together.
+// Sorted returns the links in an order independent of their arrival.
 func Sorted(links []Link) []Link {
 	slices.SortFunc(links, func(a, b Link) int {
 		return cmp.Or(cmp.Compare(a.URL, b.URL), cmp.Compare(a.Depth, b.Depth), cmp.Compare(a.Hops, b.Hops), cmp.Compare(a.Kind, b.Kind))
@@ -245,8 +245,8 @@ func Sorted(links []Link) []Link {
 	return links[:min(len(links), MaxList)]
 }
 
-// UnpackedLinks is how many bytes [DecodeLinks] would unpack of a list, itself included. It unpacks
-// nothing.
+// UnpackedLinks returns the unpacked size of a list in bytes, including the input, without
+// unpacking it.
 func UnpackedLinks(value []byte) (size int) {
 	size = len(value)
 	for b := value[min(1, len(value)):]; len(b) > 0; {

@@ -9,24 +9,24 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Cursor is a place in the walk over all URLs; nil before the first.
+// Cursor is a position in the iteration over all URLs; nil before the first.
 type Cursor []byte
 
 // Scanner is the part of a Store that a listing needs.
 type Scanner interface {
-	// Scan calls fn in the order of keys, lo to hi without hi, until it returns false.
+	// Scan calls fn for the keys in [lo, hi) in order, until it returns false.
 	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
 }
 
 const (
-	// passedAtOnce bounds the records that one call of URLsIn passes over, a search for the next
-	// one counting as searchPasses: most URLs may not be done.
+	// passedAtOnce bounds the records that one call of URLsIn skips, where a search for the next one
+	// counts as searchPasses: most URLs may not be done.
 	passedAtOnce = 1 << 14
 	searchPasses = 16
 )
 
-// entriesBehind is where the next entries lie behind a record of another kind: behind the host's
-// other records, or those of the next host.
+// entriesBehind returns the position of the next entries behind a record of another kind: behind
+// the host's other records, or those of the next host.
 func entriesBehind(key []byte) []byte {
 	if key[1+ring.PosSize] > KindEntry {
 		return kv.PrefixEnd(key[:1+ring.PosSize])
@@ -34,8 +34,7 @@ func entriesBehind(key []byte) []byte {
 	return append(append([]byte(nil), key[:1+ring.PosSize]...), KindEntry)
 }
 
-// URLsIn is what URLs does, of a store that is read beside its owner, or of a peer which does not
-// run.
+// URLsIn lists URLs of a store that is read concurrently with its owner, or of a stopped peer.
 func URLsIn(store Scanner, after Cursor, limit int, fn func(id job.ID, f *Final)) (Cursor, error) {
 	next := []byte{SpaceHost}
 	if after != nil {
@@ -63,7 +62,7 @@ func URLsIn(store Scanner, after Cursor, limit int, fn func(id job.ID, f *Final)
 			}
 			return n < limit && passed < passedAtOnce
 		}); err != nil {
-			return nil, fmt.Errorf("list URLs: %w", err)
+			return nil, fmt.Errorf("listing URLs: %w", err)
 		}
 		switch {
 		case jump != nil:

@@ -13,29 +13,28 @@ import (
 )
 
 // Records that are messages of package record: hosts, counters, accounts, robots.txt, totals, and
-// the lists of links in links.go. The small records of URLs, which are written most often, are not;
-// see docs/decisions/27-records-as-messages.md. Unknown fields are kept and written back.
+// the lists of links in links.go. The small, most frequent records of URLs are not; see
+// docs/decisions/27-records-as-messages.md. Unknown fields are preserved.
 
 const (
-	// maxMessage bounds a message but for those of links and robots.txt: what a stranger sent takes
-	// little memory to read.
+	// maxMessage bounds messages other than links and robots.txt, so that decoding untrusted input
+	// takes little memory.
 	maxMessage = 64 << 10
-	// maxRest bounds what is kept of fields that are not known here.
+	// maxRest bounds the preserved unknown fields, in bytes.
 	maxRest = 4 << 10
 )
 
-// marshal writes a message, with the fields that are not known here.
+// marshal encodes a message with its unknown fields.
 func marshal(m proto.Message, rest string) []byte {
 	b := append(make([]byte, 0, 1+proto.Size(m)+len(rest)), Format)
 	b, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, m)
 	if err != nil {
-		panic(err) // no message of package record has a field that could fail: they have no strings and no required fields
+		panic(err) // cannot happen: messages of package record have no strings and no required fields
 	}
 	return append(b, rest...)
 }
 
-// unmarshal reads a message of at most so many bytes, and returns the fields that are not known
-// here.
+// unmarshal decodes a message of at most most bytes, and returns its unknown fields.
 func unmarshal(value []byte, m proto.Message, most int) (rest string, err error) {
 	if len(value) == 0 || value[0] != Format || len(value) > most {
 		return "", ErrFormat
@@ -45,12 +44,12 @@ func unmarshal(value []byte, m proto.Message, most int) (rest string, err error)
 	}
 	fields := m.ProtoReflect().GetUnknown()
 	if len(fields) > maxRest {
-		return "", fmt.Errorf("%w: %d bytes of fields that are not known here", ErrFormat, len(fields))
+		return "", fmt.Errorf("%w: %d bytes of unknown fields", ErrFormat, len(fields))
 	}
 	return string(fields), nil
 }
 
-// reader takes fields of a message within their bounds; bad once one was beyond.
+// reader checks the bounds of a message's fields; bad is set once one was exceeded.
 type reader struct{ bad bool }
 
 func (r *reader) within(ok bool) {
@@ -91,7 +90,7 @@ func (r *reader) end(err error) error {
 	return err
 }
 
-// Encode writes the record.
+// Encode returns the encoded record.
 func (r *Host) Encode() []byte {
 	m := record.Host{
 		Name: []byte(r.Name), EpochCounter: r.Epoch.Counter, EpochPeer: []byte(r.Epoch.Peer), Version: r.Version, Worker: []byte(r.Worker),
@@ -113,7 +112,7 @@ func (r *Host) Encode() []byte {
 	return marshal(&m, r.rest)
 }
 
-// DecodeHost reads the record of a host.
+// DecodeHost decodes the record of a host.
 func DecodeHost(b []byte) (Host, error) {
 	var m record.Host
 	rest, err := unmarshal(b, &m, maxMessage)
@@ -142,7 +141,7 @@ func DecodeHost(b []byte) (Host, error) {
 	return r, d.end(nil)
 }
 
-// Encode writes the record.
+// Encode returns the encoded record.
 func (c *Counters) Encode() []byte {
 	last := len(c.Outcomes)
 	for last > 0 && c.Outcomes[last-1] <= 0 {
@@ -156,7 +155,7 @@ func (c *Counters) Encode() []byte {
 	}, c.Rest)
 }
 
-// DecodeCounters reads what is counted of a job.
+// DecodeCounters decodes the counters of a job.
 func DecodeCounters(b []byte) (Counters, error) {
 	var m record.Counters
 	rest, err := unmarshal(b, &m, maxMessage)
@@ -178,14 +177,14 @@ func DecodeCounters(b []byte) (Counters, error) {
 	return c, d.end(nil)
 }
 
-// Accounts are what is kept of the budget of a job.
+// Accounts is this peer's account of the budget of a job.
 type Accounts struct {
 	Pages Account // in pages
 	Bytes Account // in bytes
 	Rest  string  // unknown fields
 }
 
-// Encode writes the record.
+// Encode returns the encoded record.
 func (a *Accounts) Encode() []byte {
 	return marshal(&record.Accounts{
 		PagesDrawn: a.Pages.Drawn, PagesReturned: a.Pages.Returned, PagesUsed: a.Pages.Used, PagesBound: a.Pages.Bound,
@@ -193,7 +192,7 @@ func (a *Accounts) Encode() []byte {
 	}, a.Rest)
 }
 
-// DecodeAccounts reads what is kept of the budget of a job.
+// DecodeAccounts decodes the account of a job's budget.
 func DecodeAccounts(b []byte) (Accounts, error) {
 	var m record.Accounts
 	rest, err := unmarshal(b, &m, maxMessage)
@@ -205,16 +204,16 @@ func DecodeAccounts(b []byte) (Accounts, error) {
 	}, d.end(err)
 }
 
-// Totals of the peer that no job's counters hold.
+// Totals holds counters of the peer that are not part of a job's counters.
 type Totals struct {
-	Hosts int64  // that have a record
+	Hosts int64  // with a record
 	rest  string // unknown fields
 }
 
-// Encode writes the record.
+// Encode returns the encoded record.
 func (t *Totals) Encode() []byte { return marshal(&record.Totals{Hosts: max(t.Hosts, 0)}, t.rest) }
 
-// DecodeTotals reads what no job's counters hold.
+// DecodeTotals decodes totals.
 func DecodeTotals(b []byte) (Totals, error) {
 	var m record.Totals
 	rest, err := unmarshal(b, &m, maxMessage)
@@ -222,10 +221,10 @@ func DecodeTotals(b []byte) (Totals, error) {
 	return Totals{Hosts: d.count(m.GetHosts()), rest: rest}, d.end(err)
 }
 
-// EncodeRobots writes what is kept of an origin's robots.txt: it replaces what was there.
+// EncodeRobots encodes the robots.txt state of an origin: it replaces the existing record.
 func EncodeRobots(state []byte) []byte { return marshal(&record.Robots{State: state}, "") }
 
-// RobotsState is the encoding of [robots.State] in a record.
+// RobotsState returns the encoded [robots.State] of a record.
 func RobotsState(value []byte) ([]byte, error) {
 	var m record.Robots
 	if _, err := unmarshal(value, &m, wire.MaxRobotsState+maxMessage); err != nil {
@@ -234,7 +233,7 @@ func RobotsState(value []byte) ([]byte, error) {
 	return m.GetState(), nil
 }
 
-// DecodeRobots reads what is kept of an origin's robots.txt.
+// DecodeRobots decodes the robots.txt state of an origin.
 func DecodeRobots(value []byte) (state robots.State, err error) {
 	raw, err := RobotsState(value)
 	if err == nil && len(raw) > wire.MaxRobotsState {

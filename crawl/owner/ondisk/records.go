@@ -18,93 +18,92 @@ import (
 
 // Epoch grows with every change of a host's owner or worker; (Counter, Peer) is a total order.
 type Epoch struct {
-	Counter uint64 // the higher is the later
-	Peer    string // who counted, to tell equal counters apart
+	Counter uint64 // higher is later
+	Peer    string // peer that made it, as a tie-breaker
 }
 
-// After says whether e is later than o.
+// After reports whether e is later than o.
 func (e Epoch) After(o Epoch) bool {
 	return e.Counter > o.Counter || e.Counter == o.Counter && e.Peer > o.Peer
 }
 
-// Wire is the epoch as messages have it.
+// Wire returns the epoch as a protocol message.
 func (e Epoch) Wire() *wire.Epoch { return &wire.Epoch{Counter: e.Counter, Peer: []byte(e.Peer)} }
 
-// Is says whether a message names that epoch.
+// Is reports whether a message has that epoch.
 func (e Epoch) Is(m *wire.Epoch) bool {
 	return m != nil && m.GetCounter() == e.Counter && string(m.GetPeer()) == e.Peer
 }
 
-// Measurement is what one candidate measured to a site.
+// Measurement is the RTT of one candidate to a site.
 type Measurement struct {
-	Peer  string // who measured
-	RTTUs int64  // 0 if it failed
-	Error string // why it failed
+	Peer  string // candidate
+	RTTUs int64  // microseconds; 0 if it failed
+	Error string // reason of the failure
 }
 
-// Bounds on what a host record holds.
+// Bounds of records.
 const (
 	maxMeasurements = 64
 	maxReason       = 256
-	// maxValue of a value as it is kept: a message of 4 MiB takes it to a replica, or to the next
-	// owner.
+	// maxValue bounds a stored value: it is sent to a replica or the next owner in a message of 4 MiB.
 	maxValue = 3 << 20
-	// maxPayload of a value in bytes, packed or not: a page's links at worst.
+	// maxPayload bounds an unpacked value in bytes: the links of a page in the worst case.
 	maxPayload = 32 << 20
 )
 
-// Host is what is kept of a host beside its URLs.
+// Host is the record of a host, besides its URLs.
 type Host struct {
-	Name    string // with the port if it is not the usual one
+	Name    string // with the port unless it is the default
 	Epoch   Epoch  // of the last lease
 	Version uint64 // grows with every write
-	// Worker that holds a lease, or held one when the owner died: nothing is granted to another
-	// for TTL after a start.
+	// Worker holds a lease, or held one when the owner died: after a start the host is not leased to
+	// another for TTL.
 	Worker        string
-	NotBefore     int64         // politeness owed to the host, Unix ms
-	BackoffUntil  int64         // it is left alone before, Unix ms
-	BackoffReason string        // why, in words
-	Fails         uint32        // host-wide failures in a row
-	FailOutcome   link.Outcome  // of the last of them
+	NotBefore     int64         // politeness, Unix ms
+	BackoffUntil  int64         // not fetched before, Unix ms
+	BackoffReason string        // for display
+	Fails         uint32        // consecutive host-wide failures
+	FailOutcome   link.Outcome  // of the last failure
 	Addrs         [][]byte      // 4 or 16 bytes each
 	Placed        string        // worker chosen by the last placement
-	PlacedAt      int64         // when, Unix ms
-	PlacedWhy     string        // in words
-	Measured      []Measurement // what candidates measured for it
-	// Calibration: mean time of a fetch in ms when the worker was new, runs of reports in a row
-	// above twice of it.
+	PlacedAt      int64         // Unix ms
+	PlacedWhy     string        // for display
+	Measured      []Measurement // of the candidates
+	// Calibration: mean fetch time in ms when the worker was new, and consecutive reports above twice
+	// that.
 	fetchBase uint32
 	slowRuns  uint32
 	Seq       uint64 // last number given to a pending record
 	Outbox    uint64 // entries in the host's outbox
 	Secure    bool   // a URL of the host is https
-	OptOut    OptOut // the wish of those who run it
+	OptOut    OptOut // opt-out of the site
 	rest      string // unknown fields
 }
 
-// Counters are what is counted of a job, on a host or on the whole peer.
+// Counters are the counters of a job, on a host or on the whole peer.
 type Counters struct {
 	Accepted  int64                // URLs of the set
 	Outcomes  [link.Outcomes]int64 // none: dropped by a cancel
-	Delayed   int64                // pending records that wait for another try
-	Promised  int64                // pending records with a part of the budget
+	Delayed   int64                // pending records that wait for a retry
+	Promised  int64                // pending records with reserved budget
 	Bytes     int64                // of bodies fetched
-	Refetched int64                // fetched though they had their outcome
-	MinDepth  uint32               // the smallest at which a URL was met
-	Down      link.Outcome         // the host gave this too often: pending URLs share it until DownUntil
+	Refetched int64                // fetches of URLs that had their outcome
+	MinDepth  uint32               // smallest depth of a URL
+	Down      link.Outcome         // outcome of a failed host, shared by pending URLs until DownUntil
 	DownUntil int64                // Unix ms
 	Outbox    int64                // links in the outbox (peer only)
 	Entries   int64                // outbox entries (peer only)
 	Exhausted bool                 // the job's budget is used up (peer only)
-	Requests  int64                // outcomes that a worker told, other tries among them
-	Cut       int64                // links to more new hosts than pages may bring
-	Trap      bool                 // the host's pages bring nothing new any more (host only)
-	Admission domain.Verdict       // what the owner of the registrable domain said (host only)
-	LeftOut   int64                // links of pages beyond the bounds
+	Requests  int64                // reported outcomes, including failed tries
+	Cut       int64                // links to more new hosts than pages may add
+	Trap      bool                 // the host's pages have no new content any more (host only)
+	Admission domain.Verdict       // verdict of the owner of the registrable domain (host only)
+	LeftOut   int64                // links of pages beyond the limits
 	Rest      string               // unknown fields
 }
 
-// Done are the URLs with an outcome.
+// Done returns the number of URLs with an outcome.
 func (c *Counters) Done() (n int64) {
 	for _, k := range c.Outcomes {
 		n += k
@@ -112,36 +111,36 @@ func (c *Counters) Done() (n int64) {
 	return n
 }
 
-// Count adds an outcome, or takes one away.
+// Count adds n, which may be negative, to the counter of an outcome.
 func (c *Counters) Count(f *Final, n int64) {
 	c.Outcomes[f.Outcome] += n
 	c.Bytes += n * int64(f.Size)
 	c.LeftOut += n * int64(f.LeftOut)
 }
 
-// Open are the URLs without an outcome.
+// Open returns the number of URLs without an outcome.
 func (c *Counters) Open() int64 { return c.Accepted - c.Done() }
 
 // Pending is a URL that waits; depth, due time and number are in its key.
 type Pending struct {
-	Spot             // where it lies
+	Spot             // position
 	Hash   uint64    // of the URL in its job
-	Hops   uint8     // redirects followed to come here
-	Kind   link.Kind // what it was found as
-	Tries  uint8     // that failed
-	Lapses uint8     // leases that ended without a word while it was out
-	// Promised: a page of the job's budget, and PromisedBytes, are bound to the URL from its first
-	// grant until its outcome, or until a worker hands it back untouched. So whoever fetched it,
-	// and whatever crashed since, it is paid for once.
+	Hops   uint8     // redirects followed to it
+	Kind   link.Kind // how it was found
+	Tries  uint8     // failed tries
+	Lapses uint8     // leases that lapsed while it was out
+	// Promised is set if a page of the job's budget, and PromisedBytes, are reserved for the URL, from
+	// its first grant until its outcome, or until a worker returns it without a fetch. So it is paid
+	// for once, regardless of crashes and of the peer that fetched it.
 	Promised      bool
 	PromisedBytes uint64 // 0: bytes are not bounded
-	// Foreign: the promise is in the account of an earlier owner of the host, which has paid for
-	// it.
+	// Foreign is set if the reservation is in the account of an earlier owner of the host, which has
+	// paid for it.
 	Foreign bool
 	URL     string // canonical
 }
 
-// How a promise is written.
+// Encodings of a reservation.
 const (
 	promiseNone = iota
 	promiseOwn
@@ -161,7 +160,7 @@ func (p *Pending) promise() byte {
 	}
 }
 
-// Encode writes the record.
+// Encode returns the encoded record.
 func (p *Pending) Encode() []byte {
 	e := newEnc(len(p.URL) + 32)
 	e.hash(p.Hash)
@@ -176,21 +175,21 @@ func (p *Pending) Encode() []byte {
 	return e
 }
 
-// DecodePending reads the record that lies at a place.
+// DecodePending decodes the record at a position.
 func DecodePending(at Spot, b []byte) (Pending, error) {
 	p, err := DecodeWaiting(b)
 	p.Spot = at.at(p.Depth)
 	return p, err
 }
 
-// DecodeWaiting is DecodePending without what the key tells.
+// DecodeWaiting is DecodePending without the fields of the key.
 func DecodeWaiting(b []byte) (Pending, error) {
 	d := newDec(b)
 	p := d.pending()
 	return p, d.end()
 }
 
-// pending reads what waits, but for what its key tells.
+// pending reads a pending record, except for the fields of its key.
 func (d *dec) pending() Pending {
 	p := Pending{Hash: d.hash()}
 	p.Depth = d.u32()
@@ -202,40 +201,40 @@ func (d *dec) pending() Pending {
 	return p
 }
 
-// Entry is the member of a URL set.
+// Entry is a member of a URL set.
 type Entry struct {
-	Done  bool     // it has its outcome
+	Done  bool     // has its outcome
 	At    Spot     // of the pending record
-	Waits *Pending // that record, in a copy
-	Final Final    // once done
+	Waits *Pending // the pending record, in a copy
+	Final Final    // set once done
 }
 
-// Final is how a URL ended, by its last visit.
+// Final is the outcome of a URL, by its last visit.
 type Final struct {
 	URL          string       // canonical
-	Outcome      link.Outcome // how it ended
-	Status       int          // of HTTP; 0 without an answer
+	Outcome      link.Outcome // result
+	Status       int          // HTTP status; 0 without a response
 	Depth        uint32       // links from a seed
-	Hops         uint8        // redirects followed to come here
-	Kind         link.Kind    // what it was found as
-	Tries        uint8        // that failed before
+	Hops         uint8        // redirects followed to it
+	Kind         link.Kind    // how it was found
+	Tries        uint8        // earlier failed tries
 	FetchedMs    int64        // Unix ms; 0 if it was never fetched
-	DurationMs   uint32       // of the exchange
+	DurationMs   uint32       // of the fetch
 	Size         uint64       // bytes of the body
 	Digest       []byte       // SHA-256 of the body, empty without one
 	RecordID     []byte       // 16 bytes, empty without a record
-	Holder       string       // peer that holds the WARC record
-	ETag         string       // of the answer
-	LastModified string       // of the answer, as the site wrote it
+	Holder       string       // peer that has the WARC record
+	ETag         string       // of the response
+	LastModified string       // of the response, unparsed
 	MIME         string       // type of the body
-	Detail       string       // of a failure, in words; of a redirect, its target, and a note on it
-	// LeftOut are links of the page beyond the bounds of what is taken of one.
+	Detail       string       // of a failure, for display; of a redirect, its target and a note
+	// LeftOut counts links of the page beyond its limits.
 	LeftOut uint32
 	Revisit Revisit
 }
 
-// SetTarget notes where a redirect leads, before the note that Detail has, unless both are longer
-// than a record has room for.
+// SetTarget stores the target of a redirect before the note in Detail, unless both exceed the limit
+// of the field.
 func (f *Final) SetTarget(url string) {
 	detail := strings.TrimSuffix(url+" "+f.Detail, " ")
 	if f.Outcome == link.OutcomeRedirect && url != "" && len(detail) <= wire.MaxText {
@@ -243,7 +242,7 @@ func (f *Final) SetTarget(url string) {
 	}
 }
 
-// Target is where a redirect leads; empty where that is not recorded, as it was too long.
+// Target returns the target of a redirect; empty if it was too long to be stored.
 func (f *Final) Target() string {
 	target, _, _ := strings.Cut(f.Detail, " ")
 	if url, err := link.Canonical(target); err != nil || url != target || f.Outcome != link.OutcomeRedirect {
@@ -252,16 +251,16 @@ func (f *Final) Target() string {
 	return target
 }
 
-// Revisit is what fetching a URL again needs beside its last outcome, which has the time of the
-// visit, the validators (RFC 9110, section 8.8) and the digest of the raw body. Nobody sets it yet.
+// Revisit holds the data for fetching a URL again, besides its last outcome, which has the visit's
+// time, validators (RFC 9110, section 8.8) and digest of the raw body. It is not used yet.
 type Revisit struct {
 	Text            uint64 // digest of the text and the links of the page
 	NextDue         int64  // Unix ms; 0: it is not fetched again
-	Visits, Changes uint32 // visits that looked for a change, and changes that they found
+	Visits, Changes uint32 // visits that checked for a change, and changes found
 	rest            string // unknown fields
 }
 
-// append writes the record, if it has any field: a message up to the end of the value.
+// append encodes the record unless it is zero: a message up to the end of the value.
 func (r *Revisit) append(e enc) enc {
 	if *r == (Revisit{}) {
 		return e
@@ -270,7 +269,7 @@ func (r *Revisit) append(e enc) enc {
 	return append(append(e, marshal(&m, "")[1:]...), r.rest...)
 }
 
-// revisit reads what stands behind an entry's values.
+// revisit reads the Revisit behind an entry's values.
 func (d *dec) revisit() (r Revisit) {
 	if len(d.Rest) == 0 {
 		return r
@@ -286,7 +285,7 @@ func (d *dec) revisit() (r Revisit) {
 	return r
 }
 
-// Encode writes the record as an owner has it: what waits is not in it.
+// Encode returns the encoded record as an owner stores it, without Waits.
 func (n *Entry) Encode() []byte {
 	if !n.Done {
 		e := newEnc(24)
@@ -320,7 +319,7 @@ func (n *Entry) Encode() []byte {
 	return f.Revisit.append(e)
 }
 
-// DecodeEntry reads a URL.
+// DecodeEntry decodes a URL entry.
 func DecodeEntry(b []byte) (Entry, error) {
 	d := newDec(b)
 	if !d.bool() {
@@ -347,8 +346,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 	return Entry{Done: true, Final: f}, d.end()
 }
 
-// Beats orders outcomes of one URL, their depths aside: that which knows more, the one with a
-// record, the smaller record, and any order for the rest.
+// Beats orders outcomes of one URL, regardless of depth: by Knows, then one with a record, the
+// smaller record, and an arbitrary order of the rest.
 func (f *Final) Beats(g *Final) bool {
 	if order := cmp.Or(cmp.Compare(Knows(f.Outcome), Knows(g.Outcome)), cmp.Compare(len(f.RecordID), len(g.RecordID))); order != 0 {
 		return order > 0
@@ -361,7 +360,7 @@ func (f *Final) Beats(g *Final) bool {
 	return bytes.Compare(a.Encode(), b.Encode()) < 0
 }
 
-// Knows orders outcomes by what they tell of a URL.
+// Knows ranks outcomes by their information about a URL.
 func Knows(outcome link.Outcome) int {
 	switch outcome {
 	case link.OutcomeOK, link.OutcomeDuplicate, link.OutcomeNoIndex, link.OutcomeRedirect:
@@ -375,7 +374,7 @@ func Knows(outcome link.Outcome) int {
 	}
 }
 
-// DecodeNovelty reads what is known of the pages of a job on a host.
+// DecodeNovelty decodes the novelty state of a job on a host.
 func DecodeNovelty(raw []byte) (*novelty.State, error) {
 	if len(raw) == 0 || raw[0] != Format || len(raw) > 1+novelty.MaxBytes {
 		return nil, ErrFormat
@@ -387,30 +386,30 @@ func DecodeNovelty(raw []byte) (*novelty.State, error) {
 	return s, nil
 }
 
-// Account is what this peer drew of a job's budget, in pages or in bytes. Totals, but for what is
-// bound.
+// Account is this peer's part of a job's budget, in pages or in bytes. All fields but Bound are
+// totals.
 type Account struct {
-	Drawn    uint64 // had from the job's owner
-	Returned uint64 // given back
+	Drawn    uint64 // granted by the job's owner
+	Returned uint64 // returned to it
 	Used     uint64 // spent
-	Bound    uint64 // to URLs without an outcome
+	Bound    uint64 // reserved for URLs without an outcome
 }
 
-// Free is what may be spent.
+// Free returns the tokens that may be spent.
 func (a *Account) Free() uint64 {
 	spent := a.Returned + a.Used + a.Bound
 	return a.Drawn - min(spent, a.Drawn)
 }
 
-// Spend makes bound parts used ones.
+// Spend turns reserved tokens into used ones.
 func (a *Account) Spend(n uint64) {
 	n = min(n, a.Bound)
 	a.Bound -= n
 	a.Used += n
 }
 
-// SetID names one URL set: those of one job on one host.
+// SetID identifies a URL set: that of one job on one host.
 type SetID struct {
 	Pos ring.Pos // of the host
-	Job job.ID   // whose set it is
+	Job job.ID   // the job
 }

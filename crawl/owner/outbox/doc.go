@@ -1,8 +1,8 @@
-// Package outbox is the queue of links that are on their way to the owners of other hosts, as far
-// as memory has room for them. An entry holds those of one page; it lies on disk until the last of
-// them has arrived, so after a crash they are all sent again. It reads no disk itself: it says
-// where the search for entries that it has no room for goes on.
+// Package outbox implements the memory queue of links for the owners of other hosts. An entry holds
+// the links of one page; it stays on disk until the last of them is acknowledged, so all of them
+// are sent again after a crash. The package reads no disk: it tracks where the scan for further
+// entries continues.
 //
-// It promises that memory is bounded, that no link is returned twice while its entry is held, and
-// that no entry is forgotten: what is not held is searched for until a search has met all of it.
+// Memory is bounded; no link is returned twice while its entry is in memory; and every entry is
+// found, since a scan for those on disk is repeated until it has loaded all of them.
 package outbox

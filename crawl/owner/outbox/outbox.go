@@ -11,82 +11,82 @@ import (
 
 // OutLink is a link for the owner of another host.
 type OutLink struct {
-	// ID is given to Sent when the link's owner has acknowledged it.
+	// ID is passed to Sent when the link's owner has acknowledged it.
 	ID    uint64
-	Job   job.ID    // that follows it
+	Job   job.ID    // job of the link
 	URL   string    // canonical
-	Host  string    // of the URL
+	Host  string    // host of the URL
 	Key   ring.Key  // position of Host
 	Depth uint32    // links from a seed
-	Hops  uint8     // redirects followed to come here
-	Kind  link.Kind // what it was found as
+	Hops  uint8     // redirects followed to it
+	Kind  link.Kind // how it was found
 }
 
-// Outbox is the part of the links for other owners that lies in memory.
+// Outbox holds the links for other owners that are in memory.
 //
 //	state      next      because
-//	on disk    held      Hold: there is room; its links are queued, or it has a turn to be emitted anew
-//	held       on disk   Remove: it is replaced, or its host goes to another owner
-//	held       gone      Acknowledge: the last of its links has arrived
+//	on disk    held      Hold: there is space; its links are queued, or it waits to be emitted again
+//	held       on disk   Remove: it is replaced, or its host is handed off
+//	held       gone      Acknowledge: the last of its links was acknowledged
 //
-// What there is no room for stays on disk: spilled says so until a search has met all of it.
+// Entries without space stay on disk: spilled is set until a scan has loaded all of them.
 type Outbox struct {
-	most    int // links in memory
+	most    int // limit of links in memory
 	queue   []OutLink
 	head    int
 	entries map[uint64]*Entry
 	byKey   map[string]uint64
-	again   []uint64 // entries whose links are to be emitted anew
+	again   []uint64 // entries whose links are to be emitted again
 	againAt int64    // not before, as their jobs are not known yet
 	links   int      // of the entries in memory
 	lastID  uint64
-	spilled bool   // entries may lie on disk alone
-	cursor  []byte // where the search for those goes on, nil at the beginning
-	missed  bool   // the search left some for want of room
+	spilled bool   // entries may be on disk alone
+	cursor  []byte // position of the scan for those, nil at the beginning
+	missed  bool   // the scan skipped some for lack of space
 }
 
 // Entry is an entry in memory.
 type Entry struct {
 	Pos  ring.Pos // of the page's host
-	Job  job.ID   // that follows the links
+	Job  job.ID   // job of the links
 	Hash uint64   // of the page
-	At   uint32   // depth at which it was met
-	Key  string   // under which the entry lies on disk
+	At   uint32   // depth at which it was found
+	Key  string   // key of the entry on disk
 	n    int
 	left int
 	sent []uint64 // bits
-	// Rest are the links that are still to be emitted anew, of an entry of which some were.
+	// Rest holds the links still to be emitted again, of a partly emitted entry.
 	Rest []ondisk.Link
 }
 
-// never is the time of what does not come by itself.
+// never is the time of an event that is not scheduled.
 const never = int64(1<<63 - 1)
 
-// linkIDBits is room for the links of an entry, of which there are ondisk.MaxList at most.
+// linkIDBits is the ID space of an entry's links, at most ondisk.MaxList.
 const linkIDBits = 16
 
-// New returns an outbox with room for so many links.
+// New returns an outbox for up to most links.
 func New(most int) Outbox {
 	return Outbox{most: most, entries: make(map[uint64]*Entry), byKey: make(map[string]uint64)}
 }
 
-// Queued is how many links Next has yet to return, those of dropped entries among them.
+// Queued returns the number of links that Next has yet to return or skip.
 func (b *Outbox) Queued() int { return len(b.queue) - b.head }
 
-// room says whether memory has room for the links of an entry; if not, it is to be searched for on
-// disk.
+// room reports whether memory has space for the links of an entry; if not, a scan must load it
+// later.
 func (b *Outbox) room(n int) bool {
-	if b.links > 0 && b.links+n > b.most || b.Queued()+n > 2*b.most+ondisk.MaxList { // what was dropped lies in the queue until it is skipped
+	if b.links > 0 && b.links+n > b.most || b.Queued()+n > 2*b.most+ondisk.MaxList { // the queue includes dropped links
 		b.spilled, b.missed = true, true
 		return false
 	}
 	return true
 }
 
-// Spill says that entries may lie on disk alone.
+// Spill records that entries may be on disk alone.
 func (b *Outbox) Spill() { b.spilled = true }
 
-// Resume begins the search for those, or goes on with it, and returns the key from which.
+// Resume begins or continues the scan, and returns its first key.
 func (b *Outbox) Resume(first []byte) []byte {
 	if b.cursor == nil {
 		b.missed, b.cursor = false, first
@@ -94,19 +94,19 @@ func (b *Outbox) Resume(first []byte) []byte {
 	return slices.Clone(b.cursor)
 }
 
-// Passed has the search go on behind a key.
+// Passed continues the scan behind a key.
 func (b *Outbox) Passed(key []byte) { b.cursor = append(append(b.cursor[:0], key...), 0) }
 
-// BackTo has the search go on from a key.
+// BackTo continues the scan at a key.
 func (b *Outbox) BackTo(key []byte) { b.cursor = key }
 
-// Searched ends the search.
+// Searched ends the scan.
 func (b *Outbox) Searched() { b.cursor, b.spilled = nil, b.missed }
 
-// MayRefill says whether entries may lie on disk alone, and memory has room for some.
+// MayRefill reports whether entries may be on disk alone, and memory has space for some.
 func (b *Outbox) MayRefill() bool { return b.spilled && b.links <= b.most/2 }
 
-// Hold takes an entry into memory if there is room: its links are queued, or it has a turn.
+// Hold loads an entry if there is space: its links are queued, or it waits to be emitted again.
 func (b *Outbox) Hold(e *Entry, list *ondisk.Links, keyOf func(host string) ring.Key) bool {
 	e.n = max(len(list.Links), 1)
 	if !b.room(e.n) {
@@ -130,7 +130,7 @@ func (b *Outbox) Hold(e *Entry, list *ondisk.Links, keyOf func(host string) ring
 	return true
 }
 
-// Holds says whether the entry of a key is in memory.
+// Holds reports whether the entry of a key is in memory.
 func (b *Outbox) Holds(key []byte) bool {
 	_, held := b.byKey[string(key)]
 	return held
@@ -152,8 +152,8 @@ func (b *Outbox) Leave(pos ring.Pos) {
 	}
 }
 
-// drop takes an entry out of memory. What Outbox handed out of it may be acknowledged later without
-// effect; what it did not is skipped.
+// drop removes an entry from memory. Late acknowledgments of its links have no effect, and its
+// queued links are skipped.
 func (b *Outbox) drop(id uint64) {
 	e := b.entries[id]
 	b.links -= e.n
@@ -161,7 +161,7 @@ func (b *Outbox) drop(id uint64) {
 	delete(b.byKey, e.Key)
 }
 
-// Next takes up to limit links off the queue, and skips those of entries that were dropped.
+// Next removes up to limit links from the queue, and skips those of dropped entries.
 func (b *Outbox) Next(limit int) []OutLink {
 	var out []OutLink
 	for len(out) < limit && b.head < len(b.queue) {
@@ -181,7 +181,7 @@ func (b *Outbox) Next(limit int) []OutLink {
 	return out
 }
 
-// Acknowledge notes that a link has arrived, and returns its entry with the last of them.
+// Acknowledge marks a link as acknowledged, and returns its entry with the last of them.
 func (b *Outbox) Acknowledge(id uint64) *Entry {
 	e := b.entries[id>>linkIDBits]
 	i := id & (1<<linkIDBits - 1)
@@ -195,7 +195,7 @@ func (b *Outbox) Acknowledge(id uint64) *Entry {
 	return e
 }
 
-// Turns is how many entries may have their links emitted anew at present.
+// Turns returns the number of entries whose links may be emitted again now.
 func (b *Outbox) Turns(now int64) int {
 	if now < b.againAt {
 		return 0
@@ -203,20 +203,20 @@ func (b *Outbox) Turns(now int64) int {
 	return len(b.again)
 }
 
-// Turn is the entry whose links are to be emitted anew first; nil if that was dropped.
+// Turn returns the first entry whose links are to be emitted again; nil if it was dropped.
 func (b *Outbox) Turn() *Entry { return b.entries[b.again[0]] }
 
-// PutOff gives the first of them its turn behind the others, and none before a time.
+// PutOff moves the first of them behind the others, and delays all until a time.
 func (b *Outbox) PutOff(until int64) { b.again, b.againAt = append(b.again[1:], b.again[0]), until }
 
-// Pass ends the turn of the first.
+// Pass removes the first of them.
 func (b *Outbox) Pass() {
 	if b.again = b.again[1:]; len(b.again) == 0 {
 		b.again = nil
 	}
 }
 
-// AgainNext is when the next of them has its turn; never if there is none.
+// AgainNext returns the time at which the next of them may be emitted; never if there is none.
 func (b *Outbox) AgainNext() int64 {
 	if len(b.again) == 0 {
 		return never

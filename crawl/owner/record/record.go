@@ -1,4 +1,4 @@
-// Package record holds the messages that an owner of hosts keeps on disk; package ondisk frames
+// Package record defines the protobuf messages of an owner's records on disk; package ondisk frames
 // them.
 package record
 

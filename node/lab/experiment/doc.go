@@ -1,13 +1,13 @@
-// Package experiment lists the experiments: the papers' own, done again, and those that show what
-// this system promises.
+// Package experiment lists the experiments: those of the papers, repeated, and those that test the
+// guarantees of this system.
 //
-// Each paper has a room below: apoidea, bandwidth, coordinates and ipmicra; so have churn, and
-// placement, which holds all strategies against each other. An experiment is a [trial.Experiment]:
-// a name, a line about it, and a function that fills a report with the rows of a table and with
+// The packages below have one experiment family each: apoidea, bandwidth, coordinates and ipmicra
+// for the papers, churn, frontier, and placement, which compares all strategies. An experiment is a
+// [trial.Experiment]: a name, a description, and a function that fills a report with table rows and
 // charts. [trial.Run] runs one and writes a directory: table.json, table.csv, run.json and an SVG
-// for each chart. The same options give the same table and the same charts, byte for byte; only
-// run.json knows when it was.
+// per chart. The same options give the same table and charts, byte for byte; only run.json has the
+// time.
 //
-// Files appear whole or not at all, also when the run is interrupted: each is written beside its
-// place and then renamed.
+// Files are written to a temporary name and then renamed, so an interrupted run leaves no partial
+// file.
 package experiment

@@ -17,10 +17,10 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
-// ErrUnknown is returned for a name that no experiment has.
-var ErrUnknown = errors.New("no such experiment")
+// ErrUnknown is returned for an unknown name.
+var ErrUnknown = errors.New("unknown experiment")
 
-// all are the experiments by name.
+// all lists the experiments by name.
 var all = []*trial.Experiment{
 	&apoidea.Peers, &apoidea.Proximity, &apoidea.Threads, &bandwidth.Governors, &churn.Churn,
 	&coordinates.Adapt, &coordinates.Crawl, &coordinates.Overhead, &coordinates.Strategies,
@@ -30,19 +30,19 @@ var all = []*trial.Experiment{
 // All lists the experiments by name.
 func All() []*trial.Experiment { return slices.Clone(all) }
 
-// seconds are the wall-clock times of usual and of quick runs on two cores.
+// seconds has the wall-clock times of default and quick runs on two cores.
 var seconds = map[string][2]time.Duration{
 	"apoidea-peers": {12, 2}, "apoidea-proximity": {1, 1}, "apoidea-threads": {1, 1}, "bandwidth": {10, 2}, "churn": {1200, 12},
 	"coordinates-adapt": {10, 10}, "coordinates-crawl": {10, 10}, "coordinates-overhead": {10, 3}, "coordinates-strategies": {15, 3}, "frontier": {20, 2},
 	"ipmicra-download": {10, 3}, "ipmicra-load": {120, 90}, "ipmicra-probes": {40, 15}, "placement": {45, 8}, "placement-today": {120, 25},
 }
 
-// Expected returns about how long a run takes on two cores with the default options.
+// Expected returns the approximate duration of a run on two cores with default options.
 func Expected(name string, o *trial.Options) time.Duration {
 	return trial.Either(o, seconds[name][0], seconds[name][1]) * time.Second
 }
 
-// Find returns the experiment of a name; the error wraps ErrUnknown and names those there are.
+// Find returns the experiment named name; the error wraps ErrUnknown and lists all names.
 func Find(name string) (*trial.Experiment, error) {
 	var names []string
 	for _, e := range all {
@@ -51,5 +51,5 @@ func Find(name string) (*trial.Experiment, error) {
 		}
 		names = append(names, e.Name)
 	}
-	return nil, fmt.Errorf("%w: %q, there are %s", ErrUnknown, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%w: %q, expected one of %s", ErrUnknown, name, strings.Join(names, ", "))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/trial/trialtest"
 )
 
-// TestProcessor: what wants the processor shares it alike (Apoidea's machines, papers 1.5).
+// TestProcessor checks that tasks share the CPU equally (Apoidea's machines, papers 1.5).
 func TestProcessor(t *testing.T) {
 	type task struct{ at, work, want time.Duration }
 	const ms = time.Millisecond
@@ -52,7 +52,7 @@ func TestProcessor(t *testing.T) {
 	}
 }
 
-// TestDisk does one thing after the other.
+// TestDisk checks that the disk serves requests in sequence.
 func TestDisk(t *testing.T) {
 	var clock dhttest.Clock
 	m := newMachine(&clock, &hardware{disk: 30 * time.Millisecond}, 1)
@@ -66,8 +66,8 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// TestApoideaBatches: what pages say within the time of a batch goes to each destination in one
-// message, and costs both sides.
+// TestApoideaBatches checks that messages within the batch time are sent once per destination, and
+// cost both sides.
 func TestApoideaBatches(t *testing.T) {
 	setup := apoideaSetup{
 		hardware: &hardware{page: time.Millisecond, call: 2 * time.Millisecond, pageSize: func(*rand.Rand) int { return 1000 }},
@@ -94,8 +94,8 @@ func TestApoideaBatches(t *testing.T) {
 	}
 }
 
-// TestApoideaExperiments holds the papers' shapes, on quick runs: near sites are faster, threads
-// help until something is full, and company costs.
+// TestApoideaExperiments checks the papers' results on quick runs: near sites are faster, threads
+// help up to saturation, and communication has a cost.
 func TestApoideaExperiments(t *testing.T) {
 	trialtest.Unraced(t)
 	tables := make(map[string]report.Table)

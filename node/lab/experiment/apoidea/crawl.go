@@ -1,5 +1,5 @@
-// Package apoidea does the experiments of Apoidea again (papers 1.5): what threads, distance and
-// company do to the throughput of a peer, whose machine is simulated.
+// Package apoidea repeats the experiments of Apoidea (papers 1.5): the effect of threads, distance
+// and other peers on the throughput of a peer with a simulated machine.
 package apoidea
 
 import (
@@ -16,57 +16,56 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// apoideaSetup is a crawl by peers of one place.
+// apoideaSetup is a crawl by peers on one LAN.
 type apoideaSetup struct {
 	hardware *hardware
-	// load is the share of the processor that the crawler gets.
+	// load is the share of the CPU that the crawler gets.
 	load    float64
 	peers   int
 	threads int
-	// sites are the round trips to the hosts that are crawled.
+	// sites are the round trips to the crawled hosts.
 	sites []time.Duration
-	// server is what a site needs for a page in the median; 0: as servers do, see
-	// internet.Transfer.
+	// server is the median server time of a page; 0 selects that of internet.Transfer.
 	server time.Duration
-	// kinds of messages that a page leads to.
+	// kinds of messages of a page.
 	kinds []messageKind
-	// length of virtual time that counts, after a tenth of it to settle.
+	// length is the measured virtual time, after a tenth of it to settle.
 	length time.Duration
 }
 
-// apoideaResult is what the peers did together.
+// apoideaResult is the result of all peers together.
 type apoideaResult struct {
 	pages    int
 	seconds  float64
 	cpu      time.Duration
 	messages int
-	// first is what the busiest peers' share was of an even one.
+	// first is the largest share of a peer, relative to an even one.
 	peers int
 }
 
-// perPeer is the pages that a peer fetched in a second.
+// perPeer returns the pages per second and peer.
 func (r *apoideaResult) perPeer() float64 { return float64(r.pages) / r.seconds / float64(r.peers) }
 
-// cpuShare is how busy a processor was with the crawler, in percent.
+// cpuShare returns the CPU usage of the crawler in percent.
 func (r *apoideaResult) cpuShare() float64 {
 	return 100 * r.cpu.Seconds() / r.seconds / float64(r.peers)
 }
 
-// perPage is the messages sent for a page.
+// perPage returns the messages per page.
 func (r *apoideaResult) perPage() float64 { return float64(r.messages) / float64(r.pages) }
 
-// messageKind is what a page makes its peer tell others, gathered by destination into batches.
+// messageKind is a kind of message that a page causes, batched by destination.
 type messageKind struct {
 	name   string
 	linger time.Duration // of the first of a batch
 	most   int           // of a batch
 	bytes  int           // of each
-	// to says which peers are told, by number.
+	// to selects the receiving peers by number.
 	to func(c *apoideaCrawl, rnd *rand.Rand, from int) []int
 }
 
 const (
-	// lanRTT is a round trip between machines of one room.
+	// lanRTT is a round trip on a LAN.
 	lanRTT = 200 * time.Microsecond
 	// lingering and batches are those of the node: outbox (node/hosts), claims and confirmations
 	// (crawl/worker), the log of replicas.
@@ -74,21 +73,21 @@ const (
 	confirmLinger = 300 * time.Millisecond
 	batchLinks    = 256
 	batchDigests  = 64
-	// linkBytes and digestBytes are about what a link and a digest take in a message; replicaBytes
-	// what a follower gets of a page's records, half of the 1.7 kB a page that two get in the churn
+	// linkBytes and digestBytes are the sizes of a link and a digest in a message. replicaBytes is
+	// the size of a page's records for one replica: half of the 1.7 kB for two in the churn
 	// experiment.
 	linkBytes    = 100
 	digestBytes  = 100
 	replicaBytes = 875
-	// cacheHits is the share of links that a cache of links told already keeps back (Mercator's
-	// figure, quoted in Apoidea).
+	// cacheHits is the share of links that a cache of sent links filters out (Mercator's figure,
+	// quoted in Apoidea).
 	cacheHits = 0.75
-	// batchHead is a message without what it carries.
+	// batchHead is the size of a message without its content.
 	batchHead = 64
 )
 
-// apoideaMessages are the paper's: links to the owners of their hosts, and the question whether a
-// body is known to the owner of its digest (3.2).
+// apoideaMessages returns the paper's messages: links to the owners of their hosts, and queries for
+// a body to the owner of its digest (3.2).
 func apoideaMessages() []messageKind {
 	d := webgen.DefaultConfig()
 	foreign := float64(d.Links) * d.CrossHostShare * (1 - cacheHits)
@@ -110,8 +109,8 @@ func apoideaMessages() []messageKind {
 	}
 }
 
-// todaysMessages are also what we say beyond the paper: that a body is archived now, and the
-// records of each page to the peers that keep copies.
+// todaysMessages adds our messages: confirmations of archived bodies, and the records of each page
+// to the peers that hold replicas.
 func todaysMessages() []messageKind {
 	return append(apoideaMessages(),
 		messageKind{"confirmations", confirmLinger, batchLinks, digestBytes, func(c *apoideaCrawl, rnd *rand.Rand, _ int) []int {
@@ -127,7 +126,7 @@ func todaysMessages() []messageKind {
 	)
 }
 
-// apoideaCrawl is a crawl under way.
+// apoideaCrawl is a running crawl.
 type apoideaCrawl struct {
 	setup apoideaSetup
 	rnd   *rand.Rand
@@ -140,26 +139,25 @@ type apoideaCrawl struct {
 	pages, messages int
 }
 
-// apoideaPeer is a peer: its machine, and the hosts it owns. On a room's network every leaf peer is
-// as near to a site, so the owner crawls them itself.
+// apoideaPeer is a peer: its machine and its owned hosts. On a LAN all leaf peers are equally near
+// to a site, so the owner crawls its hosts itself.
 type apoideaPeer struct {
 	*machine
 	c      *apoideaCrawl
 	number int
-	hosts  []time.Duration // those that nobody asks at present, as round trips, in turn
+	hosts  []time.Duration // those without a thread, as round trips, in order
 	idle   int             // threads without a host
 	out    [][]batch       // what waits, by kind and destination
 }
 
-// batch is what waits for one destination.
+// batch is the queue for one destination.
 type batch struct {
 	items int
 	sent  int // batches before this one: a timer is void once its own has left
 }
 
-// runApoidea lets peers crawl: each of their threads takes the next host, asks it for a page over a
-// connection that stays open, stores the page, works on it, and takes the next. What the page makes
-// the peer say to others is said by the way.
+// runApoidea runs the crawl. Each thread of a peer takes the next host, fetches a page over an open
+// connection, stores and processes it, and takes the next. Messages are sent meanwhile.
 func runApoidea(ctx context.Context, rnd *rand.Rand, setup apoideaSetup) (*apoideaResult, error) {
 	c := &apoideaCrawl{setup: setup, rnd: rnd, byKey: make(map[ring.Key]int)}
 	c.join()
@@ -186,7 +184,7 @@ func runApoidea(ctx context.Context, rnd *rand.Rand, setup apoideaSetup) (*apoid
 	}, nil
 }
 
-// let lets time pass, and looks now and then whether it still should.
+// let advances virtual time and regularly checks for cancellation.
 func (c *apoideaCrawl) let(ctx context.Context, d time.Duration) error {
 	const steps = 50
 	for range steps {
@@ -198,8 +196,8 @@ func (c *apoideaCrawl) let(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// join builds the ring: each peer draws eight keys and takes that which splits the longest arc, as
-// live peers do.
+// join builds the ring: each peer draws eight keys and takes the one that splits the longest arc,
+// as live peers do.
 func (c *apoideaCrawl) join() {
 	for i := range c.setup.peers {
 		key, taken := worlds.Join(c.keys, func(int) ring.Key { return drawKey(c.rnd) })
@@ -212,10 +210,10 @@ func (c *apoideaCrawl) join() {
 	}
 }
 
-// at is the number of a key's owner.
+// at returns the number of a key's owner.
 func (c *apoideaCrawl) at(k ring.Key) int { return c.byKey[c.keys[worlds.Successor(c.keys, k)]] }
 
-// successor is the peer so many further on the ring.
+// successor returns the peer i steps further on the ring.
 func (c *apoideaCrawl) successor(of, further int) int {
 	i := slices.IndexFunc(c.keys, func(k ring.Key) bool { return c.byKey[k] == of })
 	return c.byKey[c.keys[(i+further)%len(c.keys)]]
@@ -242,7 +240,7 @@ func drawKey(rnd *rand.Rand) (k ring.Key) {
 	return k
 }
 
-// fetch lets a thread take the next host, or wait for one.
+// fetch gives a thread the next host, or lets it wait for one.
 func (p *apoideaPeer) fetch() {
 	if len(p.hosts) == 0 {
 		p.idle++
@@ -269,7 +267,7 @@ func (p *apoideaPeer) fetch() {
 	})
 }
 
-// tell gathers what a page makes the peer say.
+// tell batches the messages of a page.
 func (p *apoideaPeer) tell() {
 	for i := range p.c.setup.kinds {
 		kind := &p.c.setup.kinds[i]
@@ -294,7 +292,7 @@ func (p *apoideaPeer) tell() {
 	}
 }
 
-// flush sends a batch: both sides work for it, half a round trip apart.
+// flush sends a batch; both sides spend CPU time, half a round trip apart.
 func (p *apoideaPeer) flush(kind, to int) {
 	b := &p.out[kind][to]
 	bytes := batchHead + b.items*p.c.setup.kinds[kind].bytes

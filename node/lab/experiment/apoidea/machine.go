@@ -10,43 +10,42 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// hardware is what a peer of Apoidea's experiments runs on, and what a page and a message cost it.
+// hardware is the machine of a peer and the cost of a page and of a message on it.
 type hardware struct {
 	name string
-	// page is the processor time of a page, from the request to what it leads to being on the disk;
-	// call that of one side of a message and its answer.
+	// page is the CPU time of a page, until its results are on disk; call that of one side of a
+	// message and its answer.
 	page, call time.Duration
-	// perByte is what a byte of a message costs one side.
+	// perByte is the CPU time of a byte of a message on one side.
 	perByte time.Duration
-	// disk is how long the one disk is busy with a page.
+	// disk is the time that a page occupies the disk.
 	disk time.Duration
-	// pageSize draws how long a page is.
+	// pageSize draws the size of a page.
 	pageSize func(rnd *rand.Rand) int
 }
 
 const (
-	// pageCPU is what a lone peer needs for a page of documentation, archive and records of its
-	// host included: 1,949 pages per CPU second (scripts/bench.sh speed, README).
+	// pageCPU is the CPU time of a page of documentation for a single peer, with archive and
+	// records of its host: 1,949 pages per CPU second (scripts/bench.sh speed).
 	pageCPU = time.Second / 1949
-	// callCPU is one side's half of a call of 64 bytes on an idle connection, and byteCPU its part
-	// of a byte: BenchmarkCall of dht/p2p over TCP has 72 us with one call in flight, 9 us with 32,
-	// and 134 us with 32 in flight of 16 KiB each way; the sides share them alike.
+	// callCPU is one side's half of a call of 64 bytes on an idle connection, byteCPU its part per
+	// byte. BenchmarkCall of dht/p2p over TCP has 72 us with one call in flight, 9 us with 32, and
+	// 134 us with 32 in flight of 16 KiB each way; the sides share these equally.
 	callCPU = 36 * time.Microsecond
 	byteCPU = 2 * time.Nanosecond
 
-	// pentiumSlower is how much slower a Pentium at 550 MHz (Apoidea 4) does it all than the
-	// machine on which the above was measured: a sixth of the clock, and about four times less work
-	// each tick, by common single-thread benchmarks of both generations. That it is about right can
-	// be seen by what the paper says itself: with six threads and so the paper's low load, the
-	// processor is a third busy here, and 30 % there.
+	// pentiumSlower is the slowdown of a Pentium at 550 MHz (Apoidea 4) relative to the machine
+	// measured above: a sixth of the clock, and about four times less work per cycle, by common
+	// single-thread benchmarks. The paper confirms the size: with its six threads under low load
+	// the CPU is a third busy here, and 30 % there.
 	pentiumSlower = 25
-	// diskAccess is a seek and half a turn of an IDE disk of 7,200 rpm, and accessesOfPage what a
-	// temporary file comes to (Apoidea 3.2: pages wait on the disk): its directory entry, its data,
-	// and its removal. The paper is silent about what bounds its low load; this is our reading.
+	// diskAccess is a seek and half a turn of an IDE disk of 7,200 rpm. accessesOfPage counts those
+	// of a temporary file (Apoidea 3.2: pages wait on disk): directory entry, data, and removal.
+	// The paper does not name the limit of its low load; this is our reading.
 	diskAccess     = 12 * time.Millisecond
 	accessesOfPage = 3
-	// highLoadShare of the processor is what the crawler got beside the simulator (Apoidea 4: 3 %
-	// at its best number of threads). It goes in, so it is nothing to compare with.
+	// highLoadShare is the crawler's share of the CPU beside the simulator (Apoidea 4: 3 % at its
+	// best number of threads). It is an input and not compared.
 	highLoadShare = 0.03
 )
 
@@ -61,18 +60,18 @@ func pentium() *hardware {
 // pageMeanToday is the mean of internet.PageSize.
 const pageMeanToday = 38_000
 
-// today appends its pages to one file and syncs it rarely: the disk is not felt.
+// today appends pages to one file and syncs it rarely, so disk time is negligible.
 func today() *hardware {
 	return &hardware{name: "today", page: pageCPU, call: callCPU, perByte: byteCPU, pageSize: internet.PageSize}
 }
 
-// machine is a hardware at work, in virtual time: a processor that whatever wants it shares alike,
-// and a disk that does one thing after the other.
+// machine simulates a hardware in virtual time: a CPU with processor sharing, and a disk that
+// serves requests in sequence.
 type machine struct {
 	*hardware
 	clock *dhttest.Clock
 	cpu   processor
-	// diskFree is when the disk has done what it was asked for so far.
+	// diskFree is the time when the disk has finished all requests so far.
 	diskFree time.Duration
 }
 
@@ -80,7 +79,7 @@ func newMachine(clock *dhttest.Clock, h *hardware, cpuShare float64) *machine {
 	return &machine{hardware: h, clock: clock, cpu: processor{clock: clock, share: cpuShare}}
 }
 
-// store occupies the disk for a page and then calls back.
+// store occupies the disk for a page, then calls back.
 func (m *machine) store(then func()) {
 	if m.disk == 0 {
 		then()
@@ -90,21 +89,21 @@ func (m *machine) store(then func()) {
 	m.clock.After(m.diskFree-m.clock.Elapsed(), then)
 }
 
-// processor is processor sharing: of n tasks each gets an n-th of what the crawler gets at all. A
-// task that began later and is shorter overtakes.
+// processor models processor sharing: each of n tasks gets an n-th of the crawler's share. A
+// shorter task that began later overtakes.
 type processor struct {
 	clock *dhttest.Clock
-	// share of the machine's processor that the crawler gets; 1 is all of it.
+	// share is the crawler's share of the CPU; 1 is all of it.
 	share float64
-	// busy is how long there was something to do, up to the moment at.
+	// busy is the time with tasks, up to at.
 	busy time.Duration
 
 	tasks []cpuTask // in the order in which they came
-	// served is what a task that was here from the beginning would have got, in nanoseconds, up to
-	// the moment at.
+	// served is the CPU time in nanoseconds that a task present from the start would have got up to
+	// at.
 	served float64
 	at     time.Duration
-	// plan counts changes of what ends next; events planned before the last one are void.
+	// plan counts changes of the next end; events planned earlier are void.
 	plan int
 }
 
@@ -113,14 +112,14 @@ type cpuTask struct {
 	then func()
 }
 
-// run works for so much processor time and then calls back.
+// run uses the given CPU time, then calls back.
 func (p *processor) run(work time.Duration, then func()) {
 	p.advance()
 	p.tasks = append(p.tasks, cpuTask{p.served + float64(work), then})
 	p.next()
 }
 
-// done is what was worked so far, in processor time.
+// done returns the CPU time used so far.
 func (p *processor) done() time.Duration {
 	p.advance()
 	return time.Duration(float64(p.busy) * p.share)
@@ -146,7 +145,7 @@ func (p *processor) next() {
 	p.clock.After(time.Duration(max(left, 0))+1, func() { p.finish(plan) })
 }
 
-// finish ends the first task, and is void if something changed since it was planned.
+// finish ends the first task; it is void after a change of plan.
 func (p *processor) finish(plan int) {
 	if plan != p.plan {
 		return
@@ -159,8 +158,8 @@ func (p *processor) finish(plan int) {
 	t.then()
 }
 
-// first is the task that ends first, of equal ones that which came first. They are as few as the
-// crawler's threads, so looking at all is quick.
+// first returns the task that ends first, the oldest of equal ones. There are only as many as
+// threads, so a linear search is fast.
 func (p *processor) first() int {
 	first := 0
 	for i := range p.tasks {

@@ -10,26 +10,26 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
-// Peers is figure 6 of Apoidea.
+// Peers repeats figure 6 of Apoidea.
 var Peers = trial.Experiment{
 	Name:  "apoidea-peers",
-	About: "pages a second and peer against the number of peers in a room: what talking to each other costs",
-	Long: `Apoidea, figure 6 (papers 1.5), up to 64 peers (--peers). Peers with one network of their own crawl in virtual time, with two threads each under high load and
-six under low, as in the paper; hosts belong to peers by the ring's arcs. A page leads to messages: links to the owners of their hosts, and the question
-whether its body is known to the owner of its digest, gathered by destination for 100 ms as the node does. Both sides of a message work for it. A lone
-peer sends none.
+	About: "pages per second and peer by number of peers: the cost of communication",
+	Long: `Apoidea, figure 6 (papers 1.5), with up to 64 peers (--peers). Peers on one LAN, each on its own machine, crawl in virtual time. As in the paper, a
+peer has two threads under high load and six under low load. Hosts belong to peers by ring arc. A page causes messages: its links to the owners of
+their hosts, and a query for its body to the owner of the digest. Messages are batched by destination for 100 ms, as in the node. Both ends of a
+message spend CPU time on it. A single peer sends none.
 
-Rows pentium-550 are the paper's machine with the paper's messages. today is the machine of scripts/bench.sh under full load: sites in the same room, a
-processor that is never idle, and also our confirmations of bodies and copies of records on two other peers. The paper only has a plot, in which pages a peer
-fall when the second one comes and are nearly flat by 12 to 16. Each peer here has a machine of its own; eight processes on one machine fare worse (README).`,
+Rows pentium-550 model the paper's machine with the paper's messages. Row today models the machine of scripts/bench.sh under full load: sites on the
+same LAN and a CPU that is never idle. It adds our confirmations of bodies and copies of records on two other peers. The paper only has a plot: pages
+per peer fall with the second peer and are nearly constant from 12 to 16. Eight processes on one machine do worse (docs/benchmarks.md).`,
 	Run: runApoideaPeers,
 }
 
 const (
-	// sitesPerPeer are the hosts that there are for each peer of the largest ring, so that the
-	// unluckiest arc still keeps all threads busy. Smaller rings crawl the same.
+	// sitesPerPeer is the number of hosts per peer of the largest ring: enough for all threads on
+	// the smallest arc. Smaller rings crawl the same hosts.
 	sitesPerPeer = 32
-	// lanServer is what a server of files needs for one.
+	// lanServer is the server time of a page on the LAN.
 	lanServer = 100 * time.Microsecond
 	// mostPeers bounds --peers.
 	mostPeers = 256
@@ -43,7 +43,7 @@ type peersCase struct {
 	threads  int
 	kinds    []messageKind
 	length   time.Duration
-	// near puts the sites into the same room.
+	// near puts the sites on the same LAN.
 	near bool
 }
 
@@ -74,8 +74,8 @@ func runApoideaPeers(ctx context.Context, o *trial.Options, r *report.Report, pr
 	}
 	s := report.Series{Name: "peers", Columns: []string{"case", "peers", "pages_per_s_and_peer", "messages_per_page", "cpu_pct"}}
 	plots := []report.Plot{
-		{Name: "pages", Title: "What talking to each other costs: peers of one room", X: "peers", Y: "pages a second and peer, % of a lone one's", LogX: true, YMin: 0, YMax: 110},
-		{Name: "messages", Title: "Messages that a page leads to", X: "peers", Y: "messages a page", LogX: true},
+		{Name: "pages", Title: "Cost of communication: peers on one LAN", X: "peers", Y: "pages per second and peer, % of one peer alone", LogX: true, YMin: 0, YMax: 110},
+		{Name: "messages", Title: "Messages per page", X: "peers", Y: "messages per page", LogX: true},
 	}
 	for n, c := range cases {
 		s.Names = append(s.Names, c.row)
@@ -101,7 +101,7 @@ func runApoideaPeers(ctx context.Context, o *trial.Options, r *report.Report, pr
 	return nil
 }
 
-// setup is the case with so many peers.
+// setup returns the case for a number of peers.
 func (c *peersCase) setup(peers int, far []time.Duration) apoideaSetup {
 	s := apoideaSetup{hardware: c.hardware, load: c.load, peers: peers, threads: c.threads, sites: far, kinds: c.kinds, length: c.length}
 	if c.near {
@@ -124,7 +124,7 @@ func peersTable(t *report.Table, row string, results []*apoideaResult) {
 	}
 	for _, n := range []int{2, 4, 8, 12, 16, 32, 64} {
 		if got := by[n]; got != nil {
-			t.Add(row, fmt.Sprintf("pages_a_peer_%d_peers", n), "% of a lone one's", 100*got.perPeer()/one)
+			t.Add(row, fmt.Sprintf("pages_a_peer_%d_peers", n), "% of one peer alone", 100*got.perPeer()/one)
 		}
 	}
 	if by[12] != nil && by[16] != nil {

@@ -16,27 +16,27 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Proximity is figure 4 of Apoidea.
+// Proximity repeats figure 4 of Apoidea.
 var Proximity = trial.Experiment{
 	Name:  "apoidea-proximity",
-	About: "one peer crawls four families of sites, from near to far: what distance costs",
-	Long: `Apoidea, figure 4 (papers 1.5). A peer in Atlanta crawls four families of hosts, one after the other, in virtual time: those near Pittsburgh (.edu from cmu), Tokyo
-(.ac.jp from u-tokyo), Sydney (.edu.au from unsw) and Mumbai (.ac.in from iitb). Where hosts have no positions, as in a matrix of round trips, the peer is drawn,
-and the families are the sites around the 5th, 50th, 75th and 95th hundredth of its round trips: near, middle, far, farthest. All is done by ` + fmt.Sprint(proximityPeers) + ` peers in turn,
-and the mean is printed.
+	About: "one peer crawls four families of sites, near to distant: the cost of distance",
+	Long: `Apoidea, figure 4 (papers 1.5). A peer in Atlanta crawls four families of hosts in turn, in virtual time. They are near Pittsburgh (.edu from cmu),
+Tokyo (.ac.jp from u-tokyo), Sydney (.edu.au from unsw) and Mumbai (.ac.in from iitb). A matrix of round trips has no positions. There the peer is
+drawn, and families follow its round trips. They are the sites around the 5th, 50th, 75th and 95th percentile: near, middle, far, farthest. Figures
+are means over ` + fmt.Sprint(proximityPeers) + ` peers.
 
-A page costs a round trip on a connection that stays open, the server's time, slow start, and then disk and processor of the paper's machine with its six
-threads under low load and two under high load, or of today's with six. The nearer the sites the more of a page's time is the machine's own.`,
+A page costs a round trip on an open connection, the server's time and slow start, then disk and CPU time. The machine is the paper's with six threads
+under low load and two under high load, or today's with six. The nearer the sites, the larger is the machine's part of the time.`,
 	Run: runApoideaProximity,
 }
 
 const (
 	proximityPeers = 5
-	// familySites are the hosts of a family. Of a small matrix they stand at an eighth of the
-	// nodes, several at each.
+	// familySites is the number of hosts of a family. In a small matrix they share an eighth of the
+	// nodes.
 	familySites = 20
-	// proximityPool is how many sites of an endless internet families are chosen from, and
-	// peersPool how many peers.
+	// proximityPool is the number of sites drawn for families from an unlimited internet, peersPool
+	// that of peers.
 	proximityPool = 8000
 	peersPool     = 1000
 )
@@ -44,12 +44,12 @@ const (
 // family is a group of hosts at one place, or at one distance.
 type family struct {
 	row string
-	// at is where its hosts are; quantile of the round trips says so where there are no positions.
+	// at is the position of its hosts; quantile of the round trips selects them without positions.
 	at       placement.Position
 	quantile float64
 }
 
-// Where the peer and the universities of the paper are.
+// Positions of the paper's peer and universities.
 var (
 	paperPeer     = placement.Position{Lat: 33.8, Lon: -84.4}
 	paperFamilies = []family{
@@ -61,7 +61,7 @@ var (
 	matrixFamilies = []family{{row: "near", quantile: 0.05}, {row: "middle", quantile: 0.5}, {row: "far", quantile: 0.75}, {row: "farthest", quantile: 0.95}}
 )
 
-// proximityCases are the machines that do it.
+// proximityCases are the machines.
 func proximityCases() []threadsCase {
 	return []threadsCase{
 		{row: "low_load", label: "pentium-550, low load, 6 threads", hardware: pentium(), load: 1, threads: []int{6}, length: 10 * time.Minute},
@@ -134,8 +134,8 @@ func chooseFamilies(net *internet.Internet, rnd *rand.Rand) (families []family, 
 	return matrixFamilies, peers, nil
 }
 
-// familiesByPlace takes the peers believed nearest to the paper's and the sites nearest to its
-// universities.
+// familiesByPlace takes the peers nearest to the paper's and the sites nearest to its universities,
+// by the positions of a database.
 func familiesByPlace(net *internet.Internet, rnd *rand.Rand) (peers [][][]time.Duration, err error) {
 	p, sites, err := net.Draw(rnd, peersPool, proximityPool)
 	if err != nil {
@@ -155,7 +155,7 @@ func familiesByPlace(net *internet.Internet, rnd *rand.Rand) (peers [][][]time.D
 	return peers, nil
 }
 
-// nearestTo are the hosts that a database believes nearest to a place.
+// nearestTo returns the hosts nearest to a place, by the positions of a database.
 func nearestTo(net *internet.Internet, hosts []int, to placement.Position, count int) []int {
 	distance := make(map[int]float64, len(hosts))
 	var known []int
@@ -169,7 +169,7 @@ func nearestTo(net *internet.Internet, hosts []int, to placement.Position, count
 	return known[:min(count, len(known))]
 }
 
-// tripsTo are the round trips to the hosts of a family.
+// tripsTo returns the round trips to the hosts of a family.
 func tripsTo(net *internet.Internet, peer int, hosts []int) []time.Duration {
 	out := make([]time.Duration, familySites)
 	for i := range out {
@@ -178,12 +178,11 @@ func tripsTo(net *internet.Internet, peer int, hosts []int) []time.Duration {
 	return out
 }
 
-// paperProximity is how many times faster near sites are than far ones in the paper, .edu against
-// .edu.au.
+// paperProximity is the paper's speed of near sites relative to far ones, .edu to .edu.au.
 const paperProximity = 2
 
 func proximityTable(r *report.Report, families []family, cases []threadsCase, pages [][][]float64, rtts [][]time.Duration) {
-	plot := report.Plot{Name: "families", Title: "What distance costs one peer: families of sites", Y: "pages a second, % of the nearest", YMin: 0, YMax: 110}
+	plot := report.Plot{Name: "families", Title: "Cost of distance: one peer, families of sites", Y: "pages per second, % of the nearest", YMin: 0, YMax: 110}
 	s := report.Series{Name: "families", Columns: []string{"family", "rtt_ms"}}
 	for f := range families {
 		slices.Sort(rtts[f])
@@ -199,7 +198,7 @@ func proximityTable(r *report.Report, families []family, cases []threadsCase, pa
 	for i := range cases {
 		near, far := report.Mean(pages[i][0]), report.Mean(pages[i][2])
 		paper := math.NaN()
-		if i == 0 { // the paper does not say which load; that of a peer alone
+		if i == 0 { // the paper does not give the load
 			paper = paperProximity
 		}
 		r.Table.Compare("near/far", "near_over_far_"+cases[i].row, "times", paper, near/far)

@@ -13,24 +13,24 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Threads is figure 5 of Apoidea.
+// Threads repeats figure 5 of Apoidea.
 var Threads = trial.Experiment{
 	Name:  "apoidea-threads",
-	About: "throughput of one peer against its threads, on a machine with other work and on one without",
-	Long: `Apoidea, figure 5 (papers 1.5). One peer crawls ` + fmt.Sprint(threadSites) + ` hosts drawn from the internet given, in virtual time: a thread waits for the network, then for the
-disk, then for its part of the processor. Under high load the crawler gets 3 % of the processor: what the paper measured beside its simulator is put in, so the table does not compare it.
+	About: "throughput of one peer by number of threads, with and without other load",
+	Long: `Apoidea, figure 5 (papers 1.5). One peer crawls ` + fmt.Sprint(threadSites) + ` hosts of the given internet in virtual time. A thread waits for the network, then for the disk, then for its share
+of the CPU. Under high load the crawler gets 3 % of the CPU. The paper measured this value beside its simulator. It is an input here, so the table does not compare it.
 
-Rows pentium-550 are the paper's machine: a page costs 25 times the processor time that it costs here today, and three accesses of a disk; pages
-are 10 kB in the mean. The paper does not say which sites they were: some anywhere, or the nearest family of apoidea-proximity (near sites). Rows today are what scripts/bench.sh measures. best_threads are the fewest that reach nine tenths of the best throughput.
-What a page costs is measured, what the machines of the paper made of it is estimated (machine.go says how); the paper's own figures enter in the
-one place named above. Memory is not modelled: of the paper's 30 MB there is no row, and scripts/bench.sh memory measures a real peer's.`,
+Rows pentium-550 model the paper's machine. A page costs 25 times the CPU time that it costs here today, and three disk accesses; the mean page has 10 kB. The paper
+does not name its sites. Rows have sites anywhere, or the nearest family of apoidea-proximity (near sites). Rows today use what scripts/bench.sh measures. best_threads
+is the smallest number that reaches 90 % of the best throughput. The cost of a page is measured; the speed of the paper's machines is estimated (machine.go). Apart from
+the 3 %, no figure of the paper is an input. Memory is not modeled, so the paper's 30 MB have no row; scripts/bench.sh memory measures a real peer.`,
 	Run: runApoideaThreads,
 }
 
 const (
-	// threadSites are as many hosts as keep the most threads tried busy.
+	// threadSites is enough hosts to keep the largest number of threads busy.
 	threadSites = 2048
-	// nearBest is the share of the best throughput from which more threads are no gain.
+	// nearBest is the share of the best throughput from which more threads do not count.
 	nearBest = 0.9
 )
 
@@ -42,9 +42,9 @@ type threadsCase struct {
 	load     float64
 	threads  []int
 	length   time.Duration
-	// best and cpu are the paper's, 0 where it says nothing.
+	// best and cpu are the paper's figures, 0 if it gives none.
 	best, cpu float64
-	// near takes the nearest family of sites in place of sites anywhere.
+	// near selects the nearest family of sites instead of sites anywhere.
 	near bool
 }
 
@@ -79,8 +79,8 @@ func runApoideaThreads(ctx context.Context, o *trial.Options, r *report.Report, 
 		near = append(near, families[0][0]...)
 	}
 	s := report.Series{Name: "threads", Columns: []string{"case", "threads", "pages_per_s", "cpu_pct"}}
-	speed := report.Plot{Name: "pages", Title: "Throughput of one peer against its threads", X: "threads", Y: "pages a second", LogX: true, LogY: true}
-	relative := report.Plot{Name: "relative", Title: "How many threads it takes: one peer", X: "threads", Y: "pages a second, % of the best", LogX: true, YMin: 0, YMax: 110}
+	speed := report.Plot{Name: "pages", Title: "Throughput of one peer by threads", X: "threads", Y: "pages per second", LogX: true, LogY: true}
+	relative := report.Plot{Name: "relative", Title: "Relative throughput of one peer by threads", X: "threads", Y: "pages per second, % of the best", LogX: true, YMin: 0, YMax: 110}
 	cases := threadsCases()
 	for n, c := range cases {
 		s.Names = append(s.Names, c.row)
@@ -116,8 +116,8 @@ func runApoideaThreads(ctx context.Context, o *trial.Options, r *report.Report, 
 	return nil
 }
 
-// lonePeer draws a peer and sites, and returns the round trips; of a matrix with few nodes all but
-// the peer are sites, several times over.
+// lonePeer draws a peer and sites, and returns the round trips. In a matrix with few nodes all
+// other nodes are sites, repeatedly.
 func lonePeer(net *internet.Internet, rnd *rand.Rand, sites int) ([]time.Duration, error) {
 	count := sites
 	if size := net.Size(); size > 0 {
@@ -151,7 +151,7 @@ func threadsTable(t *report.Table, c *threadsCase, pages, cpu []float64) {
 	}
 }
 
-// bestOf is where nine tenths of the best are reached first.
+// bestOf returns where 90 % of the best are reached first.
 func bestOf(pages []float64) int {
 	for i, v := range pages {
 		if v >= nearBest*slices.Max(pages) {

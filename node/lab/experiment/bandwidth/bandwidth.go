@@ -1,4 +1,4 @@
-// Package bandwidth plays governors against each other under a cap (papers 4.3).
+// Package bandwidth compares governors under a bandwidth limit (papers 4.3).
 package bandwidth
 
 import (
@@ -14,35 +14,34 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
-// Governors is section 3 of Diligenti et al., beside our governor.
+// Governors repeats section 3 of Diligenti et al. and adds our governor.
 var Governors = trial.Experiment{
 	Name:  "bandwidth",
-	About: "crawling under a bandwidth cap: the paper's admission by estimates, its rival, and ours",
-	Long: `Diligenti et al., section 3, figures 1 to 3 (papers 4.3): L = 140 KB/s, k = 0.3, sigma = 120. A fixed queue is replayed for each setting over ` + fmt.Sprint(bandwidthServers) + `
-simulated servers of different speeds behind one line. The paper gives averages without saying of which servers, so ours are drawn: figures are means over ten draws of
-servers and queue, those named _spread the largest of the ten less the smallest. Charts are of the first draw, order of the means. Fitted was one figure, the median rate
-of servers, to the paper's use at max_d 2; that of figure 1 was not.
+	About: "crawling under a bandwidth limit: the paper's governor, its rival, and ours",
+	Long: `Diligenti et al., section 3, figures 1 to 3 (papers 4.3): L = 140 KB/s, k = 0.3, sigma = 120. A fixed queue is replayed for each setting, over ` + fmt.Sprint(bandwidthServers) + ` simulated servers of different speeds
+behind one line. The paper gives averages without naming its servers, so ours are drawn. Figures are means over ten draws of servers and queue; figures named _spread are the largest of
+the ten minus the smallest. Charts show the first draw; chart order shows the means. One figure was fitted to the paper's use at max_d 2: the median rate of servers. Figure 1 was not
+fitted.
 
-Rows paper-2 to paper-96 are the paper's governor with its max_d, start-stop is its rival, ours is ours over the hard limiter, as a peer runs it. Rows with
--limiter have the limiter beneath as well, ours-alone is ours without it. use is the mean over the cap, windows_above the share of one-second windows (one begins every 10 ms)
-above 1.02 of it, windows_above_cap of those above the cap itself, order_violations the share of fetches started while a higher score waited, known that of fetches from servers
-with estimates. Figure 1 as figures: predicted is CB at the beginning of a second, measured what came in it; predicted_error is how far the two are apart in the mean.
-estimate_error is how far B(u) of known servers is from the rates of their downloads, over these rates; downloads of different length have different rates in any case.
+Rows paper-2 to paper-96 are the paper's governor by max_d. start-stop is its rival. ours is our governor above the hard limiter, as in a peer. Rows -limiter add the hard limiter, and
+ours-alone omits it. use is mean use divided by the limit. A one-second window starts every 10 ms; windows_above is the share of them above 1.02 of the limit. windows_above_cap is the
+share above the limit itself. order_violations is the share of fetches started while a higher score waited. known is the share of fetches from servers with estimates. For figure 1,
+predicted is CB at the start of a second, measured the bytes received in it. predicted_error is their mean difference. estimate_error is the difference between B(u) and the rates of
+downloads of known servers, relative to these rates. Downloads of different length differ in rate in any case.
 
-Rows days- are of two weeks in which the rates of servers follow the hour and the kind of day (world.go: drawn by us), at max_d 6. 48-cells are the paper's estimates, one-cell is one
-estimate a server. Of each hour ten seconds are played, and the second week is judged; estimate_error_first_days is of the first Thursday to Saturday, in which cells are still empty.
-The 48 cells gain in each of the ten draws. On one draw 5, 20 and 30 seconds an hour were tried too, with the same end, and four days from a Friday, the last two judged: there they gained
-only with 60 seconds an hour, when a server is met fifty times a day. How far CB is from what comes is hardly less for it, as estimates of several servers level each other out.`,
+Rows days- cover two weeks in which server rates depend on hour and kind of day (world.go, drawn by us), at max_d 6. 48-cells has the paper's estimates, one-cell one estimate per server.
+Each hour is simulated for ten seconds, and the second week is judged. estimate_error_first_days covers the first Thursday to Saturday, when cells are still empty. The 48 cells improve
+the estimate in each of the ten draws. One draw was repeated with 5, 20 and 30 seconds per hour, with the same result. It was also repeated with four days from a Friday, the last two
+judged. There the cells helped only at 60 seconds per hour, with fifty visits to a server per day. The error of CB is hardly smaller, since errors of several servers cancel out.`,
 	Run: runBandwidth,
 }
 
 const (
-	// bandwidthWarmUp is not counted: estimates are empty, and the fetchers begin one after the
-	// other. Seconds.
+	// bandwidthWarmUp in seconds is not counted: estimates are empty, and fetchers start in turn.
 	bandwidthWarmUp = 60
-	// windowAbove is what counts as above the cap, in parts of it.
+	// windowAbove is the threshold of a window above the limit, relative to it.
 	windowAbove = 1.02
-	// bandwidthDraws of servers and queue are played, quickDraws by a quick run.
+	// bandwidthDraws is the number of draws of servers and queue, quickDraws that of a quick run.
 	bandwidthDraws, quickDraws = 10, 2
 )
 
@@ -51,9 +50,9 @@ type bandwidthSetting struct {
 	row, governor string
 	depth         int
 	limited       bool
-	days          bool    // played over days
+	days          bool    // simulated over days
 	oneCell       bool    // one estimate a server in place of 48
-	paper         float64 // use, 0 where the paper says nothing
+	paper         float64 // use, 0 if the paper gives none
 }
 
 func bandwidthSettings() []bandwidthSetting {
@@ -76,7 +75,7 @@ func bandwidthSettings() []bandwidthSetting {
 	)
 }
 
-// bandwidthRow is what the draws of a setting came to.
+// bandwidthRow holds the results of the draws of a setting.
 type bandwidthRow struct {
 	bandwidthSetting
 	first *bandwidthRun // what is drawn
@@ -124,7 +123,7 @@ func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progr
 	if err != nil {
 		return err
 	}
-	trade := report.Plot{Name: "order", Title: "What the use of the cap costs in order", X: "use of the cap, share", Y: "share started while a higher score waited"}
+	trade := report.Plot{Name: "order", Title: "Order violations by use of the limit", X: "use of the limit, share", Y: "share started while a higher score waited"}
 	paper := report.Line{Label: "paper, max_d 2 to 96"}
 	runs := make(map[string]*bandwidthRun)
 	for i := range rows {
@@ -146,7 +145,7 @@ func runBandwidth(ctx context.Context, o *trial.Options, r *report.Report, progr
 	return nil
 }
 
-// play runs one setting through the world.
+// play runs one setting in the world.
 func (w *bandwidthWorld) play(ctx context.Context, s *bandwidthSetting) (*bandwidthRun, error) {
 	cfg := bandwidth.EstimatesConfig{Location: time.UTC}
 	if s.oneCell {
@@ -162,12 +161,11 @@ func (w *bandwidthWorld) play(ctx context.Context, s *bandwidthSetting) (*bandwi
 	return run, run.run(ctx)
 }
 
-// The figures that are spoken of elsewhere, by their place in bandwidthMetrics.
+// Indices of bandwidthMetrics that are used elsewhere.
 const bandwidthUse, estimateError, bandwidthViolations = 0, 7, 8
 
-// bandwidthMetrics are the columns of the table: those that spread also by how far draws differ,
-// those of predictions where the paper's governor has no limiter beneath, which would make them
-// true.
+// bandwidthMetrics are the columns of the table: with the spread over draws where spreads is set,
+// and for predictions only where the paper's governor has no limiter, which would make them true.
 var bandwidthMetrics = [...]struct {
 	name, unit         string
 	spreads, predicted bool
@@ -186,7 +184,7 @@ var bandwidthMetrics = [...]struct {
 	11:                  {name: "fetches", unit: "1/s"},
 }
 
-// bandwidthFigures are what a run comes to, as bandwidthMetrics says.
+// bandwidthFigures are the figures of a run, in the order of bandwidthMetrics.
 type bandwidthFigures [len(bandwidthMetrics)]float64
 
 // figures of a run between two seconds.
@@ -243,7 +241,7 @@ func (r *bandwidthRun) figures(first, last int) bandwidthFigures {
 	}
 }
 
-// of are the draws of a figure, in ascending order.
+// of returns the draws of a figure in ascending order.
 func (b *bandwidthRow) of(figure int) (values []float64) {
 	for i := range b.draws {
 		values = append(values, b.draws[i][figure])
@@ -274,7 +272,7 @@ func (b *bandwidthRow) table(t *report.Table) {
 	}
 }
 
-// perSecond is what came in each second, in kB.
+// perSecond returns the bytes received in each second, in kB.
 func (r *bandwidthRun) perSecond() []float64 {
 	out := make([]float64, len(r.came)/stepsASecond)
 	for i := range out {
@@ -285,7 +283,7 @@ func (r *bandwidthRun) perSecond() []float64 {
 	return out
 }
 
-// predicted is what was expected at the beginning of each second, in kB a second.
+// predicted returns the prediction at the start of each second, in kB per second.
 func (r *bandwidthRun) predicted() []float64 {
 	out := make([]float64, len(r.expected)/stepsASecond)
 	for i := range out {
@@ -294,7 +292,7 @@ func (r *bandwidthRun) predicted() []float64 {
 	return out
 }
 
-// bandwidthPlots are the paper's three figures: a piece of 40 s from the middle.
+// bandwidthPlots returns the paper's three figures: 40 s from the middle.
 func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []report.Plot {
 	shown := int(bandwidthShown / time.Second)
 	from := bandwidthWarmUp + (seconds-bandwidthWarmUp-shown)/2
@@ -306,16 +304,16 @@ func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []report.Plot {
 		return l
 	}
 	limit := report.Line{Label: "cap", X: []float64{0, float64(shown - 1)}, Y: []float64{bandwidthCap / 1000, bandwidthCap / 1000}, Dashed: true}
-	const x, y = "time, s", "kB a second"
+	const x, y = "time, s", "kB per second"
 	two, six := runs["paper-2"], runs["paper-6"]
 	plots := []report.Plot{
 		{Name: "predicted", Title: "The paper's governor: predicted and measured, max_d 6", X: x, Y: y, Lines: []report.Line{
 			line("measured", six.perSecond()), line("predicted", six.predicted()), limit,
 		}},
-		{Name: "depth", Title: "The paper's governor: how deep the queue is searched", X: x, Y: y, Lines: []report.Line{
+		{Name: "depth", Title: "The paper's governor: search depth of the queue", X: x, Y: y, Lines: []report.Line{
 			line("max_d 6", six.perSecond()), line("max_d 2", two.perSecond()), limit,
 		}},
-		{Name: "rivals", Title: "Crawling under one cap: ours, the paper, start and stop", X: x, Y: y, Lines: []report.Line{
+		{Name: "rivals", Title: "Crawling under one limit: ours, the paper's, start-stop", X: x, Y: y, Lines: []report.Line{
 			line("ours over the limiter", runs["ours"].perSecond()), line("start and stop", runs["start-stop"].perSecond()), line("paper, max_d 6", six.perSecond()),
 			line("ours without limiter", runs["ours-alone"].perSecond()), limit,
 		}},
@@ -328,7 +326,7 @@ func bandwidthPlots(runs map[string]*bandwidthRun, seconds int) []report.Plot {
 	return plots
 }
 
-// bandwidthSeries are the rates of all settings, second by second, those over days left out.
+// bandwidthSeries returns the rates of all settings by second, without those over days.
 func bandwidthSeries(rows []bandwidthRow) report.Series {
 	var seconds []float64
 	for i := range rows[0].first.perSecond() {

@@ -7,10 +7,10 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
-// TestBandwidth holds what the experiment is to show: over the limiter ours uses the cap up and
-// never exceeds it; alone it stays under it nearly always and keeps the order of scores; the
-// paper's governor uses more with a deeper search and passes higher scores more often; the rival
-// swings around the cap; and estimates by hour and kind of day are better than one a server.
+// TestBandwidth checks the main results. With the limiter ours uses the limit up and never exceeds
+// it; alone it rarely exceeds it and keeps the order of scores. The paper's governor uses more with
+// a deeper search and violates the order more often; the rival oscillates. Estimates by hour and
+// kind of day are better than one per server.
 func TestBandwidth(t *testing.T) {
 	r := new(report.Report)
 	if err := Governors.Run(t.Context(), &trial.Options{Seed: 3, Quick: true}, r, func(string, float64) {}); err != nil {

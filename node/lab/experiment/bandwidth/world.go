@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// bandwidthCap is L, and the two that are beneath it the paper's k and sigma (Diligenti et al.,
-	// 3); bandwidthShown is the width of its figures.
+	// bandwidthCap is L, the next two are the paper's k and sigma (Diligenti et al., 3);
+	// bandwidthShown is the width of its figures.
 	bandwidthCap   = 140_000
 	bandwidthShown = 40 * time.Second
 
-	// The paper is silent about the rest, which is ours: fetchers, the speed of the line (bytes a
-	// second), servers and how often they are met, their rate (median and spread of a lognormal,
-	// bytes a second), how it changes (spread, and seconds that it remembers), round trips and
-	// thinking (seconds), and the size of documents. The median rate is what the paper's use at
-	// max_d 2 was fitted by; slower servers have its governor use all of the cap, and more.
+	// The paper does not give the rest: fetchers, line speed (bytes per second), servers and how
+	// often they are visited, their rate (median and spread of a lognormal, bytes per second), its
+	// variation (spread, and correlation in seconds), round trips and server times (seconds), and
+	// document sizes. The median rate was fitted to the paper's use at max_d 2; slower servers let
+	// its governor exceed the limit.
 	bandwidthFetchers  = 64
 	bandwidthLine      = 1_250_000
 	bandwidthServers   = 300
@@ -37,20 +37,20 @@ const (
 	bandwidthThink     = 0.03
 	bandwidthSize      = worlds.PageMean2003
 	bandwidthSizes     = 0.5
-	// firstWindow is what a server of that time sends before it hears back, in bytes: three
-	// segments; the window then doubles each round trip.
+	// firstWindow is the initial TCP window of a server of that time, in bytes: three segments. It
+	// doubles each round trip.
 	firstWindow = 3 * 1460
-	// bandwidthHead is the head of a response.
+	// bandwidthHead is the size of a response header.
 	bandwidthHead = 300
 
-	// bandwidthStep is how fine time is; windows of one second are looked at for each phase of it.
+	// bandwidthStep is the time resolution; one-second windows start at each step.
 	bandwidthStep = 10 * time.Millisecond
 	stepsASecond  = int(time.Second / bandwidthStep)
 
-	// daysPlayed are two weeks, the second of which is judged, and hourPlayed the seconds of each
-	// hour that are: so a server is met nine times a day in the mean. workSwing and restSwing are
-	// how far the logarithm of a server's rate swings around the clock on a working day (four times
-	// as fast at its best hour as at its worst) and on a holiday.
+	// daysPlayed is two weeks, the second of which is judged. hourPlayed is the simulated seconds
+	// per hour: a server is visited nine times a day on average. workSwing and restSwing are the
+	// daily variation of the logarithm of a server's rate on a working day (a factor of four
+	// between best and worst hour) and on a holiday.
 	daysPlayed = 14
 	hourPlayed = 10
 	workSwing  = 0.7
@@ -72,16 +72,16 @@ type bandwidthURL struct {
 	think  float64
 }
 
-// bandwidthWorld is what every setting meets alike.
+// bandwidthWorld is the common input of all settings.
 type bandwidthWorld struct {
 	servers []bandwidthServer
 	queue   []bandwidthURL
 	seconds int
-	hour    int // seconds played of each; 0 where all is one moment of the day
+	hour    int // simulated seconds of each; 0 without hours of the day
 }
 
-// newBandwidthWorld draws one. With an hour rates follow the hour of the day: each server has a
-// slowest hour of its own, as if in any time zone, and on holidays another one, half a day later.
+// newBandwidthWorld draws a world. With an hour, rates depend on the hour of the day: each server
+// has its own slowest hour, as if in any time zone, and another on holidays, half a day later.
 func newBandwidthWorld(seed uint64, seconds, hour int) *bandwidthWorld {
 	rnd := rand.New(rand.NewPCG(seed, 0x62616e64))
 	w := &bandwidthWorld{seconds: seconds, hour: hour}
@@ -114,7 +114,7 @@ func newBandwidthWorld(seed uint64, seconds, hour int) *bandwidthWorld {
 		total += math.Pow(float64(i+1), -bandwidthZipf)
 		weights[i] = total
 	}
-	// More than the cap has room for, so that the queue never runs dry.
+	// More than the limit permits, so that the queue never runs dry.
 	for need := 1.5 * bandwidthCap * float64(seconds); need > 0; {
 		server, _ := slices.BinarySearch(weights, rnd.Float64()*total)
 		u := bandwidthURL{server: server, size: bandwidthHead + bandwidthSize*math.Exp(bandwidthSizes*rnd.NormFloat64()-bandwidthSizes*bandwidthSizes/2), think: bandwidthThink * rnd.ExpFloat64()}
@@ -136,7 +136,7 @@ type download struct {
 	firstBytes int     // step of the first byte; -1
 }
 
-// bandwidthRun is one setting at work.
+// bandwidthRun is a running setting.
 type bandwidthRun struct {
 	world    *bandwidthWorld
 	governor bandwidth.Governor
@@ -156,10 +156,10 @@ type bandwidthRun struct {
 type bandwidthStart struct {
 	step, depth  int
 	known        bool
-	rate, turned float64 // what was expected, and what it turned out to be
+	rate, turned float64 // expected and actual rate
 }
 
-// time of a step. Of each hour of a run over days one piece is played, each time at another minute.
+// time of a step. A run over days simulates one piece of each hour, at another minute each time.
 func (r *bandwidthRun) time() time.Time {
 	hour := r.world.hour * stepsASecond
 	if hour == 0 {
@@ -186,7 +186,7 @@ func (r *bandwidthRun) At(depth int) (bandwidth.Candidate, bool) {
 	return bandwidth.Candidate{ID: uint64(i), Server: r.world.servers[r.world.queue[i].server].addr}, true
 }
 
-// run plays the whole time.
+// run simulates the whole time.
 func (r *bandwidthRun) run(ctx context.Context) error {
 	every := int(r.governor.Every() / bandwidthStep)
 	for r.now = 0; r.now < r.world.seconds*stepsASecond; r.now++ {
@@ -206,7 +206,7 @@ func (r *bandwidthRun) run(ctx context.Context) error {
 	return nil
 }
 
-// flow moves the bytes of one step and ends what is complete.
+// flow transfers the bytes of one step and ends completed downloads.
 func (r *bandwidthRun) flow() (ended bool) {
 	const dt = 1.0 / float64(stepsASecond)
 	total := 0.0
@@ -244,8 +244,8 @@ func (r *bandwidthRun) flow() (ended bool) {
 	return ended
 }
 
-// demand is what a download would take in a step: its server's rate, or less while the window
-// opens.
+// demand returns the bytes that a download can take in a step: its server's rate, or less during
+// slow start.
 func (r *bandwidthRun) demand(d *download, dt float64) float64 {
 	age := float64(r.now-d.begun)*dt - d.wait
 	if age < 0 {
@@ -256,7 +256,7 @@ func (r *bandwidthRun) demand(d *download, dt float64) float64 {
 	return min(d.left, dt*min(rate, firstWindow/s.rtt*math.Exp2(min(age/s.rtt, 30))))
 }
 
-// fairShare is the most that one may have of a room so that nobody has less without wanting less.
+// fairShare is the max-min fair share of a capacity.
 func fairShare(all []*download, room float64) float64 {
 	wants := make([]float64, 0, len(all))
 	for _, d := range all {
@@ -294,7 +294,7 @@ func (r *bandwidthRun) sample() {
 	}
 }
 
-// admit starts what the governor lets start.
+// admit starts the fetches that the governor admits.
 func (r *bandwidthRun) admit() {
 	for len(r.running) < bandwidthFetchers {
 		a, ok := r.governor.Admit(r.time(), r)
@@ -305,7 +305,7 @@ func (r *bandwidthRun) admit() {
 		r.head = slices.Delete(r.head, a.Depth, a.Depth+1)
 		u := &r.world.queue[i]
 		s := &r.world.servers[u.server]
-		// A round trip to connect, one to ask, and the server thinks.
+		// A round trip to connect, one for the request, and the server's time.
 		r.running = append(r.running, &download{url: i, begun: r.now, start: len(r.starts), wait: 2*s.rtt + u.think, left: u.size, firstBytes: -1})
 		r.starts = append(r.starts, bandwidthStart{step: r.now, depth: a.Depth, known: a.Known, rate: a.Rate})
 	}

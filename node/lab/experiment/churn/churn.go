@@ -1,5 +1,5 @@
-// Package churn has peers come and die while they crawl, and holds what they know in the end
-// against the truth.
+// Package churn simulates joining and dying peers during a crawl, and compares their final records
+// with the truth.
 package churn
 
 import (
@@ -20,18 +20,18 @@ import (
 	"github.com/apoidea/apoidea/node/lab/sim"
 )
 
-// Churn holds that nothing is lost while peers come and die.
+// Churn tests that no page is lost while peers join and die.
 var Churn = trial.Experiment{
 	Name:  "churn",
-	About: "peers come and die: who owns which key, what is lost, what is fetched twice, what it costs",
-	Long: `Two simulations beside each other, in virtual time. Sessions are exponential with a median of 60 minutes and end with deaths, half of them silent;
-newcomers hold the number of peers.
+	About: "peers join and die: wrong owners, lost pages, repeated fetches, cost",
+	Long: `Two simulations in virtual time. Sessions are exponential with a median of 60 minutes and end with deaths, half of them silent. Joining peers keep the number of peers constant.
 
-The ring alone, ten times --peers (10,000) for a thirtieth of --hours: owners are held against the global truth; then a tenth of all peers dies at once.
+The ring alone, with ten times --peers (10,000) for a thirtieth of --hours. Owners are compared with the global truth; then a tenth of all peers dies at once.
 
-Peers with the logic of the node, --peers (1,000) for --hours (2): ring, owners of hosts and of bodies, replication, records that move, outboxes, workers.
-A quarter of the dead come back with their disk, after ten minutes in the mean. They crawl a synthetic web of a host a peer, whose servers note who asks when; what the owners know in the end is held against the web's own
-truth. Not simulated: robots.txt, archive, owners of jobs, bytes below the messages. The defaults take about twenty minutes of two cores and 4 GiB; --peers 300 a third of that.`,
+Peers with the logic of the node, --peers (1,000) for --hours (2): ring, owners of hosts and bodies, replication, record handoff, outboxes, workers. A quarter of the dead peers
+returns with its disk, after ten minutes on average. They crawl a synthetic web with one host per peer, whose servers log all requests. The owners' final records are compared
+with that web. Not simulated: robots.txt, archive, owners of jobs, bytes below the messages. The defaults take about twenty minutes on two cores and 4 GiB; --peers 300 takes a
+third of that.`,
 	Run: runChurn,
 }
 
@@ -70,7 +70,7 @@ func runChurn(ctx context.Context, o *trial.Options, r *report.Report, progress 
 	return nil
 }
 
-// parts sums the progress of several simulations up.
+// parts adds up the progress of several simulations.
 type parts struct {
 	tell  trial.Progress
 	mu    sync.Mutex // guards what follows, and that tell is called once at a time
@@ -82,7 +82,7 @@ func newParts(tell trial.Progress, names ...string) *parts {
 	return &parts{tell: tell, names: names, done: make([]float64, len(names))}
 }
 
-// part returns the progress function of one.
+// part returns the progress function of one simulation.
 func (p *parts) part(i int) func(done, all time.Duration) {
 	return func(done, all time.Duration) {
 		p.mu.Lock()
@@ -99,11 +99,11 @@ func (p *parts) part(i int) func(done, all time.Duration) {
 }
 
 const (
-	// ringShare times as many peers are in the ring alone as have the whole logic of the node, for
-	// a ringHours part of the time.
+	// ringShare is the factor on the number of peers of the ring alone, ringHours its part of the
+	// time.
 	ringShare = 10
 	ringHours = 30
-	// returning is the share of the dead peers of the crawl that come back with their disk.
+	// returning is the share of dead peers of the crawl that return with their disk.
 	returning = 0.25
 )
 
@@ -130,7 +130,7 @@ func ringTable(r *report.Report, row string, c *sim.ChurnReport) {
 	t.Add(row, "wrong_owners_meanwhile", "% of lookups", share(c.Shock.Wrong, c.Shock.Lookups))
 }
 
-// seconds of a time that was waited for; NaN if it did not come.
+// seconds of a waiting time; NaN if the event did not occur.
 func seconds(d time.Duration) float64 {
 	if d < 0 {
 		return math.NaN()
@@ -238,8 +238,8 @@ func crawlPlots(r *report.Report, peers int, c *sim.CrawlReport) {
 			Lines: []report.Line{s.Line("with an outcome", 4), s.Line("outstanding", 5), requests},
 		},
 		report.Plot{
-			Name: "load", Title: "How the requests spread over peers", X: "% of peers, the idlest first", Y: "requests an hour", Lines: []report.Line{load},
+			Name: "load", Title: "Requests per worker", X: "% of peers, least busy first", Y: "requests per hour", Lines: []report.Line{load},
 		},
-		report.Plot{Name: "traffic", Title: "What peers send, by purpose", X: "minutes", Y: "bytes a peer and second", LogY: true, Lines: lines},
+		report.Plot{Name: "traffic", Title: "Bytes sent by purpose", X: "minutes", Y: "bytes per peer and second", LogY: true, Lines: lines},
 	)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/trial/trialtest"
 )
 
-// TestChurnIsTheSameForASeed runs the whole experiment twice, small.
+// TestChurnIsTheSameForASeed compares two small runs of the whole experiment.
 func TestChurnIsTheSameForASeed(t *testing.T) {
 	run := func(seed uint64) map[string][]byte {
 		_, files := trialtest.Run(t, &Churn, trial.Options{Seed: seed, Peers: 3, Hours: 0.05})

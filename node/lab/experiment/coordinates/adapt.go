@@ -17,24 +17,24 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Adapt is the thesis' 5.1 to 5.6.
+// Adapt repeats 5.1 to 5.6 of the thesis.
 var Adapt = trial.Experiment{
 	Name:  "coordinates-adapt",
-	About: "a peer loses bandwidth or gets busy, a server slows down: how soon placement by coordinates follows (Malet 2009)",
-	Long: `The thesis' 5.1 to 5.6 in virtual time. bandwidth: 8 peers, one of which keeps 17 servers in persistent mode, error 0.3, for 140 minutes; from the 33rd to the 80th
-the downloads of the most used peer take five times as long. load: the same peers, 30 servers, 100 minutes; from the 36th to the 76th the most used peer's program waits
-twenty times as long for its processor, which its gossip shows too. server: 7 estimators, one server that takes 5 s longer from the 58th to the 76th minute.
-Where it is known where hosts are, peers and servers stand as there: six peers in Europe, one of which has the servers, two in America, and the servers in America.
-The thesis names the filter of load (20, 0.2) and of server (16, 0.5); bandwidth has (10, 0.3) here, rows named -ours (8, 0.2). With (4, 0.25) assignments
-stop after seven minutes as there, but the error stays over 0.3 and servers are no better placed than by geo to the end; the downloads of a throttled peer suit no place that
-its gossip, as quick as ever, and the others leave. A batch over 0.3 is assigned after 300 updates of each server (3.4, step 7); the chart of times shows it.
--ours learn from the downloads of assigned pages too and keep few assignments waiting; adaptive is the strategy of that name, asked every twenty seconds; it alone
-probes again, and probes_ say how often a server before, while and after the peer is disturbed. geo goes by cities where the internet has them, as the synthetic one does. Figures are the median of
---peers (5) repetitions; a repetition counts where the peer was in use before. Candidates are all peers.`,
+	About: "how fast coordinates react when a peer loses bandwidth or CPU, or a server slows down (Malet 2009)",
+	Long: `Thesis 5.1 to 5.6 in virtual time. bandwidth: 8 peers, one of which holds 17 servers in persistent mode, error 0.3, for 140 minutes. From minute 33 to 80 the downloads of the most used peer
+take five times as long. load: the same peers, 30 servers, 100 minutes. From minute 36 to 76 the process of the most used peer waits twenty times as long for its CPU, which also delays its
+gossip. server: 7 estimators and one server that takes 5 s longer from minute 58 to 76. Where positions are available, peers and servers have those of the thesis. Six peers are in Europe, one
+of which holds the servers; two peers and the servers are in America.
+
+The thesis gives the filter for load (20, 0.2) and server (16, 0.5). bandwidth uses (10, 0.3) here, and rows -ours (8, 0.2). With (4, 0.25) assignments stop after seven minutes, as in the
+thesis. But the error then stays above 0.3, and placement is never better than geo. A throttled peer fits no position: its downloads are slow while its gossip is as fast as before. A batch
+above 0.3 is assigned after 300 updates per server (3.4, step 7); the chart of times shows it. Rows -ours also learn from downloads of assigned pages and keep few assignments waiting. adaptive
+is the strategy of that name, queried every twenty seconds. It is the only one that probes again; probes_ figures count probes per server before, during and after the disturbance. geo uses
+cities where the internet has them, as the synthetic one does. Figures are medians over --peers (5) repetitions. A repetition counts where the peer was in use before. All peers are candidates.`,
 	Run: runCoordAdapt,
 }
 
-// disturbance is an experiment with something that goes wrong and is put right again.
+// disturbance is an experiment with a disturbance that begins and ends.
 type disturbance struct {
 	name               string
 	servers, minutes   int
@@ -74,7 +74,7 @@ const (
 	adaptUnused      = 0.05   // share of the assignments below which a peer is out of use
 )
 
-// adaptTrace is what was seen, by minute.
+// adaptTrace holds the observations by minute.
 type adaptTrace struct {
 	share       []float64 // of the assigned URLs that went to the peer
 	mine, geo   []float64 // mean expected download time in ms, of our placement and of geo's
@@ -92,7 +92,7 @@ func runCoordAdapt(ctx context.Context, o *trial.Options, r *report.Report, prog
 	r.Input("candidates", "all peers of a set")
 	where := "peers in Europe (6) and North America (2), servers in North America, as in the thesis"
 	if _, _, ok := drawRegions(net, o.Rand(0), 1); !ok {
-		where = "drawn at random: it is not known where enough of these hosts are"
+		where = "drawn at random: too few hosts have positions"
 	}
 	r.Input("regions", where)
 	all := disturbances()
@@ -106,7 +106,7 @@ func runCoordAdapt(ctx context.Context, o *trial.Options, r *report.Report, prog
 			return "", err
 		}
 		traces[i][k], err = all[i].run(net, o.Seed+uint64(k)*15_485_863) // a small count
-		return fmt.Sprintf("%s, repetition %d is done", all[i].name, k+1), err
+		return fmt.Sprintf("%s, repetition %d done", all[i].name, k+1), err
 	})
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func runCoordAdapt(ctx context.Context, o *trial.Options, r *report.Report, prog
 	return serverSlowdown(net, o, r)
 }
 
-// run does one repetition.
+// run executes one repetition.
 func (d *disturbance) run(net *internet.Internet, seed uint64) (*adaptTrace, error) {
 	rnd := rand.New(rand.NewPCG(seed, 0x6164617074))
 	var w *coordWorld
@@ -137,7 +137,7 @@ func (d *disturbance) run(net *internet.Internet, seed uint64) (*adaptTrace, err
 	return a.byCycle(seed), nil
 }
 
-// adapting is a repetition under way.
+// adapting is a running repetition.
 type adapting struct {
 	d      *disturbance
 	w      *coordWorld
@@ -150,13 +150,13 @@ type adapting struct {
 	trace  adaptTrace
 }
 
-// byCycle has a persistent cycle place the servers.
+// byCycle lets a persistent cycle place the servers.
 func (a *adapting) byCycle(seed uint64) *adaptTrace {
 	setup := paperSetup(0.3)
 	setup.cycle.Mode, setup.cycle.Hosts, setup.cyclesAt = coordinates.ModePersistent, a.d.servers, []int{0}
 	setup.servers.Filter, setup.gossip.Filter = a.d.filter, a.d.filter
 	// A request each ten seconds for each server, as in the thesis: here each waits for the one
-	// before, so estimators tell what they found at once.
+	// before, so estimators report their results at once.
 	setup.estimator.Every, setup.estimator.Age = time.Second, 0
 	if a.d.ours {
 		setup.cycle.Outgoing = 2
@@ -169,7 +169,7 @@ func (a *adapting) byCycle(seed uint64) *adaptTrace {
 		for i := range msg.URLs {
 			s := serverOf(msg.URLs[i].Addr)
 			a.at[s] = p
-			if a.d.ours && s != last { // the first page of each server in the message tells
+			if a.d.ours && s != last { // the first page of each server in the message is reported
 				a.feed(run, p, s)
 			}
 			last = s
@@ -189,7 +189,7 @@ func (a *adapting) byCycle(seed uint64) *adaptTrace {
 	return &a.trace
 }
 
-// feed lets the download of an assigned page move its server's coordinate.
+// feed updates a server's coordinate from the download of an assigned page.
 func (a *adapting) feed(run *coordRun, p, s int) {
 	took, failed := a.w.download(a.rnd, p, s, internet.PageSize(a.rnd))
 	run.clock.After(took, func() {
@@ -199,7 +199,7 @@ func (a *adapting) feed(run *coordRun, p, s int) {
 	})
 }
 
-// disturb strikes the most used peer when its time has come, and heals it.
+// disturb starts and ends the disturbance of the most used peer.
 func (a *adapting) disturb(minute int) {
 	switch minute {
 	case a.d.from: // minute has noted which it is
@@ -209,7 +209,7 @@ func (a *adapting) disturb(minute int) {
 	}
 }
 
-// minute notes what a minute came to.
+// minute records the results of a minute.
 func (a *adapting) minute(minute int, err, distance float64) {
 	total, mine, geo := 0.0, 0.0, 0.0
 	for p, n := range a.given {
@@ -263,8 +263,8 @@ func (a *adapting) distance(run *coordRun, now time.Time) float64 {
 	return report.Quantile(all, 0.5)
 }
 
-// byStrategy has a strategy of the node place the servers: asked every twenty seconds, told of a
-// page of each every five.
+// byStrategy lets a strategy of the node place the servers. It is queried every twenty seconds and
+// gets a page of each server every five.
 func (a *adapting) byStrategy(seed uint64) (*adaptTrace, error) {
 	strategy, err := adaptive.New(adaptive.Config{Seed: seed + 1})
 	if err != nil {
@@ -292,7 +292,7 @@ func (a *adapting) byStrategy(seed uint64) (*adaptTrace, error) {
 	return &a.trace, nil
 }
 
-// view is what a strategy is shown of a server.
+// view returns a strategy's view of a server.
 func (a *adapting) view(now time.Time, s int) *placement.View {
 	v := &placement.View{Now: now, Host: fmt.Sprintf("host%d", s), Site: a.w.servers[s].addr, Measured: make(map[string]placement.Measurement)}
 	for p := range a.w.peers {
@@ -301,8 +301,8 @@ func (a *adapting) view(now time.Time, s int) *placement.View {
 	return v
 }
 
-// ask lets a strategy probe, with what the cache of a node would still have of the last probes,
-// until it names a worker.
+// ask lets a strategy probe until it names a worker, with the last probes that a node's cache would
+// still have.
 func (a *adapting) ask(strategy placement.Strategy, v *placement.View, s int) (int, error) {
 	at := func(id string) int {
 		return slices.IndexFunc(a.w.peers, func(p coordPeer) bool { return p.id == id })

@@ -12,8 +12,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// after is how many minutes from a moment it takes until something holds for a while; infinite if
-// it never does.
+// after returns the minutes from a time until a condition holds for a while; infinite if it never
+// does.
 func after(from, end int, holds func(minute int) bool) float64 {
 	run := 0
 	for m := from; m < end; m++ {
@@ -35,7 +35,7 @@ func (d *disturbance) table(r *report.Report, traces []*adaptTrace) {
 	for _, t := range traces {
 		was := t.share[d.from-1]
 		if was < 2*adaptUnused {
-			continue // nobody to miss
+			continue // no assignments to compare
 		}
 		halves = append(halves, after(d.from, d.to, func(m int) bool { return !(t.share[m] >= was/2) }))
 		stops = append(stops, after(d.from, d.to, func(m int) bool { return !(t.share[m] >= adaptUnused) }))
@@ -74,7 +74,7 @@ func (d *disturbance) table(r *report.Report, traces []*adaptTrace) {
 	}
 	if d.strategy {
 		for i, when := range []string{"before", "while", "after"} {
-			r.Table.Add(d.name, "probes_"+when, "probes a server", middle(probes[i]))
+			r.Table.Add(d.name, "probes_"+when, "probes per server", middle(probes[i]))
 		}
 	}
 	r.Table.Add(d.name, "repetitions_counted", "runs", float64(len(before)))
@@ -94,7 +94,7 @@ func (d *disturbance) plot(r *report.Report, traces []*adaptTrace) {
 	marks := []report.Mark{{X: float64(d.from), Label: "begins"}, {X: float64(d.to), Label: "ends"}}
 	r.Plots = append(r.Plots,
 		report.Plot{
-			Name: d.name + "-assignments", Title: "Assignments to the peer that is disturbed: " + d.name, X: "minutes", Y: "% of assigned URLs",
+			Name: d.name + "-assignments", Title: "Assignments to the disturbed peer: " + d.name, X: "minutes", Y: "% of assigned URLs",
 			Lines: []report.Line{s.Line("share", 1)}, Marks: marks,
 		},
 		report.Plot{
@@ -109,7 +109,7 @@ const (
 	slowExtra                     = 5000 // ms
 )
 
-// serverSlowdown is the thesis' 5.6: a server gets slow for everybody.
+// serverSlowdown is 5.6 of the thesis: a server becomes slow for all peers.
 func serverSlowdown(net *internet.Internet, o *trial.Options, r *report.Report) error {
 	rnd := o.Rand(0x736c6f77)
 	w, err := newCoordWorld(net, rnd, adaptPeers, 1)
@@ -153,10 +153,10 @@ func serverSlowdown(net *internet.Internet, o *trial.Options, r *report.Report) 
 	r.Series = append(r.Series, s)
 	marks := []report.Mark{{X: slowFrom, Label: "slow"}, {X: slowTo, Label: "as before"}}
 	r.Plots = append(r.Plots, report.Plot{
-		Name: "server-distance", Title: "Distance of a server that takes " + strconv.Itoa(slowExtra/1000) + " s longer", X: "minutes", Y: "distance, ms", Lines: []report.Line{s.Line("distance", 1)},
+		Name: "server-distance", Title: "Distance of a server slowed by " + strconv.Itoa(slowExtra/1000) + " s", X: "minutes", Y: "distance, ms", Lines: []report.Line{s.Line("distance", 1)},
 		Marks: marks,
 	}, report.Plot{
-		Name: "server-error", Title: "Error of the coordinate of that server", X: "minutes", Y: "relative error", Lines: []report.Line{s.Line("error", 2)},
+		Name: "server-error", Title: "Coordinate error of the slowed server", X: "minutes", Y: "relative error", Lines: []report.Line{s.Line("error", 2)},
 		Marks: marks,
 	})
 	return nil

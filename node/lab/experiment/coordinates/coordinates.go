@@ -1,4 +1,4 @@
-// Package coordinates does the experiments of Malet 2009 again (papers 3.7): placement by network
+// Package coordinates repeats the experiments of Malet 2009 (papers 3.7): placement by network
 // coordinates.
 package coordinates
 
@@ -16,27 +16,27 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Strategies is the thesis' 5.7 and 5.8.
+// Strategies repeats 5.7 and 5.8 of the thesis.
 var Strategies = trial.Experiment{
 	Name:  "coordinates-strategies",
-	About: "network coordinates against random and geographic placement: how long downloads take (Malet 2009)",
-	Long: `The thesis' comparison (5.7, 5.8): 7 independent sets of 10 peers in virtual time. Each peer gossips for half an hour, has one batch of 100 servers
-estimated by all, and assigns them; random, geo (smallest great-circle distance, by city or country as known) and the oracle (least expected time) get the same
-batch at the same moment. Done with a median error of 0.25 and of 0.15. Then pages are fetched by whom each strategy chose, 18 of a server as in the thesis.
-Candidates are all peers of a set. coordinates-live is the strategy of the node, one owner's view: servers are estimated one URL at a time.
-adaptive places a server a second; meanwhile those placed before are fetched from, a page a second each, and from these downloads it learns which peers are slow.
-The peers are as PlanetLab's were, shared and some of them busy; how busy is fitted to random's 90th percentile and to the updates of 5.9
-(world.go). Rows named _half are over a random half of the servers. --peers is the number of sets.`,
+	About: "download times of network coordinates, random and geographic placement (Malet 2009)",
+	Long: `The thesis' comparison (5.7, 5.8): 7 independent sets of 10 peers in virtual time. Each peer gossips for half an hour, has all peers estimate one batch of 100 servers,
+and assigns it. At the same moment the batch is also assigned by random, geo (smallest great-circle distance, by city or country) and the oracle (least expected time).
+This is done at median errors of 0.25 and 0.15 each. Then the chosen peers fetch 18 pages per server, as in the thesis. All peers of a set are candidates.
+
+Row coordinates-live is the strategy of the node as one owner sees it: servers are estimated one URL at a time. Row adaptive places one server per second, and fetches a
+page per second from each placed one. It learns from these downloads which peers are slow. Peers are shared and partly busy, like PlanetLab's. How busy is fitted to
+random's 90th percentile and to the updates of 5.9 (world.go). Rows _half cover a random half of the servers. --peers is the number of sets.`,
 	Run: runCoordStrategies,
 }
 
-// Overhead is the thesis' 5.9 and 5.10.
+// Overhead repeats 5.9 and 5.10 of the thesis.
 var Overhead = trial.Experiment{
 	Name:  "coordinates-overhead",
-	About: "what estimation costs until coordinates converge: fetches by estimators, messages, time (Malet 2009)",
-	Long: `The same runs as coordinates-strategies (the thesis' 5.9): how many updates of a server's coordinate it takes until the median error of its batch is under
-0.25 and 0.15, bound 300; and one set of 7 peers for the thesis' 5.10 (time to converge). Every update is a page that was due anyway. Noise and window minimum are
-fitted to the two medians. --peers is the number of sets.`,
+	About: "cost of estimation until coordinates converge: fetches, messages, time (Malet 2009)",
+	Long: `The same runs as coordinates-strategies (thesis 5.9). Figures are the updates of a server's coordinate until the median error of its batch is under
+0.25 and 0.15, at most 300. One set of 7 peers is for thesis 5.10 (time to converge). Every update is a page that was due anyway. Noise and window
+minimum are fitted to the two medians. --peers is the number of sets.`,
 	Run: runCoordOverhead,
 }
 
@@ -52,7 +52,7 @@ const (
 	coordUnplanned = -1 // the peer of a server that a strategy cannot place
 )
 
-// coordOutcome is what came of one set under one threshold.
+// coordOutcome is the result of one set under one threshold.
 type coordOutcome struct {
 	world    *coordWorld
 	run      *coordRun
@@ -67,7 +67,7 @@ type coordOutcome struct {
 	errs     [][2]float64  // minutes since the batch began, median error: of the first peer
 }
 
-// coordScale is how large the comparison is.
+// coordScale is the size of the comparison.
 type coordScale struct{ sets, peers, hosts int }
 
 func scaleOf(o *trial.Options) coordScale {
@@ -122,12 +122,12 @@ func estimateSet(ctx context.Context, net *internet.Internet, seed uint64, scale
 	return out, nil
 }
 
-// done says whether every cycle has assigned its batch and sent it.
+// done reports whether every cycle has assigned its batch and sent it.
 func (o *coordOutcome) done() bool {
 	return !slices.ContainsFunc(o.run.cycles, func(c *coordinates.Cycle) bool { return !c.Stopped() })
 }
 
-// collect takes the figures out of the cycles.
+// collect reads the figures of the cycles.
 func (o *coordOutcome) collect() {
 	o.messages = o.run.messages
 	for _, c := range o.run.cycles {
@@ -158,7 +158,7 @@ func estimateAll(ctx context.Context, net *internet.Internet, o *trial.Options, 
 	return out, trial.Together(ctx, 2, len(thetas)*scale.sets, 1, progress, func(ctx context.Context, i int) (text string, err error) {
 		t, set := i/scale.sets, i%scale.sets
 		out[t][set], err = estimateSet(ctx, net, o.Seed+uint64(set)*104_729, scale, thetas[t]) // a small count
-		return fmt.Sprintf("set %d under error %v is estimated", set+1, thetas[t]), err
+		return fmt.Sprintf("set %d, error %v: estimated", set+1, thetas[t]), err
 	})
 }
 

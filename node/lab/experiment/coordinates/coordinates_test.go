@@ -14,8 +14,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// TestCoordinatesFindNearPeers: a small set, with its whole life in virtual time. Not a figure of
-// the thesis, but what it rests on.
+// TestCoordinatesFindNearPeers runs a small set in virtual time, the basis of the thesis' figures.
 func TestCoordinatesFindNearPeers(t *testing.T) {
 	trialtest.Unraced(t)
 	net := internet.Synthetic(1)
@@ -100,7 +99,7 @@ func TestAfterWantsIt(t *testing.T) {
 	}
 }
 
-// TestAssignmentsLeaveASlowPeer drives the disturbance of a short run both ways.
+// TestAssignmentsLeaveASlowPeer checks the reaction to a short disturbance by both ways.
 func TestAssignmentsLeaveASlowPeer(t *testing.T) {
 	trialtest.Unraced(t)
 	for _, strategy := range []bool{false, true} {
@@ -127,7 +126,7 @@ func TestAssignmentsLeaveASlowPeer(t *testing.T) {
 	}
 }
 
-// TestCrawlWaits: who has a batch estimated fetches less meanwhile.
+// TestCrawlWaits checks that a peer fetches less while its batch is estimated.
 func TestCrawlWaits(t *testing.T) {
 	trialtest.Unraced(t)
 	pages := make(map[string]float64)

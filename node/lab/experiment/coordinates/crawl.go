@@ -15,22 +15,22 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Crawl is the thesis' 5.12 and 5.13.
+// Crawl repeats 5.12 and 5.13 of the thesis.
 var Crawl = trial.Experiment{
 	Name:  "coordinates-crawl",
 	About: "a whole crawl placed by network coordinates: coverage, messages, balance (Malet 2009)",
-	Long: `The thesis' whole run (5.12, 5.13, 5.4.2) in virtual time: 14 peers, cycle mode, 184 minutes, error 0.25, hosts of 150 URLs. The thesis says
-100 hosts a batch, yet 836 hosts in 114 cycles, and 5,360 requests of 100 URLs would be three times all its pages: batches have 8 hosts here, the
-second size tried; with 100 two batches were assigned in all. Links a page are the second value tried as well. Each peer
-serves its queue of assigned URLs, estimates and found URLs; pages yield links to their own host and to others, which go to the peer that owns the host. A page is fetched
-once and a host by one peer at a time, so overlap is 0 by construction and measured all the same. Three fetchers a peer, each waiting for its host as politeness asks:
-about the rate of the thesis' hundred threads. A message asks for
-all servers of a batch that have answered, after half a minute for those that did. communication counts as the thesis does, twice the requests and the assignments;
-communication_as_sent what peers said, as answers to one request come apart. Fewer hosts are assigned than there: its 836 hosts, at 47 requests a cycle, were about as many
-estimates as here, but here a server takes more of them (updates_of_a_server) until the error is small enough. Second row: the same with the length of a peer's queue as height (3.8 b).
-Third row, crawl-wait: whoever has a batch estimated slows its own crawl until then, as the thesis leaves open (3.4, step 3): with probability ` + fmt.Sprint(crawlWait) + ` nothing is fetched for
-half a second, which is our number. It is meant to keep busy threads out of what is measured, but peers of the lab are as quick when busy, so that cannot show; and estimates wait in
-the same queue. batch_took is the time from the beginning of a batch to its assignment. --peers is the number of peers.`,
+	Long: `The thesis' whole run (sections 5.12, 5.13 and 5.4.2) in virtual time. It has 14 peers, cycle mode, 184 minutes, error 0.25 and hosts of 150 URLs. The thesis states 100 hosts per
+batch, yet 836 hosts in 114 cycles. 5,360 requests of 100 URLs would be three times all its pages. Batches have 8 hosts here, the second size tried; with 100, only two batches were
+assigned. Links per page are also the second value tried. Each peer serves its queue of assigned URLs, estimates and found URLs. Pages link to their own host and to others; links
+go to the peer that owns the host. A page is fetched once and a host by one peer at a time, so overlap is 0 by construction; it is measured anyway. A peer has three fetchers that
+wait for their host as politeness requires, which is about the rate of the thesis' hundred threads. A message requests all servers of a batch that have answered, after 30 s for
+those available. communication counts as the thesis does: twice the requests plus the assignments. communication_as_sent counts sent messages, since answers to one request arrive
+separately. Fewer hosts are assigned than in the thesis: a server takes more updates here (updates_of_a_server) until its error is small enough. The thesis' 836 hosts, at 47
+requests per cycle, took about as many estimates as here.
+
+Row crawl-queue-height uses the length of a peer's queue as height (3.8 b). In row crawl-wait a peer slows its own crawl while its batch is estimated, an option of the thesis (3.4,
+step 3). With probability ` + fmt.Sprint(crawlWait) + ` it fetches nothing for half a second, which is our value. The aim is to keep busy threads out of measurements. Simulated peers are equally fast when
+busy, so the effect cannot show, and estimates wait in the same queue. batch_took is the time from the start of a batch to its assignment. --peers is the number of peers.`,
 	Run: runCoordCrawl,
 }
 
@@ -52,10 +52,10 @@ const (
 	crawlGather    = 30 * time.Second // that a request waits for stragglers of the one before, so that it is for the whole batch as in the thesis
 	crawlWindow    = 2                // samples of a pair before they count: with five, fourteen estimators would take 70 updates before any does; the thesis had 47 requests a cycle
 	crawlTimeout   = 10 * time.Minute // of an estimate, which waits in its estimator's queue
-	crawlTries     = 8                // URLs looked at by an idle fetcher whose hosts are busy
+	crawlTries     = 8                // URLs that an idle fetcher tries while hosts are busy
 )
 
-// coordCrawl is a crawl under way.
+// coordCrawl is a running crawl.
 type coordCrawl struct {
 	crawlRow
 	run     *coordRun
@@ -65,7 +65,7 @@ type coordCrawl struct {
 	done    []int // pages by peer
 	fetched map[string]int
 	failed  int
-	// assigned counts URLs that were given away, answered those fetched of them.
+	// assigned counts URLs assigned to other peers, answered those fetched of them.
 	assigned, answered int
 	placed             map[int]bool // hosts
 	byMinute           [][3]float64 // pages, waiting, assigned
@@ -101,7 +101,7 @@ func runCoordCrawl(ctx context.Context, o *trial.Options, r *report.Report, prog
 	r.Input("minutes", minutes)
 	r.Input("candidates", "all peers")
 	pages := report.Plot{Name: "pages", Title: "Pages of a crawl placed by coordinates", X: "minutes", Y: "pages"}
-	load := report.Plot{Name: "balance", Title: "Who does the work of a crawl placed by coordinates", X: "% of peers, the idlest first", Y: "pages"}
+	load := report.Plot{Name: "balance", Title: "Pages per peer of a crawl placed by coordinates", X: "% of peers, least busy first", Y: "pages"}
 	rows := crawlRows()
 	for i, row := range rows {
 		c, err := newCoordCrawl(net, o.Seed, peers, row)
@@ -163,11 +163,10 @@ func newCoordCrawl(net *internet.Internet, seed uint64, peers int, row crawlRow)
 	return c, nil
 }
 
-// owner of a host: what its hash would say.
+// owner of a host by its hash.
 func (c *coordCrawl) owner(host int) int { return host % len(c.queues) }
 
-// find adds so many URLs that were not known of a host at its owner; one whose bucket is full
-// becomes ready for a batch.
+// find adds n new URLs of a host at its owner; a host with a full bucket becomes ready for a batch.
 func (c *coordCrawl) find(host, urls int) {
 	h := &c.hosts[host]
 	q := c.queues[c.owner(host)]
@@ -183,7 +182,7 @@ func (c *coordCrawl) find(host, urls int) {
 	}
 }
 
-// upkeep tells a peer's backlog each second, and slows its crawl while it has a batch estimated.
+// upkeep reports a peer's backlog each second, and slows its crawl during estimation.
 func (c *coordCrawl) upkeep(i int) {
 	c.run.clock.After(time.Second, func() { c.upkeep(i) })
 	assigned, proxy, _ := c.queues[i].Len()
@@ -217,7 +216,7 @@ func (c *coordCrawl) fetch(i int) {
 	c.run.clock.After(crawlIdle, func() { c.fetch(i) })
 }
 
-// later puts a URL back whose host is busy.
+// later returns a URL to the queue while its host is busy.
 func (c *coordCrawl) later(i int, request *coordinates.Request, from coordinates.Source) {
 	switch from {
 	case coordinates.Assigned:
@@ -255,7 +254,7 @@ func (c *coordCrawl) download(i, host int, request *coordinates.Request, from co
 	})
 }
 
-// links are what a page leads to.
+// links returns the links of a page.
 func (c *coordCrawl) links(host int) {
 	c.find(host, int(crawlOwnLinks*c.rnd.ExpFloat64()+0.5))
 	for range crawlFarLinks {
@@ -278,7 +277,7 @@ func (c *coordCrawl) table(r *report.Report, paper bool) {
 	for _, cycle := range c.run.cycles {
 		s := cycle.Stats()
 		for _, n := range s.Updates {
-			if n > 0 { // a host that comes again finds its server known
+			if n > 0 { // the server of a repeated host has a coordinate already
 				updates = append(updates, float64(n))
 			}
 		}
@@ -311,7 +310,7 @@ func (c *coordCrawl) table(r *report.Report, paper bool) {
 	add("assignment_messages", "messages", 1284, float64(st.Assignments))
 	add("communication", "messages/page", 0.065, float64(2*st.Requests+st.Assignments)/pages)
 	add("communication_as_sent", "messages/page", none, float64(m.asks+m.reports+m.assignments)/pages)
-	add("updates_of_a_server", "fetches a server", none, report.Quantile(updates, 0.5))
+	add("updates_of_a_server", "fetches per server", none, report.Quantile(updates, 0.5))
 	add("batch_took", "s, median", none, report.Quantile(took, 0.5))
 	add("bytes_per_page", "B/page", none, float64(c.run.messages.bytes())/pages)
 	add("coverage", "fetched/due", 0.65, pages/(pages+waiting))

@@ -25,12 +25,12 @@ func runCoordOverhead(ctx context.Context, o *trial.Options, r *report.Report, p
 	median, within := []float64{64, 193}, []float64{108, math.NaN()}
 	bound := []float64{0, 26}
 	updates := report.Plot{Name: "updates", Title: "Updates until a server is assigned", X: "updates of its coordinate", Y: "% of servers assigned", YMin: 0, YMax: 100}
-	errs := report.Plot{Name: "error", Title: "Median error of a batch while it is estimated", X: "minutes", Y: "relative error"}
+	errs := report.Plot{Name: "error", Title: "Median error of a batch during estimation", X: "minutes", Y: "relative error"}
 	for t, theta := range thetas {
 		sum := sumOutcomes(outcomes[t])
 		row := thetaRow(theta)
-		r.Table.Compare(row, "updates_p50", "fetches a server", median[t], report.Quantile(sum.updates, 0.5))
-		r.Table.Compare(row, "updates_p90", "fetches a server", within[t], report.Quantile(sum.updates, 0.9))
+		r.Table.Compare(row, "updates_p50", "fetches per server", median[t], report.Quantile(sum.updates, 0.5))
+		r.Table.Compare(row, "updates_p90", "fetches per server", within[t], report.Quantile(sum.updates, 0.9))
 		r.Table.Compare(row, "batches_at_bound", "%", bound[t], 100*float64(sum.atBound)/float64(sum.batches))
 		r.Table.Add(row, "seconds_p50", "s", report.Quantile(sum.took, 0.5))
 		servers := float64(len(sum.updates))
@@ -51,7 +51,7 @@ func runCoordOverhead(ctx context.Context, o *trial.Options, r *report.Report, p
 	return costOfSeven(ctx, o, r)
 }
 
-// sumOutcomes puts the sets together.
+// sumOutcomes adds up the sets.
 func sumOutcomes(sets []*coordOutcome) *coordOutcome {
 	sum := new(coordOutcome)
 	for _, s := range sets {
@@ -76,7 +76,7 @@ func (m *coordMessages) add(n *coordMessages) {
 	m.results += n.results
 }
 
-// costOfSeven is the thesis' 5.10: seven peers, a batch each, how long it takes.
+// costOfSeven is 5.10 of the thesis: seven peers, one batch each, and the time that it takes.
 func costOfSeven(ctx context.Context, o *trial.Options, r *report.Report) error {
 	net, err := worlds.Internet(o, r, true)
 	if err != nil {
@@ -93,8 +93,8 @@ func costOfSeven(ctx context.Context, o *trial.Options, r *report.Report) error 
 	r.Table.Compare(row, "seconds_mean", "s", 1081, report.Mean(one.took))
 	r.Table.Compare(row, "seconds_min", "s", 770, report.Quantile(one.took, 0))
 	r.Table.Compare(row, "seconds_max", "s", 1374, report.Quantile(one.took, 1))
-	r.Table.Compare(row, "updates_mean", "fetches a server", 67, report.Mean(one.medians))
-	r.Table.Compare(row, "updates_min", "fetches a server", 45, report.Quantile(one.medians, 0))
-	r.Table.Compare(row, "updates_max", "fetches a server", 101, report.Quantile(one.medians, 1))
+	r.Table.Compare(row, "updates_mean", "fetches per server", 67, report.Mean(one.medians))
+	r.Table.Compare(row, "updates_min", "fetches per server", 45, report.Quantile(one.medians, 0))
+	r.Table.Compare(row, "updates_max", "fetches per server", 101, report.Quantile(one.medians, 1))
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// region is a part of the world as the thesis' set-ups name them, by degrees.
+// region is a region of the thesis' set-ups, in degrees.
 type region struct{ south, north, west, east float64 }
 
 var (
@@ -20,17 +20,16 @@ func (r region) holds(p placement.Position) bool {
 	return p.Precision != placement.NoPosition && p.Lat >= r.south && p.Lat <= r.north && p.Lon >= r.west && p.Lon <= r.east
 }
 
-// The peers of 5.1 to 5.5: that with the servers is in Europe, and the servers are in the United
-// States, so the way to them is short from two peers alone.
+// The peers of 5.1 to 5.5: the one with the servers is in Europe and the servers are in the United
+// States, so only two peers are near them.
 const (
 	adaptEuropean = 6
 	adaptAmerican = 2
-	// regionDraw hosts are drawn of an endless internet, to find those among them.
+	// regionDraw is the number of hosts drawn from an unlimited internet to find these.
 	regionDraw = 1024
 )
 
-// drawRegions draws the peers and servers of 5.1 to 5.5; false if the internet does not say where
-// enough of its hosts are.
+// drawRegions draws the peers and servers of 5.1 to 5.5; false if too few hosts have positions.
 func drawRegions(net *internet.Internet, rnd *rand.Rand, servers int) (p, s []int, ok bool) {
 	crawlers, sites, err := net.Draw(rnd, regionDraw, regionDraw)
 	if size := net.Size(); size > 0 { // the nodes of a matrix may be either

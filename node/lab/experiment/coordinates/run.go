@@ -13,7 +13,7 @@ import (
 )
 
 // coordRun drives the state machines of a set of peers in virtual time: each gossips, estimates for
-// the others, and has a cycle of its own.
+// the others, and has its own cycle.
 type coordRun struct {
 	w      *coordWorld
 	clock  dhttest.Clock
@@ -24,16 +24,16 @@ type coordRun struct {
 	tables []*coordinates.Servers
 	ids    []string
 	index  map[string]int
-	// assigned is told of each assignment of a cycle, by the peer that made it; fetched of each
+	// assigned is called for each assignment of a cycle, by the peer that made it; fetched for each
 	// download made for an estimate, and how far on it is.
 	assigned func(by int, a coordinates.Assignment)
 	fetched  func(by int, u *coordinates.URL, took time.Duration, failed bool)
-	// estimates takes the requests of others where a peer has a queue; nil fetches at once.
+	// estimates queues the requests of others where a peer has a queue; nil fetches at once.
 	estimates func(at int, request *coordinates.Request)
 	messages  coordMessages
 }
 
-// coordMessages count what peers say to each other.
+// coordMessages counts the messages between peers.
 type coordMessages struct {
 	gossip, asks, reports, assignments int
 	urls                               int // in requests for estimates and in assignments
@@ -44,7 +44,7 @@ func (m *coordMessages) bytes() int {
 	return (m.gossip*2+m.asks+m.reports+m.assignments)*worlds.MessageBytes + (m.gossip+m.reports)*coordinates.EncodedSize + m.urls*worlds.URLBytes + m.results*worlds.ResultBytes
 }
 
-// coordSetup is how the peers are set up.
+// coordSetup configures the peers.
 type coordSetup struct {
 	gossip  coordinates.GossipConfig
 	servers coordinates.ServersConfig
@@ -88,7 +88,7 @@ func newCoordRun(w *coordWorld, setup *coordSetup, seed uint64) *coordRun {
 	return r
 }
 
-// start lets every peer tick each second, and each at another part of it.
+// start gives every peer a tick per second, at different offsets.
 func (r *coordRun) start() {
 	for i := range r.ids {
 		r.clock.After(time.Duration(i)*time.Second/time.Duration(len(r.ids)), func() { r.tick(i) })
@@ -115,7 +115,7 @@ func (r *coordRun) tick(i int) {
 	}
 }
 
-// report carries results to their requester.
+// report sends results to their requester.
 func (r *coordRun) report(from int, report coordinates.Report) {
 	r.messages.reports++
 	r.messages.results += len(report.Results)
@@ -131,7 +131,7 @@ func (r *coordRun) oneWay(from, to int) time.Duration {
 	return r.w.message(r.rnd, from, to) / 2
 }
 
-// cycle lets a requester ask and assign.
+// cycle lets a requester send estimation requests and assign.
 func (r *coordRun) cycle(i int, now time.Time) {
 	c := r.cycles[i]
 	estimators := append(r.gossip[i].Up(), r.ids[i])
@@ -170,10 +170,10 @@ func (r *coordRun) estimate(at int, requester string, u *coordinates.URL) {
 	})
 }
 
-// seenBy is where one peer believes the others to be, as the node shows it to its strategy.
+// seenBy is one peer's view of the others' coordinates, as the node gives it to its strategy.
 func (r *coordRun) seenBy(i int) *worlds.Seen { return &worlds.Seen{By: r.ids[i], Gossip: r.gossip[i]} }
 
-// places are where a peer believes all peers to be, itself among them.
+// places returns a peer's view of all coordinates, including its own.
 func (r *coordRun) places(i int) []coordinates.Place {
 	var list []coordinates.Place
 	seen := r.seenBy(i)
@@ -185,7 +185,7 @@ func (r *coordRun) places(i int) []coordinates.Place {
 	return list
 }
 
-// bucket is a host of a server with so many URLs, numbered from first.
+// bucket returns n URLs of a host of a server, numbered from first.
 func (r *coordRun) bucket(server, first, urls int) coordinates.Bucket {
 	host := fmt.Sprintf("host%d", server)
 	b := coordinates.Bucket{Host: host}

@@ -17,7 +17,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// coordRow is what a strategy comes to.
+// coordRow is the result of a strategy.
 type coordRow struct {
 	name       string
 	took       []float64 // of the downloads that succeeded, ms
@@ -49,7 +49,7 @@ func runCoordStrategies(ctx context.Context, o *trial.Options, r *report.Report,
 	}
 	scale := scaleOf(o)
 	noteScale(r, scale)
-	r.Input("fitted", "how often and how long downloads stall, to the 90th percentile of random; servers' times and noise, to the updates until assignment; not what placement saves")
+	r.Input("fitted", "stalls of downloads, to the 90th percentile of random; server times and noise, to the updates until assignment; not the gain of placement")
 	thetas := []float64{0.15, 0.25}
 	outcomes, err := estimateAll(ctx, net, o, scale, thetas, progress)
 	if err != nil {
@@ -60,7 +60,7 @@ func runCoordStrategies(ctx context.Context, o *trial.Options, r *report.Report,
 		return err
 	}
 	if rows[len(thetas)+1].ok == 0 {
-		r.Input("geo", "no position or country is known of these hosts: no figures")
+		r.Input("geo", "no figures: the hosts have no position or country")
 	} else {
 		r.Input("geo", worlds.Locate(net, outcomes[0][0].world.peers[0].host).Precision.String())
 	}
@@ -80,7 +80,7 @@ func noteScale(r *report.Report, scale coordScale) {
 	r.Input("candidates", "all peers of a set")
 }
 
-// compareStrategies has the servers of every set placed by each strategy, and fetches from them.
+// compareStrategies lets each strategy place the servers of every set, and fetches from them.
 func compareStrategies(ctx context.Context, o *trial.Options, outcomes [][]*coordOutcome, thetas []float64) ([]*coordRow, error) {
 	var rows []*coordRow
 	add := func(name string) *coordRow {
@@ -120,8 +120,8 @@ func compareStrategies(ctx context.Context, o *trial.Options, outcomes [][]*coor
 	return rows, nil
 }
 
-// fetch downloads pages of every server by the peer chosen for it. Each strategy meets the same
-// pages: what is drawn depends on set and server alone.
+// fetch downloads pages of every server by its chosen peer. Each strategy gets the same pages:
+// random draws depend only on set and server.
 func (row *coordRow) fetch(o *trial.Options, set int, w *coordWorld, chosen func(server int) int) {
 	for s := range w.servers {
 		p := chosen(s)
@@ -153,7 +153,7 @@ func (row *coordRow) fetch(o *trial.Options, set int, w *coordWorld, chosen func
 	}
 }
 
-// coordinatesLive makes the node's strategy as the first peer of a set would have it.
+// coordinatesLive returns the node's strategy for the first peer of a set.
 func coordinatesLive(first *coordOutcome, seed uint64) func() (placement.Strategy, error) {
 	return func() (placement.Strategy, error) {
 		cfg := coordinates.DefaultConfig()
@@ -162,9 +162,9 @@ func coordinatesLive(first *coordOutcome, seed uint64) func() (placement.Strateg
 	}
 }
 
-// place has a strategy of the node place all servers of a set, one a second, and fetches. Meanwhile
-// those placed before are fetched from, a page a second and server, and a strategy that observes
-// learns from these pages, as it does from the reports of workers.
+// place lets a strategy of the node place all servers of a set, one per second, and fetches.
+// Meanwhile placed servers are fetched from, a page per second each, and a strategy that observes
+// learns from these pages as from workers' reports.
 func (row *coordRow) place(o *trial.Options, set int, first *coordOutcome, fresh func() (placement.Strategy, error)) error {
 	strategy, err := fresh()
 	if err != nil {
@@ -207,7 +207,7 @@ func (p *coordPlaced) report(rnd *rand.Rand, w *coordWorld, strategy placement.O
 // probing is how long a round of probes takes, estimating how long a page of an estimator.
 const probing, estimating = time.Second, 10 * time.Second
 
-// placeOne asks a strategy until it names a worker for good.
+// placeOne queries a strategy until it names a final worker.
 func (row *coordRow) placeOne(rnd *rand.Rand, first *coordOutcome, strategy placement.Strategy, now time.Time, s int) coordPlaced {
 	w, run := first.world, first.run
 	v := &placement.View{Host: fmt.Sprintf("host%d", s), Site: w.servers[s].addr, Measured: make(map[string]placement.Measurement)}
@@ -239,7 +239,7 @@ func (row *coordRow) placeOne(rnd *rand.Rand, first *coordOutcome, strategy plac
 	return coordPlaced{v, 0, now, 0}
 }
 
-// observe fetches a page and tells a strategy.
+// observe fetches a page and reports it to a strategy.
 func observe(rnd *rand.Rand, w *coordWorld, strategy placement.Observer, v *placement.View, now time.Time, p, s int) {
 	bytes := internet.PageSize(rnd)
 	took, failed := w.download(rnd, p, s, bytes)
@@ -289,7 +289,7 @@ func coordTable(r *report.Report, rows []*coordRow) {
 		}
 	}
 	for _, row := range rows {
-		add(row, "best_peer", "% within a tenth", none, 100*float64(row.best)/float64(row.placed))
+		add(row, "best_peer", "% within 10 %", none, 100*float64(row.best)/float64(row.placed))
 		add(row, "probes_per_site", "probes", none, float64(row.probes)/float64(row.placed))
 		add(row, "requests_beyond_due", "requests", none, float64(row.beyond))
 	}
@@ -307,7 +307,7 @@ func coordCharted(rows []*coordRow) (out []*coordRow) {
 }
 
 func coordPlots(r *report.Report, rows []*coordRow) {
-	cdf := report.Plot{Name: "download-times", Title: "Download times by strategy", X: "download time, ms", Y: "% of downloads done within", LogX: true, YMin: 0, YMax: 100}
+	cdf := report.Plot{Name: "download-times", Title: "Download times by strategy", X: "download time, ms", Y: "% of downloads finished", LogX: true, YMin: 0, YMax: 100}
 	bars := report.Plot{Name: "percentiles", Title: "Download times by strategy", Y: "download time, ms", Groups: []string{"median", "90th percentile"}}
 	for _, row := range coordCharted(rows) {
 		line := report.Percentiles(row.name, 99, func(percent int) float64 { return report.Quantile(row.took, float64(percent)/100) })

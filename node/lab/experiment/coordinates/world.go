@@ -23,13 +23,13 @@ import (
 // percentile at 2.6 s, proxy-0.15 saved 27 % against random and 30 % against geo, the oracle 44 %
 // and 46 %.
 const (
-	// peerWait is what a peer's program waits for its processor each time that something arrives:
-	// the median over peers in ms, the spread of its logarithm over peers (one in ten waits more
-	// than 90 ms), and from one time to the next.
+	// peerWait is the CPU wait of a peer's program at each arrival: the median over peers in ms,
+	// the spread of its logarithm over peers (one in ten waits more than 90 ms), and its variation
+	// over time.
 	peerWait, peerWaitSigma, waitSwing = 20, 1.2, 0.6
-	// messageWaits are the waits that a message between peers meets at each end, its stamps being
-	// the program's own: socket, queue, handler. A download meets one at each round trip, and one
-	// more to read the page.
+	// messageWaits is the number of waits of a message at each end, since the program takes the
+	// time stamps: socket, queue, handler. A download has one per round trip, and one more to read
+	// the page.
 	messageWaits = 3
 	// peerRate is the median line of a peer in bytes a second, peerRateSigma the spread.
 	peerRate, peerRateSigma = 1.5e6, 0.8
@@ -60,7 +60,7 @@ type coordPeer struct {
 	host int
 	wait float64 // ms
 	rate float64
-	// stretch multiplies what downloads take, as when the line is throttled; 1 as a rule.
+	// stretch multiplies download times, for a throttled line; usually 1.
 	stretch float64
 }
 
@@ -68,12 +68,11 @@ type coordServer struct {
 	host int
 	addr netip.Addr // one of its own: several servers may stand at one host of a small matrix
 	own  float64    // ms
-	// extra ms are what it needs beyond that, as when it is overloaded.
+	// extra is additional time in ms, for an overloaded server.
 	extra float64
 }
 
-// newCoordWorld draws peers and servers. Where a matrix has too few hosts, several servers stand at
-// one.
+// newCoordWorld draws peers and servers. Servers share hosts where a matrix has too few.
 func newCoordWorld(net *internet.Internet, rnd *rand.Rand, peers, servers int) (*coordWorld, error) {
 	sites := servers
 	if size := net.Size(); size > 0 {
@@ -89,8 +88,8 @@ func newCoordWorld(net *internet.Internet, rnd *rand.Rand, peers, servers int) (
 	return coordWorldOf(net, rnd, p, s, servers), nil
 }
 
-// coordWorldOf makes a world of peers and servers at hosts, in turn if there are more servers than
-// hosts.
+// coordWorldOf returns a world of peers and servers at hosts, reused in turn if there are more
+// servers.
 func coordWorldOf(net *internet.Internet, rnd *rand.Rand, p, s []int, servers int) *coordWorld {
 	w := &coordWorld{net: net}
 	around := func(median, sigma float64) float64 { return median * math.Exp(sigma*rnd.NormFloat64()) }
@@ -106,7 +105,7 @@ func coordWorldOf(net *internet.Internet, rnd *rand.Rand, p, s []int, servers in
 	return w
 }
 
-// serverAddr is the key of a server: each has a /24 of its own, out of addresses that nobody has.
+// serverAddr is the key of a server: each has its own /24, out of unassigned addresses.
 func serverAddr(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{240 + byte(i>>16), byte(i >> 8), byte(i), 1}) // below 2^20 servers
 }
@@ -117,7 +116,7 @@ func serverOf(addr netip.Addr) int {
 	return int(b[0]-240)<<16 | int(b[1])<<8 | int(b[2])
 }
 
-// measure looks the round trips up once, in ms.
+// measure reads the round trips once, in ms.
 func (w *coordWorld) measure() {
 	get := func(a, b int) float64 { return float64(w.net.RTT(a, b)) / float64(time.Millisecond) }
 	for i := range w.peers {
@@ -136,13 +135,13 @@ func (w *coordWorld) measure() {
 	}
 }
 
-// wire is what a download takes on the way, in ms: see internet.Transfer.
+// wire is the network time of a download in ms, see internet.Transfer.
 func (w *coordWorld) wire(p, s, bytes int) float64 {
 	t := internet.Transfer{RTT: time.Duration(w.rtt[p][s] * float64(time.Millisecond)), Bytes: bytes, Rate: w.peers[p].rate}
 	return float64(t.Wire()) / float64(time.Millisecond)
 }
 
-// roundTrips of a download: to connect, to ask, and one for each further round of slow start (as
+// roundTrips of a download: connect, request, and each further round of slow start (as
 // internet.Transfer counts them).
 func roundTrips(bytes int) int {
 	trips, window := 2, 10*1460
@@ -154,10 +153,10 @@ func roundTrips(bytes int) int {
 	return trips
 }
 
-// stall is how probable it is that a download of the peer stalls.
+// stall returns the probability that a download of the peer stalls.
 func (p *coordPeer) stall() float64 { return stallBase + stallBusy*p.wait/(p.wait+stallAt) }
 
-// waits draws so many waits for the processor, in ms.
+// waits draws n CPU waits, in ms.
 func (p *coordPeer) waits(rnd *rand.Rand, n int) float64 {
 	sum := 0.0
 	for range n {
@@ -183,7 +182,7 @@ func (w *coordWorld) ping(rnd *rand.Rand, p, s int) time.Duration {
 	return time.Duration((w.rtt[p][s] + w.peers[p].waits(rnd, 1)) * float64(time.Millisecond))
 }
 
-// message draws the round trip of a message between two peers, as their programs see it.
+// message draws the round trip of a message between two peers, as measured by their programs.
 func (w *coordWorld) message(rnd *rand.Rand, p, q int) time.Duration {
 	ms := w.between[p][q] + w.peers[p].waits(rnd, messageWaits) + w.peers[q].waits(rnd, messageWaits)
 	return time.Duration(ms * float64(time.Millisecond))
@@ -199,7 +198,7 @@ func (w *coordWorld) expected(p, s int) float64 {
 	return (w.wire(p, s, usualPage)+server.own+waits+peer.stall()*stallMean)*peer.stretch + server.extra
 }
 
-// oracle is the peer of the least expected time.
+// oracle returns the peer with the least expected time.
 func (w *coordWorld) oracle(s int) int {
 	best := 0
 	for p := range w.peers {
@@ -210,7 +209,7 @@ func (w *coordWorld) oracle(s int) int {
 	return best
 }
 
-// geo is the peer at the smallest great-circle distance, false if no position is known.
+// geo returns the peer at the smallest great-circle distance, false without a position.
 func (w *coordWorld) geo(s int) (int, bool) {
 	site := worlds.Locate(w.net, w.servers[s].host)
 	best, least := -1, math.Inf(1)

@@ -1,4 +1,4 @@
-// Package frontier has the books of an owner hold millions of URLs, and weighs them on the disk.
+// Package frontier fills an owner's URL store with millions of URLs and measures its size on disk.
 package frontier
 
 import (
@@ -21,16 +21,16 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Frontier is what a known URL takes on the disk.
+// Frontier measures the size of a URL on disk.
 var Frontier = trial.Experiment{
 	Name:  "frontier",
-	About: "millions of URLs in the books of an owner: bytes on the disk, by kind of record",
-	Long: `A peer's books of URLs (crawl/owner/ledger) over a database like that of a peer, alone: a million URLs (--peers; 10,000,000 take about six minutes and
-3 GiB of disk) of a ten-thousandth as many hosts are accepted, and half of them fetched. Then the database is compacted, and the tables are asked what each kind of record takes. An owner has two
-records of a URL that waits: what is known of it, where it stands in the order, and its entry, by which it is found again. A copy, as each replica has one, has
-one record a URL.
+	About: "bytes on disk per URL in an owner's URL store, by kind of record",
+	Long: `The URL store of a peer (crawl/owner/ledger) alone, on a database with a peer's settings. It accepts a million URLs (--peers) of a ten-thousandth as many hosts,
+and half of them are fetched. 10,000,000 URLs take about six minutes and 3 GiB of disk. Then the database is compacted, and its tables report the size of each
+kind of record. An owner has two records per pending URL: its state and place in the order, and the entry that finds it. A replica has one record per URL.
 
-URLs are made from words, as of shops and papers; every second page has an ETag, every second a Last-Modified. All digests and record IDs are random, which nothing shortens.`,
+URLs are made of words, like those of shops and newspapers. Half of the pages have an ETag, half a Last-Modified. Digests and record IDs are random and do not
+compress.`,
 	Run: run,
 }
 
@@ -74,11 +74,11 @@ type books struct {
 	rng           *rand.Rand
 	hosts, copies *storage.Keyspace
 	job           ledger.Job
-	waiting, done []ring.Pos // hosts whose URLs wait, and those whose URLs are done
+	waiting, done []ring.Pos // hosts with pending URLs, and with done URLs
 	urls, length  int        // URLs, and the bytes of all of them
 }
 
-// unseen is a filter that nobody asks: no URL comes twice.
+// unseen is an unused filter: no URL occurs twice.
 type unseen struct{}
 
 func (unseen) Add(ondisk.SetID, uint64) error { return nil }
@@ -97,8 +97,8 @@ type site struct {
 	urls    int
 }
 
-// fill has hosts accept their URLs in turn, as a crawl does, and every second one all of them
-// fetched, so that their records lie apart.
+// fill lets hosts accept their URLs in turn, as a crawl does, and fetches all URLs of every second
+// one, so that their records are apart.
 func (b *books) fill(ctx context.Context, urls int, progress trial.Progress) error {
 	sites := make([]site, max(urls/urlsOfHost, 2))
 	for i := range sites {
@@ -127,7 +127,7 @@ func (b *books) fill(ctx context.Context, urls int, progress trial.Progress) err
 	return nil
 }
 
-// grow has a host accept so many URLs more.
+// grow lets a host accept n more URLs.
 func (b *books) grow(x *site, n int) error {
 	a, list := x.account, make([]ondisk.Pending, n)
 	for i := range list {
@@ -153,7 +153,7 @@ func (b *books) grow(x *site, n int) error {
 	return x.buf.Take()()
 }
 
-// outcome is what a worker says of a page.
+// outcome is a worker's report of a page.
 func (b *books) outcome(i int) ondisk.Final {
 	f := ondisk.Final{
 		Outcome: link.OutcomeOK, Status: 200, FetchedMs: 1_795_000_000_000 + int64(i)*1100, DurationMs: 80 + b.rng.Uint32N(400), Size: 2000 + b.rng.Uint64N(90_000),
@@ -179,7 +179,7 @@ func (b *books) bytes(n int) []byte {
 	return out
 }
 
-// url is one of a site's pages, 60 bytes in the mean.
+// url returns a page of a site, 60 bytes on average.
 func (b *books) url(host string, i int) string {
 	switch i % 3 {
 	case 0:
@@ -202,13 +202,13 @@ var (
 	syllables = strings.Fields("er ing ly ed s ful less ness able ment tion al ic ous ive ant ent ary ory ism ist ity hood ship ward wise dom ling ette")
 )
 
-// replicated writes what a peer has, and beside it what a replica keeps of that.
+// replicated writes the records of a peer, and those of a replica.
 type replicated struct {
 	*storage.Keyspace
 	copies *storage.Keyspace
 }
 
-// copyOf is what stands before the records of a copy: the source, and the keyspace.
+// copyOf is the prefix of a replica's records: the source, and the keyspace.
 var copyOf = append([]byte("0123456789abcdef"), storage.KeyspaceHosts)
 
 // Update implements kv.Store.
@@ -219,7 +219,7 @@ func (s replicated) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	return s.Keyspace.Update(fn)
 }
 
-// copier writes records as copies have them.
+// copier writes records as in a replica.
 type copier struct{ to kv.Batch }
 
 func under(key []byte) []byte { return append(slices.Clip(copyOf), key...) }
@@ -250,16 +250,16 @@ type row struct {
 	under func(key []byte) []byte // how the space has keys
 }
 
-// table asks the tables of the database.
+// table reads the sizes from the tables of the database.
 func (b *books) table(t *report.Table) error {
 	plain := func(key []byte) []byte { return key }
 	t.Add("URL", "length", "B", float64(b.length)/float64(b.urls))
 	for _, of := range []row{
-		{"waiting: its place in the order", b.hosts, ondisk.KindReady, b.waiting, plain},
-		{"waiting: its entry", b.hosts, ondisk.KindEntry, b.waiting, plain},
-		{"done: its entry", b.hosts, ondisk.KindEntry, b.done, plain},
-		{"copy: waiting", b.copies, ondisk.KindEntry, b.waiting, under},
-		{"copy: done", b.copies, ondisk.KindEntry, b.done, under},
+		{"pending: state and order", b.hosts, ondisk.KindReady, b.waiting, plain},
+		{"pending: entry", b.hosts, ondisk.KindEntry, b.waiting, plain},
+		{"done: entry", b.hosts, ondisk.KindEntry, b.done, plain},
+		{"replica: pending", b.copies, ondisk.KindEntry, b.waiting, under},
+		{"replica: done", b.copies, ondisk.KindEntry, b.done, under},
 	} {
 		var n, keys, values, disk float64
 		for _, pos := range of.hosts {

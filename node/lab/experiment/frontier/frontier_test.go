@@ -8,8 +8,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
-// TestFrontier: every kind of record is weighed, and a copy of a URL takes less on the disk than
-// its record is long.
+// TestFrontier checks that every kind of record is measured, and that a replica's URL takes less on
+// disk than its record is long.
 func TestFrontier(t *testing.T) {
 	r, err := trial.Run(t.Context(), &Frontier, trial.Options{Peers: 20_000, Seed: 1}, t.TempDir(), report.Run{}, nil)
 	if err != nil {
@@ -20,7 +20,7 @@ func TestFrontier(t *testing.T) {
 		if row.Metric == "value" {
 			value[row.Row] = *row.Here
 		}
-		if disk := *row.Here; row.Metric == "disk" && strings.HasPrefix(row.Row, "copy") && (disk < 20 || disk >= value[row.Row]) {
+		if disk := *row.Here; row.Metric == "disk" && strings.HasPrefix(row.Row, "replica") && (disk < 20 || disk >= value[row.Row]) {
 			t.Errorf("%s takes %.0f bytes on the disk, its value has %.0f", row.Row, disk, value[row.Row])
 		}
 	}

@@ -16,34 +16,34 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Download is what placement by IPMicra brings.
+// Download measures the benefit of placement by IPMicra.
 var Download = trial.Experiment{
 	Name:  "ipmicra-download",
-	About: "IPMicra: how long downloads take when the right crawler makes them",
-	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 4 crawlers (--peers) far apart place 1,000 sites, and the one chosen downloads a page of each: connect, request,
-slow start, and the server's own time, which differs from server to server and from request to request. Rows: the farthest crawler, a random one, IPMicra with
-thresholds of 25 to 125 ms, brute force (all probe every site), oracle (the fastest download of all, known beforehand). ipmicra-50-head probes by HTTP HEAD, which holds the server's
-time; the others by connect. Figures are means of 20 repeats with other crawlers and sites, all sites judged; held_back a random half of them.
+	About: "IPMicra: download times by choice of crawler",
+	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 4 distant crawlers (--peers) place 1,000 sites, and the chosen one downloads a page of each. A download takes
+connect, request, slow start and the server's time, which differs by server and request. Rows are the farthest crawler, a random one, and IPMicra with thresholds of 25
+to 125 ms. In brute force all crawlers probe every site; oracle is the fastest download, known in advance. ipmicra-50-head probes by HTTP HEAD, which includes the
+server's time; the other rows probe by connect. Figures are means of 20 repeats with other crawlers and sites. All sites are judged; held_back is a random half of them.
 
-Row smallest-probe tells how often the crawler with the smallest probe is the fastest: of one download each, and of what downloads take in the mean.
-Sites without an address or a registered range fall back as in ipmicra-probes; row sites says how many.`,
+Row smallest-probe has the share of sites where the crawler with the smallest probe is the fastest. It covers one download each and mean downloads. Sites without an
+address or a registered range fall back as in ipmicra-probes; row sites has their number.`,
 	Run: runIPMicraDownload,
 }
 
 const (
 	downloadCrawlers = 4
 	downloadSites    = 1000
-	// farPool is among how many hosts crawlers that are far apart are looked for.
+	// farPool is the number of hosts from which distant crawlers are chosen.
 	farPool = 40
 	// serverSpread is the spread of the logarithm of servers' medians around that of a usual one
 	// (50 ms).
 	serverSpread = 0.8
 	serverUsual  = 50 * time.Millisecond
-	// headBytes is the answer to a HEAD request: one segment.
+	// headBytes is the size of a HEAD response: one segment.
 	headBytes = 500
 )
 
-// pages is what downloads of a page of each site take, by site and crawler.
+// pages holds download times of a page of each site, by site and crawler.
 type pages struct {
 	took, expected [][]time.Duration
 	head           [][]time.Duration // the time of a HEAD request instead
@@ -67,8 +67,8 @@ func newPages(rnd *rand.Rand, scene *ipmicraScene) *pages {
 	return &p
 }
 
-// farApart chooses crawlers out of a pool: the two that are farthest from each other, then always
-// the one whose nearest is farthest.
+// farApart chooses crawlers out of a pool: the two most distant, then always the one most distant
+// from its nearest.
 func farApart(net *internet.Internet, pool []int, count int) []int {
 	var chosen []int
 	best := time.Duration(-1)
@@ -112,13 +112,13 @@ func runIPMicraDownload(ctx context.Context, o *trial.Options, r *report.Report,
 	return nil
 }
 
-// downloadRun is the experiment as it goes on.
+// downloadRun is the running experiment.
 type downloadRun struct {
 	*ipmicraRuns
 	all map[string][]float64 // ms of all downloads, by row
 }
 
-// draw chooses crawlers far apart, and sites that are none of them.
+// draw chooses distant crawlers, and other hosts as sites.
 func (d *downloadRun) draw(rnd *rand.Rand) (*ipmicraScene, error) {
 	pool := max(farPool, d.peers)
 	if size := d.net.Size(); size > 0 {
@@ -174,7 +174,7 @@ func (d *downloadRun) once(ctx context.Context, rnd *rand.Rand) error {
 
 func smallest(times []time.Duration) int { return slices.Index(times, slices.Min(times)) }
 
-// agreement is how often the smallest of one kind is that of the other, in percent: equal times
+// agreement returns how often the smallest of one kind is that of the other, in percent; ties
 // count.
 func agreement(probe, took [][]time.Duration) float64 {
 	same := 0
@@ -235,9 +235,9 @@ func downloadTable(r *report.Report, found *probesRows, peers int) {
 	found.table(r, paper, units, map[string]bool{"download_mean": true})
 }
 
-// downloadPlot shows how the times of downloads spread, and the means as bars.
+// downloadPlot shows the distribution of download times, and the means as bars.
 func downloadPlot(r *report.Report, d *downloadRun) {
-	spread := report.Plot{Name: "downloads", Title: fmt.Sprintf("A page by one of %d crawlers: who downloads", d.peers), X: "download time, ms", Y: "% of sites", LogX: true, YMax: 100}
+	spread := report.Plot{Name: "downloads", Title: fmt.Sprintf("Download time of a page, %d crawlers", d.peers), X: "download time, ms", Y: "% of sites", LogX: true, YMax: 100}
 	bars := report.Plot{Name: "download-means", Title: "Mean download time of a page", Y: "download time, ms"}
 	names := []string{"worst", "random", "ipmicra-50", "ipmicra-25", "brute-force", "oracle"}
 	for _, name := range names {

@@ -45,8 +45,8 @@ func TestIPMicraIsTheSameForASeed(t *testing.T) {
 	}
 }
 
-// TestIPMicraWhereRangesTell: where ranges are places, a site that has to be probed costs few
-// probes and goes to somebody near.
+// TestIPMicraWhereRangesTell checks that with ranges as places, probed sites cost few probes and
+// get a near worker.
 func TestIPMicraWhereRangesTell(t *testing.T) {
 	trialtest.Unraced(t)
 	o := trialtest.Clusters(t, 240)
@@ -60,7 +60,7 @@ func TestIPMicraWhereRangesTell(t *testing.T) {
 	// A worker of the site's own place is under 50 ms, and it is the first that is asked once the
 	// place is known.
 	if got := value(t, table, "ipmicra-50", "probes_per_site"); got > 1.05 {
-		t.Errorf("%v probes a site", got)
+		t.Errorf("%v probes per site", got)
 	}
 	if ours, blind := value(t, table, "ipmicra-50", "excess_of_others"), value(t, table, "random", "excess_of_others"); ours > 10 || blind < 50 {
 		t.Errorf("sites that are not optimal are %v ms off, drawn at random %v ms", ours, blind)
@@ -72,7 +72,7 @@ func TestIPMicraWhereRangesTell(t *testing.T) {
 		t.Errorf("%v %% of the sites have an address", got)
 	}
 	if got := value(t, table, "ipmicra-50", "probes_per_site"); got < 2 {
-		t.Errorf("%v probes a site although nothing is known of where they are", got)
+		t.Errorf("%v probes per site without positions", got)
 	}
 }
 
@@ -93,8 +93,8 @@ func TestIPMicraDownloads(t *testing.T) {
 	}
 }
 
-// TestIPMicraLoad: overloaded crawlers lose what is too much, by each rule, and ranges that change
-// cost fewer probes where the tree before is known than where it is not.
+// TestIPMicraLoad checks that overloaded crawlers are relieved by each rule, and that changed
+// ranges cost fewer probes with the previous tree than without.
 func TestIPMicraLoad(t *testing.T) {
 	trialtest.Unraced(t)
 	table, _ := trialtest.Run(t, &Load, trialtest.Clusters(t, 240))
@@ -139,7 +139,7 @@ func TestLineThroughValues(t *testing.T) {
 	}
 }
 
-// TestIPMicraOnSharedData nests the ranges that registries really have.
+// TestIPMicraOnSharedData nests real registry ranges.
 func TestIPMicraOnSharedData(t *testing.T) {
 	const path = "../../../../../shared/data/rir/ip-hierarchy-a.csv.gz"
 	if _, err := os.Stat(path); err != nil {

@@ -17,37 +17,37 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
-// Load is what IPMicra does once subnets are delegated.
+// Load measures load balancing and rebuilding of the tree after delegation.
 var Load = trial.Experiment{
 	Name:  "ipmicra-load",
-	About: "IPMicra: what it costs to relieve overloaded crawlers, and to change the ranges",
+	About: "IPMicra: cost of relieving overloaded crawlers and of changed IP ranges",
 	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.1, 2.4): 12 crawlers (--peers) place 1,000 sites at T = 50 ms.
 
-Rows relieve: each site then costs its crawler some pages a day (drawn, 100 in the mean; the paper counts bytes), and each crawler can do a quarter more than an even share.
-Those with more than they can do give up subnets until they have room: least-variance those whose probes vary least between crawlers, as in the paper; random any; largest those
-with most pages. Each goes to the next best crawler with room for it by what was probed or, where fewer than two probed it, is predicted from probes around it. Optimal is the
-share of the moved subnets that are within 1 ms of their best other crawler with room (a round trip to a subnet is the mean over its sites), lost what the round trip grows by, lost_at_best
-what it would at that best crawler, measured the share that went to somebody who had probed it. Rows -scattered have sites no two of which are of one organisation, and
--all-probed all crawlers' probes of each subnet besides.
+Rows relieve: each site costs its crawler a drawn number of pages per day, 100 on average (the paper counts bytes). A crawler's capacity is 1.25 times an even share. An
+overloaded crawler gives up subnets until it fits. They are those with the least variance between crawlers' probes (least-variance, the paper's rule), random ones, or the
+largest. Each subnet goes to the next best crawler with free capacity, by its probes. With fewer than two probes it is predicted from nearby probes. optimal is the share of
+moved subnets within 1 ms of their best other crawler with free capacity. The round trip to a subnet is the mean over its sites. lost is the increase of the round trip, and
+lost_at_best the increase at that best crawler. measured is the share moved to a crawler that had probed the subnet. Rows -scattered have at most one site per organization.
+Rows -all-probed add probes of all crawlers for each subnet.
 
-Why fewer than the paper's two thirds are optimal: most subnets got their worker by one probe or by none, so that the next best of all is seldom among those who probed. And even where all
-probed, the least variance loses no less than random: it tells how far the crawlers that are far off lie apart, and not how much farther the second is than the first.
+Fewer than the paper's two thirds are optimal. Most subnets got their worker with one probe or none, so the next best crawler is rarely among those that probed. Even with
+probes of all crawlers, least variance loses no less than random. It shows how distant crawlers differ, not how much farther the second is than the first.
 
-Rows rebuild: after 650 sites the registries' ranges change. Of all that have no other range in them and at least 8 addresses a tenth is split in two, a tenth is gone if it lies in another, so
-that its addresses fall to that, and a tenth has a new one of another organisation in its first half; row changed has the numbers. The other 350 sites are judged: without a
-change, with the tree rebuilt (rebuild), with a tree that knows nothing of the one before, as after a restart of all peers (restart), and with an empty memory (empty).
+Rows rebuild: the registries' ranges change after 650 sites. The ranges concerned contain no other range and have at least 8 addresses. A tenth is split in two. A tenth is
+removed if it lies in another, which gets its addresses. A tenth gets a new range of another organization in its first half. Row changed has the numbers. The other 350 sites
+are judged without a change, with the tree rebuilt (rebuild), and with no records (empty). restart rebuilds the tree without its predecessor, as after a restart of all peers.
 
-Figures are means of five draws of crawlers, sites and changes, those named _spread the largest of the five less the smallest. Sites without an address are in no range, so
-no subnet moves where none has one; the rows rebuild need ranges, those -scattered 200 organisations.`,
+Figures are means of five draws of crawlers, sites and changes; figures named _spread are the largest of the five minus the smallest. Sites without an address are in no
+range, so no subnet moves. Rows rebuild need ranges, rows -scattered 200 organizations.`,
 	Run: runIPMicraLoad,
 }
 
 const (
 	loadDraws = 5
-	// pagesDay is what a site costs a day in the mean, headroom what a crawler can do of an even
-	// share.
+	// pagesDay is the mean cost of a site per day, headroom the capacity of a crawler relative to
+	// an even share.
 	pagesDay, headroom = 100, 1.25
-	// lostLittle in ms is what a subnet may lose to be well off still.
+	// lostLittle in ms is an acceptable loss of a subnet.
 	lostLittle = 10
 	// changeOf: one range in so many is changed in each way; the smallest has 1<<changeBits
 	// addresses.
@@ -111,7 +111,7 @@ func (p *ipmicraRuns) load(ctx context.Context, rnd *rand.Rand) error {
 	return p.relieved(ctx, rnd, scene, scattered)
 }
 
-// relieved has the crawlers of a scene give up subnets by each rule.
+// relieved lets the crawlers of a scene give up subnets by each rule.
 func (p *ipmicraRuns) relieved(ctx context.Context, rnd *rand.Rand, scene *ipmicraScene, suffix string) error {
 	pages := make([]float64, len(scene.sites))
 	for i := range pages {
@@ -149,7 +149,7 @@ func (p *ipmicraRuns) relieved(ctx context.Context, rnd *rand.Rand, scene *ipmic
 	return nil
 }
 
-// probeAll puts probes of one site of each subnet by all crawlers into its record.
+// probeAll adds probes of one site of each subnet by all crawlers to its record.
 func (c *ipmicraScene) probeAll(s *ipmicra.Strategy) {
 	for i, addr := range c.addrs {
 		subnet, _ := s.Worker(addr)
@@ -163,7 +163,7 @@ func (c *ipmicraScene) probeAll(s *ipmicra.Strategy) {
 	}
 }
 
-// relieve has overloaded crawlers give up subnets, in batches of which each is as good as the next.
+// relieve lets overloaded crawlers give up subnets, in batches of equally good ones.
 func (c *ipmicraScene) relieve(row *collected, s *ipmicra.Strategy, pages []float64, order func([]ipmicra.Load) [][]ipmicra.Load) {
 	sites, loads, held, total := make(map[netip.Prefix][]int), make(map[netip.Prefix]float64), make([]float64, len(c.peers)), 0.0
 	for i, addr := range c.addrs {
@@ -241,7 +241,7 @@ func (c *ipmicraScene) mean(sites []int, crawler int) float64 {
 	return sum.Seconds() * 1000 / float64(len(sites))
 }
 
-// rebuild changes the ranges once the first sites are placed.
+// rebuild changes the ranges after the first sites are placed.
 func (p *ipmicraRuns) rebuild(ctx context.Context, rnd *rand.Rand, scene *ipmicraScene) error {
 	networks := changed(rnd, p.net.Hierarchy(), p.found.row("changed"))
 	after, err := ipmicra.Build(networks)
@@ -290,7 +290,7 @@ func (p *ipmicraRuns) rebuild(ctx context.Context, rnd *rand.Rand, scene *ipmicr
 	return nil
 }
 
-// changed is registry data some time later.
+// changed returns changed registry data.
 func changed(rnd *rand.Rand, networks []registry.Network, row *collected) []registry.Network {
 	var out []registry.Network
 	var around []netip.Prefix // the ranges that hold the next one
@@ -331,7 +331,7 @@ func changed(rnd *rand.Rand, networks []registry.Network, row *collected) []regi
 	return out
 }
 
-// spreadTable writes means over the draws, and the largest of each less the smallest.
+// spreadTable writes means over the draws, and the spread (largest minus smallest) of each.
 func (p *probesRows) spreadTable(r *report.Report) {
 	units := map[string]string{
 		"lost": "ms mean", "lost_at_best": "ms mean", "moved": "subnets", "moved_pages": "% of pages", "left_over": "% of pages", "overloaded": "crawlers", "judged_and_trained": "sites",

@@ -13,27 +13,27 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
-// Probes is what placement by IPMicra costs.
+// Probes measures the cost of placement by IPMicra.
 var Probes = trial.Experiment{
 	Name:  "ipmicra-probes",
-	About: "IPMicra: how many probes a site costs, and how often the nearest crawler gets it",
-	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 12 crawlers (--peers) place 1,000 sites one after another; the last 350 are judged. Rows ipmicra-T are the
-paper's delegation with a threshold of T ms, beside brute force (all probe every site), a random and the farthest crawler. Optimal is the share of sites
-whose worker is within 1 ms of the smallest round trip; optimal_exact that of the smallest itself, optimal_held_back that of a random half of the judged
-sites, none of which train; no parameter was fitted, so it differs by chance alone. Figures are means of 20 repeats with other crawlers and sites; spread_... their standard deviations.
-Row ipmicra-50-probe-sole departs from the paper in one rule: the only worker of an organisation is probed before it takes another range of it. All crawlers are candidates, as in the paper.
+	About: "IPMicra: probes per site, and share of sites at their nearest crawler",
+	Long: `IPMicra (Papapetrou and Samaras 2004; papers 2.6): 12 crawlers (--peers) place 1,000 sites in sequence; the last 350 are judged. Rows ipmicra-T are the paper's delegation with a threshold
+of T ms. Other rows are brute force (all probe every site), a random and the farthest crawler. optimal is the share of sites whose worker is within 1 ms of the smallest round trip.
+optimal_exact counts only the smallest itself. optimal_held_back covers a random half of the judged sites. No parameter was fitted, so it differs by chance only. Figures are means of 20
+repeats with other crawlers and sites; spread_ figures are standard deviations. Row ipmicra-50-probe-sole changes one rule: the only worker of an organization is probed before it gets
+another of its ranges. All crawlers are candidates, as in the paper.
 
-Why ipmicra-50 and ipmicra-25 have fewer probes and fewer optimal sites than the paper: three sites in four are in clouds or with hosting companies here, which have data centres
-in many places under one name. The paper's rule gives all of an organisation's ranges to its first worker without a probe, and a subnet with a worker takes its sites without one, so most
-sites cost nothing and learn nothing of where they are (rows organisation_had_one_worker, subnet_had_worker). In 2004 that can hardly have been so: with 1,000 random sites the paper's
-probes a site only fell from 3.05 to 2.66. Rows ipmicra-T-scattered have sites no two of which are of one organisation. ipmicra-T-scattered-apart (of a synthetic internet) have crawlers
-far apart as well, each the farthest from the others out of 40, as those of ipmicra-download are said to be; where these 12 stood is not said. The paper's figures lie between the two;
-we suppose, and cannot check, that its sites and crawlers did as well. Rows ipmicra-T-scattered-less-apart have crawlers far apart out of 24, a number chosen so that 25 and 50 ms come near the paper
-together: the farther crawlers are from each other, the more often whoever is under T is the nearest, and the more sites have nobody under 25 ms, which then all probe.
+ipmicra-50 and ipmicra-25 have fewer probes and fewer optimal sites than the paper. Three in four sites here belong to clouds or hosting companies with data centers in many places. The
+paper's rule gives all ranges of an organization to its first worker without a probe. A subnet with a worker also takes its sites without one. So most sites cost nothing and yield no data
+about their position (rows organisation_had_one_worker, subnet_had_worker). In 2004 this was probably rare: over 1,000 random sites the paper's probes per site only fell from 3.05 to 2.66.
 
-A matrix with fewer than 1,012 nodes has as many sites as it has nodes left, in the same proportion; one of fewer than 200, several sites a node. Sites without an
-address (a matrix without --prefixes) are in no range, so crawlers probe one after another until one is under T. Sites with an address but without
---hierarchy are in their /24 below the root. Row sites says how many that is.`,
+Rows ipmicra-T-scattered have at most one site per organization. Rows ipmicra-T-scattered-apart (synthetic internet only) also have crawlers far apart, each the farthest from the others
+out of 40. The paper describes those of ipmicra-download so, and does not locate these 12. The paper's figures lie between the two kinds of rows. We assume, and cannot check, that its
+sites and crawlers did as well. Rows ipmicra-T-scattered-less-apart choose distant crawlers out of 24. That number was chosen so that both thresholds come near the paper. With crawlers
+farther apart, one under T is more often the nearest. But more sites have no crawler under 25 ms, so all crawlers probe them.
+
+A matrix with fewer than 1,012 nodes has as many sites as nodes left, in the same proportion. One with fewer than 200 has several sites per node. Sites without an address (a matrix without
+--prefixes) are in no range, so crawlers probe in sequence until one is under T. Sites with an address but without --hierarchy are in their /24 below the root. Row sites has the shares.`,
 	Run: runIPMicraProbes,
 }
 
@@ -67,7 +67,7 @@ func runIPMicraProbes(ctx context.Context, o *trial.Options, r *report.Report, p
 	return nil
 }
 
-// probes is a repeat: crawlers and sites are drawn, and placed in every way.
+// probes is a repeat: it draws crawlers and sites, and places them in all ways.
 func (p *ipmicraRuns) probes(ctx context.Context, rnd *rand.Rand) error {
 	tree, found := p.tree, &p.found
 	crawlers, sites, err := worlds.Hosts(p.net, rnd, p.peers, probesSites, false)
@@ -121,14 +121,14 @@ func (p *ipmicraRuns) probes(ctx context.Context, rnd *rand.Rand) error {
 	return nil
 }
 
-// scatteredDraw is how many times as many sites are drawn to find enough of different
-// organisations, leastScattered how many are worth a row.
+// scatteredDraw is the factor on the number of drawn sites to find enough different organizations,
+// leastScattered the minimum for a row.
 const (
 	scatteredDraw  = 16
 	leastScattered = 200
 )
 
-// alone draws sites no two of which lie with one organisation; nil if there are too few.
+// alone draws sites with at most one per organization; nil if there are too few.
 func (p *ipmicraRuns) alone(rnd *rand.Rand, sites []int) (alone []int, err error) {
 	if p.net.Size() == 0 {
 		if _, sites, err = p.net.Draw(rnd, 0, scatteredDraw*probesSites); err != nil {
@@ -153,7 +153,7 @@ func (p *ipmicraRuns) alone(rnd *rand.Rand, sites []int) (alone []int, err error
 	return alone, nil
 }
 
-// apart draws crawlers that are far apart, out of so many.
+// apart draws distant crawlers from a pool.
 func (p *ipmicraRuns) apart(rnd *rand.Rand, crawlers, of int) ([]int, error) {
 	pool, _, err := p.net.Draw(rnd, max(of, crawlers), 0)
 	if err != nil {
@@ -162,8 +162,8 @@ func (p *ipmicraRuns) apart(rnd *rand.Rand, crawlers, of int) ([]int, error) {
 	return farApart(p.net, pool, crawlers), nil
 }
 
-// scattered places sites no two of which lie with one organisation; in a synthetic internet also by
-// crawlers that are far apart.
+// scattered places sites with at most one per organization; in a synthetic internet also by distant
+// crawlers.
 func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, sites []int) error {
 	alone, err := p.alone(rnd, sites)
 	if err != nil || alone == nil {
@@ -195,9 +195,8 @@ func (p *ipmicraRuns) scattered(ctx context.Context, rnd *rand.Rand, crawlers, s
 	return nil
 }
 
-// What rows are called whose sites are all of different organisations, and those whose crawlers are
-// far apart besides, the last out of fewer: lessPool was chosen so that the figures of 25 and 50 ms
-// come near the paper's together.
+// Suffixes of rows with at most one site per organization, and of those with distant crawlers too.
+// lessPool was chosen so that the figures of 25 and 50 ms both come near the paper's.
 const (
 	scattered      = "-scattered"
 	scatteredApart = "-scattered-apart"
@@ -219,7 +218,7 @@ func (c *ipmicraScene) judgeThresholds(ctx context.Context, found *probesRows, s
 	return nil
 }
 
-// describe says how much registries know of the sites.
+// describe records how many sites have addresses and registered ranges.
 func (c *ipmicraScene) describe(row *collected) {
 	address, registered := 0, 0
 	for _, addr := range c.addrs {
@@ -235,7 +234,7 @@ func (c *ipmicraScene) describe(row *collected) {
 	row.add("in_a_registered_range", 100*float64(registered)/float64(len(c.sites)))
 }
 
-// judge looks at the sites after the training ones.
+// judge evaluates the sites after the training ones.
 func judge(row *collected, all []placed, train int, held []int) {
 	judged := all[train:]
 	each := func(*placed) bool { return true }
@@ -253,7 +252,7 @@ func judge(row *collected, all []placed, train int, held []int) {
 	row.add("probes_per_site_held_back", probesEach(back))
 }
 
-// judgeWays looks at how sites came to their workers, and how well each way does.
+// judgeWays adds the share of each way to find a worker, and its share of optimal sites.
 func judgeWays(row *collected, all []placed, train int) {
 	judged := all[train:]
 	each := func(*placed) bool { return true }
@@ -289,7 +288,7 @@ func (p *probesRows) learnt(crawlers int, all []placed) {
 	row.add("trend", 100*slope)
 }
 
-// line is the straight one nearest to values: its height at the first of them, and its slope.
+// line returns the linear regression of values: its height at the first, and its slope.
 func line(y []float64) (at, slope float64) {
 	n := float64(len(y))
 	var sx, sy, sxx, sxy float64
@@ -304,11 +303,11 @@ func line(y []float64) (at, slope float64) {
 // units of the metrics.
 var probesUnits = map[string]string{
 	"optimal": "% of sites", "probes_per_site": "probes", "excess_of_others": "ms mean", "probes_per_site_all": "probes",
-	"probes_per_site_held_back": "probes", "probes_where_probed": "probes", "judged_and_trained": "sites", "probes_first": "probes a site", "probes_last": "probes a site",
-	"trend": "probes a site, per 100 sites",
+	"probes_per_site_held_back": "probes", "probes_where_probed": "probes", "judged_and_trained": "sites", "probes_first": "probes per site", "probes_last": "probes per site",
+	"trend": "probes per site, per 100 sites",
 }
 
-// probesTable puts what was found beside the paper's.
+// probesTable writes our figures beside the paper's.
 func probesTable(r *report.Report, found *probesRows, peers int) {
 	paper := map[string]map[string]float64{
 		"brute-force": {"optimal": 100, "probes_per_site": probesCrawlers},
@@ -327,11 +326,11 @@ func probesTable(r *report.Report, found *probesRows, peers int) {
 	found.table(r, paper, probesUnits, spread)
 }
 
-// learningWindow is over how many sites in a row the learning curve is a mean, as the paper's.
+// learningWindow is the number of sites averaged in the learning curve, as in the paper.
 const learningWindow = 50
 
 func probesPlots(r *report.Report, found *probesRows, peers int) {
-	curve := report.Plot{Name: "learning", Title: "IPMicra learns: probes a site at T = 50 ms", X: "site, in turn", Y: "probes"}
+	curve := report.Plot{Name: "learning", Title: "IPMicra learning: probes per site at T = 50 ms", X: "site, in order", Y: "probes"}
 	series := report.Series{Name: "learning", Columns: []string{"crawlers", "site", "probes"}}
 	for _, crawlers := range []int{peers, learningFew} {
 		turns := found.turns[crawlers]
@@ -359,9 +358,9 @@ func probesPlots(r *report.Report, found *probesRows, peers int) {
 		smooth.Label, trend.Label, trend.Dashed = fmt.Sprintf("%d crawlers, mean of %d sites", crawlers, learningWindow), fmt.Sprintf("%d crawlers, trend", crawlers), true
 		curve.Lines = append(curve.Lines, smooth, trend)
 	}
-	trade := report.Plot{Name: "thresholds", Title: fmt.Sprintf("IPMicra with %d crawlers: what a probe buys", peers), X: "probes a site", Y: "% of sites with a nearest crawler", YMax: 100}
+	trade := report.Plot{Name: "thresholds", Title: fmt.Sprintf("IPMicra with %d crawlers: optimal sites by probes", peers), X: "probes per site", Y: "% of sites at a nearest crawler", YMax: 100}
 	paper := report.Line{Label: "paper, T = 50 and 25 ms", Dots: true}
-	for _, kind := range []struct{ label, suffix string }{{"here, T = 125 to 25 ms", ""}, {"here, one site an organisation", scattered}, {"the same, crawlers far apart", scatteredApart}} {
+	for _, kind := range []struct{ label, suffix string }{{"here, T = 125 to 25 ms", ""}, {"here, one site per organization", scattered}, {"the same, crawlers far apart", scatteredApart}} {
 		l := report.Line{Label: kind.label}
 		for i := range thresholds {
 			row := found.rows[fmt.Sprintf("ipmicra-%d%s", thresholds[len(thresholds)-1-i], kind.suffix)]

@@ -1,5 +1,4 @@
-// Package ipmicra does the experiments of IPMicra again (papers 2.6): what probes cost, and what
-// they bring.
+// Package ipmicra repeats the experiments of IPMicra (papers 2.6): cost and benefit of probes.
 package ipmicra
 
 import (
@@ -14,8 +13,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// ipmicraRuns is an experiment that is repeated with other crawlers and sites of one internet, and
-// what it finds.
+// ipmicraRuns repeats an experiment with other crawlers and sites of one internet, and collects the
+// results.
 type ipmicraRuns struct {
 	net   *internet.Internet
 	tree  *ipmicra.Tree
@@ -24,8 +23,7 @@ type ipmicraRuns struct {
 	found probesRows
 }
 
-// newIPMicraRuns reads the internet and its hierarchy; peers is how many crawlers there are unless
-// the options say.
+// newIPMicraRuns reads the internet and its hierarchy; peers is the default number of crawlers.
 func newIPMicraRuns(o *trial.Options, r *report.Report, peers int) (*ipmicraRuns, error) {
 	net, err := worlds.Internet(o, r, true)
 	if err != nil {
@@ -40,7 +38,7 @@ func newIPMicraRuns(o *trial.Options, r *report.Report, peers int) (*ipmicraRuns
 	return &ipmicraRuns{net: net, tree: tree, at: worlds.NewAddresses(o, net), peers: peers}, nil
 }
 
-// repeat calls once for each repeat, with its own randomness.
+// repeat calls once for each repeat, with its own random source.
 func (p *ipmicraRuns) repeat(o *trial.Options, r *report.Report, progress trial.Progress, once func(rnd *rand.Rand) error) error {
 	repeats := trial.Either(o, 20, 3)
 	r.Input("repeats", repeats)
@@ -53,12 +51,12 @@ func (p *ipmicraRuns) repeat(o *trial.Options, r *report.Report, progress trial.
 	return nil
 }
 
-// scene measures everything between crawlers and sites.
+// scene returns all round trips between crawlers and sites.
 func (p *ipmicraRuns) scene(crawlers, sites []int) (*ipmicraScene, error) {
 	return newIPMicraScene(p.net, p.tree, p.at, crawlers, sites)
 }
 
-// probesRows are what the repeats found, by row, and the probes of each site in its turn for the
+// probesRows holds the results of the repeats by row, and the probes of each site in order for the
 // learning curve.
 type probesRows struct {
 	order []string
@@ -77,11 +75,11 @@ func (p *probesRows) row(name string) *collected {
 	return p.rows[name]
 }
 
-// leastSpread is below what figures can differ by: what is less comes from rounding.
+// leastSpread is the smallest deviation that is not a rounding error.
 const leastSpread = 1e-9
 
-// table writes means, beside what the paper says of them, and the deviation of those that matter.
-// Metrics without a unit are shares of the sites.
+// table writes means beside the paper's figures, and the deviations of those in spread. Metrics
+// without a unit are shares of the sites.
 func (p *probesRows) table(r *report.Report, paper map[string]map[string]float64, units map[string]string, spread map[string]bool) {
 	for _, name := range p.order {
 		row := p.rows[name]

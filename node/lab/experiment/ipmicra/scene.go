@@ -16,8 +16,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// ipmicraScene is some crawlers and sites of an internet, with all round trips between them and
-// what registries know.
+// ipmicraScene is a set of crawlers and sites with all round trips and registry data.
 type ipmicraScene struct {
 	tree     *ipmicra.Tree
 	crawlers []int
@@ -28,7 +27,7 @@ type ipmicraScene struct {
 	index    map[string]int // of crawlers by peer
 }
 
-// newIPMicraScene measures everything between crawlers and sites.
+// newIPMicraScene reads all round trips between crawlers and sites.
 func newIPMicraScene(net *internet.Internet, tree *ipmicra.Tree, at *worlds.Addresses, crawlers, sites []int) (*ipmicraScene, error) {
 	c := &ipmicraScene{tree: tree, crawlers: crawlers, sites: sites, index: make(map[string]int)}
 	for i, host := range crawlers {
@@ -54,7 +53,7 @@ func newIPMicraScene(net *internet.Internet, tree *ipmicra.Tree, at *worlds.Addr
 	return c, nil
 }
 
-// placed is how a site was placed.
+// placed is the placement of a site.
 type placed struct {
 	worker, probes int
 	known          bool          // its subnet had a worker already
@@ -63,7 +62,7 @@ type placed struct {
 
 func (p *placed) optimal() bool { return p.excess <= worlds.Within }
 
-// place has a strategy place one site; probe is what a crawler measures.
+// place lets a strategy place one site; probe measures from a crawler.
 func (c *ipmicraScene) place(s placement.Strategy, site int, probe func(site, crawler int) time.Duration) (placed, error) {
 	v := placement.View{
 		Host: "site " + strconv.Itoa(site), Site: c.addrs[site], Candidates: c.peers, Measured: make(map[string]placement.Measurement, len(c.peers)),
@@ -79,16 +78,16 @@ func (c *ipmicraScene) place(s placement.Strategy, site int, probe func(site, cr
 	}
 	worker, ok := c.index[choice.Worker]
 	if !ok {
-		return p, fmt.Errorf("site %d was placed with nobody: %s", site, choice.Why)
+		return p, fmt.Errorf("site %d: no worker chosen: %s", site, choice.Why)
 	}
 	p.worker, p.probes, p.excess = worker, probes, c.rtt[site][worker]-slices.Min(c.rtt[site])
 	return p, nil
 }
 
-// ping is the round trip itself.
+// ping returns the round trip itself.
 func (c *ipmicraScene) ping(site, crawler int) time.Duration { return c.rtt[site][crawler] }
 
-// placeAll has a strategy place all sites in their order.
+// placeAll lets a strategy place all sites in their order.
 func (c *ipmicraScene) placeAll(ctx context.Context, s placement.Strategy, probe func(site, crawler int) time.Duration) ([]placed, error) {
 	all := make([]placed, len(c.sites))
 	for i := range c.sites {
@@ -108,12 +107,12 @@ func (c *ipmicraScene) everybody() []placed {
 	return c.fixed(func(site int) int { return slices.Index(c.rtt[site], slices.Min(c.rtt[site])) }, len(c.peers))
 }
 
-// farthest takes the crawler that is farthest off.
+// farthest takes the farthest crawler.
 func (c *ipmicraScene) farthest() []placed {
 	return c.fixed(func(site int) int { return slices.Index(c.rtt[site], slices.Max(c.rtt[site])) }, 0)
 }
 
-// drawn takes any.
+// drawn takes a random crawler.
 func (c *ipmicraScene) drawn(rnd *rand.Rand) []placed {
 	return c.fixed(func(int) int { return rnd.IntN(len(c.peers)) }, 0)
 }
@@ -127,7 +126,7 @@ func (c *ipmicraScene) fixed(worker func(site int) int, probes int) []placed {
 	return all
 }
 
-// collected are figures of several repeats, by metric; a repeat that has none of one leaves it out.
+// collected holds figures of several repeats by metric; a repeat may lack a metric.
 type collected struct {
 	order  []string
 	values map[string][]float64
@@ -145,7 +144,7 @@ func (c *collected) add(metric string, v float64) {
 	}
 }
 
-// mean of all repeats, and their standard deviation; NaN without any.
+// mean returns the mean of all repeats and their standard deviation; NaN without any.
 func (c *collected) mean(metric string) (mean, deviation float64) {
 	values := c.values[metric]
 	if len(values) == 0 {
@@ -160,7 +159,7 @@ func (c *collected) mean(metric string) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation)
 }
 
-// share counts, in percent; NaN of nothing.
+// share returns a share in percent; NaN of nothing.
 func share(all []placed, of, is func(*placed) bool) float64 {
 	n, hits := 0, 0
 	for i := range all {
@@ -185,8 +184,8 @@ func probesEach(all []placed) float64 {
 	return float64(sum) / float64(len(all))
 }
 
-// excessOfOthers is the mean distance to the optimum of those that are not optimal, in ms; NaN if
-// all are.
+// excessOfOthers returns the mean excess in ms of the placements that are not optimal; NaN if all
+// are.
 func excessOfOthers(all []placed) float64 {
 	sum, n := 0.0, 0
 	for i := range all {

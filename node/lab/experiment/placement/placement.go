@@ -1,4 +1,4 @@
-// Package placement has every strategy place and crawl the same sites.
+// Package placement lets each strategy place and crawl the same sites.
 package placement
 
 import (
@@ -18,26 +18,26 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Strategies has every strategy do the same work.
+// Strategies compares all strategies on the same work.
 var Strategies = trial.Experiment{
 	Name:  "placement",
-	About: "who crawls what: every placement strategy on the same work, and an oracle",
-	Long: `The same crawl in virtual time for each strategy: --peers (12) crawlers, 1,000 sites that are found over --hours (1), with some 170 pages each, fetched
-one after another with a second in between. optimal (within 1 ms of the nearest candidate), probes and excess (mean round trip beyond the nearest candidate's) are over all sites,
-from the first one on; those named _first are over the first 200, those named _judged over the last 35 %, as in the paper, where the others trained. Download times are of the last 35 %.
-A probe errs by chance: 0.3 ms are added in the mean, as a busy machine does.
+	About: "all placement strategies on the same work, and an oracle",
+	Long: `The same crawl in virtual time for each strategy: --peers (12) crawlers and 1,000 sites, found over --hours (1). A site has about 170 pages, fetched
+in sequence one second apart. optimal (within 1 ms of the nearest candidate), probes and excess (mean round trip above the nearest candidate's) cover
+all sites from the first. Figures _first cover the first 200 sites. Figures _judged cover the last 35 %, after training on the others, as in the
+paper. Download times cover the last 35 %. A probe has a random error, 0.3 ms on average, like that of a busy machine.
 
-Rows. A plain name is as live: the candidates of a host are its owner and the owner's leaf set (8 on each side), owners learn apart but for what they tell each other: ipmicra's
-records lie at ring owners, adaptive's samples go to the leaf set every second and on around the ring, and up to 4 peers beyond the leaf set are its candidates where samples say that
-they are nearer. NAME-all is as in the papers: all peers are candidates, and one memory learns. With up to 17 peers the candidates are the same. adaptive-blind is adaptive where no site
-has an address, adaptive-alone adaptive without those samples. oracle knows the nearest leaf peer, oracle-all the nearest peer. optimal_of_all and excess_of_all_ms are against the
-nearest of all peers, whoever the candidates were.
+Plain rows work as in a live ring: the candidates of a host are its owner and the owner's leaf set (8 on each side). Owners learn separately, apart
+from what they exchange. ipmicra's records are stored at ring owners. adaptive's samples go to the leaf set every second and on around the ring. Up to
+4 peers beyond the leaf set are its candidates if samples show that they are nearer. Rows -all follow the papers: all peers are candidates and share
+one memory. With up to 17 peers the candidates are the same. adaptive-blind is adaptive without site addresses, adaptive-alone adaptive without those
+samples. oracle is the nearest leaf peer, oracle-all the nearest peer. optimal_of_all and excess_of_all_ms compare with the nearest of all peers.
 
-owner is what crawlers without location do, which hash hosts over their agents (UbiCrawler, BUbiNG); oracle-all is a central assignment with full knowledge.
+owner hashes hosts to peers, like crawlers without location (UbiCrawler, BUbiNG). oracle-all is a central assignment with full knowledge.
 
-optimal_unseen and probes_unseen: trained on the sites of a random half of the places, judged on those of the other half that are not within 1 ms of one that trained; of adaptive
-what the judged ones teach does not count. Of a matrix each node is a site; with fewer than 200 nodes, or with --sites, several sites stand at each. The figures are means over five draws
-of peers and sites, and those named _spread the largest of the five less the smallest.
+optimal_unseen and probes_unseen train on the sites of a random half of the places. They judge sites of the other half that are not within 1 ms of a
+training site; adaptive does not learn from these. Each node of a matrix is a site; with fewer than 200 nodes, or with --sites, several sites share a
+node. Figures are means over five draws of peers and sites; figures named _spread are the largest of the five minus the smallest.
 
 Papers: 2.6, 3.7 (definitions of coverage, overlap, communication and balance), 5.`,
 	Run: func(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
@@ -49,9 +49,9 @@ const (
 	placementPeers   = 12
 	placementSites   = 1000
 	placementRepeats = 5
-	// placementTrains is the share of the sites that train: 650 of 1,000 (papers 2.6).
+	// placementTrains is the share of training sites: 650 of 1,000 (papers 2.6).
 	placementTrains = 0.65
-	// firstSites are judged by themselves: what a strategy costs before it has learnt.
+	// firstSites are judged separately: the cost of a strategy before it has learned.
 	firstSites = 200
 	// quickSites, and a quarter of the pages, take seconds.
 	quickSites = 300
@@ -116,8 +116,8 @@ func placementWorlds(o *trial.Options, net *internet.Internet, tree *ipmicra.Tre
 type placementRuns struct {
 	row  *placementRow
 	runs []*placementRun // by repeat
-	// unseen are the shares and probes of the held-back halves, NaN for strategies that learn
-	// nothing from probes.
+	// unseen are the shares and probes of the held-back halves, NaN for strategies that do not
+	// learn from probes.
 	unseen, unseenProbes []float64
 }
 
@@ -153,7 +153,7 @@ func (p *placementRuns) mean(of func(*placementRun) float64) float64 {
 	return report.Mean(values)
 }
 
-// spread is the largest of a figure over the draws less the smallest.
+// spread returns the largest minus the smallest of a figure over the draws.
 func (p *placementRuns) spread(of func(*placementRun) float64) float64 {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, r := range p.runs {
@@ -233,18 +233,18 @@ func placementTable(r *report.Report, all []placementRuns) {
 	}
 }
 
-// The strategies that a chart shows: no more than there are colours that people tell apart.
+// The strategies of a chart: no more than there are distinguishable colors.
 var (
 	scatterRows = []string{worlds.Oracle, "adaptive", "ipmicra", "geo", "coordinates", "random", "rtt", "adaptive-blind"}
 	timesRows   = []string{worlds.Oracle, "adaptive", "ipmicra", "geo", "coordinates", "random", "worst"}
 	loadRows    = []string{worlds.Oracle, "adaptive", "ipmicra", "geo", "coordinates", "random", "owner"}
 )
 
-// placementPlots are for a talk: what a probe buys, what it brings, and who does the work.
+// placementPlots shows optimal sites by probes, download times, and the work per peer.
 func placementPlots(r *report.Report, all []placementRuns) {
-	scatter := report.Plot{Name: "optimal-probes", Title: "What probes buy, a dot for each draw", X: "probes a site", Y: "% of sites at their nearest candidate", YMin: 0, YMax: 103}
-	times := report.Plot{Name: "download-times", Title: "Downloads of the judged sites", X: "download time, ms", Y: "% of downloads done within", LogX: true, YMin: 0, YMax: 100}
-	loads := report.Plot{Name: "balance", Title: "Who does the work", X: "peer, the busiest first", Y: "% of all pages"}
+	scatter := report.Plot{Name: "optimal-probes", Title: "Optimal sites by probes, one dot per draw", X: "probes per site", Y: "% of sites at their nearest candidate", YMin: 0, YMax: 103}
+	times := report.Plot{Name: "download-times", Title: "Downloads of the judged sites", X: "download time, ms", Y: "% of downloads finished", LogX: true, YMin: 0, YMax: 100}
+	loads := report.Plot{Name: "balance", Title: "Share of pages per peer", X: "peer, busiest first", Y: "% of all pages"}
 	points := report.Series{Name: "strategies", Columns: []string{"row", "probes_per_site", "optimal_pct", "download_p50_ms", "download_p90_ms"}}
 	for i := range all {
 		p := &all[i]
@@ -282,7 +282,7 @@ func placementPlots(r *report.Report, all []placementRuns) {
 	r.Series = append(r.Series, points)
 }
 
-// named are the rows of these names that there are, in their order.
+// named returns the existing rows of these names, in order.
 func named(all []placementRuns, names []string) (out []*placementRuns) {
 	for _, name := range names {
 		for i := range all {

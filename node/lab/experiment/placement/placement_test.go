@@ -95,8 +95,8 @@ func TestPlacementRows(t *testing.T) {
 	}
 }
 
-// TestPlacementCandidates: live the leaf set, in the papers everybody, and nobody who cannot reach
-// the site.
+// TestPlacementCandidates checks the candidates: the leaf set live, all peers in the papers, and
+// only peers that reach the site.
 func TestPlacementCandidates(t *testing.T) {
 	trialtest.Unraced(t)
 	net := internet.Synthetic(3)
@@ -133,8 +133,8 @@ func TestPlacementCandidates(t *testing.T) {
 	}
 }
 
-// TestHeldBackPlaces: those who are judged never trained, and where there is a single place nobody
-// can be judged.
+// TestHeldBackPlaces checks that judged sites never trained, and that a single place leaves none to
+// judge.
 func TestHeldBackPlaces(t *testing.T) {
 	for nodes, judged := range map[int]bool{13: false, 14: true} {
 		o := trialtest.Clusters(t, nodes)

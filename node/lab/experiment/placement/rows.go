@@ -13,27 +13,27 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
-// placementRow is a strategy as it is tried.
+// placementRow is a strategy under test.
 type placementRow struct {
 	name string
 	// all peers are candidates, and one memory learns.
 	all bool
-	// blind: no site has an address.
+	// blind: sites have no addresses.
 	blind bool
-	// oracle knows.
+	// oracle uses the true round trips.
 	oracle bool
-	// live: it says nothing where one memory learns.
+	// live: it has no effect where one memory learns.
 	live bool
-	// learns from probes, so that it is to be judged by sites unlike those that trained it.
+	// learns from probes, so it is judged by sites unlike the training ones.
 	learns bool
 	// paper has figures for it.
 	paper bool
-	// keyed: a site needs some address to be told from others, be it one that says nothing.
+	// keyed: a site needs some address as key, even one without information.
 	keyed bool
 	fleet func(w *placementWorld, all bool) (*fleet, error)
 }
 
-// candidates is 0 for those as live, 1 for all peers.
+// candidates returns 0 for those as live, 1 for all peers.
 func (r *placementRow) candidates() int {
 	if r.all {
 		return 1
@@ -41,18 +41,18 @@ func (r *placementRow) candidates() int {
 	return 0
 }
 
-// fleet are the strategies of the owners: one that all share, or one each.
+// fleet holds the strategies of the owners: a shared one, or one each.
 type fleet struct {
 	of []placement.Strategy // by owner
 	// samples go from each owner around the ring, and peers beyond the leaf set may be candidates.
 	samples []*adaptive.Strategy
-	// fresh is a strategy as such an owner begins with.
+	// fresh returns the initial strategy of an owner.
 	fresh func(i int) (*adaptive.Strategy, error)
 	// gossip of each peer.
 	gossip []*coordinates.Gossip
 	// records is set where placements read and write records at ring owners.
 	records *ipmicra.Strategy
-	// coordinator is set where each placement asks a place that all share.
+	// coordinator is set where each placement queries one shared place.
 	coordinator bool
 }
 
@@ -148,8 +148,8 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 	return f, nil
 }
 
-// peerSample is what a peer tells of itself before the first site is found: how far all others are,
-// or its leaf set and some beyond.
+// peerSample is what a peer announces of itself before the first site is found: its distances to
+// all others, or to its leaf set and some beyond.
 func (w *placementWorld) peerSample(i int, all bool) adaptive.Sample {
 	var rtts []adaptive.PeerRTT
 	beyond := 0
@@ -165,8 +165,8 @@ func (w *placementWorld) peerSample(i int, all bool) adaptive.Sample {
 	return adaptive.PeerSample(w.peers[i].id, w.peers[i].addr, rtts)
 }
 
-// adaptiveAloneFleet is adaptive without samples of sites: each owner learns by its own, and asks
-// its leaf set alone.
+// adaptiveAloneFleet is adaptive without samples of sites: each owner learns separately, and probes
+// only its leaf set.
 func adaptiveAloneFleet(w *placementWorld, all bool) (*fleet, error) {
 	f, err := adaptiveFleet(w, all)
 	if err != nil {
@@ -205,7 +205,7 @@ func coordinatesFleet(w *placementWorld, all bool) (*fleet, error) {
 	return f, nil
 }
 
-// everybodyAt is what a place that all share knows of them.
+// everybodyAt holds the coordinates of all peers in one shared place.
 type everybodyAt struct {
 	w      *placementWorld
 	gossip []*coordinates.Gossip
@@ -233,7 +233,7 @@ func (o oracle) Next(v *placement.View) placement.Choice {
 	return placement.Choice{Worker: o.w.peers[best].id, Why: "known to be the nearest"}
 }
 
-// blank is an address that says nothing but which site it is: each has a /48 of its own.
+// blank is an address that only identifies its site: each has its own /48.
 func blank(site int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0xfd, 0, byte(site >> 16), byte(site >> 8), byte(site), 0, 15: 1}) // cut off on purpose
 }

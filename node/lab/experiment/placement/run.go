@@ -24,27 +24,26 @@ const (
 	placementWarmUp = 10 * time.Minute
 	// politeness is the time between the end of a download and the next request to the site.
 	politeness = time.Second
-	// dueFor is what a site's crawl may take beyond a second and a half a page before its pages
-	// count as due but not fetched.
+	// dueFor is the time of a site's crawl beyond 1.5 s per page, after which its pages count as
+	// due but not fetched.
 	dueFor = 5 * time.Second
-	// samplesEvery is how often owners tell their leaf set what they learnt, and pass on what they
-	// were told, heartbeatEvery how often a worker renews its leases with an owner.
+	// samplesEvery is how often owners send and forward samples to their leaf set, heartbeatEvery
+	// how often a worker renews its leases with an owner.
 	samplesEvery, heartbeatEvery = time.Second, 2 * time.Second
 	// sampleHops is how many leaf sets a sample comes through, sampleBeyond how many peers beyond the
 	// leaf set one knows the distance of, candidatesBeyond how many may be candidates for a site.
 	sampleHops, sampleBeyond, candidatesBeyond = 8, 47, 4
-	// samplesKept are what a neighbour that comes back is told.
+	// samplesKept is the number of samples sent to a returning neighbor.
 	samplesKept = 512
-	// probeTries connects make a probe; the median counts.
+	// probeTries is the number of connects per probe; the median counts.
 	probeTries = 3
-	// probeNoise is what a measurement is longer than the way, in the mean: the machine does other
-	// things as well.
+	// probeNoise is the mean error of a measurement on a busy machine.
 	probeNoise = 300 * time.Microsecond
-	// Bytes beyond those of every message: a measurement of a sample, a grant with robots rules and
-	// delays, a link that a worker reports.
+	// Bytes beyond the overhead of a message: a measurement in a sample, a grant with robots rules
+	// and delays, a reported link.
 	sampleBytes, grantBytes, foundBytes = 12, 200, 72
-	// newLinks of a page are reported by a worker that is not the owner: those whose owners have
-	// not acknowledged them yet.
+	// newLinks is the number of links per page that a worker reports to other owners: those not yet
+	// acknowledged.
 	newLinks = 10
 	// grantURLs and reportURLs are how many URLs go in a message to and from a worker.
 	grantURLs, reportURLs = 256, 16
@@ -69,11 +68,11 @@ type placementRun struct {
 	onTime   int // pages fetched while they were due
 	fetches  int
 
-	gone map[int]bool      // peers that were away when they were to tell samples
-	kept []adaptive.Sample // the latest that were told by anybody
+	gone map[int]bool      // peers that were absent when they should send samples
+	kept []adaptive.Sample // the latest of all peers
 }
 
-// hostRun is a site as it is crawled.
+// hostRun is the crawl of a site.
 type hostRun struct {
 	site       *placementSite
 	number     int
@@ -99,7 +98,7 @@ func newPlacementRun(w *placementWorld, row *placementRow) (*placementRun, error
 	return &placementRun{w: w, row: row, fleet: f, hosts: make([]hostRun, len(w.sites)), left: len(w.sites), pairs: make(map[[2]int]int), gone: make(map[int]bool), load: make([]int, len(w.peers))}, nil
 }
 
-// crawl runs it to its end.
+// crawl runs the whole crawl.
 func (r *placementRun) crawl(ctx context.Context) error {
 	for i := range r.w.sites {
 		r.clock.After(placementWarmUp+r.w.sites[i].found, func() { r.begin(i) })
@@ -120,7 +119,7 @@ func (r *placementRun) crawl(ctx context.Context) error {
 	return r.err
 }
 
-// every runs fn again and again until all is done.
+// every runs fn repeatedly until the crawl is finished.
 func (r *placementRun) every(period time.Duration, fn func()) {
 	r.clock.After(period, func() {
 		fn()
@@ -136,7 +135,7 @@ func (r *placementRun) message(n, bytes int) {
 	r.bytes += n*worlds.MessageBytes + bytes
 }
 
-// gossip asks a neighbour, as Vivaldi's peers do (papers 3.2).
+// gossip queries a neighbor, as Vivaldi's peers do (papers 3.2).
 func (r *placementRun) gossip(i int) {
 	g := r.fleet.gossip[i]
 	other, ok := g.Tick(r.clock.Now())
@@ -152,7 +151,7 @@ func (r *placementRun) gossip(i int) {
 	})
 }
 
-// tell the owners around one its samples.
+// tell sends samples to the owners around one.
 func (r *placementRun) tell(i int) {
 	here := func(k int) bool { return r.w.here(k, r.clock.Elapsed()-placementWarmUp) }
 	if !here(i) {
@@ -177,7 +176,7 @@ func (r *placementRun) tell(i int) {
 		if hops == 0 || hops > sampleHops || !here(k) {
 			continue
 		}
-		r.message(min(hops, 2), min(hops, 2)*bytes) // those beyond the leaf set hear it of two
+		r.message(min(hops, 2), min(hops, 2)*bytes) // those beyond the leaf set receive it from two
 		r.clock.After(r.w.between[i][k]/2+time.Duration(hops-1)*samplesEvery, func() {
 			for l := range samples {
 				r.fleet.samples[k].Learn(r.clock.Now(), &samples[l])
@@ -186,7 +185,7 @@ func (r *placementRun) tell(i int) {
 	}
 }
 
-// comeBack has a peer forget what it knew, as its process is a new one, and be told the latest
+// comeBack clears the data of a returning peer, since its process is new, and sends it the latest
 // samples.
 func (r *placementRun) comeBack(i int) error {
 	delete(r.gone, i)
@@ -214,15 +213,15 @@ func (r *placementRun) begin(i int) {
 		r.message(2, 0)
 	}
 	if f := r.fleet.records; f != nil && !r.fleet.coordinator {
-		r.message(4, 2*worlds.ResultBytes) // the records of the subnet and of its organisation are asked for
+		r.message(4, 2*worlds.ResultBytes) // requests for the records of the subnet and of its organization
 		if _, worker := f.Worker(s.addr); worker == "" {
-			r.message(4, 2*worlds.ResultBytes) // and are told the outcome
+			r.message(4, 2*worlds.ResultBytes) // updates with the outcome
 		}
 	}
 	r.place(h)
 }
 
-// reach adds to the candidates of a site peers beyond the leaf set that are likely to be nearer.
+// reach adds likely nearer peers beyond the leaf set to the candidates of a site.
 func (r *placementRun) reach(h *hostRun) {
 	if r.fleet.samples == nil {
 		return
@@ -251,13 +250,13 @@ func (w *placementWorld) view(s *placementSite, candidates []int, row *placement
 	return v
 }
 
-// probe is what a peer measures of the site: the n-th probe errs as it does, whoever asks.
+// probe is a peer's measurement of the site: the n-th probe has the same error for every caller.
 func (s *placementSite) probe(peer int, n uint64) time.Duration {
 	rnd := rand.New(rand.NewPCG(s.seed^n<<32, uint64(peer))) // not negative
 	return s.rtt[peer] + time.Duration(rnd.ExpFloat64()*float64(probeNoise))
 }
 
-// place a site; it is called again when measurements have come.
+// place a site; it is called again when measurements have arrived.
 func (r *placementRun) place(h *hostRun) {
 	h.view.Now, h.view.Measured = r.clock.Now(), h.measured
 	r.reach(h)
@@ -267,7 +266,7 @@ func (r *placementRun) place(h *hostRun) {
 		for _, peer := range c.Probe {
 			k := r.w.index[peer]
 			if _, again := h.measured[peer]; again {
-				r.err = fmt.Errorf("%s: %s is asked to probe %s again", r.row.name, peer, h.site.name)
+				r.err = fmt.Errorf("%s: repeated probe by %s of %s", r.row.name, peer, h.site.name)
 				return
 			}
 			h.probes++
@@ -282,7 +281,7 @@ func (r *placementRun) place(h *hostRun) {
 	}
 	k, ok := r.w.index[c.Worker]
 	if !ok || !slices.Contains(h.candidates, k) {
-		r.err = fmt.Errorf("%s: %s was placed with %q, who is no candidate: %s", r.row.name, h.site.name, c.Worker, c.Why)
+		r.err = fmt.Errorf("%s: %s was placed with %q, not a candidate: %s", r.row.name, h.site.name, c.Worker, c.Why)
 		return
 	}
 	if !h.placed {
@@ -292,8 +291,7 @@ func (r *placementRun) place(h *hostRun) {
 	r.lease(h, c.URLs)
 }
 
-// lease a site to its worker for so many URLs, 0 for all that are left. A single one is for an
-// estimator.
+// lease a site to its worker for n URLs, 0 for all that are left; one is for an estimator.
 func (r *placementRun) lease(h *hostRun, urls int) {
 	estimates := urls == 1
 	if estimates {
@@ -383,18 +381,18 @@ func (h *hostRun) excess() time.Duration {
 	return h.site.rtt[h.assigned] - least
 }
 
-// What is asked of one site.
+// Metrics of one site.
 func (h *hostRun) optimal() float64  { return truth(h.excess() <= worlds.Within) }
 func (h *hostRun) asked() float64    { return float64(h.probes) }
 func (h *hostRun) excessMS() float64 { return h.excess().Seconds() * 1000 }
 
-// fromBest is by how much the worker is farther than the nearest of all peers.
+// fromBest is the round trip of the worker above that of the nearest of all peers.
 func (r *placementRun) fromBest(h *hostRun) time.Duration {
 	_, least := h.site.nearest(r.w.candidates(h.site, true))
 	return h.site.rtt[h.assigned] - least
 }
 
-// ofAll is the share of sites whose worker is as near as any peer.
+// ofAll is the share of sites whose worker is as near as the nearest peer.
 func (r *placementRun) ofAll() float64 {
 	return over(r.hosts, func(h *hostRun) float64 { return truth(r.fromBest(h) <= worlds.Within) })
 }
@@ -403,12 +401,12 @@ func (r *placementRun) excessOfAll() float64 {
 	return over(r.hosts, func(h *hostRun) float64 { return r.fromBest(h).Seconds() * 1000 })
 }
 
-// What is asked of all sites, training included.
+// Metrics of all sites, training included.
 func (r *placementRun) optimal() float64    { return over(r.hosts, (*hostRun).optimal) }
 func (r *placementRun) probesEach() float64 { return over(r.hosts, (*hostRun).asked) }
 func (r *placementRun) excessEach() float64 { return over(r.hosts, (*hostRun).excessMS) }
 
-// download is the quantile of what downloads of the judged sites took, in ms.
+// download returns a quantile of the download times of the judged sites, in ms.
 func (r *placementRun) download(share float64) float64 {
 	if !slices.IsSorted(r.took) {
 		slices.Sort(r.took)
@@ -416,7 +414,7 @@ func (r *placementRun) download(share float64) float64 {
 	return r.took[int(share*float64(len(r.took)-1))].Seconds() * 1000
 }
 
-// downloadMean is what downloads of the judged sites took in the mean, in ms.
+// downloadMean returns the mean download time of the judged sites, in ms.
 func (r *placementRun) downloadMean() float64 {
 	sum := time.Duration(0)
 	for _, took := range r.took {
@@ -425,8 +423,8 @@ func (r *placementRun) downloadMean() float64 {
 	return sum.Seconds() * 1000 / float64(len(r.took))
 }
 
-// overlap is (n - u) / u of n fetches of u URLs (papers 3.7): a host has one worker at a time, so
-// it is nothing unless a page is fetched again.
+// overlap is (n - u) / u of n fetches of u URLs (papers 3.7). A host has one worker at a time, so
+// it is 0 unless a page is fetched again.
 func (r *placementRun) overlap() float64 {
 	urls := 0
 	for i := range r.hosts {
@@ -435,11 +433,11 @@ func (r *placementRun) overlap() float64 {
 	return float64(r.fetches-urls) / float64(urls)
 }
 
-// loads are the pages of each peer, ascending.
+// loads returns the pages of each peer, ascending.
 func (r *placementRun) loads() []float64 { return report.Ascending(r.load) }
 
-// heldBack trains a strategy on the sites of a random half of the places and judges it by those of
-// the other half that are not beside one of them. NaN where there are none.
+// heldBack trains a strategy on the sites of a random half of the places and judges it by distant
+// sites of the other half. NaN without any.
 func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, err error) {
 	f, err := row.fleet(w, true)
 	if err != nil {
@@ -489,7 +487,7 @@ func heldBack(w *placementWorld, row *placementRow) (optimal, probes float64, er
 	return optimal, probes, nil
 }
 
-// placeOnce has a strategy place a site in no time.
+// placeOnce lets a strategy place a site in zero time.
 func placeOnce(w *placementWorld, s placement.Strategy, site *placementSite, of []int, row *placementRow) (worker, probes int, err error) {
 	v := w.view(site, of, row)
 	v.Now, v.Measured = dhttest.Epoch, make(map[string]placement.Measurement)
@@ -499,7 +497,7 @@ func placeOnce(w *placementWorld, s placement.Strategy, site *placementSite, of 
 	}
 	worker, ok := w.index[c.Worker]
 	if !ok {
-		return 0, 0, fmt.Errorf("%s: %s was placed with nobody: %s", row.name, site.name, c.Why)
+		return 0, 0, fmt.Errorf("%s: %s: no worker chosen: %s", row.name, site.name, c.Why)
 	}
 	return worker, probes, nil
 }

@@ -16,22 +16,22 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
-// Today has every strategy do the same work in the world as it is now.
+// Today compares all strategies under present-day conditions.
 var Today = trial.Experiment{
 	Name:  "placement-today",
-	About: "placement where sites are behind caches, peers come and go, lines differ and ways change",
-	Long: `The experiment placement, with its rows and figures, in a world of today, over --hours (24):
+	About: "placement with CDNs, churn, unequal lines and changing routes",
+	Long: `The experiment placement, with its rows and figures, under present-day conditions, over --hours (24):
 
-Half the sites are behind networks of caches: each of four such networks answers at one address range from 64, 32, 16 or 8 places, and a peer reaches one of them, plus 1 ms. One peer
-in five is sent to another than the nearest (Calder et al., Analyzing the Performance of an Anycast CDN, IMC 2015). What is registered of them is one holder at one place.
+CDNs. Half the sites are behind one of four networks of caches. Each answers at one address range from 64, 32, 16 or 8 places, and a peer reaches one place, plus 1 ms. One
+peer in five is routed to another than the nearest (Calder et al., Analyzing the Performance of an Anycast CDN, IMC 2015). The registry lists one holder at one place.
 
---peers (24, and 12 of a matrix with no more nodes than that) are there for sessions that follow a Weibull law with a scale of 41.9 minutes and shape 0.59 (Stutzbach and Rejaie, Understanding Churn in Peer-to-Peer Networks, IMC 2006, of
-BitTorrent) and away for as long, but for two that stay: so half are candidates in the mean, and one that comes back has forgotten what it knew and is told the latest 512 samples. A site that is being crawled keeps its worker.
+Churn. There are --peers (24; 12 for a matrix with no more nodes than that). Sessions follow a Weibull distribution with scale 41.9 minutes and shape 0.59, measured for
+BitTorrent. The source is Stutzbach and Rejaie, Understanding Churn in Peer-to-Peer Networks, IMC 2006. Absences last as long; two peers stay. So half are candidates on
+average. A returning peer has lost its data and gets the latest 512 samples. A site in progress keeps its worker.
 
-Their lines bring 39 Mbit/s in the median, lognormal with sigma 0.79: fitted to the means of home lines of 176 countries (speedtest.net, April 2020).
-
-Round trips differ from hour to hour by 1.6 % in the median, as those of 490 PlanetLab nodes did over 18 measurements; and one way in three changes once a day, by a factor with sigma
-0.1: Paxson (End-to-end routing behavior in the Internet, 1997) found two in three ways to last for days; the factor is ours. A site has the round trips of the moment when it is found.`,
+Lines. The median line has 39 Mbit/s, lognormal with sigma 0.79. This is fitted to the means of home lines of 176 countries (speedtest.net, April 2020). Routes. Round trips
+vary by 1.6 % in the median from hour to hour, like those of 490 PlanetLab nodes over 18 measurements. One route in three changes once a day by a factor (sigma 0.1). Two in
+three routes last for days (Paxson, End-to-end routing behavior in the Internet, 1997); the factor is ours. A site has the round trips of the time when it is found.`,
 	Run: func(ctx context.Context, o *trial.Options, r *report.Report, progress trial.Progress) error {
 		return runPlacement(ctx, o, &placementSetup{peers: o.Count(todayPeers), span: o.Length(todayHours * time.Hour), today: true}, r, progress)
 	},
@@ -43,21 +43,21 @@ const (
 	cachedShare = 0.5
 	cacheAway   = time.Millisecond // from a cache's place to the cache
 	misled      = 0.2              // share of peers that are sent to another than the nearest cache
-	// sessionScale and sessionShape are the Weibull law of sessions and of the times between them,
-	// staying how many peers never leave.
+	// sessionScale and sessionShape are the Weibull distribution of sessions and absences, staying
+	// the number of peers that never leave.
 	sessionScale, sessionShape = 41.9 * float64(time.Minute), 0.59
 	staying                    = 2
-	// lineMedian in bytes a second and lineSigma are a peer's line.
+	// lineMedian in bytes per second and lineSigma describe a peer's line.
 	lineMedian, lineSigma = 39e6 / 8, 0.79
-	// hourSigma is by how much ways differ from hour to hour, rerouted the share that changes once
-	// a day, by reroutedSigma.
+	// hourSigma is the variation of routes by hour, rerouted the share that changes once a day, by
+	// reroutedSigma.
 	hourSigma, rerouted, reroutedSigma = 0.016 / 0.6745, 1.0 / 3, 0.1
 )
 
-// cachesAt is at how many places each network of caches is.
+// cachesAt is the number of places of each network of caches.
 var cachesAt = []int{64, 32, 16, 8}
 
-// today is what a world of today has beside.
+// today holds the additions of the experiment placement-today.
 type today struct {
 	networks []cacheNetwork
 	away     [][]absence // by peer, in order
@@ -73,7 +73,7 @@ type cacheNetwork struct {
 // absence of a peer.
 type absence struct{ from, to time.Duration }
 
-// cachesRegistered are the ranges of the networks of caches, which nobody else has.
+// cachesRegistered are the ranges of the cache networks, used by no other host.
 func cachesRegistered() (all []registry.Network) {
 	for k := range cachesAt {
 		all = append(all, registry.Network{Prefix: netip.PrefixFrom(cacheAddr(k, 0), 16), Org: fmt.Sprintf("Caches %d", k+1)})
@@ -85,7 +85,7 @@ func cacheAddr(network int, host uint32) netip.Addr {
 	return netip.AddrFrom4([4]byte{240, byte(network), byte(host >> 8), byte(host)}) // cut off on purpose
 }
 
-// modernise draws what a world of today has beside.
+// modernise draws the additions of placement-today.
 func (w *placementWorld) modernise(rnd *rand.Rand) error {
 	t := &today{seed: rnd.Uint64()}
 	for _, places := range cachesAt {
@@ -110,7 +110,7 @@ func (w *placementWorld) modernise(rnd *rand.Rand) error {
 	return nil
 }
 
-// toCache is the round trip of a peer to the cache that it is sent to, negative if it reaches none.
+// toCache returns the round trip of a peer to its cache, negative if it reaches none.
 func (w *placementWorld) toCache(rnd *rand.Rand, peer int, at []int) time.Duration {
 	var ways []time.Duration
 	for _, host := range at {
@@ -139,18 +139,18 @@ func absences(rnd *rand.Rand, stays bool, span time.Duration) (all []absence) {
 	return all
 }
 
-// here says whether a peer is there at a time after the first site.
+// here reports whether a peer is present at a time after the first site.
 func (w *placementWorld) here(peer int, at time.Duration) bool {
 	return w.today == nil || !slices.ContainsFunc(w.today.away[peer], func(a absence) bool { return a.from <= at && at < a.to })
 }
 
-// present are the peers that are there, in the order of the ring.
+// present returns the peers present at a time, in ring order.
 func (w *placementWorld) present(at time.Duration) []int {
 	return slices.DeleteFunc(slices.Clone(w.inRing), func(k int) bool { return !w.here(k, at) })
 }
 
-// change has a site stand behind a network of caches, perhaps, and its ways be as they are when it
-// is found.
+// change may put a site behind a network of caches, and sets its round trips at the time when it is
+// found.
 func (t *today) change(w *placementWorld, rnd *rand.Rand, s *placementSite) {
 	if rnd.Float64() < cachedShare {
 		k := zipf(rnd, len(t.networks))
@@ -182,7 +182,7 @@ func zipf(rnd *rand.Rand, n int) int {
 	return n - 1
 }
 
-// drift is the factor by which the way of a peer to a place differs at a time.
+// drift is the factor on the round trip of a peer to a place at a time.
 func (t *today) drift(peer, place int, at time.Duration) float64 {
 	way := rand.New(rand.NewPCG(t.seed^uint64(peer)<<40, uint64(place))) // nothing secret
 	factor := 0.0

@@ -13,9 +13,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// TestToday: of a world of today half the sites are behind caches, near to most peers; half the
-// peers are there, and nobody else owns a site or is a candidate; ways change by as much as is
-// said.
+// TestToday checks the world: half the sites are behind caches near to most peers, half the peers
+// are present, only these own sites or are candidates, and routes vary as specified.
 func TestToday(t *testing.T) {
 	trialtest.Unraced(t)
 	const peers, sites = 24, 400
@@ -78,8 +77,8 @@ func TestToday(t *testing.T) {
 	}
 }
 
-// TestTodayIsPlaced: every strategy crawls all of it, and what peers tell each other outlives those
-// who found it out.
+// TestTodayIsPlaced checks that every strategy crawls all sites, and that samples outlive their
+// sender.
 func TestTodayIsPlaced(t *testing.T) {
 	trialtest.Unraced(t)
 	table, _ := trialtest.Run(t, &Today, trial.Options{Seed: 2, Quick: true, Sites: 250, Hours: 8})

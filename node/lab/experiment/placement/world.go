@@ -19,15 +19,13 @@ import (
 
 const (
 	// placementPages is the median number of pages of a site, pagesSigma the spread of its
-	// logarithm, with bounds; the mean is about 170. It is what the thesis calls worth placing: 150
-	// to 300 URLs a host, since estimating by downloads takes 64 of them and more (papers 3.4,
-	// 3.7).
+	// logarithm, with bounds; the mean is about 170. The thesis considers 150 to 300 URLs per host
+	// worth placing, since estimation takes 64 downloads and more (papers 3.4, 3.7).
 	placementPages = 150
 	pagesSigma     = 0.5
 	fewestPages    = 8
 	mostPages      = 600
-	// siteServing is the median over sites of the time to make a page, and the spread of its
-	// logarithm over sites.
+	// siteServing is the median server time of sites, and the spread of its logarithm.
 	siteServing, siteServingSigma = 50 * time.Millisecond, 0.7
 	// leafSide is the live leaf set: 8 predecessors and 8 successors.
 	leafSide = 8
@@ -36,13 +34,13 @@ const (
 // placementSetup is the size of a world.
 type placementSetup struct {
 	peers, sites int
-	crowded      bool    // several sites at each node of a matrix, so that there are as many as asked for
+	crowded      bool    // several sites at each node of a matrix, to reach the requested number
 	pages        float64 // median
 	span         time.Duration
 	today        bool // caches, sessions, lines and drift
 }
 
-// placementWorld is the work that all strategies do: peers on a ring, and sites with their pages.
+// placementWorld is the common work of all strategies: peers on a ring, and sites with pages.
 type placementWorld struct {
 	setup     *placementSetup
 	net       *internet.Internet
@@ -80,7 +78,7 @@ type placementSite struct {
 	addr    netip.Addr
 	owner   int
 	present []int           // peers that are there when it is found, in the order of the ring
-	rtt     []time.Duration // by peer; negative where nobody knows
+	rtt     []time.Duration // by peer; negative where unknown
 	serving time.Duration
 	pages   int
 	found   time.Duration
@@ -152,7 +150,7 @@ func (w *placementWorld) join() {
 	}
 }
 
-// hops is how many leaf sets lie between two peers: none for one and itself, one within one.
+// hops returns the number of leaf sets between two peers: 0 for the same peer, 1 within a leaf set.
 func (w *placementWorld) hops(i, k int) int {
 	apart := max(w.peers[i].place-w.peers[k].place, w.peers[k].place-w.peers[i].place)
 	return (min(apart, len(w.peers)-apart) + leafSide - 1) / leafSide
@@ -176,7 +174,7 @@ func (w *placementWorld) measurePeers() {
 	}
 }
 
-// locate notes what databases know of an address.
+// locate records what databases have of an address.
 func (w *placementWorld) locate(host int, addr netip.Addr) {
 	if !addr.IsValid() {
 		return
@@ -200,7 +198,7 @@ func (w *placementWorld) Locate(addr netip.Addr) placement.Position { return w.p
 // Facts implements adaptive.Atlas.
 func (w *placementWorld) Facts(addr netip.Addr) adaptive.Facts { return w.facts[addr] }
 
-// addSite draws what a site is like. One that fewer than two peers can reach is left out.
+// addSite draws a site, and drops one that fewer than two peers can reach.
 func (w *placementWorld) addSite(rnd *rand.Rand, i, host int, addr netip.Addr) {
 	s := placementSite{name: fmt.Sprintf("site%d.example", i), host: host, place: host, addr: addr, seed: rnd.Uint64()}
 	if size := w.net.Size(); size > 0 {
@@ -229,7 +227,7 @@ func (w *placementWorld) addSite(rnd *rand.Rand, i, host int, addr netip.Addr) {
 	}
 }
 
-// places are those at which sites stand, in the order of the sites.
+// places returns the places of the sites, in the order of the sites.
 func (w *placementWorld) places() (all []int) {
 	seen := make(map[int]bool)
 	for i := range w.sites {

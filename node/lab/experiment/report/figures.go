@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// OrNone is a paper's figure, of which 0 means that it says nothing.
+// OrNone returns a paper's figure, or NaN for 0, which means none.
 func OrNone(paper float64) float64 {
 	if paper == 0 {
 		return math.NaN()
@@ -13,7 +13,7 @@ func OrNone(paper float64) float64 {
 	return paper
 }
 
-// Sum of values.
+// Sum returns the sum of values.
 func Sum(values []float64) (all float64) {
 	for _, v := range values {
 		all += v
@@ -21,10 +21,10 @@ func Sum(values []float64) (all float64) {
 	return all
 }
 
-// Mean of values; NaN of none.
+// Mean returns the mean of values; NaN for none.
 func Mean(values []float64) float64 { return Sum(values) / float64(len(values)) }
 
-// Deviation of values from their mean.
+// Deviation returns the standard deviation of values.
 func Deviation(values []float64) float64 {
 	middle, square := Mean(values), 0.0
 	for _, v := range values {
@@ -33,7 +33,7 @@ func Deviation(values []float64) float64 {
 	return math.Sqrt(square / float64(len(values)))
 }
 
-// Spread is the greatest over the mean; NaN where all are nothing.
+// Spread returns the maximum divided by the mean; NaN if all values are 0.
 func Spread(ascending []float64) float64 {
 	all := Sum(ascending)
 	if all == 0 {
@@ -42,7 +42,7 @@ func Spread(ascending []float64) float64 {
 	return ascending[len(ascending)-1] * float64(len(ascending)) / all
 }
 
-// Quantile of ascending values; 0 of none.
+// Quantile returns the p-quantile of ascending values; 0 for none.
 func Quantile(ascending []float64, p float64) float64 {
 	if len(ascending) == 0 {
 		return 0
@@ -50,7 +50,7 @@ func Quantile(ascending []float64, p float64) float64 {
 	return ascending[int(p*float64(len(ascending)-1)+0.5)]
 }
 
-// Ascending are counts as values in ascending order.
+// Ascending returns counts as values in ascending order.
 func Ascending(counts []int) []float64 {
 	out := make([]float64, len(counts))
 	for i, n := range counts {
@@ -60,8 +60,8 @@ func Ascending(counts []int) []float64 {
 	return out
 }
 
-// Percentiles is the line that shows how much is below what: at 1 % and so on up to the last
-// percent asked for.
+// Percentiles returns the line of the percentiles at(1) to at(last): X is the value, Y the
+// percentage.
 func Percentiles(label string, last int, at func(percent int) float64) Line {
 	l := Line{Label: label}
 	for percent := 1; percent <= last; percent++ {
@@ -70,8 +70,7 @@ func Percentiles(label string, last int, at func(percent int) float64) Line {
 	return l
 }
 
-// Ranked is the line of ascending values over the share of all that they and those before them are,
-// in percent.
+// Ranked returns the line of ascending values over their rank in percent.
 func Ranked(label string, ascending []float64) Line {
 	l := Line{Label: label}
 	for i, v := range ascending {

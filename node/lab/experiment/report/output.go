@@ -13,7 +13,7 @@ import (
 	"github.com/pbnjay/memory"
 )
 
-// Run is run.json: what a report was made by.
+// Run is the content of run.json: how a report was made.
 type Run struct {
 	Experiment string         `json:"experiment"` // its name
 	Seed       uint64         `json:"seed"`       // of all that was drawn
@@ -28,7 +28,7 @@ type Run struct {
 	Files      []string       `json:"files"`      // beside run.json
 }
 
-// files are what renders each file, run.json not included.
+// files returns the writer of each file except run.json.
 func (r *Report) files() (names []string, render []func() ([]byte, error)) {
 	names, render = []string{"table.json", "table.csv"}, []func() ([]byte, error){r.Table.JSON, r.Table.CSV}
 	for i := range r.Series {
@@ -40,8 +40,8 @@ func (r *Report) files() (names []string, render []func() ([]byte, error)) {
 	return names, render
 }
 
-// Write puts a report into a directory, which is made if need be; run.json comes last, so where it
-// is the rest is there as well.
+// Write writes a report to dir, which it creates if needed. run.json is written last, so its
+// presence means that the report is complete.
 func (r *Report) Write(dir string, run *Run) error {
 	names, render := r.files()
 	var contents [][]byte
@@ -61,7 +61,7 @@ func (r *Report) Write(dir string, run *Run) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { // for everybody to look at
 		return err
 	}
-	// The marker of an earlier run must not vouch for a mixture of two.
+	// A run.json of an earlier run must not remain while files are replaced.
 	if err := os.Remove(filepath.Join(dir, "run.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -74,7 +74,7 @@ func (r *Report) Write(dir string, run *Run) error {
 	return nil
 }
 
-// replace writes a file so that it is at no time half there.
+// replace writes a file atomically.
 func replace(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

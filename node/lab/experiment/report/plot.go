@@ -14,15 +14,14 @@ type Plot struct {
 	Title string // above the chart
 	X, Y  string // what the axes show, with its unit
 	Lines []Line // over a common axis
-	// Bars stand over Groups, one of each beside the others; then there are no Lines.
+	// Bars are drawn side by side over Groups; a chart with bars has no Lines.
 	Groups []string
 	Bars   []Bars // one value for each of Groups
-	// LogX and LogY are for figures over several orders of magnitude; values of zero and below are
-	// left out.
+	// LogX and LogY select logarithmic axes; values of zero and below are omitted.
 	LogX, LogY bool
-	// YMin and YMax, where they differ, are shown at least.
+	// YMin and YMax are always included in the axis, if they differ.
 	YMin, YMax float64
-	// Marks are upright lines at moments, such as a disaster.
+	// Marks are vertical lines at events.
 	Marks []Mark
 }
 
@@ -30,26 +29,26 @@ type Plot struct {
 type Line struct {
 	Label string    // in the legend
 	X, Y  []float64 // as many of one as of the other
-	// Dots draws the points alone, Dashed a broken line.
+	// Dots draws only the points, Dashed a dashed line.
 	Dots, Dashed bool
 }
 
 // Add appends a point.
 func (l *Line) Add(x, y float64) { l.X, l.Y = append(l.X, x), append(l.Y, y) }
 
-// Bars are the bars of one kind, one for each group.
+// Bars are the bars of one kind, one per group.
 type Bars struct {
 	Label  string    // in the legend
 	Values []float64 // one for each group
 }
 
-// Mark is an upright line with a word on it.
+// Mark is a vertical line with a label.
 type Mark struct {
 	X     float64 // where it stands
 	Label string  // the word on it
 }
 
-// palette has colours that people with any eyes tell apart (Okabe and Ito), the strongest first.
+// palette has colors for all kinds of color vision (Okabe and Ito), strongest first.
 var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666", "#804820"}
 
 // The size of a chart, and what stands around the lines: the title above, the axes below and on the
@@ -57,11 +56,11 @@ var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#
 const (
 	plotWidth, plotHeight = 860, 440
 	plotTop, plotBase     = 48, 388
-	// headRoom is the share of the height above all lines; the words of marks stand there.
+	// headRoom is the share of the height above all lines, for labels of marks.
 	headRoom = 0.06
 )
 
-// wide is how wide a text is in letters of a size, or a little less.
+// wide estimates the width of a text of a font size.
 func wide(text string, size float64) float64 { return 0.56 * size * float64(len([]rune(text))) }
 
 // axis maps values to places in the picture.
@@ -82,7 +81,7 @@ func (a *axis) at(v float64) float64 {
 // take widens the axis to a value.
 func (a *axis) take(v float64) { a.low, a.high = min(a.low, v), max(a.high, v) }
 
-// settle gives an axis bounds where there is nothing to draw, or one value.
+// settle sets the bounds of an axis without values or with one.
 func (a *axis) settle() {
 	switch {
 	case a.low > a.high && a.log:
@@ -110,7 +109,7 @@ type sheet struct {
 	x, y axis
 }
 
-// SVG draws the chart. The same chart is the same picture, byte for byte.
+// SVG draws the chart. Equal charts give equal bytes.
 func (p *Plot) SVG() []byte {
 	s := &sheet{Plot: p}
 	empty := axis{low: math.Inf(1), high: math.Inf(-1)}
@@ -144,7 +143,7 @@ func (p *Plot) SVG() []byte {
 	return s.Bytes()
 }
 
-// bound sets what the axes show.
+// bound sets the ranges of the axes.
 func (s *sheet) bound() {
 	for i := range s.Lines {
 		for _, p := range s.points(&s.Lines[i]) {
@@ -280,8 +279,7 @@ func (s *sheet) bars() {
 	}
 }
 
-// names are what the legend says, of lines and bars in their order; those that are nameless or have
-// no points are empty.
+// names returns the legend: labels of lines and bars in order, empty for lines without points.
 func (s *sheet) names() (names []string) {
 	for i := range s.Lines {
 		name := s.Lines[i].Label
@@ -315,7 +313,7 @@ func (s *sheet) legend() {
 	}
 }
 
-// tick is a place on an axis; where there are many some have no label.
+// tick is a position on an axis; some have no label where there are many.
 type tick struct {
 	value float64
 	label string

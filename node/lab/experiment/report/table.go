@@ -16,12 +16,12 @@ type Row struct {
 	Row    string `json:"row"`    // what was run
 	Metric string `json:"metric"` // what was measured
 	Unit   string `json:"unit"`   // of both figures; empty for a plain number
-	// Paper is what the paper says, nil where it says nothing.
+	// Paper is the paper's figure, nil if it gives none.
 	Paper *float64 `json:"paper"`
 	Here  *float64 `json:"here"` // nil where it could not be measured
 }
 
-// Table is what an experiment comes to.
+// Table holds the figures of an experiment.
 type Table []Row
 
 // digits are the significant digits that a table keeps: more would be noise, and differ between
@@ -39,17 +39,17 @@ func rounded(v float64) *float64 {
 	return &v
 }
 
-// Add appends a figure of which the paper says nothing. A value that is no number is left out.
+// Add appends a figure without one of the paper. A NaN is omitted.
 func (t *Table) Add(row, metric, unit string, here float64) {
 	*t = append(*t, Row{Row: row, Metric: metric, Unit: unit, Here: rounded(here)})
 }
 
-// Compare appends a figure beside the paper's, which is NaN where the paper says nothing.
+// Compare appends a figure and the paper's, NaN if it gives none.
 func (t *Table) Compare(row, metric, unit string, paper, here float64) {
 	*t = append(*t, Row{Row: row, Metric: metric, Unit: unit, Paper: rounded(paper), Here: rounded(here)})
 }
 
-// Brief keeps a short table, and of a long one the first figures of each row and the paper's.
+// Brief returns a short table whole, else the first figures of each row and the paper's.
 func (t Table) Brief() (brief Table) {
 	const short, few = 60, 3 // figures of a table, and of a row
 	seen := make(map[string]int)
@@ -61,7 +61,7 @@ func (t Table) Brief() (brief Table) {
 	return brief
 }
 
-// Find returns a figure; false if it is not there or was not measured.
+// Find returns a figure; false if it is absent or was not measured.
 func (t Table) Find(row, metric string) (float64, bool) {
 	for _, r := range t {
 		if r.Row == row && r.Metric == metric && r.Here != nil {
@@ -71,7 +71,7 @@ func (t Table) Find(row, metric string) (float64, bool) {
 	return 0, false
 }
 
-// JSON is the table as a list of rows.
+// JSON returns the table as a list of rows.
 func (t Table) JSON() ([]byte, error) {
 	if t == nil {
 		t = Table{}
@@ -80,7 +80,7 @@ func (t Table) JSON() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// CSV is the table with a header.
+// CSV returns the table with a header.
 func (t Table) CSV() ([]byte, error) {
 	rows := [][]string{{"row", "metric", "unit", "paper", "here"}}
 	for _, r := range t {
@@ -102,8 +102,8 @@ func cell(v *float64) string {
 	return strconv.FormatFloat(*v, 'g', -1, 64)
 }
 
-// Text is the table for people: numbers aligned to the right, the paper's beside ours, and the name
-// of a row once.
+// Text returns the table for reading: numbers right-aligned, the paper's beside ours, and each row
+// name once.
 func (t Table) Text() string {
 	rows := [][]string{{"row", "metric", "unit", "paper", "here"}}
 	last := ""
@@ -132,7 +132,7 @@ func (t Table) Text() string {
 	return b.String()
 }
 
-// pad fills up to a width, on the left if it is negative.
+// pad fills up to a width, on the left if negative.
 func pad(text string, width int) string {
 	fill := strings.Repeat(" ", max(0, max(width, -width)-utf8.RuneCountInString(text)))
 	if width < 0 {
@@ -141,7 +141,7 @@ func pad(text string, width int) string {
 	return text + fill
 }
 
-// readable shortens a number to what a person compares.
+// readable rounds a number for reading.
 func readable(v *float64) string {
 	switch {
 	case v == nil:
@@ -157,7 +157,7 @@ func readable(v *float64) string {
 	}
 }
 
-// Series are figures over something, such as time: a file of its own.
+// Series are figures over an axis such as time, in a file of their own.
 type Series struct {
 	Name    string      // of the file, without .csv
 	Columns []string    // their names, the first is the axis
@@ -165,14 +165,14 @@ type Series struct {
 	Rows    [][]float64 // as many figures in each as there are columns
 }
 
-// NewSeries returns a series that has only its axis yet.
+// NewSeries returns a series with only its axis.
 func NewSeries(name, axis string, at []float64) Series {
 	s := Series{Name: name, Rows: make([][]float64, len(at))}
 	s.Column(axis, at)
 	return s
 }
 
-// Column appends figures, one for each point of the axis.
+// Column appends figures, one per point of the axis.
 func (s *Series) Column(name string, values []float64) {
 	s.Columns = append(s.Columns, name)
 	for i, v := range values {
@@ -180,7 +180,7 @@ func (s *Series) Column(name string, values []float64) {
 	}
 }
 
-// Line draws a column over the axis.
+// Line returns a column over the axis.
 func (s *Series) Line(label string, column int) Line {
 	l := Line{Label: label}
 	for _, row := range s.Rows {
@@ -189,8 +189,8 @@ func (s *Series) Line(label string, column int) Line {
 	return l
 }
 
-// SeriesOf has the values of lines over the axis that their heights are; what is behind their
-// labels names the columns.
+// SeriesOf returns a series over the common Y values of lines: one column of X values per line,
+// named by its label and behind.
 func SeriesOf(name, axis, behind string, lines []Line) Series {
 	s := NewSeries(name, axis, lines[0].Y)
 	for _, l := range lines {
@@ -199,7 +199,7 @@ func SeriesOf(name, axis, behind string, lines []Line) Series {
 	return s
 }
 
-// CSV is the series with a header.
+// CSV returns the series with a header.
 func (s *Series) CSV() ([]byte, error) {
 	rows := [][]string{s.Columns}
 	for _, values := range s.Rows {

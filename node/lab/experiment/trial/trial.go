@@ -1,5 +1,5 @@
-// Package trial is what every experiment is: a name, options, a run that fills a report, and the
-// same again with other draws.
+// Package trial defines an experiment: a name, options, a run that fills a report, and repeated
+// draws.
 package trial
 
 import (
@@ -16,36 +16,34 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 )
 
-// ErrOptions is returned for options that an experiment cannot work with.
-var ErrOptions = errors.New("wrong options")
+// ErrOptions is returned for invalid options.
+var ErrOptions = errors.New("invalid options")
 
 // Experiment is one experiment.
 type Experiment struct {
-	Name string // as the command line says it
-	// About says in a line what is shown, Long in some more what is done and by which paper and
-	// section.
+	Name string // on the command line
+	// About describes the result in a line; Long has the method, the paper and its sections.
 	About, Long string
-	// Run does the work and fills in the report. It ends early with ctx's error, and calls progress
-	// now and then.
+	// Run does the work and fills in the report. It returns ctx's error early, and reports
+	// progress.
 	Run func(ctx context.Context, o *Options, r *report.Report, progress Progress) error
 }
 
-// Options are what a run can be given. The zero value of a field means the experiment's own
-// default.
+// Options configure a run. The zero value of a field selects the experiment's default.
 type Options struct {
-	Seed uint64 // of all that is drawn
-	// Peers of the experiment, and the virtual hours that it takes.
+	Seed uint64 // of all random draws
+	// Peers is the number of peers, Hours the virtual time.
 	Peers int
-	Sites int     // of the experiments that place so many
+	Sites int     // of experiments with a number of sites
 	Hours float64 // of virtual time
-	// RTT is a matrix of round trips, Prefixes the addresses of its nodes, Hierarchy the IP ranges
-	// with their organisations: files, see [internet.Options].
+	// RTT is a file with a matrix of round trips, Prefixes one with the addresses of its nodes,
+	// Hierarchy IP ranges with organizations: see [internet.Options].
 	RTT, Prefixes, Hierarchy string
-	// Quick makes do with less: seconds in place of minutes.
+	// Quick selects a smaller run of seconds instead of minutes.
 	Quick bool
 }
 
-// Validate names the first option that makes no sense.
+// Validate returns an error for the first invalid option.
 func (o *Options) Validate() error {
 	switch {
 	case o.Peers < 0:
@@ -58,13 +56,13 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// More than a year, or than a million sites, is a slip of the finger.
+// Larger values are taken as typing errors: a year, a million sites.
 const (
 	maxHours = 24 * 366
 	maxSites = 1 << 20
 )
 
-// Either is the usual figure of a run, or that of a quick one.
+// Either returns usual, or quick for a quick run.
 func Either[T any](o *Options, usual, quick T) T {
 	if o.Quick {
 		return quick
@@ -72,10 +70,10 @@ func Either[T any](o *Options, usual, quick T) T {
 	return usual
 }
 
-// Count is how many peers, or whatever --peers says of an experiment, unless the options say.
+// Count returns the number of --peers, default usual.
 func (o *Options) Count(usual int) int { return cmp.Or(o.Peers, usual) }
 
-// Length is how long a run takes in virtual time, unless the options say.
+// Length returns the virtual time of a run, default usual.
 func (o *Options) Length(usual time.Duration) time.Duration {
 	if o.Hours > 0 {
 		return time.Duration(o.Hours * float64(time.Hour))
@@ -83,17 +81,16 @@ func (o *Options) Length(usual time.Duration) time.Duration {
 	return usual
 }
 
-// Rand is a source of the seed, another one for each stream.
+// Rand returns a random source of the seed, one per stream.
 func (o *Options) Rand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, stream)) }
 
-// Progress hears what a run is doing, and what share of the whole is done, 0 to 1. Experiments that
-// have several goroutines call it from them, one at a time.
+// Progress receives the current step and the share done, 0 to 1. Experiments with several
+// goroutines call it from them, one at a time.
 type Progress func(text string, done float64)
 
-// Run runs an experiment and writes what it found into a directory, which is made if need be. The
-// caller fills in version, commit and command of run. Progress may be nil; it is called from
-// several goroutines if the experiment has several, one at a time. When ctx ends nothing is
-// written.
+// Run runs an experiment and writes its report to dir, which it creates if needed. The caller fills
+// in version, commit and command of run. progress may be nil; calls may come from several
+// goroutines, one at a time. Nothing is written if ctx ends.
 func Run(ctx context.Context, e *Experiment, o Options, dir string, run report.Run, progress Progress) (*report.Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -114,8 +111,8 @@ func Run(ctx context.Context, e *Experiment, o Options, dir string, run report.R
 	return r, nil
 }
 
-// Together does equal pieces of work, so many at once, and tells how many are done; rest more come
-// after them. Do says what it has done.
+// Together does pieces of equal work, atOnce concurrently, and reports progress; rest more pieces
+// follow. do returns a description of its work.
 func Together(ctx context.Context, atOnce, pieces, rest int, progress Progress, do func(ctx context.Context, i int) (string, error)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)

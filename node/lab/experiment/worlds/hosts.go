@@ -9,13 +9,12 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// fewNodes of a matrix stand for places rather than for hosts: then several sites are drawn at
-// each.
+// fewNodes is the number of nodes up to which a matrix stands for places, each with several sites.
 const fewNodes = 200
 
-// Hosts draws crawlers and sites, all different. Of a matrix the sites are its other nodes in an
-// order that is drawn, fewer than asked for if need be; where it has few nodes, or crowded is set,
-// each of the others is the place of several sites.
+// Hosts draws distinct crawlers and sites. The sites of a matrix are its other nodes in random
+// order, at most as many as there are. With few nodes, or with crowded, each other node is the
+// place of several sites.
 func Hosts(net *internet.Internet, rnd *rand.Rand, peers, sites int, crowded bool) (p, s []int, err error) {
 	size := net.Size()
 	if size == 0 || peers+sites <= size {
@@ -39,19 +38,19 @@ func Hosts(net *internet.Internet, rnd *rand.Rand, peers, sites int, crowded boo
 	return p, s, nil
 }
 
-// Addresses are those of hosts. Where several sites are drawn at a node of a matrix, each round of
-// them has addresses of its own, out of the same prefixes.
+// Addresses maps hosts to addresses. Where several sites share a node of a matrix, each round of
+// them has its own addresses out of the same prefixes.
 type Addresses struct {
 	o      *trial.Options
 	rounds []*internet.Internet
 }
 
-// NewAddresses are the addresses of hosts of an internet, which the options gave.
+// NewAddresses returns the addresses of the hosts of net.
 func NewAddresses(o *trial.Options, net *internet.Internet) *Addresses {
 	return &Addresses{o, []*internet.Internet{net}}
 }
 
-// Of is the address of a host; none where the internet has none.
+// Of returns the address of a host; invalid if the internet has none.
 func (a *Addresses) Of(host int) (netip.Addr, error) {
 	size, round := a.rounds[0].Size(), 0
 	if size > 0 && a.o.Prefixes != "" {

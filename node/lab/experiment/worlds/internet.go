@@ -1,6 +1,5 @@
-// Package worlds is what experiments of several papers draw alike: the internet of the options,
-// crawlers and sites in it with their addresses and places, peers on a ring, and how a strategy
-// comes to place a site.
+// Package worlds has what several experiments share: the internet of the options, crawlers and
+// sites with addresses and positions, peers on a ring, and the placement loop of a strategy.
 package worlds
 
 import (
@@ -14,8 +13,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// Internet makes what the files of the options say, or an internet from the seed, and notes in the
-// report what it is like. With fill the holes of a matrix have its median.
+// Internet returns the internet of the options' files, or one made from the seed, and records it in
+// the report. With fill, gaps of a matrix get its median.
 func Internet(o *trial.Options, r *report.Report, fill bool) (*internet.Internet, error) {
 	n, err := internet.Load(internet.Options{Seed: o.Seed, RTT: o.RTT, Prefixes: o.Prefixes, Hierarchy: o.Hierarchy, Fill: fill})
 	if err != nil {
@@ -33,8 +32,7 @@ func Internet(o *trial.Options, r *report.Report, fill bool) (*internet.Internet
 	return n, nil
 }
 
-// Locate is where a database believes a host to be: its city, or the middle of its country where
-// only that is known.
+// Locate returns the position of a host in a database: its city, or else the center of its country.
 func Locate(net *internet.Internet, host int) placement.Position {
 	if lat, lon, ok := net.Position(host); ok {
 		return placement.Position{Lat: lat, Lon: lon, Precision: placement.CityPosition}

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// Within is how much longer than the smallest a round trip may be to count as optimal: no clock
-	// of a busy machine tells them apart.
+	// Within is the tolerance of an optimal round trip: clocks of busy machines cannot resolve
+	// less.
 	Within = time.Millisecond
-	// Oracle is the name of the row that knows everything.
+	// Oracle is the name of the row with full knowledge.
 	Oracle = "oracle"
 
 	// PageMean2003 is the mean size of an HTML page in crawls of that time, in bytes; ours are
 	// longer.
 	PageMean2003 = 10_000
 
-	// The bytes of messages, for what they cost: a URL with its server's address, a result, and
-	// what every message has.
+	// Sizes of messages in bytes: a URL with its server's address, a result, and the overhead of
+	// every message.
 	URLBytes, ResultBytes, MessageBytes = 72, 20, 60
 )
 
-// Decide asks a strategy until it names a worker: meanwhile those measure the site whom it names.
-// It counts their probes.
+// Decide queries a strategy until it names a worker; the peers that it names meanwhile probe the
+// site. It returns the number of probes.
 func Decide(s placement.Strategy, v *placement.View, probe func(peer string) time.Duration) (choice placement.Choice, probes int, err error) {
 	for {
 		choice = s.Next(v)
@@ -36,7 +36,7 @@ func Decide(s placement.Strategy, v *placement.View, probe func(peer string) tim
 		}
 		for _, peer := range choice.Probe {
 			if _, again := v.Measured[peer]; again {
-				return choice, probes, fmt.Errorf("%s was to probe %s again", peer, v.Host)
+				return choice, probes, fmt.Errorf("%s: repeated probe of %s", peer, v.Host)
 			}
 			v.Measured[peer] = placement.Measurement{RTT: probe(peer)}
 			probes++
@@ -44,8 +44,8 @@ func Decide(s placement.Strategy, v *placement.View, probe func(peer string) tim
 	}
 }
 
-// Join gives a peer its position among those taken, which ascend: of some keys that it draws the
-// one that splits the ring best, as live peers do.
+// Join returns the position of a new peer among those taken, which ascend: of some drawn keys the
+// one that splits the ring best, as in live peers.
 func Join(taken []ring.Key, draw func(i int) ring.Key) (ring.Key, []ring.Key) {
 	var keys []ring.Key
 	var arcs []ring.Arc
@@ -65,13 +65,13 @@ func Join(taken []ring.Key, draw func(i int) ring.Key) (ring.Key, []ring.Key) {
 	return key, slices.Insert(taken, at, key)
 }
 
-// Successor is the index of the first key at or after one, round the circle.
+// Successor returns the index of the first key at or after key, around the ring.
 func Successor(ascending []ring.Key, key ring.Key) int {
 	at, _ := slices.BinarySearchFunc(ascending, key, ring.Key.Compare)
 	return at % len(ascending)
 }
 
-// Seen is what one peer knows of coordinates.
+// Seen is one peer's view of coordinates.
 type Seen struct {
 	By     string              // the peer
 	Gossip *coordinates.Gossip // its own

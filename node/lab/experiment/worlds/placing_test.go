@@ -11,7 +11,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
-// twice has each candidate probe, and once more.
+// twice lets each candidate probe, and once more.
 type twice struct{ rounds int }
 
 func (s *twice) Next(v *placement.View) placement.Choice {
@@ -36,8 +36,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestJoin: the ring stays in order, and the best of eight keys leaves no arc as long as drawn ones
-// would be.
+// TestJoin checks that the ring stays in order, and that the best of eight keys leaves shorter arcs
+// than random ones.
 func TestJoin(t *testing.T) {
 	var taken []ring.Key
 	const peers = 64

@@ -13,8 +13,8 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 )
 
-// Clusters writes a matrix of nodes in three places, near within and far between, with the prefixes
-// of the nodes and the registry's ranges: one for each place, of one organisation each.
+// Clusters writes a matrix of nodes in three places, near within and far between, with prefixes and
+// registry ranges: one per place, each of one organization.
 func Clusters(t testing.TB, nodes int) trial.Options {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func Clusters(t testing.TB, nodes int) trial.Options {
 	return o
 }
 
-// Run runs an experiment and returns its table and the files that it wrote.
+// Run runs an experiment and returns its table and files.
 func Run(t testing.TB, e *trial.Experiment, o trial.Options) (report.Table, map[string][]byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func Run(t testing.TB, e *trial.Experiment, o trial.Options) (report.Table, map[
 	return r.Table, Contents(t, dir)
 }
 
-// Named checks that the rows of series of cases have names in place of numbers.
+// Named checks that the rows of series of cases have names instead of numbers.
 func Named(t testing.TB, r *report.Report) {
 	t.Helper()
 	for _, s := range r.Series {
@@ -74,7 +74,7 @@ func Named(t testing.TB, r *report.Report) {
 	}
 }
 
-// Contents are the files of a directory.
+// Contents returns the files of a directory.
 func Contents(t testing.TB, dir string) map[string][]byte {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -92,8 +92,8 @@ func Contents(t testing.TB, dir string) map[string][]byte {
 	return all
 }
 
-// Unraced leaves a test of state machines in virtual time, on one goroutine, to the run without the
-// race detector: there is no race to find, and it would take ten times as long.
+// Unraced skips a test under the race detector: it runs state machines on one goroutine in virtual
+// time, would find no race, and would take ten times as long.
 func Unraced(t testing.TB) {
 	t.Helper()
 	if testing.Short() || os.Getenv("APOIDEA_FULL") == "" {
