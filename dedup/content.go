@@ -14,61 +14,61 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Key names a body: its place on the ring, or its digest. It must be uniform.
+// Key identifies a body: its ring position, or its digest. It must be uniformly distributed.
 type Key [32]byte
 
-// Starting values, changed where measurement says so.
+// Default limits.
 const (
-	// DefaultClaimTTL is how long a claim holds: the time to compress, write and sync a page on a
-	// slow disk, and a bit.
+	// DefaultClaimTTL is the lifetime of a claim: the time to compress, write and sync a page on a
+	// slow disk, with a margin.
 	DefaultClaimTTL = 10 * time.Second
-	// DefaultMaxClaims bounds the claims that are remembered, some 250 bytes each.
+	// DefaultMaxClaims is the maximum number of claims, some 250 bytes each.
 	DefaultMaxClaims = 1 << 16
 )
 
-// Verdict is what an asker shall do with a body.
+// Verdict is the result of a claim for a body.
 type Verdict int
 
 // The verdicts.
 const (
-	New   Verdict = iota // archive it and confirm: the claim is yours until Until
-	Known                // it is archived, as Record says: write a revisit
-	Wait                 // another peer claimed it: ask again before Until, and archive it yourself if you would rather not wait
+	New   Verdict = iota // archive it and confirm: the claim is valid until Until
+	Known                // it is archived, see Record: write a revisit record
+	Wait                 // claimed by another peer: retry before Until, or archive it anyway
 )
 
-// String is the verdict in lower case.
+// String returns the verdict in lower case.
 func (v Verdict) String() string {
 	return [...]string{"new", "known", "wait"}[v]
 }
 
 // Reply is the answer to a claim.
 type Reply struct {
-	Verdict Verdict   // what the asker shall do
-	Record  Record    // of Known
-	Until   time.Time // of New and Wait: when the claim ends
+	Verdict Verdict   // the result
+	Record  Record    // for Known
+	Until   time.Time // for New and Wait: the expiry of the claim
 }
 
-// Claimant is who claims a body, and at which URL it was found. One peer that finds a body at two
-// URLs is two claimants.
+// Claimant is the peer that claims a body and the URL where it found it. One peer that finds a body
+// at two URLs is two claimants.
 type Claimant struct {
-	URL, Peer string // the URL is canonical, the peer its ID in bytes
+	URL, Peer string // the URL is canonical, Peer is its ID in bytes
 }
 
-// Content is what the owner of content keys knows: a plain state machine for one goroutine at a
+// Content is the state of an owner of content keys: a plain state machine for one goroutine at a
 // time.
 //
 // A body goes from unknown to claimed to confirmed. Only a record makes a duplicate, since a
 // claimant may crash. Between two records of one key the smaller by URL, then record ID, wins on
-// every peer alike, whatever their clocks say.
+// every peer, independent of clocks.
 type Content struct {
 	records kv.Store
 	ttl     time.Duration
 	max     int
 
 	known  *layers // the keys with a record, and a few more
-	gone   int     // keys in known whose records were removed, about
+	gone   int     // approximate number of keys in known whose records were removed
 	claims map[Key]*list.Element
-	order  list.List // of *claim, the oldest in front; all have the same TTL, so it ends first
+	order  list.List // of *claim, oldest first; all have the same TTL, so it expires first
 }
 
 type claim struct {
@@ -77,8 +77,8 @@ type claim struct {
 	until time.Time
 }
 
-// NewContent reads the keys of all records, which takes about a second for a few million, and
-// returns an owner's state without claims. Zero values mean DefaultClaimTTL and DefaultMaxClaims.
+// NewContent reads the keys of all records, about a second for a few million, and returns a Content
+// without claims. Zero values mean DefaultClaimTTL and DefaultMaxClaims.
 func NewContent(records kv.Store, ttl time.Duration, maxClaims int) (*Content, error) {
 	if ttl == 0 {
 		ttl = DefaultClaimTTL
@@ -109,11 +109,11 @@ func (c *Content) fill() error {
 	return nil
 }
 
-// hash is of the end of a key: the beginning is alike for all keys of an arc.
+// hash uses the end of a key: the beginning is alike for all keys of an arc.
 func (k Key) hash() uint64 { return binary.BigEndian.Uint64(k[24:]) }
 
-// Claim answers by for a body with that key. A claim that ended, and one beyond the bound, is as if
-// never made.
+// Claim answers a claim of by for the body with that key. Expired claims and those beyond the limit
+// count as never made.
 func (c *Content) Claim(now time.Time, key Key, by Claimant) (Reply, error) {
 	record, ok, err := c.Lookup(key)
 	if err != nil {
@@ -138,9 +138,8 @@ func (c *Content) Claim(now time.Time, key Key, by Claimant) (Reply, error) {
 	return Reply{Verdict: New, Until: mine.until}, nil
 }
 
-// Confirm notes that a body is archived, and returns the record that stands for it from now on: r
-// or a smaller one. A confirmation counts with or without a claim, since archives do not lie about
-// what they hold.
+// Confirm records that a body is archived, and returns the record that represents it from now on: r
+// or a smaller one. It needs no claim, because archives contain what they confirm.
 func (c *Content) Confirm(key Key, r Record) (Record, error) {
 	if _, err := c.ConfirmAll([]Confirmation{{key, r}}); err != nil {
 		return Record{}, err
@@ -149,22 +148,22 @@ func (c *Content) Confirm(key Key, r Record) (Record, error) {
 	return held, err
 }
 
-// unclaim ends whatever claim there is, as the body is archived.
+// unclaim ends the claim of an archived body, if any.
 func (c *Content) unclaim(key Key) {
 	if e, ok := c.claims[key]; ok {
 		c.forget(e)
 	}
 }
 
-// Release ends the claim of by, when it cannot archive the body after all. Another's claim stays.
+// Release ends the claim of by when it cannot archive the body. Claims of others stay.
 func (c *Content) Release(key Key, by Claimant) {
 	if e, ok := c.claims[key]; ok && e.Value.(*claim).by == by {
 		c.forget(e)
 	}
 }
 
-// Lookup returns the record of key if there is one. A key without one costs no read, but for the
-// filter's few mistakes.
+// Lookup returns the record of key, if any. A key without one costs a read only on a false positive
+// of the filter.
 func (c *Content) Lookup(key Key) (Record, bool, error) {
 	if !c.known.test(key.hash()) {
 		return Record{}, false, nil
@@ -187,14 +186,14 @@ func wrap(err error, key Key) error {
 	return fmt.Errorf("read content record %x: %w", key[:4], err)
 }
 
-// Question is one of a batch of claims.
+// Question is one claim of a batch.
 type Question struct {
 	Key Key      // digest of the body
-	By  Claimant // who asks, and for which URL
+	By  Claimant // the claimant
 }
 
-// ClaimAll answers a batch, reply i to question i. It asks in the order of the keys, so that reads
-// on disk lie together; of two questions about one key the first is served first.
+// ClaimAll answers a batch, reply i to question i, in the order of the keys for locality of disk
+// reads; of two questions about one key the first comes first.
 func (c *Content) ClaimAll(now time.Time, questions []Question) ([]Reply, error) {
 	order := make([]int, len(questions))
 	for i := range order {
@@ -212,14 +211,14 @@ func (c *Content) ClaimAll(now time.Time, questions []Question) ([]Reply, error)
 	return replies, nil
 }
 
-// Confirmation is one of a batch of confirmations.
+// Confirmation is one confirmation of a batch.
 type Confirmation struct {
 	Key    Key    // digest of the body
-	Record Record // where it is archived now
+	Record Record // where it is archived
 }
 
-// ConfirmAll confirms a batch with one write. After an error those before it are confirmed; all may
-// be confirmed again. Nobody needs to wait until it is on disk; wait is never nil.
+// ConfirmAll confirms a batch with one write. After an error those before it are confirmed; the
+// batch may be repeated. Callers need not wait for the disk; wait is never nil.
 func (c *Content) ConfirmAll(batch []Confirmation) (wait func() error, err error) {
 	m := merge{content: c, news: make(map[Key]news)}
 	for _, b := range batch {
@@ -231,15 +230,15 @@ func (c *Content) ConfirmAll(batch []Confirmation) (wait func() error, err error
 	return wait, errors.Join(err, failed)
 }
 
-// ContentStats says how much is known.
+// ContentStats are the sizes of a Content.
 type ContentStats struct {
-	Records       int     // about
-	Claims        int     // with those that ended and were not yet swept
+	Records       int     // approximate
+	Claims        int     // including expired ones not yet removed
 	FilterBytes   int     // memory of the filter of known digests
-	FalsePositive float64 // share of questions about unknown bodies that cost a read, expected
+	FalsePositive float64 // expected fraction of lookups of unknown bodies that cost a read
 }
 
-// Stats returns how much is known.
+// Stats returns the sizes.
 func (c *Content) Stats() ContentStats {
 	return ContentStats{max(0, c.known.len()-c.gone), len(c.claims), c.known.bytes(), c.known.falsePositive()}
 }
@@ -254,8 +253,8 @@ func (c *Content) forget(e *list.Element) {
 	delete(c.claims, c.order.Remove(e).(*claim).key)
 }
 
-// compare orders records by URL, then record ID. What follows only makes the order total: record
-// IDs do not repeat.
+// compare orders records by URL, then record ID. The other fields only make the order total: record
+// IDs are unique.
 func (r Record) compare(s Record) int {
 	return cmp.Or(strings.Compare(r.URL, s.URL), strings.Compare(r.RecordID, s.RecordID), strings.Compare(r.Peer, s.Peer),
 		cmp.Compare(r.Date.UnixMilli(), s.Date.UnixMilli()))

@@ -9,18 +9,16 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 )
 
-// The paper's filter (Apoidea 2.3): 8 KB a host, made for 4,096 URLs, with the best number of hash
-// functions for 16 bits a URL, ln 2 * 16 = 11. At that fill 0.00046 of the new URLs are taken for
-// seen.
+// The paper's filter (Apoidea 2.3): 8 KB per host for 4,096 URLs, with the optimal number of hash
+// functions for 16 bits per URL, ln 2 * 16 = 11. When full its false-positive rate is 0.00046.
 const (
 	PaperBits   = 65_536
 	PaperHashes = 11
 	PaperURLs   = 4096
 )
 
-// bits is a Bloom filter that is fed with hashes, which are uniform already: a location is
-// arithmetic on the hash. If it were hashed again, as the library does with murmur, an Add would
-// take twice as long.
+// bits is a Bloom filter of hashes that are already uniform: a location is arithmetic on the hash.
+// Hashing again, as the library does with murmur, would double the time of an Add.
 type bits struct {
 	filter *bloom.BloomFilter
 	count  int // keys added
@@ -29,9 +27,9 @@ type bits struct {
 
 func newBits(m, l uint) bits { return bits{filter: bloom.New(m, l)} }
 
-// walk steps through the locations of a hash by enhanced double hashing: the growing step keeps two
-// hashes whose sequences meet from going on together. Most absent keys end at the second location,
-// so none is computed ahead.
+// walk enumerates the locations of a hash by enhanced double hashing: the growing step separates
+// two hashes whose sequences meet. Most absent keys end at the second location, so none is computed
+// ahead.
 type walk struct{ at, step uint64 }
 
 func (w *walk) next(i uint) {
@@ -39,7 +37,7 @@ func (w *walk) next(i uint) {
 	w.step += uint64(i)
 }
 
-// mix makes a second, independent hash of a first (the finalizer of SplitMix64).
+// mix derives a second, independent hash (the finalizer of SplitMix64).
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -60,7 +58,7 @@ func (b *bits) test(hash uint64) bool {
 	return true
 }
 
-// add sets the bits of hash and says whether one of them was not set before.
+// add sets the bits of hash and reports whether one of them was unset.
 func (b *bits) add(hash uint64) (fresh bool) {
 	set, m, l := b.filter.BitSet(), uint64(b.filter.Cap()), b.filter.K()
 	w := walk{hash, mix(hash) | 1}
@@ -80,27 +78,26 @@ func (b *bits) add(hash uint64) (fresh bool) {
 
 func (b *bits) bytes() int { return int(b.filter.Cap()+7) / 8 }
 
-// falsePositive goes by the bits that are set. The paper's formula expects them from the number of
-// keys, which is too low beyond the size a filter was made for: the keys that are not refused are
-// those that set more.
+// falsePositive uses the number of set bits. The paper's formula estimates it from the number of
+// keys, which is too low beyond the design size: keys that are not refused set more bits.
 func (b *bits) falsePositive() float64 {
 	return math.Pow(float64(b.ones)/float64(b.filter.Cap()), float64(b.filter.K()))
 }
 
-// Filter is the paper's filter alone: it answers seen or not seen, and what it takes for seen by
-// mistake is never crawled. It moves with its host as bytes.
+// Filter is the paper's filter alone: a false positive is never crawled. It is sent with its host
+// as bytes.
 type Filter struct {
 	bits bits
-	lost float64 // expected number of keys refused by mistake so far
+	lost float64 // expected number of false positives so far
 }
 
 // NewFilter returns an empty filter of PaperBits and PaperHashes.
 func NewFilter() *Filter { return &Filter{bits: newBits(PaperBits, PaperHashes)} }
 
-// Test says whether hash was added. A true may be false, a false is certain.
+// Test reports whether hash was added. True may be wrong, false is exact.
 func (f *Filter) Test(hash uint64) bool { return f.bits.test(hash) }
 
-// Add adds hash. What Test takes for present changes nothing.
+// Add adds hash. A hash that Test reports as present changes nothing.
 func (f *Filter) Add(hash uint64) {
 	// Before a key comes that is not refused, p/(1-p) of them were, on average.
 	p := f.bits.falsePositive()
@@ -109,14 +106,14 @@ func (f *Filter) Add(hash uint64) {
 	}
 }
 
-// Len returns how many keys were added, without those taken for present.
+// Len returns the number of keys added, without false positives.
 func (f *Filter) Len() int { return f.bits.count }
 
-// FalsePositive returns the share of new keys that the filter, as full as it is, takes for seen.
+// FalsePositive returns the current false-positive rate.
 func (f *Filter) FalsePositive() float64 { return f.bits.falsePositive() }
 
-// ExpectedLoss returns which share of all the keys ever offered was refused by mistake: of the URLs
-// of the host, those never crawled.
+// ExpectedLoss returns the expected fraction of all keys offered that were false positives: the
+// host's URLs that are never crawled.
 func (f *Filter) ExpectedLoss() float64 {
 	if f.lost == 0 {
 		return 0
@@ -124,10 +121,10 @@ func (f *Filter) ExpectedLoss() float64 {
 	return f.lost / (f.lost + float64(f.bits.count))
 }
 
-// Merge adds what g holds, as when a host's records meet after a partition. How many keys the union
-// has is estimated from its bits.
+// Merge adds the keys of g, as when a host's records meet after a partition. The number of keys in
+// the union is estimated from its bits.
 func (f *Filter) Merge(g *Filter) {
-	// Both have the one size there is, so there is no error.
+	// Both have the same size, so there is no error.
 	_ = f.bits.filter.Merge(g.bits.filter)
 	f.bits.ones = int(f.bits.filter.BitSet().Count())
 	f.bits.count = PaperBits
@@ -137,13 +134,13 @@ func (f *Filter) Merge(g *Filter) {
 	f.lost = max(f.lost, g.lost)
 }
 
-// filterLen is the length of a filter as bytes: count, expected loss, bits.
+// filterLen is the encoded length of a filter: count, expected loss, bits.
 const filterLen = 8 + 8 + PaperBits/8
 
-// ErrFilter says that bytes are not a filter.
+// ErrFilter reports bytes that are not a filter.
 var ErrFilter = errors.New("malformed filter")
 
-// MarshalBinary returns the filter as bytes, always of the same length. The error is always nil.
+// MarshalBinary returns the filter as bytes of constant length. The error is always nil.
 func (f *Filter) MarshalBinary() ([]byte, error) {
 	b := make([]byte, 0, filterLen)
 	b = binary.BigEndian.AppendUint64(b, uint64(f.bits.count))
@@ -154,13 +151,13 @@ func (f *Filter) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary reads what MarshalBinary wrote. The error is ErrFilter; then f is unchanged.
+// UnmarshalBinary decodes the result of MarshalBinary. The error is ErrFilter; then f is unchanged.
 func (f *Filter) UnmarshalBinary(b []byte) error {
 	if len(b) != filterLen {
-		return fmt.Errorf("%w: %d bytes, want %d", ErrFilter, len(b), filterLen)
+		return fmt.Errorf("%w: %d bytes, expected %d", ErrFilter, len(b), filterLen)
 	}
 	count, lost := binary.BigEndian.Uint64(b), math.Float64frombits(binary.BigEndian.Uint64(b[8:]))
-	// No filter of this size tells more keys apart than it has bits.
+	// A filter cannot distinguish more keys than it has bits.
 	if count > PaperBits || !(lost >= 0) || math.IsInf(lost, 0) {
 		return fmt.Errorf("%w: %d keys, %g lost", ErrFilter, count, lost)
 	}

@@ -1,11 +1,11 @@
 package dedup
 
-// layers is a filter that grows: a first layer as large as the paper's, then each twice as large as
-// the one before, with half its share of false positives. So the sum over any number of layers
-// stays under twice the first, 0.00092.
+// layers is a scalable Bloom filter: a first layer as large as the paper's, then each twice as
+// large as the one before, with half its false-positive rate. So the sum over all layers stays
+// below twice the first, 0.00092.
 type layers struct {
 	list []bits
-	full int // keys that the last layer takes
+	full int // maximum keys of the last layer
 }
 
 func newLayers() *layers {
@@ -14,8 +14,8 @@ func newLayers() *layers {
 	return l
 }
 
-// grow adds a layer. Halving the false positives costs 1/ln 2 = 1.44 more bits a key, and one more
-// hash function.
+// grow adds a layer. Halving the rate costs 1/ln 2 = 1.44 more bits per key, and one more hash
+// function.
 func (l *layers) grow() {
 	i := len(l.list)
 	l.full = PaperURLs << i
@@ -24,7 +24,7 @@ func (l *layers) grow() {
 }
 
 func (l *layers) test(hash uint64) bool {
-	// The last layers hold the most.
+	// The last layers hold most keys.
 	for i := len(l.list) - 1; i >= 0; i-- {
 		if l.list[i].test(hash) {
 			return true

@@ -11,9 +11,9 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Export calls fn for the records at positions in [lo, hi), in key order, key and value lent, until
-// it returns false. A zero hi is the end of the circle. Claims stay where they were made: they end
-// soon, and cost at most a second copy of a body.
+// Export calls fn for the records at positions in [lo, hi), in key order, until it returns false;
+// key and value are valid during the call. A zero hi is the end of the circle. Claims are not
+// exported: they expire soon, and losing one costs at most a second copy of a body.
 func (c *Content) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error {
 	from, to := ring.Bounds(lo, hi)
 	if err := c.records.Scan(from, to, fn); err != nil {
@@ -22,11 +22,10 @@ func (c *Content) Export(lo, hi ring.Pos, fn func(key, value []byte) bool) error
 	return nil
 }
 
-// Import merges records of other owners, or of copies, into this one's: of two records of a body
-// the smaller stands, so any number of times, in any order and grouping, the outcome is the same.
-// Changed says how many of the records are new here or stand for another. A record that is
-// malformed is refused with an error that names it, those before it taken. All that is taken is one
-// batch; wait is never nil.
+// Import merges records of other owners, or of replicas: of two records of a body the smaller wins,
+// so the result does not depend on order or repetition. changed is the number of records that are
+// new or replaced. The error names a malformed record; those before it are imported. The import is
+// one batch; wait is never nil.
 func (c *Content) Import(kvs []kv.Record) (changed int, wait func() error, err error) {
 	m := merge{content: c, news: make(map[Key]news)}
 	for _, rec := range kvs {
@@ -42,7 +41,7 @@ func (c *Content) Import(kvs []kv.Record) (changed int, wait func() error, err e
 	return len(m.news), wait, errors.Join(err, failed)
 }
 
-// Remove forgets the records at positions in [lo, hi) once another owner has them on disk; a zero
+// Remove deletes the records at positions in [lo, hi) after another owner has them on disk; a zero
 // hi is the end of the circle.
 func (c *Content) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	from, to := ring.Bounds(lo, hi)
@@ -54,8 +53,8 @@ func (c *Content) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 	return wait, c.thin()
 }
 
-// thin builds the filter anew when half of what it holds is gone. Until then a removed key costs a
-// read when it is asked for, and no more.
+// thin rebuilds the filter when half of its keys are removed. Until then a removed key costs a read
+// per lookup.
 func (c *Content) thin() error {
 	if c.gone < PaperURLs || 2*c.gone < c.known.len() {
 		return nil
@@ -63,7 +62,7 @@ func (c *Content) thin() error {
 	return c.fill()
 }
 
-// merge gathers the records that a batch changes.
+// merge collects the records that a batch changes.
 type merge struct {
 	content *Content
 	news    map[Key]news
@@ -85,7 +84,7 @@ func (m *merge) takeRaw(rec kv.Record) error {
 	return m.take(Key(rec.Key), r)
 }
 
-// take notes a record if it is smaller than what stands for the key.
+// take adds a record if it is smaller than the current one of the key.
 func (m *merge) take(key Key, r Record) error {
 	if err := r.check(); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (m *merge) take(key Key, r Record) error {
 	return nil
 }
 
-// write makes the changes durable, as far as wait is called.
+// write applies the changes; they are durable once wait has returned.
 func (m *merge) write() (wait func() error, err error) {
 	if len(m.news) == 0 {
 		return kv.OnDisk, nil

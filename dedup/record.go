@@ -9,22 +9,22 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Record says where a body was archived first. Records come from other peers too.
+// Record is the place where a body was archived first. Records come from other peers too.
 type Record struct {
-	URL      string    // at which the body was found, canonical
-	Peer     string    // who holds the archive
+	URL      string    // canonical, where the body was found
+	Peer     string    // the peer with the archive
 	RecordID string    // of the WARC record
 	Date     time.Time // of the WARC record, to the millisecond
 }
 
-// maxRecordField bounds each string of a record, in bytes. No URL that a crawl admits is longer.
+// maxRecordField is the maximum size of each string of a record, in bytes; URLs are shorter.
 const maxRecordField = 16 << 10
 
-// ErrRecord says that bytes are not a record, or that a record is too large to be written.
+// ErrRecord reports bytes that are not a record, or a record that is too large.
 var ErrRecord = errors.New("malformed content record")
 
-// AppendBinary appends the record to b: three strings with their lengths, and the date in
-// milliseconds since 1970. The error is ErrRecord when a string is over maxRecordField.
+// AppendBinary appends the record to b: three length-prefixed strings, and the date in milliseconds
+// since 1970. The error is ErrRecord if a string exceeds maxRecordField.
 func (r Record) AppendBinary(b []byte) ([]byte, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (r Record) append(b []byte) []byte {
 	return binary.AppendVarint(b, r.Date.UnixMilli())
 }
 
-// ParseRecord reads what AppendBinary wrote. The error is ErrRecord.
+// ParseRecord decodes the result of AppendBinary. The error is ErrRecord.
 func ParseRecord(b []byte) (Record, error) {
 	var r Record
 	f := kv.Fields{Rest: b}

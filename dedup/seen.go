@@ -7,62 +7,60 @@ import (
 	"sync"
 )
 
-// Answer is what is known of a hash in a set.
+// Answer is the result of a membership test.
 type Answer int
 
 // The answers.
 const (
-	No    Answer = iota // it is surely not in the set
-	Yes                 // it is surely in the set, or the set is a Paper one, which says so at times by mistake
-	Maybe               // ask the exact set
+	No    Answer = iota // certainly not in the set
+	Yes                 // certainly in the set, or a false positive if the kind is Paper
+	Maybe               // look it up in the exact set
 )
 
-// String is the answer in lower case.
+// String returns the answer in lower case.
 func (a Answer) String() string {
 	return [...]string{"no", "yes", "maybe"}[a]
 }
 
-// SetID names a set: 16 bytes of the job and 16 of the host, or whatever else tells sets apart.
+// SetID identifies a set: 16 bytes of the job and 16 of the host, or any other unique value.
 type SetID [32]byte
 
 // Loader reads the exact set on disk.
 type Loader interface {
-	// Hashes calls yield for each hash of the set in any order, until yield returns false. A set
-	// that was never heard of has none. It is called for one set at a time by one goroutine, which
-	// must not ask for that set meanwhile.
+	// Hashes calls yield for each hash of the set in any order, until yield returns false. An unknown
+	// set has none. It is called by one goroutine per set, which must not query that set meanwhile.
 	Hashes(set SetID, yield func(hash uint64) bool) error
 }
 
-// Kind is how sets are kept in memory.
+// Kind is the representation of sets in memory.
 type Kind int
 
 // The kinds.
 const (
-	// Exact keeps up to exactMax hashes of a set as they are, and beyond that layers of filters.
-	// Nothing is lost.
+	// Exact keeps up to exactMax hashes of a set, and beyond that layers of filters. It is lossless.
 	Exact Kind = iota
-	// Paper keeps the paper's filter alone and never answers Maybe (Apoidea 2.3).
+	// Paper keeps only the paper's filter and never answers Maybe (Apoidea 2.3).
 	Paper
 )
 
-// exactMax is how many hashes of a set are kept as they are: as many as take the 8 KB of the
-// paper's filter. Most hosts have fewer URLs, and are answered for without the disk.
+// exactMax is the number of hashes of a set kept exactly: those that fit into the 8 KB of the
+// paper's filter. Most hosts have fewer URLs, and need no disk reads.
 const exactMax = 1000
 
-// Sets keeps what is seen of many sets within a bound on memory. Sets used longest ago are
-// forgotten and loaded again when they are asked for.
+// Sets caches many sets within a memory limit. Least recently used sets are evicted and loaded
+// again on demand.
 //
 // A hash must be readable through the Loader before it is added here; otherwise a set that is
-// forgotten and loaded between the two would lack it.
+// evicted and loaded between the two would lack it.
 type Sets struct {
 	kind     Kind
 	loader   Loader
 	maxBytes int
 
-	mu        sync.Mutex              // guards all below; never held while a set is read
+	mu        sync.Mutex              // guards the fields below; never held while a set is read
 	sets      map[SetID]*list.Element // of *set
 	loading   map[SetID]*loading
-	recent    list.List // the set used last is in front
+	recent    list.List // most recently used first
 	bytes     int
 	loads     uint64
 	evictions uint64
@@ -72,14 +70,13 @@ type Sets struct {
 type set struct {
 	id   SetID
 	seen seen
-	size int // what it counts for in Sets.bytes
+	size int // its share of Sets.bytes
 }
 
-// loading is a set that is being read. Whoever asks for it meanwhile, or adds to it, waits for
-// that, so that no hash is lost.
+// loading is a set being read. Concurrent Test and Add of it wait, so that no hash is lost.
 type loading struct {
 	done  chan struct{} // closed when it was read
-	stale bool          // it was dropped meanwhile
+	stale bool          // dropped meanwhile
 	err   error
 }
 
@@ -93,16 +90,17 @@ type seen interface {
 	len() int
 }
 
-// overhead is what a set takes besides its representation: map, list, headers; in bytes, about.
+// overhead is the approximate memory of a set besides its representation, in bytes: map, list,
+// headers.
 const overhead = 200
 
 // NewSets returns empty sets that take up to about maxBytes of memory; the set in use is kept even
-// if it alone takes more.
+// if it exceeds that.
 func NewSets(kind Kind, loader Loader, maxBytes int) *Sets {
 	return &Sets{kind: kind, loader: loader, maxBytes: maxBytes, sets: map[SetID]*list.Element{}, loading: map[SetID]*loading{}}
 }
 
-// Test says whether hash is in set. The error is that of the Loader; then there is no answer.
+// Test reports whether hash is in set. The error is that of the Loader; the answer is then invalid.
 func (s *Sets) Test(id SetID, hash uint64) (Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +111,7 @@ func (s *Sets) Test(id SetID, hash uint64) (Answer, error) {
 	return of.seen.test(hash), nil
 }
 
-// Add puts hash, which the Loader can already read, into set. Adding twice is adding once.
+// Add adds hash, which must be readable through the Loader, to set. It is idempotent.
 func (s *Sets) Add(id SetID, hash uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +125,7 @@ func (s *Sets) Add(id SetID, hash uint64) error {
 	return nil
 }
 
-// Drop forgets a set, as when its host moved to another owner or its job was deleted.
+// Drop removes a set from memory, as when its host moved to another owner or its job was deleted.
 func (s *Sets) Drop(id SetID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +137,8 @@ func (s *Sets) Drop(id SetID) {
 	}
 }
 
-// Filter returns a copy of the filter of a Paper set, to be sent along with its host; nil for an
-// Exact one.
+// Filter returns a copy of the filter of a Paper set, for handoff with its host; nil for an Exact
+// one.
 func (s *Sets) Filter(id SetID) (*Filter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,18 +156,18 @@ func (s *Sets) Filter(id SetID) (*Filter, error) {
 	return f, nil
 }
 
-// Stats says what the sets take and how right they are.
+// Stats are the sizes and error rates of Sets.
 type Stats struct {
 	Sets          int     // in memory
 	Hashes        int     // in them
-	Bytes         int     // about
+	Bytes         int     // approximate
 	Loads         uint64  // sets loaded since the start
-	Evictions     uint64  // sets forgotten for want of memory
-	FalsePositive float64 // share of new hashes not answered No, expected, mean over the sets weighted by size
-	ExpectedLoss  float64 // of Paper sets: share of URLs never crawled, expected, weighted likewise; zero otherwise
+	Evictions     uint64  // sets evicted for lack of memory
+	FalsePositive float64 // expected fraction of new hashes not answered No, mean over the sets weighted by size
+	ExpectedLoss  float64 // of Paper sets: expected fraction of URLs never crawled, weighted likewise; zero otherwise
 }
 
-// Stats walks over all sets in memory.
+// Stats iterates over all sets in memory.
 func (s *Sets) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +188,7 @@ func (s *Sets) Stats() Stats {
 	return stats
 }
 
-// get returns a set, loaded if need be, and makes room for it. The mutex is held on return, and
+// get returns a set, loads it if necessary, and evicts others. The mutex is held on return, and
 // released while a set is read.
 func (s *Sets) get(id SetID) (*set, error) {
 	for {
@@ -247,7 +245,7 @@ func (s *Sets) resize(of *set) {
 	of.size = size
 }
 
-// evict forgets sets from the back, but never the one in front, which is in use.
+// evict removes sets from the back, but never the front one, which is in use.
 func (s *Sets) evict() {
 	for s.bytes > s.maxBytes && s.recent.Len() > 1 {
 		s.remove(s.recent.Back())
@@ -261,7 +259,7 @@ func (s *Sets) remove(e *list.Element) {
 	s.bytes -= of.size
 }
 
-// exactSeen are the hashes themselves, in order.
+// exactSeen is a sorted list of hashes.
 type exactSeen []uint64
 
 func (x exactSeen) test(hash uint64) Answer {

@@ -10,72 +10,70 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Config holds the knobs of the ring. The zero value of a field means its default.
+// Config configures the ring. A zero field means its default.
 type Config struct {
-	// R is the number of leaf peers on each side, 8 by default. Each costs a call now and then, and
-	// memory of a few addresses.
+	// R is the number of leaf peers on each side; default 8. Each costs an occasional call and a few
+	// addresses of memory.
 	R int
-	// Interval is the time between two rounds of stabilize while something changes, 1 s by default,
-	// with a fifth of jitter. A joining peer runs twice as fast.
+	// Interval is the time between stabilize rounds while the neighborhood changes; default 1 s, with
+	// a jitter of a fifth. A joining peer uses half of it.
 	Interval time.Duration
-	// MaxInterval is what Interval grows to, by doubling, while nothing changes; 5 s by default. It
-	// bounds how long the silent death of a neighbour (no connection that drops) goes unnoticed,
-	// but for the predecessor's, which is asked every 2 s.
+	// MaxInterval is the limit to which Interval doubles while nothing changes; default 5 s. It bounds
+	// the time to detect a silent failure of a neighbor, except the predecessor, which is probed every
+	// 2 s.
 	MaxInterval time.Duration
-	// CallTimeout bounds one call, 2 s by default.
+	// CallTimeout is the timeout of a call; default 2 s.
 	CallTimeout time.Duration
-	// SuspectGap is the wait before a peer that did not answer is tried again, 500 ms by default.
+	// SuspectGap is the delay before a peer that did not answer is retried; default 500 ms.
 	SuspectGap time.Duration
-	// DeadFor is how long what others say of a dead peer is not believed, 60 s by default: gossip
-	// outlives the dead.
+	// DeadFor is how long gossip about a dead peer is ignored; default 60 s.
 	DeadFor time.Duration
-	// TakeOver is how long the arc of a dead predecessor rests, from the second question that it
-	// left unanswered, before this peer serves it: one lease TTL, 8 s by default, so that a peer
-	// that only seemed dead has stopped.
+	// TakeOver is the delay before this peer serves the arc of a dead predecessor, counted from the
+	// second unanswered call: one lease TTL, 8 s by default, so that a predecessor wrongly taken for
+	// dead has stopped.
 	TakeOver time.Duration
-	// RejoinGrace is how long a restarted peer waits, from its first contact, for the predecessor
-	// it remembers; 20 s by default. So when a whole ring restarts in any order, nobody serves the
-	// arc of a peer that is about to return.
+	// RejoinGrace is how long a restarted peer waits, from its first contact, for the predecessor that
+	// it remembers; default 20 s. When a whole ring restarts, no peer then serves the arc of a peer
+	// that is about to return.
 	RejoinGrace time.Duration
-	// Pause is the lateness from which the peer believes it was suspended and confirms its place
-	// before it serves on. By default half of TakeOver, 4 s, and not less than a second, which a
-	// busy machine may be late by. A peer wakes twice in that time, so one that was stopped notices
-	// after 1.5 times Pause at most: before the first moment at which another may serve its arc.
+	// Pause is the delay of a tick from which the peer assumes that it was suspended, and confirms its
+	// position before it serves again. Default half of TakeOver, 4 s, at least 1 s. The peer wakes
+	// twice in that time, so it detects a suspension after at most 1.5 times Pause, before another
+	// peer may serve its arc.
 	Pause time.Duration
-	// Origin says where a peer is connected from: those of one origin share what there is a bound
-	// of. Empty: that tells nothing, as in a network of one's own. Nil: it never does.
+	// Origin returns the network that a peer is connected from; peers of one origin share quotas. An
+	// empty result means unknown, as in a private network. Nil: always unknown.
 	Origin func(id peer.ID) string
-	// Role to begin with. A worker serves nothing until it was told by Observe that it can be
-	// dialled for Promote.
+	// Role is the initial role. A worker serves nothing until Observe has reported it as public for
+	// Promote.
 	Role Role
-	// Promote is how long a worker must be seen as public before it joins the ring, 15 min by
-	// default; Demote how long a member must be seen as private before it is to become a worker, 1
-	// min by default.
+	// Promote is how long a worker must be observed as public before it joins the ring, default 15
+	// min; Demote is how long a member must be observed as private before it becomes a worker, default
+	// 1 min.
 	Promote, Demote time.Duration
-	// LookupCalls bounds the calls of one lookup, 16 by default.
+	// LookupCalls is the maximum number of calls of one lookup; default 16.
 	LookupCalls int
-	// ArcCache bounds the learnt arcs kept, 4096 by default (about 250 bytes each).
+	// ArcCache is the maximum number of cached arcs; default 4096 (about 250 bytes each).
 	ArcCache int
-	// MaxCalls bounds the calls in flight that DHT makes for the ring's upkeep, 64 by default.
+	// MaxCalls is the maximum number of calls in flight for ring maintenance; default 64.
 	MaxCalls int
-	// Seed feeds jitter and choices at random. With equal seeds and inputs a Ring does the same.
+	// Seed seeds jitter and random choices. Equal seeds and inputs give equal behavior.
 	Seed uint64
-	// Found lets a peer that knows of no other serve the whole circle: it founds a ring, or is told
-	// to go on alone.
+	// Found lets a peer without known peers serve the whole circle: it founds a ring, or continues
+	// alone.
 	Found bool
-	// Memory is what Snapshot kept of the last run; nil at a first start.
+	// Memory is the stored Snapshot of the last run; nil at the first start.
 	Memory *Memory
-	// Now is the clock by which DHT tells its Ring the time; nil: time.Now. It must not go back and
-	// should count the time during which the machine sleeps, or a peer that slept learns only from
-	// others that its arc was taken over. Its times must compare with each other, and need not with
-	// those of other clocks.
+	// Now is the clock; nil means time.Now. It must be monotonic and should include time asleep, or a
+	// peer after sleep learns only from others that its arc was taken over. Its times are not compared
+	// with other clocks.
 	Now func() time.Time
 }
 
-// leastPause is the shortest Pause taken by default.
+// leastPause is the minimum default of Pause.
 const leastPause = time.Second
 
-// DefaultConfig returns the defaults that the fields name.
+// DefaultConfig returns the defaults that the fields document.
 func DefaultConfig() Config {
 	return Config{
 		R: ring.DefaultR, Interval: time.Second, MaxInterval: 5 * time.Second, CallTimeout: lookup.DefaultTimeout,
@@ -84,13 +82,13 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate says which field makes no sense.
+// Validate returns an error that names an invalid field.
 func (c Config) Validate() error {
 	switch {
 	case c.R < 0 || c.R > maxR:
-		return fmt.Errorf("leaf set R: %d, want 1 to %d", c.R, maxR)
+		return fmt.Errorf("leaf set R: %d, expected 1 to %d", c.R, maxR)
 	case c.Interval < 0 || c.MaxInterval < 0 || c.MaxInterval > 0 && c.MaxInterval < c.Interval:
-		return fmt.Errorf("MaxInterval: %v is shorter than Interval %v", c.MaxInterval, c.Interval)
+		return fmt.Errorf("MaxInterval %v is less than Interval %v", c.MaxInterval, c.Interval)
 	case c.CallTimeout < 0 || c.SuspectGap < 0 || c.DeadFor < 0 || c.TakeOver < 0 || c.RejoinGrace < 0 || c.Pause < 0:
 		return fmt.Errorf("CallTimeout, SuspectGap, DeadFor, TakeOver, RejoinGrace, Pause: negative duration")
 	case c.Promote < 0 || c.Demote < 0:
@@ -101,7 +99,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// maxR keeps both sides of a leaf set within a wire list.
+// maxR keeps both sides of a leaf set within the list limit of dht/wire.
 const maxR = 32
 
 func (c Config) withDefaults() Config {

@@ -17,13 +17,13 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// maxRelays bounds the pings made at one time on behalf of other peers.
+// maxRelays is the maximum number of concurrent pings on behalf of other peers.
 const maxRelays = 8
 
-// toldAtOnce bounds the events that are told before calls are made again.
+// toldAtOnce is the maximum number of events delivered before calls are made again.
 const toldAtOnce = 64
 
-// maxEntries bounds the entry peers asked by one Join.
+// maxEntries is the maximum number of entry peers asked by one Join.
 const maxEntries = 32
 
 // DHT is one peer of the ring over a real transport. All methods are safe for concurrent use.
@@ -33,23 +33,23 @@ type DHT struct {
 	members   Membership
 	log       *slog.Logger
 	relays    chan struct{} // a token for each ping on behalf of another peer
-	wake      chan struct{} // something happened that Run should look at
+	wake      chan struct{} // Run has something to process
 
-	mu     sync.Mutex // guards what follows; never held over the network
+	mu     sync.Mutex // guards the fields below; never held during network I/O
 	ring   *Ring
 	hear   []func(Event)
-	events []Event // not yet told
+	events []Event // not yet delivered
 	calls  []Call  // not yet sent
 }
 
-// New returns a DHT that does nothing before Run. Self must carry the addresses under which others
-// reach it; when its incarnation is zero it follows the one in Config.Memory.
+// New returns a DHT that does nothing before Run. Self must carry its advertised addresses; a zero
+// incarnation is replaced by the one after that of Config.Memory.
 func New(cfg Config, self Peer, transport Transport, members Membership, log *slog.Logger) (*DHT, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("dht config: %w", err)
 	}
 	if self.ID == "" {
-		return nil, errors.New("dht: this peer has no ID")
+		return nil, errors.New("dht: self has no ID")
 	}
 	return &DHT{
 		cfg: cfg.withDefaults(), transport: transport, members: members, log: log, ring: NewRing(cfg, self, members),
@@ -57,16 +57,16 @@ func New(cfg Config, self Peer, transport Transport, members Membership, log *sl
 	}, nil
 }
 
-// Subscribe calls hear for each event, in order, from the goroutine of Run: it must not block, nor
-// wait for Run. Subscribe before Run.
+// Subscribe registers hear, which Run calls for each event, in order: it must not block or wait for
+// Run. Call Subscribe before Run.
 func (d *DHT) Subscribe(hear func(Event)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hear = append(d.hear, hear)
 }
 
-// Run keeps this peer's place in the ring until ctx ends, and returns ctx's error. It does not say
-// goodbye: see Leave.
+// Run keeps this peer's place in the ring until ctx ends, and returns ctx's error. It sends no
+// goodbyes: see Leave.
 func (d *DHT) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var calls sync.WaitGroup
@@ -101,7 +101,7 @@ func (d *DHT) Run(ctx context.Context) error {
 	}
 }
 
-// do gives the ring one input and lets Run look at what came of it.
+// do passes one input to the ring and wakes Run for the results.
 func (d *DHT) do(input func(r *Ring, now time.Time)) {
 	d.mu.Lock()
 	input(d.ring, d.cfg.Now())
@@ -109,7 +109,7 @@ func (d *DHT) do(input func(r *Ring, now time.Time)) {
 	d.mu.Unlock()
 }
 
-// collect keeps for Run what the ring wants done. The caller holds mu.
+// collect queues the ring's calls and events for Run. The caller holds mu.
 func (d *DHT) collect() {
 	ready := d.ring.Ready()
 	d.events = append(d.events, ready.Events...)
@@ -120,8 +120,8 @@ func (d *DHT) collect() {
 	}
 }
 
-// look returns the ring as it is at this moment and not at its last tick: when the process was
-// stopped meanwhile the ring stops serving before it is asked anything. The caller holds mu.
+// look returns the ring at the present time: if the process was suspended, the ring stops serving
+// before it is queried. The caller holds mu.
 func (d *DHT) look() *Ring {
 	if d.ring.Notice(d.cfg.Now()) {
 		d.collect()
@@ -129,8 +129,7 @@ func (d *DHT) look() *Ring {
 	return d.ring
 }
 
-// read asks the ring for what does not depend on the moment, readNow looks at the clock before it
-// asks.
+// read queries state that does not depend on the time; readNow advances the ring's clock first.
 func read[T any](d *DHT, ask func(*Ring) T) T {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,7 +142,7 @@ func readNow[T any](d *DHT, ask func(*Ring) T) T {
 	return ask(d.look())
 }
 
-// tellNext tells the subscribers of one event; false when there is none.
+// tellNext delivers one event to the subscribers; false if there is none.
 func (d *DHT) tellNext() bool {
 	d.mu.Lock()
 	if len(d.events) == 0 {
@@ -165,13 +164,13 @@ func (d *DHT) note(e Event) {
 	case PeerUp:
 		d.members.Add(e.Peer)
 	case PeerDead:
-		d.log.Info("neighbour is dead", "peer", e.Peer)
+		d.log.Info("neighbor is dead", "peer", e.Peer)
 	case PeerSuspect:
-		d.log.Debug("neighbour does not answer", "peer", e.Peer)
+		d.log.Debug("neighbor does not answer", "peer", e.Peer)
 	case StateChanged:
 		d.log.Info("ring state changed", "old", e.Old, "new", e.New)
 	case CutOff:
-		d.log.Info("other peers cannot dial this one")
+		d.log.Info("peer is not reachable from outside")
 	case AttachedChanged:
 		d.log.Debug("attached workers or ring peers changed")
 	case ArcChanged:
@@ -179,8 +178,8 @@ func (d *DHT) note(e Event) {
 	}
 }
 
-// nextCall takes a call and a slot for it; false when there is none of either. A freed slot wakes
-// Run by the call's result.
+// nextCall takes a call and a slot for it; false if either is missing. The call's result wakes Run
+// again.
 func (d *DHT) nextCall(slots chan struct{}) (Call, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,7 +196,7 @@ func (d *DHT) nextCall(slots chan struct{}) (Call, bool) {
 	return call, true
 }
 
-// untilTick is how long Run has time: none while there is something to tell.
+// untilTick returns the time until Run must act: zero if an event is pending.
 func (d *DHT) untilTick() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -224,19 +223,19 @@ func (d *DHT) Handle(ctx context.Context, from peer.ID, req *wire.Message) (*wir
 	return answer, nil
 }
 
-// relay pings a neighbour for a peer that cannot reach it.
+// relay pings a neighbor for a peer that cannot reach it.
 func (d *DHT) relay(ctx context.Context, target peer.ID) (*wire.Message, error) {
 	d.mu.Lock()
 	to, ok := d.ring.Relay(target)
 	d.mu.Unlock()
 	if !ok {
-		return refusal(wire.Reason_REASON_INVALID, "not a neighbour of this peer"), nil
+		return refusal(wire.Reason_REASON_INVALID, "not a neighbor of this peer"), nil
 	}
 	select {
 	case d.relays <- struct{}{}:
 		defer func() { <-d.relays }()
 	default:
-		return refusal(wire.Reason_REASON_BUSY, "too many pings for others"), nil
+		return refusal(wire.Reason_REASON_BUSY, "too many relayed pings"), nil
 	}
 	_, err := d.call(ctx, to, pingRequest(""), d.cfg.CallTimeout/2)
 	if ctx.Err() != nil {
@@ -245,20 +244,20 @@ func (d *DHT) relay(ctx context.Context, target peer.ID) (*wire.Message, error) 
 	return pingResponse(err == nil), nil
 }
 
-// Disconnected tells that the last connection to a peer dropped; a neighbour is probed at once.
+// Disconnected reports that the last connection to a peer dropped; a neighbor is probed at once.
 func (d *DHT) Disconnected(id peer.ID) {
 	d.do(func(r *Ring, now time.Time) { r.Disconnected(now, id) })
 }
 
-// Unreachable tells that a peer did not answer requests of other protocols: it is not guessed as an
-// owner for a while.
+// Unreachable reports that a peer did not answer another protocol: it is not guessed as an owner
+// for a while.
 func (d *DHT) Unreachable(id peer.ID) {
 	d.do(func(r *Ring, now time.Time) { r.Unreachable(now, id) })
 }
 
-// Join asks entry peers for live peers and joins the ring through them all. It returns once the
-// entries answered or failed, long before the peer serves (see StateChanged). When none answered
-// the error names each and what it said; the entries are kept and tried again by Run all the same.
+// Join asks entry peers for live peers and joins the ring through them. It returns when all entries
+// have answered or failed, long before the peer serves (see StateChanged). If all failed, the error
+// lists each with its cause; Run retries the entries anyway.
 func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 	entries = entries[:min(len(entries), maxEntries)]
 	found := make([][]Peer, len(entries))
@@ -292,9 +291,9 @@ func (d *DHT) Join(ctx context.Context, entries []Peer) error {
 	return fmt.Errorf("join: %w", errors.Join(errs...))
 }
 
-// Leave stops serving and says goodbye to the neighbours. Hand over what is served before; Run goes
-// on, so that requests for the old arc are still told where to go. The error is ctx's: a neighbour
-// that cannot be told finds out by itself.
+// Leave stops serving and sends goodbyes to the neighbors. Hand over the arc's data first. Run
+// continues, so requests for the old arc still get hints. The error is ctx's: a neighbor that gets
+// no goodbye detects the departure.
 func (d *DHT) Leave(ctx context.Context) error {
 	var calls []Call
 	d.do(func(r *Ring, now time.Time) { calls = r.Leave(now) })
@@ -308,28 +307,28 @@ func (d *DHT) farewell(ctx context.Context, calls []Call) {
 	for _, call := range calls {
 		telling.Go(func() {
 			if _, err := d.call(ctx, call.To, call.Request, call.Timeout); err != nil {
-				d.log.Debug("neighbour was not told of leaving", "peer", call.To, "err", err)
+				d.log.Debug("goodbye to neighbor failed", "peer", call.To, "err", err)
 			}
 		})
 	}
 	telling.Wait()
 }
 
-// Observe tells whether other peers can dial this one; see workers.Reach. Without it the role stays
-// as Config.Role says.
+// Observe reports whether other peers can dial this one; see workers.Reach. Without it the role
+// stays Config.Role.
 func (d *DHT) Observe(seen workers.Reachability) {
 	d.do(func(r *Ring, now time.Time) { r.Observe(now, seen) })
 }
 
-// Hold keeps a peer that does not serve yet from serving, whatever others say, or ends that:
-// somebody serves its ring who would not understand it.
+// Hold keeps a peer that does not serve yet from serving, or releases it: a member of its ring runs
+// an incompatible version.
 func (d *DHT) Hold(held bool) {
 	d.do(func(r *Ring, now time.Time) { r.Hold(now, held) })
 }
 
-// StepDown makes a worker of a ring peer that CutOff told to become one: it stops serving, says
-// goodbye to its neighbours and attaches itself to some of them. Hand over what is served before.
-// It does nothing to a peer that is a worker or leaving. The error is ctx's.
+// StepDown turns a ring peer into a worker after CutOff: it stops serving, sends goodbyes to its
+// neighbors and attaches itself to some of them. Hand over the arc's data first. It does nothing if
+// the peer is a worker or leaving. The error is ctx's.
 func (d *DHT) StepDown(ctx context.Context) error {
 	var calls []Call
 	d.do(func(r *Ring, now time.Time) { calls = r.StepDown(now) })
@@ -338,30 +337,30 @@ func (d *DHT) StepDown(ctx context.Context) error {
 }
 
 // Attached returns the workers attached to this peer, by position: at most workers.MaxAttached.
-// They cannot be dialled; a call to one must go over the connection that it holds. The slice is the
-// caller's.
+// They cannot be dialed; calls to them use the connection that they opened. The caller owns the
+// slice.
 func (d *DHT) Attached() []Peer { return read(d, (*Ring).Attached) }
 
-// Candidates returns up to workers.AttachedUsed of the attached workers, chosen by key so that each
-// gets its share of hosts.
+// Candidates returns up to workers.AttachedUsed attached workers, chosen by key so that each gets
+// its share of hosts.
 func (d *DHT) Candidates(key ring.Key) []Peer {
 	return read(d, func(r *Ring) []Peer { return r.Candidates(key) })
 }
 
-// Attachments returns the ring peers that a worker is attached to, nearest first: workers.AttachTo
-// when all is well, none for a ring peer.
+// Attachments returns the ring peers that this worker is attached to, nearest first:
+// workers.AttachTo normally, none for a ring peer.
 func (d *DHT) Attachments() []Peer { return read(d, (*Ring).Attachments) }
 
-// Guess names the believed owner of key without the network: our own arc, the leaf set, learnt
-// arcs. See Ring.Guess.
+// Guess returns the likely owner of key without network calls: from our own arc, the leaf set, or
+// cached arcs. See Ring.Guess.
 func (d *DHT) Guess(key ring.Key) (Peer, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.look().Guess(key)
 }
 
-// Hint is what to answer a peer that asked us for a key of another: the best known owner and its
-// arc, nil when there is none.
+// Hint returns the best known owner of key and its arc, for a peer that sent us a request for key;
+// nil if none is known.
 func (d *DHT) Hint(key ring.Key) *wire.Hint {
 	return readNow(d, func(r *Ring) *wire.Hint { return r.Hint(key) })
 }
@@ -373,33 +372,33 @@ func (d *DHT) Learn(hints ...*wire.Hint) {
 	d.ring.Learn(hints...)
 }
 
-// Self is this peer, with its incarnation.
+// Self returns this peer, with its incarnation.
 func (d *DHT) Self() Peer { return read(d, (*Ring).Self) }
 
-// SetAddrs replaces the addresses under which this peer tells others to reach it.
+// SetAddrs replaces the addresses that this peer advertises.
 func (d *DHT) SetAddrs(addrs [][]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ring.SetAddrs(addrs)
 }
 
-// State is where this peer stands in its life. State, Arc, Serves, Guess and Hint look at the clock
-// before they answer: a peer that was stopped does not answer from before.
+// State returns the state of this peer in the ring. State, Arc, Serves, Guess and Hint advance the
+// ring's clock first: after a suspension they never return stale answers.
 func (d *DHT) State() State { return readNow(d, (*Ring).State) }
 
-// Arc is the arc served now; false while none is.
+// Arc returns the arc served now; false if there is none.
 func (d *DHT) Arc() (ring.Arc, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.look().Arc()
 }
 
-// Serves says whether this peer answers for key now.
+// Serves reports whether this peer serves key now.
 func (d *DHT) Serves(key ring.Key) bool {
 	return readNow(d, func(r *Ring) bool { return r.Serves(key) })
 }
 
-// Leaves returns the leaf peers, nearest first; the slices are the caller's. In a small ring a peer
+// Leaves returns the leaf peers, nearest first; the caller owns the slices. In a small ring a peer
 // is on both sides.
 func (d *DHT) Leaves() (preds, succs []Peer) {
 	d.mu.Lock()
@@ -407,35 +406,35 @@ func (d *DHT) Leaves() (preds, succs []Peer) {
 	return d.ring.Leaves()
 }
 
-// LeafSet returns the leaf peers as this one sees them, in clockwise order from it; the slice is
-// the caller's.
+// LeafSet returns the leaf peers with their state, clockwise from this peer; the caller owns the
+// slice.
 func (d *DHT) LeafSet() []Leaf { return read(d, (*Ring).LeafSet) }
 
-// Members returns the peers known, in clockwise order from this one, without it: all in a small
-// ring, a part of a large one.
+// Members returns the known ring peers, clockwise from this one, without it: all in a small ring, a
+// part of a large one.
 func (d *DHT) Members() []Peer { return read(d, (*Ring).Members) }
 
-// Size is the number of peers in the ring, this one included: exact in a small ring, an estimate in
-// a large one.
+// Size returns the number of peers in the ring, including this one: exact in a small ring, an
+// estimate in a large one.
 func (d *DHT) Size() int { return read(d, (*Ring).Size) }
 
-// Leaf says whether a peer is in the leaf set, and whether it has answered a call of ours.
+// Leaf reports whether a peer is in the leaf set, and whether it has answered a call of ours.
 func (d *DHT) Leaf(id peer.ID) (is, proven bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ring.Leaf(id)
 }
 
-// Suspect says whether a leaf peer has not answered since it last spoke.
+// Suspect reports whether a leaf peer has failed to answer since its last message.
 func (d *DHT) Suspect(id peer.ID) bool {
 	return read(d, func(r *Ring) bool { return r.Suspect(id) })
 }
 
-// Stable says whether the neighbourhood has been quiet for two rounds.
+// Stable reports whether the neighborhood has not changed for two rounds.
 func (d *DHT) Stable() bool { return read(d, (*Ring).Stable) }
 
-// Snapshot is what to store for the next run, as ParseMemory reads it: once before Run, and after
-// each StateChanged, ArcChanged and LeavesChanged.
+// Snapshot returns the state to store for the next run, for ParseMemory. Store it before Run, and
+// after each StateChanged, ArcChanged and LeavesChanged.
 func (d *DHT) Snapshot() ([]byte, error) {
 	return read(d, (*Ring).Snapshot).Bytes()
 }

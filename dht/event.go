@@ -5,22 +5,22 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// State is where a peer stands in its life in the ring.
+// State is the state of a peer in the ring.
 type State uint8
 
 const (
-	// Joining peers stand in leaf sets and take part in lookups, but serve no key.
+	// Joining peers are in leaf sets and take part in lookups, but serve no key.
 	Joining State = iota
-	// Serving peers answer for their arc.
+	// Serving peers serve their arc.
 	Serving
-	// Leaving peers have given up their arc and are on their way out.
+	// Leaving peers have given up their arc and are about to stop.
 	Leaving
-	// Worker peers cannot be dialled: they stand in no leaf set, and are attached to ring peers by
-	// connections of their own.
+	// Worker peers cannot be dialed: they are in no leaf set, and are attached to ring peers by
+	// connections that they opened.
 	Worker
 )
 
-// String names the state in lower case.
+// String returns the state's name in lower case.
 func (s State) String() string {
 	switch s {
 	case Serving:
@@ -47,52 +47,51 @@ func (s State) wire() wire.State {
 	}
 }
 
-// Event is something that happened to this peer's place in the ring: one of the types below.
+// Event is a change of this peer's place in the ring: one of the types below.
 type Event interface{ event() }
 
-// StateChanged tells of a step in the peer's own life.
+// StateChanged reports a change of the peer's state.
 type StateChanged struct {
-	Old, New State // before and after the step
+	Old, New State // before and after the change
 }
 
-// ArcChanged tells that the peer serves other keys than before. Had and Has say whether it served
-// any before and does now; Old and New mean nothing where they are false.
+// ArcChanged reports that the served arc changed. Had and Has report whether the peer served one
+// before and serves one now; Old and New are undefined where they are false.
 type ArcChanged struct {
 	Old, New ring.Arc // the arcs
-	Had, Has bool     // Old, and New, mean something
+	Had, Has bool     // Old, and New, are defined
 }
 
-// LeavesChanged tells that the leaf set is another one.
+// LeavesChanged reports a change of the leaf set.
 type LeavesChanged struct{}
 
-// CutOff tells a serving peer that it cannot be dialled any more: hand its arc over, then call
+// CutOff reports that a serving peer cannot be dialed any more: hand its arc over, then call
 // StepDown. It serves until then.
 type CutOff struct{}
 
-// AttachedChanged tells that other workers are attached to this peer than before, or, to a worker,
-// that it is attached to others.
+// AttachedChanged reports a change of the workers attached to this peer, or, for a worker, of the
+// ring peers that it is attached to.
 type AttachedChanged struct{}
 
-// PeerUp tells of a peer that came into the leaf set.
+// PeerUp reports a peer that entered the leaf set.
 type PeerUp struct {
-	Peer Peer // who came
+	Peer Peer // the new leaf peer
 }
 
-// PeerSuspect tells of a leaf peer that did not answer.
+// PeerSuspect reports a leaf peer that did not answer.
 type PeerSuspect struct {
-	Peer Peer // who is silent
+	Peer Peer // the suspect
 }
 
-// PeerDead tells of a leaf peer that was given up: it failed twice, and no third peer could vouch
-// for it.
+// PeerDead reports a leaf peer that was removed: it failed twice, and no third peer could reach it.
 type PeerDead struct {
-	Peer   Peer // who is given up
+	Peer   Peer // the dead peer
 	Proven bool // it had answered a call of ours
 }
 
-// PeerLeft tells of a leaf peer that said goodbye.
+// PeerLeft reports a leaf peer that sent a goodbye.
 type PeerLeft struct {
-	Peer   Peer // who left
+	Peer   Peer // the departed peer
 	Proven bool // it had answered a call of ours
 }
 

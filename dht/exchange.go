@@ -8,7 +8,7 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// exchange is what this peer says of itself to others, and whom it asks for the same.
+// exchange builds this peer's announcements and requests those of its neighbors.
 type exchange struct {
 	*step
 	hood    *hood
@@ -24,8 +24,8 @@ func (x *exchange) ask(now time.Time, n *neighbour) {
 	x.call(n.peer, stabilizeRequest(x.neighboursTo(now, n.peer.Key())), inFlight{kind: callStabilize})
 }
 
-// neighboursTo is what this peer says of itself to another: without its lists where that one holds
-// them. In a quiet ring they would be nine tenths of all traffic.
+// neighboursTo returns this peer's announcement to another, without the lists that it already has.
+// In a quiet ring they would be nine tenths of all traffic.
 func (x *exchange) neighboursTo(now time.Time, to ring.Key) *wire.Neighbours {
 	said := x.neighbours(now)
 	if n := x.hood.peers[to]; n != nil {
@@ -37,7 +37,7 @@ func (x *exchange) neighboursTo(now time.Time, to ring.Key) *wire.Neighbours {
 	return said
 }
 
-// neighbours is what this peer says of itself, whole.
+// neighbours returns this peer's complete announcement.
 func (x *exchange) neighbours(now time.Time) *wire.Neighbours {
 	told := x.hood.lists()
 	said := &wire.Neighbours{
@@ -53,9 +53,8 @@ func (x *exchange) neighbours(now time.Time) *wire.Neighbours {
 	return said
 }
 
-// missing probes leaf peers that we have not heard lately and that a live peer should have in its
-// lists and has not: it may know that they are dead. So news of a death spreads at the speed of the
-// exchange, not of our own turn around the leaf set.
+// missing probes silent leaf peers that a live neighbor should list and does not: it may have
+// detected their death. Such news spreads at the speed of the exchange, not of our own rounds.
 func (x *exchange) missing(now time.Time, speaker ring.Key, said *wire.Neighbours) {
 	named := map[ring.Key]bool{speaker: true}
 	first, last := speaker, speaker

@@ -10,20 +10,19 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// maxWalk bounds a walk around the ring.
+// maxWalk is the maximum number of steps of a walk around the ring.
 const maxWalk = 1 << 17
 
-// ErrNoOwner is the end of a lookup that found nobody who answers for the key within its bound of
-// calls.
+// ErrNoOwner reports a lookup that found no owner of the key within its limit of calls.
 var ErrNoOwner = lookup.ErrNoOwner
 
-// Lookup is what a search for the owner of a key found.
+// Lookup is the result of a lookup.
 type Lookup = lookup.Found
 
-// Lookup finds the owner of key. It costs no call when we own it, one when the owner is known or
-// guessed right, two or three in a large ring. When its own search runs dry it asks
-// Membership.Closest, once, and goes on from there. The error wraps ErrNoOwner or ctx's; the trace
-// is filled in either way.
+// Lookup finds the owner of key. It needs no call if this peer is the owner, one if the owner is
+// known or guessed, two or three in a large ring. If its own search fails it asks
+// Membership.Closest once, and continues. The error wraps ErrNoOwner or ctx's; the trace is always
+// filled in.
 func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
 	search := readNow(d, func(r *Ring) *lookup.Search { return r.Search(key) })
 	lookup.Drive(ctx, d.transport.Call, search, d.cfg.CallTimeout)
@@ -52,9 +51,8 @@ func (d *DHT) Lookup(ctx context.Context, key ring.Key) (Lookup, error) {
 	return found, err
 }
 
-// Walk visits the owners around the circle, clockwise, beginning and ending with this peer's own
-// neighbours: first its successor, last itself. It stops when visit returns false, or with an error
-// where the ring cannot be followed.
+// Walk visits the owners clockwise around the circle, from this peer's successor to the peer
+// itself. It stops when visit returns false, or with an error if the ring cannot be followed.
 func (d *DHT) Walk(ctx context.Context, visit func(Lookup) bool) error {
 	self := d.Self()
 	at := self.Key()
@@ -67,12 +65,12 @@ func (d *DHT) Walk(ctx context.Context, visit func(Lookup) bool) error {
 			return nil
 		}
 		if ring.Between(at, self.Key(), next.Owner.Key()) {
-			return fmt.Errorf("walk from %s: %s does not know this peer", at, next.Owner)
+			return fmt.Errorf("walk from %s: %s does not list this peer", at, next.Owner)
 		}
 		at = next.Owner.Key()
 	}
-	return errors.New("walk: the ring has no end")
+	return errors.New("walk: ring does not close")
 }
 
-// after is the key behind k: its owner is the successor of a peer at k.
+// after returns the key after k: its owner is the successor of a peer at k.
 func after(k ring.Key) ring.Key { return k.Add(ring.Key{ring.KeySize - 1: 1}) }

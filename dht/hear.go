@@ -12,7 +12,7 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// listener takes what other peers say of themselves, and brings it to the parts.
+// listener processes the announcements of other peers and passes them to the other parts.
 type listener struct {
 	*step
 	hood       *hood
@@ -23,12 +23,12 @@ type listener struct {
 	suspicion  *suspicion
 	dead       tombstones
 	resting    resting
-	detached   resting // workers that are to wait before they are attached again
+	detached   resting // workers refused until they may attach again
 	attach     *workers.Attach
 	guests     *workers.Guests
 }
 
-// stabilized takes the answer to an introduction or to one of the rounds.
+// stabilized processes the answer to an introduction or a stabilize round.
 func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fresh bool, err error) {
 	if n := l.hood.peers[to.Key()]; n != nil {
 		n.asking = false
@@ -44,9 +44,9 @@ func (l *listener) stabilized(now time.Time, to Peer, said *wire.Neighbours, fre
 	}
 }
 
-// called takes what a peer says of itself in a request. One that came into the leaf set by it is
-// called back. A joining peer listens to nobody who has not answered a call of its own, but for a
-// goodbye: whoever stands beside it has a say in whether it may serve.
+// called processes a sender's announcement in a request. A peer that enters the leaf set by it is
+// called back. A joining peer ignores senders that have not answered a call of its own, except
+// goodbyes: a neighbor can influence whether it may serve.
 func (l *listener) called(now time.Time, said *wire.Neighbours, fresh bool) {
 	p, state := member.Of(said.GetSelf()), said.GetState()
 	goodbye := state == wire.State_STATE_LEAVING || state == wire.State_STATE_WORKER
@@ -64,9 +64,9 @@ func (l *listener) called(now time.Time, said *wire.Neighbours, fresh bool) {
 	}
 }
 
-// hear takes what a live peer says of itself, in a request or in an answer. What comes to a peer
-// that was suspended may have waited for it all the while: not fresh, it says that the peer lives,
-// and nothing by which a joining peer could begin to serve.
+// hear processes the announcement of a live peer, from a request or an answer. If not fresh, it may
+// have waited while this peer was suspended: it then proves that the sender lives, but does not
+// help a joining peer to start serving.
 func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 	p := member.Of(said.GetSelf())
 	if p.ID == l.self.ID {
@@ -74,7 +74,7 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 	}
 	l.candidates.drop(p.Key())
 	said, whole := l.hood.completed(p.Key(), said)
-	if l.serving.state == Worker { // whoever spoke to us took us for a ring peer
+	if l.serving.state == Worker { // the sender takes us for a ring peer
 		l.attach.Hear(append(listed(said), p)...)
 		return
 	}
@@ -83,7 +83,7 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 		l.dead.goodbye(now, p, l.cfg.DeadFor)
 		return
 	}
-	if l.guests.Drop(p.ID) { // it speaks as a ring peer now
+	if l.guests.Drop(p.ID) { // it is a ring peer now
 		l.tell(AttachedChanged{})
 	}
 	if said.GetState() == wire.State_STATE_LEAVING {
@@ -92,7 +92,7 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 		return
 	}
 	if l.resting.rests(now, p.ID) {
-		return // it speaks again when that is over, if it is back
+		return // it announces itself again when that expires, if it is back
 	}
 	l.serving.met(now)
 	l.dead.drop(p)
@@ -105,7 +105,7 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 		n.peer, n.heard, n.failures, n.retry, n.thirds = p, now, 0, time.Time{}, nil
 		n.holds = said.GetKnown()
 		if !whole {
-			return // it lives; the rest it says once it knows that we do not hold its lists
+			return // it lives; it sends its lists when it learns that we lack them
 		}
 		if fresh || l.serving.state != Joining {
 			n.said = wordOf(now, p, said)
@@ -113,7 +113,7 @@ func (l *listener) hear(now time.Time, said *wire.Neighbours, fresh bool) {
 		quiet := n.weighed == l.hood.version && sameLists(n.lists, said)
 		n.lists, n.weighed = said, l.hood.version
 		if quiet {
-			return // a quiet ring says the same again and again
+			return // a quiet ring repeats the same announcement
 		}
 	}
 	l.exchange.missing(now, p.Key(), said)
@@ -140,7 +140,7 @@ func (l *listener) attached(now time.Time, req *wire.AttachRequest) *wire.Messag
 			l.detached.rest(now, p.ID, l.cfg.Interval)
 		}
 	case l.serving.state == Serving && !l.detached.rests(now, p.ID):
-		if l.hood.peers[p.Key()] != nil { // a ring peer until now, whose goodbye did not come through
+		if l.hood.peers[p.Key()] != nil { // a ring peer until now; its goodbye was lost
 			l.suspicion.left(now, p)
 		}
 		origin := ""

@@ -13,13 +13,13 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// hood is the neighbourhood: the leaf set, and what each peer in it said and did.
+// hood is the neighborhood: the leaf set, and the state of each peer in it.
 type hood struct {
 	*step
 	pace *pace
 
 	leaves  *ring.LeafSet
-	peers   map[ring.Key]*neighbour // who stands in leaves
+	peers   map[ring.Key]*neighbour // the peers in leaves
 	version int                     // of the leaf set: grows with each change
 	told    *wire.Neighbours        // our lists in wire form; nil after a change
 }
@@ -28,21 +28,21 @@ type hood struct {
 type neighbour struct {
 	peer     Peer
 	proven   bool             // it has answered a call of ours
-	said     *word            // nil until it spoke since we last began to join
-	lists    *wire.Neighbours // its lists as it named them last, weighed against version weighed of the leaf set
+	said     *word            // its last announcement; nil before the first since we began to join
+	lists    *wire.Neighbours // its latest lists, checked against version weighed of the leaf set
 	weighed  int
-	holds    uint64 // the name of our lists that it holds, as it said last
+	holds    uint64 // hash of our lists that it holds, as last announced
 	heard    time.Time
 	asked    time.Time
-	asking   bool // a stabilize call is on its way
-	failures int  // since it last spoke
-	// unanswered is when the second call was made that made it suspect
+	asking   bool // a stabilize call is in flight
+	failures int  // since its last message
+	// unanswered is the time of the second call that failed before it became suspect.
 	unanswered time.Time
 	retry      time.Time
-	thirds     []peer.ID // who was asked about it since then
+	thirds     []peer.ID // peers asked about it since then
 }
 
-// word is what a neighbour said of itself last.
+// word is the last announcement of a neighbor.
 type word struct {
 	state   State
 	cleared bool
@@ -56,10 +56,10 @@ func newHood(s *step, p *pace) *hood {
 	return &hood{step: s, pace: p, leaves: ring.NewLeafSet(s.self.Key(), s.cfg.R), peers: map[ring.Key]*neighbour{}}
 }
 
-// SetAddrs replaces the addresses under which this peer tells others to reach it.
+// SetAddrs replaces the addresses that this peer advertises.
 func (h *hood) SetAddrs(addrs [][]byte) { h.self.Addrs, h.told = addrs, nil }
 
-// setRole replaces the role that this peer tells others.
+// setRole replaces the role that this peer advertises.
 func (h *hood) setRole(role Role) { h.self.Role, h.told = role, nil }
 
 // Leaves returns the leaf peers, nearest first. In a small ring a peer is on both sides.
@@ -67,7 +67,7 @@ func (h *hood) Leaves() (preds, succs []Peer) {
 	return h.standing(h.leaves.Predecessors()), h.standing(h.leaves.Successors())
 }
 
-// members are all of them.
+// members returns all leaf peers.
 func (h *hood) members() []Peer { return h.standing(h.leaves.Members()) }
 
 func (h *hood) standing(keys []ring.Key) []Peer {
@@ -78,19 +78,19 @@ func (h *hood) standing(keys []ring.Key) []Peer {
 	return peers
 }
 
-// Leaf is a peer of the leaf set as this one sees it.
+// Leaf is a peer of the leaf set and its known state.
 type Leaf struct {
-	// Peer is who it is.
+	// Peer is its identity.
 	Peer Peer
-	// Arc is what it said last that it serves, if Serves.
+	// Arc is the arc that it last announced, if Serves.
 	Arc ring.Arc
-	// Serves says that it said so.
+	// Serves reports that it announced an arc.
 	Serves bool
-	// Suspect says that it left a call unanswered and has not been heard since.
+	// Suspect reports that it left a call unanswered and has been silent since.
 	Suspect bool
 }
 
-// LeafSet returns the leaf peers, in clockwise order from this one.
+// LeafSet returns the leaf peers, clockwise from this one.
 func (h *hood) LeafSet() []Leaf {
 	var set []Leaf
 	for _, key := range h.leaves.Members() {
@@ -107,24 +107,24 @@ func (h *hood) LeafSet() []Leaf {
 	return set
 }
 
-// byID returns a leaf peer by its name; nil when it is none.
+// byID returns a leaf peer by its ID; nil if it is none.
 func (h *hood) byID(id peer.ID) *neighbour { return h.peers[ring.PeerKey([]byte(id))] }
 
-// Suspect says whether a leaf peer has not answered since it last spoke.
+// Suspect reports whether a leaf peer has failed to answer since its last message.
 func (h *hood) Suspect(id peer.ID) bool {
 	n := h.byID(id)
 	return n != nil && n.failures > 0
 }
 
-// Leaf says whether a peer is in the leaf set, and whether it has answered a call of ours: that it
-// called is enough to stand there, and proves nothing.
+// Leaf reports whether a peer is in the leaf set, and whether it has answered a call of ours: a
+// peer enters by calling, which proves nothing.
 func (h *hood) Leaf(id peer.ID) (is, proven bool) {
 	n := h.byID(id)
 	return n != nil, n != nil && n.proven
 }
 
-// Relay says whom to ping for somebody who cannot reach target; false when target is no peer we
-// know.
+// Relay returns the peer to ping for a requester that cannot reach target; false if target is
+// unknown.
 func (h *hood) Relay(target peer.ID) (Peer, bool) {
 	if n := h.byID(target); n != nil {
 		return n.peer, true
@@ -132,7 +132,7 @@ func (h *hood) Relay(target peer.ID) (Peer, bool) {
 	return Peer{}, false
 }
 
-// insert puts a peer that spoke into the leaf set, if it belongs there.
+// insert adds a peer that sent a message to the leaf set, if it belongs there.
 func (h *hood) insert(now time.Time, p Peer) {
 	if h.leaves.Insert(p.Key()) {
 		h.peers[p.Key()] = &neighbour{peer: p}
@@ -141,8 +141,8 @@ func (h *hood) insert(now time.Time, p Peer) {
 	}
 }
 
-// moveUp lets leaf peers that stand on one side only take a free place on the other, once nobody
-// nearer is in sight: in a ring of few peers everybody stands on both.
+// moveUp lets leaf peers of one side fill free places of the other, once no nearer peer is known:
+// in a small ring every peer is on both sides.
 func (h *hood) moveUp(now time.Time, peers []Peer) {
 	moved := false
 	for _, p := range peers {
@@ -161,8 +161,7 @@ func (h *hood) clear(now time.Time) {
 	h.changed(now)
 }
 
-// changed tells that the leaf set is another one: who was pushed out is forgotten, and rounds come
-// quickly again.
+// changed handles a change of the leaf set: it forgets removed peers and speeds up the rounds.
 func (h *hood) changed(now time.Time) {
 	for key := range h.peers {
 		if !h.leaves.Contains(key) {
@@ -175,14 +174,14 @@ func (h *hood) changed(now time.Time) {
 	h.tell(LeavesChanged{})
 }
 
-// silence forgets what the neighbours said of themselves.
+// silence forgets the announcements of the neighbors.
 func (h *hood) silence() {
 	for _, n := range h.peers {
 		n.said = nil
 	}
 }
 
-// lists is this peer and its lists in wire form, kept until one of them changes.
+// lists returns this peer and its lists in wire form, cached until one changes.
 func (h *hood) lists() *wire.Neighbours {
 	if h.told == nil {
 		preds, succs := h.Leaves()
@@ -192,7 +191,7 @@ func (h *hood) lists() *wire.Neighbours {
 	return h.told
 }
 
-// completed puts the lists that a peer left out into what it says; false when they are not the ones
+// completed adds the lists that a peer omitted to its announcement; false if they are not the ones
 // that we hold.
 func (h *hood) completed(key ring.Key, said *wire.Neighbours) (*wire.Neighbours, bool) {
 	if said.GetLists() == 0 || len(said.GetPredecessors())+len(said.GetSuccessors()) > 0 {
@@ -208,7 +207,7 @@ func (h *hood) completed(key ring.Key, said *wire.Neighbours) (*wire.Neighbours,
 	}, true
 }
 
-// listsName names two lists by what stands in them.
+// listsName returns a hash of two lists.
 func listsName(preds, succs []*wire.Peer) uint64 {
 	h := fnv.New64a()
 	number := func(v uint64) { h.Write(binary.BigEndian.AppendUint64(nil, v)) }

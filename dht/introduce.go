@@ -10,20 +10,20 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// maxCandidates bounds the introductions in progress: four leaf sets.
+// maxCandidates is the maximum number of introductions in progress: four leaf sets.
 const maxCandidates = 64
 
-// candidates are peers that would fit into the leaf set by hearsay, not yet introduced, in the
-// order in which they came.
+// candidates are reported peers that would fit into the leaf set but are not confirmed yet, oldest
+// first.
 type candidates struct {
 	list []*candidate
 }
 
 type candidate struct {
 	peer     Peer
-	by       peer.ID // who named it; empty: our own routing table, or entry peers
+	by       peer.ID // the peer that named it; empty: our routing table, or entry peers
 	failures int
-	retry    time.Time // zero while a call is on its way
+	retry    time.Time // zero while a call is in flight
 }
 
 func (c *candidates) find(key ring.Key) *candidate {
@@ -37,7 +37,7 @@ func (c *candidates) drop(key ring.Key) {
 	c.list = slices.DeleteFunc(c.list, func(c *candidate) bool { return c.peer.Key() == key })
 }
 
-// introducer introduces this peer to candidates by a call of its own.
+// introducer confirms candidates by a call of its own.
 type introducer struct {
 	*step
 	hood       *hood
@@ -47,23 +47,23 @@ type introducer struct {
 	dead       tombstones
 	attach     *workers.Attach
 	blamed     map[peer.ID]blame
-	silent     resting // who named itself and did not answer
+	silent     resting // peers that announced themselves and did not answer
 }
 
-// blame is how many peers somebody named of late that did not answer.
+// blame counts the peers that one peer named recently and that did not answer.
 type blame struct {
 	silent int
 	until  time.Time
 }
 
-// maxBlamed bounds those of whom that is remembered.
+// maxBlamed is the maximum number of such counters.
 const maxBlamed = 256
 
-// silentAtMost are the peers without an answer that one may name within DeadFor before nobody is
-// introduced any more on its word: two leaf sets, all of which may have died.
+// silentAtMost is the number of unanswering peers that a peer may name within DeadFor before its
+// reports are ignored: two leaf sets, all of which may have died.
 func (i *introducer) silentAtMost() int { return 4 * i.cfg.R }
 
-// hearsay introduces us to those whom a peer named.
+// hearsay considers peers that another peer named.
 func (i *introducer) hearsay(now time.Time, by peer.ID, peers []Peer) {
 	if b := i.blamed[by]; b.silent >= i.silentAtMost() && now.Before(b.until) {
 		peers = slices.DeleteFunc(peers, func(p Peer) bool { return !i.hood.leaves.Contains(p.Key()) })
@@ -71,7 +71,7 @@ func (i *introducer) hearsay(now time.Time, by peer.ID, peers []Peer) {
 	i.consider(now, by, peers)
 }
 
-// blame notes that a peer does not answer that somebody named.
+// blame counts a peer that did not answer against the peer that named it.
 func (i *introducer) blame(now time.Time, by peer.ID) {
 	b := i.blamed[by]
 	if !now.Before(b.until) {
@@ -83,8 +83,8 @@ func (i *introducer) blame(now time.Time, by peer.ID) {
 	i.blamed[by] = b
 }
 
-// consider introduces us to those of the peers that would stand in the leaf set if all of them
-// lived; by is who named them, or empty.
+// consider calls those of the peers that would be in the leaf set if all were alive; by is the peer
+// that named them, or empty.
 func (i *introducer) consider(now time.Time, by peer.ID, peers []Peer) {
 	if i.serving.state == Worker {
 		i.attach.Hear(peers...)
@@ -118,7 +118,7 @@ func (i *introducer) consider(now time.Time, by peer.ID, peers []Peer) {
 	}
 }
 
-// failed takes a call to a candidate that brought no answer.
+// failed handles a failed call to a candidate.
 func (i *introducer) failed(now time.Time, to Peer) {
 	c := i.candidates.find(to.Key())
 	if c == nil {
@@ -143,7 +143,7 @@ func (i *introducer) failed(now time.Time, to Peer) {
 	i.dead.set(now, c.peer, rest)
 }
 
-// retry calls again whom it is time to call again.
+// retry repeats the calls that are due.
 func (i *introducer) retry(now time.Time) {
 	for _, c := range slices.Clone(i.candidates.list) {
 		switch {

@@ -14,26 +14,25 @@ import (
 // memoryVersion is the version of the stored form of Memory.
 const memoryVersion = 1
 
-// maxMemoryBytes bounds what ParseMemory reads.
+// maxMemoryBytes is the maximum input of ParseMemory.
 const maxMemoryBytes = wire.MaxMessageBytes
 
-// Memory is what a peer keeps of the ring between two runs.
+// Memory is the ring state that a peer keeps between runs.
 type Memory struct {
-	// Incarnation of the run that kept it.
+	// Incarnation is that of the run that stored it.
 	Incarnation uint64
-	// Alone says that the peer served the whole circle, so it may again without asking anybody.
+	// Alone reports that the peer served the whole circle, so it may again without asking others.
 	Alone bool
-	// Role at last.
+	// Role is the last role.
 	Role Role
-	// Predecessor began the arc that was served last; HasPredecessor is false when none ever was.
+	// Predecessor is the start of the arc served last; HasPredecessor is false if there was none.
 	Predecessor    ring.Key
 	HasPredecessor bool // an arc was ever served
-	// Peers are the peers to look for first: the leaf set, nearest first, then some that were in it
-	// before.
+	// Peers are the peers to contact first: the leaf set, nearest first, then former leaf peers.
 	Peers []Peer
 }
 
-// ParseMemory reads what Memory.Bytes wrote.
+// ParseMemory decodes the result of Memory.Bytes.
 func ParseMemory(data []byte) (*Memory, error) {
 	if len(data) > maxMemoryBytes {
 		return nil, fmt.Errorf("ring memory: %d bytes: %w", len(data), wire.ErrTooLarge)
@@ -55,7 +54,7 @@ func ParseMemory(data []byte) (*Memory, error) {
 	return memory, nil
 }
 
-// Bytes is the stored form.
+// Bytes returns the stored form.
 func (m *Memory) Bytes() ([]byte, error) {
 	stored := &wire.Memory{Version: memoryVersion, Incarnation: m.Incarnation, Alone: m.Alone, Role: m.Role.Wire(), Peers: member.Wire(m.Peers)}
 	if m.HasPredecessor {

@@ -7,8 +7,8 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// parts are what a Ring consists of. Each knows the ones that it was made with, all of which stand
-// above it here, and no other. What the embedded ones export is offered by the Ring itself.
+// parts are the components of a Ring. Each refers only to those above it. The Ring exports the
+// methods of the embedded ones.
 type parts struct {
 	*step
 	contacts   *contacts
@@ -32,8 +32,8 @@ type parts struct {
 	rounds    *rounds
 }
 
-// newParts returns the parts of a ring as a joining peer knows it. The config has its defaults,
-// self its position and role.
+// newParts returns the parts of a joining peer's ring. cfg has its defaults, self its position and
+// role.
 func newParts(cfg Config, self Peer, table Table) parts {
 	s := newStep(cfg, self)
 	reach := workers.NewReach(cfg.Role, cfg.Promote, cfg.Demote)

@@ -6,14 +6,14 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// maxResting bounds the peers that are remembered for having left.
+// maxResting is the maximum number of remembered departed peers.
 const maxResting = 1024
 
-// resting are peers that said goodbye a moment ago: they are not taken back at once, or whoever
-// comes and goes without a pause would keep everybody busy.
+// resting are peers that left recently. They are not accepted at once, because a peer that leaves
+// and rejoins in a loop would load its neighbors.
 type resting map[peer.ID]time.Time
 
-// rest has a peer rest for so long.
+// rest refuses a peer for d.
 func (r resting) rest(now time.Time, id peer.ID, d time.Duration) {
 	if len(r) >= maxResting {
 		clear(r)
@@ -21,7 +21,7 @@ func (r resting) rest(now time.Time, id peer.ID, d time.Duration) {
 	r[id] = now.Add(d)
 }
 
-// rests says whether a peer is not to be taken back yet.
+// rests reports whether a peer is still refused.
 func (r resting) rests(now time.Time, id peer.ID) bool {
 	until, ok := r[id]
 	if ok && !now.Before(until) {

@@ -17,24 +17,23 @@ import (
 //	at each moment r.Next(), and at the start:   r.Tick(now)
 //	a request comes:                             answer = r.Handle(now, from, request)
 //	a connection drops:                          r.Disconnected(now, peer)
-//	after each of these:                         r.Ready() says which calls to make and what happened
+//	after each of these:                         r.Ready() returns calls to make and events
 //	a call has its answer, or failed:            r.Result(now, id, answer, err)
 //
-// Ring starts no goroutine and reads no clock; its table must answer without the network. It is not
-// safe for concurrent use. With the same seed and the same inputs it does the same.
+// Ring starts no goroutine and reads no clock; its table must not use the network. It is not safe
+// for concurrent use. It is deterministic in its seed and inputs.
 //
-// The rules: who is only heard of is introduced by a call of our own before it enters the leaf set,
-// so gossip raises no dead. A peer serves only what its predecessor's death, departure or arrival
-// has made its own: an arc shrinks at once and grows after TakeOver (serve.go). A peer is given up
-// after two failures and the word of a third (suspicion.go).
+// Rules: a reported peer enters the leaf set only after it has answered a call of ours, so gossip
+// cannot revive dead peers. A served arc shrinks at once and grows TakeOver after the predecessor's
+// death (serve.go). A peer is dead after two failures unless a third reaches it (suspicion.go).
 type Ring struct {
 	parts
 
-	wake time.Time // when Tick wants to be called; zero before the first input
+	wake time.Time // time of the next Tick; zero before the first input
 }
 
-// NewRing returns the ring as a joining peer knows it: itself. It panics when the config is not
-// valid.
+// NewRing returns the ring of a joining peer that knows only itself. It panics if the config is
+// invalid.
 func NewRing(config Config, self Peer, table Table) *Ring {
 	if err := config.Validate(); err != nil {
 		panic("dht: " + err.Error())
@@ -55,7 +54,7 @@ func NewRing(config Config, self Peer, table Table) *Ring {
 	return r
 }
 
-// Tick tells the time. Call it first of all, and then at every Next.
+// Tick advances the time. It must be the first input, and is then due at every Next.
 func (r *Ring) Tick(now time.Time) {
 	r.begin(now)
 	r.roles.follow(now)
@@ -72,11 +71,11 @@ func (r *Ring) Tick(now time.Time) {
 	r.finish(now)
 }
 
-// Next is when Tick wants to be called again.
+// Next returns the time of the next Tick.
 func (r *Ring) Next() time.Time { return r.wake }
 
-// Join names peers through which the ring can be reached. It may be called at any time, also to
-// join another ring to ours.
+// Join adds peers through which the ring can be reached. It may be called at any time, also to
+// merge another ring with ours.
 func (r *Ring) Join(now time.Time, entries ...Peer) {
 	r.begin(now)
 	r.contacts.remember(entries...)
@@ -88,8 +87,8 @@ func (r *Ring) Join(now time.Time, entries ...Peer) {
 	r.finish(now)
 }
 
-// Leave gives up the arc and returns the goodbyes to send; what is served is handed over before.
-// The peer goes on answering where the keys went.
+// Leave gives up the arc and returns the goodbyes to send; hand over its data first. The peer
+// continues to answer with hints for its old keys.
 func (r *Ring) Leave(now time.Time) []Call {
 	r.begin(now)
 	calls := r.roles.leave(now)
@@ -97,7 +96,7 @@ func (r *Ring) Leave(now time.Time) []Call {
 	return calls
 }
 
-// Observe takes what is known of whether others can dial this peer.
+// Observe takes an observation of whether others can dial this peer.
 func (r *Ring) Observe(now time.Time, seen workers.Reachability) {
 	r.begin(now)
 	r.roles.follow(now)
@@ -105,15 +104,15 @@ func (r *Ring) Observe(now time.Time, seen workers.Reachability) {
 	r.finish(now)
 }
 
-// Hold keeps a peer that does not serve yet from serving, or ends that.
+// Hold keeps a peer that does not serve yet from serving, or releases it.
 func (r *Ring) Hold(now time.Time, held bool) {
 	r.begin(now)
 	r.held = held
 	r.finish(now)
 }
 
-// StepDown makes a worker of a ring peer, and returns the goodbyes to send; what is served is
-// handed over before.
+// StepDown turns a ring peer into a worker, and returns the goodbyes to send; hand over the arc's
+// data first.
 func (r *Ring) StepDown(now time.Time) []Call {
 	if r.state == Worker || r.state == Leaving {
 		return nil
@@ -124,7 +123,7 @@ func (r *Ring) StepDown(now time.Time) []Call {
 	return calls
 }
 
-// Disconnected tells that the connection to a peer dropped. A leaf peer is probed at once.
+// Disconnected reports that the connection to a peer dropped. A leaf peer is probed at once.
 func (r *Ring) Disconnected(now time.Time, id peer.ID) {
 	r.begin(now)
 	r.exchange.ask(now, r.byID(id))
@@ -135,35 +134,35 @@ func (r *Ring) Disconnected(now time.Time, id peer.ID) {
 	r.finish(now)
 }
 
-// Unreachable tells that a peer did not answer somebody outside of the ring's own calls: it is not
-// guessed as an owner for a while, and probed when it is a leaf peer.
+// Unreachable reports that a peer did not answer another protocol: it is not guessed as an owner
+// for a while, and probed if it is a leaf peer.
 func (r *Ring) Unreachable(now time.Time, id peer.ID) {
 	r.begin(now)
 	r.suspicion.unreachable(now, id)
 	r.finish(now)
 }
 
-// Handle answers a request of from. A ping with a target is not answered here: ask Relay.
-// The answer is never nil.
+// Handle answers a request of from. Pings with a target are handled by Relay. The answer is never
+// nil.
 func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Message {
 	r.begin(now)
 	defer r.finish(now)
 	switch body := req.GetBody().(type) {
 	case *wire.Message_StabilizeRequest:
 		if peer.ID(body.StabilizeRequest.GetSender().GetSelf().GetId()) != from {
-			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
+			return refusal(wire.Reason_REASON_INVALID, "sender does not match the connection")
 		}
 		r.listener.called(now, body.StabilizeRequest.GetSender(), r.doubted == 0)
 		return stabilizeResponse(r.exchange.neighboursTo(now, ring.PeerKey([]byte(from))))
 	case *wire.Message_LeaveRequest:
 		if peer.ID(body.LeaveRequest.GetSender().GetSelf().GetId()) != from {
-			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
+			return refusal(wire.Reason_REASON_INVALID, "sender does not match the connection")
 		}
 		r.listener.called(now, body.LeaveRequest.GetSender(), r.doubted == 0)
 		return leaveResponse()
 	case *wire.Message_AttachRequest:
 		if peer.ID(body.AttachRequest.GetSender().GetId()) != from {
-			return refusal(wire.Reason_REASON_INVALID, "the sender is not who it says")
+			return refusal(wire.Reason_REASON_INVALID, "sender does not match the connection")
 		}
 		return r.listener.attached(now, body.AttachRequest)
 	case *wire.Message_NextHopRequest:
@@ -177,8 +176,8 @@ func (r *Ring) Handle(now time.Time, from peer.ID, req *wire.Message) *wire.Mess
 	}
 }
 
-// Result takes the answer to a call, or why there is none. A refusal counts as an answer of a live
-// peer that will not serve us.
+// Result takes the answer to a call, or its error. A refusal counts as an answer of a live peer
+// that does not serve us.
 func (r *Ring) Result(now time.Time, id uint64, answer *wire.Message, err error) {
 	fl, ok := r.answered(id)
 	if !ok {
@@ -207,9 +206,8 @@ func (r *Ring) Candidates(key ring.Key) []Peer { return r.guests.For(key) }
 // Attachments returns the ring peers that this worker is attached to, nearest first.
 func (r *Ring) Attachments() []Peer { return r.attach.Peers() }
 
-// Snapshot is what the peer should find again after a restart. Store it whenever LeavesChanged,
-// ArcChanged or StateChanged tells of a change, and once before the first Tick, which keeps
-// incarnations apart.
+// Snapshot returns the state to restore after a restart. Store it after each LeavesChanged,
+// ArcChanged and StateChanged, and once before the first Tick, to keep incarnations unique.
 func (r *Ring) Snapshot() *Memory {
 	m := &Memory{Incarnation: r.self.Incarnation, Role: r.self.Role}
 	r.keep(m)
@@ -234,9 +232,8 @@ func appendPeer(list []Peer, p Peer, limit int) []Peer {
 	return append(list, p)
 }
 
-// Notice looks at the time only: a peer that was suspended stops serving. Call it before asking
-// State, Arc, Serves or Guess when other inputs may be late, and look at Ready afterwards when it
-// returns true.
+// Notice advances only the time: a peer that was suspended stops serving. Call it before State,
+// Arc, Serves or Guess if other inputs may be late, and process Ready if it returns true.
 func (r *Ring) Notice(now time.Time) bool {
 	if !r.late(now) {
 		return false
@@ -246,15 +243,15 @@ func (r *Ring) Notice(now time.Time) bool {
 	return true
 }
 
-// late says whether now is so long after the time for which a tick was asked that the peer must
-// have been suspended.
+// late reports whether now is so long after the requested tick that the peer must have been
+// suspended.
 func (r *Ring) late(now time.Time) bool {
 	return !r.wake.IsZero() && now.Sub(r.wake) > r.cfg.Pause && r.state != Leaving
 }
 
-// begin opens every input. A peer that wakes much later than it meant to was suspended: others may
-// have taken over its arc, so it stops serving before it says a word. One that was joining has only
-// old words to go by, and begins again too.
+// begin opens every input. A peer that wakes much too late was suspended: others may have taken
+// over its arc, so it stops serving before it answers. A joining peer has only stale announcements
+// and starts again.
 func (r *Ring) begin(now time.Time) {
 	switch {
 	case r.wake.IsZero():
@@ -273,7 +270,7 @@ func (r *Ring) begin(now time.Time) {
 	}
 }
 
-// finish closes every input: what it means for the arc served, and when to wake.
+// finish closes every input: it updates the served arc and the next wake time.
 func (r *Ring) finish(now time.Time) {
 	r.settle(now)
 	r.wake = r.pace.next
@@ -293,7 +290,7 @@ func (r *Ring) finish(now time.Time) {
 			r.wakeAt(at)
 		}
 	}
-	r.wakeAt(now.Add(r.cfg.Pause / 2)) // so that a suspension shows soon
+	r.wakeAt(now.Add(r.cfg.Pause / 2)) // so that a suspension is detected soon
 	if r.wake.Before(now) {
 		r.wake = now
 	}

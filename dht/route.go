@@ -14,16 +14,15 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// entryPeers is how many live peers an entry peer names to a newcomer, chosen at random so that
-// newcomers spread (Apoidea 2.2).
+// entryPeers is the number of live peers that an entry peer names to a joining peer, chosen at
+// random to spread the load (Apoidea 2.2).
 const entryPeers = 8
 
-// nearestAsked is how many peers nearest by XOR are looked at: among 20 there was the successor or
-// the predecessor of the key in each of 10,000 cases in rings of up to 100,000 peers.
+// nearestAsked is the number of peers nearest by XOR that are considered: the 20 nearest included
+// the successor or predecessor of the key in each of 10,000 cases in rings of up to 100,000 peers.
 const nearestAsked = 20
 
-// routes are what this peer knows of the way to a key: its own arc, the leaf set, arcs that it
-// learnt, and the routing table.
+// routes finds paths to a key from its own arc, the leaf set, cached arcs, and the routing table.
 type routes struct {
 	*step
 	hood    *hood
@@ -32,13 +31,13 @@ type routes struct {
 	attach  *workers.Attach
 	table   Table
 
-	inTable map[ring.Key]struct{} // who stood in the table when it was looked through last
+	inTable map[ring.Key]struct{} // the peers of the table at the last scan
 	learnt  *ring.ArcCache[Peer]
 }
 
-// Guess names the peer believed to own key, without asking anybody: from our own arc, the leaf set,
-// or the learnt arcs. It is false when none of them tells; then Lookup finds out. The receiver
-// confirms: who is asked for keys that are not its own answers with hints for Learn.
+// Guess returns the likely owner of key without network calls: from our own arc, the leaf set, or
+// cached arcs. It is false if none has it; then use Lookup. The receiver must confirm: a peer that
+// does not own the key answers with hints for Learn.
 func (t *routes) Guess(key ring.Key) (Peer, bool) {
 	if _, owner, ok := t.believed(key); ok {
 		return owner, true
@@ -46,8 +45,8 @@ func (t *routes) Guess(key ring.Key) (Peer, bool) {
 	return Peer{}, false
 }
 
-// Hint is the best known owner of key with its arc, to be sent to a peer that asked us for a key
-// which is not ours; nil when no owner is known.
+// Hint returns the best known owner of key with its arc, for a peer that sent us a request for key;
+// nil if none is known.
 func (t *routes) Hint(key ring.Key) *wire.Hint {
 	arc, owner, ok := t.believed(key)
 	if !ok {
@@ -56,8 +55,8 @@ func (t *routes) Hint(key ring.Key) *wire.Hint {
 	return &wire.Hint{Owner: owner.Wire(), Start: arc.Start[:], End: arc.End[:]}
 }
 
-// Learn takes hints that other peers gave. They must have passed Validate. They are believed only
-// for Guess: what stands in our leaf set is known better here.
+// Learn caches hints of other peers, which must have passed Validate. They are used only by Guess,
+// and the leaf set takes precedence.
 func (t *routes) Learn(hints ...*wire.Hint) {
 	for _, hint := range hints {
 		owner := member.Of(hint.GetOwner())
@@ -68,7 +67,7 @@ func (t *routes) Learn(hints ...*wire.Hint) {
 	}
 }
 
-// believed finds the arc that key lies in and its owner.
+// believed returns the arc that contains key, and its likely owner.
 func (t *routes) believed(key ring.Key) (ring.Arc, Peer, bool) {
 	if arc, ok := t.hood.leaves.Owner(key); ok && t.stands() {
 		switch {
@@ -76,7 +75,7 @@ func (t *routes) believed(key ring.Key) (ring.Arc, Peer, bool) {
 			return arc, t.hood.peers[arc.End].peer, true
 		case t.serving.state != Leaving:
 			return arc, t.self, true
-		case t.hood.leaves.Len() > 0: // what was ours is our successor's
+		case t.hood.leaves.Len() > 0: // our own arc falls to our successor
 			arc.End = t.hood.leaves.Successor()
 			return arc, t.hood.peers[arc.End].peer, true
 		}
@@ -84,15 +83,15 @@ func (t *routes) believed(key ring.Key) (ring.Arc, Peer, bool) {
 	return t.learnt.Find(key)
 }
 
-// stands says whether the leaf set tells who owns what: that of a worker, or of who is about to
-// join, is empty.
+// stands reports whether the leaf set is valid for ownership: that of a worker or a joining peer is
+// empty.
 func (t *routes) stands() bool { return t.serving.placed() || t.serving.state == Leaving }
 
-// covers says whether the owner of key is known by the leaf set.
+// covers reports whether the leaf set determines the owner of key.
 func (t *routes) covers(key ring.Key) bool { return t.stands() && t.hood.leaves.Covers(key) }
 
-// beyond finds the arc that key lies in, and its owner, by what the outermost peers of the leaf set
-// told of those on their other side. It is another's word, for a search to begin with.
+// beyond returns the arc that contains key, and its owner, from the lists of the outermost leaf
+// peers. It is unconfirmed, a start for a search.
 func (t *routes) beyond(key ring.Key) (arc ring.Arc, owner Peer, ok bool) {
 	preds, succs := t.hood.leaves.Predecessors(), t.hood.leaves.Successors()
 	if !t.stands() || len(succs) == 0 {
@@ -117,8 +116,7 @@ func (t *routes) beyond(key ring.Key) (arc ring.Arc, owner Peer, ok bool) {
 	return arc, owner, false
 }
 
-// knows says whether a peer stands in the ring: it does in the leaf set, or was found to own
-// something.
+// knows reports whether a peer is a ring member: in the leaf set, or found to own an arc.
 func (t *routes) knows(p Peer) bool {
 	if t.hood.peers[p.Key()] != nil {
 		return true
@@ -127,7 +125,7 @@ func (t *routes) knows(p Peer) bool {
 	return ok && owner.ID == p.ID && arc.End == p.Key()
 }
 
-// Search starts a lookup of the owner of key. It is done at once when we are the owner.
+// Search starts a lookup of the owner of key. It is done at once if this peer is the owner.
 func (t *routes) Search(key ring.Key) *lookup.Search {
 	arc, owner, ok := t.believed(key)
 	if ok && owner.ID == t.self.ID {
@@ -150,16 +148,15 @@ func (t *routes) Search(key ring.Key) *lookup.Search {
 	return s
 }
 
-// Found takes the outcome of a search: the arc is learnt, peers that did not answer are not guessed
-// again for a while.
+// Found takes the result of a search: it caches the arc; peers that did not answer are not guessed
+// for a while.
 func (t *routes) Found(l Lookup) {
 	if l.Owner.ID != "" && l.Owner.ID != t.self.ID && !l.Doubtful && !t.covers(l.Owner.Key()) {
 		t.learnt.Add(l.Arc, l.Owner)
 	}
 }
 
-// NextHop answers where to go for key: here, to the owner by our leaf set, or to peers that are
-// nearer.
+// NextHop answers a routing request for key: this peer, the owner by our leaf set, or nearer peers.
 func (t *routes) NextHop(key ring.Key) *wire.NextHopResponse {
 	answer := &wire.NextHopResponse{Hint: t.Hint(key), Known: t.hood.leaves.Covers(key) && t.serving.placed()}
 	if answer.Hint != nil && peer.ID(answer.Hint.GetOwner().GetId()) == t.self.ID {
@@ -170,8 +167,8 @@ func (t *routes) NextHop(key ring.Key) *wire.NextHopResponse {
 	return answer
 }
 
-// closest returns the n known peers nearest to key on the circle, the nearest first, from the leaf
-// set and the routing table.
+// closest returns the n known peers nearest to key on the circle, nearest first, from the leaf set
+// and the routing table.
 func (t *routes) closest(key ring.Key, n int) []Peer {
 	near := append(t.hood.members(), t.attach.Peers()...)
 	for _, p := range t.table.Nearest(key, nearestAsked) {
@@ -187,7 +184,7 @@ func (t *routes) closest(key ring.Key, n int) []Peer {
 	return near[:min(n, len(near))]
 }
 
-// entry answers a newcomer with live peers chosen at random.
+// entry answers a joining peer with random live peers.
 func (t *routes) entry(from peer.ID) *wire.EntryResponse {
 	members := slices.DeleteFunc(t.Members(), func(p Peer) bool { return p.ID == from })
 	shuffle(t.rnd, members)
@@ -196,9 +193,8 @@ func (t *routes) entry(from peer.ID) *wire.EntryResponse {
 	}
 }
 
-// scan looks through the routing table for peers that belong into the leaf set. Without it small
-// rings that formed apart stay apart for good. Learnt arcs are cut at peers that are new in the
-// table.
+// scan searches the routing table for peers that belong in the leaf set. Without it small rings
+// that formed apart never merge. Cached arcs are cut at peers that are new in the table.
 func (t *routes) scan() []Peer {
 	all := t.table.All()
 	seen := make(map[ring.Key]struct{}, len(all))
@@ -213,8 +209,8 @@ func (t *routes) scan() []Peer {
 	return all
 }
 
-// Members returns the ring peers known: the leaf set, those that a worker is attached to and the
-// routing table, in clockwise order from this peer, without it.
+// Members returns the known ring peers: the leaf set, the peers that a worker is attached to and
+// the routing table, clockwise from this peer, without it.
 func (t *routes) Members() []Peer {
 	members := append(t.hood.members(), t.attach.Peers()...)
 	for _, p := range t.table.All() {
@@ -228,8 +224,8 @@ func (t *routes) Members() []Peer {
 	return slices.CompactFunc(members, func(a, b Peer) bool { return a.ID == b.ID })
 }
 
-// Size is the number of peers in the ring: exact while the leaf set is the whole ring, else an
-// estimate from its density. A worker, which is none of them, counts those it knows.
+// Size returns the number of peers in the ring: exact while the leaf set is the whole ring, else an
+// estimate from its density. A worker counts the ring peers that it knows.
 func (t *routes) Size() int {
 	if t.serving.state == Worker {
 		return len(t.Members())

@@ -9,18 +9,17 @@ import (
 )
 
 const (
-	// healEvery is the time between two searches for our own position through a peer chosen at
-	// random: it finds a ring that split from ours and no longer shows in the routing table. Two
-	// calls or so each.
+	// healEvery is the interval between searches for our own position through a random peer: they find
+	// a ring that split from ours and is no longer in the routing table. Each costs about two calls.
 	healEvery = 30 * time.Second
-	// healSoon is that time for healSoonFor after a leaf peer was given up: what looked like its
-	// death may have been a partition, and in a ring of two nobody else looks. The halves of a ring
-	// of 16 are one 9 s after they meet again.
+	// healSoon is that interval for healSoonFor after a leaf peer died: the cause may have been a
+	// partition, and in a ring of two no other peer searches. The halves of a ring of 16 merge 9 s
+	// after they can connect again.
 	healSoon    = 5 * time.Second
 	healSoonFor = 10 * time.Minute
 )
 
-// seeker searches the peer's own place in the ring.
+// seeker searches the peer's own position in the ring.
 type seeker struct {
 	*step
 	hood       *hood
@@ -30,17 +29,16 @@ type seeker struct {
 	contacts   *contacts
 	table      Table
 
-	search    *lookup.Search // nil while none is under way
+	search    *lookup.Search // nil if none is running
 	located   bool
 	nextHeal  time.Time
 	lastDeath time.Time // of a leaf peer; zero before any
 }
 
-// begin is for the first input.
+// begin handles the first input.
 func (k *seeker) begin(now time.Time) { k.nextHeal = now.Add(k.jitter(healEvery)) }
 
-// heal searches our own place through some peer far away, so that rings which lost sight of each
-// other meet again.
+// heal searches our own position through a distant peer, so that separated rings merge again.
 func (k *seeker) heal(now time.Time) {
 	if now.Before(k.nextHeal) {
 		return
@@ -58,15 +56,15 @@ func (k *seeker) heal(now time.Time) {
 	}
 }
 
-// start looks for the peer behind our own position, which is our successor, unless a search is
-// under way.
+// start searches for our successor, the owner of the key after our position, unless a search is
+// running.
 func (k *seeker) start(now time.Time) {
 	if k.search == nil {
 		k.anew(now, k.contacts.list)
 	}
 }
 
-// join lets the search go by these peers too.
+// join adds peers to the search.
 func (k *seeker) join(now time.Time, entries []Peer) {
 	switch {
 	case k.serving.state != Joining && k.serving.state != Worker:
@@ -83,7 +81,7 @@ func (k *seeker) anew(now time.Time, seeds []Peer) {
 	k.pump(now)
 }
 
-// pump sends what the search wants to ask, and takes its finding.
+// pump sends the calls of the search, and takes its result.
 func (k *seeker) pump(now time.Time) {
 	for k.search != nil {
 		to, ok := k.search.Ask(now)
@@ -116,5 +114,5 @@ func (k *seeker) answered(now time.Time, fl inFlight, answer *wire.Message, err 
 	}
 }
 
-// bereft tells that a leaf peer was given up.
+// bereft handles the death of a leaf peer.
 func (k *seeker) bereft(now time.Time) { k.lastDeath, k.nextHeal = now, now.Add(k.jitter(healSoon)) }

@@ -8,23 +8,22 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Which keys are served. Two arcs are told apart: the one known, (predecessor, self], and the one
-// served. A nearer predecessor shrinks the served arc at once. A predecessor's death grows it after
-// TakeOver, its farewell at once. And a joining peer starts to serve only when nobody else does:
+// The known arc, (predecessor, self], and the served arc differ. A nearer predecessor shrinks the
+// served arc at once. A predecessor's death grows it after TakeOver, its goodbye at once. A joining
+// peer starts to serve only when no other peer serves its arc:
 //
-//   - its successor acknowledges it as predecessor, and both nearest neighbours were the same for
-//     two rounds; those of whom it has only heard have had the time to answer;
-//   - it is cleared: no serving peer's arc covers its position. It knows that from the first
-//     serving peer behind it, or from a cleared joining one, since an arc that reached over both
-//     would cover both; who stands behind a serving peer has no say;
-//   - no fence is up, its own or one that its successor tells of;
-//   - it knows all this, after a pause, from answers to questions that it asked since: what was
-//     sent to it before waited for it;
-//   - it is not held, as members of its ring speak another version;
-//   - after a restart, its predecessor is the remembered one or stands nearer, or RejoinGrace has
-//     passed.
+//   - its successor acknowledges it as predecessor, and both nearest neighbors were the same for
+//     two rounds; unconfirmed candidates have had the time to answer;
+//   - it is cleared: no serving peer's arc covers its position. It infers that from the first
+//     serving peer after it, or from a cleared joining one, since an arc that reached over both
+//     would cover both; peers after a serving peer do not matter;
+//   - no fence is active, its own or one that its successor announced;
+//   - after a suspension, all this follows from answers to calls made since, as older messages are
+//     stale;
+//   - it is not held because members of its ring use an incompatible version;
+//   - after a restart, its predecessor is the remembered one or nearer, or RejoinGrace has passed.
 
-// serving is where the peer stands in its life, and which arc it serves.
+// serving is the state of the peer and the arc that it serves.
 type serving struct {
 	*step
 	hood       *hood
@@ -33,14 +32,14 @@ type serving struct {
 
 	state        State
 	serves       bool
-	served       ring.Arc // meaningful while serves
+	served       ring.Arc // valid while serves
 	fences       map[peer.ID]time.Time
 	memory       *Memory
 	held         bool      // see Ring.Hold
-	founder      bool      // a peer that knows nobody may serve the whole circle
+	founder      bool      // a peer without known peers may serve the whole circle
 	firstContact time.Time // zero before any peer answered
-	resumed      time.Time // when a pause was noticed that interrupted serving; zero unless one was
-	ready        time.Time // since when all but the candidates lets it serve; zero while something does not
+	resumed      time.Time // when a suspension was detected that interrupted serving; zero unless one was
+	ready        time.Time // since when all conditions except the candidates hold; zero otherwise
 }
 
 func newServing(s *step, h *hood, p *pace, c *candidates) *serving {
@@ -53,16 +52,16 @@ func newServing(s *step, h *hood, p *pace, c *candidates) *serving {
 	return v
 }
 
-// State is where the peer stands in its life.
+// State returns the state of the peer.
 func (v *serving) State() State { return v.state }
 
-// Arc is the arc served; false when none is.
+// Arc returns the arc served; false if there is none.
 func (v *serving) Arc() (ring.Arc, bool) { return v.served, v.serves }
 
-// Serves says whether this peer answers for key now.
+// Serves reports whether this peer serves key now.
 func (v *serving) Serves(key ring.Key) bool { return v.serves && v.served.Contains(key) }
 
-// Stable says whether the nearest neighbours have been the same for two rounds and nobody is
+// Stable reports whether the nearest neighbors have been the same for two rounds and none is
 // suspect or being introduced.
 func (v *serving) Stable() bool {
 	for _, n := range v.hood.peers {
@@ -73,7 +72,7 @@ func (v *serving) Stable() bool {
 	return v.pace.steady >= 2 && len(v.candidates.list) == 0
 }
 
-// settle brings state and served arc up to date after an input.
+// settle updates state and served arc after an input.
 func (v *serving) settle(now time.Time) {
 	known := v.hood.leaves.Arc()
 	switch {
@@ -101,19 +100,19 @@ func (v *serving) mayServe(now time.Time) bool {
 	if v.ready.IsZero() {
 		v.ready = now
 	}
-	// Two calls without an answer; then whoever names ever new peers is not waited for.
+	// Two call timeouts; a peer that keeps naming new candidates cannot block longer.
 	return len(v.candidates.list) == 0 || now.Sub(v.ready) >= 2*v.cfg.CallTimeout+v.cfg.SuspectGap
 }
 
-// acknowledged says whether our successor takes us for its predecessor.
+// acknowledged reports whether our successor lists us as its predecessor.
 func (v *serving) acknowledged() bool {
 	said := v.hood.peers[v.hood.leaves.Successor()].said
 	return said != nil && said.pred == v.self.Key()
 }
 
-// mayServeAlone: a peer that was alone, or is told to go on alone, has nobody to wait for. One that
-// lost the others while it was suspended waits for RejoinGrace; one that was restarted waits until
-// it finds them.
+// mayServeAlone: a peer that was alone, or may found a ring, need not wait. One that lost the
+// others while it was suspended waits for RejoinGrace; one that was restarted waits until it finds
+// them.
 func (v *serving) mayServeAlone(now time.Time) bool {
 	switch {
 	case v.memory != nil && v.memory.Alone:
@@ -125,7 +124,7 @@ func (v *serving) mayServeAlone(now time.Time) bool {
 	}
 }
 
-// cleared says whether no serving peer's arc covers our position, as far as the leaf set tells.
+// cleared reports whether no serving peer's arc covers our position, by the leaf set.
 func (v *serving) cleared(now time.Time) bool {
 	if v.hood.leaves.Len() == 0 {
 		return false
@@ -146,8 +145,8 @@ func (v *serving) cleared(now time.Time) bool {
 	if anchored {
 		return true
 	}
-	// Nobody in sight serves: the whole ring is starting. A peer that finds its old predecessor may
-	// begin with what was its own, any other when the grace is over.
+	// No known peer serves: the whole ring is starting. A peer that finds its old predecessor may
+	// serve its old arc, any other when the grace period is over.
 	if !heardAll {
 		return false
 	}
@@ -155,7 +154,7 @@ func (v *serving) cleared(now time.Time) bool {
 	return waited || v.memory != nil && v.memory.HasPredecessor && v.predecessorBack()
 }
 
-// returned says whether a restarted peer has waited enough for its old predecessor.
+// returned reports whether a restarted peer has waited enough for its old predecessor.
 func (v *serving) returned(now time.Time) bool {
 	if v.memory == nil || !v.memory.HasPredecessor {
 		return true
@@ -163,14 +162,14 @@ func (v *serving) returned(now time.Time) bool {
 	return v.predecessorBack() || now.Sub(v.firstContact) >= v.cfg.RejoinGrace
 }
 
-// predecessorBack says whether the present predecessor is the remembered one, or stands nearer, so
-// that our arc is no wider.
+// predecessorBack reports whether the present predecessor is the remembered one or nearer, so that
+// our arc is no wider.
 func (v *serving) predecessorBack() bool {
 	old, pred := v.memory.Predecessor, v.hood.leaves.Predecessor()
 	return old == v.self.Key() || pred != v.self.Key() && (pred == old || ring.Between(old, pred, v.self.Key()))
 }
 
-// rejoin makes a peer that was suspended confirm its place, as after a restart with this memory.
+// rejoin makes a peer that was suspended confirm its position, as after a restart with this memory.
 func (v *serving) rejoin(now time.Time, memory *Memory) {
 	v.memory = memory
 	if v.state == Serving {
@@ -188,20 +187,20 @@ func (v *serving) join() {
 	v.firstContact, v.resumed = time.Time{}, time.Time{}
 }
 
-// forget is for a peer that gave its place up: what it was once is others' now.
+// forget clears the memory of a peer that gave up its position.
 func (v *serving) forget() {
 	clear(v.fences)
 	v.memory, v.founder = nil, false
 }
 
-// met notes that a ring peer spoke.
+// met records that a ring peer sent a message.
 func (v *serving) met(now time.Time) {
 	if v.firstContact.IsZero() {
 		v.firstContact = now
 	}
 }
 
-// fence is when the last of the fences falls: our own, and while joining those of the peers behind
+// fence returns when the last fence expires: our own, and while joining those of the peers after
 // us, up to the first that serves.
 func (v *serving) fence(now time.Time) time.Time {
 	var until time.Time
@@ -245,13 +244,12 @@ func (v *serving) serve(has bool, arc ring.Arc) {
 	v.serves, v.served = has, arc
 }
 
-// placed says whether the leaf set is worth believing: that of a peer which just began to join has
-// holes.
+// placed reports whether the leaf set is reliable: that of a peer that just began to join has gaps.
 func (v *serving) placed() bool {
 	return v.state == Serving || v.state == Joining && v.hood.leaves.Len() > 0 && v.pace.steady >= 2 && v.acknowledged()
 }
 
-// keep writes into a memory what the peer served last.
+// keep writes the arc served last into a memory.
 func (v *serving) keep(m *Memory) {
 	switch {
 	case v.serves:

@@ -8,7 +8,7 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// rounds are what a peer does by itself again and again.
+// rounds runs the periodic tasks of a peer.
 type rounds struct {
 	*step
 	hood       *hood
@@ -22,11 +22,11 @@ type rounds struct {
 	dead       tombstones
 	attach     *workers.Attach
 
-	turn int // whose turn it is among the farther leaf peers
+	turn int // index of the next of the farther leaf peers
 }
 
-// round is one round of stabilize: scan the routing table, speak with neighbours, look for our
-// place while joining.
+// round runs one stabilize round: scan the routing table, call neighbors, search for our position
+// while joining.
 func (o *rounds) round(now time.Time) {
 	o.pace.round()
 	if o.serving.state == Leaving {
@@ -53,8 +53,8 @@ func (o *rounds) round(now time.Time) {
 	o.pace.rest(now)
 }
 
-// partners says with whom to exchange lists in this round: both nearest and, in turn, one of the
-// others; while joining, all whose word is missing or old.
+// partners returns the peers to exchange lists with in this round: both nearest and, in turn, one
+// of the others; while joining, all whose announcement is missing or old.
 func (o *rounds) partners(now time.Time) []ring.Key {
 	members := o.hood.leaves.Members()
 	if len(members) <= 2 {
@@ -77,7 +77,7 @@ func (o *rounds) partners(now time.Time) []ring.Key {
 	return partners
 }
 
-// worker looks for ring peers around our position, while there are places to fill.
+// worker searches for ring peers around our position, while attachments are missing.
 func (o *rounds) worker(now time.Time) {
 	o.attach.Hear(o.contacts.list...)
 	o.attach.Hear(o.routes.table.Nearest(o.self.Key(), nearestAsked)...)

@@ -12,8 +12,8 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// step is what all parts of a ring stand on: what it was made with, the calls under way, and what
-// comes of the input that it takes.
+// step is the state that all parts share: configuration, calls in flight, and the output of the
+// current input.
 type step struct {
 	cfg  Config
 	self Peer
@@ -21,36 +21,36 @@ type step struct {
 
 	calls    map[uint64]inFlight
 	lastCall uint64
-	doubted  uint64 // answers to calls up to this one may be from before a pause
+	doubted  uint64 // answers to calls up to this one may predate a suspension
 	out      []Call
 	events   []Event
 }
 
-// Call is a request that the driver must send; Result takes its answer under the same ID, exactly
-// once.
+// Call is a request that the driver must send; it passes the answer to Result with the same ID,
+// exactly once.
 type Call struct {
-	// ID is by which Result knows the call.
+	// ID identifies the call for Result.
 	ID uint64
-	// To is who is asked.
+	// To is the receiver.
 	To Peer
-	// Request is what is asked.
+	// Request is the message to send.
 	Request *wire.Message
 	// Timeout is how long to wait for the answer.
 	Timeout time.Duration
 }
 
-// Ready is what a Ring wants done, in order.
+// Ready is the pending output of a Ring, in order.
 type Ready struct {
-	// Calls are to be made.
+	// Calls must be made.
 	Calls []Call
-	// Events are what happened.
+	// Events are to be delivered.
 	Events []Event
 }
 
 type inFlight struct {
 	to     Peer
 	kind   callKind
-	target ring.Key // whom a vouch is about
+	target ring.Key // subject of a vouch
 	search *lookup.Search
 }
 
@@ -61,7 +61,7 @@ const (
 	callVouch
 	callSearch
 	callAttach
-	callFarewell // whatever comes of it
+	callFarewell // the result is ignored
 )
 
 func newStep(cfg Config, self Peer) *step {
@@ -76,10 +76,10 @@ func be64(k ring.Key) uint64 {
 	return v
 }
 
-// Self is this peer, with its incarnation.
+// Self returns this peer, with its incarnation.
 func (s *step) Self() Peer { return s.self }
 
-// Ready returns what is to be done since the last Ready.
+// Ready returns the output since the last Ready.
 func (s *step) Ready() Ready {
 	ready := Ready{Calls: s.out, Events: s.events}
 	s.out, s.events = nil, nil
@@ -93,12 +93,12 @@ func (s *step) call(to Peer, req *wire.Message, fl inFlight) {
 	s.out = append(s.out, Call{ID: s.lastCall, To: to, Request: req, Timeout: s.cfg.CallTimeout})
 }
 
-// farewell takes leave of a ring peer that this worker is attached to.
+// farewell sends a goodbye to a ring peer that this worker is attached to.
 func (s *step) farewell(to Peer) {
 	s.call(to, attachRequest(s.self, true), inFlight{kind: callFarewell})
 }
 
-// answered takes the call out that an answer belongs to; false when there is none.
+// answered removes the call of an answer; false if there is none.
 func (s *step) answered(id uint64) (inFlight, bool) {
 	fl, ok := s.calls[id]
 	delete(s.calls, id)
@@ -107,22 +107,22 @@ func (s *step) answered(id uint64) (inFlight, bool) {
 
 func (s *step) tell(e Event) { s.events = append(s.events, e) }
 
-// doubt makes all answers doubtful whose questions were asked up to now.
+// doubt marks the answers to all calls made so far as doubtful.
 func (s *step) doubt() {
-	s.lastCall++ // no call has this number: also what is said before the first call is doubted
+	s.lastCall++ // unused number: doubts also messages before the first call
 	s.doubted = s.lastCall
 }
 
-// jitter spreads d by a fifth to both sides, so that peers started together do not knock together.
+// jitter varies d by up to a fifth either way, so that peers started together do not call at once.
 func (s *step) jitter(d time.Duration) time.Duration {
 	return d + time.Duration((s.rnd.Float64()-0.5)*0.4*float64(d))
 }
 
-// maxContacts bounds the remembered ways back into the ring.
+// maxContacts is the maximum number of remembered entry points to the ring.
 const maxContacts = 32
 
-// contacts are ways back into the ring, the latest first: entry peers, remembered ones and former
-// neighbours.
+// contacts are entry points to the ring, latest first: entry peers, remembered ones and former
+// neighbors.
 type contacts struct {
 	self peer.ID
 	list []Peer

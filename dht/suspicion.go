@@ -10,16 +10,15 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// Suspicion: one call without an answer makes a leaf peer suspect and is repeated after SuspectGap;
-// after the second a third peer, a neighbour of the suspect, is asked whether it can reach it, and
-// then another. If one of them can, the peer stays and is tried again; otherwise it is dead.
+// Failure detection: one unanswered call makes a leaf peer suspect and is repeated after
+// SuspectGap; after the second a third peer, a neighbor of the suspect, is asked to ping it, and
+// then another. If one of them succeeds, the peer stays and is retried; otherwise it is dead.
 
-// thirdsAsked is how many thirds are asked before a suspect is given up. Among 32 peers that lose a
-// twentieth of all messages, six living ones were given up in ten minutes on the word of one third,
-// none or one on that of two.
+// thirdsAsked is the number of third peers asked before a suspect is removed. Among 32 peers with
+// 5% message loss, six live ones were removed in ten minutes with one third, none or one with two.
 const thirdsAsked = 2
 
-// suspicion says who of the leaf set is suspect or dead.
+// suspicion tracks suspect and dead leaf peers.
 type suspicion struct {
 	*step
 	hood       *hood
@@ -33,7 +32,7 @@ type suspicion struct {
 	resting    resting
 }
 
-// unreachable tells that a peer did not answer somebody outside of the ring's own calls.
+// unreachable handles a peer that did not answer another protocol.
 func (u *suspicion) unreachable(now time.Time, id peer.ID) {
 	if n := u.hood.byID(id); n != nil {
 		u.exchange.ask(now, n)
@@ -43,7 +42,7 @@ func (u *suspicion) unreachable(now time.Time, id peer.ID) {
 	u.routes.learnt.Forget(ring.PeerKey([]byte(id)))
 }
 
-// failed takes a stabilize call that brought no answer.
+// failed handles an unanswered stabilize call.
 func (u *suspicion) failed(now time.Time, to Peer) {
 	if n := u.hood.peers[to.Key()]; n != nil {
 		n.failures++
@@ -63,12 +62,13 @@ func (u *suspicion) failed(now time.Time, to Peer) {
 	u.introducer.failed(now, to)
 }
 
-// watchEvery is after how much silence the predecessor is asked, whose arc waits for us: with
-// CallTimeout, SuspectGap and TakeOver an arc is served again 12.5 s after its owner fell silent. A
-// quiet ring makes 0.9 calls a peer and second with it, 0.6 without.
+// watchEvery is the silence after which the predecessor is probed, because we take over its arc:
+// with CallTimeout, SuspectGap and TakeOver an arc is served again 12.5 s after its owner failed. A
+// quiet ring makes 0.9 calls per peer and second with it, 0.6 without.
 const watchEvery = 2 * time.Second
 
-// watch is when the predecessor is to be asked; false when there is none, or it is suspect already.
+// watch returns when the predecessor must be probed; false if there is none, or it is already
+// suspect.
 func (u *suspicion) watch() (time.Time, bool) {
 	n := u.hood.peers[u.hood.leaves.Predecessor()]
 	if n == nil || n.asking || n.failures > 0 || u.serving.state == Leaving {
@@ -81,7 +81,7 @@ func (u *suspicion) watch() (time.Time, bool) {
 	return last.Add(watchEvery), true
 }
 
-// retry calls again whom it is time to call again.
+// retry repeats the calls that are due.
 func (u *suspicion) retry(now time.Time) {
 	if at, ok := u.watch(); ok && due(at, now) {
 		u.exchange.ask(now, u.hood.peers[u.hood.leaves.Predecessor()])
@@ -97,8 +97,7 @@ func (u *suspicion) retry(now time.Time) {
 
 func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-// askThird asks the leaf peer nearest to the suspect that was not asked yet; without one the
-// suspect is dead.
+// askThird asks the untried leaf peer nearest to the suspect; without one the suspect is dead.
 func (u *suspicion) askThird(now time.Time, suspect *neighbour) {
 	var third *neighbour
 	for _, key := range u.hood.leaves.Members() {
@@ -118,18 +117,18 @@ func (u *suspicion) askThird(now time.Time, suspect *neighbour) {
 	u.call(third.peer, pingRequest(suspect.peer.ID), inFlight{kind: callVouch, target: suspect.peer.Key()})
 }
 
-// vouched takes the word of a third.
+// vouched takes the answer of a third peer.
 func (u *suspicion) vouched(now time.Time, fl inFlight, answer *wire.Message, err error) {
 	suspect := u.hood.peers[fl.target]
 	switch {
-	case suspect == nil || suspect.failures < 2: // it spoke meanwhile
+	case suspect == nil || suspect.failures < 2: // it sent a message meanwhile
 	case err != nil || answer.GetPingResponse() == nil:
 		if err != nil {
 			u.exchange.ask(now, u.hood.peers[fl.to.Key()])
 		}
 		u.askThird(now, suspect)
 	case answer.GetPingResponse().GetReachable():
-		// It lives, we cannot reach it: ownership does not depend on our view, so it keeps its
+		// It lives but we cannot reach it: ownership does not depend on our connectivity, so it keeps its
 		// place.
 		suspect.failures, suspect.thirds = 1, nil
 		suspect.retry = now.Add(u.jitter(2 * u.cfg.Interval))
@@ -138,8 +137,8 @@ func (u *suspicion) vouched(now time.Time, fl inFlight, answer *wire.Message, er
 	}
 }
 
-// died gives a leaf peer up. If it was our predecessor its arc is fenced: it may have served until
-// the second question that it did not answer reached it.
+// died removes a dead leaf peer. If it was our predecessor its arc is fenced: it may have served
+// until the second unanswered call reached it.
 func (u *suspicion) died(now time.Time, n *neighbour) {
 	if u.hood.leaves.Predecessor() == n.peer.Key() {
 		u.serving.fences[n.peer.ID] = n.unanswered.Add(u.cfg.TakeOver)
@@ -151,8 +150,8 @@ func (u *suspicion) died(now time.Time, n *neighbour) {
 	u.tell(PeerDead{n.peer, n.proven})
 }
 
-// left takes a peer out that said goodbye. It served nothing any more when it did, so there is
-// nothing to wait for.
+// left removes a peer that sent a goodbye. It had stopped serving by then, so there is nothing to
+// wait for.
 func (u *suspicion) left(now time.Time, p Peer) {
 	if n := u.hood.peers[p.Key()]; n != nil {
 		u.dead.goodbye(now, p, u.cfg.DeadFor)
@@ -163,7 +162,7 @@ func (u *suspicion) left(now time.Time, p Peer) {
 	delete(u.serving.fences, p.ID)
 }
 
-// remove takes a peer out whose tombstone is set.
+// remove removes a peer whose tombstone is set.
 func (u *suspicion) remove(now time.Time, p Peer) {
 	u.hood.leaves.Remove(p.Key())
 	u.routes.learnt.Forget(p.Key())

@@ -8,19 +8,20 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// maxTombstones bounds what is remembered of the dead; the oldest is forgotten first.
+// maxTombstones is the maximum number of tombstones; the oldest is forgotten first.
 const maxTombstones = 1024
 
-// tombstones keep what others say of a dead peer from being believed; its own word always is.
+// tombstones suppress gossip about dead peers; messages from the peer itself are always accepted.
 type tombstones map[peer.ID]tombstone
 
 type tombstone struct {
 	until       time.Time
 	incarnation uint64
-	goodbye     bool // it said so itself
+	goodbye     bool // it sent a goodbye
 }
 
-// set notes that p is dead, for as long as rest; the oldest tombstones make room.
+// set records that p is dead, for a duration of rest; it replaces the oldest tombstone if the limit
+// is reached.
 func (t tombstones) set(now time.Time, p Peer, rest time.Duration) {
 	if len(t) >= maxTombstones {
 		byEnd := slices.SortedFunc(maps.Keys(t), func(a, b peer.ID) int { return t[a].until.Compare(t[b].until) })
@@ -31,7 +32,7 @@ func (t tombstones) set(now time.Time, p Peer, rest time.Duration) {
 	t[p.ID] = tombstone{until: now.Add(rest), incarnation: p.Incarnation}
 }
 
-// goodbye is set for a peer that says itself that it is gone.
+// goodbye records a peer that sent a goodbye.
 func (t tombstones) goodbye(now time.Time, p Peer, rest time.Duration) {
 	t.set(now, p, rest)
 	g := t[p.ID]
@@ -39,15 +40,14 @@ func (t tombstones) goodbye(now time.Time, p Peer, rest time.Duration) {
 	t[p.ID] = g
 }
 
-// has says whether hearsay of p is not to be believed. Expired tombstones are removed by expire.
+// has reports whether gossip about p is ignored. expire removes expired tombstones.
 func (t tombstones) has(p Peer) bool {
 	g, ok := t[p.ID]
 	return ok && p.Incarnation <= g.incarnation
 }
 
-// drop is for a peer that spoke. When it is the one that was taken for dead and not a later life of
-// it, a line was cut and nobody died, so that the others may live too: what is said of them is
-// worth a call again.
+// drop handles a message of p. If it is the same incarnation that was taken for dead, a link failed
+// and no peer died. The others may live too, so their tombstones are removed.
 func (t tombstones) drop(p Peer) {
 	g, ok := t[p.ID]
 	if ok && !g.goodbye && g.incarnation == p.Incarnation {

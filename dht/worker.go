@@ -9,12 +9,11 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// What a peer is that cannot be dialled (design 3, NAT). It stands in no leaf set and owns nothing.
-// It looks for its position all the same, and asks the ring peers around it to attach it
-// (workers.Attach); those offer it hosts over the connections that it made (workers.Guests).
-// Whether it should be a worker or a ring peer is for workers.Reach to say: a worker joins as soon
-// as it may, a joining peer steps down as soon as it must, a serving one tells CutOff and waits
-// until its arc is handed over.
+// A worker is a peer that cannot be dialed (design 3, NAT). It is in no leaf set and owns nothing.
+// It searches its position, and asks the ring peers around it to attach it (workers.Attach); those
+// offer it hosts over the connections that it opened (workers.Guests). workers.Reach decides on the
+// role: a worker joins when it may, a joining peer steps down when it must, a serving one emits
+// CutOff and waits until its arc is handed over.
 
 // attacher attaches a worker to ring peers.
 type attacher struct {
@@ -32,7 +31,7 @@ func (a *attacher) send(now time.Time) {
 	}
 }
 
-// answered takes what a ring peer said to a request.
+// answered takes the answer of a ring peer to a request.
 func (a *attacher) answered(now time.Time, to Peer, answer *wire.AttachResponse, err error) {
 	if a.serving.state != Worker {
 		return
@@ -50,14 +49,14 @@ func (a *attacher) answered(now time.Time, to Peer, answer *wire.AttachResponse,
 	if changed {
 		a.contacts.remember(to)
 		a.tell(AttachedChanged{})
-		if !a.attach.Full() { // look again, soon
+		if !a.attach.Full() { // search again soon
 			a.pace.hurry()
 		}
 	}
 	a.send(now)
 }
 
-// roles makes a worker of a ring peer and a ring peer of a worker.
+// roles changes a peer between ring member and worker.
 type roles struct {
 	*step
 	contacts   *contacts
@@ -71,10 +70,10 @@ type roles struct {
 	exchange   *exchange
 	seeker     *seeker
 
-	cutOff bool // CutOff was told
+	cutOff bool // CutOff was emitted
 }
 
-// follow does what reach says.
+// follow applies the decision of reach.
 func (o *roles) follow(now time.Time) {
 	role := o.reach.Role(now)
 	switch {
@@ -106,7 +105,7 @@ func (o *roles) promote(now time.Time) {
 	o.pace.restart(now)
 }
 
-// stepDown makes a worker of a ring peer, and returns the goodbyes to send.
+// stepDown turns a ring peer into a worker, and returns the goodbyes to send.
 func (o *roles) stepDown(now time.Time) []Call {
 	before := o.hood.members()
 	o.serving.serve(false, ring.Arc{})
@@ -130,8 +129,8 @@ func (o *roles) leave(now time.Time) []Call {
 	return o.goodbyes(now)
 }
 
-// goodbyes are the farewells to the leaf set, or to whom a worker is attached. Workers attached to
-// us find out when they ask again.
+// goodbyes returns the goodbyes to the leaf set, or to the peers that a worker is attached to.
+// Attached workers detect the departure at their next request.
 func (o *roles) goodbyes(now time.Time) []Call {
 	o.guests.Clear()
 	var calls []Call

@@ -23,6 +23,6 @@ func (n *Node) Wait(ctx context.Context, id string, patience time.Duration, fn f
 	return n.WaitIdle(ctx, id, patience, fn)
 }
 
-// Alone says whether there is nobody to whom this peer could hand what it keeps: it is the only
-// one, or not yet part of a ring.
+// Alone reports whether no other peer can take over this peer's records: it is the only one, or not
+// yet in a ring.
 func (n *Node) Alone() bool { return n.room.dht.State() != dht.Serving || n.room.dht.Size() <= 1 }

@@ -6,9 +6,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/clock"
 )
 
-// leaseClock turns the worker's lease clock, which counts suspend and never goes back, into times
-// that can be stored: they are near the wall clock's, and differ between two readings by what has
-// really gone by.
+// leaseClock converts the worker's lease clock, which counts suspend and never goes back, to times
+// that can be stored: they are near wall-clock time, and differ by the real time elapsed.
 type leaseClock struct {
 	base  time.Time
 	clock *clock.System
@@ -18,5 +17,5 @@ func newLeaseClock() *leaseClock {
 	return &leaseClock{base: time.Now().Round(0), clock: clock.New()}
 }
 
-// Now is the present time of the lease clock.
+// Now returns the current time of the lease clock.
 func (c *leaseClock) Now() time.Time { return c.base.Add(c.clock.Now()) }

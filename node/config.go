@@ -37,210 +37,204 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// Profile is a named set of manners for a known world (design, section 7).
+// Profile is a named set of defaults for an environment (design, section 7).
 type Profile string
 
 // The profiles.
 const (
-	// ProfilePublic is for volunteers: address filters, IP diversity in the routing table, small
-	// connection limits, a contact demanded.
+	// ProfilePublic is for volunteers: address filters, IP diversity in the routing table, low
+	// connection limits, a mandatory contact.
 	ProfilePublic Profile = "public"
 	// ProfileLab is for clusters on one machine: none of those.
 	ProfileLab Profile = "lab"
 )
 
-// Config holds every knob of a peer. Zero values are not usable: start from DefaultConfig.
+// Config is the configuration of a peer. The zero value is invalid: start from DefaultConfig.
 type Config struct {
-	// DataDir keeps everything that survives a restart.
+	// DataDir holds everything that survives a restart.
 	DataDir string
-	// API is where the control API listens: a unix socket path, or tcp:HOST:PORT. Empty:
-	// apoidea.sock in DataDir.
+	// API is the address of the control API: a unix socket path, or tcp:HOST:PORT. Empty: apoidea.sock
+	// in DataDir.
 	API string
-	// APIRemote lets API and Metrics be at addresses of other machines than this one.
+	// APIRemote allows API and Metrics to listen on non-loopback addresses.
 	APIRemote bool
-	// TokenFile holds the token that an API on TCP, and Metrics elsewhere than on loopback, want of
-	// whoever asks. Empty: api.token in DataDir, drawn at the start.
+	// TokenFile holds the token required by an API on TCP, and by Metrics on other addresses than
+	// loopback. Empty: api.token in DataDir, generated at the start.
 	TokenFile string
-	// Dashboard is where the web page is served: an address and port, of which port 0 is chosen
-	// once and kept, or off (or empty).
+	// Dashboard is the address of the dashboard, HOST:PORT; port 0 is chosen once and kept. off or
+	// empty: none.
 	Dashboard string
-	// DashboardLogin has the page ask for a login of those who look too, also on loopback.
+	// DashboardLogin requires a login for reading the dashboard too, also on loopback.
 	DashboardLogin bool
-	// Name is what the operator calls the peer, for people who look at the ring; empty: nothing.
+	// Name is the operator's name for the peer, shown on the ring; empty: none.
 	Name string
 	// Network separates rings: it is part of every protocol ID.
 	Network string
-	Profile Profile // public or lab; says what the defaults are
+	Profile Profile // public or lab; selects defaults
 
-	// Listen are the multiaddrs to listen on, or all (see p2p.ListenOn); empty takes the profile's
+	// Listen has the multiaddrs to listen on, or all (see p2p.ListenOn); empty takes the profile's
 	// (public: all interfaces, lab: loopback, ports chosen by the system).
 	Listen []string
-	// MDNS finds peers of the same network on the local one by multicast DNS, and has them find
-	// this one.
+	// MDNS enables discovery of peers of the same network by multicast DNS.
 	MDNS bool
-	// Bootstrap are multiaddrs of entry peers, with /p2p/ part.
+	// Bootstrap has the multiaddrs of entry peers, with /p2p/ part.
 	Bootstrap []string
-	// DNSSeed names domains whose _dnsaddr TXT records list entry peers.
+	// DNSSeed has domains whose _dnsaddr TXT records list entry peers.
 	DNSSeed []string
-	// DNSServer is host:port of the resolver for seeds and for the hosts that are crawled; empty
-	// takes the system's.
+	// DNSServer is host:port of the resolver for seeds and for crawled hosts; empty takes the
+	// system's.
 	DNSServer string
-	// Reachability says whether others can dial this peer: auto (they are asked), public, private,
-	// or empty for the profile's way (public: auto, lab: public). A peer that cannot be dialled is
-	// a worker: it owns nothing and crawls for peers of the ring.
+	// Reachability is whether others can dial this peer: auto (probed), public, private, or empty for
+	// the profile's default (public: auto, lab: public). A peer that cannot be dialed is a worker: it
+	// owns nothing and crawls for ring members.
 	Reachability string
-	// NATTraversal is on, off, or empty for the profile's way (public: on, lab: off): ask the home
-	// router to forward the port, be reached through relays and by hole punching when nobody can
-	// dial the peer, and relay for such peers as a member.
+	// NATTraversal is on, off, or empty for the profile's default (public: on, lab: off): port
+	// forwarding by the home router, relays and hole punching if the peer cannot be dialed, and
+	// relaying for such peers as a member.
 	NATTraversal string
-	// ForgetLimits takes back, at the start, what `limits set` changed in earlier runs.
+	// ForgetLimits resets, at the start, what `limits set` changed in earlier runs.
 	ForgetLimits bool
-	// Found lets a peer with state serve alone although it was not alone before.
+	// Found lets a restarted peer serve alone although it was not alone before.
 	Found bool
 
 	// AllowPrivate permits fetches from private, loopback and link-local addresses.
 	AllowPrivate bool
-	// AllowPrefixes permits those of them that lie in one of these.
+	// AllowPrefixes permits such addresses in these prefixes.
 	AllowPrefixes []netip.Prefix
-	// Placement names the strategy that picks the worker of a host.
+	// Placement is the strategy that selects the worker of a host.
 	Placement string
-	// Probe is how candidates measure the way to a site: connect (TCP) or head (a request, where
+	// Probe is how candidates measure the RTT to a site: connect (TCP) or head (a request, if
 	// robots.txt is known and allows it).
 	Probe string
 	// GeoIP is a MaxMind DB file of positions or countries, for the strategy geo.
 	GeoIP string
-	// Theta is the relative error under which a server's network coordinate is good enough to place
-	// its hosts by, more than 0 to 1. Smaller takes more downloads by estimators (papers 3.7: 64 in
-	// the median at 0.25, 193 at 0.15) and places better.
+	// Theta is the relative error below which a server's network coordinate is used to place its
+	// hosts, in (0, 1]. Smaller takes more downloads by estimators (papers 3.7: 64 in the median at
+	// 0.25, 193 at 0.15) and places better.
 	Theta float64
-	// CoordinatesMode is how long placing by network coordinates goes on (papers 3.4): persistent,
+	// CoordinatesMode is how long placement by network coordinates continues (papers 3.4): persistent,
 	// cycle, single or none.
 	CoordinatesMode string
-	// Gossip is how often a neighbour is asked for its network coordinate.
+	// Gossip is the interval of requests for a neighbor's network coordinate.
 	Gossip time.Duration
-	// Hierarchy is a file of IP ranges with their organisations, for the strategy ipmicra: CSV, or
-	// a registry's delegated-extended statistics. Empty: each /24 and each /48 is a range of its
-	// own, of no organisation.
+	// Hierarchy is a file of IP ranges with their organizations, for the strategy ipmicra: CSV, or a
+	// registry's delegated-extended statistics. Empty: each /24 and each /48 is a range of its own,
+	// without organization.
 	Hierarchy string
-	// Threshold is the largest round trip to a site that ends the search of the strategy ipmicra,
-	// up to a minute.
+	// Threshold is the RTT to a site that ends the search of the strategy ipmicra, at most a minute.
 	Threshold time.Duration
-	// Fetchers bounds the exchanges under way at once.
+	// Fetchers is the maximum number of concurrent fetches.
 	Fetchers int
-	// Governor decides, under a cap on bandwidth, which fetch starts and when: ours, paper,
-	// start-stop, or none, which leaves all to the limiter. MaxDepth is how far down the order of
-	// scores it looks for one that fits.
+	// Governor schedules fetches under a bandwidth limit: ours, paper, start-stop, or none, which
+	// leaves it to the limiter. MaxDepth is the number of queue positions that it searches, by score,
+	// for a fetch that fits.
 	Governor string
-	MaxDepth int // queue positions that the governor looks at
+	MaxDepth int // queue positions that the governor considers
 	// Holidays are days as YYYY-MM-DD on which servers are expected to be as fast as at weekends.
 	Holidays []string
-	// HostFields are request fields for some sites alone, and ArchiveHostFields keeps them in the
-	// archive as well. They stay on this machine: other peers of the ring that crawl such a site do
-	// without.
+	// HostFields are request header fields for single sites; ArchiveHostFields keeps them in the
+	// archive. They stay on this machine: other peers that crawl such a site do not send them.
 	HostFields        fetch.HostFields
 	ArchiveHostFields bool // see HostFields
-	// Proxy is what connections to sites go through, socks5 or http; nil: none.
+	// Proxy is the proxy for connections to sites, socks5 or http; nil: none.
 	Proxy *url.URL
 	// FetchFrom is the source address of fetches; the zero value leaves it to the system.
 	FetchFrom netip.Addr
-	// Delay is the least gap between requests to a host.
+	// Delay is the minimum interval between requests to a host.
 	Delay time.Duration
-	// DomainDelay is the least gap between requests to all hosts of a registrable domain, up to an
-	// hour, whichever peers of the ring make them; 0: there is none. It is the same for all peers of
-	// a ring.
+	// DomainDelay is the minimum interval between requests of all peers to all hosts of a registrable
+	// domain, up to an hour; 0: none. It must be the same for all peers of a ring.
 	DomainDelay time.Duration
-	// Patience is how far away the next try of a URL may be before a wait for the end of a crawl
-	// does without it: it is put off then. 0: as far as it likes.
+	// Patience is the time to the next attempt of a URL beyond which a wait for the end of a crawl
+	// ignores it as deferred. 0: unlimited.
 	Patience time.Duration
-	// Jobs says whose jobs this peer takes: any (also for empty), mine, which are those of its job
-	// key and of its identity, or a file of IDs of job keys, one a line. In the public profile they
-	// must be signed.
+	// Jobs selects the jobs that this peer accepts: any (also if empty), mine, which means those of
+	// its job key and identity, or a file of job key IDs, one per line. The public profile requires
+	// signed jobs.
 	Jobs string
-	// JobKey is a file with the key that signs what is posted and changed at this peer; it is made if
-	// it is not there. Empty: the peer's identity.
+	// JobKey is a file with the key that signs jobs posted and changed at this peer; it is created if
+	// missing. Empty: the peer's identity.
 	JobKey string
-	// Contact is a URL or mail address that webmasters find in the User-Agent.
+	// Contact is a URL or mail address in the User-Agent, for webmasters.
 	Contact string
 
-	// From is the operator's mail address, sent to sites as From; empty takes that of a contact
-	// that is a mailto: URL.
+	// From is the operator's mail address, sent to sites as From; empty takes that of a mailto:
+	// contact.
 	From string
-	// OptOutFile and OptOutURL are lists of hosts, domains, addresses and URL patterns that this
-	// peer does not crawl; empty: none. The file is read again when it changes, the URL asked every
-	// ten minutes.
+	// OptOutFile and OptOutURL are lists of hosts, domains, addresses and URL patterns that this peer
+	// does not crawl; empty: none. The file is reread when it changes, the URL fetched every ten
+	// minutes.
 	OptOutFile, OptOutURL string
-	// OptOutListen is host:port of a form by which webmasters opt out; empty: there is none.
+	// OptOutListen is host:port of the opt-out form for webmasters; empty: none.
 	OptOutListen string
-	// OptOutProof demands that a site shows that it opts out itself, before this peer keeps that
-	// for the ring.
+	// OptOutProof requires proof of control of a site before this peer stores its opt-out for the
+	// ring.
 	OptOutProof bool
-	// DomainHosts is how many hosts of a registrable domain a job may have; 0: any number.
+	// DomainHosts is the maximum number of hosts of a registrable domain in a job; 0: unlimited.
 	DomainHosts int
-	// MaxRequestsPerHost is how many requests a job may make to a host, whatever comes of them; 0:
-	// any number.
+	// MaxRequestsPerHost is the maximum number of requests of a job to a host, whatever their outcome;
+	// 0: unlimited.
 	MaxRequestsPerHost int
-	// MaxBytesPerHost is how many bytes of bodies a job may fetch from a host, about; 0: any
-	// number; FittingHostBytes: as many as the disk suggests at the start.
+	// MaxBytesPerHost is the approximate maximum of body bytes that a job fetches from a host; 0:
+	// unlimited; FittingHostBytes: by the free disk space at the start.
 	MaxBytesPerHost int64
-	// PageHosts is how many hosts that the owner of a page does not know the links of that page may
-	// lead to; 0: any number.
+	// PageHosts is the maximum number of hosts new to a page's owner that links of the page may add;
+	// 0: unlimited.
 	PageHosts int
-	// Novelty is after how many pages in a row that bring nothing new a host, or a part of it, is
-	// left; 0: never.
+	// Novelty is the number of consecutive pages without new content after which a host, or a part of
+	// it, is abandoned; 0: never.
 	Novelty int
-	// IPPermits is how many requests all peers together make to an address in PermitChunk, a
-	// minute; 0: there is no such limit. Both are the same for all peers of a ring.
+	// IPPermits is the number of requests per PermitChunk, a minute, that all peers together make to
+	// an address; 0: unlimited. Both must be the same for all peers of a ring.
 	IPPermits   int
-	PermitChunk time.Duration // the span that IPPermits is for
+	PermitChunk time.Duration // the interval of IPPermits
 
-	// Archive is how WARC records are packed: gzip, zstd or none.
+	// Archive is the compression of WARC records: gzip, zstd or none.
 	Archive string
-	// Cookies is on (cookies of a host are sent back to it while one lease lasts) or off.
+	// Cookies is on (cookies of a host are sent back to it during one lease) or off.
 	Cookies string
-	// ArchiveNoIndex archives pages that ask not to be indexed (noindex).
+	// ArchiveNoIndex archives pages with noindex too.
 	ArchiveNoIndex bool
 	// Duplicates is extract (links of duplicates are followed) or drop (the paper's rule).
 	Duplicates string
 	// Seen is exact or bloom (the paper's filter alone).
 	Seen string
-	// DiskReserve is the free space in bytes below which the peer stops.
+	// DiskReserve is the free disk space in bytes below which the peer stops.
 	DiskReserve uint64
-	// Limits are what the peer may use of machine and link when it is started; `limits set` changes
-	// them, and is kept in DataDir. Their Fetchers and DiskReserve are those of this Config.
+	// Limits are the resource limits at the start; `limits set` changes them, stored in DataDir.
+	// Fetchers and DiskReserve of this Config override theirs.
 	Limits volunteer.Rules
-	// OwnProcess says that the peer has its process for itself, and may bound the memory of it.
+	// OwnProcess reports that the process runs only this peer, so that it may set the process' memory
+	// limit.
 	OwnProcess bool
-	// Held keeps the peer from fetching until it is closed: who counts what a run does notes before
-	// what was there. Nil: nothing keeps it.
+	// Held delays fetching until it is closed, for a caller that first records the state before the
+	// run. Nil: no delay.
 	Held <-chan struct{}
-	// MaxBody bounds a fetched body, decoded, in bytes.
+	// MaxBody is the maximum size of a fetched body, decoded, in bytes.
 	MaxBody int64
 
-	// Replicas is on how many peers a record is kept: its owner and the next ones on the ring.
+	// Replicas is the number of peers that store a record: its owner and its successors.
 	Replicas int
-	// LeaseTTL is how long a lease lives without a heartbeat.
+	// LeaseTTL is the lifetime of a lease without a heartbeat.
 	LeaseTTL time.Duration
-	// Latency emulates distances between the peers and sites of one machine; nil: there are none.
-	// Only in the lab profile.
+	// Latency emulates latency between the peers and sites of one machine; nil: none. Only in the lab
+	// profile.
 	Latency *latency.Plan
-	// Metrics and Pprof are addresses of loopback, HOST:PORT, where Prometheus and Go's profiler
-	// are answered; empty: nowhere. They may be the same. With APIRemote Metrics may be an address
-	// for other machines.
+	// Metrics and Pprof are loopback addresses, HOST:PORT, of Prometheus metrics and Go's profiler;
+	// empty: none. They may be equal. With APIRemote Metrics may be a non-loopback address.
 	Metrics, Pprof string
-	// registerer is where libp2p counts; nil without Metrics, since its counting costs processor
-	// time.
+	// registerer is libp2p's metrics registry; nil without Metrics, since counting costs CPU time.
 	spillRoom func() error // refuses pages on disk; replaced in tests
-	// stallAfter and stallEvery replace how long nothing may move, and how often that is looked at,
-	// in tests.
+	// stallAfter and stallEvery are the timeout and interval of the stall watchdog in tests.
 	stallAfter, stallEvery time.Duration
 	registerer             prometheus.Registerer
-	// Version is what the peer calls itself.
+	// Version is the peer's software version.
 	Version string
 }
 
-// FittingHostBytes as MaxBytesPerHost stands for maxFittingHostBytes or a tenth of the free disk,
-// whichever is less, but at least minFittingHostBytes: a host without end then leaves a home disk
-// usable.
+// FittingHostBytes as MaxBytesPerHost means maxFittingHostBytes or a tenth of the free disk,
+// whichever is less, but at least minFittingHostBytes: an endless host then does not fill a home
+// disk.
 const (
 	FittingHostBytes    = -1
 	maxFittingHostBytes = 2 << 30
@@ -255,11 +249,11 @@ func fittingHostBytes(free uint64) int64 {
 func DefaultConfig(dir string, profile Profile) Config {
 	c := Config{
 		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "adaptive", Probe: placing.ProbeConnect,
-		Fetchers: 256, // hides a round trip of 200 ms at 1,000 pages/s; each costs a stack and a connection's buffers
+		Fetchers: 256, // hides an RTT of 200 ms at 1,000 pages/s; each costs a stack and a connection's buffers
 		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
 		Theta: 0.25, CoordinatesMode: coordinates.ModePersistent.String(), Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
 		Delay: time.Second, Patience: DefaultPatience, Archive: "gzip", Cookies: "on", Duplicates: "extract", Seen: "exact",
-		Limits:      volunteer.Rules{Memory: 160 << 20}, // half of what a collector left alone would take
+		Limits:      volunteer.Rules{Memory: 160 << 20}, // half of what the collector would take by default
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
 	}
 	c.MaxBytesPerHost = FittingHostBytes
@@ -271,18 +265,18 @@ func DefaultConfig(dir string, profile Profile) Config {
 	return c
 }
 
-// DefaultPermits is the limit of requests in a minute to one address that belongs to a delay: four
-// times what one host may be asked, as on one worker.
+// DefaultPermits returns the default limit of requests per minute to one address for a delay: four
+// times the rate of one host, as on one worker.
 func DefaultPermits(delay time.Duration) int {
 	return int(min(max(4*permit.Chunk/max(delay, minDelay), 1), permit.MaxLimit))
 }
 
 var networkName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// minDelay is the politeness floor that only private targets may go below.
+// minDelay is the minimum delay except for private targets.
 const minDelay = 100 * time.Millisecond
 
-// Validate names the first field that is wrong, with its value.
+// Validate returns an error that names the first invalid field with its value.
 func (c *Config) Validate() error {
 	oneOf := func(name, value string, allowed ...string) error {
 		if !slices.Contains(allowed, value) {
@@ -304,7 +298,7 @@ func (c *Config) Validate() error {
 		listens(c.Listen),
 		entries(c.Bootstrap),
 		oneOf("placement", c.Placement, placing.Names()...),
-		when(c.Placement == "geo" && c.GeoIP == "", "placement geo: needs a database of positions (--geoip FILE)"),
+		when(c.Placement == "geo" && c.GeoIP == "", "placement geo: requires --geoip FILE"),
 		oneOf("probe", c.Probe, placing.ProbeConnect, placing.ProbeHead),
 		when(!(c.Theta > 0 && c.Theta <= 1), fmt.Sprintf("theta %v: must be more than 0, at most 1", c.Theta)),
 		oneOf("coordinates-mode", c.CoordinatesMode, coordinates.Modes()...),
@@ -315,16 +309,16 @@ func (c *Config) Validate() error {
 		when(c.MaxDepth < 1 || c.MaxDepth > bandwidth.MaxMaxDepth, fmt.Sprintf("max-d %d: must be between 1 and %d", c.MaxDepth, bandwidth.MaxMaxDepth)),
 		days("holiday", c.Holidays),
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
-		when(c.Delay < minDelay && !c.AllowPrivate && len(c.AllowPrefixes) == 0, fmt.Sprintf("delay %v: below %v only with --allow-private", c.Delay, minDelay)),
+		when(c.Delay < minDelay && !c.AllowPrivate && len(c.AllowPrefixes) == 0, fmt.Sprintf("delay %v: below %v requires --allow-private", c.Delay, minDelay)),
 		when(c.DomainDelay < 0 || c.DomainDelay > permit.MaxDelay, fmt.Sprintf("domain-delay %v: must be between 0 and 1h", c.DomainDelay)),
-		when(c.DomainDelay > 0 && c.Probe == placing.ProbeHead, fmt.Sprintf("domain-delay %v: not with --probe head, whose requests are made without regard to it", c.DomainDelay)),
+		when(c.DomainDelay > 0 && c.Probe == placing.ProbeHead, fmt.Sprintf("domain-delay %v: not supported with --probe head, whose requests ignore it", c.DomainDelay)),
 		when(c.Patience < 0 || c.Patience > view.MaxPatience, fmt.Sprintf("patience %v: must be between 0 (no end) and %v", c.Patience, view.MaxPatience)),
 		c.checkManners(),
 		when(c.MaxBody < 1<<10 || c.MaxBody > crawlwire.MaxSize, fmt.Sprintf("max-body %d: must be between 1024 bytes and 4 GiB", c.MaxBody)),
 		when(c.Replicas < 1 || c.Replicas > 8, fmt.Sprintf("replicas %d: must be between 1 and 8", c.Replicas)),
 		when(c.LeaseTTL < time.Second || c.LeaseTTL > 10*time.Minute, fmt.Sprintf("lease-ttl %v: must be between 1s and 10m", c.LeaseTTL)),
-		when(c.Latency != nil && c.Proxy != nil, "proxy: distances of --latency are not emulated through one"),
-		when(c.Latency != nil && c.Profile != ProfileLab, "latency: distances are emulated in the lab profile only"),
+		when(c.Latency != nil && c.Proxy != nil, "proxy: not supported with --latency"),
+		when(c.Latency != nil && c.Profile != ProfileLab, "latency: requires --profile lab"),
 		c.checkAPI(),
 		loopback("pprof", c.Pprof, false),
 		c.ContactError(),
@@ -337,12 +331,11 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// ContactError says what is wrong with the contact: one that is no URL, or none where the profile
-// demands one.
+// ContactError reports an invalid contact, or a missing one if the profile requires it.
 func (c *Config) ContactError() error {
 	if c.Contact == "" {
 		if c.Profile == ProfilePublic {
-			return control.Refused("contact: a peer of the public profile must name one (--contact URL), so that webmasters can reach you; for a ring on one machine use --profile lab")
+			return control.Refused("contact: required in the public profile, so that webmasters can reach you: set --contact URL, or use --profile lab for a ring on one machine")
 		}
 		return nil
 	}
@@ -352,7 +345,7 @@ func (c *Config) ContactError() error {
 	return nil
 }
 
-// checkManners names the first field of how sites are treated that is wrong.
+// checkManners names the first invalid politeness field.
 func (c *Config) checkManners() error {
 	if c.From != "" {
 		if a, err := mail.ParseAddress(c.From); err != nil || a.Name != "" || a.Address != c.From {
@@ -380,7 +373,7 @@ func (c *Config) checkManners() error {
 	)
 }
 
-// mailOf is the address of a mailto: URL; empty for any other.
+// mailOf returns the address of a mailto: URL; empty for any other.
 func mailOf(contact string) string {
 	u, err := url.Parse(contact)
 	if err != nil || u.Scheme != "mailto" {
@@ -397,13 +390,13 @@ func mailOf(contact string) string {
 func entries(addrs []string) error {
 	for _, a := range addrs {
 		if _, err := peer.AddrInfoFromString(a); err != nil {
-			return control.Usage(fmt.Sprintf("bootstrap %q: must be the whole address of a peer, as apoidea peers --addrs prints it there: /ip4/192.0.2.1/tcp/4001/p2p/PEER", a))
+			return control.Usage(fmt.Sprintf("bootstrap %q: must be a complete peer address, as printed by apoidea peers --addrs: /ip4/192.0.2.1/tcp/4001/p2p/PEER", a))
 		}
 	}
 	return nil
 }
 
-// days names the first that is no day.
+// days names the first invalid day.
 func days(name string, list []string) error {
 	if len(list) > maxHolidays {
 		return control.Usage(fmt.Sprintf("%s: %d days, at most %d", name, len(list), maxHolidays))
@@ -416,11 +409,11 @@ func days(name string, list []string) error {
 	return nil
 }
 
-// maxHolidays bounds the list: more are looked up with each fetch than a country has in ten years.
+// maxHolidays is the maximum length of the list: more than the holidays of a country in ten years,
+// and each fetch searches it.
 const maxHolidays = 1000
 
-// loopback checks an address to serve on, if there is one, of loopback unless it is for other
-// machines too.
+// loopback checks a listen address, if any: it must be on loopback unless remote is set.
 func loopback(name, addr string, remote bool) error {
 	if addr == "" {
 		return nil
@@ -428,7 +421,7 @@ func loopback(name, addr string, remote bool) error {
 	return control.CheckAddress(name, addr, remote)
 }
 
-// checkAPI refuses addresses for other machines unless a flag says that they are meant.
+// checkAPI refuses non-loopback addresses unless a flag allows them.
 func (c *Config) checkAPI() error {
 	if api, ok := strings.CutPrefix(c.API, control.OnTCP); ok {
 		if err := control.CheckAddress("api", api, c.APIRemote); err != nil {
@@ -445,7 +438,7 @@ func when(bad bool, text string) error {
 	return nil
 }
 
-// APIAddr is where the control API of a peer with this configuration listens.
+// APIAddr returns the address of the control API of a peer with this configuration.
 func (c *Config) APIAddr() string {
 	if c.API != "" {
 		return c.API
@@ -453,8 +446,8 @@ func (c *Config) APIAddr() string {
 	return SocketPath(c.DataDir)
 }
 
-// Client asks the peer that runs with this configuration. A token that the data directory does not
-// have is not sent: the peer says what it wants.
+// Client returns a client of the peer that runs with this configuration. If the data directory has
+// no token, none is sent: the peer answers what is missing.
 func (c *Config) Client() *control.Client {
 	client := control.NewClient(c.APIAddr())
 	if !strings.HasPrefix(c.API, control.OnTCP) {
@@ -473,14 +466,13 @@ func (c *Config) Client() *control.Client {
 	})
 }
 
-// maxSocketPath is how long a unix socket's path may be everywhere: systems differ between 104
-// (macOS, the BSDs) and 108 bytes (Linux), with a zero byte at the end.
+// maxSocketPath is the maximum length of a unix socket path on all systems: they allow 104 (macOS,
+// the BSDs) to 108 bytes (Linux), including a zero byte.
 const maxSocketPath = 100
 
-// SocketPath is the default address of the control API of a data directory: apoidea.sock in it or,
-// where that path is longer than systems take, a name made from the directory's hash among the
-// temporary files. It is absolute, so that a peer and those who ask it find the same one from
-// wherever they were started.
+// SocketPath returns the default address of the control API of a data directory: apoidea.sock in it
+// or, if that path is too long, a name derived from the directory's hash in the temporary
+// directory. It is absolute, so that peer and clients agree whatever their working directory.
 func SocketPath(dataDir string) string {
 	if abs, err := filepath.Abs(dataDir); err == nil {
 		dataDir = abs
@@ -496,7 +488,7 @@ func SocketPath(dataDir string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("apoidea-%x.sock", sum[:12]))
 }
 
-// UserAgent is what the peer calls itself towards sites.
+// UserAgent returns the User-Agent of requests to sites.
 func (c *Config) UserAgent() string {
 	if c.Contact == "" {
 		return "apoidea/" + c.Version
@@ -507,6 +499,5 @@ func (c *Config) UserAgent() string {
 // ErrStopped ends a peer that was asked to leave.
 var ErrStopped = errors.New("peer stopped")
 
-// DefaultPatience is how far away the next try of a URL may be before a wait for the end of a crawl
-// does without it.
+// DefaultPatience is the default of Patience.
 const DefaultPatience = view.DefaultPatience

@@ -25,10 +25,10 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// productToken is how robots.txt names this crawler.
+// productToken is the crawler's name in robots.txt.
 const productToken = "apoidea"
 
-// fetching is what the configuration says of exchanges with sites.
+// fetching returns the configuration of fetches.
 func (c *Config) fetching() fetch.Config {
 	resolver := resolve.Config{NoIPv6: c.FetchFrom.Is4()}
 	if c.DNSServer != "" {
@@ -44,7 +44,7 @@ func (c *Config) fetching() fetch.Config {
 	return f
 }
 
-// unusedProxy returns the name of an environment variable by which other programs find a proxy;
+// unusedProxy returns the name of a set environment variable that other programs use for a proxy;
 // empty if none is set.
 func unusedProxy(lookup func(string) (string, bool)) string {
 	for _, name := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"} {
@@ -55,8 +55,8 @@ func unusedProxy(lookup func(string) (string, bool)) string {
 	return ""
 }
 
-// idleConns is how many connections to sites may wait for the next page of their host: as many as
-// fetch says, if twice what a busy peer has open leaves room for them. A limit of 0 is none.
+// idleConns returns the number of idle connections to sites: fetch's default, if the file limit
+// leaves space beside twice the connections of a busy peer. A limit of 0 means none.
 func idleConns(limit, busy uint64) int {
 	const least = 64
 	most := uint64(fetch.DefaultConfig().MaxIdleConns)
@@ -66,7 +66,7 @@ func idleConns(limit, busy uint64) int {
 	return int(max(limit, 2*busy+least) - 2*busy)
 }
 
-// crawling is what is set of the worker and what it uses.
+// crawling returns the configuration of the worker.
 func (n *Node) crawling() crawling.Config {
 	c := crawling.Config{
 		DataDir: n.cfg.DataDir, Fetch: n.cfg.fetching(), Holidays: n.cfg.Holidays,
@@ -82,7 +82,7 @@ func (n *Node) crawling() crawling.Config {
 	return c
 }
 
-// crawled is what the worker uses of the peer. The owners and the limits come later.
+// crawled returns the worker's dependencies. Owners and limits are set later.
 func (n *Node) crawled() crawling.Deps {
 	return crawling.Deps{
 		Self: n.room.net.Self(), Router: n.router, Say: n.say, Content: n.contents, Bodies: n.bodies, Jobs: jobs.Worked{Book: n.book}, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
@@ -91,18 +91,18 @@ func (n *Node) crawled() crawling.Deps {
 	}
 }
 
-// outcome notes for the page what became of a URL.
+// outcome passes the outcome of a URL to the dashboard.
 func (n *Node) outcome(e worker.Event) {
 	n.recent.Note(dashboard.Outcome{
 		At: time.Now(), URL: e.URL, Result: e.Outcome.String(), Status: e.Status, Detail: e.Detail, Failed: view.IsError(e.Outcome.String()),
 	})
 }
 
-// spillReserve is how much more than the disk's reserve must be free for pages that memory has no
-// room for, in bytes, as at the reserve the peer stops.
+// spillReserve is the free disk space, in bytes above the disk reserve, required to spill pages to
+// disk; at the reserve the peer stops.
 const spillReserve = 64 << 20
 
-// spillRoom refuses pages on a disk that is near its reserve.
+// spillRoom refuses to spill to a disk near its reserve.
 func (n *Node) spillRoom() error {
 	if n.cfg.spillRoom != nil {
 		return n.cfg.spillRoom()
@@ -114,8 +114,7 @@ func (n *Node) spillRoom() error {
 	return storage.NewGuard(n.cfg.DataDir, reserve+spillReserve).Check()
 }
 
-// say carries what the worker says to an owner; this peer's own takes the same path without the
-// network.
+// say sends a message of the worker to an owner; the local owner is called without the network.
 func (n *Node) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.SessionReply, error) {
 	if to == n.room.net.Self() {
 		return n.owners.Session(ctx, to, m)
@@ -123,7 +122,7 @@ func (n *Node) say(ctx context.Context, to peer.ID, m *wire.Session) (*wire.Sess
 	return hosts.SessionMethod.Call(ctx, n.router, to, m)
 }
 
-// workerHandler answers owners: offers of hosts, and probes of sites.
+// workerService answers owners: offers of hosts, and probes of sites.
 func (n *Node) workerService() rpc.Service {
 	return rpc.Together(hosts.OfferMethod.Handle(rpc.Members("that the caller owns the hosts, as seen from here"), n.crawl.Offered), n.placer.ProbeService())
 }

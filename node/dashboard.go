@@ -10,17 +10,16 @@ import (
 	"github.com/apoidea/apoidea/node/dashboard"
 )
 
-// dashboardOff is the word for no page.
+// dashboardOff is the value that disables the dashboard.
 const dashboardOff = "off"
 
-// page is the address of a peer's page, and the page once there is a peer to be shown; nil without
-// one.
+// page is the dashboard's listener, and the dashboard once the peer exists; nil without one.
 type page struct {
 	listener net.Listener
 	server   *dashboard.Server
 }
 
-// openPage opens the address of the page, that of the last run if it is free and none is asked for.
+// openPage opens the address of the dashboard, by default that of the last run if it is free.
 func openPage(ctx context.Context, addr string, kept meta) (*page, error) {
 	if addr == "" || addr == dashboardOff {
 		return nil, nil
@@ -39,7 +38,7 @@ func openPage(ctx context.Context, addr string, kept meta) (*page, error) {
 	return &page{listener: ln}, err
 }
 
-// show makes the page of a peer with that configuration.
+// show creates the dashboard of a peer with that configuration.
 func (p *page) show(cfg *Config, peer *shown, log *slog.Logger) (err error) {
 	if p != nil {
 		c := dashboard.Config{DataDir: cfg.DataDir, Name: p2p.Short(peer.deps.Ring.Self().ID), Login: cfg.DashboardLogin}
@@ -48,7 +47,7 @@ func (p *page) show(cfg *Config, peer *shown, log *slog.Logger) (err error) {
 	return err
 }
 
-// url is where the page is, empty if there is none.
+// url returns the URL of the dashboard, empty if there is none.
 func (p *page) url() string {
 	if p == nil {
 		return ""
@@ -63,13 +62,13 @@ func (p *page) url() string {
 // Dashboard implements control.Backend.
 func (p *page) Dashboard(context.Context) (*control.Dashboard, error) {
 	if p == nil {
-		return nil, control.Usage("this peer has no page: it runs with --dashboard off")
+		return nil, control.Usage("this peer has no dashboard: it runs with --dashboard off")
 	}
 	url := p.url()
 	return &control.Dashboard{URL: url, Login: p.server.Link(url)}, nil
 }
 
-// close ends the listener, if the page was not served.
+// close closes the listener, if the dashboard was not served.
 func (p *page) close() error {
 	if p == nil {
 		return nil

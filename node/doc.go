@@ -1,22 +1,22 @@
-// Package node is a peer: the one room that knows every other room, and the seams between them.
+// Package node implements a peer: it connects all other packages.
 //
-// The picture:
+// Layers:
 //
 //	cmd/apoidea  ->  node  ->  crawl   dht   dedup   storage
 //
-// A newcomer reads in this order: config.go (what can be set), node.go (what a peer is made of),
-// life.go (how it starts and ends), hosts (how state changes become durable, and how links travel),
-// rpc (how a key finds its owner), placing (who crawls a host), crawling/content.go (how duplicates
-// are found), jobs (what a crawl was asked for), view/walk.go (how the whole ring is counted),
-// records and custody (how hosts change owners).
+// Reading order: config.go (configuration), node.go (parts of a peer), life.go (start and
+// shutdown), hosts (durability of state changes, delivery of links), rpc (routing to the owner of a
+// key), placing (selection of workers), crawling/content.go (deduplication), jobs (job
+// specifications), view/walk.go (statistics of the whole ring), records and custody (handoff of
+// hosts).
 //
 // The life of a URL: a worker reports an outcome and the links of its page to the owner of the
-// page's host; the owner writes both in one batch; the outbox carries each link to the owner of its
-// own host, which takes it into that host's URL set; from there it is granted, in a window, to the
-// worker that the placement strategy chose.
+// page's host; the owner writes both in one batch; the outbox sends each link to the owner of its
+// host, which adds it to that host's URL set; from there it is granted, in a window, to the worker
+// that the placement strategy selected.
 //
-// The life of a peer: New builds it and starts nothing. Run opens the ring, starts every part, and
-// returns when all of them have ended: at the end of ctx, after Leave, or because one of them
-// failed (a full disk, a store that cannot write). What was acknowledged to anybody is on disk by
-// then. Nothing that a crash interrupts is lost but fetches under way.
+// The life of a peer: New creates it and starts nothing. Run joins the ring, starts every part, and
+// returns when all of them have ended: at the end of ctx, after Leave, or because one failed (a
+// full disk, a store that cannot write). Everything acknowledged is on disk by then. A crash loses
+// only fetches in flight.
 package node

@@ -25,12 +25,11 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// EssentialsFile is a file in the data directory with a copy of the few records without which the
-// rest of a damaged database is worth little: who the peer is, and what its jobs are. Only package
-// mend reads it.
+// EssentialsFile is a file in the data directory with a copy of the records that make the rest of a
+// corrupt database recoverable: the peer's identity and its jobs. Only package mend reads it.
 const EssentialsFile = "essentials"
 
-// Names of records about the peer that mending a database needs.
+// Names of records about the peer that the repair of a database needs.
 const (
 	MetaIdentity    = metaIdentity
 	MetaRing        = metaMemory
@@ -38,23 +37,24 @@ const (
 	MetaIncarnation = metaIncarnation
 )
 
-// maxEssentials bounds the file as it is read, in bytes: a job's spec may have a mebibyte of seeds.
+// maxEssentials is the maximum size of the file, in bytes: a job's spec may have a mebibyte of
+// seeds.
 const maxEssentials = 1 << 30
 
-// essentials is the file. Sum is that of Records, as it stands there: values by their names in hex,
-// as those of jobs are no text.
+// essentials is the content of the file. Sum is the checksum of Records as encoded: values by name,
+// in hex, as jobs are binary.
 type essentials struct {
 	Format  uint64          `json:"format"` // storage.Format
 	Sum     string          `json:"sum"`
 	Records json.RawMessage `json:"records"`
 }
 
-// essentialsKeeper keeps the copy of a peer's essentials up to date. It is a help for worse days: a
-// peer that cannot write it works all the same.
+// essentialsKeeper keeps the copy of a peer's essentials up to date. A peer that cannot write it
+// runs anyway.
 type essentialsKeeper struct {
-	kept    kv.Store      // what the peer keeps of itself
-	dir     string        // where the copy goes
-	changed chan struct{} // holds a token while the copy is to be written
+	kept    kv.Store      // the peer's own records
+	dir     string        // directory of the copy
+	changed chan struct{} // holds a token while the copy is outdated
 	log     *slog.Logger
 }
 
@@ -62,7 +62,7 @@ func newEssentialsKeeper(kept kv.Store, dir string, log *slog.Logger) *essential
 	return &essentialsKeeper{kept: kept, dir: dir, changed: make(chan struct{}, 1), log: log}
 }
 
-// note has the copy written soon. It does not block.
+// note schedules a write of the copy. It does not block.
 func (k *essentialsKeeper) note() {
 	select {
 	case k.changed <- struct{}{}:
@@ -94,11 +94,11 @@ func (k *essentialsKeeper) save() {
 		err = WriteEssentials(k.dir, kept)
 	}
 	if err != nil {
-		k.log.Warn("the copy of identity and jobs is not written", "err", err)
+		k.log.Warn("write copy of identity and jobs failed", "err", err)
 	}
 }
 
-// WriteEssentials replaces the copy as a whole: records about the peer by their names.
+// WriteEssentials replaces the copy atomically: records about the peer by name.
 func WriteEssentials(dir string, kept map[string][]byte) error {
 	coded := make(map[string][]byte, len(kept))
 	for name, value := range kept {
@@ -124,7 +124,7 @@ func WriteEssentials(dir string, kept map[string][]byte) error {
 	return os.Rename(tmp, filepath.Join(dir, EssentialsFile))
 }
 
-// ReadEssentials reads the copy: records about the peer by their names.
+// ReadEssentials reads the copy: records about the peer by name.
 func ReadEssentials(dir string) (map[string][]byte, error) {
 	f, err := os.Open(filepath.Join(dir, EssentialsFile))
 	if err != nil {
@@ -137,36 +137,36 @@ func ReadEssentials(dir string) (map[string][]byte, error) {
 	}
 	var e essentials
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return nil, fmt.Errorf("it cannot be read: %w", err)
+		return nil, fmt.Errorf("read copy: %w", err)
 	}
 	if err := storage.CheckFormat(e.Format); err != nil {
 		return nil, err
 	}
 	if sum := fmt.Sprintf("sha256:%x", sha256.Sum256(e.Records)); sum != e.Sum {
-		return nil, fmt.Errorf("it is not what was written: sum %s, want %s", sum, e.Sum)
+		return nil, fmt.Errorf("checksum mismatch: %s, expected %s", sum, e.Sum)
 	}
 	coded, kept := make(map[string][]byte), make(map[string][]byte)
 	if err := json.Unmarshal(e.Records, &coded); err != nil {
-		return nil, fmt.Errorf("it cannot be read: %w", err)
+		return nil, fmt.Errorf("decode copy: %w", err)
 	}
 	for name, value := range coded {
 		raw, err := hex.DecodeString(name)
 		if err != nil {
-			return nil, fmt.Errorf("it cannot be read: %w", err)
+			return nil, fmt.Errorf("decode copy: %w", err)
 		}
 		kept[string(raw)] = value
 	}
 	return kept, nil
 }
 
-// CheckEssentials says what is wrong with the copy of a peer.
+// CheckEssentials returns an error if the copy of a peer is invalid.
 func CheckEssentials(dir string, self peer.ID) error {
 	kept, err := ReadEssentials(dir)
 	if err != nil {
 		return err
 	}
 	if name, err := p2p.NameOf(kept[metaIdentity]); err != nil || name != self.String() {
-		return fmt.Errorf("it is of another peer (%s)", name)
+		return fmt.Errorf("belongs to another peer (%s)", name)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func bereft(dir string) error {
 	}
 	var left []string
 	if _, err := os.Stat(filepath.Join(dir, EssentialsFile)); err == nil {
-		left = append(left, "the copy of identity and jobs")
+		left = append(left, "a copy of identity and jobs")
 	}
 	if archived, _ := warc.Files(crawling.ArchiveDir(dir), true); len(archived) > 0 {
 		left = append(left, fmt.Sprintf("an archive (files: %d)", len(archived)))
@@ -187,10 +187,10 @@ func bereft(dir string) error {
 	if len(left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is gone, and beside it is %s; nothing is read or begun there as it is (another --data-dir begins anew)", storage.ErrDamaged, filepath.Join(dir, "db"), strings.Join(left, " and "))
+	return fmt.Errorf("%w: %s is missing, but the directory has %s; start a new peer with another --data-dir", storage.ErrDamaged, filepath.Join(dir, "db"), strings.Join(left, " and "))
 }
 
-// Damaged says whether an error means that database or archive are not what was written.
+// Damaged reports whether an error means that database or archive are corrupt.
 func Damaged(err error) bool {
 	return errors.Is(err, storage.ErrDamaged) || errors.Is(err, warc.ErrDamaged)
 }

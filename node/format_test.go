@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/apoidea/apoidea/storage"
@@ -14,9 +13,9 @@ import (
 // TestFormat checks that a peer does not start with a data directory of another format, and that
 // the error tells what to do.
 func TestFormat(t *testing.T) {
-	for format, want := range map[string]string{
-		"1": "made by a version before 0.1: start with a new --data-dir, or export with that version",
-		"3": "made by a newer version: use that version",
+	for format, want := range map[string]error{
+		"1": storage.ErrOlder,
+		"3": storage.ErrNewer,
 	} {
 		dir := t.TempDir()
 		s, err := storage.Open(filepath.Join(dir, "db"), storage.Options{})
@@ -29,8 +28,8 @@ func TestFormat(t *testing.T) {
 		}
 		cfg := DefaultConfig(dir, ProfileLab)
 		cfg.AllowPrivate = true
-		if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("format %s: %v, want %q", format, err, want)
+		if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler)); !errors.Is(err, want) {
+			t.Errorf("format %s: %v, want %v", format, err, want)
 		}
 	}
 }

@@ -20,64 +20,64 @@ import (
 )
 
 const (
-	// maxTurned bounds the peers whose refused requests are counted; who was refused least lately
-	// goes first.
+	// maxTurned is the number of peers whose rejected requests are counted; the least recent is
+	// dropped first.
 	maxTurned = 512
-	// turnedFor is how long a refusal is told of.
+	// turnedFor is how long a rejection is reported.
 	turnedFor = time.Hour
 
-	// memberFor and strangerFor are how long it is believed that a peer serves a part of the ring, or
-	// works for it, or does not; maxStandings bounds of how many peers.
+	// memberFor and strangerFor are the cache lifetimes of the answers that a peer is a member or
+	// worker, or is not; maxStandings is the number of cached peers.
 	memberFor, strangerFor = 10 * time.Minute, 2 * time.Second
-	// workerFor is how long a worker, whom a host's owner has vouched for, is believed to be no
-	// member: few workers become one.
+	// workerFor is the cache lifetime of "not a member" for a worker confirmed by a host's owner: few
+	// workers become members.
 	workerFor    = time.Minute
 	maxStandings = 1024
-	// maxConfirming bounds the lookups that confirm callers at once, confirmTime each of them; half
-	// of them are for callers of one network, and for those who wait for a turn.
+	// maxConfirming is the number of concurrent lookups that confirm callers, confirmTime the timeout
+	// of each; at most half are for one network, including waiting callers.
 	maxConfirming = 8
 	confirmTime   = 2 * time.Second
-	// strangersMemory is what the large requests of those who are no members may take unpacked, all
-	// together, in bytes; one that takes more has all of it.
+	// strangersMemory is the decoded size of all large requests of non-members, in bytes; one that
+	// needs more takes all of it.
 	strangersMemory = 4 << 20
-	// refusalRate is how many requests of those who are no neighbours are turned away in a second
-	// at once; behind them each takes refusalPause, so that who asks for what is not theirs as fast
-	// as may be does not keep a processor busy.
+	// refusalRate is the number of rejections of non-neighbors per second without delay; beyond it
+	// each takes refusalPause, so that a flood of unauthorized requests does not load a CPU.
 	refusalRate  = 200
 	refusalPause = 250 * time.Millisecond
-	// maxArcs bounds the lookups for the keys that one request names, each of which tells of an arc.
+	// maxArcs is the maximum number of lookups for the keys of one request, each of which covers an
+	// arc.
 	maxArcs = 16
-	// maxVouching bounds the hosts whose owners are asked about one worker.
+	// maxVouching is the maximum number of hosts whose owners are asked about one worker.
 	maxVouching = 4
 )
 
-// gate is what this peer knows of those who call it, and what it refused them.
+// gate decides on the roles of callers, and counts rejected requests.
 type gate struct {
 	leaf       func(id peer.ID) (is, proven bool) // see dht.DHT.Leaf
 	router     *rpc.Router
 	self       peer.ID
-	origin     func(id peer.ID) string // the network that a caller comes from; empty: none that tells it from others
+	origin     func(id peer.ID) string // the network that a caller comes from; empty if unknown
 	confirming chan struct{}
 	unpacked   *semaphore.Weighted // of strangersMemory
-	ofWorkers  *semaphore.Weighted // as much again
+	ofWorkers  *semaphore.Weighted // the same amount for confirmed workers
 	refusing   *rate.Limiter
 
-	mu        sync.Mutex                 // guards the rest
-	crowds    map[string]int             // callers that are being confirmed, or wait for it, by network
-	asking    map[question]chan struct{} // closed when the ring has said
+	mu        sync.Mutex                 // guards the fields below
+	crowds    map[string]int             // callers being confirmed, or waiting for it, by network
+	asking    map[question]chan struct{} // closed when the lookup is done
 	turned    map[peer.ID]*refusals
 	standings map[question]standing
 }
 
-// question is what is asked of a peer: whether it serves a part of the ring, or works for it, or
-// was a neighbour until lately.
+// question is a query about a peer: whether it is a member, works for one, or was a neighbor
+// recently.
 type question struct {
 	id    peer.ID
 	works bool
 	was   bool
 }
 
-// standing is what the ring said of a peer.
+// standing is the cached answer about a peer.
 type standing struct {
 	yes   bool
 	until time.Time
@@ -102,7 +102,7 @@ func newGate(room *ringRoom, router *rpc.Router) *gate {
 	}
 }
 
-// Neighbour implements rpc.Gate. Who has only called stands in the leaf set, and is no neighbour
+// Neighbour implements rpc.Gate. A peer that has only called is in the leaf set, but not a neighbor
 // yet.
 func (g *gate) Neighbour(id peer.ID) bool {
 	if is, proven := g.leaf(id); is {
@@ -112,7 +112,7 @@ func (g *gate) Neighbour(id peer.ID) bool {
 	return s.yes && s.until.After(time.Now())
 }
 
-// left notes that a peer of the leaf set is gone, which was a neighbour if it was proven.
+// left records a peer that left the leaf set, which was a neighbor if proven.
 func (g *gate) left(id peer.ID, proven bool) {
 	if !proven {
 		return
@@ -122,7 +122,7 @@ func (g *gate) left(id peer.ID, proven bool) {
 	g.remember(question{id: id, was: true}, standing{yes: true, until: time.Now().Add(records.DepartTime)})
 }
 
-// Member implements rpc.Gate: a member is the owner of its own place.
+// Member implements rpc.Gate: a member is the owner of its own position.
 func (g *gate) Member(ctx context.Context, id peer.ID) bool {
 	if id == g.self || g.Neighbour(id) || g.atItsPlace(id) {
 		return true
@@ -151,14 +151,14 @@ func (g *gate) Works(ctx context.Context, id peer.ID, of func() []string) bool {
 	})
 }
 
-// vouchedFor says whether an owner of a host has vouched for a worker of late.
+// vouchedFor reports whether an owner of a host has confirmed a worker recently.
 func (g *gate) vouchedFor(id peer.ID) bool {
 	s := g.standing(question{id: id, works: true})
 	return s.yes && s.until.After(time.Now())
 }
 
-// confirmed is what the ring says of a peer, or said a moment ago; that it says no is believed for
-// so long.
+// confirmed returns the answer of the ring about a peer, cached or new; a negative answer is cached
+// for no.
 func (g *gate) confirmed(ctx context.Context, q question, no time.Duration, ask func(ctx context.Context) bool) bool {
 	for {
 		s, asked := g.asks(q)
@@ -192,8 +192,8 @@ func (g *gate) confirmed(ctx context.Context, q question, no time.Duration, ask 
 	return s.yes
 }
 
-// asks returns what the ring said last, and where that holds no more, what is closed when another
-// request has asked; nil if it is for this one to ask.
+// asks returns the cached answer, and if it has expired, a channel that is closed when another
+// request has got a new one; nil if this one must ask.
 func (g *gate) asks(q question) (s standing, asked <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -208,7 +208,7 @@ func (g *gate) asks(q question) (s standing, asked <-chan struct{}) {
 	return s, nil
 }
 
-// asked lets those go on who wait for an answer.
+// asked wakes the requests that wait for an answer.
 func (g *gate) asked(q question) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -216,8 +216,8 @@ func (g *gate) asked(q question) {
 	delete(g.asking, q)
 }
 
-// remember keeps what the ring said; those go first who are nobody, of whom anybody makes as many
-// as they like. Called with the lock held.
+// remember caches an answer; negative ones are evicted first, because any peer can cause as many as
+// it likes. The lock is held.
 func (g *gate) remember(q question, s standing) {
 	if len(g.standings) >= maxStandings {
 		maps.DeleteFunc(g.standings, func(_ question, s standing) bool { return !s.yes || s.until.Before(time.Now()) })
@@ -228,15 +228,15 @@ func (g *gate) remember(q question, s standing) {
 	g.standings[q] = s
 }
 
-// standing is what the ring said last.
+// standing returns the cached answer.
 func (g *gate) standing(q question) standing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.standings[q]
 }
 
-// turn waits for its turn to ask the ring about a caller; done ends it. It is nil if ctx ends
-// before, or where as many of the caller's network wait as may.
+// turn waits for permission to look up a caller; done releases it. It returns nil if ctx ends
+// before, or if the limit of the caller's network is reached.
 func (g *gate) turn(ctx context.Context, id peer.ID) (done func()) {
 	origin := g.origin(id)
 	if !g.joins(origin) {
@@ -254,7 +254,7 @@ func (g *gate) turn(ctx context.Context, id peer.ID) (done func()) {
 	}
 }
 
-// joins counts one more caller of a network, unless there are as many as may be.
+// joins counts one more caller of a network; false if the limit is reached.
 func (g *gate) joins(origin string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -265,7 +265,7 @@ func (g *gate) joins(origin string) bool {
 	return true
 }
 
-// leaves ends what joins began.
+// leaves releases the count of joins.
 func (g *gate) leaves(origin string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -274,14 +274,13 @@ func (g *gate) leaves(origin string) {
 	}
 }
 
-// found says whether a lookup finds a peer to own a key.
+// found reports whether a lookup returns the peer as owner of a key.
 func (g *gate) found(ctx context.Context, id peer.ID, key ring.Key) bool {
 	l, err := g.router.Ring.Lookup(ctx, key)
 	return err == nil && l.Owner.ID == id
 }
 
-// Owns implements rpc.Gate. A lookup tells of a whole arc: of keys beside each other the first is
-// enough.
+// Owns implements rpc.Gate. A lookup covers a whole arc: of adjacent keys the first is enough.
 func (g *gate) Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bool {
 	own := make([]bool, len(keys))
 	lookups := 0
@@ -302,19 +301,19 @@ func (g *gate) Owns(ctx context.Context, id peer.ID, keys []ring.Key) []bool {
 	return own
 }
 
-// near is Neighbour for workers, which may be known at their place further away. That one is
-// attached to this peer says nothing: whoever asks is.
+// near is Neighbour for workers, which may also be known as owners of their position. Attachment
+// does not count: any peer gets it on request.
 func (g *gate) near(worker string) bool {
 	id := peer.ID(worker)
 	return id == g.self || g.Neighbour(id) || g.atItsPlace(id)
 }
 
-// atItsPlace says whether a peer is believed to own its own place, without asking anybody.
+// atItsPlace reports whether a peer owns its own position, as cached.
 func (g *gate) atItsPlace(id peer.ID) bool {
 	return g.believed(id, ring.PeerKey([]byte(id)))
 }
 
-// believed says whether a peer is believed to own a key, without asking anybody.
+// believed reports whether a peer owns a key, as cached.
 func (g *gate) believed(id peer.ID, key ring.Key) bool {
 	if is, proven := g.leaf(id); is && !proven {
 		return false
@@ -323,13 +322,13 @@ func (g *gate) believed(id peer.ID, key ring.Key) bool {
 	return ok && p.ID == id
 }
 
-// unasked notes outcomes that were left aside.
+// unasked counts ignored outcomes.
 func (g *gate) unasked(id peer.ID, outcomes int) {
-	g.count(id, "Session", rpc.Refuse("%d outcomes of hosts that it never had", outcomes))
+	g.count(id, "Session", rpc.Refuse("%d outcomes of hosts without a lease", outcomes))
 }
 
-// Unpacks implements rpc.Gate: strangers wait for each other, and nobody for them; so do workers
-// whom a host's owner has vouched for.
+// Unpacks implements rpc.Gate. Untrusted peers share one memory limit; so do workers confirmed by a
+// host's owner.
 func (g *gate) Unpacks(ctx context.Context, id peer.ID, bytes int64) (done func(), err error) {
 	bytes = min(bytes, strangersMemory)
 	room := g.unpacked
@@ -354,13 +353,13 @@ func (g *gate) Unpacks(ctx context.Context, id peer.ID, bytes int64) (done func(
 func (g *gate) Turned(id peer.ID, request string, why error) {
 	g.count(id, request, why)
 	if !g.Neighbour(id) && !g.refusing.Allow() {
-		time.Sleep(refusalPause) // not the caller's to cut short
+		time.Sleep(refusalPause) // the caller cannot cancel it
 	}
 }
 
-// count counts a request that was turned away.
+// count counts a rejected request.
 func (g *gate) count(id peer.ID, request string, why error) {
-	text := fmt.Sprintf("%.200q", why.Error()) // it may have words of the caller in it
+	text := fmt.Sprintf("%.200q", why.Error()) // may contain text of the caller
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r := g.turned[id]
@@ -375,7 +374,7 @@ func (g *gate) count(id peer.ID, request string, why error) {
 	r.last, r.request, r.why = time.Now(), request, text[1:len(text)-1]
 }
 
-// forget makes room for one more.
+// forget removes the oldest entry.
 func (g *gate) forget() {
 	if len(g.turned) < maxTurned {
 		return
@@ -389,7 +388,7 @@ func (g *gate) forget() {
 	delete(g.turned, oldest)
 }
 
-// refused is what was refused lately, by peer.
+// refused returns the recent rejections, by peer.
 func (g *gate) refused() map[peer.ID]control.Refusals {
 	g.mu.Lock()
 	defer g.mu.Unlock()

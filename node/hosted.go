@@ -7,7 +7,7 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// hosting is what is set of the owner's side of hosts.
+// hosting returns the configuration of the owner of hosts.
 func (n *Node) hosting() owner.Config {
 	c := owner.DefaultConfig(string(n.room.net.Self()))
 	placing := n.cfg.placing()
@@ -19,7 +19,7 @@ func (n *Node) hosting() owner.Config {
 	return c
 }
 
-// hosted is what it uses of the peer.
+// hosted returns its dependencies.
 func (n *Node) hosted() hosts.Deps {
 	return hosts.Deps{
 		Self: n.room.net.Self(), Router: n.router, Store: n.ship.Space(storage.KeyspaceHosts), Now: n.clock.Now, Jobs: n.book,
@@ -30,7 +30,7 @@ func (n *Node) hosted() hosts.Deps {
 	}
 }
 
-// ownersHandler answers workers, senders of links, and who brings wishes of hosts.
+// ownersService answers workers, senders of links, and opt-outs of hosts.
 func (n *Node) ownersService() rpc.Service {
 	return rpc.Together(n.owners.Service(), n.wishes.HostsService(n.owners))
 }

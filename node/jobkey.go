@@ -17,14 +17,14 @@ import (
 	"github.com/apoidea/apoidea/node/jobs"
 )
 
-// JobsAny and JobsMine are what Config.Jobs may be beside a file.
+// JobsAny and JobsMine are the values of Config.Jobs other than a file.
 const (
 	JobsAny  = "any"
 	JobsMine = "mine"
 )
 
-// jobKeys are the key that signs what is posted at this peer, and the peer's own, by which it may
-// have posted in another run. They are the same unless a file is given.
+// jobKeys returns the key that signs jobs posted at this peer, and the peer's own key, which may
+// have signed jobs of an earlier run. They are equal unless a file is configured.
 func (n *Node) jobKeys() (key, own job.Key, err error) {
 	identity, err := n.meta.identity(nil)
 	if err == nil {
@@ -37,8 +37,8 @@ func (n *Node) jobKeys() (key, own job.Key, err error) {
 	return key, own, err
 }
 
-// JobKey reads the job key that lies in a file, in the form of a peer's identity. A file that is
-// not there is made, with a new key that is its user's alone.
+// JobKey reads a job key from a file, in the form of a peer's identity. A missing file is created,
+// with a new key readable only by its user.
 func JobKey(file string) (job.Key, error) {
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +49,7 @@ func JobKey(file string) (job.Key, error) {
 	}
 	key, err := p2p.UnmarshalIdentity(raw)
 	if err != nil {
-		return job.Key{}, control.Usage(fmt.Sprintf("job-key %s: it holds no key: %v", file, err))
+		return job.Key{}, control.Usage(fmt.Sprintf("job-key %s: no valid key: %v", file, err))
 	}
 	return JobKeyOf(key)
 }
@@ -66,10 +66,10 @@ func drawJobKey(file string) ([]byte, error) {
 	return raw, datadir.Replace(file, raw)
 }
 
-// JobKeyOf has a key as identities are kept sign jobs.
+// JobKeyOf returns the job key of an identity key.
 func JobKeyOf(key crypto.PrivKey) (job.Key, error) {
 	if _, ok := key.(*crypto.Ed25519PrivateKey); !ok {
-		return job.Key{}, fmt.Errorf("job key: it is of type %s, and must be Ed25519", key.Type())
+		return job.Key{}, fmt.Errorf("job key: type is %s, must be Ed25519", key.Type())
 	}
 	raw, err := key.Raw()
 	if err != nil {
@@ -78,8 +78,8 @@ func JobKeyOf(key crypto.PrivKey) (job.Key, error) {
 	return job.NewKey(ed25519.PrivateKey(raw)), nil
 }
 
-// whose are the jobs that this peer takes, as Config.Jobs says. Strangers can make up jobs that
-// nobody signed, so a peer of the public profile takes none of them.
+// whose returns the filter of Config.Jobs. Untrusted peers can invent unsigned jobs, so a peer of
+// the public profile accepts none of them.
 func (c *Config) whose(mine ...job.Key) (w jobs.Whose, err error) {
 	w.Signed = c.Profile == ProfilePublic
 	switch c.Jobs {

@@ -24,13 +24,13 @@ import (
 	"github.com/apoidea/apoidea/node/view"
 )
 
-// rememberPeers is how many peers of the routing table are kept for the next start.
+// rememberPeers is the number of peers of the routing table stored for the next start.
 const rememberPeers = 32
 
-// choiceTime is what a first start may spend on finding a good position.
+// choiceTime is the timeout of finding a good position at the first start.
 const choiceTime = 10 * time.Second
 
-// ringRoom is this peer's place in the ring: libp2p beneath, kad-dht as membership, the DHT on top.
+// ringRoom is this peer's place in the ring: libp2p, kad-dht as membership, and the DHT.
 type ringRoom struct {
 	cfg     *Config
 	meta    meta
@@ -42,16 +42,15 @@ type ringRoom struct {
 	watch   *records.Watch
 	sources p2p.Sources
 	nearby  *nearby
-	// restarted says that the data directory knows of an earlier run, which kept memory of the
-	// ring.
+	// restarted reports that the data directory has ring state of an earlier run.
 	restarted bool
 	memory    *dht.Memory
-	// changed tells that what is to be remembered is another.
+	// changed holds a token when the stored state is outdated.
 	changed chan struct{}
 }
 
-// toWorker is a context for calls to a peer that may be attached as a worker: it cannot be dialled,
-// so they go over the connection that it made.
+// toWorker returns a context for calls to a peer that may be an attached worker: it cannot be
+// dialed, so they use the connection that it opened.
 func (r *ringRoom) toWorker(ctx context.Context, id peer.ID) context.Context {
 	if slices.ContainsFunc(r.dht.Attached(), func(p dht.Peer) bool { return p.ID == id }) {
 		return calls.WithoutDial(ctx)
@@ -59,8 +58,8 @@ func (r *ringRoom) toWorker(ctx context.Context, id peer.ID) context.Context {
 	return ctx
 }
 
-// walkFrom is where a walk round the ring begins: here, or for a worker at a ring peer that it is
-// attached to.
+// walkFrom returns the start of a walk around the ring: this peer, or for a worker a ring peer that
+// it is attached to.
 func (r *ringRoom) walkFrom() peer.ID {
 	if attached := r.dht.Attachments(); r.dht.State() == dht.Worker && len(attached) > 0 {
 		return attached[0].ID
@@ -68,7 +67,7 @@ func (r *ringRoom) walkFrom() peer.ID {
 	return r.net.Self()
 }
 
-// known are the members that this peer knows, clockwise from it.
+// known returns the members that this peer knows, clockwise from it.
 func (r *ringRoom) known() (ids []peer.ID) {
 	for _, p := range r.dht.Members() {
 		ids = append(ids, p.ID)
@@ -76,8 +75,8 @@ func (r *ringRoom) known() (ids []peer.ID) {
 	return ids
 }
 
-// leavesChanged notes that the neighbourhood is to be remembered anew, and keeps the connections to
-// it. It does not block.
+// leavesChanged marks the stored neighborhood as outdated, and protects the connections to it. It
+// does not block.
 func (r *ringRoom) leavesChanged() {
 	preds, succs := r.dht.Leaves()
 	neighbours, others := idsOf(r.dht.Attachments()), idsOf(r.dht.Attached())
@@ -104,7 +103,7 @@ func idsOf(lists ...[]dht.Peer) (ids []peer.ID) {
 	return ids
 }
 
-// newRingRoom builds host and ring with the services of register, and listens; nothing runs yet.
+// newRingRoom creates host and ring with the services of register, and listens; nothing runs yet.
 func newRingRoom(
 	ctx context.Context, cfg *Config, m meta, incarnation uint64, shape p2p.Shape, now func() time.Time, register func(*p2p.Net), log *slog.Logger,
 ) (room *ringRoom, err error) {
@@ -153,23 +152,23 @@ func newRingRoom(
 	return r, nil
 }
 
-// choose finds, of the candidates, the position that splits the largest arc best, by asking the
-// ring from a passing identity.
+// choose finds, of the candidates, the position that splits the largest arc best, by lookups from a
+// temporary identity.
 func (r *ringRoom) choose(ctx context.Context, candidates []peer.ID) int {
 	if r.sources.Empty() {
-		return 0 // the founder's place does not matter
+		return 0 // the founder's position does not matter
 	}
 	ctx, cancel := context.WithTimeout(ctx, choiceTime)
 	defer cancel()
 	best, err := r.ask(ctx, candidates)
 	if err != nil {
-		r.log.Info("position drawn without knowing the ring", "err", err)
+		r.log.Info("ring unreachable, position drawn at random", "err", err)
 	}
 	return best
 }
 
-// entries keeps the entry peers and DNS seeds that this run was given. A run that was given none
-// takes those of an earlier one.
+// entries stores the entry peers and DNS seeds of this run. A run without any uses those of an
+// earlier one.
 func (r *ringRoom) entries() error {
 	if r.cfg.Found {
 		return nil
@@ -184,8 +183,8 @@ func (r *ringRoom) entries() error {
 	return err
 }
 
-// scout returns a connection to the ring under a passing identity, and the entry peers that it
-// found. It is to be closed.
+// scout returns a connection to the ring under a temporary identity, and the entry peers that it
+// found. The caller closes it.
 func (r *ringRoom) scout(ctx context.Context) (*p2p.Net, []dht.Peer, error) {
 	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
 	if err != nil {
@@ -206,11 +205,11 @@ func (r *ringRoom) scout(ctx context.Context) (*p2p.Net, []dht.Peer, error) {
 	return scout, entries, nil
 }
 
-// twinTime bounds the search for another process with this identity.
+// twinTime is the timeout of the search for another process with this identity.
 const twinTime = 3 * time.Second
 
-// twin returns an error if another process runs with this identity, as it does where the data
-// directory was copied. It looks before this process listens, so that whatever answers is another.
+// twin returns an error if another process runs with this identity, as with a copied data
+// directory. It runs before this process listens, so any answer comes from another.
 func (r *ringRoom) twin(ctx context.Context, key crypto.PrivKey) error {
 	self, err := peer.IDFromPrivateKey(key)
 	if err != nil || !r.restarted || r.sources.Empty() {
@@ -244,8 +243,8 @@ func (r *ringRoom) ask(ctx context.Context, candidates []peer.ID) (int, error) {
 	return lookup.ChoosePosition(ctx, p2p.NewRingTransport(scout).Call, entries, keys)
 }
 
-// The connections at which those that matter least are closed (design 3): a volunteer's behind a
-// home router, and any other peer's.
+// The connection counts at which the least important are closed (design 3): of a volunteer behind a
+// home router, and of any other peer.
 const (
 	publicHighWater = 64
 	labHighWater    = 192
@@ -259,7 +258,7 @@ func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 	}
 	if r.cfg.Profile == ProfilePublic {
 		c.Profile = p2p.Public
-		c.LowWater = high / 2 // a home router has little room, so that it is made in larger steps
+		c.LowWater = high / 2 // a home router has little memory, so close more at once
 	}
 	c.Traversal = r.cfg.NATTraversal == "on" || r.cfg.NATTraversal == "" && r.cfg.Profile == ProfilePublic
 	switch r.cfg.Reachability {
@@ -276,8 +275,8 @@ func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 	return c
 }
 
-// listen opens the given addresses; with none given those of the last run, so that others find this
-// peer again, or else any.
+// listen opens the configured addresses; without any those of the last run, so that others find
+// this peer again, or else any.
 func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
 	c := r.netConfig(key)
 	c.Metrics = r.cfg.registerer
@@ -289,7 +288,7 @@ func (r *ringRoom) listen(key crypto.PrivKey, register func(*p2p.Net)) error {
 	c.Listen, own = r.cfg.ListenOn(before)
 	err = r.open(c, register)
 	if err != nil && own && len(before) > 0 {
-		r.log.Info("addresses of the last run are taken, listening elsewhere", "err", err)
+		r.log.Info("addresses of the last run are in use, listening elsewhere", "err", err)
 		c.Listen, _ = r.cfg.ListenOn(nil)
 		err = r.open(c, register)
 	}
@@ -321,26 +320,26 @@ func (r *ringRoom) open(c p2p.Config, register func(*p2p.Net)) error {
 	return nil
 }
 
-// listenAddrs are the addresses bound, without the peer's name, to be bound again.
+// listenAddrs returns the bound addresses, without the peer's ID, for the next run.
 func (r *ringRoom) listenAddrs() []string {
 	var out []string
 	for _, a := range r.net.Host().Network().ListenAddresses() {
-		if addr := a.String(); !strings.Contains(addr, "/p2p-circuit") { // a peer behind relays has these too
+		if addr := a.String(); !strings.Contains(addr, "/p2p-circuit") { // also present behind relays
 			out = append(out, addr)
 		}
 	}
 	return out
 }
 
-// maxRetry is the longest wait between two tries of a restarted peer to find the others.
-// maxAloneRetry is that wait for one that serves a ring of its own meanwhile.
+// maxRetry is the maximum delay between attempts of a restarted peer to find the others,
+// maxAloneRetry that of one that serves a ring of its own meanwhile.
 const (
 	maxRetry      = 5 * time.Second
 	maxAloneRetry = time.Minute
 )
 
-// join enters a ring, and again whenever this peer has been left alone: the addresses of all others
-// may have changed, and the names of entry peers lead to the new ones.
+// join joins a ring, and again whenever this peer is alone: the addresses of all others may have
+// changed, and the names of entry peers resolve to the new ones.
 func (r *ringRoom) join(ctx context.Context) error {
 	for {
 		if err := r.enter(ctx); err != nil {
@@ -354,15 +353,14 @@ func (r *ringRoom) join(ctx context.Context) error {
 	}
 }
 
-// manyTries is how often peers that are merely remembered are tried, over a minute, before a
-// warning: those of a whole ring that starts again come one after another.
+// manyTries is the number of attempts with only remembered peers, over a minute, before a warning:
+// peers of a whole ring that restarts return one after another.
 const manyTries = 8
 
-// enter finds entry peers and joins their ring. With nothing to try a new peer founds a ring; a
-// restarted one that finds nobody tries again until ctx ends, also while it serves alone; a new one
-// fails with what it tried. One that is started again while members of
-// its ring speak another version waits for them: with others of its own version it would make a
-// second ring for the same hosts.
+// enter finds entry peers and joins their ring. Without entry points a new peer founds a ring. A
+// restarted one without answer retries until ctx ends, also while it serves alone; a new one fails.
+// A restarted one waits while ring members use an incompatible version: with peers of its own
+// version it would form a second ring for the same hosts.
 func (r *ringRoom) enter(ctx context.Context) error {
 	wait, most := 250*time.Millisecond, maxRetry
 	warnAt := manyTries
@@ -398,7 +396,7 @@ func (r *ringRoom) enter(ctx context.Context) error {
 			return ctx.Err()
 		case !r.cfg.Found && r.dht.State() == dht.Serving && r.dht.Size() <= 1:
 			if try == warnAt {
-				r.log.Warn("no entry peer answers: this peer serves a ring of its own until one does (--found stops trying)", "tried", report.Error())
+				r.log.Warn("no entry peer answers: serving alone, will retry (--found stops retrying)", "tried", report.Error())
 			}
 			most = maxAloneRetry
 		case r.dht.State() == dht.Serving || len(r.dht.Attachments()) > 0:
@@ -406,9 +404,9 @@ func (r *ringRoom) enter(ctx context.Context) error {
 		case !r.restarted:
 			return report
 		case try == 0 && held:
-			r.log.Warn("members of the ring speak another version: this peer waits until none does, as two rings would crawl the same hosts (--found goes on without them)", "member", other)
+			r.log.Warn("ring members run an incompatible version: waiting for their upgrade, as two rings would crawl the same hosts (--found continues without them)", "member", other)
 		case try == 0:
-			r.log.Warn("no entry peer answers yet, trying on (--found serves without them)", "tried", report.Error())
+			r.log.Warn("no entry peer answers yet, retrying (--found serves without them)", "tried", report.Error())
 		}
 		if err := loop.Sleep(ctx, wait); err != nil {
 			return err
@@ -417,7 +415,7 @@ func (r *ringRoom) enter(ctx context.Context) error {
 	}
 }
 
-// joined returns when the ring lets this peer serve, or it is attached to a member.
+// joined returns when this peer may serve, or is attached to a member.
 func (r *ringRoom) joined(ctx context.Context) error {
 	for r.dht.State() != dht.Serving && len(r.dht.Attachments()) == 0 {
 		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
@@ -427,11 +425,10 @@ func (r *ringRoom) joined(ctx context.Context) error {
 	return nil
 }
 
-// rememberEvery is how often what the next start needs is kept although nothing is known to have
-// changed.
+// rememberEvery is the interval at which the ring state is stored even without known changes.
 const rememberEvery = time.Minute
 
-// keepMemory stores what the next start needs of the ring.
+// keepMemory stores the ring state for the next start.
 func (r *ringRoom) keepMemory(ctx context.Context) error {
 	tick := time.NewTicker(rememberEvery)
 	defer tick.Stop()
@@ -448,8 +445,7 @@ func (r *ringRoom) keepMemory(ctx context.Context) error {
 	}
 }
 
-// remember keeps what the next start needs, each time the neighbourhood changed and once in a
-// while.
+// remember stores the ring state after each change of the neighborhood and periodically.
 func (r *ringRoom) remember() error {
 	snapshot, err := r.dht.Snapshot()
 	if err != nil {
@@ -464,7 +460,7 @@ func (r *ringRoom) remember() error {
 	return nil
 }
 
-// remembered are the leaf set and some of the routing table as multiaddrs, each peer once.
+// remembered returns the leaf set and some of the routing table as multiaddrs, each peer once.
 func (r *ringRoom) remembered() []string {
 	var out []string
 	seen := make(map[peer.ID]bool)

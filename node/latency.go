@@ -8,9 +8,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// standing is where a peer with emulated distances listens, so that others know by its address how
-// far it is: what it listened at before, or else any port of its stand. QUIC is not delayed, so it
-// is not offered. Without such distances it is what it was before.
+// standing returns the listen addresses of a peer with emulated latency, so that others derive the
+// latency from its address: the previous ones, or any port of its emulated host. QUIC is not
+// delayed, so it is not offered. Without emulation it returns before.
 func (c *Config) standing(before []string) []string {
 	if c.Latency == nil {
 		return before
@@ -22,7 +22,7 @@ func (c *Config) standing(before []string) []string {
 	return []string{stand + "0"}
 }
 
-// dialer makes connections from where fetches come from.
+// dialer returns a dialer from the source address of fetches.
 func (c *Config) dialer() *net.Dialer {
 	dialer := &net.Dialer{KeepAlive: -1}
 	if c.FetchFrom.IsValid() {
@@ -31,7 +31,7 @@ func (c *Config) dialer() *net.Dialer {
 	return dialer
 }
 
-// distant puts the emulated distances, if there are any, between a fetcher and the sites.
+// distant adds the emulated latency, if any, between a fetcher and the sites.
 func (c *Config) distant(f *fetch.Config) {
 	if c.Latency == nil {
 		return

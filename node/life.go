@@ -19,12 +19,12 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
-// Run is the peer's life: it joins the ring, works until ctx ends, the peer leaves or a part fails,
-// and returns when nothing of it runs. Whoever asks is answered until everything is handed over.
+// Run joins the ring, works until ctx ends, the peer leaves or a part fails, and returns when none
+// of its goroutines is left. Requests are answered until the handoff is complete.
 func (n *Node) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The ring and the services outlive the worker, which reports on its way out.
+	// The ring and the services outlive the worker, which reports while it shuts down.
 	below, stopBelow := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBelow()
 	base, bctx := errgroup.WithContext(below)
@@ -33,7 +33,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	n.startAbove(tctx, top)
 	top.Go(func() error {
 		select {
-		case <-bctx.Done(): // a part beneath failed
+		case <-bctx.Done(): // a lower part failed
 			return bctx.Err()
 		case <-n.stop:
 			return ErrStopped
@@ -67,11 +67,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	return errors.Join(err, n.close())
 }
 
-// reportTime is how long a peer that stops serves workers that stop as well, as the peers of a
-// cluster do: what they cannot report is fetched again.
+// reportTime is how long a stopping peer waits for reports of workers that stop too, as in a
+// cluster: unreported URLs are fetched again.
 const reportTime = time.Second
 
-// awaitReports returns once no worker has a host of this peer, or after reportTime.
+// awaitReports returns when no worker has a lease of this peer, or after reportTime.
 func (n *Node) awaitReports(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
@@ -82,8 +82,8 @@ func (n *Node) awaitReports(ctx context.Context) {
 	}
 }
 
-// startBelow starts what serves others: the ring, the services and the API, which answer until
-// everything is handed over.
+// startBelow starts the serving parts: the ring, the services and the API, which answer until the
+// handoff is complete.
 func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.room.net.Run(ctx) })
 	g.Go(func() error { return loop.UnlessCanceled(n.room.dht.Run(ctx)) })
@@ -105,7 +105,7 @@ func (n *Node) startBelow(ctx context.Context, g *errgroup.Group) {
 	})
 }
 
-// startAbove starts what makes work: it ends first.
+// startAbove starts the parts that create work: they end first.
 func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.room.join(ctx) })
 	if n.room.nearby != nil {
@@ -138,7 +138,7 @@ func (n *Node) startAbove(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return n.afterReady(ctx, n.fetch) })
 }
 
-// fetch runs the crawler of this peer once nothing holds it.
+// fetch runs the crawler of this peer once Held is closed.
 func (n *Node) fetch(ctx context.Context) error {
 	if n.cfg.Held != nil {
 		select {
@@ -150,17 +150,17 @@ func (n *Node) fetch(ctx context.Context) error {
 	return n.crawl.Run(ctx)
 }
 
-// errStays answers who asks a peer to leave that ends for another reason.
-var errStays = errors.New("the peer stops without leaving, and keeps its records for its next start")
+// errStays answers a leave request to a peer that ends for another reason.
+var errStays = errors.New("peer stopped without leaving; its records stay for the next start")
 
-// errNobody answers who asks a peer to leave that is alone. It ends all the same.
-var errNobody error = &control.Error{Kind: control.KindAlone, Text: "nobody else is in the ring to take what this peer keeps: it stays in its data directory"}
+// errNobody answers a leave request to a peer that is alone. It ends anyway.
+var errNobody error = &control.Error{Kind: control.KindAlone, Text: "no other ring member can take over this peer's records: they stay in its data directory"}
 
-// leaveTime is what a peer that leaves for good may take to hand its hosts over.
+// leaveTime is the timeout of the handoff when a peer leaves.
 const leaveTime = records.DepartTime
 
-// goodbye leaves the ring and hands every host to its next owner. A peer that merely stops does
-// neither: it keeps its records and goes on with them at its next start.
+// goodbye leaves the ring and hands every host to its next owner. A peer that only stops does
+// neither: it keeps its records for its next start.
 func (n *Node) goodbye(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
@@ -173,7 +173,7 @@ func (n *Node) goodbye(ctx context.Context) error {
 	return nil
 }
 
-// becomeReady opens the services when the ring lets this peer serve.
+// becomeReady opens the services when this peer may serve.
 func (n *Node) becomeReady(ctx context.Context) error {
 	if err := n.room.joined(ctx); err != nil {
 		return loop.UnlessCanceled(err)
@@ -182,7 +182,7 @@ func (n *Node) becomeReady(ctx context.Context) error {
 	return nil
 }
 
-// close releases what New opened; called when nothing runs any more.
+// close releases what New opened, after everything has stopped.
 func (n *Node) close() error {
 	var errs []error
 	if n.crawl != nil {
@@ -202,7 +202,7 @@ func (n *Node) close() error {
 	return errors.Join(errs...)
 }
 
-// closeListener closes what may never have been opened, or be closed already by who served it.
+// closeListener closes a listener that may be nil or already closed by its server.
 func closeListener(l net.Listener) error {
 	if l == nil {
 		return nil

@@ -14,13 +14,13 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// ListenOn turns Listen into multiaddrs, given those of the last run; none leaves the choice to the
-// profile. own says that the ports are this peer's choice: they are those of the last run, so that
-// others find it again, and if they are taken any others will do.
+// ListenOn converts Listen into multiaddrs, given those of the last run; empty leaves the choice to
+// the profile. own means that the ports are this peer's choice: those of the last run, so that
+// others find it again; if they are in use any others will do.
 func (c *Config) ListenOn(last []string) (addrs []string, own bool) {
 	switch {
 	case len(c.Listen) == 0 && c.MDNS && len(p2p.Elsewhere(last)) == 0 && !slices.ContainsFunc(last, isEverywhere):
-		return mustListenOn(p2p.ListenAll), true // who looks for others nearby is to be found there
+		return mustListenOn(p2p.ListenAll), true // a peer that uses mDNS must be reachable on the local network
 	case len(c.Listen) == 0:
 		return c.standing(last), true
 	case len(c.Listen) == 1 && c.Listen[0] == p2p.ListenAll:
@@ -35,21 +35,21 @@ func (c *Config) ListenOn(last []string) (addrs []string, own bool) {
 	return addrs, false
 }
 
-// isEverywhere says whether a multiaddr is of all interfaces.
+// isEverywhere reports whether a multiaddr is of all interfaces.
 func isEverywhere(addr string) bool {
 	return strings.HasPrefix(addr, "/ip4/0.0.0.0/") || strings.HasPrefix(addr, "/ip6/::/")
 }
 
-// mustListenOn is p2p.ListenOn of what Validate has let pass.
+// mustListenOn is p2p.ListenOn for validated input.
 func mustListenOn(text string) []string {
 	addrs, err := p2p.ListenOn(text)
 	if err != nil {
-		return []string{text} // the network says what is wrong with it
+		return []string{text} // listening returns the error
 	}
 	return addrs
 }
 
-// listens names the first that is nothing to listen on.
+// listens names the first invalid listen address.
 func listens(addrs []string) error {
 	for _, a := range addrs {
 		if _, err := p2p.ListenOn(a); err != nil {
@@ -59,7 +59,7 @@ func listens(addrs []string) error {
 	return nil
 }
 
-// DialAddrs are, of a peer's own addresses, those that other machines may dial, best first; if
+// DialAddrs returns those of a peer's own addresses that other machines may dial, best first; if
 // there are none, those for peers of this machine.
 func DialAddrs(own []string) (addrs []string, elsewhere bool) {
 	addrs = p2p.Elsewhere(own)
@@ -70,8 +70,8 @@ func DialAddrs(own []string) (addrs []string, elsewhere bool) {
 	return addrs, elsewhere
 }
 
-// dialOrder is how far behind the others an address is to be tried: IPv4 before IPv6 and TCP before
-// QUIC, since more networks let them through; relays last.
+// dialOrder returns the sort order of an address for dialing: IPv4 before IPv6 and TCP before QUIC,
+// since more networks pass them; relays last.
 func dialOrder(addr string) (n int) {
 	for i, part := range []string{"/ip6/", "/quic-v1", "/p2p-circuit"} {
 		if strings.Contains(addr, part) {
@@ -81,9 +81,8 @@ func dialOrder(addr string) (n int) {
 	return n
 }
 
-// cannotBeDialled says that an entry peer is on another machine while this one listens on loopback
-// only, which every machine takes for itself: the ring would have a member that nobody can ask.
-// Entry peers that are given by name are not judged.
+// cannotBeDialled reports an entry peer on another machine while this one listens on loopback only:
+// the ring would have an unreachable member. Entry peers given by name are not checked.
 func cannotBeDialled(own, entries []string) error {
 	if len(p2p.Elsewhere(own)) > 0 {
 		return nil
@@ -94,13 +93,13 @@ func cannotBeDialled(own, entries []string) error {
 			continue
 		}
 		if ip, err := manet.ToIP(info.Addrs[0]); err == nil && !isOurs(ip) {
-			return control.Usage(fmt.Sprintf("bootstrap %s: that peer is on another machine, and this one listens on loopback only, where nobody there can dial it: add --listen all", e))
+			return control.Usage(fmt.Sprintf("bootstrap %s: the peer is on another machine and cannot dial this one, which listens on loopback only: add --listen all", e))
 		}
 	}
 	return nil
 }
 
-// isOurs says whether an address is one of this machine.
+// isOurs reports whether an address is one of this machine.
 func isOurs(ip net.IP) bool {
 	addrs, err := net.InterfaceAddrs()
 	return err != nil || slices.ContainsFunc(addrs, func(a net.Addr) bool {

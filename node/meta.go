@@ -16,29 +16,28 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// AddrFile is a file in the data directory with the addresses of the running peer, one a line, for
-// people and scripts that want an entry.
+// AddrFile is a file in the data directory with the addresses of the running peer, one per line,
+// for use as entry points.
 const AddrFile = "addrs"
 
-// Names in storage.KeyspaceMeta, beside those of the limits.
+// Names in storage.KeyspaceMeta, besides those of the limits.
 const (
 	metaIdentity    = "identity"
 	metaMemory      = "ring-memory"
 	metaRemembered  = "remembered-peers"
-	metaEntries     = "entries" // entry peers and DNS seeds of the last run that was given some
+	metaEntries     = "entries" // entry peers and DNS seeds of the last run that had any
 	metaListen      = "listen-addrs"
 	metaDashboard   = "dashboard-addr"
 	metaIncarnation = "incarnation"
 )
 
-// meta is what a peer keeps of itself between two runs.
+// meta stores a peer's own state between runs.
 type meta struct {
 	space *storage.Keyspace
 }
 
-// identity returns the peer's key, drawing one at the first start: of eight, the one whose position
-// halves the largest arc best, judged without knowing the ring yet as the one in the middle of
-// nowhere (design, section 3, Balance of arcs).
+// identity returns the peer's key and generates one at the first start: of eight, the one whose
+// position halves the largest arc best, by choose (design, section 3, Balance of arcs).
 func (m meta) identity(choose func(candidates []peer.ID) int) (crypto.PrivKey, error) {
 	raw, ok, err := m.space.Get([]byte(metaIdentity))
 	if err != nil {
@@ -71,7 +70,7 @@ func (m meta) put(name string, value []byte) error {
 	return nil
 }
 
-// GetJSON reads the value of a name into v, and leaves v alone if there is none.
+// GetJSON reads the value of a name into v, and leaves v unchanged if there is none.
 func (m meta) GetJSON(name string, v any) error {
 	raw, ok, err := m.space.Get([]byte(name))
 	if err != nil || !ok {
@@ -117,12 +116,12 @@ func (m meta) nextIncarnation() (uint64, error) {
 	return n, m.PutJSON(metaIncarnation, n)
 }
 
-// listened returns where the last run listened.
+// listened returns the listen addresses of the last run.
 func (m meta) listened() (addrs []string, err error) {
 	return addrs, m.GetJSON(metaListen, &addrs)
 }
 
-// memory returns what the last run kept of the ring, nil at a first start.
+// memory returns the ring state of the last run, nil at the first start.
 func (m meta) memory() (*dht.Memory, error) {
 	raw, ok, err := m.space.Get([]byte(metaMemory))
 	if err != nil || !ok {
@@ -131,7 +130,7 @@ func (m meta) memory() (*dht.Memory, error) {
 	return dht.ParseMemory(raw)
 }
 
-// writeAddrs replaces the address file as a whole, so that no reader sees half of it.
+// writeAddrs replaces the address file atomically.
 func writeAddrs(dir string, addrs []string) error {
 	var text []byte
 	for _, a := range addrs {

@@ -16,21 +16,19 @@ import (
 )
 
 const (
-	// lookTime is how long a peer that knows nobody listens for others on the local network before
-	// it founds a ring. Rings that are founded at the same moment become one when they hear of each
-	// other.
+	// lookTime is how long a peer without known peers listens on the local network before it founds a
+	// ring. Rings founded at the same moment merge later.
 	lookTime = 3 * time.Second
-	// nearbyKept bounds the peers heard of that are ways into the ring, meetings those that are
-	// dialled at the same time.
+	// nearbyKept is the maximum number of found peers used as entry points, meetings the number dialed
+	// concurrently.
 	nearbyKept = 64
 	meetings   = 4
-	// meetTime bounds one of them, nearbyAgain is the wait after multicast failed.
+	// meetTime is the timeout of one, nearbyAgain the delay after multicast failed.
 	meetTime    = 10 * time.Second
 	nearbyAgain = time.Minute
 )
 
-// nearby are the peers of this ring that were heard of on the local network; nil without --mdns,
-// and then nobody is.
+// nearby finds peers of this ring on the local network; nil without --mdns.
 type nearby struct {
 	mu    sync.Mutex
 	heard map[peer.ID][]string
@@ -52,7 +50,7 @@ func (n *nearby) note(info peer.AddrInfo) {
 	defer n.mu.Unlock()
 	if _, known := n.heard[info.ID]; !known && len(n.heard) >= nearbyKept {
 		for id := range n.heard {
-			delete(n.heard, id) // any of them: whoever is still there is heard again within a minute
+			delete(n.heard, id) // any: a live peer is found again within a minute
 			break
 		}
 	}
@@ -63,7 +61,7 @@ func (n *nearby) note(info peer.AddrInfo) {
 	n.heard[info.ID] = list
 }
 
-// addrs are the ways into the ring that were heard of.
+// addrs returns the entry points found.
 func (n *nearby) addrs() []string {
 	if n == nil {
 		return nil
@@ -73,7 +71,7 @@ func (n *nearby) addrs() []string {
 	return slices.Concat(slices.Collect(maps.Values(n.heard))...)
 }
 
-// look listens for a moment, before the peer has a name.
+// look listens for lookTime, before the peer has an identity.
 func (n *nearby) look(ctx context.Context, r *ringRoom) {
 	if n == nil || !r.sources.Empty() || r.restarted {
 		return
@@ -81,14 +79,13 @@ func (n *nearby) look(ctx context.Context, r *ringRoom) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	if err := p2p.Nearby(ctx, r.cfg.Network, n.note); err != nil {
-		r.log.Warn("the local network was not asked for peers", "err", err)
+		r.log.Warn("mDNS query failed", "err", err)
 	}
 	r.sources.Nearby = n.addrs()
 }
 
-// run answers for this peer on the local network and connects to those that answer, until ctx ends;
-// the ring finds its place among them by itself. It never fails: a machine whose network is down
-// may get it back.
+// run announces this peer on the local network and connects to the peers it finds, until ctx ends;
+// the ring then integrates them. It never fails: the network may be down temporarily.
 func (n *nearby) run(ctx context.Context, r *ringRoom) error {
 	group, ctx := errgroup.WithContext(ctx)
 	again := func(what string, do func() error) func() error {
@@ -103,13 +100,13 @@ func (n *nearby) run(ctx context.Context, r *ringRoom) error {
 			}
 		}
 	}
-	group.Go(again("announcing this peer", func() error { return r.net.Announce(ctx) }))
+	group.Go(again("announce by mDNS", func() error { return r.net.Announce(ctx) }))
 	var meet errgroup.Group
 	meet.SetLimit(meetings)
-	group.Go(again("looking for peers", func() error {
+	group.Go(again("query by mDNS", func() error {
 		return p2p.Nearby(ctx, r.cfg.Network, func(info peer.AddrInfo) {
 			n.note(info)
-			meet.TryGo(func() error { // who finds all busy is told of again
+			meet.TryGo(func() error { // if all are busy the peer is reported again later
 				n.meet(ctx, r, info)
 				return nil
 			})
@@ -122,6 +119,6 @@ func (n *nearby) meet(ctx context.Context, r *ringRoom, info peer.AddrInfo) {
 	ctx, cancel := context.WithTimeout(ctx, meetTime)
 	defer cancel()
 	if err := r.net.Meet(ctx, info); err != nil {
-		r.log.Debug("a peer heard of on the local network does not answer", "peer", info.ID, "err", err)
+		r.log.Debug("peer found by mDNS does not answer", "peer", info.ID, "err", err)
 	}
 }

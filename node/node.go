@@ -46,17 +46,17 @@ type Node struct {
 	log         *slog.Logger
 	incarnation uint64
 	started     time.Time
-	clock       *leaseClock // one for the ring, the owners and the worker: all of them count time asleep
+	clock       *leaseClock // shared by the ring, the owners and the worker: all count time asleep
 
 	store *storage.Store
 	meta  meta
-	// essentials is the copy of identity and jobs beside the store.
+	// essentials keeps the copy of identity and jobs beside the store.
 	essentials *essentialsKeeper
 	line       *limits.Line
 	room       *ringRoom
 	api        net.Listener
-	token      string // what an API on TCP wants of whoever asks, empty where nothing does
-	// metrics counts for Prometheus; debug are the listeners that --metrics and --pprof open.
+	token      string // required by an API on TCP; empty if unused
+	// metrics is the Prometheus registry; debug are the listeners of --metrics and --pprof.
 	metrics *metrics.Metrics
 	debug   []debugServer
 
@@ -71,7 +71,7 @@ type Node struct {
 	permits  *manners.Permits
 	optOuts  *manners.Lists
 	wishes   *manners.OptOuts
-	form     net.Listener // nil unless opt-outs are taken by a form
+	form     net.Listener // nil without an opt-out form
 	jobs     *jobs.Service
 	book     *jobs.Book
 	owners   *hosts.Owners
@@ -84,12 +84,12 @@ type Node struct {
 	*view.View
 	*jobs.Poster
 	watchers *view.Watchers
-	recent   dashboard.Recent // for the page
+	recent   dashboard.Recent // for the dashboard
 }
 
 var _ control.Backend = (*Node)(nil)
 
-// New opens the data directory, the network and the API of a peer. It starts nothing; if it fails
+// New opens the data directory, the network and the API of a peer. It starts nothing; on an error
 // it leaves nothing open.
 func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
@@ -110,12 +110,11 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 	return n, nil
 }
 
-// open opens everything that New promises; what is open when it fails is left to close.
+// open opens everything for New; on an error the caller closes what is open.
 func (n *Node) open(ctx context.Context) (err error) {
-	// Looked at before the store is opened: a database that is opened on a full disk has no room to
-	// replay its log into.
+	// Checked before the store is opened: on a full disk a database cannot replay its log.
 	if err := storage.NewGuard(existing(n.cfg.DataDir), max(n.cfg.DiskReserve, leastSpace)).Check(); err != nil {
-		return fmt.Errorf("not started: %w; %s", err, limits.MoreRoom)
+		return fmt.Errorf("start: %w; %s", err, limits.MoreRoom)
 	}
 	if n.cfg.MaxBytesPerHost == FittingHostBytes {
 		free, err := storage.Free(existing(n.cfg.DataDir))
@@ -129,10 +128,10 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	if closed {
-		n.log.Warn("the data directory was open to other users and is closed to them now", "dir", n.cfg.DataDir)
+		n.log.Warn("data directory was accessible to other users; permissions restricted", "dir", n.cfg.DataDir)
 	}
 	if name := unusedProxy(os.LookupEnv); name != "" && n.cfg.Proxy == nil {
-		n.log.Warn("proxy variable of the environment is not used; --proxy sends requests to sites through a proxy", "variable", name)
+		n.log.Warn("proxy environment variable ignored; use --proxy", "variable", name)
 	}
 	if err := bereft(n.cfg.DataDir); err != nil {
 		return err
@@ -170,11 +169,10 @@ func (n *Node) open(ctx context.Context) (err error) {
 	return writeAddrs(n.cfg.DataDir, n.room.net.Addrs())
 }
 
-// leastSpace is the free space without which no peer starts, in bytes: a few tables of recent
-// writes.
+// leastSpace is the free space required to start, in bytes: a few memory tables.
 const leastSpace = 24 << 20
 
-// existing is dir or the nearest directory above it that is there.
+// existing returns dir or its nearest existing parent.
 func existing(dir string) string {
 	for {
 		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
@@ -184,15 +182,15 @@ func existing(dir string) string {
 	}
 }
 
-// register announces the services before the network listens. Their parts are furnished right
-// after; a request that comes in between is answered as busy.
+// register announces the services before the network listens. Their parts are built right after;
+// earlier requests are answered as busy.
 func (n *Node) register(net *p2p.Net) {
 	serve := func(name string, service func() rpc.Service) {
 		handler := sync.OnceValue(func() calls.Handler { return service().Behind(n.gate) })
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
 			open := n.ready
 			if name == view.ServiceStatus || name == records.ServiceReplica || name == records.ServiceRecords {
-				open = n.furnished // a walk, or a source, may meet a peer that joins
+				open = n.furnished // a walk or a replication source may reach a joining peer
 			}
 			select {
 			case <-open:
@@ -207,13 +205,13 @@ func (n *Node) register(net *p2p.Net) {
 	}
 }
 
-// named is a service under its name; its rooms are built when it is asked for.
+// named is a service with its name, built on demand.
 type named struct {
 	name    string
 	service func() rpc.Service
 }
 
-// services are all that a peer offers others over its network, but for the ring's own.
+// services returns all services of a peer except the ring's own.
 func (n *Node) services() []named {
 	return []named{
 		{rpc.ServiceOwner, n.ownersService},
@@ -235,7 +233,7 @@ func (n *Node) services() []named {
 
 func (n *Node) archiveDir() string { return crawling.ArchiveDir(n.cfg.DataDir) }
 
-// buildServices builds the rooms and plugs them together.
+// buildServices creates and connects the parts.
 func (n *Node) buildServices() (err error) {
 	self := n.room.net.Self()
 	key, own, err := n.jobKeys()
@@ -251,7 +249,7 @@ func (n *Node) buildServices() (err error) {
 	n.ship = records.NewReplication(records.ReplicationDeps{
 		Watch: n.room.watch, Replicas: n.cfg.Replicas, Incarnation: n.incarnation, Net: n.room.net, Store: n.store, Suspect: n.room.dht.Unreachable, Log: n.log,
 	})
-	n.keeping = records.NewKeeping(records.KeepingDeps{ // the owners come later
+	n.keeping = records.NewKeeping(records.KeepingDeps{ // owners are set later
 		Watch: n.room.watch, Router: n.router, Replication: n.ship, TTL: n.cfg.LeaseTTL, Tell: n.watchers.Tell,
 		Settled: func() { n.owners.SettledChanged() }, Came: func() { n.owners.RecordsCame() },
 	})
@@ -325,7 +323,7 @@ func (n *Node) buildServices() (err error) {
 	return nil
 }
 
-// viewed is what commands and the page see of the peer.
+// viewed returns the dependencies of the inspection API.
 func (n *Node) viewed() view.Deps {
 	d := view.Deps{
 		Self: n.room.net.Self(), Life: n.stages, Watchers: n.watchers,
@@ -354,7 +352,7 @@ func (n *Node) viewed() view.Deps {
 	return d
 }
 
-// shown is what the page sees of it beside that.
+// shown returns the additional dependencies of the dashboard.
 func (n *Node) shown() *shown {
 	return &shown{n.View, n.Commands, n.Poster, shownDeps{
 		Ring: n.room.dht, Net: n.room.net, Worker: n.crawl.Worker, Recent: &n.recent, Refused: n.gate.refused, Look: n.owners.Look, BandwidthCap: n.limits.BandwidthCap, Measured: n.placer.Measured,
@@ -367,14 +365,14 @@ func (n *Node) servesJob(id job.ID) error {
 	case !n.room.dht.Serves(key):
 		return n.router.Moved(key)
 	case !n.keeping.Settled(key):
-		return rpc.Busy("the job's record may still be on its way") // a budget drawn without its accounts would be drawn twice
+		return rpc.Busy("the job's record may not have arrived yet") // without its records a budget could be spent twice
 	default:
 		return nil
 	}
 }
 
-// spawn runs something beside what calls it, until the peer ends; the owners, which see to that,
-// come later than those who use it.
+// spawn runs fn in the background until the peer ends; the owners, which manage it, are created
+// later.
 func (n *Node) spawn(fn func(ctx context.Context)) { n.owners.Spawn(fn) }
 
 func (n *Node) jobChanged(spec *job.Spec, _ job.State) {
@@ -382,7 +380,7 @@ func (n *Node) jobChanged(spec *job.Spec, _ job.State) {
 	n.owners.JobChanged(spec.ID)
 }
 
-// ringEvent hears what happens on the ring; it must not block.
+// ringEvent handles ring events; it must not block.
 func (n *Node) ringEvent(e dht.Event) {
 	if line, ok := view.Story(e, n.room.dht.Size()); ok {
 		n.watchers.Tell(line)
@@ -390,8 +388,8 @@ func (n *Node) ringEvent(e dht.Event) {
 	}
 	switch e := e.(type) {
 	case dht.PeerDead:
-		// A process that was stopped keeps its connections. Calls that hang on it would keep
-		// workers from telling its successor what they fetched.
+		// A suspended process keeps its connections. Calls that hang on it would keep workers from
+		// reporting to its successor.
 		n.room.watch.Died(e.Peer.ID)
 		n.gate.left(e.Peer.ID, e.Proven)
 		n.spawn(func(context.Context) { n.room.net.Drop(e.Peer.ID) })
@@ -403,7 +401,7 @@ func (n *Node) ringEvent(e dht.Event) {
 	case dht.ArcChanged, dht.LeavesChanged, dht.StateChanged, dht.AttachedChanged:
 		n.room.leavesChanged()
 	case dht.CutOff:
-		n.spawn(func(ctx context.Context) { _ = n.room.dht.StepDown(ctx) }) // what it keeps is handed over as its arc is gone
+		n.spawn(func(ctx context.Context) { _ = n.room.dht.StepDown(ctx) }) // its records are handed over as its arc is gone
 		return
 	default:
 		return
@@ -412,7 +410,7 @@ func (n *Node) ringEvent(e dht.Event) {
 	n.ship.Nudge()
 }
 
-// Banner is what a person wants to know of a peer that just started.
+// Banner returns the start message of a peer.
 func (n *Node) Banner() string {
 	addr, self := "no address yet", n.room.net.Self().String()
 	if n.cfg.Name != "" {
@@ -429,18 +427,18 @@ func (n *Node) Banner() string {
 		page = "; page at " + url
 	}
 	if n.room.dht.State() == dht.Worker {
-		why := ", as it cannot be dialled"
+		why := ", because it cannot be dialed"
 		if n.room.net.Reached() == p2p.ReachedUnknown {
-			why = " until others have dialled it"
+			why = " until others have dialed it"
 		}
 		return fmt.Sprintf("peer %s works for a ring of %d%s; data in %s%s", self, n.room.dht.Size(), why, n.cfg.DataDir, page)
 	}
 	alone := ""
 	if n.cfg.Profile == ProfilePublic && n.room.sources.Empty() && !n.cfg.Found && !n.cfg.MDNS {
-		alone = "\nno public ring is built in, so this peer is a ring of its own: --dns-seed NAME or --bootstrap ADDRESS joins one, docs/founder.md tells how to found one"
+		alone = "\nno public ring is built in, so this peer is a ring of its own: join one with --dns-seed NAME or --bootstrap ADDRESS, or found one (docs/founder.md)"
 	}
 	if n.cfg.MDNS && n.Alone() {
-		alone += "\nno peer of network " + n.cfg.Network + " was found on the local network; this one goes on looking (others have to be run with --mdns, too)"
+		alone += "\nno peer of network " + n.cfg.Network + " found on the local network; still searching (others need --mdns, too)"
 	}
 	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s%s%s", self, n.room.dht.Size(), n.cfg.DataDir, addr, page, alone)
 }

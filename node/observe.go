@@ -19,7 +19,7 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// reading is what Prometheus is told of the peer.
+// reading reads the figures of a scrape.
 func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 	m, err := n.Here(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 	return r, nil
 }
 
-// timedRing notes how long lookups take.
+// timedRing records the duration of lookups.
 type timedRing struct {
 	*dht.DHT
 	metrics *metrics.Metrics
@@ -72,7 +72,7 @@ func (t timedRing) Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)
 	return l, err
 }
 
-// readToken reads the token, or draws it, if something listens that wants one.
+// readToken reads or generates the token, if a listener requires one.
 func (n *Node) readToken() (err error) {
 	wanted := control.WantsToken(n.api)
 	for _, d := range n.debug {
@@ -87,14 +87,14 @@ func (n *Node) readToken() (err error) {
 	return nil
 }
 
-// debugServer is a listener of --metrics or --pprof with what it serves.
+// debugServer is a listener of --metrics or --pprof with its handlers.
 type debugServer struct {
 	name     string
 	listener net.Listener
 	handler  *http.ServeMux
 }
 
-// listenDebug opens the addresses of --metrics and --pprof, one listener if they are the same.
+// listenDebug opens the addresses of --metrics and --pprof, one listener if they are equal.
 func (n *Node) listenDebug(ctx context.Context) (open []debugServer, err error) {
 	byAddr := make(map[string]*http.ServeMux)
 	serve := func(name, addr string, routes func(mux *http.ServeMux)) {

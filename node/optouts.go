@@ -17,10 +17,10 @@ import (
 	"github.com/apoidea/apoidea/node/view"
 )
 
-// optOutsListed bounds how many of each kind a list of opt-outs has.
+// optOutsListed is the maximum number of opt-outs of each kind in a list.
 const optOutsListed = 500
 
-// openOptOuts reads this peer's lists. The fetcher goes by them, and is not there yet.
+// openOptOuts reads this peer's lists. The fetcher uses them, and is created later.
 func (n *Node) openOptOuts() (err error) {
 	get := func(ctx context.Context, req *fetch.Request) (*fetch.Response, error) {
 		return n.crawl.Fetcher.Get(ctx, req)
@@ -35,36 +35,35 @@ func (n *Node) openOptOuts() (err error) {
 	}
 	n.wishes = manners.NewOptOuts(manners.OptOutsDeps{
 		Lists: n.optOuts, Prover: manners.NewProver(get, dns), Demand: n.cfg.OptOutProof, Owners: n.router,
-		Changed: func() { n.owners.OptOutsChanged() }, // the owners come later
+		Changed: func() { n.owners.OptOutsChanged() }, // owners are set later
 		Spawn:   n.spawn,
 		Contact: n.cfg.Contact, Log: n.log,
 	})
 	return nil
 }
 
-// askedOfOptOuts are the commands on opt-outs, once there is a view.
+// askedOfOptOuts creates the opt-out commands, once there is a view.
 func (n *Node) askedOfOptOuts() *optOutCommands {
 	return &optOutCommands{optOutDeps{
 		Ready: n.Ready, Tell: n.wishes.Tell, Lists: n.optOuts, Locate: n.crawl.Fetcher.Locate, Host: n.Host, Domains: n.domains.OptedOut, Look: n.owners.Look,
 	}}
 }
 
-// optOutCommands is what people ask and tell of opt-outs, the part of control.Backend that is about
-// them.
+// optOutCommands implements the opt-out part of control.Backend.
 type optOutCommands struct{ deps optOutDeps }
 
-// optOutDeps are what those commands use of the peer.
+// optOutDeps are the dependencies of those commands.
 type optOutDeps struct {
 	Ready func(ctx context.Context) error // returns when the peer serves
-	// Tell has the ring know of a site's wish.
+	// Tell stores a site's opt-out in the ring.
 	Tell  func(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error)
 	Lists *manners.Lists // this peer's own
-	// Locate finds the addresses of a site, unless they are opted out.
+	// Locate resolves the addresses of a site, unless they are opted out.
 	Locate func(ctx context.Context, host, scheme string) ([]netip.AddrPort, error)
-	// Host tells what the owner of a host knows of it.
+	// Host returns the owner's state of a host.
 	Host    func(ctx context.Context, host string) (*control.Host, error)
-	Domains func(ctx context.Context, most int) ([]string, error) // the domains that this peer keeps and that have opted out
-	Look    view.Question                                         // asks the owner of hosts here
+	Domains func(ctx context.Context, most int) ([]string, error) // the opted-out domains that this peer stores
+	Look    view.Question                                         // queries the local owner of hosts
 }
 
 // SetOptOut implements control.Backend.
@@ -144,7 +143,7 @@ func (c *optOutCommands) OptOuts(ctx context.Context) (*control.OptOuts, error) 
 	return out, nil
 }
 
-// listenForOptOuts opens the address of the form; there is none without an address.
+// listenForOptOuts opens the address of the form; nil without one.
 func listenForOptOuts(ctx context.Context, addr string) (net.Listener, error) {
 	if addr == "" {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// placing is what the configuration says of it.
+// placing returns the configuration of placement.
 func (c *Config) placing() placing.Config {
 	return placing.Config{
 		Strategy: c.Placement, Probe: c.Probe, GeoIP: c.GeoIP, Hierarchy: c.Hierarchy, Theta: c.Theta, CoordinatesMode: c.CoordinatesMode,
@@ -21,7 +21,7 @@ func (c *Config) placing() placing.Config {
 	}
 }
 
-// placed is what placing uses of the peer. The owners come later.
+// placed returns the dependencies of placement. Owners are set later.
 func (n *Node) placed() placing.Deps {
 	return placing.Deps{
 		Self: n.room.net.Self(), Incarnation: n.incarnation, Now: n.clock.Now, Ring: n.room.dht, Worker: n.crawl.Worker, Sites: n.crawl.Fetcher,
@@ -37,8 +37,8 @@ func (n *Node) placed() placing.Deps {
 	}
 }
 
-// standsAt is the address of this peer among sites, if that is known: a public one, or where it is
-// in an emulated internet.
+// standsAt returns this peer's address as seen by sites, if known: a public one, or its emulated
+// one.
 func (r *ringRoom) standsAt() netip.Addr {
 	if r.cfg.Latency != nil {
 		return r.cfg.Latency.Listen()
@@ -50,7 +50,7 @@ func (r *ringRoom) standsAt() netip.Addr {
 	return addr
 }
 
-// addrsOf are the addresses of a peer, which may be this one.
+// addrsOf returns the addresses of a peer, which may be this one.
 func (r *ringRoom) addrsOf(id peer.ID) []string {
 	if id == r.net.Self() {
 		return r.net.Addrs()
@@ -58,7 +58,7 @@ func (r *ringRoom) addrsOf(id peer.ID) []string {
 	return r.net.AddrsOf(id)
 }
 
-// call asks a peer, which may be attached as a worker.
+// call calls a peer, which may be an attached worker.
 func (r *ringRoom) call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
 	return r.net.Call(r.toWorker(ctx, to), to, service, req)
 }

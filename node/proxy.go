@@ -16,12 +16,12 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// ParseProxy reads the address of a proxy: socks5://HOST:PORT or http://HOST:PORT, with a name and
-// a password before the host where it asks for them.
+// ParseProxy parses the address of a proxy: socks5://HOST:PORT or http://HOST:PORT, with optional
+// user name and password before the host.
 func ParseProxy(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("must be socks5://HOST:PORT or http://HOST:PORT") // and no word of a password
+		return nil, errors.New("must be socks5://HOST:PORT or http://HOST:PORT") // without the password
 	}
 	if u.Scheme != "socks5" && u.Scheme != "http" || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
 		return nil, fmt.Errorf("%q: must be socks5://HOST:PORT or http://HOST:PORT", u.Redacted())
@@ -29,9 +29,8 @@ func ParseProxy(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// byProxy has a fetcher reach sites through the proxy, if there is one. It is asked for addresses,
-// which were judged before, and for no names, so that nobody gets behind the guard of addresses by
-// it.
+// byProxy routes a fetcher through the proxy, if any. The proxy gets resolved addresses, which
+// passed the address filter, and no names.
 func (c *Config) byProxy(f *fetch.Config) {
 	if c.Proxy == nil {
 		return
@@ -57,16 +56,16 @@ func (c *Config) byProxy(f *fetch.Config) {
 	f.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		nc, err := dial(ctx, network, address)
 		if op, ok := errors.AsType[*net.OpError](err); ok {
-			err = op.Err // owners of hosts are told, and where the proxy is they need not know
+			err = op.Err // owners of hosts get this text, without the proxy's address
 		}
 		if err != nil {
-			err = fmt.Errorf("by the proxy: %w", err)
+			err = fmt.Errorf("proxy: %w", err)
 		}
 		return nc, err
 	}
 }
 
-// tunnel makes a connection through an HTTP proxy by CONNECT (RFC 9110, 9.3.6).
+// tunnel connects through an HTTP proxy by CONNECT (RFC 9110, 9.3.6).
 func tunnel(ctx context.Context, dialer *net.Dialer, at *url.URL, network, address string) (net.Conn, error) {
 	nc, err := dialer.DialContext(ctx, network, at.Host)
 	if err != nil {
@@ -83,7 +82,7 @@ func tunnel(ctx context.Context, dialer *net.Dialer, at *url.URL, network, addre
 	return nc, nil
 }
 
-// maxProxyAnswer bounds the head of a proxy's answer, in bytes.
+// maxProxyAnswer is the maximum size of the head of a proxy's answer, in bytes.
 const maxProxyAnswer = 16 << 10
 
 func connect(nc net.Conn, at *url.URL, address string) error {
@@ -105,7 +104,7 @@ func connect(nc net.Conn, at *url.URL, address string) error {
 	case resp.StatusCode/100 != 2:
 		return fmt.Errorf("CONNECT %s: %s", address, resp.Status)
 	case answer.Buffered() > 0:
-		return errors.New("it speaks before the site was asked for anything")
+		return errors.New("unexpected data after the CONNECT response")
 	}
 	return nil
 }

@@ -18,17 +18,17 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// Kept is what the data directory of a peer that does not run says of its last run.
+// Kept is the state of the last run in the data directory of a stopped peer.
 type Kept struct {
-	// Listen are the multiaddrs that it will try to listen on again, Remembered the peers that it
-	// will look for.
+	// Listen are the multiaddrs that it will listen on again, Remembered the peers that it will
+	// contact.
 	Listen, Remembered []string
-	// DiskReserve is what limits set made of the disk's reserve, in bytes; 0 if it did not.
+	// DiskReserve is the disk reserve that limits set changed, in bytes; 0 if it did not.
 	DiskReserve uint64
 }
 
-// ReadKept reads a data directory without changing what is in it. A directory without a database is
-// an empty Kept; the error is storage.ErrLocked, told by InUse, while another process has it.
+// ReadKept reads a data directory without changing it. A directory without a database is an empty
+// Kept; the error is storage.ErrLocked, see InUse, while another process uses it.
 func ReadKept(dir string) (k Kept, err error) {
 	dir = filepath.Join(dir, "db")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -45,11 +45,11 @@ func ReadKept(dir string) (k Kept, err error) {
 	return k, errors.Join(err, m.GetJSON(metaRemembered, &k.Remembered), rerr, store.Close())
 }
 
-// InUse says whether an error of ReadKept means that another process has the directory.
+// InUse reports whether an error of ReadKept means that another process uses the directory.
 func InUse(err error) bool { return errors.Is(err, storage.ErrLocked) }
 
-// OpenOffline opens the results in a data directory, see view.OpenOffline. One whose database is
-// gone is damaged.
+// OpenOffline opens the results in a data directory, see view.OpenOffline. A missing database is
+// reported as corruption.
 func OpenOffline(dir string) (*view.Offline, error) {
 	if err := bereft(dir); err != nil {
 		return nil, err
@@ -57,14 +57,14 @@ func OpenOffline(dir string) (*view.Offline, error) {
 	return view.OpenOffline(dir, metaIdentity)
 }
 
-// Space says how many bytes are free on the disk of a data directory, which need not be there yet,
-// and below how many the peer stops.
+// Space returns the free bytes on the disk of a data directory, which need not exist yet, and the
+// reserve at which the peer stops.
 func (c *Config) Space() (free, reserve uint64, err error) {
 	free, err = storage.Free(existing(c.DataDir))
 	return free, max(c.DiskReserve, leastSpace), err
 }
 
-// ResolverAddr is DNSServer with its port; empty for the system's.
+// ResolverAddr returns DNSServer with its port; empty for the system's.
 func (c *Config) ResolverAddr() string { return withPort(c.DNSServer) }
 
 // CheckFiles reads the files that the configuration names for placement.
@@ -73,8 +73,8 @@ func (c *Config) CheckFiles() error {
 	return p.CheckFiles()
 }
 
-// connections is how many a peer with this configuration keeps with others at most, before the
-// least useful are closed.
+// connections returns the maximum number of connections to peers, above which the least useful are
+// closed.
 func (c *Config) connections() int {
 	if c.Profile == ProfilePublic {
 		return publicHighWater
@@ -82,25 +82,25 @@ func (c *Config) connections() int {
 	return labHighWater
 }
 
-// Descriptors is how many files and connections the peer has open when it is busy.
+// Descriptors returns the number of open files and connections of a busy peer.
 func (c *Config) Descriptors() int {
 	const own = 64 // archive, index, API, pages, listeners
 	return own + storage.DefaultOpenFiles + c.connections() + c.Fetchers
 }
 
-// Entry is an entry point of a configuration, and what came of asking it.
+// Entry is an entry point of a configuration, and the result of contacting it.
 type Entry struct {
-	// Source is "--bootstrap", "--dns-seed DOMAIN" or "remembered peer"; a seed that names nobody
-	// is "--dns-seed" with its domain as Address.
+	// Source is "--bootstrap", "--dns-seed DOMAIN" or "remembered peer"; for a seed without peers it
+	// is "--dns-seed" and Address is its domain.
 	Source, Address string
 	// Err is nil if a peer of this network answered.
 	Err error
-	// Clock is how far its clock is ahead of ours, nil if it did not say.
+	// Clock is how far its clock is ahead of ours, nil if unknown.
 	Clock *time.Duration
 }
 
-// Scout asks all entry points of a configuration and the peers remembered, under a passing name,
-// and listens nowhere.
+// Scout contacts all entry points of a configuration and the remembered peers, under a temporary
+// identity, without listening.
 func Scout(ctx context.Context, cfg *Config, remembered []string, log *slog.Logger) ([]Entry, error) {
 	key, err := p2p.GenerateIdentity(1, func([]peer.ID) int { return 0 })
 	if err != nil {
@@ -108,7 +108,7 @@ func Scout(ctx context.Context, cfg *Config, remembered []string, log *slog.Logg
 	}
 	room := &ringRoom{cfg: cfg, log: log}
 	c := room.netConfig(key)
-	c.Reachability, c.Traversal = p2p.ReachPrivate, false // nobody is to find it
+	c.Reachability, c.Traversal = p2p.ReachPrivate, false // no peer should find it
 	net, err := p2p.New(c, log)
 	if err != nil {
 		return nil, fmt.Errorf("scout: %w", err)

@@ -22,7 +22,7 @@ import (
 	"github.com/apoidea/apoidea/node/view"
 )
 
-// shown is the peer as its page asks it.
+// shown implements dashboard.Peer.
 type shown struct {
 	*view.View
 	limits.Commands
@@ -32,7 +32,7 @@ type shown struct {
 
 var _ dashboard.Peer = (*shown)(nil)
 
-// shownDeps are what the page is told that no command asks for.
+// shownDeps are its dependencies beyond those of the inspection API.
 type shownDeps struct {
 	Ring interface { // as this peer sees it: dht.DHT
 		Self() dht.Peer
@@ -54,10 +54,10 @@ type shownDeps struct {
 		Held() []worker.Held
 	}
 	Recent       *dashboard.Recent
-	Refused      func() map[peer.ID]control.Refusals              // what this peer refused others lately
-	Look         view.Question                                    // asks the owner of hosts
-	BandwidthCap func() int64                                     // in bytes a second, 0: none
-	Measured     func(host string, addr netip.Addr) time.Duration // round trip to a site, 0: not known
+	Refused      func() map[peer.ID]control.Refusals              // recent rejections by this peer
+	Look         view.Question                                    // queries the owner of hosts
+	BandwidthCap func() int64                                     // in bytes per second, 0: none
+	Measured     func(host string, addr netip.Addr) time.Duration // RTT to a site, 0: unknown
 }
 
 // Lately implements dashboard.Peer.
@@ -133,7 +133,7 @@ func (s *shown) Circle(ctx context.Context) (*dashboard.Circle, error) {
 	return c, nil
 }
 
-// place is what can be said of a peer without asking it.
+// place returns what is known of a peer without a call.
 func (s *shown) place(id peer.ID, delegated map[string]int) dashboard.Place {
 	p := dashboard.Place{
 		Peer: id.String(), Name: s.PeerName(id.String()), RTTMs: float64(s.deps.Net.RoundTrip(id).Microseconds()) / 1000, Crawls: delegated[string(id)],

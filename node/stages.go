@@ -7,15 +7,15 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
-// stages are how far the life of a peer is: furnished, ready, asked to leave, left. Each is reached
-// once; only the last is sure to be.
+// stages are the states of a peer's life: furnished, ready, asked to leave, left. Each is reached
+// at most once; only the last always is.
 type stages struct {
-	furnished chan struct{} // closed when all rooms are there
+	furnished chan struct{} // closed when all parts are built
 	ready     chan struct{} // closed when the peer serves
-	stop      chan struct{} // closed when somebody asks it to leave
+	stop      chan struct{} // closed by a request to leave
 	leaving   atomic.Bool   // asked to leave, or ending for another reason
-	left      chan struct{} // closed when the peer has left the ring, or ends without having done so
-	leftErr   error         // what leaving came to; to be read after left
+	left      chan struct{} // closed when the peer has left the ring, or ends without leaving
+	leftErr   error         // result of leaving; read it after left
 }
 
 func newStages() *stages {
@@ -40,8 +40,7 @@ func (s *stages) afterReady(ctx context.Context, run func(context.Context) error
 	return run(ctx)
 }
 
-// Leave implements control.Backend. It needs Run, which does the work; ctx ends the wait and not
-// the leaving.
+// Leave implements control.Backend. Run does the work; ctx ends the wait and not the leaving.
 func (s *stages) Leave(ctx context.Context) error {
 	s.BeginLeave()
 	select {
@@ -52,17 +51,17 @@ func (s *stages) Leave(ctx context.Context) error {
 	}
 }
 
-// BeginLeave has Run stop the work, hand over what this peer keeps, and return.
+// BeginLeave makes Run stop the work, hand over this peer's records, and return.
 func (s *stages) BeginLeave() {
 	if s.leaving.CompareAndSwap(false, true) {
 		close(s.stop)
 	}
 }
 
-// Leaving says whether the peer ends, or was asked to.
+// Leaving reports whether the peer ends, or was asked to.
 func (s *stages) Leaving() bool { return s.leaving.Load() }
 
-// ended tells who asked the peer to leave what that came to.
+// ended reports the result of leaving to the callers of Leave.
 func (s *stages) ended(err error) {
 	s.leftErr = err
 	close(s.left)

@@ -10,14 +10,14 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// batch collects changes of one keyspace inside an Update; it is not for use after it, nor by
-// several goroutines. Slices given to it may be reused at once.
+// batch collects changes of one keyspace during an Update; it is invalid after it and not safe for
+// concurrent use. Slices given to it may be reused at once.
 type batch struct {
 	store  *Store
 	prefix byte
 	batch  *pebble.Batch
-	sets   bool  // it gives keys values
-	few    int   // ranges that were looked at
+	sets   bool  // it sets keys
+	few    int   // ranges checked by fewKeys
 	err    error // the first
 }
 
@@ -36,10 +36,10 @@ func (b *batch) Delete(key []byte) {
 	b.note(b.batch.Delete(b.full(room[:0], key), nil))
 }
 
-// DeleteRange implements kv.Batch. What others write there while the batch is collected may stay.
+// DeleteRange implements kv.Batch. Keys set by concurrent writers may stay.
 func (b *batch) DeleteRange(lo, hi []byte) {
 	lo, hi = lower(b.prefix, lo), upper(b.prefix, hi)
-	if !b.sets && b.few < fewRanges { // else keys of the batch itself may lie in the range
+	if !b.sets && b.few < fewRanges { // else keys of the batch itself may be in the range
 		b.few++
 		keys, few, err := b.store.few(lo, hi)
 		if b.note(err); few {
@@ -52,12 +52,12 @@ func (b *batch) DeleteRange(lo, hi []byte) {
 	b.note(b.batch.DeleteRange(lo, hi, nil))
 }
 
-// fewKeys: a range with no more keys has them deleted one by one. Each range deleted makes later
-// reads of the memory table dearer, as the first read after it sorts all ranges: thousands of small
-// ones, one after another, take minutes.
+// fewKeys: a range with at most so many keys is deleted key by key. Range deletions slow down later
+// reads of the memory table, as the first read after one sorts all ranges: thousands of small ones
+// take minutes.
 const fewKeys = 32
 
-// fewRanges bounds how many ranges of one batch are looked at for that: a peer may send a million.
+// fewRanges is the maximum number of ranges of one batch checked for that.
 const fewRanges = 4096
 
 // few lists the keys in [lo, hi) if they are at most fewKeys.
@@ -87,10 +87,10 @@ func (b *batch) note(err error) {
 	}
 }
 
-// Update collects the changes that fn makes and applies them as one. When it returns, every reader
-// sees them; when wait returns nil, they are on disk. wait may be called late, often, by several
-// goroutines, or never. Both errors are ErrFailed once the disk has failed, and then what was
-// applied may or may not be there at the next start.
+// Update collects the changes of fn and applies them atomically. When it returns, they are visible
+// to every reader; when wait returns nil, they are on disk. wait may be called late, often,
+// concurrently, or never. Both errors are ErrFailed once the disk has failed; then applied changes
+// may or may not be there at the next start.
 func (k *Keyspace) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	batch, err := k.collect(fn)
 	if err != nil {
@@ -102,14 +102,14 @@ func (k *Keyspace) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	return k.store.apply(batch)
 }
 
-// UpdateLazily is Update without a sync of its own, for batches that hardly anybody waits for: the
-// sync is made when wait is called for the first time.
+// UpdateLazily is Update without its own sync, for batches that are rarely waited for: the first
+// call of wait syncs.
 func (k *Keyspace) UpdateLazily(fn func(kv.Batch)) (wait func() error, err error) {
 	return sync.OnceValue(k.Sync), k.UpdateNoSync(fn)
 }
 
-// Sync returns when all that was written is on disk, which what is written now takes along: a
-// deletion of nothing.
+// Sync returns when all earlier writes are on disk. It writes an empty deletion, whose sync
+// includes them.
 func (k *Keyspace) Sync() error {
 	wait, err := k.Update(func(b kv.Batch) { b.Delete(nil) })
 	if err != nil {
@@ -118,8 +118,8 @@ func (k *Keyspace) Sync() error {
 	return wait()
 }
 
-// UpdateNoSync is Update without a way to wait. The changes reach the disk with the next batch that
-// is waited for, or when the store is closed.
+// UpdateNoSync is Update without wait. The changes reach the disk with the next synced batch, or
+// when the store is closed.
 func (k *Keyspace) UpdateNoSync(fn func(kv.Batch)) error {
 	batch, err := k.collect(fn)
 	if err != nil {
@@ -145,16 +145,15 @@ func (k *Keyspace) collect(fn func(kv.Batch)) (*pebble.Batch, error) {
 	if err := k.store.Err(); err != nil {
 		return nil, err
 	}
-	b := &batch{store: k.store, prefix: k.prefix, batch: k.store.db.NewBatch()} // plain memory until it is applied: it needs no open database
+	b := &batch{store: k.store, prefix: k.prefix, batch: k.store.db.NewBatch()} // only memory until it is applied; needs no open database
 	if fn(b); b.err != nil {
 		return nil, errors.Join(b.err, b.batch.Close())
 	}
 	return b.batch, nil
 }
 
-// apply runs the commit in a goroutine of its own: it can be held up for ever by a disk that
-// failed, and the caller must not be. That goroutine ends when the batch is on disk, or sleeps with
-// the store.
+// apply runs the commit in its own goroutine, because a failed disk can block it for ever. That
+// goroutine ends when the batch is on disk, or sleeps with the store.
 func (s *Store) apply(batch *pebble.Batch) (wait func() error, err error) {
 	if err := s.enter(); err != nil {
 		return nil, err

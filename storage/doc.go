@@ -1,27 +1,24 @@
-// Package storage is the one durable home of a peer: a Pebble database opened once and divided into
-// keyspaces, one for each neighbour that keeps something. Page bytes do not live here; they go to
-// the archive (storage/warc).
+// Package storage is the database of a peer: a Pebble database divided into keyspaces, one for each
+// package that stores records. Page bodies are stored in the archive (storage/warc).
 //
-// # Words
+// # Terms
 //
 // A keyspace is all keys that begin with one prefix byte; keys.go lists every one of them. A batch
 // is a set of changes that becomes visible and durable as a whole. To wait is to block until a
-// batch is on disk; many waits share one fsync (group commit), so a caller applies its batch, goes
-// on, and waits only where it must acknowledge something.
+// batch is on disk; many waits share one fsync (group commit), so a caller applies its batch,
+// continues, and waits only before it acknowledges something.
 //
-// # What it promises
+// # Guarantees
 //
-// Every method may be called from many goroutines. What a wait acknowledged with nil survives a
-// crash of the process and of the machine. What was applied but not acknowledged may be lost, but
-// only as a suffix: if a batch survived, so did every batch applied before it. A batch is never
-// half there.
+// Every method is safe for concurrent use. A batch whose wait returned nil survives a crash of the
+// process and of the machine. Batches without that may be lost, but only as a suffix: if a batch
+// survived, so did every batch applied before it. Batches are atomic.
 //
-// # When the disk fails
+// # Disk failures
 //
-// Pebble's answer to a failed write is to end the process, sometimes by a panic that holds its
-// locks. A peer wants to stop fetching and leave cleanly instead. So the store stands between
-// Pebble and the file system (failure.go): the first write that fails is recorded, Failed is
-// closed, every Update and wait from then on returns ErrFailed, and the goroutine of Pebble that
-// met the failure never learns of it: it sleeps until the process ends. Reads go on. Because
-// nothing is written after the failure, what is on disk stays what was acknowledged.
+// On a failed write Pebble ends the process, sometimes by a panic that holds its locks. A peer
+// should stop fetching and leave the ring instead. So the store intercepts Pebble's file system
+// (failure.go): at the first failed write Failed is closed, every further Update and wait returns
+// ErrFailed, and Pebble's goroutine sleeps until the process ends without seeing the error. Reads
+// continue. Nothing is written after the failure, so the disk keeps what was acknowledged.
 package storage

@@ -12,12 +12,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// maxBackgroundErrors is how many flushes and compactions may fail in a row for another reason than
-// a failed write before the store gives up. Pebble tries again at once and for ever, while writers
+// maxBackgroundErrors is the number of consecutive flushes and compactions that fail, other than by
+// a failed write, before the store fails. Pebble retries at once and without limit, while writers
 // wait.
 const maxBackgroundErrors = 10
 
-// failure is the one place where a store learns that it can write no more.
+// failure records the failure of a store.
 type failure struct {
 	log  *slog.Logger
 	done chan struct{} // closed by the first call of fail after arm
@@ -26,14 +26,14 @@ type failure struct {
 	err   error
 	armed bool
 
-	background atomic.Int32 // failed background operations since the last that succeeded
+	background atomic.Int32 // consecutive failed background operations
 }
 
 func newFailure(log *slog.Logger) *failure {
 	return &failure{log: log, done: make(chan struct{})}
 }
 
-// arm ends the time of opening, in which a failed write is returned to the one who opens.
+// arm ends the opening phase, in which a failed write is returned to the caller of Open.
 func (f *failure) arm() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,10 +41,9 @@ func (f *failure) arm() error {
 	return f.err
 }
 
-// fail records the first cause. During opening it returns; afterwards it does not return: the
-// goroutine sleeps until the process ends. This is what keeps Pebble from panicking with its locks
-// held, and it is what its Logger promises of Fatalf. Everybody who waits for that goroutine waits
-// for f.done too.
+// fail records the first cause. After the opening phase it does not return: the goroutine sleeps
+// until the process ends. This keeps Pebble from panicking with its locks held, and fulfills the
+// contract of its Logger's Fatalf. All waits for that goroutine also wait for f.done.
 func (f *failure) fail(cause error) {
 	f.mu.Lock()
 	first := f.err == nil
@@ -62,18 +61,18 @@ func (f *failure) fail(cause error) {
 	if first {
 		say := f.log.Error
 		if errors.Is(cause, syscall.ENOSPC) {
-			say = f.log.Info // whoever ends for it says so, and what helps
+			say = f.log.Info // the caller that exits reports it with advice
 		}
-		say("storage failed, no more is written", "err", cause)
+		say("storage failed, writes disabled", "err", cause)
 	}
 	select {}
 }
 
-// report records a failure for a caller that must go on.
+// report records a failure for a caller that must continue.
 func (f *failure) report(cause error) { go f.fail(cause) }
 
-// check puts a goroutine that is about to write to sleep when the store has failed, so that the
-// disk stays as it is.
+// check blocks a goroutine that is about to write once the store has failed, so that the disk stays
+// unchanged.
 func (f *failure) check() {
 	select {
 	case <-f.done:
@@ -93,7 +92,7 @@ func (f *failure) Err() error {
 	}
 }
 
-// logger gives Pebble's messages to slog. Its Fatalf does not end the process.
+// logger passes Pebble's messages to slog. Its Fatalf does not end the process.
 type logger struct {
 	log     *slog.Logger
 	failure *failure
@@ -111,8 +110,7 @@ func (l logger) Fatalf(format string, args ...any) {
 	l.failure.fail(fmt.Errorf(format, args...))
 }
 
-// events turns background errors into a failure where they do not pass, and logs what is worth a
-// line.
+// events turns persistent background errors into a failure, and logs relevant events.
 func events(log *slog.Logger, f *failure) *pebble.EventListener {
 	succeeded := func(err error) {
 		if err == nil {
@@ -123,22 +121,22 @@ func events(log *slog.Logger, f *failure) *pebble.EventListener {
 		BackgroundError: func(err error) {
 			log.Warn("storage background error", "err", damage(err))
 			if f.background.Add(1) >= maxBackgroundErrors {
-				f.report(fmt.Errorf("background work fails again and again: %w", damage(err)))
+				f.report(fmt.Errorf("repeated background errors: %w", damage(err)))
 			}
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			f.report(fmt.Errorf("%w: %s cannot be read as it was written", ErrDamaged, info.Path))
+			f.report(fmt.Errorf("%w: corrupt file %s", ErrDamaged, info.Path))
 		},
 		DiskSlow: func(info pebble.DiskSlowInfo) {
 			log.Warn("disk is slow", "file", info.Path, "duration", info.Duration)
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
-			log.Debug("writers wait", "reason", info.Reason)
+			log.Debug("write stall", "reason", info.Reason)
 		},
-		WriteStallEnd: func() { log.Debug("writers go on") },
+		WriteStallEnd: func() { log.Debug("write stall ended") },
 		FlushEnd: func(info pebble.FlushInfo) {
 			succeeded(info.Err)
-			log.Debug("memory table written out", "duration", info.TotalDuration, "err", info.Err)
+			log.Debug("memory table flushed", "duration", info.TotalDuration, "err", info.Err)
 		},
 		CompactionEnd: func(info pebble.CompactionInfo) {
 			succeeded(info.Err)
@@ -202,7 +200,7 @@ func (g *guardedFS) Rename(old, name string) error {
 	return g.failure.guard("rename", name, func() error { return g.FS.Rename(old, name) })
 }
 
-// Remove passes errors on: an obsolete file that stays is no loss. After a failure nothing is
+// Remove passes errors on: an obsolete file that stays is harmless. After a failure nothing is
 // removed.
 func (g *guardedFS) Remove(name string) error {
 	g.failure.check()
@@ -254,14 +252,13 @@ func (f *guardedFile) SyncTo(length int64) (full bool, err error) {
 	return full, err
 }
 
-var errNoPreallocation = errors.New("no room to preallocate")
+var errNoPreallocation = errors.New("preallocation failed")
 
-// Preallocate is an optimisation. Its failure is not one of the store: the write that follows will
-// tell.
+// Preallocate is an optimization. Its failure is ignored: the write that follows fails too.
 func (f *guardedFile) Preallocate(offset, length int64) error {
 	f.failure.check()
 	if err := f.File.Preallocate(offset, length); err != nil {
-		f.failure.log.Debug("not preallocated", "file", f.name, "err", errors.Join(errNoPreallocation, err))
+		f.failure.log.Debug("preallocation failed", "file", f.name, "err", errors.Join(errNoPreallocation, err))
 	}
 	return nil
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Format is the format of the data directory: of all records of a database, and of the files beside
-// it. A change that this version could not read raises it.
+// Format is the version of the data directory's format: of all records of a database, and of the
+// files beside it. Any incompatible change raises it.
 const Format = 2
 
 var (
-	// ErrOlder means that a database has an earlier format. None of them was released.
+	// ErrOlder reports a database with an earlier format. None of them was released.
 	ErrOlder = errors.New("made by a version before 0.1: start with a new --data-dir, or export with that version")
-	// ErrNewer means that a database has a later format.
+	// ErrNewer reports a database with a later format.
 	ErrNewer = errors.New("made by a newer version: use that version")
 )
 
@@ -26,9 +26,9 @@ var formatKey = []byte("format")
 func CheckFormat(format uint64) error {
 	switch {
 	case format < Format:
-		return fmt.Errorf("format %d, want %d: %w", format, Format, ErrOlder)
+		return fmt.Errorf("format %d, expected %d: %w", format, Format, ErrOlder)
 	case format > Format:
-		return fmt.Errorf("format %d, want %d: %w", format, Format, ErrNewer)
+		return fmt.Errorf("format %d, expected %d: %w", format, Format, ErrNewer)
 	}
 	return nil
 }

@@ -1,10 +1,9 @@
 package storage
 
-// Every key of the program begins with one of these bytes; what follows is laid out by the
-// keyspace's owner. Numbers in keys are big-endian, so that the order of keys is the order of
-// numbers. A "ring position" is a prefix of the SHA-256 that places a host, a body or a job on the
-// ring (dht/ring), so that everything a peer owns is one range of keys, or two where its arc passes
-// zero: handing an arc over is scanning a range.
+// Every key begins with one of these bytes; the owner of the keyspace defines the rest. Numbers in
+// keys are big-endian, so that the order of keys is the order of numbers. A "ring position" is a
+// prefix of the SHA-256 that places a host, a body or a job on the ring (dht/ring), so that all
+// records of an arc are one range of keys, or two if the arc passes zero: a handoff scans a range.
 //
 //	prefix          owner           key after the prefix
 //	KeyspaceContent dedup           ring position of the digest (32 bytes)
@@ -30,7 +29,6 @@ const (
 	KeyspaceSubnets byte = 's'
 )
 
-// RingPrefixLen is how many bytes of a ring position begin a key of KeyspaceHosts and
-// KeyspaceSubnets. Sixteen bytes tell any two hosts apart, and the other sixteen would be stored
-// with every URL.
+// RingPrefixLen is the length in bytes of the ring position in keys of KeyspaceHosts and
+// KeyspaceSubnets. Sixteen bytes are unique for hosts; more would be stored with every URL.
 const RingPrefixLen = 16

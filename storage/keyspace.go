@@ -8,9 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Keyspace is the part of a store whose keys begin with one byte. Keys given to it and returned by
-// it lack that byte. It is a small value to keep around; all its methods may be used by many
-// goroutines.
+// Keyspace is the part of a store whose keys begin with one byte. Its callers pass and get keys
+// without that byte. It is a small value, safe for concurrent use.
 type Keyspace struct {
 	store  *Store
 	prefix byte
@@ -32,7 +31,7 @@ func (k *Keyspace) Get(key []byte) (value []byte, ok bool, err error) {
 	return value, ok, err
 }
 
-// Has says whether key has a value.
+// Has reports whether key has a value.
 func (k *Keyspace) Has(key []byte) (ok bool, err error) {
 	err = k.get(key, func([]byte) { ok = true })
 	return ok, err
@@ -56,9 +55,9 @@ func (k *Keyspace) get(key []byte, found func([]byte)) error {
 	return closer.Close()
 }
 
-// Scan calls fn for the keys in [lo, hi) in their order, until fn returns false; key and value are
-// valid only during the call. A nil lo is the keyspace's first key, a nil hi its end. It sees the
-// keyspace as it was when Scan began: fn may well change it, and does not meet its own changes.
+// Scan calls fn for the keys in [lo, hi) in order, until fn returns false; key and value are valid
+// only during the call. A nil lo is the keyspace's first key, a nil hi its end. It reads a snapshot
+// from when Scan began: fn may change the keyspace, and does not see its own changes.
 func (k *Keyspace) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	if err := k.store.enter(); err != nil {
 		return err

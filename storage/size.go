@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Size is how many bytes the keys in [lo, hi) take on the disk, as the tables say that hold them:
-// what was written lately, and is only in the log, is not counted. A nil lo is the keyspace's first
-// key, a nil hi its end.
+// Size returns the approximate bytes on disk of the keys in [lo, hi), by the tables: recent writes
+// that are only in the log do not count. A nil lo is the keyspace's first key, a nil hi its end.
 func (k *Keyspace) Size(lo, hi []byte) (uint64, error) {
 	if err := k.store.enter(); err != nil {
 		return 0, err
@@ -20,8 +19,8 @@ func (k *Keyspace) Size(lo, hi []byte) (uint64, error) {
 	return n, nil
 }
 
-// Compact puts all records into their last level, without those that were overwritten or deleted,
-// as the database does by itself in time.
+// Compact compacts all records into the last level and drops overwritten and deleted ones, as the
+// database does by itself in time.
 func (s *Store) Compact(ctx context.Context) error {
 	if err := s.enter(); err != nil {
 		return err

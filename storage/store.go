@@ -15,41 +15,39 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Errors that a caller decides by.
+// Errors that callers may test for.
 var (
-	// ErrFailed says that an earlier write did not reach the disk and that the store takes no more.
-	// It wraps the cause.
+	// ErrFailed reports that an earlier write failed; the store accepts no more. It wraps the cause.
 	ErrFailed = errors.New("storage failed")
-	// ErrClosed says that the store was closed.
+	// ErrClosed reports that the store was closed.
 	ErrClosed = errors.New("storage closed")
-	// ErrLocked says that another process has the directory.
+	// ErrLocked reports that another process uses the directory.
 	ErrLocked = errors.New("directory is in use by another process")
-	// ErrDamaged says that the database's files are not what was written: Check says more.
-	ErrDamaged = errors.New("the database is damaged")
+	// ErrDamaged reports corrupt database files: Check has the details.
+	ErrDamaged = errors.New("the database is corrupt")
 )
 
-// Options are the knobs of a Store. The zero value is what a peer wants: small, since sixteen peers
-// may share a machine.
+// Options configure a Store. The defaults are small, since sixteen peers may share a machine.
 type Options struct {
-	// CacheBytes bounds the cache of blocks read from disk. Zero means 8 MiB.
+	// CacheBytes is the size of the block cache. Zero means 8 MiB.
 	CacheBytes int64
-	// MemTableBytes is the size of one table of recent writes; up to four wait for their turn to be
-	// written out, and then writers wait too. Larger means fewer compactions. Zero means 8 MiB.
+	// MemTableBytes is the size of one memory table; writers wait while four are unflushed. Larger
+	// means fewer compactions. Zero means 8 MiB.
 	MemTableBytes uint64
-	// MaxOpenFiles bounds open files. Zero means DefaultOpenFiles.
+	// MaxOpenFiles is the maximum number of open files. Zero means DefaultOpenFiles.
 	MaxOpenFiles int
-	// Logger receives what the database does, at debug level, and what goes wrong. Nil discards it.
+	// Logger receives the database's events at debug level, and its errors. Nil discards them.
 	Logger *slog.Logger
 	// FS replaces the file system in tests. Nil means the disk.
 	FS vfs.FS
-	// ReadOnly opens what is there to be read and changes nothing; there must be a database. The
-	// directory is held all the same, if it can be written, so that nobody else changes it meanwhile.
+	// ReadOnly opens an existing database without changing it. The directory is still locked, if
+	// writable, so that no other process changes it.
 	ReadOnly bool
-	// Lock is the directory's where it is held already. Nil: Open takes it.
+	// Lock is the directory's lock if already held. Nil: Open acquires it.
 	Lock *Lock
 }
 
-// Lock holds a directory for this process. Each Store that is open holds it too.
+// Lock locks a directory for this process. Each open Store holds it too.
 type Lock = pebble.Lock
 
 // Acquire takes the lock of a database's directory, or fails with ErrLocked.
@@ -60,23 +58,22 @@ func acquire(dir string, fs vfs.FS) (*Lock, error) {
 	if err != nil {
 		reason := ErrLocked
 		if lockUnwritable(err) {
-			reason = errors.New("its lock cannot be written")
+			reason = errors.New("lock file is not writable")
 		}
 		return nil, fmt.Errorf("open storage in %s: %w: %w", dir, reason, err)
 	}
 	return lock, nil
 }
 
-// lockUnwritable reports whether the file of a lock could not be opened. The system reports a lock
-// of another process without a path.
+// lockUnwritable reports whether the lock file could not be opened. The system reports a lock of
+// another process without a path.
 func lockUnwritable(err error) bool {
 	_, path := errors.AsType[*os.PathError](err)
 	return path || errors.Is(err, syscall.EROFS)
 }
 
-// AcquireToRead takes the lock of a database's directory as Acquire does, if it can be written. A
-// directory on a read-only medium, or one that this user may only read, needs none: no peer of this
-// user runs there.
+// AcquireToRead acquires the lock of a database's directory if it is writable. A read-only medium
+// or directory needs none: no peer of this user can run there.
 func AcquireToRead(dir string) (*Lock, error) { return acquireToRead(dir, vfs.Default) }
 
 func acquireToRead(dir string, fs vfs.FS) (*Lock, error) {
@@ -87,18 +84,18 @@ func acquireToRead(dir string, fs vfs.FS) (*Lock, error) {
 	return pebble.LockDirectory(dir, unlocked{fs})
 }
 
-// unlocked is a file system in which each lock is free.
+// unlocked is a file system without locking.
 type unlocked struct{ vfs.FS }
 
 // Lock implements vfs.FS.
 func (unlocked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// What a database has where Options do not say otherwise.
+// Defaults of Options.
 const (
-	// DefaultOpenFiles is how many files it has open at most.
+	// DefaultOpenFiles is the default of MaxOpenFiles.
 	DefaultOpenFiles = 128
-	// DefaultCacheBytes and DefaultMemTableBytes are its memory. Of tables of recent writes Pebble
-	// keeps two for good once they were used, the present one and the one before.
+	// DefaultCacheBytes and DefaultMemTableBytes are the default memory. Pebble keeps two memory
+	// tables after first use, the current one and the one before.
 	DefaultCacheBytes    = 8 << 20
 	DefaultMemTableBytes = 8 << 20
 )
@@ -122,21 +119,21 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store is an open database. Create it with Open, end it with Close.
+// Store is an open database. Open creates it, Close ends it.
 type Store struct {
 	db      *pebble.DB
 	failure *failure
 
-	mu     sync.Mutex // guards closed, and that no operation enters once it is set
+	mu     sync.Mutex // guards closed, and that no operation starts once it is set
 	closed bool
-	// running are the operations that Close waits for, so that the database is not closed under a
-	// reader. A count and not a lock, since the function given to Scan or Update may read.
+	// running counts the operations that Close waits for. It is a count and not a lock, since the
+	// function given to Scan or Update may read.
 	running sync.WaitGroup
 }
 
-// Open opens the database in dir and makes the directory if need be. The error names dir and tells
-// apart a directory that cannot be written, one that another process has (ErrLocked), a damaged
-// database, and one of another format (ErrOlder, ErrNewer).
+// Open opens the database in dir and creates the directory if necessary. The error names dir; it
+// distinguishes an unwritable directory, one in use (ErrLocked), a corrupt database (ErrDamaged),
+// and one of another format (ErrOlder, ErrNewer).
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if o.ReadOnly {
@@ -170,7 +167,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open storage in %s: %w", dir, errors.Join(opening(err, f), release()))
 	}
-	// From here the database alone holds the lock and lets it go when it closes.
+	// From here on only the database holds the lock; Close releases it.
 	if err := release(); err != nil {
 		return nil, fmt.Errorf("open storage in %s: %w", dir, errors.Join(err, db.Close()))
 	}
@@ -181,7 +178,7 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openPebble turns a panic of Pebble, its answer to some failed writes, into an error.
+// openPebble converts a panic of Pebble, its reaction to some failed writes, into an error.
 func openPebble(dir string, o Options, f *failure, lock *pebble.Lock) (db *pebble.DB, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -189,7 +186,7 @@ func openPebble(dir string, o Options, f *failure, lock *pebble.Lock) (db *pebbl
 			if !ok {
 				cause = fmt.Errorf("%v", r)
 			}
-			err = fmt.Errorf("pebble gave up: %w", cause)
+			err = fmt.Errorf("pebble panicked: %w", cause)
 		}
 	}()
 	po := &pebble.Options{
@@ -197,34 +194,34 @@ func openPebble(dir string, o Options, f *failure, lock *pebble.Lock) (db *pebbl
 		Lock:               lock,
 		ReadOnly:           o.ReadOnly,
 		FormatMajorVersion: pebble.FormatNewest,
-		// Pebble takes the memory of its tables of recent writes out of the cache. Without room for
-		// the one in use and one being written out, every read would go to the disk.
+		// Pebble takes the memory of its memory tables out of the cache. Without this addition for the
+		// current one and one being flushed, every read would go to the disk.
 		CacheSize:                   o.CacheBytes + 2*int64(o.MemTableBytes),
 		MemTableSize:                o.MemTableBytes,
 		MemTableStopWritesThreshold: 4,
-		// Counted in sublevels. Twice Pebble's default: a peer shares its cores with others, and a
-		// burst of reports is better absorbed than stalled.
+		// Counted in sublevels. Twice Pebble's default: a peer shares its cores, and it is better to
+		// absorb a burst of reports than to stall it.
 		L0StopWritesThreshold: 24,
 		MaxOpenFiles:          o.MaxOpenFiles,
 		Logger:                logger{log: o.Logger, failure: f},
 		EventListener:         events(o.Logger, f),
 	}
-	// Many questions are about keys that are not there; 10 bits a key answer 99 in 100 of them
-	// without a read. Pebble does not ask the filters of the last level, so none are made for it:
-	// dedup keeps its own in front of what is large.
+	// Many lookups are of absent keys; with 10 bits per key 99 of 100 need no read. Pebble does not
+	// use filters of the last level, so none are made for it: dedup has its own filters for the large
+	// keyspaces.
 	for i := range len(po.Levels) - 1 {
 		po.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	// Nearly all records lie in the last level, and most of them are URLs, which compress well: zstd
-	// and larger blocks take a fifth off what a URL weighs (apoidea experiment run frontier), and no
-	// time of a crawl that could be measured.
+	// Nearly all records are in the last level, and most of them are URLs, which compress well: zstd
+	// and larger blocks reduce the size of a URL by a fifth (apoidea experiment run frontier), at no
+	// measurable cost.
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
 	po.Levels[len(po.Levels)-1].BlockSize = 16 << 10
 	return pebble.Open(dir, po)
 }
 
-// orphaned refuses a directory with records of which nothing names the MANIFEST: it would be taken
-// for a new one, and the records be removed.
+// orphaned rejects a directory with records but no MANIFEST: it would be taken for a new one, and
+// the records be removed.
 func orphaned(dir string, fs vfs.FS) error {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -242,11 +239,11 @@ func orphaned(dir string, fs vfs.FS) error {
 	if records == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: there are records (%s), and nothing names the current MANIFEST", ErrDamaged, records)
+	return fmt.Errorf("%w: records found (%s), but no current MANIFEST", ErrDamaged, records)
 }
 
-// opening says of an error of opening that it is damage, unless the system said it: then a file
-// could not be read or written.
+// opening marks an error of opening as corruption, unless it is a system error: then a file could
+// not be read or written.
 func opening(err error, f *failure) error {
 	f.mu.Lock()
 	failed := f.err != nil
@@ -258,28 +255,27 @@ func opening(err error, f *failure) error {
 	return &damagedError{text: plain(err), err: err}
 }
 
-// writable tells an unwritable directory by trying, since permission bits do not tell of read-only
-// mounts and quotas.
+// writable detects an unwritable directory by a test write, since permission bits do not cover
+// read-only mounts and quotas.
 func writable(dir string, fs vfs.FS) error {
 	if err := fs.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("open storage: directory %s cannot be made: %w", dir, err)
+		return fmt.Errorf("open storage: cannot create directory %s: %w", dir, err)
 	}
 	name := fs.PathJoin(dir, ".writable")
 	file, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return fmt.Errorf("open storage: directory %s cannot be written: %w", dir, err)
+		return fmt.Errorf("open storage: directory %s is not writable: %w", dir, err)
 	}
 	_, werr := io.WriteString(file, "x")
 	if err := errors.Join(werr, file.Close(), fs.Remove(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("open storage: directory %s cannot be written: %w", dir, err)
+		return fmt.Errorf("open storage: directory %s is not writable: %w", dir, err)
 	}
 	return nil
 }
 
-// Close waits for running operations, writes out what is open and releases the directory. On a
-// failed store it returns the failure at once and leaves the directory locked until the process
-// ends: nothing can be written any more, and what was acknowledged is already on disk. A second
-// Close returns nil.
+// Close waits for running operations, flushes and releases the directory. On a failed store it
+// returns the failure at once and leaves the directory locked until the process ends: no write is
+// possible, and all acknowledged data is on disk. A second Close returns nil.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	again := s.closed
@@ -304,11 +300,10 @@ func (s *Store) Close() error {
 	}
 }
 
-// Failed is closed when the store has met a write that failed. Err then says which.
+// Failed is closed after a failed write. Err then returns it.
 func (s *Store) Failed() <-chan struct{} { return s.failure.done }
 
-// Err returns nil while the store works, and otherwise an error that is ErrFailed and wraps the
-// cause.
+// Err returns nil while the store works, and otherwise an ErrFailed that wraps the cause.
 func (s *Store) Err() error { return s.failure.Err() }
 
 // enter admits an operation, which ends with s.running.Done.

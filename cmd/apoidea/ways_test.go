@@ -201,7 +201,7 @@ func TestProxy(t *testing.T) {
 		}
 		wrong := strings.Replace(proxy, "sesame", "tahini", 1)
 		out, code = say(t, crawlArgs(filepath.Join(t.TempDir(), "peer"), "--retries", "0", "--proxy", wrong, site)...)
-		if code == exitDone || !strings.Contains(out, "by the proxy: ") || strings.Contains(out, "tahini") {
+		if code == exitDone || !strings.Contains(out, "proxy: ") || strings.Contains(out, "tahini") {
 			t.Errorf("%s: exit code %d: %s", wrong, code, out)
 		}
 	}

@@ -5,25 +5,25 @@ import (
 	"sync/atomic"
 )
 
-// bound is one of those that a peer may meet, for the counters.
+// bound identifies a limit that closed a stream, for the counters.
 type bound int
 
 const (
-	boundFirstByte bound = iota // nothing came on a stream
+	boundFirstByte bound = iota // no byte received on a stream
 	boundFrame                  // a frame took too long
-	boundWrite                  // nothing could be written for too long
+	boundWrite                  // a write made no progress for too long
 	bounds
 )
 
-// boundNames are what Stats calls them.
+// boundNames are the keys of Stats.Bounds.
 var boundNames = [bounds]string{"first_byte", "frame", "write"}
 
-// met counts how often each bound was met.
+// met counts how often each limit was reached.
 type met [bounds]atomic.Uint64
 
 func (m *met) add(b bound) { m[b].Add(1) }
 
-// slow counts the end of a stream if it is that its peer was too slow.
+// slow counts err if it reports that the peer sent too slowly.
 func (m *met) slow(err error) {
 	switch {
 	case errors.Is(err, errNothingCame):
@@ -33,7 +33,7 @@ func (m *met) slow(err error) {
 	}
 }
 
-// unwritten counts the end of a stream if it is that its peer did not read.
+// unwritten counts err if it reports that the peer did not read.
 func (m *met) unwritten(err error) {
 	if isTimeout(err) {
 		m.add(boundWrite)

@@ -10,30 +10,29 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// window is how many calls may be outstanding on one stream; further callers
-// wait for their turn.
+// window is the maximum number of outstanding calls on one stream; further callers wait.
 const window = 256
 
-// errNotSent: the stream ended before the request was handed to it.
+// errNotSent reports that the stream ended before the request was queued on it.
 var errNotSent = errors.New("request not sent")
 
 // errStale ends a call without a deadline.
 var errStale = fmt.Errorf("no answer: %w", context.DeadlineExceeded)
 
-// streamKey names a stream in one direction.
+// streamKey identifies a stream in one direction.
 type streamKey struct {
 	peer    peer.ID
 	service *service
 }
 
-// outSlot is the place of an outgoing stream while it is opened and after.
+// outSlot holds an outgoing stream, also while it is being opened.
 type outSlot struct {
-	ready chan struct{} // closed when one of the two below is set
+	ready chan struct{} // closed when stream or err is set
 	st    *outStream
 	err   error
 }
 
-// opened returns the slot's stream, nil while it is being opened or if that failed.
+// opened returns the slot's stream, or nil if it is being opened or opening failed.
 func (o *outSlot) opened() *outStream {
 	select {
 	case <-o.ready:
@@ -43,17 +42,17 @@ func (o *outSlot) opened() *outStream {
 	}
 }
 
-// outStreams are the streams on which this peer asks others, one for each peer and service.
+// outStreams are the outgoing streams, one for each peer and service.
 type outStreams struct {
 	*ground
 
-	mu     sync.Mutex // guards what follows; never held over the network
+	mu     sync.Mutex // guards the fields below; never held during network I/O
 	open   map[streamKey]*outSlot
 	closed bool
 }
 
-// stream returns the stream to a peer's service, opened if there is none.
-// All who ask meanwhile wait for the one that is being opened.
+// stream returns the stream to a peer's service and opens it if there is none. Concurrent callers
+// wait for the same stream.
 func (o *outStreams) stream(ctx context.Context, to peer.ID, svc *service) (*outStream, error) {
 	key := streamKey{to, svc}
 	o.mu.Lock()
@@ -66,7 +65,7 @@ func (o *outStreams) stream(ctx context.Context, to peer.ID, svc *service) (*out
 		slot = &outSlot{ready: make(chan struct{})}
 		o.open[key] = slot
 		mayDial := ctx.Value(withoutDial{}) == nil
-		o.wg.Go(func() { o.fill(slot, key, mayDial) }) // others may wait for it too
+		o.wg.Go(func() { o.fill(slot, key, mayDial) }) // other callers may wait for it too
 	}
 	o.mu.Unlock()
 	select {
@@ -81,8 +80,8 @@ func (o *outStreams) stream(ctx context.Context, to peer.ID, svc *service) (*out
 	return slot.st, slot.err
 }
 
-// fill fills a slot. It does not depend on the context of the caller that came
-// first, because others may wait for the same stream.
+// fill opens the stream of a slot. It ignores the first caller's context, because others may wait
+// for the same stream.
 func (o *outStreams) fill(slot *outSlot, key streamKey, mayDial bool) {
 	s, err := o.network.Open(o.life, key.peer, key.service.name, mayDial)
 	o.mu.Lock()
@@ -104,8 +103,7 @@ func (o *outStreams) fill(slot *outSlot, key streamKey, mayDial bool) {
 	close(slot.ready)
 }
 
-// forget takes a stream that is over out of the map, so that the next call
-// opens another.
+// forget removes a closed stream from the map, so that the next call opens another.
 func (o *outStreams) forget(st *outStream) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +112,7 @@ func (o *outStreams) forget(st *outStream) {
 	}
 }
 
-// all returns the streams that are open.
+// all returns the open streams.
 func (o *outStreams) all() (list []*outStream) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,14 +124,14 @@ func (o *outStreams) all() (list []*outStream) {
 	return list
 }
 
-// close opens no more; those that are open end with end.
+// close opens no more streams and ends the open ones with end.
 func (o *outStreams) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
 }
 
-// count is how many there are, those included that are being opened.
+// count returns the number of streams, including those being opened.
 func (o *outStreams) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,10 +145,10 @@ type outStream struct {
 	slot   *outSlot
 	s      Stream
 	w      *frameWriter
-	window chan struct{} // one element a call outstanding
-	done   chan struct{} // closed when the stream is over
+	window chan struct{} // one element for each outstanding call
+	done   chan struct{} // closed when the stream has ended
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	pending map[uint64]*pendingCall
 	nextID  uint64
 	ended   bool
@@ -158,14 +156,14 @@ type outStream struct {
 	swept   uint64 // nextID at the last sweep
 }
 
-// pendingCall is what a caller waits with. Pooled: it goes back only after its
-// done was received or it was taken out of pending by its own caller.
+// pendingCall is the state of a waiting call. It is pooled: it is released only after its done was
+// received or its own caller removed it from pending.
 type pendingCall struct {
-	done    chan struct{} // one slot
+	done    chan struct{} // capacity 1
 	answer  []byte
 	err     error
 	patient bool // without a deadline
-	sweeps  int  // seen
+	sweeps  int  // sweeps survived
 }
 
 var callPool = sync.Pool{New: func() any { return &pendingCall{done: make(chan struct{}, 1)} }}
@@ -178,8 +176,8 @@ func newOutStream(out *outStreams, key streamKey, slot *outSlot, s Stream) *outS
 	}
 }
 
-// call sends one request and waits. errNotSent says that the stream was over
-// before the request was handed to it.
+// call sends one request and waits for the answer. errNotSent means that the stream ended before
+// the request was queued.
 func (st *outStream) call(ctx context.Context, req []byte) ([]byte, error) {
 	select {
 	case st.window <- struct{}{}:
@@ -233,7 +231,7 @@ func (st *outStream) call(ctx context.Context, req []byte) ([]byte, error) {
 		if st.forget(id) {
 			return nil, ctx.Err()
 		}
-		<-c.done // the answer was on its way to us
+		<-c.done // the answer has already arrived
 	}
 	return c.answer, c.err
 }
@@ -249,7 +247,7 @@ func (st *outStream) register(c *pendingCall) (id uint64, ok bool) {
 	return st.nextID, true
 }
 
-// forget takes a call out; false if the reader already took it and will say so.
+// forget removes a call; false if the reader already took it and will complete it.
 func (st *outStream) forget(id uint64) bool { return st.take(id) != nil }
 
 func (st *outStream) take(id uint64) *pendingCall {
@@ -263,7 +261,7 @@ func (st *outStream) take(id uint64) *pendingCall {
 func (st *outStream) write() {
 	if err := st.w.run(st.s, nil); err != nil {
 		st.out.met.unwritten(err)
-		_ = st.s.Reset() // the reader finds out and tells the callers
+		_ = st.s.Reset() // the reader then fails all pending calls
 	}
 }
 
@@ -286,7 +284,7 @@ func (st *outStream) readOne(frames *timedFrames) error {
 	}
 	st.key.service.counters.bytesIn.Add(uint64(h.frame))
 	if h.kind == kindRequest {
-		return fmt.Errorf("%w: request on the answering side", errFrame)
+		return fmt.Errorf("%w: unexpected request from the answering peer", errFrame)
 	}
 	c := st.take(h.id)
 	if c == nil { // the caller no longer waits
@@ -298,7 +296,7 @@ func (st *outStream) readOne(frames *timedFrames) error {
 			c.err = failure
 		}
 	} else {
-		c.answer, _, err = frames.payload(h, largeRequest, func(int) bool { return true }) // it was asked for
+		c.answer, _, err = frames.payload(h, largeRequest, func(int) bool { return true }) // we requested it
 	}
 	if err != nil {
 		c.answer, c.err = nil, Unreachable(st.key.peer, err)
@@ -307,8 +305,7 @@ func (st *outStream) readOne(frames *timedFrames) error {
 	return err
 }
 
-// end closes the stream and fails what is pending with the cause. Only the
-// first end counts.
+// end closes the stream and fails the pending calls with cause. Only the first end counts.
 func (st *outStream) end(cause error) {
 	st.mu.Lock()
 	if st.ended {
@@ -333,7 +330,7 @@ func (st *outStream) end(cause error) {
 	}
 }
 
-// retire closes a stream on which nothing is pending; false if something is.
+// retire closes a stream without pending calls; false if there are any.
 func (st *outStream) retire() bool {
 	st.mu.Lock()
 	if st.ended || len(st.pending) > 0 {
@@ -348,8 +345,7 @@ func (st *outStream) retire() bool {
 	return true
 }
 
-// sweep fails calls that wait without a deadline for too long and retires the
-// stream when no call came for some sweeps.
+// sweep fails calls without a deadline that wait too long, and retires an idle stream.
 func (st *outStream) sweep() {
 	st.mu.Lock()
 	var stale []*pendingCall

@@ -1,33 +1,32 @@
-// Package calls lets peers ask each other: requests and their answers, as frames over long-lived
-// streams. Of the network beneath it needs no more than streams, see [Network], so that two
-// endpoints talk over net.Pipe as well.
+// Package calls implements RPC between peers: requests and answers are frames on long-lived
+// streams. It needs only streams of the network, see [Network]; tests use net.Pipe.
 //
-// Its words:
+// Terms:
 //
-//   - service: a name under which a peer answers requests, such as "ring".
+//   - service: the name of a set of requests that a peer answers, such as "ring".
 //   - call: one request and its answer. Many calls share one long-lived stream
-//     a (peer, service, direction); each is a varint-delimited frame with an ID.
-//     The frames are our own because frames of many calls go out in one write: of
-//     32 calls of 64 bytes at a time each costs 5.5 us of CPU over TCP, both sides
-//     together, where go-msgio on one stream takes 22 and a stream a call 80; one
-//     call of 16 KiB alone 111 us, 123 and 176 (BenchmarkCall in dht/p2p).
+//     per (peer, service, direction); each is a varint-delimited frame with an ID.
+//     The framing is our own because frames of many calls go out in one write: with
+//     32 concurrent calls of 64 bytes each costs 5.5 us of CPU over TCP, both sides
+//     together; go-msgio on one stream takes 22, one stream per call 80. A single
+//     call of 16 KiB takes 111 us, 123 and 176 (BenchmarkCall in dht/p2p).
 //
-// What it promises:
+// Guarantees:
 //
 //   - A call ends: with an answer, with the handler's [*Error], with the
-//     caller's context, or with an error that is [ErrUnreachable] as soon as the
-//     stream breaks. A call is sent at most once: only one that was never
-//     written is tried again on a fresh stream.
-//   - Back-pressure instead of loss: outstanding calls, running handlers, queued
-//     requests and unsent bytes are bounded, and who exceeds a bound waits.
-//     The exceptions are the memory for large requests of all peers together and
-//     that for unread answers of long services ([Endpoint.Long]), beyond which the answer is
-//     [CodeBusy]. Of both a part is for peers that the [Network] knows; of others all requests and
-//     answers count that are not tiny, and fewer run and wait.
-//   - Who is slow loses a stream and nothing else: its first byte, each frame that has begun and
-//     each write have their time, which grows with what comes or is written and not with what was
-//     announced. A stream may be quiet between whole frames for a minute.
-//   - Nothing that a stranger sends is allocated before its size was checked.
+//     caller's context, or with [ErrUnreachable] as soon as the stream
+//     breaks. A call is sent at most once: only one that was never
+//     written is retried on a fresh stream.
+//   - Backpressure instead of loss: outstanding calls, running handlers, queued
+//     requests and unsent bytes are limited, and callers wait at a limit.
+//     The exceptions are the memory for large requests of all peers and that for
+//     unread answers of long services ([Endpoint.Long]): beyond them the answer is
+//     [CodeBusy]. Part of both is reserved for peers that are [Network] Known; untrusted peers
+//     have lower limits, and all but their tiny requests and answers count.
+//   - A slow peer loses a stream and nothing else: the first byte, each started frame and each
+//     write have a timeout, which received or written bytes extend, but announced ones do not.
+//     A stream may be idle between frames for a minute.
+//   - The size of untrusted input is checked before any allocation.
 //   - When [Endpoint.Wait] has returned after [Endpoint.Close], no goroutine of this package is
 //     left and no handler runs.
 package calls

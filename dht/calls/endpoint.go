@@ -14,43 +14,41 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Stream is what calls go over.
+// Stream carries the frames of calls.
 type Stream interface {
 	io.ReadWriteCloser
-	// Reset breaks the stream at both ends; whoever reads or writes it returns.
+	// Reset aborts the stream at both ends; pending reads and writes return.
 	Reset() error
-	// SetReadDeadline ends reads at a time, see net.Conn.
+	// SetReadDeadline sets the read deadline, see net.Conn.
 	SetReadDeadline(t time.Time) error
-	// SetWriteDeadline ends writes at a time, see net.Conn. One that ends so says how much it wrote
-	// before.
+	// SetWriteDeadline sets the write deadline, see net.Conn. A write that times out returns the
+	// number of bytes written.
 	SetWriteDeadline(t time.Time) error
 }
 
 // Network opens streams. It is safe for concurrent use.
 type Network interface {
-	// Open opens a stream to a service of a peer, dialling it if need be and it may. It ends by
-	// itself in a while. Its error is told to all who wait for the stream: an *Error, ErrClosed or
-	// one made by Unreachable.
+	// Open opens a stream to a service of a peer and dials it if mayDial and not connected. It times
+	// out by itself. All callers waiting for the stream get its error: an *Error, ErrClosed or one
+	// made by Unreachable.
 	Open(ctx context.Context, to peer.ID, service string, mayDial bool) (Stream, error)
-	// Refusal says what a peer means by the error that broke a stream of Open, if it is that it
-	// does not serve; else nil.
+	// Refusal translates cause, the error that broke a stream of Open, into the peer's refusal to
+	// serve; nil if it is none.
 	Refusal(to peer.ID, service string, cause error) *Error
-	// Known says whether a peer is one of those that this one always talks to. They have a part of
-	// what all may use to themselves.
+	// Known reports whether a peer is trusted, such as a neighbor. Part of each shared limit is
+	// reserved for trusted peers.
 	Known(id peer.ID) bool
-	// Origin says where a peer is connected from. Peers of one origin that are not Known have one
-	// share together. Empty: that tells nothing, and each has its own.
+	// Origin returns the network that a peer is connected from. Untrusted peers of one origin share
+	// one quota. If empty, the origin is unknown and each peer has its own.
 	Origin(id peer.ID) string
 }
 
-// Handler answers one request of a peer. req belongs to the handler; the
-// answer belongs to the network once returned. ctx ends when the caller no
-// longer waits (by the time it said), when its stream breaks or the Endpoint closes.
-// Handlers of one stream run at the same time, in no promised order.
+// Handler answers one request of a peer. It owns req; the network owns the returned answer. ctx
+// ends when the caller's deadline passes, its stream breaks or the Endpoint closes. Handlers of one
+// stream run concurrently, in no fixed order.
 type Handler func(ctx context.Context, from peer.ID, req []byte) ([]byte, error)
 
-// Endpoint is one peer's side of all calls: what it asks others, and what it answers. It is safe
-// for concurrent use.
+// Endpoint sends and answers the calls of one peer. It is safe for concurrent use.
 type Endpoint struct {
 	*ground
 	byName sync.Map // name -> *service
@@ -58,21 +56,21 @@ type Endpoint struct {
 	in     *inStreams
 }
 
-// ground is what both directions stand on.
+// ground is the state that both directions share.
 type ground struct {
 	self    peer.ID
 	network Network
 	log     *slog.Logger
 
-	// life ends with Close. It is kept here because streams and handlers belong
-	// to the Endpoint and not to whoever's call happened to open them.
+	// life ends with Close. It is a field because streams and handlers outlive the call that opened
+	// them.
 	life context.Context //nolint:containedctx // see above
 	end  context.CancelFunc
-	wg   sync.WaitGroup // every goroutine of this package
+	wg   sync.WaitGroup // all goroutines of this package
 	met  met
 }
 
-// service is one name under which calls go out and come in.
+// service is the state of one service name, in both directions.
 type service struct {
 	name     string
 	long     bool // see Endpoint.Long
@@ -80,12 +78,12 @@ type service struct {
 	counters counters
 }
 
-// counters of one service.
+// counters are the statistics of one service.
 type counters struct {
 	callsOut, callsIn, failed, bytesOut, bytesIn atomic.Uint64
 }
 
-// New returns the Endpoint of the peer named self, which asks over a network.
+// New returns the Endpoint of the peer self on a network.
 func New(self peer.ID, network Network, log *slog.Logger) *Endpoint {
 	g := &ground{self: self, network: network, log: log}
 	g.life, g.end = context.WithCancel(context.Background())
@@ -101,8 +99,8 @@ func New(self peer.ID, network Network, log *slog.Logger) *Endpoint {
 	}
 }
 
-// service returns the one of that name, made when first named. Names come from
-// our own code, so their number is small.
+// service returns the service of that name and creates it on first use. Names come from our own
+// code, so their number is small.
 func (e *Endpoint) service(name string) *service {
 	if svc, ok := e.byName.Load(name); ok {
 		return svc.(*service)
@@ -111,8 +109,8 @@ func (e *Endpoint) service(name string) *service {
 	return svc.(*service)
 }
 
-// Handle serves a service from now on, or with a nil h serves it no more; it says whether it was
-// served before.
+// Handle registers the handler of a service, or removes it with a nil h. It reports whether there
+// was one before.
 func (e *Endpoint) Handle(name string, h Handler) (served bool) {
 	svc := e.service(name)
 	if h == nil {
@@ -121,30 +119,28 @@ func (e *Endpoint) Handle(name string, h Handler) (served bool) {
 	return svc.handler.Swap(&h) != nil
 }
 
-// Long says that the answers of a service may be long where the question is short: of a peer that
-// the Network does not know one on a stream is made at a time, and what is not written yet is
-// bounded. It is called before any stream of the service comes in.
+// Long declares that answers of a service may be much longer than requests. The Endpoint makes one
+// answer at a time per stream of an untrusted peer and limits unwritten bytes. Call it before the
+// first stream of the service is accepted.
 func (e *Endpoint) Long(name string) { e.service(name).long = true }
 
-// Serve answers the requests on a stream that a peer opened to a service, until the stream ends.
+// Serve answers the requests on a stream that a peer opened to a service, until it ends.
 func (e *Endpoint) Serve(name string, from peer.ID, s Stream) {
 	e.in.serve(streamKey{from, e.service(name)}, s)
 }
 
 type withoutDial struct{}
 
-// WithoutDial returns a context in which Call uses a connection that is there, and fails with
-// ErrUnreachable when there is none. For calls to attached workers: dialling one would only wait
-// for an answer that cannot come.
+// WithoutDial returns a context in which Call uses an existing connection, and fails with
+// ErrUnreachable if there is none. Use it for attached workers, which cannot be dialed.
 func WithoutDial(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutDial{}, true)
 }
 
-// Call asks a peer and waits for its answer, which belongs to the caller. The
-// error is an *Error (see CodeOf) when the peer answered that it did not serve,
-// ErrUnreachable when it cannot be asked or broke off, ErrTooLarge, ErrClosed or
-// the context's own. Without a deadline in ctx a call ends after one to two minutes.
-// A call to the peer itself runs the handler at once, in this goroutine.
+// Call sends a request to a peer and returns its answer, which the caller owns. The error is an
+// *Error (see CodeOf) if the peer did not serve it, ErrUnreachable if the connection failed,
+// ErrTooLarge, ErrClosed or the context's own. Without a deadline in ctx a call ends after one to
+// two minutes. A call to the peer itself runs the handler in this goroutine.
 func (e *Endpoint) Call(ctx context.Context, to peer.ID, name string, req []byte) ([]byte, error) {
 	svc := e.service(name)
 	svc.counters.callsOut.Add(1)
@@ -175,8 +171,8 @@ func (e *Endpoint) call(ctx context.Context, to peer.ID, svc *service, req []byt
 		if !errors.Is(err, errNotSent) {
 			return answer, err
 		}
-		// The stream ended between being found and being used: nothing went
-		// out, so another one may carry it. Opening fails by itself in the end.
+		// The stream ended before the request was sent, so another stream may carry it. The loop ends
+		// because opening fails in the end.
 	}
 }
 
@@ -201,23 +197,23 @@ func (s *service) refusal() *Error {
 	return &Error{Code: CodeRefused, Message: "service " + s.name + " is not served here"}
 }
 
-// ServiceStats counts what one service did since the start.
+// ServiceStats are the counters of one service since the start.
 type ServiceStats struct {
-	CallsOut uint64 // calls to others (and to itself)
+	CallsOut uint64 // calls sent (including to itself)
 	CallsIn  uint64 // requests that reached a handler
-	Failed   uint64 // calls that ended with an error, refusals included
+	Failed   uint64 // calls that ended with an error, including refusals
 	BytesOut uint64 // bytes of frames written, before encryption
 	BytesIn  uint64 // bytes of frames read, after decryption
 }
 
-// Stats counts what an Endpoint did since the start.
+// Stats are the counters of an Endpoint since the start.
 type Stats struct {
 	Services map[string]ServiceStats // by name
-	Streams  int                     // open at present, in both directions
-	Bounds   map[string]uint64       // how often each bound on what a peer may use was met, by its name
+	Streams  int                     // currently open, in both directions
+	Bounds   map[string]uint64       // how often each limit was reached, by name
 }
 
-// Stats returns the counters of this moment.
+// Stats returns the current counters.
 func (e *Endpoint) Stats() Stats {
 	s := Stats{Services: map[string]ServiceStats{}, Bounds: e.met.read()}
 	e.byName.Range(func(name, value any) bool {
@@ -233,18 +229,17 @@ func (e *Endpoint) Stats() Stats {
 }
 
 const (
-	// SweepEvery is how often Sweep is to be called.
+	// SweepEvery is the interval at which Sweep must be called.
 	SweepEvery = 10 * time.Second
-	// idleOut and idleIn are after how many sweeps a stream without traffic is
-	// closed: by its opener after half a minute, by the other side after a minute,
-	// which only an opener that forgot it lets come, or one that means to hold it.
+	// idleOut and idleIn are the idle time, in sweeps, after which a stream is closed: by its opener
+	// after half a minute, by the other side after a minute, in case the opener failed to close it.
 	idleOut = 3
 	idleIn  = 5
-	// staleCall is after how many sweeps a call without a deadline fails.
+	// staleCall is the age, in sweeps, at which a call without a deadline fails.
 	staleCall = 9
 )
 
-// Sweep looks for idle streams and for calls without a deadline. It does not block.
+// Sweep closes idle streams and fails stale calls without a deadline. It does not block.
 func (e *Endpoint) Sweep() {
 	for _, st := range e.out.all() {
 		st.sweep()
@@ -254,8 +249,8 @@ func (e *Endpoint) Sweep() {
 	}
 }
 
-// Close breaks all streams off and takes no more. Calls under way fail with ErrClosed. Further
-// Closes do nothing. It does not wait, see Wait.
+// Close resets all streams and accepts no more. Pending calls fail with ErrClosed. Further calls do
+// nothing. It does not wait, see Wait.
 func (e *Endpoint) Close() {
 	e.out.close()
 	e.in.close()
@@ -265,5 +260,5 @@ func (e *Endpoint) Close() {
 	}
 }
 
-// Wait waits until every handler has returned, and whatever else runs. Close first.
+// Wait waits until all handlers and goroutines have returned. Call Close first.
 func (e *Endpoint) Wait() { e.wg.Wait() }

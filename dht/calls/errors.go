@@ -8,33 +8,32 @@ import (
 )
 
 var (
-	// ErrUnreachable is what every error is that comes from a peer that cannot
-	// be dialled or whose stream broke before the answer came. Whether the peer
-	// received the request is then unknown.
+	// ErrUnreachable reports a peer that cannot be dialed or whose stream broke before the answer. The
+	// peer may or may not have received the request.
 	ErrUnreachable = errors.New("peer unreachable")
-	// ErrTooLarge refuses a request or an answer beyond MaxPayload.
+	// ErrTooLarge reports a request or answer beyond MaxPayload.
 	ErrTooLarge = errors.New("message too large")
-	// ErrClosed is what a call on a closed Endpoint returns.
+	// ErrClosed is returned by calls on a closed Endpoint.
 	ErrClosed = errors.New("network closed")
 )
 
-// Code says why a peer did not serve a call.
+// Code is the reason why a peer did not serve a call.
 type Code uint32
 
 const (
-	// CodeInternal: the handler failed; a later try may succeed.
+	// CodeInternal: the handler failed; a retry may succeed.
 	CodeInternal Code = iota + 1
-	// CodeMoved: another peer serves this; Detail carries the service's hints.
+	// CodeMoved: another peer serves this; Detail has hints of the service.
 	CodeMoved
-	// CodeBusy: a bound is reached; keep the work and come back.
+	// CodeBusy: a limit is reached; keep the request and retry later.
 	CodeBusy
-	// CodeRefused: not served here, now or ever.
+	// CodeRefused: not served here, a retry is useless.
 	CodeRefused
-	// CodeVersion: the peer speaks another major version or is of another network.
+	// CodeVersion: incompatible protocol version or another network.
 	CodeVersion
 )
 
-// String is the code in words.
+// String returns the name of the code.
 func (c Code) String() string {
 	switch c {
 	case CodeInternal:
@@ -52,21 +51,20 @@ func (c Code) String() string {
 	}
 }
 
-// Error is a peer's own answer that it did not do what was asked. A handler
-// returns one to choose the code; any other error of a handler arrives as
-// CodeInternal with its text.
+// Error is a peer's answer that it did not serve a call. A handler returns one to choose the code;
+// any other error of a handler arrives as CodeInternal with its text.
 type Error struct {
-	Code    Code   // why, for programs
-	Detail  []byte // of the service, at most MaxErrorDetail bytes
-	Message string // for people, cut to MaxErrorMessage bytes
+	Code    Code   // machine-readable reason
+	Detail  []byte // defined by the service, at most MaxErrorDetail bytes
+	Message string // for people, truncated to MaxErrorMessage bytes
 }
 
-// Error is the code in words, with the message if there is one.
+// Error returns the code's name and the message, if any.
 func (e *Error) Error() string {
 	switch {
 	case e.Message == "":
 		return e.Code.String()
-	case e.Code == CodeVersion: // says all of it
+	case e.Code == CodeVersion: // the message is complete
 		return e.Message
 	}
 	return e.Code.String() + ": " + e.Message
@@ -80,7 +78,7 @@ func CodeOf(err error) Code {
 	return 0
 }
 
-// asError turns what a handler returned into what travels.
+// asError converts a handler's error to the one that is sent.
 func asError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -88,7 +86,7 @@ func asError(err error) *Error {
 	return &Error{Code: CodeInternal, Message: err.Error()}
 }
 
-// Unreachable is an ErrUnreachable with its peer and cause.
+// Unreachable returns an ErrUnreachable with its peer and cause.
 func Unreachable(to peer.ID, cause error) error { return &unreachable{to, cause} }
 
 type unreachable struct {
@@ -100,7 +98,7 @@ func (e *unreachable) Error() string {
 	return fmt.Sprintf("peer %s unreachable: %v", e.peer, e.cause)
 }
 
-// Cause is what an ErrUnreachable came of, without the name of the peer; any other error is itself.
+// Cause returns the cause of an ErrUnreachable, without the peer's name; any other error unchanged.
 func Cause(err error) error {
 	if e, ok := errors.AsType[*unreachable](err); ok {
 		return e.cause

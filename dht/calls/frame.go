@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Bounds of what one frame may carry. They are checked before anything is
-// allocated.
+// Size limits of frames, checked before any allocation.
 const (
 	// maxFrame is the largest frame body in bytes.
 	maxFrame = 4 << 20
@@ -18,19 +17,19 @@ const (
 	maxFrameHeader = 1 + 3*binary.MaxVarintLen64
 	// MaxPayload is the largest request or answer in bytes.
 	MaxPayload = maxFrame - maxFrameHeader
-	// MaxErrorDetail bounds Error.Detail in bytes: hints, not data.
+	// MaxErrorDetail is the maximum size of Error.Detail in bytes: hints, not data.
 	MaxErrorDetail = 64 << 10
-	// MaxErrorMessage bounds Error.Message in bytes: one line for a log.
+	// MaxErrorMessage is the maximum size of Error.Message in bytes: one log line.
 	MaxErrorMessage = 512
-	// maxHandlerTime is the longest a caller may ask a handler to work for it.
+	// maxHandlerTime is the longest deadline of a handler that a caller may set.
 	maxHandlerTime = 5 * time.Minute
 )
 
-// kind of a frame.
+// kind is the type of a frame.
 //
 //	frame   = uvarint(len(body)) body
 //	body    = kind uvarint(id) rest
-//	request: rest = uvarint(milliseconds the caller waits, 0 unknown) payload
+//	request: rest = uvarint(milliseconds until the caller's deadline, 0 unknown) payload
 //	answer:  rest = payload
 //	failure: rest = uvarint(code) uvarint(len(detail)) detail message
 type kind byte
@@ -43,19 +42,19 @@ const (
 
 var errFrame = errors.New("malformed frame")
 
-// header is a frame without its payload, of which size bytes follow.
+// header is a frame without its payload of size bytes, which follows.
 type header struct {
 	kind   kind
 	id     uint64
-	wait   time.Duration // request: how long the caller waits, 0 unknown
+	wait   time.Duration // request: time to the caller's deadline, 0 unknown
 	code   Code          // failure
-	detail int           // failure: how many of the size bytes are detail
+	detail int           // failure: number of the size bytes that are detail
 	size   int
 	frame  int // bytes of the whole frame, for the counters
 }
 
-// frameReader reads headers one by one; between two headers the payload must
-// have been taken with payload or skip.
+// frameReader reads headers. Between two headers the caller must take the payload with payload or
+// skip.
 type frameReader struct {
 	r *bufio.Reader
 }
@@ -67,8 +66,7 @@ func newFrameReader(r io.Reader) frameReader {
 	return frameReader{r: bufio.NewReaderSize(r, readBuffer)}
 }
 
-// header returns the next frame's header. io.EOF means that the other side
-// ended between two frames.
+// header returns the next frame's header, or io.EOF if the stream ended between two frames.
 func (f frameReader) header() (header, error) {
 	length, lead, err := f.uvarint(maxFrame, binary.MaxVarintLen64)
 	if err != nil {
@@ -85,11 +83,10 @@ func (f frameReader) header() (header, error) {
 	return h, err
 }
 
-// fields reads what stands before the payload and returns how much is left of
-// the body's length.
+// fields reads the fields before the payload and returns the bytes left of the body.
 func (f frameReader) fields(h *header, length int) (int, error) {
 	if length == 0 {
-		return 0, fmt.Errorf("%w: no body", errFrame)
+		return 0, fmt.Errorf("%w: empty body", errFrame)
 	}
 	k, err := f.r.ReadByte()
 	if err != nil {
@@ -125,12 +122,11 @@ func (f frameReader) fields(h *header, length int) (int, error) {
 	return left, err
 }
 
-// uvarint reads one number of at most limit from at most room bytes, and says how
-// many it took.
+// uvarint reads a number of at most limit from at most room bytes and returns the bytes read.
 func (f frameReader) uvarint(limit uint64, room int) (v uint64, n int, err error) {
 	for shift := uint(0); ; shift += 7 {
 		if n == room {
-			return 0, n, fmt.Errorf("%w: number runs over the body", errFrame)
+			return 0, n, fmt.Errorf("%w: number exceeds the body", errFrame)
 		}
 		b, err := f.r.ReadByte()
 		if err != nil {
@@ -138,7 +134,7 @@ func (f frameReader) uvarint(limit uint64, room int) (v uint64, n int, err error
 		}
 		n++
 		if shift > 63 || shift == 63 && b > 1 {
-			return 0, n, fmt.Errorf("%w: number beyond 64 bits", errFrame)
+			return 0, n, fmt.Errorf("%w: number exceeds 64 bits", errFrame)
 		}
 		v |= uint64(b&0x7f) << shift
 		if b < 0x80 {
@@ -146,12 +142,12 @@ func (f frameReader) uvarint(limit uint64, room int) (v uint64, n int, err error
 		}
 	}
 	if v > limit {
-		return 0, n, fmt.Errorf("%w: %d is over the limit %d", errFrame, v, limit)
+		return 0, n, fmt.Errorf("%w: %d exceeds the limit %d", errFrame, v, limit)
 	}
 	return v, n, nil
 }
 
-// payload reads the h.size bytes after a header into a slice of the caller's.
+// payload reads the h.size bytes after a header into a slice that the caller owns.
 func (f frameReader) payload(h header) ([]byte, error) {
 	if h.size == 0 {
 		return nil, nil
@@ -192,7 +188,7 @@ func appendAnswer(b []byte, id uint64, payload []byte) []byte {
 func appendFailure(b []byte, id uint64, e *Error) []byte {
 	detail, message := e.Detail, e.Message
 	if len(detail) > MaxErrorDetail {
-		detail = nil // half a hint is worse than none
+		detail = nil // a truncated hint is useless
 	}
 	message = message[:min(len(message), MaxErrorMessage)]
 	code, size := uint64(e.Code), uint64(len(detail))

@@ -13,47 +13,45 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of what one peer can make another do.
+// Limits on the resources that remote peers use.
 const (
-	// maxHandlers run at the same time for one stream, handlersOfStrangers for one of who is no
-	// neighbour; further requests queue.
+	// maxHandlers is the number of concurrent handlers of one stream, handlersOfStrangers that of an
+	// untrusted peer; further requests queue.
 	maxHandlers         = 64
 	handlersOfStrangers = 8
-	// maxQueued requests, and maxQueuedBytes of them, wait for a handler; then
-	// the stream is not read on, and the caller's window fills.
+	// maxQueued is the number of requests waiting for a handler, maxQueuedBytes their size; beyond
+	// them the stream is not read, and the caller's window fills.
 	maxQueued            = window
 	maxQueuedBytes       = 8 << 20
 	maxQueuedOfStrangers = 64 << 10
-	// maxStreamsIn of one peer to one service: the one in use, and one that the
-	// peer opened because it believes the first to be gone. The oldest gives way.
+	// maxStreamsIn is the number of streams of one peer to one service: the current one, and one that
+	// the peer opened because it assumes the first is dead. The oldest is reset.
 	maxStreamsIn = 2
-	// largeRequest is from where requests count against maxLargeBytes, and largeOfStrangers those of
-	// who is no neighbour, and the answers to them.
+	// largeRequest is the size from which requests count against maxLargeBytes; largeOfStrangers is
+	// that of untrusted peers, for requests and answers.
 	largeRequest     = 64 << 10
 	largeOfStrangers = 4 << 10
-	// maxLargeBytes of large requests of all peers together are held in memory, and beyond
-	// maxLargeOfStrangers none of those who are no neighbours: a large request is answered busy
-	// unread.
+	// maxLargeBytes limits the memory of large requests of all peers, maxLargeOfStrangers the part of
+	// untrusted peers. Beyond it a large request is answered with CodeBusy, unread.
 	maxLargeBytes       = 64 << 20
 	maxLargeOfStrangers = 8 << 20
-	// strangersRate is how many bytes a second of large requests of those are read, all together:
-	// what comes faster waits in the sockets, and does not keep the collector of garbage busy.
+	// strangersRate limits the bytes per second read of large requests of all untrusted peers. The
+	// rest waits in socket buffers, which bounds the load of garbage collection.
 	strangersRate = 16 << 20
-	// slowFrame is after how long a large request that has not come whole may have to give way: when
-	// strangers have no room for another, that party of them which holds most for such frames, and
-	// no less than slowBytes, loses them, and has no room for restTime.
+	// slowFrame is the age from which an incomplete large request may be evicted. When untrusted peers
+	// have no memory left, the party that holds most for such frames, at least slowBytes, loses them
+	// and gets none for restTime.
 	slowFrame = 5 * time.Second
 	slowBytes = 256 << 10
 	restTime  = time.Minute
-	// yieldEvery is the least time between two of them.
+	// yieldEvery is the minimum interval between evictions.
 	yieldEvery = 100 * time.Millisecond
-	// maxLargeOfPeer of large requests are one party's. They count as they come, so that who
-	// announces and sends nothing has none.
+	// maxLargeOfPeer limits the large requests of one party. Bytes count on receipt: announced sizes
+	// reserve nothing.
 	maxLargeOfPeer = 16 << 20
-	// maxAnswerBytes of long answers of all peers together, and maxAnswersOfPeer of one, may be
-	// made and not written yet; of who is no neighbour the answers of all services count. Who reads
-	// slowly is told busy before more is made for it: while there is no room for longRoom. longAnswer
-	// is what one that is being made counts as.
+	// maxAnswerBytes limits the unwritten long answers of all peers, maxAnswersOfPeer those of one.
+	// For untrusted peers the answers of all services count. While less than longRoom is left, a slow
+	// reader gets CodeBusy before another answer is made. An answer in progress counts as longAnswer.
 	maxAnswerBytes        = 16 << 20
 	maxAnswersOfStrangers = 8 << 20
 	maxAnswersOfPeer      = 4 << 20
@@ -65,43 +63,43 @@ const (
 type request struct {
 	header
 	payload []byte
-	held    int // bytes of it that count as large
+	held    int // bytes that count as large
 }
 
 // inStream is the server's side of a stream.
 type inStream struct {
 	in  *inStreams
 	key streamKey
-	of  party // whose share it counts for
+	of  party // the quota that it counts against
 	s   Stream
 	w   *frameWriter
 
-	mu      sync.Mutex // guards what follows
-	held    int        // bytes that the frame holds that is being read
-	since   time.Time  // it was begun
+	mu      sync.Mutex // guards the fields below
+	held    int        // bytes held by the frame being read
+	since   time.Time  // start of that frame
 	queue   []request
 	bytes   int           // in queue
 	running int           // workers
-	room    chan struct{} // not nil while the reader waits for room in the queue
+	room    chan struct{} // not nil while the reader waits for space in the queue
 	count   uint64        // requests read
 	swept   uint64        // count at the last sweep
 	idle    int           // sweeps without a request
 }
 
-// inStreams are the streams on which others ask this peer.
+// inStreams are the incoming streams.
 type inStreams struct {
 	*ground
-	large   shares        // requests from largeRequest on, of strangers from largeOfStrangers
-	answers shares        // of long services, and those to strangers from largeOfStrangers on
-	pace    *rate.Limiter // of the large requests of strangers
+	large   shares        // requests from largeRequest on, from largeOfStrangers on if untrusted
+	answers shares        // of long services, and of untrusted peers from largeOfStrangers on
+	pace    *rate.Limiter // rate of large requests of untrusted peers
 
-	mu     sync.Mutex // guards what follows; never held over the network
+	mu     sync.Mutex // guards the fields below; never held during network I/O
 	open   map[streamKey][]*inStream
 	closed bool
-	yields time.Time // when somebody had to give way last
+	yields time.Time // time of the last eviction
 }
 
-// party is who a peer shares with.
+// party returns the quota that a peer counts against.
 func (i *inStreams) party(id peer.ID) party {
 	if origin := i.network.Origin(id); origin != "" && !i.network.Known(id) {
 		return party{id, origin}
@@ -109,13 +107,13 @@ func (i *inStreams) party(id peer.ID) party {
 	return party{id, string(id)}
 }
 
-// paced waits until it is the turn of so many bytes of a large request; false if ctx ends.
+// paced waits until the rate limit admits bytes of a large request; false if ctx ends.
 func (i *inStreams) paced(ctx context.Context, of party, bytes int) bool {
 	return i.network.Known(of.peer) || i.pace.WaitN(ctx, bytes) == nil
 }
 
-// makeRoom has the party give way that holds most of the room of strangers for frames that do not
-// come, unless somebody had to just now.
+// makeRoom evicts the party that holds most of the untrusted memory for slow frames, at most once
+// per yieldEvery.
 func (i *inStreams) makeRoom(now time.Time) {
 	i.mu.Lock()
 	if now.Sub(i.yields) < yieldEvery {
@@ -144,7 +142,7 @@ func (i *inStreams) makeRoom(now time.Time) {
 	}
 }
 
-// serve runs a stream that a peer opened, until it ends.
+// serve runs an incoming stream until it ends.
 func (i *inStreams) serve(key streamKey, s Stream) {
 	done := make(chan struct{})
 	st := &inStream{in: i, s: s, key: key, of: i.party(key.peer), w: newFrameWriter(done, maxUnsent)}
@@ -167,7 +165,7 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 		}
 	})
 	err := st.read(ctx, &workers)
-	cancel() // nobody waits for what still runs
+	cancel() // no caller waits for running handlers
 	if err != nil {
 		i.met.slow(err)
 		i.log.Debug("stream ended", "service", key.service.name, "peer", key.peer, "err", err)
@@ -181,7 +179,7 @@ func (i *inStreams) serve(key streamKey, s Stream) {
 	i.forget(st)
 }
 
-// remember notes a stream as served, unless the Endpoint is closed.
+// remember registers a stream, unless the Endpoint is closed.
 func (i *inStreams) remember(st *inStream) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -209,7 +207,7 @@ func (i *inStreams) forget(st *inStream) {
 	i.open[st.key] = streams
 }
 
-// all returns those that are open.
+// all returns the open streams.
 func (i *inStreams) all() (list []*inStream) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -219,7 +217,7 @@ func (i *inStreams) all() (list []*inStream) {
 	return list
 }
 
-// close breaks those that are open, and takes no more.
+// close resets the open streams and accepts no more.
 func (i *inStreams) close() {
 	i.mu.Lock()
 	i.closed = true
@@ -229,7 +227,7 @@ func (i *inStreams) close() {
 	}
 }
 
-// read takes requests until the stream ends; nil if the peer ended it in order.
+// read takes requests until the stream ends; nil if the peer closed it properly.
 func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 	frames := newTimedFrames(st.s)
 	err := frames.first()
@@ -246,7 +244,7 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 		}
 		st.key.service.counters.bytesIn.Add(uint64(h.frame))
 		if h.kind != kindRequest {
-			return fmt.Errorf("%w: kind %d on the serving side", errFrame, h.kind)
+			return fmt.Errorf("%w: unexpected kind %d from the calling peer", errFrame, h.kind)
 		}
 		from := largeRequest
 		if st.isStranger() {
@@ -271,7 +269,7 @@ func (st *inStream) read(ctx context.Context, workers *sync.WaitGroup) error {
 
 func (st *inStream) isStranger() bool { return !st.in.network.Known(st.of.peer) }
 
-// take asks for room for more bytes of the frame that is being read.
+// take reserves memory for more bytes of the frame being read.
 func (st *inStream) take(ctx context.Context, more int) bool {
 	taken, full := st.in.large.take(st.of, more, 0)
 	if !taken {
@@ -289,8 +287,7 @@ func (st *inStream) take(ctx context.Context, more int) bool {
 	return true
 }
 
-// holds notes that the frame that is being read holds more, for which it waited for us, or with 0
-// that none is.
+// holds adds bytes to the frame being read, after waiting for us; 0 ends the frame.
 func (st *inStream) holds(more int, waited time.Duration) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -306,7 +303,7 @@ func (st *inStream) holds(more int, waited time.Duration) {
 	st.held += more
 }
 
-// slow is what a frame holds that has not come whole for slowFrame.
+// slow returns the bytes held by a frame that is incomplete after slowFrame.
 func (st *inStream) slow(now time.Time) int {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -316,8 +313,8 @@ func (st *inStream) slow(now time.Time) int {
 	return st.held
 }
 
-// enqueue hands a request to a new worker, or to the queue when enough run,
-// waiting while that is full.
+// enqueue passes a request to a new worker, or to the queue if enough run, and waits while the
+// queue is full.
 func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGroup) error {
 	atOnce, most := maxHandlers, maxQueuedBytes
 	if st.isStranger() {
@@ -350,8 +347,8 @@ func (st *inStream) enqueue(ctx context.Context, r request, workers *sync.WaitGr
 	return nil
 }
 
-// work handles its request and then what is queued, and ends when nothing is:
-// a quiet stream keeps no goroutine for its handlers.
+// work handles its request and then the queue, and returns when that is empty: an idle stream has
+// no handler goroutines.
 func (st *inStream) work(ctx context.Context, r request) {
 	for {
 		st.handle(ctx, r)
@@ -372,7 +369,7 @@ func (st *inStream) work(ctx context.Context, r request) {
 	}
 }
 
-// wakeReader lets a waiting reader look again; st.mu is held.
+// wakeReader wakes a waiting reader; st.mu is held.
 func (st *inStream) wakeReader() {
 	if st.room != nil {
 		close(st.room)
@@ -380,13 +377,12 @@ func (st *inStream) wakeReader() {
 	}
 }
 
-// errUnread is the answer to a question whose answer would have no room beside those that nobody
-// has read yet.
-var errUnread = &Error{Code: CodeBusy, Message: "too many answers are to be read first"}
+// errUnread refuses a request because too many unread answers fill the memory.
+var errUnread = &Error{Code: CodeBusy, Message: "too many unread answers"}
 
 func (st *inStream) handle(ctx context.Context, r request) {
 	if ctx.Err() != nil {
-		return // the stream is over
+		return // the stream has ended
 	}
 	svc := st.key.service
 	svc.counters.callsIn.Add(1)
@@ -402,12 +398,12 @@ func (st *inStream) handle(ctx context.Context, r request) {
 	case len(answer) > MaxPayload:
 		st.fail(ctx, r.id, &Error{Code: CodeInternal, Message: fmt.Sprintf("answer of %d bytes is too large", len(answer))})
 	case st.send(ctx, held, func(b []byte) []byte { return appendAnswer(b, r.id, answer) }):
-		return // the writer gives it back
+		return // the writer releases it
 	}
 	st.in.answers.add(st.of, -held)
 }
 
-// answer has a request handled; held is what counts of the answer.
+// answer runs the handler of a request; held is the reserved size of the answer.
 func (st *inStream) answer(ctx context.Context, r request, h Handler) (answer []byte, held int, err error) {
 	long := st.key.service.long
 	if long {
@@ -433,8 +429,8 @@ func (st *inStream) fail(ctx context.Context, id uint64, e *Error) {
 	st.send(ctx, 0, func(b []byte) []byte { return appendFailure(b, id, e) })
 }
 
-// send hands a frame to the writer, which tells written of those bytes of it that are held; false
-// if the stream or ctx ended before.
+// send passes a frame to the writer, which calls written with its held bytes; false if the stream
+// or ctx ended before.
 func (st *inStream) send(ctx context.Context, held int, put func([]byte) []byte) bool {
 	size := 0
 	sent := st.w.add(ctx.Done(), held, func(b []byte) []byte {
@@ -447,8 +443,8 @@ func (st *inStream) send(ctx context.Context, held int, put func([]byte) []byte)
 	return sent
 }
 
-// sweep resets a stream on which nothing came for long: its opener closes idle
-// ones much sooner, so this one is forgotten or kept open to tie us down.
+// sweep resets an idle stream. Openers close theirs much sooner, so this one was leaked or is held
+// open on purpose.
 func (st *inStream) sweep() {
 	st.mu.Lock()
 	st.idle++
@@ -463,9 +459,8 @@ func (st *inStream) sweep() {
 	}
 }
 
-// callContext is the stream's context with the caller's deadline. Its timer is
-// made when somebody first asks for Done: most handlers never do, and the timer
-// would be a large part of what a small call costs.
+// callContext is the stream's context with the caller's deadline. Its timer starts at the first
+// Done: most handlers never call it, and timers dominate the cost of small calls.
 type callContext struct {
 	context.Context //nolint:containedctx // the stream's: this type is a context itself
 	deadline        time.Time
@@ -475,8 +470,7 @@ type callContext struct {
 	cancel context.CancelFunc
 }
 
-// newCallContext makes a context that ends after wait, or at maxHandlerTime
-// when the caller named none.
+// newCallContext returns a context that ends after wait, or maxHandlerTime if wait is 0.
 func newCallContext(parent context.Context, wait time.Duration) *callContext {
 	if wait == 0 {
 		wait = maxHandlerTime
@@ -513,7 +507,7 @@ func (c *callContext) withTimer() context.Context {
 	return c.timed
 }
 
-// end frees the timer; the handler has returned.
+// end stops the timer after the handler has returned.
 func (c *callContext) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

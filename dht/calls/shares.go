@@ -8,28 +8,27 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// shares counts bytes that are kept for others, by party. All may have most, and each ofParty.
-// Those whom the Network does not know have something only up to strangers of it all, and each half
-// of that. Safe for concurrent use.
+// shares counts bytes held for peers, by party: at most most for all and ofParty for each.
+// Untrusted parties get at most strangers in total, and half of that each. It is safe for
+// concurrent use.
 type shares struct {
 	most, ofParty, strangers int
 	known                    func(peer.ID) bool
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	all     int
 	of      map[string]int
-	resting map[string]time.Time // who has no room, and until when
+	resting map[string]time.Time // parties in backoff, and until when
 }
 
-// party is a peer, and the name under which its share counts: its own, or where it is connected
-// from.
+// party is a peer and the name of its quota: its own, or its network of origin.
 type party struct {
 	peer peer.ID
 	name string
 }
 
-// take counts bytes for a party; false, and nothing is, if there is no room for that, or for so
-// much: full says that no other like it has room either.
+// take reserves bytes for a party, or returns false if they, or room, do not fit. full reports that
+// no party of its kind has space left.
 func (s *shares) take(of party, size, room int) (taken, full bool) {
 	room = max(room, size)
 	known := s.known(of.peer)
@@ -50,7 +49,7 @@ func (s *shares) take(of party, size, room int) (taken, full bool) {
 	return true, false
 }
 
-// add counts bytes, or with a negative size takes them back, however many there are.
+// add counts bytes for a party without limit, or releases them if size is negative.
 func (s *shares) add(of party, size int) {
 	if size == 0 {
 		return
@@ -71,7 +70,7 @@ func (s *shares) count(of party, size int) {
 	}
 }
 
-// rest has a party wait for room until a time.
+// rest refuses a party further memory until a time.
 func (s *shares) rest(name string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

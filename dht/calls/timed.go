@@ -8,35 +8,34 @@ import (
 	"time"
 )
 
-// How long a stream may hold what this peer keeps for it. Who is slower loses the stream and
-// nothing else: the next one is as good as the first.
+// Timeouts of streams. A slow peer loses only the stream; the next one has no penalty.
 const (
-	// FirstByte is how long an incoming stream may bring nothing at all.
+	// FirstByte is the timeout for the first byte of an incoming stream.
 	FirstByte = 15 * time.Second
-	// frameTime is how long a frame that has begun may take to be whole, besides what has come of
-	// it over frameRate in bytes a second. That is an eighth of a megabit, less than a line has
-	// that crawls. What is announced and does not come gives no time.
+	// frameTime is the time to receive a whole frame, plus the received bytes divided by frameRate
+	// (bytes per second, an eighth of a megabit, below any useful line). Announced bytes that do not
+	// arrive add no time.
 	frameTime = 15 * time.Second
 	frameRate = 16 << 10
-	// WriteTime is how long a write may take, besides what is written over frameRate.
+	// WriteTime is the timeout of a write, plus the written bytes divided by frameRate.
 	WriteTime = 30 * time.Second
 )
 
 // errNothingCame ends a stream that was opened and not used.
-var errNothingCame = errors.New("nothing came on the stream")
+var errNothingCame = errors.New("no request received on the stream")
 
-// timedFrames reads frames, each within its time. Between whole frames a stream may be quiet.
+// timedFrames reads frames with a timeout for each. Between frames a stream may be idle.
 type timedFrames struct {
 	frameReader
 	s       Stream
 	limited bool      // reads of the stream have a deadline
-	begun   time.Time // when the frame did that is being read
-	timed   int       // bytes of it that it has time for
+	begun   time.Time // start of the frame being read
+	timed   int       // its bytes that added time
 }
 
 func newTimedFrames(s Stream) *timedFrames { return &timedFrames{frameReader: newFrameReader(s), s: s} }
 
-// first waits for the first byte of a stream, for FirstByte.
+// first waits up to FirstByte for the first byte of a stream.
 func (t *timedFrames) first() error {
 	if err := t.until(time.Now().Add(FirstByte)); err != nil {
 		return err
@@ -48,8 +47,8 @@ func (t *timedFrames) first() error {
 	return err
 }
 
-// header waits for the next frame, however long that takes, and returns its header. What follows of
-// it has a deadline.
+// header waits without limit for the next frame and returns its header. The rest of the frame has a
+// deadline.
 func (t *timedFrames) header() (header, error) {
 	if t.limited {
 		if err := t.until(time.Time{}); err != nil {
@@ -68,12 +67,12 @@ func (t *timedFrames) header() (header, error) {
 	return t.frameReader.header()
 }
 
-// errNoRoom says that a payload was skipped.
-var errNoRoom = errors.New("no room")
+// errNoRoom reports that a payload was skipped because no memory was left.
+var errNoRoom = errors.New("no memory left for large requests")
 
-// payload is frameReader's, in memory that grows with what comes. Of payloads of a size from on
-// take is asked for it as it grows, from so much to twice what came, which may take time: held is
-// how much it gave, and without room the rest is skipped.
+// payload reads a payload into memory that grows with the received bytes. From size from on it
+// calls take to reserve each increase, up to twice the received bytes, which may block: held is the
+// reserved size. If take fails, the rest is skipped.
 func (t *timedFrames) payload(h header, from int, take func(more int) bool) (b []byte, held int, err error) {
 	if h.size < from {
 		b, err = t.frameReader.payload(h)
@@ -107,7 +106,7 @@ func (t *timedFrames) payload(h header, from int, take func(more int) bool) (b [
 	return b, held, nil
 }
 
-// waited gives a frame the time back that it had to wait for us.
+// waited extends a frame's deadline by the time it waited for us.
 func (t *timedFrames) waited(since time.Time) error {
 	took := time.Since(since)
 	if !t.limited || took < time.Second {
@@ -117,7 +116,7 @@ func (t *timedFrames) waited(since time.Time) error {
 	return t.until(time.Now().Add(frameTime))
 }
 
-// skip reads past the rest of a payload, of which n bytes have come.
+// skip discards the rest of a payload, of which n bytes were read.
 func (t *timedFrames) skip(size, n int) error {
 	for n < size {
 		part, err := t.r.Discard(min(frameRate, size-n))
@@ -132,20 +131,20 @@ func (t *timedFrames) skip(size, n int) error {
 	return nil
 }
 
-// came gives a frame more time, for what has come of it; by the second, as a deadline has its cost.
+// came extends a frame's deadline for received bytes; once per second, as deadlines are costly.
 func (t *timedFrames) came(n int) error {
 	if !t.limited || n < t.timed+frameRate {
 		return nil
 	}
 	t.timed = n
 	due, now := t.begun.Add(frameTime+time.Duration(n)*time.Second/frameRate), time.Now()
-	if stalled := now.Add(frameTime); stalled.Before(due) { // what came fast gives no time to rest
+	if stalled := now.Add(frameTime); stalled.Before(due) { // fast bytes earn no idle time
 		due = stalled
 	}
 	return t.until(due)
 }
 
-// wholly is the error of a read in the middle of a frame.
+// wholly converts the error of a read inside a frame.
 func wholly(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -153,8 +152,8 @@ func wholly(err error) error {
 	return err
 }
 
-// whole says whether all of a frame was read already, as most are that are small: a deadline costs
-// as much as reading one.
+// whole reports whether the whole frame is already buffered, as most small frames are: a deadline
+// costs as much as reading one.
 func (t *timedFrames) whole() bool {
 	b, _ := t.r.Peek(t.r.Buffered())
 	length, n := binary.Uvarint(b)
@@ -167,14 +166,14 @@ func (t *timedFrames) until(at time.Time) error {
 	return t.s.SetReadDeadline(at)
 }
 
-// isTimeout says whether a read or write met its deadline.
+// isTimeout reports whether a read or write timed out.
 func isTimeout(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return ok && timeout.Timeout()
 }
 
-// writeTimed writes all of b, in WriteTime and what frameRate takes for the part that is written:
-// who reads a byte now and then does not hold the rest.
+// writeTimed writes all of b, within WriteTime plus the written bytes divided by frameRate: a peer
+// that reads a byte now and then does not block the rest.
 func writeTimed(s Stream, b []byte) error {
 	due := time.Now().Add(WriteTime)
 	for {

@@ -6,39 +6,37 @@ import (
 )
 
 const (
-	// maxUnsent is how many bytes of frames may wait for one stream before
-	// those who append must wait; one more frame may then lie on top.
+	// maxUnsent is the number of unsent bytes of a stream at which add blocks; one more frame may
+	// exceed it.
 	maxUnsent            = 256 << 10
 	maxUnsentOfStrangers = 64 << 10
-	// keepBuffer is the largest buffer that is used again; a rare larger one is
-	// left to the garbage collector.
+	// keepBuffer is the capacity of the largest buffer that is reused.
 	keepBuffer = 512 << 10
 )
 
-// writeBuffers are shared by all streams, so that a quiet one holds none.
+// writeBuffers are shared by all streams, so that an idle stream holds none.
 var writeBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// frameWriter gathers frames of many goroutines and writes them with as few
-// system calls as it can: what comes while one write is under way goes out
-// together with the next.
+// frameWriter collects frames of many goroutines and writes them in few system calls: frames added
+// during one write go out together in the next.
 type frameWriter struct {
-	wake chan struct{} // one slot: there is something to write
+	wake chan struct{} // capacity 1: there is something to write
 	done <-chan struct{}
-	most int // bytes that may be unsent
+	most int // maximum unsent bytes
 
-	mu    sync.Mutex    // guards what follows; never held over the network
+	mu    sync.Mutex    // guards the fields below; never held during network I/O
 	buf   *[]byte       // frames not yet handed to the stream; nil if none
-	held  int           // bytes in buf of which the owner is told when they are written
-	space chan struct{} // not nil while somebody waits for room; closed when there is
+	held  int           // bytes in buf to report as written
+	space chan struct{} // not nil while callers wait for space; closed when there is some
 }
 
 func newFrameWriter(done <-chan struct{}, most int) *frameWriter {
 	return &frameWriter{wake: make(chan struct{}, 1), done: done, most: most}
 }
 
-// add calls put with the buffer to append one frame to, of which held bytes are to be told of. It
-// waits while too much is unsent and reports false, without having called put, when cancel or the
-// stream's end came first.
+// add calls put with the buffer to append one frame, of which held bytes are reported when written.
+// It blocks while too much is unsent, and returns false without calling put if cancel or the end of
+// the stream comes first.
 func (w *frameWriter) add(cancel <-chan struct{}, held int, put func([]byte) []byte) bool {
 	w.mu.Lock()
 	for w.buf != nil && len(*w.buf) > w.most {
@@ -72,14 +70,14 @@ func (w *frameWriter) add(cancel <-chan struct{}, held int, put func([]byte) []b
 	return true
 }
 
-// run writes until the stream breaks or done is closed; what was added before
-// done is still written if the stream takes it. Written is told of what was held for it.
+// run writes until the stream breaks or done is closed; frames added before done are still written
+// if possible. It calls written with the held bytes of each write.
 func (w *frameWriter) run(s Stream, written func(held int)) error {
 	for {
 		select {
 		case <-w.wake:
-			// Let those who are ready add their frames too: a few hundred
-			// nanoseconds that save a packet, a seal and two system calls each.
+			// Yield so that ready goroutines add their frames: a few hundred nanoseconds save a packet, an
+			// encryption and two system calls each.
 			runtime.Gosched()
 			if err := w.flush(s, written); err != nil {
 				return err
@@ -90,7 +88,7 @@ func (w *frameWriter) run(s Stream, written func(held int)) error {
 	}
 }
 
-// unwritten returns what is still held after run has returned.
+// unwritten returns the bytes still held after run has returned.
 func (w *frameWriter) unwritten() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +97,7 @@ func (w *frameWriter) unwritten() int {
 	return held
 }
 
-// flush writes what was gathered.
+// flush writes the collected frames.
 func (w *frameWriter) flush(s Stream, written func(held int)) error {
 	w.mu.Lock()
 	out, held := w.buf, w.held

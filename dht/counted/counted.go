@@ -1,14 +1,12 @@
-// Package counted reads messages of strangers: what is in one is counted before any of it is
-// unpacked. Unpacking gives memory for each part of a message, and an empty part of two bytes takes
-// a hundred; so [Count] walks over the message as it came, gives no memory for any part, and
-// refuses it for what would be too much. Like a ring key it is for everybody, as everybody reads
-// strangers.
+// Package counted limits the memory that decoding untrusted Protocol Buffers messages takes. An
+// empty submessage of two bytes takes a hundred decoded; so [Count] scans the encoded message
+// without allocating, estimates its decoded size, and rejects it above the limit.
 //
-// What it promises:
-//   - a message takes at most Times its length and the spare of its type (TestFullOfEmptyParts and
-//     FuzzCount, in node/rpc);
-//   - what honest peers send passes, however full it is (TestFullMessagesPass, in node/rpc);
-//   - the count itself gives no memory (TestCountGivesNoMemory).
+// Guarantees:
+//   - a decoded message takes at most Times its length plus the spare of its type
+//     (TestFullOfEmptyParts and FuzzCount, in node/rpc);
+//   - every valid message of our peers passes (TestFullMessagesPass, in node/rpc);
+//   - counting does not allocate (TestCountGivesNoMemory).
 package counted
 
 import (
@@ -20,38 +18,37 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Bounds of every message.
+// Limits of every message.
 const (
-	// Times its length is what a message may take of memory when it is unpacked, beside its spare.
+	// Times is the allowed ratio of decoded memory to encoded length, beyond the spare.
 	Times = 4
-	// Spare is what it may take beyond that, where its type has no other, see [Table].
+	// Spare is the default allowance beyond that, see [Table].
 	Spare = 64 << 10
-	// MaxDepth is how deep messages may lie in each other; ours reach 4. A type with deeper ones is
-	// not read at all.
+	// MaxDepth is the maximum nesting of messages; ours reach 4. Types that nest deeper are rejected.
 	MaxDepth = 8
-	// Fields that are not known here, those of later versions, may take UnknownBytes, and one part
-	// in UnknownShare of the message.
+	// Unknown fields (of later versions) may take UnknownBytes plus one part in UnknownShare of the
+	// message.
 	UnknownBytes = 4 << 10
 	UnknownShare = 4
 )
 
-// ErrTooMuch is in the error of a message that holds, or would take, more than it may.
-var ErrTooMuch = errors.New("too much in a message")
+// ErrTooMuch reports a message that exceeds a limit of elements or memory.
+var ErrTooMuch = errors.New("message exceeds a limit")
 
 var errWire = errors.New("malformed message")
 
-// Counted is a message that was counted, and not unpacked yet.
+// Counted is a message that was counted but not decoded yet.
 type Counted struct {
-	// Memory is an upper estimate of what it takes unpacked, in bytes.
+	// Memory is an upper estimate of the decoded size in bytes.
 	Memory int
 
 	raw  []byte
 	into proto.Message
 	plan *plan
-	n    [maxCounted]int // elements of the message's own lists, by the slots of the plan
+	n    [maxCounted]int // elements of the top-level lists, by slot of the plan
 }
 
-// Unmarshal is proto.Unmarshal for what a stranger sent: it fails before it gives memory. The
+// Unmarshal is proto.Unmarshal for untrusted input: it checks the limits before it allocates. The
 // message must be empty.
 func Unmarshal(raw []byte, m proto.Message) error {
 	c, err := Count(raw, m)
@@ -61,8 +58,8 @@ func Unmarshal(raw []byte, m proto.Message) error {
 	return c.Unpack()
 }
 
-// Count counts what is in a message that is to be read into m, which is empty, and fails if it is
-// too much.
+// Count counts the elements of an encoded message of m's type, and fails if a limit is exceeded. m
+// must be empty.
 func Count(raw []byte, m proto.Message) (Counted, error) {
 	p, err := planOf(m)
 	if err != nil {
@@ -75,7 +72,7 @@ func Count(raw []byte, m proto.Message) (Counted, error) {
 	return Counted{Memory: w.memory, raw: raw, into: m, plan: p, n: w.n}, nil
 }
 
-// Unpack reads the message. Its own lists are made as long as they were counted: they do not grow.
+// Unpack decodes the message. Its top-level lists are allocated at their final length.
 func (c *Counted) Unpack() error {
 	v := reflect.ValueOf(c.into).Elem()
 	for i := range c.plan.lists {
@@ -87,18 +84,17 @@ func (c *Counted) Unpack() error {
 	return proto.UnmarshalOptions{Merge: true}.Unmarshal(c.raw, c.into)
 }
 
-// walk is one count.
+// walk is the state of one count.
 type walk struct {
 	length, most    int
 	memory, unknown int
 	n               [maxCounted]int
 }
 
-// list is what was seen of a field in one message: how many elements, and for how many Go has made
-// room by then.
+// list is the state of a field in one message: elements seen, and capacity allocated for them.
 type list struct{ n, room int }
 
-// message counts one message, itself included; whole says that it is no part of another.
+// message counts one message, including itself; whole is true for the top level.
 func (w *walk) message(p *plan, b []byte, whole bool) error {
 	w.memory += p.size
 	var lists [maxCounted]list
@@ -125,7 +121,7 @@ func (w *walk) message(p *plan, b []byte, whole bool) error {
 			}
 			continue
 		}
-		if f.plain { // a number
+		if f.plain { // a scalar
 			continue
 		}
 		if err := w.value(f, &lists[f.slot], typ, value, whole); err != nil {
@@ -146,14 +142,14 @@ func (w *walk) value(f *field, l *list, typ protowire.Type, value []byte, whole 
 	}
 	if f.slot != 0 {
 		if l.n += elements; l.n > f.most {
-			return fmt.Errorf("%w: %s: %d elements, at most %d", ErrTooMuch, f.name, l.n, f.most)
+			return fmt.Errorf("%w: %s: %d elements exceed %d", ErrTooMuch, f.name, l.n, f.most)
 		}
 	}
 	switch {
-	case f.packs && typ == protowire.BytesType && elements > 0: // each such value is given a new list
+	case f.packs && typ == protowire.BytesType && elements > 0: // each such value allocates a new list
 		w.memory += class(l.n * f.element)
 		l.room = l.n
-	case f.packs || f.element > 0 && !whole: // the others of the whole are made at once, see Unpack
+	case f.packs || f.element > 0 && !whole: // top-level lists are allocated once, see Unpack
 		w.memory += l.grow(f.element)
 	}
 	switch {
@@ -170,7 +166,7 @@ func (w *walk) value(f *field, l *list, typ protowire.Type, value []byte, whole 
 	return w.within(f.name, l.n)
 }
 
-// ownLists counts the lists that Unpack makes.
+// ownLists counts the lists that Unpack allocates.
 func (w *walk) ownLists(p *plan, lists *[maxCounted]list) error {
 	for i := range p.lists {
 		l := &p.lists[i]
@@ -188,22 +184,21 @@ func (w *walk) ownLists(p *plan, lists *[maxCounted]list) error {
 func (w *walk) notKnown(p *plan, size int) error {
 	w.unknown += size
 	if w.unknown > UnknownBytes+w.length/UnknownShare {
-		return fmt.Errorf("%w: %s: %d bytes of fields that are not known here, in %d", ErrTooMuch, p.name, w.unknown, w.length)
+		return fmt.Errorf("%w: %s: %d bytes of unknown fields in a message of %d", ErrTooMuch, p.name, w.unknown, w.length)
 	}
 	w.memory += regrown*size + smallest // they are appended one by one
 	return w.within(p.name, 0)
 }
 
-// within holds the memory against its bound.
+// within checks the memory against its limit.
 func (w *walk) within(name string, n int) error {
 	if w.memory <= w.most {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: with %d elements of it, %d bytes would take over %d of memory", ErrTooMuch, name, n, w.length, w.most)
+	return fmt.Errorf("%w: %s: with %d elements, %d bytes would decode to over %d", ErrTooMuch, name, n, w.length, w.most)
 }
 
-// grow makes room for the elements as append does, and says what memory that takes; what was there
-// before is garbage, and counts.
+// grow adds the memory of growing a list as append does; the discarded array counts too.
 func (l *list) grow(element int) int {
 	if l.n <= l.room {
 		return 0

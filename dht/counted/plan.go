@@ -16,40 +16,39 @@ import (
 )
 
 const (
-	// maxCounted is how many fields of one message may be counted: lists, and messages in it.
+	// maxCounted is the maximum number of counted fields of a message type: lists, and messages in it.
 	maxCounted = 16
-	// sliceHeader is what reflection takes to make a list.
+	// sliceHeader is the memory that reflection allocates for a list.
 	sliceHeader = 24
-	// pointed is what a value takes that Go keeps behind a pointer of its own.
+	// pointed is the memory of a value behind a pointer of its own.
 	pointed = 16
-	// Bytes that are appended piece by piece take regrown times their number together, and smallest
-	// at least.
+	// Bytes appended piece by piece take regrown times their total, and at least smallest.
 	regrown, smallest = 5, 16
-	// doubling is how long a list is that append makes longer by less than its length.
+	// doubling is the length from which append grows a list by less than its length.
 	doubling = 256
 )
 
-// plan is what the count knows of a type of message.
+// plan describes a type of message for counting.
 type plan struct {
 	name   string
 	size   int // of its Go struct
 	spare  int
 	fields []*field // by number
-	lists  []field  // those that Unpack makes: of scalars protobuf does so by itself
+	lists  []field  // those that Unpack allocates; protobuf itself does so for scalars
 }
 
-// field is what it knows of a field.
+// field describes a field.
 type field struct {
 	name    string
-	slot    int // where it is counted; 0: it is not
-	most    int // elements, or 1 of a message
+	slot    int // index of its counter; 0: not counted
+	most    int // maximum elements, or 1 for a message
 	typ     protowire.Type
 	packs   bool  // scalars, which may come packed
 	width   int   // of a packed element; 0: it is a varint
 	element int   // of a list in Go; 0: no list
-	each    int   // what a value takes beside its place in a list and what it holds
-	holds   bool  // text or bytes
-	plain   bool  // a number that lies in the Go struct itself
+	each    int   // memory of a value beyond its place in a list and its content
+	holds   bool  // string or bytes
+	plain   bool  // a number stored in the Go struct itself
 	plan    *plan // of a message
 
 	index int          // of a list in the Go struct
@@ -67,7 +66,7 @@ func (f *field) takes(typ protowire.Type) bool {
 	return typ == f.typ || f.packs && typ == protowire.BytesType
 }
 
-// packed is the number of elements in a packed list.
+// packed returns the number of elements in a packed list.
 func (f *field) packed(b []byte) (n int) {
 	if f.width > 0 {
 		return len(b) / f.width
@@ -80,16 +79,16 @@ func (f *field) packed(b []byte) (n int) {
 	return n
 }
 
-// tables are the bounds of fields and the spares of messages, by their full names.
+// tables are the limits of fields and the spares of messages, by full name.
 var tables = struct {
 	sync.Mutex
 	most, spare map[protoreflect.FullName]int
 }{most: map[protoreflect.FullName]int{}, spare: map[protoreflect.FullName]int{}}
 
-// Table says how many elements a repeated field may have, by Message.field, of a package of
-// messages; and what messages of a type may take of memory beyond Times their length, where it is
-// not Spare. A field that it does not name is bounded by the memory that its elements take. It is
-// to be called before any message of the package is counted.
+// Table registers, for a package of messages, the maximum number of elements of repeated fields, by
+// Message.field, and the memory that messages of a type may take beyond Times their length, if not
+// Spare. Other fields are limited by the memory of their elements. Call it before any message of
+// the package is counted.
 func Table(of string, most, spare map[string]int) {
 	tables.Lock()
 	defer tables.Unlock()
@@ -101,7 +100,7 @@ func Table(of string, most, spare map[string]int) {
 	}
 }
 
-// Bound is what [Table] says of a repeated field.
+// Bound returns the limit of a repeated field set by [Table].
 func Bound(name protoreflect.FullName) (most int, ok bool) {
 	tables.Lock()
 	defer tables.Unlock()
@@ -109,7 +108,7 @@ func Bound(name protoreflect.FullName) (most int, ok bool) {
 	return most, ok
 }
 
-// SpareOf is what a message of a type may take beyond Times its length.
+// SpareOf returns the memory that messages of a type may take beyond Times their length.
 func SpareOf(name protoreflect.FullName) int {
 	tables.Lock()
 	defer tables.Unlock()
@@ -119,7 +118,7 @@ func SpareOf(name protoreflect.FullName) int {
 	return Spare
 }
 
-// plans are made when a type is first counted: reflect.Type -> *plan.
+// plans are cached by type on first use: reflect.Type -> *plan.
 var plans sync.Map
 
 func planOf(m proto.Message) (*plan, error) {
@@ -140,7 +139,7 @@ func newPlan(m proto.Message, depth int) (*plan, error) {
 	t := reflect.TypeOf(m).Elem()
 	p := &plan{name: string(of.Name()), size: class(int(t.Size())), spare: SpareOf(of.FullName())}
 	if depth == 0 {
-		return nil, fmt.Errorf("messages of type %s lie too deep to be counted", of.FullName())
+		return nil, fmt.Errorf("messages of type %s nest too deep to be counted", of.FullName())
 	}
 	slots := 0
 	for i := range of.Fields().Len() {
@@ -219,17 +218,17 @@ func (f *field) find(t reflect.Type, num protoreflect.FieldNumber) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s has no field in Go", f.name)
+	return fmt.Errorf("%s has no Go field", f.name)
 }
 
 const (
 	smallSizes, smallStep = 1 << 10, 8
 	largeSizes, largeStep = 32 << 10, 128
 	page                  = 8 << 10
-	bare                  = 512 // what is larger and has pointers has a word in front
+	bare                  = 512 // larger objects with pointers have a header word
 )
 
-// classes are the sizes in which Go gives memory: of small objects in steps of smallStep, of large
+// classes are the size classes of Go's allocator: of small objects in steps of smallStep, of large
 // ones in steps of largeStep.
 var classes = newSizes()
 
@@ -252,7 +251,7 @@ func newSizes() *sizes {
 	return c
 }
 
-// class is what Go gives for an object of so many bytes.
+// class returns the memory that Go allocates for an object of n bytes.
 func class(n int) int {
 	switch {
 	case n <= bare:

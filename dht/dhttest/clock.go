@@ -2,13 +2,13 @@ package dhttest
 
 import "time"
 
-// Epoch is when every simulation begins.
+// Epoch is the start time of every simulation.
 var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Clock holds what is to happen, and the time. The zero Clock stands at Epoch. Not safe for
+// Clock is a virtual clock with its pending events. The zero Clock is at Epoch. It is not safe for
 // concurrent use.
 type Clock struct {
-	// OnStep, when set, is called after each event: whatever it sees holds until the next.
+	// OnStep, if set, is called after each event; the observed state holds until the next.
 	OnStep func()
 
 	at     time.Duration // since Epoch
@@ -17,33 +17,33 @@ type Clock struct {
 	events uint64
 }
 
-// event runs at its time; those of one time run in the order in which they were planned.
+// event runs at its time; events at one time run in the order in which they were scheduled.
 type event struct {
 	at  time.Duration
 	seq uint64
 	run func()
 }
 
-// Now is the virtual time.
+// Now returns the virtual time.
 func (c *Clock) Now() time.Time { return Epoch.Add(c.at) }
 
-// Elapsed is the virtual time since Epoch.
+// Elapsed returns the virtual time since Epoch.
 func (c *Clock) Elapsed() time.Duration { return c.at }
 
-// Events counts what has happened so far.
+// Events returns the number of events run so far.
 func (c *Clock) Events() uint64 { return c.events }
 
-// After plans fn for a delay from now; a negative one is none.
+// After schedules fn after a delay; a negative delay is zero.
 func (c *Clock) After(delay time.Duration, fn func()) {
 	c.last++
 	c.push(event{at: c.at + max(delay, 0), seq: c.last, run: fn})
 }
 
-// Run lets d of virtual time pass.
+// Run advances the clock by d.
 func (c *Clock) Run(d time.Duration) { c.RunUntil(d, func() bool { return false }) }
 
-// RunUntil lets time pass until done, looked at after each event, or at most d; it reports whether
-// done became true.
+// RunUntil advances the clock until done, called after each event, returns true, or by at most d;
+// it reports whether done returned true.
 func (c *Clock) RunUntil(d time.Duration, done func() bool) bool {
 	end := c.at + d
 	for len(c.queue) > 0 && c.queue[0].at <= end {

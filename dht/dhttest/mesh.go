@@ -13,15 +13,15 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// Mesh carries calls between DHTs in one process, encoded and decoded as on a real wire. It waits
-// with timers, so inside a synctest bubble it runs in virtual time. It is safe for concurrent use.
+// Mesh carries calls between DHTs in one process, encoded and decoded as on a real network. It
+// waits with timers: in a synctest bubble time is virtual. It is safe for concurrent use.
 type Mesh struct {
-	// Latency is one way between two peers; set it before the first call.
+	// Latency is the one-way delay; set it before the first call.
 	Latency time.Duration
-	// Loss is the share of calls that vanish.
+	// Loss is the fraction of calls that are lost.
 	Loss float64
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	rnd   *rand.Rand
 	ends  map[peer.ID]*End
 	calls int
@@ -33,7 +33,7 @@ type End struct {
 	peer    dht.Peer
 	handler dht.Handler
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	table *table
 }
 
@@ -47,7 +47,7 @@ func NewMesh(seed uint64, latency time.Duration) *Mesh {
 	return &Mesh{Latency: latency, rnd: rand.New(rand.NewPCG(seed, 11)), ends: map[peer.ID]*End{}}
 }
 
-// End returns the end of a peer that nobody can reach before Listen.
+// End returns the end of a peer, unreachable before Listen.
 func (n *Mesh) End(p dht.Peer) *End { return &End{net: n, peer: p, table: newTable(p.Key())} }
 
 // Add implements dht.Membership.
@@ -73,12 +73,12 @@ func (e *End) Nearest(key ring.Key, n int) []dht.Peer {
 	return e.table.Nearest(key, n)
 }
 
-// Closest implements dht.Membership: here the network answers with everybody.
+// Closest implements dht.Membership: it returns all peers.
 func (e *End) Closest(context.Context, ring.Key) ([]dht.Peer, error) {
 	return e.net.others(e.peer.ID), nil
 }
 
-// Listen lets others reach the peer.
+// Listen makes the peer reachable.
 func (e *End) Listen(handler dht.Handler) {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
@@ -93,7 +93,7 @@ func (e *End) Close() {
 	delete(e.net.ends, e.peer.ID)
 }
 
-// Calls is the number of calls made so far.
+// Calls returns the number of calls made so far.
 func (n *Mesh) Calls() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

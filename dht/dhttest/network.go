@@ -6,40 +6,38 @@ import (
 	"time"
 )
 
-// Errors that calls end with.
+// Errors of calls.
 var (
 	ErrTimeout = errors.New("no answer in time")
 	ErrRefused = errors.New("connection refused")
 )
 
-// Purpose is what bytes are sent for. A simulation of more than the ring has purposes of its own,
-// from Others on.
+// Purpose is the reason for traffic. Simulations beyond the ring define their own, from Others on.
 type Purpose uint8
 
-// The purposes.
+// The purposes of the ring.
 const (
-	// Upkeep of the ring: stabilize, searches of the own place, probes of the suspect.
+	// Upkeep is ring maintenance: stabilize, searches for the own position, probes of suspects.
 	Upkeep Purpose = iota
-	// Lookups of owners.
+	// Lookups are searches for owners.
 	Lookups
-	// Others is the first purpose that is not the ring's.
+	// Others is the first purpose outside the ring.
 	Others
 )
 
-// maxPurposes is how many purposes there can be.
+// maxPurposes is the maximum number of purposes.
 const maxPurposes = 16
 
-// Sent is what was sent, by purpose.
+// Sent is the traffic by purpose.
 type Sent [maxPurposes]Traffic
 
-// Internet says how long a message and its answer take between two hosts, numbered from 0 without
-// an end: never 0, never negative.
+// Internet gives the round-trip time between hosts i and j, numbered from 0 without limit. It is
+// positive.
 type Internet interface {
 	RTT(i, j int) time.Duration
 }
 
-// Pairs is an Internet with a round trip of 20 to 60 ms for each pair, drawn from the seed that it
-// is.
+// Pairs is an Internet with a round-trip time of 20 to 60 ms for each pair, drawn from the seed.
 type Pairs uint64
 
 // RTT implements Internet.
@@ -48,26 +46,26 @@ func (p Pairs) RTT(i, j int) time.Duration {
 	return 20*time.Millisecond + time.Duration(rnd.IntN(40))*time.Millisecond
 }
 
-// Traffic is what was sent for a purpose, answers included.
+// Traffic counts calls and bytes, including answers.
 type Traffic struct {
-	Calls, Bytes int64 // Bytes with those of the answers
+	Calls, Bytes int64 // Bytes includes the answers
 }
 
-// Network carries calls between hosts. Not safe for concurrent use.
+// Network carries calls between hosts. It is not safe for concurrent use.
 type Network struct {
 	*Clock
-	Internet Internet // how far hosts are from each other
-	// Loss is the share of messages that vanish, each way.
+	Internet Internet // round-trip times
+	// Loss is the fraction of lost messages, in each direction.
 	Loss float64
-	// NAT says which hosts cannot be dialled: what is sent to one arrives only where it sent
-	// something itself in the last minute, so that there is a connection. nil: none.
+	// NAT reports whether a host cannot be dialed: messages to it arrive only if it sent something to
+	// the sender in the last minute (an open connection). nil: none.
 	NAT func(i int) bool
-	// Sent is what was sent so far.
+	// Sent is the traffic so far.
 	Sent Sent
 
 	rnd   *rand.Rand
 	cut   func(i, j int) bool
-	lines map[[2]int]time.Duration // when a host that cannot be dialled last sent something to another
+	lines map[[2]int]time.Duration // time of the last message from a host that cannot be dialed to another
 }
 
 // NewNetwork returns a network without hosts.
@@ -83,36 +81,35 @@ type Host struct {
 
 	net    *Network
 	up     bool
-	silent bool          // while down, it eats what is sent to it instead of refusing it
-	life   uint64        // grows with each start and end, so that what was meant for an earlier life does not happen
-	thaw   time.Duration // it does nothing before
+	silent bool          // while down, it drops messages instead of refusing them
+	life   uint64        // grows with each start and end; events of an earlier life are dropped
+	thaw   time.Duration // it is paused until then
 }
 
 // NewHost returns a host that is down.
 func (n *Network) NewHost(index int) *Host { return &Host{Index: index, net: n} }
 
-// Up says whether the host lives.
+// Up reports whether the host is running.
 func (h *Host) Up() bool { return h.up }
 
-// Life is a number that no other life of the host has.
+// Life returns a number that is unique among the host's lives.
 func (h *Host) Life() uint64 { return h.life }
 
-// Start lets the host live.
+// Start starts the host.
 func (h *Host) Start() { h.up, h.thaw = true, 0; h.life++ }
 
-// Stop ends the host as kill -9 does. A silent one is not even there to refuse connections, as a
-// machine without power.
+// Stop ends the host like kill -9. A silent one refuses no connections, like a machine without
+// power.
 func (h *Host) Stop(silent bool) { h.up, h.silent = false, silent; h.life++ }
 
-// Pause suspends the host for d, as SIGSTOP does: it neither acts nor answers, and whatever comes
-// meanwhile waits for it.
+// Pause suspends the host for d, like SIGSTOP: it neither acts nor answers, and messages wait.
 func (h *Host) Pause(d time.Duration) { h.thaw = h.net.at + d }
 
-// Paused says whether the host is suspended at this moment.
+// Paused reports whether the host is suspended now.
 func (h *Host) Paused() bool { return h.thaw > h.net.at }
 
-// After plans fn for a delay from now, unless the host ends before; a paused host does it when it
-// goes on.
+// After schedules fn after a delay unless the host ends before; a paused host runs it on
+// resumption.
 func (h *Host) After(delay time.Duration, fn func()) {
 	life := h.life
 	h.net.After(delay, func() {
@@ -122,7 +119,7 @@ func (h *Host) After(delay time.Duration, fn func()) {
 	})
 }
 
-// awake runs fn once the host is not paused, if it still lives the same life.
+// awake runs fn once the host is not paused, if it is still in the same life.
 func (h *Host) awake(fn func()) {
 	if left := h.thaw - h.net.at; left > 0 {
 		h.After(left, fn)
@@ -131,18 +128,18 @@ func (h *Host) awake(fn func()) {
 	fn()
 }
 
-// Partition cuts every pair for which cut is true, in both directions; nil heals.
+// Partition cuts every pair for which cut returns true, in both directions; nil heals it.
 func (n *Network) Partition(cut func(i, j int) bool) { n.cut = cut }
 
 // Call is a request with its answer.
 type Call struct {
-	Purpose Purpose // what it counts for in Network.Sent
-	// Size of the request in bytes.
+	Purpose Purpose // accounted in Network.Sent
+	// Size is the size of the request in bytes.
 	Size int
-	// Timeout from the sending on.
+	// Timeout starts when the request is sent.
 	Timeout time.Duration
-	// Handle runs at the receiver, which calls reply at most once, now or later, with the size of
-	// the answer.
+	// Handle runs at the receiver, which calls reply at most once, now or later, with the size of the
+	// answer.
 	Handle func(reply func(size int, answer any))
 	// Done runs at the sender, once: with the answer, ErrTimeout or ErrRefused.
 	Done func(answer any, err error)
@@ -196,13 +193,14 @@ func (n *Network) lost(i, j int) bool {
 	return n.cut != nil && n.cut(i, j) || n.Loss > 0 && n.rnd.Float64() < n.Loss
 }
 
-// lineFor is how long a connection lasts on which nothing is sent.
+// lineFor is the lifetime of an idle connection.
 const lineFor = time.Minute
 
-// behindNAT says whether a host cannot be dialled.
+// behindNAT reports whether a host cannot be dialed.
 func (n *Network) behindNAT(i int) bool { return n.NAT != nil && n.NAT(i) }
 
-// reaches says whether what i sends can arrive at j, and notes the connection that it makes.
+// reaches reports whether a message from i can arrive at j, and records the connection that it
+// opens.
 func (n *Network) reaches(i, j int) bool {
 	if n.behindNAT(i) {
 		n.lines[[2]int{i, j}] = n.at

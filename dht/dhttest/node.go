@@ -17,21 +17,20 @@ type Node struct {
 	*Host
 	*dht.Ring
 
-	Peer   dht.Peer    // who it is, also when it is dead
-	Memory *dht.Memory // what it kept when it died
+	Peer   dht.Peer    // its identity, also while it is down
+	Memory *dht.Memory // its stored state when it was stopped
 
 	sim    *Sim
 	key    ring.Key
 	table  *table
 	tickAt time.Time
-	lie    func(req *wire.Message) *wire.Message // of a liar: what it answers
+	lie    func(req *wire.Message) *wire.Message // of a liar: its answers
 }
 
-// Identity is the i-th peer of any test.
+// Identity returns the i-th test peer.
 func Identity(i int) dht.Peer { return identity(0, uint64(i)) } // not negative
 
-// identity is a peer with the name, of the length of a real one, and the two addresses that a
-// number stands for.
+// identity returns a peer with an ID of realistic length and two addresses, derived from number.
 func identity(seed, number uint64) dht.Peer {
 	id := []byte{0x00, 0x24, 0x08, 0x01, 0x12, 0x20} // multihash and protobuf head of an Ed25519 key
 	for word := range uint64(4) {
@@ -63,20 +62,20 @@ func (n *Node) start(memory *dht.Memory, found bool) {
 	n.refreshLater(2 * time.Second)
 }
 
-// Started says whether the peer runs.
+// Started reports whether the peer runs.
 func (n *Node) Started() bool { return n.Ring != nil }
 
-// member says whether the peer runs as one of the ring.
+// member reports whether the peer runs as a ring member.
 func (n *Node) member() bool { return n.Started() && n.Self().Role == dht.RoleMember }
 
-// Meet puts another peer into the routing table.
+// Meet adds another peer to the routing table.
 func (n *Node) Meet(other *Node) { n.table.add(other.Peer) }
 
-// refreshEvery is the time between two refreshes of a routing table.
+// refreshEvery is the refresh interval of a routing table.
 const refreshEvery = 30 * time.Second
 
-// refreshLater refreshes the routing table after a delay and then again and again. A peer that
-// knows nobody has nobody to ask.
+// refreshLater refreshes the routing table periodically, first after a delay. A peer without known
+// peers skips it.
 func (n *Node) refreshLater(delay time.Duration) {
 	n.Host.After(delay, func() {
 		s := n.sim
@@ -88,7 +87,7 @@ func (n *Node) refreshLater(delay time.Duration) {
 	})
 }
 
-// after does what the ring wants done after an input.
+// after executes the ring's calls and events after an input.
 func (n *Node) after() {
 	s := n.sim
 	ready := n.Ready()
@@ -115,7 +114,7 @@ func (n *Node) after() {
 	})
 }
 
-// call sends a request to a peer by name.
+// call sends a request to a peer.
 func (n *Node) call(purpose Purpose, to dht.Peer, req *wire.Message, timeout time.Duration, done func(*wire.Message, error)) {
 	s := n.sim
 	target, member := s.byID[to.ID], n.member()
@@ -126,7 +125,7 @@ func (n *Node) call(purpose Purpose, to dht.Peer, req *wire.Message, timeout tim
 	s.Call(n.Host, host, &Call{
 		Purpose: purpose, Size: framed(req), Timeout: timeout,
 		Handle: func(reply func(int, any)) {
-			if member { // a worker stands in no routing table
+			if member { // workers are in no routing table
 				target.table.add(n.Peer)
 			}
 			target.answer(n.Peer.ID, req, func(m *wire.Message) { reply(framed(m), m) })
@@ -141,13 +140,13 @@ func (n *Node) call(purpose Purpose, to dht.Peer, req *wire.Message, timeout tim
 	})
 }
 
-// Missed tells the ring that a peer could not be reached.
+// Missed reports to the ring that a peer could not be reached.
 func (n *Node) Missed(id peer.ID) {
 	n.Unreachable(n.sim.Now(), id)
 	n.after()
 }
 
-// farewell sends what nobody waits for an answer to.
+// farewell sends calls without waiting for answers.
 func (n *Node) farewell(calls []dht.Call) {
 	for _, c := range calls {
 		n.call(Upkeep, c.To, c.Request, c.Timeout, func(*wire.Message, error) {})
@@ -155,13 +154,13 @@ func (n *Node) farewell(calls []dht.Call) {
 	n.after()
 }
 
-// framed is the size of a message with its length before it.
+// framed returns the size of a message with its length prefix.
 func framed(m *wire.Message) int {
 	size := proto.Size(m)
 	return size + len(binary.AppendUvarint(nil, uint64(size))) // a length
 }
 
-// answer lets the peer answer a request, after asking a third where the request wants that.
+// answer answers a request, after a ping of a third peer if requested.
 func (n *Node) answer(from peer.ID, req *wire.Message, reply func(*wire.Message)) {
 	if n.lie != nil {
 		reply(n.lie(req))
@@ -184,7 +183,7 @@ func (n *Node) answer(from peer.ID, req *wire.Message, reply func(*wire.Message)
 	})
 }
 
-// Lookup searches the owner of a key, as dht.DHT does, and hands what it found to done.
+// Lookup searches the owner of a key, as dht.DHT does, and passes the result to done.
 func (n *Node) Lookup(key ring.Key, done func(dht.Lookup, error)) {
 	s := n.sim
 	search := n.Search(key)
@@ -220,7 +219,7 @@ func (n *Node) Lookup(key ring.Key, done func(dht.Lookup, error)) {
 	pump()
 }
 
-// lookupTimeout bounds one call of a lookup: dht's CallTimeout.
+// lookupTimeout is the timeout of one call of a lookup, as dht's CallTimeout.
 const lookupTimeout = 2 * time.Second
 
 // mix is the finalizer of splitmix64: it spreads a counter over all 64 bits.

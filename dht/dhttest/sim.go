@@ -1,15 +1,15 @@
-// Package dhttest holds networks in memory. [Sim] drives the state machines of up to ten thousand
-// peers in virtual time, in one goroutine: tests of the ring use it, and the laboratory builds
-// whole crawls on it. [Mesh] carries the calls of whole DHTs, for use inside a synctest bubble.
-// Both have latency, loss and death from a seed, and routing tables like kad-dht's.
+// Package dhttest implements networks in memory. [Sim] runs the state machines of up to ten
+// thousand peers in virtual time, in one goroutine, for tests of the ring and for simulated crawls
+// (node/lab). [Mesh] carries the calls of complete DHTs in a synctest bubble. Both have seeded
+// latency, loss and failures, and routing tables like kad-dht's.
 //
 // The layers of a Sim:
 //
 //   - [Clock]: events in the order of their time. An hour in which nothing happens costs nothing.
-//   - [Internet]: how far hosts are from each other.
+//   - [Internet]: round-trip times between hosts.
 //   - [Network]: calls between hosts that can be dead, paused, cut off, behind a NAT; bytes are
 //     counted by purpose.
-//   - [Node] and [Sim]: dht.Ring driven over it, and the truth to hold it against.
+//   - [Node] and [Sim]: dht.Ring driven over it, and the correct state to compare with.
 package dhttest
 
 import (
@@ -26,47 +26,45 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// World is what the peers of a Sim live in. The zero World has 20 to 60 ms of round trip, no loss
-// and no NAT.
+// World is the environment of a Sim's peers. The zero World has 20 to 60 ms of round-trip time, no
+// loss and no NAT.
 type World struct {
-	Seed uint64 // of all that is drawn
-	// Internet says how far hosts are from each other; nil is Pairs of the seed.
+	Seed uint64 // of all random draws
+	// Internet gives the round-trip times; nil is Pairs of the seed.
 	Internet Internet
-	// First is the number of the first peer's host: those below it stand for something else on the
-	// internet.
+	// First is the number of the first peer's host; lower numbers are other hosts.
 	First int
-	// Loss is the share of messages that vanish, each way.
+	// Loss is the fraction of lost messages, in each direction.
 	Loss float64
-	// Silent makes Kill end peers as a loss of power does: no connection drops, and nobody is there
-	// to refuse one.
+	// Silent makes Kill act like a power loss: connections neither drop nor are refused.
 	Silent bool
-	// NAT says which peers cannot be dialled, see [Network]. They start as workers. nil: none.
+	// NAT reports whether a peer cannot be dialed, see [Network]. Such peers start as workers. nil:
+	// none.
 	NAT func(i int) bool
-	// Config is every peer's, but for its seed, memory and role.
+	// Config is the configuration of all peers, except seed, memory and role.
 	Config dht.Config
-	// Ring says which kad-dht network a peer's table is filled from; nil puts all in one.
+	// Ring returns the kad-dht network that fills a peer's table; nil means one for all.
 	Ring func(i int) int
 }
 
-// Sim is many peers on one network, and the truth about them. It is not safe for concurrent use.
+// Sim is a set of peers on one network, and their correct state. It is not safe for concurrent use.
 type Sim struct {
 	*Network
-	// Config is every peer's from its next start on, but for its seed, memory and role.
+	// Config applies to each peer from its next start on, except seed, memory and role.
 	Config dht.Config
-	// Rand is what the peers' seeds, the refreshes of their tables and whatever its user likes are
-	// drawn from.
+	// Rand is the source of the peers' seeds and table refreshes; callers may use it too.
 	Rand *rand.Rand
-	// Nodes are all peers that ever were, in the order of their birth.
+	// Nodes are all peers ever created, in order of creation.
 	Nodes []*Node
-	// OnEvent, when set, sees each event of each peer.
+	// OnEvent, if set, is called for each event of each peer.
 	OnEvent func(n *Node, e dht.Event)
-	// OnStart, when set, is told of a peer that begins to live, before anything happens to it.
+	// OnStart, if set, is called for a starting peer, before any event.
 	OnStart func(n *Node)
 
 	world  World
-	mixed  bool    // not every living peer stands in every routing table: there are workers, or several networks
+	mixed  bool    // some live peers are missing in routing tables: there are workers, or several networks
 	drawn  uint64  // identities
-	sorted []*Node // the living, by position
+	sorted []*Node // live peers, by position
 	byID   map[peer.ID]*Node
 }
 
@@ -83,11 +81,10 @@ func NewSim(w World) *Sim {
 	}
 }
 
-// candidates are the positions of which a new peer takes the best (design, section 4: balance of
-// arcs).
+// candidates is the number of positions of which a new peer takes the best (design, section 4).
 const candidates = 8
 
-// draw makes a new peer, at the one of eight positions that splits the arc of its owner best.
+// draw creates a peer at the one of eight positions that splits its owner's arc best.
 func (s *Sim) draw() *Node {
 	drawn := make([]dht.Peer, candidates)
 	keys := make([]ring.Key, candidates)
@@ -106,7 +103,7 @@ func (s *Sim) draw() *Node {
 	return s.node(drawn[best])
 }
 
-// identity is the next that nobody had.
+// identity returns the next unused identity.
 func (s *Sim) identity() dht.Peer {
 	s.drawn++
 	return identity(s.world.Seed, s.drawn-1)
@@ -119,8 +116,8 @@ func (s *Sim) node(p dht.Peer) *Node {
 	return n
 }
 
-// Found makes a ring of n peers that has run before: each begins with the memory of its old
-// neighbours, as after a restart of the whole ring. It is settled some 20 s later.
+// Found creates a ring of n peers as after a restart of the whole ring: each starts with the memory
+// of its neighbors. It is consistent some 20 s later.
 func (s *Sim) Found(n int) {
 	for range n {
 		s.insert(s.draw())
@@ -142,8 +139,8 @@ func (s *Sim) Found(n int) {
 	}
 }
 
-// Join starts a new peer at a good position, which joins through three living ones drawn at random,
-// or founds a ring when there are none.
+// Join starts a peer at a good position, which joins through three random live peers, or founds a
+// ring if there are none.
 func (s *Sim) Join() *Node {
 	n := s.draw()
 	var entries []*Node
@@ -154,16 +151,16 @@ func (s *Sim) Join() *Node {
 	return n
 }
 
-// Add starts a new peer at whatever position, which joins through entries, or founds a ring when
-// there are none.
+// Add starts a peer at a random position, which joins through entries, or founds a ring if there
+// are none.
 func (s *Sim) Add(entries ...*Node) *Node {
 	n := s.node(s.identity())
 	s.add(n, entries)
 	return n
 }
 
-// Liar starts who is no peer, at whatever position: it answers all requests in its own way, and
-// stands in the routing tables of those that Meet it.
+// Liar starts a Byzantine peer at a random position: it answers all requests by answer, and is in
+// the routing tables of the peers that Meet it.
 func (s *Sim) Liar(answer func(self dht.Peer, req *wire.Message) *wire.Message) *Node {
 	n := s.node(s.identity())
 	n.lie = func(req *wire.Message) *wire.Message { return answer(n.Peer, req) }
@@ -185,11 +182,10 @@ func (s *Sim) add(n *Node, entries []*Node) {
 	}
 }
 
-// Kill ends a peer as kill -9 does, or silently where the world says so.
+// Kill ends a peer like kill -9, or silently if World.Silent is set.
 func (s *Sim) Kill(n *Node) { s.KillAs(n, s.world.Silent) }
 
-// KillAs ends a peer. Unless it goes silently, the connections to its neighbours drop, and they
-// know.
+// KillAs ends a peer. Unless silent, its neighbors see their connections drop.
 func (s *Sim) KillAs(n *Node, silent bool) {
 	i := s.end(n, silent)
 	if silent {
@@ -197,8 +193,8 @@ func (s *Sim) KillAs(n *Node, silent bool) {
 	}
 	size := len(s.sorted)
 	told := make(map[*Node]bool)
-	// Leaf sets reach over the config's R peers; those of peers that have not yet heard of the
-	// latest deaths a little farther.
+	// Leaf sets hold R peers a side; those that have not yet learned of the latest failures reach a
+	// little farther.
 	for d := 1; d <= 3*ring.DefaultR && d <= size; d++ {
 		for _, q := range []*Node{s.sorted[(i+d-1)%size], s.sorted[(i-d+size)%size]} {
 			if told[q] || !q.Started() || !holds(q, n.Peer.ID) {
@@ -213,7 +209,7 @@ func (s *Sim) KillAs(n *Node, silent bool) {
 	}
 }
 
-// end takes a peer out of the world, and returns the place among the living that was its.
+// end removes a peer, and returns its index among the live peers.
 func (s *Sim) end(n *Node, silent bool) int {
 	i := at(s.sorted, n.key)
 	s.sorted = slices.Delete(s.sorted, i, i+1)
@@ -225,32 +221,31 @@ func (s *Sim) end(n *Node, silent bool) int {
 	return i
 }
 
-// Leave lets a peer say goodbye, and go a second later.
+// Leave makes a peer send goodbyes and stop a second later.
 func (s *Sim) Leave(n *Node) {
 	n.farewell(n.Ring.Leave(s.Now()))
 	n.Host.After(time.Second, func() { s.end(n, s.world.Silent) })
 }
 
-// StepDown lets a ring peer say goodbye and go on as a worker.
+// StepDown makes a ring peer send goodbyes and continue as a worker.
 func (s *Sim) StepDown(n *Node) { n.farewell(n.Ring.StepDown(s.Now())) }
 
-// Restart starts a dead peer again with what it remembers of the ring, as its Memory is or as a
-// Snapshot was; nil when it kept nothing.
+// Restart restarts a stopped peer with its Memory, a Snapshot, or nil for none.
 func (s *Sim) Restart(n *Node, memory *dht.Memory) {
 	s.insert(n)
 	n.start(memory, false)
 }
 
-// Observe tells a peer whether others can dial it.
+// Observe reports to a peer whether others can dial it.
 func (s *Sim) Observe(n *Node, seen workers.Reachability) {
 	n.Ring.Observe(s.Now(), seen)
 	n.after()
 }
 
-// Unite lets the routing tables of all peers be filled from one network.
+// Unite fills the routing tables of all peers from one network.
 func (s *Sim) Unite() { s.world.Ring = nil }
 
-// Lookup searches the owner of key from n, and lets time pass until it is found.
+// Lookup searches the owner of key from n, and advances the clock until it is found.
 func (s *Sim) Lookup(n *Node, key ring.Key) (found dht.Lookup, err error) {
 	done := false
 	n.Lookup(key, func(f dht.Lookup, e error) { found, err, done = f, e, true })
@@ -260,7 +255,7 @@ func (s *Sim) Lookup(n *Node, key ring.Key) (found dht.Lookup, err error) {
 	return found, err
 }
 
-// holds says whether a peer stands in the leaf set of another.
+// holds reports whether a peer is in the leaf set of another.
 func holds(q *Node, id peer.ID) bool {
 	preds, succs := q.Leaves()
 	is := func(p dht.Peer) bool { return p.ID == id }

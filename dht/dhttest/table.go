@@ -16,8 +16,8 @@ import (
 // bucketSize is kad-dht's k.
 const bucketSize = 20
 
-// table is a routing table like kad-dht's: buckets of 20 peers by the length of the prefix that
-// they share with their owner.
+// table is a routing table like kad-dht's: buckets of 20 peers by the length of the prefix shared
+// with the table's owner.
 type table struct {
 	self    ring.Key
 	buckets [][]dht.Peer
@@ -28,7 +28,7 @@ var _ dht.Table = (*table)(nil)
 
 func newTable(self ring.Key) *table { return &table{self: self, known: make(map[peer.ID]struct{})} }
 
-// add puts a peer into its bucket if there is room.
+// add puts a peer into its bucket if there is space.
 func (t *table) add(p dht.Peer) {
 	b := prefix(t.self, p.Key())
 	if _, known := t.known[p.ID]; known || b == 8*ring.KeySize {
@@ -43,7 +43,7 @@ func (t *table) add(p dht.Peer) {
 	}
 }
 
-// drop takes out the peers for which gone is true.
+// drop removes the peers for which gone returns true.
 func (t *table) drop(gone func(dht.Peer) bool) {
 	for i := range t.buckets {
 		t.buckets[i] = slices.DeleteFunc(t.buckets[i], func(p dht.Peer) bool {
@@ -98,8 +98,7 @@ func prefix(a, b ring.Key) int {
 	return 8 * ring.KeySize
 }
 
-// fill adds to each bucket random ones of the living peers that belong there, as kad-dht's refresh
-// does. The peers are sorted by position.
+// fill adds random live peers to each bucket, as kad-dht's refresh does. sorted is by position.
 func (t *table) fill(sorted []*Node, rnd *rand.Rand) {
 	low, high := 0, len(sorted)
 	for bit := 0; bit < 8*ring.KeySize && high-low > 1; bit++ {
@@ -121,12 +120,12 @@ func (t *table) fill(sorted []*Node, rnd *rand.Rand) {
 	}
 }
 
-// split is the index of the first peer whose bit is set; the peers share all bits before it.
+// split returns the index of the first peer whose bit is set; the peers share all bits before it.
 func split(sorted []*Node, bit int) int {
 	return sort.Search(len(sorted), func(i int) bool { return sorted[i].key[bit/8]>>(7-bit%8)&1 == 1 })
 }
 
-// at is the index of the first peer at or behind a key, len(sorted) if there is none.
+// at returns the index of the first peer at or after a key, len(sorted) if there is none.
 func at(sorted []*Node, key ring.Key) int {
 	i, _ := slices.BinarySearchFunc(sorted, key, func(n *Node, key ring.Key) int { return cmp.Compare(n.key.Compare(key), 0) })
 	return i

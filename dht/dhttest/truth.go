@@ -8,14 +8,13 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Living are the living peers by position. The slice is the Sim's.
+// Living returns the live peers by position. The Sim owns the slice.
 func (s *Sim) Living() []*Node { return s.sorted }
 
-// Size is the number of living peers.
+// Size returns the number of live peers.
 func (s *Sim) Size() int { return len(s.sorted) }
 
-// Members are the living ring peers by position: those that are no workers. The slice may be the
-// Sim's.
+// Members returns the live ring members by position. The Sim may own the slice.
 func (s *Sim) Members() []*Node {
 	if !s.mixed {
 		return s.sorted
@@ -23,7 +22,7 @@ func (s *Sim) Members() []*Node {
 	return slices.DeleteFunc(slices.Clone(s.sorted), func(n *Node) bool { return !n.Started() || n.State() == dht.Worker })
 }
 
-// tabled are the living peers that stand in the routing tables of a peer's kad-dht network, by
+// tabled returns the live peers that fill the routing tables of a peer's kad-dht network, by
 // position.
 func (s *Sim) tabled(of *Node) []*Node {
 	if !s.mixed {
@@ -38,30 +37,30 @@ func (s *Sim) tabled(of *Node) []*Node {
 	return slices.DeleteFunc(slices.Clone(s.sorted), func(n *Node) bool { return !n.member() || network(n) != network(of) })
 }
 
-// Truth is the living ring peer that owns a key, by looking at all of them; there must be one.
+// Truth returns the live ring member that owns a key, by the full list; there must be one.
 func (s *Sim) Truth(key ring.Key) *Node {
 	members := s.Members()
 	return members[at(members, key)%len(members)]
 }
 
-// TrueArc is what a living ring peer owns in truth.
+// TrueArc returns the arc that a live ring member should own.
 func (s *Sim) TrueArc(n *Node) ring.Arc {
 	members := s.Members()
 	return arc(members, at(members, n.key))
 }
 
-// truth is the index among the living of the peer that owns a key.
+// truth returns the index of a key's owner among the live peers.
 func (s *Sim) truth(key ring.Key) int { return at(s.sorted, key) % len(s.sorted) }
 
 func (s *Sim) arc(i int) ring.Arc { return arc(s.sorted, i) }
 
-// arc is what the i-th of peers owns.
+// arc returns the arc of the i-th peer.
 func arc(sorted []*Node, i int) ring.Arc {
 	return ring.Arc{Start: sorted[(i+len(sorted)-1)%len(sorted)].key, End: sorted[i].key}
 }
 
-// Settled says what is not yet as it should be: each living ring peer serves exactly its arc, and
-// has the right leaf set. It is nil when all is.
+// Settled returns an error until the ring is consistent: each live ring member serves exactly its
+// arc and has the correct leaf set.
 func (s *Sim) Settled() error {
 	living := s.Members()
 	size := len(living)
@@ -71,12 +70,12 @@ func (s *Sim) Settled() error {
 		}
 		serving, serves := s.Arc(n)
 		if want := arc(living, i); !serves || serving != want {
-			return fmt.Errorf("peer %d (%s) serves %v %s, want %s", n.Index, n.State(), serves, serving, want)
+			return fmt.Errorf("peer %d (%s) serves %v %s, expected %s", n.Index, n.State(), serves, serving, want)
 		}
 		preds, succs := n.Leaves()
 		side := min(size-1, max(len(preds), len(succs), ring.DefaultR))
 		if len(preds) != side || len(succs) != side {
-			return fmt.Errorf("peer %d has %d predecessors and %d successors, want %d", n.Index, len(preds), len(succs), side)
+			return fmt.Errorf("peer %d has %d predecessors and %d successors, expected %d", n.Index, len(preds), len(succs), side)
 		}
 		for d := range side {
 			if preds[d].ID != living[(i-d-1+size)%size].Peer.ID || succs[d].ID != living[(i+d+1)%size].Peer.ID {
@@ -87,17 +86,17 @@ func (s *Sim) Settled() error {
 	return nil
 }
 
-// Coverage is how the circle is served at a moment, in shares of its keys.
+// Coverage is the fraction of keys by the way they are served.
 type Coverage struct {
-	// Owned keys are served by the peer that owns them in truth.
+	// Owned is the fraction served by its correct owner.
 	Owned float64
-	// Wrong keys are served by a living peer that does not own them: beside their owner, or in its
-	// place.
+	// Wrong is the fraction served by a live peer that is not the correct owner, besides the owner or
+	// instead of it.
 	Wrong float64
 }
 
-// Coverage compares what the living peers serve with the truth. The rest of the circle, 1 - Owned,
-// is served by nobody or by the wrong one.
+// Coverage compares the served arcs with the correct ones. The rest, 1 - Owned, is unserved or
+// served by a wrong peer.
 func (s *Sim) Coverage() (c Coverage) {
 	for i, n := range s.sorted {
 		if !n.Started() {
@@ -116,7 +115,7 @@ func (s *Sim) Coverage() (c Coverage) {
 	return c
 }
 
-// Arc is what a peer answers that it serves at this moment; one that is paused answers nothing.
+// Arc returns the arc that a peer serves now; a paused one serves none.
 func (s *Sim) Arc(n *Node) (ring.Arc, bool) {
 	if !n.Started() || n.Paused() {
 		return ring.Arc{}, false
@@ -127,8 +126,8 @@ func (s *Sim) Arc(n *Node) (ring.Arc, bool) {
 	return n.Ring.Arc()
 }
 
-// Overlaps counts the pairs of peers that serve a common key, but for those that stand apart; a nil
-// apart counts all.
+// Overlaps counts the pairs of peers that serve a common key, except pairs that apart excludes; a
+// nil apart counts all.
 func (s *Sim) Overlaps(apart func(i, j int) bool) int {
 	type served struct {
 		arc   ring.Arc
@@ -157,8 +156,7 @@ func (s *Sim) Overlaps(apart func(i, j int) bool) int {
 	return pairs
 }
 
-// Served is the share of the circle that the living peers serve, each key counted as often as it is
-// served.
+// Served returns the total of the arcs served by live peers; keys served twice count twice.
 func (s *Sim) Served() float64 {
 	share := 0.0
 	for _, n := range s.sorted {

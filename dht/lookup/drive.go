@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// DefaultCalls bounds the calls of one look-up unless told otherwise.
+	// DefaultCalls is the default maximum number of calls of one lookup.
 	DefaultCalls = 16
-	// DefaultTimeout bounds one call unless told otherwise.
+	// DefaultTimeout is the default timeout of one call.
 	DefaultTimeout = 2 * time.Second
 )
 
-// Call asks a peer and blocks until there is an answer or an error.
+// Call sends a request to a peer and blocks until there is an answer or an error.
 type Call func(ctx context.Context, to member.Peer, req *wire.Message) (*wire.Message, error)
 
-// ChoosePosition returns the index of the candidate that splits the arc of its present owner best
+// ChoosePosition returns the index of the candidate that splits its present owner's arc best
 // (design: balance of arcs). It needs no place in the ring: the searches begin at the entry peers,
-// which are known to stand in it. Candidates whose owner is not found do not count; the error says
-// why when that is all of them, and then the index is 0.
+// which are known members. Candidates without a found owner do not count; if no candidate has one,
+// the index is 0 and the error has the causes.
 func ChoosePosition(ctx context.Context, call Call, entries []member.Peer, candidates []ring.Key) (int, error) {
 	arcs := make([]ring.Arc, len(candidates))
 	errs := make([]error, len(candidates))
@@ -38,8 +38,7 @@ func ChoosePosition(ctx context.Context, call Call, entries []member.Peer, candi
 			}
 			Drive(ctx, call, search, DefaultTimeout)
 			found, err := search.Found()
-			// An arc that ends at the candidate leaves nothing to one side: the candidate is never
-			// chosen for it.
+			// An arc that ends at the candidate has an empty half: the candidate is never chosen for it.
 			arcs[i], errs[i] = ring.Arc{Start: key, End: key}, err
 			if err == nil {
 				arcs[i] = found.Arc
@@ -52,11 +51,11 @@ func ChoosePosition(ctx context.Context, call Call, entries []member.Peer, candi
 			return ring.BestPosition(candidates, arcs), nil
 		}
 	}
-	return 0, fmt.Errorf("choose a position: %w", errors.Join(errs...))
+	return 0, fmt.Errorf("choose position: %w", errors.Join(errs...))
 }
 
-// Drive makes the calls of a search until it is done or ctx ends; when it returns none is in
-// flight.
+// Drive makes the calls of a search until it is done or ctx ends; no call is in flight when it
+// returns.
 func Drive(ctx context.Context, call Call, search *Search, timeout time.Duration) {
 	type answer struct {
 		from member.Peer

@@ -1,9 +1,8 @@
-// Package member says who a peer is: its name, where it stands in the ring, where it is reached,
-// and whether others can dial it; and how a message says the same. It knows no ring and no network.
+// Package member defines the identity of a peer: its ID, position in the ring, addresses and role;
+// and their form in messages.
 //
-// Its promises: a Peer is a plain value, which nobody changes once it is given away; its position
-// follows from its name alone. What a message says of a peer is taken as it stands: its bounds are
-// dht/wire's to check before.
+// A Peer is a plain value and immutable once shared; its position follows from its ID alone.
+// Conversions from messages do not check limits: dht/wire does that first.
 package member
 
 import (
@@ -13,26 +12,25 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// Peer names a peer and says where it can be reached.
+// Peer identifies a peer and its addresses.
 type Peer struct {
-	ID          peer.ID  // libp2p's, of which the position follows
-	Addrs       [][]byte // binary multiaddrs, opaque to the ring; may be empty when the transport knows them
-	Incarnation uint64   // grows with each start of the peer; 0 when unknown
+	ID          peer.ID  // libp2p's; determines the position
+	Addrs       [][]byte // binary multiaddrs, opaque to the ring; may be empty if the transport has them
+	Incarnation uint64   // grows with each start of the peer; 0 if unknown
 	Role        Role     // member of the ring, or worker
-	key         ring.Key // its position; zero when built as a literal
+	key         ring.Key // its position; zero in a literal
 }
 
 // New returns a peer whose position is computed once.
 func New(id peer.ID, addrs [][]byte) Peer { return Peer{ID: id, Addrs: addrs}.Placed() }
 
-// Placed returns the same peer with its position computed once, also when it was built as a
-// literal.
+// Placed returns the peer with its position computed, also for a literal.
 func (p Peer) Placed() Peer {
 	p.key = p.Key()
 	return p
 }
 
-// Key is the position of the peer on the ring.
+// Key returns the position of the peer on the ring.
 func (p Peer) Key() ring.Key {
 	if p.key == (ring.Key{}) {
 		return ring.PeerKey([]byte(p.ID))
@@ -40,21 +38,21 @@ func (p Peer) Key() ring.Key {
 	return p.key
 }
 
-// String is the peer's ID in its usual text form.
+// String returns the peer's ID in its usual text form.
 func (p Peer) String() string { return p.ID.String() }
 
-// Role is what a peer can be: by whether others can dial it.
+// Role is the role of a peer, by whether others can dial it.
 type Role uint8
 
 const (
-	// RoleMember peers can be dialled: they stand in the ring and own an arc.
+	// RoleMember peers can be dialed: they are ring members and own an arc.
 	RoleMember Role = iota
 	// RoleWorker peers cannot, because of NAT or a firewall: they own nothing, and work over
-	// connections of their own.
+	// connections that they opened.
 	RoleWorker
 )
 
-// String names the role in lower case.
+// String returns the role's name in lower case.
 func (r Role) String() string {
 	if r == RoleWorker {
 		return "worker"
@@ -62,7 +60,7 @@ func (r Role) String() string {
 	return "member"
 }
 
-// Of is the peer that a message names; without an ID when it names none.
+// Of returns the peer in a message; without an ID if there is none.
 func Of(p *wire.Peer) Peer {
 	if p == nil {
 		return Peer{}
@@ -72,7 +70,7 @@ func Of(p *wire.Peer) Peer {
 	return q
 }
 
-// List are the peers that a message names, in its order.
+// List returns the peers in a message, in order.
 func List(list []*wire.Peer) []Peer {
 	peers := make([]Peer, len(list))
 	for i, p := range list {
@@ -81,7 +79,7 @@ func List(list []*wire.Peer) []Peer {
 	return peers
 }
 
-// RoleOf is the role that a message names.
+// RoleOf returns the role in a message.
 func RoleOf(r wire.Role) Role {
 	if r == wire.Role_ROLE_WORKER {
 		return RoleWorker
@@ -89,12 +87,12 @@ func RoleOf(r wire.Role) Role {
 	return RoleMember
 }
 
-// Wire is the peer as a message names it.
+// Wire returns the peer in message form.
 func (p Peer) Wire() *wire.Peer {
 	return &wire.Peer{Id: []byte(p.ID), Addrs: p.Addrs, Incarnation: p.Incarnation, Role: p.Role.Wire()}
 }
 
-// Wire are the peers as a message names them.
+// Wire returns the peers in message form.
 func Wire(peers []Peer) []*wire.Peer {
 	list := make([]*wire.Peer, len(peers))
 	for i, p := range peers {
@@ -103,7 +101,7 @@ func Wire(peers []Peer) []*wire.Peer {
 	return list
 }
 
-// Wire is the role as a message names it.
+// Wire returns the role in message form.
 func (r Role) Wire() wire.Role {
 	if r == RoleWorker {
 		return wire.Role_ROLE_WORKER

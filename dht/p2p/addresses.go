@@ -11,19 +11,18 @@ import (
 	"github.com/apoidea/apoidea/dht"
 )
 
-// metAddrTTL is how long an address that somebody told us is kept when the peer
-// is never connected to; each mention renews it.
+// metAddrTTL is the lifetime of a reported address of an unconnected peer; each report renews it.
 const metAddrTTL = 30 * time.Minute
 
-// maxMetAddrs of one peer are taken from one message, and remembered when there is no connection.
+// maxMetAddrs is the number of addresses of one peer taken from one message, and kept without a
+// connection.
 const maxMetAddrs = 16
 
-// addresses are where peers are, as they and others say. They are kept in the peerstore of the
-// host.
+// addresses manages the addresses of peers, in the peerstore of the host.
 type addresses struct{ *ground }
 
-// Met notes addresses of a peer, binary multiaddrs as other peers tell them.
-// What does not parse, and in Public what is not a public address, is left out.
+// Met records addresses of a peer, binary multiaddrs that other peers reported. Invalid addresses,
+// and in Public private ones, are dropped.
 func (a *addresses) Met(id peer.ID, addrs [][]byte) {
 	if id == a.self || len(addrs) == 0 {
 		return
@@ -46,8 +45,8 @@ func (a *addresses) Addrs() []string {
 	return s
 }
 
-// AddrsOf returns the known multiaddrs of a peer, without /p2p: those of live
-// connections and what others told.
+// AddrsOf returns the known multiaddrs of a peer, without /p2p: those of live connections and those
+// reported.
 func (a *addresses) AddrsOf(id peer.ID) []string {
 	addrs := a.addrsOf(id)
 	s := make([]string, len(addrs))
@@ -64,7 +63,7 @@ func (a *addresses) addrsOf(id peer.ID) []ma.Multiaddr {
 	return a.host.Peerstore().Addrs(id)
 }
 
-// Forget drops what is known of a peer's addresses unless it is connected.
+// Forget drops the addresses of a peer unless it is connected.
 func (a *addresses) Forget(id peer.ID) {
 	if !a.Connected(id) {
 		a.host.Peerstore().UpdateAddrs(id, peerstore.PermanentAddrTTL, 0)
@@ -72,8 +71,8 @@ func (a *addresses) Forget(id peer.ID) {
 	}
 }
 
-// RelayedAddrsOf returns the addresses at relays that are known of a peer, without /p2p: of one
-// that nobody can dial the only ones of use to others.
+// RelayedAddrsOf returns the known relay addresses of a peer, without /p2p. A peer that cannot be
+// dialed has no other addresses useful to others.
 func (a *addresses) RelayedAddrsOf(id peer.ID) (list []string) {
 	for _, a := range a.addrsOf(id) {
 		if isRelayed(a) && len(list) < relayCandidates {
@@ -83,7 +82,7 @@ func (a *addresses) RelayedAddrsOf(id peer.ID) (list []string) {
 	return list
 }
 
-// Peer names a peer together with the addresses known of it.
+// Peer returns a peer with its known addresses.
 func (a *addresses) Peer(id peer.ID) dht.Peer {
 	known := a.addrsOf(id)
 	addrs := make([][]byte, 0, min(len(known), maxMetAddrs))
@@ -93,7 +92,7 @@ func (a *addresses) Peer(id peer.ID) dht.Peer {
 	return dht.NewPeer(id, addrs)
 }
 
-// dialable says whether an address told by others may be dialled.
+// dialable reports whether a reported address may be dialed.
 func (a *addresses) dialable(addr ma.Multiaddr) bool {
 	return a.cfg.Profile != Public || manet.IsPublicAddr(addr)
 }

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// firstBackoff is how long after a failed dial a peer is not dialled again;
-	// it doubles up to lastBackoff. Short beside libp2p's own five seconds to five
-	// minutes: a peer that was killed and came back shall be found at once.
+	// firstBackoff is the time after a failed dial before a peer is dialed again; it doubles up to
+	// lastBackoff. It is short compared with libp2p's five seconds to five minutes, so that a
+	// restarted peer is found at once.
 	firstBackoff = 500 * time.Millisecond
 	lastBackoff  = 30 * time.Second
-	// maxBackoffs peers are remembered; one more forgets an arbitrary one, which
-	// costs a dial.
+	// maxBackoffs is the number of peers in the table; one more evicts an arbitrary one, which costs a
+	// dial.
 	maxBackoffs = 4096
 )
 
-// backoffs remembers which peers could not be dialled. Safe for concurrent use.
+// backoffs records which peers could not be dialed. It is safe for concurrent use.
 type backoffs struct {
 	mu    sync.Mutex // guards peers
 	peers map[peer.ID]*backoff
@@ -30,7 +30,7 @@ type backoff struct {
 	cause error // of the last failure
 }
 
-// wait returns the cause of the last failure while a peer must not be dialled.
+// wait returns the cause of the last failure while a peer must not be dialed.
 func (b *backoffs) wait(p peer.ID, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,7 +40,7 @@ func (b *backoffs) wait(p peer.ID, now time.Time) error {
 	return nil
 }
 
-// failed notes a dial that failed at now.
+// failed records a dial that failed at now.
 func (b *backoffs) failed(p peer.ID, now time.Time, cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,14 +63,14 @@ func (b *backoffs) failed(p peer.ID, now time.Time, cause error) {
 	e.cause = cause
 }
 
-// cleared forgets a peer that was reached, or that reached us.
+// cleared removes a peer that was reached, or that reached us.
 func (b *backoffs) cleared(p peer.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.peers, p)
 }
 
-// sweep forgets peers whose last failure is long ago.
+// sweep removes peers whose last failure is long ago.
 func (b *backoffs) sweep(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,32 +15,32 @@ import (
 )
 
 const (
-	// maxKnownPeers bounds the peers without a connection whose addresses are remembered; who was
-	// told of last is, so that nobody's made-up peers keep away whoever is dialled next.
+	// maxKnownPeers is the number of unconnected peers whose addresses are kept; the most recent are,
+	// so that invented peers cannot displace one that is about to be dialed.
 	maxKnownPeers = 4000
-	// maxAddrParts bounds an address: /ip4/tcp/p2p/p2p-circuit/p2p has five parts.
+	// maxAddrParts is the maximum length of an address: /ip4/tcp/p2p/p2p-circuit/p2p has five parts.
 	maxAddrParts = 8
-	// maxProtocols bounds what a peer says that it speaks, maxProtocolNames the names of it all
-	// together in bytes; a peer of ours has some 30 in 1 KiB. maxMetadata bounds what else a peer
-	// says of itself, in bytes each.
+	// maxProtocols is the number of protocols kept of a peer, maxProtocolNames their total length in
+	// bytes; our peers have some 30 in 1 KiB. maxMetadata is the size of each other metadata item in
+	// bytes.
 	maxProtocols     = 64
 	maxProtocolNames = 2 << 10
 	maxMetadata      = 128
-	// maxPeerRecord bounds the signed record of a peer's addresses, in bytes.
+	// maxPeerRecord is the maximum size of a peer's signed address record, in bytes.
 	maxPeerRecord = 4 << 10
 )
 
-// book is the peerstore, with bounds that suit strangers: libp2p's own, when it is full, keeps what
-// it has and drops what is new, and takes an address of a hundred parts.
+// book is the peerstore with limits for untrusted peers: libp2p's own, when full, drops what is
+// new, and it accepts an address of a hundred parts.
 type book struct {
 	peerstore.Peerstore
 	peerstore.CertifiedAddrBook
-	met *lru.Cache[peer.ID, struct{}] // peers without a connection, by when they were told of
+	met *lru.Cache[peer.ID, struct{}] // unconnected peers, by time of the last report
 }
 
-// newBook returns a book for a peer. connected says of others whether there is a connection.
+// newBook returns the book of a peer. connected reports whether there is a connection.
 func newBook(self peer.ID, connected func(peer.ID) bool) (*book, error) {
-	// The bound on all addresses is never reached.
+	// The library's limit on all addresses is never reached.
 	store, err := pstoremem.NewPeerstore(pstoremem.WithMaxAddresses(1<<30), pstoremem.WithMaxAddressesPerPeer(maxMetAddrs))
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (b *book) AddAddrs(p peer.ID, addrs []ma.Multiaddr, ttl time.Duration) {
 	}
 }
 
-// plain leaves out addresses that are too long.
+// plain drops addresses that are too long.
 func plain(addrs []ma.Multiaddr) []ma.Multiaddr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return len(a) > maxAddrParts })
 }
@@ -83,7 +83,7 @@ func (b *book) AddProtocols(p peer.ID, names ...protocol.ID) error {
 	return b.Peerstore.AddProtocols(p, brief(names)...)
 }
 
-// brief leaves out names beyond the bound.
+// brief drops names beyond the limit.
 func brief(names []protocol.ID) (list []protocol.ID) {
 	room := maxProtocolNames
 	for _, name := range names[:min(len(names), maxProtocols)] {
@@ -91,7 +91,7 @@ func brief(names []protocol.ID) (list []protocol.ID) {
 			continue
 		}
 		room -= len(name)
-		list = append(list, protocol.ID(strings.Clone(string(name)))) // without the message that it came in
+		list = append(list, protocol.ID(strings.Clone(string(name)))) // not a slice of the received message
 	}
 	return list
 }

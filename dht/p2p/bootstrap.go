@@ -19,36 +19,36 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 )
 
-// Sources are the ways into a ring; any one that works is enough.
+// Sources are the entry points to a ring; any one that works is enough.
 type Sources struct {
-	Bootstrap  []string // multiaddrs with /p2p/<peer>; names in them are resolved
-	DNSSeeds   []string // domains whose _dnsaddr TXT records name peers
+	Bootstrap  []string // multiaddrs with /p2p/<peer>; DNS names are resolved
+	DNSSeeds   []string // domains with _dnsaddr TXT records of peers
 	DNSServer  string   // host:port (or host) of the resolver; empty: the system's
 	Remembered []string // multiaddrs with /p2p/<peer>, from an earlier run
-	Nearby     []string // multiaddrs with /p2p/<peer>, heard on the local network
+	Nearby     []string // multiaddrs with /p2p/<peer>, found on the local network
 }
 
-// Empty says that there is nothing to try.
+// Empty reports whether there are no sources.
 func (s Sources) Empty() bool {
 	return len(s.Bootstrap)+len(s.DNSSeeds)+len(s.Remembered)+len(s.Nearby) == 0
 }
 
 const (
-	// enoughEntries live peers end the search. Several, so that a newcomer does
-	// not depend on one view of the ring (Apoidea 2.2).
+	// enoughEntries is the number of live peers that ends the search: several, so that a joining peer
+	// does not depend on one view of the ring (Apoidea 2.2).
 	enoughEntries = 8
-	// maxCandidates are tried at most, whatever the sources name.
+	// maxCandidates is the maximum number of peers tried.
 	maxCandidates = 64
-	// entryTimeout bounds one try: resolving a name, or connecting to a peer.
+	// entryTimeout is the timeout of one attempt: resolving a name, or connecting to a peer.
 	entryTimeout = 5 * time.Second
-	// entryRetry is when to try once more within that time, twice as long each time: an entry that
-	// hangs up has a crowd at its door.
+	// entryRetry is the first retry delay within that time, which doubles: an entry peer that hangs up
+	// has too many pending handshakes.
 	entryRetry = 2 * firstBackoff / 3
-	// entryWorkers connect at the same time.
+	// entryWorkers is the number of concurrent connection attempts.
 	entryWorkers = 16
 )
 
-// Where an entry point came from, in the operator's words.
+// Source names of entry points.
 const (
 	sourceBootstrap  = "--bootstrap"
 	sourceSeed       = "--dns-seed"
@@ -56,18 +56,17 @@ const (
 	sourceNearby     = "--mdns"
 )
 
-// Attempt is one entry point that was tried.
+// Attempt is the result for one entry point.
 type Attempt struct {
 	Source  string  // "--bootstrap", "--dns-seed <domain>", "--mdns" or "remembered peer"
 	Address string  // what was tried: a multiaddr or a domain
-	Peer    peer.ID // empty if no peer came of it
+	Peer    peer.ID // empty if no peer was found
 	Err     error   // nil if the peer lives
-	// OtherVersion: it is a member of this network's ring, and speaks another version than this
-	// peer.
+	// OtherVersion reports a member of this network's ring with an incompatible version.
 	OtherVersion bool
 }
 
-// String says in a line who was asked and what came of it.
+// String returns the attempt and its result in one line.
 func (a Attempt) String() string {
 	answer := "answered"
 	if a.Err != nil {
@@ -76,16 +75,16 @@ func (a Attempt) String() string {
 	return fmt.Sprintf("%s %s: %s", a.Source, a.Address, answer)
 }
 
-// Report says what Bootstrap tried. As an error it tells why none was reached.
+// Report is the result of Bootstrap. As an error it explains why no entry was reached.
 type Report struct {
-	Attempts []Attempt // each entry that was tried
+	Attempts []Attempt // all entry points tried
 	Entries  []peer.ID // live peers, in random order
 }
 
-// Error names each source that was tried and what it answered, on one line.
+// Error lists each source that was tried and its result, on one line.
 func (r *Report) Error() string {
 	if len(r.Attempts) == 0 {
-		return "no reachable entry: none given and none remembered"
+		return "no reachable entry: none given or remembered"
 	}
 	var b strings.Builder
 	b.WriteString("no reachable entry; tried ")
@@ -98,7 +97,7 @@ func (r *Report) Error() string {
 	return b.String()
 }
 
-// OtherVersion is the first of the members that speak another version, nil if there is none.
+// OtherVersion returns the error of the first member with an incompatible version, or nil.
 func (r *Report) OtherVersion() error {
 	for _, a := range r.Attempts {
 		if a.OtherVersion {
@@ -108,7 +107,7 @@ func (r *Report) OtherVersion() error {
 	return nil
 }
 
-// candidate is a peer to try, the source that named it first, and the others that did.
+// candidate is a peer to try, with the first source that named it, and the others.
 type candidate struct {
 	info   peer.AddrInfo
 	source string
@@ -123,7 +122,7 @@ func (c candidate) address() string {
 	return strings.Join(addrs, ",") + "/p2p/" + c.info.ID.String()
 }
 
-// entrance finds the way into a ring.
+// entrance connects to entry points.
 type entrance struct {
 	*ground
 	addresses *addresses
@@ -131,20 +130,19 @@ type entrance struct {
 	dialer    *dialer
 }
 
-// Bootstrap tries all sources at the same time until several peers of this
-// network answered or everything was tried. It never fails: the report tells
-// whether there is an entry, and is the error if there is none.
+// Bootstrap tries all sources concurrently until several peers of this network have answered or all
+// were tried. It never fails: the report tells whether there is an entry, and is the error if not.
 func (e *entrance) Bootstrap(ctx context.Context, src Sources) *Report {
 	return e.enter(ctx, src, enoughEntries)
 }
 
-// Probe tries every entry point that the sources name, up to a bound, and does not end with the
-// first that answer: for somebody who wants to know which of them work.
+// Probe tries all entry points of the sources, up to a limit, without stopping at the first that
+// answer: for diagnosis.
 func (e *entrance) Probe(ctx context.Context, src Sources) *Report {
 	return e.enter(ctx, src, maxCandidates)
 }
 
-// enter tries the sources until enough peers answered.
+// enter tries the sources until enough peers have answered.
 func (e *entrance) enter(ctx context.Context, src Sources, enough int) *Report {
 	report := &Report{}
 	candidates := e.candidates(ctx, src, report)
@@ -191,15 +189,15 @@ feed:
 	return report
 }
 
-// try connects to a peer and makes sure that it is of this network, several times if it hangs up
-// before it has said so.
+// try connects to a peer and verifies that it is of this network. It retries if the peer hangs up
+// before identify.
 func (e *entrance) try(ctx context.Context, c candidate) error {
 	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
 	defer cancel()
 	if c.info.ID == e.self {
 		return errors.New("is this peer itself")
 	}
-	var before error // how it hung up, which says more than that the time ran out since
+	var before error // the hang-up, which explains more than the timeout after it
 	for wait := entryRetry; ; wait *= 2 {
 		err := e.once(ctx, c.info)
 		if err != nil && before != nil && ctx.Err() != nil {
@@ -223,15 +221,15 @@ func (e *entrance) try(ctx context.Context, c candidate) error {
 	}
 }
 
-// errHungUpEarly is a connection over which a peer has not said what it speaks.
-var errHungUpEarly = errors.New("it hung up before it said what it speaks")
+// errHungUpEarly reports a connection closed before identify.
+var errHungUpEarly = errors.New("connection closed before the peer identified itself")
 
-// hungUp says whether a peer was there, and ended the connection before anything was said.
+// hungUp reports whether a peer answered, and closed the connection before identify.
 func hungUp(err error) bool {
 	return errors.Is(err, errHungUpEarly) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// once connects to a peer and looks at what it says that it speaks.
+// once connects to a peer and checks its protocols.
 func (e *entrance) once(ctx context.Context, info peer.AddrInfo) error {
 	e.host.Peerstore().AddAddrs(info.ID, info.Addrs, metAddrTTL)
 	if err := e.dialer.connect(ctx, info.ID); err != nil {
@@ -251,15 +249,14 @@ func (e *entrance) once(ctx context.Context, info peer.AddrInfo) error {
 	return e.services.speaks(info.ID, ringService)
 }
 
-// isOther says whether a peer is a member of the ring that speaks another version.
+// isOther reports whether a peer is a ring member with an incompatible version.
 func (e *entrance) isOther(p peer.ID) bool {
 	version := e.services.versionOf(p, ringService)
 	return version != "" && version != wireVersion
 }
 
-// candidates resolves the sources to peers, a peer once, in random order but
-// what the operator named before what was remembered. What leads to no peer goes
-// into the report.
+// candidates resolves the sources to peers, each once, in random order but the operator's before
+// remembered ones. Failures go into the report.
 func (e *entrance) candidates(ctx context.Context, src Sources, report *Report) []candidate {
 	resolver := newResolver(src.DNSServer)
 	type named struct{ source, text string }
@@ -329,8 +326,8 @@ func (e *entrance) candidates(ctx context.Context, src Sources, report *Report) 
 	return append(asked, remembered...)
 }
 
-// Meet connects to a peer that was heard of, unless it is connected, and makes sure that it is of
-// this network; the membership then knows it.
+// Meet connects to a reported peer, unless it is connected, verifies its network and adds it to the
+// membership.
 func (e *entrance) Meet(ctx context.Context, info peer.AddrInfo) error {
 	if info.ID == e.self || e.Connected(info.ID) {
 		return nil
@@ -342,8 +339,7 @@ func (e *entrance) Meet(ctx context.Context, info peer.AddrInfo) error {
 	return e.try(ctx, candidate{info: info, source: sourceNearby})
 }
 
-// peersOf gathers multiaddrs by their peer. One without a peer is an error; the
-// others count all the same.
+// peersOf groups multiaddrs by peer. One without a peer is an error; the others are returned.
 func peersOf(addrs []ma.Multiaddr) ([]peer.AddrInfo, error) {
 	byPeer := map[peer.ID]peer.AddrInfo{}
 	var wrong []error

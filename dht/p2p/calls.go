@@ -15,9 +15,8 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 )
 
-// Handle serves a service from now on, or with a nil h serves it no more.
-// Register what is served before Listen: each later change is told to all
-// connected peers.
+// Handle registers the handler of a service, or removes it with a nil h. Register handlers before
+// Listen: each later change is sent to all connected peers.
 func (n *Net) Handle(name string, h calls.Handler) {
 	served := n.calls.Handle(name, h)
 	id := n.protocolOf(name)
@@ -33,7 +32,7 @@ func (n *Net) Handle(name string, h calls.Handler) {
 	}
 }
 
-// Call asks a peer and waits for its answer, see [calls.Endpoint.Call].
+// Call sends a request to a peer and returns its answer, see [calls.Endpoint.Call].
 func (n *Net) Call(ctx context.Context, to peer.ID, name string, req []byte) ([]byte, error) {
 	begin := time.Now()
 	answer, err := n.calls.Call(ctx, to, name, req)
@@ -46,16 +45,16 @@ func (n *Net) Call(ctx context.Context, to peer.ID, name string, req []byte) ([]
 	return answer, err
 }
 
-// Stats returns the counters of all calls at this moment.
+// Stats returns the current counters of all calls.
 func (n *Net) Stats() calls.Stats { return n.calls.Stats() }
 
-// dialTimeout bounds connecting to a peer and opening a stream to it.
+// dialTimeout is the timeout to connect to a peer and open a stream.
 const dialTimeout = 10 * time.Second
 
 // errNoConnection ends a call that must not dial.
-var errNoConnection = errors.New("no connection, and it is not to be dialled")
+var errNoConnection = errors.New("not connected, and dialing is disabled")
 
-// streams are what calls go over.
+// streams implements calls.Network.
 type streams struct {
 	*ground
 	services *services
@@ -65,7 +64,7 @@ type streams struct {
 
 var _ calls.Network = (*streams)(nil)
 
-// Open implements calls.Network: it connects first if need be and it may.
+// Open implements calls.Network. It connects first if necessary and mayDial.
 func (o *streams) Open(ctx context.Context, to peer.ID, service string, mayDial bool) (calls.Stream, error) {
 	if !mayDial && !o.Connected(to) {
 		return nil, calls.Unreachable(to, errNoConnection)
@@ -85,8 +84,8 @@ func (o *streams) Open(ctx context.Context, to peer.ID, service string, mayDial 
 	return nil, calls.Unreachable(to, err)
 }
 
-// Refusal implements calls.Network: protocols are negotiated with the first bytes, so an open
-// stream may turn out to be none.
+// Refusal implements calls.Network. Protocols are negotiated lazily, so the peer may reject a
+// stream after it was opened.
 func (o *streams) Refusal(to peer.ID, service string, cause error) *calls.Error {
 	if !isNotSupported(cause) {
 		return nil
@@ -94,7 +93,7 @@ func (o *streams) Refusal(to peer.ID, service string, cause error) *calls.Error 
 	return o.services.speaks(to, service)
 }
 
-// Known implements calls.Network: the neighbours on the ring.
+// Known implements calls.Network: ring neighbors are trusted.
 func (o *streams) Known(id peer.ID) bool { return o.conns.neighbour(id) }
 
 func isNotSupported(err error) bool {
@@ -102,9 +101,8 @@ func isNotSupported(err error) bool {
 	return ok
 }
 
-// open opens a stream over a direct connection. Where there is one through a relay only, it waits a
-// while for the hole to be punched and then takes that: slow and short-lived, and better than
-// nothing.
+// open opens a stream over a direct connection. If there is only a relayed one, it waits for hole
+// punching and then uses the relay: slow and short-lived, but better than nothing.
 func (o *streams) open(ctx context.Context, to peer.ID, id protocol.ID) (network.Stream, error) {
 	if o.host.Network().Connectedness(to) != network.Limited {
 		return o.host.NewStream(ctx, to, id)
@@ -117,7 +115,7 @@ func (o *streams) open(ctx context.Context, to peer.ID, id protocol.ID) (network
 	return o.host.NewStream(network.WithAllowLimitedConn(ctx, "no direct way"), to, id)
 }
 
-// shaped is a stream of a service, whose writes wait for their turn if they have time.
+// shaped returns a stream whose writes are paced if the service is bulk.
 func (o *streams) shaped(service string, s network.Stream) network.Stream {
 	if o.cfg.Shape != nil && slices.Contains(o.cfg.Bulk, service) {
 		return paced{s, o.life, o.cfg.Shape}

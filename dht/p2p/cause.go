@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 )
 
-// dialCause says on one short line why a peer could not be dialled, which libp2p does on many.
+// dialCause returns in one line why a peer could not be dialed; libp2p's error has many.
 func dialCause(err error) string {
 	if e, ok := errors.AsType[resting](err); ok {
 		return e.Error()
@@ -36,82 +36,82 @@ func dialCause(err error) string {
 	return strings.Join(causes, ", ")
 }
 
-// plainly says what one attempt came to, in words of people where the usual ones are meant.
+// plainly returns the result of one attempt, in plain words for common errors.
 func plainly(err error) string {
 	other, mismatch := errors.AsType[sec.ErrPeerIDMismatch](err)
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	switch {
 	case mismatch:
-		return "another peer answers there, " + other.Actual.String() + ": if that is the one that is meant, its address ends in that ID"
+		return "another peer answers there, " + other.Actual.String() + ": if it is the intended one, its address ends in that ID"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused: nothing listens there"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, swarm.ErrDialTimeout),
 		strings.HasSuffix(text, "i/o timeout"), strings.HasSuffix(text, "no recent network activity"):
-		return "no answer: nothing runs there, or a firewall or router lets nothing through"
+		return "no answer: nothing runs there, or a firewall or router blocks it"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return "no way leads there from this machine"
+		return "no route from this machine"
 	case errors.Is(err, network.ErrReset):
-		return "the connection to it broke: it ended, or the way to it was cut; try again"
+		return "connection lost: the peer stopped, or the network failed; try again"
 	case strings.Contains(text, "failed to negotiate security protocol"):
-		return "what answers there is no peer, one of another release, or one with too much to do: try again, or compare the address with what apoidea peers --addrs prints there"
+		return "no compatible peer answers: another service, another release, or an overloaded peer; try again, or compare the address with apoidea peers --addrs there"
 	case hungUp(err):
-		return "it ended the connection: it stops or has too much to do; try again"
+		return "connection closed by the peer: it is stopping or overloaded; try again"
 	case errors.Is(err, swarm.ErrNoGoodAddresses), errors.Is(err, swarm.ErrNoTransport):
-		return "none of its addresses can be dialled from this machine"
+		return "no address can be dialed from this machine"
 	case errors.Is(err, swarm.ErrGaterDisallowedConnection):
-		return "an address of this machine or a private network, which --profile public does not dial"
+		return "loopback or private address, not dialed with --profile public"
 	case errors.Is(err, swarm.ErrNoAddresses):
-		return "no address of it is known"
+		return "no known address"
 	case errors.Is(err, network.ErrResourceLimitExceeded):
-		return "this peer has as many connections as it may: try again"
+		return "connection limit of this peer reached: try again"
 	default:
 		return text
 	}
 }
 
-// resting is the cause of the last dial of a peer that is not dialled again yet.
+// resting is the cause of the last dial of a peer in backoff.
 type resting struct{ error }
 
-func (r resting) Error() string { return "tried a moment ago: " + dialCause(r.error) }
+func (r resting) Error() string { return "in backoff after: " + dialCause(r.error) }
 
-// Unwrap leaves the error to programs.
+// Unwrap returns the error itself.
 func (r resting) Unwrap() error { return r.error }
 
-// said is an error in the words of dialCause, which finds them only when somebody reads them.
+// said formats an error by dialCause when it is printed.
 type said struct{ error }
 
 func (s said) Error() string { return dialCause(s.error) }
 
-// Unwrap leaves the error to programs.
+// Unwrap returns the error itself.
 func (s said) Unwrap() error { return s.error }
 
-// ListenCause says in few words why an address cannot be listened on.
+// ListenCause returns a short reason why an address cannot be listened on.
 func ListenCause(err error) string {
 	switch {
 	case comes(err, syscall.EADDRINUSE):
-		return "the port is taken"
+		return "the port is in use"
 	case comes(err, syscall.EADDRNOTAVAIL):
-		return "this machine has no such address"
+		return "no such address on this machine"
 	case comes(err, syscall.EACCES):
-		return "not permitted; ports under 1024 are the system's"
+		return "not permitted; ports below 1024 require privileges"
 	default:
 		return err.Error()
 	}
 }
 
-// ListenCure says what helps against it.
+// ListenCure returns what to do about it.
 func ListenCure(err error) string {
 	switch {
 	case comes(err, syscall.EADDRNOTAVAIL):
-		return "name an address that this machine has (ip addr shows them) with --listen, or /ip4/0.0.0.0 for all of them"
+		return "pass an address of this machine (see ip addr) to --listen, or /ip4/0.0.0.0 for all"
 	case comes(err, syscall.EACCES):
-		return "name a port from 1024 on with --listen"
+		return "pass a port of 1024 or above to --listen"
 	default:
-		return "end what has the port (ss -ltnup shows it), or name another port or address with --listen"
+		return "stop the process that uses the port (see ss -ltnup), or pass another port or address to --listen"
 	}
 }
 
-// comes says whether an error is the system's, of which libp2p leaves only the text.
+// comes reports whether an error is the system's errno; libp2p keeps only its text.
 func comes(err error, no syscall.Errno) bool {
 	return errors.Is(err, no) || strings.Contains(err.Error(), no.Error())
 }

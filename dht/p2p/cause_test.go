@@ -28,30 +28,33 @@ func TestCausesInWords(t *testing.T) {
 		return fmt.Errorf("failed to dial: %w", d)
 	}
 	for name, row := range map[string]struct {
-		err   error
-		words string
+		err  error
+		want []string
 	}{
-		"refused":         {dial(syscall.ECONNREFUSED), "connection refused: nothing listens there"},
-		"refused twice":   {dial(syscall.ECONNREFUSED, syscall.ECONNREFUSED), "connection refused: nothing listens there"},
-		"two ways":        {dial(syscall.ECONNREFUSED, syscall.ENETUNREACH), "connection refused: nothing listens there, no way leads there from this machine"},
-		"just tried":      {resting{dial(syscall.ECONNREFUSED)}, "tried a moment ago: connection refused: nothing listens there"},
-		"too late":        {dial(context.DeadlineExceeded), "no answer: nothing runs there, or a firewall or router lets nothing through"},
-		"no peer":         {dial(errors.New("failed to negotiate security protocol: EOF")), "what answers there is no peer, one of another release, or one with too much to do: try again, or compare the address with what apoidea peers --addrs prints there"},
-		"hangs up":        {errHungUpEarly, "it ended the connection: it stops or has too much to do; try again"},
-		"gated":           {dial(swarm.ErrGaterDisallowedConnection), "an address of this machine or a private network, which --profile public does not dial"},
-		"no address":      {swarm.ErrNoAddresses, "no address of it is known"},
-		"full":            {network.ErrResourceLimitExceeded, "this peer has as many connections as it may: try again"},
-		"stream reset":    {&network.StreamError{Remote: true}, "the connection to it broke: it ended, or the way to it was cut; try again"},
-		"connection gone": {&network.ConnError{TransportError: errors.New("sent go away")}, "the connection to it broke: it ended, or the way to it was cut; try again"},
-		"something else":  {errors.New("a\n  b"), "a b"},
+		"refused":         {dial(syscall.ECONNREFUSED), []string{"connection refused"}},
+		"refused twice":   {dial(syscall.ECONNREFUSED, syscall.ECONNREFUSED), []string{"connection refused"}},
+		"two ways":        {dial(syscall.ECONNREFUSED, syscall.ENETUNREACH), []string{"connection refused", "no route"}},
+		"just tried":      {resting{dial(syscall.ECONNREFUSED)}, []string{"backoff", "connection refused"}},
+		"too late":        {dial(context.DeadlineExceeded), []string{"no answer"}},
+		"no peer":         {dial(errors.New("failed to negotiate security protocol: EOF")), []string{"no compatible peer", "peers --addrs"}},
+		"hangs up":        {errHungUpEarly, []string{"closed by the peer"}},
+		"gated":           {dial(swarm.ErrGaterDisallowedConnection), []string{"--profile public"}},
+		"no address":      {swarm.ErrNoAddresses, []string{"address"}},
+		"full":            {network.ErrResourceLimitExceeded, []string{"connection limit"}},
+		"stream reset":    {&network.StreamError{Remote: true}, []string{"connection lost"}},
+		"connection gone": {&network.ConnError{TransportError: errors.New("sent go away")}, []string{"connection lost"}},
+		"something else":  {errors.New("a\n  b"), []string{"a b"}},
 	} {
 		called := fmt.Errorf("call echo of %s: %w", id, calls.Unreachable(id, row.err))
 		err := calls.Unreachable(id, said{called})
-		if want := fmt.Sprintf("peer %s unreachable: %s", id, row.words); err.Error() != want {
-			t.Errorf("%s: %v, want %s", name, err, want)
+		cause := calls.Cause(err)
+		if !errors.Is(cause, row.err) || !strings.Contains(err.Error(), id.String()) || strings.Contains(cause.Error(), id.String()) {
+			t.Errorf("%s: %v, its cause is %v", name, err, cause)
 		}
-		if cause := calls.Cause(err); cause.Error() != row.words || !errors.Is(cause, row.err) {
-			t.Errorf("%s: the cause is %v, want %s", name, cause, row.words)
+		for _, want := range row.want {
+			if strings.Count(cause.Error(), want) != 1 {
+				t.Errorf("%s: %v, want %q once", name, cause, want)
+			}
 		}
 	}
 }
@@ -60,12 +63,12 @@ func TestCausesInWords(t *testing.T) {
 // only.
 func TestPortsInWords(t *testing.T) {
 	for no, want := range map[syscall.Errno][2]string{
-		syscall.EADDRINUSE:    {"the port is taken", "end what has the port"},
-		syscall.EADDRNOTAVAIL: {"this machine has no such address", "name an address that this machine has"},
-		syscall.EACCES:        {"not permitted", "name a port from 1024 on"},
+		syscall.EADDRINUSE:    {"in use", "--listen"},
+		syscall.EADDRNOTAVAIL: {"no such address", "--listen"},
+		syscall.EACCES:        {"not permitted", "1024"},
 	} {
 		for _, err := range []error{no, fmt.Errorf("failed to listen on any addresses: [%s]", no.Error())} {
-			if cause, cure := ListenCause(err), ListenCure(err); !strings.HasPrefix(cause, want[0]) || !strings.HasPrefix(cure, want[1]) {
+			if cause, cure := ListenCause(err), ListenCure(err); !strings.Contains(cause, want[0]) || !strings.Contains(cure, want[1]) {
 				t.Errorf("%v: %s: %s", err, cause, cure)
 			}
 		}
@@ -100,9 +103,9 @@ func TestDialCauses(t *testing.T) {
 	_, mutePort, _ := net.SplitHostPort(mute.LocalAddr().String())
 	at := other.Addrs()[0]
 	for addr, want := range map[string]string{
-		"/ip4/127.0.0.1/tcp/1" + id:                        "connection refused: nothing listens there",
-		"/ip4/127.0.0.1/tcp/" + webPort + id:               "what answers there is no peer",
-		"/ip4/127.0.0.1/udp/" + mutePort + "/quic-v1" + id: "no answer: nothing runs there, or a firewall",
+		"/ip4/127.0.0.1/tcp/1" + id:                        "connection refused",
+		"/ip4/127.0.0.1/tcp/" + webPort + id:               "no compatible peer",
+		"/ip4/127.0.0.1/udp/" + mutePort + "/quic-v1" + id: "no answer",
 		at[:strings.LastIndex(at, "/p2p/")] + id:           "another peer answers there, " + at[strings.LastIndex(at, "/")+1:],
 	} {
 		t.Run(want, func(t *testing.T) {

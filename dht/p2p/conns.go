@@ -6,22 +6,21 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// conns are the connections: which are kept, and who is told when the last to a peer is gone.
+// conns decides which connections are kept, and notifies when the last to a peer is gone.
 type conns struct {
 	*ground
 
-	mu           sync.Mutex // guards what follows
+	mu           sync.Mutex // guards the fields below
 	onDisconnect []func(peer.ID)
-	protected    map[peer.ID]bool // of a neighbour on the ring it is true
+	protected    map[peer.ID]bool // true for a ring neighbor
 }
 
-// protectTag names our protection in the connection manager.
+// protectTag is our tag in the connection manager.
 const protectTag = "leafset"
 
-// Protect keeps the connections to the neighbours on the ring, to those who say that they are, and
-// to the workers attached to this peer, and to no others that an earlier Protect named, from being
-// closed when there are too many. Neighbours alone do not share with strangers, see
-// [calls.Network]: the others are whoever asks.
+// Protect exempts the connections to ring neighbors and others (claimed neighbors, attached
+// workers) from closing at the connection limit, and no earlier ones. Only neighbors have reserved
+// limits, see [calls.Network]: any peer can become one of the others.
 func (c *conns) Protect(neighbours, others []peer.ID) {
 	manager := c.host.ConnManager()
 	c.mu.Lock()
@@ -46,22 +45,22 @@ func (c *conns) Protect(neighbours, others []peer.ID) {
 	}
 }
 
-// neighbour says whether Protect named a peer as a neighbour.
+// neighbour reports whether Protect named a peer as a neighbor.
 func (c *conns) neighbour(id peer.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.protected[id]
 }
 
-// OnDisconnect registers f to be called when the last connection to a peer is
-// gone. f must not block.
+// OnDisconnect registers f to be called when the last connection to a peer is gone. f must not
+// block.
 func (c *conns) OnDisconnect(f func(peer.ID)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.onDisconnect = append(c.onDisconnect, f)
 }
 
-// disconnected tells the hooks, unless there is another connection or the Net is closed.
+// disconnected calls the hooks, unless there is another connection or the Net is closed.
 func (c *conns) disconnected(p peer.ID) {
 	if c.Connected(p) || c.life.Err() != nil {
 		return

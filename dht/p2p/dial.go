@@ -13,15 +13,15 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 )
 
-// dialer makes connections, and remembers to whom it could not make any.
+// dialer connects to peers, with backoff after failures.
 type dialer struct {
 	*ground
 	dials backoffs
-	kad   atomic.Pointer[Kad] // knows addresses; nil until there is one
+	kad   atomic.Pointer[Kad] // finds addresses; nil until there is one
 }
 
-// Connect makes sure that there is a connection, dialling the addresses known
-// of the peer, or those that the membership finds. The error is ErrUnreachable.
+// Connect ensures a connection. It dials the known addresses of the peer, or those that the
+// membership finds. The error is ErrUnreachable.
 func (d *dialer) Connect(ctx context.Context, to peer.ID) error {
 	if to == d.self {
 		return nil
@@ -43,7 +43,7 @@ func (d *dialer) connect(ctx context.Context, to peer.ID) error {
 			target = found
 		}
 	}
-	// libp2p's own back-off starts at five seconds; ours decides.
+	// libp2p's own backoff starts at five seconds; ours decides.
 	if s, ok := d.host.Network().(*swarm.Swarm); ok {
 		s.Backoff().Clear(to)
 	}
@@ -62,9 +62,9 @@ func (d *dialer) connect(ctx context.Context, to peer.ID) error {
 	return calls.Unreachable(to, err)
 }
 
-// dialOrMeet dials a peer until that succeeds, fails, or the peer itself has dialled. One that came
-// back at another port would otherwise be out of reach for as long as the dial of its old one
-// takes, which over UDP nobody refuses.
+// dialOrMeet dials a peer until that succeeds, fails, or the peer itself has dialed. A peer that
+// restarted at another port would otherwise be unreachable for the timeout of its old address, as
+// over UDP nothing refuses.
 func (d *dialer) dialOrMeet(ctx context.Context, to peer.AddrInfo) error {
 	dial, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,11 +83,11 @@ func (d *dialer) dialOrMeet(ctx context.Context, to peer.AddrInfo) error {
 	case err == nil || d.Connected(to.ID):
 		return nil
 	case dial.Err() != nil && ctx.Err() == nil:
-		return errHungUp // no end of the caller's context, which its error must not look like
+		return errHungUp // not the end of the caller's context; the error must differ
 	default:
 		return err
 	}
 }
 
-// errHungUp ends a dial of a peer that dialled meanwhile and closed the connection at once.
-var errHungUp = errors.New("it dialled, and hung up")
+// errHungUp ends a dial of a peer that dialed us meanwhile and closed the connection at once.
+var errHungUp = errors.New("peer dialed and closed the connection")

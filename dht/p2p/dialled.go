@@ -13,8 +13,8 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// tcpTransport returns what builds the TCP transport, with Config.Dialled in
-// front of the handshakes if there is one, and the door to who dials.
+// tcpTransport returns the constructor of the TCP transport, with Config.Dialled before handshakes
+// if set, and the handshake limiter for incoming connections.
 func tcpTransport(cfg *Config, at *door) func(transport.Upgrader, network.ResourceManager, *tcpreuse.ConnMgr) (*tcp.TcpTransport, error) {
 	return func(u transport.Upgrader, limits network.ResourceManager, shared *tcpreuse.ConnMgr) (*tcp.TcpTransport, error) {
 		if cfg.Dialled != nil {
@@ -24,15 +24,15 @@ func tcpTransport(cfg *Config, at *door) func(transport.Upgrader, network.Resour
 			u = shapedUpgrader{u, cfg.Shape}
 		}
 		u = doorUpgrader{u, at}
-		if cfg.Traversal { // dials leave from the port that it listens on, so that others see what a hole is to be punched to
+		if cfg.Traversal { // dial from the listening port, so that others see the port for hole punching
 			return tcp.NewTCPTransport(u, limits, shared)
 		}
 		return tcp.NewTCPTransport(u, limits, shared, tcp.DisableReuseport())
 	}
 }
 
-// dialledUpgrader stands between connect and handshake. It is the one place
-// where the transport has set up its connection and not begun to use it.
+// dialledUpgrader runs between connect and handshake, the only point where the connection exists
+// and is unused.
 type dialledUpgrader struct {
 	transport.Upgrader
 	dialled func(ctx context.Context, c net.Conn) (net.Conn, error)

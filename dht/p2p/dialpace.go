@@ -9,27 +9,25 @@ import (
 )
 
 const (
-	// dialBurst peers are dialled at once by a public peer, and then one each dialEvery: a home
-	// router's table of connections is small, and a burst of addresses nobody answers at fills it
-	// for minutes.
+	// dialBurst is the number of peers that a public peer dials at once; then one each dialEvery. A
+	// home router's connection table is small: a burst of dead addresses fills it for minutes.
 	dialBurst = 32
 	dialEvery = 100 * time.Millisecond
-	// maxDialWait bounds how long a dial is put off: one that would come later is made then, as its
-	// caller gives up soon after.
+	// maxDialWait is the maximum delay of a dial, because its caller gives up soon after.
 	maxDialWait = 3 * time.Second
-	// maxDialAddrs of one peer are dialled.
+	// maxDialAddrs is the maximum number of addresses dialed of one peer.
 	maxDialAddrs = 8
 )
 
-// dialPace spreads dials over time. Safe for concurrent use.
+// dialPace limits the rate of dials. It is safe for concurrent use.
 type dialPace struct {
 	now func() time.Time
 
 	mu   sync.Mutex // guards free
-	free time.Time  // when a burst is free again as a whole
+	free time.Time  // when the whole burst is available again
 }
 
-// rank is a dial ranker that puts off the dials beyond the pace.
+// rank is a dial ranker that delays dials beyond the rate.
 func (p *dialPace) rank(addrs []ma.Multiaddr) []network.AddrDelay {
 	ranked := preferTCP(addrs)
 	ranked = ranked[:min(len(ranked), maxDialAddrs)]
@@ -40,7 +38,7 @@ func (p *dialPace) rank(addrs []ma.Multiaddr) []network.AddrDelay {
 	return ranked
 }
 
-// take is how long the next dial is put off.
+// take returns the delay of the next dial.
 func (p *dialPace) take() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// ground is what all parts of a Net stand on: what it was made with, its host, and how long it
-// lives.
+// ground is the state that all parts of a Net share: configuration, host, and lifetime.
 type ground struct {
 	cfg  Config
 	log  *slog.Logger
@@ -21,28 +20,28 @@ type ground struct {
 	trips trips
 
 	// life ends with Close.
-	life context.Context //nolint:containedctx // of the Net, not of whoever calls
+	life context.Context //nolint:containedctx // of the Net, not of a caller
 	end  context.CancelFunc
 }
 
-// Self is this peer's name.
+// Self returns this peer's ID.
 func (g *ground) Self() peer.ID { return g.self }
 
-// Host is the libp2p host, for what this package does not offer.
+// Host returns the libp2p host, for features that this package lacks.
 func (g *ground) Host() host.Host { return g.host }
 
-// Connected says whether there is a connection to a peer at present.
+// Connected reports whether there is a connection to a peer.
 func (g *ground) Connected(p peer.ID) bool {
 	return g.host.Network().Connectedness(p) == network.Connected
 }
 
-// Connections is how many connections to other peers there are.
+// Connections returns the number of connections to other peers.
 func (g *ground) Connections() int { return len(g.host.Network().Conns()) }
 
-// Drop closes the connections to a peer that the ring has given up, so that calls which wait for it
-// end. Should it be alive it is dialled anew.
+// Drop closes the connections to a peer that the ring has removed, so that calls to it end. If it
+// is alive, it is dialed again.
 func (g *ground) Drop(id peer.ID) { _ = g.host.Network().ClosePeer(id) }
 
-// RoundTrip is the least time that a peer took to answer a call in the last minutes, 0 if it was
-// not called. Handshakes and calls that waited for a disk took longer, and do not show.
+// RoundTrip returns the minimum round-trip time of calls to a peer in the last minutes, 0 if there
+// was none. The minimum excludes handshakes and disk waits.
 func (g *ground) RoundTrip(p peer.ID) time.Duration { return g.trips.of(p) }

@@ -19,17 +19,17 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 )
 
-// Profile is the world a peer lives in.
+// Profile is the network environment of a peer.
 type Profile uint8
 
 const (
-	// Lab: loopback and private networks, peers that only crash.
+	// Lab: loopback and private networks, trusted peers that may crash.
 	Lab Profile = iota
-	// Public: strangers; private addresses are neither announced nor dialled.
+	// Public: untrusted peers; private addresses are neither announced nor dialed.
 	Public
 )
 
-// String is public or lab.
+// String returns public or lab.
 func (p Profile) String() string {
 	if p == Public {
 		return "public"
@@ -37,59 +37,56 @@ func (p Profile) String() string {
 	return "lab"
 }
 
-// Config of a Net. Network and Identity are required, the rest has defaults.
+// Config configures a Net. Network and Identity are required; the other fields have defaults.
 type Config struct {
-	// Network separates rings: it is part of every protocol ID. Letters,
-	// digits, dots, dashes and underscores.
+	// Network separates rings: it is part of every protocol ID. Letters, digits, dots, dashes and
+	// underscores.
 	Network string
 	// Identity is the peer's Ed25519 key; see GenerateIdentity.
 	Identity crypto.PrivKey
-	// Listen holds multiaddrs, TCP or QUIC; see ListenOn. Empty: any free port, on
-	// loopback in Lab and on all interfaces in Public.
+	// Listen holds multiaddrs, TCP or QUIC; see ListenOn. Empty: any free port, on loopback in Lab and
+	// on all interfaces in Public.
 	Listen []string
-	// Profile chooses filters and limits.
+	// Profile selects filters and limits.
 	Profile Profile
-	// UserAgent is what identify tells other peers; empty: "apoidea".
+	// UserAgent is sent by identify; empty: "apoidea".
 	UserAgent string
-	// LowWater and HighWater bound connections: at HighWater those that matter
-	// least are closed down to LowWater. 0: 160 and 192, fit for a ring peer; a
-	// volunteer behind a home router takes 32 and 64.
+	// LowWater and HighWater limit connections: at HighWater the least important are closed down to
+	// LowWater. 0: 160 and 192, suitable for a ring peer; a volunteer behind a home router uses 32 and
+	// 64.
 	LowWater, HighWater int
-	// Metrics is where libp2p counts what it does, for Prometheus; nil: it does not.
+	// Metrics registers libp2p's Prometheus metrics; nil disables them.
 	Metrics prometheus.Registerer
-	// Reachability says how this peer knows whether others can dial it.
+	// Reachability is how this peer learns whether others can dial it.
 	Reachability Reachability
-	// Traversal asks home routers to forward the port (UPnP, NAT-PMP), has peers that nobody can
-	// dial be reached through relays and by hole punching, and has members relay for such peers,
-	// within bounds.
+	// Traversal enables port forwarding by home routers (UPnP, NAT-PMP), relays and hole punching for
+	// peers that cannot be dialed, and limited relaying by members for such peers.
 	Traversal bool
-	// Dialled, if not nil, is given each TCP connection that this peer has
-	// dialled and returns the one to use in its place, within the context of
-	// the dial: for emulated distances. If it fails it has closed what it got.
+	// Dialled, if not nil, receives each dialed TCP connection and returns the one to use instead,
+	// within the context of the dial: for emulated latency. On an error it must close the connection.
 	Dialled func(ctx context.Context, c net.Conn) (net.Conn, error)
-	// Shape, if not nil, holds what comes and goes under a cap on bandwidth.
+	// Shape, if not nil, limits the bandwidth.
 	Shape Shape
-	// Bulk names the services that have time: their frames wait for Shape.Bulk, so that leases and
-	// reports do not wait for them.
+	// Bulk lists low-priority services: their frames wait for Shape.Bulk, so that they do not delay
+	// leases and reports.
 	Bulk []string
-	// Long names the services whose answers may be long where the question is short, see
-	// [calls.Endpoint.Long].
+	// Long lists services with answers much longer than requests, see [calls.Endpoint.Long].
 	Long []string
 }
 
-// maxNetworkName in bytes: it travels in every stream's first message.
+// maxNetworkName is in bytes: the name is sent in every stream's first message.
 const maxNetworkName = 64
 
-// withDefaults checks a Config and fills in what it leaves open.
+// withDefaults checks a Config and sets the defaults.
 func (c Config) withDefaults() (Config, error) {
 	if c.Identity == nil {
-		return c, errors.New("config: Identity is missing")
+		return c, errors.New("config: Identity is required")
 	}
 	wrong := func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", r)
 	}
 	if c.Network == "" || len(c.Network) > maxNetworkName || strings.ContainsFunc(c.Network, wrong) {
-		return c, fmt.Errorf("config: Network %q: 1 to %d letters, digits, dots, dashes or underscores", c.Network, maxNetworkName)
+		return c, fmt.Errorf("config: Network %q: expected 1 to %d letters, digits, dots, dashes or underscores", c.Network, maxNetworkName)
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = "apoidea"
@@ -104,7 +101,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if c.LowWater < 1 || c.HighWater < c.LowWater {
-		return c, fmt.Errorf("config: LowWater %d and HighWater %d: want 1 or more, and not falling", c.LowWater, c.HighWater)
+		return c, fmt.Errorf("config: LowWater %d and HighWater %d: expected 1 <= LowWater <= HighWater", c.LowWater, c.HighWater)
 	}
 	if len(c.Listen) == 0 {
 		c.Listen = []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"}
@@ -115,10 +112,10 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Net is one peer's presence on the network. It is safe for concurrent use.
+// Net is one peer's endpoint on the network. It is safe for concurrent use.
 //
-// It consists of parts with states of their own, each of which knows only those above it. What the
-// embedded ones export is offered by the Net itself.
+// It is composed of parts, each of which uses only those above it. The Net exports the methods of
+// the embedded ones.
 type Net struct {
 	*ground
 	*addresses
@@ -131,12 +128,12 @@ type Net struct {
 	calls   *calls.Endpoint
 
 	listen []ma.Multiaddr
-	mu     sync.Mutex // guards closed; never held over the network
+	mu     sync.Mutex // guards closed; never held during network I/O
 	closed bool
 }
 
-// New builds a Net that listens nowhere yet: register handlers, then Listen.
-// Close it even if it never ran.
+// New returns a Net that does not listen yet: register handlers, then call Listen. Close it even if
+// Run was never called.
 func New(cfg Config, log *slog.Logger) (*Net, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -172,7 +169,7 @@ func New(cfg Config, log *slog.Logger) (*Net, error) {
 	return n, nil
 }
 
-// newParts returns a Net on a ground whose host is still to be made.
+// newParts returns a Net without a host.
 func newParts(g *ground) *Net {
 	n := &Net{ground: g, addresses: &addresses{g}, conns: &conns{ground: g, protected: map[peer.ID]bool{}}, services: &services{g}}
 	n.dialer, n.reach = &dialer{ground: g}, &reach{ground: g}
@@ -181,8 +178,7 @@ func newParts(g *ground) *Net {
 	return n
 }
 
-// Listen opens the ports; from then on others reach this peer. It fails unless
-// every address could be opened.
+// Listen opens the ports. It fails unless every address could be opened.
 func (n *Net) Listen() error {
 	for _, addr := range n.listen {
 		if err := n.host.Network().Listen(addr); err != nil {
@@ -192,7 +188,7 @@ func (n *Net) Listen() error {
 	return nil
 }
 
-// Run looks after streams until ctx ends, then closes the Net.
+// Run maintains streams until ctx ends, then closes the Net.
 func (n *Net) Run(ctx context.Context) error {
 	tick := time.NewTicker(calls.SweepEvery)
 	defer tick.Stop()
@@ -209,8 +205,8 @@ func (n *Net) Run(ctx context.Context) error {
 	}
 }
 
-// Close breaks all connections and waits until every handler has returned.
-// Calls under way fail with calls.ErrClosed. Further Closes do nothing.
+// Close closes all connections and waits until every handler has returned. Pending calls fail with
+// calls.ErrClosed. Further calls do nothing.
 func (n *Net) Close() error {
 	n.mu.Lock()
 	again := n.closed

@@ -10,20 +10,19 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 )
 
-// GenerateIdentity draws n Ed25519 keys and returns the one that choose picks
-// from the peer IDs (an index; the first if choose is nil or picks none of
-// them). A peer's ID is its position on the ring, so this is how a newcomer
-// takes the place where it helps most (design 3).
+// GenerateIdentity draws n Ed25519 keys and returns the one that choose picks from the peer IDs (an
+// index; the first if choose is nil or the index is out of range). A peer's ID is its position on
+// the ring, so a joining peer can balance the arcs (design 3).
 func GenerateIdentity(n int, choose func(candidates []peer.ID) int) (crypto.PrivKey, error) {
 	keys := make([]crypto.PrivKey, max(n, 1))
 	ids := make([]peer.ID, len(keys))
 	for i := range keys {
 		key, public, err := crypto.GenerateEd25519Key(rand.Reader)
 		if err != nil {
-			return nil, fmt.Errorf("draw a key: %w", err)
+			return nil, fmt.Errorf("generate key: %w", err)
 		}
 		if ids[i], err = peer.IDFromPublicKey(public); err != nil {
-			return nil, fmt.Errorf("name of a key: %w", err)
+			return nil, fmt.Errorf("peer ID of key: %w", err)
 		}
 		keys[i] = key
 	}
@@ -35,7 +34,7 @@ func GenerateIdentity(n int, choose func(candidates []peer.ID) int) (crypto.Priv
 	return keys[0], nil
 }
 
-// MarshalIdentity returns the bytes under which a key is stored. They are a secret.
+// MarshalIdentity returns the stored form of a key. It is secret.
 func MarshalIdentity(key crypto.PrivKey) ([]byte, error) {
 	b, err := crypto.MarshalPrivateKey(key)
 	if err != nil {
@@ -44,10 +43,10 @@ func MarshalIdentity(key crypto.PrivKey) ([]byte, error) {
 	return b, nil
 }
 
-// maxIdentity bounds a stored key in bytes; an Ed25519 one takes 68.
+// maxIdentity is the maximum size of a stored key in bytes; an Ed25519 one takes 68.
 const maxIdentity = 4096
 
-// UnmarshalIdentity reads what MarshalIdentity wrote.
+// UnmarshalIdentity decodes the result of MarshalIdentity.
 func UnmarshalIdentity(b []byte) (crypto.PrivKey, error) {
 	if len(b) > maxIdentity {
 		return nil, fmt.Errorf("stored identity: %w: %d bytes", calls.ErrTooLarge, len(b))

@@ -23,35 +23,33 @@ const (
 	// bucketSize is Kademlia's k. With 20, the peers nearest to a key hold its
 	// successor or predecessor in every measured case (design 3).
 	bucketSize = 20
-	// refreshPeriod is how often the routing table looks up random keys to stay
-	// full. Each round costs some tens of messages a bucket in use; joins, leaves and
-	// every connection keep it fresh between rounds.
+	// refreshPeriod is the interval of lookups of random keys that fill the routing table. Each round
+	// costs some tens of messages per used bucket; joins, leaves and connections update it between
+	// rounds.
 	refreshPeriod = 15 * time.Minute
-	// viewAge is how old the view of the routing table may grow while the number of
-	// its peers stays. Taking it anew costs a lock and some allocations a peer, and a
-	// lookup asks it several times.
+	// viewAge is the maximum age of the cached view of the routing table while its size stays. A new
+	// view costs a lock and some allocations per peer, and a lookup uses it several times.
 	viewAge = time.Second
-	// perBucket and perTable peers of one IP group may stand in the routing
-	// table of a public peer, against one network filling it.
+	// perBucket and perTable limit the peers of one IP group in the routing table of a public peer, so
+	// that one network cannot fill it.
 	perBucket, perTable = 3, 10
 )
 
-// Kad is kad-dht as membership: who is in the ring, as far as this peer's
-// routing table knows. Only FIND_NODE is in use; nothing is stored in it.
-// It lives until its Net is closed.
+// Kad uses kad-dht's routing table as the membership of the ring. Only FIND_NODE is used; nothing
+// is stored in it. It lives until its Net is closed.
 type Kad struct {
 	net *Net
 	dht *kaddht.IpfsDHT
 
 	mu    sync.Mutex // guards view and taken
-	view  []dht.Peer // replaced, never changed
-	taken time.Time  // when view was made; zero: not valid
+	view  []dht.Peer // replaced, never modified
+	taken time.Time  // creation time of view; zero: invalid
 }
 
 var _ dht.Membership = (*Kad)(nil)
 
-// NewKad joins a Net to kad-dht under /apoidea/<network>, before it listens.
-// There is one a Net; it is closed with it.
+// NewKad joins a Net to kad-dht under /apoidea/<network>, before it listens. A Net has at most one,
+// and closes it.
 func NewKad(n *Net) (*Kad, error) {
 	options := []kaddht.Option{
 		kaddht.ProtocolPrefix(protocol.ID(protocolRoot + n.cfg.Network)),
@@ -74,13 +72,12 @@ func NewKad(n *Net) (*Kad, error) {
 	}
 	k := &Kad{net: n, dht: table}
 	if !n.kad.CompareAndSwap(nil, k) {
-		return nil, errors.Join(errors.New("kad-dht: this Net has one already"), table.Close())
+		return nil, errors.Join(errors.New("kad-dht: already attached to this Net"), table.Close())
 	}
 	return k, nil
 }
 
-// kadMode: who cannot be dialled asks, and does not answer. With ReachAuto that changes with
-// SetRole.
+// kadMode: a peer that cannot be dialed is a client only. With ReachAuto that changes with SetRole.
 func kadMode(r Reachability) kaddht.ModeOpt {
 	switch r {
 	case ReachAuto:
@@ -92,8 +89,8 @@ func kadMode(r Reachability) kaddht.ModeOpt {
 	}
 }
 
-// Nearest returns up to n peers of the routing table by XOR distance to key,
-// nearest first. An exchange of one peer for another shows within a second.
+// Nearest returns up to n peers of the routing table by XOR distance to key, nearest first. A
+// replaced peer shows within a second.
 func (k *Kad) Nearest(key ring.Key, n int) []dht.Peer {
 	return nearest(k.table(), key, n)
 }
@@ -101,7 +98,7 @@ func (k *Kad) Nearest(key ring.Key, n int) []dht.Peer {
 // All returns every peer of the routing table.
 func (k *Kad) All() []dht.Peer { return slices.Clone(k.table()) }
 
-// Size is how many peers the routing table holds.
+// Size returns the number of peers in the routing table.
 func (k *Kad) Size() int { return k.dht.RoutingTable().Size() }
 
 // table returns the peers of the routing table; the slice is shared.
@@ -120,8 +117,8 @@ func (k *Kad) table() []dht.Peer {
 	return k.view
 }
 
-// forget takes a peer that could not be dialled out of the routing table: left
-// to itself, kad-dht would hand it out for many minutes more.
+// forget removes a peer that could not be dialed from the routing table: kad-dht would return it
+// for many more minutes.
 func (k *Kad) forget(id peer.ID) {
 	k.dht.RoutingTable().RemovePeer(id)
 	k.mu.Lock()
@@ -129,8 +126,8 @@ func (k *Kad) forget(id peer.ID) {
 	k.taken = time.Time{}
 }
 
-// Add notes the addresses of peers that were met alive, and offers those that
-// are connected and take part in kad-dht to the routing table.
+// Add records the addresses of peers that answered, and offers those that are connected and use
+// kad-dht to the routing table.
 func (k *Kad) Add(peers ...dht.Peer) {
 	for _, p := range peers {
 		if p.ID == k.net.self {
@@ -138,20 +135,20 @@ func (k *Kad) Add(peers ...dht.Peer) {
 		}
 		k.net.Met(p.ID, p.Addrs)
 		if k.net.Connected(p.ID) && k.member(p.ID) {
-			// A full bucket keeps the peers it has: no error worth telling.
+			// A full bucket keeps its peers: not an error.
 			_, _ = k.dht.RoutingTable().TryAddPeer(p.ID, true, true)
 		}
 	}
 }
 
-// member says whether a peer announced that it takes part in this network's kad-dht.
+// member reports whether a peer announced this network's kad-dht.
 func (k *Kad) member(id peer.ID) bool {
 	spoken, err := k.net.host.Peerstore().SupportsProtocols(id, k.net.kadProtocol())
 	return err == nil && len(spoken) > 0
 }
 
-// Closest asks the network for the peers nearest to key, nearest first. It
-// costs about thirty messages: for joining, and when the local table runs dry.
+// Closest asks the network for the peers nearest to key, nearest first. It costs about thirty
+// messages: for joining, and when the local table is not enough.
 func (k *Kad) Closest(ctx context.Context, key ring.Key) ([]dht.Peer, error) {
 	ids, err := k.dht.GetClosestPeers(ctx, k.preimage(key))
 	if err != nil {
@@ -164,15 +161,14 @@ func (k *Kad) Closest(ctx context.Context, key ring.Key) ([]dht.Peer, error) {
 	return nearest(peers, key, bucketSize), nil
 }
 
-// searchBits of a key are met by preimage. Peers that tie in so many bits of
-// their distance may be cut at the wrong one; among n peers the nearest twenty
-// tie so only where n comes near 20 * 2^16.
+// searchBits is the number of leading bits of a key that a preimage matches. Peers that tie in so
+// many bits of their distance may be cut at the wrong one; among n peers the nearest twenty tie so
+// only where n approaches 20 * 2^16.
 const searchBits = 16
 
-// preimage returns a string that kad-dht hashes to (almost) key. FIND_NODE
-// carries what is hashed to the target and not the target itself, so a peer's own
-// name serves where key is its position; otherwise we search a string whose
-// hash begins with the same bits: 65,536 hashes on average, a few milliseconds.
+// preimage returns a string that kad-dht hashes to (almost) key. FIND_NODE carries the preimage of
+// the target, so a peer's own ID serves if key is its position; otherwise we search a string whose
+// hash has the same leading bits: 65,536 hashes on average, a few milliseconds.
 func (k *Kad) preimage(key ring.Key) string {
 	if ring.PeerKey([]byte(k.net.self)) == key {
 		return string(k.net.self)
@@ -213,8 +209,8 @@ func nearest(peers []dht.Peer, key ring.Key, n int) []dht.Peer {
 	return list
 }
 
-// Remembered returns up to n peers of the routing table as multiaddrs ending in
-// /p2p/<peer>, one address each, for the entry points of the next start.
+// Remembered returns up to n peers of the routing table as multiaddrs ending in /p2p/<peer>, one
+// each, as entry points of the next start.
 func (k *Kad) Remembered(n int) []string {
 	var list []string
 	for _, p := range k.All() {

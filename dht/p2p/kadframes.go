@@ -15,31 +15,30 @@ import (
 )
 
 const (
-	// maxKadFrame bounds an answer of kad-dht in bytes, and maxKadQuestion a question, which is a
-	// kind and a key. The library takes 4 MiB, and an empty part of two bytes takes fifty times
-	// that when it is unpacked.
+	// maxKadFrame is the maximum size of a kad-dht answer in bytes, maxKadQuestion that of a request,
+	// which is a kind and a key. The library accepts 4 MiB, and an empty part of two bytes takes fifty
+	// times that decoded.
 	maxKadFrame    = 16 << 10
 	maxKadQuestion = 1 << 10
-	// maxKadAddrs bounds the addresses of one peer in an answer, in bytes: a bucket of peers and
-	// the one that was asked for fit into a frame, with an ID and its framing beside each.
+	// maxKadAddrs is the maximum size of the addresses of one peer in an answer, in bytes: a bucket of
+	// peers and the answering peer, with IDs and framing, fit into a frame.
 	maxKadAddrs = maxKadFrame/(bucketSize+1) - 128
-	// maxKadLength is how many bytes of a frame's length are read.
+	// maxKadLength is the maximum length in bytes of a frame's length prefix.
 	maxKadLength = 3
-	// maxKadStreams of one peer are answered at a time; one is what the library opens. kadRate is how
-	// many questions of all peers together are answered in a second, and kadWrite how long an answer
-	// may take to be read.
+	// maxKadStreams is the number of concurrent streams of one peer; the library opens one. kadRate is
+	// the number of answers per second to all peers, kadWrite the timeout of writing an answer.
 	maxKadStreams = 4
 	kadRate       = 300
 	kadWrite      = 15 * time.Second
 )
 
-// kadHost is the host as kad-dht sees it: what it reads is bounded, whoever opened the stream, and
-// what it tells of others fits into the bound of those who read it.
+// kadHost wraps the host for kad-dht: it limits the frames that are read and the addresses that are
+// sent.
 type kadHost struct {
 	host.Host
-	life  context.Context //nolint:containedctx // the Net's: whoever asks waits for its turn until that ends
+	life  context.Context //nolint:containedctx // the Net's: requests wait for the rate limit until it ends
 	pace  *rate.Limiter
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	asked map[peer.ID]int
 }
 
@@ -60,7 +59,7 @@ func (h *kadHost) SetStreamHandler(id protocol.ID, handle network.StreamHandler)
 	})
 }
 
-// begins counts one more stream of a peer, unless it has as many as may be.
+// begins counts one more stream of a peer; false if that exceeds the limit.
 func (h *kadHost) begins(from peer.ID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +70,7 @@ func (h *kadHost) begins(from peer.ID) bool {
 	return true
 }
 
-// ends takes back what begins counted.
+// ends releases the count of begins.
 func (h *kadHost) ends(from peer.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,11 +91,11 @@ func (h *kadHost) NewStream(ctx context.Context, to peer.ID, ids ...protocol.ID)
 // Peerstore implements host.Host.
 func (h *kadHost) Peerstore() peerstore.Peerstore { return kadPeerstore{h.Host.Peerstore()} }
 
-// kadPeerstore tells of each peer as many addresses as have room in an answer: one that announces
-// thousands must not make the answers of others too long.
+// kadPeerstore returns at most as many addresses of a peer as fit into an answer: a peer that
+// announces thousands must not make the answers of others too long.
 type kadPeerstore struct{ peerstore.Peerstore }
 
-// PeerInfo implements peerstore.Peerstore; answers are made of it.
+// PeerInfo implements peerstore.Peerstore; answers are built from it.
 func (p kadPeerstore) PeerInfo(id peer.ID) peer.AddrInfo {
 	info := p.Peerstore.PeerInfo(id)
 	room := maxKadAddrs
@@ -109,15 +108,15 @@ func (p kadPeerstore) PeerInfo(id peer.ID) peer.AddrInfo {
 	return info
 }
 
-// kadStream passes on what is read of frames, uvarint(length) and so many bytes, and breaks off
-// before the length of one that is too long is whole. One goroutine reads it at a time.
+// kadStream checks the frames that are read, uvarint(length) and the body, and fails before it
+// passes on the length of one that is too long. One goroutine reads it at a time.
 type kadStream struct {
 	network.Stream
-	turn   func() error // waits until a frame that came may be answered; nil if frames are answers
-	most   int          // bytes of a frame
-	left   int          // bytes of the frame that are still to come
-	length int          // of the next frame, as far as it was read
-	shift  uint         // bits of it that were read
+	turn   func() error // waits for the rate limit before a request is answered; nil if frames are answers
+	most   int          // maximum bytes of a frame
+	left   int          // bytes left of the current frame
+	length int          // of the next frame, as far as read
+	shift  uint         // bits of it read so far
 }
 
 // Read implements network.Stream.

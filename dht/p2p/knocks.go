@@ -17,46 +17,44 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// Whoever connects is nobody's peer until the handshake has ended, and could wait at the door for
-// ever.
+// Limits on pending handshakes: an unauthenticated connection could otherwise stay open without
+// limit.
 const (
-	// handshakeTime is what a handshake over TCP may take: some round trips of a bad line.
+	// handshakeTime is the timeout of a handshake over TCP: some round trips on a bad line.
 	handshakeTime = 8 * time.Second
-	// maxKnocks connections over TCP may be in their handshakes; one more, and the oldest of the
-	// network that has the most is closed, of those that say nothing if there are any. A ring that
-	// starts at once dials everybody in the same second.
+	// maxKnocks is the number of pending handshakes over TCP. One more closes the oldest of the
+	// network that has most, silent ones first. When a whole ring starts, all its peers dial in the
+	// same second.
 	maxKnocks = 128
-	// wordTime is for how long a connection over which something came counts as one that says
-	// something.
+	// wordTime is how long a connection counts as active after its first bytes.
 	wordTime = time.Second
-	// addressKnocks of one address may, in the public profile: half of what libp2p lets it have.
+	// addressKnocks is the limit per address in the public profile: half of libp2p's connection limit.
 	addressKnocks = 4
-	// maxQUICKnocks over QUIC may be, and half as many of one network. They cannot be closed from
-	// here, so one more is refused. quic-go ends them after five seconds without a word.
+	// maxQUICKnocks is the number of pending handshakes over QUIC, half of it for one network. They
+	// cannot be closed from here, so one more is refused. quic-go ends idle ones after five seconds.
 	maxQUICKnocks = 64
-	// unprovenKnocks over QUIC are let in at their word of where they come from; further ones prove
-	// it first, which costs them a round trip and us nothing.
+	// unprovenKnocks is the number of QUIC handshakes without address validation; further ones are
+	// validated first, which costs the client a round trip.
 	unprovenKnocks = 16
-	// namelessStreams of one peer may be open of which nobody knows the protocol yet; one more is
-	// reset. Ours name it with their first bytes. allNameless are those of all peers.
+	// namelessStreams is the number of streams of one peer without a negotiated protocol; one more is
+	// reset. Our streams negotiate with their first bytes. allNameless is the limit of all peers.
 	namelessStreams = 24
 	allNameless     = 2048
 )
 
-// door is the resource manager with a bound on connections that are in their handshakes, by where
-// they come from. Safe for concurrent use.
+// door is the resource manager with a limit on pending handshakes by origin. It is safe for
+// concurrent use.
 type door struct {
 	network.ResourceManager
-	perAddress int // of knocks over TCP
+	perAddress int // limit of handshakes over TCP
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	tcp      []*knock   // oldest first
 	quic     []*knock
 	nameless map[peer.ID]int // streams
 }
 
-// knock is a connection in its handshake, and the scope that libp2p keeps of it, which tells when
-// that ends.
+// knock is a pending handshake with its libp2p scope, which reports when it ends.
 type knock struct {
 	network.ConnManagementScope
 	door             *door
@@ -64,18 +62,18 @@ type knock struct {
 
 	// Over TCP:
 	conn  manet.Conn
-	heard atomic.Pointer[time.Time] // when something came over it first; nil: nothing yet
+	heard atomic.Pointer[time.Time] // time of the first bytes; nil: none yet
 	timer *time.Timer               // closes it
 }
 
-// speaks says that something came over a connection, not so long ago that the handshake should have
-// ended since.
+// speaks reports whether bytes were received on a connection, recently enough that the handshake
+// may still be pending.
 func (k *knock) speaks(now time.Time) bool {
 	heard := k.heard.Load()
 	return heard != nil && now.Sub(*heard) <= wordTime
 }
 
-// heardConn is a connection that notes when something came over it first.
+// heardConn is a connection that records the time of the first bytes.
 type heardConn struct {
 	manet.Conn
 	knock *knock
@@ -99,7 +97,7 @@ func (k *knock) Done() {
 }
 
 // SetPeer implements network.ConnManagementScope. Over QUIC the handshake has ended then; over TCP
-// the streams are still to be agreed upon.
+// the multiplexer is still to be negotiated.
 func (k *knock) SetPeer(p peer.ID) error {
 	if k.conn == nil {
 		k.door.entered(k)
@@ -108,10 +106,10 @@ func (k *knock) SetPeer(p peer.ID) error {
 }
 
 // errCrowd refuses a handshake over QUIC, or a stream.
-var errCrowd = errors.New("too many at once, of which nobody knows what they are for")
+var errCrowd = errors.New("too many pending handshakes or unidentified streams")
 
-// OpenConnection implements network.ResourceManager. What comes in over QUIC knocks here; who comes
-// over TCP does in doorListener.
+// OpenConnection implements network.ResourceManager. It counts incoming QUIC connections;
+// doorListener counts those over TCP.
 func (d *door) OpenConnection(dir network.Direction, usefd bool, from ma.Multiaddr) (network.ConnManagementScope, error) {
 	if _, err := from.ValueForProtocol(ma.P_QUIC_V1); dir != network.DirInbound || err != nil || isRelayed(from) {
 		return d.ResourceManager.OpenConnection(dir, usefd, from)
@@ -135,8 +133,8 @@ func (d *door) OpenConnection(dir network.Direction, usefd bool, from ma.Multiad
 	return k, nil
 }
 
-// OpenStream implements network.ResourceManager: libp2p bounds the streams without a protocol of
-// all peers together only.
+// OpenStream implements network.ResourceManager. libp2p limits streams without a protocol only for
+// all peers together.
 func (d *door) OpenStream(of peer.ID, dir network.Direction) (network.StreamManagementScope, error) {
 	if dir != network.DirInbound {
 		return d.ResourceManager.OpenStream(of, dir)
@@ -159,7 +157,7 @@ func (d *door) OpenStream(of peer.ID, dir network.Direction) (network.StreamMana
 	return n, nil
 }
 
-// named forgets a stream whose protocol is known, or that has ended.
+// named releases a stream whose protocol is negotiated, or that has ended.
 func (d *door) named(of peer.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,7 +166,7 @@ func (d *door) named(of peer.ID) {
 	}
 }
 
-// nameless is the scope of a stream of which nobody knows the protocol yet.
+// nameless is the scope of a stream without a negotiated protocol.
 type nameless struct {
 	network.StreamManagementScope
 	done func()
@@ -194,7 +192,7 @@ func (d *door) VerifySourceAddress(from net.Addr) bool {
 	return crowd || d.ResourceManager.VerifySourceAddress(from)
 }
 
-// knocked notes a connection over TCP, and closes another where that is one too many.
+// knocked adds a TCP connection, and closes another one if that exceeds the limit.
 func (d *door) knocked(c manet.Conn, scope network.ConnManagementScope) *knock {
 	k := d.newKnock(c.RemoteMultiaddr())
 	k.ConnManagementScope, k.conn = scope, c
@@ -204,12 +202,12 @@ func (d *door) knocked(c manet.Conn, scope network.ConnManagementScope) *knock {
 	k.timer = time.AfterFunc(handshakeTime, func() { _ = c.Close() })
 	if surplus := d.surplus(k); surplus != nil {
 		d.tcp = slices.DeleteFunc(d.tcp, func(other *knock) bool { return other == surplus })
-		surplus.timer.Reset(0) // closes it, and not under the lock
+		surplus.timer.Reset(0) // closes it, outside the lock
 	}
 	return k
 }
 
-// surplus is the connection to close after a new one. Called with the lock held.
+// surplus returns the connection to close after a new one. The lock is held.
 func (d *door) surplus(last *knock) *knock {
 	if count(d.tcp, last.sameAddress) > d.perAddress {
 		return first(d.tcp, last.sameAddress)
@@ -226,8 +224,8 @@ func (d *door) surplus(last *knock) *knock {
 	return first(d.tcp, func(k *knock) bool { return of[k.network] == most })
 }
 
-// first is the oldest of those knocks that says nothing, or else the oldest; the last of all has
-// just come and could not say anything.
+// first returns the oldest silent handshake, or else the oldest; the last has just arrived and
+// cannot have sent anything.
 func first(knocks []*knock, which func(*knock) bool) (found *knock) {
 	now := time.Now()
 	for i, k := range knocks {
@@ -242,7 +240,7 @@ func first(knocks []*knock, which func(*knock) bool) (found *knock) {
 	return found
 }
 
-// entered forgets a connection whose handshake has ended, one way or the other.
+// entered removes a connection whose handshake has succeeded or failed.
 func (d *door) entered(k *knock) {
 	if k.timer != nil {
 		k.timer.Stop()
@@ -253,15 +251,15 @@ func (d *door) entered(k *knock) {
 	d.tcp, d.quic = slices.DeleteFunc(d.tcp, is), slices.DeleteFunc(d.quic, is)
 }
 
-// newKnock tells where a connection comes from.
+// newKnock records where a connection comes from.
 func (d *door) newKnock(from ma.Multiaddr) *knock {
 	k := &knock{door: d}
 	k.address, k.network = comesFrom(from)
 	return k
 }
 
-// comesFrom is the address that a connection comes from and the network about it, as one customer
-// of a provider has them, and one company; neither is valid where that cannot be told.
+// comesFrom returns the source address of a connection and its network, sized as one customer of a
+// provider, and one company; neither is valid if unknown.
 func comesFrom(from ma.Multiaddr) (address, network netip.Prefix) {
 	ip, err := manet.ToIP(from)
 	if err != nil {
@@ -278,8 +276,8 @@ func comesFrom(from ma.Multiaddr) (address, network netip.Prefix) {
 	return address, network
 }
 
-// Origin names the network that a peer is connected from; it is empty where that tells nothing, as
-// behind a relay or in a network of one's own.
+// Origin returns the network that a peer is connected from; empty if unknown, as behind a relay or
+// in a private network.
 func (g *ground) Origin(id peer.ID) string {
 	for _, c := range g.host.Network().ConnsToPeer(id) {
 		if origin := originOf(c.RemoteMultiaddr()); origin != "" {
@@ -309,7 +307,7 @@ func count(knocks []*knock, which func(*knock) bool) (n int) {
 	return n
 }
 
-// doorUpgrader has what listens over TCP tell the door who knocks, and who has entered.
+// doorUpgrader reports incoming TCP connections and completed handshakes to the door.
 type doorUpgrader struct {
 	transport.Upgrader
 	door *door

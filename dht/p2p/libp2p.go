@@ -22,9 +22,8 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// newHost builds the libp2p host: TCP and QUIC, Noise, yamux, and nothing that
-// we do not use. It listens nowhere. g is what it will be the host of; with
-// Traversal r is asked for relays, once it runs.
+// newHost builds the libp2p host: TCP and QUIC, Noise, yamux, and nothing that we do not use. It
+// does not listen. g gets the host; with Traversal r supplies relays once it runs.
 func newHost(g *ground, r *relays) (host.Host, error) {
 	cfg := g.cfg
 	limits, err := newLimits(cfg)
@@ -74,11 +73,11 @@ func newHost(g *ground, r *relays) (host.Host, error) {
 	return libp2p.New(append(options, traversalOptions(cfg, r)...)...)
 }
 
-// reachOptions sets how the peer learns whether it can be dialled, and whether it helps others to.
-// AutoNAT v1 is off with a fixed word of its own, since its servers say what they like, where v2
-// has them prove it. kad-dht hears that word, and then those of SetRole.
+// reachOptions sets how the peer learns whether it can be dialed, and whether it helps others to.
+// AutoNAT v1 is fixed, since its servers' answers are unverified; v2 requires proof. kad-dht
+// follows the fixed value, and then SetRole.
 func reachOptions(cfg Config) []libp2p.Option {
-	if cfg.Reachability == ReachPublic && cfg.Profile == Lab { // nobody asks whether loopback can be reached
+	if cfg.Reachability == ReachPublic && cfg.Profile == Lab { // loopback is never probed
 		return []libp2p.Option{libp2p.ForceReachabilityPublic(), libp2p.DisableIdentifyAddressDiscovery()}
 	}
 	options := []libp2p.Option{libp2p.EnableAutoNATv2()}
@@ -89,27 +88,27 @@ func reachOptions(cfg Config) []libp2p.Option {
 }
 
 const (
-	// connGrace is how long a new connection is safe from the connection
-	// manager: long enough for the routing table to tag it.
+	// connGrace is how long a new connection is exempt from the connection manager, until the routing
+	// table tags it.
 	connGrace = 20 * time.Second
 )
 
-// newLimits sets what strangers can make libp2p hold. The figures are for one
-// peer among many on a small machine: libp2p's own scale with its memory.
+// newLimits sets the resources that libp2p spends on untrusted peers, for one of many peers on a
+// small machine; libp2p's defaults scale with memory.
 func newLimits(cfg Config) (*door, error) {
 	const memory, files = 128 << 20, 1024
 	base := rcmgr.DefaultLimits
 	libp2p.SetDefaultServiceLimits(&base)
 	limitIdentify(&base)
 	conns := rcmgr.LimitVal(2 * cfg.HighWater)
-	const knocks = 2 * (maxKnocks + maxQUICKnocks) // the door counts them; what it closes takes a moment to be gone
+	const knocks = 2 * (maxKnocks + maxQUICKnocks) // the door limits them; a closed one takes a moment to end
 	limits := rcmgr.PartialLimitConfig{
 		System: rcmgr.ResourceLimits{
 			Conns: conns + knocks, ConnsInbound: conns + knocks, ConnsOutbound: conns, FD: conns + knocks,
 			Streams: 32 * conns, StreamsInbound: 24 * conns, StreamsOutbound: 24 * conns,
 			Memory: 2 * memory,
 		},
-		// A ring that starts at once dials everybody in the same second.
+		// When a whole ring starts, all its peers dial in the same second.
 		Transient: rcmgr.ResourceLimits{
 			Conns: 256 + knocks, ConnsInbound: knocks, ConnsOutbound: 256, FD: 256 + knocks,
 			Streams: 512 + allNameless, StreamsInbound: allNameless, StreamsOutbound: 512,
@@ -133,8 +132,8 @@ func newLimits(cfg Config) (*door, error) {
 	return &door{ResourceManager: manager, perAddress: perAddress, nameless: map[peer.ID]int{}}, nil
 }
 
-// limitIdentify leaves room for questions of who one is beside those of a crowd that does not
-// finish its own: libp2p has 64 of all peers, 16 of each.
+// limitIdentify reserves streams for identify beside those of peers that do not finish theirs:
+// libp2p allows 64 for all peers, 16 for each.
 func limitIdentify(base *rcmgr.ScalingLimitConfig) {
 	const all, ofPeer = 1024, 3
 	of := func(n int) rcmgr.BaseLimit {
@@ -148,8 +147,8 @@ func limitIdentify(base *rcmgr.ScalingLimitConfig) {
 	}
 }
 
-// preferTCP dials TCP first and QUIC if that takes long: a byte over TCP costs
-// half the CPU. Relays come last.
+// preferTCP dials TCP first and QUIC after a delay: a byte over TCP costs half the CPU. Relays come
+// last.
 func preferTCP(addrs []ma.Multiaddr) []network.AddrDelay {
 	var tcpAddrs, others, relayed []ma.Multiaddr
 	for _, a := range addrs {
@@ -176,17 +175,17 @@ func preferTCP(addrs []ma.Multiaddr) []network.AddrDelay {
 	return ranked
 }
 
-// quicDelay is how long TCP may take before QUIC is tried too: about a round
-// trip around the world, as libp2p gives QUIC before TCP.
+// quicDelay is the head start of TCP over QUIC: about a round trip around the world, as libp2p
+// gives QUIC before TCP.
 const quicDelay = 250 * time.Millisecond
 
-// publicAddrs leaves out what is not a public address.
+// publicAddrs drops private addresses.
 func publicAddrs(addrs []ma.Multiaddr) []ma.Multiaddr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return !manet.IsPublicAddr(a) })
 }
 
-// publicOnly refuses to dial private addresses, whoever told them: a peer's
-// address must not be a way to knock on the doors of somebody's home network.
+// publicOnly refuses to dial private addresses: a reported address must not make peers scan a home
+// network.
 type publicOnly struct{}
 
 func (publicOnly) InterceptPeerDial(peer.ID) bool { return true }

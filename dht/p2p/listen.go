@@ -11,12 +11,11 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// ListenAll stands for all interfaces of the machine, over TCP and QUIC, at any free port; with a
-// port behind a colon, as in all:4001, at that one.
+// ListenAll means all interfaces, TCP and QUIC, any free port; all:4001 sets the port.
 const ListenAll = "all"
 
-// ListenOn turns what is to be listened on, a multiaddr or ListenAll, into multiaddrs. IPv6 is left
-// out of all interfaces where the machine has none.
+// ListenOn converts a listen argument, a multiaddr or ListenAll, into multiaddrs. All interfaces
+// exclude IPv6 if the machine lacks it.
 func ListenOn(text string) ([]string, error) {
 	if addr, err := ma.NewMultiaddr(text); err == nil {
 		return []string{addr.String()}, nil
@@ -28,12 +27,12 @@ func ListenOn(text string) ([]string, error) {
 		number, err = strconv.ParseUint(port, 10, 16)
 	}
 	if word != ListenAll || err != nil {
-		return nil, fmt.Errorf("listen %q: must be a multiaddr such as /ip4/0.0.0.0/tcp/4001, all or all:PORT", text)
+		return nil, fmt.Errorf("listen %q: expected a multiaddr such as /ip4/0.0.0.0/tcp/4001, all or all:PORT", text)
 	}
 	return everywhere(uint16(number)), nil
 }
 
-// everywhere is every interface, over TCP and QUIC, at a port.
+// everywhere returns every interface, over TCP and QUIC, at a port.
 func everywhere(port uint16) (addrs []string) {
 	anyOf := []string{"/ip4/0.0.0.0"}
 	if hasIPv6() {
@@ -45,7 +44,7 @@ func everywhere(port uint16) (addrs []string) {
 	return addrs
 }
 
-// hasIPv6 says whether a socket of IPv6 can be had: containers and old kernels may have none.
+// hasIPv6 reports whether IPv6 sockets work: containers and old kernels may lack them.
 func hasIPv6() bool {
 	c, err := net.ListenPacket("udp6", "[::]:0") //nolint:noctx // a socket of this machine, closed at once
 	if err != nil {
@@ -55,8 +54,7 @@ func hasIPv6() bool {
 	return true
 }
 
-// Elsewhere leaves, of multiaddrs, those that other machines may dial: none of loopback, and none
-// that holds on one link only.
+// Elsewhere returns the multiaddrs that other machines may dial: no loopback, no link-local.
 func Elsewhere(addrs []string) []string {
 	return slices.DeleteFunc(slices.Clone(addrs), func(text string) bool {
 		addr, err := ma.NewMultiaddr(text)
@@ -68,8 +66,8 @@ func onlyHere(addr ma.Multiaddr) bool {
 	return manet.IsIPLoopback(addr) || manet.IsIP6LinkLocal(addr) || manet.IsIPUnspecified(addr)
 }
 
-// labAddrs tells others where a peer of the lab is: at loopback only if it is nowhere else, since
-// to other machines that is themselves.
+// labAddrs returns the addresses to advertise in a lab: loopback only if there is no other, since
+// it is useless to other machines.
 func labAddrs(addrs []ma.Multiaddr) []ma.Multiaddr {
 	if outside := slices.DeleteFunc(slices.Clone(addrs), onlyHere); len(outside) > 0 {
 		return outside

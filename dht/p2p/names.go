@@ -8,13 +8,13 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// Short is the end of a peer's name, which tells it from others well enough for people.
+// Short returns the end of a peer's ID, short enough for display.
 func Short(id peer.ID) string {
 	s := id.String()
 	return s[max(0, len(s)-8):]
 }
 
-// FirstIP is the IP address of the first multiaddr that has one, public ones before others.
+// FirstIP returns the IP address of the first multiaddr that has one, preferring public ones.
 func FirstIP(addrs []string) (first netip.Addr) {
 	for _, s := range addrs {
 		m, err := multiaddr.NewMultiaddr(s)
@@ -36,7 +36,7 @@ func FirstIP(addrs []string) (first netip.Addr) {
 	return first
 }
 
-// NameOf is the name of the peer with an identity that is stored.
+// NameOf returns the ID of the peer with a stored identity.
 func NameOf(identity []byte) (string, error) {
 	key, err := UnmarshalIdentity(identity)
 	if err != nil {

@@ -16,24 +16,23 @@ import (
 )
 
 // Peers on one local network find each other by multicast DNS (RFC 6762) as instances of one
-// service (RFC 6763), whose TXT record names their network and addresses. Anybody there can say
-// anything, so what is heard is an address to try, like any other: bounded in number, and dialled
-// before it is believed.
+// service (RFC 6763), whose TXT record has their network and addresses. The records are untrusted:
+// limited in number, and dialed before use like any address.
 const (
 	nearbyService = "_apoidea._udp"
 	nearbyDomain  = "local"
 	nearbyNetwork = "network="
 	nearbyAddr    = "dnsaddr="
-	// nearbyRound is how long a search listens before it forgets whom it heard, and asks anew.
+	// nearbyRound is how long a search listens before it starts again.
 	nearbyRound = time.Minute
-	// maxNearby instances are heard in a round; the rest of it nobody listens.
+	// maxNearby is the number of instances accepted in a round; then the round ends.
 	maxNearby = 64
-	// announceCheck is how often a peer looks whether its addresses are others.
+	// announceCheck is the interval of checks for changed own addresses.
 	announceCheck = 10 * time.Second
 )
 
-// Nearby asks the local network for peers of a network until ctx ends, and tells of each, again in
-// every round. found must not block for long.
+// Nearby queries the local network for peers of a network until ctx ends, and calls found for each,
+// again in every round. found must not block for long.
 func Nearby(ctx context.Context, network string, found func(peer.AddrInfo)) error {
 	for ctx.Err() == nil {
 		round, cancel := context.WithTimeout(ctx, nearbyRound)
@@ -49,7 +48,7 @@ func Nearby(ctx context.Context, network string, found func(peer.AddrInfo)) erro
 	return nil
 }
 
-// nearbyOnce is one round: until ctx ends, or too many have answered.
+// nearbyOnce runs one round: until ctx ends, or maxNearby have answered.
 func nearbyOnce(ctx context.Context, network string, found func(peer.AddrInfo)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,7 +63,7 @@ func nearbyOnce(ctx context.Context, network string, found func(peer.AddrInfo)) 
 		case e, open := <-entries:
 			switch {
 			case !open:
-				entries = nil // the search ends
+				entries = nil // the search has ended
 				continue
 			case heard == maxNearby:
 				cancel()
@@ -78,7 +77,7 @@ func nearbyOnce(ctx context.Context, network string, found func(peer.AddrInfo)) 
 	}
 }
 
-// browse searches over IPv4 and IPv6, or where there is no IPv6 without. It has closed entries when
+// browse searches over IPv4 and IPv6, or IPv4 only if there is no IPv6. It has closed entries when
 // it returns, unless it could not begin.
 func browse(ctx context.Context, entries chan *zeroconf.ServiceEntry) error {
 	err := zeroconf.Browse(ctx, nearbyService, nearbyDomain, entries)
@@ -91,10 +90,10 @@ func browse(ctx context.Context, entries chan *zeroconf.ServiceEntry) error {
 	return err
 }
 
-// nearbyPeer reads the TXT record of an instance.
+// nearbyPeer parses the TXT record of an instance.
 func nearbyPeer(texts []string, network string) (peer.AddrInfo, error) {
 	if !slices.Contains(texts, nearbyNetwork+network) {
-		return peer.AddrInfo{}, errors.New("of another network")
+		return peer.AddrInfo{}, errors.New("belongs to another network")
 	}
 	var addrs []ma.Multiaddr
 	for _, t := range texts {
@@ -111,14 +110,14 @@ func nearbyPeer(texts []string, network string) (peer.AddrInfo, error) {
 	case err != nil:
 		return peer.AddrInfo{}, err
 	case len(infos) != 1 || len(infos[0].Addrs) == 0:
-		return peer.AddrInfo{}, errors.New("names no peer, or several")
+		return peer.AddrInfo{}, errors.New("expected addresses of exactly one peer")
 	default:
 		return infos[0], nil
 	}
 }
 
-// Announce answers who asks the local network for peers, until ctx ends: with the addresses at
-// which other machines may dial this one.
+// Announce answers queries for peers on the local network until ctx ends, with the addresses that
+// other machines may dial.
 func (n *Net) Announce(ctx context.Context) error {
 	tick := time.NewTicker(announceCheck)
 	defer tick.Stop()
@@ -148,8 +147,7 @@ func (n *Net) Announce(ctx context.Context) error {
 	}
 }
 
-// announce has the addresses answered for; with none there is nothing to answer, and the server is
-// nil.
+// announce starts a server for the addresses; nil if there are none.
 func (n *Net) announce(addrs []string) (*zeroconf.Server, error) {
 	texts := []string{nearbyNetwork + n.cfg.Network}
 	var ips []string
@@ -164,9 +162,9 @@ func (n *Net) announce(addrs []string) (*zeroconf.Server, error) {
 		}
 	}
 	if len(ips) == 0 {
-		return nil, nil //nolint:nilnil // nobody else can dial this peer
+		return nil, nil //nolint:nilnil // no other machine can dial this peer
 	}
-	name := strings.ToLower(rand.Text()) // the answer carries the peer's name; this one only has to be nobody else's
-	const port = 4001                    // some port must be named; the addresses have their own
+	name := strings.ToLower(rand.Text()) // the record has the peer's ID; the instance name must only be unique
+	const port = 4001                    // a port is mandatory; the addresses have their own
 	return zeroconf.RegisterProxy(name, nearbyService, nearbyDomain, port, name, ips, texts, nil)
 }

@@ -13,21 +13,21 @@ import (
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
-// Reachability says how a Net knows whether other peers can dial it.
+// Reachability is how a Net learns whether other peers can dial it.
 type Reachability uint8
 
 const (
 	// ReachByProfile is ReachPublic in Lab and ReachAuto in Public.
 	ReachByProfile Reachability = iota
-	// ReachAuto: other peers are asked to dial this one (AutoNAT v2), again and again.
+	// ReachAuto: other peers are asked periodically to dial this one (AutoNAT v2).
 	ReachAuto
-	// ReachPublic: they can, and nobody is asked.
+	// ReachPublic: they can, no check.
 	ReachPublic
-	// ReachPrivate: they cannot.
+	// ReachPrivate: they cannot, no check.
 	ReachPrivate
 )
 
-// String is auto, public, private or by profile.
+// String returns auto, public, private or by profile.
 func (r Reachability) String() string {
 	switch r {
 	case ReachAuto:
@@ -41,8 +41,8 @@ func (r Reachability) String() string {
 	}
 }
 
-// dialBacks is what a Net with ReachAuto hears of being dialled, and tells kad-dht of its role; nil
-// in any other.
+// dialBacks handles the results of dial-backs and passes the role to kad-dht; nil without
+// ReachAuto.
 type dialBacks struct {
 	heard event.Subscription
 	role  event.Emitter
@@ -60,21 +60,21 @@ func newDialBacks(h host.Host) (*dialBacks, error) {
 	return &dialBacks{heard: heard, role: role}, nil
 }
 
-// reach is whether others can dial this peer, as far as is known, and which role follows from it.
+// reach tracks whether others can dial this peer, and derives its role.
 type reach struct {
 	*ground
 	// dialBacks is nil unless Reachability is ReachAuto.
 	dialBacks *dialBacks
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	hear    []func(workers.Reachability)
-	dialled []ma.Multiaddr       // own addresses that others dialled last
-	seen    workers.Reachability // told last
+	dialled []ma.Multiaddr       // own addresses that others dialed last
+	seen    workers.Reachability // last reported
 }
 
-// Role is what to be at the start. When that is to be found out (ReachAuto), a founder is a ring
-// member, since nobody could tell it; a peer that returns is what it was at last; and any other is
-// a worker until others have dialled it for long enough.
+// Role returns the initial role. With ReachAuto a founder is a ring member, since no peer could
+// dial it; a restarted peer keeps its last role; any other is a worker until others have dialed it
+// for long enough.
 func (r *reach) Role(memory *dht.Memory, founder bool) dht.Role {
 	switch {
 	case r.cfg.Reachability == ReachPrivate:
@@ -88,8 +88,8 @@ func (r *reach) Role(memory *dht.Memory, founder bool) dht.Role {
 	}
 }
 
-// OnReachability registers f to be called by Run, with ReachAuto, whenever what is known of being
-// dialled becomes another: usually (*dht.DHT).Observe. f must not block. Call it before Run.
+// OnReachability registers f, which Run calls with ReachAuto whenever the reachability changes:
+// usually (*dht.DHT).Observe. f must not block. Call it before Run.
 func (r *reach) OnReachability(f func(workers.Reachability)) {
 	if r.dialBacks != nil {
 		r.mu.Lock()
@@ -98,8 +98,8 @@ func (r *reach) OnReachability(f func(workers.Reachability)) {
 	}
 }
 
-// Follow lets a DHT of this Net observe its reachability, and SetRole follow the DHT. Call it
-// before either runs.
+// Follow connects a DHT of this Net: it observes the reachability, and SetRole follows its role.
+// Call it before either runs.
 func (r *reach) Follow(d *dht.DHT) error {
 	r.OnReachability(d.Observe)
 	d.Subscribe(func(e dht.Event) {
@@ -112,15 +112,15 @@ func (r *reach) Follow(d *dht.DHT) error {
 			role = dht.RoleWorker
 		}
 		if err := r.SetRole(role); err != nil {
-			r.log.Warn("kad-dht was not told of the role", "err", err)
+			r.log.Warn("set role of kad-dht failed", "err", err)
 		}
 	})
 	return r.SetRole(d.Self().Role)
 }
 
-// SetRole tells which role this peer has taken, at the start and after each change: with ReachAuto
-// a worker does not answer for kad-dht, so that it stands in nobody's routing table. Otherwise the
-// role is settled at the start, and SetRole does nothing.
+// SetRole sets the role of this peer, at the start and after each change: with ReachAuto a worker
+// is a client of kad-dht, so that it is in no routing table. Otherwise the role is fixed, and
+// SetRole does nothing.
 func (r *reach) SetRole(role dht.Role) error {
 	if r.dialBacks == nil {
 		return nil
@@ -135,7 +135,7 @@ func (r *reach) SetRole(role dht.Role) error {
 	return nil
 }
 
-// news is where Run hears of dial-backs; nil, which never speaks, without ReachAuto.
+// news returns the channel of dial-back results; nil without ReachAuto.
 func (r *reach) news() <-chan any {
 	if r.dialBacks == nil {
 		return nil
@@ -143,7 +143,7 @@ func (r *reach) news() <-chan any {
 	return r.dialBacks.heard.Out()
 }
 
-// dialledBack takes news.
+// dialledBack handles a dial-back result.
 func (r *reach) dialledBack(e any) {
 	changed, ok := e.(event.EvtHostReachableAddrsChanged)
 	if !ok {
@@ -164,7 +164,7 @@ func (r *reach) dialledBack(e any) {
 	}
 }
 
-// Reached says how others reach this peer, by what they found when they dialled it.
+// Reached returns how others reach this peer, by the results of dial-backs.
 func (r *reach) Reached() Reached {
 	if r.cfg.Reachability == ReachPublic {
 		return ReachedDirect
@@ -179,8 +179,8 @@ func (r *reach) Reached() Reached {
 	return reachedBy(dialled, own, r.host.Addrs(), r.cfg.Reachability == ReachPrivate || seen == workers.ReachPrivate)
 }
 
-// reachabilityOf: one address that can be dialled is enough, and one that was tried in vain says
-// more than one that was not tried.
+// reachabilityOf: one address that can be dialed is enough; a failed address outweighs an untried
+// one.
 func reachabilityOf(e event.EvtHostReachableAddrsChanged) workers.Reachability {
 	switch {
 	case len(e.Reachable) > 0:

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// maxNesting of /dnsaddr in /dnsaddr: a seed, its regions, their peers.
+	// maxNesting is the depth of /dnsaddr in /dnsaddr: a seed, its regions, their peers.
 	maxNesting = 4
-	// maxSeedRecords of all answers together are looked at.
+	// maxSeedRecords is the maximum number of records in all answers.
 	maxSeedRecords = 128
 )
 
-// resolver turns names in multiaddrs into addresses.
+// resolver resolves DNS names in multiaddrs.
 type resolver struct {
 	dns *madns.Resolver
 }
 
-// newResolver asks server, or the system's resolver if that is empty.
+// newResolver uses server, or the system's resolver if that is empty.
 func newResolver(server string) resolver {
 	basic := net.DefaultResolver
 	if server != "" {
@@ -39,31 +39,31 @@ func newResolver(server string) resolver {
 	}
 	dns, err := madns.NewResolver(madns.WithDefaultResolver(basic))
 	if err != nil {
-		panic(err) // only an option fails, and ours does not
+		panic(err) // only options fail, and ours is valid
 	}
 	return resolver{dns: dns}
 }
 
-// parse reads a multiaddr and resolves the names in it.
+// parse parses a multiaddr and resolves the names in it.
 func (r resolver) parse(ctx context.Context, text string) ([]ma.Multiaddr, error) {
 	addr, err := ma.NewMultiaddr(text)
 	if err != nil {
-		return nil, fmt.Errorf("not a multiaddr: %w", err)
+		return nil, fmt.Errorf("invalid multiaddr: %w", err)
 	}
 	return r.resolve(ctx, addr)
 }
 
-// seed returns what the _dnsaddr TXT records of a domain name.
+// seed resolves the _dnsaddr TXT records of a domain.
 func (r resolver) seed(ctx context.Context, domain string) ([]ma.Multiaddr, error) {
 	addr, err := ma.NewMultiaddr("/dnsaddr/" + domain)
 	if err != nil {
-		return nil, fmt.Errorf("not a domain: %w", err)
+		return nil, fmt.Errorf("invalid domain: %w", err)
 	}
 	return r.resolve(ctx, addr)
 }
 
-// resolve replaces names, level by level, within the bounds above. A part that
-// cannot be resolved is an error only if nothing else could.
+// resolve replaces names recursively, within the limits above. A part that cannot be resolved is an
+// error only if no other could.
 func (r resolver) resolve(ctx context.Context, addr ma.Multiaddr) ([]ma.Multiaddr, error) {
 	var done []ma.Multiaddr
 	var failed []error
@@ -94,7 +94,7 @@ func (r resolver) resolve(ctx context.Context, addr ma.Multiaddr) ([]ma.Multiadd
 		level = next
 	}
 	if len(level) > 0 {
-		failed = append(failed, fmt.Errorf("more than %d dnsaddr within each other", maxNesting))
+		failed = append(failed, fmt.Errorf("dnsaddr nested deeper than %d", maxNesting))
 	}
 	if len(done) > 0 {
 		return done, nil
@@ -102,12 +102,12 @@ func (r resolver) resolve(ctx context.Context, addr ma.Multiaddr) ([]ma.Multiadd
 	return nil, errors.Join(failed...)
 }
 
-// oneLine says what a resolver answered, without what the name says already.
+// oneLine shortens a resolver error by what the name already contains.
 func oneLine(a ma.Multiaddr, err error) error {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	switch {
 	case ok && !dns.IsNotFound:
-		return fmt.Errorf("lookup %s: no DNS server answers: name one that does with --dns-server", dns.Name)
+		return fmt.Errorf("lookup %s: no DNS server answers: pass another with --dns-server", dns.Name)
 	case ok:
 		return fmt.Errorf("lookup %s: %s", dns.Name, dns.Err)
 	}

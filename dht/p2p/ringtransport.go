@@ -10,12 +10,11 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// ringService is the name under which peers answer for the ring.
+// ringService is the service name of the ring.
 const ringService = "ring"
 
-// RingTransport carries the ring's messages as calls of the service "ring". It learns the addresses
-// of the peers that answers speak of. Those in requests are used by whoever calls these peers, and
-// no others: who calls us would fill our memory with them.
+// RingTransport carries the ring's messages as calls of the service "ring". It learns addresses of
+// peers only from answers: callers could fill the memory with those in requests.
 type RingTransport struct {
 	net *Net
 }
@@ -25,7 +24,7 @@ var _ dht.Transport = (*RingTransport)(nil)
 // NewRingTransport returns the transport of a Net.
 func NewRingTransport(n *Net) *RingTransport { return &RingTransport{net: n} }
 
-// Serve hands incoming requests to h, usually (*dht.DHT).Handle. Call it before Listen.
+// Serve passes incoming requests to h, usually (*dht.DHT).Handle. Call it before Listen.
 func (t *RingTransport) Serve(h dht.Handler) {
 	t.net.Handle(ringService, func(ctx context.Context, from peer.ID, data []byte) ([]byte, error) {
 		req, err := wire.Decode(data)
@@ -40,7 +39,7 @@ func (t *RingTransport) Serve(h dht.Handler) {
 	})
 }
 
-// refusal answers a message that did not pass Decode.
+// refusal answers a message that Decode rejected.
 func refusal(err error) *wire.Message {
 	reason := wire.Reason_REASON_INVALID
 	if errors.Is(err, wire.ErrVersion) {
@@ -52,7 +51,7 @@ func refusal(err error) *wire.Message {
 	}}
 }
 
-// Call sends one request, dialling the addresses in to if need be.
+// Call sends one request and dials the addresses in to if necessary.
 func (t *RingTransport) Call(ctx context.Context, to dht.Peer, req *wire.Message) (*wire.Message, error) {
 	data, err := wire.Encode(req)
 	if err != nil {
@@ -71,15 +70,14 @@ func (t *RingTransport) Call(ctx context.Context, to dht.Peer, req *wire.Message
 	return answer, nil
 }
 
-// meet notes addresses of a peer that is not connected: of one that is, we know
-// better.
+// meet records addresses of an unconnected peer; a connection has better ones.
 func (t *RingTransport) meet(id peer.ID, addrs [][]byte) {
 	if len(addrs) > 0 && id != t.net.self && !t.net.Connected(id) {
 		t.net.Met(id, addrs)
 	}
 }
 
-// learn notes the addresses of the peers that an answer speaks of.
+// learn records the addresses of the peers in an answer.
 func (t *RingTransport) learn(m *wire.Message) {
 	switch body := m.GetBody().(type) {
 	case *wire.Message_StabilizeResponse:

@@ -10,21 +10,19 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 )
 
-// wireVersion of every service. Peers of the same major version understand
-// each other; another major version is refused by protocol negotiation. It
-// grows with storage.Format, since peers send each other stored records.
+// wireVersion is the version of every service. Protocol negotiation rejects another major version.
+// It grows with storage.Format, since peers send each other stored records.
 const wireVersion = "4.0.0"
 
-// services are the names under which peers answer, as protocols.
+// services maps service names to protocols.
 type services struct{ *ground }
 
-// protocolOf is a service's, of this version.
+// protocolOf returns the protocol of a service, in this version.
 func (v *services) protocolOf(service string) protocol.ID {
 	return protocol.ID(protocolRoot + v.cfg.Network + "/" + service + "/" + wireVersion)
 }
 
-// versionOf is the version of a service that a peer of this network announces; empty if it
-// announces none.
+// versionOf returns the version of a service that a peer of this network announces; empty if none.
 func (v *services) versionOf(p peer.ID, service string) string {
 	announced, _ := v.host.Peerstore().GetProtocols(p)
 	for _, a := range announced {
@@ -38,8 +36,7 @@ func (v *services) versionOf(p peer.ID, service string) string {
 // protocolRoot begins every protocol ID of ours.
 const protocolRoot = "/apoidea/"
 
-// speaks explains why a peer accepted no stream of a service: by what it
-// announced that it speaks.
+// speaks explains why a peer rejected a stream of a service, by the protocols that it announced.
 func (v *services) speaks(to peer.ID, service string) *calls.Error {
 	announced, _ := v.host.Peerstore().GetProtocols(to)
 	mine, networks, other := protocolRoot+v.cfg.Network+"/", "", ""
@@ -58,16 +55,16 @@ func (v *services) speaks(to peer.ID, service string) *calls.Error {
 	switch {
 	case other != "":
 		return &calls.Error{Code: calls.CodeVersion, Message: fmt.Sprintf(
-			"peer %s speaks version %s of %s, this peer speaks %s: bring both to the same release", to, other, service, wireVersion)}
+			"peer %s uses version %s of %s, this peer %s: install the same release on both", to, other, service, wireVersion)}
 	case networks != "":
 		return &calls.Error{Code: calls.CodeVersion, Message: fmt.Sprintf(
-			"peer %s is of network %q, this peer is of %q: --network names the ring of a peer", to, networks, v.cfg.Network)}
+			"peer %s is in network %q, this peer in %q: set --network", to, networks, v.cfg.Network)}
 	default:
 		return &calls.Error{Code: calls.CodeRefused, Message: fmt.Sprintf("peer %s does not serve %s", to, service)}
 	}
 }
 
-// kadProtocol is what kad-dht makes of our prefix.
+// kadProtocol returns kad-dht's protocol for our prefix.
 func (v *services) kadProtocol() protocol.ID {
 	return protocol.ID(protocolRoot + v.cfg.Network + "/kad/1.0.0")
 }

@@ -17,26 +17,24 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 )
 
-// Shape is what holds the bytes of a Net under a cap on bandwidth. Its methods are called by many
-// goroutines at once.
+// Shape limits the bandwidth of a Net. It is safe for concurrent use.
 type Shape interface {
-	// Conn is given each TCP connection of either direction before it is used, and returns the one
-	// to use in its place.
+	// Conn receives each TCP connection before its use and returns the one to use instead.
 	Conn(c net.Conn) net.Conn
-	// Spent is told of bytes over QUIC, which nothing holds back: sent, or received.
+	// Spent reports bytes over QUIC, which are not limited: sent, or received.
 	Spent(sent, received int)
-	// Bulk waits until n bytes of a bulk service may be sent. It is asked before the connection is,
-	// so that what is urgent never finds it full of bulk.
+	// Bulk waits until n bytes of a bulk service may be sent. It is called before the write, so that
+	// bulk never fills the connection ahead of urgent frames.
 	Bulk(ctx context.Context, n int) error
 }
 
-// bulkPiece is how many bytes of a bulk service are asked for at a time.
+// bulkPiece is the number of bytes of a bulk service per call of Bulk.
 const bulkPiece = 4 << 10
 
-// paced is a stream whose writes wait for their turn.
+// paced is a stream with paced writes.
 type paced struct {
 	network.Stream
-	life  context.Context //nolint:containedctx // of the Net, whose end ends the wait
+	life  context.Context //nolint:containedctx // of the Net: closing it ends the wait
 	shape Shape
 }
 
@@ -47,7 +45,7 @@ func (w paced) Write(p []byte) (n int, err error) {
 		if err := w.shape.Bulk(w.life, len(part)); err != nil {
 			return n, err
 		}
-		// The wait for the turn is no fault of the peer's.
+		// The wait for Bulk must not count against the peer.
 		if err := w.SetWriteDeadline(time.Now().Add(calls.WriteTime)); err != nil {
 			return n, err
 		}
@@ -60,13 +58,13 @@ func (w paced) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// shapedUpgrader has all TCP connections shaped before their handshakes.
+// shapedUpgrader shapes all TCP connections before their handshakes.
 type shapedUpgrader struct {
 	transport.Upgrader
 	shape Shape
 }
 
-// Upgrade implements transport.Upgrader, for the connections that are dialled.
+// Upgrade implements transport.Upgrader, for dialed connections.
 func (u shapedUpgrader) Upgrade(
 	ctx context.Context, t transport.Transport, c manet.Conn, dir network.Direction, p peer.ID, scope network.ConnManagementScope,
 ) (transport.CapableConn, error) {
@@ -77,7 +75,7 @@ func (u shapedUpgrader) Upgrade(
 	return u.Upgrader.Upgrade(ctx, t, shaped, dir, p, scope)
 }
 
-// UpgradeGatedMaListener implements transport.Upgrader, for the connections that are accepted.
+// UpgradeGatedMaListener implements transport.Upgrader, for accepted connections.
 func (u shapedUpgrader) UpgradeGatedMaListener(t transport.Transport, l transport.GatedMaListener) transport.Listener {
 	return u.Upgrader.UpgradeGatedMaListener(t, shapedListener{l, u.shape})
 }
@@ -109,9 +107,8 @@ func shapedConn(shape Shape, c manet.Conn) (manet.Conn, error) {
 	return shaped, err
 }
 
-// reporter hears of the bytes of all streams and tells of those that no connection of ours has
-// counted: they go over QUIC. What a stream carries is counted, and neither its encryption nor what
-// QUIC repeats: some two parts of a hundred.
+// reporter counts the bytes of streams over QUIC for Shape.Spent; Conn counts TCP. Encryption and
+// retransmissions of QUIC are not counted: some two percent.
 type reporter struct {
 	shape  Shape
 	ground *ground
@@ -119,7 +116,7 @@ type reporter struct {
 
 var _ metrics.Reporter = (*reporter)(nil)
 
-// overQUIC says whether a peer is connected that way, and no other.
+// overQUIC reports whether all connections of a peer use QUIC.
 func (r *reporter) overQUIC(p peer.ID) bool {
 	for _, c := range r.ground.host.Network().ConnsToPeer(p) {
 		if _, err := c.RemoteMultiaddr().ValueForProtocol(ma.P_QUIC_V1); err != nil {
@@ -143,7 +140,7 @@ func (r *reporter) LogRecvMessageStream(n int64, _ protocol.ID, p peer.ID) {
 	}
 }
 
-// The rest of metrics.Reporter is not asked for: Stats has the figures of services.
+// The rest of metrics.Reporter is unused: Stats has the figures of services.
 
 func (*reporter) LogSentMessage(int64)                                  {}
 func (*reporter) LogRecvMessage(int64)                                  {}

@@ -14,40 +14,39 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// What a peer that nobody can dial asks of relays. They are members of the ring, so that nobody
-// else need be trusted to be there.
+// Relays used by a peer that cannot be dialed. They are ring members, so that no other servers are
+// needed.
 const (
-	// relaysWanted at the same time: one may go.
+	// relaysWanted is the number of relays used at once: one may fail.
 	relaysWanted = 2
-	// relayCandidates are known at most while some are looked for.
+	// relayCandidates is the maximum number of candidates during a search.
 	relayCandidates = 8
-	// relayDelay is how long the search waits for more of them, relayAgain how often members are
-	// looked through, and relayBackoff how long one that refused is left alone.
+	// relayDelay is how long a search waits for more candidates, relayAgain the interval of searches,
+	// relayBackoff the backoff of a relay that refused.
 	relayDelay   = 2 * time.Second
 	relayAgain   = 10 * time.Second
 	relayBackoff = time.Minute
-	// punchTime is how long a call waits, of dialTimeout, for the hole to be punched before it goes
-	// through the relay.
+	// punchTime is how long a call waits, of dialTimeout, for hole punching before it uses the relay.
 	punchTime = 4 * time.Second
 )
 
-// What a member does for those peers. A circuit is for finding each other and for a few short
-// calls: pages never go through it, since workers report to members, whom they dial.
+// Relaying by a member. A circuit is for hole punching and a few short calls: pages never use it,
+// since workers dial the members that they report to.
 const (
-	relaySlots       = 16 // as many peers may be reached through us: half of the workers that a member takes
+	relaySlots       = 16 // peers with a slot: half of the workers that a member takes
 	relaySlotsPerIP  = 4
 	relaySlotsPerASN = 8
-	relayCircuits    = 4 // at the same time, to each
+	relayCircuits    = 4 // concurrent circuits to each
 	relayBuffer      = 2048
 	relayTime        = 2 * time.Minute
-	relayBytes       = 256 << 10 // each way, of a circuit
-	// relaySlotTime is when a slot must be asked for anew.
+	relayBytes       = 256 << 10 // per direction of a circuit
+	// relaySlotTime is the lifetime of a slot.
 	relaySlotTime = 30 * time.Minute
 )
 
-// traversalOptions sets how the peer gets through routers, and helps others to. Relay client and
-// relay service follow the role that SetRole tells, or the word of reachOptions: the client runs in
-// a worker, the service in a member.
+// traversalOptions sets how the peer traverses NATs, and helps others to. Relay client and service
+// follow SetRole, or the fixed value of reachOptions: a worker runs the client, a member the
+// service.
 func traversalOptions(cfg Config, r *relays) []libp2p.Option {
 	if !cfg.Traversal {
 		return []libp2p.Option{libp2p.DisableRelay()}
@@ -70,8 +69,8 @@ func traversalOptions(cfg Config, r *relays) []libp2p.Option {
 	return options
 }
 
-// relays says through whom a worker can be reached, and for whom a member relays: peers of its own
-// network, while it has connections to spare.
+// relays selects the relays of a worker, and the peers that a member relays for: those of its
+// network, while it has free connections.
 type relays struct {
 	*ground
 	addresses *addresses
@@ -81,7 +80,7 @@ type relays struct {
 
 var _ relay.ACLFilter = (*relays)(nil)
 
-// source names members of the ring that may serve as relays, in random order; it never waits.
+// source returns ring members that may serve as relays, in random order; it never blocks.
 func (r *relays) source(_ context.Context, count int) <-chan peer.AddrInfo {
 	var members []peer.AddrInfo
 	if kad := r.dialer.kad.Load(); kad != nil {
@@ -101,8 +100,8 @@ func (r *relays) source(_ context.Context, count int) <-chan peer.AddrInfo {
 	return list
 }
 
-// AllowReserve implements relay.ACLFilter. A peer whose protocols are not known yet is let in:
-// identify is on its way.
+// AllowReserve implements relay.ACLFilter. A peer with unknown protocols is admitted: identify is
+// pending.
 func (r *relays) AllowReserve(p peer.ID, _ ma.Multiaddr) bool {
 	if len(r.host.Network().Conns()) > r.cfg.HighWater*3/4 {
 		return false
@@ -111,29 +110,29 @@ func (r *relays) AllowReserve(p peer.ID, _ ma.Multiaddr) bool {
 	return err == nil && (len(spoken) == 0 || slices.Contains(spoken, r.services.protocolOf(ringService)))
 }
 
-// AllowConnect implements relay.ACLFilter: circuits are bounded by number, time and bytes, whoever
-// asks.
+// AllowConnect implements relay.ACLFilter: circuits have limits of number, time and bytes for all
+// peers.
 func (*relays) AllowConnect(peer.ID, ma.Multiaddr, peer.ID) bool { return true }
 
 // Reached is how others reach a peer.
 type Reached string
 
-// The ways.
+// Values of Reached.
 const (
 	// ReachedDirect: at an address of its own.
 	ReachedDirect Reached = "direct"
-	// ReachedMapped: at an address of its router, which passes a port on.
+	// ReachedMapped: at an address of its router, which forwards a port.
 	ReachedMapped Reached = "mapped"
-	// ReachedRelayed: nobody can dial it, but members relay for it.
+	// ReachedRelayed: it cannot be dialed, but members relay for it.
 	ReachedRelayed Reached = "relayed"
-	// ReachedNot: nobody can, except over connections that it makes.
+	// ReachedNot: only over connections that it opens.
 	ReachedNot Reached = "not"
-	// ReachedUnknown: nobody has tried yet.
+	// ReachedUnknown: not tried yet.
 	ReachedUnknown Reached = "unknown"
 )
 
-// reachedBy judges by the addresses that others dialled, those of this machine, and those that are
-// told to others.
+// reachedBy derives it from the addresses that others dialed, those of this machine, and the
+// advertised ones.
 func reachedBy(dialled, own, told []ma.Multiaddr, private bool) Reached {
 	for _, a := range dialled {
 		if slices.ContainsFunc(own, func(o ma.Multiaddr) bool { return sameIP(a, o) }) {
@@ -143,7 +142,7 @@ func reachedBy(dialled, own, told []ma.Multiaddr, private bool) Reached {
 	switch {
 	case len(dialled) > 0:
 		return ReachedMapped
-	case !private && slices.ContainsFunc(own, manet.IsPublicAddr): // it may have a relay before anybody has tried
+	case !private && slices.ContainsFunc(own, manet.IsPublicAddr): // it may have a relay before the first dial-back
 		return ReachedUnknown
 	case slices.ContainsFunc(told, isRelayed):
 		return ReachedRelayed
@@ -160,7 +159,7 @@ func sameIP(a, b ma.Multiaddr) bool {
 	return errX == nil && errY == nil && x.Equal(y)
 }
 
-// isRelayed says whether an address leads through a relay.
+// isRelayed reports whether an address uses a relay.
 func isRelayed(a ma.Multiaddr) bool {
 	_, err := a.ValueForProtocol(ma.P_CIRCUIT)
 	return err == nil

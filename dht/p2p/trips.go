@@ -7,14 +7,13 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// tripAge is for how long the least round trip to a peer holds, maxTrips of how many peers it is
-// kept.
+// tripAge is the lifetime of a minimum round-trip time, maxTrips the number of peers.
 const (
 	tripAge  = 5 * time.Minute
 	maxTrips = 4096
 )
 
-// trips are round trips to peers.
+// trips holds minimum round-trip times of peers.
 type trips struct {
 	mu    sync.Mutex // guards least
 	least map[peer.ID]trip
@@ -25,7 +24,7 @@ type trip struct {
 	at   time.Time
 }
 
-// note takes a call in that a peer answered.
+// note records an answered call.
 func (t *trips) note(p peer.ID, took time.Duration, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,7 +33,7 @@ func (t *trips) note(p peer.ID, took time.Duration, now time.Time) {
 		return
 	}
 	if t.least == nil || !known && len(t.least) >= maxTrips {
-		t.least = make(map[peer.ID]trip) // the next calls fill it again
+		t.least = make(map[peer.ID]trip) // later calls refill it
 	}
 	t.least[p] = trip{took, now}
 }

@@ -18,19 +18,18 @@ import (
 	"github.com/apoidea/apoidea/dht/wire"
 )
 
-// Visit is what somebody found who came to a peer as a stranger.
+// Visit is the result of visiting a peer like an unknown peer would.
 type Visit struct {
-	Address ma.Multiaddr    // over which it answered, without /p2p; nil if nobody did
-	Member  bool            // it is one of the ring, and serves its part of it
-	Heard   []peer.AddrInfo // members that it named: its successor, and others; some of them twice
+	Address ma.Multiaddr    // that answered, without /p2p; nil if none did
+	Member  bool            // it is a serving ring member
+	Heard   []peer.AddrInfo // members that it named: its successor, and others; with duplicates
 }
 
-// visitTime bounds all of a visit.
+// visitTime is the timeout of a visit.
 const visitTime = 15 * time.Second
 
-// Visit comes to a peer as a stranger would: over a connection dialled for this alone, at these
-// addresses, where whoever answers has to prove that it is the peer. It asks who else is in the
-// ring, and hangs up.
+// Visit connects to a peer like an unknown peer: over a new connection to these addresses that
+// authenticates the peer. It asks for other ring members and disconnects.
 func (n *Net) Visit(ctx context.Context, to peer.AddrInfo) (v Visit, err error) {
 	ctx, cancel := context.WithTimeout(ctx, visitTime)
 	defer cancel()
@@ -38,10 +37,10 @@ func (n *Net) Visit(ctx context.Context, to peer.AddrInfo) (v Visit, err error) 
 	leave()
 	defer leave()
 	if to.Addrs = n.visitable(to.Addrs); len(to.Addrs) == 0 {
-		return v, errors.New("no address that may be dialled")
+		return v, errors.New("no address may be dialed")
 	}
 	n.host.Peerstore().AddAddrs(to.ID, to.Addrs, peerstore.TempAddrTTL)
-	n.dials.cleared(to.ID) // whoever visits has a pace of its own
+	n.dials.cleared(to.ID) // visitors have their own pace
 	if err := n.dialer.connect(ctx, to.ID); err != nil {
 		return v, errors.New(dialCause(err))
 	}
@@ -53,13 +52,13 @@ func (n *Net) Visit(ctx context.Context, to peer.AddrInfo) (v Visit, err error) 
 	return v, n.askAround(ctx, to.ID, &v)
 }
 
-// visitable leaves, of multiaddrs, those that may be dialled and lead to the peer itself.
+// visitable returns the multiaddrs that may be dialed and lead to the peer itself.
 func (n *Net) visitable(addrs []ma.Multiaddr) []ma.Multiaddr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a ma.Multiaddr) bool { return !n.dialable(a) || isRelayed(a) })
 }
 
-// askAround asks a peer for its successor, so that whoever goes on there comes round the ring, and
-// for others.
+// askAround asks a peer for its successor, so that a crawl of the ring can continue there, and for
+// others.
 func (n *Net) askAround(ctx context.Context, id peer.ID, v *Visit) error {
 	transport := NewRingTransport(n)
 	behind := ring.PeerKey([]byte(id)).Add(ring.Key{ring.KeySize - 1: 1})
@@ -80,7 +79,7 @@ func (n *Net) askAround(ctx context.Context, id peer.ID, v *Visit) error {
 			heard = append(heard, members.Of(body.NextHopResponse.GetHint().GetOwner()))
 			heard = append(heard, members.List(body.NextHopResponse.GetCloser())...)
 		default:
-			return fmt.Errorf("it answered something else: %s", answer.GetRefusal().GetText())
+			return fmt.Errorf("unexpected answer: %s", answer.GetRefusal().GetText())
 		}
 	}
 	for _, p := range heard {

@@ -1,14 +1,13 @@
 package ring
 
-// Arc is the part of the circle in (Start, End], clockwise. When Start equals End it is the whole
-// circle, which is what a lone peer owns; an arc is never empty, so "owns nothing" is said by a
-// bool beside it.
+// Arc is the part (Start, End] of the circle, clockwise. If Start equals End it is the whole
+// circle, which a lone peer owns. An arc is never empty; a separate bool represents "owns nothing".
 type Arc struct {
-	Start Key // not in it, but where it is the whole circle
-	End   Key // in it
+	Start Key // excluded, unless the arc is the whole circle
+	End   Key // included
 }
 
-// Contains says whether key lies in (Start, End].
+// Contains reports whether key is in (Start, End].
 func (a Arc) Contains(key Key) bool {
 	if a.Start == a.End {
 		return true
@@ -16,13 +15,13 @@ func (a Arc) Contains(key Key) bool {
 	return Between(a.Start, key, a.End)
 }
 
-// Whole says whether the arc is the whole circle.
+// Whole reports whether the arc is the whole circle.
 func (a Arc) Whole() bool { return a.Start == a.End }
 
-// Size is the number of keys in the arc, modulo 2^256: zero for the whole circle.
+// Size returns the number of keys in the arc, modulo 2^256: zero for the whole circle.
 func (a Arc) Size() Key { return a.End.Sub(a.Start) }
 
-// Fraction is the share of the circle, in (0, 1].
+// Fraction returns the share of the circle, in (0, 1].
 func (a Arc) Fraction() float64 {
 	if a.Whole() {
 		return 1
@@ -30,10 +29,10 @@ func (a Arc) Fraction() float64 {
 	return a.Size().Turns()
 }
 
-// Overlaps says whether some key lies in both arcs.
+// Overlaps reports whether some key is in both arcs.
 func (a Arc) Overlaps(b Arc) bool { return a.Contains(b.End) || b.Contains(a.End) }
 
-// Holds says whether every key of b lies in a.
+// Holds reports whether every key of b is in a.
 func (a Arc) Holds(b Arc) bool {
 	if a.Whole() {
 		return true
@@ -41,11 +40,11 @@ func (a Arc) Holds(b Arc) bool {
 	return !b.Whole() && a.Contains(b.End) && b.Size().Compare(b.End.Sub(a.Start)) <= 0
 }
 
-// String is "(start, end]" in short hex.
+// String returns "(start, end]" in short hex.
 func (a Arc) String() string { return "(" + a.Start.String() + ", " + a.End.String() + "]" }
 
-// Between says whether key is met when walking clockwise from start (left out) to end (included).
-// When start equals end only that one point counts; for the whole circle ask Arc.Contains.
+// Between reports whether key is in (start, end], clockwise. If start equals end only that point
+// is; for the whole circle use Arc.Contains.
 func Between(start, key, end Key) bool {
 	if start == end {
 		return key == end

@@ -5,12 +5,11 @@ import (
 	"slices"
 )
 
-// ArcCache remembers which peer answered for which arc, the least recently used forgotten first.
-// The arcs in it never overlap: a newer one cuts away what it covers, so an answer is always the
-// latest thing heard about a key. It is a hint, not a truth: rings change, and whoever uses an
-// answer lets the receiver confirm it.
+// ArcCache is an LRU cache of arcs and their owners. Its arcs never overlap: a newer one trims
+// older ones, so a result is always the latest for a key. Results are hints: rings change, and the
+// receiver must confirm that it is the owner.
 //
-// V is whatever stands for the owner. The zero value is not usable; see NewArcCache.
+// V is the type of an owner. The zero value is not usable; see NewArcCache.
 type ArcCache[V any] struct {
 	limit  int
 	arcs   []*list.Element // of *learnt[V], ordered by End
@@ -27,11 +26,11 @@ func NewArcCache[V any](limit int) *ArcCache[V] {
 	return &ArcCache[V]{limit: max(1, limit), recent: list.New()}
 }
 
-// Len is the number of arcs remembered.
+// Len returns the number of cached arcs.
 func (c *ArcCache[V]) Len() int { return len(c.arcs) }
 
-// Add remembers that owner, at arc.End, answers for arc. Older arcs that end inside it are
-// forgotten, and one that it cuts keeps its other part.
+// Add records that owner, at arc.End, owns arc. Older arcs that end inside it are removed; one that
+// it cuts keeps the rest.
 func (c *ArcCache[V]) Add(arc Arc, owner V) {
 	if arc.Whole() {
 		c.Clear()
@@ -68,16 +67,15 @@ func (c *ArcCache[V]) Find(key Key) (Arc, V, bool) {
 	return Arc{}, none, false
 }
 
-// Forget drops the arc that ends at owner: the peer there is gone, or denied that it owns what it
-// was asked for.
+// Forget drops the arc that ends at owner: the peer there is gone, or denied owning it.
 func (c *ArcCache[V]) Forget(owner Key) {
 	if at, found := slices.BinarySearchFunc(c.arcs, owner, compareEnd[V]); found {
 		c.remove(at)
 	}
 }
 
-// Split tells of a peer at key: the arc around it, if any, begins at that peer from now on, because
-// the keys before it are the peer's own.
+// Split records a new peer at key: an arc around key now starts there, because the keys before it
+// belong to that peer.
 func (c *ArcCache[V]) Split(key Key) {
 	if len(c.arcs) == 0 {
 		return
@@ -87,7 +85,7 @@ func (c *ArcCache[V]) Split(key Key) {
 	}
 }
 
-// Clear forgets everything.
+// Clear removes all arcs.
 func (c *ArcCache[V]) Clear() {
 	c.arcs = nil
 	c.recent.Init()

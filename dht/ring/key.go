@@ -1,13 +1,13 @@
-// Package ring is the arithmetic of the circle: keys, arcs, leaf sets, learnt arcs and the choice
-// of a position.
+// Package ring implements the arithmetic of the ring: keys, arcs, leaf sets, cached arcs and the
+// choice of a position.
 //
 // A *key* is a point on a circle of 2^256 points; peers, hosts, bodies and jobs each hash to one.
-// An *arc* is a part of the circle, and the *owner* of a key is its *successor*: the first peer met
-// clockwise from the key, the key itself included (Apoidea 2.2: peer A owns the keys in
-// (predecessor, A]). A *leaf set* is the nearest peers on both sides of a peer.
+// An *arc* is a part of the circle, and the *owner* of a key is its *successor*: the first peer
+// clockwise from the key, inclusive (Apoidea 2.2: peer A owns the keys in (predecessor, A]). A
+// *leaf set* is the nearest peers on both sides of a peer.
 //
-// Everything here is a plain value: no goroutine, no lock, no clock, no disk, no network, and only
-// the standard library. The containers (LeafSet, ArcCache) are not safe for concurrent use.
+// All types are plain values without goroutines, clocks or I/O. LeafSet and ArcCache are not safe
+// for concurrent use.
 package ring
 
 import (
@@ -21,37 +21,37 @@ import (
 // KeySize is the length of a key in bytes.
 const KeySize = sha256.Size
 
-// Key is a point on the circle, big-endian. Keys are comparable, and the zero Key is a point like
-// any other.
+// Key is a point on the circle, big-endian. Keys are comparable; the zero Key is valid.
 type Key [KeySize]byte
 
 // KeyOf hashes data to its key.
 func KeyOf(data []byte) Key { return sha256.Sum256(data) }
 
-// HostKey is the position of a host (canonical: lower-case, punycode, its port only when it is not
-// the scheme's own).
+// HostKey returns the position of a host (canonical: lower case, punycode, its port only if it is
+// not the scheme's default).
 func HostKey(host string) Key { return KeyOf([]byte("/apoidea/host/" + host)) }
 
-// ContentKey is the position of a body by its digest.
+// ContentKey returns the position of a body by its digest.
 func ContentKey(digest []byte) Key { return KeyOf(append([]byte("/apoidea/content/"), digest...)) }
 
-// JobKey is the position of a job's record.
+// JobKey returns the position of a job's record.
 func JobKey(id string) Key { return KeyOf([]byte("/apoidea/job/" + id)) }
 
-// PeerKey is the position of a peer: the hash of the bytes of its ID, as in kad-dht, so that one
-// routing table serves both.
+// PeerKey returns the position of a peer: the hash of its ID's bytes, as in kad-dht, so that both
+// share one routing table.
 func PeerKey(id []byte) Key { return KeyOf(id) }
 
 // Compare orders keys as numbers: -1, 0 or +1.
 func (k Key) Compare(other Key) int { return bytes.Compare(k[:], other[:]) }
 
-// String is the start of the key in hex, enough to tell keys apart by eye.
+// String returns the start of the key in hex.
 func (k Key) String() string { return hex.EncodeToString(k[:6]) }
 
-// Hex is the whole key.
+// Hex returns the whole key in hex.
 func (k Key) Hex() string { return hex.EncodeToString(k[:]) }
 
-// Sub is k - other modulo 2^256: the clockwise distance from other to k, itself ordered by Compare.
+// Sub returns k - other modulo 2^256: the clockwise distance from other to k, itself ordered by
+// Compare.
 func (k Key) Sub(other Key) Key {
 	var d Key
 	var borrow uint64
@@ -63,7 +63,7 @@ func (k Key) Sub(other Key) Key {
 	return d
 }
 
-// Add is k + distance modulo 2^256.
+// Add returns k + distance modulo 2^256.
 func (k Key) Add(distance Key) Key {
 	var sum Key
 	var carry uint64
@@ -75,11 +75,11 @@ func (k Key) Add(distance Key) Key {
 	return sum
 }
 
-// Turns is the key as a share of the circle, in [0, 1): for drawing and for statistics, as it keeps
-// only 53 bits.
+// Turns returns the key as a fraction of the circle, in [0, 1), with 53 bits: for plots and
+// statistics.
 func (k Key) Turns() float64 { return float64(be64(k[:])>>11) / (1 << 53) }
 
-// Near is the shorter way round between a and b.
+// Near returns the shorter of both distances between a and b.
 func Near(a, b Key) Key {
 	there, back := b.Sub(a), a.Sub(b)
 	if there.Compare(back) <= 0 {

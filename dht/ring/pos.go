@@ -5,23 +5,23 @@ import (
 	"math"
 )
 
-// PosSize is how much of a key begins the key of a record on disk.
+// PosSize is the length in bytes of the key prefix in the keys of records on disk.
 const PosSize = 16
 
-// Pos is a key cut down to what records on disk hold of it, so that an arc of the ring is one range
-// of records. What lies at one position moves as one.
+// Pos is a key truncated to the prefix of records on disk, so that an arc of the ring is one range
+// of records. Records at one position move together.
 type Pos [PosSize]byte
 
-// PosOf cuts a key down.
+// PosOf truncates a key.
 func PosOf(key Key) Pos { return Pos(key[:PosSize]) }
 
-// Key is the position on the circle, as far as it is known.
+// Key returns the position as a key, with zero bytes at the end.
 func (p Pos) Key() (key Key) {
 	copy(key[:], p[:])
 	return key
 }
 
-// Next is the position behind p; zero behind the last.
+// Next returns the position after p; zero after the last.
 func (p Pos) Next() Pos {
 	for i := len(p) - 1; i >= 0; i-- {
 		if p[i]++; p[i] != 0 {
@@ -34,8 +34,8 @@ func (p Pos) Next() Pos {
 // behind is greater than the key of any record.
 var behind = bytes.Repeat([]byte{math.MaxUint8}, 2*KeySize)
 
-// Bounds are the keys of the records at positions in [lo, hi), from included and to not; a zero hi
-// is the end of the circle.
+// Bounds returns the range [from, to) of record keys at positions in [lo, hi); a zero hi is the end
+// of the circle.
 func Bounds(lo, hi Pos) (from, to []byte) {
 	if hi == (Pos{}) {
 		return lo[:], behind

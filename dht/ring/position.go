@@ -1,13 +1,13 @@
 package ring
 
-// PositionChoices is how many keys a peer draws at its first start. Of eight the largest arc is 2.6
-// times the mean at 1,000 peers; with one it is 7.7 times.
+// PositionChoices is the number of keys that a peer draws at its first start. With eight the
+// largest arc is 2.6 times the mean at 1,000 peers; with one it is 7.7 times.
 const PositionChoices = 8
 
-// BestPosition returns the index of the candidate that splits its arc best: the one whose smaller
+// BestPosition returns the index of the candidate that splits its arc best, so that the smaller
 // half is largest. arcs[i] is the arc of the present owner of candidates[i]; the candidate takes
-// (Start, candidate] of it and leaves (candidate, End] to the owner. On a tie, and with no
-// candidates at all, it is 0. len(arcs) must be len(candidates).
+// (Start, candidate] and leaves (candidate, End]. It is 0 on a tie and without candidates.
+// len(arcs) must be len(candidates).
 func BestPosition(candidates []Key, arcs []Arc) int {
 	best, bestHalf := 0, Key{}
 	for i, candidate := range candidates {

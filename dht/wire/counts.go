@@ -2,7 +2,7 @@ package wire
 
 import "github.com/apoidea/apoidea/dht/counted"
 
-// The lists of our messages are counted before they are unpacked, by the bounds of Validate.
+// The lists of messages are counted before decoding, by the limits of Validate.
 func init() {
 	counted.Table("apoidea.dht.v1", map[string]int{
 		"Peer.addrs": MaxAddrs, "Neighbours.predecessors": MaxPeers, "Neighbours.successors": MaxPeers, "NextHopResponse.closer": MaxPeers,

@@ -25,7 +25,7 @@ type Role int32
 
 const (
 	Role_ROLE_MEMBER Role = 0 // of the ring
-	Role_ROLE_WORKER Role = 1 // cannot be dialled: owns no arc, and is reached by connections of its own only
+	Role_ROLE_WORKER Role = 1 // cannot be dialed: owns no arc, and is reached only over connections that it opened
 )
 
 // Enum value maps for Role.
@@ -74,7 +74,7 @@ const (
 	State_STATE_JOINING State = 1
 	State_STATE_SERVING State = 2
 	State_STATE_LEAVING State = 3
-	State_STATE_WORKER  State = 4 // no member of the ring; see AttachRequest
+	State_STATE_WORKER  State = 4 // not a ring member; see AttachRequest
 )
 
 // Enum value maps for State.
@@ -127,7 +127,7 @@ type Reason int32
 const (
 	Reason_REASON_UNKNOWN Reason = 0
 	Reason_REASON_VERSION Reason = 1 // another major version
-	Reason_REASON_INVALID Reason = 2 // the request breaks a rule of this file
+	Reason_REASON_INVALID Reason = 2 // the request violates a rule of this file
 	Reason_REASON_BUSY    Reason = 3
 )
 
@@ -174,12 +174,12 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_ring_proto_rawDescGZIP(), []int{2}
 }
 
-// Peer is a member of the ring as others speak of it.
+// Peer identifies a peer in messages.
 type Peer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                    // the bytes of its peer ID; its position is their SHA-256
 	Addrs         [][]byte               `protobuf:"bytes,2,rep,name=addrs,proto3" json:"addrs,omitempty"`              // binary multiaddrs
-	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // grows with every start of the peer; 0 when the speaker does not know it
+	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // grows with every start of the peer; 0 if unknown to the sender
 	Role          Role                   `protobuf:"varint,4,opt,name=role,proto3,enum=apoidea.dht.v1.Role" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -243,19 +243,19 @@ func (x *Peer) GetRole() Role {
 	return Role_ROLE_MEMBER
 }
 
-// Neighbours is what a peer says of itself: its state, what it serves, and its leaf set, nearest first. To a peer that holds the two lists already it
-// says their name alone.
+// Neighbours is a peer's announcement: its state, served arc, and leaf set, nearest first. To a peer that already holds the two lists it
+// sends only their hash.
 type Neighbours struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Self          *Peer                  `protobuf:"bytes,1,opt,name=self,proto3" json:"self,omitempty"`
 	State         State                  `protobuf:"varint,2,opt,name=state,proto3,enum=apoidea.dht.v1.State" json:"state,omitempty"`
 	Predecessors  []*Peer                `protobuf:"bytes,3,rep,name=predecessors,proto3" json:"predecessors,omitempty"`
 	Successors    []*Peer                `protobuf:"bytes,4,rep,name=successors,proto3" json:"successors,omitempty"`
-	ServedStart   []byte                 `protobuf:"bytes,5,opt,name=served_start,json=servedStart,proto3" json:"served_start,omitempty"` // it serves (served_start, self]; empty: it serves nothing
-	FenceMs       uint32                 `protobuf:"varint,6,opt,name=fence_ms,json=fenceMs,proto3" json:"fence_ms,omitempty"`            // keys that a dead predecessor may still serve are fenced for so long; a newcomer waits too
-	Cleared       bool                   `protobuf:"varint,7,opt,name=cleared,proto3" json:"cleared,omitempty"`                           // joining, and sure that no serving peer's arc covers its position
-	Lists         uint64                 `protobuf:"fixed64,8,opt,name=lists,proto3" json:"lists,omitempty"`                              // names the two lists as they are, also where they are left out; 0: never left out
-	Known         uint64                 `protobuf:"fixed64,9,opt,name=known,proto3" json:"known,omitempty"`                              // the receiver's lists that the speaker holds, by the receiver's own name; 0: none
+	ServedStart   []byte                 `protobuf:"bytes,5,opt,name=served_start,json=servedStart,proto3" json:"served_start,omitempty"` // it serves (served_start, self]; empty: nothing
+	FenceMs       uint32                 `protobuf:"varint,6,opt,name=fence_ms,json=fenceMs,proto3" json:"fence_ms,omitempty"`            // how long keys that a dead predecessor may still serve stay fenced, also for a joining peer
+	Cleared       bool                   `protobuf:"varint,7,opt,name=cleared,proto3" json:"cleared,omitempty"`                           // joining, and no serving peer's arc covers its position
+	Lists         uint64                 `protobuf:"fixed64,8,opt,name=lists,proto3" json:"lists,omitempty"`                              // hash of the two lists, also if they are omitted; 0: never omitted
+	Known         uint64                 `protobuf:"fixed64,9,opt,name=known,proto3" json:"known,omitempty"`                              // hash of the receiver's lists that the sender holds; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -353,7 +353,7 @@ func (x *Neighbours) GetKnown() uint64 {
 	return 0
 }
 
-// Hint is a learnt arc: owner answered for (start, end].
+// Hint is a cached arc: owner served (start, end].
 type Hint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Owner         *Peer                  `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
@@ -550,7 +550,7 @@ type NextHopResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Final         bool                   `protobuf:"varint,1,opt,name=final,proto3" json:"final,omitempty"`     // the answering peer is the owner
 	Serving       bool                   `protobuf:"varint,2,opt,name=serving,proto3" json:"serving,omitempty"` // and serves the key now
-	Known         bool                   `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`     // the key lies within the leaf set of the answering peer, so hint names the owner
+	Known         bool                   `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`     // the answering peer's leaf set covers the key, so hint names the owner
 	Hint          *Hint                  `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`        // the best owner known
 	Closer        []*Peer                `protobuf:"bytes,5,rep,name=closer,proto3" json:"closer,omitempty"`    // peers nearer to the key, best first
 	unknownFields protoimpl.UnknownFields
@@ -622,7 +622,7 @@ func (x *NextHopResponse) GetCloser() []*Peer {
 	return nil
 }
 
-// PingRequest without a target asks whether the receiver lives; with one, whether the receiver can reach the target.
+// PingRequest without a target checks that the receiver is alive; with one, that the receiver can reach the target.
 type PingRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Target        []byte                 `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
@@ -895,7 +895,7 @@ func (*LeaveResponse) Descriptor() ([]byte, []int) {
 	return file_ring_proto_rawDescGZIP(), []int{12}
 }
 
-// AttachRequest of a worker to a ring peer: attach it, or renew that; with leave, forget it.
+// AttachRequest of a worker to a ring peer: attach or renew; with leave, detach.
 type AttachRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sender        *Peer                  `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
@@ -950,8 +950,8 @@ func (x *AttachRequest) GetLeave() bool {
 
 type AttachResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Accepted      bool                   `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"` // attached from now on, until a while has passed without another request
-	Peers         []*Peer                `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`        // ring peers around the answering one, itself left out
+	Accepted      bool                   `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"` // attached until a timeout without another request
+	Peers         []*Peer                `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`        // ring peers around the answering one, without itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1319,15 +1319,15 @@ func (*Message_AttachRequest) isMessage_Body() {}
 
 func (*Message_AttachResponse) isMessage_Body() {}
 
-// Memory is what a peer keeps of the ring between two runs.
+// Memory is the ring state that a peer keeps between runs.
 type Memory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Alone         bool                   `protobuf:"varint,3,opt,name=alone,proto3" json:"alone,omitempty"`                        // it knew of no other peer
+	Alone         bool                   `protobuf:"varint,3,opt,name=alone,proto3" json:"alone,omitempty"`                        // it served the whole circle
 	Predecessor   []byte                 `protobuf:"bytes,4,opt,name=predecessor,proto3" json:"predecessor,omitempty"`             // position of the predecessor while it last served; empty: none
 	Peers         []*Peer                `protobuf:"bytes,5,rep,name=peers,proto3" json:"peers,omitempty"`                         // the leaf set, nearest first
-	Role          Role                   `protobuf:"varint,6,opt,name=role,proto3,enum=apoidea.dht.v1.Role" json:"role,omitempty"` // its own, at last
+	Role          Role                   `protobuf:"varint,6,opt,name=role,proto3,enum=apoidea.dht.v1.Role" json:"role,omitempty"` // its last role
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -1,9 +1,9 @@
-// Package wire holds the messages that ring peers exchange, and their bounds.
+// Package wire defines the messages of the ring protocol and their limits.
 //
-// The messages are Protocol Buffers (ring.proto); a transport frames one message by its length.
-// Every message carries the major Version; a peer that reads another one answers a Refusal and
-// nothing else. What a stranger sent passes Decode, which looks at the size and counts what is in
-// it before it allocates, and looks at every bound below before anybody sees the message.
+// The messages are Protocol Buffers (ring.proto); a transport frames each with its length. Every
+// message carries the major Version; a peer answers any other version with a Refusal. Decode checks
+// the size of untrusted input and counts its elements before it allocates, and checks every limit
+// below before it returns the message.
 package wire
 
 //go:generate protoc --go_out=. --go_opt=paths=source_relative ring.proto
@@ -18,36 +18,36 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Version is the major version of the ring's protocol. Fields are only ever added within one.
+// Version is the major version of the ring protocol. Within one version fields are only added.
 const Version = 1
 
-// Bounds on what a peer may send.
+// Limits of messages.
 const (
-	// MaxMessageBytes bounds one encoded message. A stabilize message with 16 peers of four
-	// addresses each takes 2 KiB.
+	// MaxMessageBytes is the maximum size of an encoded message. A stabilize message with 16 peers of
+	// four addresses each takes 2 KiB.
 	MaxMessageBytes = 64 << 10
-	// MaxPeers bounds each list of peers: four times the default leaf set.
+	// MaxPeers is the maximum length of each list of peers: four times the default leaf set.
 	MaxPeers = 64
-	// MaxAddrs bounds the addresses of one peer.
+	// MaxAddrs is the maximum number of addresses of one peer.
 	MaxAddrs = 16
-	// MaxAddrBytes bounds one address.
+	// MaxAddrBytes is the maximum size of one address.
 	MaxAddrBytes = 256
-	// MaxIDBytes bounds a peer ID; an Ed25519 one has 38 bytes, an RSA one 34.
+	// MaxIDBytes is the maximum size of a peer ID; an Ed25519 one has 38 bytes, an RSA one 34.
 	MaxIDBytes = 64
-	// MaxTextBytes bounds the text of a refusal.
+	// MaxTextBytes is the maximum size of the text of a refusal.
 	MaxTextBytes = 256
-	// MaxFenceMillis bounds the wait that a successor may impose on a newcomer.
+	// MaxFenceMillis is the maximum delay that a successor may impose on a joining peer.
 	MaxFenceMillis = 120_000
 )
 
-// Errors by which a caller decides.
+// Errors that callers may test for.
 var (
-	ErrTooLarge = errors.New("message over its bound")
-	ErrVersion  = errors.New("another version of the protocol")
+	ErrTooLarge = errors.New("message too large")
+	ErrVersion  = errors.New("incompatible protocol version")
 )
 
-// Decode reads one message as sent by a stranger. The error is ErrTooLarge, ErrVersion, or says
-// which rule was broken.
+// Decode decodes one untrusted message. The error is ErrTooLarge, ErrVersion, or names the violated
+// rule.
 func Decode(data []byte) (*Message, error) {
 	if len(data) > MaxMessageBytes {
 		return nil, fmt.Errorf("decode: %d bytes: %w", len(data), ErrTooLarge)
@@ -64,7 +64,7 @@ func Decode(data []byte) (*Message, error) {
 	return m, nil
 }
 
-// Encode writes a message; it fails only when the message is over MaxMessageBytes.
+// Encode encodes a message; it fails only if the message exceeds MaxMessageBytes.
 func Encode(m *Message) ([]byte, error) {
 	data, err := proto.Marshal(m)
 	if err != nil {
@@ -79,7 +79,7 @@ func Encode(m *Message) ([]byte, error) {
 // New wraps a body, one of the Message_ types, in a message of our Version.
 func New(body isMessage_Body) *Message { return &Message{Version: Version, Body: body} }
 
-// Validate says which bound or rule the message breaks, nil when none.
+// Validate returns an error that names a violated limit or rule.
 func (m *Message) Validate() error {
 	if m.GetVersion() != Version {
 		return fmt.Errorf("version %d: %w", m.GetVersion(), ErrVersion)
@@ -145,8 +145,8 @@ func (r *NextHopResponse) check() error {
 	return checkPeers("closer", r.GetCloser())
 }
 
-// Validate says which bound or rule the hint breaks. Hints travel in the answers of other protocols
-// too, so it is exported.
+// Validate returns an error that names a violated limit or rule. Hints travel in the answers of
+// other protocols too, so it is exported.
 func (h *Hint) Validate() error {
 	if err := h.GetOwner().check(); err != nil {
 		return fmt.Errorf("hint: %w", err)
@@ -155,12 +155,12 @@ func (h *Hint) Validate() error {
 		return fmt.Errorf("hint: %w", err)
 	}
 	if ring.PeerKey(h.GetOwner().GetId()) != ring.Key(h.GetEnd()) {
-		return errors.New("hint: the arc does not end at its owner")
+		return errors.New("hint: arc does not end at the owner")
 	}
 	return nil
 }
 
-// Validate says which bound or rule the stored memory breaks.
+// Validate returns an error that names a violated limit or rule.
 func (m *Memory) Validate() error {
 	if start := m.GetPredecessor(); len(start) > 0 {
 		if err := checkKey("predecessor", start); err != nil {
@@ -170,7 +170,7 @@ func (m *Memory) Validate() error {
 	return checkPeers("peers", m.GetPeers())
 }
 
-// Arc is the arc of a hint that passed Validate.
+// Arc returns the arc of a hint that passed Validate.
 func (h *Hint) Arc() ring.Arc {
 	return ring.Arc{Start: ring.Key(h.GetStart()), End: ring.Key(h.GetEnd())}
 }
@@ -206,7 +206,7 @@ func checkPeers(name string, peers []*Peer) error {
 
 func checkKey(name string, b []byte) error {
 	if len(b) != ring.KeySize {
-		return fmt.Errorf("%s of %d bytes, want %d", name, len(b), ring.KeySize)
+		return fmt.Errorf("%s of %d bytes, expected %d", name, len(b), ring.KeySize)
 	}
 	return nil
 }

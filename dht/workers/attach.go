@@ -13,49 +13,48 @@ import (
 )
 
 const (
-	// AttachTo is how many ring peers a worker is attached to (design 3): it has work while two of
-	// them fail.
+	// AttachTo is the number of ring peers that a worker is attached to (design 3): it has work even
+	// if two of them fail.
 	AttachTo = 3
-	// MaxAttached is how many workers a ring peer takes: half of what its connection manager holds,
-	// with two leaf sets beside.
+	// MaxAttached is the maximum number of workers of a ring peer: half of the connection manager's
+	// limit, besides two leaf sets.
 	MaxAttached = 32
-	// AttachedUsed is how many of them are candidates for one host.
+	// AttachedUsed is the number of them that are candidates for one host.
 	AttachedUsed = 4
 
-	// attachRenew is the time between two requests to each, attachFor how long one holds: two may
+	// attachRenew is the renewal interval, attachFor the lifetime of an attachment: two renewals may
 	// be lost.
 	attachRenew = 10 * time.Second
 	attachFor   = 30 * time.Second
-	// attachRest is how long a ring peer that refused or did not answer is not asked again; twice
-	// as long each time, up to attachRestMax. It may only be about to serve, or have no place for a
-	// long time.
+	// attachRest is the initial backoff for a ring peer that refused or did not answer; it doubles up
+	// to attachRestMax. The peer may be about to serve, or full for a long time.
 	attachRest    = 5 * time.Second
 	attachRestMax = 5 * time.Minute
-	// attachBetter is the time between two exchanges of a ring peer for a nearer one: workers
-	// follow a ring that grows, without haste.
+	// attachBetter is the minimum interval between replacements of a ring peer by a nearer one:
+	// workers follow a growing ring slowly.
 	attachBetter = time.Minute
-	// MaxKnown bounds the ring peers of which a worker chooses: the nearest.
+	// MaxKnown is the maximum number of ring peers that a worker chooses from: the nearest.
 	MaxKnown = 64
 )
 
-// Attach is a worker's choice of the ring peers that it is attached to, as a plain state machine:
-// those nearest to its own position that take it. Tell it whom you Hear of, ask whom Ask names, and
-// give Answer or Failed what came of it.
+// Attach selects the ring peers that a worker is attached to, as a plain state machine: those
+// nearest to its position that accept it. Pass known peers to Hear, call the peers that Ask
+// returns, and pass the results to Answer or Failed.
 type Attach struct {
 	self    ring.Key
 	known   []member.Peer // nearest first
 	resting map[peer.ID]rest
 	held    map[peer.ID]*attachment
-	better  time.Time // when to look for a nearer one again
+	better  time.Time // next attempt to find a nearer one
 }
 
-// rest is why a ring peer is not asked.
+// rest is the backoff of a ring peer.
 type rest struct {
 	until time.Time
 	wait  time.Duration
 }
 
-// attachment is a ring peer that was asked to take this worker.
+// attachment is a ring peer that was asked to attach this worker.
 type attachment struct {
 	peer     member.Peer
 	accepted bool
@@ -64,12 +63,12 @@ type attachment struct {
 	failures int       // since its last answer
 }
 
-// NewAttach returns the choice of a worker that knows nobody.
+// NewAttach returns the Attach of a worker without known peers.
 func NewAttach(self ring.Key) *Attach {
 	return &Attach{self: self, resting: map[peer.ID]rest{}, held: map[peer.ID]*attachment{}}
 }
 
-// Hear takes ring peers that somebody spoke of.
+// Hear adds ring peers that others named.
 func (a *Attach) Hear(peers ...member.Peer) {
 	for _, p := range peers {
 		p = p.Placed()
@@ -91,7 +90,7 @@ func (a *Attach) nearer(p, q member.Peer) int {
 	return cmp.Or(ring.Near(p.Key(), a.self).Compare(ring.Near(q.Key(), a.self)), cmp.Compare(p.ID, q.ID))
 }
 
-// Ask names the ring peers to send a request to, now; each is answered by Answer or Failed.
+// Ask returns the ring peers to call now; pass each result to Answer or Failed.
 func (a *Attach) Ask(now time.Time) []member.Peer {
 	for len(a.held) < AttachTo && a.take(now, nil) {
 	}
@@ -112,8 +111,8 @@ func (a *Attach) Ask(now time.Time) []member.Peer {
 	return ask
 }
 
-// take picks the nearest known peer that is not held nor resting, nearer than another if there is
-// one to beat.
+// take picks the nearest known peer that is neither held nor in backoff, nearer than beat if that
+// is not nil.
 func (a *Attach) take(now time.Time, beat *attachment) bool {
 	for _, p := range a.known {
 		if beat != nil && a.nearer(p, beat.peer) >= 0 {
@@ -127,8 +126,8 @@ func (a *Attach) take(now time.Time, beat *attachment) bool {
 	return false
 }
 
-// farthest is the accepted attachment with the greatest distance; nil when one is not accepted,
-// since that is enough of a change.
+// farthest returns the accepted attachment with the greatest distance; nil if one is not accepted
+// yet, which is change enough.
 func (a *Attach) farthest() *attachment {
 	var worst *attachment
 	for _, m := range a.held {
@@ -142,8 +141,8 @@ func (a *Attach) farthest() *attachment {
 	return worst
 }
 
-// Answer takes what a ring peer said; peers are those around it. It returns the peers to take leave
-// of, and whether Peers changed.
+// Answer takes the answer of a ring peer; peers are those around it. It returns the peers to send
+// goodbyes to, and whether Peers changed.
 func (a *Attach) Answer(now time.Time, from peer.ID, accepted bool, peers []member.Peer) (leave []member.Peer, changed bool) {
 	a.Hear(peers...)
 	m := a.held[from]
@@ -168,8 +167,8 @@ func (a *Attach) Answer(now time.Time, from peer.ID, accepted bool, peers []memb
 	return leave, changed
 }
 
-// Failed takes that a ring peer did not answer; it is asked once more at once. It reports whether
-// Peers changed.
+// Failed takes an unanswered call, which is repeated once at once. It reports whether Peers
+// changed.
 func (a *Attach) Failed(now time.Time, from peer.ID) (changed bool) {
 	m := a.held[from]
 	if m == nil {
@@ -191,14 +190,14 @@ func (a *Attach) drop(now time.Time, m *attachment) bool {
 	return m.accepted
 }
 
-// Renew makes a request to a ring peer due, because the connection to it dropped.
+// Renew makes the request to a ring peer due, because its connection dropped.
 func (a *Attach) Renew(now time.Time, id peer.ID) {
 	if m := a.held[id]; m != nil {
 		m.due = now
 	}
 }
 
-// RenewAll makes all requests due: after a sleep nobody may hold us any more.
+// RenewAll makes all requests due: after a sleep the attachments may have expired.
 func (a *Attach) RenewAll(now time.Time) {
 	clear(a.resting)
 	for _, m := range a.held {
@@ -206,7 +205,7 @@ func (a *Attach) RenewAll(now time.Time) {
 	}
 }
 
-// Next is when Ask has somebody to name; false when that depends on what is heard.
+// Next returns when Ask has a peer to call; false if that depends on new peers.
 func (a *Attach) Next() (next time.Time, ok bool) {
 	for _, m := range a.held {
 		if !m.asking && (!ok || m.due.Before(next)) {
@@ -216,14 +215,13 @@ func (a *Attach) Next() (next time.Time, ok bool) {
 	return next, ok
 }
 
-// Size is how many ring peers it knows, and how many of them were asked or hold this worker. Both
-// are bounded.
+// Size returns the number of known ring peers, and of those asked or attached. Both are bounded.
 func (a *Attach) Size() (known, held int) { return len(a.known), len(a.held) }
 
-// Full says whether all places are taken, by ring peers that accepted.
+// Full reports whether AttachTo ring peers have accepted.
 func (a *Attach) Full() bool { return len(a.Peers()) >= AttachTo }
 
-// Peers are the ring peers that hold this worker, nearest first.
+// Peers returns the ring peers that this worker is attached to, nearest first.
 func (a *Attach) Peers() []member.Peer {
 	var peers []member.Peer
 	for _, m := range a.held {
@@ -235,7 +233,7 @@ func (a *Attach) Peers() []member.Peer {
 	return peers
 }
 
-// Clear forgets all of it and returns whom to take leave of.
+// Clear resets the state and returns the peers to send goodbyes to.
 func (a *Attach) Clear() []member.Peer {
 	leave := a.Peers()
 	clear(a.held)

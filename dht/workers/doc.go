@@ -1,8 +1,7 @@
-// Package workers is for peers that others cannot dial, the *workers*. Reach tells whether this
-// peer is one, Attach chooses the ring peers that a worker is attached to, and Guests are the
+// Package workers handles peers that others cannot dial, the *workers*. Reach decides whether this
+// peer is one, Attach selects the ring peers that a worker is attached to, and Guests are the
 // workers attached to a ring peer.
 //
-// Its promises: all three are plain state machines without goroutine, clock or network, bounded
-// whatever strangers say, and with the same inputs they do the same. None is safe for concurrent
-// use.
+// All three are plain state machines without goroutine, clock or network: deterministic, and
+// bounded whatever untrusted peers send. None is safe for concurrent use.
 package workers

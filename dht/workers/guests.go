@@ -12,9 +12,9 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Guests are the workers attached to a ring peer: at most MaxAttached, each until attachFor has
-// passed without a request of its. Of one origin there are no more than places are left for others.
-// A plain state machine.
+// Guests are the workers attached to a ring peer, as a plain state machine: at most MaxAttached,
+// each for attachFor after its last request. One origin gets no more places than are left for
+// others.
 type Guests struct {
 	workers map[peer.ID]*guest
 }
@@ -25,11 +25,11 @@ type guest struct {
 	until  time.Time
 }
 
-// NewGuests returns a list of nobody.
+// NewGuests returns an empty list.
 func NewGuests() *Guests { return &Guests{workers: map[peer.ID]*guest{}} }
 
-// Take attaches a worker or renews that; accepted is false when there is no place. The origin is
-// where it is connected from, empty where that tells nothing.
+// Take attaches or renews a worker; accepted is false if the limit is reached. origin is the
+// network that it is connected from, empty if unknown.
 func (g *Guests) Take(now time.Time, p member.Peer, origin string) (accepted, changed bool) {
 	g.Expire(now)
 	if w := g.workers[p.ID]; w != nil {
@@ -44,7 +44,7 @@ func (g *Guests) Take(now time.Time, p member.Peer, origin string) (accepted, ch
 	return true, true
 }
 
-// from is how many workers are of an origin.
+// from counts the workers of an origin.
 func (g *Guests) from(origin string) (n int) {
 	for _, w := range g.workers {
 		if w.origin == origin {
@@ -54,7 +54,7 @@ func (g *Guests) from(origin string) (n int) {
 	return n
 }
 
-// Drop forgets a worker and reports whether it was attached: it left, or its connection is gone,
+// Drop removes a worker and reports whether it was attached: it left, or lost the connection
 // without which it cannot be reached.
 func (g *Guests) Drop(id peer.ID) bool {
 	_, attached := g.workers[id]
@@ -62,7 +62,7 @@ func (g *Guests) Drop(id peer.ID) bool {
 	return attached
 }
 
-// Expire forgets those that were silent for too long, and reports whether there were any.
+// Expire removes workers that were silent for too long, and reports whether there were any.
 func (g *Guests) Expire(now time.Time) (changed bool) {
 	for id, w := range g.workers {
 		if !now.Before(w.until) {
@@ -73,7 +73,7 @@ func (g *Guests) Expire(now time.Time) (changed bool) {
 	return changed
 }
 
-// Next is when the next is forgotten; false when nobody is attached.
+// Next returns the next expiry; false if no worker is attached.
 func (g *Guests) Next() (next time.Time, ok bool) {
 	for _, w := range g.workers {
 		if !ok || w.until.Before(next) {
@@ -83,14 +83,14 @@ func (g *Guests) Next() (next time.Time, ok bool) {
 	return next, ok
 }
 
-// Peers are the attached workers in the order of their positions.
+// Peers returns the attached workers by position.
 func (g *Guests) Peers() []member.Peer {
 	return g.sorted(func(p, q member.Peer) int { return p.Key().Compare(q.Key()) })
 }
 
-// For names up to AttachedUsed of them for a key: the same for the same key while nobody comes or
-// goes, and others for other keys. The first bytes of keys and workers of one neighbourhood are
-// alike, so it goes by the last.
+// For returns up to AttachedUsed workers for a key: the same for one key while the set does not
+// change. It hashes by the last bytes, as the first bytes of keys and workers of one neighborhood
+// are alike.
 func (g *Guests) For(key ring.Key) []member.Peer {
 	last := func(k ring.Key) uint64 { return binary.BigEndian.Uint64(k[ring.KeySize-8:]) }
 	target := last(key)
@@ -107,8 +107,8 @@ func (g *Guests) sorted(order func(p, q member.Peer) int) []member.Peer {
 	return peers
 }
 
-// Len is the number of workers attached.
+// Len returns the number of attached workers.
 func (g *Guests) Len() int { return len(g.workers) }
 
-// Clear forgets all of them.
+// Clear removes all workers.
 func (g *Guests) Clear() { clear(g.workers) }

@@ -6,19 +6,19 @@ import (
 	"github.com/apoidea/apoidea/dht/member"
 )
 
-// Reachability is what is known of whether others can dial this peer.
+// Reachability is the observed ability of others to dial this peer.
 type Reachability uint8
 
 const (
-	// ReachUnknown: nobody tried of late. It changes no role.
+	// ReachUnknown: no recent attempt. It changes no role.
 	ReachUnknown Reachability = iota
-	// ReachPublic: others dialled this peer.
+	// ReachPublic: others dialed this peer.
 	ReachPublic
-	// ReachPrivate: others tried, and could not.
+	// ReachPrivate: others tried, and failed.
 	ReachPrivate
 )
 
-// String names what is known in lower case.
+// String returns the name in lower case.
 func (r Reachability) String() string {
 	switch r {
 	case ReachPublic:
@@ -30,33 +30,33 @@ func (r Reachability) String() string {
 	}
 }
 
-// Reach turns observations of reachability into a role that does not flutter, as a plain state
-// machine: a worker becomes a member when it was public for a time without a break, a member
-// becomes a worker when it was private for another (design 3: 15 minutes, one minute).
+// Reach turns observations of reachability into a role with hysteresis, as a plain state machine: a
+// worker becomes a member after being public for a time without interruption, a member becomes a
+// worker after being private for another (design 3: 15 minutes, one minute).
 type Reach struct {
 	role     member.Role
 	up, down time.Duration
 	seen     Reachability
-	since    time.Time // when seen began
+	since    time.Time // start of seen
 }
 
-// NewReach begins with a role and nothing observed: until the first observation it stays so.
+// NewReach returns a Reach with a role and no observation: the role stays until the first one.
 func NewReach(role member.Role, up, down time.Duration) Reach {
 	return Reach{role: role, up: up, down: down}
 }
 
-// Observe takes what is known now; it holds until the next observation.
+// Observe takes an observation; it holds until the next.
 func (r *Reach) Observe(now time.Time, seen Reachability) {
 	if seen != r.seen {
 		r.seen, r.since = seen, now
 	}
 }
 
-// Interrupted tells that nothing was observed up to now, because the machine slept: what was seen
-// counts from here again.
+// Interrupted reports that nothing was observed up to now, because the machine slept: the
+// observation counts from here again.
 func (r *Reach) Interrupted(now time.Time) { r.since = now }
 
-// StepDown makes it a worker's at once, whatever was seen.
+// StepDown sets the role to worker at once.
 func (r *Reach) StepDown(now time.Time) {
 	r.role = member.RoleWorker
 	if r.seen == ReachPublic {
@@ -64,10 +64,10 @@ func (r *Reach) StepDown(now time.Time) {
 	}
 }
 
-// Seen is the last observation.
+// Seen returns the last observation.
 func (r *Reach) Seen() Reachability { return r.seen }
 
-// Role is what the peer should be now.
+// Role returns the role that the peer should have now.
 func (r *Reach) Role(now time.Time) member.Role {
 	if at, ok := r.Next(); ok && !now.Before(at) {
 		r.role = member.RoleMember
@@ -78,7 +78,7 @@ func (r *Reach) Role(now time.Time) member.Role {
 	return r.role
 }
 
-// Next is when the role changes if nothing else is observed; false when it does not.
+// Next returns when the role changes without other observations; false if it does not.
 func (r *Reach) Next() (time.Time, bool) {
 	switch {
 	case r.role == member.RoleWorker && r.seen == ReachPublic:

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// maxRest bounds the rest after one turn of a Desk.
+// maxRest is the maximum pause after one turn of a Desk.
 const maxRest = time.Second
 
-// Desk lets those who ask have their turns one after another, and rests after each for as long as
-// it took: together they have at most half a processor, however many they are. The zero value is
-// one with nobody before it. Safe for concurrent use.
+// Desk serializes callers, and pauses after each for as long as it took: together they use at most
+// half a CPU, whatever their number. The zero value is ready for use. It is safe for concurrent
+// use.
 type Desk struct {
 	once sync.Once
-	free chan struct{} // holds one while nobody is served
+	free chan struct{} // holds a token while idle
 }
 
-// Turn returns when it is the caller's turn, which done ends, or with the error of ctx. Who has one
-// request waiting on each stream (calls.Endpoint.Long) has the turns go round.
+// Turn returns when it is the caller's turn, which done ends, or with the error of ctx. With one
+// waiting request per stream (calls.Endpoint.Long) peers take turns.
 func (d *Desk) Turn(ctx context.Context) (done func(), err error) {
 	d.once.Do(func() {
 		d.free = make(chan struct{}, 1)
@@ -31,6 +31,6 @@ func (d *Desk) Turn(ctx context.Context) (done func(), err error) {
 	}
 	begun := time.Now()
 	return func() {
-		time.AfterFunc(min(time.Since(begun), maxRest), func() { d.free <- struct{}{} }) // never waits: it holds one at most
+		time.AfterFunc(min(time.Since(begun), maxRest), func() { d.free <- struct{}{} }) // never blocks: capacity 1
 	}, nil
 }

@@ -1,5 +1,5 @@
-// Package loop holds what the goroutines of a peer have in common: how work of many is done by one
-// ([Serial]), how they wait and are woken, and how they end.
+// Package loop provides helpers for a peer's goroutines: serialized execution ([Serial]), waiting
+// and waking, and shutdown errors.
 package loop
 
 import (
@@ -11,8 +11,8 @@ import (
 // ErrStopping answers requests that reach a loop after it has ended.
 var ErrStopping = errors.New("the peer is stopping")
 
-// UnlessStopping drops the error of a part that found a loop ended: the loop's own error, if it has
-// one, says why.
+// UnlessStopping drops the error of a part that found a loop ended: the loop's own error, if any,
+// is the cause.
 func UnlessStopping(err error) error {
 	if errors.Is(err, ErrStopping) {
 		return nil
@@ -20,7 +20,7 @@ func UnlessStopping(err error) error {
 	return UnlessCanceled(err)
 }
 
-// UnlessCanceled drops the error that says no more than that the end was asked for.
+// UnlessCanceled drops an error that only reports cancellation.
 func UnlessCanceled(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -43,8 +43,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Wake has whoever waits at c look again. C holds one token, so that it does not block, and nothing
-// is missed.
+// Wake wakes the goroutine waiting at c. c has capacity 1, so it does not block, and no wake-up is
+// lost.
 func Wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

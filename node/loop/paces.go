@@ -5,18 +5,17 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxPaces bounds the callers of which it is remembered how much they had; who has not asked for
-// longest is forgotten.
+// maxPaces is the number of callers with a limiter; the least recently used is dropped.
 const maxPaces = 4096
 
-// Paces give each of many callers a rate of its own. Safe for concurrent use.
+// Paces is a rate limiter per caller. It is safe for concurrent use.
 type Paces struct {
 	rate  rate.Limit
 	burst int
 	of    *lru.Cache[string, *rate.Limiter]
 }
 
-// NewPaces returns paces of so much a second, and so much at once.
+// NewPaces returns rate limiters of r per second with a burst.
 func NewPaces(r rate.Limit, burst int) *Paces {
 	of, err := lru.New[string, *rate.Limiter](maxPaces)
 	if err != nil {
@@ -25,11 +24,11 @@ func NewPaces(r rate.Limit, burst int) *Paces {
 	return &Paces{rate: r, burst: burst, of: of}
 }
 
-// Of is the pace of a caller.
+// Of returns the limiter of a caller.
 func (p *Paces) Of(caller string) *rate.Limiter {
 	fresh := rate.NewLimiter(p.rate, p.burst)
 	if own, known, _ := p.of.PeekOrAdd(caller, fresh); known {
-		p.of.Get(caller) // it was asked about last
+		p.of.Get(caller) // marks it as used
 		return own
 	}
 	return fresh

@@ -2,19 +2,19 @@ package loop
 
 import "context"
 
-// Serial runs functions one after another on one goroutine: the home of a state machine that is not
-// safe for concurrent use, without a lock that would be held over the disk.
+// Serial runs functions one after another on one goroutine, for a state machine that is not safe
+// for concurrent use, without a lock held during disk I/O.
 type Serial struct {
 	work chan func()
 	done chan struct{} // closed when Run has returned
 }
 
-// NewSerial returns one that is yet to run.
+// NewSerial returns a Serial; call Run.
 func NewSerial() *Serial {
 	return &Serial{work: make(chan func(), 64), done: make(chan struct{})}
 }
 
-// Run executes what Do hands over until ctx ends.
+// Run executes the functions passed to Do until ctx ends.
 func (s *Serial) Run(ctx context.Context) error {
 	defer close(s.done)
 	for {
@@ -28,7 +28,7 @@ func (s *Serial) Run(ctx context.Context) error {
 }
 
 // Do runs fn on the goroutine of Run and returns when it has returned. After an error fn may never
-// run, or run later: what it writes may be read only when Do has returned nil.
+// run, or run later: read its results only if Do returned nil.
 func (s *Serial) Do(ctx context.Context, fn func()) error {
 	ran := make(chan struct{})
 	select {
@@ -53,8 +53,8 @@ func (s *Serial) Do(ctx context.Context, fn func()) error {
 	}
 }
 
-// Get is Do for a function that returns something. If Do fails, nothing is read of what fn may
-// still write: a named result of the caller, written by a function given to Do, would be.
+// Get is Do for a function with a result. If Do fails, late writes of fn are not read, unlike a
+// named result written by a function given to Do.
 func Get[T any](ctx context.Context, s *Serial, fn func() (T, error)) (T, error) {
 	var got, none T
 	var err error
@@ -64,8 +64,8 @@ func Get[T any](ctx context.Context, s *Serial, fn func() (T, error)) (T, error)
 	return got, err
 }
 
-// DoOver is Do for what takes several turns: fn is called again until it says that it is through,
-// and others have theirs in between.
+// DoOver is Do in several turns: fn is called again until it returns true, and others run in
+// between.
 func (s *Serial) DoOver(ctx context.Context, fn func() (through bool)) error {
 	for through := false; !through; {
 		if err := s.Do(ctx, func() { through = fn() }); err != nil {

@@ -13,28 +13,29 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// Message is a message that checks its own bounds. The node's are in node/wire and crawl/wire.
+// Message is a message that validates its own limits. Those of the node are in node/wire and
+// crawl/wire.
 type Message interface {
 	proto.Message
-	Validate() error // fails where a stranger's message breaks a bound
+	Validate() error // fails if a limit is exceeded
 }
 
-// Method is one thing that a service can be asked, which both sides name: what goes out, what comes
-// back, and what an answer must hold.
+// Method is one method of a service, shared by both sides: the types of request and answer, and the
+// check of an answer.
 type Method[Req Message, Resp proto.Message] struct {
 	Service string // name of the service
-	// Tag is the first byte of a request to a service that has several methods, see [Together]; 0
-	// where there is one.
+	// Tag is the first byte of a request to a service with several methods, see [Together]; 0 if it is
+	// the only one.
 	Tag byte
-	// Within bounds a call in time; 0: it takes no longer than the caller's context lasts.
+	// Within is the timeout of a call; 0: only that of the caller's context.
 	Within time.Duration
-	// Check holds an answer against its question. It may be nil: an answer that checks its own
-	// bounds is asked to in any case.
+	// Check validates an answer against its request. It may be nil: an answer's own Validate is called
+	// in any case.
 	Check func(req Req, resp Resp) error
 }
 
-// Handle serves requests of those who may make them. Fn gets those that keep their bounds; all
-// others are refused. Of the large ones of a peer it gets one at a time.
+// Handle serves requests of authorized callers. fn gets valid ones; all others are refused. It gets
+// large requests of a peer one at a time.
 func (m Method[Req, Resp]) Handle(who Who, fn func(ctx context.Context, from peer.ID, req Req) (Resp, error)) Service {
 	name := string(fresh[Req]().ProtoReflect().Descriptor().Name())
 	return Service{{tag: m.Tag, request: name, who: who, handle: m.handler(fn)}}
@@ -70,12 +71,12 @@ func (m Method[Req, Resp]) handler(fn func(ctx context.Context, from peer.ID, re
 	}
 }
 
-// Call asks one peer.
+// Call calls one peer.
 func (m Method[Req, Resp]) Call(ctx context.Context, via Caller, to peer.ID, req Req) (Resp, error) {
 	return m.call(ctx, req, func(ctx context.Context, raw []byte) ([]byte, error) { return via.Call(ctx, to, m.Service, raw) })
 }
 
-// CallOwner asks the owner of a key, see [Router.CallOwner].
+// CallOwner calls the owner of a key, see [Router.CallOwner].
 func (m Method[Req, Resp]) CallOwner(ctx context.Context, via Owners, key ring.Key, req Req) (Resp, error) {
 	return m.call(ctx, req, func(ctx context.Context, raw []byte) ([]byte, error) { return via.CallOwner(ctx, key, m.Service, raw) })
 }
@@ -126,8 +127,7 @@ func fresh[M proto.Message]() M {
 	return none.ProtoReflect().New().Interface().(M)
 }
 
-// Decode reads what a stranger sent into an empty message, and refuses what cannot be read or does
-// not keep its bounds.
+// Decode decodes an untrusted message into an empty one, and rejects malformed or invalid ones.
 func Decode(raw []byte, m Message) error {
 	c, err := counted.Count(raw, m)
 	if err != nil {

@@ -1,16 +1,15 @@
-// Package rpc is how the peers of a ring ask each other: a [Method] says which message goes out and
-// which comes back, and a [Router] finds who answers for a key.
+// Package rpc implements calls between the peers of a ring: a [Method] defines the types of request
+// and answer, and a [Router] finds the owner of a key.
 //
-// What it promises:
-//   - a handler sees no request that breaks its bounds, and a caller no answer that does; both are
-//     counted before they are unpacked (TestCountedBeforeUnpacked, TestStrangersMessagesTakeLittle
-//     in node);
-//   - no method is served that does not say who may call it; what is refused is told to the [Gate]
+// Guarantees:
+//   - a handler gets no request that exceeds its limits, and a caller no such answer; both are
+//     counted before decoding (TestCountedBeforeUnpacked, TestStrangersMessagesTakeLittle in node);
+//   - every method declares its authorized callers; rejections are reported to the [Gate]
 //     (TestCallers, TestRefusedIsTold, TestMembers in node);
-//   - of the large requests of a peer to a method one is unpacked or handled at a time
+//   - of the large requests of a peer to a method one is decoded or handled at a time
 //     (TestLargeRequestsTakeTurns);
-//   - the usual request needs no lookup: the believed owner is asked directly, and what it does not
-//     serve it answers with `moved` and a hint (TestRoute);
+//   - most requests need no lookup: the likely owner is called directly; if it does not serve the
+//     key, it answers `moved` with a hint (TestRoute);
 //   - a call ends when its context does, whatever the other side does
 //     (TestRouteEndsWithItsContext).
 package rpc
@@ -32,21 +31,21 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
-// Services in which several rooms have a part, each by its tags: of those who own hosts, and of
-// their workers.
+// Services with methods of several packages, each with its tag: of owners of hosts, and of their
+// workers.
 const (
 	ServiceOwner  = "owner"
 	ServiceWorker = "worker"
 )
 
-// MaxHops bounds how often a request follows `moved` (design, section 4).
+// MaxHops is the maximum number of `moved` answers that a request follows (design, section 4).
 const MaxHops = 8
 
-// HopPause is the wait before a request is sent again that nobody took: the ring is closing a gap.
+// HopPause is the delay before an unaccepted request is sent again: the ring has a gap.
 const HopPause = 150 * time.Millisecond
 
-// Caller sends a request to a peer and brings back its answer: p2p.Net, or a [Router], which learns
-// by it.
+// Caller sends a request to a peer and returns its answer: p2p.Net, or a [Router], which learns
+// from it.
 type Caller interface {
 	// Call returns the answer, or a p2p error with a code.
 	Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error)
@@ -54,7 +53,7 @@ type Caller interface {
 
 // Owners sends a request to the owner of a key: a [Router].
 type Owners interface {
-	// CallOwner returns the answer of whoever serves the key.
+	// CallOwner returns the answer of the peer that serves the key.
 	CallOwner(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error)
 }
 
@@ -66,24 +65,24 @@ func (f CallerFunc) Call(ctx context.Context, to peer.ID, service string, req []
 	return f(ctx, to, service, req)
 }
 
-// Ring is what routing asks of the ring: dht.DHT.
+// Ring is the part of dht.DHT that routing uses.
 type Ring interface {
-	// Serves says whether this peer answers for the key now.
+	// Serves reports whether this peer serves the key now.
 	Serves(key ring.Key) bool
-	// Guess names the believed owner without asking anybody.
+	// Guess returns the likely owner without network calls.
 	Guess(key ring.Key) (dht.Peer, bool)
-	// Hint is what a moved answer carries.
+	// Hint returns the content of a moved answer.
 	Hint(key ring.Key) *dhtwire.Hint
-	// Learn takes in hints of other peers.
+	// Learn takes hints of other peers.
 	Learn(hints ...*dhtwire.Hint)
-	// Lookup asks around for the owner.
+	// Lookup looks up the owner.
 	Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)
-	// Unreachable tells that a peer could not be asked, so that it is not guessed for a while.
+	// Unreachable reports that a peer could not be reached, so that it is not guessed for a while.
 	Unreachable(id peer.ID)
 }
 
-// Router finds the owners of keys. The believed owner is asked directly; what it does not serve it
-// answers with `moved` and a hint, so that the usual request needs no lookup.
+// Router routes requests to the owners of keys. It calls the likely owner directly; a peer that
+// does not serve the key answers `moved` with a hint, so that most requests need no lookup.
 type Router struct {
 	Ring Ring   // this peer's view of the ring
 	Net  Caller // carries the calls
@@ -94,8 +93,8 @@ var (
 	_ Owners = (*Router)(nil)
 )
 
-// Owner returns the peer to try for a key: the believed one, or after a failed try one that was
-// just looked up.
+// Owner returns the peer to try for a key: the likely one, or with fresh, after a failure, a
+// looked-up one.
 func (r *Router) Owner(ctx context.Context, key ring.Key, fresh bool) (dht.Peer, error) {
 	if !fresh {
 		if p, ok := r.Ring.Guess(key); ok {
@@ -109,8 +108,8 @@ func (r *Router) Owner(ctx context.Context, key ring.Key, fresh bool) (dht.Peer,
 	return l.Owner, nil
 }
 
-// CallOwner asks the owner of a key, following `moved` and waiting out short gaps until ctx ends or
-// the hops are used up.
+// CallOwner calls the owner of a key. It follows `moved` and waits out short gaps until ctx ends or
+// MaxHops is reached.
 func (r *Router) CallOwner(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error) {
 	var last error
 	fresh := false
@@ -143,8 +142,8 @@ func (r *Router) CallOwner(ctx context.Context, key ring.Key, service string, re
 	return nil, last
 }
 
-// Call asks one peer, and tells the ring what it learns by that: that the peer cannot be reached,
-// or who serves the key instead.
+// Call calls one peer, and reports to the ring if the peer is unreachable, or which peer serves the
+// key instead.
 func (r *Router) Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error) {
 	answer, err := r.Net.Call(ctx, to, service, req)
 	switch {
@@ -158,7 +157,7 @@ func (r *Router) Call(ctx context.Context, to peer.ID, service string, req []byt
 	return nil, err
 }
 
-// learn takes in the hint of a moved answer.
+// learn takes the hint of a moved answer.
 func (r *Router) learn(err error) {
 	e, ok := errors.AsType[*calls.Error](err)
 	if !ok || len(e.Detail) == 0 {
@@ -170,7 +169,7 @@ func (r *Router) learn(err error) {
 	}
 }
 
-// Moved is the answer to a request for a key that this peer does not serve.
+// Moved returns the answer to a request for a key that this peer does not serve.
 func (r *Router) Moved(key ring.Key) error {
 	e := &calls.Error{Code: calls.CodeMoved, Message: "another peer serves this key"}
 	if hint := r.Ring.Hint(key); hint != nil {

@@ -7,19 +7,18 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// largeMemory is what a request may take unpacked, and still be handled at once: what one of 64 KiB
-// may. A peer's larger ones take turns.
+// largeMemory is the decoded size up to which a request is handled at once: that of one of 64 KiB.
+// A peer's larger ones take turns.
 const largeMemory = 256 << 10
 
-// turns lets each peer have one turn at a time. Who has to wait does so in a handler of its own
-// stream, with a payload that counts as its own: it keeps nobody else out. Safe for concurrent use.
+// turns gives each peer one turn at a time. A waiting request blocks a handler of its own stream,
+// and its payload counts for its peer, so it does not delay others. It is safe for concurrent use.
 type turns struct {
 	mu sync.Mutex
 	of map[peer.ID]*turn
 }
 
-// turn is a peer's: whoever has put something into taken has it. Its place is kept for those who
-// wait, too.
+// turn is a peer's: the holder has put a token into taken. The entry stays while others wait.
 type turn struct {
 	taken chan struct{}
 	users int
@@ -47,7 +46,7 @@ func (t *turns) take(ctx context.Context, from peer.ID) error {
 	}
 }
 
-// release ends a turn that was taken.
+// release ends a turn.
 func (t *turns) release(from peer.ID) {
 	t.mu.Lock()
 	own := t.of[from]

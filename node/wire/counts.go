@@ -2,7 +2,7 @@ package wire
 
 import "github.com/apoidea/apoidea/dht/counted"
 
-// The lists of our messages are counted before they are unpacked, by the bounds of Validate.
+// The lists of messages are counted before decoding, by the limits of Validate.
 func init() {
 	counted.Table("apoidea.node", map[string]int{
 		"Content.claim_digest": MaxQuestions, "Content.claim_url": MaxQuestions, "Content.confirm_digest": MaxQuestions,

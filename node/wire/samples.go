@@ -10,10 +10,10 @@ import (
 	crawlwire "github.com/apoidea/apoidea/crawl/wire"
 )
 
-// maxTold is the largest round trip that fits, in microseconds.
+// maxTold is the largest RTT that fits, in microseconds.
 const maxTold = 1<<32 - 1
 
-// NewSamples is the message of the first of the samples, as many as fit; n says how many.
+// NewSamples returns the message of the first n samples that fit.
 func NewSamples(list []adaptive.Sample) (m *Samples, n int) {
 	m = &Samples{Version: SamplesVersion}
 	index := make(map[string]uint32)
@@ -47,16 +47,16 @@ func NewSamples(list []adaptive.Sample) (m *Samples, n int) {
 	return m, n
 }
 
-var errSamplesVersion = errors.New("samples of another version")
+var errSamplesVersion = errors.New("unsupported version of samples")
 
-// Validate checks version, bounds and columns.
+// Validate checks version, limits and columns.
 func (m *Samples) Validate() error {
 	if m.GetVersion() != SamplesVersion {
-		return fmt.Errorf("%w: %d, want %d", errSamplesVersion, m.GetVersion(), SamplesVersion)
+		return fmt.Errorf("%w: %d, expected %d", errSamplesVersion, m.GetVersion(), SamplesVersion)
 	}
 	n := len(m.GetHost())
 	if n > MaxSamples || len(m.GetPeer()) > MaxSamplePeers {
-		return fmt.Errorf("samples: %d of %d peers, at most %d of %d", n, len(m.GetPeer()), MaxSamples, MaxSamplePeers)
+		return fmt.Errorf("samples: %d of %d peers exceed %d of %d", n, len(m.GetPeer()), MaxSamples, MaxSamplePeers)
 	}
 	if len(m.GetSite()) != n || len(m.GetWhole()) != n || len(m.GetAsked()) != n || len(m.GetOf()) != n || len(m.GetMeasured()) != n || len(m.GetBy()) != len(m.GetRttUs()) ||
 		len(m.GetWorthPct()) != 0 && len(m.GetWorthPct()) != n || len(m.GetHops()) != 0 && len(m.GetHops()) != n {
@@ -65,18 +65,18 @@ func (m *Samples) Validate() error {
 	rtts := 0
 	for i, k := range m.GetMeasured() {
 		if k > MaxSampleRTTs {
-			return fmt.Errorf("samples: %d round trips of one host, at most %d", k, MaxSampleRTTs)
+			return fmt.Errorf("samples: %d RTTs of one host exceed %d", k, MaxSampleRTTs)
 		}
 		rtts += int(k)
 		if size := len(m.GetSite()[i]); size != 0 && size != 4 && size != 16 {
-			return fmt.Errorf("samples: address of %d bytes, want 4 or 16, or none", size)
+			return fmt.Errorf("samples: address of %d bytes, expected 0, 4 or 16", size)
 		}
 		if m.GetWhole()[i] > 1 {
-			return fmt.Errorf("samples: whole is %d, want 0 or 1", m.GetWhole()[i])
+			return fmt.Errorf("samples: whole is %d, expected 0 or 1", m.GetWhole()[i])
 		}
 	}
 	if rtts != len(m.GetBy()) {
-		return fmt.Errorf("samples: %d round trips, %d announced", len(m.GetBy()), rtts)
+		return fmt.Errorf("samples: %d RTTs, %d announced", len(m.GetBy()), rtts)
 	}
 	for _, by := range m.GetBy() {
 		if int64(by) >= int64(len(m.GetPeer())) {
@@ -86,7 +86,7 @@ func (m *Samples) Validate() error {
 	return errors.Join(each("host of a sample", m.GetHost(), 1, crawlwire.MaxHost), each("peer of a sample", m.GetPeer(), 1, MaxPeerID))
 }
 
-// List is what was told; the message must be valid.
+// List returns the samples; the message must be valid.
 func (m *Samples) List() []adaptive.Sample {
 	list := make([]adaptive.Sample, len(m.GetHost()))
 	at := 0

@@ -1,5 +1,4 @@
-// Package wire holds the messages that the node itself exchanges with other peers, and the bounds
-// on what they may contain.
+// Package wire defines the node's own messages to other peers, and their limits.
 package wire
 
 import (
@@ -14,52 +13,52 @@ import (
 
 //go:generate protoc --go_out=../.. --go_opt=module=github.com/apoidea/apoidea node.proto
 
-// Bounds on what a stranger may put into a message.
+// Limits of untrusted messages.
 const (
-	// MaxQuestions bounds the claims, and the confirmations, of one Content.
+	// MaxQuestions is the maximum number of claims, and of confirmations, of one Content.
 	MaxQuestions = 1024
-	// MaxProofs bounds the bodies of one Proof.
+	// MaxProofs is the maximum number of bodies of one Proof.
 	MaxProofs = 64
-	// MaxURL bounds a URL, as canonical ones are bounded.
+	// MaxURL is the maximum length of a URL, that of canonical ones.
 	MaxURL = 8192
-	// MaxPeerID bounds the bytes of a peer ID.
+	// MaxPeerID is the maximum length of a peer ID in bytes.
 	MaxPeerID = 128
-	// MaxRecords and MaxNotes bound the columns of one Records.
+	// MaxRecords and MaxNotes are the maximum lengths of the columns of one Records.
 	MaxRecords = 65536
 	MaxNotes   = 1024
-	// MaxKey bounds one key of a record; values are bounded by the frame, and none is empty, as
+	// MaxKey is the maximum length of a record's key; the frame limits values, and none is empty, as
 	// each begins with its format.
 	MaxKey = 1024
-	// PosSize is how much of a ring position begins the key of a record.
+	// PosSize is the length of the ring position that begins the key of a record.
 	PosSize = 16
-	// KeySize is that of a ring position.
+	// KeySize is the length of a ring position.
 	KeySize = 32
-	// MaxSubnets bounds the records that one Subnets asks for, and those that it brings.
+	// MaxSubnets is the maximum number of records that one Subnets requests, and that it brings.
 	MaxSubnets = 256
-	// MaxSubnetName bounds the name of such a record, MaxSubnetRecord its bytes: the largest is an
-	// index of some thousand entries.
+	// MaxSubnetName is the maximum length of such a record's name, MaxSubnetRecord its size in bytes:
+	// the largest is an index of some thousand entries.
 	MaxSubnetName   = 512
 	MaxSubnetRecord = 1 << 20
-	// SamplesVersion is what samples mean: a round trip is the smallest of a few TCP connects, or
-	// that of one HEAD request.
+	// SamplesVersion is the version of the meaning of samples: an RTT is the minimum of a few TCP
+	// connects, or that of one HEAD request.
 	SamplesVersion = 1
-	// MaxSamples bounds the samples of one Samples, MaxSamplePeers those that measured,
-	// MaxSampleRTTs the round trips of one sample, MaxSampleHops how many passed it on,
-	// MaxSampleWorth the sites of usual size that one stands for.
+	// MaxSamples limits the samples of one Samples, MaxSamplePeers the measuring peers, MaxSampleRTTs
+	// the RTTs of one sample, MaxSampleHops its number of forwards, MaxSampleWorth the sites of usual
+	// size that it represents.
 	MaxSamples     = 256
 	MaxSamplePeers = 256
 	MaxSampleRTTs  = 64
 	MaxSampleHops  = 64
 	MaxSampleWorth = 100
-	// MaxAdmissions bounds the hosts of one Admission, MaxSaid the pages that it tells of, MaxHost
-	// a host's name in it, MaxSubject the words of an OptOut.
+	// MaxAdmissions limits the hosts of one Admission, MaxSaid its reported pages, MaxHost a host's
+	// name in it, MaxSubject the text of an OptOut.
 	MaxAdmissions = 256
 	MaxSaid       = 64
 	MaxHost       = 260
 	MaxSubject    = 300
 
 	jobIDLen = 16
-	// A prefix is of 4 or of 16 bytes, and one that says its length.
+	// A prefix has 4 or 16 bytes, and one of length.
 	leastPrefix, mostPrefix = 5, 17
 
 	digestLen = 32
@@ -68,11 +67,11 @@ const (
 
 var errColumns = errors.New("columns of different lengths")
 
-// Validate checks bounds and columns.
+// Validate checks limits and columns.
 func (m *Content) Validate() error {
 	n, k := len(m.GetClaimDigest()), len(m.GetConfirmDigest())
 	if n > MaxQuestions || k > MaxQuestions {
-		return fmt.Errorf("content: %d claims and %d confirmations, at most %d", n, k, MaxQuestions)
+		return fmt.Errorf("content: %d claims and %d confirmations exceed %d", n, k, MaxQuestions)
 	}
 	if len(m.GetClaimUrl()) != n || len(m.GetConfirmUrl()) != k || len(m.GetConfirmRecord()) != k || len(m.GetConfirmMs()) != k {
 		return fmt.Errorf("content: %w", errColumns)
@@ -84,7 +83,7 @@ func (m *Content) Validate() error {
 	)
 }
 
-// Validate checks bounds and columns against the number of claims that were asked.
+// Validate checks limits and columns against the number of claims.
 func (m *ContentReply) Validate(claims int) error {
 	if len(m.GetVerdict()) != claims || len(m.GetUrl()) != claims || len(m.GetRecord()) != claims || len(m.GetPeer()) != claims || len(m.GetDateMs()) != claims {
 		return fmt.Errorf("content reply: %w", errColumns)
@@ -99,11 +98,11 @@ func (m *ContentReply) Validate(claims int) error {
 	)
 }
 
-// Validate checks bounds and columns.
+// Validate checks limits and columns.
 func (m *Proof) Validate() error {
 	n := len(m.GetDigest())
 	if n == 0 || n > MaxProofs || len(m.GetKey()) != digestLen {
-		return fmt.Errorf("proof: %d bodies under a key of %d bytes; want up to %d, and %d", n, len(m.GetKey()), MaxProofs, digestLen)
+		return fmt.Errorf("proof: %d bodies with a key of %d bytes, expected up to %d, and %d", n, len(m.GetKey()), MaxProofs, digestLen)
 	}
 	if len(m.GetUrl()) != n {
 		return fmt.Errorf("proof: %w", errColumns)
@@ -111,7 +110,7 @@ func (m *Proof) Validate() error {
 	return errors.Join(each("proof digest", m.GetDigest(), digestLen, digestLen), each("proof URL", m.GetUrl(), 1, MaxURL))
 }
 
-// Validate checks bounds and columns against the number of bodies that were asked for.
+// Validate checks limits and columns against the number of requested bodies.
 func (m *ProofReply) Validate(bodies int) error {
 	if len(m.GetProof()) != bodies {
 		return fmt.Errorf("proof reply: %w", errColumns)
@@ -119,19 +118,19 @@ func (m *ProofReply) Validate(bodies int) error {
 	return each("proof", m.GetProof(), 0, digestLen)
 }
 
-// Validate checks bounds and columns.
+// Validate checks limits and columns.
 func (m *Records) Validate() error {
 	if ask := m.GetAsk(); len(ask) > 0 {
 		if len(ask) != KeySize {
-			return fmt.Errorf("records: arc from a key of %d bytes, want %d", len(ask), KeySize)
+			return fmt.Errorf("records: arc from a key of %d bytes, expected %d", len(ask), KeySize)
 		}
 		return nil
 	}
 	if m.GetSpace() > math.MaxUint8 {
-		return fmt.Errorf("records: space %d", m.GetSpace())
+		return fmt.Errorf("records: invalid space %d", m.GetSpace())
 	}
 	if len(m.GetFrom()) > MaxPeerID {
-		return fmt.Errorf("records: peer of %d bytes", len(m.GetFrom()))
+		return fmt.Errorf("records: invalid peer of %d bytes", len(m.GetFrom()))
 	}
 	if len(m.GetKey()) == 0 || len(m.GetKey()) > MaxRecords || len(m.GetKey()) != len(m.GetValue()) || len(m.GetNote()) > MaxNotes || len(m.GetNote()) != len(m.GetNotePos()) {
 		return fmt.Errorf("records: %w", errColumns)
@@ -142,11 +141,11 @@ func (m *Records) Validate() error {
 	)
 }
 
-// NewCoordinate is the message of a place.
+// NewCoordinate returns the message of a coordinate.
 func NewCoordinate(at *coordinates.Coordinate) *Coordinate { return &Coordinate{At: at.Append(nil)} }
 
-// Place is the coordinate told, or why it is none: another size, numbers that are not finite, or
-// out of bounds.
+// Place returns the coordinate, or an error: wrong dimension, numbers that are not finite, or out
+// of range.
 func (m *Coordinate) Place() (coordinates.Coordinate, error) {
 	at, err := coordinates.Decode(m.GetAt())
 	if err != nil {
@@ -161,22 +160,22 @@ func (m *Coordinate) Validate() error {
 	return err
 }
 
-// SubnetState is what became of a question for a placement record.
+// SubnetState is the result of a request for a placement record.
 type SubnetState byte
 
 // The states.
 const (
 	SubnetNone  SubnetState = iota // there is none
 	SubnetHere                     // it is in the answer
-	SubnetSame                     // it is what the asker has
+	SubnetSame                     // identical to the requester's
 	SubnetMoved                    // another peer serves it
-	SubnetLater                    // the answer is full: it is to be asked for again
+	SubnetLater                    // the answer is full: request it again
 )
 
-// Validate checks bounds and columns.
+// Validate checks limits and columns.
 func (m *Subnets) Validate() error {
 	if n, k := len(m.GetKind()), len(m.GetRecord()); n > MaxSubnets || k > MaxSubnets {
-		return fmt.Errorf("subnets: %d are asked for and %d brought, at most %d", n, k, MaxSubnets)
+		return fmt.Errorf("subnets: %d requested and %d brought exceed %d", n, k, MaxSubnets)
 	}
 	if len(m.GetName()) != len(m.GetKind()) || len(m.GetHeld()) != len(m.GetKind()) {
 		return fmt.Errorf("subnets: %w", errColumns)
@@ -184,8 +183,7 @@ func (m *Subnets) Validate() error {
 	return errors.Join(each("name of a subnet", m.GetName(), 0, MaxSubnetName), each("record of a subnet", m.GetRecord(), 1, MaxSubnetRecord))
 }
 
-// Validate checks bounds and columns against the numbers of records that were asked for and
-// brought.
+// Validate checks limits and columns against the numbers of records requested and brought.
 func (m *SubnetsReply) Validate(asked, brought int) error {
 	if len(m.GetState()) != asked || len(m.GetRecord()) != asked {
 		return fmt.Errorf("subnets reply: %w", errColumns)
@@ -203,22 +201,22 @@ func (m *SubnetsReply) Validate(asked, brought int) error {
 	return each("record of a subnet", m.GetRecord(), 0, MaxSubnetRecord)
 }
 
-// Validate checks bounds.
+// Validate checks limits.
 func (m *Admission) Validate() error {
 	if len(m.GetJob()) != jobIDLen {
-		return fmt.Errorf("admission: job ID of %d bytes", len(m.GetJob()))
+		return fmt.Errorf("admission: invalid job ID of %d bytes", len(m.GetJob()))
 	}
 	if n := len(m.GetHost()); n == 0 || n > MaxAdmissions {
-		return fmt.Errorf("admission: %d hosts, want 1 to %d", n, MaxAdmissions)
+		return fmt.Errorf("admission: %d hosts, expected 1 to %d", n, MaxAdmissions)
 	}
 	for _, host := range m.GetHost() {
 		if host == "" || len(host) > MaxHost {
-			return fmt.Errorf("admission: host of %d bytes", len(host))
+			return fmt.Errorf("admission: invalid host of %d bytes", len(host))
 		}
 	}
 	n := len(m.GetSaidHost())
 	if n > MaxSaid {
-		return fmt.Errorf("admission: %d pages told of, at most %d", n, MaxSaid)
+		return fmt.Errorf("admission: %d reported pages exceed %d", n, MaxSaid)
 	}
 	if len(m.GetSaidAll()) != n || len(m.GetSaidWords()) != n || len(m.GetSaidBrought()) != n {
 		return fmt.Errorf("admission: %w", errColumns)
@@ -226,56 +224,56 @@ func (m *Admission) Validate() error {
 	return nil
 }
 
-// Validate checks that there is a verdict for each of so many hosts.
+// Validate checks that there is one verdict per host.
 func (m *AdmissionReply) Validate(hosts int) error {
 	if len(m.GetVerdict()) != hosts {
 		return fmt.Errorf("admission reply: %w", errColumns)
 	}
 	for _, v := range m.GetVerdict() {
 		if !domain.Verdict(v).Valid() {
-			return fmt.Errorf("admission reply: verdict %d", v)
+			return fmt.Errorf("admission reply: invalid verdict %d", v)
 		}
 	}
 	return nil
 }
 
-// Validate checks bounds; what the words mean is for their reader.
+// Validate checks limits; the receiver interprets the text.
 func (m *OptOut) Validate() error {
 	for _, s := range []string{m.GetSubject(), m.GetAction(), m.GetHost()} {
 		if len(s) > MaxSubject {
-			return fmt.Errorf("opt-out: %d bytes, at most %d", len(s), MaxSubject)
+			return fmt.Errorf("opt-out: %d bytes exceed %d", len(s), MaxSubject)
 		}
 	}
 	return nil
 }
 
-// Validate checks bounds.
+// Validate checks limits.
 func (m *Permits) Validate() error {
 	if n := len(m.GetPrefix()); n != leastPrefix && n != mostPrefix && (n > 0 || m.GetDomain() == "") {
-		return fmt.Errorf("permits: prefix of %d bytes", n)
+		return fmt.Errorf("permits: invalid prefix of %d bytes", n)
 	}
 	if n := len(m.GetDomain()); n > MaxHost {
-		return fmt.Errorf("permits: domain of %d bytes", n)
+		return fmt.Errorf("permits: invalid domain of %d bytes", n)
 	}
 	if n := len(m.GetHost()); n > MaxHost {
-		return fmt.Errorf("permits: host of %d bytes", n)
+		return fmt.Errorf("permits: invalid host of %d bytes", n)
 	}
 	if int64(m.GetDelayMs()) > permit.MaxDelay.Milliseconds() {
-		return fmt.Errorf("permits: delay of %d ms", m.GetDelayMs())
+		return fmt.Errorf("permits: invalid delay of %d ms", m.GetDelayMs())
 	}
 	if m.GetWant() > permit.MaxWant {
-		return fmt.Errorf("permits: %d asked for, at most %d", m.GetWant(), permit.MaxWant)
+		return fmt.Errorf("permits: %d requested exceed %d", m.GetWant(), permit.MaxWant)
 	}
 	return nil
 }
 
-// Validate checks bounds against what was asked for.
+// Validate checks limits against the request.
 func (m *PermitsReply) Validate(want int) error {
 	if int64(m.GetPermits()) > int64(want) {
-		return fmt.Errorf("permits reply: %d for the %d asked for", m.GetPermits(), want)
+		return fmt.Errorf("permits reply: %d for %d requested", m.GetPermits(), want)
 	}
 	if int64(m.GetHoldsMs()) > permit.Chunk.Milliseconds() {
-		return fmt.Errorf("permits reply: they hold for %d ms", m.GetHoldsMs())
+		return fmt.Errorf("permits reply: invalid lifetime of %d ms", m.GetHoldsMs())
 	}
 	return nil
 }
@@ -283,7 +281,7 @@ func (m *PermitsReply) Validate(want int) error {
 func each(what string, column [][]byte, least, most int) error {
 	for _, b := range column {
 		if len(b) < least || len(b) > most {
-			return fmt.Errorf("%s of %d bytes, want %d to %d", what, len(b), least, most)
+			return fmt.Errorf("%s of %d bytes, expected %d to %d", what, len(b), least, most)
 		}
 	}
 	return nil

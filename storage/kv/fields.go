@@ -2,17 +2,17 @@ package kv
 
 import "encoding/binary"
 
-// Fields reads a value that was written field by field. From the first that is none of the kind
-// asked for on it is Bad, and every field reads as zero.
+// Fields decodes a value field by field. From the first malformed field on it is Bad, and every
+// field reads as zero.
 type Fields struct {
-	Rest []byte // what is still to be read
-	Bad  bool   // a field was none
+	Rest []byte // the unread rest
+	Bad  bool   // a field was malformed
 }
 
-// Fail makes the value a bad one, as by a field that makes no sense.
+// Fail marks the value as bad, as after an invalid field.
 func (f *Fields) Fail() { f.Rest, f.Bad = nil, true }
 
-// Whole says whether the value was good and has been read to its end.
+// Whole reports whether the value was good and has been read to its end.
 func (f *Fields) Whole() bool { return !f.Bad && len(f.Rest) == 0 }
 
 // Byte reads one byte.
@@ -26,7 +26,7 @@ func (f *Fields) Byte() byte {
 	return c
 }
 
-// Uint reads a number up to most, of as many bytes as it needs; see [binary.Uvarint].
+// Uint reads a varint of at most most; see [binary.Uvarint].
 func (f *Fields) Uint(most uint64) uint64 {
 	n, size := binary.Uvarint(f.Rest)
 	if size <= 0 || n > most {
@@ -37,7 +37,7 @@ func (f *Fields) Uint(most uint64) uint64 {
 	return n
 }
 
-// Take lends the next n bytes, nil if there are fewer.
+// Take returns the next n bytes without copying, nil if there are fewer.
 func (f *Fields) Take(n int) []byte {
 	if n > len(f.Rest) {
 		f.Fail()
@@ -48,5 +48,5 @@ func (f *Fields) Take(n int) []byte {
 	return b
 }
 
-// Bytes lends a field with its length before it, of at most this many bytes.
+// Bytes returns a length-prefixed field of at most most bytes, without copying.
 func (f *Fields) Bytes(most int) []byte { return f.Take(int(f.Uint(uint64(most)))) } //nolint:gosec // bounded

@@ -8,8 +8,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// prefixSize is how much of the SHA-256 of a source's name begins the keys of its copy. Under the
-// prefix alone lies the name.
+// prefixSize is the number of bytes of the SHA-256 of a source's name in the keys of its copy. The
+// prefix alone is the key of the name.
 const prefixSize = 16
 
 func prefixOf(source string) []byte {
@@ -17,39 +17,38 @@ func prefixOf(source string) []byte {
 	return h[:prefixSize:prefixSize]
 }
 
-// maxParts bounds what is held of entries of which not all has come, of all sources together, in
-// bytes. Beyond it the one of which nothing has come for longest is given up: its source, if there
-// still is one, makes the copy level anew.
+// maxParts limits the memory of partly received entries of all sources, in bytes. Beyond it the one
+// idle for longest is dropped: its source, if still alive, syncs the copy again.
 const maxParts = 2 * MaxMessage
 
-// Copies is the receiving side: it keeps a copy of each source that sends one. Not safe for
-// concurrent use, but for Sources and Scan.
+// Copies is the receiving side: it keeps a copy of each source that sends one. Only Sources and
+// Scan are safe for concurrent use.
 type Copies struct {
 	store    kv.Store
 	streams  map[string]*stream
 	maxParts int
-	parts    int    // held, in bytes
-	messages uint64 // that brought parts
+	parts    int    // size of parts, in bytes
+	messages uint64 // number of messages with parts
 }
 
-// stream is where the messages of a source stand. It ends with the process: the source then begins
+// stream is the state of a source's messages. It is not stored: after a restart the source begins
 // another one.
 type stream struct {
 	number uint64
 	n      uint64
-	parts  []Op // of an entry of which not all has come
+	parts  []Op // of an incomplete entry
 	size   int
-	last   uint64       // of Copies.messages that brought some
+	last   uint64       // value of Copies.messages at its latest part
 	wait   func() error // of the last message
 }
 
-// NewCopies returns the copies that lie in a store.
+// NewCopies returns the copies in a store.
 func NewCopies(store kv.Store) *Copies {
 	return &Copies{store: store, streams: make(map[string]*stream), maxParts: maxParts}
 }
 
-// Handle takes a message of a source. The reply may leave when wait has returned nil. An error
-// refuses a message that makes no sense.
+// Handle processes a message of a source. Send the reply after wait has returned nil. An error
+// rejects a malformed message.
 func (c *Copies) Handle(source string, raw []byte) (reply []byte, wait func() error, err error) {
 	m, err := decodeMessage(raw)
 	if err != nil {
@@ -67,7 +66,7 @@ func (c *Copies) Handle(source string, raw []byte) (reply []byte, wait func() er
 	case st == nil || m.stream != st.number || m.n != st.n && m.n != st.n+1:
 		return (&answer{lost: true}).encode(), kv.OnDisk, nil
 	}
-	if m.n == st.n+1 { // else it came before, and the answer went lost
+	if m.n == st.n+1 { // else it is a duplicate whose answer was lost
 		st.n = m.n
 		if err := c.apply(source, st, m); err != nil {
 			c.end(source)
@@ -81,13 +80,13 @@ func (c *Copies) Handle(source string, raw []byte) (reply []byte, wait func() er
 	return (&answer{differ: differ}).encode(), st.wait, nil
 }
 
-// Holds says whether there is a copy of a source; of one that cannot be read there is none.
+// Holds reports whether there is a readable copy of a source.
 func (c *Copies) Holds(source string) bool {
 	_, ok, err := c.store.Get(prefixOf(source))
 	return ok && err == nil
 }
 
-// open begins a stream; the source's name is kept with its copy.
+// open begins a stream; the source's name is stored with its copy.
 func (c *Copies) open(source string, number uint64) (*stream, error) {
 	if _, ok, err := c.store.Get(prefixOf(source)); err != nil {
 		return nil, fmt.Errorf("copy of %x: %w", source, err)
@@ -102,7 +101,7 @@ func (c *Copies) open(source string, number uint64) (*stream, error) {
 	return st, nil
 }
 
-// Keep adds records to a copy of this peer's own making; no source may have its name.
+// Keep adds records to a local copy that this peer makes itself; no source may have its name.
 func (c *Copies) Keep(name string, each func(set func(key, value []byte))) error {
 	prefix := prefixOf(name)
 	_, err := c.store.Update(func(b kv.Batch) {
@@ -115,13 +114,13 @@ func (c *Copies) Keep(name string, each func(set func(key, value []byte))) error
 	return nil
 }
 
-// Forget removes a copy of this peer's own making.
+// Forget removes a local copy.
 func (c *Copies) Forget(name string) error {
 	_, err := c.forget(name)
 	return err
 }
 
-// end forgets where a source's stream stands, with what has come of an entry.
+// end drops the state of a source's stream, including a partial entry.
 func (c *Copies) end(source string) {
 	if st := c.streams[source]; st != nil {
 		c.hold(st, -st.size)
@@ -134,7 +133,7 @@ func (c *Copies) hold(st *stream, more int) {
 	c.parts += more
 }
 
-// relieve gives up entries of which not all has come until they are within bounds again.
+// relieve drops incomplete entries until the limit holds.
 func (c *Copies) relieve() {
 	for c.parts > c.maxParts {
 		var idle string
@@ -145,20 +144,19 @@ func (c *Copies) relieve() {
 			}
 		}
 		if idle == "" {
-			return // what is held is of the last one, and bounded by itself
+			return // only the last one is left, which has its own limit
 		}
 		c.end(idle)
 	}
 }
 
-// apply writes the changes of a message as one batch, or keeps them until the rest of the entry has
-// come.
+// apply writes the changes of a message as one batch, or keeps them until the entry is complete.
 func (c *Copies) apply(source string, st *stream, m *message) (err error) {
 	for i := range m.ops {
 		c.hold(st, m.ops[i].size()+opBytes)
 	}
 	if st.size > MaxMessage {
-		return fmt.Errorf("%w: an entry of more than %d bytes", errFormat, MaxMessage)
+		return fmt.Errorf("%w: entry exceeds %d bytes", errFormat, MaxMessage)
 	}
 	st.parts = append(st.parts, m.ops...)
 	if m.part {
@@ -199,7 +197,7 @@ func (c *Copies) apply(source string, st *stream, m *message) (err error) {
 	return nil
 }
 
-// compare names the spans of which this copy is another.
+// compare returns the spans in which this copy differs.
 func (c *Copies) compare(source string, m *message) (differ []int, err error) {
 	lo := lower(m.lo)
 	for i := range m.spans {
@@ -228,7 +226,7 @@ func (c *Copies) forget(source string) (wait func() error, err error) {
 	return c.store.Update(func(b kv.Batch) { b.DeleteRange(prefix, append(prefix, 0xff)) })
 }
 
-// Sources names the sources of which there are copies.
+// Sources returns the names of the sources with copies.
 func (c *Copies) Sources() (names []string, err error) {
 	var lo []byte
 	for {
@@ -255,9 +253,9 @@ func (c *Copies) Sources() (names []string, err error) {
 	}
 }
 
-// Scan calls fn for the records of a source's copy with keys in [lo, hi), in their order and
-// without the copy's prefix, until it returns false; key and value are lent. A nil lo is the first,
-// a nil hi the end.
+// Scan calls fn for the records of a source's copy with keys in [lo, hi), in order and without the
+// copy's prefix, until it returns false; key and value are valid during the call. A nil lo is the
+// first, a nil hi the end.
 func (c *Copies) Scan(source string, lo, hi []byte, fn func(key, value []byte) bool) error {
 	prefix := prefixOf(source)
 	err := c.store.Scan(append(prefix, lower(lo)...), append(prefix, upper(hi)...), func(key, value []byte) bool {
@@ -269,9 +267,8 @@ func (c *Copies) Scan(source string, lo, hi []byte, fn func(key, value []byte) b
 	return nil
 }
 
-// Drop removes the records in [lo, hi) from a source's copy, because another peer has them in its
-// own by now. Should the source still be at work, its stream breaks, and it makes the copy whole
-// again.
+// Drop removes the records in [lo, hi) from a source's copy, after another peer has imported them.
+// If the source is still active, its stream breaks, and it syncs the copy again.
 func (c *Copies) Drop(source string, lo, hi []byte) (wait func() error, err error) {
 	c.end(source)
 	prefix := prefixOf(source)

@@ -7,27 +7,27 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// digestSize is how much of a range's SHA-256 is compared.
+// digestSize is the length of the truncated SHA-256 of a range, in bytes.
 const digestSize = 16
 
 type digest [digestSize]byte
 
-// span is a range of keys up to, and without, hi, from where the one before it ended, with the
-// digest of its records; the last one of all has no hi and reaches to the end.
+// span is a range of keys from the end of the previous one up to, excluding, hi, with the digest of
+// its records; the very last has no hi and reaches to the end.
 type span struct {
 	hi  []byte
 	sum digest
 }
 
-// message is what a source says to a follower.
+// message is sent from a source to a follower.
 type message struct {
 	stream uint64 // later streams have higher numbers
 	n      uint64 // of the message in its stream, from 1
-	forget bool   // the copy is not needed any more
-	part   bool   // the entry goes on in the next message
+	forget bool   // the copy is no longer needed
+	part   bool   // the entry continues in the next message
 	ops    []Op
-	packed []byte // ops as they go over the wire, if that is known already
-	lo     []byte // where the first span begins
+	packed []byte // encoded ops, if already known
+	lo     []byte // start of the first span
 	spans  []span
 }
 
@@ -40,8 +40,8 @@ const (
 	flagsEnd    = 8
 )
 
-// encode puts what is the follower's own in front, and behind it the changes, packed, which are the
-// same for all of them.
+// encode writes the follower's own fields first, then the packed changes, which are the same for
+// all followers.
 func (m *message) encode() []byte {
 	if m.packed == nil {
 		m.packed = pack(m.ops)
@@ -87,11 +87,11 @@ func pack(ops []Op) []byte {
 	return s2.Encode(nil, e)
 }
 
-// decodeMessage reads what a stranger sent: nothing is allocated beyond MaxMessage, and keys,
-// counts and order are checked.
+// decodeMessage decodes an untrusted message: it allocates at most MaxMessage, and checks keys,
+// counts and order.
 func decodeMessage(raw []byte) (*message, error) {
 	if len(raw) == 0 || raw[0] != formatVersion {
-		return nil, fmt.Errorf("%w: another version", errFormat)
+		return nil, fmt.Errorf("%w: unsupported version", errFormat)
 	}
 	d := &dec{Fields: kv.Fields{Rest: raw[1:]}}
 	m := new(message)
@@ -109,10 +109,10 @@ func decodeMessage(raw []byte) (*message, error) {
 	return m, err
 }
 
-// unpack is the reverse of pack.
+// unpack reverses pack.
 func unpack(packed []byte) (ops []Op, err error) {
 	if n, err := s2.DecodedLen(packed); err != nil || n > MaxMessage {
-		return nil, fmt.Errorf("%w: a length of %d", errFormat, n)
+		return nil, fmt.Errorf("%w: length of %d", errFormat, n)
 	}
 	plain, err := s2.Decode(nil, packed)
 	if err != nil {
@@ -128,8 +128,8 @@ func unpack(packed []byte) (ops []Op, err error) {
 	size := 0
 	for ; n > 0 && !d.Bad; n-- {
 		op := d.op(last)
-		if size += op.size(); size > MaxMessage { // keys grow by what they share
-			return nil, fmt.Errorf("%w: changes of more than %d bytes", errFormat, MaxMessage)
+		if size += op.size(); size > MaxMessage { // keys grow by their shared prefix
+			return nil, fmt.Errorf("%w: changes exceed %d bytes", errFormat, MaxMessage)
 		}
 		ops = append(ops, op)
 		last = op.Key
@@ -161,11 +161,11 @@ func (d *dec) spans(m *message) {
 	}
 }
 
-// answer is what a follower says.
+// answer is the answer of a follower.
 type answer struct {
-	// lost: this is not the stream that it knows, so another one is to begin.
+	// lost: the stream is unknown, the source must begin another one.
 	lost bool
-	// differ names the spans, by number, of which the copy is another.
+	// differ has the indexes of the spans in which the copy differs.
 	differ []int
 }
 
@@ -183,7 +183,7 @@ func (a *answer) encode() []byte {
 	return e
 }
 
-// decodeAnswer reads the answer to a comparison of so many spans.
+// decodeAnswer decodes the answer to a comparison of that many spans.
 func decodeAnswer(raw []byte, spans int) (a answer, err error) {
 	d := &dec{Fields: kv.Fields{Rest: raw}}
 	status := d.Byte()

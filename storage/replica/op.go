@@ -8,7 +8,7 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Kind is what an Op does.
+// Kind is the kind of an Op.
 type Kind byte
 
 // The kinds of changes.
@@ -17,7 +17,7 @@ const (
 	Set Kind = iota + 1
 	// Delete removes Key.
 	Delete
-	// DeleteRange removes the keys from Key up to, and without, Value.
+	// DeleteRange removes the keys from Key up to, excluding, Value.
 	DeleteRange
 
 	kindEnd
@@ -26,16 +26,16 @@ const (
 // Op is one change to the records of a source. Keys begin with the byte of their keyspace.
 type Op struct {
 	Kind       Kind   // what is done to Key
-	Key, Value []byte // Value is the new one, or the end of a range; see the kinds
+	Key, Value []byte // Value is the new value, or the end of a range; see the kinds
 }
 
-// size is about what an op takes on the wire and in memory.
+// size is the approximate size of an op on the wire and in memory.
 func (op *Op) size() int { return len(op.Key) + len(op.Value) + 8 }
 
-// opBytes is what an op takes in memory beside its key and value.
+// opBytes is the memory of an op besides its key and value.
 const opBytes = 56
 
-// before cuts an op down to what concerns the keys before end; false if that is nothing.
+// before restricts an op to keys before end; false if nothing is left.
 func (op Op) before(end []byte) (Op, bool) {
 	if string(op.Key) >= string(end) {
 		return Op{}, false
@@ -46,15 +46,15 @@ func (op Op) before(end []byte) (Op, bool) {
 	return op, true
 }
 
-// Bounds on what a stranger may send.
+// Limits of messages.
 const (
-	// MaxMessage is the size of a message unpacked, in bytes, keys counted whole. One key with its
+	// MaxMessage is the maximum decoded size of a message, in bytes, with whole keys. One key with its
 	// value must fit.
 	MaxMessage = 64 << 20
-	// MaxOps is the number of changes in a message. A full one of a mebibyte has a tenth of it:
-	// what takes three bytes there takes fifty in memory.
+	// MaxOps is the maximum number of changes in a message. A full message of a mebibyte has a tenth
+	// of it: a change of three bytes takes fifty in memory.
 	MaxOps = 1 << 20
-	// MaxKey and MaxRanges bound a key in bytes, and the ranges of one comparison.
+	// MaxKey and MaxRanges limit a key in bytes, and the ranges of one comparison.
 	MaxKey    = 4096
 	MaxRanges = 256
 )
@@ -67,7 +67,7 @@ type enc []byte
 func (e *enc) uint(n uint64)  { *e = binary.AppendUvarint(*e, n) }
 func (e *enc) bytes(b []byte) { e.uint(uint64(len(b))); *e = append(*e, b...) }
 
-// op appends a change; keys are written as what they add to the one before.
+// op appends a change; keys are encoded as the difference to the previous one.
 func (e *enc) op(op *Op, last []byte) {
 	*e = append(*e, byte(op.Kind))
 	shared := 0
@@ -83,15 +83,15 @@ func (e *enc) op(op *Op, last []byte) {
 
 type dec struct {
 	kv.Fields
-	room []byte // for keys, which are put together
+	room []byte // buffer for keys
 }
 
-// roomSize is how many bytes of keys are allocated at a time.
+// roomSize is the number of bytes allocated for keys at a time.
 const roomSize = 4096
 
 func (d *dec) uint() uint64 { return d.Uint(math.MaxUint64) }
 
-// key reads a key that begins with a part of the last one.
+// key reads a key that shares a prefix with the last one.
 func (d *dec) key(last []byte) []byte {
 	shared := d.uint()
 	if d.Bad || shared > uint64(len(last)) {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Range sync makes a follower level that is new, or has been away: the digests of small ranges of
-// keys are compared, and the records sent of those that differ.
+// Range sync updates a follower that is new, or was away: it compares the digests of small ranges
+// of keys, and sends the records of those that differ.
 
-// Scan asks for records: from key Lo on, until Bytes of them are found or there are no more. They
-// go to Scanned.
+// Scan requests records from key Lo on, until Bytes of them are found or there are no more. Pass
+// them to Scanned.
 type Scan struct {
-	ID    uint64 // of this scan, to be given to Scanned
+	ID    uint64 // for Scanned
 	Lo    []byte // first key
-	Bytes int    // size at which to stop, keys and values together
+	Bytes int    // stop at this size of keys and values
 }
 
 // scanned is a span with its records.
@@ -24,7 +24,7 @@ type scanned struct {
 	ops    []Op
 }
 
-// Records gathers what a Scan found.
+// Records collects the records of a Scan.
 type Records struct {
 	scan  Scan
 	limit int // of a span
@@ -32,17 +32,17 @@ type Records struct {
 	spans []scanned
 	size  int // of all
 	last  int // of the last span
-	read  int // records, with those that were skipped
+	read  int // records, including skipped ones
 	end   bool
 }
 
-// Collect begins to gather the records of a scan.
+// Collect begins to collect the records of a scan.
 func (s *Source) Collect(scan Scan) *Records {
 	return &Records{scan: scan, limit: s.cfg.Span, reads: s.cfg.Reads}
 }
 
-// Add takes a record, which is copied, in the order of keys; false says that there is enough, and
-// that this one was not taken.
+// Add adds a record, which is copied, in key order; false means that the scan is complete, and this
+// record was not added.
 func (r *Records) Add(key, value []byte) bool {
 	if len(r.spans) == 0 {
 		r.spans = append(r.spans, scanned{lo: r.scan.Lo})
@@ -63,7 +63,7 @@ func (r *Records) Add(key, value []byte) bool {
 	return true
 }
 
-// Skip takes note of a record that is not to be copied; false says that it is enough for one scan.
+// Skip counts a record that is not replicated; false means that the scan is complete.
 func (r *Records) Skip(key []byte) bool {
 	if r.read++; r.read < r.reads {
 		return true
@@ -82,7 +82,7 @@ func (r *Records) cut(key []byte) (bound []byte) {
 	return bound
 }
 
-// End says that there are no more records.
+// End marks the end of all records.
 func (r *Records) End() {
 	r.end = true
 	if len(r.spans) == 0 {
@@ -90,8 +90,8 @@ func (r *Records) End() {
 	}
 }
 
-// Scanned brings the records of a Scan, made after Next had asked for it; err if it failed. The
-// call is to be made if ok.
+// Scanned takes the records of a Scan that Next requested; err if it failed. If ok, the caller must
+// send the call.
 func (s *Source) Scanned(now time.Time, r *Records, err error) (call Call, ok bool) {
 	f := s.under(r.scan.ID)
 	if f == nil {
@@ -118,7 +118,7 @@ func (s *Source) Scanned(now time.Time, r *Records, err error) (call Call, ok bo
 	return Call{f.busy, f.name, f.message}, true
 }
 
-// compared goes on with range sync: what differs is sent next, and then the cursor moves on.
+// compared continues range sync: it sends the spans that differ, and then moves the cursor.
 func (s *Source) compared(now time.Time, f *follower, differ []int) {
 	if len(f.spans) > 0 {
 		for _, i := range differ {
@@ -139,13 +139,12 @@ func (s *Source) compared(now time.Time, f *follower, differ []int) {
 			f.walked, f.reach = true, s.seq
 		}
 	}
-	// The ranges were read at different times. They are the state of one time once every entry from
-	// then is there.
+	// The ranges were read at different times. They are a consistent state once every entry from then
+	// is there.
 	f.level = f.walked && f.acked >= f.reach
 }
 
-// records takes what fits into one message off the rest. A span is whole at the follower or not
-// replaced.
+// records moves records of the rest into one message. A span is replaced as a whole.
 func (s *Source) records(f *follower) *message {
 	size, n := 0, 0
 	for n < len(f.rest) && (n == 0 || size < s.cfg.Message) {
@@ -159,8 +158,7 @@ func (s *Source) records(f *follower) *message {
 	return m
 }
 
-// lower and upper put bounds in place of open ends: keys begin with the byte of a keyspace, which
-// is a letter.
+// lower and upper replace open ends: keys begin with the byte of a keyspace, which is a letter.
 func lower(lo []byte) []byte {
 	if len(lo) == 0 {
 		return []byte{0}
@@ -175,7 +173,7 @@ func upper(hi []byte) []byte {
 	return hi
 }
 
-// sum is the digest of records in order.
+// sum returns the digest of records in order.
 func sum(each func(fn func(key, value []byte))) digest {
 	h := sha256.New()
 	var room [2 * binary.MaxVarintLen64]byte

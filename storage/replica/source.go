@@ -7,29 +7,30 @@ import (
 	"time"
 )
 
-// Config holds the knobs of a Source. The zero value of a field means its default.
+// Config configures a Source. A zero field means its default.
 type Config struct {
-	// Incarnation of the source's process: its streams begin above those of earlier ones.
+	// Incarnation is that of the source's process: its stream numbers exceed those of earlier ones.
 	Incarnation uint64
-	// Message is the size in bytes from which a message is full, unpacked. Larger ones mean fewer
-	// calls and a longer wait for each.
+	// Message is the decoded size in bytes at which a message is full. Larger ones mean fewer, but
+	// longer calls.
 	Message int
-	// Span is the size in bytes of the ranges whose digests are compared. Smaller ones find
-	// differences more exactly.
+	// Span is the size in bytes of the ranges that are compared. Smaller ones find differences more
+	// precisely.
 	Span int
-	// Reads bounds the records that one scan looks at, those included that are not to be copied, so
-	// that it leaves the disk to others now and then.
+	// Reads is the maximum number of records read by one scan, including skipped ones, so that it
+	// yields the disk now and then.
 	Reads int
-	// MaxLog bounds the entries in memory, in bytes. A follower that needs more is made level anew.
+	// MaxLog is the maximum size of the entries in memory, in bytes. A follower that lags more is
+	// synced again.
 	MaxLog int
-	// SyncPause is the wait between two steps of range sync, which leaves the disk and the network
-	// to the crawl.
+	// SyncPause is the delay between two steps of range sync, which leaves disk and network to the
+	// crawl.
 	SyncPause time.Duration
-	// Pace is the least time between two messages of entries to one follower, unless a message is
-	// full or Hurry is set. Each costs the follower a sync of its disk and both ends some wake-ups;
-	// entries that wait share these.
+	// Pace is the minimum interval between two messages of entries to one follower, unless a message
+	// is full or Hurry is set. Each costs the follower a disk sync and both ends some wake-ups, which
+	// waiting entries share.
 	Pace time.Duration
-	// Retry is the wait after a call that failed.
+	// Retry is the delay after a failed call.
 	Retry time.Duration
 }
 
@@ -50,28 +51,27 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// Source is the sending side: what its followers have, and what they are sent next. Not safe for
-// concurrent use.
+// Source is the sending side: it tracks the state of its followers and what to send next. It is not
+// safe for concurrent use.
 //
-// Drive it so: Append each batch once the store shows it; Follow when the set of followers changes;
-// after each of these, after an answer, and at the time that Next returned, call Next and do what
-// it says.
+// Drive it so: Append each batch once it is visible in the store; Follow when the set of followers
+// changes; after each of these, after an answer, and at the time that Next returned, call Next and
+// perform its calls and scans.
 type Source struct {
 	cfg       Config
 	streams   uint64
 	calls     uint64
-	log       []entry // consecutive, the oldest first
+	log       []entry // consecutive, oldest first
 	logSize   int
 	seq       uint64 // of the last entry
-	hurry     bool   // entries do not wait for others
+	hurry     bool   // entries are sent without delay
 	followers []*follower
 	packed    packedEntries
 }
 
-// packedEntries are the entries that were packed last: followers that stand at the same place are
-// sent the same.
+// packedEntries caches the last packed entries: followers at the same position get the same bytes.
 type packedEntries struct {
-	acked, seq uint64 // where the follower and the log stood
+	acked, seq uint64 // the positions of follower and log
 	sending    uint64
 	bytes      []byte
 }
@@ -82,32 +82,31 @@ type entry struct {
 	ops  []Op
 }
 
-// follower is where one follower stands. At most one thing is under way with it at a time: a call,
-// or a scan for it.
+// follower is the state of one follower. It has at most one call or scan in flight.
 type follower struct {
 	name    string
-	current bool // of the present set; else it is told to forget
+	current bool // in the present set; else it must drop its copy
 	stream  uint64
-	forgets bool   // the message under way tells it to forget
+	forgets bool   // the message in flight makes it drop its copy
 	n       uint64 // messages sent on the stream
-	acked   uint64 // entries up to it are on its disk, as far as their keys lie before the cursor
+	acked   uint64 // entries up to it are on its disk, for keys before the cursor
 	level   bool
-	was     bool   // it was level, its stream broke, and nobody replaced it yet
+	was     bool   // it was level, its stream broke, and it is not replaced yet
 	had     uint64 // acked then
-	message []byte // under way
-	resend  bool   // message found no answer
-	cursor  []byte // keys before it are the same there, up to acked; all of them once level
-	busy    uint64 // the call or scan under way; 0: none
-	sending uint64 // acked if the message under way is acknowledged
-	split   int    // ops of the entry behind acked that went out already
-	rest    []Op   // records of differing spans that are still to be sent
+	message []byte // in flight
+	resend  bool   // message was not answered
+	cursor  []byte // keys before it are synced up to acked; all of them once level
+	busy    uint64 // the call or scan in flight; 0: none
+	sending uint64 // acked after the message in flight
+	split   int    // ops of the entry after acked already sent
+	rest    []Op   // records of differing spans still to send
 	ahead   []byte // the cursor once rest is sent; nil: the end
 	atEnd   bool
 	walked  bool      // all records were compared
 	reach   uint64    // the last entry then
-	spans   []scanned // under comparison
+	spans   []scanned // being compared
 	again   time.Time
-	pace    time.Time // no message of entries before, unless it is full
+	pace    time.Time // earliest time of the next message of entries, unless full
 }
 
 // NewSource returns a source without followers.
@@ -125,7 +124,7 @@ func (s *Source) find(name string) *follower {
 	return nil
 }
 
-// under returns the follower with which that call or scan is under way.
+// under returns the follower with that call or scan in flight.
 func (s *Source) under(id uint64) *follower {
 	for _, f := range s.followers {
 		if f.busy == id {
@@ -139,8 +138,8 @@ func (s *Source) remove(f *follower) {
 	s.followers = slices.DeleteFunc(s.followers, func(g *follower) bool { return f == g })
 }
 
-// Append notes a batch that was applied to the store and returns its number. Its keys and values
-// are kept: they must not change.
+// Append adds a batch that was applied to the store and returns its number. It keeps the keys and
+// values: they must not change.
 func (s *Source) Append(ops []Op) uint64 {
 	s.seq++
 	if len(s.followers) == 0 {
@@ -156,16 +155,16 @@ func (s *Source) Append(ops []Op) uint64 {
 	return s.seq
 }
 
-// Hurry says whether entries go out at once, without waiting for others to share a message with:
-// while somebody waits for one after another.
+// Hurry sets whether entries are sent at once, without waiting to share a message: while a caller
+// waits for one after another.
 func (s *Source) Hurry(on bool) { s.hurry = on }
 
-// Seq is the number of the last entry.
+// Seq returns the number of the last entry.
 func (s *Source) Seq() uint64 { return s.seq }
 
-// Durable is the number up to which every follower of the present set that is level, or was, has
-// the entries on disk. One whose stream broke, because it cannot be reached or has started again,
-// is waited for until it is level again or another takes its place.
+// Durable returns the number up to which every follower of the present set that is or was level has
+// the entries on disk. A follower with a broken stream, unreachable or restarted, counts until it
+// is level again or replaced.
 func (s *Source) Durable() uint64 {
 	least := s.seq
 	for _, f := range s.followers {
@@ -180,7 +179,7 @@ func (s *Source) Durable() uint64 {
 	return least
 }
 
-// Level says how many followers of the present set are level, and how many there are.
+// Level returns the number of level followers of the present set, and its size.
 func (s *Source) Level() (level, all int) {
 	for _, f := range s.followers {
 		if f.current {
@@ -193,9 +192,8 @@ func (s *Source) Level() (level, all int) {
 	return level, all
 }
 
-// Follow names the followers from now on. Those that were and are not any more are told to forget
-// their copy once all of the new ones are level; gone says of those that are dead, whom nothing is
-// to be told.
+// Follow sets the followers. Former ones are sent a request to drop their copy once all new ones
+// are level; gone reports which of them are dead and need none.
 func (s *Source) Follow(names []string, gone func(name string) bool) {
 	for _, name := range names {
 		f := s.find(name)
@@ -216,7 +214,7 @@ func (s *Source) Follow(names []string, gone func(name string) bool) {
 	s.trim()
 }
 
-// renew begins a new stream, when what is under way has come back.
+// renew begins a new stream when the call in flight has returned.
 func (s *Source) renew(f *follower) {
 	if f.busy == 0 {
 		s.restart(f)
@@ -226,7 +224,7 @@ func (s *Source) renew(f *follower) {
 	f.lapse()
 }
 
-// lapse notes that a follower is not level any more, and what it has. One that joins the set anew
+// lapse marks a follower as not level, and records what it has. A follower that joins the set again
 // is not waited for before it is level.
 func (f *follower) lapse() {
 	if f.level {
@@ -244,7 +242,7 @@ func (s *Source) restart(f *follower) {
 	}
 }
 
-// trim drops entries that everybody has.
+// trim drops entries that all followers have.
 func (s *Source) trim() {
 	least := s.seq
 	for _, f := range s.followers {
@@ -268,15 +266,14 @@ func (s *Source) trim() {
 	s.log, s.logSize = nil, 0
 }
 
-// Call is a message to be sent to a follower; its end goes to Result.
+// Call is a message to send to a follower; pass its result to Result.
 type Call struct {
-	ID      uint64 // of this call, to be given to Result
+	ID      uint64 // for Result
 	To      string // ID of the follower
-	Message []byte // to be sent as it is
+	Message []byte // encoded
 }
 
-// Next says what is to be done now, and when to ask again if nothing happens before (the zero time:
-// never).
+// Next returns what to do now, and when to call it again if nothing happens before (zero: never).
 func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Time) {
 	for _, f := range s.followers {
 		switch {
@@ -311,13 +308,13 @@ func (s *Source) Next(now time.Time) (calls []Call, scans []Scan, again time.Tim
 	return calls, scans, again
 }
 
-// paced says whether entries wait for others.
+// paced reports whether entries must wait for others.
 func (s *Source) paced(now time.Time, f *follower) bool {
 	if !f.current || f.acked == s.seq || s.hurry || !now.Before(f.pace) {
 		return false
 	}
 	if s.logSize < s.cfg.Message {
-		return true // as nearly always, and this is asked at each entry
+		return true // the common case; called for each entry
 	}
 	size := 0
 	for i := len(s.log) - 1; i >= 0 && s.log[i].seq > f.acked && size < s.cfg.Message; i-- {
@@ -399,11 +396,10 @@ func (s *Source) entries(f *follower) *message {
 	return s.message(f, m)
 }
 
-// latest puts changes in the order of their keys and leaves out those that a later change of the
-// same key makes void. All of a message is applied at once, and the records of a busy host are
-// written again and again. Neighbours in order share the beginnings of their keys, and lie next to
-// each other in the follower's table of recent writes. What comes before the removal of a range
-// stays before it.
+// latest sorts changes by key and drops those that a later change of the same key overrides. A
+// message is applied atomically, and records of a busy host are rewritten often. Sorted neighbors
+// share prefixes, and are adjacent in the follower's memory table. Changes before the deletion of a
+// range stay before it.
 func latest(ops []Op) []Op {
 	kept := make([]Op, 0, len(ops))
 	for {
@@ -433,7 +429,7 @@ func appendOrdered(kept, ops []Op) []Op {
 	return kept
 }
 
-// part sends the next part of a large entry. The follower applies it when the last one has come.
+// part sends the next part of a large entry. The follower applies it after the last one.
 func (s *Source) part(f *follower, e *entry, m *message) {
 	size := 0
 	from := f.split
@@ -447,7 +443,7 @@ func (s *Source) part(f *follower, e *entry, m *message) {
 	}
 }
 
-// concern picks the ops before the cursor: the rest of the records is yet to be brought level.
+// concern returns the ops before the cursor: the other records are not synced yet.
 func (f *follower) concern(ops []Op) []Op {
 	if f.level {
 		return ops
@@ -461,7 +457,7 @@ func (f *follower) concern(ops []Op) []Op {
 	return out
 }
 
-// Result brings the answer to a call, or why there is none.
+// Result takes the answer to a call, or its error.
 func (s *Source) Result(now time.Time, id uint64, reply []byte, err error) {
 	f := s.under(id)
 	if f == nil {
@@ -469,7 +465,7 @@ func (s *Source) Result(now time.Time, id uint64, reply []byte, err error) {
 	}
 	f.busy = 0
 	if err != nil && f.stream != 0 && f.current {
-		f.resend, f.again = true, now.Add(s.cfg.Retry) // the follower knows the message if only its answer went lost
+		f.resend, f.again = true, now.Add(s.cfg.Retry) // the follower ignores the duplicate if only its answer was lost
 		return
 	}
 	var a answer
@@ -482,7 +478,7 @@ func (s *Source) Result(now time.Time, id uint64, reply []byte, err error) {
 		s.broken(now, f)
 	case f.forgets:
 		s.remove(f)
-	case !f.current: // it was still one when the message left
+	case !f.current: // it was current when the message was sent
 		s.trim()
 	case a.lost:
 		s.broken(now, f)
@@ -494,12 +490,12 @@ func (s *Source) Result(now time.Time, id uint64, reply []byte, err error) {
 	}
 }
 
-// broken begins a new stream after a rest.
+// broken begins a new stream after the retry delay.
 func (s *Source) broken(now time.Time, f *follower) {
 	s.restart(f)
 	f.again = now.Add(s.cfg.Retry)
 	s.trim()
 }
 
-// Followers counts the peers that keep copies, or are still to be told to forget theirs.
+// Followers returns the number of peers that keep copies, or must still drop theirs.
 func (s *Source) Followers() int { return len(s.followers) }

@@ -1,5 +1,5 @@
-// Package storagetest gives the tests of other packages a store in memory, one that can crash, and
-// one whose disk fails, and the suite that every keyspace passes.
+// Package storagetest provides stores for tests: in memory, with crashes, and with disk failures;
+// and a test suite for keyspaces.
 package storagetest
 
 import (
@@ -29,7 +29,7 @@ func open(tb testing.TB, fs vfs.FS) *storage.Store {
 	return s
 }
 
-// Disk is a disk in memory on which one store lives after another, with crashes between them.
+// Disk is an in-memory disk for successive stores, with crashes between them.
 type Disk struct {
 	fs *vfs.MemFS
 }
@@ -43,8 +43,8 @@ func (d *Disk) Open(tb testing.TB) *storage.Store {
 	return open(tb, d.fs)
 }
 
-// Crash returns the disk as a power cut at this moment would leave it at worst: with exactly what
-// was synced. A store that is open on d goes on and does not touch the new disk.
+// Crash returns the disk as after a power loss: with exactly what was synced. An open store on d
+// continues and does not touch the new disk.
 func (d *Disk) Crash() *Disk {
 	return &Disk{fs: d.fs.CrashClone(vfs.CrashCloneCfg{})}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Suite checks the promises of a store that do not need a crash; open gives a new, empty one to
-// each part.
+// Suite checks the guarantees of a store that need no crash; open returns a new, empty one for each
+// part.
 func Suite(t *testing.T, open func(t *testing.T) *storage.Store) {
 	t.Run("keyspaces are apart", func(t *testing.T) { testApart(t, open(t)) })
 	t.Run("scan", func(t *testing.T) { testScan(t, open(t)) })
@@ -120,7 +120,7 @@ func testEmpty(t *testing.T, s *storage.Store) {
 	must(t, wait, err)
 }
 
-// testOrder: the changes of a batch apply in their order.
+// testOrder: the changes of a batch apply in order.
 func testOrder(t *testing.T, s *storage.Store) {
 	jobs := s.Keyspace(storage.KeyspaceJobs)
 	wait, err := jobs.Update(func(b kv.Batch) {
@@ -189,7 +189,7 @@ func testConcurrent(t *testing.T, s *storage.Store) {
 	}
 }
 
-// testModel runs random changes on a keyspace and on a map and compares them now and then.
+// testModel applies random changes to a keyspace and a map and compares them at intervals.
 func testModel(t *testing.T, s *storage.Store) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	hosts, model := s.Keyspace(storage.KeyspaceHosts), map[string][]byte{}

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// mimeRevisit is what an index calls the type of a revisit.
+	// mimeRevisit is the MIME type of a revisit in an index.
 	mimeRevisit = "warc/revisit"
-	// maxIndexLine bounds a line that is read back, in bytes.
+	// maxIndexLine is the maximum length of a line that is read, in bytes.
 	maxIndexLine = 1 << 20
 )
 
-// appendIndex appends the CDXJ line of an exchange up to the value of offset, which is known when
-// it is appended to a file: a SURT key, a time of 14 digits, then a JSON object. length is that of
-// the member, in bytes.
+// appendIndex appends the CDXJ line of an exchange up to the value of offset, which is only known
+// when the member is appended to a file: a SURT key, a 14-digit time, then a JSON object. length is
+// that of the member, in bytes.
 func appendIndex(dst []byte, x *Exchange, date time.Time, length int) []byte {
 	mime := mimeRevisit
 	if x.RevisitOf == nil {
@@ -52,7 +52,7 @@ func appendEntry(dst []byte, url string, date time.Time, mime, status, digest st
 	return append(dst, `", "offset": "`...)
 }
 
-// appendPlace ends the line that appendIndex began.
+// appendPlace completes the line that appendIndex began.
 func appendPlace(dst []byte, offset int64, file string) []byte {
 	dst = strconv.AppendInt(dst, offset, 10)
 	dst = append(dst, `", "filename": `...)
@@ -60,11 +60,11 @@ func appendPlace(dst []byte, offset int64, file string) []byte {
 	return append(dst, "}\n"...)
 }
 
-// appendJSON appends s as a JSON string, without a detour for the plain ones, which is nearly all.
+// appendJSON appends s as a JSON string, with a fast path for plain ones, which are nearly all.
 func appendJSON(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			quoted, _ := json.Marshal(s) // a string has no error
+			quoted, _ := json.Marshal(s) // strings cannot fail
 			return append(dst, quoted...)
 		}
 	}
@@ -73,8 +73,8 @@ func appendJSON(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// writeIndex sorts lines into the index at path. It is written beside and renamed, so that an index
-// is there whole or not at all.
+// writeIndex writes the sorted lines to the index at path. It writes a temporary file and renames
+// it, so that the index is complete or absent.
 func writeIndex(path string, lines []byte) error {
 	sorted := bytes.SplitAfter(lines, []byte("\n"))
 	slices.SortFunc(sorted, bytes.Compare)
@@ -86,7 +86,7 @@ func writeIndex(path string, lines []byte) error {
 	w := bufio.NewWriterSize(file, 64<<10)
 	for _, line := range sorted {
 		if _, err := w.Write(line); err != nil {
-			break // Flush says it again
+			break // Flush returns the error again
 		}
 	}
 	if err := errors.Join(w.Flush(), file.Sync(), file.Close()); err != nil {
@@ -95,8 +95,8 @@ func writeIndex(path string, lines []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// indexFile reads a WARC file and returns its index, unsorted, with the lines naming it as name.
-// Found, if not nil, is called with each response that is whole.
+// indexFile reads a WARC file and returns its index, unsorted, with name as the file name in its
+// lines. found, if not nil, is called with each complete response.
 func indexFile(path, name string, found func(e Entry, at Ref)) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -106,9 +106,9 @@ func indexFile(path, name string, found func(e Entry, at Ref)) ([]byte, error) {
 	return index(file, name, found)
 }
 
-// Index reads a WARC stream and returns its index, unsorted, with the lines naming it as name.
-// After an error, such as ErrTruncated of a file that is being written, it returns the lines of the
-// records before.
+// Index reads a WARC stream and returns its index, unsorted, with name as the file name in its
+// lines. After an error, such as ErrTruncated for a file that is being written, it returns the
+// lines of the records before.
 func Index(r io.Reader, name string) ([]byte, error) { return index(r, name, nil) }
 
 func index(r io.Reader, name string, found func(e Entry, at Ref)) ([]byte, error) {
@@ -134,18 +134,18 @@ func index(r io.Reader, name string, found func(e Entry, at Ref)) ([]byte, error
 	}
 }
 
-// Entry is what an index says of a response or revisit.
+// Entry is the index entry of a response or revisit.
 type Entry struct {
 	URL, Digest  string    // of the page, and of its body as sha256: and hex
 	Date         time.Time // of the record
-	MIME, Status string    // MIME is without parameters; "warc/revisit" of a revisit
+	MIME, Status string    // MIME has no parameters; "warc/revisit" for a revisit
 	RecordID     string    // without angle brackets
 }
 
-// Entry returns what an index says of a response or revisit. It reads the record to its end.
+// Entry returns the index entry of a response or revisit. It reads the record to its end.
 func (r *Record) Entry() (Entry, error) { return r.EntryAnd(nil) }
 
-// EntryAnd is Entry; look, unless it is nil, may read of the body of a response before.
+// EntryAnd is Entry, but calls look, unless nil, first; it may read from the body of a response.
 func (r *Record) EntryAnd(look func(head []byte, body io.Reader)) (Entry, error) {
 	head, err := r.HTTPHead()
 	if err != nil {
@@ -168,22 +168,21 @@ func (e *Entry) AppendLine(dst []byte, file string, offset, length int64) []byte
 	return appendPlace(dst, offset, file)
 }
 
-// escapeGlob makes a directory's name stand for itself in a pattern.
+// escapeGlob escapes a directory name for use in a pattern.
 func escapeGlob(dir string) string {
 	return strings.NewReplacer(`[`, `[[]`, `*`, `[*]`, `?`, `[?]`).Replace(dir)
 }
 
-// IndexLine is a line of an index, as it was written.
+// IndexLine is a parsed line of an index.
 type IndexLine struct {
 	URL, Digest    string    // as in Entry
 	Date           time.Time // to the second
 	MIME, Status   string    // as in Entry
-	Offset, Length int64     // bytes in File; the record as it is stored
+	Offset, Length int64     // bytes in File, as stored
 	File           string    // name without directory
 }
 
-// ParseIndex reads an index. It returns the lines that can be read, and an error if there are
-// others.
+// ParseIndex reads an index. It returns the valid lines, and an error if there are others.
 func ParseIndex(r io.Reader) (lines []IndexLine, err error) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxIndexLine)
@@ -199,7 +198,7 @@ func ParseIndex(r io.Reader) (lines []IndexLine, err error) {
 		return lines, fmt.Errorf("index: %w", err)
 	}
 	if bad > 0 {
-		return lines, fmt.Errorf("index: %w: %d lines", ErrFormat, bad)
+		return lines, fmt.Errorf("index: %w: %d invalid lines", ErrFormat, bad)
 	}
 	return lines, nil
 }
@@ -220,8 +219,8 @@ func parseLine(raw []byte) (IndexLine, bool) {
 	return IndexLine{URL: l.URL, Digest: l.Digest, Date: date, MIME: l.MIME, Status: l.Status, Offset: offset, Length: length, File: l.Filename}, true
 }
 
-// Extents are where the records of an index lie, in their order; nil if its lines cannot all be
-// true, as records would overlap.
+// Extents returns the extents of the records of an index, in order; nil if the lines are
+// inconsistent, as records would overlap.
 func Extents(lines []IndexLine) []Extent {
 	list := make([]Extent, len(lines))
 	for i := range lines {

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Compression is how records are stored.
+// Compression is the compression of records.
 type Compression string
 
-// The ways. Gzip at the fastest level is a third of the cost of a page that is crawled; deeper
-// levels gain little on pages of some ten kilobytes, each compressed alone. Zstd at its fastest
-// takes as long and less room, and fewer tools read it.
+// The compressions. Gzip at the fastest level takes a third of the CPU time of a crawled page;
+// higher levels gain little on pages of some ten kilobytes, each compressed alone. Zstd at its
+// fastest takes as long and less space, but fewer tools read it.
 const (
 	Gzip Compression = "gzip"
 	Zstd Compression = "zstd"
@@ -26,7 +26,7 @@ const (
 // Compressions lists them.
 func Compressions() []string { return []string{string(Gzip), string(Zstd), string(None)} }
 
-// Members is an encoded exchange, ready to be appended. Append uses it up.
+// Members is an encoded exchange, ready to be appended, once.
 type Members struct {
 	// RecordID is the identity of the response or revisit record.
 	RecordID ID
@@ -38,7 +38,7 @@ type Members struct {
 // Len returns the size in the archive, in bytes.
 func (m *Members) Len() int { return len(m.data) }
 
-// buffer is a slice that a packer can write to.
+// buffer is a slice that implements io.Writer.
 type buffer []byte
 
 func (b *buffer) Write(p []byte) (int, error) {
@@ -46,18 +46,17 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Encoder turns exchanges into members. The zero value is not for use; its methods may be called by
-// many goroutines.
+// Encoder encodes exchanges into members. Create it with NewEncoder. It is safe for concurrent use.
 type Encoder struct {
 	scratch sync.Pool // of *scratch
 	members sync.Pool // of *Members
 }
 
-// maxPooled bounds the buffers that are kept for the next exchange, so that one giant page does not
-// stay in memory.
+// maxPooled is the capacity up to which buffers are reused, so that one giant page does not stay in
+// memory.
 const maxPooled = 1 << 20
 
-// scratch is what one encoding needs. A packer takes 0.4 to 1.5 MiB.
+// scratch is the memory of one encoding. A packer takes 0.4 to 1.5 MiB.
 type scratch struct {
 	packs  packer
 	stores packer // for requests
@@ -90,7 +89,7 @@ func (e *Encoder) Exchange(x *Exchange) (*Members, error) {
 	date := x.Date.UTC().Truncate(time.Millisecond)
 
 	e.response(s, m, x, date)
-	// The index knows only the first record: its length is what has been written so far.
+	// The index has only the first record: its length is that of the data so far.
 	m.index = appendIndex(m.index, x, date, len(m.data))
 	if len(x.Request) > 0 {
 		s.begin(TypeRequest, newID(), date)
@@ -103,7 +102,7 @@ func (e *Encoder) Exchange(x *Exchange) (*Members, error) {
 	return m, nil
 }
 
-// Pack writes a record of so many bytes to dst as it is packed here; plain writes it as it is.
+// Pack compresses a record of size bytes to dst; plain writes it uncompressed.
 func (e *Encoder) Pack(dst io.Writer, size int64, plain func(io.Writer) error) error {
 	s := e.scratch.Get().(*scratch)
 	defer e.recycleScratch(s)
@@ -190,7 +189,7 @@ func (s *scratch) digestField(name string, sum []byte) {
 	s.head = append(s.head, "\r\n"...)
 }
 
-// finish adds what depends on the block, which is a and then b, and writes the record as one
+// finish adds the fields that depend on the block, a followed by b, and writes the record as one
 // member or frame.
 func (s *scratch) finish(m *Members, to packer, a, b []byte) {
 	s.digest.Reset()
@@ -211,7 +210,8 @@ func (s *scratch) finish(m *Members, to packer, a, b []byte) {
 
 var recordEnd = []byte("\r\n\r\n")
 
-// appendField writes one line. A control character in value would end it early, so it is left out.
+// appendField writes one line. It drops control characters in value, which could end the line
+// early.
 func appendField(dst []byte, name, value string) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)
@@ -236,8 +236,7 @@ func (e *Encoder) recycleScratch(s *scratch) {
 	}
 }
 
-// Recycle gives the memory of m back when it was appended, or when it will not be. m is not for use
-// afterwards.
+// Recycle releases the memory of m after it was appended or dropped. m must not be used afterwards.
 func (e *Encoder) Recycle(m *Members) {
 	if cap(m.data) <= maxPooled {
 		e.members.Put(m)

@@ -17,7 +17,7 @@ func statusOf(head []byte) string {
 	return string(rest[:3])
 }
 
-// mimeOf returns the media type of a response without its parameters, or "unk", as indexes have it.
+// mimeOf returns the media type of a response without parameters, or "unk" as in indexes.
 func mimeOf(head []byte) string {
 	const unknown = "unk"
 	for line := range bytes.Lines(head) {
@@ -25,7 +25,7 @@ func mimeOf(head []byte) string {
 		if !ok || !bytes.EqualFold(name, []byte("Content-Type")) {
 			continue
 		}
-		if i := bytes.IndexAny(value, ";,"); i >= 0 { // a comma stands where two headers were joined
+		if i := bytes.IndexAny(value, ";,"); i >= 0 { // a comma joins repeated headers
 			value = value[:i]
 		}
 		value = bytes.ToLower(bytes.TrimSpace(value))

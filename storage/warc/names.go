@@ -9,7 +9,7 @@ const (
 	timeInName  = "20060102150405"
 )
 
-// form is how files of a compression are called, and how a record in them begins.
+// form has the file name suffix and the magic bytes of a compression.
 type form struct {
 	compression   Compression
 	suffix, magic string
@@ -21,7 +21,7 @@ var forms = []form{
 	{None, ".warc", "WARC/1."},
 }
 
-// form is that of None unless it is known.
+// form returns that of None for an unknown compression.
 func (c Compression) form() form {
 	for _, f := range forms {
 		if f.compression == c {
@@ -31,11 +31,11 @@ func (c Compression) form() form {
 	return forms[len(forms)-1]
 }
 
-// Suffix is what the names of files of that compression end in.
+// Suffix returns the suffix of the names of files with that compression.
 func (c Compression) Suffix() string { return c.form().suffix }
 
-// CutName takes the suffix off the name of an archive file, finished or being written, and says
-// which compression it tells of. ok is false for other names.
+// CutName removes the suffix from the name of an archive file, finished or open, and returns its
+// compression. ok is false for other names.
 func CutName(name string) (base string, c Compression, ok bool) {
 	name = strings.TrimSuffix(name, openSuffix)
 	for _, f := range forms {
@@ -46,7 +46,7 @@ func CutName(name string) (base string, c Compression, ok bool) {
 	return name, "", false
 }
 
-// IndexName is the name of the index beside an archive file.
+// IndexName returns the name of the index of an archive file.
 func IndexName(name string) string {
 	base, _, _ := CutName(name)
 	return base + indexSuffix

@@ -7,14 +7,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// packer packs one record after the other: begin, then what is written, up to Close.
+// packer compresses one record after the other: begin, then writes, up to Close.
 type packer interface {
-	// begin has a record of so many bytes written to dst.
+	// begin starts a record of size bytes, written to dst.
 	begin(dst io.Writer, size int64)
 	io.WriteCloser
 }
 
-// newPackers makes a packer, and one for what is too short to get much shorter.
+// newPackers returns a packer, and one for records too short to compress.
 func newPackers(c Compression) (packs, stores packer) {
 	switch c {
 	case None:
@@ -33,9 +33,9 @@ func (p *plainPacker) begin(dst io.Writer, _ int64) { p.Writer = dst }
 // Close implements io.Closer.
 func (*plainPacker) Close() error { return nil }
 
-// gzipPacker makes a member of each record. Requests are stored in it as they are: half of such a
-// record are digests and identities, which get no shorter, and what is done once for each member
-// that is packed takes as long as packing three kilobytes.
+// gzipPacker writes each record as a member. Requests are stored: half of such a record is
+// incompressible digests and IDs, and the fixed cost of compressing a member equals three
+// kilobytes.
 type gzipPacker struct{ *gzip.Writer }
 
 func newGzipPacker(level int) gzipPacker {
@@ -45,8 +45,8 @@ func newGzipPacker(level int) gzipPacker {
 
 func (p gzipPacker) begin(dst io.Writer, _ int64) { p.Reset(dst) }
 
-// zstdPacker makes a frame of each record, with its size and a checksum, both of which the
-// specification wants (WARC zstd 1.0, Zstandard frames).
+// zstdPacker writes each record as a frame, with its size and a checksum, which the specification
+// requires (WARC zstd 1.0, Zstandard frames).
 type zstdPacker struct{ *zstd.Encoder }
 
 func newZstdPacker() zstdPacker {

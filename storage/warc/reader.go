@@ -20,25 +20,25 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Bounds on what is read. A file may come from a stranger.
+// Limits of reading. Files are untrusted.
 const (
 	maxHeaderLine  = 64 << 10 // bytes of one line; URLs are shorter
 	maxHeaderBytes = 1 << 20  // bytes of the head of a record
 	maxHeaderLines = 1000
-	maxHTTPHead    = 1 << 20 // bytes of an HTTP head inside a block
+	maxHTTPHead    = 1 << 20 // bytes of an HTTP head in a block
 )
 
-// Errors of reading, which a caller decides by.
+// Errors of reading that callers may test for.
 var (
-	// ErrFormat says that the bytes are not a WARC record.
+	// ErrFormat reports bytes that are not a WARC record.
 	ErrFormat = errors.New("malformed WARC record")
-	// ErrTruncated says that the file ends within a record, as a crash leaves it.
-	ErrTruncated = errors.New("WARC record cut short")
-	// ErrDigest says that a block or payload is not what its digest says.
-	ErrDigest = errors.New("digest does not match")
+	// ErrTruncated reports that the file ends within a record, as after a crash.
+	ErrTruncated = errors.New("truncated WARC record")
+	// ErrDigest reports a block or payload that does not match its digest.
+	ErrDigest = errors.New("digest mismatch")
 )
 
-// Record is one record of a file. Its block is read in order and only until the next call of
+// Record is one record of a file. Its block must be read in order, before the next call of
 // Reader.Next.
 type Record struct {
 	Type          Type      // WARC-Type
@@ -46,20 +46,20 @@ type Record struct {
 	TargetURI     string    // WARC-Target-URI, empty if there is none
 	Date          time.Time // WARC-Date
 	ContentLength int64     // bytes of the block
-	Header        []Field   // all fields, as they stand
-	Offset        int64     // where the record begins in the file, in bytes
-	// Length is how many bytes of the file the record takes. It is known once the block was read to
+	Header        []Field   // all fields, unchanged
+	Offset        int64     // offset of the record in the file, in bytes
+	// Length is the number of bytes of the record in the file. It is known after the block was read to
 	// its end.
 	Length int64
 
 	reader *Reader
 	left   int64 // bytes of the block not yet read
 	sums   *sums
-	done   error // what Skip found, once it was called
+	done   error // result of Skip
 	ended  bool
 }
 
-// Get returns the first field of that name, "" when there is none. Letter case does not count.
+// Get returns the first field of that name, "" if there is none. Names are case-insensitive.
 func (r *Record) Get(name string) string {
 	for _, f := range r.Header {
 		if strings.EqualFold(f.Name, name) {
@@ -74,35 +74,34 @@ type Reader struct {
 	in          *countingReader
 	zip         *gzip.Reader
 	frames      *frames
-	compression Compression // by how the first record begins; empty before it
+	compression Compression // from the first bytes of the first record; empty before it
 	verify      bool
-	plain       io.Writer     // hears of each record as it is without compression; nil: nobody does
+	plain       io.Writer     // receives the uncompressed records; may be nil
 	lines       *bufio.Reader // over the current record's member or frames, or over the whole plain file
 	current     *Record
 }
 
-// NewReader reads from r. With verify it recomputes the digests of every block that is read to its
-// end.
+// NewReader returns a Reader of r. With verify it checks the digests of every block that is read to
+// its end.
 func NewReader(r io.Reader, verify bool) *Reader { return NewReaderAt(r, verify, 0) }
 
-// NewReaderAt is NewReader for what lies behind an offset of a file, at which a record begins:
-// offsets are those of the file.
+// NewReaderAt is NewReader for input that starts at an offset of a file, at which a record begins:
+// reported offsets are those of the file.
 func NewReaderAt(r io.Reader, verify bool, offset int64) *Reader {
 	return &Reader{in: &countingReader{r: bufio.NewReaderSize(r, 64<<10), n: offset}, verify: verify}
 }
 
-// Tee writes every byte that is read from here on to w as well, but none that is only read ahead.
-// So what w got between two calls of Next is one record as it stands in the file, if that was read
-// to its end. An error of w ends reading.
+// Tee writes every byte consumed from here on to w as well, without read-ahead. Between two calls
+// of Next w receives exactly one record as stored, if it was read to its end. An error of w ends
+// reading.
 func (r *Reader) Tee(w io.Writer) { r.in.tee = w }
 
-// TeePlain writes every record to w as it is without compression, up to where it is read. An error
-// of w ends reading.
+// TeePlain writes every record to w uncompressed, as far as it is read. An error of w ends reading.
 func (r *Reader) TeePlain(w io.Writer) { r.plain = w }
 
-// Next skips what is left of the last record and returns the next. It returns io.EOF at the end of
-// the file, and an error that is ErrTruncated, ErrFormat or ErrDigest for what is wrong with a
-// record. After ErrDigest it may be called again; the other errors stay.
+// Next skips the rest of the last record and returns the next. It returns io.EOF at the end of the
+// file, and ErrTruncated, ErrFormat or ErrDigest for an invalid record. It may be called again
+// after ErrDigest; the other errors persist.
 func (r *Reader) Next() (*Record, error) {
 	if r.current != nil {
 		last := r.current
@@ -130,7 +129,7 @@ func (r *Reader) Next() (*Record, error) {
 	return rec, nil
 }
 
-// open goes to the next member of a compressed file; a plain file is one stream.
+// open starts the next member of a compressed file; a plain file is one stream.
 func (r *Reader) open() error {
 	start, err := r.in.r.Peek(2)
 	if len(start) == 0 {
@@ -160,7 +159,7 @@ func (r *Reader) open() error {
 	return nil
 }
 
-// compressionOf tells the compression by the first two bytes of a file.
+// compressionOf detects the compression by the first two bytes of a file.
 func compressionOf(start string) Compression {
 	switch start {
 	case "\x1f\x8b":
@@ -171,7 +170,7 @@ func compressionOf(start string) Compression {
 	return None
 }
 
-// frame goes to the next record of Zstandard frames.
+// frame starts the next record of Zstandard frames.
 func (r *Reader) frame() (io.Reader, error) {
 	if r.frames == nil {
 		r.frames = newFrames(r.in)
@@ -180,7 +179,7 @@ func (r *Reader) frame() (io.Reader, error) {
 	return r.frames, r.frames.next()
 }
 
-// member goes to the next gzip member.
+// member starts the next gzip member.
 func (r *Reader) member() (_ io.Reader, err error) {
 	if r.zip == nil {
 		r.zip, err = gzip.NewReader(r.in)
@@ -199,14 +198,14 @@ func truncated(err error) error {
 		return ErrTruncated
 	}
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
-	_, impossible := errors.AsType[flate.InternalError](err) // what damage makes of a code
+	_, impossible := errors.AsType[flate.InternalError](err) // a corrupt code
 	if corrupt || impossible || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	return err
 }
 
-// isVersion says whether a line begins a record.
+// isVersion reports whether a line begins a record.
 func isVersion(line string) bool { return line == version || line == "WARC/1.0" }
 
 // head reads the version line and the fields.
@@ -216,7 +215,7 @@ func (r *Reader) head() (*Record, error) {
 		return nil, err
 	}
 	if !isVersion(first) {
-		return nil, fmt.Errorf("%w: version line %.40q", ErrFormat, first)
+		return nil, fmt.Errorf("%w: invalid version line %.40q", ErrFormat, first)
 	}
 	rec := &Record{reader: r, ContentLength: -1}
 	for size := 0; ; {
@@ -228,7 +227,7 @@ func (r *Reader) head() (*Record, error) {
 			break
 		}
 		if size += len(line); size > maxHeaderBytes || len(rec.Header) == maxHeaderLines {
-			return nil, fmt.Errorf("%w: head over %d bytes or %d lines", ErrFormat, maxHeaderBytes, maxHeaderLines)
+			return nil, fmt.Errorf("%w: head exceeds %d bytes or %d lines", ErrFormat, maxHeaderBytes, maxHeaderLines)
 		}
 		if err := rec.addField(line); err != nil {
 			return nil, err
@@ -244,7 +243,7 @@ func (r *Record) addField(line string) error {
 	}
 	name, value, ok := strings.Cut(line, ":")
 	if !ok || name == "" {
-		return fmt.Errorf("%w: field %.40q", ErrFormat, line)
+		return fmt.Errorf("%w: invalid field %.40q", ErrFormat, line)
 	}
 	r.Header = append(r.Header, Field{Name: name, Value: strings.TrimSpace(value)})
 	return nil
@@ -253,14 +252,14 @@ func (r *Record) addField(line string) error {
 func (r *Record) interpret() error {
 	n, err := strconv.ParseInt(r.Get("Content-Length"), 10, 64)
 	if err != nil || n < 0 {
-		return fmt.Errorf("%w: Content-Length %.40q", ErrFormat, r.Get("Content-Length"))
+		return fmt.Errorf("%w: invalid Content-Length %.40q", ErrFormat, r.Get("Content-Length"))
 	}
 	r.ContentLength, r.left = n, n
 	r.Type = Type(r.Get("WARC-Type"))
 	r.ID = strings.Trim(r.Get("WARC-Record-ID"), "<>")
 	r.TargetURI = strings.Trim(r.Get("WARC-Target-URI"), "<>")
 	if r.Date, err = time.Parse(time.RFC3339, r.Get("WARC-Date")); err != nil {
-		return fmt.Errorf("%w: WARC-Date %.40q", ErrFormat, r.Get("WARC-Date"))
+		return fmt.Errorf("%w: invalid WARC-Date %.40q", ErrFormat, r.Get("WARC-Date"))
 	}
 	if r.reader.verify {
 		r.sums = newSums(r)
@@ -289,12 +288,12 @@ func (r *Reader) line() (string, error) {
 		return strings.TrimRight(string(line), "\r\n"), nil
 	}
 	if err == nil || errors.Is(err, bufio.ErrBufferFull) {
-		return "", fmt.Errorf("%w: line over %d bytes", ErrFormat, maxHeaderLine)
+		return "", fmt.Errorf("%w: line exceeds %d bytes", ErrFormat, maxHeaderLine)
 	}
 	return "", unexpected(err)
 }
 
-// count keeps the position in a plain file, which is read past the counting reader.
+// count updates the position in a plain file, which is read past the counting reader.
 func (r *Reader) count(p []byte) (err error) {
 	if r.plain != nil && len(p) > 0 {
 		_, err = r.plain.Write(p)
@@ -305,8 +304,7 @@ func (r *Reader) count(p []byte) (err error) {
 	return r.in.took(p)
 }
 
-// Read reads the block. At its end it returns io.EOF, or ErrDigest when it was to be verified and
-// is not right.
+// Read reads the block. At its end it returns io.EOF, or ErrDigest if verification failed.
 func (r *Record) Read(p []byte) (int, error) {
 	if r.left == 0 {
 		return 0, r.end()
@@ -328,7 +326,7 @@ func (r *Record) Read(p []byte) (int, error) {
 	return n, truncated(err)
 }
 
-// end reads what follows the block, once, and checks the digests.
+// end reads the bytes after the block, once, and checks the digests.
 func (r *Record) end() error {
 	if r.ended {
 		return r.done
@@ -342,13 +340,12 @@ func (r *Record) end() error {
 			return r.done
 		}
 		if line != "" {
-			r.done = fmt.Errorf("%w: %.40q after the block", ErrFormat, line)
+			r.done = fmt.Errorf("%w: unexpected %.40q after the block", ErrFormat, line)
 			return r.done
 		}
 	}
 	if r.reader.compression != None {
-		// Reading on to the end of the member or frame checks its sum and moves the input to the
-		// next one.
+		// Reading to the end of the member or frame checks its sum and moves the input to the next one.
 		if r.reader.frames != nil {
 			r.reader.frames.within = true
 		}
@@ -376,8 +373,8 @@ func (r *Record) Skip() error {
 	return err
 }
 
-// HTTPHead reads the HTTP head with which the block of a request, response or revisit begins; what
-// remains to be read is the body. A block without an empty line is all head.
+// HTTPHead reads the HTTP head at the start of a request, response or revisit block; the body
+// remains to be read. A block without an empty line is all head.
 func (r *Record) HTTPHead() ([]byte, error) {
 	var head []byte
 	var one [1]byte
@@ -394,19 +391,19 @@ func (r *Record) HTTPHead() ([]byte, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%w: HTTP head over %d bytes", ErrFormat, maxHTTPHead)
+	return nil, fmt.Errorf("%w: HTTP head exceeds %d bytes", ErrFormat, maxHTTPHead)
 }
 
-// countingReader knows how far a compressed file was read. It offers ReadByte, so that a
+// countingReader counts the bytes consumed of a compressed file. It implements ReadByte, so that a
 // decompressor takes no byte of the next member.
 type countingReader struct {
 	r   *bufio.Reader
 	n   int64
-	tee io.Writer // nil: nobody listens
+	tee io.Writer // may be nil
 	one [1]byte
 }
 
-// took notes bytes that were read.
+// took counts consumed bytes.
 func (c *countingReader) took(p []byte) error {
 	c.n += int64(len(p))
 	if c.tee == nil || len(p) == 0 {
@@ -433,10 +430,10 @@ func (c *countingReader) ReadByte() (byte, error) {
 	return b, c.took(c.one[:])
 }
 
-// sums recomputes the digests of a block while it is read.
+// sums computes the digests of a block while it is read.
 type sums struct {
-	block, payload hash.Hash // nil where there is nothing to compare
-	tail           []byte    // the last bytes of an HTTP head not yet ended
+	block, payload hash.Hash // nil if there is nothing to compare
+	tail           []byte    // the last bytes of an incomplete HTTP head
 }
 
 func newSums(r *Record) *sums {
@@ -444,7 +441,7 @@ func newSums(r *Record) *sums {
 	if isSHA256(r.Get("WARC-Block-Digest")) {
 		s.block = sha256.New()
 	}
-	// A revisit names the digest of a body that it does not hold.
+	// A revisit has the digest of a body that it does not contain.
 	if isSHA256(r.Get("WARC-Payload-Digest")) && r.Type == TypeResponse && strings.HasPrefix(r.Get("Content-Type"), "application/http") {
 		s.payload, s.tail = sha256.New(), make([]byte, 0, 4)
 	}
@@ -517,8 +514,8 @@ func scanFile(path string, fn func(*Record) error) error {
 	}
 }
 
-// OpenFile opens a file of the archive in dir by its finished name, also while it is written: it
-// begins with the same bytes.
+// OpenFile opens a file of the archive in dir by its finished name, also while it is open for
+// writing: the content is the same.
 func OpenFile(dir, name string) (*os.File, error) {
 	path := filepath.Join(dir, strings.TrimSuffix(name, openSuffix))
 	f, err := os.Open(path)
@@ -528,9 +525,8 @@ func OpenFile(dir, name string) (*os.File, error) {
 	return f, err
 }
 
-// Files returns the paths of the finished files in dir, and with open also of those that are still
-// written, in the order of their names, which is that of their time. An open file may end within a
-// record.
+// Files returns the paths of the finished files in dir, and with open also of those being written,
+// in the order of names and so of time. An open file may end within a record.
 func Files(dir string, open bool) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

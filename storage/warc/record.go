@@ -25,10 +25,10 @@ const (
 
 const (
 	version = "WARC/1.1"
-	// ProfileIdenticalDigest says of a revisit that its body is the one of the record it refers to.
+	// ProfileIdenticalDigest is the profile of a revisit with the same body as its original.
 	ProfileIdenticalDigest = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 
-	// TruncatedLength says of a record that its body reached a bound on size (WARC 1.1, 5.13).
+	// TruncatedLength marks a record whose body reached a size limit (WARC 1.1, 5.13).
 	TruncatedLength = "length"
 
 	contentTypeResponse = "application/http; msgtype=response"
@@ -36,55 +36,55 @@ const (
 	contentTypeFields   = "application/warc-fields"
 )
 
-// Exchange is one request and its response, to be archived. The slices are only read, and not kept.
+// Exchange is one request and its response, to be archived. Its slices are not modified or kept.
 type Exchange struct {
-	// URL is the canonical URL, without control characters, since it becomes a header line.
+	// URL is canonical and without control characters, since it becomes a header line.
 	URL string
 	// Date is when the request was sent.
 	Date time.Time
-	// IP is the address that answered. Empty when unknown.
+	// IP is the address of the server. Empty if unknown.
 	IP string
-	// Protocol is the WARC-Protocol, such as "http/1.1" or "h2". Empty when unknown.
+	// Protocol is the WARC-Protocol, such as "http/1.1" or "h2". Empty if unknown.
 	Protocol string
 
-	// Request is the head of the request with its closing empty line. Empty when it is not known;
-	// then no request record is written.
+	// Request is the head of the request with its closing empty line. If empty, no request record is
+	// written.
 	Request []byte
 	// ResponseHead is the status line and header of the response with their closing empty line. It
-	// must describe Body: where a transfer or content coding was undone, the fields that named it
-	// go under other names, or readers will undo it again.
+	// must describe Body: rename the fields of transfer or content codings that were decoded, or
+	// readers will decode again.
 	ResponseHead []byte
-	// Body is what follows the head.
+	// Body is the response body.
 	Body []byte
-	// PayloadDigest is the SHA-256 of Body, also of a revisit, whose Body is not written.
+	// PayloadDigest is the SHA-256 of Body, also for a revisit, which has no Body.
 	PayloadDigest [32]byte
-	// Truncated says why Body is cut short: TruncatedLength, "time", "disconnect" or "unspecified".
-	// Empty when it is whole.
+	// Truncated is why Body is incomplete: TruncatedLength, "time", "disconnect" or "unspecified".
+	// Empty if it is complete.
 	Truncated string
-	// RevisitOf is where the same body was archived before. It makes the record a revisit. Nil
-	// makes it a response.
+	// RevisitOf is the earlier record of the same body, which makes this a revisit. Nil makes it a
+	// response.
 	RevisitOf *Original
 
-	// Outlinks are the links found in the body, canonical, each once.
+	// Outlinks are the links found in the body, canonical, without duplicates.
 	Outlinks []string
-	// Fields go into the metadata record before the outlinks, such as via, hopsFromSeed,
+	// Fields are written to the metadata record before the outlinks, such as via, hopsFromSeed,
 	// fetchTimeMs.
 	Fields []Field
 }
 
 // Field is a named value of a header or of a metadata record.
 type Field struct {
-	Name, Value string // Value is without the white space around it
+	Name, Value string // Value has no surrounding white space
 }
 
 // Original is the record that a revisit refers to.
 type Original struct {
 	URL      string    // WARC-Refers-To-Target-URI
 	Date     time.Time // WARC-Refers-To-Date
-	RecordID ID        // zero when unknown
+	RecordID ID        // zero if unknown
 }
 
-// Ref says where an exchange lies in the archive.
+// Ref is the location of an exchange in the archive.
 type Ref struct {
 	File     string // name of the finished file, without its directory
 	Offset   int64  // of the response or revisit record, in bytes
@@ -94,7 +94,7 @@ type Ref struct {
 // ID is the identity of a record: a random UUID.
 type ID [16]byte
 
-// newID needs uniqueness and no secrecy: this source is seeded by the system and takes no lock.
+// newID must be unique, not secret: its source is seeded by the system and takes no lock.
 func newID() ID {
 	var id ID
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
@@ -106,7 +106,7 @@ func newID() ID {
 
 const idPrefix = "urn:uuid:"
 
-// String returns the ID as a URN, as records have it between angle brackets.
+// String returns the ID as a URN, as it appears in records between angle brackets.
 func (id ID) String() string { return string(id.append(nil)) }
 
 func (id ID) append(dst []byte) []byte {
@@ -120,23 +120,23 @@ func (id ID) append(dst []byte) []byte {
 	return dst
 }
 
-// ParseID reads what String returns, with or without angle brackets. Records of other software may
-// have other IDs.
+// ParseID parses the result of String, with or without angle brackets. Records of other software
+// may have other IDs.
 func ParseID(s string) (ID, error) {
 	var id ID
 	digits, ok := strings.CutPrefix(strings.Trim(s, "<>"), idPrefix)
 	digits = strings.ReplaceAll(digits, "-", "")
 	if !ok || len(digits) != 2*len(id) {
-		return ID{}, fmt.Errorf("record ID %.60q is no UUID", s)
+		return ID{}, fmt.Errorf("record ID %.60q is not a UUID", s)
 	}
 	if _, err := hex.Decode(id[:], []byte(digits)); err != nil {
-		return ID{}, fmt.Errorf("record ID %.60q is no UUID: %w", s, err)
+		return ID{}, fmt.Errorf("record ID %.60q is not a UUID: %w", s, err)
 	}
 	return id, nil
 }
 
-// ErrExchange says that an exchange cannot be written as a record. It is the caller's fault, not
-// that of the disk.
+// ErrExchange reports an exchange that cannot be written as a record: an error of the caller, not
+// of the disk.
 var ErrExchange = errors.New("not an archivable exchange")
 
 // headEnd ends an HTTP head.
@@ -147,16 +147,16 @@ func (x *Exchange) check() error {
 	case x.URL == "" || hasControl(x.URL):
 		return fmt.Errorf("%w: URL %q", ErrExchange, x.URL)
 	case !bytes.HasSuffix(x.ResponseHead, headEnd):
-		return fmt.Errorf("%w: %s: the response head has no end", ErrExchange, x.URL)
+		return fmt.Errorf("%w: %s: response head is incomplete", ErrExchange, x.URL)
 	case hasControl(x.IP) || hasControl(x.Protocol) || hasControl(x.Truncated):
 		return fmt.Errorf("%w: %s: control character in a field", ErrExchange, x.URL)
 	case x.RevisitOf != nil && hasControl(x.RevisitOf.URL):
-		return fmt.Errorf("%w: %s: control character in what it revisits", ErrExchange, x.URL)
+		return fmt.Errorf("%w: %s: control character in RevisitOf", ErrExchange, x.URL)
 	}
 	return nil
 }
 
-// hasControl finds what would break a header line.
+// hasControl reports characters that would break a header line.
 func hasControl(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] == 0x7f {

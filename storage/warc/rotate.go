@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// file is what a Writer needs of a file on disk.
+// file is the subset of *os.File that a Writer uses.
 type file interface {
 	io.Writer
 	Sync() error
@@ -26,27 +26,27 @@ func createFile(path string) (file, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// openFile is the file being written. All but sync is under the writer's mutex, until the writer
-// lets go of it to finish it.
+// openFile is the file being written. The writer's mutex guards all methods but sync, until the
+// writer releases the file to finish it.
 type openFile struct {
 	dir, name string
 	file      file
 	index     file
 
-	begin   int64 // where the warcinfo record ends
-	written int64 // bytes handed to the system, always whole exchanges
+	begin   int64 // end of the warcinfo record
+	written int64 // bytes written to the file, always complete exchanges
 	pending []byte
-	ends    []int  // where each exchange ends in pending
+	ends    []int  // end of each exchange in pending
 	lines   []byte // index lines not yet written
-	places  []int  // where the lines of each pending exchange end in lines
+	places  []int  // end of the lines of each pending exchange in lines
 	indexed int64  // bytes of index written
 
-	damaged bool // not all that was pending could be written
+	damaged bool // pending was not written completely
 
-	closing sync.Mutex // guards what follows: a sync that comes late finds the file finished
+	closing sync.Mutex // guards the fields below: a late sync finds the file finished
 	closed  bool
-	err     error // of the fsync at its end
-	entered bool  // the directory is on disk with its name in it
+	err     error // result of the final fsync
+	entered bool  // the directory entry is on disk
 }
 
 // begin creates the next file with its warcinfo record.
@@ -84,8 +84,8 @@ func (o *openFile) add(m *Members) {
 	o.places = append(o.places, len(o.lines))
 }
 
-// flush hands what is pending to the system. When not all of it fits, the file is cut back to the
-// last whole exchange that did, so that it stays readable.
+// flush writes the pending exchanges. If they do not fit, it truncates the file to the last
+// complete exchange, so that it stays readable.
 func (o *openFile) flush() error {
 	n, err := o.file.Write(o.pending)
 	whole, lines := 0, 0
@@ -115,7 +115,7 @@ func (o *openFile) flushIndex(lines int) error {
 	return nil
 }
 
-// cut shortens f and goes on there.
+// cut truncates f and continues there.
 func (o *openFile) cut(f file, size int64) error {
 	if err := f.Truncate(size); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (o *openFile) cut(f file, size int64) error {
 	return err
 }
 
-// emptied keeps the memory of b unless one giant exchange made it large.
+// emptied reuses the memory of b unless one giant exchange made it large.
 func emptied(b []byte) []byte {
 	if cap(b) > 4*flushSize {
 		return nil
@@ -132,8 +132,8 @@ func emptied(b []byte) []byte {
 	return b[:0]
 }
 
-// sync is called without the writer's mutex. Of a file that was finished meanwhile it says how that
-// went.
+// sync is called without the writer's mutex. For a file that was finished meanwhile it returns that
+// result.
 func (o *openFile) sync() error {
 	o.closing.Lock()
 	defer o.closing.Unlock()
@@ -148,8 +148,8 @@ func (o *openFile) sync() error {
 	return err
 }
 
-// finish syncs a file, writes its index, and gives it its name. When that cannot be done the file
-// keeps its open name, and the next Open makes the index anew.
+// finish syncs a file, writes its index, and renames it. If that fails the file keeps its open
+// name, and the next Open rebuilds the index.
 func (o *openFile) finish() error {
 	if err := o.close(); err != nil || o.damaged {
 		return err
@@ -177,7 +177,7 @@ func (o *openFile) close() error {
 	return o.err
 }
 
-// seal writes the index of a file that is complete, and then lets go of the open suffix.
+// seal writes the index of a complete file, and then removes the open suffix.
 func seal(dir, name string, lines []byte) error {
 	if err := writeIndex(filepath.Join(dir, IndexName(name)), lines); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (w *Writer) recover() error {
 	return w.removeLeftovers(entries)
 }
 
-// removeLeftovers removes the helps of indexes that are finished, or that were made anew.
+// removeLeftovers removes open indexes that are finished or were rebuilt.
 func (w *Writer) removeLeftovers(entries []os.DirEntry) error {
 	for _, e := range entries {
 		for _, suffix := range []string{indexSuffix + openSuffix, indexSuffix + tempSuffix} {
@@ -228,19 +228,19 @@ func (w *Writer) removeLeftovers(entries []os.DirEntry) error {
 	return nil
 }
 
-// mine says whether a file was written by this peer and is an archive, not an index.
+// mine reports whether a file is an archive file of this peer.
 func (w *Writer) mine(name string) bool {
 	base, _, ok := CutName(name)
 	return ok && w.ours(base)
 }
 
-// ours says whether a name without its suffix is one that this writer gives. Writers without a peer
-// name own the directory alone.
+// ours reports whether a name without its suffix is one of this writer. Writers without a peer name
+// own the directory.
 func (w *Writer) ours(base string) bool {
 	return w.config.Peer == "" || strings.HasSuffix(base, "-"+w.config.Peer)
 }
 
-// serialOf returns the serial number in TIME-SERIAL-PEER, zero when there is none.
+// serialOf returns the serial number in TIME-SERIAL-PEER, zero if there is none.
 func serialOf(name string) int {
 	_, rest, ok := strings.Cut(name, "-")
 	if !ok {
@@ -257,8 +257,8 @@ func serialOf(name string) int {
 	return n
 }
 
-// recoverFile cuts a file after its last whole record, indexes and seals it. One without any
-// exchange is removed.
+// recoverFile truncates a file after its last complete record, indexes and seals it. A file without
+// exchanges is removed.
 func recoverFile(dir, name string, found func(e Entry, at Ref)) error {
 	path := filepath.Join(dir, name+openSuffix)
 	unsorted := filepath.Join(dir, IndexName(name)+openSuffix)
@@ -268,7 +268,7 @@ func recoverFile(dir, name string, found func(e Entry, at Ref)) error {
 	}
 	known, _ := readIndex(unsorted)
 	if next, err := Resume(fileSource(path), name, good+1, Extents(known)); err == nil {
-		return fmt.Errorf("%w: %s: bytes %d to %d cannot be read, and records follow", ErrDamaged, name+openSuffix, good, next)
+		return fmt.Errorf("%w: %s: corrupt bytes %d to %d are followed by records", ErrDamaged, name+openSuffix, good, next)
 	} else if !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -288,8 +288,8 @@ func recoverFile(dir, name string, found func(e Entry, at Ref)) error {
 	return removeIfThere(unsorted)
 }
 
-// wholeRecords returns where the last whole record of a file ends, and how many responses and
-// revisits are before it.
+// wholeRecords returns the end of the last complete record of a file, and the number of responses
+// and revisits before it.
 func wholeRecords(path string) (end int64, exchanges int, err error) {
 	err = scanFile(path, func(rec *Record) error {
 		if err := rec.Skip(); err != nil {
@@ -301,7 +301,7 @@ func wholeRecords(path string) (end int64, exchanges int, err error) {
 		}
 		return nil
 	})
-	// Any damage ends what can be read: after a crash of the machine the tail may hold anything.
+	// Corruption ends the readable part: after a crash of the machine the tail is undefined.
 	if _, is := errors.AsType[*os.PathError](err); is {
 		return 0, 0, err
 	}
@@ -332,8 +332,8 @@ func syncDir(dir string) error {
 	return syncAndClose(d)
 }
 
-// syncAndClose syncs a directory. Windows has nothing of the kind, nor have some file systems of
-// networks: there that is the system's own business.
+// syncAndClose syncs a directory. Windows and some network file systems do not support that; the
+// system handles it there.
 func syncAndClose(d interface {
 	Sync() error
 	io.Closer

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// SURT returns the key by which an index sorts a URL: the host from its top level down, so that a
-// domain with all its hosts is one range. http://www.Example.com:8080/a?y=2&x=1 becomes
-// com,example:8080)/a?x=1&y=2. As is the custom of indexes, it lets go of scheme, a leading www,
-// letter case and the order of the query. What is no http URL is its own key.
+// SURT returns the sort key of a URL in an index: the host starts with its top-level domain, so
+// that a domain with all its hosts is one range. http://www.Example.com:8080/a?y=2&x=1 becomes
+// com,example:8080)/a?x=1&y=2. By convention it drops scheme, a leading www, letter case and the
+// order of the query. URLs other than http and https are their own keys.
 func SURT(url string) string {
 	scheme, rest, ok := strings.Cut(url, "://")
 	if !ok || (scheme != "http" && scheme != "https") {
@@ -40,7 +40,7 @@ func SURT(url string) string {
 	return b.String()
 }
 
-// writeHost writes the labels of a host backwards, then its port. An IPv6 address is kept whole.
+// writeHost writes the labels of a host in reverse, then its port. An IPv6 address is unchanged.
 func writeHost(b *strings.Builder, authority string) {
 	host, port := authority, ""
 	if i := strings.LastIndexByte(authority, ':'); i > strings.LastIndexByte(authority, ']') {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// warcinfo returns the record that begins the file of that name.
+// warcinfo returns the first record of the file of that name.
 func warcinfo(c Config, name string, now time.Time) []byte {
 	e := NewEncoder(c.Compression)
 	s := e.scratch.Get().(*scratch)

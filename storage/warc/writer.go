@@ -11,39 +11,37 @@ import (
 )
 
 const (
-	// DefaultMaxSize is the size at which a file is rotated, in bytes, as archives have it by
-	// custom.
+	// DefaultMaxSize is the size at which a file is rotated, in bytes, by convention of archives.
 	DefaultMaxSize = 1 << 30
-	// flushSize is how much is gathered before it is handed to the system: few large appends
-	// instead of many small.
+	// flushSize is the number of bytes collected for one write: few large appends instead of many
+	// small ones.
 	flushSize = 1 << 20
 )
 
-// ErrFailed says that an earlier write did not reach the disk and that the archive takes no more.
-// It wraps the cause.
+// ErrFailed reports that an earlier write failed; the archive accepts no more. It wraps the cause.
 var ErrFailed = errors.New("archive failed")
 
-// ErrClosed says that the writer was closed.
+// ErrClosed reports that the writer was closed.
 var ErrClosed = errors.New("archive closed")
 
-// Config is what a Writer is told.
+// Config configures a Writer.
 type Config struct {
-	// Compression of the records. Empty means Gzip. Finished files of the other kinds stay as they
-	// are.
+	// Compression of the records. Empty means Gzip. Finished files of other compressions stay
+	// unchanged.
 	Compression Compression
-	// MaxSize is the size after which a file is rotated, in bytes; the last exchange may exceed it.
-	// Zero means DefaultMaxSize.
+	// MaxSize is the size at which a file is rotated, in bytes; the last exchange may exceed it. Zero
+	// means DefaultMaxSize.
 	MaxSize int64
-	// Prefix begins the name of each file. Empty means "apoidea".
+	// Prefix is the start of each file name. Empty means "apoidea".
 	Prefix string
-	// Peer ends it: a short name of the peer, so that files of several peers can lie in one
+	// Peer is the end of each file name: a short ID of the peer, so that several peers can share a
 	// directory.
 	Peer string
-	// Software, Operator and Hostname go into the warcinfo record where they are not empty: who
-	// wrote this, with which version, and how to reach them.
+	// Software, Operator and Hostname are fields of the warcinfo record, unless empty: the program
+	// with its version, and contact data.
 	Software, Operator, Hostname string
-	// Found, if not nil, is called by Open with each whole response in the files that a crash left
-	// open, and where it lies there.
+	// Found, if not nil, is called by Open with each complete response in the files that a crash left
+	// open, and its location.
 	Found func(e Entry, at Ref)
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
@@ -69,7 +67,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch {
 	case !slices.Contains(Compressions(), string(c.Compression)):
-		return c, fmt.Errorf("archive: Compression %q is none of %v", c.Compression, Compressions())
+		return c, fmt.Errorf("archive: Compression %q is not one of %v", c.Compression, Compressions())
 	case c.MaxSize < 0:
 		return c, fmt.Errorf("archive: MaxSize %d is negative", c.MaxSize)
 	case strings.ContainsAny(c.Prefix+c.Peer, `/\`) || hasControl(c.Prefix+c.Peer):
@@ -78,32 +76,32 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Writer appends exchanges to the files of one directory. Create it with Open, end it with Close.
+// Writer appends exchanges to the files of one directory. Open creates it, Close ends it.
 type Writer struct {
 	dir    string
 	config Config
 
-	// syncing is held for the length of an fsync, so that the goroutines which wait behind it find
-	// theirs already done. It is taken before mu.
+	// syncing is held during an fsync, so that goroutines waiting for it find theirs already done. It
+	// is taken before mu.
 	syncing sync.Mutex
 
-	// finishing counts the full files that are being synced, indexed and named.
+	// finishing counts the full files being synced, indexed and renamed.
 	finishing sync.WaitGroup
 
-	// mu guards all below. It spans the write to the system of up to a megabyte, but no fsync.
+	// mu guards the fields below. It is held during a write of up to a megabyte, but during no fsync.
 	mu       sync.Mutex
-	open     *openFile   // nil until something is appended
-	full     []*openFile // those that are being finished
+	open     *openFile   // nil until the first append
+	full     []*openFile // files being finished
 	serial   int
 	appended uint64 // exchanges so far
-	synced   uint64 // of these, how many are surely on disk
+	synced   uint64 // exchanges known to be on disk
 	failed   error
 	closed   bool
 }
 
-// Open makes dir if need be and finishes what a crash left there: a half-written member is cut off,
-// the index rebuilt. A file of this prefix and peer that is open must not belong to a living
-// writer. No file is begun before the first exchange.
+// Open creates dir if necessary and recovers files after a crash: it truncates an incomplete member
+// and rebuilds the index. An open file of this prefix and peer must not belong to an active writer.
+// The first exchange creates a file.
 func Open(dir string, c Config) (*Writer, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -119,8 +117,8 @@ func Open(dir string, c Config) (*Writer, error) {
 	return w, nil
 }
 
-// Append adds an exchange to the open file and says where it lies. It is not on disk before a Sync.
-// Once a write has failed, this and every later call returns an error that is ErrFailed.
+// Append adds an exchange to the open file and returns its location. It is on disk only after a
+// Sync. After a failed write, this and every later call returns ErrFailed.
 func (w *Writer) Append(m *Members) (Ref, error) {
 	ref, full, err := w.add(m)
 	if full != nil {
@@ -132,7 +130,7 @@ func (w *Writer) Append(m *Members) (Ref, error) {
 	return ref, nil
 }
 
-// add adds an exchange to the open file, and returns the one before if it is to be finished.
+// add adds an exchange to the open file, and returns the previous file if it must be finished.
 func (w *Writer) add(m *Members) (ref Ref, full *openFile, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,8 +158,8 @@ func (w *Writer) add(m *Members) (ref Ref, full *openFile, err error) {
 	return ref, full, nil
 }
 
-// rotate takes the open file away, with all that is pending written to it. It is for the caller to
-// finish it without the mutex. The mutex is held.
+// rotate detaches the open file, with all pending exchanges written to it. The caller must finish
+// it without the mutex. The mutex is held.
 func (w *Writer) rotate() (*openFile, error) {
 	o := w.open
 	w.open = nil
@@ -184,8 +182,8 @@ func (w *Writer) finish(o *openFile) error {
 	return nil
 }
 
-// Sync returns nil when everything that was appended before the call is on disk. Calls at the same
-// time share the work.
+// Sync returns nil when everything appended before the call is on disk. Concurrent calls share the
+// work.
 func (w *Writer) Sync() error {
 	w.mu.Lock()
 	target := w.appended
@@ -202,7 +200,7 @@ func (w *Writer) Sync() error {
 		w.mu.Unlock()
 		return err
 	}
-	// What is not synced lies in the open file, or in full ones before it.
+	// Unsynced exchanges are in the open file, or in full ones before it.
 	if err := w.open.flush(); err != nil {
 		err = w.fail(err)
 		w.mu.Unlock()
@@ -224,8 +222,8 @@ func (w *Writer) Sync() error {
 	return nil
 }
 
-// Close finishes the open file: synced, indexed, renamed. On a failed archive it does what still
-// can be done and returns the failure. A second Close returns nil.
+// Close finishes the open file: synced, indexed, renamed. On a failed archive it completes what it
+// can and returns the failure. A second Close returns nil.
 func (w *Writer) Close() error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
@@ -244,7 +242,7 @@ func (w *Writer) Close() error {
 	}
 	w.mu.Unlock()
 	if last != nil {
-		_ = w.finish(last) // the first failure is told below
+		_ = w.finish(last) // the first failure is returned below
 	}
 	w.finishing.Wait()
 	w.mu.Lock()
@@ -265,7 +263,7 @@ func (w *Writer) usable() error {
 	return nil
 }
 
-// fail remembers the first failure. What was pending is lost; it was never said to be on disk.
+// fail records the first failure. Pending exchanges are lost; they were never acknowledged.
 func (w *Writer) fail(err error) error {
 	if w.failed == nil {
 		w.failed = fmt.Errorf("%w: %w", ErrFailed, err)

@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// maxWindow bounds the memory that a frame can ask for, in bytes. Readers need not support more
-	// (WARC zstd 1.0, window and dictionary limits).
+	// maxWindow is the maximum window of a frame, in bytes. Readers need not support more (WARC zstd
+	// 1.0, window and dictionary limits).
 	maxWindow = 8 << 20
-	// ownWindow is that of the frames that are written, in bytes. An encoder takes somewhat more
-	// once a record was longer than a block.
+	// ownWindow is the window of written frames, in bytes. An encoder takes somewhat more once a
+	// record was longer than a block.
 	ownWindow = 1 << 20
-	// dictionaryFrame is the kind of skippable frame that holds a dictionary: 0x184D2A5D.
+	// dictionaryFrame is the type of skippable frame that holds a dictionary: 0x184D2A5D.
 	dictionaryFrame = 0xd
 )
 
-// errDictionary says that records are packed with a dictionary. A reader that begins at a record
-// does not see the one at the beginning of the file.
+// errDictionary reports records compressed with a dictionary. A reader that starts at a record does
+// not see the one at the start of the file.
 var errDictionary = fmt.Errorf("%w: packed with a Zstandard dictionary, which is not supported", ErrFormat)
 
-// frames reads what the Zstandard frames of a record hold. A record may be of several, and frames
-// of other kinds may lie between them (WARC zstd 1.0, file format).
+// frames reads the content of the Zstandard frames of a record. A record may have several, with
+// skippable frames between them (WARC zstd 1.0, file format).
 type frames struct {
 	frame   frame
 	decoder *zstd.Decoder
-	// within says that the record ends with the present frame.
+	// within reports that the record ends with the present frame.
 	within bool
 }
 
@@ -39,7 +39,7 @@ func newFrames(in *countingReader) *frames {
 	return &frames{frame: frame{in: in}, decoder: d}
 }
 
-// next goes to the next frame of a record; io.EOF says that the file ends before it.
+// next starts the next frame of a record; io.EOF means that the file ends before it.
 func (f *frames) next() error {
 	in := f.frame.in
 	for {
@@ -66,8 +66,8 @@ func (f *frames) next() error {
 	}
 }
 
-// Read implements io.Reader. It goes into the next frame only when more is asked for than the
-// present one has.
+// Read implements io.Reader. It enters the next frame only if more is requested than is left in the
+// present one.
 func (f *frames) Read(p []byte) (int, error) {
 	for {
 		n, err := f.decoder.Read(p)
@@ -87,11 +87,11 @@ func (f *frames) Read(p []byte) (int, error) {
 	}
 }
 
-// frame is one frame as it is stored, block by block (RFC 8878, 3.1.1). It ends where a decoder
-// alone would go on into the next record.
+// frame is one frame as stored, block by block (RFC 8878, 3.1.1). It ends where a decoder would
+// continue with the next record.
 type frame struct {
 	in   *countingReader
-	left int   // bytes up to the next block
+	left int   // bytes before the next block
 	sum  bool  // a checksum follows the last block
 	last bool  // no block follows
 	err  error // of in, which also ended too early
@@ -111,9 +111,9 @@ func (f *frame) Read(p []byte) (n int, err error) {
 	return n, f.err
 }
 
-// block looks at the head of the block that follows.
+// block reads the header of the next block.
 func (f *frame) block() error {
-	const size, rle = 3, 1 // bytes of a head; the type of a block that is one byte, repeated
+	const size, rle = 3, 1 // header size; the block type of one repeated byte
 	head, err := f.in.r.Peek(size)
 	if err != nil {
 		return unexpected(err)
@@ -129,7 +129,7 @@ func (f *frame) block() error {
 	return nil
 }
 
-// unexpected makes the end of a file one that comes too early.
+// unexpected turns io.EOF into io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -2,9 +2,9 @@ package internet
 
 import "math"
 
-// city is a place. Positions are facts, rounded; weights say how many homes and universities, and
-// how many hosting companies and clouds are there compared with other cities: rough guesses of our
-// own, whose only purpose is that crawlers and sites crowd where they really do.
+// city is a location. Positions are facts, rounded; weights estimate the share of homes and
+// universities, and of hosting companies and clouds, relative to other cities. They are rough
+// guesses, so that crawlers and sites concentrate where real ones do.
 type city struct {
 	country     string
 	registry    rir
@@ -13,7 +13,7 @@ type city struct {
 	hosting     float64
 }
 
-// rir is one of the five regional registries that hand out addresses.
+// rir is one of the five regional internet registries.
 type rir uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	registries
 )
 
-// firstOctets are some of the /8 blocks that each registry hands out of.
+// firstOctets are some of the /8 blocks of each registry.
 var firstOctets = [registries][]byte{
 	afrinic: {41, 102, 105},
 	apnic:   {1, 14, 27, 39, 42, 49, 58, 101, 103, 110, 113, 118},
@@ -127,7 +127,7 @@ var cities = []city{
 	{"NZ", apnic, -36.8, 174.8, 0.7, 0.2},
 }
 
-// distance of two cities along the great circle, in km.
+// distance returns the great-circle distance of two cities, in km.
 func distance(a, b int) float64 {
 	const earth, degree = 6371, math.Pi / 180
 	p, q := &cities[a], &cities[b]

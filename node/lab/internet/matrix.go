@@ -18,25 +18,26 @@ import (
 )
 
 const (
-	// maxMatrix bounds the rows of a matrix: 4,096 take 128 MB, and twice that while they are read.
+	// maxMatrix is the maximum number of rows of a matrix: 4,096 take 128 MB, and twice that during
+	// reading.
 	maxMatrix = 4096
-	// maxRTT is the largest round trip in milliseconds that is believed: a quarter of an hour.
+	// maxRTT is the largest accepted RTT in milliseconds: a quarter of an hour.
 	maxRTT = 1e6
-	// minRTT is the smallest round trip of different nodes: a matrix that was rounded says 0.
+	// minRTT is the smallest RTT of different nodes: rounded matrices contain 0.
 	minRTT = 10 * time.Microsecond
-	// beside is the round trip of hosts at the same row of a matrix: the median distance to the
-	// nearest node in the PlanetLab measurements.
+	// beside is the RTT of hosts at the same row of a matrix: the median RTT to the nearest node in
+	// the PlanetLab measurements.
 	beside = 200 * time.Microsecond
-	// missing is the round trip where nothing was measured.
+	// missing is the RTT of unmeasured pairs.
 	missing = time.Duration(-1)
 )
 
-// matrix is an internet of measured round trips.
+// matrix is an internet of measured RTTs.
 type matrix struct {
 	n         int
 	data      []time.Duration
-	addrs     []netip.Addr // nil: none are known
-	countries []string     // nil: none are known
+	addrs     []netip.Addr // nil if unknown
+	countries []string     // nil if unknown
 }
 
 // Size implements hosts.
@@ -86,7 +87,7 @@ func readMatrix(in io.Reader, fill bool) (*matrix, error) {
 	rows.ReuseRecord = true
 	var ms [][]float64
 	for {
-		fields, err := rows.Read() // refuses rows of another length than the first
+		fields, err := rows.Read() // rejects rows of another length than the first
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -94,7 +95,7 @@ func readMatrix(in io.Reader, fill bool) (*matrix, error) {
 			return nil, err
 		}
 		if len(fields) > maxMatrix {
-			return nil, fmt.Errorf("line 1: %d columns, want at most %d", len(fields), maxMatrix)
+			return nil, fmt.Errorf("line 1: %d columns, expected at most %d", len(fields), maxMatrix)
 		}
 		if len(ms) == len(fields) {
 			return nil, fmt.Errorf("not a square: more rows than the %d columns", len(fields))
@@ -114,7 +115,7 @@ func readMatrix(in io.Reader, fill bool) (*matrix, error) {
 	return newMatrix(ms, fill)
 }
 
-// milliseconds reads a row; NaN is what was not measured.
+// milliseconds parses a row; NaN means unmeasured.
 func milliseconds(rows *csv.Reader, fields []string) ([]float64, error) {
 	row := make([]float64, len(fields))
 	for j, field := range fields {
@@ -133,7 +134,7 @@ func milliseconds(rows *csv.Reader, fields []string) ([]float64, error) {
 	return row, nil
 }
 
-// labelled says what may be amiss where there is no number at a matrix's edge.
+// labelled returns a hint on a non-number at a matrix's edge.
 func labelled(line, column int, err error) string {
 	if err != nil && (line == 1 || column == 0) {
 		return "; a matrix has no header and no labels"
@@ -141,7 +142,7 @@ func labelled(line, column int, err error) string {
 	return ""
 }
 
-// newMatrix takes the mean of both directions, or the one that is known.
+// newMatrix uses the mean of both directions, or the known one.
 func newMatrix(ms [][]float64, fill bool) (*matrix, error) {
 	m := &matrix{n: len(ms), data: make([]time.Duration, len(ms)*len(ms))}
 	var known []time.Duration
@@ -162,7 +163,7 @@ func newMatrix(ms [][]float64, fill bool) (*matrix, error) {
 		}
 	}
 	if len(known) == 0 && m.n > 1 {
-		return nil, errors.New("no round trip is known")
+		return nil, errors.New("no RTT is known")
 	}
 	if fill && len(known) > 0 {
 		slices.Sort(known)
@@ -175,17 +176,17 @@ func newMatrix(ms [][]float64, fill bool) (*matrix, error) {
 	return m, nil
 }
 
-// maxPrefixes bounds the rows of a prefixes file.
+// maxPrefixes is the maximum number of rows of a prefixes file.
 const maxPrefixes = 1 << 20
 
-// row is one of a prefixes file.
+// row is a row of a prefixes file.
 type row struct {
 	node    int
 	prefix  netip.Prefix
 	country string
 }
 
-// loadPrefixes gives the nodes their addresses.
+// loadPrefixes sets the nodes' addresses.
 func (m *matrix) loadPrefixes(path string, seed uint64) error {
 	return registry.Read(path, func(in *bufio.Reader) error {
 		rows, err := readPrefixes(in, m.n)
@@ -217,11 +218,11 @@ func readPrefixes(in io.Reader, n int) ([]row, error) {
 		}
 		var r row
 		if r.node, err = strconv.Atoi(t.Field("node")); err != nil {
-			return nil, t.Wrong("node", "is not a number: nodes are named by their row of the matrix, from 0")
+			return nil, t.Wrong("node", "is not a number: expected the row of the matrix, from 0")
 		}
 		zero, last = zero || r.node == 0, last || r.node == n
 		if r.node < 0 || r.node > n || zero && last {
-			return nil, t.Wrong("node", fmt.Sprintf("is no row of a matrix of %d: they are numbered from 0 to %d", n, n-1))
+			return nil, t.Wrong("node", fmt.Sprintf("is not a row of a matrix of %d: expected 0 to %d", n, n-1))
 		}
 		if r.prefix, err = t.Prefix("prefix"); err != nil {
 			return nil, err
@@ -242,8 +243,7 @@ func readPrefixes(in io.Reader, n int) ([]row, error) {
 	return rows, nil
 }
 
-// settle draws one prefix of each node, and an address in it. What is drawn for a node does not
-// depend on the others.
+// settle draws one prefix of each node, and an address in it, independent of the other nodes.
 func (m *matrix) settle(rows []row, seed uint64) {
 	m.addrs, m.countries = make([]netip.Addr, m.n), make([]string, m.n)
 	of := make([][]row, m.n)
@@ -262,7 +262,7 @@ func (m *matrix) settle(rows []row, seed uint64) {
 	}
 }
 
-// within draws an address of a prefix, not its first and not its last one where it has others.
+// within draws an address of a prefix, neither its first nor its last if it has others.
 func within(rnd *rand.Rand, p netip.Prefix) netip.Addr {
 	bits := p.Addr().BitLen() - p.Bits()
 	if bits == 0 {
@@ -287,15 +287,15 @@ func within(rnd *rand.Rand, p netip.Prefix) netip.Addr {
 	}
 }
 
-// register fills in countries that the prefixes file does not name from the smallest network around
-// each address.
+// register adds countries that the prefixes file lacks, from the smallest network around each
+// address.
 func (m *matrix) register(networks []registry.Network) {
 	for i, a := range m.addrs {
 		if !a.IsValid() || m.countries[i] != "" {
 			continue
 		}
 		for bits := a.BitLen(); bits >= 0 && m.countries[i] == ""; bits-- {
-			p, _ := a.Prefix(bits) // of a valid address and so many bits
+			p, _ := a.Prefix(bits) // valid address and length
 			if k, found := slices.BinarySearchFunc(networks, p, registry.Compare); found {
 				m.countries[i] = networks[k].Country
 			}

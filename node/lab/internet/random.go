@@ -2,11 +2,11 @@ package internet
 
 import "math"
 
-// draws are random numbers from a name: the same numbers for the same name, whatever was drawn
-// before. They cost neither memory nor a constructor.
+// draws is a random generator seeded by a name: equal names give equal numbers, independent of
+// other draws. It needs no memory and no constructor.
 type draws uint64
 
-// named begins the numbers of a name, which is a few whole numbers.
+// named returns the generator of a name of a few integers.
 func named(seed uint64, name ...uint64) draws {
 	h := mix(seed)
 	for _, n := range name {
@@ -15,22 +15,22 @@ func named(seed uint64, name ...uint64) draws {
 	return draws(h)
 }
 
-// next is a number of 64 random bits.
+// next returns 64 random bits.
 func (d *draws) next() uint64 {
 	*d++
 	return mix(uint64(*d))
 }
 
-// below is a random number of [0, n).
+// below returns a random number of [0, n).
 func (d *draws) below(n int) int { return int(d.next() >> 1 % uint64(n)) } // n is positive and small
 
-// share is a random number of [0, 1).
+// share returns a random number of [0, 1).
 func (d *draws) share() float64 { return float64(d.next()>>11) / (1 << 53) }
 
-// chance is true with probability p.
+// chance returns true with probability p.
 func (d *draws) chance(p float64) bool { return d.share() < p }
 
-// normal is a number of the standard normal distribution (Box and Muller).
+// normal returns a number of the standard normal distribution (Box-Muller).
 func (d *draws) normal() float64 {
 	u := 1 - d.share()
 	return math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*d.share())

@@ -6,39 +6,38 @@ import (
 	"time"
 )
 
-// Stats describe the round trips between some hosts.
+// Stats describe the RTTs between some hosts.
 type Stats struct {
-	Hosts   int     `json:"hosts"`   // how many
-	Missing float64 `json:"missing"` // share of pairs without a value
+	Hosts   int     `json:"hosts"`   // their number
+	Missing float64 `json:"missing"` // fraction of pairs without a value
 	// P10, Median and P90 of all pairs with a value, in milliseconds.
 	P10    float64 `json:"p10_ms"`
 	Median float64 `json:"median_ms"` // of all pairs, in milliseconds
 	P90    float64 `json:"p90_ms"`    // of all pairs, in milliseconds
-	// Violations is the share of triangles whose longest side exceeds the sum of the other two,
-	// Violations10 those that exceed it by more than 10 %.
+	// Violations is the fraction of triangles with a longest side above the sum of the other two,
+	// Violations10 that of those above it by more than 10%.
 	Violations   float64 `json:"violations"`
-	Violations10 float64 `json:"violations_10"` // longer by more than 10 %
-	// Detours is the share of pairs that have a shorter way over a third one of the hosts. It grows
-	// with their number.
+	Violations10 float64 `json:"violations_10"` // longer by more than 10%
+	// Detours is the fraction of pairs with a shorter path over a third host. It grows with the number
+	// of hosts.
 	Detours float64 `json:"detours"`
 }
 
-// statHosts is how many hosts are looked at: all triangles of them take a tenth of a second.
+// statHosts is the number of hosts in Stats: all their triangles take a tenth of a second.
 const statHosts = 490
 
-// Stats describes the internet by up to 490 of its hosts: all nodes of a matrix or, where they are
+// Stats describes the internet by up to 490 of its hosts: all nodes of a matrix or, if there are
 // more, some drawn with a fixed seed; in a synthetic internet half crawlers and half sites.
 func (n *Internet) Stats() Stats {
 	rnd := rand.New(rand.NewPCG(statHosts, 0x7374617473))
 	if size := n.Size(); size > 0 {
 		return n.StatsOf(rnd.Perm(size)[:min(size, statHosts)])
 	}
-	p, s, _ := n.Draw(rnd, statHosts/2, statHosts/2) // of an endless internet
+	p, s, _ := n.Draw(rnd, statHosts/2, statHosts/2) // the internet is unlimited
 	return n.StatsOf(append(p, s...))
 }
 
-// StatsOf describes the round trips between these hosts; the time grows with the third power of
-// their number.
+// StatsOf describes the RTTs between these hosts, in time cubic in their number.
 func (n *Internet) StatsOf(hosts []int) Stats {
 	st := Stats{Hosts: len(hosts)}
 	rtts := make([][]time.Duration, len(hosts))
@@ -67,8 +66,8 @@ func (n *Internet) StatsOf(hosts []int) Stats {
 	return st
 }
 
-// triangles looks at all of them. A pair with a shorter way is the longest side of a triangle that
-// is violated.
+// triangles checks all triangles. A pair with a shorter path is the longest side of a violated
+// triangle.
 func (st *Stats) triangles(rtts [][]time.Duration, pairs int) {
 	all, violated, violated10, detours := 0, 0, 0, 0
 	for a, from := range rtts {
@@ -83,7 +82,7 @@ func (st *Stats) triangles(rtts [][]time.Duration, pairs int) {
 				if first < 0 || second < 0 || c == a || c == b {
 					continue
 				}
-				all++ // each triangle three times, and at most one of them has its longest side here
+				all++ // each triangle three times; at most one of them has its longest side here
 				if direct > first+second {
 					violated++
 					if 10*direct > 11*(first+second) {

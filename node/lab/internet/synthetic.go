@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Weights of what hosts are drawn from. A company's or university's network holds 1 site, the
-// largest cloud cloudSites, the next ones a half, a third and so on of it; hosterSites is where
-// hosting companies begin. So about half of the sites are in clouds, a quarter with hosting
-// companies, and a quarter alone. By homeCrawlers for each unit of a city's people and
-// campusCrawlers a university's network two thirds of the crawlers are at homes.
+// Weights of drawn hosts. A company's or university's network has 1 site, the largest cloud
+// cloudSites, the next ones a half, a third and so on; hosterSites is the start for hosting
+// companies. So about half of the sites are in clouds, a quarter with hosting companies, and a
+// quarter alone. With homeCrawlers per unit of a city's population and campusCrawlers per
+// university's network two thirds of the crawlers are at homes.
 const (
 	cloudSites     = 1500
 	hosterSites    = 250
@@ -20,26 +20,25 @@ const (
 	campusCrawlers = 0.3
 )
 
-// synthetic is an internet made from a seed: a world, the ways between its cities, and hosts drawn
-// by their number.
+// synthetic is an internet generated from a seed: a world, the paths between its cities, and hosts
+// drawn by number.
 //
-// The round trip of two hosts is their last miles and the way between their cities: light in fibre
-// along the great circle (1 ms a round trip for 100 km), a detour for each pair of cities that all
-// traffic takes, and one for each pair of networks at their places, since routing is a matter of
-// contracts. So hosts of one data centre see the world alike, and neighbours with other providers
-// do not.
+// The RTT of two hosts is the sum of their last miles and the path between their cities: light in
+// fiber along the great circle (1 ms of RTT per 100 km), a detour for each pair of cities, and one
+// for each pair of networks at their places, since routing depends on contracts. So hosts of one
+// data center have similar RTTs, and neighbors with other providers do not.
 type synthetic struct {
 	seed  uint64
 	world *world
 	paths [][]float64 // ms between cities
-	// sites and crawlers are sums of the weights of the leaves up to each.
+	// sites and crawlers are cumulative sums of the leaves' weights.
 	sites, crawlers []float64
-	// met are hosts that were asked for, so that they are not drawn again. Hosts with larger
-	// numbers are: memory is bounded.
+	// met caches used hosts, so that they are not drawn again. Hosts with larger numbers are not
+	// cached: memory is bounded.
 	met [minPool]atomic.Pointer[place]
 }
 
-// Synthetic makes an internet from a seed, without end. It takes some milliseconds.
+// Synthetic generates an unlimited internet from a seed. It takes some milliseconds.
 func Synthetic(seed uint64) *Internet {
 	s := &synthetic{seed: seed, world: newWorld(seed), paths: make([][]float64, len(cities))}
 	d := named(seed, 0x7061746873)
@@ -62,36 +61,34 @@ func Synthetic(seed uint64) *Internet {
 }
 
 const (
-	// leastDetour is how much longer than light's the way between any two cities is. Each of the
-	// cities adds what it lies aside, cityDetour in the median, and the pair adds wayDetour in the
-	// median.
+	// leastDetour is the minimum ratio of the path between two cities to the great circle. Each city
+	// adds cityDetour in the median, and the pair adds wayDetour in the median.
 	leastDetour = 1.4
 	cityDetour  = 0.14
 	wayDetour   = 0.05
-	// pairDetour is the most that the ways of two networks may be longer than those of their
-	// cities, most often it is little.
+	// pairDetour is the maximum extra length of a path between two networks relative to that of their
+	// cities; mostly it is small.
 	pairDetour = 0.15
-	// badPeering is the share of pairs of networks whose traffic goes by an exchange in another
-	// city, badPeeringMS the mean of what it costs.
+	// badPeering is the fraction of pairs of networks with traffic through an exchange in another
+	// city, badPeeringMS its mean cost.
 	badPeering   = 0.03
 	badPeeringMS = 20
-	// homeMile and homeSpread are the lognormal last mile of homes: 5 ms in the median, one in ten
-	// over 15 ms.
+	// homeMile and homeSpread define the lognormal last mile of homes: median 5 ms, 10% over 15 ms.
 	homeMile   = 1.6
 	homeSpread = 0.9
 	maxMile    = 60
 )
 
-// place is a host as far as its ways are concerned.
+// place is the network location of a host.
 type place struct {
 	leaf     int
 	addr     uint64 // of IPv4
 	city     int
-	pop      uint64 // names the holder of the network at this place
+	pop      uint64 // identifies the holder's network at this place
 	lastMile float64
 }
 
-// host is a host by its number.
+// host returns a host by number.
 func (s *synthetic) host(i int) *place {
 	if i >= len(s.met) {
 		return s.draw(i)
@@ -99,12 +96,12 @@ func (s *synthetic) host(i int) *place {
 	p := s.met[i].Load()
 	if p == nil {
 		p = s.draw(i)
-		s.met[i].Store(p) // whoever else draws it meanwhile draws the same
+		s.met[i].Store(p) // concurrent draws give the same host
 	}
 	return p
 }
 
-// draw draws a host: its kind, its network, its address.
+// draw draws a host: its kind, network and address.
 func (s *synthetic) draw(i int) *place {
 	d := named(s.seed, 0x686f7374, uint64(i)) // not negative
 	sums := s.crawlers
@@ -117,7 +114,7 @@ func (s *synthetic) draw(i int) *place {
 	}
 	l := &s.world.leaves[k]
 	first := newBlock(l.prefix).next
-	// Low spots are the fuller ones.
+	// Low spots have more hosts.
 	spot := uint64(float64(l.spots) * math.Pow(d.share(), 2))
 	p := &place{leaf: k, addr: first + spot<<8 + 1 + d.next()%254, lastMile: l.lastMile + 0.1*d.share()}
 	at := named(s.seed, 0x73706f74, first, spot)
@@ -132,7 +129,7 @@ func (s *synthetic) draw(i int) *place {
 // Size implements hosts.
 func (s *synthetic) Size() int { return 0 }
 
-// serves implements hosts: every other host, without an order.
+// serves implements hosts: pseudorandomly half of the hosts.
 func (s *synthetic) serves(i int) bool { return mix(s.seed^mix(uint64(i)))&1 == 1 } // not negative
 
 // crawls implements hosts.
@@ -148,7 +145,7 @@ func (s *synthetic) RTT(i, j int) time.Duration {
 	return max(time.Duration(ms*float64(time.Millisecond)), minRTT)
 }
 
-// way in milliseconds between the exchanges of two hosts' cities.
+// way returns the milliseconds between the exchanges of two hosts' cities.
 func (s *synthetic) way(a, b *place) float64 {
 	if a.pop == b.pop {
 		return 0.1

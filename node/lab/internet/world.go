@@ -9,48 +9,47 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/registry"
 )
 
-// kind says what a leaf is.
+// kind is the kind of a leaf.
 type kind uint8
 
 const (
 	home       kind = iota // a provider's customers in one city
 	university             // its own network; crawlers and sites
 	company                // its own network; sites
-	hosting                // a data centre of a hosting company
-	cloud                  // a data centre of one of the few that hold much of the web
+	hosting                // a data center of a hosting company
+	cloud                  // a data center of one of the few largest holders of sites
 )
 
-// leaf is a network whose hosts stand at the same place, or at a few.
+// leaf is a network with hosts in one place, or a few.
 type leaf struct {
 	kind   kind
 	prefix netip.Prefix
 	org    int
-	// cities where its hosts are, most often one; a network that is split has each of its /24 in
-	// one of them.
+	// cities has the cities of its hosts, mostly one; a split network has each of its /24 in one of
+	// them.
 	cities []int
-	// listed is the city in which databases believe it to be.
+	// listed is its city in databases.
 	listed int
-	// spots is in how many /24 its hosts are.
+	// spots is the number of /24 with hosts.
 	spots int
-	// lastMile in milliseconds, between the hosts and the exchange of the city.
+	// lastMile is the milliseconds between the hosts and the exchange of the city.
 	lastMile float64
-	// sites and crawlers are how often a host drawn is here.
+	// sites and crawlers are the weights of drawing a host here.
 	sites, crawlers float64
 }
 
-// world is what is made from a seed before the first host: who holds which networks, and where
-// those are.
+// world is generated from a seed before the first host: the holders of networks, and their places.
 //
-// Registries have /8 blocks. Providers hold a /13 of them, in which they number homes (a /18 a
-// city) and from which they hand /19 to /23 to companies and universities. Hosting companies and
-// clouds hold blocks of their own, a subnet for each data centre, clouds in several registries.
-// What a registry writes down is true and yet no more than a hint at places, as it really is:
+// Registries have /8 blocks. Providers hold a /13 of them, in which they number homes (a /18 per
+// city) and from which they allocate /19 to /23 to companies and universities. Hosting companies
+// and clouds hold blocks of their own, a subnet for each data center, clouds in several registries.
+// As in reality, registry data is correct but only a hint at places:
 //
-//   - an organisation may have networks in several cities, under one name;
-//   - some networks are split over several cities, and the registry does not tell;
-//   - some networks are not written down: the smallest range known is that of the provider, who is
-//     in all cities of the country;
-//   - databases list many networks of a holder at its seat.
+//   - an organization may have networks in several cities, under one name;
+//   - some networks are split over several cities, which the registry does not show;
+//   - some networks are missing: the smallest known range is that of the provider, which is in all
+//     cities of the country;
+//   - databases list many networks of a holder at its headquarters.
 type world struct {
 	seed     uint64
 	orgs     int
@@ -59,7 +58,7 @@ type world struct {
 	registry [registries][]*block
 }
 
-// block is a range out of which smaller ones are handed in order.
+// block is a range from which smaller ones are allocated in order.
 type block struct {
 	prefix    netip.Prefix
 	next, end uint64
@@ -71,7 +70,7 @@ func newBlock(p netip.Prefix) *block {
 	return &block{p, start, start + 1<<(32-p.Bits())}
 }
 
-// take hands out a range; false if there is none left.
+// take allocates a range; false if there is none left.
 func (b *block) take(bits int) (netip.Prefix, bool) {
 	size := uint64(1) << (32 - bits)
 	start := (b.next + size - 1) / size * size
@@ -91,15 +90,15 @@ const (
 	hosters    = 180
 	campuses   = 500
 	companies  = 2500
-	perISP     = 1.5  // weight of people that makes another provider in a country
-	unwritten  = 0.12 // share of subnets that the registry does not know
-	splitShare = 0.12 // share of networks of data centres that are split over places
-	homesWrong = 0.15 // share of homes listed at their provider's seat
-	seatListed = 0.3  // share of data centres listed at their holder's seat
-	manyPlaces = 0.2  // share of companies with a second network elsewhere
+	perISP     = 1.5  // population weight per additional provider in a country
+	unwritten  = 0.12 // fraction of subnets missing in the registry
+	splitShare = 0.12 // fraction of data center networks split over places
+	homesWrong = 0.15 // fraction of homes listed at their provider's headquarters
+	seatListed = 0.3  // fraction of data centers listed at their holder's headquarters
+	manyPlaces = 0.2  // fraction of companies with a second network elsewhere
 )
 
-// newWorld makes the networks of a seed.
+// newWorld generates the networks of a seed.
 func newWorld(seed uint64) *world {
 	w := &world{seed: seed}
 	d := named(seed, 0x776f726c64)
@@ -124,7 +123,7 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// fromRegistry takes a range out of one of a registry's blocks.
+// fromRegistry allocates a range from one of a registry's blocks.
 func (w *world) fromRegistry(d *draws, r rir, bits int) netip.Prefix {
 	blocks := w.registry[r]
 	first := d.below(len(blocks))
@@ -133,15 +132,15 @@ func (w *world) fromRegistry(d *draws, r rir, bits int) netip.Prefix {
 			return p
 		}
 	}
-	panic("the registry is out of addresses") // the sizes above leave half of them free
+	panic("registry is out of addresses") // the sizes above leave half of them free
 }
 
-// write notes a network in the registry.
+// write adds a network to the registry.
 func (w *world) write(p netip.Prefix, org, country string) {
 	w.networks = append(w.networks, registry.Network{Prefix: p, Org: org, Country: country})
 }
 
-// newOrg names an organisation.
+// newOrg creates an organization.
 func (w *world) newOrg(what string) (id int, name string) {
 	w.orgs++
 	return w.orgs, fmt.Sprintf("%s %d", what, w.orgs)
@@ -173,7 +172,7 @@ type provider struct {
 	block *block
 }
 
-// providers makes those of each country, the more the more people there are.
+// providers generates those of each country, by its population.
 func (w *world) providers(d *draws) map[string][]*provider {
 	all := make(map[string][]*provider)
 	var countries []string
@@ -205,7 +204,7 @@ func (w *world) providers(d *draws) map[string][]*provider {
 	return all
 }
 
-// homes numbers a provider's customers in a city.
+// homes allocates a provider's customers in a city.
 func (w *world) homes(d *draws, p *provider, at int, weight float64) {
 	prefix, ok := p.block.take(18)
 	if !ok {
@@ -223,7 +222,7 @@ func (w *world) homes(d *draws, p *provider, at int, weight float64) {
 	})
 }
 
-// company is an organisation with servers of its own, in a range of its provider; universities have
+// company is an organization with its own servers, in a range of its provider; universities have
 // crawlers as well.
 func (w *world) company(d *draws, providers map[string][]*provider, campus bool) {
 	k, what, bits := company, "Company", 21+d.below(3)
@@ -260,7 +259,7 @@ func (w *world) company(d *draws, providers map[string][]*provider, campus bool)
 	}
 }
 
-// hoster is a hosting company: one to four data centres, most often in its country; small ones in a
+// hoster is a hosting company: one to four data centers, mostly in its country; small ones in a
 // range of a provider.
 func (w *world) hoster(d *draws, providers map[string][]*provider, rank int) {
 	org, name := w.newOrg("Hosting")
@@ -304,8 +303,8 @@ func (w *world) near(d *draws, seat int) int {
 	})
 }
 
-// cloud has data centres all over the world, most of them in a block of its first registry, the
-// others in blocks where they are.
+// cloud has data centers all over the world, most of them in a block of its first registry, the
+// others in local blocks.
 func (w *world) cloud(d *draws, rank int) {
 	org, name := w.newOrg("Cloud")
 	seat := w.draw(d, dataCentres)
@@ -340,7 +339,7 @@ func (w *world) cloud(d *draws, rank int) {
 	}
 }
 
-// centre is a data centre: a network at a place, or split over some.
+// centre is a data center: a network at one place, or split over some.
 func (w *world) centre(d *draws, k kind, prefix netip.Prefix, org int, name string, seat, at int, weight float64, spots int) {
 	l := leaf{
 		kind: k, prefix: prefix, org: org, cities: []int{at}, listed: at, spots: spots, lastMile: 0.15 + 0.5*d.share(), sites: weight,

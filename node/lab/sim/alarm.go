@@ -2,14 +2,14 @@ package sim
 
 import "time"
 
-// alarm has something done at the earliest of the times that it is set to.
+// alarm runs a function at the earliest of the times that it is set to.
 type alarm struct {
 	c  *crawlPeer
 	do func()
-	at time.Time // zero: it is not set
+	at time.Time // zero: not set
 }
 
-// set has it go off at a time, unless it does so earlier; the zero time changes nothing.
+// set schedules it for a time, unless it is set to an earlier one; the zero time changes nothing.
 func (a *alarm) set(at time.Time) {
 	if at.IsZero() || !a.at.IsZero() && !at.Before(a.at) {
 		return

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// claimLinger is how long a question waits for others, contentTimeout how long for its answer:
-	// then the body counts as new.
+	// claimLinger is how long a claim waits to share a batch, contentTimeout the timeout of its
+	// answer: then the body counts as new.
 	claimLinger    = 100 * time.Millisecond
 	contentTimeout = 2 * time.Second
 )
 
-// bodies is both sides of the questions about bodies: this peer answers for the keys that it
-// serves, and its worker asks the owners of the others.
+// bodies is both sides of content deduplication: this peer answers for the keys that it serves, and
+// its worker asks the owners of the others.
 type bodies struct {
 	c       *crawlPeer
 	state   *dedup.Content
@@ -29,7 +29,7 @@ type bodies struct {
 	planned bool
 }
 
-// inquiry is a claim of a body, with what is done with the verdict, or the confirmation of one,
+// inquiry is a claim of a body, with the callback for the verdict, or the confirmation of one,
 // without.
 type inquiry struct {
 	key    dedup.Key
@@ -49,12 +49,12 @@ func newBodies(c *crawlPeer) *bodies {
 	return b
 }
 
-// claim asks whether a body was met before.
+// claim asks whether a body was seen before.
 func (b *bodies) claim(digest [32]byte, url string, told func(dedup.Verdict)) {
 	b.put(&inquiry{dedup.Key(ring.ContentKey(digest[:])), digest, url, told, b.c.world.Now()})
 }
 
-// confirm says that a body is archived.
+// confirm reports that a body is archived.
 func (b *bodies) confirm(digest [32]byte, url string) {
 	b.put(&inquiry{key: dedup.Key(ring.ContentKey(digest[:])), digest: digest, url: url, at: b.c.world.Now()})
 }
@@ -67,7 +67,7 @@ func (b *bodies) put(q *inquiry) {
 	}
 }
 
-// flush puts what waits to the believed owners. What nobody is believed to own counts as new.
+// flush sends inquiries to the likely owners. Bodies without one count as new.
 func (b *bodies) flush() {
 	all := b.asking
 	b.asking, b.planned = nil, false
@@ -95,7 +95,7 @@ func (b *bodies) flush() {
 	}
 }
 
-// tell hands out the verdicts on the claims among inquiries, New where there is none.
+// tell delivers the verdicts on the claims among inquiries, New where there is none.
 func tell(list []*inquiry, verdicts []dedup.Reply) {
 	n := 0
 	for _, q := range list {
@@ -111,7 +111,7 @@ func tell(list []*inquiry, verdicts []dedup.Reply) {
 	}
 }
 
-// ask puts a share to its owner.
+// ask sends a batch to its owner.
 func (b *bodies) ask(to peer.ID, list []*inquiry) {
 	w := b.c.world
 	from := string(b.c.Peer.ID)
@@ -133,12 +133,12 @@ func (b *bodies) ask(to peer.ID, list []*inquiry) {
 	})
 }
 
-// record names the WARC record of a body at a peer.
+// record returns the WARC record of a body at a peer.
 func record(q *inquiry, peer string) dedup.Record {
 	return dedup.Record{URL: q.url, Peer: peer, RecordID: fmt.Sprintf("urn:uuid:%x", q.digest[:16]), Date: q.at}
 }
 
-// answer applies what a peer says and asks; it returns the replies to its claims and their size.
+// answer applies a peer's confirmations and claims; it returns the replies and their size.
 func (b *bodies) answer(from string, list []*inquiry) (replies []dedup.Reply, size int) {
 	var questions []dedup.Question
 	var batch []dedup.Confirmation

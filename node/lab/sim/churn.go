@@ -11,36 +11,34 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// ChurnConfig describes a run of the ring alone under churn. The zero value of a field means its
-// default.
+// ChurnConfig configures a run of the ring alone under churn. A zero field means its default.
 type ChurnConfig struct {
-	Seed  uint64 // of all that is drawn
-	Peers int    // 10,000 by default
-	// Internet is [internet.Synthetic] of the seed by default.
+	Seed  uint64 // of all random draws
+	Peers int    // default 10,000
+	// Internet defaults to [internet.Synthetic] of the seed.
 	Internet dhttest.Internet
-	// For is how long peers come and go, 20 minutes by default.
+	// For is the duration of churn; default 20 minutes.
 	For time.Duration
-	// Session is the median of a session, 60 minutes by default. Sessions are exponential, and each
-	// ends with a death, never with a goodbye.
+	// Session is the median session length; default 60 minutes. Sessions are exponential, and each
+	// ends with a crash, never with a goodbye.
 	Session time.Duration
-	// Silent is the share of deaths that drop no connection, as a loss of power; 0.5 by default,
-	// and none below zero.
+	// Silent is the fraction of crashes that drop no connection, like a power loss; default 0.5,
+	// negative for none.
 	Silent float64
-	// Massacre is the share of peers that die at once in the end, a tenth by default, and none
-	// below zero.
+	// Massacre is the fraction of peers that crash at once in the end; default a tenth, negative for
+	// none.
 	Massacre float64
-	// Loss is the share of messages that vanish.
+	// Loss is the fraction of lost messages.
 	Loss float64
-	// SampleEvery is the time between two looks at the ring, 10 s by default, each with Lookups
-	// searches, 200 by default.
+	// SampleEvery is the sampling interval, default 10 s, each with Lookups lookups, default 200.
 	SampleEvery time.Duration
-	Lookups     int // searches at each look
-	// Ring is every peer's config, but for its seed and memory.
+	Lookups     int // lookups per sample
+	// Ring is the configuration of all peers, except seed and memory.
 	Ring dht.Config
-	// Progress, when set, hears after each second of virtual time how much of the whole is done.
+	// Progress, if set, is called after each second of virtual time.
 	Progress func(done, all time.Duration)
 
-	plant func(r *dhttest.Sim) // spoils the ring once churn is over: the test that a fault is seen
+	plant func(r *dhttest.Sim) // corrupts the ring after churn, to test that a fault is detected
 }
 
 func (c *ChurnConfig) fill() {
@@ -64,14 +62,14 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// Sample is a look at the ring.
+// Sample is one observation of the ring.
 type Sample struct {
-	// At counts from the beginning of churn.
+	// At is the time since the start of churn.
 	At    time.Duration
-	Peers int // alive at that moment
+	Peers int // live peers
 	dhttest.Coverage
-	// Lookups that ended in this interval: how many of them named a peer that is not the owner,
-	// found nobody, or found an owner that does not serve yet.
+	// Lookups that ended in this interval: the number that returned a peer that is not the owner,
+	// found none, or found an owner that does not serve yet.
 	Lookups, Wrong, Failed, Waiting int
 	// Calls made by them.
 	Calls int
@@ -85,42 +83,41 @@ func (s *Sample) add(other *Sample) {
 	s.Calls += other.Calls
 }
 
-// ChurnReport is what a run came to.
+// ChurnReport is the result of a run.
 type ChurnReport struct {
-	Samples []Sample // in the order of time
-	// Founded is how long the ring took to settle after all its peers were started at once.
+	Samples []Sample // by time
+	// Founded is the time until the ring was consistent after all its peers were started at once.
 	Founded time.Duration
-	// Peers is the mean number of living peers under churn; Born and Died are how many came and
-	// went.
+	// Peers is the mean number of live peers under churn; Born and Died are the numbers of arrivals
+	// and crashes.
 	Peers      float64
-	Born, Died int // peers that came, and that went
-	// Churn sums the lookups made while peers came and went, Quiet those from 30 s after the last
-	// change on, Shock those made while the ring recovered from the massacre.
+	Born, Died int // arrivals, and crashes
+	// Churn sums the lookups under churn, Quiet those from 30 s after the last change on, Shock those
+	// during recovery from the massacre.
 	Churn, Quiet, Shock Sample
-	// Owned is the mean share of keys that their owner served, under churn; OwnedMin and WrongMax
-	// are the worst looks.
+	// Owned is the mean fraction of keys served by their owner under churn; OwnedMin and WrongMax are
+	// the worst samples.
 	Owned, OwnedMin, WrongMax float64
-	// QuietOwned is the least share from 30 s after the last change on.
+	// QuietOwned is the least fraction from 30 s after the last change on.
 	QuietOwned float64
-	// Upkeep and Lookup traffic, in calls and bytes for each living peer and second, under churn.
+	// Upkeep and Lookup traffic, in calls and bytes per live peer and second, under churn.
 	UpkeepCalls, UpkeepBytes, LookupBytes float64
-	// Killed died at once in the end. Owners is how long it took until every key was served by its
-	// owner again, Settled until every leaf set was right as well; negative if longer than was
-	// waited for.
+	// Killed peers crashed at once in the end. Owners is the time until every key was served by its
+	// owner again, Settled until every leaf set was right as well; negative if the wait ended before.
 	Killed          int
-	Owners, Settled time.Duration // from the massacre on
-	// Events is how much happened in all.
+	Owners, Settled time.Duration // since the massacre
+	// Events is the total number of events.
 	Events uint64
 }
 
 const (
-	// quiet is the time after which no owner may be wrong any more (issue: figures to reach).
+	// quiet is the time after which every owner must be right.
 	quiet = 30 * time.Second
-	// settleWithin bounds the wait for a ring to settle.
+	// settleWithin is the timeout for a ring to become consistent.
 	settleWithin = 3 * time.Minute
 )
 
-// RunChurn runs it; the error is ctx's.
+// RunChurn runs the simulation; the error is ctx's.
 func RunChurn(ctx context.Context, cfg ChurnConfig) (*ChurnReport, error) {
 	cfg.fill()
 	r := newChurn(cfg)
@@ -139,14 +136,14 @@ func RunChurn(ctx context.Context, cfg ChurnConfig) (*ChurnReport, error) {
 	return &r.report, nil
 }
 
-// churn is a run under way.
+// churn is a run in progress.
 type churn struct {
 	cfg    ChurnConfig
 	ring   *dhttest.Sim
 	report ChurnReport
 	begin  time.Duration // of churn
 	now    Sample        // being filled
-	alive  bool          // peers come and go
+	alive  bool          // churn is active
 	passed time.Duration
 }
 
@@ -154,7 +151,7 @@ func newChurn(cfg ChurnConfig) *churn {
 	return &churn{cfg: cfg, ring: dhttest.NewSim(dhttest.World{Seed: cfg.Seed, Internet: cfg.Internet, Loss: cfg.Loss, Config: cfg.Ring})}
 }
 
-// run lets time pass a second at a time, so that an interrupt is heard soon.
+// run advances time a second at a time, so that cancellation takes effect soon.
 func (c *churn) run(ctx context.Context, d time.Duration) error {
 	for d > 0 {
 		if err := ctx.Err(); err != nil {
@@ -171,8 +168,7 @@ func (c *churn) run(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// settle waits until the ring is right and says how long that took; negative if it did not come to
-// it.
+// settle waits until the ring is consistent and returns the time; negative if it timed out.
 func (c *churn) settle(ctx context.Context) (time.Duration, error) {
 	for waited := time.Duration(0); waited <= settleWithin; waited += time.Second {
 		if c.ring.Settled() == nil {
@@ -185,7 +181,7 @@ func (c *churn) settle(ctx context.Context) (time.Duration, error) {
 	return -1, nil
 }
 
-// mean is that of an exponential distribution with a median.
+// mean returns the mean of an exponential distribution with that median.
 func mean(median time.Duration) time.Duration { return time.Duration(float64(median) / math.Ln2) }
 
 // exponential draws a duration.
@@ -193,7 +189,7 @@ func (c *churn) exponential(mean time.Duration) time.Duration {
 	return time.Duration(c.ring.Rand.ExpFloat64() * float64(mean))
 }
 
-// live plans a peer's death.
+// live schedules a peer's crash.
 func (c *churn) live(p *dhttest.Node) {
 	p.Host.After(c.exponential(mean(c.cfg.Session)), func() {
 		if c.alive && c.ring.Size() > 1 {
@@ -203,7 +199,7 @@ func (c *churn) live(p *dhttest.Node) {
 	})
 }
 
-// arrive lets newcomers arrive at the rate at which peers die.
+// arrive starts new peers at the rate of crashes.
 func (c *churn) arrive() {
 	c.ring.After(c.exponential(mean(c.cfg.Session)/time.Duration(c.cfg.Peers)), func() {
 		if c.alive {
@@ -214,7 +210,7 @@ func (c *churn) arrive() {
 	})
 }
 
-// churn is the first phase: peers come and go.
+// churn is the first phase: peers join and crash.
 func (c *churn) churn(ctx context.Context) error {
 	c.alive, c.begin = true, c.ring.Elapsed()
 	for _, p := range slices.Clone(c.ring.Living()) {
@@ -245,7 +241,7 @@ func (c *churn) churn(ctx context.Context) error {
 	return nil
 }
 
-// sample makes lookups, spread over an interval, and then looks at the ring.
+// sample makes lookups, spread over an interval, and then samples the ring.
 func (c *churn) sample(ctx context.Context, sum *Sample) error {
 	for range c.cfg.Lookups {
 		c.ring.After(time.Duration(c.ring.Rand.Int64N(int64(c.cfg.SampleEvery))), c.lookup)
@@ -261,8 +257,8 @@ func (c *churn) sample(ctx context.Context, sum *Sample) error {
 	return nil
 }
 
-// lookup searches a random key from a random peer that serves, and holds what it finds against the
-// truth of that moment.
+// lookup searches a random key from a random serving peer, and compares the result with the correct
+// owner at that moment.
 func (c *churn) lookup() {
 	r := c.ring
 	p := r.Living()[r.Rand.IntN(len(r.Living()))]
@@ -285,7 +281,7 @@ func (c *churn) lookup() {
 	})
 }
 
-// calm is the second phase: 30 s after the last change all must be right, and stay so.
+// calm is the second phase: from 30 s after the last change on the ring must be consistent.
 func (c *churn) calm(ctx context.Context) error {
 	if err := c.run(ctx, quiet); err != nil {
 		return err
@@ -300,7 +296,7 @@ func (c *churn) calm(ctx context.Context) error {
 	return err
 }
 
-// massacre is the third phase: many die at once.
+// massacre is the third phase: many peers crash at once.
 func (c *churn) massacre(ctx context.Context) error {
 	c.report.Owners, c.report.Settled = -1, -1
 	if c.cfg.Massacre <= 0 {

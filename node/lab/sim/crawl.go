@@ -20,39 +20,40 @@ import (
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
-// CrawlConfig describes a crawl by many peers with the whole logic of the node. The zero value of a
-// field means its default.
+// CrawlConfig configures a crawl by many peers with the complete logic of the node. A zero field
+// means its default.
 type CrawlConfig struct {
-	Seed  uint64 // of all that is drawn
-	Peers int    // 1,000 by default
-	// Internet is [internet.Synthetic] of the seed by default. Sites stand at its first places,
-	// peers behind them.
+	Seed  uint64 // of all random draws
+	Peers int    // default 1,000
+	// Internet defaults to [internet.Synthetic] of the seed. Sites are its first hosts, followed by
+	// peers.
 	Internet dhttest.Internet
-	// For is how long peers come and go, two hours by default; the crawl goes on until it is done,
-	// at most for Patience more (one hour).
+	// For is the duration of churn, default two hours; the crawl continues until it is done, at most
+	// for Patience (default one hour).
 	For, Patience time.Duration
-	// Session is the median of a session, 60 minutes by default; below zero everybody stays. Each
-	// ends with a death, a Silent share of them without a connection that drops, 0.5 by default.
+	// Session is the median session length; default 60 minutes, negative for no churn. Each ends with
+	// a crash, a Silent fraction of them without dropping connections, default 0.5.
 	Session time.Duration
-	Silent  float64 // share of deaths that drop no connection
-	// Return is the share of the dead that come back with their disk, after an exponential absence
-	// of Absence in the mean (ten minutes by default).
+	Silent  float64 // fraction of crashes that drop no connection
+	// Return is the fraction of crashed peers that return with their disk, after an exponential
+	// absence of mean Absence (default ten minutes).
 	Return  float64
-	Absence time.Duration // mean time until a dead peer is back
-	// Replicas is r of the design: how many peers keep a record, its owner included; 3 by default.
+	Absence time.Duration // mean time until a crashed peer returns
+	// Replicas is r of the design: the number of peers that store a record, including its owner;
+	// default 3.
 	Replicas int
-	// Hosts of the web, one a peer by default; Delay is the least time between two requests to one,
-	// 20 s by default; PagesPerHost is by default what can be fetched in For at that pace.
+	// Hosts is the number of hosts, default one per peer; Delay is the minimum interval between
+	// requests to one, default 20 s; PagesPerHost defaults to what can be fetched in For at that rate.
 	Hosts, PagesPerHost int
-	Delay               time.Duration // least time between two requests to a host
-	// SampleEvery is the time between two looks, a minute by default.
+	Delay               time.Duration // minimum interval between requests to a host
+	// SampleEvery is the sampling interval; default a minute.
 	SampleEvery time.Duration
-	// Ring is every peer's config, but for its seed and memory.
+	// Ring is the configuration of all peers, except seed and memory.
 	Ring dht.Config
-	// Progress, when set, hears after each second of virtual time how much of the whole is done.
+	// Progress, if set, is called after each second of virtual time.
 	Progress func(done, all time.Duration)
 
-	plant func(w *crawl) // spoils what the owners know before it is judged: the test that a fault is seen
+	plant func(w *crawl) // corrupts the owners' state before it is judged, to test that a fault is detected
 }
 
 func (c *CrawlConfig) fill() {
@@ -72,7 +73,7 @@ func (c *CrawlConfig) fill() {
 	}
 }
 
-// The web: pages are small, as only their links matter, and not all are as they should be.
+// The web: pages are small, as only their links matter, and some are faulty.
 const (
 	crawlLinks     = 12
 	crawlPageBytes = 1200
@@ -85,53 +86,52 @@ func (c *CrawlConfig) web() webgen.Config {
 	w := webgen.DefaultConfig()
 	w.Seed, w.Hosts, w.PagesPerHost, w.Links, w.PageBytes, w.Domain = c.Seed, c.Hosts, c.PagesPerHost, crawlLinks, crawlPageBytes, crawlDomain
 	w.CrossHostShare, w.ErrorShare, w.RobotsShare, w.SitemapShare = crossHosts, errorShare, 0, 0
-	w.SlowLatency = 1 // a nanosecond: the wait would be a real one
+	w.SlowLatency = 1 // one nanosecond: the wait would be a real one
 	return w
 }
 
-// CrawlSample is a look at the crawl.
+// CrawlSample is one observation of the crawl.
 type CrawlSample struct {
-	At                   time.Duration   // from the posting on
-	Peers                int             // alive at that moment
-	Requests, Refetched  int             // since the posting, as in SiteAudit
-	Done, Pending        int64           // URLs with an outcome, and without, as the living owners know
-	Owned                float64         // share of keys that their owner serves
-	Bytes                [Purposes]int64 // sent since the posting, by purpose
-	Lookups, LookupCalls int64           // since the posting, and the calls that they took
+	At                   time.Duration   // since the job was posted
+	Peers                int             // live peers
+	Requests, Refetched  int             // since the job was posted, as in SiteAudit
+	Done, Pending        int64           // URLs with and without an outcome, by the live owners
+	Owned                float64         // fraction of keys served by their owner
+	Bytes                [Purposes]int64 // since the job was posted, by purpose
+	Lookups, LookupCalls int64           // since the job was posted, and their calls
 }
 
-// CrawlReport is what a crawl came to.
+// CrawlReport is the result of a crawl.
 type CrawlReport struct {
-	Samples              []CrawlSample // in the order of time
-	Born, Died, Returned int           // peers that came, died, and came back with their disk
-	// Finished says whether nothing was outstanding in the end, Took how long that took from the
-	// posting on.
+	Samples              []CrawlSample // by time
+	Born, Died, Returned int           // peers that arrived, crashed, and returned with their disk
+	// Finished reports whether nothing was pending in the end, Took the time since the job was posted.
 	Finished bool
-	Took     time.Duration // from the posting to the end
-	// Truth is the number of pages that a right crawl finds, Found how many of them were; Lost are
-	// those that no living owner has as fetched. Extra are fetched ones beyond the truth.
+	Took     time.Duration // from posting to the end
+	// Truth is the number of pages that a correct crawl finds, Found the number found; Lost are those
+	// that no live owner has as fetched. Extra are fetched ones beyond the truth.
 	Truth, Found, Lost, Extra int
-	// Quarantined are those of the lost that are known, and left alone since three leases on them
-	// ended without a report.
+	// Quarantined are the lost ones that are known, and skipped since three leases on them ended
+	// without a report.
 	Quarantined int
 	SiteAudit
-	// Lapsed leases, and requests broken off by that.
+	// Lapsed leases, and requests aborted by that.
 	Lapsed, Broken int
-	// Moved counts the records that changed their owner.
+	// Moved is the number of records that changed their owner.
 	Moved int64
-	// Sent is what was sent from the posting on, by purpose.
+	// Sent is the traffic since the job was posted, by purpose.
 	Sent [Purposes]dhttest.Traffic
-	// PeerSeconds is the time that peers lived from then on.
+	// PeerSeconds is the total lifetime of peers since then.
 	PeerSeconds float64
-	// Loads are the requests an hour of life of the peers that lived ten minutes at least, in
-	// ascending order; HostLoads the hosts that each of the living owned in the middle of the run.
+	// Loads are the requests per hour of peers that lived at least ten minutes, ascending; HostLoads
+	// the numbers of hosts that each live peer owned in the middle of the run.
 	Loads, HostLoads []float64
-	// LostURLs names some of the lost, for whoever looks for the reason.
+	// LostURLs has some of the lost URLs, for debugging.
 	LostURLs []string
-	Events   uint64 // how much happened in all
+	Events   uint64 // total number of events
 }
 
-// crawl is a run under way, and the table of jobs that all peers read.
+// crawl is a run in progress, and the job table that all peers read.
 type crawl struct {
 	*dhttest.Sim
 	cfg    CrawlConfig
@@ -149,7 +149,7 @@ type crawl struct {
 	moved      int64
 }
 
-// RunCrawl runs it. The error is ctx's, or that of a state machine that failed.
+// RunCrawl runs the simulation. The error is ctx's, or that of a state machine that failed.
 func RunCrawl(ctx context.Context, cfg CrawlConfig) (*CrawlReport, error) {
 	cfg.fill()
 	w, err := newCrawl(cfg)
@@ -159,7 +159,7 @@ func RunCrawl(ctx context.Context, cfg CrawlConfig) (*CrawlReport, error) {
 	w.Found(cfg.Peers)
 	for w.Settled() != nil {
 		if w.Elapsed() > settleWithin {
-			return nil, fmt.Errorf("the ring does not settle: %w", w.Settled())
+			return nil, fmt.Errorf("ring did not become consistent: %w", w.Settled())
 		}
 		if err := w.run(ctx, time.Second); err != nil {
 			return nil, err
@@ -200,19 +200,19 @@ func newCrawl(cfg CrawlConfig) (*crawl, error) {
 	return w, err
 }
 
-// Job implements owner.Jobs: every peer knows the one job.
+// Job implements owner.Jobs: every peer has the one job.
 func (w *crawl) Job(id job.ID) (*job.Spec, job.State, bool) {
 	return w.spec, job.StateRunning, id == w.spec.ID
 }
 
-// fail ends the run: a state machine broke its promise.
+// fail ends the run: a state machine violated its contract.
 func (w *crawl) fail(err error) {
 	if w.err == nil {
 		w.err = err
 	}
 }
 
-// run lets time pass a second at a time, so that an interrupt is heard soon.
+// run advances time a second at a time, so that cancellation takes effect soon.
 func (w *crawl) run(ctx context.Context, d time.Duration) error {
 	for ; d > 0; d -= time.Second {
 		if err := ctx.Err(); err != nil {
@@ -229,7 +229,7 @@ func (w *crawl) run(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// post hands the first page of every host to the owners, from one peer.
+// post sends the first page of every host to the owners, from one peer.
 func (w *crawl) post() {
 	from := w.byID[w.Living()[0].Peer.ID]
 	var links []owner.OutLink
@@ -241,9 +241,9 @@ func (w *crawl) post() {
 	from.mail.pump()
 }
 
-// crawl lets peers come and go until For is over, and then waits until nothing is outstanding.
+// crawl runs churn until For is over, and then waits until nothing is pending.
 func (w *crawl) crawl(ctx context.Context) error {
-	// The poster must be heard before it may die.
+	// The poster must not crash before its links are delivered.
 	if err := w.run(ctx, 15*time.Second); err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ func (w *crawl) exponential(mean time.Duration) time.Duration {
 	return time.Duration(w.Rand.ExpFloat64() * float64(mean))
 }
 
-// live plans a peer's death.
+// live schedules a peer's crash.
 func (w *crawl) live(p *dhttest.Node) {
 	p.Host.After(w.exponential(mean(w.cfg.Session)), func() {
 		if w.alive && w.Size() > 1 {
@@ -290,13 +290,13 @@ func (w *crawl) live(p *dhttest.Node) {
 	})
 }
 
-// kill ends a peer: its memory is gone, and its disk as well unless it is to return.
+// kill ends a peer: its memory is lost, and its disk too unless it will return.
 func (w *crawl) kill(p *dhttest.Node) {
 	c := w.byID[p.Peer.ID]
 	w.KillAs(p, w.Rand.Float64() < w.cfg.Silent)
 	w.report.Died++
 	w.died(c)
-	rest := &crawlPeer{Node: p, world: w} // what remains is a name
+	rest := &crawlPeer{Node: p, world: w} // only the identity remains
 	w.byID[p.Peer.ID] = rest
 	if w.Rand.Float64() >= w.cfg.Return {
 		return
@@ -311,7 +311,7 @@ func (w *crawl) kill(p *dhttest.Node) {
 	})
 }
 
-// died takes the peer's share of the work into the books.
+// died adds the peer's work to the totals.
 func (w *crawl) died(c *crawlPeer) {
 	lived := w.Elapsed() - max(w.born[c], w.begin)
 	delete(w.born, c)
@@ -322,12 +322,12 @@ func (w *crawl) died(c *crawlPeer) {
 	}
 }
 
-// leastLife is what a peer must have lived for its load to say something.
+// leastLife is the minimum lifetime of a peer in Loads.
 const leastLife = 10 * time.Minute
 
-// arrive lets newcomers arrive at the rate at which peers die.
+// arrive starts new peers at the rate of crashes.
 func (w *crawl) arrive() {
-	// Those that return hold the number as well.
+	// Returning peers also keep the number constant.
 	every := float64(mean(w.cfg.Session)) / float64(w.cfg.Peers) / max(1-w.cfg.Return, 1e-3)
 	w.After(w.exponential(time.Duration(every)), func() {
 		if w.alive {
@@ -338,7 +338,7 @@ func (w *crawl) arrive() {
 	})
 }
 
-// sample looks at all living peers.
+// sample observes all live peers.
 func (w *crawl) sample() {
 	s := CrawlSample{
 		At: w.Elapsed() - w.begin, Peers: w.Size(), Requests: w.sites.audit.Requests, Refetched: w.sites.audit.Refetched, Owned: w.Coverage().Owned,
@@ -367,7 +367,7 @@ func (w *crawl) hostLoads() {
 	slices.Sort(w.report.HostLoads)
 }
 
-// judge holds what the living owners know against the truth.
+// judge compares the state of the live owners with the truth.
 func (w *crawl) judge() {
 	r := &w.report
 	fetched, quarantined := make(map[string]bool), make(map[string]bool)
@@ -423,8 +423,8 @@ func (w *crawl) judge() {
 	slices.SortFunc(r.Loads, cmp.Compare)
 }
 
-// request is a call to the process that a peer is when it arrives: between two lives there may have
-// been a death.
+// request is a call to the process that a peer runs on arrival: it may have crashed and restarted
+// since.
 type request struct {
 	Purpose Purpose
 	Size    int
@@ -433,7 +433,7 @@ type request struct {
 	Done    func(answer any, err error)
 }
 
-// request sends it; a peer that was never there refuses.
+// request sends a call; an unknown peer refuses.
 func (w *crawl) request(from *crawlPeer, to peer.ID, q *request) {
 	var host *dhttest.Host
 	if known := w.byID[to]; known != nil {

@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// stepGap is how long a peer gathers what comes for one step of its owner: one fsync for all.
+	// stepGap is how long a peer collects input for one step of its owner: one fsync for all.
 	stepGap = time.Millisecond
-	// diskTime is what an fsync takes.
+	// diskTime is the duration of an fsync.
 	diskTime = 3 * time.Millisecond
 	// leaseTTL is the design's.
 	leaseTTL = 8 * time.Second
-	// seenMemory bounds the filters of a peer.
+	// seenMemory is the memory limit of a peer's filters.
 	seenMemory = 1 << 20
 )
 
-// crawlPeer is a peer with the logic of the node: ring, owner of hosts, replication, custody,
+// crawlPeer is a peer with the logic of the node: ring, owner of hosts, replication, handoff,
 // outbox and worker.
 type crawlPeer struct {
 	*dhttest.Node
@@ -51,13 +51,13 @@ type crawlPeer struct {
 	worker *worker
 }
 
-// disk is what outlives a peer's process.
+// disk is the state that survives a peer's process.
 type disk struct {
 	hosts, bodies, copies store
 	starts                uint64
 }
 
-// step is what a Commit came to, on its way through the disks.
+// step is the result of a Commit, while it is written to the disks.
 type step struct {
 	ready  owner.Ready
 	ends   []func()
@@ -65,7 +65,7 @@ type step struct {
 	onDisk time.Duration
 }
 
-// newCrawlPeer gives a peer of the ring its crawler; called when the peer starts.
+// newCrawlPeer creates the crawler of a starting peer of the ring.
 func newCrawlPeer(w *crawl, p *dhttest.Node, d *disk) *crawlPeer {
 	c := &crawlPeer{Node: p, world: w, disk: d}
 	d.starts++
@@ -89,14 +89,14 @@ func newCrawlPeer(w *crawl, p *dhttest.Node, d *disk) *crawlPeer {
 	return c
 }
 
-// mine tells the owner which hosts are this peer's.
+// mine reports to the owner which hosts are this peer's.
 type mine struct{ c *crawlPeer }
 
 // Mine implements owner.Ring.
 func (m mine) Mine(key ring.Key) bool { return m.c.Serves(key) }
 
-// do runs apply in the next step of the owner, and ended once that is on the disks that count.
-// Either may be nil.
+// do runs apply in the next step of the owner, and ended once that is on all required disks. Either
+// may be nil.
 func (c *crawlPeer) do(apply func(*owner.Owner), ended func()) {
 	if apply != nil {
 		c.inputs = append(c.inputs, apply)
@@ -131,14 +131,14 @@ func (c *crawlPeer) step() {
 	c.next.set(ready.Next)
 }
 
-// durable runs done once all that has been written is on the disks that count.
+// durable runs done once all earlier writes are on all required disks.
 func (c *crawlPeer) durable(done func()) {
 	c.waiting = append(c.waiting, step{ends: []func(){done}, seq: c.ship.source.Seq(), onDisk: c.world.Elapsed() + diskTime})
 	c.Host.After(diskTime, c.release)
 	c.ship.pump()
 }
 
-// atOwner has the owner at a peer answer once what it did is on the disks that count.
+// atOwner makes the owner at a peer answer once its changes are on all required disks.
 func atOwner[M proto.Message](c *crawlPeer, to peer.ID, purpose Purpose, size int, timeout time.Duration, ask func(*owner.Owner) M, done func(M, error)) {
 	var reply M
 	apply := func(o *owner.Owner) { reply = ask(o) }
@@ -158,8 +158,8 @@ func atOwner[M proto.Message](c *crawlPeer, to peer.ID, purpose Purpose, size in
 	})
 }
 
-// release lets answers and effects go of steps that are on disk here and at all level followers, in
-// their order.
+// release releases the answers and effects of steps that are on disk here and at all level
+// followers, in order.
 func (c *crawlPeer) release() {
 	for len(c.waiting) > 0 {
 		s := c.waiting[0]
@@ -175,7 +175,7 @@ func (c *crawlPeer) release() {
 	c.waiting = nil
 }
 
-// effects sets going what a step came to.
+// effects performs the effects of a step.
 func (c *crawlPeer) effects(r *owner.Ready) {
 	for i := range r.Places {
 		c.place(&r.Places[i])
@@ -188,8 +188,8 @@ func (c *crawlPeer) effects(r *owner.Ready) {
 	}
 }
 
-// place looks for a worker among this peer and its leaf set, by the strategy of the paper: those
-// that it names measure the site.
+// place selects a worker among this peer and its leaf set, by the strategy of the paper: its
+// candidates measure the site.
 func (c *crawlPeer) place(p *owner.Place) {
 	w := c.world
 	self := string(c.Peer.ID)
@@ -234,14 +234,14 @@ func (c *crawlPeer) place(p *owner.Place) {
 }
 
 const (
-	// probes are made of a site by each candidate; probeTimeout bounds them, probeSize is about the
-	// size of the question beside the host's name.
+	// probes is the number of RTT probes of a site per candidate; probeTimeout is their timeout,
+	// probeSize the approximate size of the request without the host name.
 	probes       = 3
 	probeTimeout = 1500 * time.Millisecond
 	probeSize    = 24
 )
 
-// probe asks another peer how far a site is from it.
+// probe asks another peer for its RTT to a site.
 func (c *crawlPeer) probe(of peer.ID, host string, site int, done func(time.Duration, error)) {
 	w := c.world
 	w.request(c, of, &request{
@@ -267,10 +267,10 @@ func measurements(v *placement.View) []owner.Measurement {
 	return out
 }
 
-// offerTimeout bounds an offer; the owner gives up on it about then as well.
+// offerTimeout is the timeout of an offer, about that of the owner.
 const offerTimeout = 2 * time.Second
 
-// offer asks a worker to take hosts.
+// offer offers hosts to a worker.
 func (c *crawlPeer) offer(offer owner.Offer) {
 	w := c.world
 	decline := func(hosts []string) {
@@ -299,7 +299,7 @@ func (c *crawlPeer) offer(offer owner.Offer) {
 	})
 }
 
-// happened is told of each event of the peer's ring.
+// happened handles events of the peer's ring.
 func (c *crawlPeer) happened(e dht.Event) {
 	switch e := e.(type) {
 	case dht.PeerDead:

@@ -1,24 +1,22 @@
-// Package sim runs many peers in virtual time, in one goroutine, from a seed: the state machines
-// that the node runs, between which a simulated network carries encoded sizes, latencies, losses
-// and deaths. The same seed gives the same run, event for event.
+// Package sim simulates many peers in virtual time, in one goroutine, from a seed: the node's state
+// machines, with a simulated network of message sizes, latency, loss and failures. Equal seeds give
+// equal runs, event for event.
 //
-// The ring and the network beneath it are those of dht/dhttest, which tests of the ring use as
-// well. On it stand
+// The ring and its network are those of dht/dhttest, which tests of the ring use as well. The
+// simulations are
 //
-//   - [RunChurn]: peers that come and die by exponential sessions, and how many keys meanwhile have
+//   - [RunChurn]: peers join and crash with exponential sessions; it measures how many keys have
 //     the wrong owner or none.
-//   - [RunCrawl]: peers with the logic of the node crawl a synthetic web while they come and die.
-//     The state machines are the node's own: owner.Owner, mailbox.Mailbox, session.Machine and
-//     visits.Machine of the worker, dedup.Content, replica.Source and Copies, custody.Keeper and
-//     Settler, placement.RTT. What drives them is written anew here without goroutines, and follows
-//     the node rule for rule: crawlpeer.go the owner's loop, worker.go the worker's exchanges,
-//     shipping.go replication, moving.go and records.go keeping, outbox.go and bodies.go what their
-//     names say. Three rules are not the node's, since the figures of docs/experiments.md were made
-//     so (see newOutbox, message and worker.fetch). Servers that note who asks when, and the web's
-//     own truth, judge.
+//   - [RunCrawl]: peers with the logic of the node crawl a synthetic web under churn. The state
+//     machines are the node's own: owner.Owner, mailbox.Mailbox, session.Machine and visits.Machine
+//     of the worker, dedup.Content, replica.Source and Copies, custody.Keeper and Settler,
+//     placement.RTT. Their drivers are reimplemented here without goroutines, with the node's
+//     rules: crawlpeer.go for the owner's loop, worker.go for the worker's fetches, shipping.go for
+//     replication, moving.go and records.go for handoff, outbox.go and bodies.go. Three rules
+//     differ from the node's, as for the figures of docs/experiments.md (see newOutbox, message and
+//     worker.fetch). The result is judged by the servers' request logs and the generated web.
 //
-// What is not simulated: the bytes of TCP, encryption and multiplexing around a message, and
-// kad-dht's own upkeep; a refresh of a routing table takes living peers at random, as kad-dht finds
-// them by asking around. A crawl has no robots.txt and no archive, and every peer knows its one
-// job.
+// Not simulated are TCP, encryption and multiplexing overhead, and kad-dht's own maintenance; a
+// refresh of a routing table draws random live peers. A crawl has no robots.txt and no archive, and
+// every peer has its one job.
 package sim

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// pushTimeout bounds a push of records, askTimeout the question to a neighbour; settleEvery is
-	// the wait between two of those.
+	// pushTimeout is the timeout of a push of records, askTimeout that of a query to a neighbor;
+	// settleEvery is the interval of queries.
 	pushTimeout = 20 * time.Second
 	askTimeout  = 2 * time.Second
 	settleEvery = 50 * time.Millisecond
-	// askSize is about the size of that question, with the arc.
+	// askSize is the approximate size of that query, with the arc.
 	askSize = 80
 )
 
-// moving has records move as the ring changes, and knows whether those of the peer's arc have all
-// arrived, as the node does.
+// moving hands records over as the ring changes, and tracks whether those of the peer's arc have
+// all arrived, as the node does.
 type moving struct {
 	c       *crawlPeer
 	rooms   []*room
@@ -34,16 +34,16 @@ type moving struct {
 	settle  alarm
 }
 
-// mover is one kind of records with the state machine that keeps them.
+// mover is one kind of records with the state machine that owns them.
 type mover interface {
 	custody.Space
-	// run has fn run on the state machine, and ended once what it wrote is on the disks that count.
+	// run runs fn on the state machine, and ended once its writes are on all required disks.
 	run(fn func(), ended func())
 	// Import merges records; called by run.
 	Import(p *custody.Push) error
 }
 
-// room is a kind of records in this peer.
+// room is the handoff state of one kind of records.
 type room struct {
 	m       *moving
 	number  int
@@ -52,8 +52,8 @@ type room struct {
 	copies  custody.CopiesOf
 	keeper  *custody.Keeper
 	clean   uint64 // Keeper.CleanAt as of its last step
-	ticking bool   // a tick, or the push that came of it, is under way
-	again   bool   // and another one is wanted
+	ticking bool   // a tick, or a push of it, is in progress
+	again   bool   // and another one is required
 	next    alarm
 }
 
@@ -74,7 +74,7 @@ func (m *moving) add(of *records.Replicated, mover mover) {
 	m.rooms = append(m.rooms, r)
 }
 
-// isFree says whether nothing of an arc lies here that is to be moved.
+// isFree reports whether no records of an arc are left to move.
 func (m *moving) isFree(arc ring.Arc) bool {
 	for _, r := range m.rooms {
 		if free, err := r.keeper.Free(arc); !free || err != nil {
@@ -84,10 +84,10 @@ func (m *moving) isFree(arc ring.Arc) bool {
 	return true
 }
 
-// settled says whether the records of a key have all arrived here.
+// settled reports whether the records of a key have all arrived here.
 func (m *moving) settled(key ring.Key) bool { return m.settler.Settled(ring.PosOf(key)) }
 
-// poke has everything looked at again.
+// poke triggers a new check of all records.
 func (m *moving) poke() {
 	for _, r := range m.rooms {
 		r.tick()
@@ -95,7 +95,7 @@ func (m *moving) poke() {
 	m.ask()
 }
 
-// tick lets the keeper walk on, and makes its pushes.
+// tick advances the keeper, and makes its pushes.
 func (r *room) tick() {
 	if r.ticking {
 		r.again = true
@@ -131,7 +131,7 @@ func (r *room) walked(next time.Time) {
 	r.next.set(next)
 }
 
-// push takes records to where they belong.
+// push sends records to their owner.
 func (r *room) push(call custody.Call) {
 	c := r.m.c
 	if call.To == c.Peer.ID {
@@ -158,7 +158,7 @@ func (r *room) push(call custody.Call) {
 	})
 }
 
-// pushed tells the keeper how a push ended, and walks on.
+// pushed reports the result of a push to the keeper, and continues.
 func (r *room) pushed(id uint64, failed error) {
 	w := r.m.c.world
 	var drops []custody.Drop
@@ -190,7 +190,7 @@ func recordsSize(of *records.Replicated, p *custody.Push) int {
 	return proto.Size(m)
 }
 
-// take merges records into this peer's own; done runs when that is on the disks that count.
+// take merges records into this peer's own; done runs when that is on all required disks.
 func (r *room) take(p *custody.Push, done func()) {
 	w := r.m.c.world
 	r.mover.run(func() {
@@ -201,7 +201,7 @@ func (r *room) take(p *custody.Push, done func()) {
 	}, done)
 }
 
-// ask lets the settler ask the neighbours whether they hold anything of the arc.
+// ask makes the settler ask the neighbors whether they hold records of the arc.
 func (m *moving) ask() {
 	w := m.c.world
 	asks, changed, next := m.settler.Tick(w.Now())
@@ -222,8 +222,8 @@ func (m *moving) ask() {
 	m.settle.set(next)
 }
 
-// answer tells a neighbour whether anything of its arc is here. A peer that joins keeps no one
-// waiting for what is its own to come.
+// answer reports to a neighbor whether records of its arc are here. A joining peer does not delay
+// its neighbors for records that it still expects.
 func (m *moving) answer(from peer.ID, arc ring.Arc) custody.Answer {
 	free := m.isFree(arc)
 	if m.c.State() == dht.Joining && free {

@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// linksTimeout bounds one batch.
+// linksTimeout is the timeout of one batch.
 const linksTimeout = 10 * time.Second
 
 // outbox sends the owner's outgoing links in the batches of a mailbox.
@@ -28,7 +28,7 @@ func newOutbox(c *crawlPeer) *outbox {
 		p, _ := c.Guess(key)
 		return string(p.ID)
 	})
-	box.Patient = true // unlike the node's: the figures of docs/experiments.md were made so
+	box.Patient = true // unlike the node, as for the figures of docs/experiments.md
 	b := &outbox{c: c, box: box}
 	b.next = alarm{c: c, do: b.pump}
 	return b
@@ -44,7 +44,7 @@ func (b *outbox) collect() {
 	}
 }
 
-// pump sends what is to leave.
+// pump sends the batches that are due.
 func (b *outbox) pump() {
 	for {
 		batch, ok := b.box.Next(b.c.world.Now())
@@ -56,7 +56,7 @@ func (b *outbox) pump() {
 	b.next.set(b.box.Wake())
 }
 
-// leave sends a batch, or looks up whose its links are: those of one host have one owner.
+// leave sends a batch, or looks up its owner: the links of one host have one owner.
 func (b *outbox) leave(batch mailbox.Batch) {
 	if batch.To != "" {
 		b.send(peer.ID(batch.To), batch.Links)
@@ -82,7 +82,7 @@ func (b *outbox) leave(batch mailbox.Batch) {
 	}
 }
 
-// send gives a batch to one peer. What has moved is looked up, so that the next try goes elsewhere.
+// send sends a batch to one peer. It looks up owners that moved for the next attempt.
 func (b *outbox) send(to peer.ID, links []owner.OutLink) {
 	b.c.deliver(to, message(links), func(r *wire.LinksReply, err error) {
 		if err != nil {
@@ -108,7 +108,7 @@ func (b *outbox) back(taken int, left []owner.OutLink) {
 	b.pump()
 }
 
-// message has all its columns, unlike the node's: the figures of docs/experiments.md were made so.
+// message has all its columns, unlike the node's, as for the figures of docs/experiments.md.
 func message(links []owner.OutLink) *wire.Links {
 	m := mailbox.Message(links)
 	if m.Hops == nil {
@@ -120,7 +120,7 @@ func message(links []owner.OutLink) *wire.Links {
 	return m
 }
 
-// deliver hands a batch of links to a peer's owner.
+// deliver sends a batch of links to a peer's owner.
 func (c *crawlPeer) deliver(to peer.ID, m *wire.Links, done func(*wire.LinksReply, error)) {
 	atOwner(c, to, Links, 1+proto.Size(m), linksTimeout, func(o *owner.Owner) *wire.LinksReply { return o.Links(m) }, done)
 }

@@ -2,14 +2,14 @@ package sim
 
 import "github.com/apoidea/apoidea/dht/dhttest"
 
-// Purpose is what bytes are sent for.
+// Purpose is the reason for traffic.
 type Purpose = dhttest.Purpose
 
 // The purposes.
 const (
-	// Upkeep of the ring: stabilize, searches of the own place, probes of the suspect.
+	// Upkeep is ring maintenance: stabilize, searches for the own position, probes of suspects.
 	Upkeep = dhttest.Upkeep
-	// Lookups of owners.
+	// Lookups are searches for owners.
 	Lookups = dhttest.Lookups
 )
 
@@ -19,20 +19,20 @@ const (
 	Links = dhttest.Others + iota
 	// Sessions of workers with owners: grants, reports, heartbeats; and offers.
 	Sessions
-	// Replication of records, and bringing replicas level.
+	// Replication of records, and range sync.
 	Replication
-	// Custody: records on their way to another owner.
+	// Custody: handoff of records to another owner.
 	Custody
-	// Probes of sites, asked of leaf peers.
+	// Probes of sites by leaf peers.
 	Probes
-	// Content questions: digests asked of their owners.
+	// Content: queries for digests at their owners.
 	Content
 
-	// Purposes is their number, with those of the ring.
+	// Purposes is the number of purposes, including those of the ring.
 	Purposes
 )
 
-// Word is a purpose in one word.
+// Word returns the name of a purpose.
 func Word(p Purpose) string {
 	return [...]string{"upkeep", "lookups", "links", "sessions", "replication", "custody", "probes", "content"}[p]
 }

@@ -19,7 +19,7 @@ type hostRecords struct {
 
 func newHostRecords(c *crawlPeer) hostRecords {
 	return hostRecords{c, custody.Ranged{Head: hostSpace.Head, Scan: func(lo, hi []byte, fn func(key, value []byte) bool) error {
-		// What the step has gathered so far is to be seen.
+		// Changes collected in the current step must be visible.
 		if err := c.owner.Export(ring.Pos{}, ring.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
 			return err
 		}
@@ -31,9 +31,9 @@ var _ mover = hostRecords{}
 
 func (h hostRecords) run(fn, ended func()) { h.c.do(func(*owner.Owner) { fn() }, ended) }
 
-// Note implements custody.Space: the lease that is alive goes along.
+// Note implements custody.Space: an active lease moves along.
 func (h hostRecords) Note(pos ring.Pos) []byte {
-	h.c.owner.Freeze(pos) // ends a lease of which its worker has not heard
+	h.c.owner.Freeze(pos) // ends a lease that its worker has not received
 	defer h.c.owner.Unfreeze(pos)
 	note, ok := h.c.owner.Lease(pos)
 	if !ok {
@@ -52,13 +52,13 @@ func (h hostRecords) Remove(pos ring.Pos) error {
 	return nil
 }
 
-// reportGrace is what workers get to report to the new owner of a host before it grants the host's
-// URLs.
+// reportGrace is the time that workers get to report to the new owner of a host before it grants
+// the host's URLs.
 const reportGrace = 1500 * time.Millisecond
 
-// Import implements mover. Records of a copy come after its peer's leases have run out, since the
-// ring waits for a TTL before it gives away the arc of a dead one; those of a living one bring its
-// leases along.
+// Import implements mover. Records of a replica arrive after its peer's leases have expired, since
+// the ring waits for a TTL before it reassigns the arc of a dead peer; those of a live one bring
+// its leases.
 func (h hostRecords) Import(p *custody.Push) error {
 	var until time.Time
 	if p.From != "" {

@@ -13,11 +13,11 @@ import (
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
-// replicaTimeout bounds one message to a follower.
+// replicaTimeout is the timeout of one message to a follower.
 const replicaTimeout = 10 * time.Second
 
-// shipping keeps copies of a peer's records on its next successors, and copies of its predecessors'
-// records here, as the node does.
+// shipping replicates a peer's records to its next successors, and stores its predecessors'
+// records, as the node does.
 type shipping struct {
 	c       *crawlPeer
 	source  *replica.Source
@@ -36,7 +36,7 @@ func newShipping(c *crawlPeer) *shipping {
 
 func (s *shipping) append(ops []replica.Op) { s.source.Append(ops) }
 
-// durable is the number up to which entries are on all the disks that count. Nothing more is
+// durable returns the number up to which entries are on all required disks. Nothing more is
 // acknowledged once another peer has taken the arc over.
 func (s *shipping) durable() uint64 {
 	if len(s.deposed) > 0 {
@@ -45,7 +45,7 @@ func (s *shipping) durable() uint64 {
 	return s.source.Durable()
 }
 
-// follow tells the source who follows.
+// follow sets the source's followers.
 func (s *shipping) follow() {
 	var names []string
 	for _, id := range s.c.view.succs[:min(s.c.world.cfg.Replicas-1, len(s.c.view.succs))] {
@@ -65,7 +65,7 @@ func (s *shipping) follow() {
 	s.c.release()
 }
 
-// pump does what the source wants done.
+// pump executes the source's calls and scans.
 func (s *shipping) pump() {
 	for {
 		calls, scans, again := s.source.Next(s.c.world.Now())
@@ -102,7 +102,7 @@ func (s *shipping) scan(scan replica.Scan) {
 	}
 }
 
-// errMoved answers a source whose arc the follower serves.
+// errMoved refuses a source when the follower serves its arc.
 type errMoved struct{}
 
 func (s *shipping) call(call replica.Call) {
@@ -126,7 +126,7 @@ func (s *shipping) call(call replica.Call) {
 	})
 }
 
-// handle takes a message of a source.
+// handle processes a message of a source.
 func (s *shipping) handle(from peer.ID, message []byte, reply func(int, any)) {
 	if s.c.Serves(ring.PeerKey([]byte(from))) {
 		reply(2, errMoved{})

@@ -16,25 +16,24 @@ import (
 	"github.com/apoidea/apoidea/dht/dhttest"
 )
 
-// sites is the web that is crawled, as its servers see it: who asks when.
+// sites is the crawled web with the servers' view: the times of requests by peer.
 type sites struct {
 	web     *webgen.Web
 	handler http.Handler
 	delay   time.Duration
 	extract extract.Extractor
 	hosts   map[string]*siteHost
-	// fetched counts, by URL, the answers that need no other try.
+	// fetched counts, by URL, the final answers.
 	fetched map[string]int
 	audit   SiteAudit
 }
 
-// SiteAudit is what the servers noticed.
+// SiteAudit has the observations of the servers.
 type SiteAudit struct {
-	// Requests are all that were answered; Refetched those for a URL that had been answered for
-	// good before.
+	// Requests are all answered ones; Refetched those for a URL with an earlier final answer.
 	Requests, Refetched int
-	// Overlaps are requests that began while another peer's was under way at the host, Impolite
-	// those of another peer that came sooner after the last answer than the delay.
+	// Overlaps are requests that began during a request of another peer to the host, Impolite those of
+	// another peer that came sooner after the last answer than the delay.
 	Overlaps, Impolite int
 }
 
@@ -46,21 +45,21 @@ type siteHost struct {
 	asked bool
 }
 
-// visit is one request under way.
+// visit is one request in progress.
 type visit struct {
 	by    *dhttest.Host
 	life  uint64
-	until func() time.Duration // its worker breaks it off then at the latest
+	until func() time.Duration // when its worker aborts it at the latest
 }
 
-// newSites makes the web.
+// newSites creates the web.
 func newSites(cfg webgen.Config, delay time.Duration) *sites {
 	s := &sites{web: webgen.New(cfg), delay: delay, hosts: make(map[string]*siteHost), fetched: make(map[string]int)}
 	s.handler = s.web.Handler()
 	return s
 }
 
-// host returns the server of a name; its number says where it stands in the internet.
+// host returns the server of a name; its number is its host in the internet.
 func (s *sites) host(name string) *siteHost {
 	h := s.hosts[name]
 	if h == nil {
@@ -72,11 +71,10 @@ func (s *sites) host(name string) *siteHost {
 	return h
 }
 
-// slack is by how much a request may come too early without being impolite: the granularity of
-// durations on the wire.
+// slack is the tolerance for early requests: the granularity of durations on the wire.
 const slack = 2 * time.Millisecond
 
-// begin notes that a request begins.
+// begin records the start of a request.
 func (s *sites) begin(now time.Duration, name string, by *dhttest.Host, until func() time.Duration) *visit {
 	h := s.host(name)
 	if other := h.busy; other != nil && other.by != by && other.by.Life() == other.life && now < other.until() {
@@ -90,7 +88,7 @@ func (s *sites) begin(now time.Duration, name string, by *dhttest.Host, until fu
 	return v
 }
 
-// end notes that a request has ended.
+// end records the end of a request.
 func (s *sites) end(now time.Duration, name string, v *visit) {
 	h := s.host(name)
 	if h.busy == v {
@@ -99,7 +97,7 @@ func (s *sites) end(now time.Duration, name string, v *visit) {
 	h.last = max(h.last, now)
 }
 
-// responder takes an answer in memory.
+// responder is an http.ResponseWriter in memory.
 type responder struct {
 	header http.Header
 	status int
@@ -119,7 +117,7 @@ func (r *responder) Write(b []byte) (int, error) {
 	return r.body.Write(b)
 }
 
-// get asks for a URL and makes of the answer what a worker reports.
+// get requests a URL and converts the answer to a worker's report.
 func (s *sites) get(address string) (f *wire.Fetched, digest [sha256.Size]byte) {
 	r := &responder{header: make(http.Header)}
 	u, err := url.Parse(address)
@@ -157,7 +155,7 @@ func (s *sites) get(address string) (f *wire.Fetched, digest [sha256.Size]byte) 
 	return f, digest
 }
 
-// links are those of a page that may be followed.
+// links returns the links of a page that may be followed.
 func (s *sites) links(address string, header http.Header, body []byte) (links [][]byte) {
 	var page extract.Page
 	if err := s.extract.Document(&page, address, header, body, extract.Options{}); err != nil {

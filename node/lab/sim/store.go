@@ -12,7 +12,7 @@ import (
 	"github.com/apoidea/apoidea/storage/replica"
 )
 
-// store is an ordered store in memory. It dies with its peer.
+// store is an ordered store in memory. It is lost with its peer.
 type store struct{ tree btree.Map[string, []byte] }
 
 // Get returns a copy of a value.
@@ -22,7 +22,7 @@ func (s *store) Get(key []byte) (value []byte, ok bool, err error) {
 }
 
 // Scan calls fn in key order for the keys in [lo, hi) until it returns false; key and value are
-// lent.
+// valid during the call.
 func (s *store) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	end := string(hi)
 	s.tree.Ascend(string(lo), func(key string, value []byte) bool {
@@ -31,7 +31,7 @@ func (s *store) Scan(lo, hi []byte, fn func(key, value []byte) bool) error {
 	return nil
 }
 
-// batch applies its changes as they come: a simulated process is not killed in the middle of one.
+// batch applies its changes at once: a simulated process is never killed during one.
 type batch struct{ store *store }
 
 // Set implements kv.Batch.
@@ -68,8 +68,7 @@ var (
 
 func onDisk() error { return nil }
 
-// shipped is where records of a space lie; what the replicas are to have as well goes to append,
-// batch by batch.
+// shipped stores the records of a space; append gets the changes for the replicas, batch by batch.
 type shipped struct {
 	*store
 	space  *records.Replicated
@@ -89,7 +88,7 @@ func (s shipped) Update(fn func(kv.Batch)) (wait func() error, err error) {
 	return onDisk, nil
 }
 
-// inOrder sorts changes by key where their order means nothing: an owner names each key once
+// inOrder sorts changes by key where their order does not matter: an owner writes each key once
 // between two ranges, in no order.
 func inOrder(ops []replica.Op) {
 	for len(ops) > 0 {
@@ -102,7 +101,7 @@ func inOrder(ops []replica.Op) {
 	}
 }
 
-// copyStore is where the copies of other peers' records lie.
+// copyStore stores the replicas of other peers' records.
 type copyStore struct{ *store }
 
 var _ kv.Store = copyStore{}

@@ -10,7 +10,7 @@ import (
 	"github.com/apoidea/apoidea/node/custody"
 )
 
-// view is the ring as custody looks at it.
+// view is the ring as the handoff sees it.
 type view struct {
 	c       *crawlPeer
 	version uint64
@@ -26,8 +26,7 @@ var (
 
 func newView(c *crawlPeer) *view { return &view{c: c} }
 
-// changed notes that the ring is another, and has replication and custody look at it once the input
-// is over.
+// changed handles a ring change: it triggers replication and handoff after the current input.
 func (v *view) changed() {
 	v.version++
 	if v.poked {
@@ -70,13 +69,13 @@ func (v *view) Owner(pos ring.Pos) (peer.ID, bool) {
 	return p.ID, ok
 }
 
-// Departs implements custody.View: here nobody says goodbye.
+// Departs implements custody.View: no goodbyes here.
 func (v *view) Departs(peer.ID) bool { return false }
 
 // Knows implements custody.View.
 func (v *view) Knows(peer.ID) bool { return false }
 
-// Left implements custody.Neighbours: deaths are not noted here.
+// Left implements custody.Neighbours: failures are not recorded here.
 func (v *view) Left(peer.ID) (at time.Time, seen bool) { return time.Time{}, false }
 
 // Arc implements custody.Neighbours.

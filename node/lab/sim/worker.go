@@ -23,38 +23,38 @@ import (
 )
 
 const (
-	// bandwidth of a site's answer in bytes a second.
+	// bandwidth is that of a site's answer in bytes per second.
 	bandwidth = 1 << 20
-	// maxKnown bounds the links remembered as acknowledged.
+	// maxKnown is the maximum number of links remembered as acknowledged.
 	maxKnown = 1 << 16
-	// sessionTimeout bounds a message to an owner.
+	// sessionTimeout is the timeout of a message to an owner.
 	sessionTimeout = leaseTTL / 2
 )
 
-// worker fetches what owners grant. It drives the machines of crawl/worker without goroutines, and
-// has no archive and no robots.txt.
+// worker fetches granted URLs. It drives the machines of crawl/worker without goroutines, and has
+// no archive and no robots.txt.
 type worker struct {
 	c        *crawlPeer
 	visits   *visits.Machine
-	sessions *session.Machine // the same one's
+	sessions *session.Machine // of the same peer
 	speakers map[*session.Session]*speaker
-	next     alarm // when the next visit is looked for
-	watching bool  // leases are looked at when the next one ends
+	next     alarm // for the next visit
+	watching bool  // a check of leases is scheduled for the next expiry
 	known    map[uint64]struct{}
 	pages    int
 }
 
-// speaker carries the messages of one session.
+// speaker sends the messages of one session.
 type speaker struct {
 	busy bool
-	at   time.Time // when to look at the session; zero: when something changes
+	at   time.Time // next check of the session; zero: after a change
 }
 
-// outcome is what a worker notes with a report.
+// outcome is the data that a worker keeps with a report.
 type outcome struct {
-	hashes []uint64 // of links to be known once it is acknowledged
+	hashes []uint64 // of links to remember once it is acknowledged
 	digest [32]byte
-	fresh  bool // the body is new: its owner is told
+	fresh  bool // the body is new: its owner gets a confirmation
 }
 
 var _ visits.Driver = (*worker)(nil)
@@ -64,7 +64,7 @@ func newWorker(c *crawlPeer) *worker {
 	w.next = alarm{c: c, do: w.look}
 	cfg := session.DefaultConfig()
 	cfg.Incarnation, cfg.TTL = c.disk.starts, leaseTTL
-	// The rest after a request is the experiment's, however long the request took.
+	// The delay after a request is the experiment's, whatever the request took.
 	w.visits = visits.New(visits.Config{Sessions: cfg, Politeness: frontier.Config{Delay: c.world.cfg.Delay, Factor: -1}}, w)
 	w.sessions = w.visits.Sessions()
 	return w
@@ -75,7 +75,7 @@ func (w *worker) now() time.Time { return w.c.world.Now() }
 // clock is the lease clock.
 func (w *worker) clock() time.Duration { return w.c.world.Elapsed() }
 
-// offered takes hosts on; it returns those that it declines.
+// offered accepts hosts; it returns those that it declines.
 func (w *worker) offered(from peer.ID, hosts []string) (declined []string) {
 	for _, i := range w.sessions.Offer(w.now(), string(from), hosts) {
 		declined = append(declined, hosts[i])
@@ -83,7 +83,7 @@ func (w *worker) offered(from peer.ID, hosts []string) (declined []string) {
 	return declined
 }
 
-// Wake implements visits.Driver: it plans the next look at a session.
+// Wake implements visits.Driver: it schedules the next check of a session.
 func (w *worker) Wake(s *session.Session) {
 	sp := w.speakers[s]
 	if sp == nil {
@@ -106,7 +106,7 @@ func (w *worker) Wake(s *session.Session) {
 	})
 }
 
-// attend speaks to an owner if it is time.
+// attend sends the next message to an owner if it is due.
 func (w *worker) attend(s *session.Session, sp *speaker) {
 	due := s.Due()
 	switch {
@@ -121,7 +121,7 @@ func (w *worker) attend(s *session.Session, sp *speaker) {
 	}
 }
 
-// exchange sends one message and takes its answer in.
+// exchange sends one message and processes its answer.
 func (w *worker) exchange(s *session.Session, sp *speaker) {
 	sp.busy = true
 	t := w.sessions.Turn(w.now(), s, s.Begin(), nil)
@@ -148,7 +148,7 @@ func (w *worker) exchange(s *session.Session, sp *speaker) {
 	})
 }
 
-// routes says who is believed to own hosts.
+// routes returns the likely owners of hosts.
 func (w *worker) routes(hosts []string) map[string]string {
 	routes := make(map[string]string, len(hosts))
 	for _, name := range hosts {
@@ -174,7 +174,7 @@ func (w *worker) Acknowledged(r *session.Report) {
 	}
 }
 
-// watch drops leases that have ended.
+// watch drops expired leases.
 func (w *worker) watch() {
 	next := w.visits.Lapse(w.now(), w.clock())
 	if w.watching = next > 0; w.watching {
@@ -182,7 +182,7 @@ func (w *worker) watch() {
 	}
 }
 
-// look begins the visits that are due, and looks again when the next one is.
+// look begins the visits that are due, and schedules the next check.
 func (w *worker) look() {
 	for {
 		v, due := w.visits.Next(w.now())
@@ -198,7 +198,7 @@ func (w *worker) look() {
 	}
 }
 
-// fetch makes one request under a lease that holds. No site has a robots.txt here.
+// fetch makes one request under a valid lease. No site has a robots.txt here.
 func (w *worker) fetch(v *visits.Visit) {
 	world, l := w.c.world, v.Lease
 	busy := world.sites.begin(w.clock(), l.Host, w.c.Host, l.Until)
@@ -219,10 +219,10 @@ func (w *worker) fetch(v *visits.Visit) {
 		}
 		w.look()
 	})
-	w.sessions.Changed(w.now(), l) // unlike the node's: the figures of docs/experiments.md were made so
+	w.sessions.Changed(w.now(), l) // unlike the node, as for the figures of docs/experiments.md
 }
 
-// page asks about the body of a page and reports it.
+// page claims the body of a page and reports it.
 func (w *worker) page(l *session.Lease, it *reports.Item, f *wire.Fetched, digest [32]byte) {
 	w.pages++
 	if link.Outcome(f.GetOutcome()) != link.OutcomeOK { // one of its constants
@@ -237,7 +237,7 @@ func (w *worker) page(l *session.Lease, it *reports.Item, f *wire.Fetched, diges
 	})
 }
 
-// report tells an outcome to the owner, with the links that it does not know yet.
+// report sends an outcome to the owner, with the links that are new to it.
 func (w *worker) report(l *session.Lease, it *reports.Item, f *wire.Fetched, o *outcome) {
 	f.Job, f.Depth, f.Hops, f.Kind = it.Job.ID[:], it.Depth, uint32(it.Hops), uint32(it.Kind)
 	if link.Outcome(f.GetOutcome()) != link.OutcomeRedirect { // one of its constants
@@ -256,8 +256,8 @@ func (w *worker) report(l *session.Lease, it *reports.Item, f *wire.Fetched, o *
 	w.visits.Processed(w.now(), r)
 }
 
-// speak brings what a worker says to an owner, and the answer back. As the node does, it looks up
-// who owns hosts that have moved, or whose owner is gone, before the worker hears of it.
+// speak sends a worker's message to an owner, and returns the answer. As the node does, it looks up
+// the owners of hosts that have moved, or lost their owner, before the worker gets it.
 func (c *crawlPeer) speak(to peer.ID, m *wire.Session, done func(*wire.SessionReply, error)) {
 	from := string(c.Peer.ID)
 	ask := func(o *owner.Owner) *wire.SessionReply { return o.Session(from, m) }
@@ -279,13 +279,13 @@ func (c *crawlPeer) speak(to peer.ID, m *wire.Session, done func(*wire.SessionRe
 	})
 }
 
-// maxSeeks and seekTime bound the lookups after one answer, as in the node.
+// maxSeeks and seekTime limit the lookups after one answer, as in the node.
 const (
 	maxSeeks = 16
 	seekTime = time.Second
 )
 
-// seek looks up who owns hosts where the peer that does not is still believed to, or nobody is.
+// seek looks up the owners of hosts whose likely owner is unknown, or denied it.
 func (c *crawlPeer) seek(not peer.ID, hosts []string, done func()) {
 	seeks, over := 0, false
 	finish := func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// Strangers is a gate to which all callers are strangers.
+// Strangers is a gate that trusts no caller.
 type Strangers struct{}
 
 var _ rpc.Gate = Strangers{}
@@ -37,7 +37,7 @@ func (Strangers) Unpacks(context.Context, peer.ID, int64) (done func(), err erro
 // Turned implements rpc.Gate.
 func (Strangers) Turned(peer.ID, string, error) {}
 
-// Members is a gate to which all callers are members, one of which owns everything.
+// Members is a gate for which all callers are members, one of which owns everything.
 type Members struct {
 	Strangers
 	Owner peer.ID
@@ -63,7 +63,7 @@ func (m Members) Owns(_ context.Context, id peer.ID, keys []ring.Key) []bool {
 	return own
 }
 
-// Workers is a gate to which all callers are strangers that work on one host.
+// Workers is a gate for which all callers are untrusted peers that work on one host.
 type Workers struct {
 	Strangers
 	Host string

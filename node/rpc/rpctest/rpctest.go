@@ -1,4 +1,4 @@
-// Package rpctest is a ring and a network that do what a test says.
+// Package rpctest provides a scripted ring and network for tests.
 package rpctest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// NewPeers draws names of peers.
+// NewPeers generates peer IDs.
 func NewPeers(t *testing.T, n int) []peer.ID {
 	t.Helper()
 	ids := make([]peer.ID, n)
@@ -34,22 +34,21 @@ func NewPeers(t *testing.T, n int) []peer.ID {
 	return ids
 }
 
-// Ring is a ring in which somebody else says who owns what. Believed is what is guessed without
-// asking, Real is what a lookup finds.
+// Ring is a scripted rpc.Ring. Guess returns Believed, Lookup finds Real.
 type Ring struct {
 	Self peer.ID
 
-	mu       sync.Mutex // guards what follows, once the ring is in use
+	mu       sync.Mutex // guards the fields below, once the ring is in use
 	Believed func(ring.Key) peer.ID
 	Real     func(ring.Key) peer.ID
-	// What the ring was asked and told.
+	// Recorded calls.
 	Lookups int
 	Gone    []peer.ID
 }
 
 var _ rpc.Ring = (*Ring)(nil)
 
-// OwnedBy says that one peer owns everything.
+// OwnedBy returns a function by which one peer owns everything.
 func OwnedBy(id peer.ID) func(ring.Key) peer.ID { return func(ring.Key) peer.ID { return id } }
 
 // Set changes the ring while it is in use.
@@ -81,10 +80,10 @@ func (r *Ring) Hint(key ring.Key) *dhtwire.Hint {
 	return &dhtwire.Hint{Owner: &dhtwire.Peer{Id: id}, Start: make([]byte, ring.KeySize), End: end[:]}
 }
 
-// Learn believes from now on what is true.
+// Learn sets Believed to Real.
 func (r *Ring) Learn(...*dhtwire.Hint) { r.Set(func() { r.Believed = r.Real }) }
 
-// Lookup finds what is true, and is remembered.
+// Lookup returns the real owner, and counts the call.
 func (r *Ring) Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +99,7 @@ func (r *Ring) Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error) {
 // Unreachable implements rpc.Ring.
 func (r *Ring) Unreachable(id peer.ID) { r.Set(func() { r.Gone = append(r.Gone, id) }) }
 
-// SlowRing looks owners up as slowly as its context allows.
+// SlowRing looks up owners as slowly as its context allows.
 type SlowRing struct{ *Ring }
 
 // Lookup implements rpc.Ring.
@@ -121,7 +120,7 @@ type Net struct {
 
 var _ rpc.Caller = (*Net)(nil)
 
-// NewNet returns a network of nobody.
+// NewNet returns a network without peers.
 func NewNet() *Net { return &Net{serve: make(map[peer.ID]Serve)} }
 
 // Call implements rpc.Caller.
@@ -136,21 +135,21 @@ func (n *Net) Call(ctx context.Context, to peer.ID, service string, req []byte) 
 	return serve(ctx, service, req)
 }
 
-// At has a peer answer; nil: it cannot be reached.
+// At sets the handler of a peer; nil: it cannot be reached.
 func (n *Net) At(id peer.ID, serve Serve) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.serve[id] = serve
 }
 
-// Called are the peers that were called, in their order.
+// Called returns the peers that were called, in order.
 func (n *Net) Called() []peer.ID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]peer.ID(nil), n.calls...)
 }
 
-// Answers always answers the same.
+// Answers returns a Serve with a constant answer.
 func Answers(text string, err error) Serve {
 	return func(context.Context, string, []byte) ([]byte, error) { return []byte(text), err }
 }

@@ -1,4 +1,4 @@
-// Package kvtest is a store in memory for tests of those who keep records.
+// Package kvtest implements a kv.Store in memory for tests.
 package kvtest
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// Map is a [kv.Store], and the batch of its updates. What is written is there at once. Not safe for
+// Map is a [kv.Store], and the batch of its updates. Writes are visible at once. It is not safe for
 // concurrent use.
 type Map map[string][]byte
 
