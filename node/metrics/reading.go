@@ -34,7 +34,7 @@ type Reading struct {
 	// the peer.
 	Caps  control.Caps
 	Used  control.Used
-	Holds int         
+	Holds int
 	// DiskFree is the free space of the data directory in bytes, negative where unknown.
 	DiskFree int64
 	// DiskReserve is the free space below which the peer stops, in bytes.
