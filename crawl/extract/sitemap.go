@@ -19,7 +19,7 @@ import (
 // sitemap protocol. The rest is omitted.
 const MaxSitemap = 50 << 20
 
-// ErrSitemap: a body is not a sitemap.
+// ErrSitemap reports a body that is not a sitemap.
 var ErrSitemap = errors.New("not a sitemap")
 
 // Sitemap extracts a sitemap: an XML url set or index (its entries are sitemaps), an RSS or Atom
