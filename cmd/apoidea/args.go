@@ -29,7 +29,7 @@ func exactly(what string) cobra.PositionalArgs {
 		if len(args) == 1 {
 			return nil
 		}
-		return wrongUsage(cmd, fmt.Sprintf("%s wants %s, not %d arguments", cmd.CommandPath(), what, len(args)))
+		return wrongUsage(cmd, fmt.Sprintf("%s requires %s, not %d arguments", cmd.CommandPath(), what, len(args)))
 	}
 }
 
@@ -38,7 +38,7 @@ func atLeast(n int, what string) cobra.PositionalArgs {
 		if len(args) >= n {
 			return nil
 		}
-		return wrongUsage(cmd, fmt.Sprintf("%s wants %s at least", cmd.CommandPath(), what))
+		return wrongUsage(cmd, fmt.Sprintf("%s requires at least %s", cmd.CommandPath(), what))
 	}
 }
 
@@ -47,7 +47,7 @@ func atMost(n int) cobra.PositionalArgs {
 		if len(args) <= n {
 			return nil
 		}
-		return wrongUsage(cmd, fmt.Sprintf("%q: %s takes %d argument at most", args[n], cmd.CommandPath(), n))
+		return wrongUsage(cmd, fmt.Sprintf("%q: %s takes at most %d argument", args[n], cmd.CommandPath(), n))
 	}
 }
 

@@ -24,7 +24,7 @@ func newCompletion() *cobra.Command {
 	shells := slices.Sorted(maps.Keys(scripts))
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
-		Short: "Write a script by which a shell completes commands and flags",
+		Short: "Generate a shell completion script",
 		Example: `  source <(apoidea completion bash)
   apoidea completion zsh > "${fpath[1]}/_apoidea"
   apoidea completion fish > ~/.config/fish/completions/apoidea.fish`,

@@ -70,7 +70,7 @@ func interruptible() (context.Context, context.CancelFunc) {
 			cancelCause(errTerminated)
 		}
 		awaitSecond(signals, time.Now())
-		fmt.Fprintln(os.Stderr, "apoidea: stopped at once; the next start goes on from what is on disk")
+		fmt.Fprintln(os.Stderr, "apoidea: stopped immediately; the next start resumes from the data directory")
 		os.Exit(exitFailed)
 	}()
 	return ctx, func() {

@@ -43,12 +43,15 @@ func newRun(g *globals) *cobra.Command {
 	o := runOptions{globals: g}
 	cmd := &cobra.Command{
 		Use:   "run [URL...]",
-		Short: "Run a peer: join or found a ring, and crawl the URLs",
-		Long: `Run a peer in the foreground. It joins the ring through --bootstrap, --dns-seed or the peers it remembers from its last run; with none
-of these and nothing on disk it founds a ring. URLs are posted as a job. One with the same words that is not finished is continued; one that is
-finished is left as it is, unless it fetched nothing or --again is given.
+		Short: "Run a peer and crawl the given URLs",
+		Long: `Run a peer in the foreground. It joins a ring through --bootstrap, --dns-seed, --mdns or the peers of its last run. With none of these it founds a
+ring. The URLs are posted as a job. An unfinished job with the same parameters is continued. A finished one is not repeated, unless it fetched no page
+or --again is given.
 
-Ctrl-C ends in good order: running fetches are reported, files closed. A second Ctrl-C ends at once, which is safe.`,
+--header sends over https, and over http if its HOST begins with http://.
+
+Ctrl-C shuts down gracefully: the peer hands over its records and leaves the ring. A peer that is alone, or gets SIGTERM, keeps them for its next
+start. A second Ctrl-C stops immediately, which is safe.`,
 		Example: `  apoidea run https://example.org/ --contact https://me.example/crawler --until-idle
   apoidea run --profile lab --allow-private --delay 0 --until-idle --data-dir /tmp/peer \
     http://127.0.0.1:8080/
@@ -60,9 +63,9 @@ Ctrl-C ends in good order: running fetches are reported, files closed. A second 
 	}
 	o.peer.Add(cmd.Flags())
 	o.job.Add(cmd.Flags())
-	cmd.Flags().BoolVar(&o.untilIdle, "until-idle", false, "stop when the whole ring has no work left")
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "report progress until the posted job is done, and go on running")
-	cmd.Flags().BoolVar(&o.held, "held", false, "wait with fetching for a byte of standard input")
+	cmd.Flags().BoolVar(&o.untilIdle, "until-idle", false, "exit when the whole ring has no work left")
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "report progress until the job is done, then keep running")
+	cmd.Flags().BoolVar(&o.held, "held", false, "wait for a byte on standard input before fetching")
 	_ = cmd.Flags().MarkHidden("held") // cluster up gives it
 	return cmd
 }
@@ -89,9 +92,9 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	defer done()
 	if addr := cfg.APIAddr(); control.Answers(ctx, addr) {
 		if strings.HasPrefix(addr, "tcp:") {
-			return fmt.Errorf("something answers at %s already, a peer or another program: ask it (apoidea status --api %s), or name another --api", addr, addr)
+			return fmt.Errorf("--api %s: already in use by a peer or another program; query it (apoidea status --api %s) or choose another --api", addr, addr)
 		}
-		return fmt.Errorf("a peer is already running in %s: ask it (apoidea status --data-dir %s), or name another --data-dir", cfg.DataDir, cfg.DataDir)
+		return fmt.Errorf("a peer is already running in %s: query it (apoidea status --data-dir %s) or choose another --data-dir", cfg.DataDir, cfg.DataDir)
 	}
 	cfg.OwnProcess = true
 	begun := make(chan struct{})
@@ -141,10 +144,10 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	err = damageHint(cfg.DataDir, failures(group.Wait()))
 	if err == nil && last == nil && o.untilIdle {
 		if left {
-			return fmt.Errorf("%w; the ring goes on with the crawl", errInterrupted)
+			return fmt.Errorf("%w; the ring continues the crawl", errInterrupted)
 		}
 		if interrupted.Err() != nil {
-			return fmt.Errorf("%w; the same command goes on with the crawl", errInterrupted)
+			return fmt.Errorf("%w; the same command continues the crawl", errInterrupted)
 		}
 		return errors.New("the peer left the ring before the crawl was done")
 	}
@@ -172,13 +175,13 @@ func obey(in io.Reader, fetch, stop func()) {
 func (o *runOptions) leaveOrStop(ctx context.Context, n *node.Node, errOut io.Writer, stop func()) (left bool) {
 	if !errors.Is(context.Cause(ctx), errInterrupted) || !n.Leaving() && n.Alone() {
 		if !o.quiet {
-			fmt.Fprintf(errOut, "%v: ending in good order (a second interrupt stops at once; nothing is lost either way)\n", context.Cause(ctx))
+			fmt.Fprintf(errOut, "%v: shutting down (a second interrupt stops immediately; no data is lost)\n", context.Cause(ctx))
 		}
 		stop()
 		return false
 	}
 	if !o.quiet {
-		fmt.Fprintln(errOut, "leaving the ring: what this peer keeps is handed over (a second interrupt stops at once; nothing is lost either way)")
+		fmt.Fprintln(errOut, "leaving the ring: handing over records (a second interrupt stops immediately; no data is lost)")
 	}
 	n.BeginLeave()
 	return true

@@ -85,7 +85,7 @@ func usageOf(cmd *cobra.Command, width int) string {
 		fmt.Fprintf(&b, "\n%s\n%s\n", g.title, fill(strings.TrimRight(g.flags.FlagUsages(), "\n"), width))
 	}
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n`%s COMMAND --help` says more of each.\n", cmd.CommandPath())
+		fmt.Fprintf(&b, "\nDetails of a command: %s COMMAND --help\n", cmd.CommandPath())
 	}
 	return b.String()
 }
@@ -154,7 +154,7 @@ func (k kindOf) Type() string { return k.kind }
 func legibleFlag(f *pflag.Flag) *pflag.Flag {
 	shown := *f
 	switch kind := f.Value.Type(); {
-	case (kind == "int" || kind == "duration") && strings.Contains(f.Usage, "(default:"):
+	case (kind == "int" || kind == "duration") && strings.Contains(f.Usage, "(default "):
 		shown.DefValue = "0"
 	case kind == "bool": // as pflag knows it, it would have [=true|false] behind its name
 		shown.Value = kindOf{f.Value, kind}

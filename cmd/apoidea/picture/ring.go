@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -130,9 +131,9 @@ func (g *graph) title() {
 		name = ", network " + g.ring.Members[0].Network
 	}
 	g.text(48, 62, "ink", `font-size="30" font-weight="700"`, fmt.Sprintf("A ring of %s", words.Counted(int64(len(g.ring.Members)), "peer")))
-	g.text(48, 88, "soft", `font-size="16"`, g.ring.State()+name)
+	g.text(48, 88, "soft", `font-size="16"`, show.State(g.ring.State())+name)
 	right := `font-size="16" text-anchor="end"`
-	g.text(graphWidth-48, 62, "soft", right, fmt.Sprintf("%s, %s being crawled now; %s seen, %s to do",
+	g.text(graphWidth-48, 62, "soft", right, fmt.Sprintf("%s, %s being crawled; %s seen, %s pending",
 		words.Counted(sum.HostsOwned, "host"), words.Thousands(sum.HostsLeased), words.Counted(sum.URLsSeen, "URL"), words.Thousands(sum.URLsPending+sum.URLsLeased)))
 	g.text(graphWidth-48, 88, "soft", right, fmt.Sprintf("%s, %s, %s",
 		words.Counted(sum.Pages, "page"), words.Counted(sum.Duplicates, "duplicate"), words.Counted(sum.Errors, "error")))
@@ -141,7 +142,7 @@ func (g *graph) title() {
 // arc draws what a member answers for: from its predecessor's position to its own.
 func (g *graph) arc(i int) {
 	m := &g.ring.Members[i]
-	title := fmt.Sprintf("<title>%s answers for %.1f %% of the ring: %s</title>", html.EscapeString(m.Peer), 100*m.ArcShare, words.Counted(m.HostsOwned, "host"))
+	title := fmt.Sprintf("<title>%s owns %.1f %% of the ring: %s</title>", html.EscapeString(m.Peer), 100*m.ArcShare, words.Counted(m.HostsOwned, "host"))
 	end, span := turn(m.Position), m.ArcShare*2*math.Pi
 	if m.ArcShare > 0.999 {
 		fmt.Fprintf(g, `<circle cx="%g" cy="%g" r="%g" fill="none" stroke="%s" stroke-width="%g">%s</circle>`+"\n",
@@ -163,7 +164,7 @@ func (g *graph) arc(i int) {
 func (g *graph) host(h *control.HostLine) {
 	x, y := point(turn(h.Key), graphRadius-arcWidth/2-9)
 	style := `class="soft" fill-opacity="0.45"`
-	who := "at rest"
+	who := "not being crawled"
 	if g.latency {
 		if h.RTTMs > 0 {
 			style = fmt.Sprintf(`fill="%s"`, far(h.RTTMs, h.LeastRTTMs))
@@ -194,11 +195,11 @@ func far(ms, least float64) string {
 func distance(h *control.HostLine) string {
 	switch {
 	case h.PlacedAt == "":
-		return "nobody crawled it yet"
+		return "not crawled yet"
 	case h.RTTMs == 0:
 		return words.Short(h.PlacedAt) + " did not measure it"
 	}
-	return fmt.Sprintf("%.1f ms from %s; the least that was measured is %.1f ms", h.RTTMs, words.Short(h.PlacedAt), h.LeastRTTMs)
+	return fmt.Sprintf("%.1f ms from %s; minimum measured %.1f ms", h.RTTMs, words.Short(h.PlacedAt), h.LeastRTTMs)
 }
 
 // bands draws who works for whom: from the middle of the owner's arc, in its colour, to a point at

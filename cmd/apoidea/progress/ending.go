@@ -49,7 +49,7 @@ func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) e
 	text = why.URL + ": " + words.Legible(text)
 	ruled := j.Done > 0 && sumOf(j.Outcomes, ruledAs) == j.Done
 	if more := len(j.Spec.URLs) - 1; more > 0 && !ruled && outcome != blocked {
-		text += fmt.Sprintf(" (and %d more seeds: apoidea why URL)", more)
+		text += fmt.Sprintf(" (%d more seeds: apoidea why URL)", more)
 	}
 	return nothing(text, outcome, ruled, w)
 }
@@ -63,7 +63,7 @@ func nothing(why, outcome string, ruled bool, w io.Writer) error {
 	why = "no page was fetched. " + why
 	switch {
 	case outcome == blocked:
-		return control.Refused(why + "; --allow-private permits addresses of this machine and its networks")
+		return control.Refused(why + "; --allow-private permits loopback and private addresses")
 	case ruled:
 		_, err := fmt.Fprintln(w, why)
 		return err
@@ -98,7 +98,7 @@ func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
 	for i, name := range names {
 		list[i] = fmt.Sprintf("%s (%s)", name, words.Counted(n.Outcomes[name], "URL"))
 	}
-	return nothing("What was left ended as "+strings.Join(list, ", ")+": apoidea export urls names them", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
+	return nothing("The remaining URLs ended as "+strings.Join(list, ", ")+"; to list them: apoidea export urls", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
 }
 
 // outcomes sums up what became of the URLs of all jobs of a ring.
@@ -241,7 +241,7 @@ func Finished(j *control.Job) string {
 	if j.Finished != nil {
 		text += " on " + j.Finished.Local().Format(time.DateTime)
 	}
-	return fmt.Sprintf("%s, nothing left to fetch: %s, duplicates included; --again crawls anew (job %s)", text, words.Counted(j.Fetched(), "page"), j.ID)
+	return fmt.Sprintf("%s, nothing left to fetch: %s, duplicates included; --again crawls it again (job %s)", text, words.Counted(j.Fetched(), "page"), j.ID)
 }
 
 // counting is a crawl that is followed from here on: what the ring counted before, in earlier runs
@@ -323,7 +323,7 @@ func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
 		return err
 	}
 	if s.Run != s.Counters {
-		more = append(more, fmt.Sprintf("that was this run; with earlier ones the ring has %s, %s; pages under way at an interruption may have been fetched twice, and are not counted", show.Outcome(&s.Counters), words.Bytes(s.Bytes)))
+		more = append(more, fmt.Sprintf("all runs: %s, %s; pages in flight at an interruption may have been fetched twice and are not counted", show.Outcome(&s.Counters), words.Bytes(s.Bytes)))
 	}
 	for _, line := range more {
 		if _, err := fmt.Fprintln(w, line); err != nil {

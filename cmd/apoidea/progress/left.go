@@ -67,7 +67,7 @@ func leftOut(ctx context.Context, peer Lister, c *control.Counters, before map[s
 	over := without
 	for i := range l.Worst {
 		w := &l.Worst[i]
-		w.Why = cmp.Or(met, "the job may have no more of it")
+		w.Why = cmp.Or(met, "limit of the job")
 		h, err := peer.Host(ctx, w.Host)
 		if err != nil {
 			continue
@@ -139,10 +139,10 @@ func (l *Left) print(w io.Writer) error {
 	if l == nil || l.Hosts == 0 {
 		return nil
 	}
-	fmt.Fprintf(w, "left out: %s of %s; most of them of\n", words.Counted(l.URLs, "URL"), words.Counted(int64(l.Hosts), "host"))
+	fmt.Fprintf(w, "skipped: %s on %s; most on\n", words.Counted(l.URLs, "URL"), words.Counted(int64(l.Hosts), "host"))
 	for _, h := range l.Worst {
-		fmt.Fprintf(w, "  %s: %d of %d known URLs, which may lead to %d more: %s\n", words.Legible(h.Host), h.Left, h.Known, h.AtLeast, words.Legible(h.Why))
+		fmt.Fprintf(w, "  %s: %d of %d known URLs, possibly %d more: %s\n", words.Legible(h.Host), h.Left, h.Known, h.AtLeast, words.Legible(h.Why))
 	}
-	_, err := fmt.Fprintf(w, "  `apoidea host NAME` prints more; to crawl the rest too: %s\n", words.Legible(l.Command))
+	_, err := fmt.Fprintf(w, "  details: apoidea host NAME; to crawl the rest: %s\n", words.Legible(l.Command))
 	return err
 }

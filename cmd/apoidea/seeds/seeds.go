@@ -62,7 +62,7 @@ func (l *List) open(in io.Reader) error {
 		}
 		info, err := f.Stat()
 		if err == nil && info.IsDir() {
-			err = errors.New("is a directory, and a list is wanted")
+			err = errors.New("is a directory, expected a file")
 		}
 		if err != nil {
 			return errors.Join(err, f.Close())
@@ -135,7 +135,7 @@ func (l *List) survey(check func(url string) error) error {
 		return fmt.Errorf("seeds %s: %s", l.name, strings.Join(wrong, "\n  "))
 	}
 	if l.Total == 0 {
-		return fmt.Errorf("seeds %s: no URL in it", l.name)
+		return fmt.Errorf("seeds %s: contains no URL", l.name)
 	}
 	if l.Digest = digest.Sum(nil); !l.Whole {
 		l.First = heads
@@ -169,7 +169,7 @@ func (l *List) Each(ctx context.Context, atOnce int, fn func(urls []string) erro
 		err = fn(part)
 	}
 	if err == nil && !bytes.Equal(digest.Sum(nil), l.Digest) {
-		err = errors.New("it was changed while it was read: give the command again")
+		err = errors.New("changed while being read: repeat the command")
 	}
 	if err != nil {
 		return fmt.Errorf("seeds %s: %w", l.name, err)

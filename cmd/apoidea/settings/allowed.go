@@ -35,7 +35,7 @@ func (a *allowed) Set(text string) error {
 		prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	if err != nil {
-		return errors.New("must be true, false, or a prefix of addresses such as 10.0.0.0/8 or fd00::/8")
+		return errors.New("must be true, false or an address prefix such as 10.0.0.0/8 or fd00::/8")
 	}
 	a.config.AllowPrefixes = append(a.config.AllowPrefixes, plainPrefix(prefix))
 	return nil

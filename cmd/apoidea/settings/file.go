@@ -37,7 +37,7 @@ func readConfig(cmd *cobra.Command, file string) (map[string][]string, error) {
 // parseConfig reads the text of a file whose keys must be among the known.
 func parseConfig(file string, raw []byte, known []string) (map[string][]string, error) {
 	if len(raw) > maxConfig {
-		return nil, fmt.Errorf("%w: config %s: longer than %d bytes", ErrUsage, file, maxConfig)
+		return nil, fmt.Errorf("%w: config %s: larger than %d bytes", ErrUsage, file, maxConfig)
 	}
 	var doc map[string]any
 	err := toml.Unmarshal(raw, &doc)
@@ -52,7 +52,7 @@ func parseConfig(file string, raw []byte, known []string) (map[string][]string, 
 	for _, key := range slices.Sorted(maps.Keys(doc)) { // so that the same file gives the same error
 		value := doc[key]
 		if _, ok := value.(map[string]any); ok {
-			return nil, fmt.Errorf("%w: config %s: [%s] is a table; keys are flags, without sections", ErrUsage, file, key)
+			return nil, fmt.Errorf("%w: config %s: [%s] is a table; keys are flag names, without sections", ErrUsage, file, key)
 		}
 		if !slices.Contains(known, key) {
 			return nil, fmt.Errorf("%w: config %s: unknown key %q%s", ErrUsage, file, key, words.Nearest(key, known))
@@ -105,7 +105,7 @@ func Check(root *cobra.Command, shared *pflag.FlagSet, file, dataDir string) (ke
 		if f := probe.Flags().Lookup(key); f != nil {
 			err = setFromFile(probe, f, file, table[key])
 		} else if run.Flags().Lookup(key) == nil {
-			err = fmt.Errorf("%w: config %s: %s is a flag of another command than run, and has no place in a peer's file", ErrUsage, file, key)
+			err = fmt.Errorf("%w: config %s: %s: not a flag of run", ErrUsage, file, key)
 		}
 		if err != nil {
 			return 0, err

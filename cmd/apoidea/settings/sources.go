@@ -74,7 +74,7 @@ func Fill(cmd *cobra.Command, file string, env func(string) (string, bool)) erro
 		return err
 	}
 	if dir, ok := table["data-dir"]; ok && implied && (len(dir) != 1 || filepath.Clean(dir[0]) != filepath.Dir(file)) {
-		return fmt.Errorf("%w: config %s: data-dir %q: is not the directory that the file lies in and was found by; name the file with --config", ErrUsage, file, dir)
+		return fmt.Errorf("%w: config %s: data-dir %q: differs from the directory of the file; select the file with --config", ErrUsage, file, dir)
 	}
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -120,7 +120,7 @@ func setFlag(cmd *cobra.Command, name, source string, values []string) error {
 func BadValue(bad *pflag.InvalidValueError) string {
 	f := bad.GetFlag()
 	wanted := map[string]string{
-		"int": "a whole number", "uint64": "a whole number, not negative", "float64": "a number", "bool": "true or false", "duration": "a time with its unit, such as 500ms, 30s or 2h",
+		"int": "a whole number", "uint64": "a non-negative whole number", "float64": "a number", "bool": "true or false", "duration": "a duration with unit, such as 500ms, 30s or 2h",
 	}[f.Value.Type()]
 	if wanted == "" {
 		return fmt.Sprintf("%s %q: %v", f.Name, bad.GetValue(), bad.Unwrap())
@@ -150,7 +150,7 @@ func CheckEnv(root *cobra.Command, environ []string) error {
 		rest, ok := strings.CutPrefix(name, envPrefix)
 		service := rest == "PORT" || strings.HasPrefix(rest, "PORT_") || strings.HasPrefix(rest, "SERVICE_")
 		if ok && !service && !slices.Contains(known, name) && !slices.Contains(otherEnv, name) {
-			return fmt.Errorf("%w: environment: %s is not a setting%s", ErrUsage, name, words.Nearest(name, known))
+			return fmt.Errorf("%w: environment: unknown setting %s%s", ErrUsage, name, words.Nearest(name, known))
 		}
 	}
 	return nil

@@ -33,8 +33,8 @@ const configWidth = 100
 // Text is a configuration file with everything in it, of which the flags that were given are set.
 func Text(root *cobra.Command, given *pflag.FlagSet) string {
 	var b strings.Builder
-	b.WriteString(`# Configuration of an apoidea peer. Each key is a flag of the same name, and APOIDEA_<KEY> in the environment: a flag beats the
-# environment, which beats this file. Take the # from before a key to set it. What stands here is the default.
+	b.WriteString(`# Configuration of an apoidea peer. Each key is also a flag, and APOIDEA_<KEY> in the environment. Flags override the environment,
+# which overrides this file. The values are the defaults. To set a key, remove the # before it.
 `)
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.SortFlags = false
@@ -52,13 +52,13 @@ func Text(root *cobra.Command, given *pflag.FlagSet) string {
 			}
 		})
 	}
-	group("What the peer may use of this machine and its link (while it runs: apoidea limits)", flags, isLimit)
-	group("The peer", flags, func(f *pflag.Flag) bool { return !isLimit(f) })
+	group("Resource limits (of a running peer: apoidea limits)", flags, isLimit)
+	group("Peer", flags, func(f *pflag.Flag) bool { return !isLimit(f) })
 	jobs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	jobs.SortFlags = false
 	s.Job.Add(jobs)
-	group("The job that the URLs of run and crawl are posted as", jobs, func(*pflag.Flag) bool { return true })
-	group("Every command", root.PersistentFlags(), func(f *pflag.Flag) bool { return f.Name != "config" && f.Name != "help" && f.Name != "json" })
+	group("Job of the URLs given to run and crawl", jobs, func(*pflag.Flag) bool { return true })
+	group("All commands", root.PersistentFlags(), func(f *pflag.Flag) bool { return f.Name != "config" && f.Name != "help" && f.Name != "json" })
 	return b.String()
 }
 

@@ -54,10 +54,10 @@ func Job(out io.Writer, j *control.Job) error {
 		rows = append(rows, []string{"max pages", fmt.Sprint(j.Spec.MaxPages)})
 	}
 	if j.Waiting > 0 {
-		rows = append(rows, []string{"waiting for another try", fmt.Sprintf("%d, the next in %s", j.Waiting, words.Seconds(j.NextRetryS))})
+		rows = append(rows, []string{"retries", fmt.Sprintf("%d pending, next in %s", j.Waiting, words.Seconds(j.NextRetryS))})
 	}
 	if j.PutOff > 0 {
-		rows = append(rows, []string{"put off", putOff(j.PutOff, j.PutOffHosts, j.PutOffNextS)})
+		rows = append(rows, []string{"deferred", putOff(j.PutOff, j.PutOffHosts, j.PutOffNextS)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.Outcomes)) {
 		if j.Outcomes[name] > 0 {
@@ -91,12 +91,12 @@ func KeysOf(key *control.JobKey, jobs []control.Job) *Keys {
 
 // JobKeys tells of job keys.
 func JobKeys(out io.Writer, k *Keys) error {
-	rows := [][]string{{"JOB", "POSTED BY", "CHANGED BY"}, {"new ones", k.Key, "this peer"}}
+	rows := [][]string{{"JOB", "POSTED BY", "CHANGED BY"}, {"new jobs", k.Key, "this peer"}}
 	for _, j := range k.Jobs {
-		who := "whoever has the key"
+		who := "peers with this key"
 		switch {
 		case !j.Signed:
-			who = "anybody, it is not signed"
+			who = "any peer (not signed)"
 		case j.Poster == k.Key:
 			who = "this peer"
 		}

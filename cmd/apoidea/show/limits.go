@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -14,7 +15,7 @@ import (
 
 // Limits tells what a peer may use, what holds now and why, and what is used.
 func Limits(out io.Writer, l *control.Limits, now time.Time) error {
-	if _, err := fmt.Fprintf(out, "%s\n\n", Holds(l, now)); err != nil {
+	if _, err := fmt.Fprintf(out, "%s\n\n", cmp.Or(Holds(l, now), "not paused")); err != nil {
 		return err
 	}
 	used := usedTexts(l)
@@ -22,7 +23,7 @@ func Limits(out io.Writer, l *control.Limits, now time.Time) error {
 	for _, s := range l.Settings {
 		note := ""
 		if s.Changed {
-			note = "changed; started with " + s.Default
+			note = "changed by limits set; configured " + s.Default
 		}
 		rows = append(rows, []string{s.Key, s.Value, used[s.Key], note})
 	}
@@ -33,7 +34,7 @@ func Limits(out io.Writer, l *control.Limits, now time.Time) error {
 	if l.Observed.IdleS != nil {
 		idle = words.Seconds(*l.Observed.IdleS)
 	}
-	_, err := fmt.Fprintf(out, "\non battery: %s; metered link: %s; idle for: %s\n", l.Observed.Battery, l.Observed.Metered, idle)
+	_, err := fmt.Fprintf(out, "\non battery: %s; metered link: %s; idle time: %s\n", l.Observed.Battery, l.Observed.Metered, idle)
 	return err
 }
 
@@ -53,7 +54,7 @@ func Changed(before, after *control.Limits, set map[string]string, now time.Time
 	}
 	byUser := func(h control.Hold) bool { return h.Rule == volunteer.ByUser }
 	if len(set) == 0 && !slices.ContainsFunc(after.Holds, byUser) {
-		lines = append(lines, map[bool]string{true: "resumed", false: "no pause to end"}[slices.ContainsFunc(before.Holds, byUser)])
+		lines = append(lines, map[bool]string{true: "Resumed.", false: "No pause to end."}[slices.ContainsFunc(before.Holds, byUser)])
 	}
 	if len(after.Holds) > 0 {
 		lines = append(lines, Holds(after, now))
@@ -61,12 +62,9 @@ func Changed(before, after *control.Limits, set map[string]string, now time.Time
 	return strings.Join(lines, "\n")
 }
 
-// Holds is what holds, a rule a line.
+// Holds lists the active rules, one per line.
 func Holds(l *control.Limits, now time.Time) string {
 	var lines []string
-	if !l.Paused {
-		lines = append(lines, "not paused")
-	}
 	for i := range l.Holds {
 		h := &l.Holds[i]
 		effect := "paused: "

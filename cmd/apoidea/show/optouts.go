@@ -19,8 +19,8 @@ func OptOutCheck(out io.Writer, o *control.OptOutCheck) error {
 	return words.Table(out, [][]string{
 		{"URL", o.URL},
 		{"state", state},
-		{"to opt out", fmt.Sprintf("the line %s in %s, or in a TXT record", o.Token, o.WellKnown)},
-		{"to withdraw", fmt.Sprintf("the line %s there", o.WithdrawToken)},
+		{"to opt out", fmt.Sprintf("publish the line %s in %s or in a TXT record", o.Token, o.WellKnown)},
+		{"to withdraw", fmt.Sprintf("publish the line %s there", o.WithdrawToken)},
 	})
 }
 
@@ -34,13 +34,13 @@ func OptOuts(out io.Writer, o *control.OptOuts) error {
 		}
 	}
 	for _, d := range o.Domains {
-		rows = append(rows, []string{"kept for the ring", "domain " + d})
+		rows = append(rows, []string{"stored for the ring", "domain " + d})
 	}
 	for _, h := range o.Hosts {
-		rows = append(rows, []string{"kept for the ring", "host " + h})
+		rows = append(rows, []string{"stored for the ring", "host " + h})
 	}
 	if len(rows) == 0 {
-		rows = append(rows, []string{"none", "this peer knows of no opt-outs"})
+		rows = append(rows, []string{"none", "this peer has no opt-outs"})
 	}
 	return words.Table(out, rows)
 }

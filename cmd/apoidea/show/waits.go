@@ -11,7 +11,7 @@ import (
 
 // waitText says on one line how many hosts are left alone for one reason, with one of them.
 func waitText(w *control.Wait) string {
-	text := fmt.Sprintf("%s: %s of %s left alone, the next try in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
+	text := fmt.Sprintf("%s%s on %s wait for a retry; next in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
 	if len(w.Examples) > 0 {
 		text += " (" + exampleText(&w.Examples[0]) + ")"
 	}
@@ -31,13 +31,13 @@ func Waits(waits []control.Wait) string {
 func reasonText(reason string) string {
 	switch reason {
 	case "asked":
-		return "wait"
+		return ""
 	case "dns":
-		return "DNS fails"
+		return "DNS failure: "
 	case "http_error":
-		return "refused with 429 or 503"
+		return "status 429 or 503: "
 	default:
-		return reason
+		return reason + ": "
 	}
 }
 
@@ -52,7 +52,7 @@ func exampleText(h *control.WaitingHost) string {
 
 // putOff says how much waits for longer than the patience.
 func putOff(urls, hosts int64, next float64) string {
-	return fmt.Sprintf("%s of %s, the next try in %s", words.Counted(urls, "URL"), words.Counted(hosts, "host"), words.Seconds(next))
+	return fmt.Sprintf("%s on %s; next retry in %s", words.Counted(urls, "URL"), words.Counted(hosts, "host"), words.Seconds(next))
 }
 
 // waitRows are the rows of a status for hosts that are left alone.
@@ -61,7 +61,7 @@ func waitRows(c *control.Status) (rows [][]string) {
 		rows = append(rows, []string{"waiting", waitText(&c.Waits[i])})
 	}
 	if c.URLsPutOff > 0 {
-		rows = append(rows, []string{"put off", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c))})
+		rows = append(rows, []string{"deferred", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c))})
 	}
 	return rows
 }
@@ -81,7 +81,7 @@ func PutOff(out io.Writer, c *control.Status) error {
 	if c.URLsPutOff == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "put off: %s; the same command again takes them up\n", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c)))
+	_, err := fmt.Fprintf(out, "deferred: %s; the same command retries them\n", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c)))
 	for i := range c.Waits {
 		w := &c.Waits[i]
 		named := int64(0)
@@ -94,7 +94,7 @@ func PutOff(out io.Writer, c *control.Status) error {
 			_, err = fmt.Fprintf(out, "  %s, %s, in %s\n", exampleText(e), words.Counted(e.PutOff, "URL"), words.Seconds(e.NextS))
 		}
 		if more := w.HostsPutOff - named; more > 0 && err == nil {
-			_, err = fmt.Fprintf(out, "  and %s more (%s)\n", words.Counted(more, "host"), reasonText(w.Reason))
+			_, err = fmt.Fprintf(out, "  %sand %s more\n", reasonText(w.Reason), words.Counted(more, "host"))
 		}
 	}
 	return err
