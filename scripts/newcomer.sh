@@ -25,7 +25,7 @@ cluster status --dir .* --json	"running"
 ^apoidea crawl .*--wait	state +done
 ^apoidea (crawl|jobs$)	[0-9a-f]{32}
 ^apoidea status$	ring
-^apoidea ring$	closed
+^apoidea ring$	consistent
 ^apoidea job keys	[0-9a-f]{32} +12D3Koo
 ring lookup	12D3Koo
 ^apoidea why 	owner
@@ -34,7 +34,7 @@ ring lookup	12D3Koo
 ^apoidea pause	paused
 ^apoidea check$	sound
 ^apoidea doctor	configuration
-^apoidea config check	in order|"ok": true
+^apoidea config check	valid|"ok": true
 ^apoidea leave	left|ended
 seed show$	given|in, |out, 
 seed zone	TXT

@@ -180,7 +180,8 @@ func newClusterKill(g *globals, dir *string) *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use: "kill NUMBER...", Short: "Kill peers without warning, like a crash", Args: wantPeers,
-		Long: `Kill peers without warning, like a crash. The other peers detect it within seconds and repair the ring. cluster up restarts killed peers with their data.`,
+		Long: `Kill peers without warning, like a crash. The other peers detect it within seconds and repair the ring. cluster up
+restarts killed peers with their data.`,
 		Example: "  apoidea cluster kill 2 5\n  apoidea cluster kill 3 --wait",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := g.each(cmd, *dir, args, "killed", func(ctx context.Context, c *cluster.Cluster, i int) error { return c.Kill(ctx, i) })

@@ -17,15 +17,16 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// answered is what one command, or the page, said of the ring between two moments; a word may stand
-// for any moment between them.
+// answered is the state of the ring that one command, or the dashboard, returned between two moments.
 type answered struct {
 	what       string
 	begun, end time.Time
 	word       string // closed, open, or empty where it says nothing of the ring
 }
 
-var walkedText = regexp.MustCompile(`data-state="(\w+)">(\d+) members?, (\w+)</b>; checked at <time datetime="([^"]+)"`)
+var stateText = regexp.MustCompile(`members?[,;] (?:the ring is )?(consistent|converging)`)
+
+var walkedText = regexp.MustCompile(`data-state="(\w+)">(\d+) members?, [^<]+</b>; checked at <time datetime="([^"]+)"`)
 
 // wordOf asks one peer in one way.
 func wordOf(t *testing.T, dir, page, how string) answered {
@@ -53,8 +54,8 @@ func wordOf(t *testing.T, dir, page, how string) answered {
 		t.Errorf("%s: exit code %d: %s", a.what, code, out)
 	case how == "page":
 		if m := walkedText.FindStringSubmatch(out); m != nil {
-			a.word = m[3]
-			a.begun, _ = time.Parse(time.RFC3339, m[4]) // what it says is of that moment
+			a.word = m[1]
+			a.begun, _ = time.Parse(time.RFC3339, m[3]) // what it says is of that moment
 		}
 	case how == "ring --json":
 		if json.Unmarshal([]byte(out), &r) == nil {
@@ -68,10 +69,10 @@ func wordOf(t *testing.T, dir, page, how string) answered {
 			t.Errorf("%s contradicts itself: %+v", a.what, s.Ring)
 		}
 	default:
-		if m := regexp.MustCompile(`members?, (closed|open)`).FindStringSubmatch(out); m != nil {
-			a.word = m[1]
+		if m := stateText.FindStringSubmatch(out); m != nil {
+			a.word = map[string]string{"consistent": control.RingClosed, "converging": control.RingOpen}[m[1]]
 		}
-		if strings.Contains(out, "stable") || a.word == "" && regexp.MustCompile(`closed|open`).MatchString(out) {
+		if strings.Contains(out, "stable") || a.word == "" && regexp.MustCompile(`consistent|converging`).MatchString(out) {
 			t.Errorf("%s has another word:\n%s", a.what, out)
 		}
 	}

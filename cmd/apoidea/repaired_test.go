@@ -147,7 +147,7 @@ func TestRepairOfArchiveAlone(t *testing.T) {
 		t.Fatalf("repair: exit code %d: %s", code, out)
 	}
 	out, code := say(t, append(crawlArgs(dir, site), "--jobs", "mine")...) // it is signed by who the peer is now
-	if n := asked.Load(); code != exitDone || n > 40+2 || !strings.Contains(out, " continued") || !strings.Contains(out, "the ring has 40 pages") {
+	if n := asked.Load(); code != exitDone || n > 40+2 || !strings.Contains(out, " continued") || !strings.Contains(out, "all runs: 40 pages") {
 		t.Errorf("%d requests for 40 pages, exit code %d: %s", n, code, out)
 	}
 	if out, code := say(t, crawlArgs(dir, site)...); code != exitDone || !strings.Contains(out, "finished on ") || !strings.Contains(out, ": 40 pages, duplicates included; --again") {
