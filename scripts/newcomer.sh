@@ -32,7 +32,7 @@ ring lookup	12D3Koo
 ^apoidea limits set	 \(was
 ^apoidea limits	bandwidth|paused|works|limit
 ^apoidea pause	paused
-^apoidea check$	sound
+^apoidea check$	^ok: 
 ^apoidea doctor	configuration
 ^apoidea config check	valid|"ok": true
 ^apoidea leave	left|ended

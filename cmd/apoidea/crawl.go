@@ -34,7 +34,6 @@ func newCrawl(g *globals) *cobra.Command {
 An unfinished job with the same parameters is continued. A finished one is not repeated, unless it fetched no page or --again is given.
 
 Without --scope the job is limited to the hosts of its seeds and of the targets to which seeds redirect. Seeds are always fetched.
-
 Patterns of --include, --exclude and --first match as in robots.txt: * is any text, $ the end. --include applies to links only.`,
 		Example: `  apoidea crawl https://example.org/ --max-depth 3 --wait
   apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000

@@ -22,7 +22,7 @@ type mendOptions struct {
 	dryRun bool
 }
 
-// errDamage ends a check that found something.
+// errDamage is returned by a check that found corruption.
 var errDamage = errors.New("corruption found")
 
 func newCheck(g *globals) *cobra.Command {
@@ -70,7 +70,7 @@ Back up the data directory first if possible. A repair needs free space for a co
 	return cmd
 }
 
-// options tell people what is being looked at.
+// options returns the options, with progress for people.
 func (o *mendOptions) options(errOut io.Writer) mend.Options {
 	m := o.asked
 	if !o.quiet && !o.json {
@@ -79,7 +79,7 @@ func (o *mendOptions) options(errOut io.Writer) mend.Options {
 	return m
 }
 
-// idle refuses to look where a peer runs: what it writes meanwhile would look like damage.
+// idle returns an error if a peer is running: its writes would look like corruption.
 func (o *mendOptions) idle(ctx context.Context, command string) error {
 	if control.Answers(ctx, o.addr()) {
 		return fmt.Errorf("%s: a peer is running in %s: stop it first (Ctrl-C, or apoidea leave --data-dir %s)", command, o.dataDir, o.dataDir)
@@ -108,7 +108,7 @@ func (o *mendOptions) check(ctx context.Context, out, errOut io.Writer) error {
 	return nil
 }
 
-// inUse says what to do about a directory that another process has.
+// inUse explains the error of a directory that another process uses.
 func inUse(command, dir string, err error) error {
 	if node.InUse(err) {
 		return fmt.Errorf("%s: %s is in use by another process: stop its peer first", command, dir)
@@ -137,7 +137,7 @@ func (o *mendOptions) printFindings(out io.Writer, r *mend.Report) error {
 	if r.ReadData {
 		how = "all data was read"
 	}
-	_, err := fmt.Fprintf(out, "sound: %s in the archive, %s with an outcome; %s\n", words.Counted(r.Exchanges, "exchange"), words.Counted(r.URLs, "URL"), how)
+	_, err := fmt.Fprintf(out, "ok: %s in the archive, %s with an outcome; %s\n", words.Counted(r.Exchanges, "exchange"), words.Counted(r.URLs, "URL"), how)
 	return err
 }
 
@@ -199,8 +199,7 @@ func sayURLs(say func(string, ...any), what string, urls []string, total int64) 
 	}
 }
 
-// damageHint adds to an error of damage what helps. Of a full disk, which each part of a peer that
-// writes has an error for, it makes one.
+// damageHint adds the remedy to an error of corruption, and joins those of a full disk into one.
 func damageHint(dir string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("the disk of %s is full: free some space and repeat the command, which continues; a larger --disk-reserve stops the peer earlier", dir)

@@ -34,7 +34,7 @@ type globals struct {
 	quiet    bool
 }
 
-// first is what the command prints alone.
+// first is the output without a command.
 const first = `Apoidea is a decentralized web crawler: one program, no coordinator, pages as WARC files.
 
 Contribute this machine to a ring:
@@ -121,18 +121,18 @@ func globalsOf(g *globals) *pflag.FlagSet {
 	return f
 }
 
-// whom is the peer that the shared flags name, as far as it takes to ask it.
+// whom is the peer selected by the shared flags, for requests to it.
 func (g *globals) whom() *node.Config {
 	return &node.Config{API: g.api, TokenFile: g.token, DataDir: g.dataDir}
 }
 
-// addr is where that peer is asked.
+// addr is the API address of that peer.
 func (g *globals) addr() string { return g.whom().APIAddr() }
 
-// client asks that peer.
+// client returns a client of that peer.
 func (g *globals) client() *control.Client { return g.whom().Client() }
 
-// hints is where a word for people goes that is neither result nor error.
+// hints is the writer of hints for people, neither results nor errors.
 func (g *globals) hints(w io.Writer) io.Writer {
 	if g.quiet {
 		return io.Discard
@@ -140,7 +140,7 @@ func (g *globals) hints(w io.Writer) io.Writer {
 	return w
 }
 
-// sayTo prints a line for people there, unless only results are wanted.
+// sayTo returns a function that prints a line for people, unless only results are requested.
 func (g *globals) sayTo(w io.Writer) func(text string) {
 	if g.json {
 		w = io.Discard

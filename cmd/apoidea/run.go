@@ -25,9 +25,8 @@ import (
 	"github.com/apoidea/apoidea/node/datadir"
 )
 
-// gcPercent is how much a peer's heap grows before it is collected, unless GOGC is set. Some ten
-// megabytes live in it, so collecting half as often as Go would costs little memory, and less than
-// a limit on memory allows.
+// gcPercent is the GOGC of a peer unless it is set: the live heap is some ten megabytes, so
+// collecting half as often costs little memory.
 const gcPercent = 200
 
 type runOptions struct {
@@ -46,9 +45,7 @@ func newRun(g *globals) *cobra.Command {
 		Short: "Run a peer and crawl the given URLs",
 		Long: `Run a peer in the foreground. It joins a ring through --bootstrap, --dns-seed, --mdns or the peers of its last run. With none of these it founds a
 ring. The URLs are posted as a job. An unfinished job with the same parameters is continued. A finished one is not repeated, unless it fetched no page
-or --again is given.
-
---header sends over https, and over http if its HOST begins with http://.
+or --again is given. --header sends over https, and over http if its HOST begins with http://.
 
 Ctrl-C shuts down gracefully: the peer hands over its records and leaves the ring. A peer that is alone, or gets SIGTERM, keeps them for its next
 start. A second Ctrl-C stops immediately, which is safe.`,
@@ -137,7 +134,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 			cancel()
 		}
 		if errors.Is(err, context.Canceled) {
-			return nil // whoever cancelled says why
+			return nil // the canceling part returns the reason
 		}
 		return err
 	})
@@ -157,7 +154,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	return err
 }
 
-// obey has a held peer fetch once a byte comes, and stop with the input unless it may do without.
+// obey starts fetching at the first byte of in, and stops at its end unless that byte is Free.
 func obey(in io.Reader, fetch, stop func()) {
 	order := make([]byte, 1)
 	if _, err := io.ReadFull(in, order); err == nil {
@@ -170,8 +167,8 @@ func obey(in io.Reader, fetch, stop func()) {
 	stop()
 }
 
-// leaveOrStop ends a peer: one that a person interrupts hands its records over and leaves, as
-// others would miss it; any other stops and keeps them for its next start.
+// leaveOrStop stops a peer: after an interrupt it hands over its records and leaves the ring;
+// otherwise, or alone, it keeps them for its next start.
 func (o *runOptions) leaveOrStop(ctx context.Context, n *node.Node, errOut io.Writer, stop func()) (left bool) {
 	if !errors.Is(context.Cause(ctx), errInterrupted) || !n.Leaving() && n.Alone() {
 		if !o.quiet {
@@ -187,8 +184,7 @@ func (o *runOptions) leaveOrStop(ctx context.Context, n *node.Node, errOut io.Wr
 	return true
 }
 
-// failures drops, of the errors that a peer ended with, those that merely say that its end was
-// asked for.
+// failures drops the errors of a requested shutdown.
 func failures(err error) error {
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		var rest []error
@@ -205,8 +201,8 @@ func failures(err error) error {
 	return err
 }
 
-// drive posts the job of a running peer and follows it; it returns the status to be printed at the
-// end, beside an error if nothing was fetched. It has the peer fetch once it noted what was there.
+// drive posts the job of a running peer and follows it. It returns the final status, with an error
+// if nothing was fetched. It calls fetch after reading the counters.
 func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.Node, spec control.JobSpec, fetch func()) (*progress.Ran, error) {
 	if err := n.Ready(ctx); err != nil {
 		return nil, err
@@ -228,7 +224,7 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 		if job, err = o.job.Post(ctx, n, spec, o.sayTo(errOut)); err != nil {
 			return nil, err
 		}
-		if !o.quiet && (crawl == nil || progress.Finished(job) == "") { // that is the result, and is told at the end
+		if !o.quiet && (crawl == nil || progress.Finished(job) == "") { // else it is the result, printed at the end
 			fmt.Fprintln(errOut, progress.Posted(job))
 		}
 	}

@@ -49,8 +49,7 @@ of another peer.`,
 	return cmd
 }
 
-// printAddrs prints what others can dial; a peer on loopback only has nothing but that for others
-// on this machine.
+// printAddrs prints the dialable addresses; those of loopback if there are no others.
 func (g *globals) printAddrs(cmd *cobra.Command) error {
 	return ask(g, cmd, func(c *control.Client) ([]string, error) {
 		s, err := c.Status(cmd.Context(), false)

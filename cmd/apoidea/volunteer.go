@@ -79,12 +79,10 @@ has exited. A peer without neighbors keeps its records. An interrupt stops only 
 	}
 }
 
-// endTime is what the process of a peer that has left may take to end. One that was started again
-// by then keeps the directory.
+// endTime is the time limit for the process of a peer that left to exit.
 const endTime = 30 * time.Second
 
-// awaitEnd returns when no process has the data directory any more, in which a peer that has left
-// writes last. Of a peer elsewhere it knows nothing.
+// awaitEnd returns when no process uses the data directory. It does not wait for remote peers.
 func (g *globals) awaitEnd(ctx context.Context) error {
 	if g.api != "" {
 		return nil
@@ -103,8 +101,7 @@ func (g *globals) awaitEnd(ctx context.Context) error {
 	}
 }
 
-// changeLimits changes settings, or with none the pause, of the running peer and prints what is
-// different then.
+// changeLimits changes settings, or the pause, of the running peer and prints the difference.
 func (g *globals) changeLimits(cmd *cobra.Command, set map[string]string, change func(context.Context, *control.Client) (*control.Limits, error)) error {
 	c := g.client()
 	defer c.Close()

@@ -113,7 +113,7 @@ func progressText(p control.Progress, rate string) string {
 	text := fmt.Sprintf("%s: %d pages%s, %d duplicates, %d errors; %d URLs seen, %d pending, %d leased; %d hosts, %d peers",
 		words.Seconds(p.ElapseS), p.Pages, rate, p.Duplicates, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.HostsOwned, p.Members)
 	if p.URLsWaiting > 0 {
-		text += fmt.Sprintf("; %d wait for a retry, next in %s", p.URLsWaiting, words.Seconds(p.NextRetryS))
+		text += fmt.Sprintf("; retries pending: %d, next in %s", p.URLsWaiting, words.Seconds(p.NextRetryS))
 	}
 	text += show.Waits(p.Waits)
 	if p.URLsPutOff > 0 {

@@ -1,5 +1,4 @@
-// Package show writes what a peer answers as people read it: a table or a few lines for each kind
-// of answer of node/control.
+// Package show prints the answers of node/control for people, as tables or lines.
 package show
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Status tells what a peer, or with ring all of them together, is doing.
+// Status prints the status of a peer, or with ring that of all members together.
 func Status(out io.Writer, s *control.Status, ring bool) error {
 	who := "peer"
 	if ring {
@@ -67,8 +66,7 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 	return err
 }
 
-// ringText says how many members there are, and the state of the ring where it was walked; else
-// what the peer says of its neighbours.
+// ringText has the number of members and the state of the ring, or of the peer's neighbors.
 func ringText(s *control.Status) string {
 	if s.Ring.State == "" {
 		return words.Singular(fmt.Sprintf("%d members known, neighbors %s", s.Ring.Members, s.Ring.Neighbours))
@@ -76,7 +74,7 @@ func ringText(s *control.Status) string {
 	return words.Singular(fmt.Sprintf("%d members, %s", s.Ring.Members, State(s.Ring.State)))
 }
 
-// Running is a line on a peer that runs without an end: what it fetched, for whom it keeps hosts.
+// Running is the periodic line of a peer without --until-idle.
 func Running(s *control.Status) string {
 	text := fmt.Sprintf("%s, %d pages and %s fetched; %d members; %d hosts owned", s.State, s.OwnPages, words.Bytes(s.OwnBytes), s.Ring.Members, s.HostsOwned)
 	if s.Holding != "" {
@@ -90,7 +88,7 @@ func Outcome(c *control.Counters) string {
 	return words.Singular(fmt.Sprintf("%d pages, %d duplicates, %d redirects, %d errors, %d denied by robots.txt", c.Pages, c.Duplicates, c.Redirects, c.Errors, c.RobotsDenied) + leftText(c))
 }
 
-// leftText tells what was left out on purpose, if anything was.
+// leftText counts what was skipped on purpose.
 func leftText(c *control.Counters) string {
 	text := ""
 	if c.NoIndex > 0 {
@@ -108,7 +106,7 @@ func leftText(c *control.Counters) string {
 	return text
 }
 
-// stalledText says that nothing moves in a peer.
+// stalledText describes a stalled peer.
 func stalledText(s *control.Stalled) string {
 	text := fmt.Sprintf("no progress since %s despite pending work: %s", s.Since.Local().Format(time.TimeOnly), s.Work)
 	if s.Stacks != "" {
@@ -117,7 +115,7 @@ func stalledText(s *control.Stalled) string {
 	return text
 }
 
-// reachedText says in words how others reach the peer.
+// reachedText describes the reachability of the peer.
 func reachedText(reached string) string {
 	switch reached {
 	case "direct":
@@ -133,7 +131,7 @@ func reachedText(reached string) string {
 	}
 }
 
-// arcText says which part of the ring a peer answers for.
+// arcText describes the part of the ring that a peer owns.
 func arcText(s *control.Status) string {
 	switch {
 	case s.Role == "worker":
@@ -145,12 +143,12 @@ func arcText(s *control.Status) string {
 	}
 }
 
-// Peers lists peers; of what nobody was asked for there is a dash.
+// Peers lists peers; an unknown value is a dash.
 func Peers(out io.Writer, peers []control.PeerLine) error {
 	rows := [][]string{{"PEER", "NAME", "ROLE", "STATE", "POSITION", "RTT", "COORDINATE", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
 	for _, p := range peers {
 		state, arc, hosts, pages := p.State, "-", "-", "-"
-		if p.State != "" { // it spoke for itself
+		if p.State != "" { // it answered
 			arc, hosts, pages = fmt.Sprintf("%.1f %%", 100*p.ArcShare), words.Number(p.Hosts), words.Number(p.Pages)
 		}
 		if p.Error != "" {

@@ -9,16 +9,16 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// waitText says on one line how many hosts are left alone for one reason, with one of them.
+// waitText describes the deferred hosts of one reason, with an example.
 func waitText(w *control.Wait) string {
-	text := fmt.Sprintf("%s%s on %s wait for a retry; next in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
+	text := fmt.Sprintf("%s: %s on %s, next retry in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
 	if len(w.Examples) > 0 {
 		text += " (" + exampleText(&w.Examples[0]) + ")"
 	}
 	return text
 }
 
-// Waits says so for all reasons, each behind a semicolon.
+// Waits describes the deferred hosts of all reasons, each after a semicolon.
 func Waits(waits []control.Wait) string {
 	var text strings.Builder
 	for i := range waits {
@@ -31,13 +31,13 @@ func Waits(waits []control.Wait) string {
 func reasonText(reason string) string {
 	switch reason {
 	case "asked":
-		return ""
+		return "waiting"
 	case "dns":
-		return "DNS failure: "
+		return "DNS failure"
 	case "http_error":
-		return "status 429 or 503: "
+		return "status 429 or 503"
 	default:
-		return reason + ": "
+		return reason
 	}
 }
 
@@ -50,15 +50,15 @@ func exampleText(h *control.WaitingHost) string {
 	return text
 }
 
-// putOff says how much waits for longer than the patience.
+// putOff counts what waits for longer than the patience.
 func putOff(urls, hosts int64, next float64) string {
-	return fmt.Sprintf("%s on %s; next retry in %s", words.Counted(urls, "URL"), words.Counted(hosts, "host"), words.Seconds(next))
+	return fmt.Sprintf("%s on %s, next retry in %s", words.Counted(urls, "URL"), words.Counted(hosts, "host"), words.Seconds(next))
 }
 
-// waitRows are the rows of a status for hosts that are left alone.
+// waitRows are the rows of a status for deferred hosts.
 func waitRows(c *control.Status) (rows [][]string) {
 	for i := range c.Waits {
-		rows = append(rows, []string{"waiting", waitText(&c.Waits[i])})
+		rows = append(rows, []string{"backoff", waitText(&c.Waits[i])})
 	}
 	if c.URLsPutOff > 0 {
 		rows = append(rows, []string{"deferred", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c))})
@@ -66,7 +66,7 @@ func waitRows(c *control.Status) (rows [][]string) {
 	return rows
 }
 
-// nextPutOff is when the first of what is put off is tried again.
+// nextPutOff is the seconds until the first deferred retry.
 func nextPutOff(c *control.Status) (next float64) {
 	for i := range c.Waits {
 		if at := c.Waits[i].NextPutOffS; at > 0 && (next == 0 || at < next) {
@@ -76,7 +76,7 @@ func nextPutOff(c *control.Status) (next float64) {
 	return next
 }
 
-// PutOff lists what a crawl that has ended left to a later run; nothing if that is nothing.
+// PutOff lists the URLs that a finished crawl deferred to a later run, if any.
 func PutOff(out io.Writer, c *control.Status) error {
 	if c.URLsPutOff == 0 {
 		return nil
@@ -94,7 +94,7 @@ func PutOff(out io.Writer, c *control.Status) error {
 			_, err = fmt.Fprintf(out, "  %s, %s, in %s\n", exampleText(e), words.Counted(e.PutOff, "URL"), words.Seconds(e.NextS))
 		}
 		if more := w.HostsPutOff - named; more > 0 && err == nil {
-			_, err = fmt.Fprintf(out, "  %sand %s more\n", reasonText(w.Reason), words.Counted(more, "host"))
+			_, err = fmt.Fprintf(out, "  and %s more (%s)\n", words.Counted(more, "host"), reasonText(w.Reason))
 		}
 	}
 	return err
