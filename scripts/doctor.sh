@@ -82,7 +82,7 @@ broken "an address of another machine" ports 'this machine has ' "${fresh[@]}" "
 (ulimit -n 200 && broken "few descriptors" descriptors 'ulimit -n' "${fresh[@]}" "${contact[@]}" && exit $failed) || failed=1
 broken "no contact in public" contact '--contact' "${fresh[@]}" --profile public --dns-server "$dns"
 printf 'delay = "2s"\nfetcher = 9\n' >"$work/wrong.toml"
-broken "a key that is none" configuration 'mend that line' "${fresh[@]}" "${contact[@]}" --config "$work/wrong.toml"
+broken "a key that is none" configuration 'that line' "${fresh[@]}" "${contact[@]}" --config "$work/wrong.toml"
 touch -d '+3 hours' "$work/second/addrs"
-broken "a clock that was set back" clock 'keep the time' "${b[@]}"
+broken "a clock that was set back" clock 'timedatectl' "${b[@]}"
 exit $failed

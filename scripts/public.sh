@@ -113,7 +113,7 @@ if [ "${1:-}" = --pair ]; then
   up m2
   sleep 30
   check "after 30 s neither says more than that it is not known yet" eval 'reached m1 unknown && reached m2 unknown'
-  check "doctor says the same" eval '{ apoidea doctor --data-dir "$work/m2" || true; } | grep -q "not known yet whether others can dial"'
+  check "doctor says the same" eval '{ apoidea doctor --data-dir "$work/m2" || true; } | grep -q "not confirmed"'
   check "both learn that they can be dialled" within 240 eval 'reached m1 direct && reached m2 direct'
   [ "$failed" = 0 ] && say "a ring of two: ok, $SECONDS s"
   exit "$failed"

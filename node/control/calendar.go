@@ -2,12 +2,11 @@ package control
 
 import "time"
 
-// lastDay is the end of the calendar that JSON and people know, in Unix milliseconds: the
-// year 9999.
+// lastDay is the last time that JSON can represent, in Unix milliseconds: the year 9999.
 const lastDay = 253_402_300_799_999
 
-// Calendar is a time that some peer's clock, or a stranger, put into a record; the zero time for
-// none, and for one that no calendar has, which JSON could not hold.
+// Calendar converts a time from another peer's record; it returns the zero time for none, and for
+// one that JSON cannot represent.
 func Calendar(ms int64) time.Time {
 	if ms <= 0 || ms > lastDay {
 		return time.Time{}

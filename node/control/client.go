@@ -17,20 +17,19 @@ import (
 	"time"
 )
 
-// maxLine bounds one document of a stream or answer, on the reader's side.
+// maxLine limits one document of a stream or response, for the reader.
 const maxLine = 64 << 20
 
-// Client asks a running peer. It implements Backend, so that what can be asked in the process can
-// be asked over the socket.
+// Client is a client of a running peer. It implements Backend.
 type Client struct {
 	addr  string
-	token func() (string, error) // what an API on TCP is shown; nil: nothing
+	token func() (string, error) // token for an API on TCP; nil: none
 	http  *http.Client
 }
 
 var _ Backend = (*Client)(nil)
 
-// NewClient makes a client for the API at addr (see Listen); it connects on first use.
+// NewClient returns a client for the API at addr (see Listen); it connects on first use.
 func NewClient(addr string) *Client {
 	network, target := splitAddr(addr)
 	return &Client{addr: target, http: &http.Client{Transport: &http.Transport{
@@ -41,7 +40,7 @@ func NewClient(addr string) *Client {
 	}}}
 }
 
-// Bearing has the client show what token says with each request, unless it is empty.
+// Bearing makes the client send the result of token with each request, unless it is empty.
 func (c *Client) Bearing(token func() (string, error)) *Client {
 	c.token = token
 	return c
@@ -59,7 +58,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		}
 		rd = bytes.NewReader(raw)
 	}
-	var began atomic.Bool // to answer
+	var began atomic.Bool // to respond
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { began.Store(true) }})
 	req, err := http.NewRequestWithContext(traced, method, "http://"+clientHost+path+"?"+query.Encode(), rd)
 	if err != nil {
@@ -92,33 +91,33 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	return res, nil
 }
 
-// unreachable tells a peer that is not there from one that went away while it was asked, and from
-// one whose answer makes no sense. That no byte came says more than the error does: the transport
-// has several, not all exported, for a connection that was closed.
+// unreachable distinguishes a peer that does not run, one that stopped during the request, and an
+// invalid response. It relies on whether a byte was received, because the transport has several,
+// partly unexported, errors for a closed connection.
 func (c *Client) unreachable(err error, began bool) error {
 	op, ok := errors.AsType[*net.OpError](err)
 	switch {
 	case ok && op.Op == "dial" && errors.Is(err, fs.ErrPermission):
 		return &Error{Kind: KindNoPeer, Text: fmt.Sprintf("the peer at %s belongs to another user: %v", c.addr, fs.ErrPermission)}
 	case ok && op.Op == "dial":
-		return &Error{Kind: KindNoPeer, Text: fmt.Sprintf("no peer is running at %s (start one with `apoidea run`, or name its --data-dir)", c.addr)}
+		return &Error{Kind: KindNoPeer, Text: fmt.Sprintf("no peer is running at %s (start one with `apoidea run`, or set its --data-dir)", c.addr)}
 	case ok, !began, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return wentAway()
 	default:
-		return c.stranger("its answer makes no sense")
+		return c.stranger("invalid response")
 	}
 }
 
-// stranger tells of answers that are not the API's, and what was odd about them.
+// stranger returns an error for a response that is not the API's, with the reason.
 func (c *Client) stranger(odd string) *Error {
-	return &Error{Kind: KindFailed, Text: fmt.Sprintf("what answers at %s is no peer, or one of another release: name a peer's --api or --data-dir (%s)", c.addr, odd)}
+	return &Error{Kind: KindFailed, Text: fmt.Sprintf("%s is not the API of a peer of this release: set --api or --data-dir of a peer (%s)", c.addr, odd)}
 }
 
 func wentAway() error {
-	return &Error{Kind: KindNoPeer, Text: "the peer went away in the middle of its answer"}
+	return &Error{Kind: KindNoPeer, Text: "the peer stopped during its response"}
 }
 
-// call asks for one document.
+// call requests one document.
 func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (T, error) {
 	var v T
 	res, err := c.do(ctx, method, path, query, body)
@@ -127,12 +126,12 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 	}
 	defer res.Body.Close()
 	if err = json.NewDecoder(io.LimitReader(res.Body, maxLine)).Decode(&v); err != nil {
-		err = c.readError(ctx, "api answer", err)
+		err = c.readError(ctx, "api response", err)
 	}
 	return v, err
 }
 
-// readError says why an answer could not be read to its end.
+// readError returns why a response could not be read to its end.
 func (c *Client) readError(ctx context.Context, what string, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -141,12 +140,12 @@ func (c *Client) readError(ctx context.Context, what string, err error) error {
 		return wentAway()
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return c.stranger("its answer is no JSON")
+		return c.stranger("response is not JSON")
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// follow reads a stream of documents until its end.
+// follow reads a stream of documents to its end.
 func follow[T any](ctx context.Context, c *Client, path string, query url.Values, fn func(T) error) error {
 	res, err := c.do(ctx, http.MethodGet, path, query, nil)
 	if err != nil {

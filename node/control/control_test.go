@@ -407,9 +407,9 @@ func TestPeerThatHangsUp(t *testing.T) {
 // TestNoPeerAnswers: what answers there is another program, and is told to be.
 func TestNoPeerAnswers(t *testing.T) {
 	for name, answer := range map[string]string{
-		"404 Not Found":         "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\n<h1>",
-		"its answer is no JSON": "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n<h1>",
-		"makes no sense":        "\x13/multistream/1.0.0\n",
+		"404 Not Found":    "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\n<h1>",
+		"not JSON":         "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n<h1>",
+		"invalid response": "\x13/multistream/1.0.0\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := filepath.Join(t.TempDir(), "s")
@@ -426,7 +426,7 @@ func TestNoPeerAnswers(t *testing.T) {
 				}
 			}()
 			_, err = client(t, addr).Status(t.Context(), false)
-			if err == nil || !strings.HasPrefix(err.Error(), "what answers at "+addr+" is no peer") || !strings.Contains(err.Error(), name) {
+			if err == nil || !strings.Contains(err.Error(), addr) || !strings.Contains(err.Error(), name) {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -560,7 +560,7 @@ func TestToken(t *testing.T) {
 	if _, err := client(t, "tcp:"+at.String()).Bearing(shown(token, nil)).Status(t.Context(), false); err != nil {
 		t.Errorf("with the token: %v", err)
 	}
-	for text, says := range map[string]string{"": "no token came", "another token than that": "not this peer's"} {
+	for text, says := range map[string]string{"": "missing", "another token than that": "wrong"} {
 		_, err := client(t, "tcp:"+at.String()).Bearing(shown(text, nil)).Status(t.Context(), false)
 		if control.KindOf(err) != control.KindRefused || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "--token-file") {
 			t.Errorf("with %q: %v", text, err)

@@ -2,97 +2,92 @@ package control
 
 import "time"
 
-// Limits is what a peer may use of its machine and of its link: what is set, what holds now and
-// why, and what was used.
+// Limits are the resource limits of a peer: settings, active throttles and usage.
 type Limits struct {
-	// Paused says whether nothing is fetched at present.
+	// Paused reports whether fetching is paused.
 	Paused bool `json:"paused"`
-	// Holds are the rules that hold at present, those that pause before those that slow. Empty: the
-	// peer may use all that is set.
+	// Holds are the active rules, pausing ones before throttling ones. If empty, the settings apply.
 	Holds []Hold `json:"holds"`
-	// Settings are all that can be set, in the order in which people think of them.
+	// Settings are all settings in the order of display.
 	Settings []Setting `json:"settings"`
-	// Caps are the bounds in force at present: those set, or lower ones where a rule slows the
-	// peer.
+	// Caps are the effective limits: the settings, or lower while a rule throttles the peer.
 	Caps Caps `json:"caps"`
-	Used Used `json:"used"` // what is used at present
-	// Observed: what the rules on battery, link and idleness see of the machine.
+	Used Used `json:"used"` // current usage
+	// Observed is the state of the machine for the rules on battery, link and idleness.
 	Observed Observed `json:"observed"`
 }
 
-// Hold is one rule that holds at present.
+// Hold is an active rule.
 type Hold struct {
-	// Rule is the key of the setting behind it, or user for a pause by a person.
+	// Rule is the key of its setting, or user for a pause by the user.
 	Rule string `json:"rule"`
 	// Effect is pause or slow.
 	Effect string `json:"effect"`
-	// Why says what was found, Ends what ends it, both in words: "Why, until Ends" is a sentence.
+	// Why is the reason for people; "Why, until Ends" is a sentence.
 	Why  string `json:"why"`
-	Ends string `json:"ends"` // what ends the hold, in words
-	// Until is when it ends, nil where no clock tells.
+	Ends string `json:"ends"` // what ends the hold, for people
+	// Until is when it ends, nil without a fixed time.
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// Setting is one thing that can be set.
+// Setting is one setting.
 type Setting struct {
-	// Key is its word everywhere: the flag's, the configuration file's, and here.
+	// Key is its name in flags, the configuration file and the API.
 	Key string `json:"key"`
-	// Value is as it would be written, Default what it is where nobody sets it.
+	// Value is the current value as text.
 	Value   string `json:"value"`
-	Default string `json:"default"` // the value where nobody sets it
-	// Changed says that limits set gave the value; it is kept over restarts, and beats flags and
-	// file. Without it the peer was started so.
+	Default string `json:"default"` // the value without a change
+	// Changed reports that the value is from limits set; it survives restarts and takes precedence
+	// over flags and file.
 	Changed bool `json:"changed"`
-	// About is what it does, in a sentence.
+	// About is its help text.
 	About string `json:"about"`
 }
 
-// Caps are bounds in force; 0 is none.
+// Caps are effective limits; 0 is none.
 type Caps struct {
-	// Bandwidth and BandwidthUp are bytes a second that come and go, of sites and peers together.
+	// Bandwidth is the download limit in bytes per second, crawl and peer traffic together.
 	Bandwidth   int64 `json:"bandwidth"`
-	BandwidthUp int64 `json:"bandwidth_up"` // bytes a second to others
-	// Fetchers are exchanges at once; 0 here means none.
+	BandwidthUp int64 `json:"bandwidth_up"` // upload limit in bytes per second
+	// Fetchers is the maximum of concurrent fetches; 0 here means none.
 	Fetchers int `json:"fetchers"`
 	// CPUShare is in cores: 0.5 is half of one.
 	CPUShare float64 `json:"cpu_share"`
-	// The rest is in bytes.
+	// The fields below are in bytes.
 	Memory      int64 `json:"memory"`
 	DiskQuota   int64 `json:"disk_quota"`   // of the data directory
-	DiskReserve int64 `json:"disk_reserve"` // free space at which the peer ends
-	QuotaDay    int64 `json:"quota_day"`    // of one day, down and up
-	QuotaMonth  int64 `json:"quota_month"`  // of one month, down and up
+	DiskReserve int64 `json:"disk_reserve"` // free space at which the peer stops
+	QuotaDay    int64 `json:"quota_day"`    // traffic per day, both directions
+	QuotaMonth  int64 `json:"quota_month"`  // traffic per month, both directions
 }
 
-// Used is what is used at present, to be held against Caps.
+// Used is the current usage, comparable with Caps.
 type Used struct {
-	// Bandwidth and BandwidthUp are bytes of the last second.
+	// Bandwidth is the bytes received in the last second.
 	Bandwidth   int64   `json:"bandwidth"`
 	BandwidthUp int64   `json:"bandwidth_up"` // bytes sent in the last second
-	Fetchers    int     `json:"fetchers"`     // exchanges that run
+	Fetchers    int     `json:"fetchers"`     // fetches in progress
 	CPUShare    float64 `json:"cpu_share"`    // cores busy in the last second
-	// Memory is what is resident, Disk what lies in the data directory, DiskFree what the disk has
-	// left, in bytes.
+	// Memory is the resident memory in bytes.
 	Memory   int64 `json:"memory"`
 	Disk     int64 `json:"disk"`      // size of the data directory
-	DiskFree int64 `json:"disk_free"` // what the disk has left
-	// Day and Month are bytes that came and went today and this month, by the local calendar.
+	DiskFree int64 `json:"disk_free"` // free space on its disk
+	// Day and Month are the traffic of today and this month in bytes, by the local calendar.
 	Day   int64 `json:"day"`
 	Month int64 `json:"month"` // bytes of this month
-	// DayPages are the pages that this peer fetched today, DayWorkS the seconds in which it had a
-	// host in hand.
+	// DayPages are the pages that this peer fetched today, DayWorkS the seconds with a leased host.
 	DayPages int64   `json:"day_pages"`
 	DayWorkS float64 `json:"day_work_s"` // see DayPages
-	All      int64   `json:"all"`        // bytes received and sent since the data directory was made
+	All      int64   `json:"all"`        // bytes received and sent since the data directory was created
 	AllPages int64   `json:"all_pages"`  // pages fetched since then
 }
 
-// Observed is what the system tells of the machine; what it does not tell, or was not asked, is
-// unknown, which pauses nothing.
+// Observed is the state of the machine as reported by the system; otherwise unknown, which never
+// pauses the peer.
 type Observed struct {
-	// Battery says whether the machine runs on it, Metered whether its link is: yes, no or unknown.
+	// Battery reports battery power: yes, no or unknown.
 	Battery string `json:"battery"`
 	Metered string `json:"metered"` // yes, no or unknown
-	// IdleS is for how long nobody has used keyboard or mouse; nil: unknown.
+	// IdleS is the time in seconds without keyboard or mouse input; nil: unknown.
 	IdleS *float64 `json:"idle_s"`
 }

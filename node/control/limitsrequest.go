@@ -10,10 +10,9 @@ import (
 )
 
 const (
-	// maxLimitsRequest bounds the body of a request to pause or to change limits, in bytes: a few
-	// dozen short values.
+	// maxLimitsRequest limits the body of a request to pause or to change limits, in bytes.
 	maxLimitsRequest = 64 << 10
-	// maxPause is the longest pause that ends by itself.
+	// maxPause is the longest timed pause.
 	maxPause = 366 * 24 * time.Hour
 )
 
@@ -23,7 +22,7 @@ type pauseRequest struct {
 	For string `json:"for,omitempty"`
 }
 
-// pauseTime reads for how long to pause, 0 for a pause that Resume ends.
+// pauseTime parses the duration of a pause, 0 for one without an end.
 func pauseTime(body io.Reader) (time.Duration, error) {
 	var ask pauseRequest
 	if err := decodeSmall(body, "pause", &ask); err != nil || ask.For == "" {
@@ -32,28 +31,28 @@ func pauseTime(body io.Reader) (time.Duration, error) {
 	return ParsePause(ask.For)
 }
 
-// ParsePause reads how long a pause lasts, from a second to a year.
+// ParsePause parses the duration of a pause, from a second to a year.
 func ParsePause(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < time.Second || d > maxPause {
-		return 0, Usage(fmt.Sprintf("for %.40q: must be a time from 1s to %dh, such as 90m or 2h", s, int(maxPause.Hours())))
+		return 0, Usage(fmt.Sprintf("for %.40q: must be a duration from 1s to %dh, such as 90m or 2h", s, int(maxPause.Hours())))
 	}
 	return d, nil
 }
 
-// limitValues reads the settings of POST /v1/limits: one object, keys to texts.
+// limitValues decodes the settings of POST /v1/limits: one object, keys to texts.
 func limitValues(body io.Reader) (map[string]string, error) {
 	var values map[string]string
 	if err := decodeSmall(body, "limits", &values); err != nil {
 		return nil, err
 	}
 	if len(values) == 0 {
-		return nil, Usage("limits: nothing is set: the body must be an object such as {\"bandwidth\": \"2Mbit\"}")
+		return nil, Usage("limits: no settings: the body must be an object such as {\"bandwidth\": \"2Mbit\"}")
 	}
 	return values, nil
 }
 
-// decodeSmall reads one JSON document, none at all being left as it is.
+// decodeSmall decodes one JSON document; an empty body is no error.
 func decodeSmall(body io.Reader, what string, into any) error {
 	err := decode(body, maxLimitsRequest, into)
 	if err == nil || errors.Is(err, io.EOF) {
@@ -65,7 +64,7 @@ func decodeSmall(body io.Reader, what string, into any) error {
 	return Usage(what + ": " + err.Error())
 }
 
-// decode reads one JSON document of known fields and at most so many bytes.
+// decode decodes one JSON document with known fields and at most most bytes.
 func decode(body io.Reader, most int64, into any) error {
 	dec := json.NewDecoder(http.MaxBytesReader(nil, io.NopCloser(body), most))
 	dec.DisallowUnknownFields()

@@ -15,29 +15,28 @@ import (
 	"time"
 )
 
-// CheckAddress says what is wrong with an address to serve on, HOST:PORT, that must be one of this
-// machine's own unless it is for others too: the flag is named in the error.
+// CheckAddress validates a listen address, HOST:PORT, which must be loopback unless remote is set.
+// The error names the flag.
 func CheckAddress(name, addr string, remote bool) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return Usage(fmt.Sprintf("%s %q: must be HOST:PORT, such as 127.0.0.1:9464", name, addr))
 	}
 	if ip, err := netip.ParseAddr(host); !remote && host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return Usage(fmt.Sprintf("%s %q: must be an address of loopback, such as 127.0.0.1; %s", name, addr, forOthers(name)))
+		return Usage(fmt.Sprintf("%s %q: must be a loopback address, such as 127.0.0.1; %s", name, addr, forOthers(name)))
 	}
 	return nil
 }
 
-// forOthers says how other machines are let in.
+// forOthers returns how to allow access by other machines.
 func forOthers(name string) string {
 	if name == "pprof" {
-		return "a proxy in front may let others in"
+		return "use a reverse proxy for access by other machines"
 	}
-	return "--api-remote lets other machines reach it, which need its token"
+	return "--api-remote allows access by other machines with the token"
 }
 
-// ListenTCP opens such an address, of loopback unless it is for other machines too. It looks again
-// at what was opened: a name may stand for another address.
+// ListenTCP listens on an address that CheckAddress accepts, and checks the resolved address again.
 func ListenTCP(ctx context.Context, name, addr string, remote bool) (net.Listener, error) {
 	if err := CheckAddress(name, addr, remote); err != nil {
 		return nil, err
@@ -48,23 +47,23 @@ func ListenTCP(ctx context.Context, name, addr string, remote bool) (net.Listene
 	}
 	if !remote && !IsLoopback(ln) {
 		_ = ln.Close()
-		return nil, Usage(fmt.Sprintf("%s %q: it stands for %s, which is not loopback; %s", name, addr, ln.Addr(), forOthers(name)))
+		return nil, Usage(fmt.Sprintf("%s %q: resolves to %s, which is not loopback; %s", name, addr, ln.Addr(), forOthers(name)))
 	}
 	return ln, nil
 }
 
-// IsLoopback says whether only processes of this machine reach a listener on TCP.
+// IsLoopback reports whether only processes of this machine can reach a TCP listener.
 func IsLoopback(ln net.Listener) bool {
 	tcp, ok := ln.Addr().(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// WantsToken says whether an API on a listener asks for its token: on TCP the file system keeps
-// nobody away, other users of this machine least of all.
+// WantsToken reports whether the API on a listener requires its token: on TCP no file permissions
+// protect it.
 func WantsToken(ln net.Listener) bool { return ln.Addr().Network() != "unix" }
 
-// ServeDebug serves h on a listener of ListenTCP until ctx ends, then waits briefly for the running
-// requests. Those of other machines need the token.
+// ServeDebug serves h on a listener of ListenTCP until ctx ends, then waits briefly for running
+// requests. Other machines need the token.
 func ServeDebug(ctx context.Context, what string, ln net.Listener, h http.Handler, token string, log *slog.Logger) error {
 	if !IsLoopback(ln) {
 		h = bearer(token, h)
@@ -72,7 +71,7 @@ func ServeDebug(ctx context.Context, what string, ln net.Listener, h http.Handle
 	return serve(ctx, what, ln, local("", h), log)
 }
 
-// serve serves h on ln. What a browser was led to ask is turned away.
+// serve serves h on ln and rejects cross-site requests of browsers.
 func serve(ctx context.Context, what string, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
 		Handler:           h,
@@ -97,9 +96,8 @@ func serve(ctx context.Context, what string, ln net.Listener, h http.Handler, lo
 	return nil
 }
 
-// local turns away what a browser was led to send: requests under a name that somebody pointed at
-// this machine, and those that pages of other sites make. It answers to addresses, to localhost,
-// and to one more name if there is one.
+// local rejects DNS rebinding and cross-site requests of browsers. It accepts addresses, localhost
+// and name as Host.
 func local(name string, next http.Handler) http.Handler {
 	next = http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -108,19 +106,18 @@ func local(name string, next http.Handler) http.Handler {
 			host = h
 		}
 		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" && (name == "" || host != name) {
-			http.Error(w, "ask by address, not by name", http.StatusForbidden)
+			http.Error(w, "use an IP address as host, not a name", http.StatusForbidden)
 			return
 		}
 		if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
-			http.Error(w, "not for pages of other sites", http.StatusForbidden)
+			http.Error(w, "cross-site requests are rejected", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// bearer lets in who brings the token. Hashes are compared, of one length and in constant time, so
-// that timing tells nothing of it.
+// bearer requires the token. It compares hashes in constant time, so that timing does not leak it.
 func bearer(token string, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -130,16 +127,16 @@ func bearer(token string, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		text := "no token came"
+		text := "token missing"
 		if given != "" {
-			text = "the token is not this peer's"
+			text = "wrong token for this peer"
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="apoidea"`)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized)
-		_ = json.NewEncoder(w).Encode(&Error{Kind: KindRefused, Text: "api: " + text + tokenCure}) // who is gone needs no answer
+		_ = json.NewEncoder(w).Encode(&Error{Kind: KindRefused, Text: "api: " + text + tokenCure}) // the client may be gone
 	})
 }
 
-// tokenCure says where the token is to be had.
-const tokenCure = ": name the peer's own --data-dir, where it lies in api.token, or a copy of that file with --token-file"
+// tokenCure explains where the token is.
+const tokenCure = ": set --data-dir to the peer's, which contains api.token, or --token-file to a copy of that file"

@@ -2,17 +2,17 @@ package control
 
 import "regexp"
 
-// Name is what a person calls a peer. It stands beside the peer's ID and never for it: two peers
-// may bear one name. One that breaks the rule is dropped where it is unpacked, whoever says it.
+// Name is the name that an operator gives a peer. It is shown with the peer's ID and is not unique.
+// An invalid name is dropped when decoded.
 type Name string
 
-// MaxName bounds a name in bytes.
+// MaxName is the maximum length of a name in bytes.
 const MaxName = 32
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
 
-// Valid says whether a name keeps the rule: letters, digits, dash, underscore and dot, MaxName of
-// them at most.
+// Valid reports whether a name consists of at most MaxName letters, digits, dashes, underscores and
+// dots.
 func (n Name) Valid() bool { return len(n) <= MaxName && validName.MatchString(string(n)) }
 
 // UnmarshalText implements encoding.TextUnmarshaler.

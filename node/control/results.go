@@ -10,53 +10,52 @@ import (
 	"strings"
 )
 
-// Results is what a crawl left behind, piece by piece, so that an export can go on where it was
-// interrupted.
+// Results provides the results of a crawl in parts, so that an interrupted export can continue.
 type Results interface {
-	// Archives lists the archive files of this peer, or of all members and their workers. Peers
-	// that do not answer are in Missing.
+	// Archives lists the archive files of this peer, or of all members and their workers. Peers that
+	// do not respond are in Missing.
 	Archives(ctx context.Context, ring bool) (*Archives, error)
-	// ReadArchive writes a peer's archive file, or its index, from the offset on.
+	// ReadArchive writes a peer's archive file, or its index, from offset on.
 	ReadArchive(ctx context.Context, peer, name string, offset int64, w io.Writer) error
-	// URLs returns what became of some URLs of the hosts that a peer answers for, behind a place in
-	// its list; empty is its beginning.
+	// URLs returns a page of finished URLs of the hosts that a peer owns, after a cursor; empty is the
+	// beginning.
 	URLs(ctx context.Context, peer, after string) (*URLPage, error)
-	// Holders counts, for a stretch of that list, the records by the peer whose archive has them.
+	// Holders counts the records of a part of that list by the peer whose archive holds them.
 	Holders(ctx context.Context, peer, after string) (*HolderPage, error)
 }
 
-// Archives is what an export is made of.
+// Archives lists the files of an export.
 type Archives struct {
-	Peers   []ArchivePeer `json:"peers"`   // those that answered
-	Missing []Missing     `json:"missing"` // those that did not
+	Peers   []ArchivePeer `json:"peers"`   // those that responded
+	Missing []Missing     `json:"missing"` // those that did not respond
 }
 
 // ArchivePeer is one peer with its archive files.
 type ArchivePeer struct {
 	Peer string `json:"peer"` // its ID
-	// Role is ring or worker: the latter answers for no hosts, and so for no URLs.
+	// Role is ring or worker; a worker owns no hosts and lists no URLs.
 	Role  string        `json:"role"`
 	Files []ArchiveFile `json:"files"` // in the order of their names
 }
 
-// ArchiveFile is a WARC file. An open one is still being written, and may end within a record.
+// ArchiveFile is a WARC file. An open file is being written and may end within a record.
 type ArchiveFile struct {
-	Name  string `json:"name"`           // without folder, and without the suffix of an open file
-	Bytes int64  `json:"bytes"`          // size when it was listed
-	Open  bool   `json:"open,omitempty"` // still being written
+	Name  string `json:"name"`           // without directory and without the suffix of an open file
+	Bytes int64  `json:"bytes"`          // size when listed
+	Open  bool   `json:"open,omitempty"` // being written
 }
 
-// Missing is what could not be had.
+// Missing is a peer or file that could not be read.
 type Missing struct {
 	Peer string `json:"peer"` // its ID
-	// File: name of the one file that is missing; empty: all of the peer's.
+	// File is the name of the missing file; empty: all files of the peer.
 	File string `json:"file,omitempty"`
-	// Records that the peer is known to hold; 0 where that is not known.
+	// Records is the number of records that the peer holds; 0 if unknown.
 	Records int64  `json:"records,omitempty"`
-	Error   string `json:"error"` // why, in words
+	Error   string `json:"error"` // the reason, for people
 }
 
-// String says in a line what is missing and why.
+// String returns one line with what is missing and why.
 func (m Missing) String() string {
 	text := "peer " + m.Peer
 	if m.File != "" {
@@ -68,19 +67,19 @@ func (m Missing) String() string {
 	return text + ": " + m.Error
 }
 
-// URLPage is a part of a peer's URLs that are done; After is empty at its end.
+// URLPage is a part of a peer's finished URLs; After is empty at the end.
 type URLPage struct {
 	URLs  []URLLine `json:"urls"`            // at most 200
-	After string    `json:"after,omitempty"` // cursor to ask on with, in hex
+	After string    `json:"after,omitempty"` // cursor of the next page, in hex
 }
 
-// HolderPage counts records of a part of a peer's URLs by holder; After is empty at its end.
+// HolderPage counts records of a part of a peer's URLs by holder; After is empty at the end.
 type HolderPage struct {
 	Holders map[string]int64 `json:"holders"`         // records by the ID of the peer that holds them
-	After   string           `json:"after,omitempty"` // cursor to ask on with, in hex
+	After   string           `json:"after,omitempty"` // cursor of the next page, in hex
 }
 
-// trailerError is where a failure is told that came in the middle of a file.
+// trailerError is the trailer field for an error in the middle of a file.
 const trailerError = "X-Apoidea-Error"
 
 func (s *Server) archiveFile(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// MaxRequest bounds the body of one API request: a job with 10,000 long seeds fits.
+// MaxRequest limits the body of one API request: a job with 10,000 long seeds fits.
 const MaxRequest = 64 << 20
 
 // Server serves a Backend on a listener.
@@ -25,15 +25,15 @@ type Server struct {
 	more    map[string]http.Handler
 }
 
-// NewServer makes a server; Serve runs it. The token is what it wants of whoever asks over TCP.
+// NewServer returns a server; Serve runs it. Requests over TCP need the token.
 func NewServer(b Backend, token string, log *slog.Logger) *Server {
 	return &Server{backend: b, token: token, log: log, more: make(map[string]http.Handler)}
 }
 
-// Handle adds a handler beside the API's own; before Serve. The pattern is one of http.ServeMux.
+// Handle adds a handler to those of the API, before Serve. The pattern is one of http.ServeMux.
 func (s *Server) Handle(pattern string, h http.Handler) { s.more[pattern] = h }
 
-// Answers reports whether somebody listens at the API's address at present.
+// Answers reports whether a process listens at the API's address.
 func Answers(ctx context.Context, addr string) bool {
 	network, target := splitAddr(addr)
 	c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, target)
@@ -44,16 +44,17 @@ func Answers(ctx context.Context, addr string) bool {
 	return true
 }
 
-// Listen opens the API's address: a unix socket path, or tcp:HOST:PORT, of loopback unless it is
-// for other machines too. A socket file left behind by a dead process is replaced; one that answers
-// is an error, since two peers must not share a data directory, and so is a file that is no socket.
+// Listen listens on the API's address: a Unix socket path, or tcp:HOST:PORT, which must be loopback
+// unless remote is set. It replaces the socket file of a dead process. A socket that accepts
+// connections is an error, because two peers must not share a data directory, and so is a file that
+// is not a socket.
 func Listen(ctx context.Context, addr string, remote bool) (net.Listener, error) {
 	network, target := splitAddr(addr)
 	if network == "tcp" {
 		return ListenTCP(ctx, "api", target, remote)
 	}
 	if Answers(ctx, addr) {
-		return nil, fmt.Errorf("api %s: another peer is answering there", target)
+		return nil, fmt.Errorf("api %s: in use by another peer", target)
 	}
 	if err := removeStale(target); err != nil {
 		return nil, fmt.Errorf("api: %w", err)
@@ -69,8 +70,7 @@ func Listen(ctx context.Context, addr string, remote bool) (net.Listener, error)
 	return ln, nil
 }
 
-// removeStale removes the socket of a process that is gone, and nothing else that --api may name by
-// mistake.
+// removeStale removes the socket of a dead process, and no other file that --api names by mistake.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -79,16 +79,16 @@ func removeStale(path string) error {
 	if err != nil {
 		return err
 	}
-	if info.Mode()&os.ModeSocket == 0 && runtime.GOOS != "windows" { // where sockets are files like any other
-		return fmt.Errorf("%s is a file and no socket", path)
+	if info.Mode()&os.ModeSocket == 0 && runtime.GOOS != "windows" { // where sockets have no mode bit
+		return fmt.Errorf("%s is not a socket", path)
 	}
 	return os.Remove(path)
 }
 
-// OnTCP begins an API's address that is no socket's path.
+// OnTCP is the prefix of an API address on TCP.
 const OnTCP = "tcp:"
 
-// splitAddr turns an --api value into a network and an address.
+// splitAddr splits an --api value into network and address.
 func splitAddr(addr string) (network, target string) {
 	if rest, ok := strings.CutPrefix(addr, OnTCP); ok {
 		return "tcp", rest
@@ -96,16 +96,16 @@ func splitAddr(addr string) (network, target string) {
 	return "unix", strings.TrimPrefix(addr, "unix:")
 }
 
-// Serve answers requests on ln until ctx ends, then waits briefly for the running ones.
+// Serve serves requests on ln until ctx ends, then waits briefly for running ones.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	h := s.routes()
 	if WantsToken(ln) {
-		h = bearer(s.token, h) // without a token nobody is let in
+		h = bearer(s.token, h) // an empty token rejects every request
 	}
 	return serve(ctx, "api", ln, local(clientHost, h), s.log)
 }
 
-// clientHost is what the client of this package calls the peer in its requests.
+// clientHost is the Host of this package's client.
 const clientHost = "peer"
 
 func (s *Server) routes() http.Handler {
@@ -193,7 +193,7 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// patienceOf reads how far away a next try may be; negative: as the peer has it.
+// patienceOf parses the wait limit of a request; negative: the peer's default.
 func patienceOf(r *http.Request) (time.Duration, error) {
 	text := r.FormValue("patience")
 	if text == "" {
@@ -201,7 +201,7 @@ func patienceOf(r *http.Request) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, Usage(fmt.Sprintf("patience %q: must be a time with its unit, such as 10m or 2h; 0 is without end", text))
+		return 0, Usage(fmt.Sprintf("patience %q: must be a duration with a unit, such as 10m or 2h; 0 is no limit", text))
 	}
 	return d, nil
 }
@@ -211,7 +211,7 @@ func flag(r *http.Request, name string) bool {
 	return v == "1" || v == "true"
 }
 
-// document answers with one JSON document.
+// document responds with one JSON document.
 func (s *Server) document(fn func(r *http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := fn(r)
@@ -222,18 +222,18 @@ func (s *Server) document(fn func(r *http.Request) (any, error)) http.HandlerFun
 			v = e
 		}
 		if err := json.NewEncoder(w).Encode(v); err != nil {
-			s.log.Debug("api answer not delivered", "path", r.URL.Path, "err", err)
+			s.log.Debug("api response not delivered", "path", r.URL.Path, "err", err)
 		}
 	}
 }
 
-// streamEnd is the last line of a stream: it tells a complete stream from one that was cut off.
+// streamEnd is the last line of a stream; without it the stream is truncated.
 type streamEnd struct {
 	End   bool   `json:"end"`
 	Error *Error `json:"error,omitempty"`
 }
 
-// stream answers with a JSON document a line, closed by a streamEnd.
+// stream responds with one JSON document per line and a final streamEnd.
 func stream(fn func(r *http.Request, emit func(any) error) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
@@ -250,7 +250,7 @@ func stream(fn func(r *http.Request, emit func(any) error) error) http.HandlerFu
 		if err != nil {
 			end.Error = asError(err)
 		}
-		_ = enc.Encode(end) // a reader that is gone has no use for the end
+		_ = enc.Encode(end) // the client may be gone
 	}
 }
 

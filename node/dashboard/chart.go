@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The size of a chart, in units that are pixels where it is shown at its own width; between top and
-// base lie the curves, with room for the time below.
+// The size of a chart, in pixels at its natural width. The curves are between top and base, the
+// time labels below.
 const (
 	chartWidth  = 460
 	chartHeight = 150
@@ -18,24 +18,24 @@ const (
 	chartBase   = 130
 )
 
-// chartPoints is of how many points a curve is made: as many as there is room for.
+// chartPoints is the number of points of a curve.
 const chartPoints = 200
 
-// chart is a few curves over one span of time.
+// chart is a set of curves over one time span.
 type chart struct {
 	ID, Title string
-	// Now is what the curves say at present, each with the class of its colour.
+	// Now holds the current values of the curves, each with its color class.
 	Now    []reading
 	curves []curve
-	// least is the smallest height of the picture: less is too little to be shown large.
+	// least is the minimum of the value axis, so that small values are not magnified.
 	least float64
 	unit  func(float64) string
 }
 
-// reading is one curve's latest value, for the legend.
+// reading is the latest value of a curve, for the legend.
 type reading struct{ Class, Name, Value string }
 
-// curve is one line; those with an area are filled down to zero.
+// curve is one line; one with an area is filled down to zero.
 type curve struct {
 	class  string
 	values []float64
@@ -43,23 +43,22 @@ type curve struct {
 	dashed bool
 }
 
-// span is a length of time that charts can be asked for.
+// span is a time span of the charts.
 type span struct {
 	Name, Title string
 	of          func(*history) *track
-	// looks are its parts that are shown while no more is known, the shortest first; the last is
-	// all of it.
+	// looks are the parts shown while there is less data, shortest first; the last is the whole span.
 	looks []look
 }
 
-// look is what a chart shows of a span.
+// look is the part of a span that a chart shows.
 type look struct {
 	length time.Duration
 	title  string
-	ticks  [3]string // at its beginning, in its middle, at its end
+	ticks  [3]string // labels of its beginning, middle and end
 }
 
-// spans are what can be asked for, the default first.
+// spans are the available spans, the default first.
 var spans = []span{
 	{"10m", "10 minutes", func(h *history) *track { return &h.fine }, []look{
 		{2 * time.Minute, "2 minutes", [3]string{"2 min ago", "1 min", "now"}},
@@ -73,13 +72,13 @@ var spans = []span{
 	}},
 }
 
-// lately is the part of a span in which something is known, in about chartPoints points.
+// lately is the part of a span with data, in about chartPoints points.
 type lately struct {
 	*look
 	points []point
 }
 
-// lately looks back over a span.
+// lately returns the data of a span.
 func (h *history) lately(now time.Time, s *span) lately {
 	t := s.of(h)
 	shown := &s.looks[len(s.looks)-1]
@@ -91,7 +90,7 @@ func (h *history) lately(now time.Time, s *span) lately {
 	return lately{shown, t.means(now, n/per, per)}
 }
 
-// charts are the four that the page shows.
+// charts returns the four charts of the page.
 func charts(points []point, latest *point) []chart {
 	pick := func(of func(*point) float64) []float64 {
 		values := make([]float64, len(points))
@@ -138,7 +137,7 @@ func charts(points []point, latest *point) []chart {
 	}
 }
 
-// top is the height of the picture: the largest value, rounded up to a number that divides well.
+// top returns the end of the value axis: the maximum, rounded up.
 func (c *chart) top() float64 {
 	most := c.least
 	for i := range c.curves {
@@ -157,7 +156,7 @@ func (c *chart) top() float64 {
 	return 10 * scale
 }
 
-// empty says that nothing is known yet.
+// empty reports that there is no data yet.
 func (c *chart) empty() bool {
 	for i := range c.curves {
 		for _, v := range c.curves[i].values {
@@ -169,8 +168,8 @@ func (c *chart) empty() bool {
 	return true
 }
 
-// svg draws the chart by names of classes alone, as the page's policy asks: what they look like in
-// the light and in the dark is the style sheet's.
+// svg draws the chart with class names only, because of the page's content policy; the style sheet
+// sets the colors of both themes.
 func (c *chart) svg(s *look) template.HTML {
 	words := []string{c.Title + " over the last " + s.title}
 	for _, r := range c.Now {
@@ -179,7 +178,7 @@ func (c *chart) svg(s *look) template.HTML {
 	d := new(drawing)
 	fmt.Fprintf(d, `<svg class="chart" viewBox="0 0 %d %d" role="img" aria-label="%s">`, chartWidth, chartHeight, html.EscapeString(strings.Join(words, ", ")))
 	top := c.top()
-	for i, class := range []string{"axis", "grid", "grid"} { // at nothing, half and the top
+	for i, class := range []string{"axis", "grid", "grid"} { // at zero, half and top
 		y := chartBase - i*(chartBase-chartTop)/2
 		fmt.Fprintf(d, `<path class="l %s" stroke-width="1" d="M0 %dh%d"/>`, class, y, chartWidth)
 		if i > 0 {
@@ -193,11 +192,11 @@ func (c *chart) svg(s *look) template.HTML {
 		c.curves[i].draw(d, top)
 	}
 	d.WriteString("</svg>")
-	return template.HTML(d.String()) // made here: numbers, classes and texts of our own, escaped
+	return template.HTML(d.String()) // generated here: numbers, classes and escaped text
 }
 
-// draw adds the curve, in pieces where a part of it is not known. Points are in tenths, each
-// relative to the one before: half as long as in places.
+// draw adds the curve, with gaps where data is missing. Points are in tenths, relative to the
+// previous one, which is half as long.
 func (c *curve) draw(d *drawing, top float64) {
 	at := func(i float64) float64 { return math.Round(10*chartWidth*i/float64(len(c.values))) / 10 }
 	height := func(v float64) float64 { return math.Round(10*(chartBase-(chartBase-chartTop)*v/top)) / 10 }
@@ -217,7 +216,7 @@ func (c *curve) draw(d *drawing, top float64) {
 		switch {
 		case to == from:
 			continue
-		case to == from+1: // a dot is a short stroke
+		case to == from+1: // a single point is a short stroke
 			begin = at(float64(from) + 0.5)
 			fmt.Fprintf(&line, "H%g", begin)
 		}

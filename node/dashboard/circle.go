@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// The picture's measures, in its own units around the centre.
+// The dimensions of the picture, in its own units around the center.
 const (
 	circleWidth  = 640.0
 	circleHeight = 420.0
@@ -21,14 +21,13 @@ const (
 	arcWidth     = 16.0
 	labelRadius  = circleRadius + 26
 	labelGap     = 19.0
-	// dotGap is what two dots are apart at least, as a part of the circle: the radius of this
-	// peer's, of another's, and a little.
+	// dotGap is the minimum distance of two dots as a share of the circle: both radii and a margin.
 	dotGap = (8 + 5.5 + 2.5) / (2 * math.Pi * circleRadius)
-	// centreRadius is how near the centre, where the words are, no thread comes.
+	// centreRadius is the radius around the text in the center that threads avoid.
 	centreRadius = 74.0
 )
 
-// Bounds on what is drawn: more would be a grey band.
+// Limits of the drawing; more would be a gray band.
 const (
 	maxDots   = 512
 	maxLabels = 16
@@ -36,7 +35,7 @@ const (
 	maxMarks  = 128
 )
 
-// drawing is a picture being drawn.
+// drawing is a picture under construction.
 type drawing struct{ bytes.Buffer }
 
 func around(at, radius float64) (x, y float64) {
@@ -44,10 +43,10 @@ func around(at, radius float64) (x, y float64) {
 	return radius * sin, -radius * cos
 }
 
-// svg draws the circle. Arcs are what this peer and its leaf set answer for, with a gap where
-// nobody known answers. Dots are the peers known, marks the hosts being crawled, where their keys
-// lie, in green where no peer that measured one is nearer than its worker, else in red. A line
-// leads to each peer that crawls hosts for this one.
+// svg draws the ring: the arcs of this peer and its leaf set, with a gap where no known peer owns;
+// a dot for each known peer; a mark at the key of each host being crawled, green if its worker has
+// the lowest measured round trip time, else red; a line to each peer that crawls hosts for this
+// one.
 func (c *Circle) svg(hosts []Host) template.HTML {
 	d := new(drawing)
 	fmt.Fprintf(d, `<svg class="circle" viewBox="%g %g %g %g" role="img" aria-labelledby="circle-title circle-words">`,
@@ -82,11 +81,11 @@ func (c *Circle) svg(hosts []Host) template.HTML {
 	d.dot(&c.Self)
 	d.labels(append([]Place{c.Self}, others...))
 	fmt.Fprintf(d, `<text class="count" y="-2">%s</text><text class="said" y="22">%s</text></svg>`, thousands(int64(c.Size)), html.EscapeString(c.state()))
-	return template.HTML(d.String()) // what strangers named is escaped above
+	return template.HTML(d.String()) // untrusted names are escaped above
 }
 
-// unserved is the share of the circle for which nobody known answers; known says that the leaf set
-// is the whole ring, so that it can be told.
+// unserved returns the share of the ring without a known owner; known is false unless the leaf set
+// is the whole ring.
 func (c *Circle) unserved() (share float64, known bool) {
 	leaves := 0
 	places := []Place{c.Self}
@@ -125,8 +124,8 @@ func (c *Circle) unserved() (share float64, known bool) {
 	return share, true
 }
 
-// serving fills in from a walk what peers answer for that have not said so here yet: after a death
-// one that is no neighbour says so up to twenty seconds later.
+// serving sets the arcs of peers from a walk: after a failure, peers that are not neighbors
+// announce their arc up to twenty seconds later.
 func (c *Circle) serving(members []control.PeerLine) {
 	if share, known := c.unserved(); known && share == 0 {
 		return
@@ -141,8 +140,8 @@ func (c *Circle) serving(members []control.PeerLine) {
 	}
 }
 
-// spread gives each dot its place at the rim. Those of this peer and its leaf set are moved apart
-// until none lies on another; there are too few to fill the circle.
+// spread sets the position of each dot. It moves the dots of this peer and its leaf set apart until
+// none overlap.
 func (c *Circle) spread() {
 	near := []*Place{&c.Self}
 	for i := range c.Others {
@@ -176,8 +175,8 @@ func (c *Circle) spread() {
 	}
 }
 
-// state says in a few words what this peer knows of the others; whether the ring is closed only a
-// walk can tell.
+// state describes what this peer knows of the others. Only a walk determines whether the ring is
+// consistent.
 func (c *Circle) state() string {
 	word := "peers"
 	if c.Size == 1 {
@@ -200,12 +199,12 @@ func (c *Circle) state() string {
 	}
 }
 
-// words describe the picture to those who do not see it.
+// words describes the picture for screen readers.
 func (c *Circle) words() string {
-	return fmt.Sprintf("%d %s. This peer knows %d and owns %.1f percent of the circle.", c.Size, c.state(), len(c.Others)+1, 100*c.Self.share())
+	return fmt.Sprintf("%d %s. This peer knows %d and owns %.1f percent of the ring.", c.Size, c.state(), len(c.Others)+1, 100*c.Self.share())
 }
 
-// share is the part of the circle that a peer answers for.
+// share returns the share of the ring that a peer owns.
 func (p *Place) share() float64 {
 	switch {
 	case !p.Serves:
@@ -217,7 +216,7 @@ func (p *Place) share() float64 {
 	}
 }
 
-// what says who a dot is.
+// what describes the peer of a dot.
 func (p *Place) what(self bool) string {
 	text := "peer " + strings.TrimSpace(string(p.Name)+" "+p.Peer)
 	switch {
@@ -252,7 +251,7 @@ func (d *drawing) arc(p *Place, class string) {
 		return
 	}
 	share := p.share()
-	gap := min(0.0012, share/4) // between arcs, so that each shows
+	gap := min(0.0012, share/4) // between arcs, to separate them
 	x0, y0 := around(p.ArcFrom+gap, circleRadius)
 	x1, y1 := around(p.At-gap, circleRadius)
 	large := 0
@@ -262,7 +261,7 @@ func (d *drawing) arc(p *Place, class string) {
 	fmt.Fprintf(d, `<path class="arc %s" d="M%.1f %.1fA%g %g 0 %d 1 %.1f %.1f">%s</path>`, class, x0, y0, circleRadius, circleRadius, large, x1, y1, title)
 }
 
-// thread leads from this peer to one that crawls hosts for it.
+// thread draws a line from this peer to one that crawls hosts for it.
 func (d *drawing) thread(self, p *Place) {
 	if p.Crawls == 0 {
 		return
@@ -274,14 +273,13 @@ func (d *drawing) thread(self, p *Place) {
 		min(1.2+0.6*math.Log2(float64(p.Crawls)+1), 5), x0, y0, x, y, x1, y1, html.EscapeString(short(p.Peer)), p.Crawls)
 }
 
-// bend is the point that pulls a thread between two points towards the centre, but not so far that
-// it runs through the words there. Halfway the thread is in the middle between that point and the
-// chord's.
+// bend returns the control point that pulls a thread towards the center, but not through the text
+// there. The middle of the thread is halfway between that point and the chord's.
 func bend(x0, y0, x1, y1 float64) (x, y float64) {
-	const pull = 0.35 // of the way that is left towards the centre
+	const pull = 0.35 // of the remaining distance to the center
 	mx, my := (x0+x1)/2, (y0+y1)/2
 	far := math.Hypot(mx, my)
-	if far < 1 { // from one side to the other: round the words, on either side
+	if far < 1 { // across the center: around the text
 		mx, my = -(y1-y0)/2, (x1-x0)/2
 		scale := 2 * centreRadius / math.Hypot(mx, my)
 		return scale * mx, scale * my
@@ -305,15 +303,14 @@ func (d *drawing) dot(p *Place) {
 	fmt.Fprintf(d, `<circle class="dot %s" cx="%.1f" cy="%.1f" r="%g"><title>%s</title></circle>`, class, x, y, r, html.EscapeString(p.what(p.Side == sideSelf)))
 }
 
-// label is the name beside a peer.
+// label is the name next to a peer.
 type label struct {
 	place *Place
-	x, y  float64 // of the peer, at the rim
-	at    float64 // the height at which it is written
+	x, y  float64 // of the peer's dot
+	at    float64 // vertical position of the text
 }
 
-// labels name peers beside the circle, on either side from top to bottom, moved apart where they
-// would lie over one another.
+// labels draws the names of peers on both sides of the circle, from top to bottom, without overlap.
 func (d *drawing) labels(places []Place) {
 	if len(places) > maxLabels {
 		places = places[:1]
@@ -336,8 +333,7 @@ func (d *drawing) labels(places []Place) {
 	}
 }
 
-// apart moves labels down until none lies over the one above, and up again where they left the
-// picture.
+// apart moves labels down until none overlap, and up again if they left the picture.
 func apart(side []label) {
 	slices.SortFunc(side, func(a, b label) int { return cmp.Compare(a.y, b.y) })
 	const edge = circleHeight/2 - 12
@@ -354,7 +350,7 @@ func apart(side []label) {
 }
 
 func (d *drawing) label(l *label, right bool) {
-	// As far out as the circle is at that height, so that the name follows the curve.
+	// Follow the circle at that height.
 	x := math.Sqrt(max(labelRadius*labelRadius-l.at*l.at, 0))
 	x = max(x, math.Abs(l.x))
 	anchor, step := "start", 4.0

@@ -1,31 +1,30 @@
-// Package dashboard is the page that a peer serves on loopback for its operator: the work of this
-// peer, the jobs of the ring, the ring as a picture, hosts being crawled, charts, events, refused
-// requests, and buttons to pause, to steer jobs and to set limits.
+// Package dashboard is the web page that a peer serves on loopback for its operator: work of this
+// peer, jobs of the ring, a picture of the ring, hosts being crawled, charts, events, rejected
+// requests, and controls to pause, to manage jobs and to set limits.
 //
 // # The page
 //
-// The page is whole without a script: everything on it is HTML and SVG made here, from templates
-// that escape what strangers named. The script only puts newer pieces of the same HTML in place, as
-// they come over one stream of server-sent events, and sends the forms without a reload. Nothing is
-// fetched from elsewhere. Charts name classes for colours: so the style sheet decides on light and
-// dark, and the policy of the page can forbid every style and script but its own.
+// The page works without a script: it is HTML and SVG from templates that escape untrusted text.
+// The script replaces parts of the page as they arrive over a stream of server-sent events, and
+// submits forms without a reload. The page loads nothing from other servers. Charts use class names
+// for colors, so that the style sheet supports light and dark mode and the content policy forbids
+// all other styles and scripts.
 //
-// A page costs the ring nothing. Once a second the server takes a few sums for its history (ten
-// minutes by the second, a day by the minute); all else is read from what this peer knows already,
-// and only while a page is open. There is one exception: while a page is open and the ring is small
-// it is walked every other second, since only a walk tells whether it is closed and what all have
-// done, and its members are asked for their jobs.
+// A page causes almost no traffic on the ring. Once per second the server samples counters for its
+// history (ten minutes in seconds, one day in minutes); everything else is local state, read only
+// while a page is open. The exception: while a page is open and the ring is small, the server walks
+// the ring every other second, because only a walk shows its state and totals, and requests the
+// members' jobs.
 //
-// # Who may do what
+// # Access
 //
-// Only requests by address are answered, since a name could be somebody else's that points here. A
-// browser may look. To act it needs a link with a ticket, which works once and leaves a cookie;
-// only whoever may use the control API gets one (apoidea dashboard). Forms of other sites are
-// refused. On an address that is not loopback, or with --dashboard-login, the ticket is needed to
-// look as well: other users of this machine can open the page too. Cookies are the
-// same for all ports of an address, so other servers on this machine that the same browser visits
-// see the cookie of this page.
+// Requests must use an address as host, to prevent DNS rebinding. A browser may view the page. For
+// actions it needs a link with a one-time ticket, which sets a cookie; apoidea dashboard prints the
+// link for users of the control API. Cross-site forms are rejected. On other addresses than
+// loopback, or with --dashboard-login, viewing needs the ticket too: other users of this machine
+// can open the page. Cookies are shared by all ports of an address, so other servers on this
+// machine that the same browser visits receive the cookie of this page.
 //
-// Server is safe for concurrent use. Nothing of it survives a restart but the secret behind the
-// cookie, which lies in the data directory.
+// Server is safe for concurrent use. Only the secret of the cookies, in the data directory,
+// survives a restart.
 package dashboard

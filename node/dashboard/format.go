@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// thousands writes a whole number with thin spaces between groups of three digits, which read alike
-// in every language.
+// thousands formats an integer with thin spaces between groups of three digits.
 func thousands(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	sign := ""
@@ -26,11 +25,10 @@ func thousands(n int64) string {
 	return sign + b.String()
 }
 
-// short is the end of a peer's name, which differs from peer to peer.
+// short returns the last eight characters of a peer ID.
 func short(peer string) string { return peer[max(0, len(peer)-8):] }
 
-// bytesText and rateText write a size and bytes a second with three digits, in the units of all
-// commands.
+// bytesText and rateText format a size and a rate with three digits, in the units of all commands.
 func bytesText(n float64) string { return scaled(n, 1024, "KMGTPE", "iB") }
 
 func rateText(n float64) string { return scaled(n, 1000, "kMGTPE", "B") + "/s" }
@@ -46,7 +44,7 @@ func scaled(n, unit float64, prefixes, suffix string) string {
 	return digits(n) + " " + prefixes[i:i+1] + suffix
 }
 
-// digits writes a number with about three digits.
+// digits formats a number with about three digits.
 func digits(n float64) string {
 	switch {
 	case n == math.Trunc(n) && n < 1e4:
@@ -60,7 +58,7 @@ func digits(n float64) string {
 	}
 }
 
-// countText writes a number of things, shortened where it is large.
+// countText formats a count, abbreviated if large.
 func countText(n float64) string {
 	switch {
 	case n >= 1e9:
@@ -74,7 +72,7 @@ func countText(n float64) string {
 	}
 }
 
-// spanText writes how long something takes or took, in the two largest units.
+// spanText formats a duration in its two largest units.
 func spanText(d time.Duration) string {
 	s := int64(d.Seconds())
 	switch {
@@ -89,7 +87,7 @@ func spanText(d time.Duration) string {
 	}
 }
 
-// rttText writes a round trip in milliseconds.
+// rttText formats a round trip time in milliseconds.
 func rttText(ms float64) string {
 	switch {
 	case ms <= 0:
@@ -103,7 +101,7 @@ func rttText(ms float64) string {
 	}
 }
 
-// untilText says when something ends: the time, with the day where it is not today.
+// untilText formats an end time, with the day if it is not today.
 func untilText(t, now time.Time) string {
 	t, now = t.Local(), now.Local()
 	switch {

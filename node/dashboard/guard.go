@@ -21,21 +21,21 @@ import (
 	"github.com/apoidea/apoidea/node/datadir"
 )
 
-// SecretFile is a file in the data directory from which cookies are made. Removing it ends all
+// SecretFile is the file in the data directory with the secret of the cookies. Removing it ends all
 // logins at the next start.
 const SecretFile = "dashboard.secret"
 
 const (
 	secretSize = 32
-	// ticketTime is how long a link to log in works; maxTickets bounds those that were given out
-	// and not used, the oldest going first.
+	// ticketTime is the lifetime of a login link; maxTickets limits unused tickets, the oldest is
+	// dropped first.
 	ticketTime = 15 * time.Minute
 	maxTickets = 16
-	// loginTime is how long a browser stays logged in.
+	// loginTime is the lifetime of a login.
 	loginTime = 30 * 24 * time.Hour
 )
 
-// readSecret reads the secret of a data directory, drawing it at the first start.
+// readSecret reads the secret of a data directory, and creates it at the first start.
 func readSecret(dir string) ([]byte, error) {
 	path := filepath.Join(dir, SecretFile)
 	raw, err := os.ReadFile(path)
@@ -53,11 +53,11 @@ func readSecret(dir string) ([]byte, error) {
 	return secret, nil
 }
 
-// guard knows who may act. It is safe for concurrent use.
+// guard authenticates browsers. It is safe for concurrent use.
 type guard struct {
 	cookie  string // its name
 	session string // its value when logged in
-	form    string // what forms carry
+	form    string // token in forms
 
 	mu      sync.Mutex // guards tickets
 	tickets []ticket   // oldest first
@@ -68,8 +68,8 @@ type ticket struct {
 	until time.Time
 }
 
-// newGuard makes a guard of the secret. Name tells the cookies of pages on one address apart, which
-// ports do not.
+// newGuard returns a guard with the secret. Name distinguishes the cookies of pages on one address,
+// because ports do not.
 func newGuard(secret []byte, name string) *guard {
 	derive := func(use string) string {
 		mac := hmac.New(sha256.New, secret)
@@ -79,7 +79,7 @@ func newGuard(secret []byte, name string) *guard {
 	return &guard{cookie: "apoidea-" + name, session: derive("session"), form: derive("form")}
 }
 
-// ticket makes the secret part of a link that logs in once.
+// ticket returns the secret part of a one-time login link.
 func (g *guard) ticket(now time.Time) string {
 	text := rand.Text()
 	g.mu.Lock()
@@ -98,14 +98,14 @@ func (g *guard) expire(now time.Time) {
 	}
 }
 
-// redeem uses a ticket up; false if it is none, was used, or is too old.
+// redeem consumes a ticket; false if it is invalid, used or expired.
 func (g *guard) redeem(text string, now time.Time) bool {
 	hash := sha256.Sum256([]byte(text))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.expire(now)
 	for i := range g.tickets {
-		if g.tickets[i].hash == hash { // of hashes: their timing tells nothing of the ticket
+		if g.tickets[i].hash == hash { // hashes, so that timing does not leak the ticket
 			g.tickets = append(g.tickets[:i:i], g.tickets[i+1:]...)
 			return true
 		}
@@ -113,14 +113,14 @@ func (g *guard) redeem(text string, now time.Time) bool {
 	return false
 }
 
-// admit sets the cookie of somebody who came with a ticket.
+// admit sets the login cookie.
 func (g *guard) admit(w http.ResponseWriter) {
 	http.SetCookie(w, &http.Cookie{
 		Name: g.cookie, Value: g.session, Path: "/", MaxAge: int(loginTime.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }
 
-// knows says whether a request comes from a browser that logged in.
+// knows reports whether a request is from a logged-in browser.
 func (g *guard) knows(r *http.Request) bool {
 	c, err := r.Cookie(g.cookie)
 	return err == nil && same(c.Value, g.session)
@@ -128,12 +128,11 @@ func (g *guard) knows(r *http.Request) bool {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// byAddress turns away requests under a name that somebody pointed at this machine: a page of
-// theirs would be of the same origin then.
+// byAddress rejects requests with a host name, against DNS rebinding.
 func byAddress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isAddress(r.Host) {
-			http.Error(w, "ask by address (or localhost), not by name", http.StatusMisdirectedRequest)
+			http.Error(w, "use an IP address or localhost as host, not a name", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -151,13 +150,12 @@ func isAddress(host string) bool {
 	return err == nil
 }
 
-// contentPolicy lets the page use what this server serves, and nothing else: no script, style or
-// form of a stranger's making would run. The style sheet is in the page, which saves the first
-// paint a round trip, and is named by its SHA-256.
+// contentPolicy allows only resources of this server, so that no injected script, style or form
+// works. The style sheet is inline, which saves a round trip, and allowed by its SHA-256.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'sha256-%s'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types apoidea"
 
-// careful sets the headers that every answer has.
+// careful sets the security headers of every response.
 func careful(policy string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -37,10 +37,10 @@ func TestActions(t *testing.T) {
 	}{
 		{"pause", "pause", form("for", "2h"), nil, http.StatusSeeOther, "pause 2h0m0s", ""},
 		{"pause for good", "pause", form("for", ""), nil, http.StatusSeeOther, "pause 0s", ""},
-		{"by the script", "resume", form(), header("Accept", "text/plain"), http.StatusOK, "resume", "This peer is resumed."},
+		{"by the script", "resume", form(), header("Accept", "text/plain"), http.StatusOK, "resume", "Resumed."},
 		{"limits", "limits", form("bandwidth", " 2Mbit ", "fetchers", "32", "pause-on-battery", "true", "other", "x"), nil, http.StatusSeeOther, "set map[bandwidth:2Mbit pause-on-battery:true]", ""},
 		{"a limit taken back", "limits", form("bandwidth", "none"), nil, http.StatusSeeOther, "set map[bandwidth:default]", ""},
-		{"limits as they are", "limits", form("bandwidth", "250kB"), header("Accept", "text/plain"), http.StatusOK, "", "Nothing was changed."},
+		{"limits as they are", "limits", form("bandwidth", "250kB"), header("Accept", "text/plain"), http.StatusOK, "", "No change."},
 		{"a preset", "preset", form("preset", "light"), nil, http.StatusSeeOther, "set map[bandwidth:1Mbit bandwidth-up:none cpu-share:25% fetchers:4]", ""},
 		{"no preset", "preset", form("preset", "<b>"), nil, http.StatusBadRequest, "", "No such preset"},
 		{"a job", "job", form("url", " http://a.example/ ", "pages", "7"), header("Accept", "text/plain"), http.StatusOK, "post [http://a.example/] 7", "posted"},
@@ -48,7 +48,7 @@ func TestActions(t *testing.T) {
 		{"a job with a wrong bound", "job", form("url", "http://a.example/", "pages", "-1"), nil, http.StatusBadRequest, "", "must be a whole number"},
 		{"a job without the form's word", "job", "url=http://a.example/", nil, http.StatusForbidden, "", ""},
 		{"a job from another site", "job", form("url", "http://a.example/"), header("Sec-Fetch-Site", "cross-site"), http.StatusForbidden, "", ""},
-		{"pause a job", "job/3f2a", form("action", "pause"), header("Accept", "text/plain"), http.StatusOK, "pause job 3f2a", "The job is paused."},
+		{"pause a job", "job/3f2a", form("action", "pause"), header("Accept", "text/plain"), http.StatusOK, "pause job 3f2a", "Job paused."},
 		{"cancel a job", "job/3f2a", form("action", "cancel"), nil, http.StatusSeeOther, "cancel job 3f2a", ""},
 		{"finish a job", "job/3f2a", form("action", "finish"), nil, http.StatusBadRequest, "", "must be pause, resume or cancel"},
 		{"change a job without the form's word", "job/3f2a", "action=cancel", nil, http.StatusForbidden, "", ""},
@@ -272,7 +272,7 @@ func TestLive(t *testing.T) {
 			f.set(func() { f.status.State = "paused" })
 			f.events <- control.RingEvent{Time: time.Now(), Event: "dead", Text: "peer x is dead"}
 		}
-		walked = walked || strings.Contains(line, "8 members, closed") && strings.Contains(line, "checked at")
+		walked = walked || strings.Contains(line, `data-state=\"closed\"\u003e8 `) && strings.Contains(line, "checked at")
 		return walked && changed && seen["state"] > 1 && seen["log"] > 1 && seen["beat"] > 1 // a living peer is heard though nothing changed
 	})
 	if len(seen) != len(partNames)+1 || seen["hosts"] != 1 || seen["ring"] != 1 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The two spans that charts show, and how fine each is kept.
+// The two spans of the charts and their resolutions.
 const (
 	fineStep   = time.Second
 	fineSpan   = 10 * time.Minute
@@ -13,11 +13,11 @@ const (
 	coarseSpan = 24 * time.Hour
 )
 
-// patience is how long between two samples what happened is still spread evenly over the time;
-// longer is shown as a gap, since the peer was stopped.
+// patience is the maximum interval of two samples that is interpolated; a longer one is shown as a
+// gap, because the process was stopped.
 const patience = 5 * time.Second
 
-// point is what the charts show of one moment; rates are per second.
+// point is the data of the charts at one moment; rates are per second.
 type point struct {
 	Pages, Duplicates, Sites, Peers, Queue, Cap float64
 }
@@ -35,8 +35,8 @@ func (p *point) scale(f float64) {
 	p.Pages, p.Duplicates, p.Sites, p.Peers, p.Queue, p.Cap = f*p.Pages, f*p.Duplicates, f*p.Sites, f*p.Peers, f*p.Queue, f*p.Cap
 }
 
-// history keeps how the gauges went: the last ten minutes by the second, the last day by the
-// minute. It takes time as an argument and is not safe for concurrent use.
+// history stores the gauges of the last ten minutes by second and of the last day by minute. It
+// takes time as an argument and is not safe for concurrent use.
 type history struct {
 	fine, coarse track
 	last         Gauges
@@ -47,7 +47,7 @@ func newHistory() *history {
 	return &history{fine: newTrack(fineStep, fineSpan), coarse: newTrack(coarseStep, coarseSpan)}
 }
 
-// add notes a sample. One from before the last, or as late, is only the base of the next.
+// add records a sample. One that is not later than the last only becomes the base of the next.
 func (h *history) add(now time.Time, g Gauges) {
 	defer func() { h.last, h.at = g, now }()
 	gap := now.Sub(h.at).Seconds()
@@ -64,7 +64,7 @@ func (h *history) add(now time.Time, g Gauges) {
 	h.coarse.add(h.at, now, &p)
 }
 
-// track keeps the means of equal spans of time, the latest so many.
+// track stores the means of the latest equal time slots.
 type track struct {
 	step  time.Duration
 	slots []slot
@@ -82,8 +82,8 @@ func newTrack(step, span time.Duration) track {
 
 func (t *track) slot(index int64) *slot { return &t.slots[index%int64(len(t.slots))] }
 
-// add notes p for the time since the sample before: for the slot of now, and for those in between,
-// which no sample met.
+// add records p for the time since the previous sample: in the slot of now and all slots in
+// between.
 func (t *track) add(since, now time.Time, p *point) {
 	to := now.UnixNano() / int64(t.step)
 	from := max(min(since.UnixNano()/int64(t.step)+1, to), to-int64(len(t.slots))+1)
@@ -102,7 +102,7 @@ func (t *track) add(since, now time.Time, p *point) {
 	}
 }
 
-// known is how far back the oldest known figure lies, 0 if nothing is known.
+// known returns the age of the oldest value, 0 if there is none.
 func (t *track) known(now time.Time) time.Duration {
 	end := now.UnixNano() / int64(t.step)
 	for i := max(end, t.head) - int64(len(t.slots)) + 1; i <= t.head; i++ {
@@ -113,12 +113,12 @@ func (t *track) known(now time.Time) time.Duration {
 	return 0
 }
 
-// means returns the last n*per slots before now as n means, oldest first. The slot of now itself is
-// left out, since it is not over. Where nothing is known the figures are NaN.
+// means returns the last n*per slots before now as n means, oldest first, without the current slot.
+// Missing values are NaN.
 func (t *track) means(now time.Time, n, per int) []point {
 	out := make([]point, n)
 	end := now.UnixNano() / int64(t.step)
-	end -= end % int64(per) // so that a slot stays with its neighbours as time goes on, and the curve does not quiver
+	end -= end % int64(per) // fixed groups of slots, so that the curve does not flicker
 	for i := range out {
 		var sum slot
 		for j := range per {

@@ -9,10 +9,10 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// used is something that the peer uses, against its cap.
+// used is the usage of a resource and its limit.
 type used struct {
 	ID, Name, Text string
-	// Of is the cap in words, empty if there is none; Value and Max are for a meter then.
+	// Of is the limit as text, empty if there is none; Value and Max are for the meter.
 	Of         string
 	Value, Max float64
 }
@@ -21,11 +21,11 @@ type used struct {
 type setting struct {
 	control.Setting
 	Name string
-	// YesNo says that it is a choice and no text.
+	// YesNo reports a boolean.
 	YesNo bool
 }
 
-// preset is a choice of limits by one button; limits that it does not name stay.
+// preset is a set of limits applied by one button; other limits stay.
 type preset struct {
 	ID, Name, About string
 	values          map[string]string
@@ -41,14 +41,14 @@ var presets = []preset{
 	}},
 }
 
-// settingNames are what people call the settings; one that is not here is called by its key.
+// settingNames are the labels of the settings; the default is the key.
 var settingNames = map[string]string{
 	"bandwidth": "Bandwidth", "bandwidth-up": "Bandwidth up", "fetchers": "Fetchers", "cpu-share": "Processor", "memory": "Memory", "disk-quota": "Disk quota",
 	"disk-reserve": "Disk reserve", "quota-day": "Quota a day", "quota-month": "Quota a month", "schedule": "Hours", "outside": "At other hours",
 	"only-when-idle": "Only when idle for", "pause-on-battery": "Pause on battery", "pause-on-metered": "Pause on a metered link",
 }
 
-// limits fills in what holds, what is used and what can be set.
+// limits sets active throttles, usage and settings.
 func (p *page) limits(m *model) {
 	l := m.limits
 	p.Holds = l.Holds
@@ -85,5 +85,5 @@ func (p *page) limits(m *model) {
 	}
 }
 
-// percentText writes a share of one core.
+// percentText formats a share of one core.
 func percentText(cores float64) string { return fmt.Sprintf("%.0f %%", 100*cores) }

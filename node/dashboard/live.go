@@ -15,59 +15,56 @@ import (
 )
 
 const (
-	// tick is how often the gauges are read, and open pages refreshed.
+	// tick is the interval of samples and of page refreshes.
 	tick = time.Second
-	// fresh is how old what the peer said may be for a page that is loaded; it bounds what loading
-	// a page again and again costs the peer.
+	// fresh is the maximum age of a model for a page load, which limits the cost of repeated loads.
 	fresh = 400 * time.Millisecond
-	// askTime bounds the questions to the peer for one page: one that is very busy is shown as it
-	// was.
+	// askTime is the timeout for collecting a model; a busy peer is shown in its last state.
 	askTime = 3 * time.Second
-	// actTime bounds what a button does: a job is posted when its seeds are on the disks of others.
+	// actTime is the timeout of an action; posting a job waits for the disks of other peers.
 	actTime = 10 * time.Second
-	// maxStreams bounds the pages that are open at once.
+	// maxStreams limits open pages.
 	maxStreams = 16
-	// slow is how long a browser may take to accept what it is sent before it is dropped; it comes
-	// again by itself.
+	// slow is the write timeout to a browser; it reconnects by itself.
 	slow = 5 * time.Second
-	// walkEvery is how often the ring is walked while a page is open, walkTime how long that may
-	// take, and maxWalked how many members a ring may have for it.
+	// walkEvery is the interval of walks while a page is open, walkTime their timeout, and maxWalked
+	// the maximum members of a ring to walk.
 	walkEvery = 2 * time.Second
 	walkTime  = 5 * time.Second
 	maxWalked = 64
-	// listShare: the jobs are listed at most one part in so many of the time, because every member
-	// is asked for all that it keeps.
+	// listShare limits the listing of jobs to one part in listShare of the time, because it requests
+	// all jobs of every member.
 	listShare = 20
-	// reconnect is after how many milliseconds it does.
+	// reconnect is the delay of a reconnect in milliseconds.
 	reconnect = 2000
 )
 
-// live keeps what the pages show: history, log and the last model, and whom to tell of newer ones.
-// It is safe for concurrent use.
+// live stores the data of the pages: history, log, the last model, and the open streams. It is safe
+// for concurrent use.
 type live struct {
 	peer Peer
-	soon chan struct{} // the ring is to be walked
-	poke chan struct{} // something happened that pages should show at once
+	soon chan struct{} // requests a walk
+	poke chan struct{} // requests a refresh
 
-	asking sync.Mutex // held while the peer is asked, so that pages that are loaded at once ask together
-	mu     sync.Mutex // guards what follows; never held over the peer
+	asking sync.Mutex // held while a model is collected, so that concurrent loads share it
+	mu     sync.Mutex // guards the fields below; not held during calls of the peer
 	past   *history
 	log    []control.RingEvent // newest last
 	last   *model
-	whole  *whole        // of the last walk; nil before the first
-	looked time.Time     // when a page was last made
-	jobs   []control.Job // as last listed, maxJobs at most; nil before
-	list   time.Time     // when to list them again
+	whole  *whole        // result of the last walk; nil before the first
+	looked time.Time     // time of the last page
+	jobs   []control.Job // last listing, at most maxJobs; nil before the first
+	list   time.Time     // time of the next listing
 	open   map[*stream]struct{}
 }
 
-// whole is the ring as a walk found it.
+// whole is the result of a walk.
 type whole struct {
 	at     time.Time
 	status *control.Status
 }
 
-// stream is one open page. It gets the newest model and never a queue of old ones.
+// stream is one open page. It receives only the newest model.
 type stream struct {
 	models chan *model
 }
@@ -76,7 +73,7 @@ func newLive(peer Peer) *live {
 	return &live{peer: peer, poke: make(chan struct{}, 1), soon: make(chan struct{}, 1), past: newHistory(), open: make(map[*stream]struct{})}
 }
 
-// nudge has open pages refreshed soon.
+// nudge requests a refresh of open pages.
 func (l *live) nudge() {
 	select {
 	case l.poke <- struct{}{}:
@@ -109,8 +106,8 @@ func (l *live) run(ctx context.Context) {
 	}
 }
 
-// walk walks the ring now and then while somebody looks, until ctx ends. Only a walk can tell
-// whether the ring is closed, and what all members have done.
+// walk walks the ring periodically while a page is open, until ctx ends. Only a walk shows the
+// state of the ring and the totals of all members.
 func (l *live) walk(ctx context.Context) {
 	ticks := time.NewTicker(walkEvery)
 	defer ticks.Stop()
@@ -132,7 +129,7 @@ func (l *live) walk(ctx context.Context) {
 		s, err := l.peer.Status(part, true)
 		cancel()
 		if err != nil {
-			continue // the page dates what it says
+			continue // the page shows the time of the last walk
 		}
 		found.status = s
 		l.mu.Lock()
@@ -146,10 +143,10 @@ func (l *live) walk(ctx context.Context) {
 	}
 }
 
-// jobRank puts running and paused jobs before all others.
+// jobRank sorts running and paused jobs first.
 var jobRank = map[string]int{"running": -1, "paused": -1}
 
-// listJobs asks the members for their jobs and keeps those to show.
+// listJobs requests the jobs of the members and stores those to show.
 func (l *live) listJobs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, walkTime)
 	defer cancel()
@@ -169,7 +166,7 @@ func (l *live) listJobs(ctx context.Context) {
 	}
 }
 
-// note keeps an event for the log.
+// note adds an event to the log.
 func (l *live) note(e control.RingEvent) {
 	l.mu.Lock()
 	l.log = append(l.log, e)
@@ -181,7 +178,7 @@ func (l *live) note(e control.RingEvent) {
 	l.walkSoon()
 }
 
-// walkSoon has the ring walked now.
+// walkSoon requests a walk.
 func (l *live) walkSoon() {
 	select {
 	case l.soon <- struct{}{}:
@@ -189,7 +186,7 @@ func (l *live) walkSoon() {
 	}
 }
 
-// measure takes a sample for the charts. A peer that does not answer in time leaves a gap.
+// measure takes a sample for the charts. A timeout leaves a gap.
 func (l *live) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, tick)
 	defer cancel()
@@ -199,7 +196,7 @@ func (l *live) measure(ctx context.Context) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.past.at) >= tick/2 { // a nudge comes between two ticks
+	if now := time.Now(); now.Sub(l.past.at) >= tick/2 { // a nudge between two ticks
 		l.past.add(now, g)
 	}
 }
@@ -214,20 +211,20 @@ func (l *live) refresh(ctx context.Context) {
 	}
 	m, err := l.model(ctx, 0)
 	if err != nil {
-		return // the pages say by themselves when nothing comes
+		return // the pages detect missing updates
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for s := range l.open {
 		select {
-		case <-s.models: // it was too slow for the last one
+		case <-s.models: // it has not read the last one
 		default:
 		}
 		s.models <- m
 	}
 }
 
-// model is what the peer says of itself, at most so old.
+// model returns a model that is at most age old.
 func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	l.asking.Lock()
 	defer l.asking.Unlock()
@@ -250,7 +247,7 @@ func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	for i := range spans {
 		m.lately[spans[i].Name] = l.past.lately(m.at, &spans[i])
 	}
-	if near := l.past.fine.means(m.at, 1, 3); len(near) == 1 && near[0].Queue >= 0 { // the mean of the last seconds, if they are known
+	if near := l.past.fine.means(m.at, 1, 3); len(near) == 1 && near[0].Queue >= 0 { // the mean of the last seconds, if there are samples
 		m.latest = near[0]
 	}
 	for i := len(l.log) - 1; i >= 0 && len(m.log) < maxLog; i-- {
@@ -266,7 +263,7 @@ func (l *live) model(ctx context.Context, age time.Duration) (*model, error) {
 	return m, nil
 }
 
-// join opens a stream; nil when there are too many.
+// join opens a stream; nil if there are too many.
 func (l *live) join() *stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -284,13 +281,12 @@ func (l *live) leave(s *stream) {
 	delete(l.open, s)
 }
 
-// follow sends a page's pieces whenever they differ from what it was sent before, until the browser
-// goes or is too slow.
+// follow sends the changed parts of a page until the browser disconnects or is too slow.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 	st := s.live.join()
 	if st == nil {
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, fmt.Sprintf("%d pages are open already", maxStreams), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("too many open pages: %d", maxStreams), http.StatusServiceUnavailable)
 		return
 	}
 	defer s.live.leave(st)
@@ -312,7 +308,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 		case m := <-st.models:
 			parts, err := s.parts(m, v)
 			if err != nil {
-				s.log.Warn("dashboard page not made", "err", err)
+				s.log.Warn("dashboard page not rendered", "err", err)
 				return
 			}
 			for _, part := range parts {
@@ -326,7 +322,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 					return
 				}
 			}
-			if !send("beat", []byte("1")) || out.Flush() != nil { // what the script knows a living peer by
+			if !send("beat", []byte("1")) || out.Flush() != nil { // heartbeat for the script
 				return
 			}
 		case <-r.Context().Done():

@@ -14,47 +14,47 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Bounds on what one page shows.
+// Limits of the content of a page.
 const (
 	maxHosts = 30
 	maxLog   = 30
 	maxJobs  = 12
-	maxPeers = 20 // rows of peers that were refused, and of attached workers
+	maxPeers = 20 // rows of peers with rejected requests, and of attached workers
 )
 
-// Temporary refusals are normal for settleTime after a change of the ring. A peer that gets
+// Temporary rejections are normal for settleTime after a change of the ring. A peer with
 // manyRefused of them is listed anyway.
 const (
 	settleTime  = time.Minute
 	manyRefused = 20
 )
 
-// model is what the peer says of itself at one moment.
+// model is the state of the peer at one moment.
 type model struct {
 	at      time.Time
 	status  *control.Status
 	circle  *Circle
 	crawled *Crawled
 	limits  *control.Limits
-	whole   *whole // nil: not walked of late
+	whole   *whole // nil: no recent walk
 	latest  point
 	recent  []Outcome // newest first
 	failed  []Outcome
 	refused []Refused
 	jobs    []control.Job       // nil: not listed
-	jobKey  string              // signs what is changed at this peer
+	jobKey  string              // signs changes made at this peer
 	log     []control.RingEvent // newest first
 	lately  map[string]lately   // by the name of the span
 }
 
-// order is how hosts are sorted.
+// order is a sort order of hosts.
 type order struct {
 	Name, Title string
 	compare     func(a, b *Host) int
 }
 
-// orders are those that can be asked for, the default first. Where two hosts are alike their names
-// decide, so that rows do not jump.
+// orders are the available orders, the default first. Ties are sorted by name, so that rows are
+// stable.
 var orders = []order{
 	{"waiting", "most pending", func(a, b *Host) int { return cmp.Compare(b.Pending, a.Pending) }},
 	{"rtt", "closest", func(a, b *Host) int { return cmp.Compare(known(a.RTT), known(b.RTT)) }},
@@ -62,7 +62,7 @@ var orders = []order{
 	{"host", "name", func(*Host, *Host) int { return 0 }},
 }
 
-// known puts round trips that nobody measured behind all others.
+// known sorts unmeasured round trip times last.
 func known(rtt time.Duration) time.Duration {
 	if rtt <= 0 {
 		return math.MaxInt64
@@ -70,15 +70,15 @@ func known(rtt time.Duration) time.Duration {
 	return rtt
 }
 
-// view is which of the pages a browser has asked for.
+// view is the variant of the page that a browser requests.
 type view struct {
 	span  *span
 	order *order
-	// acts says that the browser logged in, and so gets the buttons.
+	// acts reports that the browser is logged in and gets the buttons.
 	acts bool
 }
 
-// viewOf reads a view from a query; what it does not know is the default.
+// viewOf parses a view from a query; unknown values are the default.
 func viewOf(q url.Values, acts bool) view {
 	v := view{&spans[0], &orders[0], acts}
 	for i := range spans {
@@ -104,43 +104,43 @@ type choice struct {
 	Chosen            bool
 }
 
-// drawn is a chart with its picture.
+// drawn is a chart with its SVG.
 type drawn struct {
 	chart
 	SVG   template.HTML
 	Empty bool
 }
 
-// row is a host in the table.
+// row is a row of the host table.
 type row struct {
 	Host
 	Here bool
 }
 
-// neighbour is a peer of the leaf set in the table.
+// neighbour is a row of the leaf set table.
 type neighbour struct {
 	Place
 	Word string
 }
 
-// walked is what the page says of the whole ring.
+// walked is the state of the whole ring.
 type walked struct {
 	At      time.Time
 	Members int
 	State   string // control.RingClosed or RingOpen
-	Why     string // it is open
+	Why     string // why it is converging
 	Totals  *control.Counters
 }
 
-// page is what the templates are made from.
+// page is the input of the templates.
 type page struct {
 	model *model
 	view  view
 
 	Status *control.Status
-	// Lamp is the class of the state's light.
+	// Lamp is the class of the state indicator.
 	StateWord, Why, Lamp string
-	// ByUser says that a person paused the peer, and so may end that.
+	// ByUser reports a pause by the user, which the page can end.
 	Paused, ByUser bool
 	MayAct         bool
 	Form           string
@@ -149,17 +149,17 @@ type page struct {
 	Query          string
 	Spans, Orders  []choice
 	Ring           template.HTML
-	Walked         *walked // nil: not known
+	Walked         *walked // nil: unknown
 	Beyond         bool
 	Delegates      bool          // others crawl hosts for this peer
-	Did            *control.Used // what this peer itself did
+	Did            *control.Used // work of this peer
 	Jobs           []control.Job
 	JobKey         string
 	Charts         []drawn
 	Holds          []control.Hold
 	Used           []used
 	Settings       []setting
-	// Correct says that the form holds what the peer refused.
+	// Correct reports that the form holds rejected values.
 	Correct    bool
 	Hosts      []row
 	TotalHosts int64
@@ -172,7 +172,7 @@ type page struct {
 	Log        []control.RingEvent
 }
 
-// page makes a view of the model.
+// page converts the model to a page.
 func (m *model) page(v view, form string) *page {
 	p := &page{
 		model: m, view: v, Status: m.status, MayAct: v.acts, Query: v.query(), Did: &m.limits.Used, Log: m.log, Recent: m.recent, Failed: m.failed, Paused: m.limits.Paused, Jobs: m.jobs, JobKey: m.jobKey,
@@ -217,7 +217,7 @@ func (m *model) page(v view, form string) *page {
 	return p
 }
 
-// ofRing fills in what the last walk found: the state of the ring, and its sums beside this peer's.
+// ofRing sets the result of the last walk: the state of the ring and its totals.
 func (p *page) ofRing(w *whole) {
 	if w == nil {
 		return
@@ -242,11 +242,11 @@ func (p *page) hosts(m *model, v view) {
 	case m.status.URLsPending > 0:
 		p.NoHosts = "The pending URLs are not due yet."
 	default:
-		p.NoHosts = "They are listed here while a job runs."
+		p.NoHosts = "Hosts appear here while a job runs."
 	}
 }
 
-// stateWords say what the peer is doing, and why.
+// stateWords returns the state of the peer, its explanation and the class of the indicator.
 func stateWords(m *model) (word, why, lamp string) {
 	s := m.status
 	lamp = s.State
@@ -261,11 +261,11 @@ func stateWords(m *model) (word, why, lamp string) {
 	case "idle":
 		word, why = "Idle", "This peer has no work left."
 	case "paused":
-		word, why = "Paused", "This peer fetches nothing. It stays connected and keeps its records."
+		word, why = "Paused", "Not fetching. The peer stays in the ring and keeps its records."
 	case "joining":
-		word, why = "Joining", "This peer is joining the ring."
+		word, why = "Joining", "Joining the ring."
 	case "leaving":
-		word, why = "Leaving", "This peer hands its records to its neighbors."
+		word, why = "Leaving", "Handing off records to the neighbors."
 	default:
 		word = s.State
 	}
@@ -273,12 +273,12 @@ func stateWords(m *model) (word, why, lamp string) {
 		if s.State == "crawling" {
 			why = count(int64(m.crawled.Here), "host") + " being crawled."
 		}
-		why += fmt.Sprintf(" It is a worker: it owns no hosts and crawls for the peers it is attached to (%s).", s.WhyWorker())
+		why += fmt.Sprintf(" Worker (%s): it owns no hosts and crawls for the peers it is attached to.", s.WhyWorker())
 	}
 	return word, why, lamp
 }
 
-// othersCrawl says what a peer waits for that has work on record and fetches nothing itself.
+// othersCrawl explains a peer with pending work that fetches nothing itself.
 func othersCrawl(m *model) (word, why string) {
 	if m.crawled.Total > 0 {
 		return "Others crawl", fmt.Sprintf("%s of this peer %s crawled by other peers, which are closer or have more capacity. %s pending.",
@@ -297,7 +297,7 @@ func count(n int64, word string) string {
 func placeWord(p *Place) string {
 	switch {
 	case p.Suspect:
-		return "no answer"
+		return "no response"
 	case p.Side != "":
 		return p.Side
 	default:
@@ -305,7 +305,7 @@ func placeWord(p *Place) string {
 	}
 }
 
-// matters reports whether refusals are more than the temporary ones of a ring that changes.
+// matters reports whether rejections are more than the temporary ones of a converging ring.
 func (m *model) matters(r *Refused) bool {
 	changed := m.at.Add(-time.Duration(m.status.UptimeS * float64(time.Second)))
 	if len(m.log) > 0 {
@@ -315,7 +315,7 @@ func (m *model) matters(r *Refused) bool {
 	return r.Requests > r.Later || r.Requests >= manyRefused || last.Sub(changed) > settleTime
 }
 
-// ask collects a model from the peer; what charts and log show is added by whoever keeps it.
+// ask collects a model from the peer, without history and log.
 func ask(ctx context.Context, peer Peer) (*model, error) {
 	m := &model{at: time.Now()}
 	var err error
@@ -340,5 +340,5 @@ func ask(ctx context.Context, peer Peer) (*model, error) {
 	return m, nil
 }
 
-// sideSelf marks this peer among the places.
+// sideSelf is the Side of this peer.
 const sideSelf = "self"

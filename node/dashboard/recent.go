@@ -7,24 +7,23 @@ import (
 	"time"
 )
 
-// Bounds on what is kept of the last URLs: so many fetched and so many failed, and of a URL so many
-// bytes, as hosts name them.
+// Limits of the list of recent URLs, and of the length of URLs and details, which are untrusted.
 const (
 	maxRecent    = 10
 	maxRecentURL = 2000
 	maxDetail    = 200
 )
 
-// Outcome is what became of one URL.
+// Outcome is the outcome of one URL.
 type Outcome struct {
 	At          time.Time
-	URL, Result string // the result as `apoidea why` has it
-	Status      int    // of HTTP; 0 without an answer
-	Detail      string // of a failure, in words
+	URL, Result string // the result as shown by `apoidea why`
+	Status      int    // HTTP status; 0 without a response
+	Detail      string // of a failure, for people
 	Failed      bool
 }
 
-// Link is the URL, if it is one that a browser may follow: of the web, and whole.
+// Link returns the URL if a browser may open it: http or https, and not truncated.
 func (o *Outcome) Link() string {
 	if len(o.URL) < maxRecentURL && (strings.HasPrefix(o.URL, "http://") || strings.HasPrefix(o.URL, "https://")) {
 		return o.URL
@@ -32,17 +31,17 @@ func (o *Outcome) Link() string {
 	return ""
 }
 
-// Age is how long ago that was.
+// Age returns the time since the outcome.
 func (o *Outcome) Age() string { return spanText(time.Since(o.At)) }
 
-// Recent keeps what became of the last URLs that this peer asked for. Its zero value is ready; it
-// is safe for concurrent use.
+// Recent stores the outcomes of the last fetches. Its zero value is ready; it is safe for
+// concurrent use.
 type Recent struct {
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	all, failed []Outcome  // newest last
 }
 
-// Note keeps an outcome in place of the oldest.
+// Note adds an outcome and drops the oldest.
 func (r *Recent) Note(o Outcome) {
 	o.URL, o.Detail = clip(o.URL, maxRecentURL), clip(o.Detail, maxDetail)
 	r.mu.Lock()
@@ -53,7 +52,7 @@ func (r *Recent) Note(o Outcome) {
 	}
 }
 
-// Lately lists them, the newest first.
+// Lately returns the outcomes, newest first.
 func (r *Recent) Lately() (all, failed []Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +64,7 @@ func (r *Recent) Lately() (all, failed []Outcome) {
 
 func lastOf(list []Outcome) []Outcome { return append(list[:0], list[max(0, len(list)-maxRecent):]...) }
 
-// clip keeps the beginning, and nothing else of the memory that it lay in.
+// clip returns a copy of at most most bytes of text.
 func clip(text string, most int) string {
 	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), most)], ""))
 }

@@ -29,27 +29,27 @@ import (
 var assets embed.FS
 
 const (
-	// maxForm bounds what a browser posts, maxHead the head of its requests, in bytes.
+	// maxForm limits a posted form, maxHead the header of a request, in bytes.
 	maxForm = 8 << 10
 	maxHead = 16 << 10
-	// maxConns bounds the connections of browsers; one takes six at most.
+	// maxConns limits connections; a browser uses at most six.
 	maxConns = 64
 )
 
-// Server is the page of one peer.
+// Server serves the page of one peer.
 type Server struct {
 	peer  Peer
 	log   *slog.Logger
 	guard *guard
 	live  *live
 	pages *template.Template
-	// files are the script and the icon by their name, which holds their hash.
+	// files are the script and the icon by name, which includes their hash.
 	files map[string]file
-	// policy lets the page use its own files, and its style sheet by its hash.
+	// policy is the content security policy.
 	policy string
-	// open says that everybody may look: it listens on loopback, and nobody asked for a login.
+	// open reports that viewing needs no login: it listens on loopback, without login.
 	open  bool
-	login bool // to look a login is needed on loopback too
+	login bool // viewing needs a login on loopback too
 	addr  string
 }
 
@@ -58,22 +58,22 @@ type file struct {
 	body []byte
 }
 
-// Config is what a page needs of its peer.
+// Config configures a Server.
 type Config struct {
-	// DataDir keeps the secret behind the cookies.
+	// DataDir stores the secret of the cookies.
 	DataDir string
-	// Name tells this peer from others on the machine.
+	// Name distinguishes this peer from others on the machine.
 	Name string
-	// Login has who looks log in too, on loopback as elsewhere.
+	// Login requires a login for viewing, on loopback too.
 	Login bool
 }
 
-// Listen opens the address of a page: HOST:PORT, the host an IP address or localhost. Preferred, if
-// not empty, is the address of the last run: it is taken if port 0 is asked for and it is free.
+// Listen listens on HOST:PORT, the host an IP address or localhost. Preferred is the address of the
+// last run, used for port 0 if it is free.
 func Listen(ctx context.Context, addr, preferred string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || !isAddress(addr) {
-		return nil, control.Usage(fmt.Sprintf("dashboard %q: must be off, or an address and a port, as 127.0.0.1:0", addr))
+		return nil, control.Usage(fmt.Sprintf("dashboard %q: must be off, or an address and a port, such as 127.0.0.1:0", addr))
 	}
 	var lc net.ListenConfig
 	if last, _, err := net.SplitHostPort(preferred); err == nil && port == "0" && last == host {
@@ -88,7 +88,7 @@ func Listen(ctx context.Context, addr, preferred string) (net.Listener, error) {
 	return ln, nil
 }
 
-// New makes a server for the page of a peer; Serve runs it.
+// New returns a server for the page of a peer; Serve runs it.
 func New(cfg Config, peer Peer, log *slog.Logger) (*Server, error) {
 	secret, err := readSecret(cfg.DataDir)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Server) load() error {
 		"milli":    func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
 		"clock":    func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
 		"until":    func(t time.Time) string { return untilText(t, time.Now()) },
-		"sentence": capital,
+		"sentence": capital, "ringword": control.RingWord,
 		"glossary": func() []glossary.Word { return glossary.Words },
 		"presets":  func() []preset { return presets },
 		"percent":  func(n neighbour) string { return shareText(&n.Place) },
@@ -148,8 +148,7 @@ func shareText(p *Place) string {
 	return fmt.Sprintf("%.1f %%", 100*p.share())
 }
 
-// Serve keeps the history and answers browsers on ln until ctx ends, then waits briefly for running
-// answers.
+// Serve records the history and serves ln until ctx ends, then waits briefly for running requests.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	s.addr = ln.Addr().String()
 	at, err := netip.ParseAddrPort(s.addr)
@@ -177,10 +176,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return nil
 }
 
-// Link is an address that logs a browser in once, within ticketTime.
+// Link returns a one-time login link, valid for ticketTime.
 func (s *Server) Link(base string) string { return base + "login?ticket=" + s.guard.ticket(time.Now()) }
 
-// Handler answers browsers.
+// Handler returns the handler of the page.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.seen(s.show))
@@ -204,14 +203,13 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", f.kind)
-	w.Header().Set("Cache-Control", "max-age=31536000, immutable") // its name changes with it
+	w.Header().Set("Cache-Control", "max-age=31536000, immutable") // its name contains its hash
 	_, _ = w.Write(f.body)
 }
 
 func (s *Server) mayAct(r *http.Request) bool { return s.guard.knows(r) }
 
-// seen lets in whoever may look: on loopback everybody unless a login is asked for, elsewhere who
-// logged in.
+// seen authorizes viewing: every browser on loopback without login, otherwise logged-in browsers.
 func (s *Server) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.open && !s.mayAct(r) {
@@ -222,52 +220,51 @@ func (s *Server) seen(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// logIn takes a ticket for a cookie. What it answers does not tell a used ticket from a wrong one,
-// and no address of it is passed on by the browser.
+// logIn exchanges a ticket for a cookie. Its response does not distinguish a used ticket from an
+// invalid one, and the browser sends no referrer.
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	if !s.guard.redeem(r.URL.Query().Get("ticket"), time.Now()) {
-		http.Error(w, "this link was used or has expired: `apoidea dashboard` prints a new one", http.StatusForbidden)
+		http.Error(w, "this link was used or has expired; run `apoidea dashboard` for a new one", http.StatusForbidden)
 		return
 	}
 	s.guard.admit(w)
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// sayings are what the page says after an action, by what its address carries: never a text of a
-// browser's.
+// sayings are the messages after an action, by key in the URL: never text from the browser.
 var sayings = map[string]string{
-	"paused": "This peer is paused.", "resumed": "This peer is resumed.", "limited": "The limits are set.", "same": "Nothing was changed.",
-	"posted": "The job is posted.", "job-pause": "The job is paused.", "job-resume": "The job is resumed.", "job-cancel": "The job is canceled.",
+	"paused": "Paused.", "resumed": "Resumed.", "limited": "Limits set.", "same": "No change.",
+	"posted": "Job posted.", "job-pause": "Job paused.", "job-resume": "Job resumed.", "job-cancel": "Job canceled.",
 }
 
 func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 	s.page(w, r, http.StatusOK, sayings[r.URL.Query().Get("said")], false)
 }
 
-// words shows what the words mean that are used here.
+// words serves the glossary.
 func (s *Server) words(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = s.pages.ExecuteTemplate(w, "words", nil) // a browser that went
+	_ = s.pages.ExecuteTemplate(w, "words", nil) // the browser may be gone
 }
 
 func (s *Server) page(w http.ResponseWriter, r *http.Request, status int, said string, bad bool) {
 	m, err := s.live.model(r.Context(), fresh)
 	if err != nil {
-		http.Error(w, "the peer is too busy to answer: "+err.Error(), http.StatusServiceUnavailable)
+		http.Error(w, "the peer did not respond: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	p := m.page(viewOf(r.URL.Query(), s.mayAct(r)), s.guard.form)
 	p.Said, p.SaidBad = said, bad
-	for i := range p.Settings { // what was refused is there to be corrected
+	for i := range p.Settings { // keep rejected values for correction
 		if v, ok := r.PostForm[p.Settings[i].Key]; ok && bad {
 			p.Settings[i].Value, p.Correct = v[0], true
 		}
 	}
 	var b bytes.Buffer
 	if err := s.pages.ExecuteTemplate(&b, "page", p); err != nil {
-		s.log.Warn("dashboard page not made", "err", err)
-		http.Error(w, "the page could not be made", http.StatusInternalServerError)
+		s.log.Warn("dashboard page not rendered", "err", err)
+		http.Error(w, "the page could not be rendered", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -275,13 +272,13 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, status int, said s
 	_, _ = w.Write(b.Bytes())
 }
 
-// part is a piece of the page with its place.
+// part is a part of the page with its element ID.
 type part struct {
 	ID   string `json:"id"`
 	HTML string `json:"html"`
 }
 
-// partNames are the pieces that are sent anew when they change.
+// partNames are the parts that are sent again when they change.
 var partNames = []string{"who", "state", "controls", "own", "jobs", "walk", "ring", "neighbours", "totals", "log", "charts", "lately", "failed", "used", "settings", "hosts", "refused"}
 
 func (s *Server) parts(m *model, v view) ([]part, error) {
@@ -297,14 +294,14 @@ func (s *Server) parts(m *model, v view) ([]part, error) {
 	return parts, nil
 }
 
-// action answers a form of a browser that logged in. It says in plain text how it went to the
-// script, and shows the page to everybody else.
+// action handles a form of a logged-in browser. It responds with plain text to the script,
+// otherwise with the page.
 func (s *Server) action(do func(ctx context.Context, r *http.Request) (said string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		script := strings.HasPrefix(r.Header.Get("Accept"), "text/plain")
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := r.ParseForm(); err != nil {
-			http.Error(w, "not a form, or too large", http.StatusBadRequest)
+			http.Error(w, "invalid or too large form", http.StatusBadRequest)
 			return
 		}
 		if !s.mayAct(r) || !same(r.PostForm.Get("form"), s.guard.form) {
@@ -335,12 +332,12 @@ func (s *Server) action(do func(ctx context.Context, r *http.Request) (said stri
 	}
 }
 
-// sentence is an error as people read it.
+// sentence formats an error for people.
 func sentence(err error) string {
 	return capital(err.Error()) + "."
 }
 
-// capital begins a text with a capital letter.
+// capital capitalizes the first letter of a text.
 func capital(text string) string {
 	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
 }
@@ -361,7 +358,7 @@ func (s *Server) resume(ctx context.Context, _ *http.Request) (said string, err 
 	return "resumed", err
 }
 
-// post posts a job of one URL. What it may be is the peer's to say.
+// post posts a job of one URL, which the peer validates.
 func (s *Server) post(ctx context.Context, r *http.Request) (said string, err error) {
 	spec := control.JobSpec{URLs: []string{strings.TrimSpace(r.PostForm.Get("url"))}}
 	if text := strings.TrimSpace(r.PostForm.Get("pages")); text != "" {

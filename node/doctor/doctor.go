@@ -1,7 +1,7 @@
-// Package doctor examines a set-up, with or without the peer that runs in it: what works, what does
-// not, and the cure. It asks only those whom the configuration names (resolvers, seeds, entry
-// peers), the peers that the last run remembered, and the peer that runs here. It changes nothing:
-// the file that it makes in the data directory, to see whether it can, it takes away again.
+// Package doctor diagnoses configuration and connectivity problems, with or without a running peer,
+// and suggests a fix for each. It contacts only what the configuration names (resolvers, seeds,
+// entry peers), the peers remembered from the last run, and the local peer. It leaves nothing
+// changed: the file that tests whether the data directory is writable is removed again.
 package doctor
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Verdict says how bad it is.
+// Verdict is the severity of a finding.
 type Verdict string
 
 // The verdicts.
@@ -23,44 +23,43 @@ const (
 	OK Verdict = "ok"
 	// Warn: the peer works, less well than it could or not for long.
 	Warn Verdict = "warn"
-	// Fail: the peer does not start, finds nobody, or works against its owner.
+	// Fail: the peer does not start, reaches no other peer, or works against its owner.
 	Fail Verdict = "fail"
 )
 
-// Finding is what one check found: a line, and unless it is OK a line with the cure. The JSON names
-// are a contract.
+// Finding is the result of one check, with a fix unless the verdict is OK. The JSON names are
+// stable.
 type Finding struct {
 	Check   string  `json:"check"`          // name of the check
-	Verdict Verdict `json:"verdict"`        // how bad it is
-	Found   string  `json:"found"`          // a sentence for people
-	Cure    string  `json:"cure,omitempty"` // what to do about it; empty if it is OK
+	Verdict Verdict `json:"verdict"`        // severity
+	Found   string  `json:"found"`          // one line of text
+	Cure    string  `json:"cure,omitempty"` // the fix; empty if the verdict is OK
 }
 
-// Setup is what is examined.
+// Setup is the input of Examine.
 type Setup struct {
 	Config node.Config // as the peer would be started
-	// ConfigFile is where settings were read from, empty if nowhere. FileError and SettingsError
-	// say what was wrong with it, and with the settings as a whole; with either, Config holds what
-	// could be understood.
+	// ConfigFile is the file that settings were read from, empty if none. FileError is an error in
+	// that file, SettingsError one in the settings as a whole; with either, Config holds the valid
+	// part.
 	ConfigFile               string
-	FileError, SettingsError error // nil: nothing is wrong
-	// Built is when the program was built, which no clock should be before; zero if that is not
-	// known.
+	FileError, SettingsError error // nil if valid
+	// Built is the build time of the program, a lower bound for the clock; zero if unknown.
 	Built time.Time
-	Log   *slog.Logger // takes what libraries say meanwhile
+	Log   *slog.Logger // for messages of libraries
 }
 
 // checkTime bounds one check. The longest asks 64 entry points, 16 at a time, 5 s each, having
 // looked their names up for 5 s.
 const checkTime = 30 * time.Second
 
-// check is one examination. It returns when ctx ends, and says then what it knows.
+// check is one check. When ctx ends it returns what it has found by then.
 type check struct {
 	name string
 	look func(*examination, context.Context) Finding
 }
 
-// checks in their order: what the later ones stand on comes first.
+// checks in order: prerequisites first.
 var checks = []check{
 	{"data directory", (*examination).dataDir},
 	{"data", (*examination).data},
@@ -77,27 +76,27 @@ var checks = []check{
 	{"peer", (*examination).peer},
 }
 
-// examination is one run over all checks, which share what was asked.
+// examination is one run of all checks, which share the answers of peers.
 type examination struct {
 	Setup
 	began time.Time
-	// status is what the running peer says of itself, nil if none runs; statusErr why one that runs
-	// does not say.
+	// status is the status of the running peer, nil if none runs; statusErr is the error of that
+	// request.
 	status    *control.Status
 	statusErr error
 	runs      bool
-	// kept is what a peer that does not run left behind.
+	// kept is the state stored by a peer that does not run.
 	kept    node.Kept
 	keptErr error
-	// entries is asked once, by the first check that wants it.
+	// entries is filled by the first check that needs it.
 	entries []node.Entry
 	scouted bool
-	// neighbours are asked once, of the running peer.
+	// neighbours are those of the running peer, fetched once.
 	neighbours []control.PeerLine
 }
 
-// Examine runs all checks, one after another, and tells each finding as it comes. It returns how
-// many failed, or ctx's error if that ended first.
+// Examine runs all checks in order and passes each finding to tell. It returns the number of failed
+// checks, or ctx's error if ctx ended first.
 func Examine(ctx context.Context, s Setup, tell func(Finding) error) (failed int, err error) {
 	e := &examination{Setup: s, began: time.Now()}
 	e.askPeer(ctx)
@@ -119,10 +118,10 @@ func Examine(ctx context.Context, s Setup, tell func(Finding) error) (failed int
 	return failed, nil
 }
 
-// askTime is how long a running peer has to say how it is.
+// askTime is the timeout for the status of a running peer.
 const askTime = 10 * time.Second
 
-// askPeer asks the peer of the data directory, or reads what it left.
+// askPeer fetches the status of the running peer, or reads its stored state.
 func (e *examination) askPeer(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -137,13 +136,13 @@ func (e *examination) askPeer(ctx context.Context) {
 	}
 }
 
-// scout asks the entry points, once.
+// scout contacts the entry points, once.
 func (e *examination) scout(ctx context.Context) []node.Entry {
 	if !e.scouted {
 		e.scouted = true
 		var err error
 		if e.entries, err = node.Scout(ctx, &e.Config, e.kept.Remembered, e.Log); err != nil {
-			e.Log.Debug("entry peers not asked", "err", err)
+			e.Log.Debug("entry peers not contacted", "err", err)
 		}
 	}
 	return e.entries
@@ -153,7 +152,7 @@ func fine(format string, args ...any) Finding {
 	return Finding{Verdict: OK, Found: fmt.Sprintf(format, args...)}
 }
 
-// count writes how many of a thing there are.
+// count formats a number with its noun.
 func count(n int, thing string) string {
 	if n != 1 {
 		thing += "s"

@@ -23,7 +23,7 @@ func TestJudgeClock(t *testing.T) {
 		want Verdict
 		text string
 	}{
-		{"nobody to compare with", clockView{}, OK, "nobody"},
+		{"nobody to compare with", clockView{}, OK, "compare"},
 		{"as the others", clockView{offsets: []time.Duration{-time.Millisecond, 40 * time.Millisecond, 2 * time.Millisecond}}, OK, "within 2ms of 3 peers"},
 		{"one liar among three", clockView{offsets: []time.Duration{time.Hour, time.Millisecond, -time.Millisecond}}, OK, "within 1ms"},
 		{"drifting", clockView{offsets: []time.Duration{5 * time.Second}}, Warn, "5s behind"},
@@ -62,11 +62,11 @@ func TestJudgeSeed(t *testing.T) {
 		want    Verdict
 		text    string
 	}{
-		{"not asked", nil, Fail, "not asked in time"},
+		{"not asked", nil, Fail, "in time"},
 		{"no such name", []node.Entry{{Source: "--dns-seed", Address: "seed.test", Err: errors.New("no such host")}}, Fail, "no such host"},
-		{"another's failure", []node.Entry{{Source: "--dns-seed", Address: "other.test", Err: gone}, named}, OK, "1 peer; answering: all"},
-		{"some answer", []node.Entry{named, silent}, Warn, "2 peers; answering: 1 (connection refused)"},
-		{"none answers", []node.Entry{silent}, Fail, "none answers: connection refused"},
+		{"another's failure", []node.Entry{{Source: "--dns-seed", Address: "other.test", Err: gone}, named}, OK, "1 peer"},
+		{"some answer", []node.Entry{named, silent}, Warn, "(connection refused)"},
+		{"none answers", []node.Entry{silent}, Fail, "connection refused"},
 	} {
 		if v, text := judgeSeed("seed.test", row.entries); v != row.want || !strings.Contains(text, row.text) {
 			t.Errorf("%s: %s %q", row.name, v, text)
@@ -186,13 +186,13 @@ func TestReached(t *testing.T) {
 		want          string
 		verdict       Verdict
 	}{
-		{"worker", "unknown", nil, "it is not known yet whether others can dial this peer", Warn},
-		{"worker", "not", nil, "others cannot dial this peer", Warn},
+		{"worker", "unknown", nil, "not confirmed", Warn},
+		{"worker", "not", nil, "not reachable", Warn},
 		{"worker", "relayed", nil, "relays only", Warn},
-		{"worker", "direct", []string{"a"}, "it joins soon", Warn},
-		{"ring", "unknown", []string{"a"}, "it is not known yet whether others can dial this peer, at a", OK},
+		{"worker", "direct", []string{"a"}, "joins", Warn},
+		{"ring", "unknown", []string{"a"}, "at a", OK},
 		{"ring", "unknown", nil, "no address", Warn},
-		{"ring", "direct", []string{"a"}, "reached (direct) at a", OK},
+		{"ring", "direct", []string{"a"}, "(direct) at a", OK},
 	} {
 		e := &examination{runs: true, status: &control.Status{Role: tt.role, Reached: tt.reached, Addrs: tt.addrs}}
 		if f := e.reached(); f.Verdict != tt.verdict || !strings.Contains(f.Found, tt.want) {

@@ -24,47 +24,46 @@ func (e *examination) dataDir(context.Context) Finding {
 	open, notOurs := datadir.Open(dir)
 	switch {
 	case err != nil:
-		return found(Fail, fmt.Sprintf("%s cannot be written: %v", dir, cause(err)), "make it yours (chown, chmod; a disk mounted read-only?), or name another with --data-dir")
+		return found(Fail, fmt.Sprintf("%s is not writable: %v", dir, cause(err)), "fix its owner and mode (chown, chmod), check for a read-only mount, or set another with --data-dir")
 	case errors.Is(notOurs, datadir.ErrNotOurs):
-		return found(Fail, notOurs.Error(), "a peer does not start there: make it yours (chown, chmod), or name another with --data-dir")
+		return found(Fail, notOurs.Error(), "fix its owner and mode (chown, chmod), or set another with --data-dir")
 	case e.runs && !open:
-		return fine("%s: writable, in use by the peer that runs", dir)
+		return fine("%s: writable, in use by the running peer", dir)
 	case node.InUse(e.keptErr):
-		return found(Fail, fmt.Sprintf("%s is in use by another process, which does not answer at %s", dir, e.Config.APIAddr()),
-			"find it (fuser "+filepath.Join(dir, "db", "LOCK")+") and end it, or say with --api where it answers")
+		return found(Fail, fmt.Sprintf("%s is in use by another process, which does not respond at %s", dir, e.Config.APIAddr()),
+			"find the process (fuser "+filepath.Join(dir, "db", "LOCK")+") and stop it, or set its API address with --api")
 	case e.keptErr != nil:
 		return found(Fail, fmt.Sprintf("the database in %s cannot be read: %v", dir, e.keptErr),
-			"apoidea check says what is damaged, apoidea repair mends what can be mended; check the disk too")
+			"run apoidea check, then apoidea repair; check the disk")
 	case open:
-		return found(Warn, dir+" is open to other users of this machine",
-			"chmod 700 "+dir+", or start the peer, which does that")
+		return found(Warn, dir+" is accessible to other users of this machine",
+			"chmod 700 "+dir+", or start the peer, which does the same")
 	case fresh:
-		return fine("%s is not there yet and can be made", dir)
+		return fine("%s does not exist yet and can be created", dir)
 	default:
-		return fine("%s: writable, no peer has it", dir)
+		return fine("%s: writable, not in use", dir)
 	}
 }
 
-// data looks whether what the last run left is damaged: what leads to it, as apoidea check does
-// without --read-data.
+// data checks the stored data for corruption as apoidea check does without --read-data.
 func (e *examination) data(ctx context.Context) Finding {
 	dir := e.Config.DataDir
 	if e.runs || node.InUse(e.keptErr) {
-		return fine("not looked at while a peer runs")
+		return fine("not checked while a peer runs")
 	}
 	r, err := mend.Check(ctx, dir, mend.Options{})
-	cure := "apoidea check --data-dir " + dir + " says what is damaged, apoidea repair mends what can be mended"
+	cure := "run apoidea check --data-dir " + dir + " for details, then apoidea repair"
 	switch {
 	case control.KindOf(err) == control.KindNoPeer:
-		return fine("there is none yet")
+		return fine("no data yet")
 	case ctx.Err() != nil:
-		return found(Warn, "there is so much that looking at it takes longer than "+checkTime.String(), "apoidea check --data-dir "+dir+" takes its time")
+		return found(Warn, "the check did not finish in "+checkTime.String(), "run apoidea check --data-dir "+dir+", which has no time limit")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
-		return found(Warn, oneLine(err), "what is said of the data directory comes first")
+		return found(Warn, oneLine(err), "fix the data directory first")
 	case err != nil:
 		return found(Fail, oneLine(err), cure)
 	case r.OK:
-		return fine("%s in the archive and %s with an outcome: what leads to them is sound; the pages themselves were not read (apoidea check --read-data reads them)", count(int(r.Exchanges), "exchange"), count(int(r.URLs), "URL"))
+		return fine("%s in the archive and %s with an outcome; the indexes are consistent (apoidea check --read-data also reads the pages)", count(int(r.Exchanges), "exchange"), count(int(r.URLs), "URL"))
 	}
 	damaged := 0
 	first := ""
@@ -75,17 +74,17 @@ func (e *examination) data(ctx context.Context) Finding {
 			}
 		}
 	}
-	return found(Fail, fmt.Sprintf("%s damaged: %s", count(damaged, "thing"), first), cure)
+	return found(Fail, fmt.Sprintf("%s; the first: %s", count(damaged, "corrupt item"), first), cure)
 }
 
-// tryToWrite makes a file in dir and removes it, since permission bits do not tell of mounts and
-// quotas. When dir is not there, fresh, the nearest directory above it is tried.
+// tryToWrite creates a file in dir and removes it, because permission bits do not show mounts and
+// quotas. If dir does not exist (fresh), it tries the nearest existing parent.
 func tryToWrite(dir string) (fresh bool, err error) {
 	at := dir
 	for {
 		info, err := os.Stat(at)
 		if err == nil && !info.IsDir() {
-			return fresh, fmt.Errorf("%s is no directory", at)
+			return fresh, fmt.Errorf("%s is not a directory", at)
 		}
 		if err == nil {
 			break
@@ -103,7 +102,7 @@ func tryToWrite(dir string) (fresh bool, err error) {
 	return fresh, errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// cause leaves out of a file's error what its sentence says already.
+// cause strips the operation and path from a file error.
 func cause(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -111,7 +110,7 @@ func cause(err error) error {
 	return err
 }
 
-// roomy is the free space, beyond the reserve, under which a crawl soon ends.
+// roomy is the free space beyond the reserve below which disk warns.
 const roomy = 1 << 30
 
 func (e *examination) disk(context.Context) Finding {
@@ -119,18 +118,18 @@ func (e *examination) disk(context.Context) Finding {
 	cure := "free some space, lower --disk-reserve, or put --data-dir on another disk"
 	if !e.Config.ForgetLimits && e.kept.DiskReserve > 0 {
 		reserve = e.kept.DiskReserve
-		cure = "free some space, or start with --forget-limits: the reserve was changed by limits set, which beats --disk-reserve"
+		cure = "free some space, or start with --forget-limits: a value stored by limits set overrides --disk-reserve"
 	}
 	switch {
 	case err != nil:
-		return found(Fail, err.Error(), "check that the disk is mounted and sound")
+		return found(Fail, err.Error(), "check that the disk is mounted and healthy")
 	case free < reserve:
-		return found(Fail, fmt.Sprintf("%s free, %s are kept as reserve: the peer does not start", sizeText(free), sizeText(reserve)), cure)
+		return found(Fail, fmt.Sprintf("%s free, below the reserve of %s: the peer does not start", sizeText(free), sizeText(reserve)), cure)
 	case free < reserve+roomy:
-		return found(Warn, fmt.Sprintf("%s free, of which %s are kept as reserve: a crawl soon stops", sizeText(free), sizeText(reserve)),
+		return found(Warn, fmt.Sprintf("%s free with a reserve of %s: the crawl will stop soon", sizeText(free), sizeText(reserve)),
 			"free some space, or put --data-dir on another disk")
 	default:
-		return fine("%s free, %s are kept as reserve", sizeText(free), sizeText(reserve))
+		return fine("%s free, reserve %s", sizeText(free), sizeText(reserve))
 	}
 }
 
@@ -149,30 +148,30 @@ func (e *examination) descriptors(context.Context) Finding {
 	return judgeDescriptors(machine.OpenFiles(), uint64(max(e.Config.Descriptors(), 0))) // not negative
 }
 
-// judgeDescriptors compares the limit with what a busy peer has open; strangers may make that twice
-// as much for a while.
+// judgeDescriptors compares the limit with the need of a busy peer; untrusted peers can double the
+// need for a while.
 func judgeDescriptors(limit, need uint64) Finding {
-	cure := fmt.Sprintf("raise it: ulimit -n %d, or LimitNOFILE=%d in the unit; or lower --fetchers", 4*need, 4*need)
+	cure := fmt.Sprintf("raise the limit (ulimit -n %d, or LimitNOFILE=%d in the systemd unit), or lower --fetchers", 4*need, 4*need)
 	switch {
 	case limit == 0:
-		return fine("the system sets no limit")
+		return fine("no limit")
 	case limit < need:
-		return found(Fail, fmt.Sprintf("%d files may be open, a busy peer needs %d", limit, need), cure)
+		return found(Fail, fmt.Sprintf("limit %d; a busy peer needs %d", limit, need), cure)
 	case limit < 2*need:
-		return found(Warn, fmt.Sprintf("%d files may be open, a busy peer needs %d and at times twice that", limit, need), cure)
+		return found(Warn, fmt.Sprintf("limit %d; a busy peer needs %d, at peaks twice that", limit, need), cure)
 	default:
-		return fine("%d files may be open, a busy peer needs %d", limit, need)
+		return fine("limit %d; a busy peer needs %d", limit, need)
 	}
 }
 
-// The clock's bounds. Schedules, quotas and the certificates of sites go by it, leases and the
-// order of records do not.
+// Bounds of the clock check. Schedules, quotas and certificate checks depend on the wall clock;
+// leases and the order of records do not.
 const (
 	clockOff    = time.Minute     // beyond it schedules and certificates go wrong
-	clockDrift  = 2 * time.Second // beyond it nobody keeps the clock
-	clockJump   = time.Second     // the wall clock against the monotonic one, while we looked
-	fileAhead   = 2 * time.Minute // how far a file of the last run may be ahead
-	clockSource = "let the system keep the time (timedatectl set-ntp true; a dual-boot machine: the same time zone in both)"
+	clockDrift  = 2 * time.Second // beyond it the clock is not synchronized
+	clockJump   = time.Second     // wall clock against monotonic clock, during the check
+	fileAhead   = 2 * time.Minute // tolerated lead of a file of the last run
+	clockSource = "enable time synchronization (timedatectl set-ntp true; on a dual-boot machine use one time zone in both systems)"
 )
 
 func (e *examination) clock(ctx context.Context) Finding {
@@ -180,32 +179,32 @@ func (e *examination) clock(ctx context.Context) Finding {
 	offsets := e.offsets(ctx)
 	now := time.Now()
 	obs := clockView{now: now, built: e.Built, newest: newest(e.Config.DataDir), offsets: offsets}
-	// Where the peer was asked earlier, the time since then counts too.
+	// The time since the first request to the peer counts too.
 	obs.jumped = max(jump(begin, now).Abs(), jump(e.began, now).Abs())
 	return judgeClock(&obs)
 }
 
-// jump is how much further the wall clock went than the monotonic one.
+// jump returns the advance of the wall clock over the monotonic clock.
 func jump(from, to time.Time) time.Duration { return to.Round(0).Sub(from.Round(0)) - to.Sub(from) }
 
-// clockView is what can be known of the clock.
+// clockView holds the observations that judgeClock evaluates.
 type clockView struct {
 	now, built, newest time.Time
 	jumped             time.Duration
-	// offsets are how far others are ahead of us.
+	// offsets are the leads of other peers' clocks over ours.
 	offsets []time.Duration
 }
 
 func judgeClock(v *clockView) Finding {
 	if v.now.Before(v.built) {
-		return found(Fail, fmt.Sprintf("it says %s, before this program was built", v.now.Format(time.DateOnly)), clockSource)
+		return found(Fail, fmt.Sprintf("the clock shows %s, which is before this program was built", v.now.Format(time.DateOnly)), clockSource)
 	}
 	if len(v.offsets) > 0 {
 		slices.Sort(v.offsets)
 		middle := v.offsets[len(v.offsets)/2]
-		text := fmt.Sprintf("%v behind the clocks of %s", middle.Round(time.Millisecond), count(len(v.offsets), "peer"))
+		text := fmt.Sprintf("%v behind the median of %s", middle.Round(time.Millisecond), count(len(v.offsets), "peer"))
 		if middle < 0 {
-			text = fmt.Sprintf("%v ahead of the clocks of %s", -middle.Round(time.Millisecond), count(len(v.offsets), "peer"))
+			text = fmt.Sprintf("%v ahead of the median of %s", -middle.Round(time.Millisecond), count(len(v.offsets), "peer"))
 		}
 		switch {
 		case middle.Abs() > clockOff:
@@ -215,19 +214,18 @@ func judgeClock(v *clockView) Finding {
 		}
 	}
 	if ahead := v.newest.Sub(v.now); ahead > fileAhead {
-		return found(Fail, fmt.Sprintf("the last run wrote files %v from now: the clock was set back, or was ahead then", ahead.Round(time.Second)), clockSource)
+		return found(Fail, fmt.Sprintf("files of the last run are dated %v from now: the clock was set back, or was ahead then", ahead.Round(time.Second)), clockSource)
 	}
 	if v.jumped > clockJump {
-		return found(Warn, fmt.Sprintf("it jumped by %v while we looked", v.jumped.Round(time.Millisecond)), "see who sets it: two time services at once, or a machine that sleeps")
+		return found(Warn, fmt.Sprintf("the clock jumped by %v during the check", v.jumped.Round(time.Millisecond)), "check for two active time services, or a machine that sleeps")
 	}
 	if len(v.offsets) == 0 {
-		return fine("no jump, nothing from the future; nobody to compare with")
+		return fine("no jump, no files from the future; no peer to compare with")
 	}
 	return fine("within %v of %s, no jump", v.offsets[len(v.offsets)/2].Abs().Round(time.Millisecond), count(len(v.offsets), "peer"))
 }
 
-// offsets are how far other peers' clocks are ahead: the neighbours' of the running peer, or those
-// of entry peers.
+// offsets returns the leads of other peers' clocks: neighbors of the running peer, or entry peers.
 func (e *examination) offsets(ctx context.Context) (list []time.Duration) {
 	for i := range e.neighbours {
 		if ms := e.neighbours[i].ClockMs; ms != nil {
@@ -242,7 +240,7 @@ func (e *examination) offsets(ctx context.Context) (list []time.Duration) {
 	return list
 }
 
-// newest is when the last run wrote something that every run writes; zero if there was none.
+// newest returns the modification time of the last run's files; zero if there was no run.
 func newest(dir string) (at time.Time) {
 	for _, name := range []string{node.AddrFile, "db"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(at) {

@@ -18,7 +18,8 @@ import (
 	"github.com/apoidea/apoidea/node"
 )
 
-// ports says whether what is configured can be listened on, or how others reach the peer that runs.
+// ports checks that the configured addresses can be listened on, or reports how others reach the
+// running peer.
 func (e *examination) ports(ctx context.Context) Finding {
 	if e.runs {
 		return e.reached()
@@ -29,7 +30,7 @@ func (e *examination) ports(ctx context.Context) Finding {
 	for _, a := range addrs {
 		network, addr, err := listenAddr(a)
 		if err != nil {
-			return found(Fail, err.Error(), "give --listen as in all, all:4001, /ip4/0.0.0.0/tcp/4001 or /ip4/0.0.0.0/udp/4001/quic-v1")
+			return found(Fail, err.Error(), "set --listen to all, all:4001, /ip4/0.0.0.0/tcp/4001 or /ip4/0.0.0.0/udp/4001/quic-v1")
 		}
 		if err := bind(ctx, network, addr); err != nil {
 			taken = append(taken, fmt.Sprintf("%s: %v", a, p2p.ListenCause(err)))
@@ -41,36 +42,36 @@ func (e *examination) ports(ctx context.Context) Finding {
 	page := e.page(ctx)
 	switch {
 	case len(taken) > 0 && chosen:
-		return found(Warn, "the ports of the last run are gone ("+strings.Join(taken, "; ")+"), so the peer will listen elsewhere and be harder to find",
-			"end what has them (ss -ltnup), or fix the ports with --listen")
+		return found(Warn, "the ports of the last run are in use ("+strings.Join(taken, "; ")+"); the peer will listen on others and be harder to find",
+			"stop the process that uses them (ss -ltnup), or set other ports with --listen")
 	case len(taken) > 0:
 		return found(Fail, "cannot listen on "+strings.Join(taken, "; "), strings.Join(slices.Sorted(maps.Keys(cures)), "; "))
 	case page != nil:
-		return found(Fail, fmt.Sprintf("the page cannot be served at %s: %v", e.Config.Dashboard, p2p.ListenCause(page)), "give it another address with --dashboard, or port 0, or off")
+		return found(Fail, fmt.Sprintf("the dashboard cannot listen on %s: %v", e.Config.Dashboard, p2p.ListenCause(page)), "set --dashboard to another address, to port 0, or to off")
 	case len(free) == 0:
-		return fine("any that is free, chosen at the first start and kept")
+		return fine("not set: free ports are chosen at the first start and reused")
 	default:
-		return fine("%s can be listened on", strings.Join(free, ", "))
+		return fine("%s available", strings.Join(free, ", "))
 	}
 }
 
-// page tries the address of the web page, if a port is fixed.
+// page tries to listen on the dashboard's address, if its port is fixed.
 func (e *examination) page(ctx context.Context) error {
 	if _, port, err := net.SplitHostPort(e.Config.Dashboard); err != nil || port == "0" {
-		return nil //nolint:nilerr // off, or wrong, which Validate says
+		return nil //nolint:nilerr // off, or invalid, which Validate reports
 	}
 	return bind(ctx, "tcp", e.Config.Dashboard)
 }
 
-// listenAddr turns a multiaddr to listen on into a network and address of package net: TCP, or UDP
-// for QUIC.
+// listenAddr converts a listen multiaddr to a network and address of package net: TCP, or UDP for
+// QUIC.
 func listenAddr(text string) (network, addr string, err error) {
 	m, err := ma.NewMultiaddr(text)
 	if err != nil {
 		return "", "", fmt.Errorf("listen %q: %w", text, err)
 	}
 	a, err := manet.ToNetAddr(m)
-	if err != nil { // of QUIC the part before it
+	if err != nil { // QUIC: the UDP part before it
 		under, _ := ma.SplitFunc(m, func(c ma.Component) bool { return c.Protocol().Code == ma.P_QUIC_V1 })
 		if a, err = manet.ToNetAddr(under); err != nil {
 			return "", "", fmt.Errorf("listen %q: neither TCP nor QUIC: %w", text, err)
@@ -95,35 +96,35 @@ func bind(ctx context.Context, network, addr string) error {
 	return c.Close()
 }
 
-// reached says how others reach the peer that runs.
+// reached reports how others reach the running peer.
 func (e *examination) reached() Finding {
 	s := e.status
 	switch {
 	case s == nil:
-		return found(Warn, "the peer that runs does not say", "see the check of the peer, below")
+		return found(Warn, "unknown: the running peer does not report it", "see the check of the peer below")
 	case s.Role == "worker":
-		cure := "forward a port of the router to it (TCP and UDP, the port of --listen; or switch UPnP on there), or leave it so: workers are welcome"
+		cure := "forward the port of --listen on the router (TCP and UDP), or enable UPnP there; a worker can also stay as it is"
 		if s.Reached == "unknown" {
-			cure = "wait some minutes, until others have tried; --reachability public says that they can"
+			cure = "wait some minutes while other peers try, or set --reachability public if they can"
 		}
-		return found(Warn, s.WhyWorker()+": it works for others and owns nothing", cure)
+		return found(Warn, "worker: "+s.WhyWorker(), cure)
 	case len(s.Addrs) == 0:
-		return found(Warn, "the peer has no address to give to others", "forward a port of the router to it (TCP and UDP, the port of --listen)")
+		return found(Warn, "the peer has no address to announce", "forward the port of --listen on the router (TCP and UDP)")
 	case s.Reached == "unknown":
-		return fine("it is not known yet whether others can dial this peer, at %s", strings.Join(s.Addrs, ", "))
+		return fine("reachability not confirmed yet; listening at %s", strings.Join(s.Addrs, ", "))
 	case s.Reached == "mapped":
-		return fine("reached through the router, at %s", strings.Join(s.Addrs, ", "))
+		return fine("reachable through a port mapping of the router, at %s", strings.Join(s.Addrs, ", "))
 	default:
-		return fine("reached (%s) at %s", s.Reached, strings.Join(s.Addrs, ", "))
+		return fine("reachable (%s) at %s", s.Reached, strings.Join(s.Addrs, ", "))
 	}
 }
 
 const sourceSeed, sourceRemembered = "--dns-seed", "remembered peer"
 
-// seeds says of each domain whether it names entry peers, and whether they answer.
+// seeds checks that each domain resolves to entry peers, and that they respond.
 func (e *examination) seeds(ctx context.Context) Finding {
 	if len(e.Config.DNSSeed) == 0 {
-		return fine("none is set")
+		return fine("not set")
 	}
 	entries := e.scout(ctx)
 	worst := OK
@@ -139,7 +140,7 @@ func (e *examination) seeds(ctx context.Context) Finding {
 		at = " @" + e.Config.DNSServer
 	}
 	return Finding{Verdict: worst, Found: strings.Join(texts, "; "), Cure: cureOf(worst,
-		fmt.Sprintf("check the name: `dig TXT _dnsaddr.%s%s` shows what it says; --bootstrap names an entry peer without DNS", first, at))}
+		fmt.Sprintf("check the record with `dig TXT _dnsaddr.%s%s`, or name an entry peer with --bootstrap", first, at))}
 }
 
 func judgeSeed(domain string, entries []node.Entry) (Verdict, string) {
@@ -160,20 +161,19 @@ func judgeSeed(domain string, entries []node.Entry) (Verdict, string) {
 	}
 	switch {
 	case named == 0 && len(failures) == 0:
-		return Fail, domain + " was not asked in time"
+		return Fail, domain + " was not queried in time"
 	case named == 0:
-		return Fail, domain + " names no peer: " + failures[0]
+		return Fail, domain + " lists no peer: " + failures[0]
 	case answer == 0:
-		return Fail, fmt.Sprintf("%s names %s, none answers: %s", domain, count(named, "peer"), failures[0])
+		return Fail, fmt.Sprintf("%s lists %s, none responds: %s", domain, count(named, "peer"), failures[0])
 	case answer < named:
-		return Warn, fmt.Sprintf("%s names %s; answering: %d (%s)", domain, count(named, "peer"), answer, failures[0])
+		return Warn, fmt.Sprintf("%s lists %s, %d responding (%s)", domain, count(named, "peer"), answer, failures[0])
 	default:
-		return OK, fmt.Sprintf("%s names %s; answering: all", domain, count(named, "peer"))
+		return OK, fmt.Sprintf("%s lists %s, all responding", domain, count(named, "peer"))
 	}
 }
 
-// bootstrap says of each entry peer that was given whether it answers, and of those remembered how
-// many.
+// bootstrap checks each configured entry peer, and counts the remembered peers that respond.
 func (e *examination) bootstrap(ctx context.Context) Finding {
 	var bad []string
 	given, answer, known, remembered := 0, 0, 0, 0
@@ -195,34 +195,34 @@ func (e *examination) bootstrap(ctx context.Context) Finding {
 	}
 	memory := ""
 	if known > 0 {
-		memory = fmt.Sprintf("; of %d remembered %d answer", known, remembered)
+		memory = fmt.Sprintf("; %d of %s responding", remembered, count(known, "remembered peer"))
 	}
-	cure := "check that the peer runs, that its port is open, and that --network is the same; `apoidea status --json` there shows its addresses"
+	cure := "check that the peer runs, that its port is open, and that --network is the same; `apoidea status --json` there lists its addresses"
 	switch {
 	case given == 0 && len(e.Config.Bootstrap) > 0:
-		return found(Fail, "the entry peers were not asked in time", cure)
+		return found(Fail, "the entry peers were not contacted in time", cure)
 	case given > 0 && answer == 0:
-		return found(Fail, "none of those given answers ("+strings.Join(bad, "; ")+")"+memory, cure)
+		return found(Fail, "no configured entry peer responds ("+strings.Join(bad, "; ")+")"+memory, cure)
 	case answer < given:
 		return found(Warn, strings.Join(bad, "; ")+memory, cure)
 	case given > 0:
-		return fine("%d given, all answer%s", given, memory)
+		return fine("%d configured, all responding%s", given, memory)
 	case known > 0 && remembered == 0 && len(e.Config.DNSSeed) == 0:
-		return found(Warn, fmt.Sprintf("none is given, and of %d remembered none answers: the peer will wait for them", known),
-			"name one with --bootstrap or --dns-seed; --found serves without the others")
+		return found(Warn, fmt.Sprintf("none configured, and none of %d remembered peers responds: the peer will wait for them", known),
+			"set --bootstrap or --dns-seed, or start a ring without them with --found")
 	case known > 0:
-		return fine("none is given%s", memory)
+		return fine("none configured%s", memory)
 	case len(e.Config.DNSSeed) == 0 && !e.runs && e.Config.Profile == node.ProfilePublic:
-		return found(Warn, "none is given and none remembered: the peer will found a ring of its own", "name one with --bootstrap or --dns-seed to join others")
+		return found(Warn, "none configured or remembered: the peer will found its own ring", "set --bootstrap or --dns-seed to join others")
 	default:
-		return fine("none is given")
+		return fine("none configured")
 	}
 }
 
-// slowAnswer is when a resolver holds a crawl up.
+// slowAnswer is the response time from which a resolver slows a crawl down.
 const slowAnswer = time.Second
 
-// resolver asks each name server. A lab that crawls by address does without.
+// resolver queries each name server. A crawl of a lab by address needs none.
 func (e *examination) resolver(ctx context.Context) Finding {
 	cfg := resolve.Config{}
 	whose := "of the system (/etc/resolv.conf)"
@@ -245,16 +245,16 @@ func (e *examination) resolver(ctx context.Context) Finding {
 	}
 	switch {
 	case len(bad) > 0:
-		return found(verdict, fmt.Sprintf("no answer from %d of %s %s (%s)", len(bad), count(len(states), "server"), whose, strings.Join(bad, "; ")),
-			"name one that does with --dns-server HOST:PORT, or mend the system's; a firewall may hold back UDP port 53")
+		return found(verdict, fmt.Sprintf("no response from %d of %s %s (%s)", len(bad), count(len(states), "server"), whose, strings.Join(bad, "; ")),
+			"set another with --dns-server HOST:PORT, or fix the system's; a firewall may block UDP port 53")
 	case slow > slowAnswer:
-		return found(Warn, fmt.Sprintf("servers %s take %v to answer", whose, slow.Round(time.Millisecond)), "name a nearer one with --dns-server HOST:PORT")
+		return found(Warn, fmt.Sprintf("servers %s take %v to respond", whose, slow.Round(time.Millisecond)), "set a closer one with --dns-server HOST:PORT")
 	default:
-		return fine("%s %s, slowest answer after %v", count(len(states), "server"), whose, slow.Round(time.Millisecond))
+		return fine("%s %s, slowest response %v", count(len(states), "server"), whose, slow.Round(time.Millisecond))
 	}
 }
 
-// oneLine is an error on one line of bounded length.
+// oneLine formats an error as one line of bounded length.
 func oneLine(err error) string {
 	const most = 300
 	text := strings.Join(strings.Fields(err.Error()), " ")

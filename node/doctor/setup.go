@@ -11,16 +11,16 @@ func (e *examination) contact(context.Context) Finding {
 	c := &e.Config
 	switch err := c.ContactError(); {
 	case err != nil && c.Contact == "":
-		return found(Fail, "none is set, and the public profile demands one: webmasters must be able to reach you",
-			"--contact https://you.example/crawler, or mailto:you@example.org")
+		return found(Fail, "not set, but required by the public profile: webmasters must be able to reach you",
+			"set --contact https://you.example/crawler, or mailto:you@example.org")
 	case err != nil:
-		return found(Fail, err.Error(), "give it as https://you.example/crawler or mailto:you@example.org")
+		return found(Fail, err.Error(), "use https://you.example/crawler or mailto:you@example.org")
 	case c.Contact == "" && !c.AllowPrivate && len(c.AllowPrefixes) == 0:
-		return found(Warn, "none is set: webmasters cannot reach you", "--contact https://you.example/crawler, or mailto:you@example.org")
+		return found(Warn, "not set: webmasters cannot reach you", "set --contact https://you.example/crawler, or mailto:you@example.org")
 	case c.Contact == "":
-		return fine("none is set, and none needed for private addresses")
+		return fine("not set; not needed for private addresses")
 	default:
-		return fine("sites are told %s", c.UserAgent())
+		return fine("the User-Agent is %s", c.UserAgent())
 	}
 }
 
@@ -35,35 +35,35 @@ func (e *examination) files(context.Context) Finding {
 		return found(Fail, oneLine(err), "check the path and the format: a MaxMind DB for --geoip; CSV with columns prefix and org, or delegated-extended, for --hierarchy")
 	}
 	if len(named) == 0 {
-		return fine("none is set")
+		return fine("not set")
 	}
-	return fine("%s can be read", strings.Join(named, ", "))
+	return fine("%s readable", strings.Join(named, ", "))
 }
 
 func (e *examination) configuration(context.Context) Finding {
 	contact := e.Config.ContactError()
 	switch {
 	case e.FileError != nil:
-		return found(Fail, oneLine(e.FileError), "mend that line of the file (or the environment); what is said above was examined without it")
+		return found(Fail, oneLine(e.FileError), "fix that line of the file (or the environment variable); the other checks ran without it")
 	case e.SettingsError != nil && (contact == nil || e.SettingsError.Error() != contact.Error()):
-		return found(Fail, oneLine(e.SettingsError), "change that setting: `apoidea run --help` says what each takes")
+		return found(Fail, oneLine(e.SettingsError), "change that setting; `apoidea run --help` lists the valid values")
 	case e.ConfigFile == "":
-		return fine("no file, the flags and the environment make sense; profile %s, network %s", e.Config.Profile, e.Config.Network)
+		return fine("no file; flags and environment are valid; profile %s, network %s", e.Config.Profile, e.Config.Network)
 	default:
-		return fine("%s: every key is known; profile %s, network %s", e.ConfigFile, e.Config.Profile, e.Config.Network)
+		return fine("%s is valid; profile %s, network %s", e.ConfigFile, e.Config.Profile, e.Config.Network)
 	}
 }
 
-// stalledCure is what to do about a peer in which nothing moves.
+// stalledCure returns the fix for a stalled peer.
 func stalledCure(stacks string) string {
-	cure := "start it again, the crawl goes on where it was"
+	cure := "restart the peer; the crawl continues where it stopped"
 	if stacks == "" {
-		return cure + "; see its log for what came before"
+		return cure + "; its log shows the cause"
 	}
-	return cure + "; it is a fault of apoidea, which " + stacks + " helps to find"
+	return cure + "; this is a bug in apoidea: report it with " + stacks
 }
 
-// peer says how the running peer is.
+// peer reports the state of the running peer.
 func (e *examination) peer(context.Context) Finding {
 	f := e.running()
 	if s := e.status; s != nil && s.Name != "" {
@@ -76,18 +76,18 @@ func (e *examination) running() Finding {
 	s := e.status
 	switch {
 	case !e.runs:
-		return fine("none runs here")
+		return fine("not running")
 	case s == nil || e.statusErr != nil:
-		return found(Fail, fmt.Sprintf("it runs and does not say how it is: %v", e.statusErr), "look at its log; a peer that is stopped (SIGSTOP) or out of memory answers nobody")
+		return found(Fail, fmt.Sprintf("the peer runs but does not report its status: %v", e.statusErr), "see its log; a peer that is stopped (SIGSTOP) or out of memory does not respond")
 	case s.Stalled != nil:
-		return found(Fail, fmt.Sprintf("nothing has moved in it since %s, though there is work: %s", s.Stalled.Since.Local().Format(time.TimeOnly), s.Stalled.Work),
+		return found(Fail, fmt.Sprintf("no progress since %s, with work pending: %s", s.Stalled.Since.Local().Format(time.TimeOnly), s.Stalled.Work),
 			stalledCure(s.Stalled.Stacks))
 	case s.State == "joining":
-		return found(Warn, fmt.Sprintf("joining since %.0f s: it has not found its place in the ring", s.UptimeS), "see the checks of DNS seed and entry peers; --found serves alone")
+		return found(Warn, fmt.Sprintf("joining for %.0f s", s.UptimeS), "see the checks of the DNS seed and the entry peers, or start a ring alone with --found")
 	case s.Network != e.Config.Network:
-		return found(Warn, fmt.Sprintf("it is in network %s, the settings say %s", s.Network, e.Config.Network), "start it again with these settings, or give doctor those it was started with")
+		return found(Warn, fmt.Sprintf("the running peer is in network %s, the settings name %s", s.Network, e.Config.Network), "restart it with these settings, or run doctor with its settings")
 	case s.Role != "worker" && !s.Ring.Stable:
-		return found(Warn, fmt.Sprintf("%s as %s in a ring of %d, its neighbours changing", s.State, s.Role, s.Ring.Members), "wait a minute while peers come and go; then see `apoidea ring`")
+		return found(Warn, fmt.Sprintf("%s as %s in a ring of %d that is converging", s.State, s.Role, s.Ring.Members), "wait a minute, then see `apoidea ring`")
 	case s.Holding != "":
 		return fine("%s (%s) as %s in a ring of %d", s.State, s.Holding, s.Role, s.Ring.Members)
 	default:

@@ -9,14 +9,14 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// Commands are the limits as people set and read them, the part of control.Backend that is about
-// them: each change answers with all that then holds.
+// Commands implements the part of control.Backend for limits. Each change returns the resulting
+// limits.
 type Commands struct{ limits *Limits }
 
-// Commands are those of the limits.
+// Commands returns the API of the limits.
 func (l *Limits) Commands() Commands { return Commands{l} }
 
-// Pause begins the pause by a person, without an end if d is 0.
+// Pause begins a pause by the user, without an end if d is 0.
 func (c Commands) Pause(ctx context.Context, d time.Duration) (*control.Limits, error) {
 	p := volunteer.Pause{On: true}
 	if d > 0 {
@@ -25,12 +25,12 @@ func (c Commands) Pause(ctx context.Context, d time.Duration) (*control.Limits, 
 	return c.changed(ctx, c.limits.setPause(p))
 }
 
-// Resume ends the pause by a person.
+// Resume ends a pause by the user.
 func (c Commands) Resume(ctx context.Context) (*control.Limits, error) {
 	return c.changed(ctx, c.limits.setPause(volunteer.Pause{}))
 }
 
-// SetLimits changes settings by their keys, all or none.
+// SetLimits changes settings by key, all or none.
 func (c Commands) SetLimits(ctx context.Context, values map[string]string) (*control.Limits, error) {
 	return c.changed(ctx, c.limits.set(values))
 }
@@ -42,8 +42,7 @@ func (c Commands) changed(ctx context.Context, err error) (*control.Limits, erro
 	return c.Limits(ctx)
 }
 
-// Limits tells what is set, what holds and what is used, with the free space of the disk, which is
-// looked at now.
+// Limits returns settings, active throttles and usage, with the current free disk space.
 func (c Commands) Limits(ctx context.Context) (*control.Limits, error) {
 	v := c.limits.View()
 	free, err := c.limits.free()

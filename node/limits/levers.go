@@ -14,22 +14,21 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
-// Worker is what the limits move and read of the worker: worker.Worker.
+// Worker is the part of worker.Worker that the limits use.
 type Worker interface {
-	Pause()            // stops fetching and gives all hosts back
-	BreakOff()         // ends the exchanges under way
+	Pause()            // stops fetching and releases all hosts
+	BreakOff()         // aborts fetches in progress
 	Resume()           // ends a Pause
-	SetFetchers(n int) // bounds the exchanges at once; 0: none begins
-	// SetBandwidth sets the cap that fetches are admitted under, in bytes a second; 0: none.
+	SetFetchers(n int) // limits concurrent fetches; 0: none starts
+	// SetBandwidth sets the limit for admission of fetches, in bytes per second; 0: none.
 	SetBandwidth(bytes int64)
-	SetMemory(bytes int64) // bounds what pages take of memory
-	Stats() worker.Stats   // tells what runs, and what came in
+	SetMemory(bytes int64) // limits the memory of pages
+	Stats() worker.Stats   // returns activity and totals
 }
 
 var _ Worker = (*worker.Worker)(nil)
 
-// peerLevers is the seam between the limits and the peer: the levers that they move and the gauges
-// that they read.
+// peerLevers adapts the peer to the controls and measurements of the limits.
 type peerLevers struct{ Deps }
 
 var (
@@ -48,8 +47,8 @@ func (p peerLevers) setBandwidth(down, up int64) {
 	p.Worker.SetBandwidth(down)
 }
 
-// setMemory bounds what pages take, and the heap of the process if it is this peer's alone.
-// GOMEMLIMIT, where set, is obeyed instead.
+// setMemory limits the memory of pages, and sets the soft heap limit if the process runs only this
+// peer. GOMEMLIMIT takes precedence.
 func (p peerLevers) setMemory(bytes int64) {
 	p.Worker.SetMemory(p.PageMemory(bytes))
 	if !p.OwnProcess || os.Getenv("GOMEMLIMIT") != "" {
@@ -65,12 +64,11 @@ func (p peerLevers) traffic() (down, up int64) { return p.Line.Total() }
 
 func (peerLevers) processTime() time.Duration { return machine.ProcessTime() }
 
-// heap is what the last collection left, without the bodies of pages: those have a bound of their
-// own, and wait on disk beyond it. While large ones are at work a peer slowed for them would ask
-// the hosts that let it wait, and hardly any other.
+// heap is the live heap without page bodies, which have their own limit and spill to disk.
+// Throttling for large pages in progress would leave mostly slow hosts in use.
 func (p peerLevers) heap() int64 { return max(LiveHeap()-p.Worker.Stats().Memory, 0) }
 
-// LiveHeap is what the last collection left, in bytes.
+// LiveHeap returns the bytes that the last collection found live.
 func LiveHeap() int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
@@ -88,17 +86,16 @@ func (p peerLevers) work() (pages int64, busy bool) {
 func (p peerLevers) fetching() int { return p.Worker.Stats().InFlight }
 
 const (
-	// machineEvery is how often the machine is looked at for rules that ask for it.
+	// machineEvery is the interval of checks of battery and idleness, if a rule needs them.
 	machineEvery = 5 * time.Second
-	// quotaEvery is how often the data directory is measured for a quota, diskEach how seldom
-	// without one at most; a small directory, which is quickly looked through, every diskLeast.
+	// quotaEvery is the interval of measuring the data directory with a quota; without one the
+	// interval is between diskLeast and diskEach, by the time that measuring takes.
 	quotaEvery = 10 * time.Second
 	diskEach   = 2 * time.Minute
 	diskLeast  = 5 * time.Second
 )
 
-// Observe looks at the machine until ctx ends: at what the rules ask for, and no more often than it
-// changes.
+// Observe monitors the machine until ctx ends: only the facts that the rules use.
 func (l *Limits) Observe(ctx context.Context, m *machine.Machine) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -144,13 +141,13 @@ func (l *Limits) Observe(ctx context.Context, m *machine.Machine) error {
 	}
 }
 
-// nextMeasure is after how long the data directory is measured again, when that took so long: it
-// costs a two hundredth of a processor at most.
+// nextMeasure returns the interval to the next measurement of the data directory; measuring takes
+// at most 0.5 % of one core.
 func nextMeasure(took time.Duration) time.Duration {
 	return min(max(200*took, diskLeast), diskEach)
 }
 
-// asked is which questions the rules have.
+// asked is the set of facts that the rules use.
 type asked struct {
 	battery, metered, idle bool
 	disk                   int64
@@ -160,15 +157,14 @@ func asks(r *volunteer.Rules) asked {
 	return asked{r.PauseOnBattery, r.PauseOnMetered, r.OnlyWhenIdle > 0, r.DiskQuota}
 }
 
-// diskUse is the size of the files under dir, as far as they can be seen: files come and go
-// meanwhile.
+// diskUse returns the size of the files under dir; it skips files that disappear meanwhile.
 func diskUse(ctx context.Context, dir string) (total int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return fs.SkipAll
 		}
 		if err != nil || !d.Type().IsRegular() {
-			return nil //nolint:nilerr // what is gone takes no room
+			return nil //nolint:nilerr // a removed file uses no space
 		}
 		if info, err := d.Info(); err == nil {
 			total += info.Size()

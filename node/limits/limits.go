@@ -17,72 +17,71 @@ import (
 )
 
 const (
-	// limitsEvery is how often it is decided anew what holds. What a person changes is acted on at
-	// once.
+	// limitsEvery is the interval of decisions. A change by the user takes effect at once.
 	limitsEvery = 500 * time.Millisecond
-	// paceEvery is the same while processor time is rationed: work and rest alternate at this beat.
+	// paceEvery is the interval while processor time is limited: work and pauses alternate.
 	paceEvery = 100 * time.Millisecond
-	// pauseGrace is what exchanges under way have to end by themselves when a pause begins.
+	// pauseGrace is the time that fetches in progress have to finish when a pause begins.
 	pauseGrace = time.Second
-	// ledgerEvery is how often the bytes of the day and the month are kept: a crash forgets no more
-	// than those since.
+	// ledgerEvery is the interval of storing the traffic of the day and the month; a crash loses at
+	// most one interval.
 	ledgerEvery = 2 * time.Second
 )
 
-// The names under which they are kept.
+// Keys in the store.
 const (
 	MetaLimits = "limits"
 	metaLedger = "ledger"
 )
 
-// Deps are what the limits use of the peer.
+// Deps are the dependencies of Limits.
 type Deps struct {
-	Kept   Kept   // where changed settings and the ledger are kept
-	Worker Worker // that is paused and slowed
-	Line   *Line  // that all connections pass
-	// DataDir is where the free space is looked at, and what takes room there.
+	Kept   Kept   // store of changed settings and the ledger
+	Worker Worker // paused and throttled
+	Line   *Line  // carries all connections
+	// DataDir is the directory of which size and free space are measured.
 	DataDir string
-	// OwnProcess says that the process is this peer's alone, so that the heap has the bound on
-	// memory as well.
+	// OwnProcess reports that the process runs only this peer, so that the memory limit also applies
+	// to the heap.
 	OwnProcess bool
-	// PageMemory is what pages may take of a bound on memory, 0 for none.
+	// PageMemory returns the share of a memory limit that pages may use, 0 for no limit.
 	PageMemory func(bound int64) int64
-	Log        *slog.Logger // hears when a rule begins or ends to hold
+	Log        *slog.Logger // receives the begin and end of each rule
 }
 
-// Kept is what a peer keeps between two runs, by name.
+// Kept stores values by name across restarts.
 type Kept interface {
-	// GetJSON reads a value, and leaves v alone if there is none.
+	// GetJSON reads a value, and does not change v if there is none.
 	GetJSON(name string, v any) error
 	// PutJSON stores a value and waits until it is on disk; NoteJSON does not wait.
 	PutJSON(name string, v any) error
-	NoteJSON(name string, v any) error // stores a value, without the wait
+	NoteJSON(name string, v any) error // stores a value without waiting
 }
 
-// Limits is what this peer may use of its machine and its link, decided again and again, and put
-// into force. Its methods are safe for concurrent use.
+// Limits decides periodically what the peer may use of machine and link, and enforces it. Its
+// methods are safe for concurrent use.
 type Limits struct {
-	started volunteer.Rules // as flags and file have them
+	started volunteer.Rules // from flags and configuration file
 	meta    Kept
 	log     *slog.Logger
 	levers  levers
 	gauges  gauges
-	poke    chan struct{}          // something was changed
+	poke    chan struct{}          // signals a change
 	free    func() (uint64, error) // of the disk, in bytes
-	dir     string                 // where that is
-	turn    chan struct{}          // held by who changes what is kept, from reading it to the disk
+	dir     string                 // the data directory
+	turn    chan struct{}          // serializes changes, from reading to storing
 
-	mu      sync.Mutex // guards what follows; never held over the disk
+	mu      sync.Mutex // guards the fields below; not held during disk I/O
 	rules   volunteer.Rules
-	changed map[string]string // by key: what limits set gave
+	changed map[string]string // by key: values set with limits set
 	pause   volunteer.Pause
 	ledger  volunteer.Ledger
 	seen    volunteer.Observed
 	now     volunteer.Decision
-	resting bool // the pacer's word
+	resting bool // decided by the pacer
 	speed   speed
 
-	// The rest is of the loop alone.
+	// The fields below belong to the loop.
 	told    volunteer.Decision
 	force   inForce
 	pacer   volunteer.Pacer
@@ -92,10 +91,10 @@ type Limits struct {
 	kept    time.Time // the ledger
 }
 
-// levers are what a decision moves.
+// levers are the controls that a decision sets.
 type levers interface {
-	// pauseFetching has nothing begun from now on, breakOff ends what is under way, resumeFetching
-	// takes the pause back.
+	// pauseFetching starts no new fetch, breakOff aborts those in progress, resumeFetching ends the
+	// pause.
 	pauseFetching()
 	breakOff()
 	resumeFetching()
@@ -104,20 +103,19 @@ type levers interface {
 	setMemory(bytes int64)
 }
 
-// gauges are what is held against the rules. They do not block.
+// gauges are the measurements that rules are compared with. They do not block.
 type gauges interface {
-	// traffic is all that came and went since the start, in bytes.
+	// traffic returns the bytes received and sent since the start.
 	traffic() (down, up int64)
-	// processTime is what the process has used, heap what it could not collect, without the bodies
-	// of pages.
+	// processTime is the CPU time of the process, heap its live heap without page bodies.
 	processTime() time.Duration
 	heap() int64
 	fetching() int
-	// work is how many pages were fetched since the start, and whether a host is in hand.
+	// work returns the pages fetched since the start, and whether a host is leased.
 	work() (pages int64, busy bool)
 }
 
-// inForce is what the levers were moved to last.
+// inForce holds the current values of the controls.
 type inForce struct {
 	set       bool
 	paused    bool
@@ -128,13 +126,13 @@ type inForce struct {
 	memory    int64
 }
 
-// storedLimits is what survives a restart.
+// storedLimits is the state that survives a restart.
 type storedLimits struct {
 	Changed map[string]string `json:"changed,omitempty"`
 	Pause   volunteer.Pause   `json:"pause"`
 }
 
-// New takes up what the last run kept; forget leaves out, for good, what limits set changed then.
+// New loads the state of the last run; forget deletes the settings changed with limits set.
 func New(started volunteer.Rules, forget bool, d Deps) (*Limits, error) {
 	p := peerLevers{d}
 	return moving(&Limits{
@@ -142,7 +140,7 @@ func New(started volunteer.Rules, forget bool, d Deps) (*Limits, error) {
 	}, forget)
 }
 
-// moving takes up what was kept, with levers and gauges that are there.
+// moving loads the stored state into l, whose controls and measurements are set.
 func moving(l *Limits, forget bool) (*Limits, error) {
 	l.poke, l.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	var stored storedLimits
@@ -162,7 +160,7 @@ func moving(l *Limits, forget bool) (*Limits, error) {
 	for key, value := range stored.Changed {
 		rules := l.started
 		if k, ok := volunteer.Find(key); !ok || k.Set(&rules, value) != nil {
-			l.log.Warn("stored limit is not understood, and left out", "key", key, "value", value)
+			l.log.Warn("stored limit is invalid; ignored", "key", key, "value", value)
 			continue
 		}
 		l.changed[key] = value
@@ -172,7 +170,7 @@ func moving(l *Limits, forget bool) (*Limits, error) {
 	return l, nil
 }
 
-// KeptReserve is the disk reserve that limits set made in earlier runs, in bytes; 0 if it did not.
+// KeptReserve returns the disk reserve stored by limits set, in bytes; 0 if none.
 func KeptReserve(k Kept) (uint64, error) {
 	var stored storedLimits
 	err := k.GetJSON(MetaLimits, &stored)
@@ -183,7 +181,7 @@ func KeptReserve(k Kept) (uint64, error) {
 	return uint64(max(changedRules(volunteer.Rules{}, map[string]string{volunteer.KeyDiskReserve: value}).DiskReserve, 0)), err // not negative
 }
 
-// changedRules are the rules with changes that were checked before.
+// changedRules returns the rules with changes that were validated before.
 func changedRules(rules volunteer.Rules, changed map[string]string) volunteer.Rules {
 	for _, k := range volunteer.Keys {
 		if value, ok := changed[k.Name]; ok {
@@ -193,7 +191,7 @@ func changedRules(rules volunteer.Rules, changed map[string]string) volunteer.Ru
 	return rules
 }
 
-// Run keeps the limits in force until ctx ends; then the ledger is kept.
+// Run enforces the limits until ctx ends, then stores the ledger.
 func (l *Limits) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -215,7 +213,7 @@ func (l *Limits) Run(ctx context.Context) error {
 	}
 }
 
-// step decides what holds and puts it into force; it returns when to look again.
+// step decides, enforces the decision, and returns the time to the next step.
 func (l *Limits) step(now time.Time) time.Duration {
 	down, up := l.gauges.traffic()
 	spent := l.gauges.processTime()
@@ -244,7 +242,7 @@ func (l *Limits) step(now time.Time) time.Duration {
 	return limitsEvery
 }
 
-// tell logs a change of what pauses.
+// tell logs a change of the pausing rule.
 func (l *Limits) tell(was, is *volunteer.Decision) {
 	old, _ := was.Pausing()
 	h, paused := is.Pausing()
@@ -252,11 +250,11 @@ func (l *Limits) tell(was, is *volunteer.Decision) {
 	case paused && h.Rule != old.Rule:
 		l.log.Info("paused", "rule", h.Rule, "why", h.Why)
 	case !paused && was.Paused:
-		l.log.Info("goes on after a pause", "rule", old.Rule)
+		l.log.Info("resumed", "rule", old.Rule)
 	}
 }
 
-// apply moves the levers that are not where they belong.
+// apply sets the controls that differ from the decision.
 func (l *Limits) apply(now time.Time, d *volunteer.Decision, resting bool, memory int64) {
 	f := &l.force
 	fetchers := d.Fetchers
@@ -286,8 +284,8 @@ func (l *Limits) apply(now time.Time, d *volunteer.Decision, resting bool, memor
 	}
 }
 
-// keepLedger stores the bytes of the day and the month if there are more. It does not wait for the
-// disk: what a killed process has written is read again.
+// keepLedger stores the traffic of the day and the month. It does not wait for the disk; writes of
+// a killed process are not lost.
 func (l *Limits) keepLedger(now time.Time) error {
 	l.mu.Lock()
 	ledger := l.ledger
@@ -296,20 +294,20 @@ func (l *Limits) keepLedger(now time.Time) error {
 	return l.meta.NoteJSON(metaLedger, &ledger)
 }
 
-// Holding is the hold that pauses, if one does.
+// Holding returns the hold that pauses, if any.
 func (l *Limits) Holding() (volunteer.Hold, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now.Pausing()
 }
 
-// Paused says whether nothing is to be fetched now.
+// Paused reports whether fetching is paused.
 func (l *Limits) Paused() bool {
 	_, paused := l.Holding()
 	return paused
 }
 
-// setPause begins or ends the pause by a person, on disk as well.
+// setPause begins or ends a pause by the user, and stores it.
 func (l *Limits) setPause(p volunteer.Pause) error {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
@@ -320,7 +318,7 @@ func (l *Limits) setPause(p volunteer.Pause) error {
 	return l.store(stored)
 }
 
-// set changes rules by their keys, all or none, on disk as well.
+// set changes rules by key, all or none, and stores them.
 func (l *Limits) set(values map[string]string) error {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
@@ -355,15 +353,14 @@ func (l *Limits) set(values map[string]string) error {
 	return l.store(stored)
 }
 
-// leavesRoom refuses a disk reserve that is not there: the peer would end at once, and then there
-// is nobody to take it back.
+// leavesRoom rejects a disk reserve above the free space: the peer would stop at once.
 func (l *Limits) leavesRoom(reserve int64) error {
 	free, err := l.free()
 	if err != nil {
 		return fmt.Errorf("limits: disk-reserve: %w", err)
 	}
 	if uint64(max(reserve, 0)) > free { // not negative
-		return control.Usage(fmt.Sprintf("limits: disk-reserve %s: only %d MiB are free, so the peer would end at once", volunteer.SizeText(reserve), free>>20))
+		return control.Usage(fmt.Sprintf("limits: disk-reserve %s: only %d MiB are free, so the peer would stop at once", volunteer.SizeText(reserve), free>>20))
 	}
 	return nil
 }
@@ -376,13 +373,12 @@ func keyNames() string {
 	return strings.Join(names, ", ")
 }
 
-// stored is what is to be kept; the mutex is held.
+// stored returns the state to store; the mutex is held.
 func (l *Limits) stored() storedLimits {
 	return storedLimits{Changed: maps.Clone(l.changed), Pause: l.pause}
 }
 
-// store keeps what was changed and has the loop act on it. What is in force is decided here
-// already, so that whoever asked sees it.
+// store writes s and wakes the loop. It decides first, so that the caller reads the new state.
 func (l *Limits) store(s storedLimits) error {
 	l.mu.Lock()
 	l.now = volunteer.Decide(time.Now(), &l.rules, l.pause, &l.seen, &l.ledger)
@@ -394,24 +390,24 @@ func (l *Limits) store(s storedLimits) error {
 	return l.meta.PutJSON(MetaLimits, s)
 }
 
-// Reserve is the free disk space at which the peer ends.
+// Reserve returns the free disk space at which the peer stops.
 func (l *Limits) Reserve() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return uint64(max(l.rules.DiskReserve, 1)) // positive
 }
 
-// Heap is what counts of the heap for the bound on memory, in bytes.
+// Heap returns the heap bytes that count against the memory limit.
 func (l *Limits) Heap() int64 { return l.gauges.heap() }
 
-// BandwidthCap is the bandwidth that may come at present, in bytes a second, 0 for any.
+// BandwidthCap returns the current download limit in bytes per second, 0 for none.
 func (l *Limits) BandwidthCap() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now.Bandwidth
 }
 
-// View is what is told of the limits.
+// View returns settings, active throttles and usage.
 func (l *Limits) View() *control.Limits {
 	fetching := l.gauges.fetching()
 	l.mu.Lock()
@@ -449,14 +445,13 @@ func holdOf(h *volunteer.Hold) control.Hold {
 	return c
 }
 
-// speed is what was used in the last second or so.
+// speed measures the use of the last second.
 type speed struct {
 	marks [speedMarks]speedMark
 	next  int
 }
 
-// speedMarks are kept, one each speedEvery: so the span between the oldest and the newest is about
-// a second.
+// speedMarks is the number of samples, one per speedEvery: together about a second.
 const (
 	speedMarks = 6
 	speedEvery = 200 * time.Millisecond
@@ -468,7 +463,7 @@ type speedMark struct {
 	spent    time.Duration
 }
 
-// note adds what the gauges say, unless it did a moment ago.
+// note adds a sample, at most one per speedEvery.
 func (s *speed) note(now time.Time, down, up int64, spent time.Duration) {
 	last := &s.marks[(s.next+speedMarks-1)%speedMarks]
 	if now.Sub(last.at) < speedEvery {
@@ -478,7 +473,7 @@ func (s *speed) note(now time.Time, down, up int64, spent time.Duration) {
 	s.next = (s.next + 1) % speedMarks
 }
 
-// of is bytes a second each way, and cores. Zero before there are two marks.
+// of returns bytes per second in each direction, and cores; zero with fewer than two samples.
 func (s *speed) of() (down, up int64, cores float64) {
 	last := s.marks[(s.next+speedMarks-1)%speedMarks]
 	first := last

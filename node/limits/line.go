@@ -8,12 +8,11 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 )
 
-// bulkParts of 5 of what may go up are for records that move and archives that are fetched, at
-// most. The rest keeps leases, reports and the ring from waiting behind them on the same
-// connection.
+// bulkParts fifths of the upload limit is the maximum for handoffs and archive transfers. The rest
+// is for leases, reports and ring maintenance, which share their connections.
 const bulkParts = 2
 
-// Line is this peer's way to the internet, with everything on it: sites and peers share its caps.
+// Line limits all internet traffic of the peer: sites and peers share its limits.
 type Line struct {
 	*bandwidth.Line
 	bulk *bandwidth.Limiter
@@ -21,12 +20,12 @@ type Line struct {
 
 var _ p2p.Shape = (*Line)(nil)
 
-// NewLine makes a line without caps.
+// NewLine returns a line without limits.
 func NewLine() *Line {
 	return &Line{Line: bandwidth.NewLine(0), bulk: bandwidth.NewLimiter(0)}
 }
 
-// setRates changes the caps, in bytes a second; 0 is none.
+// setRates changes the limits, in bytes per second; 0 is none.
 func (l *Line) setRates(down, up int64) {
 	l.Down.SetRate(down)
 	l.Up.SetRate(up)
@@ -45,7 +44,7 @@ func (l *Line) Spent(sent, received int) {
 // Bulk implements p2p.Shape.
 func (l *Line) Bulk(ctx context.Context, n int) error { return l.bulk.Wait(ctx, bandwidth.Peers, n) }
 
-// Total is all that came and went so far, in bytes.
+// Total returns the bytes received and sent so far.
 func (l *Line) Total() (down, up int64) {
 	return l.Down.Used(bandwidth.Sites) + l.Down.Used(bandwidth.Peers), l.Up.Used(bandwidth.Sites) + l.Up.Used(bandwidth.Peers)
 }

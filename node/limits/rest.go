@@ -10,35 +10,33 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker"
 )
 
-// Go collects the heap of a process that allocates nothing every two minutes, and gives its pages
-// back later still. A peer of a volunteer that has nothing to fetch any more gives them back at
-// once.
+// Go collects the heap of an idle process every two minutes and returns its pages to the system
+// even later. An idle peer returns them at once.
 const (
-	// restAfter is for how long nothing may have moved in a peer at rest.
+	// restAfter is the time without progress after which a peer is idle.
 	restAfter = 15 * time.Second
-	// restEvery is how often it is looked at.
+	// restEvery is the interval of checks.
 	restEvery = 5 * time.Second
-	// restGrowth is how much more memory a peer at rest must hold than after the last time before
-	// it gives back again. Questions of others and its own hosts take some too, and collecting
-	// costs some ten milliseconds.
+	// restGrowth is the growth of the heap since the last release that causes another. Requests of
+	// other peers need memory too, and a collection takes tens of milliseconds.
 	restGrowth = 16 << 20
 )
 
-// restLook is what is seen of a peer at one moment.
+// restLook is one observation of the peer.
 type restLook struct {
-	moved int64 // as stall.Look has it
-	busy  bool  // pages or outcomes are in hand
-	held  int64 // bytes of the heap that the system does not have back
+	moved int64 // as in stall.Look
+	busy  bool  // pages or outcomes are in progress
+	held  int64 // heap bytes not returned to the system
 }
 
-// rest tells when a peer that is at rest is to give memory back. The zero value has seen nothing.
+// rest decides when an idle peer returns memory. The zero value is ready to use.
 type rest struct {
 	moved int64
-	since time.Time // when something moved last, or memory was given back
-	left  int64     // bytes that were held after that
+	since time.Time // last progress, or last release of memory
+	left  int64     // heap bytes held after the last release
 }
 
-// due takes a look in.
+// due records an observation and reports whether to release memory.
 func (r *rest) due(now time.Time, l restLook) bool {
 	if r.since.IsZero() || l.busy || l.moved != r.moved {
 		r.moved, r.since = l.moved, now
@@ -47,11 +45,11 @@ func (r *rest) due(now time.Time, l restLook) bool {
 	return now.Sub(r.since) >= restAfter && l.held >= r.left+restGrowth
 }
 
-// done notes that memory was given back, and what is held now.
+// done records a release and the heap bytes held now.
 func (r *rest) done(now time.Time, held int64) { r.since, r.left = now, held }
 
-// GiveBack returns the memory of a crawl to the system whenever the peer, whose worker it is, comes
-// to rest, until ctx ends. It is for a peer that has the process to itself.
+// GiveBack returns free memory to the system whenever the worker is idle, until ctx ends. It
+// requires that the peer is alone in its process.
 func GiveBack(ctx context.Context, worker func() worker.Stats) error {
 	tick := time.NewTicker(restEvery)
 	defer tick.Stop()
@@ -73,14 +71,14 @@ func lookAt(w worker.Stats) restLook {
 	return restLook{moved: movedBy(&w), busy: w.InFlight+w.Processing+w.Unreported > 0, held: heldMemory()}
 }
 
-// freeMemory gives back to the system what nobody uses. What lies in a sync.Pool outlives one
-// collection, and the pools of a crawl hold buffers and windows of decoders of megabytes.
+// freeMemory returns unused memory to the system. A sync.Pool survives one collection, and the
+// pools of a crawl hold megabytes of buffers and decoder windows.
 func freeMemory() {
 	runtime.GC()
 	debug.FreeOSMemory()
 }
 
-// heldMemory is what the heap has of the system.
+// heldMemory returns the heap bytes obtained from the system.
 func heldMemory() (sum int64) {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(samples)

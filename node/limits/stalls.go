@@ -16,47 +16,46 @@ import (
 	"github.com/apoidea/apoidea/node/stall"
 )
 
-// stallEvery is how often the peer is looked at for whether something moves.
+// stallEvery is the interval of checks for progress.
 const stallEvery = 5 * time.Second
 
-// StallDeps are what the watch for stalls uses of the peer.
+// StallDeps are the dependencies of Stalls.
 type StallDeps struct {
-	// After is how long nothing may move, Every how often that is looked at; 0 for the usual.
+	// After is the time without progress that is a stall, Every the interval of checks; 0 for the
+	// defaults.
 	After, Every time.Duration
-	DataDir      string // where stacks are kept
-	// Ask returns when the owner's loop has answered.
+	DataDir      string // for the stack files
+	// Ask returns when the owner's loop has responded.
 	Ask func(ctx context.Context) error
-	// Worker is what the worker has done, and has in hand; SiteBytes is what came from sites so
-	// far.
+	// Worker returns what the worker has done and has in progress.
 	Worker    func() worker.Stats
-	SiteBytes func() int64 // bytes from sites so far
-	// Resting says that the worker is to do nothing: the peer is paused, or leaves.
+	SiteBytes func() int64 // bytes received from sites so far
+	// Resting reports that the worker is idle on purpose: the peer is paused, or leaves.
 	Resting func() bool
-	Log     *slog.Logger // hears of each stall
+	Log     *slog.Logger // receives each stall
 }
 
-// Stalls watches that something moves in the peer while there is work, and says when not.
+// Stalls is the stall watchdog: it detects that a peer with work makes no progress.
 type Stalls struct {
 	StallDeps
 	begun atomic.Int64
-	// asking is set while the owner's loop is asked for nothing but an answer, answers counts
-	// those.
+	// asking is set while a probe of the owner's loop is pending; answers counts responses.
 	asking  atomic.Bool
 	answers atomic.Int64
-	// hangs is set while that has taken too long.
+	// hangs is set while a probe has timed out.
 	hangs atomic.Bool
 
 	mu      sync.Mutex
-	stalled *control.Stalled // nil while all is well
+	stalled *control.Stalled // nil without a stall
 }
 
-// NewStalls makes the watch; Run has it look.
+// NewStalls returns a watchdog; Run starts it.
 func NewStalls(d StallDeps) *Stalls { return &Stalls{StallDeps: d} }
 
-// Times is how often nothing has moved since the start.
+// Times returns the number of stalls since the start.
 func (s *Stalls) Times() int64 { return s.begun.Load() }
 
-// Now is how it is, nil while all is well.
+// Now returns the current stall, nil if there is none.
 func (s *Stalls) Now() *control.Stalled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +72,7 @@ func (s *Stalls) set(to *control.Stalled) {
 	s.stalled = to
 }
 
-// Run looks until ctx ends.
+// Run checks for progress until ctx ends.
 func (s *Stalls) Run(ctx context.Context) error {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -106,7 +105,7 @@ func (s *Stalls) Run(ctx context.Context) error {
 	}
 }
 
-// ask waits for an answer of the owner's loop.
+// ask waits for a response of the owner's loop.
 func (s *Stalls) ask(ctx context.Context) {
 	defer s.asking.Store(false)
 	if s.Ask(ctx) == nil {
@@ -114,37 +113,37 @@ func (s *Stalls) ask(ctx context.Context) {
 	}
 }
 
-// begin tells that nothing moves, and keeps what everybody is doing.
+// begin logs a stall and stores the stacks of all goroutines.
 func (s *Stalls) begin(now, since time.Time, work string) {
 	s.begun.Add(1)
 	is := &control.Stalled{Since: since.Round(0), Work: work}
 	path, err := stall.Stacks(filepath.Join(s.DataDir, "stalls"), now, work)
 	if is.Stacks = path; err != nil {
-		s.Log.Warn("stacks of what hangs not kept", "err", err)
+		s.Log.Warn("write stack file of stall", "err", err)
 	}
 	s.set(is)
-	s.Log.Error("nothing moves in the peer although there is work", "since", since.Format(time.RFC3339), "work", work, "stacks", path)
+	s.Log.Error("peer stalled: no progress with work pending", "since", since.Format(time.RFC3339), "work", work, "stacks", path)
 }
 
-// over tells that something moves again, unless another part still hangs.
+// over logs the end of a stall, unless another part is still stalled.
 func (s *Stalls) over(hang [2]bool) {
 	if hang[0] || hang[1] {
 		return
 	}
-	s.Log.Warn("the peer moves again", "stood_still_since", s.Now().Since.Format(time.RFC3339))
+	s.Log.Warn("peer recovered from stall", "stood_still_since", s.Now().Since.Format(time.RFC3339))
 	s.set(nil)
 }
 
-// ownerLook sees whether the owner's loop answers.
+// ownerLook observes whether the owner's loop responds.
 func (s *Stalls) ownerLook() stall.Look {
 	look := stall.Look{Moved: s.answers.Load()}
 	if s.asking.Load() {
-		look.Work = "the owner of hosts owes an answer"
+		look.Work = "a response of the owner's loop"
 	}
 	return look
 }
 
-// workerLook sees what the worker has done, and has to do.
+// workerLook observes what the worker has done and has to do.
 func (s *Stalls) workerLook() stall.Look {
 	w := s.Worker()
 	look := stall.Look{Moved: movedBy(&w) + s.SiteBytes()}
@@ -154,7 +153,7 @@ func (s *Stalls) workerLook() stall.Look {
 	return look
 }
 
-// movedBy grows with whatever a worker gets done.
+// movedBy grows with any progress of the worker.
 func movedBy(w *worker.Stats) int64 {
 	sum := w.Requests + w.WireBytes + w.Acknowledged + w.Spilled + w.Lapsed + w.Dropped
 	for _, count := range w.Outcomes {
@@ -163,7 +162,7 @@ func movedBy(w *worker.Stats) int64 {
 	return sum
 }
 
-// workOf says what a worker has to do at once; empty if that is nothing.
+// workOf describes the work that is due; empty if none.
 func workOf(w *worker.Stats) string {
 	var work []string
 	add := func(n int, what string) {
@@ -171,14 +170,14 @@ func workOf(w *worker.Stats) string {
 			work = append(work, fmt.Sprintf("%d %s", n, what))
 		}
 	}
-	add(w.InFlight, "exchanges with sites under way")
-	add(w.Processing, "pages between exchange and report")
-	add(w.Unreported, "outcomes on their way to owners")
+	add(w.InFlight, "fetches in progress")
+	add(w.Processing, "pages in processing")
+	add(w.Unreported, "outcomes not yet reported to owners")
 	if w.Due {
-		work = append(work, "hosts that may be asked")
+		work = append(work, "hosts due for a fetch")
 	}
 	return strings.Join(work, ", ")
 }
 
-// OwnerHangs says that the owner's loop does not answer, so that nobody is to wait for it.
+// OwnerHangs reports that the owner's loop does not respond, so that callers must not wait for it.
 func (s *Stalls) OwnerHangs() bool { return s.hangs.Load() }

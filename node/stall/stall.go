@@ -1,6 +1,6 @@
-// Package stall notices a peer in which nothing moves although there is work, such as after a
-// deadlock: something that no bound on time has ended. It is a plain state machine; whoever drives
-// it looks at the peer once in a while. It also keeps the stacks of such a moment, in a few files.
+// Package stall detects a peer that has work and makes no progress, such as after a deadlock that
+// no timeout has ended. It is a state machine without timers: the caller passes periodic
+// observations. It also writes the stacks of all goroutines to a few files.
 package stall
 
 import (
@@ -14,48 +14,47 @@ import (
 	"time"
 )
 
-// After is how long nothing may move. No exchange waits as long for a byte, no owner for an
-// acknowledgement.
+// After is the time without progress that is a stall. No fetch waits as long for a byte, no owner
+// for an acknowledgement.
 const After = time.Minute
 
-// mostApart is how far two looks may be apart for what lies between them to count: a process that
-// was stopped in between is not at fault.
+// mostApart is the maximum distance of two observations that count: a process stopped in between is
+// not stalled.
 const mostApart = 15 * time.Second
 
-// Look is what is seen of a peer at one moment.
+// Look is one observation of a peer.
 type Look struct {
-	// Moved is a sum of counters that grow with whatever gets done; if it is another than at the
-	// last look, something was.
+	// Moved is a sum of counters that grow with progress; a change since the last observation is
+	// progress.
 	Moved int64
-	// Work says what there is to do at once, empty if nothing is: neither a pause, a limit nor a
-	// site's wish for patience stands before it.
+	// Work describes work that is due, empty if none: no pause, limit or crawl delay holds it back.
 	Work string
 }
 
-// Watch remembers since when nothing has moved. The zero value is for use; it has one user.
+// Watch records the time without progress. The zero value is ready for use, by one goroutine.
 type Watch struct {
-	// After replaces the constant; zero: that.
+	// After replaces the constant; zero: the constant.
 	After time.Duration
 
 	looked  time.Time
-	since   time.Time // when something moved last, or there was no work
+	since   time.Time // last progress, or last time without work
 	moved   int64
 	stalled bool
 }
 
-// Change is what a look brought.
+// Change is the result of an observation.
 type Change uint8
 
 // The changes.
 const (
 	None Change = iota
-	// Begun: nothing has moved for long enough, which is told now.
+	// Begun: a stall begins.
 	Begun
-	// Over: something moved again, or there is no work left.
+	// Over: progress was made, or no work is left.
 	Over
 )
 
-// See takes a look in.
+// See records an observation.
 func (w *Watch) See(now time.Time, l Look) Change {
 	after := w.After
 	if after == 0 {
@@ -80,19 +79,19 @@ func (w *Watch) See(now time.Time, l Look) Change {
 	}
 }
 
-// Since is when something moved last.
+// Since returns the time of the last progress.
 func (w *Watch) Since() time.Time { return w.since }
 
 const (
 	prefix = "stall-"
 	suffix = ".txt"
-	// maxFiles bounds the files of stacks, maxStacks one of them in bytes.
+	// maxFiles limits the stack files, maxStacks the bytes of one.
 	maxFiles  = 4
 	maxStacks = 8 << 20
 )
 
-// Stacks writes the stacks of all goroutines into a new file of dir, which is made when it is not
-// there, and removes the oldest files beyond four.
+// Stacks writes the stacks of all goroutines to a new file in dir, which it creates if missing, and
+// removes the oldest files beyond four.
 func Stacks(dir string, now time.Time, why string) (path string, err error) {
 	buf := make([]byte, 256<<10)
 	n := runtime.Stack(buf, true)
@@ -101,17 +100,17 @@ func Stacks(dir string, now time.Time, why string) (path string, err error) {
 		n = runtime.Stack(buf, true)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("write the stacks: %w", err)
+		return "", fmt.Errorf("write stacks: %w", err)
 	}
 	path = filepath.Join(dir, prefix+now.UTC().Format("20060102T150405.000Z")+suffix)
 	text := append(fmt.Appendf(nil, "%s: %s\n\n", now.UTC().Format(time.RFC3339), why), buf[:n]...)
 	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return "", fmt.Errorf("write the stacks: %w", err)
+		return "", fmt.Errorf("write stacks: %w", err)
 	}
 	return path, prune(dir)
 }
 
-// prune removes the oldest files beyond the bound; their names are in the order of time.
+// prune removes the oldest files beyond maxFiles; their names sort by time.
 func prune(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -5,19 +5,18 @@ import (
 	"fmt"
 )
 
-// What another peer may put into an answer in JSON. An element of a list takes a few hundred bytes
-// of memory, and three bytes to say, so what is in an answer is counted before any of it is
-// unpacked.
+// Size limits of JSON responses of other peers. A list element of three bytes needs a few hundred
+// bytes of memory, so elements are counted before decoding.
 const (
-	// maxAnswerElements bounds the elements of all lists of an answer: the longest is one of files.
+	// maxAnswerElements limits the elements of all lists; the longest list is one of files.
 	maxAnswerElements = 2 * maxFileList
-	// maxAnswerValues bounds all its values; a report has some forty for each job.
+	// maxAnswerValues limits all values; a report has about forty per job.
 	maxAnswerValues = 100_000
-	// maxAnswerDepth bounds how deep they lie in each other; ours reach 5.
+	// maxAnswerDepth limits the nesting; ours is 5.
 	maxAnswerDepth = 16
 )
 
-// unpack reads an answer of another peer.
+// unpack decodes a response of another peer.
 func unpack(raw []byte, v any) error {
 	if err := countAnswer(raw); err != nil {
 		return err
@@ -25,8 +24,8 @@ func unpack(raw []byte, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
-// countAnswer counts what is in an answer. It gives no memory, and leaves it to who unpacks the
-// answer to say whether it is JSON at all.
+// countAnswer checks the size limits of a response without allocation. It does not validate the
+// JSON.
 func countAnswer(raw []byte) error {
 	var isList [maxAnswerDepth + 1]bool
 	depth, elements, values, quoted := 0, 0, 0, false
@@ -40,7 +39,7 @@ func countAnswer(raw []byte) error {
 		case c == '[' || c == '{' || c == ',':
 			if c != ',' {
 				if depth++; depth > maxAnswerDepth {
-					return fmt.Errorf("answer: deeper than %d", maxAnswerDepth)
+					return fmt.Errorf("response: nested deeper than %d", maxAnswerDepth)
 				}
 				isList[depth] = c == '['
 			}
@@ -52,7 +51,7 @@ func countAnswer(raw []byte) error {
 			depth = max(depth-1, 0)
 		}
 		if elements > maxAnswerElements || values > maxAnswerValues {
-			return fmt.Errorf("answer: over %d elements of lists, or %d values", maxAnswerElements, maxAnswerValues)
+			return fmt.Errorf("response: more than %d list elements or %d values", maxAnswerElements, maxAnswerValues)
 		}
 	}
 	return nil

@@ -19,39 +19,37 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// ServiceFiles lends the archive's files to other peers, for export --ring.
+// ServiceFiles is the service that provides archive files to other peers, for export --ring.
 const ServiceFiles = "files"
 
 const (
-	// maxFileRead bounds one answer of the service.
+	// maxFileRead limits one response of the service.
 	maxFileRead = 1 << 20
-	// maxFileList bounds the names in one answer; who wants more asks for those behind the last.
+	// maxFileList limits the names in one response; the caller requests more after the last.
 	maxFileList = 5_000
-	// maxFileRequest bounds a request, in bytes.
+	// maxFileRequest limits a request, in bytes.
 	maxFileRequest = 4096
 )
 
-// fileRequest asks for a part of a file or, without a name, for the files behind one in the list.
-// It is JSON, as all that is asked for people and rarely.
+// fileRequest requests a part of a file or, without a name, the files after one in the list.
 type fileRequest struct {
 	Name   string `json:"name,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// archiveFiles serves the files of a peer's archive: WARC files and their indexes, nothing else.
-// flush, if not nil, hands what the writer has gathered to the system before the files are listed.
+// archiveFiles serves the files of a peer's archive: only WARC files and their indexes. flush, if
+// not nil, writes buffered records before the files are listed.
 type archiveFiles struct {
 	dir   string
 	flush func() error
 }
 
-// handle answers with a list of files, or with the bytes of one from the offset on; an empty answer
-// is its end.
+// handle returns a list of files, or bytes of a file from an offset; an empty response is its end.
 func (a archiveFiles) handle(_ context.Context, _ peer.ID, raw []byte) ([]byte, error) {
 	var req fileRequest
 	if len(raw) > maxFileRequest || json.Unmarshal(raw, &req) != nil {
-		return nil, rpc.Refuse("files: not a request")
+		return nil, rpc.Refuse("files: invalid request")
 	}
 	if req.Name != "" {
 		return a.part(req.Name, req.Offset)
@@ -63,7 +61,7 @@ func (a archiveFiles) handle(_ context.Context, _ peer.ID, raw []byte) ([]byte, 
 	return json.Marshal(files)
 }
 
-// part reads a file's bytes from the offset on, up to a bound.
+// part reads at most maxFileRead bytes of a file from offset.
 func (a archiveFiles) part(name string, offset int64) ([]byte, error) {
 	if !isArchive(name) || offset < 0 {
 		return nil, rpc.Refuse("files: no such file")
@@ -77,7 +75,7 @@ func (a archiveFiles) part(name string, offset int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	buf := make([]byte, min(maxFileRead, max(info.Size()-offset, 0))) // an answer that is not read yet holds all of it
+	buf := make([]byte, min(maxFileRead, max(info.Size()-offset, 0))) // a pending response holds the whole buffer
 	n, err := f.ReadAt(buf, offset)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -85,14 +83,14 @@ func (a archiveFiles) part(name string, offset int64) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// openSuffix marks the file that is being written, indexSuffix ends the name of an index.
+// openSuffix marks the file being written, indexSuffix an index.
 const (
 	openSuffix  = ".open"
 	indexSuffix = ".cdxj"
 )
 
-// isArchive says whether a name is that of a WARC file, finished or not, or of a finished index,
-// and of no other place.
+// isArchive reports whether name is a WARC file, finished or not, or a finished index, without a
+// directory.
 func isArchive(name string) bool {
 	if name != filepath.Base(name) || strings.ContainsAny(name, "/\\\x00") {
 		return false
@@ -101,8 +99,8 @@ func isArchive(name string) bool {
 	return ok || strings.HasSuffix(name, indexSuffix) || strings.HasSuffix(name, warc.MovedIndex)
 }
 
-// list returns the archive's WARC files and the indexes of moved ones behind a name, in the order
-// of their names, without the suffix of one that is being written.
+// list returns the WARC files and the indexes of moved ones after a name, sorted by name, without
+// the suffix of the file being written.
 func (a archiveFiles) list(after string) ([]control.ArchiveFile, error) {
 	if a.flush != nil {
 		if err := a.flush(); err != nil {
@@ -137,7 +135,7 @@ func (a archiveFiles) list(after string) ([]control.ArchiveFile, error) {
 	return files, nil
 }
 
-// filesOf asks a peer for all its archive files.
+// filesOf requests the list of a peer's archive files.
 func filesOf(ctx context.Context, ask func(ctx context.Context, req []byte) ([]byte, error)) ([]control.ArchiveFile, error) {
 	all := []control.ArchiveFile{}
 	after := ""
@@ -152,7 +150,7 @@ func filesOf(ctx context.Context, ask func(ctx context.Context, req []byte) ([]b
 		}
 		for _, f := range files {
 			if !isArchive(f.Name) || f.Name <= after || strings.HasSuffix(f.Name, openSuffix) || strings.HasSuffix(f.Name, indexSuffix) {
-				return nil, fmt.Errorf("list of files: %.80q has no place there", f.Name)
+				return nil, fmt.Errorf("list of files: invalid name %.80q", f.Name)
 			}
 			after = f.Name
 		}
@@ -166,7 +164,7 @@ func filesOf(ctx context.Context, ask func(ctx context.Context, req []byte) ([]b
 	}
 }
 
-// maxArchive bounds the files of one peer's archive.
+// maxArchive limits the files of one peer's archive.
 const maxArchive = 1_000_000
 
 func askFiles(ctx context.Context, ask func(ctx context.Context, req []byte) ([]byte, error), req fileRequest) ([]byte, error) {
@@ -177,7 +175,7 @@ func askFiles(ctx context.Context, ask func(ctx context.Context, req []byte) ([]
 	return ask(ctx, raw)
 }
 
-// copyFile writes a peer's file from the offset on, part by part.
+// copyFile writes a peer's file from offset on, in parts.
 func copyFile(ctx context.Context, ask func(ctx context.Context, req []byte) ([]byte, error), name string, offset int64, w io.Writer) error {
 	for {
 		part, err := askFiles(ctx, ask, fileRequest{Name: name, Offset: offset})

@@ -19,7 +19,7 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// answerJSON encodes an answer of the status service.
+// answerJSON encodes a response of the status service.
 func answerJSON[T any](v T, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -27,16 +27,16 @@ func answerJSON[T any](v T, err error) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// askOwner puts a question to the owner of a key, following `moved`.
+// askOwner sends a request to the owner of a key, following `moved`.
 func askOwner[T any](ctx context.Context, v *View, key ring.Key, question string) (*T, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	raw, err := v.deps.Ring.Router.CallOwner(ctx, key, ServiceStatus, []byte(question))
 	if calls.CodeOf(err) == calls.CodeMoved {
-		return nil, fmt.Errorf("the ring is changing, and nobody serves that part of it yet: ask again in some seconds (%w)", err)
+		return nil, fmt.Errorf("the ring is converging and has no owner for that key yet: retry in a few seconds (%w)", err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, &control.Error{Kind: control.KindTimeout, Text: fmt.Sprintf("the peer that answers for that said nothing in %v: ask again in some seconds", answerTime)}
+		return nil, &control.Error{Kind: control.KindTimeout, Text: fmt.Sprintf("the owner did not respond in %v: retry in a few seconds", answerTime)}
 	}
 	if err != nil {
 		return nil, err
@@ -47,26 +47,25 @@ func askOwner[T any](ctx context.Context, v *View, key ring.Key, question string
 func decodeAnswer[T any](raw []byte) (*T, error) {
 	v := new(T)
 	if err := unpack(raw, v); err != nil {
-		return nil, fmt.Errorf("answer: %w", err)
+		return nil, fmt.Errorf("response: %w", err)
 	}
 	return v, nil
 }
 
-// pageSize is how many URLs go into one answer: bounded, so that a listing holds up neither the
-// owner's loop nor the network, and that the longest records fit into one message.
+// pageSize is the number of URLs in one response, so that a listing blocks neither the owner's loop
+// nor the network, and the longest records fit into one message.
 const pageSize = 200
 
-// hostsAtOnce is how many hosts go into one: each takes some looks at the disk while the owner's
-// loop waits.
+// hostsAtOnce is the number of hosts in one response: each needs disk reads in the owner's loop.
 const hostsAtOnce = 100
 
-// hostPage is a part of a peer's list of hosts; After is empty at its end.
+// hostPage is a part of a peer's list of hosts; After is empty at the end.
 type hostPage struct {
 	Hosts []control.HostLine `json:"hosts"`
 	After string             `json:"after,omitempty"`
 }
 
-// hostsHere lists hosts behind a position, given in hex.
+// hostsHere lists hosts after a position in hex.
 func (v *View) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 	var pos ring.Pos
 	if after != "" {
@@ -105,7 +104,7 @@ func (v *View) hostsHere(ctx context.Context, after string) (*hostPage, error) {
 
 func parseHex(s string, size int) ([]byte, error) {
 	if len(s) != 2*size {
-		return nil, fmt.Errorf("%d hexadecimal digits, want %d", len(s), 2*size)
+		return nil, fmt.Errorf("%d hexadecimal digits, must be %d", len(s), 2*size)
 	}
 	raw := make([]byte, size)
 	_, err := fmt.Sscanf(s, "%x", &raw)
@@ -140,7 +139,7 @@ func (v *View) Hosts(ctx context.Context, whole bool, fn func(control.HostLine) 
 	return errors.Join(missing...)
 }
 
-// asked lists the peers that a listing covers: this one, or all members.
+// asked returns the peers of a listing: this one, or all members.
 func (v *View) asked(ctx context.Context, whole bool) ([]peer.ID, error) {
 	if !whole {
 		return []peer.ID{v.deps.Self}, nil
@@ -160,7 +159,7 @@ func (v *View) asked(ctx context.Context, whole bool) ([]peer.ID, error) {
 	return ids, nil
 }
 
-// askPeer puts a question to one peer.
+// askPeer sends a request to one peer.
 func askPeer[T any](ctx context.Context, v *View, of peer.ID, question string) (*T, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

@@ -9,8 +9,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 )
 
-// AskClock asks a peer for its report, of which the time alone is of use; nil if it does not give
-// one.
+// AskClock returns the lead of a peer's clock from its report; nil if it provides none.
 func AskClock(ctx context.Context, net *p2p.Net, id peer.ID) *time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -29,8 +28,8 @@ func AskClock(ctx context.Context, net *p2p.Net, id peer.ID) *time.Duration {
 	return nil
 }
 
-// clockAhead is how far the clock of a peer that reported between begin and end is ahead of ours;
-// false if it told no time.
+// clockAhead returns the lead of the clock of a peer that reported between begin and end; false if
+// the report has no time.
 func clockAhead(m *report, begin, end time.Time) (time.Duration, bool) {
 	if m.Time.IsZero() {
 		return 0, false

@@ -12,12 +12,11 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// watchBuffer is how many events a slow watcher may lag behind before it misses some; it is told
-// how many.
+// watchBuffer is the number of events that a slow watcher may lag behind before events are dropped.
 const watchBuffer = 256
 
-// Watchers hands what happens on the ring to whoever watches. It is safe for concurrent use and
-// never blocks the ring.
+// Watchers distributes ring events to subscribers. It is safe for concurrent use and never blocks
+// the ring.
 type Watchers struct {
 	mu   sync.Mutex // guards subs
 	subs map[*watcher]struct{}
@@ -28,10 +27,10 @@ type watcher struct {
 	missed int // guarded by watchers.mu
 }
 
-// NewWatchers makes watchers without anybody who watches.
+// NewWatchers returns an empty set of watchers.
 func NewWatchers() *Watchers { return &Watchers{subs: make(map[*watcher]struct{})} }
 
-// Tell passes an event on to all watchers.
+// Tell sends an event to all watchers.
 func (w *Watchers) Tell(e control.RingEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +61,7 @@ func (w *Watchers) watch(ctx context.Context, fn func(control.RingEvent) error) 
 				return err
 			}
 			if n := w.missedBy(s); n > 0 {
-				if err := fn(control.RingEvent{Time: time.Now(), Event: "missed", Text: fmt.Sprintf("%d events came too fast and are left out", n)}); err != nil {
+				if err := fn(control.RingEvent{Time: time.Now(), Event: "missed", Text: fmt.Sprintf("%d events dropped, received too fast", n)}); err != nil {
 					return err
 				}
 			}
@@ -72,7 +71,7 @@ func (w *Watchers) watch(ctx context.Context, fn func(control.RingEvent) error) 
 	}
 }
 
-// rest passes on what was told before the end.
+// rest delivers the buffered events before the end.
 func (s *watcher) rest(fn func(control.RingEvent) error) error {
 	for {
 		select {
@@ -94,8 +93,7 @@ func (w *Watchers) missedBy(s *watcher) int {
 	return n
 }
 
-// Story turns an event of the ring into a line for people; ok is false for events that tell nothing
-// by themselves.
+// Story converts a ring event to a line for people; ok is false for events without one.
 func Story(e dht.Event, members int) (control.RingEvent, bool) {
 	line := control.RingEvent{Time: time.Now()}
 	about := func(event string, p dht.Peer, text string) {
@@ -103,13 +101,13 @@ func Story(e dht.Event, members int) (control.RingEvent, bool) {
 	}
 	switch e := e.(type) {
 	case dht.PeerUp:
-		about("join", e.Peer, "peer %s came into the leaf set")
+		about("join", e.Peer, "peer %s joined the leaf set")
 	case dht.PeerSuspect:
-		about("suspect", e.Peer, "peer %s does not answer; a second try and a third peer will tell")
+		about("suspect", e.Peer, "peer %s does not respond; a second try and a third peer will verify")
 	case dht.PeerDead:
-		about("dead", e.Peer, "peer %s is dead")
+		about("dead", e.Peer, "peer %s failed")
 	case dht.PeerLeft:
-		about("leave", e.Peer, "peer %s left in good order")
+		about("leave", e.Peer, "peer %s left the ring")
 	case dht.StateChanged:
 		line.Event, line.Text = "state", fmt.Sprintf("this peer is %s (was %s)", e.New, e.Old)
 	case dht.ArcChanged:
@@ -118,7 +116,7 @@ func Story(e dht.Event, members int) (control.RingEvent, bool) {
 		return line, false
 	}
 	if line.Event != "arc" && line.Event != "state" {
-		line.Text += fmt.Sprintf("; %d members known", members)
+		line.Text += fmt.Sprintf("; ring of about %d", members)
 	}
 	return line, true
 }
@@ -126,9 +124,9 @@ func Story(e dht.Event, members int) (control.RingEvent, bool) {
 func arcStory(e dht.ArcChanged) string {
 	switch {
 	case !e.Has:
-		return "this peer serves no arc any more"
+		return "this peer has no arc"
 	case !e.Had:
-		return fmt.Sprintf("this peer now serves %s, %.1f %% of the ring", arcText(e.New), 100*e.New.Fraction())
+		return fmt.Sprintf("this peer's arc is %s, %.1f %% of the ring", arcText(e.New), 100*e.New.Fraction())
 	default:
 		return fmt.Sprintf("this peer's arc changed from %s to %s, %.1f %% of the ring", arcText(e.Old), arcText(e.New), 100*e.New.Fraction())
 	}

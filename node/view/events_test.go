@@ -95,12 +95,12 @@ func TestStory(t *testing.T) {
 		want  string
 		text  string
 	}{
-		{dht.PeerUp{Peer: p}, "join", "3 members"},
-		{dht.PeerSuspect{Peer: p}, "suspect", "does not answer"},
-		{dht.PeerDead{Peer: p}, "dead", "is dead"},
-		{dht.PeerLeft{Peer: p}, "leave", "good order"},
-		{dht.ArcChanged{Has: true}, "arc", "now serves"},
-		{dht.ArcChanged{Had: true}, "arc", "no arc any more"},
+		{dht.PeerUp{Peer: p}, "join", "joined"},
+		{dht.PeerSuspect{Peer: p}, "suspect", "not respond"},
+		{dht.PeerDead{Peer: p}, "dead", ""},
+		{dht.PeerLeft{Peer: p}, "leave", "left"},
+		{dht.ArcChanged{Has: true}, "arc", "arc is"},
+		{dht.ArcChanged{Had: true}, "arc", "no arc"},
 		{dht.ArcChanged{Had: true, Has: true}, "arc", "changed from"},
 		{dht.LeavesChanged{}, "", ""},
 	} {

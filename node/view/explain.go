@@ -17,7 +17,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// hostOf reads a host or URL as people write it.
+// hostOf parses a host or URL entered by a user.
 func hostOf(query string) (string, error) {
 	canonical, err := link.Canonical(link.WithScheme(query))
 	if err != nil {
@@ -53,9 +53,9 @@ func (v *View) Lookup(ctx context.Context, query string) (*control.Lookup, error
 		case h.Final:
 			hop.Answer = "owner"
 		case len(h.Next) > 0:
-			hop.Answer = "ask " + p2p.Short(h.Next[0].ID)
+			hop.Answer = "next: " + p2p.Short(h.Next[0].ID)
 		default:
-			hop.Answer = "knows nobody nearer"
+			hop.Answer = "no closer peer known"
 		}
 		out.Trace = append(out.Trace, hop)
 	}
@@ -124,7 +124,7 @@ func (v *View) hostHere(ctx context.Context, host string) (*control.Host, error)
 	return h, nil
 }
 
-// robotsLine tells what is known of an origin's robots.txt: how old it is, where it was ever had.
+// robotsLine returns the state of an origin's robots.txt.
 func robotsLine(origin string, s *robots.State, now time.Time) control.RobotsLine {
 	l := control.RobotsLine{Origin: origin, Verdict: s.Verdict.String(), Bytes: len(s.Body), Failures: s.Failures}
 	if !s.Fetched.IsZero() {
@@ -136,7 +136,8 @@ func robotsLine(origin string, s *robots.State, now time.Time) control.RobotsLin
 	return l
 }
 
-// explainPlacement says who measured a host, what, and why it is crawled by whom.
+// explainPlacement sets the candidates of a host's placement, their measurements, and the reason of
+// the choice.
 func (v *View) explainPlacement(h *control.Host, d *owner.HostDetail, now time.Time) {
 	if d.Placed != "" {
 		h.PlacedAt, h.PlacedBy, h.PlacedWhy, h.PlacedS = peer.ID(d.Placed).String(), v.deps.About.Placement, d.PlacedWhy, secondsSince(d.PlacedAt, now)
@@ -154,7 +155,7 @@ func (v *View) explainPlacement(h *control.Host, d *owner.HostDetail, now time.T
 	h.LatencyRow = v.latencyRow(d.Addrs)
 }
 
-// latencyRow is the row of a host in the matrix of emulated distances, nil if there is none.
+// latencyRow returns the row of a host in the matrix of emulated latencies, nil if there is none.
 func (v *View) latencyRow(addrs [][]byte) *int {
 	if v.deps.Placing.SiteRow == nil || len(addrs) == 0 {
 		return nil
@@ -181,11 +182,10 @@ func (v *View) Why(ctx context.Context, raw string) (*control.Why, error) {
 	return w, err
 }
 
-// leftOutTime bounds the question to the ring whether links to a URL may have been left out.
+// leftOutTime is the timeout for asking the ring whether links to a URL were dropped.
 const leftOutTime = 2 * time.Second
 
-// explainLeftOut says of a URL of which nobody has heard that pages of the job had more links than
-// were taken.
+// explainLeftOut notes for an unknown URL that pages of the job had more links than were accepted.
 func (v *View) explainLeftOut(ctx context.Context, w *control.Why) {
 	if !slices.ContainsFunc(w.Jobs, func(l control.WhyLine) bool { return l.State == "unknown" }) {
 		return
@@ -205,7 +205,7 @@ func (v *View) explainLeftOut(ctx context.Context, w *control.Why) {
 	for i := range w.Jobs {
 		if l := &w.Jobs[i]; l.State == "unknown" && left[l.Job] > 0 {
 			l.LinksLeftOut = left[l.Job]
-			l.Text += fmt.Sprintf("; but %d links of pages of the job were left out, as they were beyond the bounds of one page", l.LinksLeftOut)
+			l.Text += fmt.Sprintf("; %d links of the job's pages were dropped: size limits of one page", l.LinksLeftOut)
 		}
 	}
 }
@@ -230,12 +230,12 @@ func (v *View) whyHere(ctx context.Context, url string) (*control.Why, error) {
 		return w, err
 	}
 	if len(w.Jobs) == 0 {
-		w.Text = "no job has a URL of a host that this owner keeps"
+		w.Text = "no job has a URL of this host"
 	}
 	return w, nil
 }
 
-// whyOptedOut says why nothing of a URL's host, or not that URL, is fetched.
+// whyOptedOut returns why a URL or its host is opted out, empty if it is not.
 func (v *View) whyOptedOut(ctx context.Context, url string) (why string, err error) {
 	if why = v.deps.Crawl.OptOuts.URL(url); why != "" {
 		return why, nil
@@ -246,7 +246,7 @@ func (v *View) whyOptedOut(ctx context.Context, url string) (why string, err err
 			found = d.OptedOut
 		}
 	}); err != nil {
-		return "", err // and it may still be written
+		return "", err // e.g. not yet on disk
 	}
 	return found, nil
 }
@@ -267,10 +267,10 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 		}
 		if n := f.Final.LeftOut; n > 0 {
 			l.LinksLeftOut = int64(n)
-			l.Text += fmt.Sprintf("; %d links of it were left out, as they were beyond the bounds of one page", n)
+			l.Text += fmt.Sprintf("; %d of its links dropped: size limits of one page", n)
 		}
 	case "waiting":
-		l.Text = fmt.Sprintf("waits for try %d, %s", l.Tries+1, due(f.Due, now))
+		l.Text = fmt.Sprintf("waiting for try %d, %s", l.Tries+1, due(f.Due, now))
 		whyLate(&l, f, now, horizon)
 	case "pending":
 		l.Text = fmt.Sprintf("pending at depth %d", l.Depth)
@@ -278,9 +278,9 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 	case "leased":
 		l.Text = fmt.Sprintf("leased at depth %d", l.Depth)
 	default:
-		l.Text = "not in this job's URL set: no link to it was met"
+		l.Text = "not in this job's URL set: no link to it was found"
 		if f.Trap != "" {
-			l.Text += "; what is like it was left: " + f.Trap
+			l.Text += "; similar URLs are skipped: " + f.Trap
 		}
 		if f.Refusal != "" {
 			l.State, l.Text = "not_admitted", "not admitted: "+f.Refusal
@@ -289,7 +289,7 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 	return l
 }
 
-// whyLate says what a URL waits for beside its turn: the end of what its host is left alone for.
+// whyLate adds the backoff or crawl delay of the URL's host.
 func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
 	next := f.Due
 	if f.HostUntil.After(next) {
@@ -299,9 +299,9 @@ func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
 		return
 	}
 	if f.HostUntil.After(now) {
-		l.Text += fmt.Sprintf("; the host is left alone for %v", f.HostUntil.Sub(now).Round(100*time.Millisecond))
+		l.Text += fmt.Sprintf("; the host is not fetched for %v", f.HostUntil.Sub(now).Round(100*time.Millisecond))
 		if f.HostFails > 0 {
-			l.Text += fmt.Sprintf(" (failure %d in a row)", f.HostFails)
+			l.Text += fmt.Sprintf(" (consecutive failures: %d)", f.HostFails)
 		}
 		if f.HostWhy != "" {
 			l.Text += ": " + f.HostWhy
@@ -310,8 +310,8 @@ func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
 	l.PutOff = next.After(f.Horizon(now, horizon))
 	switch {
 	case l.PutOff && f.HostMute:
-		l.Text += "; put off, as nothing was ever heard of the host"
+		l.Text += "; deferred: the host never responded"
 	case l.PutOff:
-		l.Text += "; put off, as that is longer than the patience"
+		l.Text += "; deferred: longer than the wait limit"
 	}
 }

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxNames bounds the names that are remembered, namedAtOnce those that one answer asks for.
+	// maxNames limits the cached names, namedAtOnce those requested for one response.
 	maxNames, namedAtOnce = 4096, 64
-	// nameTime bounds the questions for names that are missing, nameLife is how long one counts,
-	// and that a peer told none.
+	// nameTime is the timeout for missing names, nameLife the lifetime of a cached name or of its
+	// absence.
 	nameTime, nameLife = time.Second, time.Minute
 )
 
-// names remembers what peers are called, by their reports. It is safe for concurrent use.
+// names caches the names of peers from their reports. It is safe for concurrent use.
 type names struct {
 	mu   sync.Mutex // guards told
 	told map[string]told
@@ -40,7 +40,7 @@ func (n *names) note(id string, name control.Name) {
 	n.told[id] = told{name, time.Now()}
 }
 
-// of is the name of a peer as far as it is known; old says that it is worth asking.
+// of returns the cached name of a peer; old reports that it is expired.
 func (n *names) of(id string) (name control.Name, old bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -48,14 +48,14 @@ func (n *names) of(id string) (name control.Name, old bool) {
 	return t.name, time.Since(t.at) > nameLife
 }
 
-// PeerName is what a peer is called, as far as it is known without asking.
+// PeerName returns the cached name of a peer.
 func (v *View) PeerName(id string) control.Name {
 	name, _ := v.names.of(id)
 	return name
 }
 
-// called are the names of some peers, of those that have one. Who was not asked of late is asked,
-// for a moment.
+// called returns the names of those peers that have one. It requests expired names, for at most
+// nameTime.
 func (v *View) called(ctx context.Context, ids ...string) map[string]control.Name {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -80,7 +80,7 @@ func (v *View) called(ctx context.Context, ids ...string) map[string]control.Nam
 			return nil
 		})
 	}
-	_ = group.Wait() // who does not answer is called what it was
+	_ = group.Wait() // without a response the cached name stays
 	found := make(map[string]control.Name)
 	for _, id := range ids {
 		if name, _ := v.names.of(id); name != "" {
@@ -90,7 +90,7 @@ func (v *View) called(ctx context.Context, ids ...string) map[string]control.Nam
 	return found
 }
 
-// named gives lines of peers their names.
+// named sets the names in a list of peers.
 func (v *View) named(ctx context.Context, lines []control.PeerLine) []control.PeerLine {
 	var ids []string
 	for i := range lines {
@@ -103,7 +103,7 @@ func (v *View) named(ctx context.Context, lines []control.PeerLine) []control.Pe
 	return lines
 }
 
-// mentioned are the peers that an answer about a host speaks of.
+// mentioned returns the peers that occur in h.
 func mentioned(h *control.Host) []string {
 	ids := []string{h.Owner, h.Worker, h.PlacedAt}
 	for _, m := range h.Placement {

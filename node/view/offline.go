@@ -16,8 +16,8 @@ import (
 	"github.com/apoidea/apoidea/storage"
 )
 
-// Offline reads the results in the data directory of a peer that does not run. It holds the
-// directory, so that no peer starts there meanwhile, and changes nothing.
+// Offline reads the results in the data directory of a peer that does not run. It locks the
+// directory, so that no peer starts there meanwhile, and is read-only.
 type Offline struct {
 	store *storage.Store
 	files archiveFiles
@@ -27,13 +27,12 @@ type Offline struct {
 var _ control.Results = (*Offline)(nil)
 
 // OpenOffline opens a data directory, whose database has the peer's key under identity. It fails
-// with control.KindNoPeer where there is none, and with storage.ErrLocked where a peer runs after
-// all.
+// with control.KindNoPeer if there is none, and with storage.ErrLocked if a peer runs.
 func OpenOffline(dir, identity string) (*Offline, error) {
 	db := filepath.Join(dir, "db")
 	store, err := storage.Open(db, storage.Options{ReadOnly: true})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &control.Error{Kind: control.KindNoPeer, Text: fmt.Sprintf("no peer is running, and %s holds no data of one", dir)}
+		return nil, &control.Error{Kind: control.KindNoPeer, Text: fmt.Sprintf("no peer is running, and %s contains no data of one", dir)}
 	}
 	if err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func OpenOffline(dir, identity string) (*Offline, error) {
 	o := &Offline{store: store, files: archiveFiles{dir: filepath.Join(dir, "archive")}}
 	raw, ok, err := store.Keyspace(storage.KeyspaceMeta).Get([]byte(identity))
 	if err == nil && !ok {
-		err = fmt.Errorf("%s holds no identity of a peer", dir)
+		err = fmt.Errorf("%s contains no peer identity", dir)
 	}
 	if err == nil {
 		o.self, err = p2p.NameOf(raw)
@@ -52,13 +51,13 @@ func OpenOffline(dir, identity string) (*Offline, error) {
 	return o, nil
 }
 
-// Close lets go of the directory.
+// Close unlocks the directory.
 func (o *Offline) Close() error { return o.store.Close() }
 
-// Archives implements control.Results. A ring cannot be asked.
+// Archives implements control.Results. The whole ring is not available.
 func (o *Offline) Archives(ctx context.Context, whole bool) (*control.Archives, error) {
 	if whole {
-		return nil, &control.Error{Kind: control.KindNoPeer, Text: "no peer is running: what the other members of the ring have can only be asked by one"}
+		return nil, &control.Error{Kind: control.KindNoPeer, Text: "no peer is running: data of other members requires a running peer"}
 	}
 	files, err := filesOf(ctx, o.ask)
 	if err != nil {
@@ -71,10 +70,10 @@ func (o *Offline) ask(ctx context.Context, req []byte) ([]byte, error) {
 	return o.files.handle(ctx, "", req)
 }
 
-// mine refuses questions about other peers.
+// mine rejects requests about other peers.
 func (o *Offline) mine(of string) error {
 	if of != "" && of != o.self {
-		return control.Usage(fmt.Sprintf("peer %s: only %s is here", of, o.self))
+		return control.Usage(fmt.Sprintf("peer %s: only data of %s is available", of, o.self))
 	}
 	return nil
 }

@@ -11,31 +11,31 @@ import (
 	"github.com/apoidea/apoidea/node/rpc"
 )
 
-// A report takes some milliseconds of processor time, and the loop of the owner with it.
+// A report takes some milliseconds of processor time in the owner's loop.
 const (
 	// reportEvery is the time between two reports to one peer.
 	reportEvery = 500 * time.Millisecond
-	// reportsAtOnce of them it may have without that, after a while: a wait for the end of a crawl
+	// reportsAtOnce is the burst of reports without that interval: a wait for the end of a crawl
 	// begins with quick walks.
 	reportsAtOnce = 4
-	// reportWait is how long a question may wait for its turn; then the peer is told to come back.
+	// reportWait is the maximum wait of a request for its turn; then it is rejected as busy.
 	reportWait = 2 * time.Second
-	// reportPeers bounds the peers whose turns are remembered.
+	// reportPeers limits the peers whose turns are stored.
 	reportPeers = 4096
 )
 
-// pace has the questions of each peer wait for their turn. Nobody is told an older report than the
-// one of the moment: two walks that agree are the end of a crawl. Safe for concurrent use.
+// pace limits the rate of requests of each peer by delaying them. Reports are never cached: two
+// equal walks end a crawl. Safe for concurrent use.
 type pace struct {
 	mu   sync.Mutex // guards next; never held while waiting
 	next map[peer.ID]time.Time
 }
 
-// wait returns when it is the peer's turn, or with an error when there are too many before it.
+// wait returns at the peer's turn, or with an error if too many requests are waiting.
 func (p *pace) wait(ctx context.Context, from peer.ID) error {
 	turn := p.turn(from, time.Now())
 	if turn > reportWait {
-		return rpc.Busy("too many questions for a report")
+		return rpc.Busy("too many report requests")
 	}
 	if turn <= 0 {
 		return nil
@@ -43,7 +43,7 @@ func (p *pace) wait(ctx context.Context, from peer.ID) error {
 	return loop.Sleep(ctx, turn)
 }
 
-// turn is how long a peer's next question has to wait. One that would have to for too long takes no
+// turn returns the delay of a peer's next request. A request that would wait too long takes no
 // turn.
 func (p *pace) turn(from peer.ID, now time.Time) time.Duration {
 	p.mu.Lock()
@@ -61,13 +61,13 @@ func (p *pace) turn(from peer.ID, now time.Time) time.Duration {
 		return turn
 	}
 	if !known && len(p.next) >= reportPeers && !p.forget(now) {
-		return reportWait + 1 // so many strangers at once are an attack
+		return reportWait + 1 // so many untrusted peers at once are an attack
 	}
 	p.next[from] = at
 	return turn
 }
 
-// forget makes room by those who asked nothing for a while; false if there are none.
+// forget removes inactive peers; false if there are none.
 func (p *pace) forget(now time.Time) bool {
 	for id, at := range p.next {
 		if now.Sub(at) > reportsAtOnce*reportEvery {

@@ -8,16 +8,15 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// DefaultPatience is how far away the next try of a URL may be before a wait for the end of a crawl
-// does without it: as long as the last of the usual waits between tries, so that what fails for a
-// passing reason has them all.
+// DefaultPatience is the default wait limit: a wait for the end of a crawl ignores URLs whose next
+// try is later. It equals the longest usual backoff, so that temporary failures get all their
+// retries.
 const DefaultPatience = 10 * time.Minute
 
-// MaxPatience bounds it: no site is believed to want to be left alone for longer.
+// MaxPatience is the maximum wait limit; longer delays requested by sites are ignored.
 const MaxPatience = 30 * 24 * time.Hour
 
-// horizon is until when a next try is waited for by a patience, by the lease clock; 0 is without
-// end.
+// horizon returns the end of the wait limit by the lease clock; 0 is no limit.
 func (v *View) horizon(patience time.Duration) time.Time {
 	if patience == 0 {
 		patience = MaxPatience
@@ -25,11 +24,11 @@ func (v *View) horizon(patience time.Duration) time.Time {
 	return v.deps.Hosts.Now().Add(patience)
 }
 
-// reasonAsked stands for hosts that wish to be left alone, and for single URLs that wait for
-// another try.
+// reasonAsked is the reason of hosts that require a delay, and of single URLs that wait for a
+// retry.
 const reasonAsked = "asked"
 
-// tellWaits fills in which hosts are left alone, and what is put off.
+// tellWaits sets the deferred hosts and URLs of a status.
 func tellWaits(c *control.Status, waits []owner.Wait, now time.Time) {
 	for i := range waits {
 		w := &waits[i]
@@ -51,7 +50,7 @@ func tellWaits(c *control.Status, waits []owner.Wait, now time.Time) {
 	}
 }
 
-// allWaits merges what all members say.
+// allWaits merges the waits of all members.
 func allWaits(members []control.Member) (waits []control.Wait) {
 	for i := range members {
 		waits = control.AddWaits(waits, members[i].Waits)
@@ -59,7 +58,7 @@ func allWaits(members []control.Member) (waits []control.Wait) {
 	return waits
 }
 
-// secondsUntil is how far away a time is, 0 if there is none, and more than that if there is one.
+// secondsUntil returns the seconds to at; 0 if at is zero, otherwise more than 0.
 func secondsUntil(at, now time.Time) float64 {
 	if at.IsZero() {
 		return 0
@@ -68,25 +67,23 @@ func secondsUntil(at, now time.Time) float64 {
 }
 
 const (
-	// patienceMore is how much longer than the patience a wait may last in which nothing is
-	// fetched: the first two waits between tries, so that the usual tries of the last page come to
-	// their end.
+	// patienceMore is added to the wait limit while nothing is fetched: the first two backoffs, so
+	// that the usual retries of the last page complete.
 	patienceMore = 75 * time.Second
-	// patienceLeast is waited for in any case, if the patience is not less: what politeness alone
-	// asks for.
+	// patienceLeast is the minimum wait, if the wait limit is not less: the delays of politeness
+	// alone.
 	patienceLeast = 90 * time.Second
 )
 
-// lasting is what is left of the patience of one wait: sites that ask again and again to be left
-// alone for a little less must not hold it up for hours.
+// lasting is the rest of the wait limit of one wait: sites that repeatedly require a delay just
+// below the limit must not extend it for hours.
 type lasting struct {
 	patience time.Duration
 	fetched  int64
-	since    time.Time // when something was fetched last
+	since    time.Time // time of the last fetch
 }
 
-// left takes in what has been fetched so far and returns how far away a next try may be. 0 stays
-// without end.
+// left records the fetch counters and returns the current wait limit. 0 stays unlimited.
 func (l *lasting) left(c *control.Counters, now time.Time) time.Duration {
 	if fetched := c.Pages + c.Duplicates + c.Redirects; fetched != l.fetched {
 		l.fetched, l.since = fetched, now

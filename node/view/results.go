@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// listAtOnce is how many peers are asked for their archive's files at a time.
+	// listAtOnce is the maximum of concurrent requests for file lists.
 	listAtOnce = 8
-	// filesTimeout bounds the wait for one answer of a peer that lends its archive.
+	// filesTimeout is the timeout of one request for archive files.
 	filesTimeout = 30 * time.Second
-	// holdersAtOnce is how many URLs are counted for one answer: they are read, not sent.
+	// holdersAtOnce is the number of URLs counted for one response: they are read, not sent.
 	holdersAtOnce = 5_000
 )
 
@@ -57,7 +57,7 @@ func (v *View) Archives(ctx context.Context, whole bool) (*control.Archives, err
 			return nil
 		})
 	}
-	_ = group.Wait() // errors are kept one by one
+	_ = group.Wait() // errors are collected per peer
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -73,7 +73,7 @@ func (v *View) Archives(ctx context.Context, whole bool) (*control.Archives, err
 	return found, nil
 }
 
-// lender asks a peer, or this one, for files of its archive.
+// lender returns a client of the files service of a peer, or of this one.
 func (v *View) lender(id string) func(ctx context.Context, req []byte) ([]byte, error) {
 	return func(ctx context.Context, req []byte) ([]byte, error) {
 		of, err := peer.Decode(id)
@@ -93,12 +93,12 @@ func filesAt(a *ArchiveDeps) archiveFiles {
 	return archiveFiles{dir: a.Dir, flush: a.Flush}
 }
 
-// FilesService lends files of the archive to other peers.
+// FilesService provides archive files to other peers.
 func (v *View) FilesService() rpc.Service {
-	return rpc.Raw("Files", rpc.Anyone("the names of files; strangers get one answer after another"), v.HandleFiles)
+	return rpc.Raw("Files", rpc.Anyone("the names of files; requests of untrusted peers are served one at a time"), v.HandleFiles)
 }
 
-// HandleFiles answers who borrows.
+// HandleFiles serves a request for archive files.
 func (v *View) HandleFiles(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	return v.serve(ctx, from, func() ([]byte, error) { return filesAt(&v.deps.Archive).handle(ctx, from, raw) })
 }
@@ -118,7 +118,7 @@ func (v *View) Holders(ctx context.Context, of, after string) (*control.HolderPa
 	return askListed[control.HolderPage](ctx, v, of, askHolders, after)
 }
 
-// askListed asks a peer, this one if none is named, for a part of a list.
+// askListed requests a part of a list from a peer, or from this one if of is empty.
 func askListed[T any](ctx context.Context, v *View, of, question, after string) (*T, error) {
 	id := v.deps.Self
 	if of != "" {
@@ -130,7 +130,7 @@ func askListed[T any](ctx context.Context, v *View, of, question, after string) 
 	return askPeer[T](ctx, v, id, question+" "+after)
 }
 
-// urlsHere lists what became of URLs, behind a cursor given in hex.
+// urlsHere lists finished URLs after a cursor in hex.
 func (v *View) urlsHere(ctx context.Context, after string) (*control.URLPage, error) {
 	page := &control.URLPage{URLs: []control.URLLine{}}
 	var err error
@@ -138,7 +138,7 @@ func (v *View) urlsHere(ctx context.Context, after string) (*control.URLPage, er
 	return page, err
 }
 
-// holdersHere counts the records of URLs behind a cursor by who holds them.
+// holdersHere counts the records of URLs after a cursor by holder.
 func (v *View) holdersHere(ctx context.Context, after string) (*control.HolderPage, error) {
 	page := &control.HolderPage{Holders: make(map[string]int64)}
 	var err error
@@ -152,7 +152,7 @@ func countHolder(holders map[string]int64, f *owner.Final) {
 	}
 }
 
-// finals calls fn for some URLs that are done behind a cursor in hex, and returns the next one.
+// finals calls fn for finished URLs after a cursor in hex, and returns the next cursor.
 func (v *View) finals(ctx context.Context, after string, limit int, fn func(id job.ID, f *owner.Final)) (next string, err error) {
 	cursor, err := parseCursor(after)
 	if err != nil {
@@ -161,7 +161,7 @@ func (v *View) finals(ctx context.Context, after string, limit int, fn func(id j
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	to, err := ondisk.URLsIn(v.deps.Hosts.Records, cursor, limit, fn) // beside the owner, who has more to do than read out what is done
+	to, err := ondisk.URLsIn(v.deps.Hosts.Records, cursor, limit, fn) // not in the owner's loop, which has other work
 	return fmt.Sprintf("%x", []byte(to)), err
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer/machine"
 )
 
-// The states of a peer that status knows.
+// The states of a peer in a status.
 const (
 	StateJoining  = "joining"
 	StateCrawling = "crawling"
@@ -30,13 +30,12 @@ const (
 	StateLeaving  = "leaving"
 )
 
-// StatusService answers walks and questions, see [View.HandleStatus].
+// StatusService serves walks and requests, see [View.HandleStatus].
 func (v *View) StatusService() rpc.Service {
-	return rpc.Raw("Status", rpc.Anyone("nothing; two reports a second; strangers are answered one after another"), v.HandleStatus)
+	return rpc.Raw("Status", rpc.Anyone("nothing; two reports per second; requests of untrusted peers are served one at a time"), v.HandleStatus)
 }
 
-// HandleStatus answers a walk over the ring, and questions that only the owner of a host can
-// answer.
+// HandleStatus serves reports for walks of the ring, and the state of hosts that this peer owns.
 func (v *View) HandleStatus(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
 	if verb == askReport {
@@ -55,8 +54,7 @@ func (v *View) HandleStatus(ctx context.Context, from peer.ID, raw []byte) ([]by
 	return v.serve(ctx, from, func() ([]byte, error) { return v.answer(ctx, verb, arg) })
 }
 
-// serve has a question answered: of a neighbour on the ring at once, of others when it is their
-// turn.
+// serve serves a request: of a neighbor on the ring at once, of others at their turn.
 func (v *View) serve(ctx context.Context, from peer.ID, answer func() ([]byte, error)) ([]byte, error) {
 	if !v.neighbour(from) {
 		done, err := v.desk.Turn(ctx)
@@ -68,14 +66,14 @@ func (v *View) serve(ctx context.Context, from peer.ID, answer func() ([]byte, e
 	return answer()
 }
 
-// neighbour says whether a peer stands beside this one on the ring, or is attached to it.
+// neighbour reports whether a peer is in the leaf set of this one, or is attached to it.
 func (v *View) neighbour(id peer.ID) bool {
 	is := func(p dht.Peer) bool { return p.ID == id }
 	preds, succs := v.deps.Ring.DHT.Leaves()
 	return id == v.deps.Self || slices.ContainsFunc(preds, is) || slices.ContainsFunc(succs, is) || slices.ContainsFunc(v.deps.Ring.DHT.Attached(), is)
 }
 
-// answer answers one question.
+// answer serves one request.
 func (v *View) answer(ctx context.Context, verb, arg string) ([]byte, error) {
 	switch verb {
 	case askReport:
@@ -95,14 +93,14 @@ func (v *View) answer(ctx context.Context, verb, arg string) ([]byte, error) {
 	case askHolders:
 		return answerJSON(v.holdersHere(ctx, arg))
 	default:
-		return nil, rpc.Refuse("status: unknown question %.20q", verb)
+		return nil, rpc.Refuse("status: unknown request %.20q", verb)
 	}
 }
 
-// ServiceStatus answers walks over the ring, and what only the owner of a host can.
+// ServiceStatus is the service for walks of the ring and the state of hosts.
 const ServiceStatus = "status"
 
-// The questions of the status service: a word, and behind a space what it is about.
+// The requests of the status service: a verb, a space, and its argument.
 const (
 	askReport  = "report"
 	askHost    = "host"
@@ -111,12 +109,12 @@ const (
 	askURLs    = "urls"
 	askHolders = "holders"
 
-	// maxQuestion bounds a question: a URL and a word.
+	// maxQuestion limits a request: a verb and a URL, in bytes.
 	maxQuestion = 10_000
 )
 
-// patienceOf reads how far away a next try may be by a question for a report, in milliseconds;
-// where it does not say, or makes no sense, that is this peer's own.
+// patienceOf parses the wait limit of a report request, in milliseconds; if missing or invalid, it
+// is this peer's.
 func (v *View) patienceOf(arg string) time.Duration {
 	ms, err := strconv.ParseInt(arg, 10, 64)
 	if err != nil || ms < 0 || ms > int64(MaxPatience/time.Millisecond) {
@@ -125,7 +123,7 @@ func (v *View) patienceOf(arg string) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// reportOf asks a member for its report, with what is put off by such a patience; its own without
+// reportOf requests the report of a member, with the URLs deferred by a wait limit; its own without
 // the network.
 func (v *View) reportOf(ctx context.Context, of peer.ID, patience time.Duration) (*report, error) {
 	if of == v.deps.Self {
@@ -142,10 +140,10 @@ func (v *View) reportOf(ctx context.Context, of peer.ID, patience time.Duration)
 	return m, err
 }
 
-// Question is how the owner's loop is asked: look or ask.
+// Question runs fn in the owner's loop: Look or Ask.
 type Question func(ctx context.Context, fn func(*owner.Owner)) error
 
-// member is what this peer says of itself in a walk.
+// member returns this peer's report in a walk.
 func (v *View) member(ctx context.Context, patience time.Duration, question Question) (*report, error) {
 	m := &report{}
 	var err error
@@ -178,11 +176,11 @@ func (v *View) member(ctx context.Context, patience time.Duration, question Ques
 	return m, nil
 }
 
-// fill puts together status, job counts and delegations as of one moment, with what is put off by a
-// patience; taken is what the walker wants to know beside it. With ask all of it is on disk, so
-// that no crash takes back what was said; with look nobody waits for a disk or a replica.
+// fill sets status, job counts and delegations of one moment, with the URLs deferred by a wait
+// limit; taken is for the walker. With Ask, all of it is on disk, so that a crash cannot revert the
+// report; with Look, it waits for neither disk nor replicas.
 func (v *View) fill(ctx context.Context, m *control.Member, patience time.Duration, question Question) (taken map[string]uint64, err error) {
-	unsent, err := v.deps.Hosts.Unsent(ctx) // before the owner's counts: what leaves here is counted there by then
+	unsent, err := v.deps.Hosts.Unsent(ctx) // before the owner's counts: URLs sent meanwhile are counted there
 	if err != nil {
 		return nil, err
 	}
@@ -252,14 +250,14 @@ func jobCounts(id job.ID, c *owner.Counts, now time.Time) control.JobCounts {
 	}
 	for o, count := range c.Outcomes {
 		if count > 0 {
-			j.Outcomes[link.Outcome(o).String()] = count // an index of an array of outcomes
+			j.Outcomes[link.Outcome(o).String()] = count // an index into an array of outcomes
 		}
 	}
 	j.NextRetryS = secondsUntil(c.NextDue, now)
 	return j
 }
 
-// baseStatus is all of a status but counters and state.
+// baseStatus returns a status without counters and state.
 func (v *View) baseStatus() control.Status {
 	d := v.deps.Ring.DHT
 	self := d.Self()
@@ -300,7 +298,7 @@ func (v *View) baseStatus() control.Status {
 	return s
 }
 
-// state is the word for what the peer is doing.
+// state returns the state of the peer.
 func (v *View) state(c *control.Counters) string {
 	switch {
 	case v.deps.Life.Leaving() || v.deps.Ring.DHT.State() == dht.Leaving:
@@ -316,11 +314,10 @@ func (v *View) state(c *control.Counters) string {
 	}
 }
 
-// hungAgain is how often it is looked at, while a status waits for the counts, whether who counts
-// hangs.
+// hungAgain is the interval of stall checks while a status waits for the owner's loop.
 const hungAgain = time.Second
 
-// fillUnlessHung is fill, without the counts if who would count hangs.
+// fillUnlessHung is fill, without the counts if the owner's loop is stalled.
 func (v *View) fillUnlessHung(ctx context.Context, m *control.Member) error {
 	for {
 		part, cancel := context.WithTimeout(ctx, hungAgain)
@@ -366,7 +363,7 @@ func (v *View) Status(ctx context.Context, whole bool) (*control.Status, error) 
 	return s, nil
 }
 
-// ringState is crawling if any member is, else idle, else what they all are.
+// ringState is crawling if any member is, else idle if any is, else their common state.
 func ringState(members []control.Member) string {
 	state := StateIdle
 	for i := range members {
@@ -381,14 +378,14 @@ func ringState(members []control.Member) string {
 	return state
 }
 
-// The roles of peers: members of the ring, and those that others cannot dial, which own nothing and
-// crawl for them.
+// The roles of peers: members of the ring, and workers, which cannot be dialed, own no hosts and
+// crawl for members.
 const (
 	RoleRing   = "ring"
 	RoleWorker = "worker"
 )
 
-// workersOf lists the workers attached to members, each once.
+// workersOf returns the workers attached to members, without duplicates.
 func workersOf(members []control.Member) (lines []control.PeerLine) {
 	seen := make(map[string]bool)
 	for i := range members {
@@ -402,7 +399,7 @@ func workersOf(members []control.Member) (lines []control.PeerLine) {
 	return lines
 }
 
-// leasedTo counts the hosts that a worker holds.
+// leasedTo returns the number of hosts that a worker holds.
 func leasedTo(members []control.Member, id string) (n int64) {
 	for i := range members {
 		n += int64(members[i].Delegated[id])
@@ -430,14 +427,14 @@ func (v *View) Watch(ctx context.Context, fn func(control.RingEvent) error) erro
 		switch e.Event {
 		case "join":
 			e.Name = v.called(ctx, e.Peer)[e.Peer]
-		default: // who is gone answers nobody
+		default: // a failed peer does not respond
 			e.Name, _ = v.names.of(e.Peer)
 		}
 		return fn(e)
 	})
 }
 
-// neighbours are the leaf set as this peer knows it, without asking anybody.
+// neighbours returns the leaf set without network requests.
 func (v *View) neighbours() []control.PeerLine {
 	preds, succs := v.deps.Ring.DHT.Leaves()
 	seen := make(map[peer.ID]bool)
@@ -461,7 +458,7 @@ func (v *View) neighbours() []control.PeerLine {
 	return lines
 }
 
-// Peers implements control.Backend: the leaf set, each peer asked.
+// Peers implements control.Backend: the leaf set, with a request to each peer.
 func (v *View) Peers(ctx context.Context) ([]control.PeerLine, error) {
 	lines := v.neighbours()
 	for i := range lines {
@@ -475,7 +472,7 @@ func (v *View) Peers(ctx context.Context) ([]control.PeerLine, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			lines[i].Error = "no answer"
+			lines[i].Error = "no response"
 			continue
 		}
 		was := lines[i]
@@ -489,11 +486,11 @@ func (v *View) Peers(ctx context.Context) ([]control.PeerLine, error) {
 	return v.refused(lines), nil
 }
 
-// maxRefused bounds the peers that are listed for what they were refused alone.
+// maxRefused limits the peers that are listed only for rejected requests.
 const maxRefused = 20
 
-// refused says beside each peer what it was refused lately, and adds those beyond the leaf set who
-// were refused most.
+// refused sets the recently rejected requests of each peer, and adds the peers outside the leaf set
+// with the most.
 func (v *View) refused(lines []control.PeerLine) []control.PeerLine {
 	all := v.deps.Ring.Refused()
 	for i := range lines {

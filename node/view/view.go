@@ -1,9 +1,9 @@
-// Package view is what commands and the page read of a peer, and of the ring through it: status,
-// the walk over the ring, why a host or a URL is where it is, and the results. It changes nothing.
+// Package view is the inspection API of a peer: status, walks of the ring, explanations of hosts
+// and URLs, and the results of a crawl. It is read-only.
 //
-// A [View] answers the control API, and the questions of other peers' views (the services status
-// and files). What only the owner of a host knows is asked of that owner. [Offline] reads the
-// results where no peer runs.
+// A [View] serves the control API, and requests of other peers' views (the services status and
+// files). It requests the state of a host from its owner. [Offline] reads the results of a peer
+// that does not run.
 package view
 
 import (
@@ -25,154 +25,152 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// View is what commands and the page read of a peer, and of the ring through it. It changes
-// nothing. Its methods are those of control.Backend that only read.
+// View implements the read-only methods of control.Backend.
 type View struct {
 	deps       Deps
 	walker     walker
 	reports    pace
-	desk       loop.Desk // for the questions of strangers for lists and files
-	reportDesk loop.Desk // for their questions for reports, which wait for the disk
+	desk       loop.Desk // for requests of untrusted peers for lists and files
+	reportDesk loop.Desk // for their requests for reports, which wait for the disk
 	names      names
 }
 
-// Deps are what the view reads, by what it is about.
+// Deps are the dependencies of a View by subject.
 type Deps struct {
 	Self     peer.ID     // this peer
-	About    About       // what does not change of it
-	Life     Life        // how far it is
-	Ring     RingDeps    // the ring and the others in it
-	Hosts    HostDeps    // the hosts that this peer answers for
-	Crawl    CrawlDeps   // what it fetches, and what holds that up
-	Placing  PlacingDeps // where sites and peers stand
+	About    About       // its constants
+	Life     Life        // its stage of life
+	Ring     RingDeps    // the ring and its members
+	Hosts    HostDeps    // the hosts that this peer owns
+	Crawl    CrawlDeps   // its fetches, and what delays them
+	Placing  PlacingDeps // coordinates and latencies
 	Archive  ArchiveDeps // the results
-	Watchers *Watchers   // of events of the ring
+	Watchers *Watchers   // of ring events
 }
 
-// About is what is fixed when the process begins.
+// About is the constant part of a status.
 type About struct {
-	Name                                  control.Name    // what its operator calls it
-	Started                               time.Time       // when the process began
+	Name                                  control.Name    // given by its operator
+	Started                               time.Time       // start of the process
 	Incarnation                           uint64          // as in control.Status
 	Version, Network, Placement, Governor string          // as in node.Config
-	Page                                  string          // address of the page, empty without one
-	Patience                              time.Duration   // how far away a next try may be before a wait does without it
-	Budgets                               control.Budgets // what a host may take
+	Page                                  string          // URL of the dashboard, empty without one
+	Patience                              time.Duration   // the wait limit: later retries are deferred
+	Budgets                               control.Budgets // limits per host
 }
 
-// Life says how far a peer is.
+// Life is the stage of a peer's life.
 type Life interface {
 	Ready(ctx context.Context) error // returns when the peer serves
-	Leaving() bool                   // says that it ends
+	Leaving() bool                   // reports a shutdown
 }
 
-// RingDeps are the ring as this peer sees it, and the ways to its members.
+// RingDeps are the ring as seen by this peer, and access to its members.
 type RingDeps struct {
-	DHT      Ring           // the ring as this peer sees it
-	Net      Net            // reaches the others
+	DHT      Ring           // the ring as seen by this peer
+	Net      Net            // the network
 	Router   Router         // finds the owners of keys
-	WalkFrom func() peer.ID // where a walk over the ring begins and ends
-	// Known are members that this peer knows, clockwise from it: a walk asks them ahead.
+	WalkFrom func() peer.ID // first and last peer of a walk
+	// Known are the known members, clockwise from this peer, which a walk prefetches.
 	Known  func() []peer.ID
-	Moving func() bool // says that records are on their way to or from this peer
-	// Refused is what this peer refused others lately.
+	Moving func() bool // reports a handoff to or from this peer
+	// Refused returns the recently rejected requests by peer.
 	Refused func() map[peer.ID]control.Refusals
 }
 
-// HostDeps are the hosts that this peer answers for, and who drives them.
+// HostDeps are the hosts that this peer owns, and their owner loop.
 type HostDeps struct {
 	Owners
 	Records  ondisk.Scanner                                      // the records of hosts
-	SeenLoss func() float64                                      // how many URLs the filters are expected to have lost; nil where URL sets are exact
-	Unsent   func(ctx context.Context) (map[job.ID]int64, error) // the seeds that have not left for the owners of their hosts
+	SeenLoss func() float64                                      // expected share of URLs lost by filters; nil with exact URL sets
+	Unsent   func(ctx context.Context) (map[job.ID]int64, error) // seeds not yet sent to the owners of their hosts
 	Now      func() time.Time                                    // the lease clock
 }
 
-// CrawlDeps are what this peer fetches, and what holds that up.
+// CrawlDeps are this peer's fetches, and what delays them.
 type CrawlDeps struct {
-	Worker Worker      // this peer's own
-	Limits interface { // what holds fetching up
+	Worker Worker      // of this peer
+	Limits interface { // what pauses fetching
 		Holding() (volunteer.Hold, bool)
 		Paused() bool
 	}
-	Stalls interface { // whether nothing moves; OwnerHangs says that the owner's loop does not answer
+	Stalls interface { // the stall watchdog; OwnerHangs reports that the owner's loop does not respond
 		Now() *control.Stalled
 		OwnerHangs() bool
 	}
-	OptOuts interface { // this peer's own lists: why a host, or a URL, is not fetched
+	OptOuts interface { // this peer's lists: why a host or URL is not fetched
 		Host(host string) string
 		URL(url string) string
 	}
 }
 
-// PlacingDeps say where sites and peers stand.
+// PlacingDeps locate sites and peers.
 type PlacingDeps struct {
 	Placer  Placer
-	SiteRow func(addr netip.Addr) (row int, ok bool) // where a site stands in emulated distances; nil without them
+	SiteRow func(addr netip.Addr) (row int, ok bool) // row of a site in the matrix of emulated latencies; nil without one
 }
 
-// ArchiveDeps are the results of this peer.
+// ArchiveDeps are the results stored by this peer.
 type ArchiveDeps struct {
-	Dir   string       // where they are
-	Flush func() error // hands what the archive's writer has gathered to the system
+	Dir   string       // their directory
+	Flush func() error // writes buffered records to the file
 }
 
-// Ring is what the view asks of the ring: dht.DHT.
+// Ring is the part of dht.DHT that a View uses.
 type Ring interface {
-	Self() dht.Peer                    // names this peer
-	State() dht.State                  // says how far joining or leaving is
+	Self() dht.Peer                    // returns this peer
+	State() dht.State                  // returns the state of joining or leaving
 	Size() int                         // estimates the number of members
-	Stable() bool                      // says that the neighbours have not changed of late
-	Arc() (ring.Arc, bool)             // returns what this peer serves; false: nothing
+	Stable() bool                      // reports that the neighbors have not changed recently
+	Arc() (ring.Arc, bool)             // returns the arc of this peer; false: none
 	Leaves() (preds, succs []dht.Peer) // returns the leaf set, on each side the nearest first
 	Attached() []dht.Peer              // lists the workers attached to this peer
-	Serves(key ring.Key) bool          // says whether this peer answers for a key now
-	// Lookup asks around for the owner of a key.
+	Serves(key ring.Key) bool          // reports whether this peer owns a key now
+	// Lookup finds the owner of a key.
 	Lookup(ctx context.Context, key ring.Key) (dht.Lookup, error)
 }
 
-// Net is what the view asks of the network: p2p.Net.
+// Net is the part of p2p.Net that a View uses.
 type Net interface {
-	// Call asks a service of a peer.
+	// Call calls a service of a peer.
 	Call(ctx context.Context, to peer.ID, service string, req []byte) ([]byte, error)
-	Addrs() []string                    // lists the multiaddrs under which others dial this peer
-	AddrsOf(id peer.ID) []string        // lists the multiaddrs known of a peer
-	RelayedAddrsOf(id peer.ID) []string // lists those of them that lead over a relay
-	Reached() p2p.Reached               // says how others reach this peer
-	// RoundTrip is the smoothed time of exchanges with a peer, 0 if it is not known.
+	Addrs() []string                    // lists the multiaddrs at which others dial this peer
+	AddrsOf(id peer.ID) []string        // lists the known multiaddrs of a peer
+	RelayedAddrsOf(id peer.ID) []string // lists its relay addresses
+	Reached() p2p.Reached               // returns the reachability of this peer
+	// RoundTrip returns the smoothed round trip time to a peer, 0 if unknown.
 	RoundTrip(id peer.ID) time.Duration
-	Met(id peer.ID, addrs [][]byte) // notes multiaddrs of a peer
+	Met(id peer.ID, addrs [][]byte) // records multiaddrs of a peer
 }
 
-// Router is what the view asks of the router: rpc.Router.
+// Router is the part of rpc.Router that a View uses.
 type Router interface {
-	// CallOwner asks the owner of a key, Moved is the answer to a question for a key that this peer
-	// does not serve.
+	// CallOwner calls a service of the owner of a key.
 	CallOwner(ctx context.Context, key ring.Key, service string, req []byte) ([]byte, error)
-	Moved(key ring.Key) error // answers a question for a key that this peer does not serve
+	Moved(key ring.Key) error // returns the error for a key that this peer does not own
 }
 
-// Owners is what the view asks of the loop that drives hosts: hosts.Owners.
+// Owners is the part of hosts.Owners, the owner's loop, that a View uses.
 type Owners interface {
-	// Look puts a question to the owner of hosts; Ask waits until what it saw is on disk.
+	// Look calls fn in the owner's loop; Ask also waits until the state that fn saw is on disk.
 	Look(ctx context.Context, fn func(*owner.Owner)) error
-	Ask(ctx context.Context, fn func(*owner.Owner)) error // waits as well
-	// Taken is what this process took in; it is called within a question.
+	Ask(ctx context.Context, fn func(*owner.Owner)) error // also waits
+	// Taken counts what this process has received; it is called within Look or Ask.
 	Taken() map[string]uint64
 	LongestStep() time.Duration // of the loop
 }
 
-// Placer is what the view asks of placing: placing.Placer.
+// Placer is the part of placing.Placer that a View uses.
 type Placer interface {
-	// Coordinate says where a host's server stands, nil if that is not known.
+	// Coordinate returns the coordinate of a host's server, nil if unknown.
 	Coordinate(d *owner.HostDetail, host string, now time.Time) *control.Coordinate
-	// Distance is how far a peer is by its coordinate; nil: not known.
+	// Distance returns the distance of a peer by its coordinate; nil: unknown.
 	Distance(id peer.ID) (ms, relative *float64)
 }
 
-// Worker is what the view asks of the worker: worker.Worker.
+// Worker is the part of worker.Worker that a View uses.
 type Worker interface {
-	Stats() worker.Stats // counts what it did
+	Stats() worker.Stats // returns its counters
 	Backlog() int        // counts the URLs that it holds
 }
 
@@ -182,7 +180,7 @@ var (
 	_ Worker = (*worker.Worker)(nil)
 )
 
-// New makes the view of a peer.
+// New returns the View of a peer.
 func New(d Deps) *View {
 	v := &View{deps: d}
 	v.walker = walker{
@@ -193,7 +191,7 @@ func New(d Deps) *View {
 	return v
 }
 
-// Here is what this peer says of itself, without waiting for a disk or a replica.
+// Here returns the report of this peer without waiting for disk or replicas.
 func (v *View) Here(ctx context.Context) (*control.Member, error) {
 	r, err := v.member(ctx, v.deps.About.Patience, v.deps.Hosts.Look)
 	if err != nil {
@@ -202,8 +200,8 @@ func (v *View) Here(ctx context.Context) (*control.Member, error) {
 	return &r.Member, nil
 }
 
-// WaitIdle returns when a job, or every one if none is named, has nothing left that is due within
-// the patience; a negative one is that of the peer.
+// WaitIdle returns when a job, or every job if none is given, has no work due within patience; a
+// negative value means the peer's default.
 func (v *View) WaitIdle(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error {
 	w := v.walker
 	if patience >= 0 {

@@ -19,40 +19,37 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
-// maxMembers bounds a walk: a ring that seems larger is one that lies or never closes.
+// maxMembers limits a walk: a larger ring is malicious or never closes.
 const maxMembers = 100_000
 
-// answerTime bounds the question to one member of a walk.
+// answerTime is the timeout for one member of a walk.
 const answerTime = 5 * time.Second
 
-// walker goes round the ring along the successors and collects what every member says of itself.
+// walker walks the ring along the successors and collects the report of each member.
 type walker struct {
 	self peer.ID
-	// start is where the walk begins and ends: this peer, if it is one of the ring.
+	// start returns the first and last peer of a walk: this peer, if it is a member.
 	start  func() peer.ID
 	report func(ctx context.Context, of peer.ID, patience time.Duration) (*report, error)
-	// patience is how far away a next try may be before the member is to count it as put off; 0: as
-	// far as it likes.
+	// patience is the wait limit beyond which a member counts URLs as deferred; 0: none.
 	patience time.Duration
-	// known are members that are likely to be met, in the order of the ring: they are asked ahead of
-	// the walk. Nil: none.
+	// known returns likely members in ring order, which are prefetched. Nil: none.
 	known func() []peer.ID
-	// met tells the network where a peer can be reached.
+	// met records the addresses of a peer.
 	met func(id peer.ID, addrs []string)
-	// roundTrip is that to a peer that answered, 0 if it is not known.
+	// roundTrip returns the round trip time to a peer, 0 if unknown.
 	roundTrip func(id peer.ID) time.Duration
 }
 
-// report is what a member says of itself in a walk.
+// report is the report of a member in a walk.
 type report struct {
 	control.Member
-	// Taken counts, by job, what the member took in from others since its start.
+	// Taken counts, by job, what the member received from others since its start.
 	Taken map[string]uint64 `json:"taken,omitempty"`
 }
 
-// walk goes round once. The ring it returns says whether the arcs of its members tile the whole
-// circle; where they do not, or a member did not answer, Error says why and the members met so far
-// are there.
+// walk walks the ring once. The result reports whether the ring is consistent; if not, or if a
+// member did not respond, Error is the reason and Members are those found so far.
 func (w *walker) walk(ctx context.Context) (*control.Ring, error) {
 	r, _, err := w.round(ctx)
 	if r != nil {
@@ -61,8 +58,8 @@ func (w *walker) walk(ctx context.Context) (*control.Ring, error) {
 	return r, err
 }
 
-// withoutMembers takes members off the workers that others have attached: until a peer is found to
-// be reachable it works as one, and those that it attached to drop it only later.
+// withoutMembers removes members from the attached workers of others: a peer is a worker until it
+// is confirmed reachable, and stays attached for some time.
 func withoutMembers(members []control.Member) {
 	ring := make(map[string]bool, len(members))
 	for i := range members {
@@ -73,7 +70,7 @@ func withoutMembers(members []control.Member) {
 	}
 }
 
-// round is a walk that also returns what each member took in.
+// round is a walk that also returns the Taken counts of each member.
 func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64, error) {
 	r := new(control.Ring)
 	var taken []map[string]uint64
@@ -89,14 +86,14 @@ func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64,
 			if ctx.Err() != nil {
 				return nil, nil, ctx.Err()
 			}
-			r.Error = fmt.Sprintf("peer %s did not answer: %s", next, silence(err))
+			r.Error = fmt.Sprintf("peer %s did not respond: %s", next, silence(err))
 			return r, taken, nil
 		}
 		r.Members = append(r.Members, m.Member)
 		taken = append(taken, m.Taken)
 		id, err := peer.Decode(m.Successor)
 		if err != nil {
-			r.Error = fmt.Sprintf("peer %s names no successor", next)
+			r.Error = fmt.Sprintf("peer %s reports no valid successor", next)
 			return r, taken, nil
 		}
 		w.met(id, m.SuccessorAddrs)
@@ -104,7 +101,7 @@ func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64,
 		next = id
 	}
 	if next != start {
-		r.Error = fmt.Sprintf("the walk came back to %s instead of its start", next)
+		r.Error = fmt.Sprintf("the walk returned to %s instead of its start", next)
 		return r, taken, nil
 	}
 	r.Error = gap(r.Members)
@@ -112,17 +109,16 @@ func (w *walker) round(ctx context.Context) (*control.Ring, []map[string]uint64,
 	return r, taken, nil
 }
 
-// aheadAtOnce bounds the members that are asked at the same time, aheadMost those that are asked
-// ahead of a walk: it keeps their answers.
+// aheadAtOnce limits concurrent requests, aheadMost the members that are prefetched: their
+// responses stay in memory.
 const (
 	aheadAtOnce = 16
 	aheadMost   = 1024
 )
 
-// ahead asks the members that are known, some at a time, and returns what asks one for the walk: it
-// waits for the answer if that member was asked. What must hold of two walks in a row does not
-// depend on the order in which members are asked, if one walk ends before the next begins. End ends
-// the questions that nobody waits for.
+// ahead prefetches the reports of known members and returns a function that returns the report of
+// one member. The condition on two consecutive walks does not depend on the order of requests, if
+// one walk ends before the next begins. End cancels unused requests.
 func (w *walker) ahead(ctx context.Context) (ask func(id peer.ID) (*report, error), end func()) {
 	type answer struct {
 		m    *report
@@ -157,18 +153,18 @@ func (w *walker) ahead(ctx context.Context) (ask func(id peer.ID) (*report, erro
 			if a == nil {
 				return w.ask(ctx, id)
 			}
-			<-a.come // it has a bound
+			<-a.come // it has a timeout
 			return a.m, a.err
 		}, func() {
 			cancel()
-			_ = asked.Wait() // the walk has the errors that it met
+			_ = asked.Wait() // the walk has handled its errors
 		}
 }
 
-// silence says why a member did not answer: the line names it already.
+// silence returns why a member did not respond, without its name.
 func silence(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, calls.ErrUnreachable) {
-		return fmt.Sprintf("nothing came in %v: it is stopped or has too much to do, or the way to it is cut", answerTime)
+		return fmt.Sprintf("timeout after %v: stopped, overloaded or unreachable", answerTime)
 	}
 	return calls.Cause(err).Error()
 }
@@ -177,7 +173,7 @@ func (w *walker) ask(ctx context.Context, id peer.ID) (*report, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	m, err := w.report(ctx, id, w.patience)
-	for calls.CodeOf(err) == calls.CodeBusy && loop.Sleep(ctx, reportEvery) == nil { // it lives, and has answered others just now
+	for calls.CodeOf(err) == calls.CodeBusy && loop.Sleep(ctx, reportEvery) == nil { // it is alive
 		m, err = w.report(ctx, id, w.patience)
 	}
 	if err != nil {
@@ -189,11 +185,11 @@ func (w *walker) ask(ctx context.Context, id peer.ID) (*report, error) {
 	return m, nil
 }
 
-// maxAttached workers of one member are noted with their addresses: as many as a member takes, and
-// some more for other versions.
+// maxAttached limits the workers of one member whose addresses are recorded: more than a member
+// accepts, for other versions.
 const maxAttached = 64
 
-// metWorkers tells the network where a member's workers are relayed to.
+// metWorkers records the relay addresses of a member's workers.
 func (w *walker) metWorkers(m *control.Member) {
 	for _, name := range m.Attached[:min(len(m.Attached), maxAttached)] {
 		if addrs := m.AttachedAddrs[name]; len(addrs) > 0 {
@@ -204,8 +200,8 @@ func (w *walker) metWorkers(m *control.Member) {
 	}
 }
 
-// gap says why the members' arcs do not tile the circle, empty if they do: each serves from its
-// predecessor's position to its own.
+// gap returns why the ring is not consistent, empty if it is: each arc must span from the
+// predecessor's position to the member's own.
 func gap(members []control.Member) string {
 	for i, m := range members {
 		prev := members[(i+len(members)-1)%len(members)]
@@ -213,15 +209,15 @@ func gap(members []control.Member) string {
 		case m.State == StateJoining || m.State == StateLeaving:
 			return fmt.Sprintf("peer %s is %s", m.Peer, m.State)
 		case m.Moving:
-			return fmt.Sprintf("records are on their way to or from peer %s", m.Peer)
+			return fmt.Sprintf("handoff in progress at peer %s", m.Peer)
 		case m.Ring.Arc[0] != prev.Position || m.Ring.Arc[1] != m.Position:
-			return fmt.Sprintf("the arc of %s begins at %.8s, but its predecessor sits at %.8s", m.Peer, m.Ring.Arc[0], prev.Position)
+			return fmt.Sprintf("the arc of %s begins at %.8s, its predecessor is at %.8s", m.Peer, m.Ring.Arc[0], prev.Position)
 		}
 	}
 	return ""
 }
 
-// sum adds up the members' counters.
+// sum returns the sum of the members' counters.
 func sum(members []control.Member) control.Counters {
 	var c control.Counters
 	for i := range members {
@@ -230,10 +226,9 @@ func sum(members []control.Member) control.Counters {
 	return c
 }
 
-// quiet says whether no member has outstanding work of the given job, or of any when it is empty,
-// but what is put off, and returns what must not change between two walks for the ring to be idle:
-// who was met, in which incarnation, with which arc, how many URLs each has ever accepted, and what
-// each took in.
+// quiet reports whether no member has outstanding work of the given job, or of any if it is empty,
+// except deferred URLs. It also returns a signature, which must be equal in two walks for the ring
+// to be idle: members, incarnations, arcs, accepted URLs and Taken counts.
 func quiet(members []control.Member, taken []map[string]uint64, of string) (signature []string, idle bool) {
 	idle = true
 	for i := range members {
@@ -257,8 +252,7 @@ func quiet(members []control.Member, taken []map[string]uint64, of string) (sign
 	return signature, idle
 }
 
-// takenFor adds up what a member took in for a job, or for all of them, and the hosts that came or
-// went.
+// takenFor returns the Taken count of a job, or of all jobs, plus the moved hosts.
 func takenFor(counts map[string]uint64, of string) (n uint64) {
 	moves := job.ID{}.String()
 	for id, k := range counts {
@@ -280,18 +274,17 @@ func compareText(a, b string) int {
 	}
 }
 
-// The pace of a wait for idleness: quick at first, so that a small crawl ends at once, then such
-// that walks cost little.
+// The interval of walks in a wait: short at first, so that a small crawl ends at once, then longer.
 const (
 	waitFirst = 100 * time.Millisecond
 	waitMost  = 2 * time.Second
 )
 
-// waitIdle walks the ring again and again until two walks in a row found it closed, unchanged and
-// without outstanding work (design, section 4, Idle), or with none but URLs whose next try is
-// further away than the patience. Links on their way are in the outbox of whoever sent them until
-// the receiver has them on disk, so a URL is counted at one end or at both; one that moves from
-// where the walk is still to come to where it has been is told by what the receiver took in.
+// waitIdle walks the ring until two consecutive walks found it consistent, unchanged and without
+// outstanding work (design, section 4, Idle), or with deferred URLs only. A link in transit stays
+// in the sender's outbox until the receiver has it on disk, so a URL is counted at one end or both.
+// A URL that moves from a member not yet visited to one visited changes the Taken count of the
+// receiver.
 func (w *walker) waitIdle(ctx context.Context, of string, fn func(control.Progress) error) error {
 	begin := time.Now()
 	lasting := lasting{patience: w.patience, since: begin}
@@ -316,7 +309,7 @@ func (w *walker) waitIdle(ctx context.Context, of string, fn func(control.Progre
 		last = nil
 		if idle {
 			last = signature
-			continue // the second walk follows at once
+			continue // the second walk follows immediately
 		}
 		if err := loop.Sleep(ctx, pace); err != nil {
 			return err
@@ -325,7 +318,7 @@ func (w *walker) waitIdle(ctx context.Context, of string, fn func(control.Progre
 	}
 }
 
-// ofJob replaces the counters that a job has of its own.
+// ofJob replaces the counters with those of a job.
 func ofJob(c control.Counters, members []control.Member, of string) control.Counters {
 	var j control.JobCounts
 	for i := range members {
@@ -350,7 +343,7 @@ func ofJob(c control.Counters, members []control.Member, of string) control.Coun
 	return c
 }
 
-// IsError says whether an outcome counts as an error in status.
+// IsError reports whether an outcome counts as an error in status.
 func IsError(outcome string) bool {
 	switch outcome {
 	case "ok", "duplicate", "redirect", "robots_denied", "out_of_scope", "out_of_budget", "trap", "none":
@@ -360,30 +353,28 @@ func IsError(outcome string) bool {
 	}
 }
 
-// encodeReport and decodeReport carry a report between peers as the JSON that status prints: it is
-// asked rarely, and its contract that fields are only ever added is the one that peers of different
-// versions need.
+// encodeReport and decodeReport use the JSON of status for reports between peers: requests are
+// rare, and fields are only added, as peers of different versions require.
 func encodeReport(m *report) ([]byte, error) { return json.Marshal(m) }
 
-// maxReport bounds a member's report.
+// maxReport limits the size of a member's report.
 const maxReport = 1 << 20
 
 func decodeReport(raw []byte, from peer.ID) (*report, error) {
 	if len(raw) > maxReport {
-		return nil, fmt.Errorf("report of %d bytes: at most %d are read", len(raw), maxReport)
+		return nil, fmt.Errorf("report of %d bytes exceeds %d", len(raw), maxReport)
 	}
 	m := new(report)
 	if err := unpack(raw, m); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	if m.Peer != from.String() {
-		return nil, errors.New("report: it names another peer")
+		return nil, errors.New("report: names another peer")
 	}
 	return m, nil
 }
 
-// binaryAddrs turns multiaddrs of text into the bytes that the network keeps; what does not parse
-// is left out.
+// binaryAddrs converts textual multiaddrs to binary form and skips invalid ones.
 func binaryAddrs(texts []string) [][]byte {
 	var out [][]byte
 	for _, t := range texts {

@@ -1,16 +1,16 @@
-// Package volunteer decides what a peer may use of a machine that belongs to somebody: whether it
-// fetches at all now, and up to which bounds.
+// Package volunteer decides what a peer may use of a volunteer's machine: whether it fetches now,
+// and within which limits.
 //
-// Its words:
+// Terms:
 //
-//   - rules: what was set: caps, quotas, hours, and what the peer is to give way to.
-//   - observed: what the machine tells at one moment (node/volunteer/machine looks).
-//   - hold: a rule that holds now, with why, its effect (pause or slow) and what ends it.
-//   - decision: all holds, and the caps in force.
-//   - ledger: bytes of this day and this month, for the quotas.
-//   - pacer: rations processor time.
+//   - rules: the settings: limits, quotas, hours, and conditions for a pause.
+//   - observed: the state of the machine (from node/volunteer/machine).
+//   - hold: an active rule, with its reason, effect (pause or slow) and end condition.
+//   - decision: all holds, and the effective limits.
+//   - ledger: traffic of this day and this month, for the quotas.
+//   - pacer: limits processor time.
 //
-// Everything here is plain: it takes the time as an argument, starts nothing, and reads neither
-// clock, disk nor network. What is not known never pauses: a desktop without a battery, or a system
-// that does not tell, must not keep a peer from working.
+// The package has no side effects: it takes the time as an argument, starts no goroutine, and reads
+// neither clock, disk nor network. An unknown fact never pauses a peer: a desktop without a
+// battery, or a system without that information, must not stop it.
 package volunteer

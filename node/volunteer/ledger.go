@@ -2,17 +2,16 @@ package volunteer
 
 import "time"
 
-// Ledger counts the bytes of a day and of a month of the local calendar. It is kept on disk as
-// JSON.
+// Ledger counts the traffic of a day and of a month of the local calendar. It is stored as JSON.
 type Ledger struct {
 	// Date is the day that is counted, as 2006-01-02.
 	Date  string `json:"date"`
 	Day   int64  `json:"day"`   // bytes of that day
 	Month int64  `json:"month"` // bytes of its month
-	// Pages were fetched that day, WorkS is for how many seconds there was something to fetch.
+	// Pages were fetched that day; WorkS is the time with work, in seconds.
 	Pages int64   `json:"pages"`
 	WorkS float64 `json:"work_s"` // seconds
-	// All and AllPages count bytes and pages since the data directory was made.
+	// All and AllPages count bytes and pages since the data directory was created.
 	All      int64 `json:"all"`
 	AllPages int64 `json:"all_pages"`
 }
@@ -20,13 +19,12 @@ type Ledger struct {
 const (
 	dateLayout = time.DateOnly
 	monthLen   = len("2006-01")
-	// clockBack is how far a clock may be put back without beginning another day: one that is
-	// corrected about midnight would begin it twice.
+	// clockBack is how far a clock may be set back without starting another day; a correction near
+	// midnight would start it twice.
 	clockBack = 48 * time.Hour
 )
 
-// Add counts bytes that came or went since the last Add, and begins a new day, and a new month,
-// when the calendar says so.
+// Add counts bytes of traffic since the last Add, and starts a new day and month by the calendar.
 func (l *Ledger) Add(now time.Time, bytes int64) {
 	if today := now.Format(dateLayout); today != l.Date && !l.justAhead(now) {
 		if len(l.Date) < monthLen || today[:monthLen] != l.Date[:monthLen] {
@@ -39,7 +37,7 @@ func (l *Ledger) Add(now time.Time, bytes int64) {
 	l.All += bytes
 }
 
-// justAhead says whether the day that is counted has yet to begin, and soon does.
+// justAhead reports whether the counted day begins within clockBack after now.
 func (l *Ledger) justAhead(now time.Time) bool {
 	begins, err := time.ParseInLocation(dateLayout, l.Date, now.Location())
 	return err == nil && begins.After(now) && begins.Sub(now) < clockBack

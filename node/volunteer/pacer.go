@@ -2,21 +2,20 @@ package volunteer
 
 import "time"
 
-// Pacer rations processor time: it says when to rest so that what is used stays at a share of it.
-// It is told now and then of what the process has used.
+// Pacer limits processor time: it decides when to pause so that usage stays at a share.
 type Pacer struct {
 	last   time.Time
 	used   time.Duration
 	credit time.Duration
 }
 
-// pacerBurst is for how long of wall time unused credit is kept: a page may cost what it costs, but
-// an hour of rest does not buy an hour at full speed.
+// pacerBurst is the wall time for which unused credit is kept: an idle hour must not allow an hour
+// at full speed.
 const pacerBurst = time.Second
 
-// Rest says whether work should rest until the next question, for a share in cores and the
-// processor time that the process has used since it began. A share of 0 never rests. The first
-// question only takes note.
+// Rest reports whether to pause until the next call, for a share in cores and the CPU time that the
+// process has used since its start. A share of 0 never pauses. The first call only records its
+// arguments.
 func (p *Pacer) Rest(now time.Time, share float64, used time.Duration) bool {
 	since, spent := now.Sub(p.last), used-p.used
 	first := p.last.IsZero()
@@ -27,8 +26,7 @@ func (p *Pacer) Rest(now time.Time, share float64, used time.Duration) bool {
 	}
 	most := time.Duration(share * float64(pacerBurst))
 	p.credit += time.Duration(share*float64(since)) - spent
-	// What was overdrawn by something that cannot rest is forgotten after a while, or the peer
-	// would stand still for it long after.
+	// Debt of work that cannot pause is limited, or the peer would stop for a long time after it.
 	p.credit = min(max(p.credit, -10*most), most)
 	return p.credit < 0
 }

@@ -8,34 +8,33 @@ import (
 	"time"
 )
 
-// Rules is what was set. The zero value of a bound is none.
+// Rules are the settings. The zero value of a limit is none.
 type Rules struct {
-	// Bandwidth and BandwidthUp bound what comes and what goes, in bytes a second, of sites and
-	// peers together. Where only Bandwidth is set it holds for each direction.
+	// Bandwidth and BandwidthUp limit download and upload, crawl and peer traffic together, in bytes
+	// per second. If only Bandwidth is set, it applies to each direction.
 	Bandwidth, BandwidthUp int64
-	// Fetchers bounds the exchanges under way at once; at least 1.
+	// Fetchers limits concurrent fetches; at least 1.
 	Fetchers int
-	// CPUShare is the processor time that may be used, in cores.
+	// CPUShare limits processor time, in cores.
 	CPUShare float64
-	// Memory is what Go's heap and stacks are kept below, in bytes.
+	// Memory is the soft limit of Go's heap and stacks, in bytes.
 	Memory int64
-	// DiskQuota bounds the data directory, DiskReserve is the free space at which the peer ends, in
+	// DiskQuota limits the data directory, DiskReserve is the free space at which the peer stops, in
 	// bytes.
 	DiskQuota, DiskReserve int64
-	// QuotaDay and QuotaMonth bound the bytes that come and go in a day and in a month of the local
-	// calendar.
+	// QuotaDay and QuotaMonth limit the traffic of a day and of a month of the local calendar, in
+	// bytes.
 	QuotaDay, QuotaMonth int64
-	// Schedule is when the peer may work, Outside the bandwidth it has at other hours: 0 pauses it.
+	// Schedule is when the peer may fetch, Outside the bandwidth at other hours; 0 pauses it.
 	Schedule Schedule
-	Outside  int64 // bytes a second at other hours; 0: pause
-	// OnlyWhenIdle is for how long nobody must have used the machine; 0: people are not waited for.
+	Outside  int64 // bytes per second; 0: pause
+	// OnlyWhenIdle is the minimum time without user input; 0: no condition.
 	OnlyWhenIdle time.Duration
-	// PauseOnBattery and PauseOnMetered give way to a battery, and to a link that is paid by the
-	// byte.
+	// PauseOnBattery and PauseOnMetered pause on battery power and on a metered link.
 	PauseOnBattery, PauseOnMetered bool
 }
 
-// UpCap is the bandwidth that goes, in bytes a second.
+// UpCap returns the upload limit in bytes per second.
 func (r *Rules) UpCap() int64 {
 	if r.BandwidthUp > 0 {
 		return r.BandwidthUp
@@ -43,8 +42,8 @@ func (r *Rules) UpCap() int64 {
 	return r.Bandwidth
 }
 
-// The keys of the rules: the words of flags, of the configuration file and of limits set. A hold is
-// named after the key behind it.
+// The keys of the rules, used by flags, the configuration file and limits set. A hold has the name
+// of its key.
 const (
 	KeyBandwidth      = "bandwidth"
 	KeyBandwidthUp    = "bandwidth-up"
@@ -62,47 +61,47 @@ const (
 	KeyPauseOnMetered = "pause-on-metered"
 )
 
-// Key is one thing that can be set.
+// Key is one setting.
 type Key struct {
-	Name string // as flags, files and the API say it
-	// About is what it does, as flags and files say it.
+	Name string // in flags, files and the API
+	// About is the help text in flags and files.
 	About string
-	// YesNo says that it is true or false.
+	// YesNo reports a boolean.
 	YesNo bool
 	get   func(*Rules) string
 	set   func(*Rules, string) error
 }
 
-// Keys are all that can be set, in the order in which people think of them.
+// Keys are all settings in the order of display.
 var Keys = []Key{
-	rate(KeyBandwidth, "bytes or bits a second that may come, of sites and peers together, and go unless bandwidth-up says otherwise: 2Mbit, 250kB, or none",
+	rate(KeyBandwidth, "download limit, crawl and peer traffic together, such as 2Mbit, 250kB or none; also the upload limit without bandwidth-up",
 		func(r *Rules) *int64 { return &r.Bandwidth }),
-	rate(KeyBandwidthUp, "the same for what goes; none: as much as may come", func(r *Rules) *int64 { return &r.BandwidthUp }),
-	{Name: KeyFetchers, About: "exchanges under way at once", get: func(r *Rules) string { return strconv.Itoa(r.Fetchers) }, set: setFetchers},
+	rate(KeyBandwidthUp, "upload limit, such as 2Mbit or 250kB; none: same as bandwidth", func(r *Rules) *int64 { return &r.BandwidthUp }),
+	{Name: KeyFetchers, About: "maximum concurrent fetches", get: func(r *Rules) string { return strconv.Itoa(r.Fetchers) }, set: setFetchers},
 	{
-		Name: KeyCPUShare, About: "processor time that may be used, in percent of one core: 25%, 150%, or none",
+		Name: KeyCPUShare, About: "processor time limit in percent of one core: 25%, 150%, or none",
 		get: func(r *Rules) string { return shareText(r.CPUShare) }, set: setShare,
 	},
-	size(KeyMemory, "what the heap is kept below where that is possible; near it fewer pages are fetched at once", func(r *Rules) *int64 { return &r.Memory }),
-	size(KeyDiskQuota, "what the data directory may hold before the peer pauses", func(r *Rules) *int64 { return &r.DiskQuota }),
+	size(KeyMemory, "soft heap limit, such as 160MiB, or none; near it fewer pages are fetched concurrently", func(r *Rules) *int64 { return &r.Memory }),
+	size(KeyDiskQuota, "data directory size at which the peer pauses", func(r *Rules) *int64 { return &r.DiskQuota }),
 	size(KeyDiskReserve, "free disk space at which the peer stops", func(r *Rules) *int64 { return &r.DiskReserve }),
-	size(KeyQuotaDay, "bytes that may come and go in a day before the peer pauses until the next", func(r *Rules) *int64 { return &r.QuotaDay }),
-	size(KeyQuotaMonth, "bytes that may come and go in a month before the peer pauses until the next", func(r *Rules) *int64 { return &r.QuotaMonth }),
+	size(KeyQuotaDay, "traffic per day, both directions, at which the peer pauses until the next day", func(r *Rules) *int64 { return &r.QuotaDay }),
+	size(KeyQuotaMonth, "traffic per month, both directions, at which the peer pauses until the next month", func(r *Rules) *int64 { return &r.QuotaMonth }),
 	{
-		Name: KeySchedule, About: "hours in which the peer works, windows parted by semicolons: mon-fri 22:00-07:00; sat,sun",
+		Name: KeySchedule, About: "hours in which the peer fetches, separated by semicolons: mon-fri 22:00-07:00; sat,sun",
 		get: func(r *Rules) string { return r.Schedule.String() },
 		set: func(r *Rules, s string) (err error) { r.Schedule, err = ParseSchedule(s); return err },
 	},
 	{
-		Name: KeyOutside, About: "outside of the hours of schedule: pause, or a bandwidth such as 256kbit",
+		Name: KeyOutside, About: "outside the schedule: pause, or a bandwidth such as 256kbit",
 		get: func(r *Rules) string { return outsideText(r.Outside) }, set: setOutside,
 	},
 	{
-		Name: KeyOnlyWhenIdle, About: "pause unless nobody has used the machine for this long, such as 10m; 0s: not asked",
+		Name: KeyOnlyWhenIdle, About: "fetch only after this time without user input, such as 10m; 0s: always",
 		get: func(r *Rules) string { return r.OnlyWhenIdle.String() }, set: setIdle,
 	},
-	yesNo(KeyPauseOnBattery, "pause while the machine runs on its battery", func(r *Rules) *bool { return &r.PauseOnBattery }),
-	yesNo(KeyPauseOnMetered, "pause while the link is paid by the byte, where the system tells", func(r *Rules) *bool { return &r.PauseOnMetered }),
+	yesNo(KeyPauseOnBattery, "pause on battery power", func(r *Rules) *bool { return &r.PauseOnBattery }),
+	yesNo(KeyPauseOnMetered, "pause on a metered connection, if the system reports it", func(r *Rules) *bool { return &r.PauseOnMetered }),
 }
 
 // Find returns the key of that name.
@@ -115,10 +114,10 @@ func Find(name string) (Key, bool) {
 	return Key{}, false
 }
 
-// Get writes what is set.
+// Get returns the value as text.
 func (k Key) Get(r *Rules) string { return k.get(r) }
 
-// Set reads a value; an error names the key and the value, and leaves the rules as they are.
+// Set parses a value; an error names the key and the value and changes no rule.
 func (k Key) Set(r *Rules, value string) error {
 	if err := k.set(r, strings.TrimSpace(value)); err != nil {
 		return fmt.Errorf("%s %.80q: %w", k.Name, value, err)
@@ -130,7 +129,7 @@ func rate(name, about string, field func(*Rules) *int64) Key {
 	return Key{Name: name, About: about, get: func(r *Rules) string { return RateText(*field(r)) }, set: func(r *Rules, s string) error {
 		v, err := ParseRate(s)
 		if err == nil && v > 0 && v < minRate {
-			err = fmt.Errorf("must be %s at least, or none", RateText(minRate))
+			err = fmt.Errorf("must be at least %s, or none", RateText(minRate))
 		}
 		if err == nil {
 			*field(r) = v
@@ -139,15 +138,14 @@ func rate(name, about string, field func(*Rules) *int64) Key {
 	}}
 }
 
-// minRate is the smallest bandwidth that can be set: with less a peer could not keep its place in
-// the ring.
+// minRate is the minimum bandwidth: with less a peer could not stay in the ring.
 const minRate = 16_000
 
 func size(name, about string, field func(*Rules) *int64) Key {
 	return Key{Name: name, About: about, get: func(r *Rules) string { return SizeText(*field(r)) }, set: func(r *Rules, s string) error {
 		v, err := ParseSize(s)
 		if err == nil && name == KeyMemory && v > 0 && v < minMemory {
-			err = fmt.Errorf("must be %s at least, or none", SizeText(minMemory))
+			err = fmt.Errorf("must be at least %s, or none", SizeText(minMemory))
 		}
 		if err == nil {
 			*field(r) = v
@@ -156,7 +154,7 @@ func size(name, about string, field func(*Rules) *int64) Key {
 	}}
 }
 
-// minMemory is the smallest bound of memory: with less the collector would run all the time.
+// minMemory is the minimum memory limit: with less the collector would run permanently.
 const minMemory = 48 << 20
 
 func yesNo(name, about string, field func(*Rules) *bool) Key {
@@ -170,7 +168,7 @@ func yesNo(name, about string, field func(*Rules) *bool) Key {
 	}}
 }
 
-// maxFetchers is more than a home router's table of connections holds.
+// maxFetchers is more than the connection table of a home router holds.
 const maxFetchers = 4096
 
 func setFetchers(r *Rules, s string) error {
@@ -182,7 +180,7 @@ func setFetchers(r *Rules, s string) error {
 	return nil
 }
 
-// leastShare and mostShare bound a share of processor time, in cores.
+// leastShare and mostShare are the limits of a CPU share, in cores.
 const (
 	leastShare = 0.01
 	mostShare  = 1024
@@ -196,7 +194,7 @@ func setShare(r *Rules, s string) error {
 	number, percent := strings.CutSuffix(s, "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if v /= 100; err != nil || !percent || !(v >= leastShare && v <= mostShare) {
-		return errors.New("must be percent of one core, 1% or more, such as 25% or 150%, or none")
+		return errors.New("must be a percentage of one core of at least 1%, such as 25% or 150%, or none")
 	}
 	r.CPUShare = v
 	return nil
@@ -216,7 +214,7 @@ func setOutside(r *Rules, s string) error {
 	}
 	v, err := ParseRate(s)
 	if err != nil || v < minRate {
-		return fmt.Errorf("must be pause, or a rate of %s or more such as 256kbit", RateText(minRate))
+		return fmt.Errorf("must be pause, or a rate of at least %s, such as 256kbit", RateText(minRate))
 	}
 	r.Outside = v
 	return nil
@@ -229,7 +227,7 @@ func outsideText(v int64) string {
 	return RateText(v)
 }
 
-// mostIdle bounds how long people may be waited for.
+// mostIdle is the maximum of OnlyWhenIdle.
 const mostIdle = 24 * time.Hour
 
 func setIdle(r *Rules, s string) error {
@@ -238,7 +236,7 @@ func setIdle(r *Rules, s string) error {
 		d, err = 0, nil
 	}
 	if err != nil || d < 0 || d > mostIdle {
-		return fmt.Errorf("must be a time from 0 to %v, such as 10m", mostIdle)
+		return fmt.Errorf("must be a duration from 0 to %v, such as 10m", mostIdle)
 	}
 	r.OnlyWhenIdle = d
 	return nil

@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// maxWindows bounds the windows of a schedule: every hour of a week, twice over.
+	// maxWindows limits the windows of a schedule: twice the hours of a week.
 	maxWindows = 336
-	// maxScheduleText bounds a schedule as it is written, in bytes.
+	// maxScheduleText limits the text of a schedule, in bytes.
 	maxScheduleText = 16 << 10
 
 	day = 24 * 60 // minutes
 )
 
-// Schedule is the hours of the week in which a peer may work. Without windows it may always. Its
-// text is what it was parsed from.
+// Schedule is the hours of the week in which a peer may fetch; without windows, always. Its text is
+// the input of ParseSchedule.
 type Schedule struct {
 	text    string
 	windows []window
 }
 
-// window is from a minute of certain days to a later one; beyond midnight it belongs to the day on
-// which it began.
+// window is a span of minutes on certain days; beyond midnight it belongs to the day on which it
+// began.
 type window struct {
 	days     [7]bool // by time.Weekday
 	from, to int     // minutes of the day; to is larger than from and may lie in the next day
@@ -32,9 +32,9 @@ type window struct {
 
 var dayNames = [7]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// ParseSchedule reads windows parted by semicolons, such as "mon-fri 22:00-07:00; sat,sun". Days
-// alone are whole days, hours alone are those of every day, and hours that end no later than they
-// begin end the next day.
+// ParseSchedule parses windows separated by semicolons, such as "mon-fri 22:00-07:00; sat,sun".
+// Days alone are whole days, hours alone apply to every day, and hours that end before they begin
+// end the next day.
 func ParseSchedule(text string) (Schedule, error) {
 	if len(text) > maxScheduleText {
 		return Schedule{}, fmt.Errorf("longer than %d bytes", maxScheduleText)
@@ -56,12 +56,12 @@ func ParseSchedule(text string) (Schedule, error) {
 		}
 	}
 	if len(s.windows) == 0 {
-		return Schedule{}, errors.New("no window in it")
+		return Schedule{}, errors.New("contains no window")
 	}
 	return s, nil
 }
 
-// String is what the schedule was parsed from; always, if it has no windows.
+// String returns the text of the schedule, or always if it has no windows.
 func (s Schedule) String() string {
 	if s.text == "" {
 		return "always"
@@ -84,14 +84,14 @@ func parseWindow(part string) (w window, err error) {
 			hours = fields[1]
 		}
 	default:
-		return w, errors.New("wants days and hours, such as mon-fri 22:00-07:00")
+		return w, errors.New("expected days and hours, such as mon-fri 22:00-07:00")
 	}
 	if hours == "" {
 		return w, nil
 	}
 	from, to, ok := strings.Cut(hours, "-")
 	if !ok {
-		return w, fmt.Errorf("hours %q: want FROM-TO, such as 22:00-07:00", hours)
+		return w, fmt.Errorf("hours %q: must be FROM-TO, such as 22:00-07:00", hours)
 	}
 	if w.from, err = parseMinute(from); err == nil {
 		w.to, err = parseMinute(to)
@@ -100,7 +100,7 @@ func parseWindow(part string) (w window, err error) {
 		return w, err
 	}
 	if w.from == w.to || w.from == day {
-		return w, fmt.Errorf("hours %q: begin where they end; a whole day is 00:00-24:00", hours)
+		return w, fmt.Errorf("hours %q: begin and end are equal; a whole day is 00:00-24:00", hours)
 	}
 	if w.to < w.from {
 		w.to += day
@@ -140,7 +140,7 @@ func parseDay(s string) (int, error) {
 	return 0, fmt.Errorf("day %q: must be one of mon, tue, wed, thu, fri, sat, sun", s)
 }
 
-// parseMinute reads HH:MM, up to 24:00.
+// parseMinute parses HH:MM, up to 24:00.
 func parseMinute(s string) (int, error) {
 	var h, m int
 	if len(s) != 5 || s[2] != ':' || !digits(s[:2]) || !digits(s[3:]) {
@@ -162,8 +162,8 @@ func digits(s string) bool {
 	return true
 }
 
-// Open says whether the moment lies in a window, by the clock of its location, and until when that
-// stays so: the zero time if it always does.
+// Open reports whether now lies in a window, in its time zone, and until when; the zero time means
+// always.
 func (s Schedule) Open(now time.Time) (open bool, until time.Time) {
 	if len(s.windows) == 0 {
 		return true, time.Time{}
@@ -183,8 +183,8 @@ func (s Schedule) Open(now time.Time) (open bool, until time.Time) {
 	return open, until
 }
 
-// atMinute is a minute of the day that is so many days after that of now. On a day on which the
-// clock is put forward a minute that does not exist is the one an hour later.
+// atMinute returns a minute of the day that is days after now. A minute skipped by daylight saving
+// time is the one an hour later.
 func atMinute(now time.Time, days, minute int) time.Time {
 	y, m, d := now.Date()
 	return time.Date(y, m, d+days, 0, minute, 0, 0, now.Location())

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// none is how a bound that is not set is written.
+// none is the text of a limit that is not set.
 const none = "none"
 
-// unit is a suffix and what it multiplies by.
+// unit is a suffix and its factor.
 type unit struct {
 	suffix string
 	factor float64
@@ -39,10 +39,10 @@ var (
 	}, sizeUnits...)
 )
 
-// maxAmount bounds sizes and rates, so that sums of them stay far from the end of int64.
+// maxAmount limits sizes and rates, so that their sums do not overflow int64.
 const maxAmount = 1 << 60
 
-// ParseSize reads a number of bytes: 500MiB, 2GB; none or 0 is 0.
+// ParseSize parses a number of bytes: 500MiB, 2GB; none or 0 is 0.
 func ParseSize(s string) (int64, error) {
 	n, err := amount(s, sizeUnits)
 	if err != nil {
@@ -51,16 +51,17 @@ func ParseSize(s string) (int64, error) {
 	return n, nil
 }
 
-// ParseRate reads bytes a second, written in bits or bytes: 2Mbit, 2Mbit/s, 250kB; none or 0 is 0.
+// ParseRate parses a rate in bits or bytes per second: 2Mbit, 2Mbit/s, 250kB; none or 0 is 0. It
+// returns bytes per second.
 func ParseRate(s string) (int64, error) {
 	n, err := amount(strings.TrimSuffix(s, "/s"), rateUnits)
 	if err != nil {
-		return 0, fmt.Errorf("must be a rate such as 2Mbit or 250kB, a second each, or none: %w", err)
+		return 0, fmt.Errorf("must be a rate per second such as 2Mbit or 250kB, or none: %w", err)
 	}
 	return n, nil
 }
 
-var errUnit = errors.New("a number with a unit is wanted")
+var errUnit = errors.New("expected a number with a unit")
 
 func amount(s string, units []unit) (int64, error) {
 	if s == none {
@@ -83,13 +84,12 @@ func amount(s string, units []unit) (int64, error) {
 	return int64(math.Round(v)), nil
 }
 
-// SizeText writes a number of bytes so that ParseSize reads the same: in the largest unit that
-// leaves it whole.
+// SizeText formats a number of bytes without loss: in the largest unit that divides it.
 func SizeText(n int64) string {
 	return exact(n, []whole{{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"kB", 1e3}}, "B")
 }
 
-// RateText writes bytes a second so that ParseRate reads the same.
+// RateText formats bytes per second without loss, for ParseRate.
 func RateText(n int64) string {
 	return exact(n, []whole{{"Gbit", 1e9 / 8}, {"Mbit", 1e6 / 8}, {"kB", 1e3}, {"KiB", 1 << 10}, {"kbit", 1e3 / 8}}, "B")
 }

@@ -1,7 +1,7 @@
-// Puts newer pieces of the page in place as the peer sends them, and sends forms without a reload. The page works without it.
+// Replaces parts of the page with those that the peer sends, and submits forms without a reload. The page works without it.
 "use strict";
 (() => {
-  // The server has escaped what it sends; a policy of our own says so, and no other may make HTML here.
+  // The server escapes all content, so this policy trusts it; no other policy may create HTML here.
   const made = window.trustedTypes ? trustedTypes.createPolicy("apoidea", { createHTML: (text) => text }) : { createHTML: (text) => text };
   const link = document.getElementById("link");
   const said = document.getElementById("said");
@@ -9,10 +9,10 @@
 
   const busy = (part) => {
     const at = document.activeElement;
-    return part.querySelector("button:active") || at && part.contains(at) && at.matches("input, select, .outcomes a:focus-visible"); // a pressed button, a field, a link
+    return part.querySelector("button:active") || at && part.contains(at) && at.matches("input, select, .outcomes a:focus-visible"); // a pressed button, a field or a link is in use
   };
 
-  const late = new Map(); // pieces that wait until their place is not in use
+  const late = new Map(); // parts that wait while their element is in use
   const place = ({ id, html }) => {
     const part = document.getElementById(id);
     if (!part || !part.hasAttribute("data-part")) return;
@@ -37,7 +37,7 @@
     link.classList.toggle("lost", !live);
   };
 
-  // The title of the tab has the words of the headline, whoever wrote that.
+  // The title of the tab repeats the headline.
   const title = () => { document.title = document.getElementById("headline").textContent + document.body.dataset.title; };
   const headline = (word, why) => {
     const state = document.getElementById("state");
@@ -48,15 +48,15 @@
     title();
   };
 
-  // A peer that lives is heard every second.
+  // A running peer sends an event every second.
   setInterval(() => {
     if (gone || document.hidden || Date.now() - heard < 4000) return;
     gone = true;
     const at = new Date(heard).toTimeString().slice(0, 8);
-    headline("No answer", `This peer has not answered since ${at}: it has ended or hangs. Below is its last state.`);
+    headline("Not responding", `No response since ${at}: the peer stopped or is overloaded. This page shows its last state.`);
     document.querySelector("#walk p").textContent = `State unknown since ${at}.`;
     for (const words of document.querySelectorAll("#ring .said")) words.textContent = `at ${at}`;
-    open(); // a stream begins with the whole page
+    open(); // a stream starts with the whole page
   }, 500);
 
   const open = () => {
@@ -72,7 +72,7 @@
     });
     stream.onerror = () => {
       tell(false);
-      if (stream.readyState === EventSource.CLOSED) again = setTimeout(open, 3000); // refused: too many pages, or the peer restarts
+      if (stream.readyState === EventSource.CLOSED) again = setTimeout(open, 3000); // rejected: too many pages, or the peer restarts
     };
   };
   const close = () => { clearTimeout(again); if (stream) stream.close(); stream = null; };
@@ -80,7 +80,7 @@
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {
       close();
-      headline("Not updated", "The page is not updated while it is hidden.");
+      headline("Not updated", "Updates stop while the page is hidden.");
     } else {
       heard = Date.now();
       open();
@@ -88,7 +88,7 @@
   });
   addEventListener("pagehide", close);
   addEventListener("pageshow", (e) => { if (e.persisted) open(); });
-  requestAnimationFrame(() => setTimeout(() => { if (!document.hidden && !stream) open(); })); // the page is painted first
+  requestAnimationFrame(() => setTimeout(() => { if (!document.hidden && !stream) open(); })); // after the first paint
 
   document.addEventListener("submit", async (e) => {
     const form = e.target;
@@ -97,17 +97,17 @@
     if (e.submitter?.dataset.confirm && !confirm(e.submitter.dataset.confirm)) return;
     const body = new URLSearchParams(new FormData(form, e.submitter));
     if (form.hasAttribute("aria-busy")) return;
-    form.setAttribute("aria-busy", "true"); // and no button is disabled, which would lose the focus
-    let text = "No answer from the peer.", ok = false;
+    form.setAttribute("aria-busy", "true"); // a disabled button would lose the focus
+    let text = "The peer did not respond.", ok = false;
     try {
       const res = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { Accept: "text/plain" }, redirect: "error" });
       text = await res.text();
       ok = res.ok;
-    } catch { /* what is said stays */ }
+    } catch { /* keep the text above */ }
     form.removeAttribute("aria-busy");
     said.textContent = text;
     said.classList.toggle("bad", !ok);
     clearTimeout(quiet);
-    if (ok) quiet = setTimeout(() => { said.textContent = ""; }, 15000); // it stands over the page wherever that is scrolled to
+    if (ok) quiet = setTimeout(() => { said.textContent = ""; }, 15000); // it covers part of the page
   });
 })();
