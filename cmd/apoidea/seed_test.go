@@ -93,8 +93,8 @@ func TestSeed(t *testing.T) {
 	names := []string{id("first"), id("second"), id("third")}
 
 	serve := func(listen string, args ...string) (*process, string) {
-		s := start(t, "is answered at", append([]string{"seed", "serve", "--zone", zone, "--profile", "lab", "--network", "seeded", "--every", "1s", "--listen", listen, "--data-dir", dir("seed")}, args...)...)
-		return s, regexp.MustCompile(`answered at (\S+),`).FindStringSubmatch(s.said.String())[1]
+		s := start(t, ", UDP and TCP", append([]string{"seed", "serve", "--zone", zone, "--profile", "lab", "--network", "seeded", "--every", "1s", "--listen", listen, "--data-dir", dir("seed")}, args...)...)
+		return s, regexp.MustCompile(` at (\S+), UDP`).FindStringSubmatch(s.said.String())[1]
 	}
 	seed, addr := serve("127.0.0.1:0", "--bootstrap", bootstrap)
 	told := func() (ids []string) {

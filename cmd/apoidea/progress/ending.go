@@ -49,7 +49,7 @@ func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) e
 	text = why.URL + ": " + words.Legible(text)
 	ruled := j.Done > 0 && sumOf(j.Outcomes, ruledAs) == j.Done
 	if more := len(j.Spec.URLs) - 1; more > 0 && !ruled && outcome != blocked {
-		text += fmt.Sprintf(" (%d more seeds: apoidea why URL)", more)
+		text += fmt.Sprintf(" (%s: apoidea why URL)", words.Counted(int64(more), "more seed"))
 	}
 	return nothing(text, outcome, ruled, w)
 }

@@ -92,7 +92,7 @@ func Outcome(c *control.Counters) string {
 func leftText(c *control.Counters) string {
 	text := ""
 	if c.NoIndex > 0 {
-		text += fmt.Sprintf(", %s not archived because of noindex (--archive-noindex archives them)", words.Counted(c.NoIndex, "page"))
+		text += fmt.Sprintf(", %s not archived because of noindex (see --archive-noindex)", words.Counted(c.NoIndex, "page"))
 	}
 	if c.Traps > 0 {
 		text += fmt.Sprintf(", %d skipped as traps", c.Traps)
