@@ -107,7 +107,7 @@ func (g *globals) clusterStatus(ctx context.Context, out io.Writer, c *cluster.C
 		if p.Status == nil {
 			state := "not running"
 			if p.Runs {
-				state = "unreachable" // it is starting or ending; with --json the error says more
+				state = "unreachable" // starting or stopping; --json has the error
 			}
 			rows = append(rows, []string{strconv.Itoa(p.Number), state, "", "", "", "", "", "", "", ""})
 			continue
@@ -149,7 +149,7 @@ func newClusterAdd(g *globals, dir *string) *cobra.Command {
 	}
 }
 
-// each does one thing to every peer named by number and says so.
+// each applies an operation to every peer given by number and reports it.
 func (g *globals) each(cmd *cobra.Command, dir string, args []string, done string, do func(context.Context, *cluster.Cluster, int) error) (*cluster.Cluster, error) {
 	c, err := openCluster(dir)
 	if err != nil {

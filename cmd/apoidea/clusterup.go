@@ -134,7 +134,7 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	return err
 }
 
-// nextSteps says what can be done with a new cluster, whose peers have ended or go on.
+// nextSteps lists commands for a new cluster, whose peers have stopped or keep running.
 func nextSteps(dir string, ended bool) string {
 	dir = shellWord(dir)
 	peer := filepath.Join(dir, "peer1")
@@ -160,8 +160,8 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// emulate decides whose the rows of --latency are: those of peers stay as many as they were the
-// first time, so that no site moves when peers are added.
+// emulate assigns the rows of --latency: the number of peer rows is that of the first start, so
+// that no site moves when peers are added.
 func (o *clusterUp) emulate(c *cluster.Cluster) error {
 	if o.peer.LatencyRow != 0 {
 		return fmt.Errorf("%w: --latency-row: applies to a single peer; peer i of a cluster has row i-1", errUsage)
@@ -283,7 +283,7 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 	return r, err
 }
 
-// print tells how it ended; cluster that goes on in the background has been told of already.
+// print prints the result; a cluster in the background was reported already.
 func (o *clusterUp) print(out io.Writer, r *upResult) error {
 	if o.json {
 		return words.JSON(out, r)

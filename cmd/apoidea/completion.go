@@ -12,8 +12,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
-// newCompletion replaces cobra's own, which answers a shell that it does not know with its help,
-// and success.
+// newCompletion replaces cobra's command, which accepts unknown shells.
 func newCompletion() *cobra.Command {
 	scripts := map[string]func(root *cobra.Command, out io.Writer) error{
 		"bash":       func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },

@@ -27,7 +27,7 @@ type exportOptions struct {
 	output, of string
 }
 
-// errIncomplete says that an export was made and lacks something.
+// errIncomplete is returned for an export that lacks data.
 var errIncomplete = errors.New("export incomplete")
 
 func newExport(g *globals) *cobra.Command {
@@ -116,7 +116,7 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 // lostShown is how many lost records are named to people.
 const lostShown = 20
 
-// repairHint names what mends an archive of this machine.
+// repairHint names the commands that repair an archive.
 func repairHint(r *export.Report) string {
 	if len(r.Damaged) == 0 && r.LostTotal == 0 {
 		return ""
@@ -199,7 +199,7 @@ func exportText(p export.Progress) string {
 	return text
 }
 
-// tell says what came of an export: on standard output if the export itself is not there.
+// tell reports the result of an export: on standard output if the export itself is not there.
 func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Writer) error {
 	if !toFile {
 		out = errOut
@@ -230,8 +230,16 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		}
 	}
 	if !r.Complete {
-		return fmt.Errorf("%w: %s missing, %s skipped, %s lost%s", errIncomplete, words.Counted(int64(len(r.Missing)), "source"),
-			words.Counted(int64(len(r.Damaged)), "corrupt range"), words.Counted(r.LostTotal, "record"), repairHint(r))
+		var lacks []string
+		for _, l := range []struct {
+			n    int64
+			what string
+		}{{int64(len(r.Missing)), "missing source"}, {int64(len(r.Damaged)), "corrupt range"}, {r.LostTotal, "lost record"}} {
+			if l.n > 0 {
+				lacks = append(lacks, words.Counted(l.n, l.what))
+			}
+		}
+		return fmt.Errorf("%w: %s%s", errIncomplete, strings.Join(lacks, ", "), repairHint(r))
 	}
 	return nil
 }

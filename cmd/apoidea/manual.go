@@ -22,7 +22,7 @@ func newMan() *cobra.Command {
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true
-			root.PersistentFlags().Lookup("data-dir").DefValue = "$XDG_DATA_HOME/apoidea, or ~/.local/share/apoidea" // not that of who writes the pages
+			root.PersistentFlags().Lookup("data-dir").DefValue = "$XDG_DATA_HOME/apoidea, or ~/.local/share/apoidea" // not that of the build machine
 			day := built()                                                                                           // the same build writes the same pages
 			header := &doc.GenManHeader{Title: "APOIDEA", Section: "1", Source: "apoidea " + versionString(), Manual: "Apoidea", Date: &day}
 			if err := doc.GenManTree(root, header, args[0]); err != nil {

@@ -36,13 +36,13 @@ type seedOptions struct {
 	addresses []string
 }
 
-// addZone adds the flags that say what the names are.
+// addZone adds the flags of the zone.
 func (o *seedOptions) addZone(f *pflag.FlagSet) {
 	f.StringVar(&o.config.Zone, "zone", "", "domain given to --dns-seed, such as seeds.example.org")
 	f.StringArrayVar(&o.config.NS, "ns", nil, "name server of the zone, as the parent delegates; repeatable (default ns.ZONE)")
 }
 
-// addRing adds the flags that say which ring it is.
+// addRing adds the flags of the ring.
 func (o *seedOptions) addRing(f *pflag.FlagSet) {
 	c := &o.config
 	f.StringVar(&c.Profile, "profile", c.Profile, "public (public addresses, one peer per network) or lab (any)")
@@ -128,7 +128,7 @@ func (o *seedOptions) serve(ctx context.Context, out, errOut io.Writer) error {
 	return s.Run(ctx)
 }
 
-// greet says where the seed answers.
+// greet prints the address of the seed.
 func (o *seedOptions) greet(out io.Writer, s *seed.Seed) error {
 	if o.json {
 		return words.Line(out, map[string]string{"zone": o.config.Zone, "listen": s.Addr(), "metrics": s.MetricsAddr()})

@@ -9,7 +9,7 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment"
 )
 
-// newTopics are what help tells beside the commands.
+// newTopics are the help topics.
 func newTopics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "distances", Short: "Emulated RTTs between peers and sites (--latency)", Long: aboutDistances},

@@ -17,9 +17,8 @@ type label struct {
 	y      float64
 }
 
-// labels writes beside the ring who sits where: in a column on either side, in the order of the
-// ring, spread so that none lies over another, each with a line to its dot. Where a side is too
-// full for two lines a label they have one, and where it is too full for that there are none.
+// labels writes the members beside the ring, in a column on either side in ring order, without
+// overlap, each with a line to its dot. A full side has one line per label, or no labels.
 func (g *graph) labels() {
 	var sides [2][]label
 	for i := range g.ring.Members {
@@ -49,7 +48,7 @@ func (g *graph) labels() {
 	}
 }
 
-// spread moves labels apart until neighbours are a gap away from each other, as little as it takes.
+// spread moves labels apart to a minimum gap, by the least distance.
 func spread(side []label, gap float64) {
 	slices.SortFunc(side, func(a, b label) int { return cmp.Or(cmp.Compare(a.y, b.y), a.member-b.member) })
 	// Labels that lie over one another form a block, which stands centred on where its members

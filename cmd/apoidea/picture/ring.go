@@ -120,7 +120,7 @@ func (g *graph) text(x, y float64, class, rest, text string) {
 	fmt.Fprintf(g, `<text class="%s" x="%.1f" y="%.1f" %s>%s</text>`+"\n", class, x, y, rest, html.EscapeString(text))
 }
 
-// title says on top what the ring is and does.
+// title writes the header of the picture.
 func (g *graph) title() {
 	var sum control.Counters
 	for i := range g.ring.Members {
@@ -160,7 +160,7 @@ func (g *graph) arc(i int) {
 		x0, y0, graphRadius, graphRadius, large, x1, y1, g.colour(i), arcWidth, title)
 }
 
-// host marks where a host's key lies, in the colour of the peer that crawls it at present.
+// host marks the position of a host, in the color of its worker.
 func (g *graph) host(h *control.HostLine) {
 	x, y := point(turn(h.Key), graphRadius-arcWidth/2-9)
 	style := `class="soft" fill-opacity="0.45"`

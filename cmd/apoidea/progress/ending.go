@@ -19,7 +19,7 @@ import (
 // Explainer is what is asked when a crawl fetched nothing.
 type Explainer interface {
 	Job(ctx context.Context, id string) (*control.Job, error)  // returns a job with its counts
-	Why(ctx context.Context, url string) (*control.Why, error) // tells what became of a URL
+	Why(ctx context.Context, url string) (*control.Why, error) // returns the outcome of a URL
 }
 
 // ruledAs are the outcomes of a page that a rule kept from being asked for at all, answeredAs those
@@ -29,9 +29,8 @@ var (
 	answeredAs = []string{"none", "redirect", "http_error", "trap", "too_many_redirects"}
 )
 
-// ExplainNothing says of a job that fetched no page what became of its first seed. That is an
-// error, by which scripts can tell it from success, unless the sites or the job's own bounds would
-// have it so.
+// ExplainNothing explains a job that fetched no page by the outcome of its first seed. It returns an
+// error, unless a rule of the sites or of the job excluded all URLs.
 func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) error {
 	j, err := e.Job(ctx, job)
 	if err != nil || len(j.Spec.URLs) == 0 || j.Fetched() > 0 {
@@ -57,8 +56,7 @@ func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) e
 // blocked is the outcome of what the guard of addresses refused.
 const blocked = "blocked_address"
 
-// nothing is an error that says why nothing was fetched, unless it was ruled out: then w hears of
-// it.
+// nothing returns an error with the reason, or prints it to w if a rule excluded all URLs.
 func nothing(why, outcome string, ruled bool, w io.Writer) error {
 	why = "no page was fetched. " + why
 	switch {
@@ -72,8 +70,7 @@ func nothing(why, outcome string, ruled bool, w io.Writer) error {
 	}
 }
 
-// explainRest says why a crawl that nothing was posted for got no answer for anything that was
-// left, as ExplainNothing says it of a job.
+// explainRest does the same for a crawl without a posted job.
 func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
 	r, err := c.peer.Ring(ctx)
 	if err != nil {
@@ -124,7 +121,7 @@ type Peer interface {
 	Waiter
 	Explainer
 	Lister
-	// Status tells the sums at the end.
+	// Status returns the totals at the end.
 	Status(ctx context.Context, ring bool) (*control.Status, error)
 	Finisher
 	Walker
@@ -223,7 +220,7 @@ func (c *Crawl) finished(ctx context.Context, posted *control.Job, ran *Ran) *co
 	return j
 }
 
-// Posted says what came of posting a job.
+// Posted describes the result of posting a job.
 func Posted(j *control.Job) string {
 	if text := Finished(j); text != "" {
 		return text
@@ -231,8 +228,7 @@ func Posted(j *control.Job) string {
 	return "job " + j.ID + map[bool]string{true: " continued", false: " posted"}[j.Continued]
 }
 
-// Finished says of a job that was posted that one with the same words had finished before, which is
-// not crawled again; empty if that is not so.
+// Finished describes a job that had finished before and is not crawled again, else it is empty.
 func Finished(j *control.Job) string {
 	if !j.Continued || j.State != control.JobDone {
 		return ""
@@ -299,7 +295,7 @@ type Ran struct {
 	Finished *control.Job `json:"finished,omitempty"`
 }
 
-// empty says that nothing came of it.
+// empty reports whether the run had no outcome.
 func (s *Ran) empty() bool {
 	return s.Run.Pages+s.Run.Duplicates+s.Run.Redirects+s.Run.Errors+s.Run.RobotsDenied == 0
 }

@@ -17,7 +17,7 @@ import (
 // Lister is what is asked for hosts of which something was left.
 type Lister interface {
 	Hosts(ctx context.Context, ring bool, fn func(control.HostLine) error) error // lists hosts
-	Host(ctx context.Context, host string) (*control.Host, error)                // tells all that is known of one
+	Host(ctx context.Context, host string) (*control.Host, error)                // returns the details of one
 }
 
 // mostLeft is how many hosts are named at the end of a crawl.
@@ -134,7 +134,7 @@ func more(h *control.HostLine) int64 {
 	return h.Left * h.Seen / fetched
 }
 
-// print names the hosts, and says how to go on there.
+// print lists the hosts and the command that crawls the rest.
 func (l *Left) print(w io.Writer) error {
 	if l == nil || l.Hosts == 0 {
 		return nil

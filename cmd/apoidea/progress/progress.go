@@ -47,15 +47,13 @@ func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s
 	return err
 }
 
-// CanDraw reports whether a line on w may change: w is a terminal that knows how wide it is, it is
-// not a dumb one, and nobody wishes to do without (NO_COLOR, see no-color.org). Nothing else here
-// may print escape codes.
+// CanDraw reports whether a line on w may be redrawn: w is a terminal with a known width, not a dumb
+// one, and NO_COLOR (no-color.org) is not set. Nothing else here may print escape codes.
 func CanDraw(w io.Writer) bool {
 	return words.Width(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// LineEvery is how often a plain line is printed, and sameEvery how often while it says the same as
-// the last.
+// LineEvery is the interval of plain lines, and sameEvery that of unchanged ones.
 const (
 	LineEvery = 2 * time.Second
 	sameEvery = time.Minute

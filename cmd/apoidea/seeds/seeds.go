@@ -2,8 +2,8 @@
 // and comments are left out; a comment begins with # at the start of a line or after a blank, so
 // that a # within a URL still begins its fragment.
 //
-// What it promises: memory does not grow with the list; what is wrong is told with its line, all of
-// it at once as far as that is of use, before anything is posted.
+// Memory does not grow with the list. Errors are reported with their lines, all together as far as
+// useful, before anything is posted.
 package seeds
 
 import (
@@ -32,11 +32,11 @@ type List struct {
 	Digest []byte
 	// First are all URLs if they fit into a job's spec, else the first of each host.
 	First []string
-	// Whole says that First are all of them; Hosts that each host of the list has one among them.
+	// Whole reports that First has all of them; Hosts that it has one of each host.
 	Whole, Hosts bool
 }
 
-// worstLines is how many wrong lines are told.
+// worstLines is the maximum number of reported errors.
 const worstLines = 10
 
 // Open reads a list from a file, or from in where the name is "-". Each URL, in canonical form, is
@@ -52,8 +52,7 @@ func Open(name string, in io.Reader, check func(url string) error) (*List, error
 	return l, nil
 }
 
-// open makes the list a file that can be read twice: what is none is copied to one that nobody else
-// sees.
+// open opens the list; input that cannot be read twice is copied to a temporary file.
 func (l *List) open(in io.Reader) error {
 	if l.name != "-" {
 		f, err := os.Open(l.name)

@@ -73,7 +73,7 @@ func (a *allowed) GetSlice() []string {
 	return list
 }
 
-// isSwitch says whether it is on or off and names no prefixes.
+// isSwitch reports whether it is on or off, without prefixes.
 func (a *allowed) isSwitch() bool { return a.config.AllowPrivate || len(a.config.AllowPrefixes) == 0 }
 
 // TakePrefixes takes, of the arguments behind a bare --allow-private, the prefixes: pflag takes the

@@ -92,7 +92,7 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 	return spec, jobs.Check(spec)
 }
 
-// readSeeds reads the list of --seeds a first time, and puts into the spec what has room there.
+// readSeeds reads the list of --seeds a first time and copies what fits into the spec.
 func (j *Job) readSeeds(spec *control.JobSpec) error {
 	exclude, err := job.NewFilters(spec.Exclude)
 	if err != nil {
@@ -193,8 +193,8 @@ func (j *Job) readDepths(spec *control.JobSpec) error {
 	return nil
 }
 
-// isFile says whether what stands where a URL should, and has no scheme, is meant as a file: one is
-// there, or its name ends as no host's does.
+// isFile reports whether an argument without a scheme is a file: it exists, or has the extension of
+// one.
 func isFile(arg string) bool {
 	if strings.Contains(arg, "://") {
 		return false

@@ -26,7 +26,7 @@ type Peer struct {
 	Config node.Config
 	// allowed is the value of --allow-private.
 	allowed allowed
-	// Words that Configure reads, so that what is wrong with one is told once all flags are known.
+	// Texts that Configure parses, so that errors are reported once all flags are set.
 	fetchFrom, proxy, optOutProof, diskReserve, maxBody, maxHostBytes string
 	headers                                                           []string
 	limits                                                            map[string]*string // by the keys of volunteer.Keys

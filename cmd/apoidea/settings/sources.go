@@ -22,7 +22,7 @@ const (
 	FileName = "config.toml"
 	// maxConfig bounds a configuration file, in bytes.
 	maxConfig = 1 << 20
-	// sourceNote is where a flag keeps who set it, if that was not the command line.
+	// sourceNote is the annotation with the source of a flag that the command line did not set.
 	sourceNote = "source"
 )
 
@@ -47,9 +47,8 @@ func File(cmd *cobra.Command, named string, env func(string) (string, bool)) (fi
 	return path, true
 }
 
-// ownConfig says whether a command is about the peer of the data directory, so that its file holds.
-// Clusters, experiments, webs and seeds are not, and who writes or checks a file must not fail for
-// what another one says.
+// ownConfig reports whether a command concerns the peer of the data directory, so that its
+// configuration applies. Others must not fail because of it.
 func ownConfig(cmd *cobra.Command) bool {
 	words := strings.Fields(cmd.CommandPath())
 	if len(words) < 2 {

@@ -12,7 +12,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Host tells all that is known of a host.
+// Host prints the details of a host.
 func Host(out io.Writer, h *control.Host) error {
 	rows := [][]string{{"host", h.Host}, {"key", h.Key}, {"owner", words.Named(h.Owner, string(h.Names[h.Owner]))}}
 	if !h.Known {
@@ -54,7 +54,7 @@ func Host(out io.Writer, h *control.Host) error {
 	return words.Table(out, rows)
 }
 
-// robotsText says what is known of a robots.txt.
+// robotsText describes a robots.txt.
 func robotsText(r *control.RobotsLine) string {
 	text := r.Verdict + ", never fetched"
 	if r.AgeS > 0 {
@@ -69,7 +69,7 @@ func robotsText(r *control.RobotsLine) string {
 	return text
 }
 
-// requestsText tells how much of the budgets of a host a job has used.
+// requestsText has the usage of the limits of a host by a job.
 func requestsText(j *control.HostJob, b *control.Budgets) string {
 	text := fmt.Sprintf("%d", j.Requests)
 	if b != nil && b.MaxRequestsPerHost > 0 {
@@ -84,7 +84,7 @@ func requestsText(j *control.HostJob, b *control.Budgets) string {
 	return text
 }
 
-// noveltyText tells whether a host brings anything new.
+// noveltyText describes the content novelty of a host.
 func noveltyText(j *control.HostJob, b *control.Budgets) string {
 	switch {
 	case b != nil && b.Novelty == 0:
@@ -96,8 +96,7 @@ func noveltyText(j *control.HostJob, b *control.Budgets) string {
 	}
 }
 
-// placementRows say who was asked about the host, the nearest first, what each measured, and why
-// the worker was chosen.
+// placementRows list the measurements of a host, the nearest first, and the reason of the choice.
 func placementRows(h *control.Host) (rows [][]string) {
 	if h.PlacedBy != "" {
 		chosen := words.Named(words.Short(h.PlacedAt), string(h.Names[h.PlacedAt]))
@@ -135,8 +134,8 @@ func placementRows(h *control.Host) (rows [][]string) {
 	return rows
 }
 
-// coordinateRows say where the host's server stands in the space of network coordinates, and what
-// its estimators found, the nearest first.
+// coordinateRows describe the network coordinate of the host's server and its estimators, the nearest
+// first.
 func coordinateRows(h *control.Host) [][]string {
 	c := h.Coordinate
 	vector := make([]string, len(c.VectorMs))
@@ -171,7 +170,7 @@ func expected(e *control.Estimator) float64 {
 	return e.ExpectedMs
 }
 
-// Why tells, job by job, what became of a URL.
+// Why prints the outcome of a URL for each job.
 func Why(out io.Writer, w *control.Why) error {
 	rows := [][]string{{"URL", w.URL}, {"host", w.Host}, {"owner", w.Owner}}
 	for _, j := range w.Jobs {

@@ -24,7 +24,7 @@ func Jobs(out io.Writer, jobs []control.Job) error {
 	return words.List(out, rows)
 }
 
-// Job tells of a job and what became of its URLs.
+// Job prints a job and the outcomes of its URLs.
 func Job(out io.Writer, j *control.Job) error {
 	rows := [][]string{
 		{"job", j.ID},
@@ -67,13 +67,13 @@ func Job(out io.Writer, j *control.Job) error {
 	return words.Table(out, rows)
 }
 
-// Keys are the job keys of a peer and of the jobs that it knows.
+// Keys are the job keys of a peer and of the jobs of its ring.
 type Keys struct {
 	Key  string     `json:"key"`  // ID of that which signs what is posted and changed at the peer
 	Jobs []KeyOfJob `json:"jobs"` // those of the ring
 }
 
-// KeyOfJob is who posted a job.
+// KeyOfJob is the key that posted a job.
 type KeyOfJob struct {
 	Job    string `json:"job"`    // ID
 	Poster string `json:"poster"` // ID of the key
@@ -89,7 +89,7 @@ func KeysOf(key *control.JobKey, jobs []control.Job) *Keys {
 	return k
 }
 
-// JobKeys tells of job keys.
+// JobKeys prints job keys.
 func JobKeys(out io.Writer, k *Keys) error {
 	rows := [][]string{{"JOB", "POSTED BY", "CHANGED BY"}, {"new jobs", k.Key, "this peer"}}
 	for _, j := range k.Jobs {
@@ -105,7 +105,7 @@ func JobKeys(out io.Writer, k *Keys) error {
 	return words.Table(out, rows)
 }
 
-// poster is who posted a job.
+// poster is the key that posted a job.
 func poster(j *control.Job) string {
 	if !j.Signed {
 		return strings.TrimSpace(j.Poster + " (not signed)")
@@ -125,7 +125,7 @@ func depthsText(s *control.JobSpec) string {
 	return strings.Join(list, " ")
 }
 
-// posted is when a job was posted, by the clock of whoever did.
+// posted is the time of posting, by the poster's clock.
 func posted(j *control.Job) string {
 	if j.Created.IsZero() {
 		return "unknown"

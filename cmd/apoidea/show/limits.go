@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// Limits tells what a peer may use, what holds now and why, and what is used.
+// Limits prints the limits of a peer, the active rules and the usage.
 func Limits(out io.Writer, l *control.Limits, now time.Time) error {
 	if _, err := fmt.Fprintf(out, "%s\n\n", cmp.Or(Holds(l, now), "not paused")); err != nil {
 		return err
@@ -70,7 +70,7 @@ func Holds(l *control.Limits, now time.Time) string {
 		effect := "paused: "
 		switch {
 		case h.Rule == volunteer.ByUser:
-			effect = "" // its own words say so
+			effect = "" // part of the reason
 		case h.Effect != "pause":
 			effect = "slowed: "
 		}
@@ -79,7 +79,7 @@ func Holds(l *control.Limits, now time.Time) string {
 	return strings.Join(lines, "\n")
 }
 
-// usedTexts says what is used of each limit that has a measure.
+// usedTexts has the usage of each limit that is measured.
 func usedTexts(l *control.Limits) map[string]string {
 	u, c := &l.Used, &l.Caps
 	part := func(text func(int64) string, used, bound int64) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// OptOutCheck tells whether a URL is left alone, and how its site opts out.
+// OptOutCheck prints whether a URL is opted out, and how its site opts out.
 func OptOutCheck(out io.Writer, o *control.OptOutCheck) error {
 	state := "may be crawled"
 	if o.OptedOut {
@@ -24,7 +24,7 @@ func OptOutCheck(out io.Writer, o *control.OptOutCheck) error {
 	})
 }
 
-// OptOuts lists the opt-outs that a peer knows of.
+// OptOuts lists the opt-outs of a peer.
 func OptOuts(out io.Writer, o *control.OptOuts) error {
 	var rows [][]string
 	for _, l := range o.Lists {

@@ -48,7 +48,7 @@ func State(state string) string {
 	return map[string]string{control.RingClosed: "consistent", control.RingOpen: "converging"}[state]
 }
 
-// Lookup tells of a lookup; with self, the peer that was asked, hop by hop.
+// Lookup prints a lookup; with self, the peer that was asked, also its hops.
 func Lookup(out io.Writer, l *control.Lookup, self string) error {
 	return words.Table(out, lookupRows(l, self))
 }

@@ -26,7 +26,7 @@ func Named(text, name string) string {
 // Key cuts a position on the ring to what a person can compare.
 func Key(hex string) string { return hex[:min(8, len(hex))] }
 
-// OrDash is a cell of a table that may have nothing to say.
+// OrDash returns a table cell, a dash if it is empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -52,8 +52,7 @@ func scaled(n, unit int64, prefixes, suffix string) string {
 	return fmt.Sprintf("%.1f %c%s", float64(n)/float64(div), prefixes[exp], suffix)
 }
 
-// Seconds writes a number of them, which may be any that another peer says: not below 0, and not
-// beyond what a Duration holds.
+// Seconds formats a number of seconds, which a peer may set to any value, within 0 and 100 years.
 func Seconds(s float64) string {
 	const century = 100 * 365 * 24 * 3600
 	switch {
@@ -65,7 +64,7 @@ func Seconds(s float64) string {
 	return (time.Duration(s*1000) * time.Millisecond).Round(100 * time.Millisecond).String()
 }
 
-// Until is when something ends, in the words of whoever looks at a clock on the wall.
+// Until formats the end of something as local time and remaining duration.
 func Until(until *time.Time, now time.Time) string {
 	if until == nil {
 		return ""
