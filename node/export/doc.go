@@ -1,22 +1,22 @@
-// Package export makes one file of what a crawl left behind: the records of the archives (warc),
-// their sorted index (cdxj), a WACZ of both, the link graph (links), or the fate of each URL
+// Package export writes the results of a crawl to one file: the records of the archives (warc),
+// their sorted index (cdxj), a WACZ of both, the link graph (links), or the outcome of each URL
 // (urls).
 //
-// It asks a Results, of a running peer or of a data directory, for one archive file and one page of
-// URLs after the other. So an export
+// It reads archive files and pages of URLs from a Results, of a running peer or of a data
+// directory. An export
 //
-//   - goes on where it was interrupted: what was gathered lies in OUTPUT.part with a journal of how
-//     far each source was read. The journal is written after the disk has what it speaks of, and
-//     what came later is cut off, so nothing is there twice;
-//   - is checked: records whose digests are not right are left out, reading goes on behind bytes
-//     that cannot be read, and the URLs that lie there are named;
-//   - says what is missing: peers that did not answer, or broke off, holders of records that are no
-//     longer in the ring, and records that the outcomes of URLs speak of and that no archive holds;
-//   - takes bounded memory: what must be sorted is sorted in runs on disk.
+//   - continues after an interruption: OUTPUT.part holds the data read so far and a journal with the
+//     position in each source. The journal is written after the data is synced, and later data is
+//     truncated, so there are no duplicates;
+//   - is verified: records with wrong digests are skipped, reading continues after unreadable
+//     bytes, and the URLs in them are reported;
+//   - reports what is missing: peers that did not respond or disconnected, holders of records that
+//     left the ring, and records with an outcome that are in no archive;
+//   - uses limited memory: it sorts in runs on disk.
 //
-// OUTPUT appears under its name when it is whole, and replaces nothing unless that was asked for.
-// Without OUTPUT the export goes to a stream, and cannot be resumed.
+// OUTPUT gets its name when it is complete, and replaces no file without Force. Without OUTPUT the
+// export goes to a stream and cannot be resumed.
 //
-// A URL whose host moved from peer to peer while the URLs were listed may be missed or listed
-// twice: export of a crawl that goes on is a sample.
+// A URL whose host moved between peers during the listing may be missed or listed twice: an export
+// of a running crawl is a sample.
 package export

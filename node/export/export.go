@@ -28,82 +28,81 @@ const (
 // Kinds lists them.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// Options say what to export, and where to.
+// Options configure an export.
 type Options struct {
 	What string // one of Kinds
-	// Ring takes all members of the ring and their workers in; else it is the one peer.
+	// Ring includes all members of the ring and their workers; otherwise only this peer.
 	Ring bool
-	// Count, of links, counts how often each pair was met instead of listing it that often.
+	// Count, of links, writes each pair once with its count.
 	Count bool
-	// JSON, of links, writes one document a line instead of CSV.
+	// JSON, of links, writes one document per line instead of CSV.
 	JSON bool
-	// Output is the file to make. Empty: Stream is written to.
+	// Output is the file to create. If empty, Stream is written.
 	Output string
 	Stream io.Writer // used without an Output
-	// Force replaces an Output that is there, and begins anew instead of going on with an
-	// interrupted export.
+	// Force replaces an existing Output, and starts over instead of resuming an interrupted export.
 	Force bool
-	// Of is, for cdxj, the name of the file that export warc makes of the same records: what lines
-	// call it.
+	// Of is, for cdxj, the name of the WARC file in the lines: that of export warc with the same
+	// records.
 	Of string
-	// Software is what made the export, for WACZ.
+	// Software is the name of the program, for WACZ.
 	Software string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Progress, if not nil, is told now and then how far the export is.
+	// Progress, if not nil, is called periodically.
 	Progress func(Progress)
 }
 
-// Progress is how far an export is.
+// Progress is the progress of an export.
 type Progress struct {
 	Files      int    `json:"files"`       // archive files read to their end
 	FilesTotal int    `json:"files_total"` // archive files to be read
 	Records    int64  `json:"records"`     // written so far
 	BytesRead  int64  `json:"bytes_read"`  // of archive files
-	Doing      string `json:"doing"`       // the present step, in words
+	Doing      string `json:"doing"`       // the current step, for people
 }
 
-// Report is what came of an export.
+// Report is the result of an export.
 type Report struct {
 	What   string `json:"what"`             // one of Kinds
-	Output string `json:"output,omitempty"` // file that was made; empty for a stream
+	Output string `json:"output,omitempty"` // created file; empty for a stream
 	// Bytes of the output.
 	Bytes int64 `json:"bytes"`
 	// Records written: of the archive, lines of an index, links, or URLs.
 	Records int64 `json:"records"`
-	Peers   int   `json:"peers"`   // that answered
-	Files   int   `json:"files"`   // archive files that were to be read
-	Resumed bool  `json:"resumed"` // it went on with an interrupted export
-	// Complete says that nothing is missing or damaged.
+	Peers   int   `json:"peers"`   // peers that responded
+	Files   int   `json:"files"`   // archive files to read
+	Resumed bool  `json:"resumed"` // it resumed an interrupted export
+	// Complete reports that nothing is missing or corrupt.
 	Complete bool              `json:"complete"`
-	Missing  []control.Missing `json:"missing"` // peers and files that could not be had
-	Damaged  []Damage          `json:"damaged"` // what was left out of files
-	// Lost are records that the records of URLs speak of and that no archive file holds: the first
-	// of LostTotal, those that Damaged names left out.
+	Missing  []control.Missing `json:"missing"` // peers and files that could not be read
+	Damaged  []Damage          `json:"damaged"` // skipped parts of files
+	// Lost are the first of LostTotal records that have an outcome and are in no archive file, without
+	// those in Damaged.
 	Lost      []Lost  `json:"lost,omitempty"`
-	LostTotal int64   `json:"lost_total,omitempty"` // how many are lost
+	LostTotal int64   `json:"lost_total,omitempty"` // number of lost records
 	Moved     int64   `json:"moved,omitempty"`      // records in files that were moved to other storage
-	ElapsedS  float64 `json:"elapsed_s"`            // seconds that it took
+	ElapsedS  float64 `json:"elapsed_s"`            // duration in seconds
 }
 
-// Damage is a stretch of an archive file that was left out: a record that is not what its digests
-// say, or bytes in which no record can be read.
+// Damage is a skipped part of an archive file: a record with a wrong digest, or bytes without a
+// readable record.
 type Damage struct {
 	Peer   string `json:"peer"`   // ID of the peer that has the file
 	File   string `json:"file"`   // name without directory
-	Offset int64  `json:"offset"` // where it begins, in bytes
-	// Bytes that were left out; 0 if it is all that follows.
+	Offset int64  `json:"offset"` // start in bytes
+	// Bytes is the length of the part; 0: to the end of the file.
 	Bytes int64  `json:"bytes,omitempty"`
-	Error string `json:"error"` // what is wrong
-	// URLs whose records lie there, the first of them, and Lost how many there are.
+	Error string `json:"error"` // the reason
+	// URLs are the first URLs with records in the part.
 	URLs []string `json:"urls,omitempty"`
-	Lost int      `json:"lost,omitempty"` // records that lie there, as far as is known
+	Lost int      `json:"lost,omitempty"` // known number of records in the part
 }
 
-// namedAtOnce bounds the URLs that one damage names.
+// namedAtOnce limits the URLs of one Damage.
 const namedAtOnce = 1000
 
-// name says which URLs a stretch holds.
+// name sets the URLs of a part.
 func (d *Damage) name(lines []warc.IndexLine) {
 	for i := range lines {
 		l := &lines[i]
@@ -116,20 +115,20 @@ func (d *Damage) name(lines []warc.IndexLine) {
 	}
 }
 
-// String says in a line where the damage is and which URLs lie there.
+// String returns one line with the position and the URLs of the part.
 func (d Damage) String() string {
 	stretch := fmt.Sprintf("%d bytes at %d", d.Bytes, d.Offset)
 	if d.Bytes == 0 {
-		stretch = fmt.Sprintf("all from byte %d on", d.Offset)
+		stretch = fmt.Sprintf("everything from byte %d", d.Offset)
 	}
-	text := fmt.Sprintf("%s, %s left out: %s", d.File, stretch, d.Error)
+	text := fmt.Sprintf("%s: skipped %s: %s", d.File, stretch, d.Error)
 	if d.Peer != "" {
 		text = "peer " + d.Peer + ", " + text
 	}
 	return text + urlsText(d.URLs, d.Lost)
 }
 
-// urlsShown bounds the URLs in a line for people.
+// urlsShown limits the URLs in a line for people.
 const urlsShown = 10
 
 func urlsText(urls []string, n int) string {
@@ -143,8 +142,8 @@ func urlsText(urls []string, n int) string {
 	return text
 }
 
-// Run makes an export. An error leaves what was gathered for the next Run with the same options;
-// what could not be had, though the export was made, is in the report.
+// Run performs an export. After an error, the next Run with the same options resumes it. The report
+// lists what is missing from a completed export.
 func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if !slices.Contains(Kinds(), o.What) {
 		return nil, control.Usage(fmt.Sprintf("export %q: must be one of %v", o.What, Kinds()))
@@ -167,15 +166,15 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	return e.report, errors.Join(err, w.close(err == nil))
 }
 
-// exporter is one export under way.
+// exporter is a running export.
 type exporter struct {
 	Options
 	src    control.Results
 	work   *work
 	report *Report
-	moved  []*source // indexes of files that were moved to other storage
+	moved  []*source // indexes of files moved to other storage
 	began  time.Time
-	told   time.Time // when progress was last told
+	told   time.Time // time of the last progress report
 	done   Progress
 }
 
@@ -253,7 +252,7 @@ func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
 	return nil
 }
 
-// file reads one archive file, unless it was read to its end before.
+// file reads one archive file, unless it was completely read before.
 func (e *exporter) file(ctx context.Context, s *source) error {
 	if strings.HasSuffix(s.file.Name, warc.MovedIndex) {
 		e.report.Files--
@@ -266,9 +265,9 @@ func (e *exporter) file(ctx context.Context, s *source) error {
 	return kinds[e.What].file(ctx, e, s)
 }
 
-// holders tells of peers that have records of this ring's URLs and are not there.
+// holders reports missing peers that hold records of this ring's URLs.
 func (e *exporter) holders(ctx context.Context, found *control.Archives) error {
-	e.tell("asking who holds what")
+	e.tell("finding the holders of records")
 	there := make(map[string]bool)
 	held := make(map[string]int64)
 	for _, p := range found.Peers {
@@ -282,7 +281,7 @@ func (e *exporter) holders(ctx context.Context, found *control.Archives) error {
 				return err
 			}
 			if err != nil {
-				e.missing(p.Peer, "", fmt.Errorf("who holds its pages is not known: %w", err))
+				e.missing(p.Peer, "", fmt.Errorf("holders of its pages unknown: %w", err))
 				break
 			}
 			for id, n := range page.Holders {
@@ -313,13 +312,13 @@ func (e *exporter) holders(ctx context.Context, found *control.Archives) error {
 	return nil
 }
 
-// missing notes what could not be had.
+// missing records a peer or file that could not be read.
 func (e *exporter) missing(peer, file string, err error) {
 	e.report.Missing = append(e.report.Missing, control.Missing{Peer: peer, File: file, Error: err.Error()})
 }
 
-// fatal returns the errors that end an export instead of making it incomplete: it was interrupted,
-// or the peer that it asks is gone.
+// fatal returns errors that abort an export instead of making it incomplete: an interruption, or
+// the loss of the local peer.
 func fatal(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -333,7 +332,7 @@ func fatal(ctx context.Context, err error) error {
 	}
 }
 
-// tellEvery is how often progress is told.
+// tellEvery is the interval of progress reports.
 const tellEvery = 200 * time.Millisecond
 
 func (e *exporter) tell(doing string) {
@@ -345,7 +344,7 @@ func (e *exporter) tell(doing string) {
 	e.Progress(e.done)
 }
 
-// assemble makes the output of kinds that are not written as they are read.
+// assemble writes the output of kinds that are not written during reading.
 func (e *exporter) assemble(ctx context.Context) error {
 	write := kinds[e.What].assemble
 	if write == nil || e.What == Links && !e.Count {
@@ -354,5 +353,5 @@ func (e *exporter) assemble(ctx context.Context) error {
 	return e.work.assemble(func(w *bufio.Writer) error { return write(ctx, e, w) })
 }
 
-// partOf is where an export to a file gathers.
+// partOf returns the working directory of an export to a file.
 func partOf(output string) string { return filepath.Clean(output) + ".part" }

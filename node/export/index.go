@@ -14,12 +14,11 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// DefaultOf is what the lines of an index call the file that export warc makes, unless another name
-// is given.
+// DefaultOf is the default name of the WARC file in the lines of an index.
 const DefaultOf = "crawl.warc.gz"
 
-// OfOutput is the name of the file that an index of that name belongs to: beside it, with the
-// suffix of an archive.
+// OfOutput returns the name of the WARC file next to an index: the same with the suffix of an
+// archive.
 func OfOutput(output string) string {
 	base, ok := strings.CutSuffix(filepath.Base(output), ".cdxj")
 	if !ok || base == "" {
@@ -28,7 +27,7 @@ func OfOutput(output string) string {
 	return base + ".warc.gz"
 }
 
-// keepIndex makes index lines of records, at the places that they have in what export warc writes.
+// keepIndex writes index lines of records with their offsets in the output of export warc.
 type keepIndex struct {
 	e     *exporter
 	s     *source
@@ -53,13 +52,13 @@ func (k *keepIndex) keep(_ *warc.Record, raw *spool) error {
 	}
 	k.line = k.entry.AppendLine(k.line[:0], k.e.Of, offset, raw.len())
 	if bytes.Count(k.line, []byte{'\n'}) != 1 {
-		return nil // a URL with a line's end in it has no place in an index
+		return nil // a URL with a line break would corrupt the index
 	}
 	k.e.work.journal.Records++
 	return k.e.work.sorted.add(k.line)
 }
 
-// ofFile makes the index of a file on this machine, such as export warc wrote.
+// ofFile indexes a local file, such as the output of export warc.
 type ofFile struct {
 	path   string
 	file   *os.File
@@ -67,8 +66,8 @@ type ofFile struct {
 	report *Report
 }
 
-// IndexFile writes the index of a WARC file on this machine; the lines name it as it is called.
-// What of the file cannot be read is in the report.
+// IndexFile writes the index of a local WARC file under its own name. The report lists unreadable
+// parts.
 func IndexFile(ctx context.Context, path string, out io.Writer) (report *Report, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// inventory compares what archives hold with what the records of URLs say that they hold. It sorts
-// lines on disk: the ID of a WARC record, then that it was read, or who should have it.
+// inventory compares the records in archives with those of URL outcomes. It sorts lines on disk:
+// the ID of a WARC record, then a mark that it was read, or its expected holder.
 type inventory struct{ *sorter }
 
 const (
@@ -20,31 +20,31 @@ const (
 	seconds      = "2006-01-02T15:04:05" // precision of the time in an index
 )
 
-// has notes a record that was read.
+// has records that a record was read.
 func (i inventory) has(id string) error {
 	if strings.ContainsAny(id, " \n") {
-		return nil // none of ours
+		return nil // not written by apoidea
 	}
 	return i.add([]byte(id + lineRead + "\n"))
 }
 
-// expects notes a record that a peer should hold.
+// expects records that a peer should hold a record.
 func (i inventory) expects(l *control.URLLine) error {
 	return i.add([]byte(l.Record + lineExpected + l.Holder + " " + l.URL + " " + l.Fetched[:min(len(l.Fetched), len(seconds))] + "\n"))
 }
 
-// Lost is a record that should be in an archive and is in none.
+// Lost is a record that should be in an archive but is in none.
 type Lost struct {
 	Peer   string `json:"peer"`   // ID of the peer that should have it
 	Record string `json:"record"` // ID of the record, as urn:uuid
-	URL    string `json:"url"`    // that was fetched
+	URL    string `json:"url"`    // the fetched URL
 }
 
-// maxLost bounds the lost records that a report names.
+// maxLost limits the lost records in a report.
 const maxLost = 10_000
 
-// expect lists the records that archives should hold, by the records of URLs. It does so before the
-// archives are read: a page is in its archive before its outcome is written down.
+// expect lists the records that archives should hold according to URL outcomes. It runs before
+// archives are read, because a page is archived before its outcome is stored.
 func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 	if e.What == URLs {
 		return nil
@@ -61,7 +61,7 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 				return err
 			}
 			if err != nil {
-				e.missing(p.Peer, "", fmt.Errorf("which records there should be is not known: %w", err))
+				e.missing(p.Peer, "", fmt.Errorf("expected records unknown: %w", err))
 				break
 			}
 			for i := range page.URLs {
@@ -82,8 +82,8 @@ func (e *exporter) expect(ctx context.Context, found *control.Archives) error {
 	return nil
 }
 
-// lost tells of the records that are in no archive. What is known to be missing or damaged is not
-// told twice.
+// lost reports the records that are in no archive, except those of missing sources and skipped
+// parts.
 func (e *exporter) lost(ctx context.Context) error {
 	if e.What == URLs {
 		return nil
@@ -134,13 +134,13 @@ func (e *exporter) lost(ctx context.Context) error {
 	return err
 }
 
-// unread calls fn for each key that is expected and was not read, with what was noted of it.
+// unread calls fn for each expected key that was not read, with its data.
 func (i inventory) unread(ctx context.Context, fn func(key, rest string) error) error {
 	last := ""
 	return i.merge(ctx, func(line []byte) error {
 		key, rest, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
 		if key == last {
-			return nil // it was read, or fn has it
+			return nil // it was read, or passed to fn
 		}
 		last = key
 		if expected, is := strings.CutPrefix(rest, lineExpected[1:]); is {

@@ -6,14 +6,14 @@ import (
 	"errors"
 )
 
-// kind is how an export is made: of each file of an archive what is to be kept is read, and where
-// the output is not written meanwhile it is assembled from that in the end.
+// kind describes one kind of export: what it reads from each archive file, and how the output is
+// assembled at the end, if it is not written during reading.
 type kind struct {
 	file     func(ctx context.Context, e *exporter, s *source) error
-	assemble func(ctx context.Context, e *exporter, w *bufio.Writer) error // nil: it is written as it is read
+	assemble func(ctx context.Context, e *exporter, w *bufio.Writer) error // nil: written during reading
 }
 
-// kinds are the exports that there are. URLs are not read from archives.
+// kinds are all kinds of export. URLs are not read from archives.
 var kinds = map[string]kind{
 	URLs: {},
 	WARC: {file: func(ctx context.Context, e *exporter, s *source) error { return e.records(ctx, s, keepRecord{e}) }},

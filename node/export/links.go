@@ -15,13 +15,13 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// Link is one line of export links: an edge of the web's graph.
+// Link is one line of export links: an edge of the web graph.
 type Link struct {
 	From string `json:"from"` // page, canonical
-	To   string `json:"to"`   // URL that it leads to, canonical
-	// Kind is link, or redirect where the server sends clients on from From to To.
+	To   string `json:"to"`   // target URL, canonical
+	// Kind is link, or redirect if the server redirects From to To.
 	Kind  string `json:"kind"`
-	Count int    `json:"count,omitempty"` // how often it was met, if that was asked for
+	Count int    `json:"count,omitempty"` // number of occurrences, with Options.Count
 }
 
 // The kinds of Link.
@@ -30,15 +30,14 @@ const (
 	kindRedirect = "redirect"
 )
 
-// keepLinks writes the links of metadata records and the redirects of responses, or has them
-// counted.
+// keepLinks writes or counts the links of metadata records and the redirects of responses.
 type keepLinks struct {
 	e     *exporter
 	links []Link
 	lines *bufio.Reader
 }
 
-// outlinkField begins the lines of a metadata record that name a link.
+// outlinkField is the prefix of links in a metadata record.
 const outlinkField = "outlink: "
 
 func (k *keepLinks) read(rec *warc.Record) error {
@@ -66,7 +65,7 @@ func (k *keepLinks) read(rec *warc.Record) error {
 		var err error
 		line, err = readLine(k.lines, line[:0])
 		if errors.Is(err, errLongLine) {
-			return nil // no link of ours is that long
+			return nil // longer than any link of apoidea
 		}
 		if target, ok := bytes.CutPrefix(line, []byte(outlinkField)); ok && err == nil {
 			k.links = append(k.links, Link{From: rec.TargetURI, To: string(bytes.TrimSpace(target)), Kind: kindLink})
@@ -88,7 +87,7 @@ func (k *keepLinks) keep(*warc.Record, *spool) error {
 	return k.e.writeLinks(k.e.work.out, k.links...)
 }
 
-// linksHeader names the columns of CSV.
+// linksHeader returns the CSV header.
 func (e *exporter) linksHeader() string {
 	switch {
 	case e.JSON:
@@ -100,8 +99,7 @@ func (e *exporter) linksHeader() string {
 	}
 }
 
-// writeLinks writes links as CSV or as JSON, one document a line. The buffer of CSV is out itself,
-// which is the larger one.
+// writeLinks writes links as CSV or as JSON lines. The CSV writer uses out as its buffer.
 func (e *exporter) writeLinks(out *bufio.Writer, links ...Link) error {
 	w, enc := csv.NewWriter(out), json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
@@ -123,8 +121,8 @@ func (e *exporter) writeLinks(out *bufio.Writer, links ...Link) error {
 	return w.Error()
 }
 
-// gather sorts the links. One with a control character is no pair of URLs and would break a line in
-// two.
+// gather sorts the links. It skips a link with a control character, which would break the line
+// format.
 func (k *keepLinks) gather() error {
 	var line []byte
 	for i := range k.links {
@@ -141,7 +139,7 @@ func (k *keepLinks) gather() error {
 	return nil
 }
 
-// writeCounted writes each link once, with how often it was met.
+// writeCounted writes each link once with its count.
 func (e *exporter) writeCounted(ctx context.Context, out *bufio.Writer) error {
 	if _, err := out.WriteString(e.linksHeader()); err != nil {
 		return err

@@ -13,22 +13,21 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// keeper takes the records of a file. read is shown each as it comes, and may read of it. keep is
-// called once a record was read to its end and its digests are right; raw are its bytes as they
-// stand in the file.
+// keeper processes the records of a file. read receives each record and may read from it. keep is
+// called after a record is completely read and its digests are verified; raw are its bytes in the
+// file.
 type keeper interface {
 	read(rec *warc.Record) error
 	keep(rec *warc.Record, raw *spool) error
 }
 
 const (
-	// tries is how often a peer that breaks off is asked for a file, and pause the wait before each
-	// further try.
+	// tries is the number of requests for a file after disconnects, and pause the wait between them.
 	tries = 3
 	pause = 2 * time.Second
 )
 
-// records reads a file from where it was left to its end, or as far as it is to be had.
+// records reads a file from its last position to its end, or as far as it is available.
 func (e *exporter) records(ctx context.Context, s *source, k keeper) error {
 	for try := 1; ; try++ {
 		bad, err := e.pass(ctx, s, k)
@@ -61,13 +60,13 @@ func (e *exporter) records(ctx context.Context, s *source, k keeper) error {
 	}
 }
 
-// from is a file as it is to be had from an offset on.
+// from returns a file as a source from an offset.
 func (e *exporter) from(ctx context.Context, s *source) warc.Source {
 	return func(offset int64) (io.ReadCloser, error) { return open(ctx, e.src, s.peer, s.file.Name, offset), nil }
 }
 
-// passDamage goes on behind the record at an offset, which cannot be read, and tells what is lost;
-// more is false at the end of the file.
+// passDamage skips the unreadable record at an offset and reports what is lost; more is false at
+// the end of the file.
 func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause error) (more bool, err error) {
 	lines, known := e.indexLines(ctx, s)
 	next, err := warc.Resume(e.from(ctx, s), s.file.Name, bad+1, known)
@@ -77,7 +76,7 @@ func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause e
 	case !errors.Is(err, io.EOF):
 		return false, err
 	case s.file.Open && errors.Is(cause, warc.ErrTruncated):
-		return false, nil // what is being written
+		return false, nil // record being written
 	}
 	d := Damage{Peer: s.peer, File: s.file.Name, Offset: bad, Error: cause.Error()}
 	if more {
@@ -93,8 +92,8 @@ func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause e
 	return more, own(e.work.due(0))
 }
 
-// indexLines are those of the index beside a file, as far as it is there, and where it says that
-// records begin if it is sound.
+// indexLines returns the lines of the index of a file, if any, and its record offsets if it is
+// valid.
 func (e *exporter) indexLines(ctx context.Context, s *source) (lines []warc.IndexLine, known []warc.Extent) {
 	in := open(ctx, e.src, s.peer, warc.IndexName(s.file.Name), 0)
 	defer func() { _ = in.Close() }()
@@ -105,7 +104,7 @@ func (e *exporter) indexLines(ctx context.Context, s *source) (lines []warc.Inde
 	return lines, warc.Extents(lines)
 }
 
-// ownError is an error of our own disk, not of the source.
+// ownError is an error of the local disk, not of the source.
 type ownError struct{ err error }
 
 func (e *ownError) Error() string { return e.err.Error() }
@@ -117,8 +116,7 @@ func own(err error) error {
 	return &ownError{err}
 }
 
-// pass reads what is left of a file up to its end, or up to a record that cannot be passed, of
-// which it says where it begins.
+// pass reads the rest of a file, or up to an unreadable record, whose offset it returns.
 func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, err error) {
 	begin := e.work.journal.place(s).Offset
 	stream := open(ctx, e.src, s.peer, s.file.Name, begin)
@@ -153,7 +151,7 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, er
 			return 0, nil
 		case errors.Is(err, warc.ErrDigest) && rec != nil && rec.Length > 0:
 			e.damaged(s, rec, err)
-			_, _ = records.Next() // says the same again, once
+			_, _ = records.Next() // returns the same error once more
 		case err != nil:
 			return p.Offset, err
 		default:
@@ -182,8 +180,8 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, er
 	}
 }
 
-// packing is how records of a file are packed in what is written, which its name says, and whether
-// they are stored otherwise. A WACZ has gzip members: tools for replay read no frames of Zstandard.
+// packing returns the compression of records in the output, by its name, and whether they must be
+// recompressed. A WACZ has gzip members, because replay tools do not read Zstandard.
 func (e *exporter) packing(s *source) (as warc.Compression, anew bool) {
 	name := e.Output
 	switch e.What {
@@ -200,7 +198,7 @@ func (e *exporter) packing(s *source) (as warc.Compression, anew bool) {
 	return as, as != stored && e.What != Links
 }
 
-// damaged notes a record that is whole and not what its digests say.
+// damaged records a complete record with a wrong digest.
 func (e *exporter) damaged(s *source, rec *warc.Record, err error) {
 	d := Damage{Peer: s.peer, File: s.file.Name, Offset: rec.Offset, Bytes: rec.Length, Error: err.Error()}
 	if rec.TargetURI != "" {
@@ -209,7 +207,7 @@ func (e *exporter) damaged(s *source, rec *warc.Record, err error) {
 	e.work.journal.Damaged = append(e.work.journal.Damaged, d)
 }
 
-// stream is a file that comes from a peer.
+// stream is a file read from a peer.
 type stream struct {
 	*io.PipeReader
 	cancel context.CancelFunc
@@ -227,7 +225,7 @@ func open(ctx context.Context, src control.Results, peer, name string, offset in
 	return s
 }
 
-// Close ends the reading and waits for it.
+// Close stops the reader and waits for it.
 func (s *stream) Close() error {
 	s.cancel()
 	err := s.PipeReader.Close()
@@ -245,7 +243,7 @@ func (k keepRecord) keep(_ *warc.Record, raw *spool) error {
 	return raw.copyTo(k.e.work.out)
 }
 
-// urls reads the fates of a peer's URLs.
+// urls reads the outcomes of a peer's URLs.
 func (e *exporter) urls(ctx context.Context, peer string) error {
 	at := e.work.journal.Listed[peer]
 	enc := json.NewEncoder(e.work.out)

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// runBytes bounds the lines that are sorted in memory.
+	// runBytes limits the lines sorted in memory.
 	runBytes = 32 << 20
-	// lineOverhead is about what a line takes beside its bytes.
+	// lineOverhead is the approximate memory of a line besides its bytes.
 	lineOverhead = 24
-	// fanIn is how many runs are merged at once: each takes an open file and a buffer.
+	// fanIn is the number of runs merged at once: each needs an open file and a buffer.
 	fanIn = 64
-	// maxLine bounds a line that is read back.
+	// maxLine limits a line read back.
 	maxLine = 1 << 20
 )
 
 var errLongLine = fmt.Errorf("line of more than %d bytes", maxLine)
 
-// sorter sorts lines on disk, in bounded memory: runs that are sorted in memory, merged at the end.
-// Lines end in a newline and are compared as bytes.
+// sorter is an external merge sort of lines with limited memory. Lines end in a newline and are
+// compared as bytes.
 type sorter struct {
 	dir   string
-	kind  string   // how names of runs begin
+	kind  string   // prefix of run names
 	runs  []string // names, in dir
 	lines [][]byte
 	size  int
@@ -38,12 +38,12 @@ type sorter struct {
 	made  int
 }
 
-// newSorter goes on with the runs that are there.
+// newSorter continues with existing runs.
 func newSorter(dir, kind string, runs []string) *sorter {
 	return &sorter{dir: dir, kind: kind, runs: slices.Clone(runs), bound: runBytes, made: len(runs)}
 }
 
-// add takes a line; it is copied.
+// add adds a copy of a line.
 func (s *sorter) add(line []byte) error {
 	if len(line) > maxLine {
 		return errLongLine
@@ -55,7 +55,7 @@ func (s *sorter) add(line []byte) error {
 	return s.flush()
 }
 
-// flush makes a run of what is in memory; it is on disk then.
+// flush writes the lines in memory to a run and syncs it.
 func (s *sorter) flush() error {
 	if len(s.lines) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (s *sorter) flush() error {
 	return nil
 }
 
-// write makes a run of lines, which next gives until io.EOF.
+// write writes a run of the lines that next returns until io.EOF.
 func (s *sorter) write(next func() ([]byte, error)) (name string, err error) {
 	name = fmt.Sprintf("%s-%06d", s.kind, s.made)
 	s.made++
@@ -102,7 +102,7 @@ func (s *sorter) write(next func() ([]byte, error)) (name string, err error) {
 	return name, errors.Join(w.Flush(), f.Sync(), f.Close())
 }
 
-// merge calls fn for all lines in order. Runs stay, so that it may be done again after a failure.
+// merge calls fn for all lines in order. Runs are kept, so that it can be repeated after a failure.
 func (s *sorter) merge(ctx context.Context, fn func(line []byte) error) error {
 	if err := s.flush(); err != nil {
 		return err
@@ -139,10 +139,10 @@ func (s *sorter) merge(ctx context.Context, fn func(line []byte) error) error {
 	}
 }
 
-// merging reads several runs as one.
+// merging merges several runs.
 type merging struct {
 	heads heads
-	last  *head // whose line was given out
+	last  *head // the run of the last returned line
 	n     int
 }
 
@@ -165,7 +165,7 @@ func (s *sorter) open(names []string) (*merging, error) {
 	return m, nil
 }
 
-// next returns the smallest line that is left; it is valid until the next call. io.EOF at the end.
+// next returns the smallest remaining line, valid until the next call, or io.EOF.
 func (m *merging) next(ctx context.Context) ([]byte, error) {
 	if m.n++; m.n%4096 == 0 && ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -189,7 +189,7 @@ func (m *merging) close() {
 	}
 }
 
-// head is a run with its next line, nil at its end.
+// head is a run with its next line, nil at the end.
 type head struct {
 	file *os.File
 	r    *bufio.Reader
@@ -204,7 +204,7 @@ func (h *head) next() (err error) {
 	return err
 }
 
-// readLine appends a line with its newline to dst. A last one without a newline is no line.
+// readLine appends a line with its newline to dst. It ignores a last line without a newline.
 func readLine(r *bufio.Reader, dst []byte) ([]byte, error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -220,7 +220,7 @@ func readLine(r *bufio.Reader, dst []byte) ([]byte, error) {
 	}
 }
 
-// heads has the run with the smallest line first, those at their end last.
+// heads is a heap by next line; finished runs are last.
 type heads []*head
 
 func (h heads) Len() int { return len(h) }
@@ -232,8 +232,8 @@ func (h heads) Less(i, j int) bool {
 }
 func (h heads) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 
-// Push implements heap.Interface; nothing is pushed.
+// Push implements heap.Interface; it is not used.
 func (h *heads) Push(any) {}
 
-// Pop implements heap.Interface; nothing is popped.
+// Pop implements heap.Interface; it is not used.
 func (h *heads) Pop() any { return nil }

@@ -6,14 +6,14 @@ import (
 	"os"
 )
 
-// spoolMemory is how much of a record is held in memory, in bytes; more goes to disk.
+// spoolMemory is the maximum size of a record in memory, in bytes; the rest goes to disk.
 const spoolMemory = 4 << 20
 
-// spool holds the bytes of one record until it is known whether they are right.
+// spool buffers the bytes of one record until its digests are verified.
 type spool struct {
 	dir  string
 	mem  []byte
-	file *os.File // nil until it is needed
+	file *os.File // nil until needed
 	size int64    // in the file
 }
 
@@ -35,7 +35,7 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, own(err)
 }
 
-// reset empties it.
+// reset empties the spool.
 func (s *spool) reset() error {
 	s.mem = s.mem[:0]
 	if s.size == 0 {
@@ -49,10 +49,10 @@ func (s *spool) reset() error {
 	return err
 }
 
-// len is how many bytes are held.
+// len returns the number of bytes.
 func (s *spool) len() int64 { return int64(len(s.mem)) + s.size }
 
-// copyTo writes what is held.
+// copyTo writes the content to w.
 func (s *spool) copyTo(w io.Writer) error {
 	if _, err := w.Write(s.mem); err != nil || s.size == 0 {
 		return err
@@ -61,7 +61,7 @@ func (s *spool) copyTo(w io.Writer) error {
 	return err
 }
 
-// close removes what lies on disk.
+// close removes the file.
 func (s *spool) close() {
 	if s.file != nil {
 		_ = errors.Join(s.file.Close(), os.Remove(s.file.Name()))

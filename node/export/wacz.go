@@ -27,11 +27,11 @@ import (
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
-// Names in a WACZ file, as its specification has them (WACZ 1.1.1, section 5).
+// Names in a WACZ file (WACZ 1.1.1, section 5).
 const (
 	waczVersion     = "1.1.1"
 	waczArchive     = "archive/"
-	waczIndex       = "indexes/index.cdx" // in CDXJ form; pywb reads no index of another name
+	waczIndex       = "indexes/index.cdx" // in CDXJ format; pywb requires this name
 	waczPages       = "pages/pages.jsonl"
 	waczPackage     = "datapackage.json"
 	waczPackageHash = "datapackage-digest.json"
@@ -40,16 +40,15 @@ const (
 	indexName = "index.cdxj"
 )
 
-// keepCopy copies the records of a file, lists its pages and indexes them at their place in the
-// copy.
+// keepCopy copies the records of a file, lists its pages and indexes the copy.
 type keepCopy struct {
 	keepIndex
 	file  *os.File
 	out   *bufio.Writer
-	title string // of the record that was read
+	title string // of the current record
 }
 
-// copyInto opens the copy of a file, cut back to what is known to be whole.
+// copyInto opens the copy of a file, truncated to its verified size.
 func (e *exporter) copyInto(s *source) (*keepCopy, error) {
 	p := e.work.journal.place(s)
 	if p.Copy == "" {
@@ -66,8 +65,8 @@ func (e *exporter) copyInto(s *source) (*keepCopy, error) {
 	return k, nil
 }
 
-// copyName is the name that a file has in the WACZ: its own, unless another peer has one of that
-// name, and the one of its gzip members if it is of other records.
+// copyName returns the name of a file in the WACZ: unique over all peers, and with the suffix of
+// gzip if recompressed.
 func (e *exporter) copyName(name string) string {
 	base, _, _ := warc.CutName(name)
 	name = base + warc.Gzip.Suffix()
@@ -103,7 +102,7 @@ func (k *keepCopy) keep(rec *warc.Record, raw *spool) error {
 	return nil
 }
 
-// waczPage is a line of the list of pages.
+// waczPage is a line of the page list.
 type waczPage struct {
 	ID    string    `json:"id"`
 	URL   string    `json:"url"`
@@ -111,7 +110,7 @@ type waczPage struct {
 	Title string    `json:"title,omitempty"`
 }
 
-// page lists a record that is a page for people.
+// page adds a record to the page list if it is an HTML page.
 func (k *keepCopy) page(rec *warc.Record) error {
 	if rec.Type != warc.TypeResponse || !strings.HasPrefix(k.entry.Status, "2") || k.entry.MIME != "text/html" && k.entry.MIME != "application/xhtml+xml" {
 		return nil
@@ -128,13 +127,13 @@ func (k *keepCopy) page(rec *warc.Record) error {
 	return err
 }
 
-// Bounds on the title of a page, in bytes: how far it is looked for, and how much is kept.
+// Limits of the title of a page, in bytes: of the search and of the text.
 const (
 	titleWithin   = 64 << 10
 	maxTitleBytes = 500
 )
 
-// pageTitle finds the text of the first title element of a page; empty without one.
+// pageTitle returns the text of the first title element of a page; empty without one.
 func pageTitle(head []byte, body io.Reader) string {
 	contentType := ""
 	if resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(head)), nil); err == nil {
@@ -155,10 +154,10 @@ func pageTitle(head []byte, body io.Reader) string {
 	return ""
 }
 
-// sync puts the copy on disk.
+// sync syncs the copy.
 func (k *keepCopy) sync() error { return errors.Join(k.out.Flush(), k.file.Sync()) }
 
-// close ends the copy, all of it on disk.
+// close syncs and closes the copy.
 func (k *keepCopy) close() error {
 	k.e.work.copying = nil
 	if err := errors.Join(k.sync(), k.file.Close()); err != nil {
@@ -175,8 +174,7 @@ type resource struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// pack writes the WACZ: a zip in which nothing is compressed again, so that a reader may begin at
-// any record.
+// pack writes the WACZ: a zip without compression, for random access to records.
 func (e *exporter) pack(ctx context.Context, out *bufio.Writer) error {
 	if err := e.waczFiles(ctx); err != nil {
 		return err
@@ -216,7 +214,7 @@ func (e *exporter) pack(ctx context.Context, out *bufio.Writer) error {
 	return errors.Join(addBytes(z, waczPackage, description, e.began), addBytes(z, waczPackageHash, digest, e.began), z.Close())
 }
 
-// waczFiles writes the index, and the list of pages behind its first line.
+// waczFiles writes the index, and the page list after its header.
 func (e *exporter) waczFiles(ctx context.Context) error {
 	if err := writeFile(filepath.Join(e.work.dir, indexName), func(w *bufio.Writer) error {
 		return e.work.sorted.merge(ctx, func(line []byte) error {
@@ -247,8 +245,7 @@ func writeFile(path string, write func(w *bufio.Writer) error) error {
 	return errors.Join(write(w), w.Flush(), f.Close())
 }
 
-// addFile stores a file. Its sum and size stand before its bytes, which readers that do not look at
-// the end of the archive want.
+// addFile stores a file with its checksum and size in the local header, for streaming readers.
 func addFile(ctx context.Context, z *zip.Writer, path, file string, at time.Time) (resource, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -288,6 +285,6 @@ func stored(path string, size int64, crc uint32, at time.Time) *zip.FileHeader {
 		Name: path, Method: zip.Store, CRC32: crc,
 		CompressedSize64: uint64(size), UncompressedSize64: uint64(size), // sizes are not negative
 	}
-	h.SetModTime(at.UTC()) //nolint:staticcheck // CreateRaw takes the date from nothing else
+	h.SetModTime(at.UTC()) //nolint:staticcheck // CreateRaw uses no other field
 	return h
 }

@@ -18,17 +18,17 @@ import (
 const (
 	journalName = "journal.json"
 	outName     = "out"
-	// maxJournal bounds a journal that is read, in bytes: some hundred for each archive file.
+	// maxJournal limits the journal in bytes: about a hundred per archive file.
 	maxJournal = 512 << 20
 	// journalFormat is the version of the journal.
 	journalFormat = 3
-	// checkpointEvery and checkpointBytes say how much of an export a crash may cost.
+	// checkpointEvery and checkpointBytes limit the loss of a crash.
 	checkpointEvery = 5 * time.Second
 	checkpointBytes = 256 << 20
 	bufferSize      = 256 << 10
 )
 
-// journal is how far an export is. All that it speaks of is on disk before it is.
+// journal is the state of an export. It is written after the data is synced.
 type journal struct {
 	Format int    `json:"format"`
 	What   string `json:"what"`
@@ -36,32 +36,32 @@ type journal struct {
 	Count  bool   `json:"count"`
 	JSON   bool   `json:"json,omitempty"`
 
-	Out     int64             `json:"out"`            // whole bytes of the output
-	Pages   int64             `json:"pages"`          // and of the list of pages of a WACZ
-	Main    *waczPage         `json:"main,omitempty"` // the first of these by date
-	Records int64             `json:"records"`        // in them
+	Out     int64             `json:"out"`            // synced bytes of the output
+	Pages   int64             `json:"pages"`          // synced bytes of the page list of a WACZ
+	Main    *waczPage         `json:"main,omitempty"` // the earliest page
+	Records int64             `json:"records"`        // written records
 	Files   map[string]place  `json:"files"`          // by peer and name
 	Listed  map[string]listed `json:"listed"`         // by peer
 	Runs    []string          `json:"runs"`
-	// Held are the runs of the inventory, Expected how far each peer's URLs were read for it,
-	// Indexed the bytes of the file that a CDXJ is of.
+	// Held are the runs of the inventory, Expected the position in each peer's URLs, Indexed the size
+	// of the WARC file of a CDXJ.
 	Held     []string          `json:"held,omitempty"`
 	Expected map[string]listed `json:"expected,omitempty"`
 	Indexed  int64             `json:"indexed,omitempty"`
 	Damaged  []Damage          `json:"damaged"`
 }
 
-// place is how far an archive file was read.
+// place is the position in an archive file.
 type place struct {
-	// Offset is behind the last record that was taken.
+	// Offset is the end of the last record read.
 	Offset int64 `json:"offset"`
-	// Copy and Size are the copy of it in a WACZ.
+	// Copy and Size describe its copy in a WACZ.
 	Copy string `json:"copy,omitempty"`
 	Size int64  `json:"size,omitempty"`
 	End  bool   `json:"end,omitempty"`
 }
 
-// listed is how far a peer's URLs were read.
+// listed is the position in a peer's URLs.
 type listed struct {
 	After string `json:"after,omitempty"`
 	End   bool   `json:"end,omitempty"`
@@ -78,28 +78,28 @@ type source struct {
 
 func (s *source) key() string { return s.peer + "/" + s.file.Name }
 
-// work is the directory in which an export is gathered. Without an output to be resumed it is a
-// temporary one, made when it is needed.
+// work is the working directory of an export; temporary and created on demand if the export cannot
+// be resumed.
 type work struct {
 	o       *Options
 	dir     string
 	journal journal
 	resumed bool
-	kept    bool // the directory outlives an error
+	kept    bool // the directory is kept after an error
 
-	file    *os.File // the output being gathered; nil with a stream
+	file    *os.File // the output; nil with a stream
 	out     *bufio.Writer
 	count   *counted
 	pages   *os.File
 	sorted  *sorter
 	held    inventory
-	copying *keepCopy // of a WACZ, at present
+	copying *keepCopy // of a WACZ: the current copy
 	last    time.Time
 	since   int64 // bytes since the last checkpoint
-	written int64 // the output's size
+	written int64 // size of the output
 }
 
-// counted counts what is written.
+// counted counts written bytes.
 type counted struct {
 	w io.Writer
 	n int64
@@ -127,11 +127,10 @@ func openWork(o *Options) (w *work, err error) {
 	return w, nil
 }
 
-// take makes the directory beside the output, or goes on with the one that an interrupted export
-// left.
+// take creates the directory next to the output, or resumes that of an interrupted export.
 func (w *work) take() error {
 	if _, err := os.Lstat(w.o.Output); err == nil && !w.o.Force {
-		return control.Usage(fmt.Sprintf("%s is there already; name another file, or --force replaces it", w.o.Output))
+		return control.Usage(fmt.Sprintf("%s exists; name another file, or replace it with --force", w.o.Output))
 	}
 	w.dir = partOf(w.o.Output)
 	err := os.Mkdir(w.dir, 0o755)
@@ -143,7 +142,7 @@ func (w *work) take() error {
 	}
 	old, err := readJournal(filepath.Join(w.dir, journalName))
 	if err != nil {
-		return control.Usage(fmt.Sprintf("%s is not of an interrupted export (%v); remove it, or name another file", w.dir, err))
+		return control.Usage(fmt.Sprintf("%s is not a directory of an interrupted export (%v); remove it, or name another file", w.dir, err))
 	}
 	if w.o.Force {
 		if err := os.RemoveAll(w.dir); err != nil {
@@ -155,7 +154,7 @@ func (w *work) take() error {
 		return w.save()
 	}
 	if old.What != w.o.What || old.Ring != w.o.Ring || old.Count != w.o.Count || old.JSON != w.o.JSON {
-		return control.Usage(fmt.Sprintf("%s is of an interrupted export of %s%s; finish that one, or --force begins anew", w.dir, old.What, map[bool]string{true: " --ring"}[old.Ring]))
+		return control.Usage(fmt.Sprintf("%s belongs to an interrupted export of %s%s; finish that one, or start over with --force", w.dir, old.What, map[bool]string{true: " --ring"}[old.Ring]))
 	}
 	w.journal, w.resumed = *old, true
 	return nil
@@ -174,21 +173,21 @@ func readJournal(path string) (*journal, error) {
 	return parseJournal(raw)
 }
 
-// parseJournal reads a journal and refuses one that names places outside of its directory.
+// parseJournal decodes a journal and rejects file names outside its directory.
 func parseJournal(raw []byte) (*journal, error) {
 	j := &journal{}
 	if err := json.Unmarshal(raw, j); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	if j.Format != journalFormat {
-		return nil, fmt.Errorf("journal: format %d, want %d", j.Format, journalFormat)
+		return nil, fmt.Errorf("journal: format %d, must be %d", j.Format, journalFormat)
 	}
 	if j.Out < 0 || j.Pages < 0 || j.Indexed < 0 {
 		return nil, fmt.Errorf("journal: sizes %d, %d and %d", j.Out, j.Pages, j.Indexed)
 	}
 	for _, name := range slices.Concat(j.Runs, j.Held) {
 		if name != filepath.Base(name) {
-			return nil, fmt.Errorf("journal: runs: %q is no file name", name)
+			return nil, fmt.Errorf("journal: runs: invalid file name %q", name)
 		}
 	}
 	for key, p := range j.Files {
@@ -208,7 +207,7 @@ func parseJournal(raw []byte) (*journal, error) {
 	return j, nil
 }
 
-// open opens what is written to, cut back to what the journal speaks of.
+// open opens the output, truncated to the size in the journal.
 func (w *work) open() (err error) {
 	if w.o.Output == "" {
 		w.count = &counted{w: w.o.Stream}
@@ -229,7 +228,7 @@ func (w *work) open() (err error) {
 	return nil
 }
 
-// openAt opens a file to be written from a size on, to which it is cut.
+// openAt opens a file for writing, truncated to size.
 func openAt(path string, size int64) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -237,7 +236,7 @@ func openAt(path string, size int64) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && info.Size() < size {
-		err = fmt.Errorf("%s has %d bytes, and %d were written", path, info.Size(), size)
+		err = fmt.Errorf("%s has %d bytes, the journal %d", path, info.Size(), size)
 	}
 	if err == nil {
 		err = f.Truncate(size)
@@ -251,8 +250,8 @@ func openAt(path string, size int64) (*os.File, error) {
 	return f, nil
 }
 
-// due notes how much was read, and makes a checkpoint if there was much of it or the last one is
-// long ago. It is called when what was taken and the journal agree.
+// due counts bytes read, and writes a checkpoint after checkpointBytes or checkpointEvery. It is
+// called when data and journal agree.
 func (w *work) due(n int64) error {
 	w.since += n
 	if w.since < checkpointBytes && w.o.Now().Sub(w.last) < checkpointEvery {
@@ -261,8 +260,7 @@ func (w *work) due(n int64) error {
 	return w.checkpoint()
 }
 
-// checkpoint puts all that was gathered on disk, and then the journal. Without an output there is
-// nothing to resume.
+// checkpoint syncs the data and then the journal. It does nothing without an output.
 func (w *work) checkpoint() error {
 	w.since, w.last = 0, w.o.Now()
 	if err := w.out.Flush(); err != nil {
@@ -289,7 +287,7 @@ func (w *work) checkpoint() error {
 	return w.save()
 }
 
-// save replaces the journal as a whole.
+// save replaces the journal atomically.
 func (w *work) save() error {
 	raw, err := json.Marshal(&w.journal)
 	if err != nil {
@@ -307,7 +305,7 @@ func (w *work) save() error {
 	return os.Rename(tmp, filepath.Join(w.dir, journalName))
 }
 
-// assemble writes an output that is made at the end, from its beginning.
+// assemble writes an output that is created at the end.
 func (w *work) assemble(write func(w *bufio.Writer) error) error {
 	if w.file != nil {
 		if err := w.file.Truncate(0); err != nil {
@@ -327,7 +325,7 @@ func (w *work) assemble(write func(w *bufio.Writer) error) error {
 	return nil
 }
 
-// publish gives the output its name.
+// publish renames the output to its final name.
 func (w *work) publish() error {
 	err := w.out.Flush()
 	w.written = w.count.n
@@ -339,12 +337,12 @@ func (w *work) publish() error {
 		return err
 	}
 	if _, err := os.Lstat(w.o.Output); err == nil && !w.o.Force {
-		return fmt.Errorf("export: %s has come to be there meanwhile; the export is in %s", w.o.Output, filepath.Join(w.dir, outName))
+		return fmt.Errorf("export: %s was created meanwhile; the export is in %s", w.o.Output, filepath.Join(w.dir, outName))
 	}
 	return os.Rename(filepath.Join(w.dir, outName), w.o.Output)
 }
 
-// close lets go of the directory; it stays only for an export to a file that is to be gone on with.
+// close releases the directory; it is kept only for an export that can be resumed.
 func (w *work) close(done bool) error {
 	var errs []error
 	for _, f := range []*os.File{w.file, w.pages} {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ProcessTime is the processor time that this process has used; 0 if the system does not tell.
+// ProcessTime returns the CPU time used by this process; 0 if unknown.
 func ProcessTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

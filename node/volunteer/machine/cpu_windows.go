@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// ProcessTime is the processor time that this process has used; 0 if the system does not tell.
+// ProcessTime returns the CPU time used by this process; 0 if unknown.
 func ProcessTime() time.Duration {
 	var created, ended, kernel, user windows.Filetime
 	if windows.GetProcessTimes(windows.CurrentProcess(), &created, &ended, &kernel, &user) != nil {

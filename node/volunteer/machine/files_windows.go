@@ -1,5 +1,4 @@
 package machine
 
-// OpenFiles is how many files and connections this process may have open; 0: Windows has no such
-// limit.
+// OpenFiles returns 0: Windows has no limit on open files and connections.
 func OpenFiles() uint64 { return 0 }

@@ -1,9 +1,8 @@
-// Package machine looks at the computer that a peer runs on: whether it runs on its battery,
-// whether its link is paid by the byte, for how long nobody has used it, and what processor time
-// the process has taken.
+// Package machine reports the state of the computer: battery power, metered link, time without user
+// input, and resource usage of the process.
 //
-// Where the system does not tell, the answer is unknown, never a guess. Each question takes at most
-// Timeout, and reads at most a few kilobytes. Questions may be asked by several goroutines.
+// A fact that the system does not report is unknown, never a guess. Each query takes at most
+// Timeout and reads limited data. Queries are safe for concurrent use.
 package machine
 
 import (
@@ -16,46 +15,46 @@ import (
 )
 
 const (
-	// Timeout bounds one question, in which another program may be asked.
+	// Timeout limits one query, which may run another program.
 	Timeout = 2 * time.Second
-	// maxAnswer bounds what is read of a file, or of what a program prints, in bytes.
+	// maxAnswer limits the bytes read from a file or from the output of a program.
 	maxAnswer = 256 << 10
 )
 
 // Machine is the computer. The zero value is not usable: see This.
 type Machine struct {
-	// Root is where the file system begins; a test has one of its own.
+	// Root is the root of the file system; tests use another.
 	Root string
-	// Run runs a program and returns what it prints.
+	// Run runs a program and returns its output.
 	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
-	// Env reads a variable of the environment.
+	// Env returns an environment variable.
 	Env func(name string) string
-	// Now is the present time.
+	// Now returns the current time.
 	Now func() time.Time
 }
 
-// Battery says whether the machine runs on its battery.
+// Battery reports whether the machine is on battery power.
 func (m *Machine) Battery(ctx context.Context) volunteer.Fact {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	return m.battery(ctx)
 }
 
-// Metered says whether the link to the internet is paid by the byte.
+// Metered reports whether the internet connection is metered.
 func (m *Machine) Metered(ctx context.Context) volunteer.Fact {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	return m.metered(ctx)
 }
 
-// Idle is for how long nobody has used keyboard or mouse; false if that is not known.
+// Idle returns the time without keyboard or mouse input; false if unknown.
 func (m *Machine) Idle(ctx context.Context) (time.Duration, bool) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	return m.idle(ctx)
 }
 
-// command runs a program of this machine without input.
+// command runs a program without input.
 func command(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = time.Second
@@ -67,7 +66,7 @@ func command(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return out.text, nil
 }
 
-// bounded keeps the beginning of what is written to it.
+// bounded is a writer that stores only the first bytes.
 type bounded struct {
 	text []byte
 	left int

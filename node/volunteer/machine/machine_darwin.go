@@ -7,7 +7,7 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// MeteredEvery is how often it is worth to ask what a link costs.
+// MeteredEvery is the interval of Metered queries.
 const MeteredEvery = time.Minute
 
 func (m *Machine) battery(ctx context.Context) volunteer.Fact {
@@ -18,7 +18,7 @@ func (m *Machine) battery(ctx context.Context) volunteer.Fact {
 	return pmset(out)
 }
 
-// metered is unknown: the system tells it to programs of its own frameworks only.
+// metered is unknown: the system reports it only through its own frameworks.
 func (*Machine) metered(context.Context) volunteer.Fact { return volunteer.Unknown }
 
 func (m *Machine) idle(ctx context.Context) (time.Duration, bool) {

@@ -7,7 +7,7 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// MeteredEvery is how often it is worth to ask what a link costs.
+// MeteredEvery is the interval of Metered queries.
 const MeteredEvery = time.Minute
 
 func (m *Machine) battery(ctx context.Context) volunteer.Fact {
@@ -18,10 +18,10 @@ func (m *Machine) battery(ctx context.Context) volunteer.Fact {
 	return acline(out)
 }
 
-// metered is unknown: the system does not tell.
+// metered is unknown: the system does not report it.
 func (*Machine) metered(context.Context) volunteer.Fact { return volunteer.Unknown }
 
-// idle asks the X server, where the peer was started from a desktop.
+// idle queries the X server if the peer was started from a desktop.
 func (m *Machine) idle(ctx context.Context) (time.Duration, bool) {
 	if m.Env("DISPLAY") == "" {
 		return 0, false

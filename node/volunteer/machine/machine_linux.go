@@ -11,10 +11,10 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// MeteredEvery is how often it is worth to ask what a link costs.
+// MeteredEvery is the interval of Metered queries.
 const MeteredEvery = 10 * time.Second
 
-// maxSupplies bounds the power supplies that are looked at.
+// maxSupplies limits the power supplies read.
 const maxSupplies = 32
 
 // battery reads the power supplies of sysfs.
@@ -32,7 +32,7 @@ func (m *Machine) battery(context.Context) volunteer.Fact {
 	return powered(all)
 }
 
-// word is the text of a small file, empty if it cannot be read.
+// word returns the text of a small file, empty if it cannot be read.
 func word(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func word(path string) string {
 	return strings.TrimSpace(string(raw))
 }
 
-// metered asks NetworkManager.
+// metered queries NetworkManager.
 func (m *Machine) metered(ctx context.Context) volunteer.Fact {
 	const nm = "org.freedesktop.NetworkManager"
 	out, err := m.Run(ctx, "busctl", "--system", "get-property", nm, "/org/freedesktop/NetworkManager", nm, "Metered")
@@ -56,8 +56,7 @@ func (m *Machine) metered(ctx context.Context) volunteer.Fact {
 	return networkManager(out)
 }
 
-// idle asks the X server, where the peer was started from a desktop of it, else the login manager,
-// whom desktops tell.
+// idle queries the X server if the peer was started from an X desktop, else the login manager.
 func (m *Machine) idle(ctx context.Context) (time.Duration, bool) {
 	if m.Env("DISPLAY") != "" && m.Env("WAYLAND_DISPLAY") == "" {
 		if out, err := m.Run(ctx, "xprintidle"); err == nil {

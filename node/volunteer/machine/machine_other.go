@@ -9,10 +9,10 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// MeteredEvery is how often it is worth to ask what a link costs.
+// MeteredEvery is the interval of Metered queries.
 const MeteredEvery = time.Minute
 
-// Of this system nothing is known that would tell.
+// This system has no supported source.
 
 func (*Machine) battery(context.Context) volunteer.Fact     { return volunteer.Unknown }
 func (*Machine) metered(context.Context) volunteer.Fact     { return volunteer.Unknown }

@@ -10,7 +10,7 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// MeteredEvery is how often it is worth to ask what a link costs: the question starts a PowerShell.
+// MeteredEvery is the interval of Metered queries, each of which starts a PowerShell.
 const MeteredEvery = 5 * time.Minute
 
 var (

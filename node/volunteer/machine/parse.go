@@ -10,11 +10,11 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// supply is one power supply as Linux shows it.
+// supply is a power supply in Linux's sysfs.
 type supply struct{ kind, online, status, scope string }
 
-// powered judges by a machine's supplies. Those of a mouse or a headset (scope Device) are not the
-// machine's.
+// powered evaluates the power supplies of a machine, without those of a mouse or a headset (scope
+// Device).
 func powered(all []supply) volunteer.Fact {
 	plugged, battery, draining := false, false, false
 	for _, s := range all {
@@ -35,7 +35,7 @@ func powered(all []supply) volunteer.Fact {
 	}
 }
 
-// pmset reads the first line of macOS' pmset -g batt: Now drawing from 'AC Power'.
+// pmset parses the first line of macOS' pmset -g batt: Now drawing from 'AC Power'.
 func pmset(out []byte) volunteer.Fact {
 	line, _, _ := bytes.Cut(out, []byte("\n"))
 	switch {
@@ -50,8 +50,8 @@ func pmset(out []byte) volunteer.Fact {
 
 var hidIdle = regexp.MustCompile(`"HIDIdleTime" = (\d{1,18})\b`)
 
-// ioreg reads the time since the last input, in nanoseconds, out of what macOS' ioreg -c
-// IOHIDSystem prints.
+// ioreg parses the time since the last input, in nanoseconds, in the output of macOS' ioreg -c
+// IOHIDSystem.
 func ioreg(out []byte) (time.Duration, bool) {
 	found := hidIdle.FindSubmatch(out)
 	if found == nil {
@@ -61,8 +61,8 @@ func ioreg(out []byte) (time.Duration, bool) {
 	return time.Duration(ns), err == nil
 }
 
-// networkManager reads its property Metered as busctl prints it: u 4. The guesses (3: yes, 4: no)
-// are its own, by the kind of the link.
+// networkManager parses its property Metered in busctl format: u 4. NetworkManager guesses 3 (yes)
+// and 4 (no) by the type of the link.
 func networkManager(out []byte) volunteer.Fact {
 	switch strings.TrimSpace(string(out)) {
 	case "u 1", "u 3":
@@ -74,8 +74,8 @@ func networkManager(out []byte) volunteer.Fact {
 	}
 }
 
-// logind reads the properties IdleHint and IdleSinceHint (microseconds since 1970) as busctl prints
-// them, a line each.
+// logind parses the properties IdleHint and IdleSinceHint (microseconds since 1970) in busctl
+// format, one per line.
 func logind(out []byte, now time.Time) (time.Duration, bool) {
 	hint, since, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	switch strings.TrimSpace(hint) {
@@ -93,7 +93,7 @@ func logind(out []byte, now time.Time) (time.Duration, bool) {
 	return max(now.Sub(time.UnixMicro(us)), 0), true
 }
 
-// milliseconds reads a number, as xprintidle prints it.
+// milliseconds parses the output of xprintidle.
 func milliseconds(out []byte) (time.Duration, bool) {
 	ms, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 	if err != nil || ms < 0 || ms > int64(1e12) {
@@ -102,8 +102,8 @@ func milliseconds(out []byte) (time.Duration, bool) {
 	return time.Duration(ms) * time.Millisecond, true
 }
 
-// costType reads Windows' NetworkCostType: a link that is fixed or variable has a price by the
-// byte, or an allowance.
+// costType parses Windows' NetworkCostType: Fixed and Variable links are charged by volume or have
+// an allowance.
 func costType(out []byte) volunteer.Fact {
 	switch strings.TrimSpace(string(out)) {
 	case "Fixed", "Variable":
@@ -115,7 +115,7 @@ func costType(out []byte) volunteer.Fact {
 	}
 }
 
-// acline reads FreeBSD's hw.acpi.acline: 1 if plugged in.
+// acline parses FreeBSD's hw.acpi.acline: 1 if plugged in.
 func acline(out []byte) volunteer.Fact {
 	switch strings.TrimSpace(string(out)) {
 	case "0":

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Resident is the resident memory of the process in bytes, 0 where the system does not tell.
+// Resident returns the resident memory of the process in bytes, 0 if unknown.
 func Resident() int64 {
 	raw, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -5,5 +5,5 @@ import (
 	"time"
 )
 
-// This is the computer that the process runs on.
+// This returns the local machine.
 func This() *Machine { return &Machine{Root: "/", Run: command, Env: os.Getenv, Now: time.Now} }
