@@ -182,19 +182,19 @@ func TestDataDirIsClosed(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := say(t, "doctor", "--data-dir", dir); !strings.Contains(out, "open to other users") {
+	if out, _ := say(t, "doctor", "--data-dir", dir); !strings.Contains(out, "chmod 700") {
 		t.Errorf("doctor: %s", out)
 	}
 	said, end := peer(t, dir, args...)
 	closed("after the second start", 15)
 	end()
-	if strings.Count(said.String(), "was open to other users") != 1 {
+	if strings.Count(said.String(), "other users") != 1 {
 		t.Errorf("said of it: %s", said)
 	}
 	said, end = peer(t, dir, args...)
 	closed("after the third start", 15)
 	end()
-	if strings.Contains(said.String(), "was open to other users") {
+	if strings.Contains(said.String(), "other users") {
 		t.Errorf("said again: %s", said)
 	}
 	if out, code := say(t, "repair", "--data-dir", dir); code != 0 {
@@ -372,8 +372,8 @@ func TestControlNeedsTheToken(t *testing.T) {
 	}{
 		"--data-dir " + dir: {exitDone, "at-home"},
 		"--data-dir " + top + "/none --token-file " + theirs: {exitDone, "at-home"},
-		"--data-dir " + top + "/none":                        {exitRefused, "no token came"},
-		"--data-dir " + dir + " --token-file " + wrong:       {exitRefused, "not this peer's"},
+		"--data-dir " + top + "/none":                        {exitRefused, "token"},
+		"--data-dir " + dir + " --token-file " + wrong:       {exitRefused, "wrong token"},
 		"--data-dir " + dir + " --token-file " + top + "/no": {exitUsage, "no such file"},
 	} {
 		if out, code := say(t, append([]string{"status", "--api", "tcp:" + api}, strings.Fields(args)...)...); code != want.code || !strings.Contains(out, want.says) {

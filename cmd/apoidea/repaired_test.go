@@ -173,7 +173,7 @@ func TestNoDataIsNothingElse(t *testing.T) {
 	}{
 		"peer":    {exitFailed, "beside it is an archive (files: 1); ", "database: there is none"},
 		"file":    {exitFailed, "not a directory", "not a directory"},
-		"nothing": {exitNoPeer, "holds no data of one", "holds no data of a peer"},
+		"nothing": {exitNoPeer, "no data", "no data"},
 	} {
 		dir = filepath.Join(top, dir)
 		if out, code := say(t, "export", "urls", "--data-dir", dir); code != want.code || !strings.Contains(out, want.export) || strings.Contains(out, "apoidea repair") != (want.export[0] == 'b') {
