@@ -17,7 +17,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// answered is the state of the ring that one command, or the dashboard, returned between two moments.
+// answered is the state of the ring that a command or the dashboard returned within a time.
 type answered struct {
 	what       string
 	begun, end time.Time

@@ -29,8 +29,8 @@ var (
 	answeredAs = []string{"none", "redirect", "http_error", "trap", "too_many_redirects"}
 )
 
-// ExplainNothing explains a job that fetched no page by the outcome of its first seed. It returns an
-// error, unless a rule of the sites or of the job excluded all URLs.
+// ExplainNothing explains a job that fetched no page by the outcome of its first seed. It returns
+// an error, unless a rule of the sites or of the job excluded all URLs.
 func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) error {
 	j, err := e.Job(ctx, job)
 	if err != nil || len(j.Spec.URLs) == 0 || j.Fetched() > 0 {

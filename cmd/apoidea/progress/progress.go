@@ -47,8 +47,8 @@ func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s
 	return err
 }
 
-// CanDraw reports whether a line on w may be redrawn: w is a terminal with a known width, not a dumb
-// one, and NO_COLOR (no-color.org) is not set. Nothing else here may print escape codes.
+// CanDraw reports whether a line on w may be redrawn: w is a terminal with a known width, not a
+// dumb one, and NO_COLOR (no-color.org) is not set. Nothing else here may print escape codes.
 func CanDraw(w io.Writer) bool {
 	return words.Width(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

@@ -134,8 +134,8 @@ func placementRows(h *control.Host) (rows [][]string) {
 	return rows
 }
 
-// coordinateRows describe the network coordinate of the host's server and its estimators, the nearest
-// first.
+// coordinateRows describe the network coordinate of the host's server and its estimators, the
+// nearest first.
 func coordinateRows(h *control.Host) [][]string {
 	c := h.Coordinate
 	vector := make([]string, len(c.VectorMs))
