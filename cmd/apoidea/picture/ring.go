@@ -54,10 +54,9 @@ type graph struct {
 	place map[string]int
 }
 
-// Ring draws the ring: a circle of arcs, one colour a peer, with a dot where the peer sits; on its
-// inner side a mark for each host where its key lies, in the colour of who crawls it; and across
-// the circle a band from each peer to those that crawl hosts for it. With latency, hosts are green
-// where the worker chosen last is as near as any that measured, and the redder the farther it is.
+// Ring draws the ring: an arc for each member with a dot at its position, a mark for each host in
+// the color of its worker, and a band from each owner to its workers. With latency, a host is
+// green if its last worker is as near as any peer measured, and redder the farther it is.
 func Ring(r *control.Ring, hosts []control.HostLine, latency bool) []byte {
 	g := &graph{ring: r, latency: latency, place: make(map[string]int, len(r.Members))}
 	for i := range r.Members {
@@ -102,11 +101,10 @@ func point(a, radius float64) (x, y float64) {
 
 func dotRadius(members int) float64 { return max(2.5, min(9, 9*32/float64(max(members, 1)))) }
 
-// colour is that of member i: hues a golden angle apart, so that neighbours on the ring differ and
-// no two are alike.
+// colour returns the color of member i: hues a golden angle apart, so that neighbors differ.
 func (g *graph) colour(i int) string { return hsl(math.Mod(215+137.508*float64(i), 360), 0.60, 0.52) }
 
-// hsl is a colour in the notation that every viewer knows.
+// hsl returns a color in hexadecimal notation.
 func hsl(hue, saturation, lightness float64) string {
 	channel := func(n float64) int {
 		k := math.Mod(n+hue/30, 12)
@@ -139,7 +137,7 @@ func (g *graph) title() {
 		words.Counted(sum.Pages, "page"), words.Counted(sum.Duplicates, "duplicate"), words.Counted(sum.Errors, "error")))
 }
 
-// arc draws what a member answers for: from its predecessor's position to its own.
+// arc draws the keys that a member owns: from its predecessor to itself.
 func (g *graph) arc(i int) {
 	m := &g.ring.Members[i]
 	title := fmt.Sprintf("<title>%s owns %.1f %% of the ring: %s</title>", html.EscapeString(m.Peer), 100*m.ArcShare, words.Counted(m.HostsOwned, "host"))
@@ -182,7 +180,7 @@ func (g *graph) host(h *control.HostLine) {
 // farthest is by how many milliseconds too far further distance shows no more.
 const farthest = 100
 
-// far is the colour of a round trip beside the least one: green, or from yellow to red.
+// far returns the color of an RTT relative to the least one: green, or yellow to red.
 func far(ms, least float64) string {
 	behind := control.Behind(ms, least)
 	if behind == 0 {
@@ -191,7 +189,7 @@ func far(ms, least float64) string {
 	return hsl(48*(1-math.Log(min(behind, farthest))/math.Log(farthest)), 0.85, 0.50)
 }
 
-// distance is in words how far the worker of a host is.
+// distance describes the RTT of a host's worker.
 func distance(h *control.HostLine) string {
 	switch {
 	case h.PlacedAt == "":
@@ -202,8 +200,7 @@ func distance(h *control.HostLine) string {
 	return fmt.Sprintf("%.1f ms from %s; minimum measured %.1f ms", h.RTTMs, words.Short(h.PlacedAt), h.LeastRTTMs)
 }
 
-// bands draws who works for whom: from the middle of the owner's arc, in its colour, to a point at
-// the worker.
+// bands draws the workers: from the middle of the owner's arc, in its color, to the worker.
 func (g *graph) bands() {
 	for i := range g.ring.Members {
 		m := &g.ring.Members[i]

@@ -16,14 +16,13 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Explainer is what is asked when a crawl fetched nothing.
+// Explainer explains a crawl that fetched nothing.
 type Explainer interface {
 	Job(ctx context.Context, id string) (*control.Job, error)  // returns a job with its counts
 	Why(ctx context.Context, url string) (*control.Why, error) // returns the outcome of a URL
 }
 
-// ruledAs are the outcomes of a page that a rule kept from being asked for at all, answeredAs those
-// of what a site answered without giving a page.
+// ruledAs are outcomes of pages excluded by a rule, answeredAs those of responses without a page.
 var (
 	ruledAs    = []string{"robots_denied", "opted_out", "out_of_scope", "out_of_budget"}
 	answeredAs = []string{"none", "redirect", "http_error", "trap", "too_many_redirects"}
@@ -53,7 +52,7 @@ func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) e
 	return nothing(text, outcome, ruled, w)
 }
 
-// blocked is the outcome of what the guard of addresses refused.
+// blocked is the outcome of addresses rejected by the address guard.
 const blocked = "blocked_address"
 
 // nothing returns an error with the reason, or prints it to w if a rule excluded all URLs.
@@ -98,7 +97,7 @@ func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
 	return nothing("The remaining URLs ended as "+strings.Join(list, ", ")+"; to list them: apoidea export urls", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
 }
 
-// outcomes sums up what became of the URLs of all jobs of a ring.
+// outcomes adds up the outcomes of all jobs of a ring.
 func outcomes(r *control.Ring) (sum control.JobCounts) {
 	sum.Outcomes = make(map[string]int64)
 	for i := range r.Members {
@@ -116,7 +115,7 @@ func sumOf(outcomes map[string]int64, names []string) (n int64) {
 	return n
 }
 
-// Peer is what a crawl is asked of.
+// Peer is the peer of a crawl.
 type Peer interface {
 	Waiter
 	Explainer
@@ -133,26 +132,25 @@ type Walker interface {
 	Ring(ctx context.Context) (*control.Ring, error)
 }
 
-// Finisher is told that a job is done, and notes when that was.
+// Finisher records the end of a job.
 type Finisher interface {
 	// SetJob changes the state of a job: as in control.Backend.
 	SetJob(ctx context.Context, id, action string) (*control.Job, error)
 }
 
-// Finish notes that a job was seen done, unless something of it was put off. It is a help for those
-// who ask later, and no more.
+// Finish records that a job is done, unless it has deferred URLs. Errors are ignored.
 func Finish(ctx context.Context, peer Finisher, job string) { _, _ = peer.SetJob(ctx, job, "finish") }
 
-// Crawl is what a ring crawls from here on.
+// Crawl counts what a ring crawls from its creation.
 type Crawl struct {
 	peer   Peer
 	before control.Counters
-	// outcomes are what had become of all URLs.
+	// outcomes are the earlier outcomes of all URLs.
 	outcomes control.JobCounts
 	left     map[string]int64 // by host, before
 }
 
-// Begin notes what the ring has counted so far.
+// Begin reads the counters of the ring.
 func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
 	r, err := peer.Ring(ctx)
 	if err != nil {
@@ -174,9 +172,9 @@ func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
 	return c, nil
 }
 
-// End follows the crawl until the whole ring, or only the job that was posted, if any was, has
-// nothing to do within a patience. An error beside a result is of a job that fetched nothing; hints
-// takes the reason if that is as the sites would have it.
+// End follows the crawl until the whole ring, or only the posted job, has nothing to do within the
+// patience. It returns a result and an error for a job that fetched nothing; if a rule excluded all
+// URLs, it prints the reason to hints instead.
 func (c *Crawl) End(ctx context.Context, posted *control.Job, whole bool, patience time.Duration, screen Screen, hints io.Writer) (*Ran, error) {
 	followed := ""
 	if posted != nil && !whole {
@@ -201,8 +199,8 @@ func (c *Crawl) End(ctx context.Context, posted *control.Job, whole bool, patien
 	return ran, ExplainNothing(ctx, c.peer, posted.ID, hints)
 }
 
-// finished is the job that was posted if it was done before. While records are on their way that
-// cannot be told; then it is one of which nothing was left to do.
+// finished returns the posted job if it was done before. While records are being transferred this
+// is unknown; then it is a job without remaining work.
 func (c *Crawl) finished(ctx context.Context, posted *control.Job, ran *Ran) *control.Job {
 	if Finished(posted) != "" {
 		return posted
@@ -240,8 +238,7 @@ func Finished(j *control.Job) string {
 	return fmt.Sprintf("%s, nothing left to fetch: %s, duplicates included; --again crawls it again (job %s)", text, words.Counted(j.Fetched(), "page"), j.ID)
 }
 
-// counting is a crawl that is followed from here on: what the ring counted before, in earlier runs
-// and for other jobs, is taken off.
+// counting subtracts the counters of earlier runs and other jobs.
 type counting struct {
 	Waiter
 	before control.Counters
@@ -257,8 +254,7 @@ func (c counting) Wait(ctx context.Context, job string, patience time.Duration, 
 	})
 }
 
-// since is what was counted after before. URLs that were still to be done then belong to what came
-// after.
+// since returns the counters after before. URLs pending then belong to the later part.
 func since(now, before *control.Counters) control.Counters {
 	c := *now
 	for _, n := range []struct {
@@ -283,15 +279,14 @@ func since(now, before *control.Counters) control.Counters {
 	return c
 }
 
-// Ran is the status of the ring at the end of a command, and beside it what was counted since its
-// beginning.
+// Ran is the status of the ring at the end of a command, with the counters since its start.
 type Ran struct {
 	*control.Status
-	// Run is what was counted since.
+	// Run has the counters since.
 	Run control.Counters `json:"run"`
-	// Left are the hosts of which URLs were left as traps or beyond a budget, the worst first.
+	// Left are the hosts with skipped URLs, the worst first.
 	Left *Left `json:"left,omitempty"`
-	// Finished is the job with the same words that had finished before, and was not crawled again.
+	// Finished is the job with the same parameters that had finished before.
 	Finished *control.Job `json:"finished,omitempty"`
 }
 
@@ -300,8 +295,7 @@ func (s *Ran) empty() bool {
 	return s.Run.Pages+s.Run.Duplicates+s.Run.Redirects+s.Run.Errors+s.Run.RobotsDenied == 0
 }
 
-// Print sums up a run: what came of it, where the archive lies, what was put off, more that the
-// command has to say, and what earlier runs had.
+// Print prints the summary of a run: outcomes, archive, deferred URLs, further lines, all runs.
 func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
 	if s.Finished != nil {
 		if _, err := fmt.Fprintln(w, Finished(s.Finished)); err != nil || s.empty() {

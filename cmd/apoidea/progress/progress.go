@@ -1,5 +1,5 @@
-// Package progress follows a crawl to its end: bars and lines on the way, a sum when it is done,
-// and why nothing was fetched if nothing was.
+// Package progress follows a crawl to its end: bars or lines, a summary, and an explanation if no
+// page was fetched.
 package progress
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Waiter is the one method of a peer that progress needs.
+// Waiter waits for the end of a crawl.
 type Waiter interface {
 	// Wait: as in control.Backend.
 	Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error
 }
 
-// Screen is where progress is shown: a bar on Err if one can be drawn there, plain lines if not,
-// with JSON one document a line on Out, and with Quiet nothing.
+// Screen is the output of progress: a bar on Err if it is a terminal, else plain lines; with JSON
+// one document per line on Out; with Quiet nothing.
 type Screen struct {
 	Out, Err    io.Writer // Out takes results, Err what is of use only now
 	Quiet, JSON bool      // as the flags of that name
 }
 
-// Follow shows progress until the ring (or one job) has nothing to do within a patience.
+// Follow shows progress until the ring, or one job, has nothing to do within the patience.
 func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s Screen) error {
 	var tell func(control.Progress) error
 	done := func() {}
@@ -59,7 +59,7 @@ const (
 	sameEvery = time.Minute
 )
 
-// lines prints a plain line now and then and at the end.
+// lines prints plain lines at intervals and at the end.
 func lines(w io.Writer) func(control.Progress) error {
 	var pace pace
 	last, said := math.Inf(-1), ""
@@ -81,10 +81,10 @@ func lines(w io.Writer) func(control.Progress) error {
 	}
 }
 
-// paceWindow is the time over which speed is measured.
+// paceWindow is the window of the rate.
 const paceWindow = 10 * time.Second
 
-// pace is the speed of late: over the last ten seconds, or since progress was first looked at.
+// pace is the rate over the last window.
 type pace struct {
 	marks []paceMark // oldest first, the first at most a window old
 }

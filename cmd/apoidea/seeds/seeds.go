@@ -22,12 +22,12 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// List is a list that was read once and found right. Close it.
+// List is a validated list. Close it.
 type List struct {
 	name string
 	file *os.File
-	// Total counts its URLs, repetitions included, and Digest is the SHA-256 of them in canonical
-	// form, in their order, each with a line's end.
+	// Total counts its URLs, repetitions included. Digest is the SHA-256 of the canonical URLs in
+	// order, each with a newline.
 	Total  uint64
 	Digest []byte
 	// First are all URLs if they fit into a job's spec, else the first of each host.
@@ -39,8 +39,7 @@ type List struct {
 // worstLines is the maximum number of reported errors.
 const worstLines = 10
 
-// Open reads a list from a file, or from in where the name is "-". Each URL, in canonical form, is
-// checked as well.
+// Open reads a list from a file, or from in if the name is "-", and validates each canonical URL.
 func Open(name string, in io.Reader, check func(url string) error) (*List, error) {
 	l := &List{name: name}
 	if err := l.open(in); err != nil {
@@ -85,7 +84,7 @@ func (l *List) open(in io.Reader) error {
 	return nil
 }
 
-// Close gives the file back.
+// Close closes the file.
 func (l *List) Close() error { return l.file.Close() }
 
 // survey reads the list a first time.
@@ -147,7 +146,7 @@ func add(h hash.Hash, url string) {
 	h.Write([]byte{'\n'})
 }
 
-// Each calls fn for all URLs, in canonical form and in their order, so many at once at most.
+// Each calls fn for all URLs, canonical and in order, in batches of at most atOnce.
 func (l *List) Each(ctx context.Context, atOnce int, fn func(urls []string) error) error {
 	digest := sha256.New()
 	var part []string

@@ -16,8 +16,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
-// readConfig reads the file's keys as the words of flags. A key that is no flag of any command is
-// an error with a suggestion.
+// readConfig reads a file as flag values. An unknown key is an error with a suggestion.
 func readConfig(cmd *cobra.Command, file string) (map[string][]string, error) {
 	if file == "" {
 		return nil, nil
@@ -34,7 +33,7 @@ func readConfig(cmd *cobra.Command, file string) (map[string][]string, error) {
 	return parseConfig(file, raw, flagNames(cmd.Root()))
 }
 
-// parseConfig reads the text of a file whose keys must be among the known.
+// parseConfig parses the text of a file with known keys.
 func parseConfig(file string, raw []byte, known []string) (map[string][]string, error) {
 	if len(raw) > maxConfig {
 		return nil, fmt.Errorf("%w: config %s: larger than %d bytes", ErrUsage, file, maxConfig)
@@ -85,8 +84,8 @@ func flagNames(cmd *cobra.Command) []string {
 	return slices.Compact(names)
 }
 
-// Check returns how many keys a file sets, or what is wrong with it for a peer with its data in
-// dataDir. shared are flags like those that every command shares, for it to set.
+// Check validates a file for a peer with its data in dataDir, and returns the number of keys.
+// shared is a copy of the flags of every command.
 func Check(root *cobra.Command, shared *pflag.FlagSet, file, dataDir string) (keys int, err error) {
 	table, err := readConfig(root, file)
 	if err != nil {

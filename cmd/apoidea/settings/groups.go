@@ -2,18 +2,17 @@ package settings
 
 import "strings"
 
-// Group is a part of the flags of run as its help shows them.
+// Group is a group of flags in the help of run.
 type Group struct {
-	// Title stands above them.
+	// Title is the heading.
 	Title string
 	flags string
 }
 
-// Flags are the names, in the order in which people think of them.
+// Flags returns the names in order.
 func (g *Group) Flags() []string { return strings.Fields(g.flags) }
 
-// Groups has each flag of run once; a new flag goes into one of them. The first group may name
-// flags that every command shares.
+// Groups has each flag of run once. The first group may contain flags of every command.
 var Groups = []Group{
 	{"Most used:", "contact dns-seed bootstrap profile data-dir until-idle max-pages max-depth delay bandwidth"},
 	{"Job:", "seeds sitemap scope include exclude first max-bytes max-pages-per-host requisites no-sitemaps retries patience wait again jobs job-key"},

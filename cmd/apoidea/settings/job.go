@@ -20,9 +20,9 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// Job are the flags of a job, shared by run, crawl and cluster up.
+// Job holds the flags of a job, shared by run, crawl and cluster up.
 type Job struct {
-	// asked is what the flags set; the others are read into it.
+	// asked is set by flags; the other fields are parsed into it.
 	asked    control.JobSpec
 	maxDepth []string
 	retries  int
@@ -33,7 +33,7 @@ type Job struct {
 	list     *seeds.List
 }
 
-// In is where a list named - is read from.
+// In is the input for a list named -.
 var In io.Reader = os.Stdin
 
 // Add adds the flags to f.
@@ -54,7 +54,7 @@ func (j *Job) Add(f *pflag.FlagSet) {
 	f.BoolVar(&j.again, "again", false, "crawl a finished job again")
 }
 
-// Spec is the job of the flags with these seeds.
+// Spec returns the job of the flags with these seeds.
 func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 	bytes, err := volunteer.ParseSize(j.maxBytes)
 	if err != nil {
@@ -120,7 +120,7 @@ func (j *Job) readSeeds(spec *control.JobSpec) error {
 	return nil
 }
 
-// Poster is what a job is posted to: a peer.
+// Poster is a peer that accepts jobs.
 type Poster interface {
 	// Post, AddSeeds, Job: as in control.Backend.
 	Post(ctx context.Context, spec control.JobSpec) (*control.Job, error)
@@ -128,15 +128,14 @@ type Poster interface {
 	Job(ctx context.Context, id string) (*control.Job, error)
 }
 
-// seedsAtOnce is how many seeds of a list go to the peer at once, listedEvery how often that is
-// told.
+// seedsAtOnce is the batch size of seeds, listedEvery the interval of progress.
 const (
 	seedsAtOnce = 5000
 	listedEvery = 2 * time.Second
 )
 
-// Post posts the job that Spec returned, with all of its list. A list is handed over again each
-// time, as it may have been broken off: what the ring knows of it costs next to nothing.
+// Post posts the job that Spec returned, with its whole list. A repeated post sends the list again,
+// because the first may have been interrupted; known seeds are cheap.
 func (j *Job) Post(ctx context.Context, p Poster, spec control.JobSpec, say func(text string)) (*control.Job, error) {
 	posted, err := p.Post(ctx, spec)
 	if err != nil || spec.MoreSeeds == 0 {
@@ -163,7 +162,7 @@ func (j *Job) Post(ctx context.Context, p Poster, spec control.JobSpec, say func
 	return now, nil
 }
 
-// Close gives the list back, if there is one.
+// Close closes the list, if any.
 func (j *Job) Close() error {
 	if j.list == nil {
 		return nil
@@ -171,7 +170,7 @@ func (j *Job) Close() error {
 	return j.list.Close()
 }
 
-// readDepths reads the bounds on depth: N for all hosts, HOST=N for some.
+// readDepths parses depths: N for all hosts, HOST=N for some.
 func (j *Job) readDepths(spec *control.JobSpec) error {
 	for _, text := range j.maxDepth {
 		host, number, some := strings.Cut(text, "=")

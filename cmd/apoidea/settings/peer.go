@@ -1,6 +1,5 @@
-// Package settings holds the flags of a peer and of its job, which are bound to what they
-// configure, and the other sources of their values: the environment and a TOML file with a key for
-// each flag. A flag beats the environment, which beats the file.
+// Package settings defines the flags of a peer and of its job, and reads their values from the
+// environment and a TOML file. Flags override the environment, which overrides the file.
 package settings
 
 import (
@@ -19,10 +18,10 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// Peer are the flags of a peer, shared by run and (passed through) by cluster up. Most are bound to
-// the fields of its configuration.
+// Peer holds the flags of a peer, shared by run and (passed through) by cluster up. Most are bound
+// to the fields of its configuration.
 type Peer struct {
-	// Config is what the flags set; New takes what Configure makes of it.
+	// Config is set by flags; Configure completes it.
 	Config node.Config
 	// allowed is the value of --allow-private.
 	allowed allowed
@@ -30,8 +29,7 @@ type Peer struct {
 	fetchFrom, proxy, optOutProof, diskReserve, maxBody, maxHostBytes string
 	headers                                                           []string
 	limits                                                            map[string]*string // by the keys of volunteer.Keys
-	// Latency is where the matrix of distances lies, LatencyRow and LatencyPeers which of its rows
-	// are this peer's and how many all peers'.
+	// Latency is the file of the RTT matrix.
 	Latency                  string
 	LatencyRow, LatencyPeers int // this peer's row from 0, and how many rows are peers'
 }
@@ -122,8 +120,8 @@ func (r *Peer) addLimits(f *pflag.FlagSet, defaults *volunteer.Rules) {
 	}
 }
 
-// Configure returns the configuration that the flags come to, for a peer of that version with its
-// data in dataDir and its API at api.
+// Configure returns the configuration of the flags, for a peer of that version with its data in
+// dataDir and its API at api.
 func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	c := r.Config
 	c.DataDir, c.API, c.Version = dataDir, api, version
@@ -165,7 +163,7 @@ func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	return c, c.Validate()
 }
 
-// ways sets what way requests take to sites, and what goes with some of them.
+// ways sets source address, proxy and header fields of requests to sites.
 func (r *Peer) ways(c *node.Config) (err error) {
 	if r.fetchFrom != "" {
 		if c.FetchFrom, err = netip.ParseAddr(r.fetchFrom); err != nil {
@@ -186,7 +184,7 @@ func (r *Peer) ways(c *node.Config) (err error) {
 	return nil
 }
 
-// manners sets, of how sites are treated, what was not given as the profile has it.
+// manners sets politeness values that were not given to those of the profile.
 func (r *Peer) manners(c *node.Config) error {
 	profile := node.DefaultConfig("", c.Profile)
 	if c.Profile == node.ProfilePublic {
@@ -213,7 +211,7 @@ func (r *Peer) manners(c *node.Config) error {
 	return nil
 }
 
-// distances reads the matrix of --latency; nil if there is none.
+// distances reads the matrix of --latency; nil if not set.
 func (r *Peer) distances() (*latency.Plan, error) {
 	if r.Latency == "" {
 		if r.LatencyRow != 0 || r.LatencyPeers != 0 {

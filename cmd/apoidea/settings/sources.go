@@ -18,7 +18,7 @@ import (
 var ErrUsage = errors.New("wrong usage")
 
 const (
-	// FileName is the file of a data directory that is read where no other is named.
+	// FileName is the default configuration file in a data directory.
 	FileName = "config.toml"
 	// maxConfig bounds a configuration file, in bytes.
 	maxConfig = 1 << 20
@@ -26,8 +26,8 @@ const (
 	sourceNote = "source"
 )
 
-// File is the file that holds for a command: the one named by flag or environment, else the data
-// directory's own if it has one.
+// File returns the configuration file of a command: the one set by flag or environment, else that
+// of the data directory, if it exists.
 func File(cmd *cobra.Command, named string, env func(string) (string, bool)) (file string, implied bool) {
 	if named == "" {
 		named, _ = env(envName("config"))
@@ -64,8 +64,7 @@ func ownConfig(cmd *cobra.Command) bool {
 	}
 }
 
-// Fill sets the flags that were not given from the environment and from the TOML file, in that
-// order of precedence.
+// Fill sets flags that were not given from the environment, then from the TOML file.
 func Fill(cmd *cobra.Command, file string, env func(string) (string, bool)) error {
 	file, implied := File(cmd, file, env)
 	table, err := readConfig(cmd, file)
@@ -115,7 +114,7 @@ func setFlag(cmd *cobra.Command, name, source string, values []string) error {
 	return cmd.Flags().SetAnnotation(name, sourceNote, []string{source})
 }
 
-// BadValue names the flag, what was given, and what it takes.
+// BadValue describes an invalid value: flag, value and expected form.
 func BadValue(bad *pflag.InvalidValueError) string {
 	f := bad.GetFlag()
 	wanted := map[string]string{
@@ -127,7 +126,7 @@ func BadValue(bad *pflag.InvalidValueError) string {
 	return fmt.Sprintf("%s %q: must be %s", f.Name, bad.GetValue(), wanted)
 }
 
-// envPrefix begins the name of each variable that is a setting.
+// envPrefix is the prefix of variables that are settings.
 const envPrefix = "APOIDEA_"
 
 // otherEnv are the variables with that prefix that cobra's completion and the scripts and tests of
@@ -136,9 +135,9 @@ var otherEnv = []string{
 	"APOIDEA_ACTIVE_HELP", "APOIDEA_COMPLETION_DESCRIPTIONS", "APOIDEA_DOCS", "APOIDEA_FULL", "APOIDEA_INSTALL", "APOIDEA_NAT_PEER",
 }
 
-// CheckEnv returns an error for the first variable of an environment, as os.Environ has it, that
-// looks like a setting and names no flag of any command. Kubernetes sets APOIDEA_SERVICE_HOST,
-// APOIDEA_PORT and the like for a service called apoidea; these are no mistakes.
+// CheckEnv returns an error for the first variable of environ that has the prefix and matches no
+// flag. Kubernetes sets APOIDEA_SERVICE_HOST, APOIDEA_PORT and the like for a service called
+// apoidea; they are allowed.
 func CheckEnv(root *cobra.Command, environ []string) error {
 	var known []string
 	for _, flag := range flagNames(root) {
