@@ -373,7 +373,7 @@ func TestControlNeedsTheToken(t *testing.T) {
 		"--data-dir " + dir: {exitDone, "at-home"},
 		"--data-dir " + top + "/none --token-file " + theirs: {exitDone, "at-home"},
 		"--data-dir " + top + "/none":                        {exitRefused, "token"},
-		"--data-dir " + dir + " --token-file " + wrong:       {exitRefused, "wrong token"},
+		"--data-dir " + dir + " --token-file " + wrong:       {exitRefused, "token"},
 		"--data-dir " + dir + " --token-file " + top + "/no": {exitUsage, "no such file"},
 	} {
 		if out, code := say(t, append([]string{"status", "--api", "tcp:" + api}, strings.Fields(args)...)...); code != want.code || !strings.Contains(out, want.says) {

@@ -181,17 +181,17 @@ func TestSeedSaysWhatIsWrong(t *testing.T) {
 	}
 	defer taken.Close()
 	for want, args := range map[string][]string{
-		`zone "": must be a domain name`:                      {"seed", "serve"},
-		`zone "a b": must be`:                                 {"seed", "serve", "--zone", "a b"},
-		`listen "53": must be HOST:PORT`:                      {"seed", "serve", "--zone", "a.test", "--listen", "53"},
-		"name this server's public address with --address":    {"seed", "serve", "--zone", "a.test"},
-		`address "x": must be an IP address`:                  {"seed", "serve", "--zone", "a.test", "--address", "x"},
-		`every "1ms": must be 5s to 1h0m0s`:                   {"seed", "serve", "--zone", "a.test", "--every", "1ms"},
-		`metrics "0.0.0.0:1": must be an address of loopback`: {"seed", "serve", "--zone", "a.test", "--address", "192.0.2.7", "--metrics", "0.0.0.0:1"},
-		"name one of the ring with --bootstrap":               {"seed", "serve", "--zone", "a.test", "--address", "192.0.2.7", "--listen", "127.0.0.1:0"},
-		"another name server has the port":                    {"seed", "serve", "--zone", "a.test", "--profile", "lab", "--dns-seed", "b.test", "--listen", taken.Addr().String()},
-		"apoidea seed serve":                                  {"seed", "show"},
-		`profile "x": must be public or lab`:                  {"seed", "zone", "--zone", "a.test", "--bootstrap", "x", "--profile", "x"},
+		`zone "": must be a domain name`:     {"seed", "serve"},
+		`zone "a b": must be`:                {"seed", "serve", "--zone", "a b"},
+		`listen "53": must be HOST:PORT`:     {"seed", "serve", "--zone", "a.test", "--listen", "53"},
+		"set --address":                      {"seed", "serve", "--zone", "a.test"},
+		`address "x": must be an IP address`: {"seed", "serve", "--zone", "a.test", "--address", "x"},
+		`every "1ms": must be 5s to 1h0m0s`:  {"seed", "serve", "--zone", "a.test", "--every", "1ms"},
+		`metrics "0.0.0.0:1": must be`:       {"seed", "serve", "--zone", "a.test", "--address", "192.0.2.7", "--metrics", "0.0.0.0:1"},
+		"set --bootstrap":                    {"seed", "serve", "--zone", "a.test", "--address", "192.0.2.7", "--listen", "127.0.0.1:0"},
+		"another name server":                {"seed", "serve", "--zone", "a.test", "--profile", "lab", "--dns-seed", "b.test", "--listen", taken.Addr().String()},
+		"apoidea seed serve":                 {"seed", "show"},
+		`profile "x": must be public or lab`: {"seed", "zone", "--zone", "a.test", "--bootstrap", "x", "--profile", "x"},
 	} {
 		if out, err := apoidea(t, append(args, "--data-dir", filepath.Join(t.TempDir(), "seed"))...); err == nil || !strings.Contains(err.Error(), want) || exitCode(err) == exitDone {
 			t.Errorf("%v: %s %v; want %q", args, out, err, want)

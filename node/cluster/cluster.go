@@ -1,11 +1,10 @@
-// Package cluster runs many peers on this machine as real processes of one binary, each with a data
-// directory of its own.
+// Package cluster runs many peers on this machine as processes of one binary, each with its own
+// data directory.
 //
-// A cluster is a directory: DIR/peer<i> keeps the data of peer i (from 1), its log (peer.log) and
-// its process ID (peer.pid), and DIR/cluster.json what the peers were started with, so that a later
-// command can add one like the others. DIR/job.key is the job key of all of them. Nothing else is
-// kept: whether a peer runs is asked of the peer. A peer that was killed is started again with its
-// old data by the next Up.
+// A cluster is a directory. DIR/peer<i> contains the data of peer i (from 1), its log (peer.log)
+// and its process ID (peer.pid). DIR/cluster.json stores the flags of the peers, so that a later
+// command can add similar ones, and DIR/job.key their job key. The API of a peer shows whether it
+// runs. Up restarts a killed peer with its data.
 package cluster
 
 import (
@@ -28,20 +27,20 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
-// MaxPeers bounds a cluster: peer i fetches from 127.0.1.i.
+// MaxPeers limits a cluster: peer i fetches from 127.0.1.i.
 const MaxPeers = 250
 
-// file is what cluster.json holds.
+// file is the content of cluster.json.
 type file struct {
 	Peers int      `json:"peers"`
 	Args  []string `json:"args"`
-	// FetchFrom is the address that peers count on from, where it is not that of loopback.
+	// FetchFrom is the base of the source addresses of fetches, if not loopback.
 	FetchFrom netip.Addr `json:"fetch_from,omitzero"`
-	// LatencyPeers is how many rows of the matrix of emulated distances are peers'.
+	// LatencyPeers is the number of rows for peers in the matrix of emulated latencies.
 	LatencyPeers int `json:"latency_peers,omitempty"`
-	// WebPort is where cluster up --web serves: the URLs of its crawl name it.
+	// WebPort is the port of cluster up --web, which is part of the crawled URLs.
 	WebPort int `json:"web_port,omitempty"`
-	// Joined are the peers that have served in the ring, and so remember others to come back by.
+	// Joined are the peers that have joined the ring, and so remember others to rejoin through.
 	Joined []int `json:"joined,omitempty"`
 }
 
@@ -50,14 +49,13 @@ type Cluster struct {
 	dir    string
 	binary string
 	spec   file
-	held   bool // peers that start wait for Release
+	held   bool // started peers wait for Release
 
 	mu        sync.Mutex // guards processes
 	processes map[int]*process
 }
 
-// Open reads the cluster of dir, or prepares a new one where none is. binary is the program that
-// peers run.
+// Open opens the cluster of dir, or prepares a new one. binary is the program of the peers.
 func Open(dir, binary string) (*Cluster, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -77,50 +75,51 @@ func Open(dir, binary string) (*Cluster, error) {
 	return c, nil
 }
 
-// Size is the number of peers that the directory knows, running or not.
+// Size returns the number of peers, running or not.
 func (c *Cluster) Size() int { return c.spec.Peers }
 
-// PeerDir is the data directory of peer i.
+// PeerDir returns the data directory of peer i.
 func (c *Cluster) PeerDir(i int) string { return filepath.Join(c.dir, "peer"+strconv.Itoa(i)) }
 
-// Client asks peer i.
+// Client returns a client of peer i.
 func (c *Cluster) Client(i int) *control.Client {
 	return control.NewClient(node.SocketPath(c.PeerDir(i)))
 }
 
-// FetchFrom has peer i fetch from the i-th address behind base instead of from 127.0.1.i. It holds
-// for peers started from now on, by this or a later command.
+// FetchFrom makes peer i fetch from the i-th address after base instead of 127.0.1.i. It applies to
+// peers started later, also by other commands.
 func (c *Cluster) FetchFrom(base netip.Addr) { c.spec.FetchFrom = base }
 
-// Emulate has so many rows of the matrix of --latency be peers'. Peer i is at row i-1 as long as
-// there is one: a later peer may stand where a site is.
+// Emulate sets the number of rows for peers in the matrix of --latency. Peer i is at row i-1 if it
+// exists; later peers share rows with sites.
 func (c *Cluster) Emulate(peers int) { c.spec.LatencyPeers = peers }
 
-// LatencyPeers is how many rows are peers', 0 if that was never said.
+// LatencyPeers returns the number of rows for peers, 0 if not set.
 func (c *Cluster) LatencyPeers() int { return c.spec.LatencyPeers }
 
-// WebPort is the port of the synthetic web that the cluster crawls, 0 if it has none yet.
+// WebPort returns the port of the synthetic web that the cluster crawls, 0 if none.
 func (c *Cluster) WebPort() int { return c.spec.WebPort }
 
-// KeepWebPort has Up record the port of the synthetic web.
+// KeepWebPort sets the port of the synthetic web, which Up stores.
 func (c *Cluster) KeepWebPort(port int) { c.spec.WebPort = port }
 
-// Tied and Free are what `run --held` reads before it fetches: Tied has it end with its input.
+// Tied and Free are the input of `run --held` before it fetches: Tied makes it exit at the end of
+// its input.
 const (
 	Tied byte = 't'
 	Free byte = 'f'
 )
 
-// Hold has peers that are started from now on wait with fetching for Release, and end if this
+// Hold makes peers that are started later wait for Release before fetching, and exit if this
 // process ends before.
 func (c *Cluster) Hold() { c.held = true }
 
-// Release lets held peers fetch; Tied ones end once this process does, however it ends.
+// Release lets held peers fetch; with Tied they exit when this process does, in any way.
 func (c *Cluster) Release(how byte) {
 	c.held = false
 	for _, i := range c.Running() {
 		if ch := c.process(i).own(); ch != nil && ch.in != nil {
-			_, _ = ch.in.Write([]byte{how}) // a peer that ended just now needs none
+			_, _ = ch.in.Write([]byte{how}) // the peer may have exited
 		}
 	}
 }
@@ -140,11 +139,11 @@ func (c *Cluster) save() error {
 	return nil
 }
 
-// Up starts peers 1 to n that do not run yet, with args behind `run`, and returns when all of them
-// serve in one closed ring; n of 0 is as many as the directory knows, and no args are those of the
-// last time. Peers that were in the ring before start all at once and find each other by what they
-// remember. Another one is given the address of a peer that serves, since it would found a ring of
-// its own otherwise; where there is none, peer 1 founds the ring.
+// Up starts those of peers 1 to n that do not run, with args after `run`, and returns when all
+// serve in one consistent ring. An n of 0 is the number of peers in the directory, and no args are
+// those of the last time. Peers that were in the ring start concurrently and find each other by
+// stored addresses. Other peers get the address of a member, because they would found a ring
+// otherwise; without a member, peer 1 founds the ring.
 func (c *Cluster) Up(ctx context.Context, n int, args []string, progress func(string)) error {
 	if n == 0 {
 		n = c.spec.Peers
@@ -174,7 +173,7 @@ func (c *Cluster) Up(ctx context.Context, n int, args []string, progress func(st
 	return c.complete(ctx, n+len(slices.DeleteFunc(c.Running(), func(i int) bool { return i <= n })), progress)
 }
 
-// complete is WaitClosed for a ring that is to be found again.
+// complete is WaitClosed for a ring that reforms.
 func (c *Cluster) complete(ctx context.Context, n int, progress func(string)) error {
 	if err := c.WaitClosed(ctx, n, progress); err != nil {
 		return err
@@ -182,8 +181,8 @@ func (c *Cluster) complete(ctx context.Context, n int, progress func(string)) er
 	return c.joined(c.Running()...)
 }
 
-// byAge parts peers 1 to n into those that run or were in the ring before and those that are new,
-// or ended before they were in it.
+// byAge splits peers 1 to n into those that run or were in the ring before, and those that never
+// joined.
 func (c *Cluster) byAge(n int) (known, fresh []int) {
 	for i := 1; i <= n; i++ {
 		_, err := os.Stat(filepath.Join(c.PeerDir(i), "db"))
@@ -205,8 +204,8 @@ func (c *Cluster) startAll(peers []int, entry string) error {
 	return nil
 }
 
-// startFresh starts peers without data once there is one that serves, which is the first of them if
-// no other runs.
+// startFresh starts peers without data after there is a member, which is the first of them if no
+// other runs.
 func (c *Cluster) startFresh(ctx context.Context, fresh []int) error {
 	if len(c.Running()) == 0 {
 		if err := c.start(fresh[0], ""); err != nil {
@@ -225,8 +224,8 @@ func (c *Cluster) startFresh(ctx context.Context, fresh []int) error {
 	if len(s.Addrs) == 0 {
 		return fmt.Errorf("cluster: peer %d has no address for others to join by", entry)
 	}
-	// In waves, each as large as the ring it joins: a newcomer splits the largest arc it finds, and
-	// those that come at once find the same one.
+	// In waves, each as large as the ring: a joining peer splits the largest arc, and concurrent joins
+	// choose the same one.
 	for wave := len(c.Running()); len(fresh) > 0; wave *= 2 {
 		n := min(wave, len(fresh))
 		if err := c.startAll(fresh[:n], s.Addrs[0]); err != nil {
@@ -242,7 +241,7 @@ func (c *Cluster) startFresh(ctx context.Context, fresh []int) error {
 	return nil
 }
 
-// joined notes peers that are in the ring.
+// joined records peers that are in the ring.
 func (c *Cluster) joined(peers ...int) error {
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.spec.Joined, peers))))
 	if len(all) == len(c.spec.Joined) {
@@ -252,16 +251,15 @@ func (c *Cluster) joined(peers ...int) error {
 	return c.save()
 }
 
-// Add starts k more peers like the others and returns their numbers when the ring has taken them
-// in.
+// Add starts k more peers with the same flags and returns their numbers when they are in the ring.
 func (c *Cluster) Add(ctx context.Context, k int, progress func(string)) ([]int, error) {
 	running := len(c.Running())
 	if running == 0 {
-		return nil, control.Usage("no cluster runs in " + c.dir + ": begin with `apoidea cluster up`")
+		return nil, control.Usage("no cluster runs in " + c.dir + ": start one with `apoidea cluster up`")
 	}
 	first := c.spec.Peers + 1
 	if k < 1 || first+k-1 > MaxPeers {
-		return nil, control.Usage(fmt.Sprintf("add %d: must be at least 1, and a cluster has at most %d peers", k, MaxPeers))
+		return nil, control.Usage(fmt.Sprintf("add %d: must be at least 1, with at most %d peers in total", k, MaxPeers))
 	}
 	c.spec.Peers += k
 	if err := c.save(); err != nil {
@@ -277,22 +275,22 @@ func (c *Cluster) Add(ctx context.Context, k int, progress func(string)) ([]int,
 	return added, c.complete(ctx, running+k, progress)
 }
 
-// Start starts peer i again with the data it has, and does not wait for it. One without data would
-// found a ring of its own: see Add.
+// Start restarts peer i with its data, and does not wait for it. A peer without data would found
+// its own ring: see Add.
 func (c *Cluster) Start(i int) error {
 	if err := c.has(i); err != nil {
 		return err
 	}
 	if c.runs(i) {
-		return control.Usage(fmt.Sprintf("peer %d runs already", i))
+		return control.Usage(fmt.Sprintf("peer %d is running", i))
 	}
 	if _, err := os.Stat(filepath.Join(c.PeerDir(i), "db")); err != nil {
-		return control.Usage(fmt.Sprintf("peer %d has no data to go on with: `apoidea cluster up` starts it", i))
+		return control.Usage(fmt.Sprintf("peer %d has no data: start it with `apoidea cluster up`", i))
 	}
 	return c.start(i, "")
 }
 
-// ready waits until peer i answers and serves.
+// ready waits until peer i responds and serves.
 func (c *Cluster) ready(ctx context.Context, i int) (*control.Status, error) {
 	cl := c.Client(i)
 	defer cl.Close()
@@ -310,7 +308,7 @@ func (c *Cluster) ready(ctx context.Context, i int) (*control.Status, error) {
 	}
 }
 
-// WaitClosed waits until every running peer serves and the ring is closed with n members.
+// WaitClosed waits until every running peer serves and the ring is consistent with n members.
 func (c *Cluster) WaitClosed(ctx context.Context, n int, progress func(string)) error {
 	group, gctx := errgroup.WithContext(ctx)
 	for _, i := range c.Running() {
@@ -341,7 +339,7 @@ func (c *Cluster) WaitClosed(ctx context.Context, n int, progress func(string)) 
 	}
 }
 
-// members walks the ring from the first peer that answers.
+// members walks the ring from the first peer that responds.
 func (c *Cluster) members(ctx context.Context) (n int, closed bool) {
 	for _, i := range c.Running() {
 		cl := c.Client(i)
@@ -354,7 +352,7 @@ func (c *Cluster) members(ctx context.Context) (n int, closed bool) {
 	return 0, false
 }
 
-// Leave asks peer i to leave in good order and waits until its process has ended.
+// Leave makes peer i leave the ring and waits for the exit of its process.
 func (c *Cluster) Leave(ctx context.Context, i int) error {
 	if err := c.must(i); err != nil {
 		return err
@@ -367,8 +365,8 @@ func (c *Cluster) Leave(ctx context.Context, i int) error {
 	return c.process(i).gone(ctx)
 }
 
-// Down ends all peers in good order, all at once, keeping their data; those that have not ended
-// when ctx does are killed.
+// Down stops all peers concurrently and keeps their data; it kills those still running when ctx
+// ends.
 func (c *Cluster) Down(ctx context.Context) error {
 	var group errgroup.Group
 	for _, i := range c.Running() {

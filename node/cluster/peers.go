@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// process is that of peer i.
+// process returns the process of peer i.
 func (c *Cluster) process(i int) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +40,7 @@ func (c *Cluster) Running() []int {
 	return list
 }
 
-// start starts peer i unless it runs; entry, if any, is the address of a peer to join by.
+// start starts peer i unless it runs; entry is the address of a peer to join through, if any.
 func (c *Cluster) start(i int, entry string) error {
 	p := c.process(i)
 	if p.runs() {
@@ -55,7 +55,7 @@ func (c *Cluster) start(i int, entry string) error {
 	}
 	if !slices.ContainsFunc(c.spec.Args, func(a string) bool { return strings.HasPrefix(a, "--job-key=") }) {
 		file := filepath.Join(c.dir, "job.key")
-		if _, err := node.JobKey(file); err != nil { // made before peers that start at once make one each
+		if _, err := node.JobKey(file); err != nil { // before concurrent peers create one each
 			return fmt.Errorf("cluster: %w", err)
 		}
 		args = append(args, "--job-key", file)
@@ -69,11 +69,11 @@ func (c *Cluster) start(i int, entry string) error {
 	return p.start(c.binary, append(args, ofPeer(c.spec.Args, i)...), append(ownEnviron(), c.share()...), c.held)
 }
 
-// fetchFrom is the source address of peer i's fetches; the zero value leaves it to the system.
+// fetchFrom returns the source address of peer i's fetches; zero: chosen by the system.
 func (c *Cluster) fetchFrom(i int) netip.Addr {
 	from := c.spec.FetchFrom
 	if !from.IsValid() {
-		if runtime.GOOS != "linux" && runtime.GOOS != "windows" { // elsewhere 127.0.0.1 is all there is of loopback
+		if runtime.GOOS != "linux" && runtime.GOOS != "windows" { // others have only 127.0.0.1
 			return netip.Addr{}
 		}
 		from = netip.AddrFrom4([4]byte{127, 0, 1, 0})
@@ -84,24 +84,24 @@ func (c *Cluster) fetchFrom(i int) netip.Addr {
 	return from
 }
 
-// ownEnviron is this process's environment without the variables that stand for flags. Flags that
-// peers are to share are passed to them on the command line; the others (a socket, a configuration
-// file, --until-idle) are for the command that starts them.
+// ownEnviron returns the environment without the variables for flags. Shared flags are passed to
+// peers on the command line; the others (a socket, a configuration file, --until-idle) are for the
+// starting command.
 func ownEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "APOIDEA_") })
 }
 
-// share tells a peer to use its part of the machine's processors, unless GOMAXPROCS is set: peers
-// that each count on all of them spend a tenth of their time on looking for work.
+// share limits a peer to its part of the processors, unless GOMAXPROCS is set: otherwise the
+// schedulers of all peers spend a tenth of the time on searching for work.
 func (c *Cluster) share() []string {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return nil
 	}
-	const generous = 2 // rarely are all peers busy at once
+	const generous = 2 // peers are rarely all busy
 	return []string{"GOMAXPROCS=" + strconv.Itoa(min(max(generous*runtime.NumCPU()/max(c.spec.Peers, 1), 1), runtime.NumCPU()))}
 }
 
-// Kill ends peer i without warning, as a crash would, and returns when its process is gone.
+// Kill kills peer i as a crash would, and waits for the exit of its process.
 func (c *Cluster) Kill(ctx context.Context, i int) error {
 	if err := c.must(i); err != nil {
 		return err
@@ -109,24 +109,24 @@ func (c *Cluster) Kill(ctx context.Context, i int) error {
 	return c.process(i).kill(ctx)
 }
 
-// has refuses peers that the cluster does not have.
+// has rejects peers that the cluster does not have.
 func (c *Cluster) has(i int) error {
 	switch {
 	case c.spec.Peers == 0:
-		return control.Usage("no cluster in " + c.dir + ": begin with `apoidea cluster up`, or name its --dir")
+		return control.Usage("no cluster in " + c.dir + ": start one with `apoidea cluster up`, or set its --dir")
 	case i < 1 || i > c.spec.Peers:
 		return control.Usage(fmt.Sprintf("peer %d: the cluster has peers 1 to %d", i, c.spec.Peers))
 	}
 	return nil
 }
 
-// must refuses peers that the cluster does not have or that do not run.
+// must rejects peers that the cluster does not have or that do not run.
 func (c *Cluster) must(i int) error {
 	if err := c.has(i); err != nil {
 		return err
 	}
 	if !c.runs(i) {
-		return control.Usage(fmt.Sprintf("peer %d does not run; running: %v", i, c.Running()))
+		return control.Usage(fmt.Sprintf("peer %d is not running; running: %v", i, c.Running()))
 	}
 	return nil
 }

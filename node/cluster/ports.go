@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// served are the flags of run that name an address to serve at, of which one machine has only one.
+// served are the flags of run with a listen address, which must be unique on a machine.
 var served = []string{"--dashboard", "--metrics", "--pprof", "--optout-listen"}
 
-// ofPeer are the flags for peer i: a port that is fixed is peer 1's, and counted up for the others.
-// What is no address is left to run, which says so.
+// ofPeer returns the flags for peer i: a fixed port is for peer 1, and incremented for the others.
+// Invalid addresses are passed to run, which reports them.
 func ofPeer(args []string, i int) []string {
 	mine := slices.Clone(args)
 	for at, arg := range mine {

@@ -16,10 +16,10 @@ import (
 	"github.com/apoidea/apoidea/node/loop"
 )
 
-// process is that of one peer, whoever started it.
+// process is the process of one peer, started by this or another command.
 type process struct {
 	peer int
-	dir  string // where the peer keeps its data
+	dir  string // data directory of the peer
 
 	mu    sync.Mutex // guards child
 	child *child     // nil if this process did not start it
@@ -27,12 +27,12 @@ type process struct {
 
 // child is a peer process that this process started and has to reap.
 type child struct {
-	from int64          // where its words begin in the log
-	in   io.WriteCloser // of one that was held, else nil
+	from int64          // start of its output in the log
+	in   io.WriteCloser // of a held peer, else nil
 	done chan struct{}  // closed when the process was reaped
 }
 
-// start runs the program, which ends when the peer does. One that is held reads from this process.
+// start starts the program. A held peer reads from this process.
 func (p *process) start(binary string, args, environ []string, held bool) error {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return fmt.Errorf("cluster: %w", err)
@@ -46,7 +46,7 @@ func (p *process) start(binary string, args, environ []string, held bool) error 
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	cmd := exec.Command(binary, args...) //nolint:noctx // a peer outlives the command that starts it
+	cmd := exec.Command(binary, args...) //nolint:noctx // a peer outlives this command
 	cmd.Env = environ
 	cmd.Stdout, cmd.Stderr = log, log
 	detach(cmd)
@@ -66,7 +66,7 @@ func (p *process) start(binary string, args, environ []string, held bool) error 
 	p.child = ch
 	p.mu.Unlock()
 	go func() { // ends with the process it waits for
-		_ = cmd.Wait() // the log says how it ended
+		_ = cmd.Wait() // the log contains the reason
 		close(ch.done)
 	}()
 	return nil
@@ -76,14 +76,14 @@ func (p *process) log() string { return filepath.Join(p.dir, "peer.log") }
 
 func (p *process) pidFile() string { return filepath.Join(p.dir, "peer.pid") }
 
-// own is the process if this one started it, else nil.
+// own returns the process if this command started it, else nil.
 func (p *process) own() *child {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.child
 }
 
-// pid is the ID of the process, 0 if none is known to run.
+// pid returns the ID of the process, 0 if it does not run.
 func (p *process) pid() int {
 	raw, err := os.ReadFile(p.pidFile())
 	if err != nil {
@@ -109,7 +109,7 @@ func (p *process) runs() bool {
 	return pid != 0 && alive(pid, p.dir)
 }
 
-// lastWords is the end of the log, of the present run if this process started it.
+// lastWords returns the end of the log, of the current run if this command started it.
 func (p *process) lastWords() string {
 	f, err := os.Open(p.log())
 	if err != nil {
@@ -126,13 +126,13 @@ func (p *process) lastWords() string {
 		return err.Error()
 	}
 	raw := make([]byte, min(tail, max(0, end-from)))
-	n, _ := f.ReadAt(raw, end-int64(len(raw))) // what cannot be read is not said
+	n, _ := f.ReadAt(raw, end-int64(len(raw))) // best effort
 	lines := strings.Split(strings.TrimSpace(string(raw[:n])), "\n")
 	return strings.TrimPrefix(strings.Join(lines[max(0, len(lines)-3):], " | "), "apoidea: ")
 }
 
-// signal tells the process something, if it has not ended. Without a process ID another command has
-// ended it, and its end is yet to be heard of here.
+// signal sends a signal to the process if it runs. Without a process ID another command has stopped
+// it, and its exit is not yet visible here.
 func (p *process) signal(send func(*os.Process) error) error {
 	pid := p.pid()
 	if pid == 0 {
@@ -148,18 +148,18 @@ func (p *process) signal(send func(*os.Process) error) error {
 	return nil
 }
 
-// gone waits until the process has ended.
+// gone waits for the exit of the process.
 func (p *process) gone(ctx context.Context) error {
 	for p.runs() {
 		if err := loop.Sleep(ctx, 30*time.Millisecond); err != nil {
-			return fmt.Errorf("cluster: peer %d has not ended: %w", p.peer, err)
+			return fmt.Errorf("cluster: peer %d is still running: %w", p.peer, err)
 		}
 	}
 	_ = os.Remove(p.pidFile())
 	return nil
 }
 
-// kill ends the process without warning, and returns when it is gone.
+// kill kills the process and waits for its exit.
 func (p *process) kill(ctx context.Context) error {
 	if err := p.signal((*os.Process).Kill); err != nil {
 		return err
@@ -167,10 +167,10 @@ func (p *process) kill(ctx context.Context) error {
 	return p.gone(ctx)
 }
 
-// killTime is how long the system may take to end a process that was killed.
+// killTime is the timeout for the exit of a killed process.
 const killTime = 5 * time.Second
 
-// stop ends the process in good order; one that has not ended when ctx does is killed.
+// stop terminates the process, and kills it if it still runs when ctx ends.
 func (p *process) stop(ctx context.Context) error {
 	if err := p.signal(terminate); err != nil {
 		return err

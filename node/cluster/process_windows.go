@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// detach puts the peer into a process group of its own.
+// detach puts the peer into its own process group.
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
@@ -23,6 +23,6 @@ func alive(pid int, _ string) bool {
 	return true
 }
 
-// terminate ends a process at once: there is no signal that asks for it here. That is safe, since
-// what a peer acknowledged is on its disk.
+// terminate kills a process, because Windows has no signal for a graceful shutdown. This is safe:
+// acknowledged data is on disk.
 func terminate(p *os.Process) error { return p.Kill() }

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// deadline is a point in time that can be moved while somebody waits for it.
+// deadline is a time that can be changed during a wait for it.
 type deadline struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	timer   *time.Timer
 	expired chan struct{}
 }
 
 func newDeadline() *deadline { return &deadline{expired: make(chan struct{})} }
 
-// set moves the deadline; the zero time takes it away.
+// set changes the deadline; the zero time removes it.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.timer != nil && !d.timer.Stop() {
-		<-d.expired // the timer is closing it, or has
+		<-d.expired // the timer closes it
 	}
 	d.timer = nil
 	over := false
@@ -43,7 +43,7 @@ func (d *deadline) set(t time.Time) {
 	}
 }
 
-// reached returns a channel that is closed when the deadline is over.
+// reached returns a channel that is closed at the deadline.
 func (d *deadline) reached() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	// underWay bounds the bytes on their way in one direction, as the windows of TCP would: 4 MiB
-	// over 300 ms are 14 MB/s.
+	// underWay limits the bytes in flight in one direction, like a TCP window: 4 MiB over 300 ms are
+	// 14 MB/s.
 	underWay = 4 << 20
-	// readSize is how much is read at once of what arrives.
+	// readSize is the size of a read.
 	readSize = 32 << 10
-	// drainTime bounds how long a closed line may take to deliver what is still under way, beyond
-	// the delay itself.
+	// drainTime is the timeout for delivering bytes in flight after Close, beyond the delay.
 	drainTime = 5 * time.Second
 )
 
-// line is a connection whose bytes take a while in each direction. Safe for concurrent use as a
-// net.Conn is.
+// line is a connection with a delay in each direction. It is as safe for concurrent use as a
+// net.Conn.
 type line struct {
 	net.Conn // the connection without a delay
 
@@ -31,17 +30,17 @@ type line struct {
 	closed                      chan struct{}
 }
 
-// newLine puts a one-way delay into both directions of a connection.
+// newLine adds a one-way delay to both directions of a connection.
 func newLine(c net.Conn, oneWay time.Duration) *line {
 	l := &line{
 		Conn: c, out: newPipe(oneWay), in: newPipe(oneWay), readDeadline: newDeadline(), writeDeadline: newDeadline(), closed: make(chan struct{}),
 	}
-	go l.send()    // ends when the line is closed or the other side does not take it
+	go l.send()    // ends when the line is closed or a write fails
 	go l.receive() // ends with the connection
 	return l
 }
 
-// Write puts p on its way. It waits while too much is under way.
+// Write sends p. It waits while underWay bytes are in flight.
 func (l *line) Write(p []byte) (int, error) {
 	total := 0
 	for {
@@ -61,7 +60,7 @@ func (l *line) Write(p []byte) (int, error) {
 	}
 }
 
-// Read waits until something has arrived.
+// Read waits until data has arrived.
 func (l *line) Read(p []byte) (int, error) {
 	for {
 		select {
@@ -81,7 +80,7 @@ func (l *line) Read(p []byte) (int, error) {
 	}
 }
 
-// send writes what has been under way for long enough.
+// send writes data after its delay.
 func (l *line) send() {
 	defer l.Conn.Close()
 	buf := make([]byte, readSize)
@@ -97,12 +96,12 @@ func (l *line) send() {
 				return
 			}
 		default:
-			_ = await(changed, due, nil, nil) // without a deadline there is nothing that could end it
+			_ = await(changed, due, nil, nil) // without a deadline it cannot fail
 		}
 	}
 }
 
-// receive reads what arrives and sends it on its way to the reader, as does the end.
+// receive reads data and the end of the stream, and delays them for the reader.
 func (l *line) receive() {
 	buf := make([]byte, readSize)
 	for {
@@ -121,14 +120,13 @@ func (l *line) receive() {
 	}
 }
 
-// Close ends the line: nothing is read or written any more, and what is under way is still
-// delivered.
+// Close closes the line; data in flight is still delivered.
 func (l *line) Close() error {
 	l.closing.Do(func() {
 		close(l.closed)
 		l.out.end(net.ErrClosed)
 		_ = l.Conn.SetWriteDeadline(time.Now().Add(l.out.delay + drainTime))
-		_ = l.Conn.SetReadDeadline(time.Unix(1, 0)) // nobody reads what comes now
+		_ = l.Conn.SetReadDeadline(time.Unix(1, 0)) // stop receive
 	})
 	return nil
 }
@@ -152,19 +150,19 @@ func (l *line) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// pipe is one direction: what is under way, and when it arrives.
+// pipe is one direction: the data in flight with its arrival times.
 type pipe struct {
 	delay time.Duration
 
 	mu      sync.Mutex // guards what follows
 	queue   []parcel
 	bytes   int
-	err     error     // behind what is queued
-	errAt   time.Time // when the end arrives
+	err     error     // after the queued data
+	errAt   time.Time // arrival of the end
 	changed chan struct{}
 }
 
-// parcel is what was written at once.
+// parcel is the data of one write.
 type parcel struct {
 	data []byte
 	due  time.Time
@@ -172,14 +170,13 @@ type parcel struct {
 
 func newPipe(delay time.Duration) *pipe { return &pipe{delay: delay, changed: make(chan struct{})} }
 
-// signal wakes all that wait. The caller holds mu.
+// signal wakes all waiters. The caller holds mu.
 func (p *pipe) signal() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// put takes as much of data as there is room for. The channel is closed when the pipe is another
-// than it was then.
+// put queues as much of data as fits. The channel is closed at the next change of the pipe.
 func (p *pipe) put(data []byte) (int, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +192,7 @@ func (p *pipe) put(data []byte) (int, <-chan struct{}, error) {
 	return n, p.changed, nil
 }
 
-// failure is what a writer is told. The caller holds mu.
+// failure returns the error for writers. The caller holds mu.
 func (p *pipe) failure() error {
 	if errors.Is(p.err, io.EOF) {
 		return net.ErrClosed
@@ -203,8 +200,8 @@ func (p *pipe) failure() error {
 	return p.err
 }
 
-// take returns what has arrived, or else how long it is until something does: 0 if nothing is under
-// way. The channel is as that of put.
+// take returns arrived data, or else the time to the next arrival: 0 if nothing is in flight. The
+// channel is as in put.
 func (p *pipe) take(into []byte) (n int, due time.Duration, changed <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,7 +221,7 @@ func (p *pipe) take(into []byte) (n int, due time.Duration, changed <-chan struc
 	}
 	switch {
 	case n > 0:
-		p.signal() // there is room again
+		p.signal() // there is space again
 		return n, 0, nil, nil
 	case len(p.queue) > 0 || p.err == nil:
 		return 0, due, p.changed, nil
@@ -235,7 +232,7 @@ func (p *pipe) take(into []byte) (n int, due time.Duration, changed <-chan struc
 	return 0, 0, nil, p.err
 }
 
-// end lets nothing more in; what is under way arrives, and the end behind it.
+// end rejects more data; data in flight arrives, then the end.
 func (p *pipe) end(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,7 +242,7 @@ func (p *pipe) end(err error) {
 	}
 }
 
-// discard drops what is under way: nobody takes it.
+// discard drops data in flight.
 func (p *pipe) discard() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -253,7 +250,7 @@ func (p *pipe) discard() {
 	p.signal()
 }
 
-// await returns nil when changed is closed or after due, if that is not 0; else why it does not.
+// await returns nil when changed is closed or after due, if that is not 0; otherwise the error.
 func await(changed <-chan struct{}, due time.Duration, d *deadline, closed <-chan struct{}) error {
 	var timer <-chan time.Time
 	if due > 0 {

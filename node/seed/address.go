@@ -7,11 +7,11 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// maxAddrs of a peer are kept: the one at which it answered, and what was told last.
+// maxAddrs limits the addresses of a peer: that of its last response, and the last announced ones.
 const maxAddrs = 8
 
-// usable says whether an address may stand in an answer: an IP address and a port of TCP or QUIC,
-// in public one that all can reach.
+// usable reports whether an address may be in a response: an IP address with a TCP or QUIC port, in
+// the public profile a public one.
 func usable(a ma.Multiaddr, public bool) bool {
 	var codes []int
 	ma.ForEach(a, func(c ma.Component) bool {
@@ -26,7 +26,7 @@ func usable(a ma.Multiaddr, public bool) bool {
 	return (tcp || quic) && (!public || manet.IsPublicAddr(a))
 }
 
-// ipOf is the IP address of a multiaddr, the zero one if it has none.
+// ipOf returns the IP address of a multiaddr, zero if it has none.
 func ipOf(text string) netip.Addr {
 	a, err := ma.NewMultiaddr(text)
 	if err != nil {
@@ -40,15 +40,14 @@ func ipOf(text string) netip.Addr {
 	return addr.Unmap()
 }
 
-// The bits of an address that name its network: who holds one such network may hold many peers in
-// it.
+// The prefix lengths of a network: the holder of one network may run many peers in it.
 const (
 	networkBits4 = 16
 	networkBits6 = 32
 )
 
-// networkOf is the network of which an answer has one peer at most: in the lab, where all peers
-// share one, the very address.
+// networkOf returns the network of which a response has at most one peer; in the lab profile, the
+// address itself.
 func networkOf(text string, public bool) string {
 	ip := ipOf(text)
 	if !public || !ip.IsValid() {
@@ -58,6 +57,6 @@ func networkOf(text string, public bool) string {
 	if ip.Is4() {
 		bits = networkBits4
 	}
-	network, _ := ip.Prefix(bits) // fails for bits beyond the address only
+	network, _ := ip.Prefix(bits) // fails only if bits exceed the address
 	return network.String()
 }

@@ -12,73 +12,72 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 )
 
-// Peer is what the book knows of one peer. The JSON names are those of the state file.
+// Peer is the state of one peer in the book. The JSON names are those of the state file.
 type Peer struct {
-	ID       peer.ID               `json:"id"`                // its name
-	Address  string                `json:"address,omitempty"` // multiaddr at which it answered last, without /p2p; empty: never
-	Told     []string              `json:"told,omitempty"`    // multiaddrs that others told of it last
-	Heard    time.Time             `json:"heard"`             // when it was heard of first
-	Visited  time.Time             `json:"visited,omitzero"`  // when it was visited last
-	Answered time.Time             `json:"answered,omitzero"` // when it answered last
-	Visits   int                   `json:"visits"`            // how often it was visited
-	Answers  int                   `json:"answers"`           // how often it answered
-	Failed   int                   `json:"failed,omitempty"`  // visits without an answer since the last one with
-	Error    string                `json:"error,omitempty"`   // what came of the last of those
-	Windows  [len(measures)]Window `json:"windows,omitempty"` // how it did in each window, from the shortest
+	ID       peer.ID               `json:"id"`                // its ID
+	Address  string                `json:"address,omitempty"` // multiaddr of the last response, without /p2p; empty: never
+	Told     []string              `json:"told,omitempty"`    // multiaddrs last announced by others
+	Heard    time.Time             `json:"heard"`             // when it was discovered
+	Visited  time.Time             `json:"visited,omitzero"`  // time of the last visit
+	Answered time.Time             `json:"answered,omitzero"` // time of the last response
+	Visits   int                   `json:"visits"`            // number of visits
+	Answers  int                   `json:"answers"`           // number of responses
+	Failed   int                   `json:"failed,omitempty"`  // consecutive visits without a response
+	Error    string                `json:"error,omitempty"`   // error of the last of those
+	Windows  [len(measures)]Window `json:"windows,omitempty"` // reliability by window, shortest first
 
 	visiting bool
 	ips      []netip.Addr // of Told
 	network  string       // of Address, see networkOf
 }
 
-// Rank says whether a peer is given.
+// Rank is whether a peer is included in responses.
 type Rank uint8
 
 // The ranks.
 const (
-	// Out: it is not given.
+	// Out: it is not included.
 	Out Rank = iota
-	// Spare: it answers and is too new to be trusted in; it is given where there are too few
-	// others.
+	// Spare: it responds but is too new; it is included if there are too few others.
 	Spare
-	// Proven: it is given.
+	// Proven: it is included.
 	Proven
 )
 
-// String is out, spare or in.
+// String returns out, spare or in.
 func (r Rank) String() string { return [...]string{"out", "spare", "in"}[r] }
 
 const (
-	// trial visits a new peer may have before a window has to show that it is reliable; half of
-	// them have to be answered.
+	// trial is the number of visits of a new peer before a window must show its reliability; half of
+	// them must succeed.
 	trial = 4
-	// stale is how long after its last answer a peer is given at most, as when the seed itself was
-	// off.
+	// stale is the maximum age of the last response of an included peer, such as after downtime of the
+	// seed.
 	stale = 24 * time.Hour
 )
 
-// Rank says whether a peer is given, and why.
+// Rank returns whether a peer is included in responses, and why.
 func (p *Peer) Rank(now time.Time) (Rank, string) {
 	switch {
 	case p.Visits == 0:
 		return Out, "not visited yet"
 	case p.Failed > 0:
-		return Out, fmt.Sprintf("unreachable, %d in a row: %s", p.Failed, p.Error)
+		return Out, fmt.Sprintf("unreachable in %d consecutive visits: %s", p.Failed, p.Error)
 	case now.Sub(p.Answered) > stale:
 		return Out, "no visit for a day"
 	}
 	for i, m := range measures {
 		if m.shows(p.Windows[i]) {
-			return Proven, fmt.Sprintf("reliable: %.0f%% of %s", 100*p.Windows[i].Reliability, m.name)
+			return Proven, fmt.Sprintf("reliable: %.0f%% over %s", 100*p.Windows[i].Reliability, m.name)
 		}
 	}
 	if p.Visits <= trial && 2*p.Answers >= p.Visits {
-		return Spare, fmt.Sprintf("too new, after %d: given where fewer than %d others are", p.Visits, MostGiven)
+		return Spare, fmt.Sprintf("too new after %d: used if fewer than %d others are available", p.Visits, MostGiven)
 	}
-	return Out, fmt.Sprintf("unreliable: %d of %d visits were answered, %.0f%% of a day", p.Answers, p.Visits, 100*p.Windows[2].Reliability)
+	return Out, fmt.Sprintf("unreliable: %d of %d visits successful, %.0f%% over a day", p.Answers, p.Visits, 100*p.Windows[2].Reliability)
 }
 
-// addrs are where a peer is visited: first where it answered.
+// addrs returns the addresses to visit: first that of the last response.
 func (p *Peer) addrs() (list []ma.Multiaddr) {
 	for _, text := range append([]string{p.Address}, p.Told...) {
 		if a, err := ma.NewMultiaddr(text); text != "" && err == nil && len(list) < maxAddrs {
@@ -88,14 +87,15 @@ func (p *Peer) addrs() (list []ma.Multiaddr) {
 	return list
 }
 
-// Rules of a book.
+// Rules configure a book.
 type Rules struct {
-	Public bool          // public addresses only, and one peer of a network in an answer
-	Every  time.Duration // how often a peer is visited that answers
-	Most   int           // peers kept
+	Public bool          // public addresses only, and one peer per network in a response
+	Every  time.Duration // interval of visits of a peer that responds
+	Most   int           // maximum peers
 }
 
-// Book knows every peer heard of. It is a plain state machine: not safe for concurrent use.
+// Book is the set of discovered peers. It is a state machine without I/O, not safe for concurrent
+// use.
 type Book struct {
 	rules Rules
 	peers map[peer.ID]*Peer
@@ -105,20 +105,21 @@ type Book struct {
 func NewBook(rules Rules) *Book { return &Book{rules: rules, peers: make(map[peer.ID]*Peer)} }
 
 const (
-	// longestWait between two visits of a peer that does not answer; the wait doubles up to it.
+	// longestWait is the maximum backoff between visits of a peer that does not respond; it doubles up
+	// to this.
 	longestWait = 8 * time.Hour
-	// lastTry: who has not answered so many visits in a row, and never before, is forgotten.
+	// lastTry is the number of failed visits after which a peer that never responded is removed.
 	lastTry = 8
-	// lost: who has not answered for so long is forgotten.
+	// lost is the time without a response after which a peer is removed.
 	lost = 30 * 24 * time.Hour
-	// crowd of peers that never answered and are said to be at one IP address are kept in public:
-	// whoever makes up peers must not have us knock at a door without end.
+	// crowd limits the peers per IP address that never responded, in the public profile: forged peers
+	// must not cause endless connections to one address.
 	crowd = 16
-	// maxError bounds the text of an error, in bytes.
+	// maxError limits the text of an error, in bytes.
 	maxError = 200
 )
 
-// Hear notes that a peer is said to be at some addresses.
+// Hear records announced addresses of a peer.
 func (b *Book) Hear(now time.Time, info peer.AddrInfo) {
 	var told []string
 	for _, a := range info.Addrs {
@@ -140,7 +141,7 @@ func (b *Book) Hear(now time.Time, info peer.AddrInfo) {
 	p.tell(told)
 }
 
-// tell notes where a peer is said to be.
+// tell records announced addresses.
 func (p *Peer) tell(told []string) {
 	p.Told, p.ips = told, make([]netip.Addr, len(told))
 	for i, text := range told {
@@ -148,7 +149,7 @@ func (p *Peer) tell(told []string) {
 	}
 }
 
-// crowded says whether enough peers that never answered are said to be at one of the addresses.
+// crowded reports whether one of the addresses has crowd peers that never responded.
 func (b *Book) crowded(told []string) bool {
 	if !b.rules.Public {
 		return false
@@ -163,8 +164,8 @@ func (b *Book) crowded(told []string) bool {
 	return n >= crowd
 }
 
-// room makes room for one more peer, and says whether there is any: who answers is not forgotten,
-// nor is who was not visited yet.
+// room removes a peer if the book is full, and reports whether there is space. It keeps peers that
+// respond and peers not yet visited.
 func (b *Book) room() bool {
 	if len(b.peers) < b.rules.Most {
 		return true
@@ -182,8 +183,8 @@ func (b *Book) room() bool {
 	return true
 }
 
-// worse orders peers from the worst: those that never answered, then by what they did in the
-// longest window.
+// worse orders peers from the worst: those that never responded, then by reliability in the longest
+// window.
 func worse(p, q *Peer) int {
 	last := len(measures) - 1
 	return cmp.Or(
@@ -194,7 +195,7 @@ func worse(p, q *Peer) int {
 	)
 }
 
-// due is when a peer is visited next.
+// due returns the time of the next visit of a peer.
 func (b *Book) due(p *Peer) time.Time {
 	if p.Visits == 0 {
 		return p.Heard
@@ -206,8 +207,8 @@ func (b *Book) due(p *Peer) time.Time {
 	return p.Visited.Add(min(wait, max(longestWait, b.rules.Every)))
 }
 
-// Due returns up to n peers whose visit is due, those that are given first, and takes them as being
-// visited until Visited tells what came of it.
+// Due returns up to n peers due for a visit, included ones first, and marks them as being visited
+// until Visited.
 func (b *Book) Due(now time.Time, n int) []peer.AddrInfo {
 	var list []*Peer
 	for _, p := range b.peers {
@@ -216,7 +217,7 @@ func (b *Book) Due(now time.Time, n int) []peer.AddrInfo {
 		}
 	}
 	slices.SortFunc(list, func(p, q *Peer) int {
-		answer := func(p *Peer) int { // whoever makes up peers must not keep us from those that we give
+		answer := func(p *Peer) int { // forged peers must not delay visits of included ones
 			if p.Visits > 0 && p.Failed == 0 {
 				return 0
 			}
@@ -232,14 +233,14 @@ func (b *Book) Due(now time.Time, n int) []peer.AddrInfo {
 	return due
 }
 
-// Visited notes that a peer answered at an address, or with an error why it is not to be given.
+// Visited records the result of a visit: the address of a response, or the error.
 func (b *Book) Visited(now time.Time, id peer.ID, at ma.Multiaddr, err error) {
 	p := b.peers[id]
 	if p == nil {
 		return
 	}
 	if err == nil && (at == nil || !usable(at, b.rules.Public)) {
-		err = errors.New("it answered at no address that can be given")
+		err = errors.New("no response from a usable address")
 	}
 	for i, m := range measures {
 		p.Windows[i].note(err == nil, max(now.Sub(p.Visited), 0), m.span)
@@ -261,14 +262,14 @@ func (b *Book) Visited(now time.Time, id peer.ID, at ma.Multiaddr, err error) {
 	}
 }
 
-// Released takes back that a peer is being visited, as nothing was learnt of it.
+// Released unmarks a peer as being visited, without a result.
 func (b *Book) Released(id peer.ID) {
 	if p := b.peers[id]; p != nil {
 		p.visiting = false
 	}
 }
 
-// Visiting says whether anybody is being visited.
+// Visiting reports whether a visit is in progress.
 func (b *Book) Visiting() bool {
 	for _, p := range b.peers {
 		if p.visiting {
@@ -278,7 +279,7 @@ func (b *Book) Visiting() bool {
 	return false
 }
 
-// Answering is how many peers answered when they were visited last.
+// Answering returns the number of peers whose last visit succeeded.
 func (b *Book) Answering() (n int) {
 	for _, p := range b.peers {
 		if p.Visits > 0 && p.Failed == 0 {
@@ -288,7 +289,7 @@ func (b *Book) Answering() (n int) {
 	return n
 }
 
-// Peers returns all peers as they are, the best first.
+// Peers returns all peers, best first.
 func (b *Book) Peers() []Peer {
 	list := make([]Peer, 0, len(b.peers))
 	for _, p := range b.peers {
@@ -298,9 +299,8 @@ func (b *Book) Peers() []Peer {
 	return list
 }
 
-// Restore takes peers of an earlier run into an empty book, the best first as far as there is room.
-// What is no peer, or may not be given any more under these rules, is left out; what is to come, by
-// a clock that was wrong, is now.
+// Restore adds peers of an earlier run to an empty book, best first, up to its limit. It skips
+// peers that are invalid or violate the rules, and sets times in the future to now.
 func (b *Book) Restore(now time.Time, list []Peer) {
 	keep := func(text string) bool {
 		a, err := ma.NewMultiaddr(text)

@@ -12,58 +12,56 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// The profiles, by the names that a peer's configuration has for them.
+// The profiles, named as in a peer's configuration.
 const (
 	profilePublic = "public"
 	profileLab    = "lab"
 )
 
-// Config of a seed. Start from DefaultConfig.
+// Config configures a seed. Start from DefaultConfig.
 type Config struct {
-	// Zone is the name that this server answers for; the peers are at _dnsaddr below it.
+	// Zone is the zone of this server; the peers are at _dnsaddr below it.
 	Zone string
-	// Names below the zone that have peers of their own name too: eu tells the same of
-	// _dnsaddr.eu.ZONE.
+	// Names are names below the zone that also list peers: eu adds _dnsaddr.eu.ZONE.
 	Names []string
-	// NS are the names of the name servers of the zone, as its parent delegates to; empty: ns.ZONE.
+	// NS are the name servers of the zone as delegated by the parent; empty: ns.ZONE.
 	NS []string
-	// Addresses are those of this server, which are answered for name servers with names in the
-	// zone.
+	// Addresses are the addresses of this server, returned for name servers within the zone.
 	Addresses []netip.Addr
-	// Mailbox is the mail address of whoever is responsible for the zone; empty: hostmaster@ZONE.
+	// Mailbox is the mail address of the zone's administrator; empty: hostmaster@ZONE.
 	Mailbox string
-	// Listen is where questions come in over UDP and TCP, HOST:PORT; port 0 lets the system choose.
+	// Listen is the HOST:PORT for queries over UDP and TCP; the system chooses port 0.
 	Listen string
-	// Rate is how many answers a second go to a network (/24, /56) over UDP.
+	// Rate is the limit of UDP responses per second to a network (/24, /56).
 	Rate int
 
-	// Profile is public or lab: whether public addresses only are given, and one peer of a network
-	// (/16, /32) in an answer.
+	// Profile is public or lab: public allows only public addresses, and one peer per network (/16,
+	// /32) in a response.
 	Profile string
 	// Network is the name of the ring.
 	Network string
-	// Bootstrap are multiaddrs of entry peers with /p2p, DNSSeed other seeds of the ring, and
-	// DNSServer the resolver for those; empty: the system's.
+	// Bootstrap are multiaddrs of entry peers with /p2p, DNSSeed other seeds of the ring, DNSServer
+	// their resolver; empty: the system's.
 	Bootstrap, DNSSeed []string
 	DNSServer          string // host:port
-	// Every is how often a peer that answers is visited.
+	// Every is the interval of visits of a peer that responds.
 	Every time.Duration
-	// Peers is how many are kept.
+	// Peers is the maximum number of peers.
 	Peers int
 
-	// Dir is where the state is kept.
+	// Dir is the directory of the state.
 	Dir string
-	// Metrics is an address of loopback, HOST:PORT, where Prometheus is answered; empty: nowhere.
+	// Metrics is the loopback HOST:PORT for Prometheus; empty: none.
 	Metrics string
-	Version string // of this program, told to the peers visited
+	Version string // program version, sent to visited peers
 }
 
-// DefaultConfig has all that has a default.
+// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{Listen: ":53", Rate: 20, Profile: profilePublic, Network: "main", Every: 5 * time.Minute, Peers: 10_000}
 }
 
-// Bounds on what may be set.
+// Limits of the settings.
 const (
 	mostEvery = time.Hour
 	mostPeers = 100_000
@@ -71,7 +69,7 @@ const (
 	mostNames = 16
 )
 
-// Validate says what is wrong, by the names that the flags have.
+// Validate returns an error that names the invalid flag.
 func (c *Config) Validate() error {
 	if err := c.ValidateZone(); err != nil {
 		return err
@@ -94,16 +92,16 @@ func (c *Config) Validate() error {
 	}
 	for _, ns := range c.nameServers() {
 		if c.Profile == profilePublic && dns.IsSubDomain(dns.CanonicalName(c.Zone), ns) && len(c.Addresses) == 0 {
-			return control.Usage(fmt.Sprintf("address: %s is in the zone, so that nobody else can say where it is: name this server's public address with --address, or another name server with --ns", ns))
+			return control.Usage(fmt.Sprintf("address: name server %s is in the zone and needs an address: set --address to this server's public address, or --ns to another name server", ns))
 		}
 	}
 	if at, err := netip.ParseAddrPort(c.Metrics); c.Metrics != "" && (err != nil || !at.Addr().IsLoopback()) {
-		return wrong("metrics", c.Metrics, "an address of loopback, such as 127.0.0.1:9465; a proxy in front may let others in")
+		return wrong("metrics", c.Metrics, "a loopback address, such as 127.0.0.1:9465; use a reverse proxy for access by other machines")
 	}
 	return nil
 }
 
-// ValidateRing says what is wrong with how the ring is found.
+// ValidateRing validates the settings for finding the ring.
 func (c *Config) ValidateRing() error {
 	switch {
 	case c.Profile != profilePublic && c.Profile != profileLab:
@@ -115,7 +113,7 @@ func (c *Config) ValidateRing() error {
 	}
 }
 
-// ValidateZone says what is wrong with the names.
+// ValidateZone validates the settings of the zone.
 func (c *Config) ValidateZone() error {
 	if !domain(c.Zone) {
 		return wrong("zone", c.Zone, "a domain name, such as seeds.example.org")
@@ -149,14 +147,14 @@ func wrong(flag string, value any, want string) error {
 	return control.Usage(fmt.Sprintf("%s %q: must be %s", flag, fmt.Sprint(value), want))
 }
 
-// domain says whether a text is a name of hosts, with room for the label of the peers before it.
+// domain reports whether name is a valid host name with space for the _dnsaddr label.
 func domain(name string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-."
 	_, ok := dns.IsDomainName(dnsaddr + name)
 	return ok && name != "" && name != "." && !strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(letters, r) })
 }
 
-// nameServers are the names of the name servers of the zone, in canonical form.
+// nameServers returns the name servers of the zone in canonical form.
 func (c *Config) nameServers() []string {
 	if len(c.NS) == 0 {
 		return []string{"ns." + dns.CanonicalName(c.Zone)}
@@ -168,7 +166,8 @@ func (c *Config) nameServers() []string {
 	return list
 }
 
-// mailbox is the mail address as a name, whose first label may have dots (RFC 1035, 8).
+// mailbox returns the mail address as a domain name, with escaped dots in the first label (RFC
+// 1035, 8).
 func (c *Config) mailbox() string {
 	local, host, ok := strings.Cut(c.Mailbox, "@")
 	if !ok {
@@ -177,8 +176,8 @@ func (c *Config) mailbox() string {
 	return strings.ReplaceAll(local, ".", `\.`) + "." + dns.CanonicalName(host)
 }
 
-// leastEvery is how often a peer may be visited: libp2p lets one address have a connection each
-// five seconds in the long run, those of loopback apart.
+// leastEvery returns the minimum interval of visits: libp2p accepts one connection per address
+// every five seconds, except from loopback.
 func (c *Config) leastEvery() time.Duration {
 	if c.Profile == profilePublic {
 		return 5 * time.Second

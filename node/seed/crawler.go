@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// visitors are at peers at the same time.
+	// visitors is the number of concurrent visits.
 	visitors = 16
-	// mostHeard peers are taken of one visit.
+	// mostHeard limits the peers received in one visit.
 	mostHeard = 32
 )
 
-// crawler visits peers, and goes on to whom they name.
+// crawler visits peers, and then the peers that they announce.
 type crawler struct {
 	cfg     *Config
 	log     *slog.Logger
 	net     *p2p.Net
 	visited func(answered bool) // counts a visit
 
-	mu      sync.Mutex // guards what follows; never held over the network or the disk
+	mu      sync.Mutex // guards the fields below; not held during I/O
 	book    *Book
-	changed bool // since the state was written
+	changed bool // since the last write of the state
 }
 
-// newCrawler returns one under a new name, which nobody can come to.
+// newCrawler returns a crawler with a new peer ID and without listeners.
 func newCrawler(c *Config, log *slog.Logger) (*crawler, error) {
 	key, err := p2p.GenerateIdentity(1, nil)
 	if err != nil {
@@ -52,7 +52,7 @@ func newCrawler(c *Config, log *slog.Logger) (*crawler, error) {
 	return &crawler{cfg: c, log: log, net: net, visited: func(bool) {}, book: book}, nil
 }
 
-// visitAll visits whoever is due until ctx ends, or nobody is due and enough.
+// visitAll visits due peers until ctx ends, or until none is due and enough returns true.
 func (c *crawler) visitAll(ctx context.Context, enough func() bool) error {
 	todo := make(chan peer.AddrInfo)
 	var visiting sync.WaitGroup
@@ -97,21 +97,21 @@ func (c *crawler) due() []peer.AddrInfo {
 	return c.book.Due(time.Now(), visitors)
 }
 
-// lonely says that nobody answers, so that the way into the ring has to be found anew.
+// lonely reports that no peer responds, so that new entry peers are needed.
 func (c *crawler) lonely() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.book.Answering() == 0
 }
 
-// seek hears of the entry peers of the configuration.
+// seek adds the configured entry peers.
 func (c *crawler) seek(ctx context.Context) {
 	if len(c.cfg.Bootstrap)+len(c.cfg.DNSSeed) == 0 {
-		return // its own book is all there is
+		return // only the book is available
 	}
 	found, report := c.entries(ctx)
 	if len(found) == 0 && ctx.Err() == nil {
-		c.log.Warn("no entry peer answers, trying on", "tried", report.Error())
+		c.log.Warn("no entry peer responds; retrying", "tried", report.Error())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +121,7 @@ func (c *crawler) seek(ctx context.Context) {
 	}
 }
 
-// entries are the entry peers of the configuration that answer, with their addresses.
+// entries returns the configured entry peers that respond, with their addresses.
 func (c *crawler) entries(ctx context.Context) (found []peer.AddrInfo, report *p2p.Report) {
 	var bootstrap []string
 	for _, list := range c.cfg.Bootstrap {
@@ -140,7 +140,7 @@ func (c *crawler) entries(ctx context.Context) (found []peer.AddrInfo, report *p
 	return found, report
 }
 
-// visit visits a peer, and notes what came of it.
+// visit visits a peer and records the result.
 func (c *crawler) visit(ctx context.Context, to peer.AddrInfo) {
 	v, err := c.net.Visit(ctx, to)
 	if err == nil && !v.Member {
@@ -161,10 +161,10 @@ func (c *crawler) visit(ctx context.Context, to peer.AddrInfo) {
 	c.changed = true
 }
 
-// errNoMember is why a peer that is about to join, or to leave, is not given.
-var errNoMember = errors.New("it answers, and does not serve in the ring: it is joining or leaving")
+// errNoMember is the error for a peer that is joining or leaving.
+var errNoMember = errors.New("responds but is not a member: joining or leaving")
 
-// stateLocked is the state as it is. The caller holds mu.
+// stateLocked returns the current state. The caller holds mu.
 func (c *crawler) stateLocked(now time.Time) *State {
 	return &State{
 		Version: stateVersion, Zone: c.cfg.Zone, Network: c.cfg.Network, Public: c.cfg.Profile == profilePublic, Written: now, Peers: c.book.Peers(),

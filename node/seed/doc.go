@@ -1,16 +1,15 @@
-// Package seed is the way into a ring by name: an authoritative name server that tells newcomers of
-// a few peers that answer, as Bitcoin's seeders do.
+// Package seed is a DNS seed: an authoritative name server that returns a few responding peers to
+// joining peers, as Bitcoin's DNS seeders do.
 //
-// Its words:
+// Terms:
 //
-//   - visit: a fresh connection to a peer, as a newcomer's would be; see p2p.Net.Visit.
-//   - [Book]: every peer heard of, and how reliable each was, as a plain state machine without
-//     clock, network or disk. It is bounded; the worst is forgotten first.
-//   - [Pool]: those that may be given, by network; what an answer names is drawn from it.
-//   - zone: the name that this server answers for. The peers are TXT records of _dnsaddr below it.
+//   - visit: a new connection to a peer, as from a joining peer; see p2p.Net.Visit.
+//   - [Book]: all discovered peers and their reliability, a state machine without clock, network
+//     or disk. Its size is limited; the least reliable peers are removed first.
+//   - [Pool]: the peers that responses are drawn from, by network.
+//   - zone: the DNS zone of this server. The peers are TXT records of _dnsaddr below it.
 //
-// A [Seed] wires these: a crawler that visits peers and goes on to whom they name, and so comes
-// round the ring; a name server over UDP and TCP; a file of the book, which is written as a whole.
-// It is no member of the ring, owns nothing, listens to no peer, and draws a new name at each
-// start.
+// A [Seed] consists of a crawler that visits peers and the peers that they announce, and so covers
+// the ring; a name server over UDP and TCP; and a file of the book, replaced atomically. It is not
+// a member of the ring, accepts no connections of peers, and has a new peer ID at each start.
 package seed

@@ -10,34 +10,34 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// namespace begins the name of every series.
+// namespace is the prefix of all series.
 const namespace = "apoidea_seed_"
 
-// reading is what is read of a seed for one answer.
+// reading is the data of one scrape.
 type reading struct {
 	known, answering, proven, spare int
 	written                         float64 // seconds since 1970
 }
 
-// gauges are what a seed is asked for; counters what is counted as it happens. From these tables
-// both the registry and docs/seed.md are made.
+// gauges are read at each scrape; counters count events. The registry and docs/seed.md are
+// generated from these tables.
 var (
 	gauges = []struct {
 		name, help string
 		read       func(r *reading) float64
 	}{
-		{"peers", "Peers kept.", func(r *reading) float64 { return float64(r.known) }},
-		{"peers_answering", "Peers that answered when they were visited last.", func(r *reading) float64 { return float64(r.answering) }},
-		{"peers_proven", "Peers that are given.", func(r *reading) float64 { return float64(r.proven) }},
-		{"peers_spare", "New peers, given where there are too few others.", func(r *reading) float64 { return float64(r.spare) }},
-		{"state_written_timestamp_seconds", "When the state was written last.", func(r *reading) float64 { return r.written }},
+		{"peers", "Known peers.", func(r *reading) float64 { return float64(r.known) }},
+		{"peers_answering", "Peers that responded to the last visit.", func(r *reading) float64 { return float64(r.answering) }},
+		{"peers_proven", "Peers included in responses.", func(r *reading) float64 { return float64(r.proven) }},
+		{"peers_spare", "New peers, included if there are too few others.", func(r *reading) float64 { return float64(r.spare) }},
+		{"state_written_timestamp_seconds", "Time of the last write of the state.", func(r *reading) float64 { return r.written }},
 	}
 	counters = []struct {
 		name, help string
 		labels     []string
 	}{
-		{nameQuestions, "Questions by what became of them: answered, no_data, no_such_name, refused; slipped and dropped beyond the rate; malformed; full for a connection too many.", []string{"transport", "result"}},
-		{nameVisits, "Visits of peers by what came of them.", []string{"result"}},
+		{nameQuestions, "Queries by result: answered, no_data, no_such_name, refused; slipped and dropped above the rate limit; malformed; full above the connection limit.", []string{"transport", "result"}},
+		{nameVisits, "Visits of peers by result.", []string{"result"}},
 	}
 )
 
@@ -64,7 +64,7 @@ func newMetrics(read func() *reading) *metrics {
 	return m
 }
 
-// question counts a question.
+// question counts a query.
 func (m *metrics) question(transport, result string) {
 	m.counted[nameQuestions].WithLabelValues(transport, result).Inc()
 }

@@ -6,23 +6,22 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// MostGiven is how many peers an answer names at most, as many as a newcomer asks (dht/p2p).
+// MostGiven is the maximum number of peers in a response, as many as a joining peer contacts
+// (dht/p2p).
 const MostGiven = 8
 
-// Pool are the peers that may be given, by their network. It does not change, and so is safe for
-// concurrent use.
+// Pool is the set of peers for responses, by network. It is immutable and safe for concurrent use.
 type Pool struct {
 	proven, spare []network
 }
 
-// network is a part of the internet with the peers in it that may be given, as multiaddrs with
-// /p2p.
+// network is an IP network with its peers, as multiaddrs with /p2p.
 type network struct {
 	name  string
 	addrs []string
 }
 
-// Pool returns whom the book would give now.
+// Pool returns the peers for responses at now.
 func (b *Book) Pool(now time.Time) *Pool {
 	var pool Pool
 	at := map[Rank]map[string]int{Proven: {}, Spare: {}}
@@ -46,10 +45,10 @@ func (b *Book) Pool(now time.Time) *Pool {
 	return &pool
 }
 
-// full is an address of a peer together with its name, as a newcomer needs it.
+// full returns an address with the peer ID.
 func full(id peer.ID, address string) string { return address + "/p2p/" + id.String() }
 
-// Size is how many peers may be given, proven and others.
+// Size returns the number of proven and of spare peers.
 func (p *Pool) Size() (proven, spare int) {
 	for _, n := range p.proven {
 		proven += len(n.addrs)
@@ -60,14 +59,14 @@ func (p *Pool) Size() (proven, spare int) {
 	return proven, spare
 }
 
-// Draw draws up to n peers by the numbers that below(k) returns, from 0 to k-1, no two of one
-// network: networks first, so that many peers in one are drawn no more often than a single one in
-// another. New peers come only after all proven ones.
+// Draw draws up to n peers of different networks; below(k) returns a random number from 0 to k-1.
+// It draws networks first, so that many peers in one network have no advantage. Spare peers follow
+// after all proven ones.
 func (p *Pool) Draw(n int, below func(int) int) []string {
 	var drawn []string
 	used := make(map[string]bool, n)
 	for _, list := range [][]network{p.proven, p.spare} {
-		left := make(map[int]bool, n) // networks looked at: few, also where there are thousands
+		left := make(map[int]bool, n) // networks drawn so far: few, even of thousands
 		for len(drawn) < n && len(left) < len(list) {
 			i := below(len(list))
 			if left[i] {

@@ -10,22 +10,21 @@ import (
 )
 
 const (
-	// buckets that networks share by a hash that nobody can foresee: however many ask, there are no
-	// more.
+	// buckets is the number of token buckets, which networks share by a random hash: memory is
+	// constant.
 	buckets = 1 << 14
-	// burst: so many seconds of a rate may be used at once.
+	// burst is the burst size in seconds of the rate.
 	burst = 2
-	// The bits of an address that name the network whose answers are counted together.
+	// The prefix lengths of networks that share a rate.
 	clientBits4 = 24
 	clientBits6 = 56
 )
 
-// paces bounds the answers to each network, as their address may be forged: whoever is sent them
-// may not have asked.
+// paces limits the rate of responses to each network, because source addresses may be forged.
 type paces struct {
 	seed    maphash.Seed
 	buckets [buckets]*rate.Limiter
-	over    atomic.Uint64 // answers beyond
+	over    atomic.Uint64 // responses above the rate
 }
 
 func newPaces(perSecond int) *paces {
@@ -36,17 +35,17 @@ func newPaces(perSecond int) *paces {
 	return p
 }
 
-// verdict on an answer.
+// verdict is the decision on a response.
 type verdict uint8
 
 const (
 	send verdict = iota
-	// slip: an empty one that sends whoever really asked to TCP.
+	// slip: send a truncated response, so that a real client retries over TCP.
 	slip
 	drop
 )
 
-// take says what becomes of an answer to an address: beyond the rate every second one slips.
+// take returns the decision on a response to an address: above the rate every second one slips.
 func (p *paces) take(now time.Time, to netip.Addr) verdict {
 	at := maphash.Comparable(p.seed, clientNetwork(to)) % buckets
 	switch {
@@ -59,7 +58,7 @@ func (p *paces) take(now time.Time, to netip.Addr) verdict {
 	}
 }
 
-// clientNetwork is what one who asks can easily have addresses of.
+// clientNetwork returns the network in which one client can easily use all addresses.
 func clientNetwork(a netip.Addr) netip.Prefix {
 	bits := clientBits6
 	if a = a.Unmap().WithZone(""); a.Is4() {

@@ -18,10 +18,9 @@ import (
 )
 
 const (
-	// look is how often it is looked at what has changed, and whose visit is due.
+	// look is the interval of checks for changes and due visits.
 	look = time.Second
-	// saveEvery is how often the state is written while it changes, or as often as peers are
-	// visited.
+	// saveEvery is the maximum interval of writes of a changed state; at most the interval of visits.
 	saveEvery = time.Minute
 )
 
@@ -32,11 +31,11 @@ type Seed struct {
 	metrics *metrics
 	debug   net.Listener // nil without metrics
 	pool    atomic.Pointer[Pool]
-	written atomic.Int64 // when the state was, in milliseconds
+	written atomic.Int64 // time of the last write of the state, in milliseconds
 }
 
-// New reads the state of the last run, and opens the ports; nothing runs yet. Whoever does not Run
-// it has to Close it.
+// New loads the state of the last run and opens the ports. Run starts the seed; without Run, call
+// Close.
 func New(ctx context.Context, cfg Config, log *slog.Logger) (s *Seed, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (s *Seed, err error)
 		return nil, errors.Join(err, s.net.Close())
 	}
 	if len(s.book.peers)+len(cfg.Bootstrap)+len(cfg.DNSSeed) == 0 {
-		return nil, errors.Join(control.Usage("bootstrap: the seed knows no peer yet: name one of the ring with --bootstrap, or another seed with --dns-seed"), s.net.Close())
+		return nil, errors.Join(control.Usage("bootstrap: no known peers: set --bootstrap to a peer of the ring, or --dns-seed to another seed"), s.net.Close())
 	}
 	s.pool.Store(s.book.Pool(now))
 	s.metrics = newMetrics(s.reading)
@@ -70,7 +69,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (s *Seed, err error)
 	return s, nil
 }
 
-// Close closes what New opened.
+// Close releases the resources of New.
 func (s *Seed) Close() error {
 	err := errors.Join(s.server.tcp.Close(), s.server.udp.Close(), s.net.Close())
 	if s.debug != nil {
@@ -79,10 +78,10 @@ func (s *Seed) Close() error {
 	return err
 }
 
-// Addr is where questions are answered.
+// Addr returns the address for queries.
 func (s *Seed) Addr() string { return s.server.tcp.Addr().String() }
 
-// MetricsAddr is where Prometheus is answered, empty if nowhere.
+// MetricsAddr returns the address for Prometheus, empty if none.
 func (s *Seed) MetricsAddr() string {
 	if s.debug == nil {
 		return ""
@@ -90,7 +89,7 @@ func (s *Seed) MetricsAddr() string {
 	return s.debug.Addr().String()
 }
 
-// Run visits and answers until ctx ends or a part of it fails, and writes its state at last.
+// Run visits peers and serves queries until ctx ends or a part fails, then writes the state.
 func (s *Seed) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.net.Run(ctx) })
@@ -103,10 +102,10 @@ func (s *Seed) Run(ctx context.Context) error {
 	return errors.Join(loop.UnlessCanceled(group.Wait()), s.save())
 }
 
-// draw draws the peers of an answer.
+// draw returns the peers of a response.
 func (s *Seed) draw() []string { return s.pool.Load().Draw(MostGiven, rand.IntN) }
 
-// keep has the answers and the file follow the book, until ctx ends.
+// keep updates the pool and the file from the book until ctx ends.
 func (s *Seed) keep(ctx context.Context) error {
 	saved := time.Now()
 	for {
@@ -119,8 +118,8 @@ func (s *Seed) keep(ctx context.Context) error {
 			continue
 		}
 		saved = now
-		if err := s.save(); err != nil { // newcomers still find peers
-			s.log.Warn("going on without", "err", err)
+		if err := s.save(); err != nil { // queries are still served
+			s.log.Warn("continuing without saved state", "err", err)
 		}
 	}
 }
@@ -131,7 +130,7 @@ func (s *Seed) poolAt(now time.Time) *Pool {
 	return s.book.Pool(now)
 }
 
-// save writes the state, if it has changed.
+// save writes the state if it has changed.
 func (s *Seed) save() error {
 	now := time.Now()
 	state := s.state(now)
@@ -142,13 +141,13 @@ func (s *Seed) save() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.changed = true
-		return fmt.Errorf("the state cannot be written: %w", err)
+		return fmt.Errorf("write state: %w", err)
 	}
 	s.written.Store(now.UnixMilli())
 	return nil
 }
 
-// state is the state as it is, nil if it is what was written.
+// state returns the current state, nil if unchanged since the last write.
 func (s *Seed) state(now time.Time) *State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +158,7 @@ func (s *Seed) state(now time.Time) *State {
 	return s.stateLocked(now)
 }
 
-// reading reads the seed for Prometheus.
+// reading returns the data of a scrape.
 func (s *Seed) reading() *reading {
 	r := &reading{written: float64(s.written.Load()) / 1000}
 	r.proven, r.spare = s.pool.Load().Size()

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// tcpConns are open at once, tcpNetworkConns of them from one network; one more is closed at
-	// once.
+	// tcpConns limits open connections, tcpNetworkConns those of one network; more are closed
+	// immediately.
 	tcpConns        = 256
 	tcpNetworkConns = 16
-	// tcpQueries are answered on a connection, which lasts tcpLife at most, whatever comes.
+	// tcpQueries limits the queries on a connection, tcpLife its lifetime.
 	tcpQueries = 16
 	tcpLife    = 10 * time.Second
-	// tcpIdle is how long a question, and the next one, may take.
+	// tcpIdle is the timeout for each query.
 	tcpIdle = 3 * time.Second
-	// endTime is how long answers under way may take when the server ends.
+	// endTime is the shutdown timeout for running queries.
 	endTime = 2 * time.Second
 )
 
-// server answers questions over UDP and TCP.
+// server serves queries over UDP and TCP.
 type server struct {
 	zone  *zone
 	paces *paces
@@ -38,13 +38,13 @@ type server struct {
 	tcp   net.Listener
 }
 
-// listen opens the ports: both of one number.
+// listen opens UDP and TCP on the same port.
 func listen(ctx context.Context, addr string) (udp net.PacketConn, tcp net.Listener, err error) {
 	var c net.ListenConfig
 	if tcp, err = c.Listen(ctx, "tcp", addr); err != nil {
 		return nil, nil, listenHint(addr, err)
 	}
-	host, _, _ := net.SplitHostPort(addr) // it was understood a line above
+	host, _, _ := net.SplitHostPort(addr) // valid: parsed above
 	_, port, _ := net.SplitHostPort(tcp.Addr().String())
 	if udp, err = c.ListenPacket(ctx, "udp", net.JoinHostPort(host, port)); err != nil {
 		_ = tcp.Close()
@@ -53,20 +53,20 @@ func listen(ctx context.Context, addr string) (udp net.PacketConn, tcp net.Liste
 	return udp, tcp, nil
 }
 
-// listenHint says what to do where a port cannot be had.
+// listenHint adds the fix to an error of listen.
 func listenHint(addr string, err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%w: ports below 1024 need the right to them: sudo setcap cap_net_bind_service=+ep \"$(command -v apoidea)\", "+
-			"or --listen :5353 and have the firewall redirect port 53, UDP and TCP, to it", err)
+		return fmt.Errorf("%w: ports below 1024 need a capability: sudo setcap cap_net_bind_service=+ep \"$(command -v apoidea)\", "+
+			"or use --listen :5353 and redirect port 53, UDP and TCP, to it in the firewall", err)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%w: another name server has the port, often that of the system on loopback: --listen ADDRESS:53 takes the public address of this machine alone", err)
+		return fmt.Errorf("%w: another name server uses the port, often the system's on loopback: use --listen ADDRESS:53 with the public address of this machine", err)
 	default:
 		return fmt.Errorf("listen %s: %w", addr, err)
 	}
 }
 
-// run answers until ctx ends.
+// run serves queries until ctx ends.
 func (s *server) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	idle := func() time.Duration { return tcpIdle }
@@ -90,12 +90,12 @@ func (s *server) run(ctx context.Context) error {
 			select {
 			case <-ended:
 				return nil
-			case <-started: // before that it could not be ended
+			case <-started: // Shutdown fails before the start
 			}
 			<-ctx.Done()
 			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 			defer cancel()
-			_ = d.ShutdownContext(end) // what is still under way then breaks off
+			_ = d.ShutdownContext(end) // then running queries are aborted
 			return nil
 		})
 	}
@@ -109,7 +109,7 @@ func transport(d *dns.Server) string {
 	return "tcp"
 }
 
-// handler answers what comes over a transport.
+// handler returns the handler of a transport.
 func (s *server) handler(transport string) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, req *dns.Msg) {
 		if transport == "tcp" {
@@ -130,7 +130,7 @@ func (s *server) handler(transport string) dns.HandlerFunc {
 	}
 }
 
-// write sends an answer. Whoever asked is gone where it cannot be sent.
+// write sends a response. An error means that the client is gone.
 func (s *server) write(w dns.ResponseWriter, transport string, m *dns.Msg) {
 	_ = w.WriteMsg(m)
 	result := "answered"
@@ -146,16 +146,16 @@ func (s *server) write(w dns.ResponseWriter, transport string, m *dns.Msg) {
 }
 
 func hostOf(a net.Addr) netip.Addr {
-	at, _ := netip.ParseAddrPort(a.String()) // of a socket's peer
+	at, _ := netip.ParseAddrPort(a.String()) // valid: from a socket
 	return at.Addr()
 }
 
-// door lets connections in within bounds.
+// door is a listener with connection limits.
 type door struct {
 	net.Listener
 	full func()
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	open int
 	from map[netip.Prefix]int
 }
@@ -178,7 +178,7 @@ func (d *door) Accept() (net.Conn, error) {
 			continue
 		}
 		g := &guest{Conn: c, until: time.Now().Add(tcpLife), leave: sync.OnceFunc(func() { d.left(network) })}
-		_ = c.SetDeadline(g.until) // what cannot be set shows with the first read
+		_ = c.SetDeadline(g.until) // an error shows at the first read
 		return g, nil
 	}
 }
@@ -203,14 +203,14 @@ func (d *door) left(network netip.Prefix) {
 	}
 }
 
-// guest is a connection with an end.
+// guest is a connection with a maximum lifetime.
 type guest struct {
 	net.Conn
 	until time.Time
 	leave func()
 }
 
-// SetReadDeadline implements net.Conn: never beyond the end.
+// SetReadDeadline implements net.Conn, limited by the lifetime.
 func (g *guest) SetReadDeadline(t time.Time) error {
 	if t.After(g.until) {
 		t = g.until

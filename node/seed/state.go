@@ -13,28 +13,28 @@ import (
 	"github.com/apoidea/apoidea/node/datadir"
 )
 
-// StateFile is where a seed keeps its state, in its directory.
+// StateFile is the name of the state file in a seed's directory.
 const StateFile = "seed.json"
 
 const (
-	// stateVersion of the file; fields are only ever added within one.
+	// stateVersion is the format version; within one version fields are only added.
 	stateVersion = 1
-	// maxState bounds the file, in bytes: a peer takes some 800.
+	// maxState limits the file, in bytes: a peer needs about 800.
 	maxState = 256 << 20
 )
 
-// State is what a seed keeps between two runs, and what others read of it.
+// State is the stored state of a seed, also read by other commands.
 type State struct {
 	Version int       `json:"version"` // of this format
 	Zone    string    `json:"zone"`    // as configured
 	Network string    `json:"network"` // of the ring
 	Public  bool      `json:"public"`  // public addresses only
-	Written time.Time `json:"written"` // when this was so
-	Peers   []Peer    `json:"peers"`   // the best first
+	Written time.Time `json:"written"` // time of the write
+	Peers   []Peer    `json:"peers"`   // best first
 }
 
-// ReadState reads what a seed wrote, whether it runs or not. The error is fs.ErrNotExist where
-// there was none.
+// ReadState reads the state of a seed, running or not. The error is fs.ErrNotExist if there is
+// none.
 func ReadState(dir string) (*State, error) {
 	path := filepath.Join(dir, StateFile)
 	f, err := os.Open(path)
@@ -51,14 +51,14 @@ func ReadState(dir string) (*State, error) {
 	case len(raw) > maxState:
 		return nil, fmt.Errorf("%s: more than %d bytes", path, maxState)
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w; without it the seed begins anew", path, err)
+		return nil, fmt.Errorf("%s: %w; delete it to start without state", path, err)
 	case s.Version != stateVersion:
-		return nil, fmt.Errorf("%s: version %d, this program reads %d", path, s.Version, stateVersion)
+		return nil, fmt.Errorf("%s: version %d, must be %d", path, s.Version, stateVersion)
 	}
 	return s, nil
 }
 
-// write replaces the file in a directory.
+// write replaces the file in a directory atomically.
 func (s *State) write(dir string) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *State) write(dir string) error {
 	return datadir.Replace(filepath.Join(dir, StateFile), append(raw, '\n'))
 }
 
-// restore fills a book with what an earlier run knew, if there was one, of the same ring.
+// restore loads the state of an earlier run for the same ring, if any, into a book.
 func restore(b *Book, c *Config) error {
 	s, err := ReadState(c.Dir)
 	switch {
@@ -76,42 +76,42 @@ func restore(b *Book, c *Config) error {
 	case err != nil:
 		return err
 	case s.Network != c.Network:
-		return fmt.Errorf("%s knows peers of network %q: name another --data-dir for network %q", filepath.Join(c.Dir, StateFile), s.Network, c.Network)
+		return fmt.Errorf("%s is of network %q: use another --data-dir for network %q", filepath.Join(c.Dir, StateFile), s.Network, c.Network)
 	}
 	b.Restore(time.Now(), s.Peers)
 	return nil
 }
 
-// book is the state as a book of that time.
+// book returns the state as a book.
 func (s *State) book() *Book {
 	b := NewBook(Rules{Public: s.Public, Every: mostEvery, Most: mostPeers})
 	b.Restore(s.Written, s.Peers)
 	return b
 }
 
-// Draw draws peers as an answer of the running seed would.
+// Draw draws peers as for a response of the running seed.
 func (s *State) Draw(now time.Time, below func(int) int) []string {
 	return s.book().Pool(now).Draw(MostGiven, below)
 }
 
-// Line is what is shown of a peer. The JSON names are a contract.
+// Line is one peer in the output of commands. The JSON names are stable.
 type Line struct {
 	Peer        string             `json:"peer"`              // its name
 	Given       string             `json:"given"`             // in, spare or out
-	Why         string             `json:"why"`               // a sentence for people
-	Address     string             `json:"address,omitempty"` // at which it answered last
-	Told        []string           `json:"told,omitempty"`    // addresses that others told of it
-	Network     string             `json:"network,omitempty"` // of which an answer has one peer
-	Sharing     int                `json:"sharing,omitempty"` // how many that are given are in that network, itself included
+	Why         string             `json:"why"`               // text for people
+	Address     string             `json:"address,omitempty"` // address of the last response
+	Told        []string           `json:"told,omitempty"`    // addresses announced by others
+	Network     string             `json:"network,omitempty"` // a response has at most one peer of it
+	Sharing     int                `json:"sharing,omitempty"` // included peers in that network, with this one
 	Heard       time.Time          `json:"heard"`             // when it was heard of first
 	Visited     time.Time          `json:"visited,omitzero"`  // when it was visited last
 	Answered    time.Time          `json:"answered,omitzero"` // when it answered last
-	Visits      int                `json:"visits"`            // since it was heard of
-	Answers     int                `json:"answers"`           // of those
+	Visits      int                `json:"visits"`            // since its discovery
+	Answers     int                `json:"answers"`           // successful visits
 	Reliability map[string]float64 `json:"reliability"`       // by window, 0 to 1: 2h, 8h, day, week
 }
 
-// Lines tells of every peer whether it is given, and why.
+// Lines returns all peers with their rank and its reason.
 func (s *State) Lines(now time.Time) []Line {
 	lines := make([]Line, 0, len(s.Peers))
 	sharing := make(map[string]int)
@@ -136,7 +136,7 @@ func (s *State) Lines(now time.Time) []Line {
 	for i := range lines {
 		if l := &lines[i]; l.Given != Out.String() && sharing[l.Network] > 1 {
 			l.Sharing = sharing[l.Network]
-			l.Why += fmt.Sprintf("; one of %d in %s, of which an answer has one", l.Sharing, l.Network)
+			l.Why += fmt.Sprintf("; one of %d in %s, a response has at most one of them", l.Sharing, l.Network)
 		}
 	}
 	return lines

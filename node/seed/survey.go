@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// surveyTime bounds a survey, surveyPeers how many peers it keeps.
+	// surveyTime is the timeout of a survey, surveyPeers its maximum number of peers.
 	surveyTime  = time.Minute
 	surveyPeers = 256
 )
 
-// Survey visits the peers of a ring once, and returns what it found. It needs of a configuration
-// what is about the ring.
+// Survey visits the peers of a ring once and returns the result. It uses only the settings of the
+// ring.
 func Survey(ctx context.Context, cfg Config, log *slog.Logger) (*State, error) {
 	if err := cfg.ValidateRing(); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func Survey(ctx context.Context, cfg Config, log *slog.Logger) (*State, error) {
 		return !c.book.Visiting()
 	})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = nil // what was found by then is enough
+		err = nil // a partial result is sufficient
 	}
 	if err = errors.Join(loop.UnlessCanceled(err), ctx.Err(), c.net.Close()); err != nil {
 		return nil, err
@@ -50,31 +50,29 @@ func Survey(ctx context.Context, cfg Config, log *slog.Logger) (*State, error) {
 	return c.stateLocked(time.Now()), nil
 }
 
-// zoneLifetime of records in a zone file that somebody keeps by hand, in seconds.
+// zoneLifetime is the TTL of records in a manually maintained zone file, in seconds.
 const zoneLifetime = 300
 
-// Records are the TXT records of a zone that somebody keeps by hand. The JSON names are a contract.
+// Records are TXT records for a manually maintained zone. The JSON names are stable.
 type Records struct {
-	Name string   `json:"name"` // under which they stand
+	Name string   `json:"name"` // owner name
 	TTL  uint32   `json:"ttl"`  // in seconds
 	TXT  []string `json:"txt"`  // one record each
 }
 
-// DrawRecords draws, from a state, whom newcomers are told. The error says so where there is
-// nobody.
+// DrawRecords draws peers from a state. It returns an error if there are none.
 func DrawRecords(c *Config, s *State) (*Records, error) {
 	r := &Records{Name: dnsaddr + dns.CanonicalName(c.Zone), TTL: zoneLifetime}
 	for _, peer := range s.Draw(s.Written, rand.IntN) {
 		r.TXT = append(r.TXT, txt(peer))
 	}
 	if len(r.TXT) == 0 {
-		return nil, fmt.Errorf("no peer of network %q answers that can be given", s.Network)
+		return nil, fmt.Errorf("no usable peer of network %q responds", s.Network)
 	}
 	return r, nil
 }
 
-// WriteZone writes lines for a zone file: the records, and how the zone would be delegated to a
-// seed instead.
+// WriteZone writes lines for a zone file: the records, and as a comment the delegation to a seed.
 func WriteZone(w io.Writer, c *Config, s *State) error {
 	r, err := DrawRecords(c, s)
 	if err != nil {
@@ -82,11 +80,11 @@ func WriteZone(w io.Writer, c *Config, s *State) error {
 	}
 	name, ns := dns.CanonicalName(c.Zone), c.nameServers()[0]
 	var b strings.Builder
-	fmt.Fprintf(&b, "; %d of the peers of network %q that answered by %s. Peers come and go: print these anew each day.\n", len(r.TXT), s.Network, s.Written.UTC().Format(time.RFC3339))
+	fmt.Fprintf(&b, "; %d of the peers of network %q that answered by %s. Update these records daily.\n", len(r.TXT), s.Network, s.Written.UTC().Format(time.RFC3339))
 	for _, text := range r.TXT {
 		fmt.Fprintf(&b, "%s\t%d\tIN\tTXT\t%q\n", r.Name, r.TTL, text)
 	}
-	fmt.Fprintf(&b, "; With a server (apoidea seed serve --zone %s), two records at the parent lead to it instead, and it has SOA and NS itself:\n", strings.TrimSuffix(name, "."))
+	fmt.Fprintf(&b, "; Alternatively run apoidea seed serve --zone %s and delegate the zone to it with two records at the parent:\n", strings.TrimSuffix(name, "."))
 	fmt.Fprintf(&b, ";%s\t%d\tIN\tNS\t%s\n;%s\t%d\tIN\tA\tADDRESS-OF-THAT-SERVER\n", name, authorityLifetime, ns, ns, authorityLifetime)
 	_, err = io.WriteString(w, b.String())
 	return err

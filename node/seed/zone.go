@@ -8,30 +8,30 @@ import (
 )
 
 const (
-	// lifetime of what an answer says, in seconds: short, so that each newcomer behind a resolver
-	// draws anew, and a dead peer is soon gone.
+	// lifetime is the TTL of peers in seconds: short, so that joining peers behind one resolver get
+	// different peers, and failed peers disappear.
 	lifetime = 60
-	// authorityLifetime of the records that say who answers for the zone, in seconds.
+	// authorityLifetime is the TTL of SOA, NS and address records, in seconds.
 	authorityLifetime = 3600
-	// mostUDP bytes are sent in a datagram, which fits everywhere without being cut (DNS flag day
-	// 2020). Who says nothing of its own bound is sent no more than dns.MinMsgSize.
+	// mostUDP is the maximum size of a datagram, without fragmentation (DNS flag day 2020). Without
+	// EDNS the limit is dns.MinMsgSize.
 	mostUDP = 1232
-	// dnsaddr is the label below which multiaddrs resolve /dnsaddr names.
+	// dnsaddr is the label at which multiaddr resolves /dnsaddr names.
 	dnsaddr = "_dnsaddr."
 )
 
-// zone answers questions. It holds no state of its own.
+// zone answers queries. It is stateless.
 type zone struct {
 	name  string
 	soa   *dns.SOA
 	ns    []string
-	hosts map[string][]netip.Addr // name servers with names in this zone
-	peers map[string]bool         // names under which peers are told
-	nodes []string                // all names that there are, but those above them
+	hosts map[string][]netip.Addr // name servers within this zone
+	peers map[string]bool         // names with peers
+	nodes []string                // all names, without empty non-terminals
 	draw  func() []string
 }
 
-// newZone takes the names of a configuration that was checked.
+// newZone returns the zone of a valid configuration.
 func newZone(c *Config, serial uint32, draw func() []string) *zone {
 	z := &zone{name: dns.CanonicalName(c.Zone), draw: draw, hosts: make(map[string][]netip.Addr), peers: make(map[string]bool)}
 	z.nodes = []string{z.name}
@@ -61,7 +61,7 @@ func (z *zone) header(name string, kind uint16, ttl uint32) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: kind, Class: dns.ClassINET, Ttl: ttl}
 }
 
-// accept looks at the head of a message: a plain question and nothing else is unpacked.
+// accept checks the header of a message: only a plain query is decoded.
 func accept(h dns.Header) dns.MsgAcceptAction {
 	const response, opcode = 1 << 15, 0xF << 11
 	switch {
@@ -69,14 +69,14 @@ func accept(h dns.Header) dns.MsgAcceptAction {
 		return dns.MsgIgnore
 	case h.Bits&opcode != 0: // QUERY is 0
 		return dns.MsgRejectNotImplemented
-	case h.Qdcount != 1 || h.Ancount != 0 || h.Nscount > 1 || h.Arcount > 2: // IXFR has one record there, which is refused by its type
+	case h.Qdcount != 1 || h.Ancount != 0 || h.Nscount > 1 || h.Arcount > 2: // IXFR has one authority record and is refused by type
 		return dns.MsgReject
 	default:
 		return dns.MsgAccept
 	}
 }
 
-// answer answers a message that passed accept, within a number of bytes: dns.MaxMsgSize over TCP,
+// answer answers a message that passed accept, with at most most bytes: dns.MaxMsgSize over TCP,
 // less over UDP.
 func (z *zone) answer(req *dns.Msg, most int) *dns.Msg {
 	m := new(dns.Msg).SetReply(req)
@@ -88,13 +88,13 @@ func (z *zone) answer(req *dns.Msg, most int) *dns.Msg {
 			return m.SetRcode(req, dns.RcodeBadVers)
 		}
 	}
-	if len(req.Question) != 1 { // a head alone, whatever it says, is unpacked without a question
+	if len(req.Question) != 1 { // a header alone is decoded without a question
 		return m.SetRcode(req, dns.RcodeFormatError)
 	}
 	q := req.Question[0]
 	name := dns.CanonicalName(q.Name)
 	if q.Qclass != dns.ClassINET || q.Qtype >= dns.TypeTKEY && q.Qtype <= dns.TypeANY || !dns.IsSubDomain(z.name, name) {
-		m.Rcode = dns.RcodeRefused // other zones, zone transfers, and all at once (RFC 8482)
+		m.Rcode = dns.RcodeRefused // other zones, zone transfers, and ANY (RFC 8482)
 		return m
 	}
 	m.Authoritative = true
@@ -109,7 +109,7 @@ func (z *zone) answer(req *dns.Msg, most int) *dns.Msg {
 	return m
 }
 
-// size is how many bytes of answer whoever asked over UDP can take.
+// size returns the maximum response size of a UDP query.
 func size(req *dns.Msg) int {
 	if opt := req.IsEdns0(); opt != nil {
 		return min(max(int(opt.UDPSize()), dns.MinMsgSize), mostUDP)
@@ -117,18 +117,18 @@ func size(req *dns.Msg) int {
 	return dns.MinMsgSize
 }
 
-// exists says whether there is a name, with records or only with others below it.
+// exists reports whether a name exists, including empty non-terminals.
 func (z *zone) exists(name string) bool {
 	return slices.ContainsFunc(z.nodes, func(node string) bool { return dns.IsSubDomain(name, node) })
 }
 
-// fill puts the records that there are into an answer.
+// fill adds the matching records to a response.
 func (z *zone) fill(m *dns.Msg, q dns.Question, name string, most int) {
 	switch {
 	case q.Qtype == dns.TypeTXT && z.peers[name]:
 		for _, rr := range records(q.Name, z.draw()) {
 			m.Answer = append(m.Answer, rr)
-			if m.Len() > most { // any of them will do, so that fewer are a whole answer
+			if m.Len() > most { // fewer peers are still a complete answer
 				m.Answer = m.Answer[:len(m.Answer)-1]
 				break
 			}
@@ -145,7 +145,7 @@ func (z *zone) fill(m *dns.Msg, q dns.Question, name string, most int) {
 	}
 }
 
-// addresses are the records of a name server of this zone, under its name as it was spelled.
+// addresses returns the records of a name server of this zone, with the name as queried.
 func (z *zone) addresses(name, spelled string, kind uint16) (list []dns.RR) {
 	for _, a := range z.hosts[name] {
 		switch {
@@ -158,7 +158,7 @@ func (z *zone) addresses(name, spelled string, kind uint16) (list []dns.RR) {
 	return list
 }
 
-// records are the records under a name that tell of peers, given as multiaddrs with /p2p.
+// records returns the TXT records of peers, given as multiaddrs with /p2p.
 func records(name string, peers []string) []dns.RR {
 	list := make([]dns.RR, len(peers))
 	for i, p := range peers {
@@ -170,5 +170,5 @@ func records(name string, peers []string) []dns.RR {
 	return list
 }
 
-// txt is the text of a record that tells of a peer.
+// txt returns the TXT data of a peer.
 func txt(peer string) string { return "dnsaddr=" + peer }
