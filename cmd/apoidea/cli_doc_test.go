@@ -118,7 +118,7 @@ var imperatives = strings.Fields("Add Cancel Change Check Contact Crawl Diagnose
 	"Repair Restart Resume Run Serve Show Start Stop Withdraw Write Leave Help")
 
 // replaced are words and spellings that docs and help replace by the terms of the field.
-var replaced = regexp.MustCompile(`(?i)\b(manners|mends?|mended|custody|strangers?|newcomers?|whoever|whom|whose|somebody|nobody|tells?|told|says?|wish(es)?|cure|neighbours?|colou?rs? of who|anew|` +
+var replaced = regexp.MustCompile(`(?i)\b(manners|mends?|mended|custody|strangers?|newcomers?|whoever|whom|whose|somebody|nobody|tells?|told|says?|wish(es)?|cure|neighbours?|anew|` +
 	`put off|left alone|cancelled|dialled|grey|colour|behaviour|licence)\b`)
 
 var handDefault = regexp.MustCompile(`\(default [^)]*\)`)
