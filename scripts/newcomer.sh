@@ -25,16 +25,16 @@ cluster status --dir .* --json	"running"
 ^apoidea crawl .*--wait	state +done
 ^apoidea (crawl|jobs$)	[0-9a-f]{32}
 ^apoidea status$	ring
-^apoidea ring$	closed
+^apoidea ring$	consistent
 ^apoidea job keys	[0-9a-f]{32} +12D3Koo
 ring lookup	12D3Koo
 ^apoidea why 	owner
 ^apoidea limits set	 \(was
 ^apoidea limits	bandwidth|paused|works|limit
 ^apoidea pause	paused
-^apoidea check$	sound
+^apoidea check$	^ok: 
 ^apoidea doctor	configuration
-^apoidea config check	in order|"ok": true
+^apoidea config check	valid|"ok": true
 ^apoidea leave	left|ended
 seed show$	given|in, |out, 
 seed zone	TXT

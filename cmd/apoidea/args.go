@@ -12,8 +12,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
-// noArgs, exactly, atLeast and atMost check the number of arguments and say in words what a command
-// wants.
+// noArgs, exactly, atLeast and atMost check the number of arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -29,7 +28,7 @@ func exactly(what string) cobra.PositionalArgs {
 		if len(args) == 1 {
 			return nil
 		}
-		return wrongUsage(cmd, fmt.Sprintf("%s wants %s, not %d arguments", cmd.CommandPath(), what, len(args)))
+		return wrongUsage(cmd, fmt.Sprintf("%s requires %s, not %d arguments", cmd.CommandPath(), what, len(args)))
 	}
 }
 
@@ -38,7 +37,7 @@ func atLeast(n int, what string) cobra.PositionalArgs {
 		if len(args) >= n {
 			return nil
 		}
-		return wrongUsage(cmd, fmt.Sprintf("%s wants %s at least", cmd.CommandPath(), what))
+		return wrongUsage(cmd, fmt.Sprintf("%s requires at least %s", cmd.CommandPath(), what))
 	}
 }
 
@@ -47,16 +46,16 @@ func atMost(n int) cobra.PositionalArgs {
 		if len(args) <= n {
 			return nil
 		}
-		return wrongUsage(cmd, fmt.Sprintf("%q: %s takes %d argument at most", args[n], cmd.CommandPath(), n))
+		return wrongUsage(cmd, fmt.Sprintf("%q: %s takes at most %d argument", args[n], cmd.CommandPath(), n))
 	}
 }
 
-// wrongUsage is an error of the command line that says where to read more.
+// wrongUsage returns an error of the command line with a reference to its help.
 func wrongUsage(cmd *cobra.Command, text string) error {
 	return fmt.Errorf("%w: %s (see `%s --help`)", errUsage, text, cmd.CommandPath())
 }
 
-// wrongFlag makes an error of a flag one of usage, with a suggestion if it is not known.
+// wrongFlag converts an error of a flag to one of usage, with a suggestion for an unknown flag.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return wrongUsage(cmd, settings.BadValue(bad))
@@ -70,8 +69,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	return wrongUsage(cmd, text)
 }
 
-// groups gives a command that only holds others its manners: alone it prints its help, and a word
-// that it does not know is wrong usage.
+// groups makes commands without an action print their help, and reject unknown subcommands.
 func groups(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		groups(sub)

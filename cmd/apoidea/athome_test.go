@@ -182,19 +182,19 @@ func TestDataDirIsClosed(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := say(t, "doctor", "--data-dir", dir); !strings.Contains(out, "open to other users") {
+	if out, _ := say(t, "doctor", "--data-dir", dir); !strings.Contains(out, "chmod 700") {
 		t.Errorf("doctor: %s", out)
 	}
 	said, end := peer(t, dir, args...)
 	closed("after the second start", 15)
 	end()
-	if strings.Count(said.String(), "to other users") != 1 {
+	if strings.Count(said.String(), "other users") != 1 {
 		t.Errorf("said of it: %s", said)
 	}
 	said, end = peer(t, dir, args...)
 	closed("after the third start", 15)
 	end()
-	if strings.Contains(said.String(), "to other users") {
+	if strings.Contains(said.String(), "other users") {
 		t.Errorf("said again: %s", said)
 	}
 	if out, code := say(t, "repair", "--data-dir", dir); code != 0 {
@@ -240,15 +240,11 @@ func TestDataDirOfAnother(t *testing.T) {
 	}
 }
 
-// TestSecurityNamesTests: the tests that docs/threats.md and docs/guarantees.md name exist.
+// TestSecurityNamesTests: the tests that SECURITY.md names are there.
 func TestSecurityNamesTests(t *testing.T) {
-	var text []byte
-	for _, page := range []string{"threats.md", "guarantees.md"} {
-		raw, err := os.ReadFile("../../docs/" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = append(text, raw...)
+	text, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
 	}
 	named := 0
 	for _, of := range regexp.MustCompile("`([a-z0-9/]+)` ((?:(?:Test|Fuzz)\\w+(?:, )?)+)").FindAllStringSubmatch(string(text), -1) {

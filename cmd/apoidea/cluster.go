@@ -27,20 +27,20 @@ func newCluster(g *globals) *cobra.Command {
 	dir := ""
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Many real peers on this machine, one process and one data directory each",
+		Short: "Run a cluster of peers on this machine",
 		Example: `  apoidea cluster up -n 8 --web --until-idle
   apoidea cluster up -n 8 --dir /tmp/ring --allow-private --delay 0 --until-idle \
     http://127.0.0.1:8080/
   apoidea cluster up -n 4 && apoidea cluster status
   apoidea cluster kill 2 && apoidea cluster down`,
 	}
-	cmd.PersistentFlags().StringVar(&dir, "dir", filepath.Join(defaultDataDir(), "cluster"), "directory of the cluster: peer i keeps its data in DIR/peer<i>")
+	cmd.PersistentFlags().StringVar(&dir, "dir", filepath.Join(defaultDataDir(), "cluster"), "cluster directory; peer i uses DIR/peer<i>")
 	cmd.AddCommand(newClusterUp(g, &dir), newClusterStatus(g, &dir), newClusterAdd(g, &dir), newClusterStart(g, &dir), newClusterKill(g, &dir), newClusterLeave(g, &dir), newClusterDown(g, &dir))
 	return cmd
 }
 
 // wantPeers refuses a command that names no peer.
-var wantPeers = atLeast(1, "the number of a peer")
+var wantPeers = atLeast(1, "one peer number")
 
 func openCluster(dir string) (*cluster.Cluster, error) {
 	binary, err := os.Executable()
@@ -52,7 +52,7 @@ func openCluster(dir string) (*cluster.Cluster, error) {
 
 func newClusterStatus(g *globals, dir *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show each peer of the cluster and the sums over the ring", Args: noArgs,
+		Use: "status", Short: "Show each peer of the cluster and the totals", Args: noArgs,
 		Example: "  apoidea cluster status --dir /tmp/ring --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := openCluster(*dir)
@@ -60,7 +60,7 @@ func newClusterStatus(g *globals, dir *string) *cobra.Command {
 				return err
 			}
 			if c.Size() == 0 {
-				return control.Usage("no cluster in " + *dir + ": begin with `apoidea cluster up`, or name its --dir")
+				return control.Usage("no cluster in " + *dir + ": start one with `apoidea cluster up`, or set --dir")
 			}
 			return g.clusterStatus(cmd.Context(), cmd.OutOrStdout(), c)
 		},
@@ -107,7 +107,7 @@ func (g *globals) clusterStatus(ctx context.Context, out io.Writer, c *cluster.C
 		if p.Status == nil {
 			state := "not running"
 			if p.Runs {
-				state = "not answering" // it is starting or ending; with --json the error says more
+				state = "unreachable" // starting or stopping; --json has the error
 			}
 			rows = append(rows, []string{strconv.Itoa(p.Number), state, "", "", "", "", "", "", "", ""})
 			continue
@@ -124,7 +124,7 @@ func (g *globals) clusterStatus(ctx context.Context, out io.Writer, c *cluster.C
 
 func newClusterAdd(g *globals, dir *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "add [COUNT]", Short: "Start further peers like the others", Args: atMost(1),
+		Use: "add [COUNT]", Short: "Add peers to the cluster", Args: atMost(1),
 		Example: "  apoidea cluster add 4",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k := 1
@@ -149,7 +149,7 @@ func newClusterAdd(g *globals, dir *string) *cobra.Command {
 	}
 }
 
-// each does one thing to every peer named by number and says so.
+// each applies an operation to every peer given by number and reports it.
 func (g *globals) each(cmd *cobra.Command, dir string, args []string, done string, do func(context.Context, *cluster.Cluster, int) error) (*cluster.Cluster, error) {
 	c, err := openCluster(dir)
 	if err != nil {
@@ -179,9 +179,9 @@ func peersText(numbers []int) string {
 func newClusterKill(g *globals, dir *string) *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
-		Use: "kill NUMBER...", Short: "Kill peers without warning, as a crash would", Args: wantPeers,
-		Long: `Kill peers without warning, as a crash would. The others notice within seconds and close the ring; cluster up starts the killed ones
-again with the data they had.`,
+		Use: "kill NUMBER...", Short: "Kill peers without warning, like a crash", Args: wantPeers,
+		Long: `Kill peers without warning, like a crash. The other peers detect it within seconds and repair the ring. cluster up
+restarts killed peers with their data.`,
 		Example: "  apoidea cluster kill 2 5\n  apoidea cluster kill 3 --wait",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := g.each(cmd, *dir, args, "killed", func(ctx context.Context, c *cluster.Cluster, i int) error { return c.Kill(ctx, i) })
@@ -193,13 +193,13 @@ again with the data they had.`,
 			return c.WaitClosed(ctx, len(c.Running()), nil)
 		},
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "return when the others have closed the ring")
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when the remaining ring is consistent")
 	return cmd
 }
 
 func newClusterLeave(g *globals, dir *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "leave NUMBER...", Short: "Let peers hand their hosts over, leave the ring and end", Args: wantPeers,
+		Use: "leave NUMBER...", Short: "Make peers leave the ring and stop", Args: wantPeers,
 		Example: "  apoidea cluster leave 2 5",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, err := g.each(cmd, *dir, args, "left", func(ctx context.Context, c *cluster.Cluster, i int) error { return c.Leave(ctx, i) })
@@ -210,9 +210,9 @@ func newClusterLeave(g *globals, dir *string) *cobra.Command {
 
 func newClusterStart(g *globals, dir *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "start NUMBER...", Short: "Start peers again that were killed or stopped, in this order", Args: wantPeers,
-		Long: `Start peers again that were killed or stopped, in this order, with the data and the flags they had, without waiting for them. They find
-the ring by the peers they remember.`,
+		Use: "start NUMBER...", Short: "Restart killed or stopped peers in the given order", Args: wantPeers,
+		Long: `Restart killed or stopped peers in the given order, with their data and flags, and return immediately. They rejoin the ring through the peers of their
+last run.`,
 		Example: "  apoidea cluster kill 2 5 && apoidea cluster start 5 2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, err := g.each(cmd, *dir, args, "started", func(_ context.Context, c *cluster.Cluster, i int) error { return c.Start(i) })
@@ -223,7 +223,7 @@ the ring by the peers they remember.`,
 
 func newClusterDown(g *globals, dir *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "down", Short: "Stop all peers in good order, keeping their data", Args: noArgs, Example: "  apoidea cluster down --dir /tmp/ring",
+		Use: "down", Short: "Stop all peers and keep their data", Args: noArgs, Example: "  apoidea cluster down --dir /tmp/ring",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := openCluster(*dir)
 			if err != nil {
@@ -233,9 +233,9 @@ func newClusterDown(g *globals, dir *string) *cobra.Command {
 			if err := takeDown(cmd.Context(), c); err != nil {
 				return err
 			}
-			text := words.Singular(fmt.Sprintf("%d peers stopped; their data stays in %s", n, *dir))
+			text := words.Singular(fmt.Sprintf("%d peers stopped; data remains in %s", n, *dir))
 			if n == 0 {
-				text = "no peer runs in " + *dir
+				text = "no peer is running in " + *dir
 			}
 			return g.say(cmd.OutOrStdout(), map[string]int{"stopped": n}, text)
 		},

@@ -43,18 +43,18 @@ func newClusterUp(g *globals, dir *string) *cobra.Command {
 	o.webConfig.Hosts, o.webConfig.PagesPerHost = 24, 100
 	cmd := &cobra.Command{
 		Use:   "up [URL...]",
-		Short: "Start a cluster; with URLs post them as a job; with --until-idle end when the work is done",
-		Long: `Start peers 1 to N that do not run yet and wait until they form one ring. With URLs they are posted as a job (one with the same words
-that is not finished is continued). Without --until-idle the peers go on in the background: see cluster status and cluster down.
+		Short: "Start a cluster and crawl the given URLs",
+		Long: `Start those of peers 1 to N that are not running, and wait until they form one ring. URLs are posted as a job; an unfinished job with the same parameters is
+continued. Without --until-idle the peers keep running in the background: see cluster status and cluster down.
 
-Flags of run are passed on to every peer; without any, those of the last time are. Peer i is named peer<i>, fetches from 127.0.1.i, or from the i-th address
-behind --fetch-from, so that a server's log shows who came, and is asked with --data-dir DIR/peer<i>. A fixed port of
---dashboard, --metrics, --pprof or --optout-listen is peer 1's, and counted up for the others. All peers have one job key, DIR/job.key unless --job-key
-names another, so that each can pause and cancel what was posted at any.
+Flags of run are passed to every peer; without any, those of the last start apply. Peer i is named peer<i>, has --data-dir DIR/peer<i> and fetches from
+127.0.1.i, or from the i-th address after --fetch-from, which identifies it in server logs. A fixed port of --dashboard, --metrics, --pprof or
+--optout-listen is that of peer 1 and is incremented for the others. All peers share one job key, DIR/job.key or --job-key, so that each can pause and
+cancel the jobs of all.
 
---latency FILE puts distances between the peers, and between peers and sites: see apoidea help distances.
+--latency FILE emulates RTTs between the peers and between peers and sites: see apoidea help distances.
 
---web serves a synthetic web from this process, crawls it, and prints its audit.`,
+--web serves a synthetic web from this process, crawls it and prints the web server's audit.`,
 		Example: `  apoidea cluster up -n 8 --web --until-idle
   apoidea cluster up -n 4 --dir /tmp/ring --allow-private --delay 10ms
   apoidea cluster up -n 8 --dir /tmp/ring --allow-private http://127.0.0.1:8080/ --until-idle --json
@@ -67,22 +67,22 @@ names another, so that each can pause and cancel what was posted at any.
 	f := cmd.Flags()
 	o.peer.Add(f)
 	o.job.Add(f)
-	f.IntVarP(&o.n, "peers", "n", 0, "number of peers (default: as many as DIR has, 4 in a new one)")
-	f.BoolVar(&o.untilIdle, "until-idle", false, "stop the cluster and exit when the whole ring has no work left")
-	f.BoolVar(&o.web, "web", false, "crawl a synthetic web served by this command; needs --until-idle")
-	f.DurationVar(&o.settle, "settle", settleTime, "how long the peers may take to form a ring")
-	f.IntVar(&o.webConfig.Hosts, "web-hosts", o.webConfig.Hosts, "with --web: hosts")
-	f.IntVar(&o.webConfig.PagesPerHost, "web-pages", o.webConfig.PagesPerHost, "with --web: pages a host")
-	f.Uint64Var(&o.webConfig.Seed, "web-seed", o.webConfig.Seed, "with --web: seed")
+	f.IntVarP(&o.n, "peers", "n", 0, "number of peers (default as many as DIR has, or 4)")
+	f.BoolVar(&o.untilIdle, "until-idle", false, "stop the cluster and exit when no work is left")
+	f.BoolVar(&o.web, "web", false, "crawl a synthetic web served by this command; requires --until-idle")
+	f.DurationVar(&o.settle, "settle", settleTime, "maximum time to form a ring")
+	f.IntVar(&o.webConfig.Hosts, "web-hosts", o.webConfig.Hosts, "with --web: number of hosts")
+	f.IntVar(&o.webConfig.PagesPerHost, "web-pages", o.webConfig.PagesPerHost, "with --web: pages per host")
+	f.Uint64Var(&o.webConfig.Seed, "web-seed", o.webConfig.Seed, "with --web: random seed")
 	return cmd
 }
 
 func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) error {
 	if cmd.Flags().Changed("peers") && o.n < 1 {
-		return fmt.Errorf("%w: peers %d: must be 1 at least", errUsage, o.n)
+		return fmt.Errorf("%w: peers %d: must be at least 1", errUsage, o.n)
 	}
 	if o.web && !o.untilIdle {
-		return fmt.Errorf("%w: --web needs --until-idle, since the web ends with this command", errUsage)
+		return fmt.Errorf("%w: --web: requires --until-idle, because this command serves the web", errUsage)
 	}
 	if o.web {
 		if !cmd.Flags().Changed("allow-private") {
@@ -134,19 +134,19 @@ func (o *clusterUp) run(ctx context.Context, cmd *cobra.Command, urls []string) 
 	return err
 }
 
-// nextSteps says what can be done with a new cluster, whose peers have ended or go on.
+// nextSteps lists commands for a new cluster, whose peers have stopped or keep running.
 func nextSteps(dir string, ended bool) string {
 	dir = shellWord(dir)
 	peer := filepath.Join(dir, "peer1")
 	if ended {
-		return fmt.Sprintf(`next: apoidea export urls --data-dir %s    # what became of the URLs that this peer keeps
-      apoidea check --data-dir %s    # whether its data is whole
-      apoidea cluster up --dir %s    # the same peers once more, to go on
+		return fmt.Sprintf(`next: apoidea export urls --data-dir %s    # outcomes of the URLs that this peer owns
+      apoidea check --data-dir %s    # check its data
+      apoidea cluster up --dir %s    # restart the same peers
 `, peer, peer, dir)
 	}
-	return fmt.Sprintf(`next: apoidea status --ring --data-dir %s    # what the peers do
-      apoidea dashboard --data-dir %s    # a link to the page of one
-      apoidea cluster down --dir %s    # stops them; their data stays
+	return fmt.Sprintf(`next: apoidea status --ring --data-dir %s    # state of the ring
+      apoidea dashboard --data-dir %s    # link to the dashboard of a peer
+      apoidea cluster down --dir %s    # stop the peers, keep their data
 `, peer, peer, dir)
 }
 
@@ -160,11 +160,11 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// emulate decides whose the rows of --latency are: those of peers stay as many as they were the
-// first time, so that no site moves when peers are added.
+// emulate assigns the rows of --latency: the number of peer rows is that of the first start, so
+// that no site moves when peers are added.
 func (o *clusterUp) emulate(c *cluster.Cluster) error {
 	if o.peer.LatencyRow != 0 {
-		return fmt.Errorf("%w: --latency-row is for a peer that is run by itself: peer i of a cluster is at row i-1", errUsage)
+		return fmt.Errorf("%w: --latency-row: applies to a single peer; peer i of a cluster has row i-1", errUsage)
 	}
 	if o.peer.Latency == "" {
 		return nil
@@ -247,7 +247,7 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 	}
 	defer context.AfterFunc(ctx, func() {
 		if o.untilIdle {
-			say("interrupted: the peers are being stopped (a second interrupt leaves them running)")
+			say("interrupted: stopping the peers (a second interrupt leaves them running)")
 		}
 	})()
 	if o.untilIdle {
@@ -258,13 +258,13 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 	cancel()
 	if err != nil {
 		if ctx.Err() != nil {
-			err = fmt.Errorf("%w while the ring formed", errInterrupted)
+			err = fmt.Errorf("%w while the ring was forming", errInterrupted)
 		}
 		if o.untilIdle || ctx.Err() != nil {
 			return nil, errors.Join(err, takeDown(ctx, c))
 		}
 		if running := c.Running(); len(running) > 0 {
-			err = fmt.Errorf("%w; peers %v go on: `apoidea cluster down --dir %s` stops them", err, running, *o.dir)
+			err = fmt.Errorf("%w; peers %v keep running (to stop them: apoidea cluster down --dir %s)", err, running, *o.dir)
 		}
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 	say(fmt.Sprintf("%d peers form one ring in %s", r.Count, *o.dir))
 	err = o.work(ctx, c, spec, r, errOut, say)
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w; the same command goes on with the crawl", errInterrupted)
+		err = fmt.Errorf("%w; the same command continues the crawl", errInterrupted)
 	}
 	if o.untilIdle {
 		err = errors.Join(err, takeDown(ctx, c))
@@ -283,7 +283,7 @@ func (o *clusterUp) crawl(ctx context.Context, c *cluster.Cluster, args []string
 	return r, err
 }
 
-// print tells how it ended; cluster that goes on in the background has been told of already.
+// print prints the result; a cluster in the background was reported already.
 func (o *clusterUp) print(out io.Writer, r *upResult) error {
 	if o.json {
 		return words.JSON(out, r)
@@ -293,7 +293,7 @@ func (o *clusterUp) print(out io.Writer, r *upResult) error {
 	}
 	var more []string
 	if a := r.Web; a != nil {
-		more = append(more, words.Singular(fmt.Sprintf("seen by the web: %d requests, %d distinct URLs, %d workers, %d overlaps of workers at one host, %d robots violations",
+		more = append(more, words.Singular(fmt.Sprintf("web server audit: %d requests, %d distinct URLs, %d workers, %d overlaps of workers on a host, %d robots.txt violations",
 			a.Requests, a.DistinctURLs, len(a.Workers), a.Overlaps, a.RobotsViolations)))
 	}
 	return r.Ran.Print(out, filepath.Join(*o.dir, "peer*", "archive"), more...)
@@ -343,7 +343,7 @@ func (o *clusterUp) withWeb(ctx context.Context, c *cluster.Cluster, out io.Writ
 	port := c.WebPort()
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil && port != 0 {
-		return fmt.Errorf("web: %w; the crawl in %s has URLs of port %d: stop the program that listens there, or begin anew with another --dir", err, *o.dir, port)
+		return fmt.Errorf("web: %w; the crawl in %s uses port %d: stop the program that listens there, or choose another --dir", err, *o.dir, port)
 	}
 	if err != nil {
 		return fmt.Errorf("web: %w", err)

@@ -12,8 +12,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
-// newCompletion replaces cobra's own, which answers a shell that it does not know with its help,
-// and success.
+// newCompletion replaces cobra's command, which accepts unknown shells.
 func newCompletion() *cobra.Command {
 	scripts := map[string]func(root *cobra.Command, out io.Writer) error{
 		"bash":       func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },
@@ -24,7 +23,7 @@ func newCompletion() *cobra.Command {
 	shells := slices.Sorted(maps.Keys(scripts))
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
-		Short: "Write a script by which a shell completes commands and flags",
+		Short: "Generate a shell completion script",
 		Example: `  source <(apoidea completion bash)
   apoidea completion zsh > "${fpath[1]}/_apoidea"
   apoidea completion fish > ~/.config/fish/completions/apoidea.fish`,

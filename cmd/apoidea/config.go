@@ -18,7 +18,7 @@ import (
 )
 
 func newConfig(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "The configuration file: write one, show what holds, check one"}
+	cmd := &cobra.Command{Use: "config", Short: "Write, show or check the configuration"}
 	cmd.AddCommand(newConfigInit(g), newConfigShow(g), newConfigCheck(g))
 	return cmd
 }
@@ -28,10 +28,10 @@ func newConfigInit(g *globals) *cobra.Command {
 	new(settings.Run).Add(given)
 	cmd := &cobra.Command{
 		Use:   "init [FILE]",
-		Short: "Write a configuration file with every key, its default and its meaning",
-		Long: `Write a configuration file in which every key stands with its default and its meaning: config.toml in the data directory, where a peer finds
-it by itself, or FILE. Keys given as flags are set, all others are commented out; a volunteer needs profile, contact and dns-seed. A file that is there is
-left alone unless --force is given.`,
+		Short: "Write a configuration file with all keys and defaults",
+		Long: `Write a configuration file with every key, its description and its default: config.toml in the data directory, which the peer loads automatically,
+or FILE. Keys given as flags are set; all others are commented out. A volunteer needs profile, contact and dns-seed. An existing file is kept unless
+--force is given.`,
 		Example: "  apoidea config init\n  apoidea config init --profile public --contact https://me.example/ --dns-seed seeds.example.org\n  apoidea config init ./volunteer.toml\n  apoidea config init --data-dir /srv/peer --force",
 		Args:    atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,7 +46,7 @@ left alone unless --force is given.`,
 		},
 	}
 	cmd.Flags().AddFlagSet(given)
-	cmd.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	return cmd
 }
 
@@ -56,7 +56,7 @@ func unset(set func(key string) bool) string {
 	if len(missing) == 0 {
 		return ""
 	}
-	return "\na volunteer sets " + strings.Join(missing, ", ") + " as well, in it or as flags of config init: else run joins no ring of volunteers"
+	return "\nto join a public ring, also set " + strings.Join(missing, ", ") + " in the file or as flags of config init"
 }
 
 // writeNew writes a file as a whole. One that is there is replaced by force only.
@@ -67,7 +67,7 @@ func writeNew(path, text string, force bool) error {
 	if !force {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%w: %s is there already (--force replaces it)", errUsage, path)
+			return fmt.Errorf("%w: %s: file exists (--force replaces it)", errUsage, path)
 		}
 		if err != nil {
 			return err
@@ -85,9 +85,9 @@ func newConfigShow(g *globals) *cobra.Command {
 	var s settings.Run
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show every value that run would take, and where it comes from",
-		Long: `Show every value that run would take with the same flags, and where it comes from: flag, environment, configuration file or default. What
-limits set has changed at a peer stands in apoidea limits.`,
+		Short: "Show the effective configuration and its sources",
+		Long: `Show the effective configuration of run with the same flags, and the source of each value: flag, environment, configuration file or default. For
+changes made by limits set, see apoidea limits.`,
 		Example: "  apoidea config show\n  apoidea config show --config volunteer.toml --fetchers 8 --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -109,9 +109,9 @@ limits set has changed at a peer stands in apoidea limits.`,
 func newConfigCheck(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Check a configuration file: unknown keys, values, and what does not go together",
-		Long: `Check a configuration file, the data directory's config.toml or FILE, without starting anything: that every key is known (one that is not is an error with a suggestion), that every value can
-be read, and that they go together. Flags and environment are left out.`,
+		Short: "Check a configuration file",
+		Long: `Check a configuration file, config.toml of the data directory or FILE, without starting a peer: unknown keys (with a suggestion), invalid values and
+conflicting settings. Flags and environment are ignored.`,
 		Example: "  apoidea config check\n  apoidea config check ./volunteer.toml --json",
 		Args:    atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -124,7 +124,7 @@ be read, and that they go together. Flags and environment are left out.`,
 				return err
 			}
 			keys := map[bool]string{true: "1 key", false: fmt.Sprintf("%d keys", n)}[n == 1]
-			return g.say(cmd.OutOrStdout(), map[string]any{"file": path, "ok": true, "keys": n}, fmt.Sprintf("%s: in order, %s set%s", path, keys, map[bool]string{true: unset(func(string) bool { return false })}[n == 0]))
+			return g.say(cmd.OutOrStdout(), map[string]any{"file": path, "ok": true, "keys": n}, fmt.Sprintf("%s: valid, %s set%s", path, keys, map[bool]string{true: unset(func(string) bool { return false })}[n == 0]))
 		},
 	}
 }

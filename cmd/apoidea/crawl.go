@@ -29,10 +29,12 @@ func newCrawl(g *globals) *cobra.Command {
 	o := crawlOptions{globals: g}
 	cmd := &cobra.Command{
 		Use:   "crawl [URL...]",
-		Short: "Post a job to a running peer",
-		Long: `Post a job to the running peer that --data-dir (or --api) names, and print the job's ID. With --wait return when the job is done.
-A job with the same words that is not finished is continued; one that is finished is left as it is, unless it fetched nothing or --again is given.
-Without --scope the job keeps to the hosts of its seeds and of what seeds redirect to. Seeds are fetched whatever the scope.`,
+		Short: "Post a crawl job to a running peer",
+		Long: `Post a job to the running peer selected by --data-dir or --api, and print the job's ID. With --wait, return when the job is done.
+An unfinished job with the same parameters is continued. A finished one is not repeated, unless it fetched no page or --again is given.
+
+Without --scope the job is limited to the hosts of its seeds and of the targets to which seeds redirect. Seeds are always fetched.
+Patterns of --include, --exclude and --first match as in robots.txt: * is any text, $ the end. --include applies to links only.`,
 		Example: `  apoidea crawl https://example.org/ --max-depth 3 --wait
   apoidea crawl https://a.example/ https://b.example/ --scope '*.example' --max-pages 10000
   apoidea crawl --seeds list.txt --max-depth 1 --wait
@@ -43,7 +45,7 @@ Without --scope the job keeps to the hosts of its seeds and of what seeds redire
 			if cmd.Flags().Changed("seeds") || cmd.Flags().Changed("sitemap") {
 				return nil
 			}
-			return atLeast(1, "a URL (or --seeds FILE, --sitemap URL)")(cmd, args)
+			return atLeast(1, "one URL (or --seeds FILE, --sitemap URL)")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("patience") {
@@ -54,8 +56,8 @@ Without --scope the job keeps to the hosts of its seeds and of what seeds redire
 	}
 	o.job.Add(cmd.Flags())
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "return when the job is done")
-	cmd.Flags().DurationVar(&o.patience, "patience", node.DefaultPatience, "with --wait: return as well when only URLs are left whose next try is further away; 0 waits for them all (default: the peer's)")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "with --wait: give up waiting after so long; the job goes on (0: never)")
+	cmd.Flags().DurationVar(&o.patience, "patience", node.DefaultPatience, "with --wait: maximum wait for a retry; 0: unlimited (default the peer's)")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "with --wait: maximum time to wait; 0: unlimited")
 	return cmd
 }
 
@@ -103,10 +105,10 @@ func (o *crawlOptions) await(ctx context.Context, c *control.Client, job *contro
 	}
 	if err := progress.Follow(wait, c, job.ID, o.patience, progress.Screen{Err: errOut, Quiet: o.quiet || o.json}); err != nil {
 		if wait.Err() != nil && ctx.Err() == nil {
-			return nil, &control.Error{Kind: control.KindTimeout, Text: fmt.Sprintf("job %s not done after %v; it goes on (apoidea job show %s)", job.ID, o.timeout, job.ID)}
+			return nil, &control.Error{Kind: control.KindTimeout, Text: fmt.Sprintf("job %s: not done after --timeout %v; it continues (apoidea job show %s)", job.ID, o.timeout, job.ID)}
 		}
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w; job %s goes on (apoidea job show %s)", errInterrupted, job.ID, job.ID)
+			return nil, fmt.Errorf("%w; job %s continues (apoidea job show %s)", errInterrupted, job.ID, job.ID)
 		}
 		return nil, err
 	}

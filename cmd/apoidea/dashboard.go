@@ -12,9 +12,9 @@ import (
 func newDashboard(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "dashboard",
-		Short: "Print a link to the running peer's web page",
-		Long: `Print a link to the page of the running peer: its work, jobs, the ring, charts, and buttons to pause, to steer jobs and to set limits. The link
-logs one browser in, once, within 15 minutes. Without it the page has no buttons, and cannot be seen at all if the peer runs with --dashboard-login.`,
+		Short: "Print a link to the dashboard of the running peer",
+		Long: `Print a link to the dashboard of the running peer: its work, jobs, ring, charts and controls. The link logs in one browser, once, within 15 minutes.
+Without a login the dashboard is read-only; with --dashboard-login, and beyond loopback, it requires one.`,
 		Example: "  apoidea dashboard\n  xdg-open \"$(apoidea dashboard)\"",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

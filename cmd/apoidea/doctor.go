@@ -29,12 +29,12 @@ func newDoctor(g *globals) *cobra.Command {
 	o := doctorOptions{globals: g}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what works of a set-up, what does not, and the cure",
-		Long: `Examine the set-up that the same flags, environment and configuration file would give to run, and the peer that runs in the data directory, if one does:
-data directory, data, disk, descriptors, clock, ports, DNS seed, entry peers, DNS resolver, contact, files, configuration, peer. Each is ok, warn or fail, with a line
-that says what was found and one with the cure. It asks nobody but those whom the settings name, and changes nothing.
+		Short: "Diagnose configuration and connectivity problems",
+		Long: `Diagnose the configuration that the same flags, environment and file give to run, and the peer that runs in the data directory, if any. The checks:
+data directory, data, disk, descriptors, clock, ports, DNS seed, entry peers, DNS resolver, contact, files, configuration, peer. Each reports ok, warn
+or fail, what it found, and a fix. It contacts only what the configuration names, and changes nothing.
 
-The exit code is 0 if nothing failed.`,
+The exit code is 0 if no check failed.`,
 		Example: `  apoidea doctor
   apoidea doctor --profile public --contact https://me.example/crawler --dns-seed seeds.example.org
   apoidea doctor --config apoidea.toml --json`,
@@ -98,6 +98,6 @@ func printFinding(out io.Writer, f *doctor.Finding) error {
 	if _, err := fmt.Fprintf(out, "%-5s %-15s %s\n", f.Verdict, f.Check, words.Legible(f.Found)); err != nil || f.Cure == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%-5s %-15s cure: %s\n", "", "", words.Legible(f.Cure))
+	_, err := fmt.Fprintf(out, "%-5s %-15s fix: %s\n", "", "", words.Legible(f.Cure))
 	return err
 }

@@ -21,7 +21,7 @@ import (
 )
 
 func newExperiment(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "experiment", Short: "Run the papers' experiments, and those that show what this system promises"}
+	cmd := &cobra.Command{Use: "experiment", Short: "Run reproducible experiments"}
 	cmd.AddCommand(newExperimentList(g), newExperimentRun(g))
 	return cmd
 }
@@ -68,17 +68,17 @@ type experimentFlags struct {
 func newExperimentRun(g *globals) *cobra.Command {
 	o := experimentFlags{globals: g}
 	var long strings.Builder
-	long.WriteString(`Run an experiment in virtual time and print its table, the paper's figures beside ours. DIR gets table.json, table.csv, run.json, charts as SVG and
-further figures as CSV; run.json has the commit, the command line and the machine. The expected time is printed first. The same seed gives the same table. An interrupt leaves DIR as it was.
+	long.WriteString(`Run an experiment in virtual time and print its table, with the paper's figures beside ours. DIR gets table.json, table.csv, run.json, SVG charts and more CSV
+files; run.json has the commit, the command line and the machine. The expected time is printed first. The same seed gives the same table. An interrupt leaves DIR unchanged.
 
 `)
 	for _, e := range experiment.All() {
 		fmt.Fprintf(&long, "    %-22s  %s\n", e.Name, e.About)
 	}
-	long.WriteString("\napoidea help experiments says what each does.")
+	long.WriteString("\nDetails: apoidea help experiments")
 	cmd := &cobra.Command{
 		Use:   "run NAME -o DIR",
-		Short: "Run an experiment and write its table and charts into a directory",
+		Short: "Run an experiment and write its table and charts",
 		Long:  long.String(),
 		Example: `  apoidea experiment run churn -o out --quick
   apoidea experiment run churn -o out --rtt planetlab-490.csv.gz --seed 7`,
@@ -88,16 +88,16 @@ further figures as CSV; run.json has the commit, the command line and the machin
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.out, "out", "o", "", "directory to write into, made if need be (required)")
-	f.Uint64Var(&o.options.Seed, "seed", 1, "the same seed gives the same table")
-	f.IntVar(&o.options.Peers, "peers", 0, "peers (default: the experiment's own number)")
-	f.IntVar(&o.options.Sites, "sites", 0, "sites to place, where the experiment has a number of them (default: its own)")
-	f.Float64Var(&o.options.Hours, "hours", 0, "virtual hours (default: the experiment's own)")
-	f.StringVar(&o.options.RTT, "rtt", "", "matrix of round trips in ms, square CSV, may be gzip (default: an internet made from the seed)")
-	f.StringVar(&o.options.Prefixes, "prefixes", "", "addresses of the matrix's nodes: CSV with the columns node and prefix")
-	f.StringVar(&o.options.Hierarchy, "hierarchy", "", "IP ranges with their organisations: CSV of nested networks")
-	f.BoolVar(&o.options.Quick, "quick", false, "a smaller run that takes seconds")
-	f.BoolVar(&o.brief, "brief", false, "print the table alone, shortened if it is long")
+	f.StringVarP(&o.out, "out", "o", "", "output directory, created if missing (required)")
+	f.Uint64Var(&o.options.Seed, "seed", 1, "random seed; the same seed gives the same table")
+	f.IntVar(&o.options.Peers, "peers", 0, "number of peers (default the experiment's own)")
+	f.IntVar(&o.options.Sites, "sites", 0, "number of sites to place (default the experiment's own)")
+	f.Float64Var(&o.options.Hours, "hours", 0, "virtual hours (default the experiment's own)")
+	f.StringVar(&o.options.RTT, "rtt", "", "RTT matrix in ms, square CSV, may be gzipped (default generated from the seed)")
+	f.StringVar(&o.options.Prefixes, "prefixes", "", "addresses of the matrix nodes: CSV with columns node and prefix")
+	f.StringVar(&o.options.Hierarchy, "hierarchy", "", "IP ranges and their organizations: CSV of nested networks")
+	f.BoolVar(&o.options.Quick, "quick", false, "smaller run that takes seconds")
+	f.BoolVar(&o.brief, "brief", false, "print only the table, shortened if it is long")
 	return cmd
 }
 
@@ -107,7 +107,7 @@ func (o *experimentFlags) run(ctx context.Context, name string, out, errOut io.W
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
 	if o.out == "" {
-		return fmt.Errorf("%w: experiment run wants -o DIR", errUsage)
+		return fmt.Errorf("%w: experiment run requires -o DIR", errUsage)
 	}
 	if !o.quiet && !o.brief {
 		fmt.Fprintf(errOut, "%s: expected time %s on two cores with default options\n", name, experiment.Expected(name, &o.options))

@@ -32,9 +32,9 @@ func TestExperimentCommandLines(t *testing.T) {
 		says string
 	}{
 		"list":       {"list", 0, "churn"},
-		"no name":    {"run", 2, "wants the name of an experiment"},
-		"unknown":    {"run chrun -o " + dir, 2, "chrun"},
-		"nowhere":    {"run churn", 2, "wants -o DIR"},
+		"no name":    {"run", 2, "the name of an experiment"},
+		"unknown":    {"run chrun -o " + dir, 2, "there are"},
+		"nowhere":    {"run churn", 2, "-o DIR"},
 		"no peers":   {"run churn --peers -1 -o " + dir, 2, "peers -1"},
 		"no such":    {"run churn --rtt " + filepath.Join(dir, "none.csv") + " -o " + dir, 2, "rtt matrix"},
 		"group only": {"", 0, "Available Commands"},

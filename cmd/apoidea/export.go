@@ -27,30 +27,34 @@ type exportOptions struct {
 	output, of string
 }
 
-// errIncomplete says that an export was made and lacks something.
-var errIncomplete = errors.New("the export is not complete")
+// errIncomplete is returned for an export that lacks data.
+var errIncomplete = errors.New("export incomplete")
 
 func newExport(g *globals) *cobra.Command {
 	o := exportOptions{globals: g}
 	cmd := &cobra.Command{
 		Use:   "export warc|cdxj|links|urls|wacz",
-		Short: "Write results: archive, index, link graph or the fate of each URL",
-		Long: `Write what was crawled: warc (the records of the archive in one file), cdxj (their sorted index), wacz (both, with a list of pages, in one file
-for replay tools), links (CSV: from, to, kind, where kind is link or redirect; --count gives each link once and how often it was met; --json gives
-one document a line) or urls (one JSON document a URL, with all that is recorded of it).
+		Short: "Export the archive, its index, links or URL outcomes",
+		Long: `Export crawl results:
 
---ring takes in the other members of the ring and their workers. What is missing is said on standard error and the exit code is 1: peers that do not
-answer, records on peers that are gone or that no archive holds any more, damaged bytes. Reading goes on behind damage, and the URLs that lie in it are named.
+    warc   the records of the archive in one file
+    cdxj   the sorted index of these records
+    wacz   both and a list of pages, in one file for replay tools
+    links  CSV of from, to, kind (link or redirect); with --count each link once and its number of occurrences; with --json one document per line
+    urls   one JSON document per URL with all that is recorded of it
 
-warc packs records as FILE is called: .warc.gz (also if it is called otherwise), .warc.zst or .warc. A wacz has gzip.
+--ring includes the other members of the ring and their workers. Missing data is reported on standard error, and the exit code is 1: unreachable peers, records
+of absent peers or without an archive file, corrupt ranges. The export continues after a corrupt range and lists the URLs in it.
 
-cdxj is the index of what export warc writes of the same records: export warc -o crawl.warc.gz and export cdxj -o crawl.cdxj belong together. With --of FILE
-it is made from a file that was exported before.
+The name of FILE selects the compression of warc: .warc.gz (the default), .warc.zst or .warc. A wacz uses gzip.
 
-With -o the export may be interrupted: what is gathered lies in FILE.part, and the same command goes on with it. FILE appears when it is whole; one
-that is there is left alone without --force. A wacz takes its size in free space twice while it is made.
+cdxj is the index of the same records as export warc: export warc -o crawl.warc.gz and export cdxj -o crawl.cdxj belong together. --of FILE creates it from an
+exported file.
 
-Without a running peer the data directory is read as it lies.`,
+With -o an export can be interrupted: collected data is in FILE.part, and the same command continues. FILE appears when it is complete; an existing one is kept
+unless --force is given. A wacz temporarily needs twice its size in free space.
+
+Without a running peer the data directory is read directly.`,
 		Example: `  apoidea export urls --ring > urls.ndjson
   apoidea export warc -o crawl.warc.gz
   apoidea export cdxj --of crawl.warc.gz -o crawl.cdxj
@@ -63,10 +67,10 @@ Without a running peer the data directory is read as it lies.`,
 				return wrongUsage(cmd, fmt.Sprintf("export %q: must be one of %s%s", args[0], strings.Join(cmd.ValidArgs, ", "), words.Nearest(args[0], cmd.ValidArgs)))
 			}
 			if o.asked.Count && args[0] != export.Links {
-				return wrongUsage(cmd, "--count is for export links")
+				return wrongUsage(cmd, "--count: applies to export links only")
 			}
 			if o.of != "" && (args[0] != export.CDXJ || o.asked.Ring) {
-				return wrongUsage(cmd, "--of is for export cdxj of one file, without --ring")
+				return wrongUsage(cmd, "--of: applies to export cdxj without --ring only")
 			}
 			if o.of != "" {
 				return o.indexFile(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -74,18 +78,18 @@ Without a running peer the data directory is read as it lies.`,
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&o.asked.Ring, "ring", false, "of all members of the ring that answer, and their workers")
-	cmd.Flags().BoolVar(&o.asked.Count, "count", false, "of links: each pair once, with how often it was met")
-	cmd.Flags().BoolVar(&o.asked.Force, "force", false, "replace FILE, and begin anew where an export was interrupted")
-	cmd.Flags().StringVar(&o.of, "of", "", "of cdxj: the WARC `FILE` that was exported, which is read instead of a peer's archive")
-	cmd.Flags().StringVarP(&o.output, "output", "o", "-", "FILE to write to; - is standard output, where an export cannot be resumed")
+	cmd.Flags().BoolVar(&o.asked.Ring, "ring", false, "export from all reachable members and their workers")
+	cmd.Flags().BoolVar(&o.asked.Count, "count", false, "links: each pair once, with its number of occurrences")
+	cmd.Flags().BoolVar(&o.asked.Force, "force", false, "replace FILE and restart an interrupted export")
+	cmd.Flags().StringVar(&o.of, "of", "", "cdxj: exported WARC `FILE` to index instead of a peer's archive")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "-", "output FILE; -: standard output, where an export cannot resume")
 	return cmd
 }
 
 func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Writer) (err error) {
 	toFile := o.output != "" && o.output != "-"
 	if f, ok := out.(*os.File); ok && !toFile && (what == export.WARC || what == export.WACZ) && term.IsTerminal(int(f.Fd())) {
-		return fmt.Errorf("%w: export %s: bytes are nothing for a terminal; name a file with -o", errUsage, what)
+		return fmt.Errorf("%w: export %s: binary output to a terminal; set -o FILE", errUsage, what)
 	}
 	results, done, err := o.results(ctx, errOut)
 	if err != nil {
@@ -102,7 +106,7 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 	report, err := export.Run(ctx, results, opt)
 	if err != nil {
 		if toFile && ctx.Err() != nil {
-			return fmt.Errorf("%w; the same command goes on with the export", errInterrupted)
+			return fmt.Errorf("%w; the same command continues the export", errInterrupted)
 		}
 		return err
 	}
@@ -112,12 +116,12 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 // lostShown is how many lost records are named to people.
 const lostShown = 20
 
-// repairHint names what mends an archive of this machine.
+// repairHint names the commands that repair an archive.
 func repairHint(r *export.Report) string {
 	if len(r.Damaged) == 0 && r.LostTotal == 0 {
 		return ""
 	}
-	return "; on the peer that holds them, apoidea check says more and apoidea repair has them crawled again"
+	return "; on the peer that holds the records, run apoidea check for details and apoidea repair to crawl them again"
 }
 
 // indexFile makes the index of a file that was exported.
@@ -131,7 +135,7 @@ func (o *exportOptions) indexFile(ctx context.Context, out, errOut io.Writer) (e
 		}
 		f, oerr := os.OpenFile(o.output, mode, 0o644) // a result is for others too
 		if errors.Is(oerr, os.ErrExist) {
-			return fmt.Errorf("%w: %s is there already; name another file, or --force replaces it", errUsage, o.output)
+			return fmt.Errorf("%w: %s: file exists; choose another file, or replace it with --force", errUsage, o.output)
 		}
 		if oerr != nil {
 			return oerr
@@ -157,7 +161,7 @@ func (o *exportOptions) results(ctx context.Context, errOut io.Writer) (r contro
 	if err != nil {
 		return nil, nil, damageHint(o.dataDir, err)
 	}
-	fmt.Fprintf(o.hints(errOut), "no peer is running: reading %s as it lies\n", o.dataDir)
+	fmt.Fprintf(o.hints(errOut), "no peer is running: reading %s\n", o.dataDir)
 	return off, off.Close, nil
 }
 
@@ -195,7 +199,7 @@ func exportText(p export.Progress) string {
 	return text
 }
 
-// tell says what came of an export: on standard output if the export itself is not there.
+// tell reports the result of an export: on standard output if the export itself is not there.
 func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Writer) error {
 	if !toFile {
 		out = errOut
@@ -204,20 +208,20 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		fmt.Fprintln(errOut, "apoidea: missing:", m)
 	}
 	for _, d := range r.Damaged {
-		fmt.Fprintln(errOut, "apoidea: damaged:", d)
+		fmt.Fprintln(errOut, "apoidea: corrupt:", d)
 	}
 	for i, l := range r.Lost {
 		if i == lostShown {
-			fmt.Fprintf(errOut, "apoidea: lost: and %d more (--json names them)\n", r.LostTotal-lostShown)
+			fmt.Fprintf(errOut, "apoidea: lost: %d more (see --json)\n", r.LostTotal-lostShown)
 			break
 		}
-		fmt.Fprintf(errOut, "apoidea: lost: %s: no archive file of peer %s holds its record %s\n", l.URL, l.Peer, l.Record)
+		fmt.Fprintf(errOut, "apoidea: lost: %s: peer %s has no archive file with record %s\n", l.URL, l.Peer, l.Record)
 	}
 	if r.Moved > 0 {
-		fmt.Fprintf(o.hints(errOut), "%s left out: their files were moved to other storage\n", words.Counted(r.Moved, "record"))
+		fmt.Fprintf(o.hints(errOut), "%s skipped: their files were moved to other storage\n", words.Counted(r.Moved, "record"))
 	}
 	if r.What == export.URLs && r.Records == 0 && !o.asked.Ring {
-		fmt.Fprintln(o.hints(errOut), "no URL of a host that this peer owns has an outcome; --ring exports those of all members")
+		fmt.Fprintln(o.hints(errOut), "no URL owned by this peer has an outcome; --ring exports the URLs of all members")
 	}
 	if toFile || o.json {
 		text := words.Singular(fmt.Sprintf("%s: %d records, %s, of %s", r.Output, r.Records, words.Bytes(r.Bytes), words.Counted(int64(r.Peers), "peer")))
@@ -226,8 +230,16 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		}
 	}
 	if !r.Complete {
-		return fmt.Errorf("%w: %s missing, %s left out, %s lost%s", errIncomplete, words.Counted(int64(len(r.Missing)), "source"),
-			words.Counted(int64(len(r.Damaged)), "damaged place"), words.Counted(r.LostTotal, "record"), repairHint(r))
+		var lacks []string
+		for _, l := range []struct {
+			n    int64
+			what string
+		}{{int64(len(r.Missing)), "missing source"}, {int64(len(r.Damaged)), "corrupt range"}, {r.LostTotal, "lost record"}} {
+			if l.n > 0 {
+				lacks = append(lacks, words.Counted(l.n, l.what))
+			}
+		}
+		return fmt.Errorf("%w: %s%s", errIncomplete, strings.Join(lacks, ", "), repairHint(r))
 	}
 	return nil
 }

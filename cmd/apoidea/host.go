@@ -10,7 +10,7 @@ import (
 func newHost(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "host HOST",
-		Short:   "Show all that is known of a host: owner, worker, robots, delays, who measured what",
+		Short:   "Show a host's owner, worker, robots.txt, delays and RTTs",
 		Example: "  apoidea host example.org\n  apoidea host docs.localhost:8080 --json",
 		Args:    exactly("a host"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -22,7 +22,7 @@ func newHost(g *globals) *cobra.Command {
 func newWhy(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "why URL",
-		Short:   "Tell why a URL is or is not crawled",
+		Short:   "Explain why a URL is or is not crawled",
 		Example: "  apoidea why https://example.org/private/",
 		Args:    exactly("a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {

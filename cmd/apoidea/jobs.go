@@ -23,11 +23,11 @@ func newJob(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "job",
 		Short: "Show, pause, resume or cancel a job",
-		Long: `A job is named by its ID or an unambiguous beginning of it. A job is signed by the job key of the peer where it was posted, and only a peer
-that has this key can pause, resume or cancel it: run has --job-key.`,
+		Long: `Show, pause, resume or cancel a job. A job is given by its ID or an unambiguous prefix. It is signed by the job key of the peer where it was posted.
+Only a peer with this key can pause, resume or cancel it (run --job-key).`,
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "keys", Short: "Tell the job key of the peer that is asked, and of each job the key that posted it", Example: "  apoidea job keys", Args: noArgs,
+		Use: "keys", Short: "Show the job keys of this peer and of each job", Example: "  apoidea job keys", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return ask(g, cmd, func(c *control.Client) (*show.Keys, error) {
 				key, err := c.JobKey(cmd.Context())
@@ -39,15 +39,15 @@ that has this key can pause, resume or cancel it: run has --job-key.`,
 			}, show.JobKeys)
 		},
 	}, &cobra.Command{
-		Use: "show ID", Short: "Show a job and what became of its URLs", Example: "  apoidea job show 3f2a", Args: exactly("the ID of a job"),
+		Use: "show ID", Short: "Show a job and the outcomes of its URLs", Example: "  apoidea job show 3f2a", Args: exactly("the ID of a job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return ask(g, cmd, func(c *control.Client) (*control.Job, error) { return c.Job(cmd.Context(), args[0]) }, show.Job)
 		},
 	})
 	for action, text := range map[string]string{
-		"pause":  "Hand out no more URLs of a job; what is out with workers is finished",
-		"resume": "Go on with a paused job",
-		"cancel": "End a job for good: its pending URLs are dropped",
+		"pause":  "Pause a job; leased URLs are still fetched",
+		"resume": "Resume a paused job",
+		"cancel": "Cancel a job and drop its pending URLs",
 	} {
 		cmd.AddCommand(&cobra.Command{
 			Use: action + " ID", Short: text, Example: "  apoidea job " + action + " 3f2a", Args: exactly("the ID of a job"),

@@ -1,5 +1,4 @@
-// Command apoidea is a peer of a fully decentralized web crawler, and the tool to look at one and
-// to command it.
+// Command apoidea runs a peer of a decentralized web crawler, and inspects and controls peers.
 package main
 
 import (
@@ -28,7 +27,7 @@ const (
 )
 
 func main() {
-	logs.Capture(logs.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: logs.Truncate}))) // until a command says otherwise
+	logs.Capture(logs.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: logs.Truncate}))) // until a command sets its own
 	ctx, stop := interruptible()
 	err := newRoot().ExecuteContext(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil && !errors.Is(err, errInterrupted) {
@@ -44,17 +43,15 @@ func main() {
 // errInterrupted ends a command that was interrupted before it was done.
 var errInterrupted = errors.New("interrupted")
 
-// twiceAfter tells a second interrupt from the same one delivered twice: a shell or timeout(1)
-// signals the process and then its whole group.
+// twiceAfter separates a second interrupt from one delivered twice, to the process and its group.
 const twiceAfter = 300 * time.Millisecond
 
-// errTerminated is the cause of an end that the system asked for, as at a shutdown or where a
-// terminal is closed: a peer stops and keeps its records, while one that a person interrupts leaves
-// its ring.
+// errTerminated is the cause of an end by SIGTERM or SIGHUP: the peer keeps its records, while an
+// interrupted one leaves its ring.
 var errTerminated = errors.New("terminated")
 
-// interruptible returns a context that ends with the first interrupt, of which its cause tells; the
-// second one ends the process at once, which is safe: what was acknowledged is on disk.
+// interruptible returns a context that is canceled by the first signal, with its cause. The second
+// signal exits immediately, which is safe: acknowledged data is on disk.
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, cancelCause := context.WithCancelCause(context.Background())
 	cancel := func() { cancelCause(nil) }
@@ -70,7 +67,7 @@ func interruptible() (context.Context, context.CancelFunc) {
 			cancelCause(errTerminated)
 		}
 		awaitSecond(signals, time.Now())
-		fmt.Fprintln(os.Stderr, "apoidea: stopped at once; the next start goes on from what is on disk")
+		fmt.Fprintln(os.Stderr, "apoidea: stopped immediately; the next start resumes from the data directory")
 		os.Exit(exitFailed)
 	}()
 	return ctx, func() {

@@ -14,7 +14,7 @@ import (
 // newMan writes the manual pages of all commands, for packages.
 func newMan() *cobra.Command {
 	return &cobra.Command{
-		Use: "man DIR", Short: "Write the manual pages into a directory", Example: "  apoidea man man1", Hidden: true,
+		Use: "man DIR", Short: "Write the manual pages to a directory", Example: "  apoidea man man1", Hidden: true,
 		Args: exactly("a directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
@@ -22,7 +22,7 @@ func newMan() *cobra.Command {
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true
-			root.PersistentFlags().Lookup("data-dir").DefValue = "$XDG_DATA_HOME/apoidea, or ~/.local/share/apoidea" // not that of who writes the pages
+			root.PersistentFlags().Lookup("data-dir").DefValue = "$XDG_DATA_HOME/apoidea, or ~/.local/share/apoidea" // not that of the build machine
 			day := built()                                                                                           // the same build writes the same pages
 			header := &doc.GenManHeader{Title: "APOIDEA", Section: "1", Source: "apoidea " + versionString(), Manual: "Apoidea", Date: &day}
 			if err := doc.GenManTree(root, header, args[0]); err != nil {
@@ -36,7 +36,7 @@ func newMan() *cobra.Command {
 // newMetrics prints the documentation of the series that a peer offers to Prometheus.
 func newMetrics() *cobra.Command {
 	return &cobra.Command{
-		Use: "metrics", Short: "Print what /metrics offers, as Markdown", Example: "  apoidea metrics > docs/metrics.md", Hidden: true, Args: noArgs,
+		Use: "metrics", Short: "Print the documentation of /metrics as Markdown", Example: "  apoidea metrics > docs/metrics.md", Hidden: true, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return metrics.Document(cmd.OutOrStdout()) },
 	}
 }

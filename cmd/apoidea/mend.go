@@ -22,22 +22,22 @@ type mendOptions struct {
 	dryRun bool
 }
 
-// errDamage ends a check that found something.
-var errDamage = errors.New("something is damaged")
+// errDamage is returned by a check that found corruption.
+var errDamage = errors.New("corruption found")
 
 func newCheck(g *globals) *cobra.Command {
 	o := mendOptions{globals: g}
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Say what is damaged in the data directory, and what it means",
-		Long: `Look at the data of a peer that does not run: the files of the database, the records in it against each other, the archive against its indexes and
-against the records. Each finding says what was found and what it means for the crawl. A note is what a crash leaves as well. Nothing is changed.
+		Short: "Check the data directory for corruption",
+		Long: `Check the data of a stopped peer: the database files, the consistency of the records, and the archive against its indexes and the records. Each
+finding has a description and its effect on the crawl. A note is a normal result of a crash. Nothing is changed.
 
-A WARC file that was moved to other storage is no damage if its index stays behind as FILE.cdxj.moved. Its pages are not crawled again.
+A WARC file that was moved to other storage is not corruption if its index remains as FILE.cdxj.moved. Its pages are not crawled again.
 
-With --read-data every block and every WARC record is read and its digests are computed; without it, what leads to them.
+--read-data reads every block and WARC record and verifies the digests. Without it, only the indexes are read.
 
-The exit code is 1 if something is damaged.`,
+The exit code is 1 if corruption was found.`,
 		Example: `  apoidea check
   apoidea check --read-data --json --data-dir /srv/crawl`,
 		Args: noArgs,
@@ -45,7 +45,7 @@ The exit code is 1 if something is damaged.`,
 			return o.check(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&o.asked.ReadData, "read-data", false, "read every block of the database and every record of the archive")
+	cmd.Flags().BoolVar(&o.asked.ReadData, "read-data", false, "read every database block and archive record")
 	return cmd
 }
 
@@ -53,12 +53,12 @@ func newRepair(g *globals) *cobra.Command {
 	o := mendOptions{globals: g}
 	cmd := &cobra.Command{
 		Use:   "repair",
-		Short: "Mend what check finds, and say what is lost",
-		Long: `Mend the data of a peer that does not run. Everything is read, as check --read-data does. What can be read of the records goes into a new database; files of
-the archive are written anew without what cannot be read, with their indexes; outcomes that the records have forgotten come from the archive. What is lost
-is named, and waits to be crawled again by the next run. What was damaged is moved to damaged-TIME in the data directory, for you to remove.
+		Short: "Repair the data directory and report what was lost",
+		Long: `Repair the data of a stopped peer. All data is read, as by check --read-data. Readable records are copied to a new database. Archive files
+are rewritten without unreadable records, with their indexes. Missing outcomes are restored from the archive. Lost URLs are listed, and the next run
+crawls them again. Corrupt files are moved to damaged-TIME in the data directory; remove it yourself.
 
-Take a copy of the data directory first if you have the room. A repair needs as much free space as the database and the damaged files of the archive take.`,
+Back up the data directory first if possible. A repair needs free space for a copy of the database and of the corrupt archive files.`,
 		Example: `  apoidea repair --dry-run
   apoidea repair --data-dir /srv/crawl`,
 		Args: noArgs,
@@ -66,23 +66,23 @@ Take a copy of the data directory first if you have the room. A repair needs as 
 			return o.repair(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and change nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "report what would be done and change nothing")
 	return cmd
 }
 
-// options tell people what is being looked at.
+// options returns the options, with progress for people.
 func (o *mendOptions) options(errOut io.Writer) mend.Options {
 	m := o.asked
 	if !o.quiet && !o.json {
-		m.Progress = func(doing string) { fmt.Fprintf(errOut, "looking at: %s\n", doing) }
+		m.Progress = func(doing string) { fmt.Fprintf(errOut, "checking: %s\n", doing) }
 	}
 	return m
 }
 
-// idle refuses to look where a peer runs: what it writes meanwhile would look like damage.
+// idle returns an error if a peer is running: its writes would look like corruption.
 func (o *mendOptions) idle(ctx context.Context, command string) error {
 	if control.Answers(ctx, o.addr()) {
-		return fmt.Errorf("%s: a peer runs in %s: stop it first (Ctrl-C, or apoidea leave --data-dir %s)", command, o.dataDir, o.dataDir)
+		return fmt.Errorf("%s: a peer is running in %s: stop it first (Ctrl-C, or apoidea leave --data-dir %s)", command, o.dataDir, o.dataDir)
 	}
 	return nil
 }
@@ -103,15 +103,15 @@ func (o *mendOptions) check(ctx context.Context, out, errOut io.Writer) error {
 		return err
 	}
 	if !r.OK {
-		return fmt.Errorf("check: %w: apoidea repair --data-dir %s mends what can be mended", errDamage, o.dataDir)
+		return fmt.Errorf("check: %w; to repair: apoidea repair --data-dir %s", errDamage, o.dataDir)
 	}
 	return nil
 }
 
-// inUse says what to do about a directory that another process has.
+// inUse explains the error of a directory that another process uses.
 func inUse(command, dir string, err error) error {
 	if node.InUse(err) {
-		return fmt.Errorf("%s: another process has %s open: stop the peer that runs there first", command, dir)
+		return fmt.Errorf("%s: %s is in use by another process: stop its peer first", command, dir)
 	}
 	return err
 }
@@ -122,7 +122,7 @@ func (o *mendOptions) printFindings(out io.Writer, r *mend.Report) error {
 		if o.quiet && f.Note {
 			continue
 		}
-		verdict := "damaged"
+		verdict := "corrupt"
 		if f.Note {
 			verdict = "note"
 		}
@@ -133,11 +133,11 @@ func (o *mendOptions) printFindings(out io.Writer, r *mend.Report) error {
 	if o.quiet || !r.OK {
 		return nil
 	}
-	how := "what leads to them was looked at; --read-data reads them"
+	how := "only the indexes were read; --read-data reads the data"
 	if r.ReadData {
-		how = "all of them were read"
+		how = "all data was read"
 	}
-	_, err := fmt.Fprintf(out, "sound: %s in the archive, %s with an outcome; %s\n", words.Counted(r.Exchanges, "exchange"), words.Counted(r.URLs, "URL"), how)
+	_, err := fmt.Fprintf(out, "ok: %s in the archive, %s with an outcome; %s\n", words.Counted(r.Exchanges, "exchange"), words.Counted(r.URLs, "URL"), how)
 	return err
 }
 
@@ -168,23 +168,23 @@ func (o *mendOptions) printMended(out io.Writer, m *mend.Mended) error {
 		say("%s", line)
 	}
 	if m.Rebuilt {
-		say("%d records brought over, %d could not be read, %d outcomes taken from the archive", m.Records, m.Unreadable, m.Restored)
+		say("%d records recovered, %d unreadable, %d outcomes restored from the archive", m.Records, m.Unreadable, m.Restored)
 	}
-	sayURLs(say, "lost, crawled again by the next run", m.Again, m.AgainTotal)
-	sayURLs(say, "lost, and another peer's to crawl again (apoidea crawl --again posts them)", m.Elsewhere, m.ElsewhereTotal)
+	sayURLs(say, "lost, will be crawled again by the next run", m.Again, m.AgainTotal)
+	sayURLs(say, "lost, owned by another peer (to crawl it again: apoidea crawl --again)", m.Elsewhere, m.ElsewhereTotal)
 	if m.FoundTotal > 0 {
-		say("%d URLs to which archived pages lead were forgotten and wait again", m.FoundTotal)
+		say("%d URLs linked from archived pages were lost and are pending again", m.FoundTotal)
 	}
 	if m.Nameless > 0 {
-		say("%d URLs waited and are lost with their addresses: they come back where a page that links to them is crawled", m.Nameless)
+		say("%d pending URLs are lost and unknown; crawling a page that links to them restores them", m.Nameless)
 	}
 	switch {
 	case m.DryRun:
-		say("nothing was changed")
+		say("dry run: nothing was changed")
 	case m.Aside != "":
-		say("what was damaged lies in %s: remove it when you need it no more", m.Aside)
+		say("corrupt files moved to %s; remove it when no longer needed", m.Aside)
 	case len(m.Done) == 0:
-		say("nothing had to be mended")
+		say("nothing to repair")
 	}
 	return nil
 }
@@ -199,14 +199,13 @@ func sayURLs(say func(string, ...any), what string, urls []string, total int64) 
 	}
 }
 
-// damageHint adds to an error of damage what helps. Of a full disk, which each part of a peer that
-// writes has an error for, it makes one.
+// damageHint adds the remedy to an error of corruption, and joins those of a full disk into one.
 func damageHint(dir string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("the disk of %s is full: free some space, and the same command goes on where it was; --disk-reserve has a peer stop before that", dir)
+		return fmt.Errorf("the disk of %s is full: free some space and repeat the command, which continues; a larger --disk-reserve stops the peer earlier", dir)
 	}
 	if node.Damaged(err) {
-		return fmt.Errorf("%w; apoidea check --data-dir %s says what is damaged, apoidea repair --data-dir %s mends what can be mended", err, dir, dir)
+		return fmt.Errorf("%w; details: apoidea check --data-dir %s; to repair: apoidea repair --data-dir %s", err, dir, dir)
 	}
 	return err
 }

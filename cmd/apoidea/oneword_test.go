@@ -17,15 +17,16 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// answered is what one command, or the page, said of the ring between two moments; a word may stand
-// for any moment between them.
+// answered is the state of the ring that a command or the dashboard returned within a time.
 type answered struct {
 	what       string
 	begun, end time.Time
 	word       string // closed, open, or empty where it says nothing of the ring
 }
 
-var walkedText = regexp.MustCompile(`data-state="(\w+)">(\d+) members?, (\w+)</b>; checked at <time datetime="([^"]+)"`)
+var stateText = regexp.MustCompile(`members?[,;] (?:the ring is )?(consistent|converging)`)
+
+var walkedText = regexp.MustCompile(`data-state="(\w+)">(\d+) members?, [^<]+</b>; checked at <time datetime="([^"]+)"`)
 
 // wordOf asks one peer in one way.
 func wordOf(t *testing.T, dir, page, how string) answered {
@@ -54,7 +55,7 @@ func wordOf(t *testing.T, dir, page, how string) answered {
 	case how == "page":
 		if m := walkedText.FindStringSubmatch(out); m != nil {
 			a.word = m[1]
-			a.begun, _ = time.Parse(time.RFC3339, m[4]) // what it says is of that moment
+			a.begun, _ = time.Parse(time.RFC3339, m[3]) // what it says is of that moment
 		}
 	case how == "ring --json":
 		if json.Unmarshal([]byte(out), &r) == nil {
@@ -68,8 +69,8 @@ func wordOf(t *testing.T, dir, page, how string) answered {
 			t.Errorf("%s contradicts itself: %+v", a.what, s.Ring)
 		}
 	default:
-		if m := regexp.MustCompile(`members?, (closed|open|consistent|converging)`).FindStringSubmatch(out); m != nil {
-			a.word = strings.NewReplacer("consistent", control.RingClosed, "converging", control.RingOpen).Replace(m[1])
+		if m := stateText.FindStringSubmatch(out); m != nil {
+			a.word = map[string]string{"consistent": control.RingClosed, "converging": control.RingOpen}[m[1]]
 		}
 		if strings.Contains(out, "stable") || a.word == "" && regexp.MustCompile(`consistent|converging`).MatchString(out) {
 			t.Errorf("%s has another word:\n%s", a.what, out)

@@ -13,12 +13,12 @@ import (
 func newOptOut(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "optout",
-		Short: "Sites that wish not to be crawled: check, list, add, withdraw",
-		Long: `Sites that wish not to be crawled. A peer has lists of its own (--optout-file and --optout-url of run), which hold wherever it is the owner or
-the worker of a host. The ring keeps the wishes of hosts and domains at their owners, until they are withdrawn; in the public profile the owner
-looks for the line that check prints, in the file /.well-known/apoidea.txt of the site or in a TXT record of _apoidea.<name>.
+		Short: "Manage opt-outs of sites",
+		Long: `Manage opt-outs of sites. A peer has its own lists (--optout-file and --optout-url of run). They apply wherever it is the owner or the worker of a host;
+the last good copy of a URL is kept. The ring stores opt-outs of hosts and domains at their owners until they are withdrawn. In the public profile the owner
+verifies them: check prints a line that must be in /.well-known/apoidea.txt of the site or in a TXT record of _apoidea.<name>.
 
-A list has a rule a line: "host example.org", "domain example.org" (with everything below), "ip 192.0.2.0/24", "url example.org/private/".`,
+A list has one rule per line: "host example.org", "domain example.org" (with its subdomains), "ip 192.0.2.0/24", "url example.org/private/".`,
 		Example: "  apoidea optout check https://example.org/private/\n  apoidea optout add domain example.org",
 	}
 	cmd.AddCommand(newOptOutCheck(g), newOptOutList(g), newOptOutSet(g, "add", "opt-out"), newOptOutSet(g, "withdraw", "withdraw"))
@@ -28,7 +28,7 @@ A list has a rule a line: "host example.org", "domain example.org" (with everyth
 func newOptOutCheck(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "check URL",
-		Short:   "Tell whether a URL is left alone, and how its site opts out",
+		Short:   "Check whether a URL is opted out",
 		Example: "  apoidea optout check https://example.org/private/",
 		Args:    exactly("a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,7 +40,7 @@ func newOptOutCheck(g *globals) *cobra.Command {
 func newOptOutList(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List the opt-outs that the peer knows of: its own lists, and what it keeps for the ring",
+		Short:   "List the opt-outs that the peer holds",
 		Example: "  apoidea optout list --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,8 +51,8 @@ func newOptOutList(g *globals) *cobra.Command {
 
 func newOptOutSet(g *globals, use, action string) *cobra.Command {
 	short := map[string]string{
-		"add":      "Tell the ring that a host, or a domain with all below it, opts out",
-		"withdraw": "Tell the ring that a host or domain may be crawled again",
+		"add":      "Opt a host or domain out of crawling",
+		"withdraw": "Withdraw the opt-out of a host or domain",
 	}[use]
 	return &cobra.Command{
 		Use:     use + " [host|domain] NAME",
@@ -60,7 +60,7 @@ func newOptOutSet(g *globals, use, action string) *cobra.Command {
 		Example: "  apoidea optout " + use + " example.org\n  apoidea optout " + use + " domain example.org",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return wrongUsage(cmd, "want a name, or host or domain and a name")
+				return wrongUsage(cmd, "optout requires a name, or host or domain and a name")
 			}
 			return nil
 		},
@@ -73,7 +73,7 @@ func newOptOutSet(g *globals, use, action string) *cobra.Command {
 			}
 			text := fmt.Sprintf("%s: %s", o.Subject, o.Action)
 			if !o.Changed {
-				text += " (it was so before)"
+				text += " (unchanged)"
 			}
 			return g.say(cmd.OutOrStdout(), o, text)
 		},

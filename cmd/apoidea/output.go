@@ -10,8 +10,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// ask puts a question to the running peer and prints its answer: as it is with --json, else in
-// words.
+// ask queries the running peer and prints the answer, as JSON with --json.
 func ask[T any](g *globals, cmd *cobra.Command, question func(*control.Client) (T, error), inWords func(io.Writer, T) error) error {
 	c := g.client()
 	defer c.Close()
@@ -25,7 +24,7 @@ func ask[T any](g *globals, cmd *cobra.Command, question func(*control.Client) (
 	return inWords(cmd.OutOrStdout(), answer)
 }
 
-// say prints what a command has done: a document, a line, or nothing with --quiet.
+// say prints the result of a command: a document, a line, or nothing with --quiet.
 func (g *globals) say(out io.Writer, document any, line string) error {
 	if g.json {
 		return words.JSON(out, document)

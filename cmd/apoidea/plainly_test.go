@@ -70,7 +70,7 @@ func TestFailuresAreSaidPlainly(t *testing.T) {
 		out, _ := say(t, "ring", "--data-dir", first)
 		return out
 	}
-	await(t, new(spoken), func() bool { return strings.Contains(ring(), "2 members, closed") })
+	await(t, new(spoken), func() bool { return strings.Contains(ring(), "2 members; the ring is consistent") })
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {

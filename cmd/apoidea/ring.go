@@ -19,7 +19,7 @@ func newRing(g *globals) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:     "ring",
-		Short:   "Walk the ring: its members, their arcs, states and work",
+		Short:   "List the members of the ring",
 		Example: "  apoidea ring\n  apoidea ring --watch\n  apoidea ring lookup https://example.org/ --trace\n  apoidea ring graph -o ring.svg",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -29,7 +29,7 @@ func newRing(g *globals) *cobra.Command {
 			return ask(g, cmd, func(c *control.Client) (*control.Ring, error) { return c.Ring(cmd.Context()) }, show.Ring)
 		},
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "tell what happens on the ring until interrupted")
+	cmd.Flags().BoolVar(&watch, "watch", false, "print ring events until interrupted")
 	cmd.AddCommand(newRingLookup(g), newRingHosts(g), newRingGraph(g))
 	return cmd
 }
@@ -54,7 +54,7 @@ func newRingLookup(g *globals) *cobra.Command {
 	var trace bool
 	cmd := &cobra.Command{
 		Use:     "lookup URL|HOST",
-		Short:   "Find the peer that answers for a host",
+		Short:   "Find the owner of a host",
 		Example: "  apoidea ring lookup example.org --trace",
 		Args:    exactly("a URL or a host"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,14 +78,14 @@ func newRingLookup(g *globals) *cobra.Command {
 			}, func(out io.Writer, l *control.Lookup) error { return show.Lookup(out, l, self) })
 		},
 	}
-	cmd.Flags().BoolVar(&trace, "trace", false, "name each peer that was asked, how long it took and what it answered")
+	cmd.Flags().BoolVar(&trace, "trace", false, "print each peer that was asked, its latency and answer")
 	return cmd
 }
 
 func newRingHosts(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "hosts",
-		Short:   "List the hosts known to the ring: owner, worker at present, and the worker chosen last",
+		Short:   "List the hosts of the ring with owner and worker",
 		Example: "  apoidea ring hosts --json | jq -r .host",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -113,8 +113,8 @@ func newRingGraph(g *globals) *cobra.Command {
 	var latency bool
 	cmd := &cobra.Command{
 		Use:     "graph",
-		Short:   "Draw the ring: members, arcs, hosts and who works for whom",
-		Long:    "Draw the ring as an SVG picture. Who works for whom is drawn as of now, so draw while a crawl runs.",
+		Short:   "Draw the ring as an SVG picture",
+		Long:    "Draw the ring as an SVG picture: members, arcs, hosts and the workers of the hosts. The workers are those of this moment, so draw during a crawl.",
 		Example: "  apoidea ring graph -o ring.svg\n  apoidea ring graph --latency -o near.svg\n  apoidea ring graph -o - | rsvg-convert -o ring.png",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -145,7 +145,7 @@ func newRingGraph(g *globals) *cobra.Command {
 				words.Singular(fmt.Sprintf("%s: %d members drawn", output, len(r.Members))))
 		},
 	}
-	cmd.Flags().BoolVar(&latency, "latency", false, "colour hosts by how much farther their worker is than the nearest peer that measured them")
-	cmd.Flags().StringVarP(&output, "output", "o", "ring.svg", "file to write, - for standard output")
+	cmd.Flags().BoolVar(&latency, "latency", false, "color hosts by their worker's distance from the nearest peer measured")
+	cmd.Flags().StringVarP(&output, "output", "o", "ring.svg", "output file; -: standard output")
 	return cmd
 }

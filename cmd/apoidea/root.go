@@ -34,34 +34,34 @@ type globals struct {
 	quiet    bool
 }
 
-// first is what the command prints alone.
-const first = `Apoidea is a web crawler of equal peers: one program, no coordinator, pages as WARC files.
+// first is the output without a command.
+const first = `Apoidea is a decentralized web crawler: one program, no coordinator, pages as WARC files.
 
-Lend a ring your machine, as a volunteer:
+Contribute this machine to a ring:
   apoidea run --profile public --contact https://you.example/crawler --dns-seed seeds.example.org
 
-See eight peers crawl a synthetic web on this machine, as a researcher:
+Crawl a synthetic web with eight local peers:
   apoidea cluster up -n 8 --web --until-idle
 
-Examine what is set up here and what runs, as an operator:
+Diagnose the configuration and the running peer:
   apoidea doctor
 
-apoidea help for all commands
+List all commands: apoidea help
 `
 
 func newRoot() *cobra.Command {
 	g := new(globals)
 	root := &cobra.Command{
 		Use:   "apoidea",
-		Short: "A fully decentralized web crawler: one binary, a ring of peers, no coordinator",
-		Long: `Apoidea is a peer-to-peer web crawler. Peers form a ring; the hash of a URL's host picks the peer that answers for it;
-that peer hands the crawling to whichever neighbour on the ring reaches the site fastest.
+		Short: "Crawl the web with a decentralized ring of peers",
+		Long: `Apoidea is a peer-to-peer web crawler. Peers form a ring. The hash of a URL's host selects the peer that owns the host; the owner assigns the
+crawling to the neighbor that reaches the site fastest.
 
-Every flag can also be set as APOIDEA_<FLAG> in the environment (dashes become underscores, spaces part the values of a flag that is
-repeatable) and as a key of the same name in the TOML file given by --config, or else in config.toml of the data directory (apoidea config init
-writes one). A flag beats the environment, which beats the file. A variable APOIDEA_... that names no flag is an error.
+Every flag can also be set as APOIDEA_<FLAG> in the environment and as a key in a TOML file. In the variable, dashes become underscores, and spaces
+separate the values of a repeatable flag. The file is given by --config, or is config.toml in the data directory (apoidea config init writes one).
+Flags override the environment, which overrides the file. An APOIDEA_... variable that matches no flag is an error.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 refused by policy.`,
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 rejected by policy.`,
 		Example: `  apoidea cluster up -n 8 --web --until-idle       # eight peers crawl a synthetic web here
   apoidea run https://example.org/ --contact https://me.example/crawler
   apoidea status --ring`,
@@ -76,10 +76,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no peer running, 4 timed out, 5 r
 		commands []*cobra.Command
 	}{
 		{"Crawl:", []*cobra.Command{newRun(g), newCrawl(g), newJobs(g), newJob(g), newExport(g)}},
-		{"Look:", []*cobra.Command{newStatus(g), newRing(g), newPeers(g), newHost(g), newWhy(g), newDashboard(g)}},
-		{"Steer a running peer:", []*cobra.Command{newLimits(g), newPause(g), newResume(g), newOptOut(g), newLeave(g)}},
-		{"Mend:", []*cobra.Command{newDoctor(g), newCheck(g), newRepair(g)}},
-		{"Try and research, on this machine:", []*cobra.Command{newCluster(g), newWeb(g), newExperiment(g)}},
+		{"Inspect:", []*cobra.Command{newStatus(g), newRing(g), newPeers(g), newHost(g), newWhy(g), newDashboard(g)}},
+		{"Control a running peer:", []*cobra.Command{newLimits(g), newPause(g), newResume(g), newOptOut(g), newLeave(g)}},
+		{"Diagnose and repair:", []*cobra.Command{newDoctor(g), newCheck(g), newRepair(g)}},
+		{"Local clusters and experiments:", []*cobra.Command{newCluster(g), newWeb(g), newExperiment(g)}},
 		{"Set up:", []*cobra.Command{newConfig(g), newSeed(g), newCompletion(), newVersion(g), newMan(), newMetrics()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
@@ -110,29 +110,29 @@ func (g *globals) fill(cmd *cobra.Command) error {
 // globalsOf are the flags that every command shares.
 func globalsOf(g *globals) *pflag.FlagSet {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.StringVar(&g.dataDir, "data-dir", defaultDataDir(), "directory of the peer: its data, and which running peer is asked")
-	f.StringVar(&g.config, "config", "", "TOML file with keys as flags (default: config.toml in the data directory)")
-	f.StringVar(&g.api, "api", "", "API: unix socket or tcp:HOST:PORT (default: in the data directory)")
-	f.StringVar(&g.token, "token-file", "", "FILE with the token of --api on TCP, and of --metrics for other machines (default: api.token in the data directory, made by the peer)")
-	f.BoolVar(&g.json, "json", false, "print JSON: one document, or one a line for streams")
-	f.StringVar(&g.logLevel, "log-level", "warn", "debug, info, warn or error")
-	f.StringVar(&g.logForm, "log-format", "text", "text or json")
-	f.BoolVar(&g.quiet, "quiet", false, "print results and errors only")
+	f.StringVar(&g.dataDir, "data-dir", defaultDataDir(), "data directory; also selects the running peer")
+	f.StringVar(&g.config, "config", "", "TOML configuration file (default config.toml in the data directory)")
+	f.StringVar(&g.api, "api", "", "API address: unix socket or tcp:HOST:PORT (default in the data directory)")
+	f.StringVar(&g.token, "token-file", "", "token file for --api on TCP and remote --metrics (default api.token in the data directory)")
+	f.BoolVar(&g.json, "json", false, "print JSON: one document, or one per line for streams")
+	f.StringVar(&g.logLevel, "log-level", "warn", "minimum log level: debug, info, warn or error")
+	f.StringVar(&g.logForm, "log-format", "text", "log format: text or json")
+	f.BoolVar(&g.quiet, "quiet", false, "print only results and errors")
 	return f
 }
 
-// whom is the peer that the shared flags name, as far as it takes to ask it.
+// whom is the peer selected by the shared flags, for requests to it.
 func (g *globals) whom() *node.Config {
 	return &node.Config{API: g.api, TokenFile: g.token, DataDir: g.dataDir}
 }
 
-// addr is where that peer is asked.
+// addr is the API address of that peer.
 func (g *globals) addr() string { return g.whom().APIAddr() }
 
-// client asks that peer.
+// client returns a client of that peer.
 func (g *globals) client() *control.Client { return g.whom().Client() }
 
-// hints is where a word for people goes that is neither result nor error.
+// hints is the writer of hints for people, neither results nor errors.
 func (g *globals) hints(w io.Writer) io.Writer {
 	if g.quiet {
 		return io.Discard
@@ -140,7 +140,7 @@ func (g *globals) hints(w io.Writer) io.Writer {
 	return w
 }
 
-// sayTo prints a line for people there, unless only results are wanted.
+// sayTo returns a function that prints a line for people, unless only results are requested.
 func (g *globals) sayTo(w io.Writer) func(text string) {
 	if g.json {
 		w = io.Discard

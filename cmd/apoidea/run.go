@@ -25,9 +25,8 @@ import (
 	"github.com/apoidea/apoidea/node/datadir"
 )
 
-// gcPercent is how much a peer's heap grows before it is collected, unless GOGC is set. Some ten
-// megabytes live in it, so collecting half as often as Go would costs little memory, and less than
-// a limit on memory allows.
+// gcPercent is the GOGC of a peer unless it is set: the live heap is some ten megabytes, so
+// collecting half as often costs little memory.
 const gcPercent = 200
 
 type runOptions struct {
@@ -43,12 +42,13 @@ func newRun(g *globals) *cobra.Command {
 	o := runOptions{globals: g}
 	cmd := &cobra.Command{
 		Use:   "run [URL...]",
-		Short: "Run a peer: join or found a ring, and crawl the URLs",
-		Long: `Run a peer in the foreground. It joins the ring through --bootstrap, --dns-seed or the peers it remembers from its last run; with none
-of these and nothing on disk it founds a ring. URLs are posted as a job. One with the same words that is not finished is continued; one that is
-finished is left as it is, unless it fetched nothing or --again is given.
+		Short: "Run a peer and crawl the given URLs",
+		Long: `Run a peer in the foreground. It joins a ring through --bootstrap, --dns-seed, --mdns or the peers of its last run. With none of these it founds a
+ring. The URLs are posted as a job. An unfinished job with the same parameters is continued. A finished one is not repeated, unless it fetched no page
+or --again is given. --header sends over https, and over http if its HOST begins with http://.
 
-Ctrl-C ends in good order: running fetches are reported, files closed. A second Ctrl-C ends at once, which is safe.`,
+Ctrl-C shuts down gracefully: the peer hands over its records and leaves the ring. A peer that is alone, or gets SIGTERM, keeps them for its next
+start. A second Ctrl-C stops immediately, which is safe.`,
 		Example: `  apoidea run https://example.org/ --contact https://me.example/crawler --until-idle
   apoidea run --profile lab --allow-private --delay 0 --until-idle --data-dir /tmp/peer \
     http://127.0.0.1:8080/
@@ -60,9 +60,9 @@ Ctrl-C ends in good order: running fetches are reported, files closed. A second 
 	}
 	o.peer.Add(cmd.Flags())
 	o.job.Add(cmd.Flags())
-	cmd.Flags().BoolVar(&o.untilIdle, "until-idle", false, "stop when the whole ring has no work left")
-	cmd.Flags().BoolVar(&o.wait, "wait", false, "report progress until the posted job is done, and go on running")
-	cmd.Flags().BoolVar(&o.held, "held", false, "wait with fetching for a byte of standard input")
+	cmd.Flags().BoolVar(&o.untilIdle, "until-idle", false, "exit when the whole ring has no work left")
+	cmd.Flags().BoolVar(&o.wait, "wait", false, "report progress until the job is done, then keep running")
+	cmd.Flags().BoolVar(&o.held, "held", false, "wait for a byte on standard input before fetching")
 	_ = cmd.Flags().MarkHidden("held") // cluster up gives it
 	return cmd
 }
@@ -89,9 +89,9 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	defer done()
 	if addr := cfg.APIAddr(); control.Answers(ctx, addr) {
 		if strings.HasPrefix(addr, "tcp:") {
-			return fmt.Errorf("something answers at %s already, a peer or another program: ask it (apoidea status --api %s), or name another --api", addr, addr)
+			return fmt.Errorf("--api %s: already in use by a peer or another program; query it (apoidea status --api %s) or choose another --api", addr, addr)
 		}
-		return fmt.Errorf("a peer is already running in %s: ask it (apoidea status --data-dir %s), or name another --data-dir", cfg.DataDir, cfg.DataDir)
+		return fmt.Errorf("a peer is already running in %s: query it (apoidea status --data-dir %s) or choose another --data-dir", cfg.DataDir, cfg.DataDir)
 	}
 	cfg.OwnProcess = true
 	begun := make(chan struct{})
@@ -134,17 +134,17 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 			cancel()
 		}
 		if errors.Is(err, context.Canceled) {
-			return nil // whoever cancelled says why
+			return nil // the canceling part returns the reason
 		}
 		return err
 	})
 	err = damageHint(cfg.DataDir, failures(group.Wait()))
 	if err == nil && last == nil && o.untilIdle {
 		if left {
-			return fmt.Errorf("%w; the ring goes on with the crawl", errInterrupted)
+			return fmt.Errorf("%w; the ring continues the crawl", errInterrupted)
 		}
 		if interrupted.Err() != nil {
-			return fmt.Errorf("%w; the same command goes on with the crawl", errInterrupted)
+			return fmt.Errorf("%w; the same command continues the crawl", errInterrupted)
 		}
 		return errors.New("the peer left the ring before the crawl was done")
 	}
@@ -154,7 +154,7 @@ func (o *runOptions) run(ctx context.Context, out, errOut io.Writer, urls []stri
 	return err
 }
 
-// obey has a held peer fetch once a byte comes, and stop with the input unless it may do without.
+// obey starts fetching at the first byte of in, and stops at its end unless that byte is Free.
 func obey(in io.Reader, fetch, stop func()) {
 	order := make([]byte, 1)
 	if _, err := io.ReadFull(in, order); err == nil {
@@ -167,25 +167,24 @@ func obey(in io.Reader, fetch, stop func()) {
 	stop()
 }
 
-// leaveOrStop ends a peer: one that a person interrupts hands its records over and leaves, as
-// others would miss it; any other stops and keeps them for its next start.
+// leaveOrStop stops a peer: after an interrupt it hands over its records and leaves the ring;
+// otherwise, or alone, it keeps them for its next start.
 func (o *runOptions) leaveOrStop(ctx context.Context, n *node.Node, errOut io.Writer, stop func()) (left bool) {
 	if !errors.Is(context.Cause(ctx), errInterrupted) || !n.Leaving() && n.Alone() {
 		if !o.quiet {
-			fmt.Fprintf(errOut, "%v: ending in good order (a second interrupt stops at once; nothing is lost either way)\n", context.Cause(ctx))
+			fmt.Fprintf(errOut, "%v: shutting down (a second interrupt stops immediately; no data is lost)\n", context.Cause(ctx))
 		}
 		stop()
 		return false
 	}
 	if !o.quiet {
-		fmt.Fprintln(errOut, "leaving the ring: what this peer keeps is handed over (a second interrupt stops at once; nothing is lost either way)")
+		fmt.Fprintln(errOut, "leaving the ring: handing over records (a second interrupt stops immediately; no data is lost)")
 	}
 	n.BeginLeave()
 	return true
 }
 
-// failures drops, of the errors that a peer ended with, those that merely say that its end was
-// asked for.
+// failures drops the errors of a requested shutdown.
 func failures(err error) error {
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		var rest []error
@@ -202,8 +201,8 @@ func failures(err error) error {
 	return err
 }
 
-// drive posts the job of a running peer and follows it; it returns the status to be printed at the
-// end, beside an error if nothing was fetched. It has the peer fetch once it noted what was there.
+// drive posts the job of a running peer and follows it. It returns the final status, with an error
+// if nothing was fetched. It calls fetch after reading the counters.
 func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.Node, spec control.JobSpec, fetch func()) (*progress.Ran, error) {
 	if err := n.Ready(ctx); err != nil {
 		return nil, err
@@ -225,7 +224,7 @@ func (o *runOptions) drive(ctx context.Context, out, errOut io.Writer, n *node.N
 		if job, err = o.job.Post(ctx, n, spec, o.sayTo(errOut)); err != nil {
 			return nil, err
 		}
-		if !o.quiet && (crawl == nil || progress.Finished(job) == "") { // that is the result, and is told at the end
+		if !o.quiet && (crawl == nil || progress.Finished(job) == "") { // else it is the result, printed at the end
 			fmt.Fprintln(errOut, progress.Posted(job))
 		}
 	}

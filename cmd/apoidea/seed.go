@@ -22,9 +22,9 @@ import (
 func newSeed(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seed",
-		Short: "Tell newcomers of entry peers, by a name",
-		Long: `A ring that strangers can join has a name: apoidea run --dns-seed seeds.example.org asks for its TXT records of _dnsaddr, which name entry peers.
-seed serve is a name server that finds such peers by itself and keeps them true. Who has a DNS provider and no server prints the records with seed zone.`,
+		Short: "Run a DNS seed",
+		Long: `Run a DNS seed. A seed has a name, and apoidea run --dns-seed seeds.example.org joins the ring through it: the _dnsaddr TXT records of the name list entry
+peers. seed serve is a name server that discovers and verifies such peers. With a DNS provider and no server, publish the records that seed zone prints.`,
 	}
 	cmd.AddCommand(newSeedServe(g), newSeedShow(g), newSeedZone(g))
 	return cmd
@@ -36,20 +36,20 @@ type seedOptions struct {
 	addresses []string
 }
 
-// addZone adds the flags that say what the names are.
+// addZone adds the flags of the zone.
 func (o *seedOptions) addZone(f *pflag.FlagSet) {
-	f.StringVar(&o.config.Zone, "zone", "", "domain that newcomers give to --dns-seed, such as seeds.example.org")
-	f.StringArrayVar(&o.config.NS, "ns", nil, "name of a name server of the zone, as its parent zone delegates to, repeatable (default: ns.ZONE)")
+	f.StringVar(&o.config.Zone, "zone", "", "domain given to --dns-seed, such as seeds.example.org")
+	f.StringArrayVar(&o.config.NS, "ns", nil, "name server of the zone, as the parent delegates; repeatable (default ns.ZONE)")
 }
 
-// addRing adds the flags that say which ring it is.
+// addRing adds the flags of the ring.
 func (o *seedOptions) addRing(f *pflag.FlagSet) {
 	c := &o.config
-	f.StringVar(&c.Profile, "profile", c.Profile, "public (public addresses only, one peer of a /16 or /32 in an answer) or lab (any)")
-	f.StringVar(&c.Network, "network", c.Network, "name of the ring")
-	f.StringArrayVar(&c.Bootstrap, "bootstrap", nil, "multiaddr of a peer of the ring with its /p2p/ part, as apoidea peers --addrs prints them there; repeatable, or several parted by spaces")
-	f.StringArrayVar(&c.DNSSeed, "dns-seed", nil, "domain of another seed of the same ring, repeatable")
-	f.StringVar(&c.DNSServer, "dns-server", "", "host:port of the DNS resolver for those (default: the system's)")
+	f.StringVar(&c.Profile, "profile", c.Profile, "public (public addresses, one peer per network) or lab (any)")
+	f.StringVar(&c.Network, "network", c.Network, "ring name")
+	f.StringArrayVar(&c.Bootstrap, "bootstrap", nil, "multiaddr of a peer, from its peers --addrs; repeatable or space-separated")
+	f.StringArrayVar(&c.DNSSeed, "dns-seed", nil, "domain of another seed of the same ring; repeatable")
+	f.StringVar(&c.DNSServer, "dns-server", "", "DNS resolver for --dns-seed, HOST:PORT (default the system's)")
 }
 
 // dir is where the state of a seed lies.
@@ -59,14 +59,15 @@ func newSeedServe(g *globals) *cobra.Command {
 	o := seedOptions{globals: g, config: seed.DefaultConfig()}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve a domain whose TXT records name entry peers that answer",
-		Long: `Be the name server of a domain that leads newcomers into a ring. The peers of the ring are visited every few minutes, as a newcomer would: dialled at the addresses
-that others tell of them, where they have to prove who they are. Each answer names up to eight of those that have been reliable, drawn anew, no two of one network.
+		Short: "Serve a zone with TXT records of reachable entry peers",
+		Long: `Serve the zone of a DNS seed. The seed contacts the peers of the ring every few minutes, as a joining peer does: it dials their announced addresses
+and verifies their identity. Each answer lists up to eight reliable peers, randomly selected, no two from one network.
 
-The server is no peer of the ring. It answers for its zone alone, asks nobody else, and bounds what it sends to each network. What it knows is kept in
-<data-dir>/seed, and survives a restart; apoidea seed show lists it. The zone is delegated to it with two records at the parent, which apoidea seed zone prints.
+The server is not a member of the ring. It answers only for its zone, does no recursion, and limits its answers to each network. Above --rate it drops every
+second UDP query and answers the others with truncation, so that resolvers retry over TCP. Its state is in <data-dir>/seed and survives a restart; seed show
+lists it. At the parent zone, the delegation needs the two records that seed zone prints.
 
-Port 53 needs the right to it: sudo setcap cap_net_bind_service=+ep "$(command -v apoidea)".`,
+Port 53 needs a capability: sudo setcap cap_net_bind_service=+ep "$(command -v apoidea)".`,
 		Example: `  apoidea seed serve --zone seeds.example.org --address 192.0.2.7 \
     --bootstrap /ip4/192.0.2.9/tcp/4001/p2p/12D3KooW...
   apoidea seed serve --zone seeds.example.org --ns ns1.example.org --listen 192.0.2.7:53 \
@@ -81,15 +82,15 @@ Port 53 needs the right to it: sudo setcap cap_net_bind_service=+ep "$(command -
 	}
 	c, f := &o.config, cmd.Flags()
 	o.addZone(f)
-	f.StringVar(&c.Listen, "listen", c.Listen, "HOST:PORT where questions are answered, over UDP and TCP; port 0 lets the system choose")
-	f.StringArrayVar(&o.addresses, "address", nil, "public IP address of this server, answered for an --ns within the zone, repeatable")
-	f.StringArrayVar(&c.Names, "name", nil, "name below the zone that newcomers may give as well: eu for eu.ZONE, repeatable")
-	f.StringVar(&c.Mailbox, "mailbox", "", "mail address of who is responsible for the zone (default: hostmaster@ZONE)")
-	f.IntVar(&c.Rate, "rate", c.Rate, "answers a second to a network (/24, /56) over UDP; beyond, every second one is none, and the others send to TCP")
+	f.StringVar(&c.Listen, "listen", c.Listen, "HOST:PORT to serve on, UDP and TCP; port 0: any")
+	f.StringArrayVar(&o.addresses, "address", nil, "public IP address of this server, for --ns names; repeatable")
+	f.StringArrayVar(&c.Names, "name", nil, "additional name below the zone: eu for eu.ZONE; repeatable")
+	f.StringVar(&c.Mailbox, "mailbox", "", "mail address of the zone's administrator (default hostmaster@ZONE)")
+	f.IntVar(&c.Rate, "rate", c.Rate, "UDP answers per second to a network (/24, /56)")
 	o.addRing(f)
-	f.DurationVar(&c.Every, "every", c.Every, "how often a peer that answers is visited; who does not, less and less often")
-	f.IntVar(&c.Peers, "peers", c.Peers, "peers kept; the worst are forgotten first")
-	f.StringVar(&c.Metrics, "metrics", "", "address of loopback, HOST:PORT, where Prometheus is answered at /metrics; port 0 lets the system choose (default: nowhere)")
+	f.DurationVar(&c.Every, "every", c.Every, "interval between visits to a reachable peer")
+	f.IntVar(&c.Peers, "peers", c.Peers, "peers kept; the least reliable are dropped first")
+	f.StringVar(&c.Metrics, "metrics", "", "loopback HOST:PORT of Prometheus metrics at /metrics (default off)")
 	return cmd
 }
 
@@ -127,7 +128,7 @@ func (o *seedOptions) serve(ctx context.Context, out, errOut io.Writer) error {
 	return s.Run(ctx)
 }
 
-// greet says where the seed answers.
+// greet prints the address of the seed.
 func (o *seedOptions) greet(out io.Writer, s *seed.Seed) error {
 	if o.json {
 		return words.Line(out, map[string]string{"zone": o.config.Zone, "listen": s.Addr(), "metrics": s.MetricsAddr()})
@@ -135,7 +136,7 @@ func (o *seedOptions) greet(out io.Writer, s *seed.Seed) error {
 	if o.quiet {
 		return nil
 	}
-	line := fmt.Sprintf("%s is answered at %s, UDP and TCP", o.config.Zone, s.Addr())
+	line := fmt.Sprintf("serving %s at %s, UDP and TCP", o.config.Zone, s.Addr())
 	if at := s.MetricsAddr(); at != "" {
 		line += "; metrics at http://" + at + "/metrics"
 	}
@@ -147,9 +148,9 @@ func newSeedShow(g *globals) *cobra.Command {
 	o := seedOptions{globals: g}
 	return &cobra.Command{
 		Use:   "show",
-		Short: "List the peers that a seed knows, and why each is given or not",
-		Long: `List the peers in the state of the seed of the data directory, whether it runs or not: the best first, with why each is in (given), spare (new, given where there
-are too few others) or out. The state is written once a minute.`,
+		Short: "List the peers of the seed and their status",
+		Long: `List the peers in the seed's state, best first, whether the seed is running or not. GIVEN is in (in the answers), spare (new; used if too few others are in)
+or out. WHY has the reason. The state is written once a minute.`,
 		Example: "  apoidea seed show\n  apoidea seed show --json | jq -r '.peers[] | select(.given == \"out\") | .why'",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -170,7 +171,7 @@ func (o *seedOptions) state() (*seed.State, error) {
 	}
 	state, err := seed.ReadState(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no seed has run in %s yet, or for less than a minute: apoidea seed serve runs one, --data-dir names another", dir)
+		return nil, fmt.Errorf("no seed state in %s: start a seed with apoidea seed serve and wait a minute, or set --data-dir", dir)
 	}
 	return state, err
 }
@@ -214,11 +215,11 @@ func newSeedZone(g *globals) *cobra.Command {
 	o := seedOptions{globals: g, config: seed.DefaultConfig()}
 	cmd := &cobra.Command{
 		Use:   "zone",
-		Short: "Print TXT records of entry peers, for a zone file",
-		Long: `Print the records by which a domain leads newcomers into a ring, for those who have a DNS provider and no server: up to eight peers, drawn from what the seed of the data
-directory knows, or with --bootstrap or --dns-seed from the peers that answer now, each of which is visited once.
+		Short: "Print TXT records of entry peers for a zone file",
+		Long: `Print the TXT records of a DNS seed for publication without a seed server: up to eight peers from the seed's state in the data directory, or with
+--bootstrap or --dns-seed from the peers reachable now. Each of those is contacted once.
 
-Such records do not change by themselves: print them anew each day, or run apoidea seed serve.`,
+The records do not update themselves: print them again each day, or run seed serve.`,
 		Example: `  apoidea seed zone --zone seeds.example.org
   apoidea seed zone --zone seeds.example.org --bootstrap /ip4/192.0.2.9/tcp/4001/p2p/12D3KooW...`,
 		Args: noArgs,

@@ -93,8 +93,8 @@ func TestSeed(t *testing.T) {
 	names := []string{id("first"), id("second"), id("third")}
 
 	serve := func(listen string, args ...string) (*process, string) {
-		s := start(t, "is answered at", append([]string{"seed", "serve", "--zone", zone, "--profile", "lab", "--network", "seeded", "--every", "1s", "--listen", listen, "--data-dir", dir("seed")}, args...)...)
-		return s, regexp.MustCompile(`answered at (\S+),`).FindStringSubmatch(s.said.String())[1]
+		s := start(t, ", UDP and TCP", append([]string{"seed", "serve", "--zone", zone, "--profile", "lab", "--network", "seeded", "--every", "1s", "--listen", listen, "--data-dir", dir("seed")}, args...)...)
+		return s, regexp.MustCompile(` at (\S+), UDP`).FindStringSubmatch(s.said.String())[1]
 	}
 	seed, addr := serve("127.0.0.1:0", "--bootstrap", bootstrap)
 	told := func() (ids []string) {
@@ -190,7 +190,7 @@ func TestSeedSaysWhatIsWrong(t *testing.T) {
 		`metrics "0.0.0.0:1": must be`:       {"seed", "serve", "--zone", "a.test", "--address", "192.0.2.7", "--metrics", "0.0.0.0:1"},
 		"set --bootstrap":                    {"seed", "serve", "--zone", "a.test", "--address", "192.0.2.7", "--listen", "127.0.0.1:0"},
 		"another name server":                {"seed", "serve", "--zone", "a.test", "--profile", "lab", "--dns-seed", "b.test", "--listen", taken.Addr().String()},
-		"apoidea seed serve runs one":        {"seed", "show"},
+		"apoidea seed serve":                 {"seed", "show"},
 		`profile "x": must be public or lab`: {"seed", "zone", "--zone", "a.test", "--bootstrap", "x", "--profile", "x"},
 	} {
 		if out, err := apoidea(t, append(args, "--data-dir", filepath.Join(t.TempDir(), "seed"))...); err == nil || !strings.Contains(err.Error(), want) || exitCode(err) == exitDone {

@@ -70,7 +70,7 @@ func TestSeedsFromAList(t *testing.T) {
 	}
 	for _, of := range []string{"run --data-dir " + dir + "/new", "crawl --data-dir " + alone, "cluster up -n 2 --dir " + dir + "/none"} {
 		out, code := say(t, append(strings.Fields(of), "--seeds", short, "--exclude", "/*.pdf$")...)
-		if code != exitUsage || !strings.Contains(out, "line 2: ") || !strings.Contains(out, `line 3: "http://a.example/x.pdf": --exclude "/*.pdf$" leaves it out`) {
+		if code != exitUsage || !strings.Contains(out, "line 2: ") || !strings.Contains(out, `line 3: "http://a.example/x.pdf": excluded by --exclude "/*.pdf$"`) {
 			t.Errorf("%s: exit code %d: %s", of, code, out)
 		}
 	}

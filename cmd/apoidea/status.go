@@ -15,7 +15,7 @@ func newStatus(g *globals) *cobra.Command {
 	var ring bool
 	cmd := &cobra.Command{
 		Use:     "status",
-		Short:   "Show what this peer, or with --ring the whole ring, is doing",
+		Short:   "Show the state of this peer or of the whole ring",
 		Example: "  apoidea status\n  apoidea status --ring --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -23,7 +23,7 @@ func newStatus(g *globals) *cobra.Command {
 				func(out io.Writer, s *control.Status) error { return show.Status(out, s, ring) })
 		},
 	}
-	cmd.Flags().BoolVar(&ring, "ring", false, "sum the counters over all members of the ring")
+	cmd.Flags().BoolVar(&ring, "ring", false, "add up the counters of all ring members")
 	return cmd
 }
 
@@ -31,11 +31,11 @@ func newPeers(g *globals) *cobra.Command {
 	var addrs bool
 	cmd := &cobra.Command{
 		Use:   "peers",
-		Short: "List this peer's neighbours on the ring, or with --addrs how others reach this peer",
-		Long: `List the neighbours of this peer on the ring; each is asked. Below them stands whose requests this peer refused in the last hour, and why.
+		Short: "List neighbors, or the addresses of this peer",
+		Long: `List the neighbors of this peer on the ring. Each neighbor is queried. Requests rejected in the last hour follow, by peer and reason.
 
-With --addrs, print the addresses at which other machines can dial this peer, one a line, best first. Any of them, or all in quotes, is what --bootstrap of
-another peer takes.`,
+With --addrs, print the addresses at which other machines can dial this peer, one per line, best first. Pass one of them, or all in quotes, to --bootstrap
+of another peer.`,
 		Example: "  apoidea peers --json\n  apoidea run --bootstrap \"$(ssh there apoidea peers --addrs)\" --listen all",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,12 +45,11 @@ another peer takes.`,
 			return ask(g, cmd, func(c *control.Client) ([]control.PeerLine, error) { return c.Peers(cmd.Context()) }, show.Peers)
 		},
 	}
-	cmd.Flags().BoolVar(&addrs, "addrs", false, "print the addresses at which other machines can dial this peer, for their --bootstrap")
+	cmd.Flags().BoolVar(&addrs, "addrs", false, "print the addresses at which other machines can dial this peer")
 	return cmd
 }
 
-// printAddrs prints what others can dial; a peer on loopback only has nothing but that for others
-// on this machine.
+// printAddrs prints the dialable addresses; those of loopback if there are no others.
 func (g *globals) printAddrs(cmd *cobra.Command) error {
 	return ask(g, cmd, func(c *control.Client) ([]string, error) {
 		s, err := c.Status(cmd.Context(), false)
@@ -59,7 +58,7 @@ func (g *globals) printAddrs(cmd *cobra.Command) error {
 		}
 		addrs, elsewhere := node.DialAddrs(s.Addrs)
 		if !elsewhere {
-			fmt.Fprintln(g.hints(cmd.ErrOrStderr()), "this peer listens on loopback: only peers of this machine can dial it (run --listen all lets others)")
+			fmt.Fprintln(g.hints(cmd.ErrOrStderr()), "this peer listens on loopback: only local peers can dial it (for others: run --listen all)")
 		}
 		return addrs, nil
 	}, func(out io.Writer, addrs []string) error {

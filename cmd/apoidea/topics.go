@@ -9,108 +9,108 @@ import (
 	"github.com/apoidea/apoidea/node/lab/experiment"
 )
 
-// newTopics are what help tells beside the commands.
+// newTopics are the help topics.
 func newTopics() []*cobra.Command {
 	return []*cobra.Command{
-		{Use: "distances", Short: "How far peers and sites are from each other on one machine (--latency)", Long: aboutDistances},
-		{Use: "experiments", Short: "What each experiment does, and by which paper", Long: aboutExperiments()},
-		{Use: "placement", Short: "Who crawls a host: the strategies of --placement", Long: aboutPlacement},
-		{Use: "seeds", Short: "How a peer finds a ring, how one is founded, and where a crawl begins", Long: aboutSeeds},
-		{Use: "words", Short: "The words that are used here, each in a sentence or two", Long: aboutWords()},
+		{Use: "distances", Short: "Emulated RTTs between peers and sites (--latency)", Long: aboutDistances},
+		{Use: "experiments", Short: "The experiments and their papers", Long: aboutExperiments()},
+		{Use: "placement", Short: "Placement strategies (--placement)", Long: aboutPlacement},
+		{Use: "seeds", Short: "Seed URLs, entry peers and founding a ring", Long: aboutSeeds},
+		{Use: "words", Short: "Glossary", Long: aboutWords()},
 	}
 }
 
-const aboutLimits = `Bounds on what a peer takes of its machine. They are flags of run, keys of the configuration file, and what "limits set" changes while the peer runs:
+const aboutLimits = `Resource limits of a peer. Each is a flag of run, a key of the configuration file, and can be changed at run time by "limits set":
 
-    bandwidth, bandwidth-up    one cap over sites and peers together: what comes, what goes
-    quota-day, quota-month     bytes that come and go, by the local calendar
-    cpu-share                  processor time, in percent of one core
-    memory, fetchers           Go's heap; exchanges at once
-    disk-quota, disk-reserve   what the data directory holds; free space at which the peer stops
-    schedule, outside          hours of the week; what holds at other hours
-    only-when-idle             pause while somebody uses the machine
-    pause-on-battery           pause while there is no power but the battery's
-    pause-on-metered           pause while the link is paid by the byte
+    bandwidth, bandwidth-up    download and upload limit, crawl and peer traffic together
+    quota-day, quota-month     traffic in both directions, by the local calendar
+    cpu-share                  CPU time, in percent of one core
+    memory, fetchers           soft heap limit; concurrent fetches
+    disk-quota, disk-reserve   size of the data directory; free space at which the peer stops
+    schedule, outside          working hours of the week; behavior at other hours
+    only-when-idle             pause while the machine is in use
+    pause-on-battery           pause on battery power
+    pause-on-metered           pause on a metered link
 
-Bounds on what a site may cost, flags of run; 0 is no bound, except for --delay and --max-body. A job has its own beside them, such as --max-pages (crawl --help).
+Limits per site are flags of run; 0 is unlimited, except for --delay and --max-body. A job has further limits, such as --max-pages (crawl --help).
 
-    --delay                    least gap between requests to a host: 1s, or a longer Crawl-delay
-    --domain-delay             the same to all hosts of a registrable domain, of all peers: 0
-    --ip-permits               requests a minute to an address, of all peers: 240 (public profile)
-    --max-requests-per-host    requests of a job to a host: 50,000 (public), else 100,000
-    --max-bytes-per-host       bytes of bodies of a job from a host, about: 2GiB or a tenth of the free disk
-    --max-body                 bytes of a body: 16MiB; a longer one is cut
-    --novelty                  pages in a row that bring nothing new: 400; the rest is a trap then
-    --page-hosts               new hosts by the links of a page: 1,000 (public), else 10,000
-    --domain-hosts             hosts of a domain in a job: 1,000 (public), else 10,000
+    --delay                    minimum gap between requests to a host: 1s, or a longer Crawl-delay
+    --domain-delay             the same for a registrable domain, ring-wide: 0; at most 1h, equal on all peers
+    --ip-permits               requests per minute to an address, ring-wide: 240 (public profile)
+    --max-requests-per-host    requests per job and host: 50,000 (public), else 100,000
+    --max-bytes-per-host       approximate body bytes per job and host: 2GiB or a tenth of the free disk
+    --max-body                 body size: 16MiB; a longer body is truncated
+    --novelty                  pages in a row without new content: 400; the rest is a trap
+    --page-hosts               new hosts linked from one page: 1,000 (public), else 10,000
+    --domain-hosts             hosts of a domain per job: 1,000 (public), else 10,000
 
-docs/bounds.md has all bounds.`
+docs/bounds.md lists all limits.`
 
-const aboutPlacement = `The owner of a host chooses who crawls it, among itself, its leaf set and the workers attached to it. --placement names the strategy; give all peers of a
-ring the same.
+const aboutPlacement = `The owner of a host selects its worker among itself, its leaf set and the workers attached to it. --placement sets the strategy; all peers of a ring should
+use the same.
 
-    adaptive     Our own, and the default: knows how far peers are from each other, remembers what earlier sites looked like, learns from each connection that
-                 is made to fetch, and probes where that changes a choice that is worth it: at most about two probes a site in the mean, and few for small hosts.
-    rtt          The candidates measure the round trip to each site of eight URLs or more, and the smallest wins (Apoidea: Singh, Srivatsa, Liu, Miller 2003).
-    ipmicra      Gives whole subnets to peers, along the registered IP ranges, by few probes (IPMicra: Papapetrou, Samaras 2004).
-    coordinates  Places peers and servers in a space, by gossip and by downloads that were due anyway, and takes the nearest peer (Malet 2009).
-    geo          Takes the peer nearest on the globe, by --geoip; measures nothing (the baseline of Malet 2009).
-    random       Draws a candidate by a hash of host and peer: a baseline that knows nothing of distance.
-    owner        Leaves each host with its owner: a baseline that costs no message.
+    adaptive     The default, our own: predicts RTTs from earlier fetches and from RTTs between peers, and probes only where the result can change a worthwhile
+                 choice: about two probes per site on average, and few for small hosts.
+    rtt          The candidates measure the RTT to each site with eight or more URLs; the smallest wins (Apoidea: Singh, Srivatsa, Liu, Miller 2003).
+    ipmicra      Assigns whole subnets to peers, along registered IP ranges, with few probes (IPMicra: Papapetrou, Samaras 2004).
+    coordinates  Computes network coordinates of peers and servers from gossip and regular downloads, and selects the nearest peer (Malet 2009).
+    geo          Selects the geographically nearest peer from --geoip, without measurements (the baseline of Malet 2009).
+    random       Selects a candidate by a hash of host and peer: a baseline without distance.
+    owner        Keeps each host at its owner: a baseline without messages.
 
-A worker that is full is passed over, and a host whose fetches take more than twice as long as they did is placed anew, whatever the strategy.
+With every strategy, an overloaded worker is skipped, and a host is placed again when its fetches take more than twice as long as before.
 
-    --probe             How a site is measured: connect is a TCP connect; head is a HEAD request, made only where robots.txt is known and allows it.
-    --geoip             A MaxMind DB of positions or countries, for geo; adaptive takes the countries as hints.
-    --hierarchy         IP ranges, for ipmicra: CSV with the columns prefix and org, or a registry's delegated-extended file, gzip or not. Without it each /24 and /48 is a range of its own. ipmicra reads a file that changed again within three minutes. adaptive takes the ranges as hints, once.
-    --threshold         For ipmicra: less finds nearer peers with more probes.
-    --theta             For coordinates: smaller takes more downloads, and places better.
+    --probe             How an RTT is measured: connect is a TCP connect; head is a HEAD request, sent only if robots.txt is known and allows it.
+    --geoip             A MaxMind DB of positions or countries, for geo; adaptive uses the countries as hints.
+    --hierarchy         IP ranges for ipmicra: CSV with columns prefix and org, or a registry's delegated-extended file, may be gzipped. Without it each /24 and /48 is a range. ipmicra reloads a changed file within three minutes. adaptive reads the ranges once, as hints.
+    --threshold         For ipmicra: a lower value finds nearer peers with more probes.
+    --theta             For coordinates: a lower value needs more downloads and places better.
     --gossip            For coordinates: a new peer asks ten times as often at first.
-    --coordinates-mode  persistent looks at a host again every 100 URLs, cycle estimates each server once, single only the first 100 servers, none leaves each host with its owner.
+    --coordinates-mode  persistent reconsiders a host every 100 URLs, cycle estimates each server once, single only the first 100 servers, none keeps each host at its owner.
 
-"apoidea host HOST" shows who measured what, "apoidea experiment run placement -o DIR" compares them.`
+"apoidea host HOST" shows the measurements; "apoidea experiment run placement -o DIR" compares the strategies.`
 
-const aboutSeeds = `Where a crawl begins: seed URLs are arguments of run and of crawl, or the lines of a list, which may have millions.
+const aboutSeeds = `Seed URLs are arguments of run and crawl, or lines of a file, which may have millions.
 
     apoidea run https://example.org/ --contact https://you.example/crawler
     apoidea crawl --seeds list.txt --max-depth 0 --wait
 
-Flags of run say how a peer finds its ring. No public ring is built in.
+A peer finds its ring through these flags of run. No public ring is built in.
 
-    --dns-seed NAME      Asks DNS for entry peers: the TXT records of _dnsaddr.NAME. "apoidea seed serve" answers for such a name, "apoidea seed zone" prints the records.
-    --bootstrap ADDRESS  Names an entry peer. "apoidea peers --addrs" prints its addresses there.
-    --mdns               Finds peers of the same --network on the local network, and is found; in the public profile at public addresses only.
+    --dns-seed NAME      Looks up entry peers in DNS: the TXT records of _dnsaddr.NAME. "apoidea seed serve" serves such a name; "apoidea seed zone" prints the records.
+    --bootstrap ADDRESS  Dials an entry peer. "apoidea peers --addrs" there prints its addresses.
+    --mdns               Discovers peers of the same --network on the local network, in both directions; in the public profile only at public addresses.
 
-Each can be given with the others. A peer remembers those that it met, and needs none of these after its first run. With none of them and nothing on disk it founds a ring
-of its own. One that has known others goes on looking for them; --found has it serve alone.
+They can be combined. A peer remembers the peers it met and needs no flag after its first run. Without any of them and without a data directory it founds a ring. A peer
+that has known others keeps looking for them; with --found it serves alone.
 
-To be an entry peer it has to be dialled from elsewhere: --listen all, or all:4001 for a port of your choice. Else it listens on loopback, but in the public profile and with --mdns.
-A port that is not named is chosen once and kept.
+Others must be able to dial an entry peer: --listen all, or all:4001 for a fixed port. The default is loopback, except in the public profile and with --mdns. A port that is
+not given is chosen once and kept.
 
 To found a public ring, run the first peer, and two more with its address as their --bootstrap (docs/founder.md):
 
     apoidea run --profile public --contact https://you.example/crawler \
       --listen all:4001 --reachability public --found
 
-"apoidea doctor", with the same flags, says whether names and entry peers answer.`
+"apoidea doctor" with the same flags checks whether DNS seeds and entry peers respond.`
 
-const aboutDistances = `--latency FILE puts distances between the peers of a cluster, and between peers and sites. FILE is a square matrix of round trips in milliseconds: CSV without a header,
-gzip or not, as --rtt of experiments.
+const aboutDistances = `--latency FILE emulates RTTs between the peers of a cluster, and between peers and sites. FILE is a square matrix of RTTs in milliseconds: CSV without a header, may be
+gzipped, as for --rtt of experiments.
 
-Peer i is at row i-1, counted from 0, and listens at 127.0.2.i. Sites are at the rows behind the peers' (--latency-peers; the N of the first time): a name that resolves to
-127.0.0.1 at row P + FNV-1a(name) mod (rows - P) for P rows of peers, the name without a port, and it is shown at the address 127.(128+row/256).(row%256).1; another loopback
-address by the hash of its text. This needs all of 127.0.0.0/8, as Linux and Windows have it.
+Peer i has row i-1, counted from 0, and listens at 127.0.2.i. Sites have the rows after the peers' (--latency-peers; the number of peers of the first start). A name that
+resolves to 127.0.0.1 has row P + FNV-1a(name) mod (rows - P) for P rows of peers, with the name without port. It is reported at address 127.(128+row/256).(row%256).1.
+Another loopback address has the row of the hash of its text. This requires all of 127.0.0.0/8, as on Linux and Windows.
 
-The dialling side delays both directions by half a round trip, and a connect takes a whole one; servers need not know.
+The dialing side delays each direction by half an RTT, and a connect by a whole one; servers need no change.
 
-With --placement ipmicra the addresses that are shown are those of the search: sites of one row are a subnet, peers are together in 127.0.2.0/24, and nothing says which rows
-are near each other unless the --hierarchy nests such ranges. Without --latency all sites are in 127.0.0.0/24, so that one peer crawls them all, until it has its hands full.
+With --placement ipmicra the reported addresses are used: the sites of a row are one subnet, the peers share 127.0.2.0/24, and the distance between rows is unknown
+unless --hierarchy nests such ranges. Without --latency all sites are in 127.0.0.0/24, so one peer crawls them all until it is overloaded.
 
-A peer that is run by itself is told its place by --latency-row and --latency-peers.`
+A single peer gets its row from --latency-row and --latency-peers.`
 
 func aboutExperiments() string {
 	var b strings.Builder
-	b.WriteString("What each does; `apoidea experiment run NAME -o DIR` runs it, and docs/experiments.md has the tables.\n")
+	b.WriteString("Run an experiment with: apoidea experiment run NAME -o DIR. The tables are in docs/experiments.md.\n")
 	for _, e := range experiment.All() {
 		fmt.Fprintf(&b, "\n%s: %s.\n\n%s\n", e.Name, e.About, e.Long)
 	}

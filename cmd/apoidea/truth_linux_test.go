@@ -44,7 +44,7 @@ func TestDoctorAndCheckTellTheTruth(t *testing.T) {
 	if err := os.WriteFile(files[0], raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := say(t, "doctor", "--data-dir", dir); code != exitDone || !strings.Contains(out, "the pages themselves were not read (apoidea check --read-data reads them)") {
+	if out, code := say(t, "doctor", "--data-dir", dir); code != exitDone || !strings.Contains(out, "apoidea check --read-data") {
 		t.Errorf("doctor, exit code %d: %s", code, out)
 	}
 	if out, code := say(t, "check", "--read-data", "--data-dir", dir); code == exitDone || !strings.Contains(out, filepath.Base(files[0])) {

@@ -20,9 +20,9 @@ func newPause(g *globals) *cobra.Command {
 	var span string
 	cmd := &cobra.Command{
 		Use:   "pause",
-		Short: "Fetch nothing until resume, or for a while; the peer stays in the ring",
-		Long: `Fetch nothing until resume, or for the time of --for. Nothing new is begun; exchanges under way are broken off after a second, and their
-URLs fetched later by whoever has the host then. The peer stays in the ring and keeps its records. A pause outlasts a restart.`,
+		Short: "Pause fetching; the peer stays in the ring",
+		Long: `Pause fetching until resume, or for the time given by --for. No new fetch starts. Running fetches are canceled after a second, and the next worker of
+their host fetches those URLs later. The peer stays in the ring and keeps its records. A pause persists across restarts.`,
 		Example: "  apoidea pause\n  apoidea pause --for 2h",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,15 +36,15 @@ URLs fetched later by whoever has the host then. The peer stays in the ring and 
 			return g.changeLimits(cmd, nil, func(ctx context.Context, c *control.Client) (*control.Limits, error) { return c.Pause(ctx, d) })
 		},
 	}
-	cmd.Flags().StringVar(&span, "for", "", "how long, such as 90m or 2h (default: until resume)")
+	cmd.Flags().StringVar(&span, "for", "", "duration, such as 90m or 2h (default until resume)")
 	return cmd
 }
 
 func newResume(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "resume",
-		Short:   "Go on fetching after pause",
-		Long:    `Go on fetching after pause. A schedule, a quota or another rule may still hold the peer: the answer says so, and limits set changes it.`,
+		Short:   "Resume fetching after a pause",
+		Long:    `Resume fetching after a pause. A schedule, a quota or another rule may still pause the peer; the output lists it, and limits set changes it.`,
 		Example: "  apoidea resume",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,16 +55,16 @@ func newResume(g *globals) *cobra.Command {
 
 func newLeave(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "leave", Short: "Leave the ring in good order and end the peer", Example: "  apoidea leave", Args: noArgs,
-		Long: `Leave the ring in good order and end the peer: it stops fetching, reports, hands over what it keeps, and ends. The command returns when
-all is handed over and the process has ended; a peer that is alone keeps what it has, says so and ends; an interrupt ends only the wait.`,
+		Use: "leave", Short: "Leave the ring gracefully and stop the peer", Example: "  apoidea leave", Args: noArgs,
+		Long: `Leave the ring gracefully and stop the peer. It stops fetching, reports outcomes, hands over its records and exits. The command returns when the process
+has exited. A peer without neighbors keeps its records. An interrupt stops only the wait.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := g.client()
 			defer c.Close()
 			if !g.quiet {
-				fmt.Fprintln(cmd.ErrOrStderr(), "leaving the ring: what this peer keeps is handed over")
+				fmt.Fprintln(cmd.ErrOrStderr(), "leaving the ring: handing over records")
 			}
-			left := "left; what the peer fetched stays in its data directory"
+			left := "left; fetched pages stay in the data directory"
 			if err := c.Leave(cmd.Context()); err != nil {
 				if control.KindOf(err) != control.KindAlone {
 					return err
@@ -79,17 +79,15 @@ all is handed over and the process has ended; a peer that is alone keeps what it
 	}
 }
 
-// endTime is what the process of a peer that has left may take to end. One that was started again
-// by then keeps the directory.
+// endTime is the time limit for the process of a peer that left to exit.
 const endTime = 30 * time.Second
 
-// awaitEnd returns when no process has the data directory any more, in which a peer that has left
-// writes last. Of a peer elsewhere it knows nothing.
+// awaitEnd returns when no process uses the data directory. It does not wait for remote peers.
 func (g *globals) awaitEnd(ctx context.Context) error {
 	if g.api != "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, endTime, fmt.Errorf("the peer has left, and a process still has %s: it has not ended, or was started again", g.dataDir))
+	ctx, cancel := context.WithTimeoutCause(ctx, endTime, fmt.Errorf("the peer left the ring, but a process still uses %s: it is still stopping or was restarted", g.dataDir))
 	defer cancel()
 	for {
 		if _, err := node.ReadKept(g.dataDir); !node.InUse(err) {
@@ -103,8 +101,7 @@ func (g *globals) awaitEnd(ctx context.Context) error {
 	}
 }
 
-// changeLimits changes settings, or with none the pause, of the running peer and prints what is
-// different then.
+// changeLimits changes settings, or the pause, of the running peer and prints the difference.
 func (g *globals) changeLimits(cmd *cobra.Command, set map[string]string, change func(context.Context, *control.Client) (*control.Limits, error)) error {
 	c := g.client()
 	defer c.Close()
@@ -122,9 +119,9 @@ func (g *globals) changeLimits(cmd *cobra.Command, set map[string]string, change
 func newLimits(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "Show what the peer may use, what holds now and why; limits set changes it",
-		Long: `Show what the peer may use of this machine and its link: what is set, which rules hold now, why and until when, and what is used against it.
-What the system does not tell (battery, metered link, idle time) is unknown and pauses nothing.
+		Short: "Show resource limits and active throttles",
+		Long: `Show the resource limits of the peer: their values, the rules active now with reason and end, and the current usage.
+A condition that the system does not report (battery, metered link, idle time) is unknown and pauses nothing.
 
 ` + aboutLimits,
 		Example: "  apoidea limits\n  apoidea limits set bandwidth=2Mbit pause-on-battery=true\n  apoidea limits set schedule='mon-fri 22:00-07:00; sat,sun'",
@@ -145,9 +142,9 @@ func newLimitsSet(g *globals) *cobra.Command {
 	}
 	return &cobra.Command{
 		Use:   "set KEY=VALUE...",
-		Short: "Change limits of the running peer, at once and over restarts",
-		Long: `Change limits of the running peer: all of them, or none if one is wrong. They hold within two seconds, without a restart, and are kept over
-restarts, where they beat flags and configuration file. The value "default" takes a change back.
+		Short: "Change resource limits of the running peer",
+		Long: `Change limits of the running peer: all given limits, or none if one value is wrong. They take effect within two seconds and persist across restarts,
+where they override flags and the configuration file. The value "default" reverts a change.
 
 ` + keys.String(),
 		Example: "  apoidea limits set bandwidth=2Mbit bandwidth-up=500kbit\n  apoidea limits set quota-month=50GiB only-when-idle=10m\n  apoidea limits set bandwidth=default",

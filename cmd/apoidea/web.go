@@ -14,7 +14,7 @@ import (
 )
 
 func newWeb(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "web", Short: "A synthetic web to crawl on this machine"}
+	cmd := &cobra.Command{Use: "web", Short: "Serve a synthetic web for tests"}
 	cmd.AddCommand(newWebServe(g))
 	return cmd
 }
@@ -29,9 +29,9 @@ func newWebServe(g *globals) *cobra.Command {
 	o := webOptions{globals: g, config: webgen.DefaultConfig()}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve a synthetic web of many hosts from a seed, and audit who crawls it how",
-		Long: `Serve a web whose every page is made from the seed when it is asked for: many hosts (h0.web.localhost, h1.web.localhost, ... which
-resolve to loopback), duplicates, redirects, robots rules, sitemaps, faults. /_audit answers, as JSON, how each host was crawled.`,
+		Short: "Serve a synthetic web and audit its crawlers",
+		Long: `Serve a synthetic web, generated from the seed on request: many hosts (h0.web.localhost, h1.web.localhost, ..., which resolve to loopback), duplicates,
+redirects, robots.txt rules, sitemaps and errors. /_audit returns a JSON report of the requests to each host.`,
 		Example: `  apoidea web serve --listen 127.0.0.1:8080 --hosts 16 --pages 1000
   apoidea run --allow-private --delay 0 --until-idle --scope '*.web.localhost:8080' \
     http://h0.web.localhost:8080/
@@ -41,28 +41,28 @@ resolve to loopback), duplicates, redirects, robots rules, sitemaps, faults. /_a
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "address to serve on; port 0 lets the system choose")
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "listen address; port 0: any")
 	addWebFlags(cmd.Flags(), &o.config)
 	return cmd
 }
 
 func addWebFlags(f *pflag.FlagSet, c *webgen.Config) {
-	f.Uint64Var(&c.Seed, "seed", c.Seed, "seed of the web: the same seed makes the same pages")
-	f.IntVar(&c.Hosts, "hosts", c.Hosts, "hosts")
-	f.IntVar(&c.PagesPerHost, "pages", c.PagesPerHost, "pages a host")
-	f.Float64Var(&c.Pareto, "pareto", 0, "shape of the Pareto distribution of pages a host, around --pages; 0: all alike")
-	f.IntVar(&c.Links, "links", c.Links, "links a page")
-	f.IntVar(&c.PageBytes, "page-bytes", c.PageBytes, "mean size of a page")
-	f.StringVar(&c.Domain, "domain", c.Domain, "what the host names end in")
-	f.Float64Var(&c.DuplicateShare, "duplicate-share", c.DuplicateShare, "share of pages with the body of another page")
+	f.Uint64Var(&c.Seed, "seed", c.Seed, "random seed; the same seed makes the same pages")
+	f.IntVar(&c.Hosts, "hosts", c.Hosts, "number of hosts")
+	f.IntVar(&c.PagesPerHost, "pages", c.PagesPerHost, "pages per host")
+	f.Float64Var(&c.Pareto, "pareto", 0, "Pareto shape of pages per host, around --pages; 0: all equal")
+	f.IntVar(&c.Links, "links", c.Links, "links per page")
+	f.IntVar(&c.PageBytes, "page-bytes", c.PageBytes, "mean page size in bytes")
+	f.StringVar(&c.Domain, "domain", c.Domain, "domain of the host names")
+	f.Float64Var(&c.DuplicateShare, "duplicate-share", c.DuplicateShare, "share of pages with another page's body")
 	f.Float64Var(&c.RedirectShare, "redirect-share", c.RedirectShare, "share of pages that redirect")
 	f.Float64Var(&c.CrossHostShare, "cross-host-share", c.CrossHostShare, "share of links to other hosts")
-	f.Float64Var(&c.ErrorShare, "error-share", c.ErrorShare, "share of pages with a fault")
-	f.Float64Var(&c.RobotsShare, "robots-share", c.RobotsShare, "share of hosts whose robots.txt forbids something")
+	f.Float64Var(&c.ErrorShare, "error-share", c.ErrorShare, "share of pages with an error")
+	f.Float64Var(&c.RobotsShare, "robots-share", c.RobotsShare, "share of hosts with robots.txt rules")
 	f.Float64Var(&c.SitemapShare, "sitemap-share", c.SitemapShare, "share of hosts with sitemaps")
-	f.Float64Var(&c.NofollowShare, "nofollow-share", c.NofollowShare, "share of pages and links that forbid following")
-	f.DurationVar(&c.Latency, "latency", c.Latency, "wait before each response")
-	f.DurationVar(&c.CrawlDelay, "crawl-delay", c.CrawlDelay, "Crawl-delay named in every robots.txt")
+	f.Float64Var(&c.NofollowShare, "nofollow-share", c.NofollowShare, "share of pages and links marked nofollow")
+	f.DurationVar(&c.Latency, "latency", c.Latency, "delay before each response")
+	f.DurationVar(&c.CrawlDelay, "crawl-delay", c.CrawlDelay, "Crawl-delay in each robots.txt")
 }
 
 func (o *webOptions) run(ctx context.Context, out io.Writer) error {
@@ -75,7 +75,7 @@ func (o *webOptions) run(ctx context.Context, out io.Writer) error {
 			_ = words.Line(out, map[string]any{"listen": addr.String(), "audit": "http://" + addr.String() + "/_audit", "seeds": seeds})
 			return
 		}
-		fmt.Fprintf(out, "%d hosts of %d pages on %s; first seed %s; audit at http://%s/_audit\n",
+		fmt.Fprintf(out, "%d hosts with %d pages each at %s; first seed %s; audit at http://%s/_audit\n",
 			o.config.Hosts, o.config.PagesPerHost, addr, seeds[0], addr)
 	})
 	if ctx.Err() != nil {

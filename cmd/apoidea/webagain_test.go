@@ -20,7 +20,7 @@ import (
 func TestClusterWebGoesOn(t *testing.T) {
 	t.Parallel()
 	counts := regexp.MustCompile(`\n(\d+) pages?, (\d+) duplicates?, (\d+) redirects?, (\d+) errors?, \d+ denied by robots.txt(?:, (\d+) pages? not archived)?`)
-	seen := regexp.MustCompile(`seen by the web: (\d+) requests?, (\d+) distinct`)
+	seen := regexp.MustCompile(`web server audit: (\d+) requests?, (\d+) distinct`)
 	for name, signal := range map[string]os.Signal{"interrupted": os.Interrupt, "killed": os.Kill} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

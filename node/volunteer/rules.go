@@ -74,7 +74,7 @@ type Key struct {
 
 // Keys are all settings in the order of display.
 var Keys = []Key{
-	rate(KeyBandwidth, "download limit, crawl and peer traffic together, such as 2Mbit, 250kB or none; also the upload limit without bandwidth-up",
+	rate(KeyBandwidth, "download limit, crawl and peer traffic together: 2Mbit, 250kB or none",
 		func(r *Rules) *int64 { return &r.Bandwidth }),
 	rate(KeyBandwidthUp, "upload limit, such as 2Mbit or 250kB; none: same as bandwidth", func(r *Rules) *int64 { return &r.BandwidthUp }),
 	{Name: KeyFetchers, About: "maximum concurrent fetches", get: func(r *Rules) string { return strconv.Itoa(r.Fetchers) }, set: setFetchers},
@@ -82,13 +82,13 @@ var Keys = []Key{
 		Name: KeyCPUShare, About: "processor time limit in percent of one core: 25%, 150%, or none",
 		get: func(r *Rules) string { return shareText(r.CPUShare) }, set: setShare,
 	},
-	size(KeyMemory, "soft heap limit, such as 160MiB, or none; near it fewer pages are fetched concurrently", func(r *Rules) *int64 { return &r.Memory }),
+	size(KeyMemory, "soft heap limit; near it the peer fetches fewer pages concurrently", func(r *Rules) *int64 { return &r.Memory }),
 	size(KeyDiskQuota, "data directory size at which the peer pauses", func(r *Rules) *int64 { return &r.DiskQuota }),
 	size(KeyDiskReserve, "free disk space at which the peer stops", func(r *Rules) *int64 { return &r.DiskReserve }),
-	size(KeyQuotaDay, "traffic per day, both directions, at which the peer pauses until the next day", func(r *Rules) *int64 { return &r.QuotaDay }),
-	size(KeyQuotaMonth, "traffic per month, both directions, at which the peer pauses until the next month", func(r *Rules) *int64 { return &r.QuotaMonth }),
+	size(KeyQuotaDay, "daily traffic, both directions, at which the peer pauses", func(r *Rules) *int64 { return &r.QuotaDay }),
+	size(KeyQuotaMonth, "monthly traffic, both directions, at which the peer pauses", func(r *Rules) *int64 { return &r.QuotaMonth }),
 	{
-		Name: KeySchedule, About: "hours in which the peer fetches, separated by semicolons: mon-fri 22:00-07:00; sat,sun",
+		Name: KeySchedule, About: "hours for fetching, separated by semicolons: mon-fri 22:00-07:00; sat,sun",
 		get: func(r *Rules) string { return r.Schedule.String() },
 		set: func(r *Rules, s string) (err error) { r.Schedule, err = ParseSchedule(s); return err },
 	},
@@ -97,7 +97,7 @@ var Keys = []Key{
 		get: func(r *Rules) string { return outsideText(r.Outside) }, set: setOutside,
 	},
 	{
-		Name: KeyOnlyWhenIdle, About: "fetch only after this time without user input, such as 10m; 0s: always",
+		Name: KeyOnlyWhenIdle, About: "fetch only after this time without user input; 0s: always",
 		get: func(r *Rules) string { return r.OnlyWhenIdle.String() }, set: setIdle,
 	},
 	yesNo(KeyPauseOnBattery, "pause on battery power", func(r *Rules) *bool { return &r.PauseOnBattery }),

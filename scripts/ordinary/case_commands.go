@@ -37,7 +37,7 @@ func configInit(t *trial) error {
 		return err
 	}
 	t.has("config check", r.text(), "3 keys set")
-	t.lacks("config check", r.text(), "a volunteer sets")
+	t.lacks("config check", r.text(), "also set")
 	text, err := os.ReadFile(filepath.Join(t.at("volunteer"), "config.toml"))
 	t.has("config.toml", string(text), "\"public\"", "https://me.example/", "seeds.example.org")
 	return err

@@ -295,7 +295,7 @@ func leftOut(t *trial) error {
 		return err
 	}
 	t.want("second run: exit status", second.code, 0)
-	t.lacks("second run", second.text(), "--max-pages", "--novelty", "left out")
+	t.lacks("second run", second.text(), "--max-pages", "--novelty", "skipped:")
 	third, err := t.crawl("p", s.url("h3.web", "/p/0"), "--max-bytes-per-host", "300")
 	if err != nil {
 		return err

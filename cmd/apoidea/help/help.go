@@ -1,4 +1,4 @@
-// Package help writes the help of commands: no wider than a terminal, flags in their groups.
+// Package help formats the help of commands to the width of the terminal, with flags in groups.
 package help
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
-// Width is how wide help is at most, and leastWidth where a terminal is narrower than that.
+// Width is the maximum width of help, and leastWidth the minimum.
 const Width, leastWidth = 100, 40
 
-// Install has a command and those below it write their help as below.
+// Install sets the help and usage functions of root and its subcommands.
 func Install(root *cobra.Command) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		out := cmd.OutOrStdout()
@@ -31,7 +31,7 @@ func Install(root *cobra.Command) {
 	})
 }
 
-// columns is how wide help is written to w.
+// columns returns the width of help written to w.
 func columns(w io.Writer) int {
 	if width := words.Width(w); width > 0 {
 		return max(leastWidth, min(Width, width))
@@ -39,8 +39,7 @@ func columns(w io.Writer) int {
 	return Width
 }
 
-// Of is what a command does, and how it is used. A topic of the help is no command, and has but
-// its text.
+// Of returns the help of a command; for a help topic only its text.
 func Of(cmd *cobra.Command, width int) string {
 	text := cmd.Long
 	if text == "" {
@@ -85,19 +84,19 @@ func usageOf(cmd *cobra.Command, width int) string {
 		fmt.Fprintf(&b, "\n%s\n%s\n", g.title, fill(strings.TrimRight(g.flags.FlagUsages(), "\n"), width))
 	}
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n`%s COMMAND --help` says more of each.\n", cmd.CommandPath())
+		fmt.Fprintf(&b, "\nDetails of a command: %s COMMAND --help\n", cmd.CommandPath())
 	}
 	return b.String()
 }
 
-// titledFlags are flags below a title.
+// titledFlags are flags with a title.
 type titledFlags struct {
 	title string
 	flags *pflag.FlagSet
 }
 
-// flagsOf parts the flags of a command. Those that have a peer's are parted as settings has it,
-// after what they have of their own.
+// flagsOf groups the flags of a command: its own flags, those of a peer by settings.Groups, and
+// those of every command.
 func flagsOf(cmd *cobra.Command) (parts []titledFlags) {
 	shown := make(map[string]bool)
 	part := func(title string, flags []*pflag.Flag) {
@@ -140,7 +139,7 @@ func listed(set *pflag.FlagSet) (flags []*pflag.Flag) {
 	return flags
 }
 
-// kindOf is a flag's value, called a value of another kind.
+// kindOf is the value of a flag with another type name.
 type kindOf struct {
 	pflag.Value
 	kind string
@@ -149,12 +148,12 @@ type kindOf struct {
 // Type implements pflag.Value.
 func (k kindOf) Type() string { return k.kind }
 
-// legibleFlag is a flag as help shows it: where its text says what holds by default, the value that
-// stands for that is left out; switches and lists are shown as such.
+// legibleFlag is a flag as shown in help: without a default value that its text describes, and with
+// readable types for switches and lists.
 func legibleFlag(f *pflag.Flag) *pflag.Flag {
 	shown := *f
 	switch kind := f.Value.Type(); {
-	case (kind == "int" || kind == "duration") && strings.Contains(f.Usage, "(default:"):
+	case (kind == "int" || kind == "duration") && strings.Contains(f.Usage, "(default "):
 		shown.DefValue = "0"
 	case kind == "bool": // as pflag knows it, it would have [=true|false] behind its name
 		shown.Value = kindOf{f.Value, kind}
@@ -168,9 +167,8 @@ func legibleFlag(f *pflag.Flag) *pflag.Flag {
 	return &shown
 }
 
-// fill breaks text into lines of that width. Lines that begin at the margin are one paragraph until
-// there is an empty one; a line that is indented stays one of its own, and what is broken off it
-// stands below the last of its columns, which two spaces part.
+// fill wraps text at the width. Lines without indent form paragraphs; an indented line is wrapped
+// by itself, aligned with its last column, which two spaces separate.
 func fill(text string, width int) string {
 	var out, paragraph []string
 	end := func() {
@@ -197,7 +195,7 @@ func fill(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// broken is a line in as many as it takes; all but the first are indented.
+// broken splits a line; all parts but the first are indented.
 func broken(line string, indent, width int) (lines []string) {
 	for utf8.RuneCountInString(line) > width {
 		head := string([]rune(line)[:width+1])

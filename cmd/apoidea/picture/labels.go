@@ -17,9 +17,8 @@ type label struct {
 	y      float64
 }
 
-// labels writes beside the ring who sits where: in a column on either side, in the order of the
-// ring, spread so that none lies over another, each with a line to its dot. Where a side is too
-// full for two lines a label they have one, and where it is too full for that there are none.
+// labels writes the members beside the ring, in a column on either side in ring order, without
+// overlap, each with a line to its dot. A full side has one line per label, or no labels.
 func (g *graph) labels() {
 	var sides [2][]label
 	for i := range g.ring.Members {
@@ -49,7 +48,7 @@ func (g *graph) labels() {
 	}
 }
 
-// spread moves labels apart until neighbours are a gap away from each other, as little as it takes.
+// spread moves labels apart to a minimum gap, by the least distance.
 func spread(side []label, gap float64) {
 	slices.SortFunc(side, func(a, b label) int { return cmp.Or(cmp.Compare(a.y, b.y), a.member-b.member) })
 	// Labels that lie over one another form a block, which stands centred on where its members
@@ -133,17 +132,17 @@ func (g *graph) legend() {
 		g.text(x+40, y+5, "soft", `font-size="13"`, text)
 		x += width
 	}
-	item(fmt.Sprintf(`<path d="M%.1f %g h28" stroke="%s" stroke-width="14"/>`, x, y, colour), "arc: the keys a peer answers for", 285)
-	item(fmt.Sprintf(`<circle class="rim" cx="%.1f" cy="%g" r="9" fill="%s" stroke-width="3"/>`, x+14, y, colour), "its place, the end of its arc", 255)
+	item(fmt.Sprintf(`<path d="M%.1f %g h28" stroke="%s" stroke-width="14"/>`, x, y, colour), "arc: the keys that a peer owns", 285)
+	item(fmt.Sprintf(`<circle class="rim" cx="%.1f" cy="%g" r="9" fill="%s" stroke-width="3"/>`, x+14, y, colour), "its position, the end of its arc", 255)
 	if g.latency {
 		for k, behind := range []float64{0, 2, 10, 100} {
 			fmt.Fprintf(g, `<circle cx="%.1f" cy="%g" r="4.5" fill="%s"/>`, x+3+10*float64(k), y, far(behind, 0))
 		}
-		item("", "a host: green, none that measured it is nearer; red, 100 ms too far (grey: not measured)", 540)
+		item("", "a host: green, the nearest peer measured; red, 100 ms farther (gray: not measured)", 540)
 		return
 	}
 	item(fmt.Sprintf(`<circle cx="%.1f" cy="%g" r="3.5" fill="%s"/><circle class="soft" fill-opacity="0.45" cx="%.1f" cy="%g" r="3.5"/>`, x+7, y, colour, x+22, y),
-		"a host, in the colour of who crawls it (grey: at rest)", 405)
+		"a host, in the color of its worker (gray: none)", 405)
 	fmt.Fprintf(g, `<path d="M%.1f %g h16" stroke="%s" stroke-opacity="0.6" stroke-width="4"/>`, x, y, colour)
 	g.arrow(x+18, y, 0, 8, colour)
 	item("", "hosts crawled for the owner", 0)

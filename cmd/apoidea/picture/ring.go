@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -53,10 +54,9 @@ type graph struct {
 	place map[string]int
 }
 
-// Ring draws the ring: a circle of arcs, one colour a peer, with a dot where the peer sits; on its
-// inner side a mark for each host where its key lies, in the colour of who crawls it; and across
-// the circle a band from each peer to those that crawl hosts for it. With latency, hosts are green
-// where the worker chosen last is as near as any that measured, and the redder the farther it is.
+// Ring draws the ring: an arc for each member with a dot at its position, a mark for each host in
+// the color of its worker, and a band from each owner to its workers. With latency, a host is
+// green if its last worker is as near as any peer measured, and redder the farther it is.
 func Ring(r *control.Ring, hosts []control.HostLine, latency bool) []byte {
 	g := &graph{ring: r, latency: latency, place: make(map[string]int, len(r.Members))}
 	for i := range r.Members {
@@ -101,11 +101,10 @@ func point(a, radius float64) (x, y float64) {
 
 func dotRadius(members int) float64 { return max(2.5, min(9, 9*32/float64(max(members, 1)))) }
 
-// colour is that of member i: hues a golden angle apart, so that neighbours on the ring differ and
-// no two are alike.
+// colour returns the color of member i: hues a golden angle apart, so that neighbors differ.
 func (g *graph) colour(i int) string { return hsl(math.Mod(215+137.508*float64(i), 360), 0.60, 0.52) }
 
-// hsl is a colour in the notation that every viewer knows.
+// hsl returns a color in hexadecimal notation.
 func hsl(hue, saturation, lightness float64) string {
 	channel := func(n float64) int {
 		k := math.Mod(n+hue/30, 12)
@@ -119,7 +118,7 @@ func (g *graph) text(x, y float64, class, rest, text string) {
 	fmt.Fprintf(g, `<text class="%s" x="%.1f" y="%.1f" %s>%s</text>`+"\n", class, x, y, rest, html.EscapeString(text))
 }
 
-// title says on top what the ring is and does.
+// title writes the header of the picture.
 func (g *graph) title() {
 	var sum control.Counters
 	for i := range g.ring.Members {
@@ -130,18 +129,18 @@ func (g *graph) title() {
 		name = ", network " + g.ring.Members[0].Network
 	}
 	g.text(48, 62, "ink", `font-size="30" font-weight="700"`, fmt.Sprintf("A ring of %s", words.Counted(int64(len(g.ring.Members)), "peer")))
-	g.text(48, 88, "soft", `font-size="16"`, g.ring.State()+name)
+	g.text(48, 88, "soft", `font-size="16"`, show.State(g.ring.State())+name)
 	right := `font-size="16" text-anchor="end"`
-	g.text(graphWidth-48, 62, "soft", right, fmt.Sprintf("%s, %s being crawled now; %s seen, %s to do",
+	g.text(graphWidth-48, 62, "soft", right, fmt.Sprintf("%s, %s being crawled; %s seen, %s pending",
 		words.Counted(sum.HostsOwned, "host"), words.Thousands(sum.HostsLeased), words.Counted(sum.URLsSeen, "URL"), words.Thousands(sum.URLsPending+sum.URLsLeased)))
 	g.text(graphWidth-48, 88, "soft", right, fmt.Sprintf("%s, %s, %s",
 		words.Counted(sum.Pages, "page"), words.Counted(sum.Duplicates, "duplicate"), words.Counted(sum.Errors, "error")))
 }
 
-// arc draws what a member answers for: from its predecessor's position to its own.
+// arc draws the keys that a member owns: from its predecessor to itself.
 func (g *graph) arc(i int) {
 	m := &g.ring.Members[i]
-	title := fmt.Sprintf("<title>%s answers for %.1f %% of the ring: %s</title>", html.EscapeString(m.Peer), 100*m.ArcShare, words.Counted(m.HostsOwned, "host"))
+	title := fmt.Sprintf("<title>%s owns %.1f %% of the ring: %s</title>", html.EscapeString(m.Peer), 100*m.ArcShare, words.Counted(m.HostsOwned, "host"))
 	end, span := turn(m.Position), m.ArcShare*2*math.Pi
 	if m.ArcShare > 0.999 {
 		fmt.Fprintf(g, `<circle cx="%g" cy="%g" r="%g" fill="none" stroke="%s" stroke-width="%g">%s</circle>`+"\n",
@@ -159,11 +158,11 @@ func (g *graph) arc(i int) {
 		x0, y0, graphRadius, graphRadius, large, x1, y1, g.colour(i), arcWidth, title)
 }
 
-// host marks where a host's key lies, in the colour of the peer that crawls it at present.
+// host marks the position of a host, in the color of its worker.
 func (g *graph) host(h *control.HostLine) {
 	x, y := point(turn(h.Key), graphRadius-arcWidth/2-9)
 	style := `class="soft" fill-opacity="0.45"`
-	who := "at rest"
+	who := "not being crawled"
 	if g.latency {
 		if h.RTTMs > 0 {
 			style = fmt.Sprintf(`fill="%s"`, far(h.RTTMs, h.LeastRTTMs))
@@ -181,7 +180,7 @@ func (g *graph) host(h *control.HostLine) {
 // farthest is by how many milliseconds too far further distance shows no more.
 const farthest = 100
 
-// far is the colour of a round trip beside the least one: green, or from yellow to red.
+// far returns the color of an RTT relative to the least one: green, or yellow to red.
 func far(ms, least float64) string {
 	behind := control.Behind(ms, least)
 	if behind == 0 {
@@ -190,19 +189,18 @@ func far(ms, least float64) string {
 	return hsl(48*(1-math.Log(min(behind, farthest))/math.Log(farthest)), 0.85, 0.50)
 }
 
-// distance is in words how far the worker of a host is.
+// distance describes the RTT of a host's worker.
 func distance(h *control.HostLine) string {
 	switch {
 	case h.PlacedAt == "":
-		return "nobody crawled it yet"
+		return "not crawled yet"
 	case h.RTTMs == 0:
 		return words.Short(h.PlacedAt) + " did not measure it"
 	}
-	return fmt.Sprintf("%.1f ms from %s; the least that was measured is %.1f ms", h.RTTMs, words.Short(h.PlacedAt), h.LeastRTTMs)
+	return fmt.Sprintf("%.1f ms from %s; minimum measured %.1f ms", h.RTTMs, words.Short(h.PlacedAt), h.LeastRTTMs)
 }
 
-// bands draws who works for whom: from the middle of the owner's arc, in its colour, to a point at
-// the worker.
+// bands draws the workers: from the middle of the owner's arc, in its color, to the worker.
 func (g *graph) bands() {
 	for i := range g.ring.Members {
 		m := &g.ring.Members[i]

@@ -187,7 +187,7 @@ func TestLatencySVG(t *testing.T) {
 	if green, yellow, red := far(0.5, 0), far(2, 0), far(100, 0); green == yellow || yellow == red || red != far(1000, 0) {
 		t.Errorf("colours %s, %s, %s", green, yellow, red)
 	}
-	if !strings.Contains(picture, "30.0 ms from "+words.Short(at)+"; the least that was measured is 20.0 ms") {
+	if !strings.Contains(picture, "30.0 ms from "+words.Short(at)+"; minimum measured 20.0 ms") {
 		t.Error("a host does not say how far it is")
 	}
 }

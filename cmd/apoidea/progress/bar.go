@@ -10,7 +10,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// barCells is how long the bar is, and barEvery how often it is painted at most.
+// barCells is the length of the bar, and barEvery its minimum redraw interval.
 const (
 	barCells = 24
 	barEvery = 200 * time.Millisecond
@@ -46,7 +46,7 @@ func bar(w io.Writer) (show func(control.Progress) error, done func()) {
 	}
 }
 
-// barText is what stands behind the bar: short, since the line must not be wider than the terminal.
+// barText is the short text after the bar.
 func barText(p control.Progress, rate string) string {
 	text := words.Singular(fmt.Sprintf("%d pages%s", p.Pages, rate))
 	if p.Errors > 0 {

@@ -16,22 +16,20 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Explainer is what is asked when a crawl fetched nothing.
+// Explainer explains a crawl that fetched nothing.
 type Explainer interface {
 	Job(ctx context.Context, id string) (*control.Job, error)  // returns a job with its counts
-	Why(ctx context.Context, url string) (*control.Why, error) // tells what became of a URL
+	Why(ctx context.Context, url string) (*control.Why, error) // returns the outcome of a URL
 }
 
-// ruledAs are the outcomes of a page that a rule kept from being asked for at all, answeredAs those
-// of what a site answered without giving a page.
+// ruledAs are outcomes of pages excluded by a rule, answeredAs those of responses without a page.
 var (
 	ruledAs    = []string{"robots_denied", "opted_out", "out_of_scope", "out_of_budget"}
 	answeredAs = []string{"none", "redirect", "http_error", "trap", "too_many_redirects"}
 )
 
-// ExplainNothing says of a job that fetched no page what became of its first seed. That is an
-// error, by which scripts can tell it from success, unless the sites or the job's own bounds would
-// have it so.
+// ExplainNothing explains a job that fetched no page by the outcome of its first seed. It returns
+// an error, unless a rule of the sites or of the job excluded all URLs.
 func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) error {
 	j, err := e.Job(ctx, job)
 	if err != nil || len(j.Spec.URLs) == 0 || j.Fetched() > 0 {
@@ -49,21 +47,20 @@ func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) e
 	text = why.URL + ": " + words.Legible(text)
 	ruled := j.Done > 0 && sumOf(j.Outcomes, ruledAs) == j.Done
 	if more := len(j.Spec.URLs) - 1; more > 0 && !ruled && outcome != blocked {
-		text += fmt.Sprintf(" (and %d more seeds: apoidea why URL)", more)
+		text += fmt.Sprintf(" (%s: apoidea why URL)", words.Counted(int64(more), "more seed"))
 	}
 	return nothing(text, outcome, ruled, w)
 }
 
-// blocked is the outcome of what the guard of addresses refused.
+// blocked is the outcome of addresses rejected by the address guard.
 const blocked = "blocked_address"
 
-// nothing is an error that says why nothing was fetched, unless it was ruled out: then w hears of
-// it.
+// nothing returns an error with the reason, or prints it to w if a rule excluded all URLs.
 func nothing(why, outcome string, ruled bool, w io.Writer) error {
 	why = "no page was fetched. " + why
 	switch {
 	case outcome == blocked:
-		return control.Refused(why + "; --allow-private permits addresses of this machine and its networks")
+		return control.Refused(why + "; --allow-private permits loopback and private addresses")
 	case ruled:
 		_, err := fmt.Fprintln(w, why)
 		return err
@@ -72,8 +69,7 @@ func nothing(why, outcome string, ruled bool, w io.Writer) error {
 	}
 }
 
-// explainRest says why a crawl that nothing was posted for got no answer for anything that was
-// left, as ExplainNothing says it of a job.
+// explainRest does the same for a crawl without a posted job.
 func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
 	r, err := c.peer.Ring(ctx)
 	if err != nil {
@@ -98,10 +94,10 @@ func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
 	for i, name := range names {
 		list[i] = fmt.Sprintf("%s (%s)", name, words.Counted(n.Outcomes[name], "URL"))
 	}
-	return nothing("What was left ended as "+strings.Join(list, ", ")+": apoidea export urls names them", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
+	return nothing("The remaining URLs ended as "+strings.Join(list, ", ")+"; to list them: apoidea export urls", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
 }
 
-// outcomes sums up what became of the URLs of all jobs of a ring.
+// outcomes adds up the outcomes of all jobs of a ring.
 func outcomes(r *control.Ring) (sum control.JobCounts) {
 	sum.Outcomes = make(map[string]int64)
 	for i := range r.Members {
@@ -119,12 +115,12 @@ func sumOf(outcomes map[string]int64, names []string) (n int64) {
 	return n
 }
 
-// Peer is what a crawl is asked of.
+// Peer is the peer of a crawl.
 type Peer interface {
 	Waiter
 	Explainer
 	Lister
-	// Status tells the sums at the end.
+	// Status returns the totals at the end.
 	Status(ctx context.Context, ring bool) (*control.Status, error)
 	Finisher
 	Walker
@@ -136,26 +132,25 @@ type Walker interface {
 	Ring(ctx context.Context) (*control.Ring, error)
 }
 
-// Finisher is told that a job is done, and notes when that was.
+// Finisher records the end of a job.
 type Finisher interface {
 	// SetJob changes the state of a job: as in control.Backend.
 	SetJob(ctx context.Context, id, action string) (*control.Job, error)
 }
 
-// Finish notes that a job was seen done, unless something of it was put off. It is a help for those
-// who ask later, and no more.
+// Finish records that a job is done, unless it has deferred URLs. Errors are ignored.
 func Finish(ctx context.Context, peer Finisher, job string) { _, _ = peer.SetJob(ctx, job, "finish") }
 
-// Crawl is what a ring crawls from here on.
+// Crawl counts what a ring crawls from its creation.
 type Crawl struct {
 	peer   Peer
 	before control.Counters
-	// outcomes are what had become of all URLs.
+	// outcomes are the earlier outcomes of all URLs.
 	outcomes control.JobCounts
 	left     map[string]int64 // by host, before
 }
 
-// Begin notes what the ring has counted so far.
+// Begin reads the counters of the ring.
 func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
 	r, err := peer.Ring(ctx)
 	if err != nil {
@@ -177,9 +172,9 @@ func Begin(ctx context.Context, peer Peer) (*Crawl, error) {
 	return c, nil
 }
 
-// End follows the crawl until the whole ring, or only the job that was posted, if any was, has
-// nothing to do within a patience. An error beside a result is of a job that fetched nothing; hints
-// takes the reason if that is as the sites would have it.
+// End follows the crawl until the whole ring, or only the posted job, has nothing to do within the
+// patience. It returns a result and an error for a job that fetched nothing; if a rule excluded all
+// URLs, it prints the reason to hints instead.
 func (c *Crawl) End(ctx context.Context, posted *control.Job, whole bool, patience time.Duration, screen Screen, hints io.Writer) (*Ran, error) {
 	followed := ""
 	if posted != nil && !whole {
@@ -204,8 +199,8 @@ func (c *Crawl) End(ctx context.Context, posted *control.Job, whole bool, patien
 	return ran, ExplainNothing(ctx, c.peer, posted.ID, hints)
 }
 
-// finished is the job that was posted if it was done before. While records are on their way that
-// cannot be told; then it is one of which nothing was left to do.
+// finished returns the posted job if it was done before. While records are being transferred this
+// is unknown; then it is a job without remaining work.
 func (c *Crawl) finished(ctx context.Context, posted *control.Job, ran *Ran) *control.Job {
 	if Finished(posted) != "" {
 		return posted
@@ -223,7 +218,7 @@ func (c *Crawl) finished(ctx context.Context, posted *control.Job, ran *Ran) *co
 	return j
 }
 
-// Posted says what came of posting a job.
+// Posted describes the result of posting a job.
 func Posted(j *control.Job) string {
 	if text := Finished(j); text != "" {
 		return text
@@ -231,8 +226,7 @@ func Posted(j *control.Job) string {
 	return "job " + j.ID + map[bool]string{true: " continued", false: " posted"}[j.Continued]
 }
 
-// Finished says of a job that was posted that one with the same words had finished before, which is
-// not crawled again; empty if that is not so.
+// Finished describes a job that had finished before and is not crawled again, else it is empty.
 func Finished(j *control.Job) string {
 	if !j.Continued || j.State != control.JobDone {
 		return ""
@@ -241,11 +235,10 @@ func Finished(j *control.Job) string {
 	if j.Finished != nil {
 		text += " on " + j.Finished.Local().Format(time.DateTime)
 	}
-	return fmt.Sprintf("%s, nothing left to fetch: %s, duplicates included; --again crawls anew (job %s)", text, words.Counted(j.Fetched(), "page"), j.ID)
+	return fmt.Sprintf("%s, nothing left to fetch: %s, duplicates included; --again crawls it again (job %s)", text, words.Counted(j.Fetched(), "page"), j.ID)
 }
 
-// counting is a crawl that is followed from here on: what the ring counted before, in earlier runs
-// and for other jobs, is taken off.
+// counting subtracts the counters of earlier runs and other jobs.
 type counting struct {
 	Waiter
 	before control.Counters
@@ -261,8 +254,7 @@ func (c counting) Wait(ctx context.Context, job string, patience time.Duration, 
 	})
 }
 
-// since is what was counted after before. URLs that were still to be done then belong to what came
-// after.
+// since returns the counters after before. URLs pending then belong to the later part.
 func since(now, before *control.Counters) control.Counters {
 	c := *now
 	for _, n := range []struct {
@@ -287,25 +279,23 @@ func since(now, before *control.Counters) control.Counters {
 	return c
 }
 
-// Ran is the status of the ring at the end of a command, and beside it what was counted since its
-// beginning.
+// Ran is the status of the ring at the end of a command, with the counters since its start.
 type Ran struct {
 	*control.Status
-	// Run is what was counted since.
+	// Run has the counters since.
 	Run control.Counters `json:"run"`
-	// Left are the hosts of which URLs were left as traps or beyond a budget, the worst first.
+	// Left are the hosts with skipped URLs, the worst first.
 	Left *Left `json:"left,omitempty"`
-	// Finished is the job with the same words that had finished before, and was not crawled again.
+	// Finished is the job with the same parameters that had finished before.
 	Finished *control.Job `json:"finished,omitempty"`
 }
 
-// empty says that nothing came of it.
+// empty reports whether the run had no outcome.
 func (s *Ran) empty() bool {
 	return s.Run.Pages+s.Run.Duplicates+s.Run.Redirects+s.Run.Errors+s.Run.RobotsDenied == 0
 }
 
-// Print sums up a run: what came of it, where the archive lies, what was put off, more that the
-// command has to say, and what earlier runs had.
+// Print prints the summary of a run: outcomes, archive, deferred URLs, further lines, all runs.
 func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
 	if s.Finished != nil {
 		if _, err := fmt.Fprintln(w, Finished(s.Finished)); err != nil || s.empty() {
@@ -323,7 +313,7 @@ func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
 		return err
 	}
 	if s.Run != s.Counters {
-		more = append(more, fmt.Sprintf("that was this run; with earlier ones the ring has %s, %s; pages under way at an interruption may have been fetched twice, and are not counted", show.Outcome(&s.Counters), words.Bytes(s.Bytes)))
+		more = append(more, fmt.Sprintf("all runs: %s, %s; pages in flight at an interruption may have been fetched twice and are not counted", show.Outcome(&s.Counters), words.Bytes(s.Bytes)))
 	}
 	for _, line := range more {
 		if _, err := fmt.Fprintln(w, line); err != nil {

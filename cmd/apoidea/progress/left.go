@@ -14,38 +14,37 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Lister is what is asked for hosts of which something was left.
+// Lister lists hosts with skipped URLs.
 type Lister interface {
 	Hosts(ctx context.Context, ring bool, fn func(control.HostLine) error) error // lists hosts
-	Host(ctx context.Context, host string) (*control.Host, error)                // tells all that is known of one
+	Host(ctx context.Context, host string) (*control.Host, error)                // returns the details of one
 }
 
-// mostLeft is how many hosts are named at the end of a crawl.
+// mostLeft is the number of hosts in the summary.
 const mostLeft = 5
 
-// Left is what a crawl left out, as it took it for endless or for too much.
+// Left is what a crawl skipped as traps or over a limit.
 type Left struct {
-	// Hosts of which URLs were left, and those URLs that are known.
+	// Hosts with skipped URLs, and the number of those URLs.
 	Hosts int   `json:"hosts"`
 	URLs  int64 `json:"urls"` // those that are known
 	// Worst are the hosts with most of them, at most five.
 	Worst []LeftHost `json:"worst"`
-	// Command crawls what was left: the same command without the bounds that were met.
+	// Command crawls the rest: the same command without the limits that were reached.
 	Command string `json:"command"`
 }
 
-// LeftHost is a host of which URLs were left.
+// LeftHost is a host with skipped URLs.
 type LeftHost struct {
 	Host  string `json:"host"`  // name
 	Left  int64  `json:"left"`  // URLs that were left, as far as they are known
 	Known int64  `json:"known"` // all URLs that are known
-	// AtLeast is how many more there are if what was left leads to as much as what was fetched.
+	// AtLeast estimates further URLs, if skipped URLs link to as many as fetched ones.
 	AtLeast int64  `json:"at_least"`
 	Why     string `json:"why"` // in words
 }
 
-// leftOut looks for the hosts of which more URLs were left than before, by the job that was posted
-// if any was, nil if there is none. What cannot be asked is not told.
+// leftOut finds the hosts with more skipped URLs than before; nil if there are none.
 func leftOut(ctx context.Context, peer Lister, c *control.Counters, before map[string]int64, posted *control.Job) *Left {
 	if c.Traps+c.OutOfBudget == 0 {
 		return nil
@@ -67,7 +66,7 @@ func leftOut(ctx context.Context, peer Lister, c *control.Counters, before map[s
 	over := without
 	for i := range l.Worst {
 		w := &l.Worst[i]
-		w.Why = cmp.Or(met, "the job may have no more of it")
+		w.Why = cmp.Or(met, "limit of the job")
 		h, err := peer.Host(ctx, w.Host)
 		if err != nil {
 			continue
@@ -85,7 +84,7 @@ func leftOut(ctx context.Context, peer Lister, c *control.Counters, before map[s
 	return l
 }
 
-// bounds are those that a job has, and the flags that take them away.
+// bounds returns the limits of a job, and the flags that remove them.
 func bounds(j *control.Job) (met, without string) {
 	if j == nil {
 		return "", ""
@@ -101,8 +100,8 @@ func bounds(j *control.Job) (met, without string) {
 	return strings.TrimSpace(met), without
 }
 
-// commandLine is the command that runs, as it can be typed. Flags may follow that take some of its
-// own back: the last one counts. Fields that --header sends may be secret and are left out.
+// commandLine returns the running command as shell input, without the secrets of --header. Flags
+// can be appended: the last one counts.
 func commandLine() string {
 	var line strings.Builder
 	line.WriteString("apoidea")
@@ -125,7 +124,7 @@ func commandLine() string {
 
 var args = os.Args // a test replaces them
 
-// more is how many URLs those lead to that were left, if they lead to as many as the others did.
+// more estimates the URLs behind the skipped ones.
 func more(h *control.HostLine) int64 {
 	fetched := h.Seen - h.Left
 	if fetched <= 0 {
@@ -134,15 +133,15 @@ func more(h *control.HostLine) int64 {
 	return h.Left * h.Seen / fetched
 }
 
-// print names the hosts, and says how to go on there.
+// print lists the hosts and the command that crawls the rest.
 func (l *Left) print(w io.Writer) error {
 	if l == nil || l.Hosts == 0 {
 		return nil
 	}
-	fmt.Fprintf(w, "left out: %s of %s; most of them of\n", words.Counted(l.URLs, "URL"), words.Counted(int64(l.Hosts), "host"))
+	fmt.Fprintf(w, "skipped: %s on %s; most on\n", words.Counted(l.URLs, "URL"), words.Counted(int64(l.Hosts), "host"))
 	for _, h := range l.Worst {
-		fmt.Fprintf(w, "  %s: %d of %d known URLs, which may lead to %d more: %s\n", words.Legible(h.Host), h.Left, h.Known, h.AtLeast, words.Legible(h.Why))
+		fmt.Fprintf(w, "  %s: %d of %d known URLs, possibly %d more: %s\n", words.Legible(h.Host), h.Left, h.Known, h.AtLeast, words.Legible(h.Why))
 	}
-	_, err := fmt.Fprintf(w, "  `apoidea host NAME` prints more; to crawl the rest too: %s\n", words.Legible(l.Command))
+	_, err := fmt.Fprintf(w, "  details: apoidea host NAME; to crawl the rest: %s\n", words.Legible(l.Command))
 	return err
 }

@@ -1,5 +1,5 @@
-// Package progress follows a crawl to its end: bars and lines on the way, a sum when it is done,
-// and why nothing was fetched if nothing was.
+// Package progress follows a crawl to its end: bars or lines, a summary, and an explanation if no
+// page was fetched.
 package progress
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Waiter is the one method of a peer that progress needs.
+// Waiter waits for the end of a crawl.
 type Waiter interface {
 	// Wait: as in control.Backend.
 	Wait(ctx context.Context, job string, patience time.Duration, fn func(control.Progress) error) error
 }
 
-// Screen is where progress is shown: a bar on Err if one can be drawn there, plain lines if not,
-// with JSON one document a line on Out, and with Quiet nothing.
+// Screen is the output of progress: a bar on Err if it is a terminal, else plain lines; with JSON
+// one document per line on Out; with Quiet nothing.
 type Screen struct {
 	Out, Err    io.Writer // Out takes results, Err what is of use only now
 	Quiet, JSON bool      // as the flags of that name
 }
 
-// Follow shows progress until the ring (or one job) has nothing to do within a patience.
+// Follow shows progress until the ring, or one job, has nothing to do within the patience.
 func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s Screen) error {
 	var tell func(control.Progress) error
 	done := func() {}
@@ -47,21 +47,19 @@ func Follow(ctx context.Context, w Waiter, job string, patience time.Duration, s
 	return err
 }
 
-// CanDraw reports whether a line on w may change: w is a terminal that knows how wide it is, it is
-// not a dumb one, and nobody wishes to do without (NO_COLOR, see no-color.org). Nothing else here
-// may print escape codes.
+// CanDraw reports whether a line on w may be redrawn: w is a terminal with a known width, not a
+// dumb one, and NO_COLOR (no-color.org) is not set. Nothing else here may print escape codes.
 func CanDraw(w io.Writer) bool {
 	return words.Width(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// LineEvery is how often a plain line is printed, and sameEvery how often while it says the same as
-// the last.
+// LineEvery is the interval of plain lines, and sameEvery that of unchanged ones.
 const (
 	LineEvery = 2 * time.Second
 	sameEvery = time.Minute
 )
 
-// lines prints a plain line now and then and at the end.
+// lines prints plain lines at intervals and at the end.
 func lines(w io.Writer) func(control.Progress) error {
 	var pace pace
 	last, said := math.Inf(-1), ""
@@ -83,10 +81,10 @@ func lines(w io.Writer) func(control.Progress) error {
 	}
 }
 
-// paceWindow is the time over which speed is measured.
+// paceWindow is the window of the rate.
 const paceWindow = 10 * time.Second
 
-// pace is the speed of late: over the last ten seconds, or since progress was first looked at.
+// pace is the rate over the last window.
 type pace struct {
 	marks []paceMark // oldest first, the first at most a window old
 }
@@ -113,11 +111,11 @@ func progressText(p control.Progress, rate string) string {
 	text := fmt.Sprintf("%s: %d pages%s, %d duplicates, %d errors; %d URLs seen, %d pending, %d leased; %d hosts, %d peers",
 		words.Seconds(p.ElapseS), p.Pages, rate, p.Duplicates, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.HostsOwned, p.Members)
 	if p.URLsWaiting > 0 {
-		text += fmt.Sprintf("; %d wait for another try, the next in %s", p.URLsWaiting, words.Seconds(p.NextRetryS))
+		text += fmt.Sprintf("; retries pending: %d, next in %s", p.URLsWaiting, words.Seconds(p.NextRetryS))
 	}
 	text += show.Waits(p.Waits)
 	if p.URLsPutOff > 0 {
-		text += fmt.Sprintf("; %d put off", p.URLsPutOff)
+		text += fmt.Sprintf("; %d deferred", p.URLsPutOff)
 	}
 	if p.Idle {
 		text += "; idle"

@@ -29,7 +29,7 @@ func TestProgressText(t *testing.T) {
 	}{
 		"at work":   {progressAt(1, 5, false), " (5/s)", "1s: 5 pages (5/s), 0 duplicates, 0 errors; 10 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers"},
 		"held up":   {busy, "", "2s: 10 pages, 0 duplicates, 0 errors; 20 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers; peer x did not answer"},
-		"waits":     {waits, "", "3s: 10 pages, 0 duplicates, 0 errors; 20 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers; 2 wait for another try, the next in 4.5s"},
+		"waits":     {waits, "", "3s: 10 pages, 0 duplicates, 0 errors; 20 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers; retries pending: 2, next in 4.5s"},
 		"idle ends": {progressAt(4, 10, true), "", "4s: 10 pages, 0 duplicates, 0 errors; 20 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers; idle"},
 	} {
 		if got := progressText(c.p, c.rate); got != c.want {
@@ -138,7 +138,7 @@ func TestWaitingIsSaidOnce(t *testing.T) {
 	if len(said) > 6 {
 		t.Errorf("%d lines of four minutes in which nothing happens", len(said))
 	}
-	if want := "DNS fails: 196 URLs of 3 hosts left alone, the next try in 5m0s (a.test: dns: server failure)"; !strings.Contains(said[0], want) {
+	if want := "DNS failure: 196 URLs on 3 hosts, next retry in 5m0s (a.test"; !strings.Contains(said[0], want) {
 		t.Errorf("%s, want %s", said[0], want)
 	}
 }
@@ -164,12 +164,12 @@ func TestSecondRunCountsForItself(t *testing.T) {
 	if err := ended.Print(&b, "here"); err != nil {
 		t.Fatal(err)
 	}
-	if text := b.String(); !strings.HasPrefix(text, "40 pages, 2 duplicates") || !strings.Contains(text, "with earlier ones the ring has 140 pages, 12 duplicates") {
+	if text := b.String(); !strings.HasPrefix(text, "40 pages, 2 duplicates") || !strings.Contains(text, "all runs: 140 pages, 12 duplicates") {
 		t.Errorf("printed:\n%s", text)
 	}
 	b.Reset()
 	ended.Run = ended.Counters
-	if err := ended.Print(&b, "here"); err != nil || strings.Contains(b.String(), "earlier") {
+	if err := ended.Print(&b, "here"); err != nil || strings.Contains(b.String(), "all runs") {
 		t.Errorf("of a first run: %v\n%s", err, b.String())
 	}
 	if gone := since(&control.Counters{Pages: 7}, &before); gone.Pages != 0 {

@@ -2,8 +2,8 @@
 // and comments are left out; a comment begins with # at the start of a line or after a blank, so
 // that a # within a URL still begins its fragment.
 //
-// What it promises: memory does not grow with the list; what is wrong is told with its line, all of
-// it at once as far as that is of use, before anything is posted.
+// Memory does not grow with the list. Errors are reported with their lines, all together as far as
+// useful, before anything is posted.
 package seeds
 
 import (
@@ -22,25 +22,24 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
-// List is a list that was read once and found right. Close it.
+// List is a validated list. Close it.
 type List struct {
 	name string
 	file *os.File
-	// Total counts its URLs, repetitions included, and Digest is the SHA-256 of them in canonical
-	// form, in their order, each with a line's end.
+	// Total counts its URLs, repetitions included. Digest is the SHA-256 of the canonical URLs in
+	// order, each with a newline.
 	Total  uint64
 	Digest []byte
 	// First are all URLs if they fit into a job's spec, else the first of each host.
 	First []string
-	// Whole says that First are all of them; Hosts that each host of the list has one among them.
+	// Whole reports that First has all of them; Hosts that it has one of each host.
 	Whole, Hosts bool
 }
 
-// worstLines is how many wrong lines are told.
+// worstLines is the maximum number of reported errors.
 const worstLines = 10
 
-// Open reads a list from a file, or from in where the name is "-". Each URL, in canonical form, is
-// checked as well.
+// Open reads a list from a file, or from in if the name is "-", and validates each canonical URL.
 func Open(name string, in io.Reader, check func(url string) error) (*List, error) {
 	l := &List{name: name}
 	if err := l.open(in); err != nil {
@@ -52,8 +51,7 @@ func Open(name string, in io.Reader, check func(url string) error) (*List, error
 	return l, nil
 }
 
-// open makes the list a file that can be read twice: what is none is copied to one that nobody else
-// sees.
+// open opens the list; input that cannot be read twice is copied to a temporary file.
 func (l *List) open(in io.Reader) error {
 	if l.name != "-" {
 		f, err := os.Open(l.name)
@@ -62,7 +60,7 @@ func (l *List) open(in io.Reader) error {
 		}
 		info, err := f.Stat()
 		if err == nil && info.IsDir() {
-			err = errors.New("is a directory, and a list is wanted")
+			err = errors.New("is a directory, expected a file")
 		}
 		if err != nil {
 			return errors.Join(err, f.Close())
@@ -86,7 +84,7 @@ func (l *List) open(in io.Reader) error {
 	return nil
 }
 
-// Close gives the file back.
+// Close closes the file.
 func (l *List) Close() error { return l.file.Close() }
 
 // survey reads the list a first time.
@@ -135,7 +133,7 @@ func (l *List) survey(check func(url string) error) error {
 		return fmt.Errorf("seeds %s: %s", l.name, strings.Join(wrong, "\n  "))
 	}
 	if l.Total == 0 {
-		return fmt.Errorf("seeds %s: no URL in it", l.name)
+		return fmt.Errorf("seeds %s: contains no URL", l.name)
 	}
 	if l.Digest = digest.Sum(nil); !l.Whole {
 		l.First = heads
@@ -148,7 +146,7 @@ func add(h hash.Hash, url string) {
 	h.Write([]byte{'\n'})
 }
 
-// Each calls fn for all URLs, in canonical form and in their order, so many at once at most.
+// Each calls fn for all URLs, canonical and in order, in batches of at most atOnce.
 func (l *List) Each(ctx context.Context, atOnce int, fn func(urls []string) error) error {
 	digest := sha256.New()
 	var part []string
@@ -169,7 +167,7 @@ func (l *List) Each(ctx context.Context, atOnce int, fn func(urls []string) erro
 		err = fn(part)
 	}
 	if err == nil && !bytes.Equal(digest.Sum(nil), l.Digest) {
-		err = errors.New("it was changed while it was read: give the command again")
+		err = errors.New("changed while being read: repeat the command")
 	}
 	if err != nil {
 		return fmt.Errorf("seeds %s: %w", l.name, err)

@@ -100,7 +100,7 @@ func TestWrongLines(t *testing.T) {
 	if strings.Contains(fmt.Sprint(err), "line 12") || len(fmt.Sprint(err)) > 5000 {
 		t.Errorf("too much: %v", err)
 	}
-	for name, want := range map[string]string{"": "no such file", t.TempDir(): "is a directory", "-": "no URL in it"} {
+	for name, want := range map[string]string{"": "no such file", t.TempDir(): "is a directory", "-": "contains no URL"} {
 		if _, err := seeds.Open(name, strings.NewReader("# nothing\n"), anyURL); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", name, err)
 		}

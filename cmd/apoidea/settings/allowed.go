@@ -9,11 +9,11 @@ import (
 	"github.com/apoidea/apoidea/node"
 )
 
-// allowed is the value of --allow-private, kept in a configuration: as a switch it permits all
-// addresses that are not on the public internet, with prefixes those in them.
+// allowed is the value of --allow-private: a switch that permits all non-public addresses, or
+// prefixes.
 type allowed struct{ config *node.Config }
 
-// plainPrefix drops the bits behind a prefix, and makes one of mapped IPv4 addresses an IPv4 one.
+// plainPrefix masks a prefix and converts one of IPv4-mapped addresses to IPv4.
 func plainPrefix(p netip.Prefix) netip.Prefix {
 	const mapped = 96
 	if p.Addr().Is4In6() && p.Bits() >= mapped {
@@ -35,7 +35,7 @@ func (a *allowed) Set(text string) error {
 		prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	if err != nil {
-		return errors.New("must be true, false, or a prefix of addresses such as 10.0.0.0/8 or fd00::/8")
+		return errors.New("must be true, false or an address prefix such as 10.0.0.0/8 or fd00::/8")
 	}
 	a.config.AllowPrefixes = append(a.config.AllowPrefixes, plainPrefix(prefix))
 	return nil
@@ -73,11 +73,11 @@ func (a *allowed) GetSlice() []string {
 	return list
 }
 
-// isSwitch says whether it is on or off and names no prefixes.
+// isSwitch reports whether it is on or off, without prefixes.
 func (a *allowed) isSwitch() bool { return a.config.AllowPrivate || len(a.config.AllowPrefixes) == 0 }
 
-// TakePrefixes takes, of the arguments behind a bare --allow-private, the prefixes: pflag takes the
-// value of a switch only behind a =, and no seed is written so.
+// TakePrefixes removes the prefixes from the arguments after a bare --allow-private: pflag takes
+// the value of a switch only after a =, and no seed has this form.
 func (r *Peer) TakePrefixes(args []string) (rest []string) {
 	if !r.Config.AllowPrivate {
 		return args

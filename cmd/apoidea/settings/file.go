@@ -16,8 +16,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 )
 
-// readConfig reads the file's keys as the words of flags. A key that is no flag of any command is
-// an error with a suggestion.
+// readConfig reads a file as flag values. An unknown key is an error with a suggestion.
 func readConfig(cmd *cobra.Command, file string) (map[string][]string, error) {
 	if file == "" {
 		return nil, nil
@@ -34,10 +33,10 @@ func readConfig(cmd *cobra.Command, file string) (map[string][]string, error) {
 	return parseConfig(file, raw, flagNames(cmd.Root()))
 }
 
-// parseConfig reads the text of a file whose keys must be among the known.
+// parseConfig parses the text of a file with known keys.
 func parseConfig(file string, raw []byte, known []string) (map[string][]string, error) {
 	if len(raw) > maxConfig {
-		return nil, fmt.Errorf("%w: config %s: longer than %d bytes", ErrUsage, file, maxConfig)
+		return nil, fmt.Errorf("%w: config %s: larger than %d bytes", ErrUsage, file, maxConfig)
 	}
 	var doc map[string]any
 	err := toml.Unmarshal(raw, &doc)
@@ -52,7 +51,7 @@ func parseConfig(file string, raw []byte, known []string) (map[string][]string, 
 	for _, key := range slices.Sorted(maps.Keys(doc)) { // so that the same file gives the same error
 		value := doc[key]
 		if _, ok := value.(map[string]any); ok {
-			return nil, fmt.Errorf("%w: config %s: [%s] is a table; keys are flags, without sections", ErrUsage, file, key)
+			return nil, fmt.Errorf("%w: config %s: [%s] is a table; keys are flag names, without sections", ErrUsage, file, key)
 		}
 		if !slices.Contains(known, key) {
 			return nil, fmt.Errorf("%w: config %s: unknown key %q%s", ErrUsage, file, key, words.Nearest(key, known))
@@ -85,8 +84,8 @@ func flagNames(cmd *cobra.Command) []string {
 	return slices.Compact(names)
 }
 
-// Check returns how many keys a file sets, or what is wrong with it for a peer with its data in
-// dataDir. shared are flags like those that every command shares, for it to set.
+// Check validates a file for a peer with its data in dataDir, and returns the number of keys.
+// shared is a copy of the flags of every command.
 func Check(root *cobra.Command, shared *pflag.FlagSet, file, dataDir string) (keys int, err error) {
 	table, err := readConfig(root, file)
 	if err != nil {
@@ -105,7 +104,7 @@ func Check(root *cobra.Command, shared *pflag.FlagSet, file, dataDir string) (ke
 		if f := probe.Flags().Lookup(key); f != nil {
 			err = setFromFile(probe, f, file, table[key])
 		} else if run.Flags().Lookup(key) == nil {
-			err = fmt.Errorf("%w: config %s: %s is a flag of another command than run, and has no place in a peer's file", ErrUsage, file, key)
+			err = fmt.Errorf("%w: config %s: %s: not a flag of run", ErrUsage, file, key)
 		}
 		if err != nil {
 			return 0, err

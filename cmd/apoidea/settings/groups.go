@@ -2,28 +2,27 @@ package settings
 
 import "strings"
 
-// Group is a part of the flags of run as its help shows them.
+// Group is a group of flags in the help of run.
 type Group struct {
-	// Title stands above them.
+	// Title is the heading.
 	Title string
 	flags string
 }
 
-// Flags are the names, in the order in which people think of them.
+// Flags returns the names in order.
 func (g *Group) Flags() []string { return strings.Fields(g.flags) }
 
-// Groups has each flag of run once; a new flag goes into one of them. The first group may name
-// flags that every command shares.
+// Groups has each flag of run once. The first group may contain flags of every command.
 var Groups = []Group{
 	{"Most used:", "contact dns-seed bootstrap profile data-dir until-idle max-pages max-depth delay bandwidth"},
-	{"What is crawled, the job:", "seeds sitemap scope include exclude first max-bytes max-pages-per-host requisites no-sitemaps retries patience wait again jobs job-key"},
-	{"How sites are treated, and what one may cost (apoidea help limits):", `proxy header archive-headers cookies from optout-file optout-url optout-listen optout-proof allow-private fetch-from domain-delay ip-permits
+	{"Job:", "seeds sitemap scope include exclude first max-bytes max-pages-per-host requisites no-sitemaps retries patience wait again jobs job-key"},
+	{"Politeness and limits per site (apoidea help limits):", `proxy header archive-headers cookies from optout-file optout-url optout-listen optout-proof allow-private fetch-from domain-delay ip-permits
 		max-requests-per-host max-bytes-per-host max-body page-hosts domain-hosts novelty`},
-	{"What the peer may use of this machine (apoidea help limits):", `bandwidth-up fetchers cpu-share memory disk-quota disk-reserve quota-day quota-month schedule outside
+	{"Resource limits (apoidea help limits):", `bandwidth-up fetchers cpu-share memory disk-quota disk-reserve quota-day quota-month schedule outside
 		only-when-idle pause-on-battery pause-on-metered forget-limits`},
-	{"The ring, and how peers find and reach each other (apoidea help seeds):", "name network found mdns dns-server listen reachability nat-traversal replicas lease-ttl"},
-	{"Who crawls a host (apoidea help placement):", "placement probe geoip hierarchy threshold theta coordinates-mode gossip"},
-	{"What is kept:", "archive archive-noindex duplicates seen"},
-	{"Looking at the peer:", "dashboard dashboard-login metrics pprof api-remote"},
+	{"Ring and connectivity (apoidea help seeds):", "name network found mdns dns-server listen reachability nat-traversal replicas lease-ttl"},
+	{"Placement (apoidea help placement):", "placement probe geoip hierarchy threshold theta coordinates-mode gossip"},
+	{"Storage:", "archive archive-noindex duplicates seen"},
+	{"Monitoring:", "dashboard dashboard-login metrics pprof api-remote"},
 	{"Research:", "governor max-d holiday latency latency-row latency-peers"},
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// Job are the flags of a job, shared by run, crawl and cluster up.
+// Job holds the flags of a job, shared by run, crawl and cluster up.
 type Job struct {
-	// asked is what the flags set; the others are read into it.
+	// asked is set by flags; the other fields are parsed into it.
 	asked    control.JobSpec
 	maxDepth []string
 	retries  int
@@ -33,28 +33,28 @@ type Job struct {
 	list     *seeds.List
 }
 
-// In is where a list named - is read from.
+// In is the input for a list named -.
 var In io.Reader = os.Stdin
 
 // Add adds the flags to f.
 func (j *Job) Add(f *pflag.FlagSet) {
-	f.StringVar(&j.seeds, "seeds", "", "FILE of more seeds, one URL a line, # or blank and # before a comment; - reads standard input")
-	f.StringArrayVar(&j.sitemaps, "sitemap", nil, "URL of a sitemap, feed or plain list of URLs; becomes a seed, repeatable")
-	f.StringArrayVar(&j.asked.Scope, "scope", nil, "host glob the job may crawl, repeatable (default: the seeds' hosts and those that seeds redirect to)")
-	f.StringArrayVar(&j.asked.Include, "include", nil, "follow only links to pages that match: /PATH, HOST/PATH (as in robots.txt: * is anything, $ the end) or re:EXPRESSION, repeatable; seeds are always fetched")
-	f.StringArrayVar(&j.asked.Exclude, "exclude", nil, "fetch nothing that matches: as --include, repeatable")
-	f.StringArrayVar(&j.asked.First, "first", nil, "fetch what matches before all else, as far as it is known: as --include, such as https://example.org/news/, repeatable")
-	f.StringArrayVar(&j.maxDepth, "max-depth", nil, "links away from the seeds, 0 fetches the seeds alone; with HOST=N for the hosts of a glob, repeatable, the first that matches (default: no bound)")
-	f.Uint64Var(&j.asked.MaxPages, "max-pages", 0, "pages fetched in all; 0 is no bound")
-	f.StringVar(&j.maxBytes, "max-bytes", "0", "bytes fetched in all, as 500MiB or 2GiB; 0 is no bound")
-	f.Uint64Var(&j.asked.MaxPagesPerHost, "max-pages-per-host", 0, "pages fetched of one host: duplicates, sitemaps and those over --max-body count, errors and redirects do not; 0 is no bound")
-	f.BoolVar(&j.asked.Requisites, "requisites", false, "fetch images, scripts, style sheets and fonts of pages as well, on any host")
-	f.BoolVar(&j.asked.NoSitemaps, "no-sitemaps", false, "do not follow sitemaps and feeds, of robots.txt or others")
-	f.IntVar(&j.retries, "retries", 3, "further tries of a URL that failed for a passing reason (after 5s, 1m, 5m)")
-	f.BoolVar(&j.again, "again", false, "crawl anew what a job with the same words has finished")
+	f.StringVar(&j.seeds, "seeds", "", "file of seeds, one URL per line, # for comments; -: stdin")
+	f.StringArrayVar(&j.sitemaps, "sitemap", nil, "URL of a sitemap, feed or URL list used as seed; repeatable")
+	f.StringArrayVar(&j.asked.Scope, "scope", nil, "host glob that the job may crawl; repeatable (default the seeds' hosts and those that seeds redirect to)")
+	f.StringArrayVar(&j.asked.Include, "include", nil, "follow only matching links: /PATH, HOST/PATH or re:EXPRESSION; repeatable")
+	f.StringArrayVar(&j.asked.Exclude, "exclude", nil, "skip matching URLs, patterns as for --include; repeatable")
+	f.StringArrayVar(&j.asked.First, "first", nil, "fetch matching URLs first, patterns as for --include; repeatable")
+	f.StringArrayVar(&j.maxDepth, "max-depth", nil, "maximum links from a seed: N, or HOST=N for a glob; repeatable (default unlimited)")
+	f.Uint64Var(&j.asked.MaxPages, "max-pages", 0, "maximum pages; 0: unlimited")
+	f.StringVar(&j.maxBytes, "max-bytes", "0", "maximum bytes, such as 500MiB; 0: unlimited")
+	f.Uint64Var(&j.asked.MaxPagesPerHost, "max-pages-per-host", 0, "maximum pages per host, duplicates included; 0: unlimited")
+	f.BoolVar(&j.asked.Requisites, "requisites", false, "also fetch images, scripts, styles and fonts, on any host")
+	f.BoolVar(&j.asked.NoSitemaps, "no-sitemaps", false, "ignore sitemaps and feeds")
+	f.IntVar(&j.retries, "retries", 3, "retries of a URL after transient failures (after 5s, 1m, 5m)")
+	f.BoolVar(&j.again, "again", false, "crawl a finished job again")
 }
 
-// Spec is the job of the flags with these seeds.
+// Spec returns the job of the flags with these seeds.
 func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 	bytes, err := volunteer.ParseSize(j.maxBytes)
 	if err != nil {
@@ -86,13 +86,13 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 	}
 	for _, url := range urls {
 		if isFile(url) {
-			return spec, fmt.Errorf("%w: %s is a file, and URLs are wanted: --seeds %s takes those in it; a site of that name is http://%s", ErrUsage, url, url, url)
+			return spec, fmt.Errorf("%w: %s is a file, expected a URL: read its URLs with --seeds %s, or name a site with http://%s", ErrUsage, url, url, url)
 		}
 	}
 	return spec, jobs.Check(spec)
 }
 
-// readSeeds reads the list of --seeds a first time, and puts into the spec what has room there.
+// readSeeds reads the list of --seeds a first time and copies what fits into the spec.
 func (j *Job) readSeeds(spec *control.JobSpec) error {
 	exclude, err := job.NewFilters(spec.Exclude)
 	if err != nil {
@@ -103,7 +103,7 @@ func (j *Job) readSeeds(spec *control.JobSpec) error {
 	}
 	if j.list, err = seeds.Open(j.seeds, In, func(url string) error {
 		if text := exclude.Match(url); text != "" {
-			return fmt.Errorf("--exclude %q leaves it out", text)
+			return fmt.Errorf("excluded by --exclude %q", text)
 		}
 		return nil
 	}); err != nil {
@@ -115,12 +115,12 @@ func (j *Job) readSeeds(spec *control.JobSpec) error {
 	}
 	spec.MoreSeeds, spec.SeedsDigest = j.list.Total, j.list.Digest
 	if len(spec.Scope) == 0 && !j.list.Hosts {
-		return fmt.Errorf("seeds %s: more hosts than a job holds by name: say which ones it may crawl, with --scope; --scope '*' --max-depth 0 fetches these URLs alone", j.seeds)
+		return fmt.Errorf("seeds %s: too many hosts for an implicit scope: set --scope; --scope '*' --max-depth 0 fetches only these URLs", j.seeds)
 	}
 	return nil
 }
 
-// Poster is what a job is posted to: a peer.
+// Poster is a peer that accepts jobs.
 type Poster interface {
 	// Post, AddSeeds, Job: as in control.Backend.
 	Post(ctx context.Context, spec control.JobSpec) (*control.Job, error)
@@ -128,15 +128,14 @@ type Poster interface {
 	Job(ctx context.Context, id string) (*control.Job, error)
 }
 
-// seedsAtOnce is how many seeds of a list go to the peer at once, listedEvery how often that is
-// told.
+// seedsAtOnce is the batch size of seeds, listedEvery the interval of progress.
 const (
 	seedsAtOnce = 5000
 	listedEvery = 2 * time.Second
 )
 
-// Post posts the job that Spec returned, with all of its list. A list is handed over again each
-// time, as it may have been broken off: what the ring knows of it costs next to nothing.
+// Post posts the job that Spec returned, with its whole list. A repeated post sends the list again,
+// because the first may have been interrupted; known seeds are cheap.
 func (j *Job) Post(ctx context.Context, p Poster, spec control.JobSpec, say func(text string)) (*control.Job, error) {
 	posted, err := p.Post(ctx, spec)
 	if err != nil || spec.MoreSeeds == 0 {
@@ -149,11 +148,11 @@ func (j *Job) Post(ctx context.Context, p Poster, spec control.JobSpec, say func
 		sent += uint64(len(urls))
 		if time.Since(told) >= listedEvery {
 			told = time.Now()
-			say(fmt.Sprintf("seeds: %d of %d are with the ring", sent, spec.MoreSeeds))
+			say(fmt.Sprintf("seeds: %d of %d sent to the ring", sent, spec.MoreSeeds))
 		}
 		return err
 	}); err != nil {
-		return nil, fmt.Errorf("%w (job %s is posted; the same command goes on)", err, posted.ID)
+		return nil, fmt.Errorf("%w (job %s is posted; the same command continues)", err, posted.ID)
 	}
 	now, err := p.Job(ctx, posted.ID)
 	if err != nil {
@@ -163,7 +162,7 @@ func (j *Job) Post(ctx context.Context, p Poster, spec control.JobSpec, say func
 	return now, nil
 }
 
-// Close gives the list back, if there is one.
+// Close closes the list, if any.
 func (j *Job) Close() error {
 	if j.list == nil {
 		return nil
@@ -171,7 +170,7 @@ func (j *Job) Close() error {
 	return j.list.Close()
 }
 
-// readDepths reads the bounds on depth: N for all hosts, HOST=N for some.
+// readDepths parses depths: N for all hosts, HOST=N for some.
 func (j *Job) readDepths(spec *control.JobSpec) error {
 	for _, text := range j.maxDepth {
 		host, number, some := strings.Cut(text, "=")
@@ -185,7 +184,7 @@ func (j *Job) readDepths(spec *control.JobSpec) error {
 		case some:
 			spec.HostDepths = append(spec.HostDepths, control.HostDepth{Host: host, Depth: depth})
 		case spec.MaxDepth != nil:
-			return fmt.Errorf("%w: max-depth %q: the bound for all hosts is %d already; HOST=%s is one for some", ErrUsage, text, *spec.MaxDepth, number)
+			return fmt.Errorf("%w: max-depth %q: already %d for all hosts; use HOST=%s for one host", ErrUsage, text, *spec.MaxDepth, number)
 		default:
 			spec.MaxDepth = &depth
 		}
@@ -193,8 +192,8 @@ func (j *Job) readDepths(spec *control.JobSpec) error {
 	return nil
 }
 
-// isFile says whether what stands where a URL should, and has no scheme, is meant as a file: one is
-// there, or its name ends as no host's does.
+// isFile reports whether an argument without a scheme is a file: it exists, or has the extension of
+// one.
 func isFile(arg string) bool {
 	if strings.Contains(arg, "://") {
 		return false

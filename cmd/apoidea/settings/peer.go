@@ -1,6 +1,5 @@
-// Package settings holds the flags of a peer and of its job, which are bound to what they
-// configure, and the other sources of their values: the environment and a TOML file with a key for
-// each flag. A flag beats the environment, which beats the file.
+// Package settings defines the flags of a peer and of its job, and reads their values from the
+// environment and a TOML file. Flags override the environment, which overrides the file.
 package settings
 
 import (
@@ -19,19 +18,18 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// Peer are the flags of a peer, shared by run and (passed through) by cluster up. Most are bound to
-// the fields of its configuration.
+// Peer holds the flags of a peer, shared by run and (passed through) by cluster up. Most are bound
+// to the fields of its configuration.
 type Peer struct {
-	// Config is what the flags set; New takes what Configure makes of it.
+	// Config is set by flags; Configure completes it.
 	Config node.Config
 	// allowed is the value of --allow-private.
 	allowed allowed
-	// Words that Configure reads, so that what is wrong with one is told once all flags are known.
+	// Texts that Configure parses, so that errors are reported once all flags are set.
 	fetchFrom, proxy, optOutProof, diskReserve, maxBody, maxHostBytes string
 	headers                                                           []string
 	limits                                                            map[string]*string // by the keys of volunteer.Keys
-	// Latency is where the matrix of distances lies, LatencyRow and LatencyPeers which of its rows
-	// are this peer's and how many all peers'.
+	// Latency is the file of the RTT matrix.
 	Latency                  string
 	LatencyRow, LatencyPeers int // this peer's row from 0, and how many rows are peers'
 }
@@ -40,72 +38,72 @@ type Peer struct {
 func (r *Peer) Add(f *pflag.FlagSet) {
 	r.Config = node.DefaultConfig("", node.ProfileLab)
 	c := &r.Config
-	f.StringArrayVar(&c.Listen, "listen", nil, "all (every interface, TCP and QUIC), all:PORT, or a multiaddr such as /ip4/192.0.2.7/tcp/4001, repeatable (default: loopback; all with --profile public or --mdns)")
-	f.StringArrayVar(&c.Bootstrap, "bootstrap", nil, "address of an entry peer, as peers --addrs prints it there; repeatable, or several parted by spaces")
-	f.BoolVar(&c.MDNS, "mdns", false, "find peers of the same --network on the local network, and be found (multicast DNS)")
-	f.StringArrayVar(&c.DNSSeed, "dns-seed", nil, "domain whose _dnsaddr TXT records name entry peers, repeatable")
-	f.StringVar(&c.DNSServer, "dns-server", "", "host:port of the DNS resolver for seeds and sites (default: the system's)")
-	f.StringVar(&c.Dashboard, "dashboard", c.Dashboard, "address of the web page, or off; port 0 is chosen once and kept; beyond loopback only with a login")
-	f.BoolVar(&c.DashboardLogin, "dashboard-login", false, "a login is needed on loopback too, for machines that others use as well")
-	f.StringVar(&c.Name, "name", "", "what this peer is called wherever its ID is shown: up to 32 letters, digits, dots, dashes, underscores; others may have the same")
-	f.StringVar(&c.Network, "network", c.Network, "name of the ring; peers of different networks do not meet")
+	f.StringArrayVar(&c.Listen, "listen", nil, "listen address: all, all:PORT or a multiaddr; repeatable (default loopback; all with --profile public or --mdns)")
+	f.StringArrayVar(&c.Bootstrap, "bootstrap", nil, "multiaddr of an entry peer, from peers --addrs; repeatable or space-separated")
+	f.BoolVar(&c.MDNS, "mdns", false, "discover peers of the same --network by multicast DNS")
+	f.StringArrayVar(&c.DNSSeed, "dns-seed", nil, "domain with _dnsaddr TXT records of entry peers; repeatable")
+	f.StringVar(&c.DNSServer, "dns-server", "", "DNS resolver for seeds and sites, HOST:PORT (default the system's)")
+	f.StringVar(&c.Dashboard, "dashboard", c.Dashboard, "dashboard address, or off; port 0 is chosen once and kept")
+	f.BoolVar(&c.DashboardLogin, "dashboard-login", false, "require the dashboard login on loopback too, for shared machines")
+	f.StringVar(&c.Name, "name", "", "display name: at most 32 letters, digits, dots, dashes or underscores")
+	f.StringVar(&c.Network, "network", c.Network, "ring name; peers of different networks do not connect")
 	f.StringVar((*string)(&c.Profile), "profile", string(c.Profile), "public (volunteers) or lab (clusters on one machine)")
 	r.allowed.config = c
-	f.Var(&r.allowed, "allow-private", "fetch from loopback, private and link-local addresses as well: from all, or with PREFIX, such as 10.0.0.0/8, repeatable, from those in it")
+	f.Var(&r.allowed, "allow-private", "also fetch from loopback, private and link-local addresses, or PREFIX only; repeatable")
 	f.Lookup("allow-private").NoOptDefVal = "true"
-	f.BoolVar(&c.Found, "found", false, "serve alone although the last run knew other peers")
-	f.StringVar(&c.Placement, "placement", c.Placement, "who crawls a host: "+strings.Join(placing.Names(), ", "))
-	f.StringVar(&c.Probe, "probe", c.Probe, "how peers measure the way to a site: connect (TCP), or head (HEAD, where robots.txt allows it)")
-	f.StringVar(&c.GeoIP, "geoip", "", "MaxMind DB file of positions or countries, for --placement geo; hints for adaptive")
-	f.Float64Var(&c.Theta, "theta", c.Theta, "for --placement coordinates: relative error at which a server's coordinate is good enough")
-	f.StringVar(&c.CoordinatesMode, "coordinates-mode", c.CoordinatesMode, "for --placement coordinates: persistent, cycle, single or none (apoidea help placement)")
-	f.DurationVar(&c.Gossip, "gossip", c.Gossip, "for --placement coordinates: how often a neighbour is asked where it stands")
-	f.StringVar(&c.Hierarchy, "hierarchy", "", "FILE of nested IP ranges, for --placement ipmicra; hints for adaptive (apoidea help placement)")
-	f.DurationVar(&c.Threshold, "threshold", c.Threshold, "for --placement ipmicra: the first peer within this round trip of a site takes its subnet")
-	f.IntVar(&c.Fetchers, "fetchers", c.Fetchers, "exchanges under way at once")
-	f.StringVar(&c.Governor, "governor", c.Governor, "under --bandwidth, which fetch starts and when: "+strings.Join(bandwidth.Names(), ", "))
-	f.IntVar(&c.MaxDepth, "max-d", c.MaxDepth, "for --governor paper: how many URLs are looked at for one that fits")
-	f.StringArrayVar(&c.Holidays, "holiday", nil, "day (2026-12-25) on which servers are as fast as at weekends, repeatable")
-	f.StringVar(&r.fetchFrom, "fetch-from", "", "source address of fetches")
-	f.StringVar(&r.proxy, "proxy", "", "reach sites through socks5://HOST:PORT or http://HOST:PORT (which has to allow CONNECT to their ports); names are resolved here")
-	f.StringArrayVar(&r.headers, "header", nil, "send a field to one host alone: 'HOST: Name: value', over https, or over http with http://HOST; repeatable; other peers of the ring are not told")
-	f.BoolVar(&c.ArchiveHostFields, "archive-headers", false, "keep the fields of --header in the archive too")
-	f.DurationVar(&c.Delay, "delay", c.Delay, "least gap between requests to a host; below 100ms only with --allow-private")
-	f.DurationVar(&c.DomainDelay, "domain-delay", 0, "least gap between requests to all hosts of a registrable domain (example.co.uk), of all peers together; up to 1h, the same for all peers; 0: none")
-	f.DurationVar(&c.Patience, "patience", c.Patience, "with --until-idle or --wait: end when all that is left is tried later than this; 0 waits for all")
-	f.StringVar(&c.Jobs, "jobs", node.JobsAny, "whose jobs this peer works for: any, mine (of its job key), or FILE of IDs of job keys, one a line, # before a comment; with --profile public signed ones only")
-	f.StringVar(&c.JobKey, "job-key", "", "FILE of the key that signs the jobs posted and changed at this peer, made if it is not there (default: the peer's identity)")
-	f.StringVar(&c.Contact, "contact", "", "URL that tells webmasters who crawls; the public profile demands one")
-	f.StringVar(&c.From, "from", "", "mail address sent to sites as From (default: that of a --contact mailto:ADDRESS)")
-	f.StringVar(&c.OptOutFile, "optout-file", "", "FILE of hosts, domains, addresses and URL patterns that are not crawled (see apoidea optout)")
-	f.StringVar(&c.OptOutURL, "optout-url", "", "URL of such a list, asked every 10 minutes; the last good copy is kept")
-	f.StringVar(&c.OptOutListen, "optout-listen", "", "HOST:PORT of a form by which webmasters opt out of the ring")
-	f.StringVar(&r.optOutProof, "optout-proof", "", "whether a site must show that it opts out itself: yes or no (default: yes in the public profile)")
-	f.IntVar(&c.DomainHosts, "domain-hosts", -1, "hosts of a registrable domain that a job may have; 0: any number (default: 1000 in the public profile, else 10000)")
-	f.IntVar(&c.MaxRequestsPerHost, "max-requests-per-host", -1, "requests of a job to a host, whatever comes of them; 0: any number (default: 50000 in the public profile, else 100000)")
-	f.StringVar(&r.maxHostBytes, "max-bytes-per-host", "", "bytes of bodies of a job from a host, about; 0: any number (default: 2GiB or a tenth of the free disk, whichever is less)")
-	f.IntVar(&c.PageHosts, "page-hosts", -1, "new hosts that the links of one page may lead to; 0: any number (default: 1000 in the public profile, else 10000)")
-	f.IntVar(&c.Novelty, "novelty", c.Novelty, "pages in a row without words of their own after which a host, or its part, is left as a trap; 0: never")
-	f.IntVar(&c.IPPermits, "ip-permits", -1, "requests a minute to an address, of all peers together; 0: no such limit (default: 4 a --delay in the public profile, else 0)")
-	f.StringVar(&c.Archive, "archive", c.Archive, "WARC files: gzip, zstd (smaller; fewer tools read it) or none (uncompressed)")
-	f.BoolVar(&c.ArchiveNoIndex, "archive-noindex", false, "archive pages that ask not to be indexed (noindex) as well")
-	f.StringVar(&c.Cookies, "cookies", c.Cookies, "cookies that a host sets, sent back to it while this peer crawls it: on or off")
+	f.BoolVar(&c.Found, "found", false, "serve alone even if the last run knew other peers")
+	f.StringVar(&c.Placement, "placement", c.Placement, "placement strategy: "+strings.Join(placing.Names(), ", "))
+	f.StringVar(&c.Probe, "probe", c.Probe, "RTT probe: connect (TCP), or head (HEAD, if robots.txt allows)")
+	f.StringVar(&c.GeoIP, "geoip", "", "MaxMind DB file for --placement geo; hints for adaptive")
+	f.Float64Var(&c.Theta, "theta", c.Theta, "--placement coordinates: relative error at which a coordinate is accepted")
+	f.StringVar(&c.CoordinatesMode, "coordinates-mode", c.CoordinatesMode, "--placement coordinates: persistent, cycle, single or none")
+	f.DurationVar(&c.Gossip, "gossip", c.Gossip, "--placement coordinates: interval between coordinate requests to a neighbor")
+	f.StringVar(&c.Hierarchy, "hierarchy", "", "file of nested IP ranges for --placement ipmicra; hints for adaptive")
+	f.DurationVar(&c.Threshold, "threshold", c.Threshold, "--placement ipmicra: RTT below which the first peer takes a subnet")
+	f.IntVar(&c.Fetchers, "fetchers", c.Fetchers, "maximum concurrent fetches")
+	f.StringVar(&c.Governor, "governor", c.Governor, "fetch scheduler under --bandwidth: "+strings.Join(bandwidth.Names(), ", "))
+	f.IntVar(&c.MaxDepth, "max-d", c.MaxDepth, "--governor paper: URLs examined to find one that fits")
+	f.StringArrayVar(&c.Holidays, "holiday", nil, "date (2026-12-25) with weekend server speeds; repeatable")
+	f.StringVar(&r.fetchFrom, "fetch-from", "", "source IP address of fetches")
+	f.StringVar(&r.proxy, "proxy", "", "proxy to sites: socks5://HOST:PORT or http://HOST:PORT (CONNECT); names resolve locally")
+	f.StringArrayVar(&r.headers, "header", nil, "header field for one host, 'HOST: Name: value'; not shared; repeatable")
+	f.BoolVar(&c.ArchiveHostFields, "archive-headers", false, "store --header fields in the archive")
+	f.DurationVar(&c.Delay, "delay", c.Delay, "minimum gap between requests to a host; below 100ms requires --allow-private")
+	f.DurationVar(&c.DomainDelay, "domain-delay", 0, "minimum gap between requests to a registrable domain, ring-wide; 0: none")
+	f.DurationVar(&c.Patience, "patience", c.Patience, "with --until-idle or --wait: maximum wait for a retry; 0: unlimited")
+	f.StringVar(&c.Jobs, "jobs", node.JobsAny, "accepted jobs: any, mine (own job key), or FILE of key IDs")
+	f.StringVar(&c.JobKey, "job-key", "", "key file that signs jobs, created if missing (default the peer's identity)")
+	f.StringVar(&c.Contact, "contact", "", "contact URL for webmasters; required by --profile public")
+	f.StringVar(&c.From, "from", "", "mail address for the From header (default that of a mailto: --contact)")
+	f.StringVar(&c.OptOutFile, "optout-file", "", "file of hosts, domains, addresses and URLs not to crawl")
+	f.StringVar(&c.OptOutURL, "optout-url", "", "URL of an opt-out list, fetched every 10 minutes")
+	f.StringVar(&c.OptOutListen, "optout-listen", "", "HOST:PORT of the opt-out form for webmasters")
+	f.StringVar(&r.optOutProof, "optout-proof", "", "require proof of an opt-out from the site: yes or no (default yes with --profile public)")
+	f.IntVar(&c.DomainHosts, "domain-hosts", -1, "maximum hosts of a registrable domain per job; 0: unlimited (default 1000 with --profile public, else 10000)")
+	f.IntVar(&c.MaxRequestsPerHost, "max-requests-per-host", -1, "maximum requests per job and host, failures included; 0: unlimited (default 50000 with --profile public, else 100000)")
+	f.StringVar(&r.maxHostBytes, "max-bytes-per-host", "", "approximate maximum body bytes per job and host; 0: unlimited (default 2GiB or a tenth of the free disk, whichever is less)")
+	f.IntVar(&c.PageHosts, "page-hosts", -1, "maximum new hosts linked from one page; 0: unlimited (default 1000 with --profile public, else 10000)")
+	f.IntVar(&c.Novelty, "novelty", c.Novelty, "consecutive pages without new content that mark a trap; 0: off")
+	f.IntVar(&c.IPPermits, "ip-permits", -1, "maximum requests per minute to an address, ring-wide; 0: unlimited (default 4 per --delay with --profile public, else 0)")
+	f.StringVar(&c.Archive, "archive", c.Archive, "WARC compression: gzip, zstd or none")
+	f.BoolVar(&c.ArchiveNoIndex, "archive-noindex", false, "also archive pages marked noindex")
+	f.StringVar(&c.Cookies, "cookies", c.Cookies, "send cookies back to the host that set them: on or off")
 	f.StringVar(&c.Duplicates, "duplicates", c.Duplicates, "links of duplicate pages: extract or drop")
-	f.StringVar(&c.Seen, "seen", c.Seen, "URL sets: exact, or bloom (the paper's filter alone, which loses some URLs)")
-	f.BoolVar(&c.ForgetLimits, "forget-limits", false, "take back, at the start, what limits set changed in earlier runs")
+	f.StringVar(&c.Seen, "seen", c.Seen, "URL set: exact, or bloom (the paper's filter, loses some URLs)")
+	f.BoolVar(&c.ForgetLimits, "forget-limits", false, "discard changes made by limits set in earlier runs")
 	f.StringVar(&r.diskReserve, "disk-reserve", "256MiB", "free disk space at which the peer stops")
-	f.StringVar(&r.maxBody, "max-body", "16MiB", "largest body that is taken, decoded (sitemaps: 50MiB)")
-	f.StringVar(&c.Reachability, "reachability", "", "whether others can dial this peer: auto (they are asked), public, or private: a worker that owns nothing (default: the profile's)")
-	f.StringVar(&c.NATTraversal, "nat-traversal", "", "on or off: have the home router forward a port, be reached by relays and hole punching, relay for others (default: on with --profile public)")
-	f.IntVar(&c.Replicas, "replicas", c.Replicas, "peers that keep a record: its owner and the next ones on the ring, 1 to 8")
-	f.StringVar(&r.Latency, "latency", "", "emulate distances on loopback: FILE is a matrix of round trips (apoidea help distances)")
-	f.IntVar(&r.LatencyRow, "latency-row", 0, "row of this peer in the matrix of --latency, from 0; cluster up counts by itself")
-	f.IntVar(&r.LatencyPeers, "latency-peers", 0, "rows of the matrix that are peers', for all the same (default: one more than --latency-row; cluster up: its peers)")
+	f.StringVar(&r.maxBody, "max-body", "16MiB", "maximum decoded body size; sitemaps: 50MiB")
+	f.StringVar(&c.Reachability, "reachability", "", "auto (asks other peers), public, or private (a worker) (default the profile's)")
+	f.StringVar(&c.NATTraversal, "nat-traversal", "", "port mapping, hole punching and relaying, also for others: on or off (default on with --profile public)")
+	f.IntVar(&c.Replicas, "replicas", c.Replicas, "copies of each record, the owner's included, 1 to 8")
+	f.StringVar(&r.Latency, "latency", "", "RTT matrix to emulate on loopback (apoidea help distances)")
+	f.IntVar(&r.LatencyRow, "latency-row", 0, "row of this peer in the --latency matrix, from 0")
+	f.IntVar(&r.LatencyPeers, "latency-peers", 0, "matrix rows that are peers, equal on all peers (default --latency-row plus 1; with cluster up, its peers)")
 	r.addLimits(f, &c.Limits)
-	f.BoolVar(&c.APIRemote, "api-remote", false, "let --api tcp:HOST:PORT and --metrics be reached from other machines: who has the token of --token-file controls the peer, and it is sent unencrypted")
-	f.StringVar(&c.Metrics, "metrics", "", "HOST:PORT of loopback where Prometheus is answered at /metrics, port 0 for any (default: nowhere); elsewhere with --api-remote")
-	f.StringVar(&c.Pprof, "pprof", "", "HOST:PORT of loopback where Go's profiler is answered at /debug/pprof/ (default: nowhere)")
-	f.DurationVar(&c.LeaseTTL, "lease-ttl", c.LeaseTTL, "how long a lease on a host lives without a heartbeat")
+	f.BoolVar(&c.APIRemote, "api-remote", false, "allow remote access to --api and --metrics by token, unencrypted")
+	f.StringVar(&c.Metrics, "metrics", "", "HOST:PORT of Prometheus metrics at /metrics; non-loopback requires --api-remote (default off)")
+	f.StringVar(&c.Pprof, "pprof", "", "loopback HOST:PORT of Go's profiler at /debug/pprof/ (default off)")
+	f.DurationVar(&c.LeaseTTL, "lease-ttl", c.LeaseTTL, "lifetime of a host lease without a heartbeat")
 }
 
 // addLimits adds a flag for each limit that has none of its own.
@@ -122,8 +120,8 @@ func (r *Peer) addLimits(f *pflag.FlagSet, defaults *volunteer.Rules) {
 	}
 }
 
-// Configure returns the configuration that the flags come to, for a peer of that version with its
-// data in dataDir and its API at api.
+// Configure returns the configuration of the flags, for a peer of that version with its data in
+// dataDir and its API at api.
 func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	c := r.Config
 	c.DataDir, c.API, c.Version = dataDir, api, version
@@ -165,7 +163,7 @@ func (r *Peer) Configure(dataDir, api, version string) (node.Config, error) {
 	return c, c.Validate()
 }
 
-// ways sets what way requests take to sites, and what goes with some of them.
+// ways sets source address, proxy and header fields of requests to sites.
 func (r *Peer) ways(c *node.Config) (err error) {
 	if r.fetchFrom != "" {
 		if c.FetchFrom, err = netip.ParseAddr(r.fetchFrom); err != nil {
@@ -186,7 +184,7 @@ func (r *Peer) ways(c *node.Config) (err error) {
 	return nil
 }
 
-// manners sets, of how sites are treated, what was not given as the profile has it.
+// manners sets politeness values that were not given to those of the profile.
 func (r *Peer) manners(c *node.Config) error {
 	profile := node.DefaultConfig("", c.Profile)
 	if c.Profile == node.ProfilePublic {
@@ -213,11 +211,11 @@ func (r *Peer) manners(c *node.Config) error {
 	return nil
 }
 
-// distances reads the matrix of --latency; nil if there is none.
+// distances reads the matrix of --latency; nil if not set.
 func (r *Peer) distances() (*latency.Plan, error) {
 	if r.Latency == "" {
 		if r.LatencyRow != 0 || r.LatencyPeers != 0 {
-			return nil, fmt.Errorf("%w: --latency-row and --latency-peers say where in the matrix of --latency a peer is: they need one", ErrUsage)
+			return nil, fmt.Errorf("%w: --latency-row and --latency-peers: require --latency", ErrUsage)
 		}
 		return nil, nil //nolint:nilnil // no distances are emulated
 	}

@@ -18,16 +18,16 @@ import (
 var ErrUsage = errors.New("wrong usage")
 
 const (
-	// FileName is the file of a data directory that is read where no other is named.
+	// FileName is the default configuration file in a data directory.
 	FileName = "config.toml"
 	// maxConfig bounds a configuration file, in bytes.
 	maxConfig = 1 << 20
-	// sourceNote is where a flag keeps who set it, if that was not the command line.
+	// sourceNote is the annotation with the source of a flag that the command line did not set.
 	sourceNote = "source"
 )
 
-// File is the file that holds for a command: the one named by flag or environment, else the data
-// directory's own if it has one.
+// File returns the configuration file of a command: the one set by flag or environment, else that
+// of the data directory, if it exists.
 func File(cmd *cobra.Command, named string, env func(string) (string, bool)) (file string, implied bool) {
 	if named == "" {
 		named, _ = env(envName("config"))
@@ -47,9 +47,8 @@ func File(cmd *cobra.Command, named string, env func(string) (string, bool)) (fi
 	return path, true
 }
 
-// ownConfig says whether a command is about the peer of the data directory, so that its file holds.
-// Clusters, experiments, webs and seeds are not, and who writes or checks a file must not fail for
-// what another one says.
+// ownConfig reports whether a command concerns the peer of the data directory, so that its
+// configuration applies. Others must not fail because of it.
 func ownConfig(cmd *cobra.Command) bool {
 	words := strings.Fields(cmd.CommandPath())
 	if len(words) < 2 {
@@ -65,8 +64,7 @@ func ownConfig(cmd *cobra.Command) bool {
 	}
 }
 
-// Fill sets the flags that were not given from the environment and from the TOML file, in that
-// order of precedence.
+// Fill sets flags that were not given from the environment, then from the TOML file.
 func Fill(cmd *cobra.Command, file string, env func(string) (string, bool)) error {
 	file, implied := File(cmd, file, env)
 	table, err := readConfig(cmd, file)
@@ -74,7 +72,7 @@ func Fill(cmd *cobra.Command, file string, env func(string) (string, bool)) erro
 		return err
 	}
 	if dir, ok := table["data-dir"]; ok && implied && (len(dir) != 1 || filepath.Clean(dir[0]) != filepath.Dir(file)) {
-		return fmt.Errorf("%w: config %s: data-dir %q: is not the directory that the file lies in and was found by; name the file with --config", ErrUsage, file, dir)
+		return fmt.Errorf("%w: config %s: data-dir %q: differs from the directory of the file; select the file with --config", ErrUsage, file, dir)
 	}
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -116,11 +114,11 @@ func setFlag(cmd *cobra.Command, name, source string, values []string) error {
 	return cmd.Flags().SetAnnotation(name, sourceNote, []string{source})
 }
 
-// BadValue names the flag, what was given, and what it takes.
+// BadValue describes an invalid value: flag, value and expected form.
 func BadValue(bad *pflag.InvalidValueError) string {
 	f := bad.GetFlag()
 	wanted := map[string]string{
-		"int": "a whole number", "uint64": "a whole number, not negative", "float64": "a number", "bool": "true or false", "duration": "a time with its unit, such as 500ms, 30s or 2h",
+		"int": "a whole number", "uint64": "a non-negative whole number", "float64": "a number", "bool": "true or false", "duration": "a duration with unit, such as 500ms, 30s or 2h",
 	}[f.Value.Type()]
 	if wanted == "" {
 		return fmt.Sprintf("%s %q: %v", f.Name, bad.GetValue(), bad.Unwrap())
@@ -128,7 +126,7 @@ func BadValue(bad *pflag.InvalidValueError) string {
 	return fmt.Sprintf("%s %q: must be %s", f.Name, bad.GetValue(), wanted)
 }
 
-// envPrefix begins the name of each variable that is a setting.
+// envPrefix is the prefix of variables that are settings.
 const envPrefix = "APOIDEA_"
 
 // otherEnv are the variables with that prefix that cobra's completion and the scripts and tests of
@@ -137,9 +135,9 @@ var otherEnv = []string{
 	"APOIDEA_ACTIVE_HELP", "APOIDEA_COMPLETION_DESCRIPTIONS", "APOIDEA_DOCS", "APOIDEA_FULL", "APOIDEA_INSTALL", "APOIDEA_NAT_PEER",
 }
 
-// CheckEnv returns an error for the first variable of an environment, as os.Environ has it, that
-// looks like a setting and names no flag of any command. Kubernetes sets APOIDEA_SERVICE_HOST,
-// APOIDEA_PORT and the like for a service called apoidea; these are no mistakes.
+// CheckEnv returns an error for the first variable of environ that has the prefix and matches no
+// flag. Kubernetes sets APOIDEA_SERVICE_HOST, APOIDEA_PORT and the like for a service called
+// apoidea; they are allowed.
 func CheckEnv(root *cobra.Command, environ []string) error {
 	var known []string
 	for _, flag := range flagNames(root) {
@@ -150,7 +148,7 @@ func CheckEnv(root *cobra.Command, environ []string) error {
 		rest, ok := strings.CutPrefix(name, envPrefix)
 		service := rest == "PORT" || strings.HasPrefix(rest, "PORT_") || strings.HasPrefix(rest, "SERVICE_")
 		if ok && !service && !slices.Contains(known, name) && !slices.Contains(otherEnv, name) {
-			return fmt.Errorf("%w: environment: %s is not a setting%s", ErrUsage, name, words.Nearest(name, known))
+			return fmt.Errorf("%w: environment: unknown setting %s%s", ErrUsage, name, words.Nearest(name, known))
 		}
 	}
 	return nil

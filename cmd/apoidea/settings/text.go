@@ -12,29 +12,28 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// Run are the flags that a file is about, in groups; they stand for nothing but their names, texts
-// and defaults.
+// Run holds the flags of a configuration file, for their names, texts and defaults.
 type Run struct {
-	// Peer and Job are those of a peer and of the job that it is started with.
+	// Peer has the flags of the peer.
 	Peer Peer
 	Job  Job // the job that the peer is started with
 }
 
-// Add adds the flags of a peer and of its job, in the order in which they are explained.
+// Add adds the flags of a peer and of its job.
 func (s *Run) Add(f *pflag.FlagSet) {
 	f.SortFlags = false
 	s.Peer.Add(f)
 	s.Job.Add(f)
 }
 
-// configWidth is how long lines of the written file are, about.
+// configWidth is the approximate line width of the file.
 const configWidth = 100
 
-// Text is a configuration file with everything in it, of which the flags that were given are set.
+// Text returns a configuration file with all keys, in which the given flags are set.
 func Text(root *cobra.Command, given *pflag.FlagSet) string {
 	var b strings.Builder
-	b.WriteString(`# Configuration of an apoidea peer. Each key is a flag of the same name, and APOIDEA_<KEY> in the environment: a flag beats the
-# environment, which beats this file. Take the # from before a key to set it. What stands here is the default.
+	b.WriteString(`# Configuration of an apoidea peer. Each key is also a flag, and APOIDEA_<KEY> in the environment. Flags override the environment,
+# which overrides this file. The values are the defaults. To set a key, remove the # before it.
 `)
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.SortFlags = false
@@ -52,13 +51,13 @@ func Text(root *cobra.Command, given *pflag.FlagSet) string {
 			}
 		})
 	}
-	group("What the peer may use of this machine and its link (while it runs: apoidea limits)", flags, isLimit)
-	group("The peer", flags, func(f *pflag.Flag) bool { return !isLimit(f) })
+	group("Resource limits (of a running peer: apoidea limits)", flags, isLimit)
+	group("Peer", flags, func(f *pflag.Flag) bool { return !isLimit(f) })
 	jobs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	jobs.SortFlags = false
 	s.Job.Add(jobs)
-	group("The job that the URLs of run and crawl are posted as", jobs, func(*pflag.Flag) bool { return true })
-	group("Every command", root.PersistentFlags(), func(f *pflag.Flag) bool { return f.Name != "config" && f.Name != "help" && f.Name != "json" })
+	group("Job of the URLs given to run and crawl", jobs, func(*pflag.Flag) bool { return true })
+	group("All commands", root.PersistentFlags(), func(f *pflag.Flag) bool { return f.Name != "config" && f.Name != "help" && f.Name != "json" })
 	return b.String()
 }
 
@@ -79,7 +78,7 @@ func writeKey(b *strings.Builder, f, given *pflag.Flag) {
 	fmt.Fprintf(b, "%s\n%s%s = %s\n", line, unset, f.Name, textOf(f))
 }
 
-// textOf writes the present value of a flag as a file has it.
+// textOf formats the value of a flag as TOML.
 func textOf(f *pflag.Flag) string {
 	if list, ok := listOf(f); ok {
 		var quoted []string
@@ -100,7 +99,7 @@ func textOf(f *pflag.Flag) string {
 	}
 }
 
-// listOf is the value of a flag that is a list at present.
+// listOf returns the value of a flag as a list, if it is one.
 func listOf(f *pflag.Flag) (pflag.SliceValue, bool) {
 	if a, ok := f.Value.(*allowed); ok && a.isSwitch() {
 		return nil, false
@@ -109,16 +108,16 @@ func listOf(f *pflag.Flag) (pflag.SliceValue, bool) {
 	return list, ok
 }
 
-// Effective is one key as it holds.
+// Effective is an effective setting.
 type Effective struct {
 	Key    string `json:"key"`    // name of the flag
 	Value  any    `json:"value"`  // text, number, truth or list
 	Source string `json:"source"` // flag, environment, file or default
-	// Text is the value as a file has it.
+	// Text is the value as TOML.
 	Text string `json:"-"`
 }
 
-// All lists the keys that a file may have, as they hold for a command.
+// All lists the effective settings of a command.
 func All(flags *pflag.FlagSet) (all []Effective) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" && f.Name != "json" {
@@ -143,7 +142,7 @@ func effectiveOf(f *pflag.Flag) Effective {
 	return e
 }
 
-// redact takes what may be a password out of what is shown.
+// redact hides passwords.
 func redact(e *Effective) {
 	const hidden = "***"
 	switch value := e.Value.(type) {

@@ -27,15 +27,15 @@ func TestAnswers(t *testing.T) {
 		"job keys": {func(out io.Writer) error {
 			list := []control.Job{{ID: "3f2a", Poster: "12D3a", Signed: true}, {ID: "4b", Poster: "12D3b", Signed: true}, {ID: "5c", Poster: "12D3a"}}
 			return JobKeys(out, KeysOf(&control.JobKey{ID: "12D3a"}, list))
-		}, "3f2a      12D3a      this peer\n4b        12D3b      whoever has the key\n5c        12D3a      anybody, it is not signed\n"},
+		}, "3f2a      12D3a      this peer\n4b        12D3b      peers with this key\n5c        12D3a      any peer (not signed)\n"},
 		"why": {func(out io.Writer) error {
 			return Why(out, &control.Why{URL: "http://a/", Host: "a", Owner: "p", Jobs: []control.WhyLine{{Job: "3f2a", Text: "pending"}}})
 		}, "job 3f2a  pending\n"},
 		"opted out": {func(out io.Writer) error {
 			return OptOutCheck(out, &control.OptOutCheck{OptedOut: true, Reasons: []string{"x", "y"}})
 		}, "opted out: x; y\n"},
-		"opt-outs":    {func(out io.Writer) error { return OptOuts(out, &control.OptOuts{Domains: []string{"a.example"}}) }, "kept for the ring  domain a.example\n"},
-		"no opt-outs": {func(out io.Writer) error { return OptOuts(out, &control.OptOuts{}) }, "this peer knows of no opt-outs\n"},
+		"opt-outs":    {func(out io.Writer) error { return OptOuts(out, &control.OptOuts{Domains: []string{"a.example"}}) }, "stored for the ring  domain a.example\n"},
+		"no opt-outs": {func(out io.Writer) error { return OptOuts(out, &control.OptOuts{}) }, "none  "},
 		"limits":      {func(out io.Writer) error { return Limits(out, limits, at) }, "quota-day  2GB"},
 		"what holds": {func(out io.Writer) error {
 			held := control.Limits{Paused: true, Holds: []control.Hold{{Rule: "schedule", Effect: "pause", Why: "it is day", Ends: "night", Until: &until}}}
@@ -68,9 +68,9 @@ func TestChanged(t *testing.T) {
 		"set as it was":        {limits("0"), limits("0"), map[string]string{"bandwidth": "0"}, "bandwidth: 0 (unchanged)"},
 		"set under a schedule": {limits("0", night), limits("2Mbit", night), map[string]string{"bandwidth": "2Mbit"}, "bandwidth: 2Mbit (was 0)\npaused: it is day, until night"},
 		"pause":                {limits("0"), limits("0", user), nil, "paused by hand, until resume"},
-		"resume":               {limits("0", user), limits("0"), nil, "resumed"},
-		"resume of no pause":   {limits("0"), limits("0"), nil, "no pause to end"},
-		"resume in a schedule": {limits("0", user, night), limits("0", night), nil, "resumed\npaused: it is day, until night"},
+		"resume":               {limits("0", user), limits("0"), nil, "Resumed."},
+		"resume of no pause":   {limits("0"), limits("0"), nil, "No pause to end."},
+		"resume in a schedule": {limits("0", user, night), limits("0", night), nil, "Resumed.\npaused: it is day, until night"},
 	} {
 		if got := Changed(c.before, c.after, c.set, at); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -12,17 +12,17 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Host tells all that is known of a host.
+// Host prints the details of a host.
 func Host(out io.Writer, h *control.Host) error {
 	rows := [][]string{{"host", h.Host}, {"key", h.Key}, {"owner", words.Named(h.Owner, string(h.Names[h.Owner]))}}
 	if !h.Known {
-		rows = append(rows, []string{"state", "never met: no job has a URL of it"})
+		rows = append(rows, []string{"state", "unknown: no job has a URL of this host"})
 		if h.OptedOut != "" {
 			rows = append(rows, []string{"opted out", h.OptedOut})
 		}
 		return words.Table(out, rows)
 	}
-	worker := "none at present"
+	worker := "none"
 	if h.Worker != "" {
 		worker = fmt.Sprintf("%s, lease epoch %s, %s left", words.Named(h.Worker, string(h.Names[h.Worker])), h.Epoch, words.Seconds(h.LeaseS))
 	}
@@ -34,10 +34,10 @@ func Host(out io.Writer, h *control.Host) error {
 		rows = append(rows, []string{"next request", fmt.Sprintf("in %s %s", words.Seconds(h.NotBeforeS), h.Backoff)})
 	}
 	if h.PutOff {
-		rows = append(rows, []string{"put off", "what waits for that is left to a later run, see --patience"})
+		rows = append(rows, []string{"deferred", "its retries are left to a later run (see --patience)"})
 	}
 	if h.Fails > 0 {
-		rows = append(rows, []string{"failures", fmt.Sprintf("%d in a row, the last: %s", h.Fails, h.FailOutcome)})
+		rows = append(rows, []string{"failures", fmt.Sprintf("%d in a row, last: %s", h.Fails, h.FailOutcome)})
 	}
 	for _, r := range h.Robots {
 		rows = append(rows, []string{"robots " + r.Origin, robotsText(&r)})
@@ -46,7 +46,7 @@ func Host(out io.Writer, h *control.Host) error {
 	for _, j := range h.Jobs {
 		text := fmt.Sprintf("%d seen, %d done, %d pending, %d leased", j.Accepted, j.Done, j.Pending, j.Leased)
 		if j.LinksLeftOut > 0 {
-			text += words.Singular(fmt.Sprintf("; %d links of its pages left out, beyond the bounds of one page", j.LinksLeftOut))
+			text += words.Singular(fmt.Sprintf("; %d links of its pages skipped, over the limits of a page", j.LinksLeftOut))
 		}
 		rows = append(rows, []string{"job " + j.Job, text})
 		rows = append(rows, []string{"  requests", requestsText(&j, h.Budgets)}, []string{"  novelty", noveltyText(&j, h.Budgets)})
@@ -54,29 +54,29 @@ func Host(out io.Writer, h *control.Host) error {
 	return words.Table(out, rows)
 }
 
-// robotsText says what is known of a robots.txt.
+// robotsText describes a robots.txt.
 func robotsText(r *control.RobotsLine) string {
-	text := r.Verdict + ", never had"
+	text := r.Verdict + ", never fetched"
 	if r.AgeS > 0 {
 		text = words.Singular(fmt.Sprintf("%s, %s old, %d bytes", r.Verdict, words.Seconds(r.AgeS), r.Bytes))
 	}
 	if r.Failures > 0 {
-		text += fmt.Sprintf(", failure %d in a row", r.Failures)
+		text += fmt.Sprintf(", %d failures in a row", r.Failures)
 	}
 	if r.NextS > 0 {
-		text += ", asked for again in " + words.Seconds(r.NextS)
+		text += ", next request in " + words.Seconds(r.NextS)
 	}
 	return text
 }
 
-// requestsText tells how much of the budgets of a host a job has used.
+// requestsText has the usage of the limits of a host by a job.
 func requestsText(j *control.HostJob, b *control.Budgets) string {
 	text := fmt.Sprintf("%d", j.Requests)
 	if b != nil && b.MaxRequestsPerHost > 0 {
 		text += fmt.Sprintf(" of at most %d", b.MaxRequestsPerHost)
 	}
 	if j.LinksCut > 0 {
-		text += words.Singular(fmt.Sprintf("; %d links not taken, as pages link to more than %d new hosts, or to more of a farm, or as too many URLs of the host wait", j.LinksCut, b.PageHosts))
+		text += words.Singular(fmt.Sprintf("; %d links dropped (over %d new hosts per page, link farm, or too many pending URLs)", j.LinksCut, b.PageHosts))
 	}
 	if j.Spent != "" {
 		text += "; " + j.Spent
@@ -84,20 +84,19 @@ func requestsText(j *control.HostJob, b *control.Budgets) string {
 	return text
 }
 
-// noveltyText tells whether a host brings anything new.
+// noveltyText describes the content novelty of a host.
 func noveltyText(j *control.HostJob, b *control.Budgets) string {
 	switch {
 	case b != nil && b.Novelty == 0:
-		return "not looked at (--novelty 0)"
+		return "off (--novelty 0)"
 	case j.Trap != "":
-		return words.Singular(fmt.Sprintf("%d URLs were left as a trap: %s", j.Outcomes["trap"], j.Trap))
+		return words.Singular(fmt.Sprintf("%d URLs skipped as a trap: %s", j.Outcomes["trap"], j.Trap))
 	default:
 		return fmt.Sprintf("%.0f %% of the way to a trap", 100*j.Novelty)
 	}
 }
 
-// placementRows say who was asked about the host, the nearest first, what each measured, and why
-// the worker was chosen.
+// placementRows list the measurements of a host, the nearest first, and the reason of the choice.
 func placementRows(h *control.Host) (rows [][]string) {
 	if h.PlacedBy != "" {
 		chosen := words.Named(words.Short(h.PlacedAt), string(h.Names[h.PlacedAt]))
@@ -135,22 +134,22 @@ func placementRows(h *control.Host) (rows [][]string) {
 	return rows
 }
 
-// coordinateRows say where the host's server stands in the space of network coordinates, and what
-// its estimators found, the nearest first.
+// coordinateRows describe the network coordinate of the host's server and its estimators, the
+// nearest first.
 func coordinateRows(h *control.Host) [][]string {
 	c := h.Coordinate
 	vector := make([]string, len(c.VectorMs))
 	for i, v := range c.VectorMs {
 		vector[i] = fmt.Sprintf("%.1f", v)
 	}
-	rows := [][]string{{"coordinate", words.Singular(fmt.Sprintf("(%s) height %.1f ms, error %.2f of %.2f wanted, %d updates (%s)",
+	rows := [][]string{{"coordinate", words.Singular(fmt.Sprintf("(%s) height %.1f ms, error %.2f (target %.2f), %d updates (%s)",
 		strings.Join(vector, " "), c.HeightMs, c.Error, c.Theta, c.Updates, c.Addr))}}
 	list := slices.Clone(c.Estimators)
 	slices.SortStableFunc(list, func(a, b control.Estimator) int { return cmp.Compare(expected(&a), expected(&b)) })
 	for _, e := range list {
 		text := words.Singular(fmt.Sprintf("%d downloads", e.Samples))
 		if e.ExpectedMs > 0 {
-			text += fmt.Sprintf(", %.1f ms a page expected", e.ExpectedMs)
+			text += fmt.Sprintf(", %.1f ms per page expected", e.ExpectedMs)
 		}
 		if e.Peer == h.Owner {
 			text += ", the owner"
@@ -171,7 +170,7 @@ func expected(e *control.Estimator) float64 {
 	return e.ExpectedMs
 }
 
-// Why tells, job by job, what became of a URL.
+// Why prints the outcome of a URL for each job.
 func Why(out io.Writer, w *control.Why) error {
 	rows := [][]string{{"URL", w.URL}, {"host", w.Host}, {"owner", w.Owner}}
 	for _, j := range w.Jobs {

@@ -28,8 +28,8 @@ func TestCoordinatesAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"(1.0 -2.5 0.0 3.0) height 40.2 ms, error 0.20 of 0.25 wanted, 17 updates (192.0.2.1)", "estimator " + words.Short("peer-nearest") + "  7 downloads, 80.5 ms a page expected, chosen",
-		"estimator " + words.Short("peer-owner") + "    9 downloads, 120.0 ms a page expected, the owner", "estimator " + words.Short("peer-who-is-new") + "      1 download",
+		"(1.0 -2.5 0.0 3.0) height 40.2 ms, error 0.20 (target 0.25), 17 updates (192.0.2.1)", "estimator " + words.Short("peer-nearest") + "  7 downloads, 80.5 ms per page expected, chosen",
+		"estimator " + words.Short("peer-owner") + "    9 downloads, 120.0 ms per page expected, the owner", "estimator " + words.Short("peer-who-is-new") + "      1 download",
 	}
 	at := 0
 	for _, line := range want {

@@ -24,7 +24,7 @@ func Jobs(out io.Writer, jobs []control.Job) error {
 	return words.List(out, rows)
 }
 
-// Job tells of a job and what became of its URLs.
+// Job prints a job and the outcomes of its URLs.
 func Job(out io.Writer, j *control.Job) error {
 	rows := [][]string{
 		{"job", j.ID},
@@ -54,10 +54,10 @@ func Job(out io.Writer, j *control.Job) error {
 		rows = append(rows, []string{"max pages", fmt.Sprint(j.Spec.MaxPages)})
 	}
 	if j.Waiting > 0 {
-		rows = append(rows, []string{"waiting for another try", fmt.Sprintf("%d, the next in %s", j.Waiting, words.Seconds(j.NextRetryS))})
+		rows = append(rows, []string{"retries", fmt.Sprintf("%d pending, next in %s", j.Waiting, words.Seconds(j.NextRetryS))})
 	}
 	if j.PutOff > 0 {
-		rows = append(rows, []string{"put off", putOff(j.PutOff, j.PutOffHosts, j.PutOffNextS)})
+		rows = append(rows, []string{"deferred", putOff(j.PutOff, j.PutOffHosts, j.PutOffNextS)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.Outcomes)) {
 		if j.Outcomes[name] > 0 {
@@ -67,13 +67,13 @@ func Job(out io.Writer, j *control.Job) error {
 	return words.Table(out, rows)
 }
 
-// Keys are the job keys of a peer and of the jobs that it knows.
+// Keys are the job keys of a peer and of the jobs of its ring.
 type Keys struct {
 	Key  string     `json:"key"`  // ID of that which signs what is posted and changed at the peer
 	Jobs []KeyOfJob `json:"jobs"` // those of the ring
 }
 
-// KeyOfJob is who posted a job.
+// KeyOfJob is the key that posted a job.
 type KeyOfJob struct {
 	Job    string `json:"job"`    // ID
 	Poster string `json:"poster"` // ID of the key
@@ -89,14 +89,14 @@ func KeysOf(key *control.JobKey, jobs []control.Job) *Keys {
 	return k
 }
 
-// JobKeys tells of job keys.
+// JobKeys prints job keys.
 func JobKeys(out io.Writer, k *Keys) error {
-	rows := [][]string{{"JOB", "POSTED BY", "CHANGED BY"}, {"new ones", k.Key, "this peer"}}
+	rows := [][]string{{"JOB", "POSTED BY", "CHANGED BY"}, {"new jobs", k.Key, "this peer"}}
 	for _, j := range k.Jobs {
-		who := "whoever has the key"
+		who := "peers with this key"
 		switch {
 		case !j.Signed:
-			who = "anybody, it is not signed"
+			who = "any peer (not signed)"
 		case j.Poster == k.Key:
 			who = "this peer"
 		}
@@ -105,7 +105,7 @@ func JobKeys(out io.Writer, k *Keys) error {
 	return words.Table(out, rows)
 }
 
-// poster is who posted a job.
+// poster is the key that posted a job.
 func poster(j *control.Job) string {
 	if !j.Signed {
 		return strings.TrimSpace(j.Poster + " (not signed)")
@@ -125,7 +125,7 @@ func depthsText(s *control.JobSpec) string {
 	return strings.Join(list, " ")
 }
 
-// posted is when a job was posted, by the clock of whoever did.
+// posted is the time of posting, by the poster's clock.
 func posted(j *control.Job) string {
 	if j.Created.IsZero() {
 		return "unknown"

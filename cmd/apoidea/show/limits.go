@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -12,9 +13,9 @@ import (
 	"github.com/apoidea/apoidea/node/volunteer"
 )
 
-// Limits tells what a peer may use, what holds now and why, and what is used.
+// Limits prints the limits of a peer, the active rules and the usage.
 func Limits(out io.Writer, l *control.Limits, now time.Time) error {
-	if _, err := fmt.Fprintf(out, "%s\n\n", Holds(l, now)); err != nil {
+	if _, err := fmt.Fprintf(out, "%s\n\n", cmp.Or(Holds(l, now), "not paused")); err != nil {
 		return err
 	}
 	used := usedTexts(l)
@@ -22,7 +23,7 @@ func Limits(out io.Writer, l *control.Limits, now time.Time) error {
 	for _, s := range l.Settings {
 		note := ""
 		if s.Changed {
-			note = "changed; started with " + s.Default
+			note = "changed by limits set; configured " + s.Default
 		}
 		rows = append(rows, []string{s.Key, s.Value, used[s.Key], note})
 	}
@@ -33,7 +34,7 @@ func Limits(out io.Writer, l *control.Limits, now time.Time) error {
 	if l.Observed.IdleS != nil {
 		idle = words.Seconds(*l.Observed.IdleS)
 	}
-	_, err := fmt.Fprintf(out, "\non battery: %s; metered link: %s; idle for: %s\n", l.Observed.Battery, l.Observed.Metered, idle)
+	_, err := fmt.Fprintf(out, "\non battery: %s; metered link: %s; idle time: %s\n", l.Observed.Battery, l.Observed.Metered, idle)
 	return err
 }
 
@@ -53,7 +54,7 @@ func Changed(before, after *control.Limits, set map[string]string, now time.Time
 	}
 	byUser := func(h control.Hold) bool { return h.Rule == volunteer.ByUser }
 	if len(set) == 0 && !slices.ContainsFunc(after.Holds, byUser) {
-		lines = append(lines, map[bool]string{true: "resumed", false: "no pause to end"}[slices.ContainsFunc(before.Holds, byUser)])
+		lines = append(lines, map[bool]string{true: "Resumed.", false: "No pause to end."}[slices.ContainsFunc(before.Holds, byUser)])
 	}
 	if len(after.Holds) > 0 {
 		lines = append(lines, Holds(after, now))
@@ -61,18 +62,15 @@ func Changed(before, after *control.Limits, set map[string]string, now time.Time
 	return strings.Join(lines, "\n")
 }
 
-// Holds is what holds, a rule a line.
+// Holds lists the active rules, one per line.
 func Holds(l *control.Limits, now time.Time) string {
 	var lines []string
-	if !l.Paused {
-		lines = append(lines, "not paused")
-	}
 	for i := range l.Holds {
 		h := &l.Holds[i]
 		effect := "paused: "
 		switch {
 		case h.Rule == volunteer.ByUser:
-			effect = "" // its own words say so
+			effect = "" // part of the reason
 		case h.Effect != "pause":
 			effect = "slowed: "
 		}
@@ -81,7 +79,7 @@ func Holds(l *control.Limits, now time.Time) string {
 	return strings.Join(lines, "\n")
 }
 
-// usedTexts says what is used of each limit that has a measure.
+// usedTexts has the usage of each limit that is measured.
 func usedTexts(l *control.Limits) map[string]string {
 	u, c := &l.Used, &l.Caps
 	part := func(text func(int64) string, used, bound int64) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// OptOutCheck tells whether a URL is left alone, and how its site opts out.
+// OptOutCheck prints whether a URL is opted out, and how its site opts out.
 func OptOutCheck(out io.Writer, o *control.OptOutCheck) error {
 	state := "may be crawled"
 	if o.OptedOut {
@@ -19,12 +19,12 @@ func OptOutCheck(out io.Writer, o *control.OptOutCheck) error {
 	return words.Table(out, [][]string{
 		{"URL", o.URL},
 		{"state", state},
-		{"to opt out", fmt.Sprintf("the line %s in %s, or in a TXT record", o.Token, o.WellKnown)},
-		{"to withdraw", fmt.Sprintf("the line %s there", o.WithdrawToken)},
+		{"to opt out", fmt.Sprintf("publish the line %s in %s or in a TXT record", o.Token, o.WellKnown)},
+		{"to withdraw", fmt.Sprintf("publish the line %s there", o.WithdrawToken)},
 	})
 }
 
-// OptOuts lists the opt-outs that a peer knows of.
+// OptOuts lists the opt-outs of a peer.
 func OptOuts(out io.Writer, o *control.OptOuts) error {
 	var rows [][]string
 	for _, l := range o.Lists {
@@ -34,13 +34,13 @@ func OptOuts(out io.Writer, o *control.OptOuts) error {
 		}
 	}
 	for _, d := range o.Domains {
-		rows = append(rows, []string{"kept for the ring", "domain " + d})
+		rows = append(rows, []string{"stored for the ring", "domain " + d})
 	}
 	for _, h := range o.Hosts {
-		rows = append(rows, []string{"kept for the ring", "host " + h})
+		rows = append(rows, []string{"stored for the ring", "host " + h})
 	}
 	if len(rows) == 0 {
-		rows = append(rows, []string{"none", "this peer knows of no opt-outs"})
+		rows = append(rows, []string{"none", "this peer has no opt-outs"})
 	}
 	return words.Table(out, rows)
 }

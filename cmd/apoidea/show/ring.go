@@ -30,20 +30,25 @@ func Ring(out io.Writer, r *control.Ring) error {
 	if err := words.List(out, rows); err != nil {
 		return err
 	}
-	state := r.State() + ": the arcs tile the whole circle"
+	state := "the ring is " + State(r.State())
 	if r.Error != "" {
-		state = r.State() + ": " + r.Error
+		state += ": " + r.Error
 	}
 	if len(attached) > 0 {
 		slices.Sort(attached)
 		attached = slices.Compact(attached)
-		state += fmt.Sprintf("; %d workers that cannot be dialled: %s", len(attached), strings.Join(attached, " "))
+		state += fmt.Sprintf("; %d workers reachable through relays only: %s", len(attached), strings.Join(attached, " "))
 	}
-	_, err := fmt.Fprintln(out, words.Singular(fmt.Sprintf("%d members, %s", len(r.Members), state)))
+	_, err := fmt.Fprintln(out, words.Singular(fmt.Sprintf("%d members; %s", len(r.Members), state)))
 	return err
 }
 
-// Lookup tells of a lookup; with self, the peer that was asked, hop by hop.
+// State returns the term that people read for a state of a ring.
+func State(state string) string {
+	return map[string]string{control.RingClosed: "consistent", control.RingOpen: "converging"}[state]
+}
+
+// Lookup prints a lookup; with self, the peer that was asked, also its hops.
 func Lookup(out io.Writer, l *control.Lookup, self string) error {
 	return words.Table(out, lookupRows(l, self))
 }
@@ -62,7 +67,7 @@ func lookupRows(l *control.Lookup, self string) [][]string {
 	}
 	start := self + "  this peer"
 	if l.Owner == self && l.Calls == 0 {
-		start += ", the owner itself: its arc holds the key, nobody was asked"
+		start += ", the owner: its arc has the key, no peer was asked"
 	}
 	rows = append(rows, []string{"hop 0", start})
 	for i, hop := range l.Trace {

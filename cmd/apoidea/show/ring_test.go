@@ -9,7 +9,7 @@ import (
 
 func TestLookupRows(t *testing.T) {
 	own := &control.Lookup{Owner: "me", Calls: 0}
-	if rows := lookupRows(own, "me"); !strings.Contains(rows[len(rows)-1][1], "the owner itself") {
+	if rows := lookupRows(own, "me"); !strings.Contains(rows[len(rows)-1][1], ", the owner") {
 		t.Errorf("a lookup without a call does not say so: %q", rows)
 	}
 	far := &control.Lookup{Owner: "c", Calls: 2, Trace: []control.LookupHop{{Peer: "b", LatencyMs: 1.5, Answer: "ask c"}, {Peer: "c", Answer: "owner"}}}

@@ -1,5 +1,4 @@
-// Package show writes what a peer answers as people read it: a table or a few lines for each kind
-// of answer of node/control.
+// Package show prints the answers of node/control for people, as tables or lines.
 package show
 
 import (
@@ -12,11 +11,11 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// Status tells what a peer, or with ring all of them together, is doing.
+// Status prints the status of a peer, or with ring that of all members together.
 func Status(out io.Writer, s *control.Status, ring bool) error {
 	who := "peer"
 	if ring {
-		who = "ring, asked of peer"
+		who = "ring, via peer"
 	}
 	rows := [][]string{
 		{who, words.Named(s.Peer, string(s.Name))},
@@ -28,24 +27,24 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 		{"other", words.Singular(fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched) + leftText(&s.Counters))},
 		{"URLs", fmt.Sprintf("%d seen, %d pending, %d leased, %d in the outbox", s.URLsSeen, s.URLsPending, s.URLsLeased, s.Outbox)},
 		{"hosts", fmt.Sprintf("%d owned, %d leased out", s.HostsOwned, s.HostsLeased)},
-		{"counted", map[bool]string{false: "in all runs of this data directory, for the hosts that this peer owns; status --ring sums all members", true: "in all runs, by all members"}[ring]},
+		{"counted", map[bool]string{false: "all runs of this data directory, hosts owned by this peer; for all members: status --ring", true: "all runs, all members"}[ring]},
 	}
 	if !ring {
-		own := words.Counted(s.OwnPages, "page") + ", " + words.Bytes(s.OwnBytes) + ", by this peer since its start, for all members"
+		own := words.Counted(s.OwnPages, "page") + ", " + words.Bytes(s.OwnBytes) + ", by this peer since its start, for any owner"
 		rows = slices.Insert(rows, 5, []string{"fetched", own})
 	}
 	if s.Reached != "" && !ring {
 		rows = append(rows, []string{"reached", reachedText(s.Reached)})
 	}
 	if s.LinksLeftOut > 0 {
-		rows = append(rows, []string{"left out", words.Singular(fmt.Sprintf("%d links, beyond the bounds of one page", s.LinksLeftOut))})
+		rows = append(rows, []string{"skipped", words.Singular(fmt.Sprintf("%d links over the limits of a page", s.LinksLeftOut))})
 	}
 	if s.URLsWaiting > 0 {
-		rows = append(rows, []string{"retries", fmt.Sprintf("%d wait, the next in %s", s.URLsWaiting, words.Seconds(s.NextRetryS))})
+		rows = append(rows, []string{"retries", fmt.Sprintf("%d pending, next in %s", s.URLsWaiting, words.Seconds(s.NextRetryS))})
 	}
 	rows = append(rows, waitRows(s)...)
 	if s.Holding != "" {
-		rows = append(rows, []string{"holding", s.Holding + words.Until(s.HoldingUntil, time.Now())})
+		rows = append(rows, []string{"throttled", s.Holding + words.Until(s.HoldingUntil, time.Now())})
 	}
 	if s.Stalled != nil {
 		rows = append(rows, []string{"stalled", stalledText(s.Stalled)})
@@ -54,7 +53,7 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 		rows = append(rows, []string{"expected loss", fmt.Sprintf("%.4f %% of URLs (--seen bloom)", 100*s.SeenLoss)})
 	}
 	if s.Dashboard != "" && !ring {
-		rows = append(rows, []string{"dashboard", s.Dashboard + " (`apoidea dashboard` prints a link with buttons)"})
+		rows = append(rows, []string{"dashboard", s.Dashboard + " (to log in: apoidea dashboard)"})
 	}
 	if err := words.Table(out, rows); err != nil || len(s.Peers) == 0 {
 		return err
@@ -63,20 +62,19 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 	if err := Peers(out, s.Peers); err != nil || ring {
 		return err
 	}
-	_, err := fmt.Fprintln(out, "-: not known here; status --ring asks every member")
+	_, err := fmt.Fprintln(out, "-: unknown to this peer; status --ring asks every member")
 	return err
 }
 
-// ringText says how many members there are, and the state of the ring where it was walked; else
-// what the peer says of its neighbours.
+// ringText has the number of members and the state of the ring, or of the peer's neighbors.
 func ringText(s *control.Status) string {
 	if s.Ring.State == "" {
-		return words.Singular(fmt.Sprintf("%d members known, neighbours %s", s.Ring.Members, s.Ring.Neighbours))
+		return words.Singular(fmt.Sprintf("%d members known, neighbors %s", s.Ring.Members, s.Ring.Neighbours))
 	}
-	return words.Singular(fmt.Sprintf("%d members, %s", s.Ring.Members, s.Ring.State))
+	return words.Singular(fmt.Sprintf("%d members, %s", s.Ring.Members, State(s.Ring.State)))
 }
 
-// Running is a line on a peer that runs without an end: what it fetched, for whom it keeps hosts.
+// Running is the periodic line of a peer without --until-idle.
 func Running(s *control.Status) string {
 	text := fmt.Sprintf("%s, %d pages and %s fetched; %d members; %d hosts owned", s.State, s.OwnPages, words.Bytes(s.OwnBytes), s.Ring.Members, s.HostsOwned)
 	if s.Holding != "" {
@@ -90,54 +88,54 @@ func Outcome(c *control.Counters) string {
 	return words.Singular(fmt.Sprintf("%d pages, %d duplicates, %d redirects, %d errors, %d denied by robots.txt", c.Pages, c.Duplicates, c.Redirects, c.Errors, c.RobotsDenied) + leftText(c))
 }
 
-// leftText tells what was left out on purpose, if anything was.
+// leftText counts what was skipped on purpose.
 func leftText(c *control.Counters) string {
 	text := ""
 	if c.NoIndex > 0 {
-		text += fmt.Sprintf(", %s not archived because of noindex (--archive-noindex keeps them)", words.Counted(c.NoIndex, "page"))
+		text += fmt.Sprintf(", %s not archived because of noindex (see --archive-noindex)", words.Counted(c.NoIndex, "page"))
 	}
 	if c.Traps > 0 {
-		text += fmt.Sprintf(", %d left as traps", c.Traps)
+		text += fmt.Sprintf(", %d skipped as traps", c.Traps)
 	}
 	if c.OutOfBudget > 0 {
-		text += fmt.Sprintf(", %d left beyond a budget", c.OutOfBudget)
+		text += fmt.Sprintf(", %d over a limit", c.OutOfBudget)
 	}
 	if c.LinksCut > 0 {
-		text += fmt.Sprintf(", %d links cut", c.LinksCut)
+		text += fmt.Sprintf(", %d links dropped", c.LinksCut)
 	}
 	return text
 }
 
-// stalledText says that nothing moves in a peer.
+// stalledText describes a stalled peer.
 func stalledText(s *control.Stalled) string {
-	text := fmt.Sprintf("nothing has moved since %s, though there is work: %s", s.Since.Local().Format(time.TimeOnly), s.Work)
+	text := fmt.Sprintf("no progress since %s despite pending work: %s", s.Since.Local().Format(time.TimeOnly), s.Work)
 	if s.Stacks != "" {
-		text += "; what hangs is in " + s.Stacks
+		text += "; goroutine stacks in " + s.Stacks
 	}
 	return text
 }
 
-// reachedText says in words how others reach the peer.
+// reachedText describes the reachability of the peer.
 func reachedText(reached string) string {
 	switch reached {
 	case "direct":
 		return "direct"
 	case "mapped":
-		return "mapped: at a port that the router forwards"
+		return "mapped: through a port forwarded by the router"
 	case "relayed":
-		return "relayed: by members of the ring, as nobody can dial this peer"
+		return "relayed: through members of the ring; direct dials fail"
 	case "not":
-		return "not: nobody can dial this peer, and nobody relays for it"
+		return "not: direct dials fail, and no member relays"
 	default:
-		return "not known yet: nobody has tried to dial this peer"
+		return "not known yet: no peer has tried to dial this one"
 	}
 }
 
-// arcText says which part of the ring a peer answers for.
+// arcText describes the part of the ring that a peer owns.
 func arcText(s *control.Status) string {
 	switch {
 	case s.Role == "worker":
-		return "a worker, which owns nothing: " + s.WhyWorker()
+		return "worker; " + s.WhyWorker()
 	case s.Ring.Arc[1] == "":
 		return "no arc"
 	default:
@@ -145,12 +143,12 @@ func arcText(s *control.Status) string {
 	}
 }
 
-// Peers lists peers; of what nobody was asked for there is a dash.
+// Peers lists peers; an unknown value is a dash.
 func Peers(out io.Writer, peers []control.PeerLine) error {
 	rows := [][]string{{"PEER", "NAME", "ROLE", "STATE", "POSITION", "RTT", "COORDINATE", "ARC", "HOSTS", "PAGES", "ADDRESS"}}
 	for _, p := range peers {
 		state, arc, hosts, pages := p.State, "-", "-", "-"
-		if p.State != "" { // it spoke for itself
+		if p.State != "" { // it answered
 			arc, hosts, pages = fmt.Sprintf("%.1f %%", 100*p.ArcShare), words.Number(p.Hosts), words.Number(p.Pages)
 		}
 		if p.Error != "" {
@@ -165,7 +163,7 @@ func Peers(out io.Writer, peers []control.PeerLine) error {
 	}
 	for _, p := range peers {
 		if r := p.Refused; r != nil {
-			line := fmt.Sprintf("refused %s %s (%d asked to come again), the last (%s) %s ago: %s", words.Short(p.Peer), words.Counted(r.Requests, "request"), r.Later, r.Request, words.Seconds(float64(r.AgoMS)/1000), r.Why)
+			line := fmt.Sprintf("rejected from %s: %s (%d may be retried); last %s, %s ago: %s", words.Short(p.Peer), words.Counted(r.Requests, "request"), r.Later, r.Request, words.Seconds(float64(r.AgoMS)/1000), r.Why)
 			if _, err := fmt.Fprintln(out, words.Wrap(line, 2, words.Width(out))); err != nil {
 				return err
 			}

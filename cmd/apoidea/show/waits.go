@@ -9,16 +9,16 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// waitText says on one line how many hosts are left alone for one reason, with one of them.
+// waitText describes the deferred hosts of one reason, with an example.
 func waitText(w *control.Wait) string {
-	text := fmt.Sprintf("%s: %s of %s left alone, the next try in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
+	text := fmt.Sprintf("%s: %s on %s, next retry in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
 	if len(w.Examples) > 0 {
 		text += " (" + exampleText(&w.Examples[0]) + ")"
 	}
 	return text
 }
 
-// Waits says so for all reasons, each behind a semicolon.
+// Waits describes the deferred hosts of all reasons, each after a semicolon.
 func Waits(waits []control.Wait) string {
 	var text strings.Builder
 	for i := range waits {
@@ -31,11 +31,11 @@ func Waits(waits []control.Wait) string {
 func reasonText(reason string) string {
 	switch reason {
 	case "asked":
-		return "wait"
+		return "waiting"
 	case "dns":
-		return "DNS fails"
+		return "DNS failure"
 	case "http_error":
-		return "refused with 429 or 503"
+		return "status 429 or 503"
 	default:
 		return reason
 	}
@@ -50,23 +50,23 @@ func exampleText(h *control.WaitingHost) string {
 	return text
 }
 
-// putOff says how much waits for longer than the patience.
+// putOff counts what waits for longer than the patience.
 func putOff(urls, hosts int64, next float64) string {
-	return fmt.Sprintf("%s of %s, the next try in %s", words.Counted(urls, "URL"), words.Counted(hosts, "host"), words.Seconds(next))
+	return fmt.Sprintf("%s on %s, next retry in %s", words.Counted(urls, "URL"), words.Counted(hosts, "host"), words.Seconds(next))
 }
 
-// waitRows are the rows of a status for hosts that are left alone.
+// waitRows are the rows of a status for deferred hosts.
 func waitRows(c *control.Status) (rows [][]string) {
 	for i := range c.Waits {
-		rows = append(rows, []string{"waiting", waitText(&c.Waits[i])})
+		rows = append(rows, []string{"backoff", waitText(&c.Waits[i])})
 	}
 	if c.URLsPutOff > 0 {
-		rows = append(rows, []string{"put off", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c))})
+		rows = append(rows, []string{"deferred", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c))})
 	}
 	return rows
 }
 
-// nextPutOff is when the first of what is put off is tried again.
+// nextPutOff is the seconds until the first deferred retry.
 func nextPutOff(c *control.Status) (next float64) {
 	for i := range c.Waits {
 		if at := c.Waits[i].NextPutOffS; at > 0 && (next == 0 || at < next) {
@@ -76,12 +76,12 @@ func nextPutOff(c *control.Status) (next float64) {
 	return next
 }
 
-// PutOff lists what a crawl that has ended left to a later run; nothing if that is nothing.
+// PutOff lists the URLs that a finished crawl deferred to a later run, if any.
 func PutOff(out io.Writer, c *control.Status) error {
 	if c.URLsPutOff == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "put off: %s; the same command again takes them up\n", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c)))
+	_, err := fmt.Fprintf(out, "deferred: %s; the same command retries them\n", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c)))
 	for i := range c.Waits {
 		w := &c.Waits[i]
 		named := int64(0)

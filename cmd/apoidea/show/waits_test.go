@@ -21,8 +21,8 @@ func TestPrintPutOff(t *testing.T) {
 	if err := PutOff(&out, &c); err != nil {
 		t.Fatal(err)
 	}
-	want := "put off: 12 URLs of 3 hosts, the next try in 1h0m0s; the same command again takes them up\n" +
-		"  a.test: Too Many Requests, 10 URLs, in 24h0m0s\n  b.test, 1 URL, in 1h0m0s\n  and 1 host more (wait)\n"
+	want := "deferred: 12 URLs on 3 hosts, next retry in 1h0m0s; the same command retries them\n" +
+		"  a.test: Too Many Requests, 10 URLs, in 24h0m0s\n  b.test, 1 URL, in 1h0m0s\n  and 1 host more (waiting)\n"
 	if out.String() != want {
 		t.Errorf("%s\nwant %s", out.String(), want)
 	}

@@ -1,6 +1,6 @@
 package words
 
-// Nearest suggests the known word with the smallest edit distance, if it is near at all.
+// Nearest suggests the known word with the smallest edit distance, if it is small.
 func Nearest(word string, known []string) string {
 	best, at := 4, ""
 	for _, k := range known {

@@ -1,6 +1,5 @@
-// Package words writes answers for people and for programs: tables, JSON, numbers, times, and the
-// word that somebody may have meant. All text of others that reaches a terminal passes through it:
-// characters that would command the terminal are written out.
+// Package words formats output for people and programs: tables, JSON, numbers, times, suggestions.
+// Text from others passes through it before it reaches a terminal; control characters are escaped.
 package words
 
 import (
@@ -33,8 +32,7 @@ func Line(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// Table prints rows of cells in columns. The last cell of a row goes on in further lines where it
-// is longer than the terminal is wide.
+// Table prints rows of cells in columns. The last cell of a row wraps at the terminal width.
 func Table(w io.Writer, rows [][]string) error {
 	var b bytes.Buffer
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -63,8 +61,7 @@ func Table(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// Wrap breaks a line at spaces where it is longer than width; what follows is indented. A width of
-// 0 is none.
+// Wrap breaks a line at spaces, with the rest indented. A width of 0 is unlimited.
 func Wrap(line string, indent, width int) string {
 	if width == 0 || indent > width/2 {
 		return line
@@ -82,7 +79,7 @@ func Wrap(line string, indent, width int) string {
 	return out
 }
 
-// Width is how many columns a terminal has, 0 where w is none.
+// Width returns the columns of a terminal, 0 if w is none.
 func Width(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -95,7 +92,7 @@ func Width(w io.Writer) int {
 	return width
 }
 
-// List prints rows as Table does, each cut to the width of a terminal; elsewhere they are whole.
+// List prints rows as Table does, truncated to the terminal width.
 func List(w io.Writer, rows [][]string) error {
 	var b bytes.Buffer
 	if err := Table(&b, rows); err != nil {
@@ -113,8 +110,7 @@ func List(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// Legible is a text of others, as a site's certificate or another peer has it, for a terminal:
-// signs that would command one, end the line or turn its direction are written out.
+// Legible escapes control characters, line ends and direction marks in text from others.
 func Legible(text string) string {
 	if strings.IndexFunc(text, unprintable) < 0 {
 		return text
@@ -130,7 +126,7 @@ func Legible(text string) string {
 	return b.String()
 }
 
-// Error is an error for a terminal, of which some have several lines.
+// Error returns the text of an error, which may have several lines, for a terminal.
 func Error(err error) string {
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Short cuts a peer ID or key to what a person can compare.
+// Short abbreviates a peer ID or key.
 func Short(id string) string {
 	if len(id) <= 12 {
 		return id
@@ -15,7 +15,7 @@ func Short(id string) string {
 	return id[len(id)-8:]
 }
 
-// Named is a text about a peer with what the peer is called, if that is known.
+// Named appends the name of a peer, if known, to a text.
 func Named(text, name string) string {
 	if name == "" {
 		return text
@@ -23,10 +23,10 @@ func Named(text, name string) string {
 	return text + " (" + name + ")"
 }
 
-// Key cuts a position on the ring to what a person can compare.
+// Key abbreviates a position on the ring.
 func Key(hex string) string { return hex[:min(8, len(hex))] }
 
-// OrDash is a cell of a table that may have nothing to say.
+// OrDash returns a table cell, a dash if it is empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -34,10 +34,10 @@ func OrDash(s string) string {
 	return s
 }
 
-// Bytes writes a size with one digit behind the point.
+// Bytes formats a size with one decimal.
 func Bytes(n int64) string { return scaled(n, 1024, "KMGTPE", "iB") }
 
-// Rate writes bytes a second.
+// Rate formats bytes per second.
 func Rate(n int64) string { return scaled(n, 1000, "kMGTPE", "B") + "/s" }
 
 func scaled(n, unit int64, prefixes, suffix string) string {
@@ -52,8 +52,7 @@ func scaled(n, unit int64, prefixes, suffix string) string {
 	return fmt.Sprintf("%.1f %c%s", float64(n)/float64(div), prefixes[exp], suffix)
 }
 
-// Seconds writes a number of them, which may be any that another peer says: not below 0, and not
-// beyond what a Duration holds.
+// Seconds formats a number of seconds, which a peer may set to any value, within 0 and 100 years.
 func Seconds(s float64) string {
 	const century = 100 * 365 * 24 * 3600
 	switch {
@@ -65,7 +64,7 @@ func Seconds(s float64) string {
 	return (time.Duration(s*1000) * time.Millisecond).Round(100 * time.Millisecond).String()
 }
 
-// Until is when something ends, in the words of whoever looks at a clock on the wall.
+// Until formats the end of something as local time and remaining duration.
 func Until(until *time.Time, now time.Time) string {
 	if until == nil {
 		return ""
@@ -78,10 +77,10 @@ func Until(until *time.Time, now time.Time) string {
 	return fmt.Sprintf(" (%s, in %s)", at.Format(layout), max(at.Sub(now).Round(time.Second), 0))
 }
 
-// Number writes a number as a cell of a table has it.
+// Number formats a number for a table cell.
 func Number(n int64) string { return fmt.Sprint(n) }
 
-// Thousands writes a number with commas.
+// Thousands formats a number with commas.
 func Thousands(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -90,7 +89,7 @@ func Thousands(n int64) string {
 	return text
 }
 
-// Counted writes how many of a thing there are.
+// Counted formats a number of things.
 func Counted(n int64, word string) string {
 	if n == 1 {
 		return "1 " + word
@@ -100,5 +99,5 @@ func Counted(n int64, word string) string {
 
 var one = regexp.MustCompile(`(^|[^.,\d])1 ((?:distinct )?(?:page|duplicate|redirect|error|host|peer|member|worker|URL|link|record|outcome|request|overlap|violation|download|byte|update|file))s\b`)
 
-// Singular writes a count of one in a text as such: 1 host, not 1 hosts.
+// Singular corrects counts of one in a text: 1 host, not 1 hosts.
 func Singular(text string) string { return one.ReplaceAllString(text, "${1}1 $2") }
