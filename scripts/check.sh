@@ -5,10 +5,10 @@
 #   scripts/check.sh --fast
 #   scripts/check.sh --stress [N] [PACKAGE]...
 #
-# Default steps:     format vet lint house tidy test race smoke ordinary
+# Default steps:     format vet lint house prose tidy test race smoke ordinary
 # Steps of --full:   all of these, the race detector for every package that starts goroutines, and
 #                    targets fuzz typed newcomer lan public damage chaos hostile strangers legit browser; ordinary with its slow cases
-# --fast             between two edits: format vet lint house tidy test; passed packages that did not change are not tested again
+# --fast             between two edits: format vet lint house prose tidy test; passed packages that did not change are not tested again
 # --long             for the night: --full with every trial at full length, every test 20 times, each fuzz target for five minutes
 # --fuzz DURATION    run each fuzz target that long (default 0: the seeds only, as tests)
 # --stress [N]       run the tests of each PACKAGE (default all) N times (default 20) while other processes keep every core busy; print
@@ -30,7 +30,7 @@ while [ $# -gt 0 ]; do
       stress=20
       if [[ ${2:-} =~ ^[0-9]+$ ]]; then stress=$2; shift; fi
       ;;
-    format | vet | lint | house | tidy | test | race | smoke | ordinary | targets | fuzz | typed | newcomer | lan | public | damage | chaos | hostile | strangers | legit | browser) steps+=("$1") ;;
+    format | vet | lint | house | prose | tidy | test | race | smoke | ordinary | targets | fuzz | typed | newcomer | lan | public | damage | chaos | hostile | strangers | legit | browser) steps+=("$1") ;;
     ./*) packages+=("$1") ;;
     *) echo "unknown argument $1; see the head of this file" >&2; exit 2 ;;
   esac
@@ -43,9 +43,9 @@ case $tier in
   long) full=1 long=1 count=20 fuzz=5m ;;
 esac
 if [ ${#steps[@]} = 0 ]; then
-  steps=(format vet lint house tidy test race smoke ordinary)
-  [ $tier != fast ] || steps=(format vet lint house tidy test)
-  [ $full = 0 ] || steps=(format vet lint house tidy test race targets fuzz typed newcomer lan public damage chaos ordinary hostile strangers legit browser)
+  steps=(format vet lint house prose tidy test race smoke ordinary)
+  [ $tier != fast ] || steps=(format vet lint house prose tidy test)
+  [ $full = 0 ] || steps=(format vet lint house prose tidy test race targets fuzz typed newcomer lan public damage chaos ordinary hostile strangers legit browser)
 fi
 [ $full = 0 ] || export APOIDEA_FULL=1 # tests that are not in the default tier run with it
 
@@ -116,6 +116,9 @@ step_lint() {
 
 # Imports follow the layers without cycles, and docs/architecture.svg shows them.
 step_house() { compiling scripts/house.sh --check; }
+
+# Language and length of README, the documents and the help of all commands.
+step_prose() { scripts/prose.sh; }
 
 step_tidy() { go mod tidy -diff; }
 
@@ -320,7 +323,7 @@ trap 'rm -f "${asidelogs[@]}"; [ ${#pids[@]} = 0 ] || kill "${pids[@]}"' EXIT
 # The linter runs beside the tests, at low priority. Typed pages, which mostly wait for peers, run beside what follows them. Trials that measure time run alone.
 aside=() front=()
 for step in "${steps[@]}"; do
-  case $step in format | lint | house) aside+=("$step") ;; *) front+=("$step") ;; esac
+  case $step in format | lint | house | prose) aside+=("$step") ;; *) front+=("$step") ;; esac
 done
 case " ${front[*]} " in
   *' test '*) ;;

@@ -18,6 +18,7 @@ apoidea crawl https://example\.org/|why https://example\.org/page	needs a site o
 ^scripts/check\.sh( |$)	is what runs this
 ^systemctl |^journalctl |--data-dir /var/lib/apoidea	needs systemd
 --metrics 192\.0\.2\.7	needs an address that this machine has
+^git clone https://github	needs the open network; a clone is what this runs in
 ^docker 	needs docker, which fetches images
 ^scripts/release\.sh	builds and packs every target: minutes, dist/; check.sh builds them too
 ^scripts/reproduce\.sh	builds everything twice: minutes

@@ -13,7 +13,7 @@ import (
 // Who describes the callers that a method accepts. Every method must have one.
 type Who struct {
 	// Caller is the required role of the caller, Asked the check of the request itself, both in words
-	// for SECURITY.md.
+	// for docs/threats.md.
 	Caller, Asked       string
 	neighbours, members bool
 }
