@@ -401,7 +401,7 @@ func (r *ringRoom) enter(ctx context.Context) error {
 				r.log.Warn("no entry peer answers: this peer serves a ring of its own until one does (--found stops trying)", "tried", report.Error())
 			}
 			most = maxAloneRetry
-		case r.dht.State() == dht.Serving || len(r.dht.Attachments()) > 0:
+		case r.member():
 			return nil // others found us, or we serve alone
 		case !r.restarted:
 			return report
@@ -417,9 +417,14 @@ func (r *ringRoom) enter(ctx context.Context) error {
 	}
 }
 
+// member reports whether this peer serves in a ring or is attached to a member.
+func (r *ringRoom) member() bool {
+	return r.dht.State() == dht.Serving || len(r.dht.Attachments()) > 0
+}
+
 // joined returns when the ring lets this peer serve, or it is attached to a member.
 func (r *ringRoom) joined(ctx context.Context) error {
-	for r.dht.State() != dht.Serving && len(r.dht.Attachments()) == 0 {
+	for !r.member() {
 		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
@@ -458,7 +463,8 @@ func (r *ringRoom) remember() error {
 	if err := r.meta.put(metaMemory, snapshot); err != nil {
 		return err
 	}
-	if addrs := r.remembered(); len(addrs) > 0 {
+	// Until it has joined again, the peers of the earlier run stay: some may speak another version.
+	if addrs := r.remembered(); len(addrs) > 0 && (!r.restarted || r.member()) {
 		return r.meta.PutJSON(metaRemembered, addrs)
 	}
 	return nil
