@@ -399,7 +399,7 @@ func (r *ringRoom) enter(ctx context.Context) error {
 				r.log.Warn("no entry peer answers: serving alone, will retry (--found stops retrying)", "tried", report.Error())
 			}
 			most = maxAloneRetry
-		case r.dht.State() == dht.Serving || len(r.dht.Attachments()) > 0:
+		case r.member():
 			return nil // others found us, or we serve alone
 		case !r.restarted:
 			return report
@@ -415,9 +415,14 @@ func (r *ringRoom) enter(ctx context.Context) error {
 	}
 }
 
+// member reports whether this peer serves in a ring or is attached to a member.
+func (r *ringRoom) member() bool {
+	return r.dht.State() == dht.Serving || len(r.dht.Attachments()) > 0
+}
+
 // joined returns when this peer may serve, or is attached to a member.
 func (r *ringRoom) joined(ctx context.Context) error {
-	for r.dht.State() != dht.Serving && len(r.dht.Attachments()) == 0 {
+	for !r.member() {
 		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
@@ -454,7 +459,8 @@ func (r *ringRoom) remember() error {
 	if err := r.meta.put(metaMemory, snapshot); err != nil {
 		return err
 	}
-	if addrs := r.remembered(); len(addrs) > 0 {
+	// Until it has joined again, the peers of the earlier run stay: some may speak another version.
+	if addrs := r.remembered(); len(addrs) > 0 && (!r.restarted || r.member()) {
 		return r.meta.PutJSON(metaRemembered, addrs)
 	}
 	return nil

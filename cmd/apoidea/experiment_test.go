@@ -33,7 +33,7 @@ func TestExperimentCommandLines(t *testing.T) {
 	}{
 		"list":       {"list", 0, "churn"},
 		"no name":    {"run", 2, "the name of an experiment"},
-		"unknown":    {"run chrun -o " + dir, 2, "there are"},
+		"unknown":    {"run chrun -o " + dir, 2, "chrun"},
 		"nowhere":    {"run churn", 2, "-o DIR"},
 		"no peers":   {"run churn --peers -1 -o " + dir, 2, "peers -1"},
 		"no such":    {"run churn --rtt " + filepath.Join(dir, "none.csv") + " -o " + dir, 2, "rtt matrix"},

@@ -171,7 +171,7 @@ func TestNoDataIsNothingElse(t *testing.T) {
 		code         int
 		export, mend string
 	}{
-		"peer":    {exitFailed, "beside it is an archive (files: 1); ", "database: there is none"},
+		"peer":    {exitFailed, "but the directory has an archive", "database:"},
 		"file":    {exitFailed, "not a directory", "not a directory"},
 		"nothing": {exitNoPeer, "no data", "no data"},
 	} {

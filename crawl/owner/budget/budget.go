@@ -41,6 +41,7 @@ type Budget struct {
 	Granted  int64          // last grant of a URL, or time at which budget for one arrived
 	Starved  bool           // some host waits for tokens
 	short    bool           // the last draw of bytes was granted in part
+	unleased uint64         // bytes reserved for pending URLs when the last draw found none leased
 	Changed  bool           // since the last write
 }
 
@@ -78,8 +79,9 @@ func (b *Budget) Affords(l Bounds) bool {
 }
 
 // enough returns the bytes needed for a grant: less than a reserve only for the job's last bytes.
+// Bytes reserved for leased URLs are not used yet; most become free again.
 func (b *Budget) enough(l Bounds) uint64 {
-	if b.short {
+	if b.short && b.Bytes.Bound <= b.unleased {
 		return l.Least()
 	}
 	return max(min(l.Reserve, l.Bytes), 1)
@@ -126,6 +128,10 @@ func (b *Budget) free() uint64 { return b.Pages.Free() + b.Bytes.Free() }
 // Draw returns the next request to the job's owner: tokens needed, returned and used.
 func (b *Budget) Draw(d Demand, now int64) *wire.Draw {
 	m := &wire.Draw{}
+	b.unleased = 0
+	if d.Out == 0 {
+		b.unleased = b.Bytes.Bound
+	}
 	if b.Starved && !d.Exhausted {
 		if d.Out == 0 {
 			// Nothing is granted any more; held tokens of one budget must not keep another peer from using

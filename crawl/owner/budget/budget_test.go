@@ -57,8 +57,12 @@ func TestBudgetBytes(t *testing.T) {
 		t.Error("a hundred bytes are enough for a URL while the job may have more")
 	}
 	b.Answered(&wire.Draw{Bytes: 1600}, &wire.JobReply{Bytes: 1700}, 0)
+	if b.Affords(l) {
+		t.Error("a hundred bytes are enough for a URL while a leased one may return more")
+	}
+	b.Draw(Demand{Bounds: l, Waiting: 1, Grants: true}, 0)
 	if !b.Affords(l) {
-		t.Error("a hundred bytes are enough for a URL")
+		t.Error("a hundred bytes are not enough for a URL while no other is leased")
 	}
 	if b.Promise(l); b.Affords(l) {
 		t.Error("a URL is granted without a byte")
