@@ -56,14 +56,14 @@ func TestStalled(t *testing.T) {
 	}
 	// On a busy machine something may stand still for as long before.
 	hangs := func(s *control.Status) bool {
-		if s.Stalled == nil || s.State != view.StateCrawling || !strings.Contains(s.Stalled.Work, "exchanges with sites under way") {
+		if s.Stalled == nil || s.State != view.StateCrawling || !strings.Contains(s.Stalled.Work, "fetches") {
 			return false
 		}
 		text, err := os.ReadFile(s.Stalled.Stacks)
 		return err == nil && strings.Contains(string(text), "(*Pipeline).disk")
 	}
 	await("fetchers that hang", hangs)
-	if !strings.Contains(log.String(), "nothing moves in the peer") {
+	if !strings.Contains(log.String(), "peer stalled") {
 		t.Errorf("log\n%s", log.String())
 	}
 	if n := p.stalls.Times(); n == 0 {

@@ -5,8 +5,8 @@
 // It reads archive files and pages of URLs from a Results, of a running peer or of a data
 // directory. An export
 //
-//   - continues after an interruption: OUTPUT.part holds the data read so far and a journal with the
-//     position in each source. The journal is written after the data is synced, and later data is
+//   - continues after an interruption: OUTPUT.part holds the data read so far and a journal of the
+//     positions in the sources. The journal is written after the data is synced, and later data is
 //     truncated, so there are no duplicates;
 //   - is verified: records with wrong digests are skipped, reading continues after unreadable
 //     bytes, and the URLs in them are reported;
