@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
 )
@@ -129,7 +128,7 @@ func (g *graph) title() {
 		name = ", network " + g.ring.Members[0].Network
 	}
 	g.text(48, 62, "ink", `font-size="30" font-weight="700"`, fmt.Sprintf("A ring of %s", words.Counted(int64(len(g.ring.Members)), "peer")))
-	g.text(48, 88, "soft", `font-size="16"`, show.State(g.ring.State())+name)
+	g.text(48, 88, "soft", `font-size="16"`, control.RingWord(g.ring.State())+name)
 	right := `font-size="16" text-anchor="end"`
 	g.text(graphWidth-48, 62, "soft", right, fmt.Sprintf("%s, %s being crawled; %s seen, %s pending",
 		words.Counted(sum.HostsOwned, "host"), words.Thousands(sum.HostsLeased), words.Counted(sum.URLsSeen, "URL"), words.Thousands(sum.URLsPending+sum.URLsLeased)))

@@ -30,7 +30,7 @@ func Ring(out io.Writer, r *control.Ring) error {
 	if err := words.List(out, rows); err != nil {
 		return err
 	}
-	state := "the ring is " + State(r.State())
+	state := "the ring is " + control.RingWord(r.State())
 	if r.Error != "" {
 		state += ": " + r.Error
 	}
@@ -41,11 +41,6 @@ func Ring(out io.Writer, r *control.Ring) error {
 	}
 	_, err := fmt.Fprintln(out, words.Singular(fmt.Sprintf("%d members; %s", len(r.Members), state)))
 	return err
-}
-
-// State returns the term that people read for a state of a ring.
-func State(state string) string {
-	return map[string]string{control.RingClosed: "consistent", control.RingOpen: "converging"}[state]
 }
 
 // Lookup prints a lookup; with self, the peer that was asked, also its hops.

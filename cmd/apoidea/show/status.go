@@ -71,7 +71,7 @@ func ringText(s *control.Status) string {
 	if s.Ring.State == "" {
 		return words.Singular(fmt.Sprintf("%d members known, neighbors %s", s.Ring.Members, s.Ring.Neighbours))
 	}
-	return words.Singular(fmt.Sprintf("%d members, %s", s.Ring.Members, State(s.Ring.State)))
+	return words.Singular(fmt.Sprintf("%d members, %s", s.Ring.Members, control.RingWord(s.Ring.State)))
 }
 
 // Running is the periodic line of a peer without --until-idle.
