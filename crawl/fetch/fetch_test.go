@@ -34,6 +34,12 @@ func newFetcher(t *testing.T, change func(*fetch.Config)) *fetch.Fetcher {
 	return f
 }
 
+// patient raises the timeouts of a Fetcher, for tests of something else whose servers use so much
+// processor time that a busy machine may exceed the default ones.
+func patient(c *fetch.Config) {
+	c.TLSTimeout, c.HeaderTimeout, c.TotalTimeout, c.MinRate = time.Hour, time.Hour, time.Hour, -1
+}
+
 func get(t *testing.T, f *fetch.Fetcher, url string) *fetch.Response {
 	t.Helper()
 	resp, err := f.Get(t.Context(), &fetch.Request{URL: url})

@@ -3,6 +3,7 @@ package fetch_test
 import (
 	"crypto/tls"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -54,7 +55,7 @@ func (l *oneConn) Close() error { return nil }
 // serveOne serves one connection until it is closed.
 func serveOne(c net.Conn, h http.Handler) {
 	l := &oneConn{conns: make(chan net.Conn, 1)}
-	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), ReadHeaderTimeout: time.Hour, ConnState: func(_ net.Conn, s http.ConnState) {
+	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), ReadHeaderTimeout: time.Hour, ErrorLog: log.New(io.Discard, "", 0), ConnState: func(_ net.Conn, s http.ConnState) {
 		if s == http.StateClosed {
 			close(l.conns)
 		}
@@ -64,39 +65,42 @@ func serveOne(c net.Conn, h http.Handler) {
 	_ = srv.Serve(l)
 }
 
+// overHTTP2 returns a server of one connection, by TLS and HTTP/2 alone.
+func overHTTP2(t *testing.T, h http.HandlerFunc) func(net.Conn) {
+	t.Helper()
+	some := httptest.NewTLSServer(nil) // for its certificate
+	defer some.Close()
+	config := http2Only()
+	config.Certificates = some.TLS.Certificates
+	return func(c net.Conn) { serveOne(tls.Server(c, config), h) }
+}
+
 // TestOwnTime: what this side takes for a body between two reads, here a slow disk, is no fault of
 // the site's.
 func TestOwnTime(t *testing.T) {
 	body := noise(4 << 20)
-	answer := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+	over1 := func(c net.Conn) {
+		readRequest(c)
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n")
+		_, _ = c.Write(body)
+	}
+	over2 := overHTTP2(t, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		_, _ = rw.Write(body)
 	})
-	some := httptest.NewTLSServer(nil) // for its certificate
-	t.Cleanup(some.Close)
-	over := func(proto string) func(net.Conn) {
-		return func(c net.Conn) {
-			if proto == "HTTP/2.0" {
-				config := http2Only()
-				config.Certificates = some.TLS.Certificates
-				serveOne(tls.Server(c, config), answer)
-				return
-			}
-			readRequest(c)
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n")
-			_, _ = c.Write(body)
-		}
-	}
-	for proto, url := range map[string]string{"HTTP/1.1": "http://a.example/", "HTTP/2.0": "https://a.example/"} {
+	for proto, tt := range map[string]struct {
+		url   string
+		serve func(net.Conn)
+	}{"HTTP/1.1": {"http://a.example/", over1}, "HTTP/2.0": {"https://a.example/", over2}} {
 		t.Run(proto, func(t *testing.T) {
 			// The HTTP/2 server keeps channels in a sync.Pool: those of another bubble must be gone
 			// from it.
 			runtime.GC()
 			runtime.GC()
-			inBubble(t, func(c *fetch.Config) { c.InsecureTLS = true }, over(proto), func(t *testing.T, f *fetch.Fetcher) {
+			inBubble(t, func(c *fetch.Config) { c.InsecureTLS = true }, tt.serve, func(t *testing.T, f *fetch.Fetcher) {
 				room := &lazyRoom{testRoom{disk: 8 << 20}, 20 * time.Microsecond}
 				begun := time.Now()
-				resp, err := f.Get(t.Context(), &fetch.Request{URL: url, Room: room})
+				resp, err := f.Get(t.Context(), &fetch.Request{URL: tt.url, Room: room})
 				if err != nil {
 					t.Fatalf("after %s: %v", time.Since(begun), err)
 				}

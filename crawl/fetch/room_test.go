@@ -100,7 +100,7 @@ func TestRoom(t *testing.T) {
 		for _, path := range []string{"/identity", "/identity?chunked", "/gzip", "/gzip?chunked", "/br", "/zstd?chunked", "/zstd,gzip"} {
 			t.Run(row.name+path, func(t *testing.T) {
 				room := &testRoom{memory: row.memory, disk: row.disk}
-				f := newFetcher(t, nil)
+				f := newFetcher(t, patient)
 				resp, err := f.Get(t.Context(), &fetch.Request{URL: srv.URL + path, Room: room})
 				if err != nil {
 					t.Fatal(err)
@@ -133,7 +133,7 @@ func TestRoomIsNotAsked(t *testing.T) {
 	srv := packedServer(t, noise(fetch.FreeBody))
 	for _, path := range []string{"/identity", "/identity?chunked", "/gzip"} {
 		room := &testRoom{}
-		resp, err := newFetcher(t, nil).Get(t.Context(), &fetch.Request{URL: srv.URL + path, Room: room})
+		resp, err := newFetcher(t, patient).Get(t.Context(), &fetch.Request{URL: srv.URL + path, Room: room})
 		if err != nil || resp.Size() != fetch.FreeBody || len(room.files) > 0 || len(room.waits) > 0 {
 			t.Fatalf("%s: %v, %d files, waits %v", path, err, len(room.files), room.waits)
 		}
@@ -149,7 +149,7 @@ func TestCutOnDisk(t *testing.T) {
 	const most = 1<<20 + 77
 	for _, path := range []string{"/identity", "/identity?chunked", "/gzip", "/br", "/zstd"} {
 		room := &testRoom{disk: 8 << 20}
-		f := newFetcher(t, nil)
+		f := newFetcher(t, patient)
 		resp, err := f.Get(t.Context(), &fetch.Request{URL: srv.URL + path, Room: room, MaxBytes: most, Cut: true})
 		if path == "/identity" || path == "/identity?chunked" {
 			if err != nil || resp.Truncated == "" || resp.Size() != most {
@@ -197,7 +197,7 @@ func TestHTTP2BuffersLittle(t *testing.T) {
 	onlyHTTP2(srv)
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
-	f := newFetcher(t, func(c *fetch.Config) { c.InsecureTLS = true })
+	f := newFetcher(t, func(c *fetch.Config) { patient(c); c.InsecureTLS = true })
 	ahead := 0
 	room := &testRoom{disk: 8 << 20}
 	resp, err := f.Get(t.Context(), &fetch.Request{URL: srv.URL + "/", Room: slowRoom{room, func(taken int64) {

@@ -97,48 +97,29 @@ func TestHTTP2(t *testing.T) {
 }
 
 func TestHTTP2Limits(t *testing.T) {
-	hold := make(chan struct{})
 	url, trust := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/big":
 			_, _ = w.Write(make([]byte, 200_000))
 		case "/head":
 			w.Header().Set("A", strings.Repeat("a", 100_000))
-		case "/slow-head":
-			<-hold
-		case "/slow-body":
-			_, _ = io.WriteString(w, "begun")
-			w.(http.Flusher).Flush()
-			<-hold
 		default:
 			_, _ = io.WriteString(w, "fine")
 		}
 	})
-	defer close(hold)
 	f := newFetcher(t, func(c *fetch.Config) { trust(c); c.MaxBody = 100_000 })
-	hurried := newFetcher(t, func(c *fetch.Config) {
-		trust(c)
-		c.HeaderTimeout, c.MinRateGrace = 50*time.Millisecond, 50*time.Millisecond
-	})
 	for _, tt := range []struct {
 		path string
-		by   *fetch.Fetcher
 		want link.Outcome
 	}{
-		{"/big", f, link.OutcomeTooLarge},
-		{"/head", f, link.OutcomeHTTPError},
-		{"/slow-head", hurried, link.OutcomeTimeout},
+		{"/big", link.OutcomeTooLarge},
+		{"/head", link.OutcomeHTTPError},
 	} {
 		t.Run(tt.path, func(t *testing.T) {
-			_, err := tt.by.Get(t.Context(), &fetch.Request{URL: url + tt.path})
+			_, err := f.Get(t.Context(), &fetch.Request{URL: url + tt.path})
 			wantOutcome(t, err, tt.want)
 		})
 	}
-	t.Run("slow body", func(t *testing.T) {
-		if resp, err := hurried.Get(t.Context(), &fetch.Request{URL: url + "/slow-body"}); err != nil || resp.Truncated != fetch.TruncatedTime || string(resp.Body) != "begun" {
-			t.Errorf("%v, want what arrived, truncated for time", err)
-		}
-	})
 	t.Run("cut", func(t *testing.T) {
 		resp, err := f.Get(t.Context(), &fetch.Request{URL: url + "/big", Cut: true, MaxBytes: 1000})
 		if err != nil {
@@ -149,15 +130,6 @@ func TestHTTP2Limits(t *testing.T) {
 		}
 		resp.Release()
 	})
-	t.Run("cancel", func(t *testing.T) {
-		slow := newFetcher(t, trust)
-		gone := errors.New("lease lapsed")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(20*time.Millisecond, func() { cancel(gone) })
-		if _, err := slow.Get(ctx, &fetch.Request{URL: url + "/slow-body"}); !errors.Is(err, gone) {
-			t.Errorf("error %v", err)
-		}
-	})
 	t.Run("permit", func(t *testing.T) {
 		_, err := f.Get(t.Context(), &fetch.Request{URL: url, Permit: func(netip.Addr) error { return errors.New("no") }})
 		if !errors.Is(err, fetch.ErrNotPermitted) {
@@ -165,6 +137,61 @@ func TestHTTP2Limits(t *testing.T) {
 		}
 	})
 	get(t, f, url).Release()
+}
+
+// TestHTTP2BoundsOnTime is TestBoundsOnTime and TestCancel for HTTP/2, whose streams have no
+// deadlines.
+func TestHTTP2BoundsOnTime(t *testing.T) {
+	gone := errors.New("lease lapsed")
+	wantGone := func(t *testing.T, _ *fetch.Response, err error) {
+		if _, ok := errors.AsType[*fetch.Error](err); ok || !errors.Is(err, gone) {
+			t.Errorf("error %v, want %v", err, gone)
+		}
+	}
+	serve := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow-body" {
+			_, _ = io.WriteString(w, "begun")
+			w.(http.Flusher).Flush()
+		}
+		<-r.Context().Done()
+	})
+	for _, tt := range []struct {
+		name, path string
+		within     time.Duration // of the context; zero: no limit
+		after      time.Duration
+		check      func(t *testing.T, resp *fetch.Response, err error)
+	}{
+		{"slow head", "/slow-head", 0, 20 * time.Second, func(t *testing.T, _ *fetch.Response, err error) {
+			wantOutcome(t, err, link.OutcomeTimeout)
+			if e, _ := errors.AsType[*fetch.Error](err); e.Phase != fetch.PhaseHead {
+				t.Errorf("in phase %s, want %s", e.Phase, fetch.PhaseHead)
+			}
+		}},
+		{"slow body", "/slow-body", 0, 10 * time.Second, func(t *testing.T, resp *fetch.Response, err error) {
+			if err != nil || resp.Truncated != fetch.TruncatedTime || string(resp.Body) != "begun" {
+				t.Errorf("%v, want what arrived, truncated for time", err)
+			}
+		}},
+		{"canceled in the head", "/slow-head", 3 * time.Second, 3 * time.Second, wantGone},
+		{"canceled in the body", "/slow-body", 3 * time.Second, 3 * time.Second, wantGone},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(c *fetch.Config) { c.InsecureTLS = true }, serve, func(t *testing.T, f *fetch.Fetcher) {
+				ctx := t.Context()
+				if tt.within > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeoutCause(ctx, tt.within, gone)
+					defer cancel()
+				}
+				begun := time.Now()
+				resp, err := f.Get(ctx, &fetch.Request{URL: "https://slow.example" + tt.path})
+				if took := time.Since(begun); took < tt.after || took > tt.after+time.Second {
+					t.Errorf("after %s, want %s", took, tt.after)
+				}
+				tt.check(t, resp, err)
+			})
+		})
+	}
 }
 
 // A server that speaks both is spoken to in HTTP/1.1, over one connection.
