@@ -100,7 +100,8 @@ const session = await page.context().storageState()
   paints.sort((a, b) => a - b)
   waits.sort((a, b) => a - b)
   words.sort((a, b) => a - b)
-  check(`first paint is within ${maxPaint} ms (median of five loads)`, paints[2] < maxPaint,
+  // The page of one word is the control: what the browser and the machine take is not the page's.
+  check(`first paint is within ${maxPaint} ms of that of a page of one word (medians of five loads)`, paints[2] - words[2] < maxPaint,
     `${paints.map((t) => Math.round(t)).join(', ')} ms, the peer's part of it ${waits.map((t) => Math.round(t)).join(', ')} ms; a page of one word ${words.map((t) => Math.round(t)).join(', ')} ms; load average ${loadavg()[0].toFixed(1)} on ${cpus().length} processors`)
   check('nothing is asked of anybody else', foreign === 0, foreign)
 }
