@@ -23,7 +23,6 @@ import (
 	"github.com/apoidea/apoidea/crawl/bandwidth"
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/fetch"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/permit"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
@@ -181,9 +180,6 @@ type Config struct {
 	// PageHosts is the maximum number of hosts new to a page's owner that links of the page may add;
 	// 0: unlimited.
 	PageHosts int
-	// Novelty is the number of consecutive pages without new content after which a host, or a part of
-	// it, is abandoned; 0: never.
-	Novelty int
 	// IPPermits is the number of requests per PermitChunk, a minute, that all peers together make to
 	// an address; 0: unlimited. Both must be the same for all peers of a ring.
 	IPPermits   int
@@ -257,7 +253,7 @@ func DefaultConfig(dir string, profile Profile) Config {
 		DiskReserve: 256 << 20, MaxBody: 16 << 20, Replicas: 3, LeaseTTL: 8 * time.Second, Version: "dev", PermitChunk: permit.Chunk,
 	}
 	c.MaxBytesPerHost = FittingHostBytes
-	c.Novelty, c.MaxRequestsPerHost, c.PageHosts, c.DomainHosts = novelty.DefaultPages, 100_000, 10_000, domain.LabHosts
+	c.MaxRequestsPerHost, c.PageHosts, c.DomainHosts = 100_000, 10_000, domain.LabHosts
 	if profile == ProfilePublic {
 		c.MaxRequestsPerHost, c.PageHosts = 50_000, 1000
 		c.OptOutProof, c.DomainHosts, c.IPPermits = true, domain.DefaultHosts, DefaultPermits(c.Delay)
@@ -367,7 +363,6 @@ func (c *Config) checkManners() error {
 		when(c.MaxRequestsPerHost < 0, fmt.Sprintf("max-requests-per-host %d: must be 0 or more", c.MaxRequestsPerHost)),
 		when(c.MaxBytesPerHost < FittingHostBytes, fmt.Sprintf("max-bytes-per-host %d: must be 0 or more", c.MaxBytesPerHost)),
 		when(c.PageHosts < 0, fmt.Sprintf("page-hosts %d: must be 0 or more", c.PageHosts)),
-		when(c.Novelty < 0 || c.Novelty > novelty.MaxPages, fmt.Sprintf("novelty %d: must be between 0 and %d", c.Novelty, novelty.MaxPages)),
 		when(c.PermitChunk < time.Second || c.PermitChunk > permit.Chunk, fmt.Sprintf("permit-chunk %v: must be between 1s and %v", c.PermitChunk, permit.Chunk)),
 		when(c.IPPermits < 0 || c.IPPermits > permit.MaxLimit, fmt.Sprintf("ip-permits %d: must be between 0 and %d", c.IPPermits, permit.MaxLimit)),
 	)

@@ -14,7 +14,7 @@ func (n *Node) hosting() owner.Config {
 	c.TTL, c.Delay, c.SeenBloom, c.Settled = n.cfg.LeaseTTL, n.cfg.Delay, n.cfg.Seen == "bloom", n.keeping.Settled
 	c.Fetched, c.RequestTime = n.placer.Observe, placing.RequestTime()
 	c.Admission, c.OptOuts = n.cfg.DomainHosts > 0, n.optOuts
-	c.MaxRequests, c.PageHosts, c.Novelty = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts, n.cfg.Novelty
+	c.MaxRequests, c.PageHosts = int64(n.cfg.MaxRequestsPerHost), n.cfg.PageHosts
 	c.MaxHostBytes, c.Near = n.cfg.MaxBytesPerHost, n.gate.near
 	return c
 }
@@ -25,7 +25,7 @@ func (n *Node) hosted() hosts.Deps {
 		Self: n.room.net.Self(), Router: n.router, Store: n.ship.Space(storage.KeyspaceHosts), Now: n.clock.Now, Jobs: n.book,
 		Place: n.placer.Place, OfferOwn: n.crawl.OfferOwn, ToWorker: n.room.toWorker, Heard: n.placer.Heard, Declined: n.placer.Declined,
 		Unasked: n.gate.unasked,
-		Admit:   func(list []owner.Admission) { n.domains.Inquire(list, n.owners) }, Log: n.log,
+		Admit:   func(list []owner.Admission) { n.domains.Inquire(list, n.owners.Admitted) }, Log: n.log,
 		LeasesEnd: hosts.LeasesEnd(n.room.watch.LeftAgo, n.cfg.LeaseTTL, n.clock.Now),
 	}
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -422,51 +421,6 @@ func TestPortsOfAName(t *testing.T) {
 	}
 	if scanned > domain.MaxPorts || scanned < domain.MaxPorts-1 || served != 3 || !met[seed] {
 		t.Errorf("%d ports of a name were asked, %d of a site with 3, the seed's: %v", scanned, served, met[seed])
-	}
-}
-
-// TestFarmOfSmallHosts: a domain whose hosts have a page each that says what the others say and
-// leads to three more is left, whoever owns its hosts; what is left says why.
-func TestFarmOfSmallHosts(t *testing.T) {
-	t.Parallel()
-	const novelty, most = 20, 150
-	s := serveSite(t, func(s *site, w http.ResponseWriter, r *http.Request) {
-		name, _, _ := strings.Cut(r.Host, ".")
-		if name == "real" {
-			fmt.Fprint(w, "<p>")
-			for _, c := range sha256.Sum256([]byte(r.URL.Path)) {
-				fmt.Fprintf(w, "%c%c ", 'a'+c%26, 'a'+c/26)
-			}
-			for i := range 2 * min(6-len(r.URL.Path), 1) {
-				fmt.Fprintf(w, `<a href="%s%d">more</a> `, r.URL.Path, i)
-			}
-			return
-		}
-		fmt.Fprint(w, "<p>Welcome to our little site, of which there is nothing to say.</p>")
-		for i := range 3 {
-			fmt.Fprintf(w, `<a href="http://%s/">more</a> `, s.host(fmt.Sprintf("%s%d.farm", name, i)))
-		}
-	})
-	peers := ringOf(t, 3, func(_ int, c *Config) { c.Novelty = novelty })
-	crawlAll(t, peers[0], control.JobSpec{URLs: []string{"http://" + s.host("x.farm") + "/", "http://" + s.host("real") + "/"}, Scope: []string{"*.localhost"}})
-	hosts, pages := make(map[string]bool), make(map[string]bool)
-	for _, r := range s.requests("") {
-		hosts[r.host] = true
-		if r.host == s.host("real") {
-			pages[r.path] = true
-		}
-	}
-	left := 0
-	for _, p := range peers {
-		status, err := p.Status(t.Context(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		left += int(status.Traps)
-	}
-	t.Logf("%d hosts were asked, %d URLs left as a trap, %d real pages", len(hosts), left, len(pages))
-	if len(hosts) < novelty || len(hosts) > most || left == 0 || len(pages) != 63 {
-		t.Errorf("%d hosts were asked, at most %d; %d URLs left as a trap; %d real pages", len(hosts), most, left, len(pages))
 	}
 }
 

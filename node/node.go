@@ -268,7 +268,7 @@ func (n *Node) buildServices() (err error) {
 		return err
 	}
 	if n.domains, err = manners.NewDomains(manners.DomainsDeps{
-		Records: n.ship.Space(storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty, Router: n.router,
+		Records: n.ship.Space(storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Router: n.router,
 		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Spawn: n.spawn, Log: n.log,
 	}); err != nil {
 		return err
@@ -331,7 +331,7 @@ func (n *Node) viewed() view.Deps {
 			Name: control.Name(n.cfg.Name), Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
 			Page: n.page.url(), Patience: n.cfg.Patience,
 			Budgets: control.Budgets{
-				MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, MaxBytesPerHost: n.cfg.MaxBytesPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts, Novelty: n.cfg.Novelty,
+				MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, MaxBytesPerHost: n.cfg.MaxBytesPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts,
 			},
 		},
 		Ring: view.RingDeps{

@@ -123,7 +123,7 @@ step_prose() { scripts/prose.sh; }
 step_tidy() { go mod tidy -diff; }
 
 # Packages that start no goroutine, tests included: the race detector finds nothing there, and takes ten times as long.
-lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|farm|frame|frontier|job|novelty|owner|permit|placement|robots|shape|wire|worker/session)|dht/(member|ring|wire|workers)|node/(custody|lab/(internet|model|sim)|volunteer|wire)|storage/replica)(/|$)'
+lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|frontier|job|owner|permit|placement|robots|trap|wire|worker/session)|dht/(member|ring|wire|workers)|node/(custody|lab/(internet|model|sim)|volunteer|wire)|storage/replica)(/|$)'
 # Packages whose tests take the race detector minutes: they run with it in --full only.
 slow_race='/(cmd/apoidea|crawl/link|crawl/worker|dht|dht/p2p|node|node/cluster|node/lab/.*|node/mend|node/records|node/rpc|node/seed|scripts/.*|storage|storage/warc)$'
 

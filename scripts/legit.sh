@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Real sites before real peers, of the kinds that are taken for endless ones
-# (crawl/novelty/noveltytest): each is a host on loopback, and a crawl with the defaults of its
+# (crawl/trap/traptest): each is a host on loopback, and a crawl with the defaults of its
 # profile, but for how fast a host may be asked, must fetch every page that has content of its own,
 # by what the server saw. One line a site and crawl: profile, peers, own pages that were fetched,
 # requests, those beside the first for each own page, seconds of the crawl, and how many URLs the

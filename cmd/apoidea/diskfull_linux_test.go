@@ -22,7 +22,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	})
 	site, asked := heavyPages(t, 400)
-	args := crawlArgs(dir+"/peer", "--disk-reserve", "0", "--archive", "none", "--novelty", "0", site)
+	args := crawlArgs(dir+"/peer", "--disk-reserve", "0", "--archive", "none", "--trap-rules", "off", site)
 	out, code := say(t, args...)
 	if code != exitFailed || strings.Count(out, "apoidea: the disk of "+dir+"/peer is full: ") != 1 || strings.Contains(out, "no space left") {
 		t.Errorf("exit code %d: %s", code, out)

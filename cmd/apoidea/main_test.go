@@ -79,7 +79,7 @@ func TestCommandLines(t *testing.T) {
 		"help":                     {"help", 0, "Control a running peer:"},
 		"help as a flag":           {"--help", 0, "Control a running peer:"},
 		"a topic":                  {"help placement", 0, "Malet"},
-		"a topic and command":      {"help limits", 0, "--novelty"},
+		"a topic and command":      {"help limits", 0, "--trap-rules"},
 		"a group alone":            {"cluster", 0, "Available Commands"},
 		"completion":               {"completion bash", 0, "bash completion"},
 		"unknown command":          {"stauts", 2, "did you mean status?"},

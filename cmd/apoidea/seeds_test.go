@@ -42,7 +42,7 @@ func TestSeedsFromAList(t *testing.T) {
 		return out
 	}
 	alone := filepath.Join(dir, "peer")
-	more := []string{"--max-depth", "0", "--novelty", "0"}
+	more := []string{"--max-depth", "0", "--trap-rules", "off"}
 	fetched(10, crawlArgs(alone, append(more, "--seeds", short)...)...)
 	fetched(2600, crawlArgs(alone, append(more, "--seeds", long)...)...)
 	if out := fetched(0, crawlArgs(alone, append(more, "--seeds", long)...)...); !strings.Contains(out, "finished on ") {
@@ -50,7 +50,7 @@ func TestSeedsFromAList(t *testing.T) {
 	}
 	fetched(2600, append([]string{"cluster", "up", "-n", "8", "--until-idle", "--dir", filepath.Join(dir, "ring"), "--allow-private", "--delay", "0", "--seeds", long}, more...)...)
 
-	_, end := peer(t, alone, "--dashboard", "off", "--novelty", "0", "--network", "at-home")
+	_, end := peer(t, alone, "--dashboard", "off", "--network", "at-home")
 	defer end()
 	cmd := command(t, "crawl", "--data-dir", alone, "--max-depth", "0", "--seeds", "-", "--wait", "--again")
 	f, err := os.Open(long)

@@ -40,7 +40,7 @@ Limits per site are flags of run; 0 is unlimited, except for --delay and --max-b
     --max-requests-per-host    requests per job and host: 50,000 (public), else 100,000
     --max-bytes-per-host       approximate body bytes per job and host: 2GiB or a tenth of the free disk
     --max-body                 body size: 16MiB; a longer body is truncated
-    --novelty                  pages in a row without new content: 400; the rest is a trap
+    --trap-rules               of a job: on; endless parts of a site are left (docs/traps.md)
     --page-hosts               new hosts linked from one page: 1,000 (public), else 10,000
     --domain-hosts             hosts of a domain per job: 1,000 (public), else 10,000
 

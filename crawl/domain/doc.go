@@ -3,8 +3,6 @@
 //
 //   - the hosts that a job may have, up to a limit, since a wildcard in the DNS generates names
 //     without end; and a limit of ports for one name or address;
-//   - the content of the first pages of these hosts: hosts with equal content are a link farm,
-//     however few pages each of them has;
 //   - the names within it that have opted out, with everything below them.
 //
 // [Store] is a state machine over records that are handed off and replicated like those of hosts.

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -18,7 +17,7 @@ import (
 
 func newStore(t testing.TB, s kvtest.Map, hosts int) *Store {
 	t.Helper()
-	store, err := New(s, hosts, 40)
+	store, err := New(s, hosts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,52 +214,6 @@ func TestOptOut(t *testing.T) {
 	}
 }
 
-// farm tells of hosts of a domain, each of which says what the others say and leads to more.
-func (s *Store) farm(t testing.TB, id job.ID, domain string, hosts int) {
-	t.Helper()
-	for i := range hosts {
-		said := []farm.Said{{Host: uint32(i + 1), All: 77, Words: 78, Brought: true}} // small
-		if wait, err := s.Tell(id, domain, said); err != nil || wait() != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestStale: a domain whose hosts said nothing but what others of it had said gets no more hosts in
-// that job, also after a restart; those that it has stay.
-func TestStale(t *testing.T) {
-	disk := make(kvtest.Map)
-	s := newStore(t, disk, 1000)
-	s.admit(t, one, "had.example.org")
-	s.farm(t, one, "example.org", 60)
-	for range 2 {
-		got := s.admit(t, one, "new.example.org", "had.example.org", "www.example.org", "new.example.net")
-		if want := []Verdict{Stale, Admitted, Admitted, Admitted}; !slices.Equal(got, want) {
-			t.Errorf("%v, want %v", got, want)
-		}
-		if got := s.admit(t, two, "new.example.org"); got[0] != Admitted {
-			t.Errorf("in another job: %v", got)
-		}
-		s = newStore(t, disk, 1000)
-	}
-	if n := len(disk); s.count != n {
-		t.Errorf("%d records, %d counted", n, s.count)
-	}
-	for _, bad := range []string{"", "a.example.org", "example.org:80"} {
-		if _, err := s.Tell(one, bad, []farm.Said{{}}); !errors.Is(err, ErrRecord) {
-			t.Errorf("%q: %v", bad, err)
-		}
-	}
-	never, err := New(make(kvtest.Map), 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	never.farm(t, one, "example.org", 60)
-	if got := never.admit(t, one, "new.example.org"); got[0] != Admitted {
-		t.Errorf("with novelty switched off: %v", got)
-	}
-}
-
 // TestMove: records that go elsewhere, in parts, twice and over others, end as the union, whose
 // latest wish counts.
 func TestMove(t *testing.T) {
@@ -273,8 +226,6 @@ func TestMove(t *testing.T) {
 		}
 	}
 	from.admit(t, one, "from.example.org", "other.example.net")
-	from.farm(t, one, "example.org", 60)
-	to.farm(t, one, "example.org", 33)
 	to.admit(t, two, "to.example.org")
 	if _, _, err := from.SetOptOut(now, "out.example.org", false); err != nil {
 		t.Fatal(err)
@@ -289,17 +240,8 @@ func TestMove(t *testing.T) {
 	if o, err := to.OptOut("out.example.org"); err != nil || o != nil {
 		t.Errorf("an earlier wish came back: %+v, %v", o, err)
 	}
-	if n := len(to.records.(kvtest.Map)); n != 6 || to.count != n {
-		t.Errorf("%d records, %d counted, want 6", n, to.count)
-	}
-	if got := to.admit(t, one, "new.example.org"); got[0] != Stale {
-		t.Errorf("what hosts said is forgotten: %v", got)
-	}
-	if _, err := to.Import([]kv.Record{{Key: kinKey(countKey{posOf("example.org"), one}), Value: encodeKin("example.org", new(farm.Farm))}}); err != nil {
-		t.Fatal(err)
-	}
-	if got := to.admit(t, one, "new.example.org"); got[0] != Stale {
-		t.Errorf("what less was known came back: %v", got)
+	if n := len(to.records.(kvtest.Map)); n != 5 || to.count != n {
+		t.Errorf("%d records, %d counted, want 5", n, to.count)
 	}
 	half := ring.Pos{0x80}
 	for _, arc := range [][2]ring.Pos{{{}, half}, {half, {}}} {
@@ -320,7 +262,6 @@ func FuzzImport(f *testing.F) {
 	if _, _, err := s.SetOptOut(time.UnixMilli(5), "example.org", true); err != nil {
 		f.Fatal(err)
 	}
-	s.farm(f, one, "example.org", 60)
 	for k, v := range source {
 		f.Add([]byte(k), v)
 		f.Add([]byte(k), v[:len(v)-1])

@@ -170,7 +170,6 @@ func (s *Store) Import(kvs []kv.Record) (wait func() error, err error) {
 	s.count += added
 	clear(s.counts)
 	clear(s.ports)
-	clear(s.kins)
 	return wait, nil
 }
 
@@ -188,8 +187,6 @@ func (s *Store) merge(rec kv.Record, values map[string][]byte) error {
 			return fmt.Errorf("%w: does not match its key", ErrRecord)
 		}
 		values[string(rec.Key)] = rec.Value
-	case kindKin:
-		return s.mergeKin(rec, values)
 	case kindOptOut:
 		in, err := decodeOptOut(rec.Value)
 		if err != nil {
@@ -229,7 +226,6 @@ func (s *Store) Remove(lo, hi ring.Pos) (wait func() error, err error) {
 		s.count -= n
 		clear(s.counts)
 		clear(s.ports)
-		clear(s.kins)
 	}
 	return wait, nil
 }

@@ -52,8 +52,6 @@ const (
 	Crowded
 	// OptedOut: the domain, or a name in it that covers the host, has opted out.
 	OptedOut
-	// Stale: the last hosts of the domain in the job had no new content.
-	Stale
 	// Ported: the job has reached the port limit of the host's name.
 	Ported
 
@@ -61,7 +59,7 @@ const (
 )
 
 // TurnsAway reports whether the job may not have the host because of the domain's others.
-func (v Verdict) TurnsAway() bool { return v == Crowded || v == Stale || v == Ported }
+func (v Verdict) TurnsAway() bool { return v == Crowded || v == Ported }
 
 // Valid reports whether an untrusted byte is a verdict.
 func (v Verdict) Valid() bool { return v < verdictEnd }
@@ -69,7 +67,7 @@ func (v Verdict) Valid() bool { return v < verdictEnd }
 // Before orders the verdicts that copies have for one host: admitted wins, since the host may have
 // been fetched.
 func (v Verdict) Before(w Verdict) bool {
-	weight := [verdictEnd]int{Unknown: 0, Ported: 1, Crowded: 2, Stale: 3, OptedOut: 4, Admitted: 5}
+	weight := [verdictEnd]int{Unknown: 0, Ported: 1, Crowded: 2, OptedOut: 3, Admitted: 4}
 	return weight[v] < weight[w]
 }
 
@@ -81,11 +79,9 @@ func posOf(domain string) ring.Pos { return ring.PosOf(Key(domain)) }
 // Keys: the position of the registrable domain, then
 //
 //	'a' JOB hash16   a host admitted to a job; the value is its name
-//	'n' JOB          link farm state of the domain in a job, behind the domain's name
 //	'o' hash16       a name that opted out, at present or earlier; the value is an OptOut
 const (
 	kindAdmitted = 'a'
-	kindKin      = 'n'
 	kindOptOut   = 'o'
 
 	hashSize = 16
@@ -104,12 +100,10 @@ func hashed(prefix []byte, name string) []byte {
 type Store struct {
 	records kv.Store
 	hosts   int // limit of a job for a domain
-	novelty int // consecutive hosts without new content that make a link farm; 0: disabled
 	count   int // stored records
 	most    int
 	counts  map[countKey]int // of admitted hosts; a cache
 	ports   map[portKey]int  // of their names, without default ports; a cache
-	kins    map[countKey]*kin
 }
 
 type countKey struct {
@@ -124,10 +118,9 @@ type portKey struct {
 }
 
 // New returns a Store of records, which it counts. Hosts is the limit of a job for a domain, 0:
-// unlimited; novelty is the number of consecutive hosts without new content after which a domain
-// gets no more hosts, 0: never.
-func New(records kv.Store, hosts, novelty int) (*Store, error) {
-	s := &Store{records: records, hosts: hosts, novelty: novelty, most: MaxRecords, counts: make(map[countKey]int), ports: make(map[portKey]int), kins: make(map[countKey]*kin)}
+// unlimited.
+func New(records kv.Store, hosts int) (*Store, error) {
+	s := &Store{records: records, hosts: hosts, most: MaxRecords, counts: make(map[countKey]int), ports: make(map[portKey]int)}
 	var err error
 	s.count, err = s.number(nil, nil)
 	return s, err
@@ -211,9 +204,6 @@ func (s *Store) judge(id job.ID, host string, fresh map[string][]byte, added map
 	}
 	if full, err := s.portsFull(portKey{k, Name(host)}, host, ports); err != nil || full {
 		return Ported, nil, err
-	}
-	if stale, err := s.stale(k); err != nil || stale {
-		return Stale, nil, err
 	}
 	return Admitted, key, nil
 }

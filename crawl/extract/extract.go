@@ -47,12 +47,10 @@ type Page struct {
 	Charset string
 	// Base is the URL that the links are relative to; empty if none can be (a base of another scheme).
 	Base string
-	// Fingerprint of the text of an HTML document; zero for others.
-	Fingerprint Fingerprint
-	// Terms are hashes of the distinct words of an HTML document outside of links and of its image
-	// addresses, without the words of its own URL, at most 1,024; those of words with a digit have
-	// [Number] set. They are valid until the next document is processed.
-	Terms []uint32
+	// Text is the digest of the text of an HTML document outside links, with its title, description
+	// and addresses of images, white space as one; Masked is the same with digits masked. Zero for
+	// other documents.
+	Text, Masked uint64
 	// Truncated: there were more links than [MaxLinks] or [MaxLinkBytes], in the headers more than
 	// [MaxHeaderLinks] or [MaxHeaderLinkBytes], or more of a sitemap than [MaxSitemap].
 	Truncated bool

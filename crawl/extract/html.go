@@ -38,9 +38,9 @@ func (x *Extractor) html(page *Page, base *link.Base, contentType string, body [
 	} else {
 		x.decodeFrom(w.charset)
 	}
-	x.scan.reader.begin(base.String())
+	x.scan.reader.begin()
 	x.scan.run(body, w)
-	page.Fingerprint, page.Terms = x.scan.reader.fingerprint(), x.scan.reader.terms
+	page.Text, page.Masked = x.scan.reader.digests()
 	if !w.charset.whole() {
 		x.decodeFrom(w.charset) // a late meta element may have changed it
 	}

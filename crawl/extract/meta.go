@@ -16,6 +16,8 @@ func (w *walk) metaElement(s *scanner) {
 		return
 	}
 	switch name, _ := s.get(attrName); {
+	case s.is(attrName, "description"):
+		s.reader.part(content)
 	case s.is(attrHTTPEquiv, "refresh"):
 		if url := refreshURL(w.x.decode(content)); url != nil {
 			w.x.add(w.page, bytes.Clone(url), href{kind: link.KindPage, literal: true})

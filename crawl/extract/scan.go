@@ -126,6 +126,8 @@ func (s *scanner) startTag(i int) int {
 			w.styleElement(s.src[i:end])
 		} else if el == elStyle {
 			w.styleElement(s.src[i:])
+		} else if el == elTitle && end >= 0 {
+			s.reader.part(s.src[i:end])
 		}
 		return end
 	case textScript:

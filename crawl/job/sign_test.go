@@ -25,6 +25,7 @@ func everyField(t testing.TB) *job.Spec {
 		HasMaxDepth: true, MaxDepth: 3, MaxPages: 1000, MaxBytes: 1 << 20, MaxPagesPerHost: 10, Requisites: true, NoSitemaps: true, CreatedMs: 1_790_000_000_000,
 		Retries: 2, Include: []string{"/in"}, Exclude: []string{"/out"}, HostDepths: []*wire.HostDepth{{Host: "b.example", Depth: 1}}, MoreSeeds: 5,
 		SeedsDigest: bytes.Repeat([]byte{9}, 32), First: []string{"/first"}, PostedAt: []byte("peer"),
+		TrapRules: &wire.TrapRules{Pattern: 1, Depth: 2, DepthStale: 3, Queries: 4, QueryStale: 5, Host: 6},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func TestSignedBytes(t *testing.T) {
 	const want = "0a10070707070707070707070707070707071211687474703a2f2f612e6578616d706c652f1211687474703a2f2f622e6578616d706c652f1a092a2e" +
 		"6578616d706c652001280330e80738808040400a480150015880d8c1a28c3462260024080112208a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d" +
 		"94121bf3748801b40f6f5c68028201032f696e8a01042f6f757492010d0a09622e6578616d706c651001980105a20120090909090909090909090909" +
-		"0909090909090909090909090909090909090909aa01062f6669727374ba010470656572"
+		"0909090909090909090909090909090909090909aa01062f6669727374ba010470656572c2010c080110021803200428053006"
 	s := everyField(t)
 	text, err := hex.DecodeString(want)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -53,6 +54,8 @@ type Spec struct {
 	PostedAt []byte
 	// Retries is the number of tries after the first.
 	Retries int
+	// Traps are the limits of the trap rules; the zero value turns them off.
+	Traps trap.Rules
 
 	scope                   *Scope
 	include, exclude, first Filters
@@ -92,6 +95,9 @@ func FromDisk(m *wire.JobSpec) (*Spec, error) {
 		s.Retries = 0
 	} else if s.Retries == 0 {
 		s.Retries = DefaultRetries
+	}
+	if r := m.GetTrapRules(); r != nil {
+		s.Traps = trap.Rules{Pattern: r.GetPattern(), Depth: r.GetDepth(), DepthStale: r.GetDepthStale(), Queries: r.GetQueries(), QueryStale: r.GetQueryStale(), Host: r.GetHost()}
 	}
 	if s.Retries > MaxRetries {
 		return nil, fmt.Errorf("job spec: %d retries, at most %d", s.Retries, MaxRetries)
@@ -161,6 +167,7 @@ func (s *Spec) Wire() *wire.JobSpec {
 		Poster: s.Poster, Signature: s.Signature, Retries: uint32(s.Retries), NoRetries: s.Retries == 0, // at most MaxRetries
 		Include: s.Include, Exclude: s.Exclude, First: s.First, MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest, PostedAt: s.PostedAt,
 	}
+	m.TrapRules = TrapRules(s.Traps)
 	for _, d := range s.HostDepths {
 		m.HostDepths = append(m.HostDepths, &wire.HostDepth{Host: d.Host, Depth: d.Depth})
 	}
@@ -168,6 +175,14 @@ func (s *Spec) Wire() *wire.JobSpec {
 		m.Seeds = append(m.Seeds, []byte(seed))
 	}
 	return m
+}
+
+// TrapRules returns trap rules as a protocol message, nil if they are off.
+func TrapRules(r trap.Rules) *wire.TrapRules {
+	if !r.On() {
+		return nil
+	}
+	return &wire.TrapRules{Pattern: r.Pattern, Depth: r.Depth, DepthStale: r.DepthStale, Queries: r.Queries, QueryStale: r.QueryStale, Host: r.Host}
 }
 
 // By reports whether a peer posted the job, according to the spec.

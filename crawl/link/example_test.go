@@ -64,10 +64,3 @@ func ExampleHost() {
 }
 
 // A relative link on a page that answers every path makes paths without end.
-func ExampleTrap() {
-	fmt.Printf("%q\n", link.Trap("https://example.org/a/b/c/"))
-	fmt.Printf("%q\n", link.Trap("https://example.org/a/b/a/b/a/b/a/b/a/b/"))
-	// Output:
-	// ""
-	// "path repeats itself"
-}

@@ -111,9 +111,9 @@ func (c *checker) record(key, value []byte) {
 		c.entries++
 		c.outN[id]++
 		c.outLinks[id] += int64(max(len(list.Links), 1))
-	case ondisk.KindNovelty:
-		if _, err := ondisk.DecodeNovelty(value); err != nil {
-			c.fail("novelty: %w", err)
+	case ondisk.KindTrap:
+		if _, err := ondisk.DecodeTrap(value); err != nil {
+			c.fail("trap state: %w", err)
 		}
 	case ondisk.KindOutlinks:
 	default:

@@ -83,9 +83,7 @@ func (bk *books) Host(name string) (HostDetail, bool) {
 	})
 	for _, hj := range h.Jobs {
 		c := hj.Detail()
-		if bk.Cfg.Novelty > 0 {
-			c.Novelty = bk.traps.Of(h, hj).Share(bk.Cfg.Novelty)
-		}
+		c.Left, c.Rules = bk.traps.Of(h, hj).Left, *hj.State.Rules()
 		c.Trap, c.Spent = bk.traps.Text(h, hj), bk.SpentText(hj)
 		d.Jobs = append(d.Jobs, c)
 	}
@@ -243,7 +241,7 @@ func (bk *books) Why(url string) []Fate {
 
 // leftAs returns the reason why an unknown URL would be skipped as a trap, empty if it would not.
 func (bk *books) leftAs(h *hosts.Host, js *hosts.JobState, url string) string {
-	if h == nil || bk.Cfg.Novelty == 0 {
+	if h == nil || !js.Rules().On() {
 		return ""
 	}
 	hj := h.Job(js)
@@ -253,8 +251,8 @@ func (bk *books) leftAs(h *hosts.Host, js *hosts.JobState, url string) string {
 	case hj.Tally.Counters().Trap:
 		return bk.traps.Text(h, hj)
 	}
-	tried := *bk.traps.Of(h, hj) // a copy: a query does not count as a try
-	return tried.Verdict(url, bk.Cfg.Novelty).Why
+	rule, _ := bk.traps.Of(h, hj).Verdict(url, hj.Tally.Counters().MinDepth)
+	return js.Rules().Text(rule)
 }
 
 func (bk *books) explain(h *hosts.Host, js *hosts.JobState, url string, f *Fate) bool {

@@ -99,8 +99,8 @@ func (m *importer) record(h *hosts.Host, rec kv.Record) error {
 		return m.outbox(h, js, tail, rec.Value)
 	case ondisk.KindCounters:
 		return m.counters(h, js, tail, rec.Value)
-	case ondisk.KindNovelty:
-		return m.novelty(h, js, tail, rec)
+	case ondisk.KindTrap:
+		return m.trap(h, js, tail, rec)
 	default:
 		return ondisk.ErrFormat
 	}

@@ -2,7 +2,6 @@ package owner
 
 import (
 	"github.com/apoidea/apoidea/crawl/domain"
-	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
@@ -88,13 +87,4 @@ func (o *Owner) Admitted(a hosts.Admission, v domain.Verdict) {
 		}
 	}
 	hj.Admit(v)
-}
-
-// Stale records that a job gets no more hosts of a registrable domain, since the last ones had no
-// new content. Hosts of the domain without a request so far end as well, when they are evaluated.
-// Part of a step.
-func (o *Owner) Stale(id job.ID, registrable string) {
-	if o.Cfg.Novelty > 0 && o.jobs.ByID[id] != nil {
-		o.domains.Crowds(hosts.Crowd{ID: id, Domain: registrable}, domain.Stale)
-	}
 }

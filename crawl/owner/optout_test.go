@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/domain"
-	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
@@ -317,97 +316,14 @@ func TestCrowdedDomain(t *testing.T) {
 	s.outcomes(map[link.Outcome]int64{link.OutcomeOutOfBudget: 2, link.OutcomeOptedOut: 1})
 }
 
-// TestDomainIsToldOf: what the first pages of the hosts of a domain say goes along with the next
-// question for one of its hosts, once, or by itself if it is much; what is not to be asked for is
-// not told of.
-func TestDomainIsToldOf(t *testing.T) {
-	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Admission, c.Novelty = true, 40 })
-	page := func(name string, words uint64, links ...string) []owner.Admission {
-		f := s.got("http://"+name+"/", link.OutcomeOK, links...)
-		f.TextPrint, f.AllPrint, f.Words = words, words, words+1
-		_, ready := s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: name, Fetched: []*wire.Fetched{f}}}})
-		return ready.Admissions
-	}
-	for _, a := range s.post(0, "http://x.a.example/", "http://y.a.example/", "http://www.a.example/", "http://z.b.example/").Admissions {
-		if a.Said != nil {
-			t.Errorf("told before anything was fetched: %+v", a)
-		}
-		s.do(func(o *owner.Owner) { o.Admitted(a, domain.Admitted) })
-	}
-	page("x.a.example", 77, "http://x.a.example/2", "http://www.b.example/")
-	page("www.a.example", 78)
-	page("z.b.example", 79)
-	var told []farm.Said
-	f := s.got("http://y.a.example/", link.OutcomeOK, "http://new.a.example/", "http://other.a.example/")
-	f.TextPrint, f.AllPrint, f.Words = 77, 77, 78
-	_, ready := s.say("w", &wire.Session{Hosts: []*wire.HostWork{{Host: "y.a.example", Fetched: []*wire.Fetched{f}}}})
-	for _, a := range append(ready.Admissions, s.post(1, "http://more.a.example/").Admissions...) {
-		if a.Said != nil {
-			told = append(told, *a.Said...)
-		}
-	}
-	x, y := farm.HostOf("x.a.example"), farm.HostOf("y.a.example")
-	if want := []farm.Said{{Host: x, All: 77, Words: 78}, {Host: y, All: 77, Words: 78, Brought: true}}; !slices.Equal(told, want) {
-		t.Errorf("told %+v, want %+v", told, want)
-	}
-	told = nil
-	for i := range 100 {
-		for _, a := range page(fmt.Sprintf("h%d.a.example", i), 77) {
-			told = append(told, *a.Said...)
-		}
-	}
-	if len(told) != 96 || told[95].Host != farm.HostOf("h95.a.example") {
-		t.Errorf("of a hundred hosts %d pages are told without a question for another", len(told))
-	}
-	if a := s.post(2, "http://last.a.example/").Admissions; len(a) != 1 || a[0].Said == nil || len(*a[0].Said) != 4 {
-		t.Errorf("after a hundred hosts: %+v", a)
-	}
-}
-
-// TestStaleDomain: what waits of a host that a domain does not get, as the last ones brought
-// nothing new, ends as a trap and says why, and so does a host that it got before and of which
-// nothing was asked for; nobody is asked for further ones.
-func TestStaleDomain(t *testing.T) {
-	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Admission, c.Novelty = true, 40 })
-	for _, a := range s.post(0, "http://had.a.example/", "http://had.a.example/2", "http://unasked.a.example/").Admissions {
-		s.do(func(o *owner.Owner) { o.Admitted(a, domain.Admitted) })
-	}
-	g := s.lease("w", "had.a.example", 1)
-	s.giveBack("w", g, 0, s.got(granted(g)[0], link.OutcomeOK))
-	ready := s.post(0, "http://x.a.example/", "http://y.a.example/")
-	for i, a := range ready.Admissions {
-		s.do(func(o *owner.Owner) { o.Admitted(a, []domain.Verdict{domain.Stale, domain.Crowded}[i]) })
-	}
-	s.wait(time.Minute)
-	g = s.lease("w", "had.a.example", 1) // it was asked before
-	s.giveBack("w", g, 0, s.got(granted(g)[0], link.OutcomeOK))
-	s.outcomes(map[link.Outcome]int64{link.OutcomeTrap: 2, link.OutcomeOutOfBudget: 1, link.OutcomeOK: 2})
-	if f := s.fate("http://unasked.a.example/"); !strings.Contains(f.Final.Detail, "--novelty 40") {
-		t.Errorf("a host that was admitted and not asked for anything yet: %+v", f)
-	}
-	if ready := s.post(1, "http://z.a.example/"); len(ready.Admissions)+len(ready.Places) > 0 {
-		t.Errorf("asked for %v", ready)
-	}
-	for _, url := range []string{"http://x.a.example/", "http://z.a.example/"} {
-		if f := s.fate(url); !strings.Contains(f.Refusal+f.Final.Detail, "--novelty 40") {
-			t.Errorf("%s says %+v", url, f)
-		}
-	}
-	s.crash(s.now, rand.New(rand.NewPCG(1, 1)))
-	s.post(1, "http://x.a.example/2")
-	if f := s.fate("http://x.a.example/2"); !strings.Contains(f.Refusal, "--novelty 40") {
-		t.Errorf("after a restart: %+v", f)
-	}
-}
-
 // TestSeedOfAFullDomain: a host that a seed is on is crawled whatever becomes of its domain, before
 // or after it is admitted.
 func TestSeedOfAFullDomain(t *testing.T) {
 	s := newScene(t, func(m *wire.JobSpec, c *owner.Config) {
 		m.Seeds = append(m.Seeds, []byte("http://early.a.example/"), []byte("http://asked.a.example/"), []byte("http://later.a.example/"))
-		c.Admission, c.Novelty = true, 40
+		c.Admission = true
 	})
-	verdicts := map[string]domain.Verdict{"early.a.example": domain.Admitted, "asked.a.example": domain.Crowded, "farm.a.example": domain.Stale}
+	verdicts := map[string]domain.Verdict{"early.a.example": domain.Admitted, "asked.a.example": domain.Crowded, "farm.a.example": domain.Crowded}
 	for _, a := range s.post(0, "http://early.a.example/", "http://asked.a.example/", "http://farm.a.example/").Admissions {
 		s.do(func(o *owner.Owner) { o.Admitted(a, verdicts[a.Host]) })
 	}
@@ -415,11 +331,11 @@ func TestSeedOfAFullDomain(t *testing.T) {
 	if len(ready.Admissions) != 1 || ready.Admissions[0].Host != "later.a.example" {
 		t.Fatalf("asked for %v", ready.Admissions)
 	}
-	s.do(func(o *owner.Owner) { o.Admitted(ready.Admissions[0], domain.Stale) })
+	s.do(func(o *owner.Owner) { o.Admitted(ready.Admissions[0], domain.Crowded) })
 	s.wait(time.Minute)
 	for _, name := range []string{"early.a.example", "asked.a.example", "later.a.example"} {
 		g := s.lease("w", name, 1)
 		s.giveBack("w", g, 0, s.got(granted(g)[0], link.OutcomeOK))
 	}
-	s.outcomes(map[link.Outcome]int64{link.OutcomeTrap: 1, link.OutcomeOK: 3})
+	s.outcomes(map[link.Outcome]int64{link.OutcomeOutOfBudget: 1, link.OutcomeOK: 3})
 }

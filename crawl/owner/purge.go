@@ -3,7 +3,6 @@ package owner
 import (
 	"fmt"
 
-	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/leases"
@@ -59,8 +58,6 @@ func (g *purger) text(h *hosts.Host, hj *hosts.Job, fate link.Outcome) string {
 		return "the job was canceled"
 	case fate == link.OutcomeOptedOut:
 		return ondisk.Clip(g.WhyOptedOut(h))
-	case g.domains.Late(h, hj):
-		return ondisk.Clip(g.domains.TurnedAway(domain.Stale))
 	case hj.Tally.Counters().Admission.TurnsAway():
 		return ondisk.Clip(g.domains.TurnedAway(hj.Tally.Counters().Admission))
 	case fate == link.OutcomeTrap:

@@ -40,7 +40,7 @@ func TestLinksAreAdmitted(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.HasMaxDepth, m.MaxDepth = true, 3 })
+			s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { rules(m, 1000); m.HasMaxDepth, m.MaxDepth = true, 3 })
 			m := links(s.id, 0, test.link)
 			if test.m != nil {
 				test.m(m)

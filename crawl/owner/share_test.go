@@ -2,7 +2,6 @@ package owner_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -14,7 +13,7 @@ import (
 // says has a page say something of its own.
 func says(f *wire.Fetched) *wire.Fetched {
 	sum := link.Hash([16]byte{}, string(f.GetUrl())) | 2
-	f.TextPrint, f.AllPrint, f.OwnWords, f.OwnAll, f.OwnCount, f.OwnLinks = sum, sum, sum, sum, 20, uint32(len(f.GetLinks()))
+	f.Text, f.Masked = sum, sum
 	return f
 }
 
@@ -29,7 +28,7 @@ func (s *scene) lists(url string, kind link.Kind, names ...string) *wire.Fetched
 // are.
 func TestSitemapsWait(t *testing.T) {
 	const sitemaps, each = 16, 1000
-	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 400 })
+	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { rules(m, 400) })
 	s.check = false // reads everything with each step
 	s.post(0, "http://a.example/")
 	most := int64(0)
@@ -69,7 +68,7 @@ func TestSitemapsWait(t *testing.T) {
 // TestSitemapsOfSitemaps: indexes that name nothing but more of them end as pages do that say
 // nothing.
 func TestSitemapsOfSitemaps(t *testing.T) {
-	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 40 })
+	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { rules(m, 40) })
 	s.post(0, "http://a.example/")
 	n := 0
 	asked := s.crawl(host, 5000, func(url string) *wire.Fetched {
@@ -88,7 +87,7 @@ func TestSitemapsOfSitemaps(t *testing.T) {
 	if len(asked) > 150 {
 		t.Errorf("%d requests", len(asked))
 	}
-	if f := s.fate("http://a.example/sitemap700.xml"); f.Final.Outcome != link.OutcomeTrap || !strings.Contains(f.Final.Detail, "more sitemaps") {
+	if f := s.fate("http://a.example/sitemap700.xml"); f.Final.Outcome != link.OutcomeTrap || !strings.Contains(f.Final.Detail, "rule ") {
 		t.Errorf("one that was left: %+v", f.Final)
 	}
 }
@@ -96,7 +95,7 @@ func TestSitemapsOfSitemaps(t *testing.T) {
 // TestOpenURLsHaveAShare: long URLs of a host take no more of the disk than its share, and are told
 // to have been cut.
 func TestOpenURLsHaveAShare(t *testing.T) {
-	s := newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty = 0 })
+	s := newScene(t, nil)
 	s.post(0, "http://a.example/")
 	long := strings.Repeat("x", 7900)
 	n, bytes := 0, 0
@@ -137,39 +136,39 @@ func TestBytesOfAHost(t *testing.T) {
 	}
 }
 
-// TestGrowthOfAHost: pages of made-up words that lead to one another, and to ever more, have a
-// tenth of the requests that a host may have; a site of many pages that ends, and one whose pages
-// others name, have all.
-func TestGrowthOfAHost(t *testing.T) {
+// TestRequestsOfAFoundHost: a host that no seed names has 10,000 requests, and more for each URL
+// that others name.
+func TestRequestsOfAFoundHost(t *testing.T) {
 	fullOnly(t)
-	crawl := func(size int) (asked []string, s *scene) {
-		rnd := rand.New(rand.NewPCG(1, 2))
-		s = newScene(t, func(_ *wire.JobSpec, c *owner.Config) { c.Novelty, c.MaxRequests = 400, 100_000 })
+	crawl := func(seed bool, named int) int {
+		s := newScene(t, func(m *wire.JobSpec, c *owner.Config) {
+			rules(m, 400)
+			c.MaxRequests = 20_000
+			if !seed {
+				m.Seeds = [][]byte{[]byte("http://seed.example/")}
+			}
+		})
 		s.check = false
 		s.post(0, "http://a.example/")
+		for i := range named {
+			s.post(1, fmt.Sprintf("http://a.example/named%d", i))
+		}
 		made := 0
-		asked = s.crawl(host, 45_000, func(url string) *wire.Fetched {
+		return len(s.crawl(host, 45_000, func(url string) *wire.Fetched {
 			f := s.got(url, link.OutcomeOK)
-			for range rnd.IntN(8) { // most of them are known
-				f.Links = append(f.Links, fmt.Appendf(nil, "http://a.example/w%d", rnd.IntN(min(made+1, size))))
-			}
-			for range 5 {
+			for range 3 {
 				made++
-				f.Links = append(f.Links, fmt.Appendf(nil, "http://a.example/w%d", made%size))
+				f.Links = append(f.Links, fmt.Appendf(nil, "http://a.example/w%d", made))
 			}
 			return says(f)
-		})
-		return asked, s
+		}))
 	}
-	asked, s := crawl(1 << 30)
-	if len(asked) < 9000 || len(asked) > 12_000 {
-		t.Errorf("endless: %d requests", len(asked))
-	}
-	d, _ := s.owner.Host(host)
-	if !strings.Contains(s.fate("http://a.example/w45000").Final.Detail, "--max-requests-per-host 0") || d.Jobs[0].Outcomes[link.OutcomeOutOfBudget] == 0 {
-		t.Errorf("%+v", d.Jobs[0])
-	}
-	if asked, _ = crawl(30_000); len(asked) != 30_001 {
-		t.Errorf("a site of 30,000 pages: %d requests", len(asked))
+	for _, c := range []struct {
+		seed        bool
+		named, want int
+	}{{false, 0, 10_100}, {false, 20, 12_100}, {false, 200, 20_000}, {true, 0, 20_000}} {
+		if n := crawl(c.seed, c.named); n < c.want || n > c.want+300 {
+			t.Errorf("seed %v, %d URLs named: %d requests, want %d", c.seed, c.named, n, c.want)
+		}
 	}
 }

@@ -36,10 +36,6 @@ const (
 	PieceLinks = 4096
 	PieceBytes = 1 << 20
 	LinkBytes  = 8
-	// MaxOwnLinks of a page, reported or not; their number is sent.
-	MaxOwnLinks = 1 << 20
-	// MaxOwnWords of a page; their number is sent.
-	MaxOwnWords = 1 << 10
 	// MaxWant of URLs for one host, and MaxGrant in one Grant.
 	MaxWant  = 4096
 	MaxGrant = 4096

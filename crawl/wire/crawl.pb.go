@@ -632,14 +632,9 @@ type Fetched struct {
 	Links         [][]byte               `protobuf:"bytes,17,rep,name=links,proto3" json:"links,omitempty"`                       // canonical; regardless of depth, since the owner emits them again when a smaller one is found
 	LinkKind      []byte                 `protobuf:"bytes,18,opt,name=link_kind,json=linkKind,proto3" json:"link_kind,omitempty"` // link.Kind, one byte a link, or empty (all pages; a redirect's target: the kind of the URL itself)
 	RetryAfterMs  uint32                 `protobuf:"varint,19,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
-	TextPrint     uint64                 `protobuf:"fixed64,20,opt,name=text_print,json=textPrint,proto3" json:"text_print,omitempty"` // extract.Fingerprint of an HTML page: of its words outside links; 0 = none
-	AllPrint      uint64                 `protobuf:"fixed64,21,opt,name=all_print,json=allPrint,proto3" json:"all_print,omitempty"`    // of all its words
-	OwnLinks      uint32                 `protobuf:"varint,22,opt,name=own_links,json=ownLinks,proto3" json:"own_links,omitempty"`     // links of the page to its own host, including those reported before
-	LeftOut       uint32                 `protobuf:"varint,23,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`        // links beyond the limits of a page
-	Words         uint64                 `protobuf:"fixed64,24,opt,name=words,proto3" json:"words,omitempty"`                          // extract.Fingerprint.Words of an HTML page; 0 = none
-	OwnWords      uint64                 `protobuf:"fixed64,25,opt,name=own_words,json=ownWords,proto3" json:"own_words,omitempty"`    // frame.Own of an HTML page: Words, 0 = not reported
-	OwnAll        uint64                 `protobuf:"fixed64,26,opt,name=own_all,json=ownAll,proto3" json:"own_all,omitempty"`
-	OwnCount      uint32                 `protobuf:"varint,27,opt,name=own_count,json=ownCount,proto3" json:"own_count,omitempty"`
+	Text          uint64                 `protobuf:"fixed64,20,opt,name=text,proto3" json:"text,omitempty"`                     // digest of the text of a page, see trap.Page; 0 = none
+	Masked        uint64                 `protobuf:"fixed64,21,opt,name=masked,proto3" json:"masked,omitempty"`                 // the same with digits masked
+	LeftOut       uint32                 `protobuf:"varint,23,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // links beyond the limits of a page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -807,23 +802,16 @@ func (x *Fetched) GetRetryAfterMs() uint32 {
 	return 0
 }
 
-func (x *Fetched) GetTextPrint() uint64 {
+func (x *Fetched) GetText() uint64 {
 	if x != nil {
-		return x.TextPrint
+		return x.Text
 	}
 	return 0
 }
 
-func (x *Fetched) GetAllPrint() uint64 {
+func (x *Fetched) GetMasked() uint64 {
 	if x != nil {
-		return x.AllPrint
-	}
-	return 0
-}
-
-func (x *Fetched) GetOwnLinks() uint32 {
-	if x != nil {
-		return x.OwnLinks
+		return x.Masked
 	}
 	return 0
 }
@@ -831,34 +819,6 @@ func (x *Fetched) GetOwnLinks() uint32 {
 func (x *Fetched) GetLeftOut() uint32 {
 	if x != nil {
 		return x.LeftOut
-	}
-	return 0
-}
-
-func (x *Fetched) GetWords() uint64 {
-	if x != nil {
-		return x.Words
-	}
-	return 0
-}
-
-func (x *Fetched) GetOwnWords() uint64 {
-	if x != nil {
-		return x.OwnWords
-	}
-	return 0
-}
-
-func (x *Fetched) GetOwnAll() uint64 {
-	if x != nil {
-		return x.OwnAll
-	}
-	return 0
-}
-
-func (x *Fetched) GetOwnCount() uint32 {
-	if x != nil {
-		return x.OwnCount
 	}
 	return 0
 }
@@ -1585,6 +1545,7 @@ type JobSpec struct {
 	MoreSeeds       uint64                 `protobuf:"varint,19,opt,name=more_seeds,json=moreSeeds,proto3" json:"more_seeds,omitempty"`      // of a list, including seeds, which the poster sends to the owners of their hosts itself
 	SeedsDigest     []byte                 `protobuf:"bytes,20,opt,name=seeds_digest,json=seedsDigest,proto3" json:"seeds_digest,omitempty"` // SHA-256 of that list, for comparison
 	First           []string               `protobuf:"bytes,21,rep,name=first,proto3" json:"first,omitempty"`                                // URL patterns that are fetched first
+	TrapRules       *TrapRules             `protobuf:"bytes,24,opt,name=trap_rules,json=trapRules,proto3" json:"trap_rules,omitempty"`       // unset: all rules off
 	PostedAt        []byte                 `protobuf:"bytes,23,opt,name=posted_at,json=postedAt,proto3" json:"posted_at,omitempty"`          // peer at which it was posted, if that is not the peer of the poster's key; it sends more seeds to the owners of their hosts
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1767,11 +1728,103 @@ func (x *JobSpec) GetFirst() []string {
 	return nil
 }
 
+func (x *JobSpec) GetTrapRules() *TrapRules {
+	if x != nil {
+		return x.TrapRules
+	}
+	return nil
+}
+
 func (x *JobSpec) GetPostedAt() []byte {
 	if x != nil {
 		return x.PostedAt
 	}
 	return nil
+}
+
+// TrapRules are the limits of package trap; see trap.Rules.
+type TrapRules struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pattern       uint32                 `protobuf:"varint,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	Depth         uint32                 `protobuf:"varint,2,opt,name=depth,proto3" json:"depth,omitempty"`
+	DepthStale    uint32                 `protobuf:"varint,3,opt,name=depth_stale,json=depthStale,proto3" json:"depth_stale,omitempty"`
+	Queries       uint32                 `protobuf:"varint,4,opt,name=queries,proto3" json:"queries,omitempty"`
+	QueryStale    uint32                 `protobuf:"varint,5,opt,name=query_stale,json=queryStale,proto3" json:"query_stale,omitempty"`
+	Host          uint32                 `protobuf:"varint,6,opt,name=host,proto3" json:"host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrapRules) Reset() {
+	*x = TrapRules{}
+	mi := &file_crawl_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrapRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrapRules) ProtoMessage() {}
+
+func (x *TrapRules) ProtoReflect() protoreflect.Message {
+	mi := &file_crawl_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrapRules.ProtoReflect.Descriptor instead.
+func (*TrapRules) Descriptor() ([]byte, []int) {
+	return file_crawl_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *TrapRules) GetPattern() uint32 {
+	if x != nil {
+		return x.Pattern
+	}
+	return 0
+}
+
+func (x *TrapRules) GetDepth() uint32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *TrapRules) GetDepthStale() uint32 {
+	if x != nil {
+		return x.DepthStale
+	}
+	return 0
+}
+
+func (x *TrapRules) GetQueries() uint32 {
+	if x != nil {
+		return x.Queries
+	}
+	return 0
+}
+
+func (x *TrapRules) GetQueryStale() uint32 {
+	if x != nil {
+		return x.QueryStale
+	}
+	return 0
+}
+
+func (x *TrapRules) GetHost() uint32 {
+	if x != nil {
+		return x.Host
+	}
+	return 0
 }
 
 // HostDepth bounds the depth of URLs of some hosts.
@@ -1785,7 +1838,7 @@ type HostDepth struct {
 
 func (x *HostDepth) Reset() {
 	*x = HostDepth{}
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1850,7 @@ func (x *HostDepth) String() string {
 func (*HostDepth) ProtoMessage() {}
 
 func (x *HostDepth) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[19]
+	mi := &file_crawl_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1863,7 @@ func (x *HostDepth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDepth.ProtoReflect.Descriptor instead.
 func (*HostDepth) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{19}
+	return file_crawl_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HostDepth) GetHost() string {
@@ -1843,7 +1896,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +1908,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[20]
+	mi := &file_crawl_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +1921,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{20}
+	return file_crawl_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Job) GetSpec() *JobSpec {
@@ -1940,7 +1993,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +2005,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[21]
+	mi := &file_crawl_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +2018,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{21}
+	return file_crawl_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobRequest) GetId() []byte {
@@ -2051,7 +2104,7 @@ type JobStanding struct {
 
 func (x *JobStanding) Reset() {
 	*x = JobStanding{}
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2063,7 +2116,7 @@ func (x *JobStanding) String() string {
 func (*JobStanding) ProtoMessage() {}
 
 func (x *JobStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[22]
+	mi := &file_crawl_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2076,7 +2129,7 @@ func (x *JobStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStanding.ProtoReflect.Descriptor instead.
 func (*JobStanding) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{22}
+	return file_crawl_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobStanding) GetId() []byte {
@@ -2126,7 +2179,7 @@ type Draw struct {
 
 func (x *Draw) Reset() {
 	*x = Draw{}
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2191,7 @@ func (x *Draw) String() string {
 func (*Draw) ProtoMessage() {}
 
 func (x *Draw) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[23]
+	mi := &file_crawl_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2151,7 +2204,7 @@ func (x *Draw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draw.ProtoReflect.Descriptor instead.
 func (*Draw) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{23}
+	return file_crawl_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Draw) GetPages() uint64 {
@@ -2234,7 +2287,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2299,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[24]
+	mi := &file_crawl_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2312,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{24}
+	return file_crawl_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Account) GetPeer() []byte {
@@ -2332,7 +2385,7 @@ type JobReply struct {
 
 func (x *JobReply) Reset() {
 	*x = JobReply{}
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2397,7 @@ func (x *JobReply) String() string {
 func (*JobReply) ProtoMessage() {}
 
 func (x *JobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crawl_proto_msgTypes[25]
+	mi := &file_crawl_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2410,7 @@ func (x *JobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReply.ProtoReflect.Descriptor instead.
 func (*JobReply) Descriptor() ([]byte, []int) {
-	return file_crawl_proto_rawDescGZIP(), []int{25}
+	return file_crawl_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *JobReply) GetJobs() []*Job {
@@ -2454,7 +2507,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\"6\n" +
 	"\x06Robots\x12\x16\n" +
 	"\x06origin\x18\x01 \x01(\tR\x06origin\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\fR\x05state\"\xc1\x05\n" +
+	"\x05state\x18\x02 \x01(\fR\x05state\"\xb7\x04\n" +
 	"\aFetched\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\fR\x03job\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\fR\x03url\x12\x14\n" +
@@ -2477,16 +2530,10 @@ const file_crawl_proto_rawDesc = "" +
 	"\x06detail\x18\x10 \x01(\tR\x06detail\x12\x14\n" +
 	"\x05links\x18\x11 \x03(\fR\x05links\x12\x1b\n" +
 	"\tlink_kind\x18\x12 \x01(\fR\blinkKind\x12$\n" +
-	"\x0eretry_after_ms\x18\x13 \x01(\rR\fretryAfterMs\x12\x1d\n" +
-	"\n" +
-	"text_print\x18\x14 \x01(\x06R\ttextPrint\x12\x1b\n" +
-	"\tall_print\x18\x15 \x01(\x06R\ballPrint\x12\x1b\n" +
-	"\town_links\x18\x16 \x01(\rR\bownLinks\x12\x19\n" +
-	"\bleft_out\x18\x17 \x01(\rR\aleftOut\x12\x14\n" +
-	"\x05words\x18\x18 \x01(\x06R\x05words\x12\x1b\n" +
-	"\town_words\x18\x19 \x01(\x06R\bownWords\x12\x17\n" +
-	"\aown_all\x18\x1a \x01(\x06R\x06ownAll\x12\x1b\n" +
-	"\town_count\x18\x1b \x01(\rR\bownCount\"\xbe\x01\n" +
+	"\x0eretry_after_ms\x18\x13 \x01(\rR\fretryAfterMs\x12\x12\n" +
+	"\x04text\x18\x14 \x01(\x06R\x04text\x12\x16\n" +
+	"\x06masked\x18\x15 \x01(\x06R\x06masked\x12\x19\n" +
+	"\bleft_out\x18\x17 \x01(\rR\aleftOutJ\x04\b\x16\x10\x17J\x04\b\x18\x10\x1c\"\xbe\x01\n" +
 	"\fSessionReply\x12,\n" +
 	"\x06grants\x18\x01 \x03(\v2\x14.apoidea.crawl.GrantR\x06grants\x12\x18\n" +
 	"\arevoked\x18\x02 \x03(\tR\arevoked\x12\x14\n" +
@@ -2546,7 +2593,7 @@ const file_crawl_proto_rawDesc = "" +
 	"\x04addr\x18\x02 \x01(\fR\x04addr\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1a\n" +
 	"\bcapacity\x18\x04 \x01(\rR\bcapacity\x12\x18\n" +
-	"\abacklog\x18\x05 \x01(\rR\abacklog\"\xa6\x05\n" +
+	"\abacklog\x18\x05 \x01(\rR\abacklog\"\xdf\x05\n" +
 	"\aJobSpec\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x14\n" +
 	"\x05seeds\x18\x02 \x03(\fR\x05seeds\x12\x14\n" +
@@ -2576,8 +2623,19 @@ const file_crawl_proto_rawDesc = "" +
 	"\n" +
 	"more_seeds\x18\x13 \x01(\x04R\tmoreSeeds\x12!\n" +
 	"\fseeds_digest\x18\x14 \x01(\fR\vseedsDigest\x12\x14\n" +
-	"\x05first\x18\x15 \x03(\tR\x05first\x12\x1b\n" +
-	"\tposted_at\x18\x17 \x01(\fR\bpostedAtJ\x04\b\x16\x10\x17\"5\n" +
+	"\x05first\x18\x15 \x03(\tR\x05first\x127\n" +
+	"\n" +
+	"trap_rules\x18\x18 \x01(\v2\x18.apoidea.crawl.TrapRulesR\ttrapRules\x12\x1b\n" +
+	"\tposted_at\x18\x17 \x01(\fR\bpostedAtJ\x04\b\x16\x10\x17\"\xab\x01\n" +
+	"\tTrapRules\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\rR\apattern\x12\x14\n" +
+	"\x05depth\x18\x02 \x01(\rR\x05depth\x12\x1f\n" +
+	"\vdepth_stale\x18\x03 \x01(\rR\n" +
+	"depthStale\x12\x18\n" +
+	"\aqueries\x18\x04 \x01(\rR\aqueries\x12\x1f\n" +
+	"\vquery_stale\x18\x05 \x01(\rR\n" +
+	"queryStale\x12\x12\n" +
+	"\x04host\x18\x06 \x01(\rR\x04host\"5\n" +
 	"\tHostDepth\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\rR\x05depth\"\x82\x02\n" +
@@ -2657,7 +2715,7 @@ func file_crawl_proto_rawDescGZIP() []byte {
 	return file_crawl_proto_rawDescData
 }
 
-var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_crawl_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_crawl_proto_goTypes = []any{
 	(*Epoch)(nil),        // 0: apoidea.crawl.Epoch
 	(*Links)(nil),        // 1: apoidea.crawl.Links
@@ -2678,13 +2736,14 @@ var file_crawl_proto_goTypes = []any{
 	(*Probe)(nil),        // 16: apoidea.crawl.Probe
 	(*ProbeReply)(nil),   // 17: apoidea.crawl.ProbeReply
 	(*JobSpec)(nil),      // 18: apoidea.crawl.JobSpec
-	(*HostDepth)(nil),    // 19: apoidea.crawl.HostDepth
-	(*Job)(nil),          // 20: apoidea.crawl.Job
-	(*JobRequest)(nil),   // 21: apoidea.crawl.JobRequest
-	(*JobStanding)(nil),  // 22: apoidea.crawl.JobStanding
-	(*Draw)(nil),         // 23: apoidea.crawl.Draw
-	(*Account)(nil),      // 24: apoidea.crawl.Account
-	(*JobReply)(nil),     // 25: apoidea.crawl.JobReply
+	(*TrapRules)(nil),    // 19: apoidea.crawl.TrapRules
+	(*HostDepth)(nil),    // 20: apoidea.crawl.HostDepth
+	(*Job)(nil),          // 21: apoidea.crawl.Job
+	(*JobRequest)(nil),   // 22: apoidea.crawl.JobRequest
+	(*JobStanding)(nil),  // 23: apoidea.crawl.JobStanding
+	(*Draw)(nil),         // 24: apoidea.crawl.Draw
+	(*Account)(nil),      // 25: apoidea.crawl.Account
+	(*JobReply)(nil),     // 26: apoidea.crawl.JobReply
 }
 var file_crawl_proto_depIdxs = []int32{
 	5,  // 0: apoidea.crawl.Session.hosts:type_name -> apoidea.crawl.HostWork
@@ -2698,18 +2757,19 @@ var file_crawl_proto_depIdxs = []int32{
 	0,  // 8: apoidea.crawl.Grant.epoch:type_name -> apoidea.crawl.Epoch
 	7,  // 9: apoidea.crawl.Grant.robots:type_name -> apoidea.crawl.Robots
 	0,  // 10: apoidea.crawl.LeaseNote.epoch:type_name -> apoidea.crawl.Epoch
-	19, // 11: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
-	18, // 12: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
-	24, // 13: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
-	18, // 14: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
-	23, // 15: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
-	20, // 16: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
-	22, // 17: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	20, // 11: apoidea.crawl.JobSpec.host_depths:type_name -> apoidea.crawl.HostDepth
+	19, // 12: apoidea.crawl.JobSpec.trap_rules:type_name -> apoidea.crawl.TrapRules
+	18, // 13: apoidea.crawl.Job.spec:type_name -> apoidea.crawl.JobSpec
+	25, // 14: apoidea.crawl.Job.accounts:type_name -> apoidea.crawl.Account
+	18, // 15: apoidea.crawl.JobRequest.post:type_name -> apoidea.crawl.JobSpec
+	24, // 16: apoidea.crawl.JobRequest.draw:type_name -> apoidea.crawl.Draw
+	21, // 17: apoidea.crawl.JobReply.jobs:type_name -> apoidea.crawl.Job
+	23, // 18: apoidea.crawl.JobReply.standings:type_name -> apoidea.crawl.JobStanding
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_crawl_proto_init() }
@@ -2723,7 +2783,7 @@ func file_crawl_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crawl_proto_rawDesc), len(file_crawl_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -69,10 +69,6 @@ func (m *Fetched) Validate() error {
 		return fmt.Errorf("fetched: record ID of %d bytes", len(m.GetRecordId()))
 	case m.GetLeftOut() > MaxLeftOut:
 		return fmt.Errorf("fetched: %d links left out, at most %d", m.GetLeftOut(), MaxLeftOut)
-	case m.GetOwnLinks() > MaxOwnLinks:
-		return fmt.Errorf("fetched: %d links to its own host, at most %d", m.GetOwnLinks(), MaxOwnLinks)
-	case m.GetOwnCount() > MaxOwnWords:
-		return fmt.Errorf("fetched: %d words of its own, at most %d", m.GetOwnCount(), MaxOwnWords)
 	case len(m.GetLinks()) > MaxPageLinks:
 		return fmt.Errorf("fetched: %d links, at most %d", len(m.GetLinks()), MaxPageLinks)
 	}

@@ -343,6 +343,8 @@ type JobSpec struct {
 	// Requisites: also images, scripts and style sheets.
 	Requisites bool `json:"requisites,omitempty"`
 	NoSitemaps bool `json:"no_sitemaps,omitempty"` // do not read sitemaps
+	// NoTrapRules crawls what the trap rules would leave.
+	NoTrapRules bool `json:"no_trap_rules,omitempty"`
 	// Retries is the number of tries after the first; nil means the default of three.
 	Retries *uint32 `json:"retries,omitempty"`
 	// Continue resumes an unfinished job with the same specification instead of posting another.
@@ -521,9 +523,17 @@ type HostJob struct {
 	Requests int64  `json:"requests"`
 	LinksCut int64  `json:"links_cut,omitempty"` // links not accepted: too many new hosts, or too many pending URLs
 	Spent    string `json:"spent,omitempty"`     // the budget of the host that the job has used up, for people; empty: none
-	// Novelty is the progress of the host, or a part of it, to being a trap, 0 to 1.
-	Novelty float64 `json:"novelty"`
-	Trap    string  `json:"trap,omitempty"` // why the host, or a part of it, is a trap; empty if it is not
+	Trap     string `json:"trap,omitempty"`      // the trap rule that left most URLs, for people; empty: none
+	// Left are the URLs that trap rules left.
+	Left []RuleLeft `json:"left,omitempty"`
+}
+
+// RuleLeft are the URLs of a host that a trap rule left.
+type RuleLeft struct {
+	Rule    int    `json:"rule"`    // number, see docs/traps.md
+	Text    string `json:"text"`    // the rule and its limit, for people
+	URLs    uint64 `json:"urls"`    // number of URLs, approximate after a failure of the owner
+	Example string `json:"example"` // the first of them
 }
 
 // Budgets limit the cost of one site; 0 is no limit.
@@ -535,9 +545,6 @@ type Budgets struct {
 	PageHosts int `json:"page_hosts"`
 	// DomainHosts is the limit on hosts of one registrable domain for one job.
 	DomainHosts int `json:"domain_hosts"`
-	// Novelty is the number of consecutive pages without new content after which a part of a site is
-	// skipped.
-	Novelty int `json:"novelty"`
 }
 
 // RobotsLine is the state of one origin's robots.txt.

@@ -12,7 +12,6 @@ var Words = []Word{
 	{"candidate", "A peer that may crawl a host: the owner, a peer of its leaf set, or a worker attached to it."},
 	{"consistent", "Of a ring: every member responds, and is responsible for exactly the arc from its predecessor to itself. No records are in transit. Only a walk over all members can show it: \"apoidea ring\", \"apoidea status --ring\", and the web page. JSON: closed."},
 	{"contact", "The URL or mail address in the User-Agent, by which a webmaster can reach the operator (--contact)."},
-	{"content novelty", "Whether pages of a host still have text of their own. After a number of consecutive pages without, the rest of the host or of its URL pattern is treated as a trap (--novelty)."},
 	{"converging", "Of a ring: not consistent. A member joins, leaves or does not respond, an arc has no owner, or records are in transit. \"apoidea ring\" reports the reason. The ring becomes consistent without intervention. JSON: open."},
 	{"data directory", "Identity, records and archive of a peer. One peer at a time uses it (--data-dir)."},
 	{"deferred", "Of a URL: pending, with its next attempt later than the patience. A later run fetches it."},

@@ -63,7 +63,7 @@ type Deps struct {
 	Declined func(worker, why string) (paused bool) // receives the reason of a declined offer
 	// Unasked receives the number of outcomes reported for hosts that the worker never had.
 	Unasked func(worker peer.ID, outcomes int)
-	// Admit requests admissions of hosts asynchronously; the replies go to Admitted and Stale.
+	// Admit requests admissions of hosts asynchronously; the replies go to Admitted.
 	Admit func(list []owner.Admission)
 	// LeasesEnd returns the end of the last lease that a peer which left the ring may have granted;
 	// see the function of that name.
@@ -172,9 +172,6 @@ func (w *Owners) ExpectedLoss() float64 { return w.sets.ExpectedLoss() }
 func (w *Owners) Admitted(a owner.Admission, v domain.Verdict) {
 	w.Post(func(o *owner.Owner) { o.Admitted(a, v) })
 }
-
-// Stale records that a job gets no more hosts of a domain.
-func (w *Owners) Stale(id job.ID, name string) { w.Post(func(o *owner.Owner) { o.Stale(id, name) }) }
 
 // JobChanged applies a change of a known job. Like the following methods it does not block.
 func (w *Owners) JobChanged(id job.ID) { w.tell(func(o *owner.Owner) { o.JobChanged(id) }) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/node/control"
@@ -61,6 +62,9 @@ func specOf(s control.JobSpec) (*job.Spec, error) {
 		Id: id[:], Scope: s.Scope, MaxPages: s.MaxPages, MaxBytes: s.MaxBytes, MaxPagesPerHost: s.MaxPagesPerHost,
 		Requisites: s.Requisites, NoSitemaps: s.NoSitemaps, CreatedMs: time.Now().UnixMilli(),
 		Include: s.Include, Exclude: s.Exclude, First: s.First, MoreSeeds: s.MoreSeeds, SeedsDigest: s.SeedsDigest,
+	}
+	if !s.NoTrapRules {
+		m.TrapRules = job.TrapRules(trap.Default)
 	}
 	for _, d := range s.HostDepths {
 		m.HostDepths = append(m.HostDepths, &wire.HostDepth{Host: d.Host, Depth: d.Depth})
@@ -412,7 +416,7 @@ func jobOf(rec *wire.Job) *control.Job {
 		Poster: peer.ID(s.GetPoster()).String(), Signed: len(s.GetSignature()) > 0,
 		Spec: control.JobSpec{
 			Scope: s.GetScope(), MaxPages: s.GetMaxPages(), MaxBytes: s.GetMaxBytes(), MaxPagesPerHost: s.GetMaxPagesPerHost(),
-			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(), Include: s.GetInclude(), Exclude: s.GetExclude(), First: s.GetFirst(),
+			Requisites: s.GetRequisites(), NoSitemaps: s.GetNoSitemaps(), NoTrapRules: s.GetTrapRules() == nil, Include: s.GetInclude(), Exclude: s.GetExclude(), First: s.GetFirst(),
 			MoreSeeds: s.GetMoreSeeds(), SeedsDigest: s.GetSeedsDigest(),
 		},
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/crawl/domain"
-	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
@@ -47,10 +46,9 @@ func wishesAt(service string) rpc.Method[*wire.OptOut, *wire.OptOutReply] {
 
 // DomainsDeps are the dependencies of Domains.
 type DomainsDeps struct {
-	Records kv.Store // store of the records
-	// Hosts is the host limit of a domain in a job, Novelty the limit for link farms; see domain.New.
-	Hosts, Novelty int
-	Router         *rpc.Router // finds the owners of domains
+	Records kv.Store    // store of the records
+	Hosts   int         // host limit of a domain in a job, see domain.New
+	Router  *rpc.Router // finds the owners of domains
 	// Settled reports whether a key is synced.
 	Settled func(key ring.Key) bool
 	// Prove verifies the proof of a site; Spread notifies the owners of hosts, and returns false above
@@ -73,7 +71,7 @@ type Domains struct {
 
 // NewDomains returns Domains, which reply once Run is called.
 func NewDomains(d DomainsDeps) (*Domains, error) {
-	state, err := domain.New(d.Records, d.Hosts, d.Novelty)
+	state, err := domain.New(d.Records, d.Hosts)
 	if err != nil {
 		return nil, err
 	}
@@ -132,17 +130,10 @@ func (d *Domains) admit(ctx context.Context, _ peer.ID, m *wire.Admission) (*wir
 		return nil, err
 	}
 	var verdicts []domain.Verdict
-	var stale bool
 	var wait func() error
 	var err error
-	said := saidIn(m)
 	if lerr := d.loop.Do(ctx, func() {
-		if _, err = d.state.Tell(job.ID(m.GetJob()), name, said); err == nil { // lost with this peer: reports of other hosts replace it
-			verdicts, wait, err = d.state.Admit(job.ID(m.GetJob()), m.GetHost())
-		}
-		if err == nil {
-			stale, err = d.state.Stale(job.ID(m.GetJob()), name)
-		}
+		verdicts, wait, err = d.state.Admit(job.ID(m.GetJob()), m.GetHost())
 	}); lerr != nil {
 		return nil, lerr
 	}
@@ -152,7 +143,7 @@ func (d *Domains) admit(ctx context.Context, _ peer.ID, m *wire.Admission) (*wir
 	if err != nil {
 		return nil, err
 	}
-	reply := &wire.AdmissionReply{Verdict: make([]byte, len(verdicts)), Stale: stale}
+	reply := &wire.AdmissionReply{Verdict: make([]byte, len(verdicts))}
 	for i, v := range verdicts {
 		reply.Verdict[i] = byte(v)
 	}
@@ -220,63 +211,30 @@ func (d *Domains) hostsOf(name string) (list []string, err error) {
 	return slices.Compact(list), err
 }
 
-// Answers receives the replies to admission requests: the owner of the hosts.
-type Answers interface {
-	// Admitted receives a verdict for a host, Stale that a job gets no more hosts of a domain.
-	Admitted(a owner.Admission, v domain.Verdict)
-	Stale(id job.ID, name string) // a job gets no more hosts of a domain
-}
-
-// Inquire sends admission requests asynchronously. Requests that do not fit into the queue are
-// dropped: the owner of the hosts repeats them.
-func (d *Domains) Inquire(list []owner.Admission, to Answers) {
+// Inquire sends admission requests asynchronously, and calls admitted with each verdict. Requests
+// that do not fit into the queue are dropped: the owner of the hosts repeats them.
+func (d *Domains) Inquire(list []owner.Admission, admitted func(a owner.Admission, v domain.Verdict)) {
 	for _, q := range questions(list) {
-		if !d.inquiries.put(func(ctx context.Context) {
-			if d.ask(ctx, q, to.Admitted) {
-				to.Stale(q[0].Job, domain.Of(q[0].Host))
-			}
-		}) {
+		if !d.inquiries.put(func(ctx context.Context) { d.ask(ctx, q, admitted) }) {
 			d.deps.Log.Debug("admission request dropped, queue full", "domain", domain.Of(q[0].Host), "hosts", len(q))
 		}
 	}
 }
 
-// ask requests admissions of one job and domain, calls fn with each verdict, and reports whether
-// the domain gets no more hosts.
-func (d *Domains) ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) (stale bool) {
+// ask requests admissions of one job and domain, and calls fn with each verdict.
+func (d *Domains) ask(ctx context.Context, list []owner.Admission, fn func(owner.Admission, domain.Verdict)) {
 	m := &wire.Admission{Job: list[0].Job[:]}
 	for _, a := range list {
 		m.Host = append(m.Host, a.Host)
-		if a.Said != nil {
-			tell(m, *a.Said)
-		}
 	}
 	reply, err := admissionMethod.CallOwner(ctx, d.deps.Router, domain.Key(domain.Of(list[0].Host)), m)
 	if err != nil {
 		d.deps.Log.Debug("admission request failed", "domain", domain.Of(list[0].Host), "hosts", len(list), "err", err)
-		return false
+		return
 	}
 	for i, a := range list {
 		fn(a, domain.Verdict(reply.GetVerdict()[i]))
 	}
-	return reply.GetStale()
-}
-
-// tell adds reports of hosts to a request, up to its limit.
-func tell(m *wire.Admission, list []farm.Said) {
-	for _, s := range list[:min(len(list), wire.MaxSaid-len(m.GetSaidHost()))] {
-		m.SaidHost = append(m.SaidHost, s.Host)
-		m.SaidAll, m.SaidWords = append(m.SaidAll, s.All), append(m.SaidWords, s.Words)
-		m.SaidBrought = append(m.SaidBrought, s.Brought)
-	}
-}
-
-// saidIn returns the reports in a valid request.
-func saidIn(m *wire.Admission) (list []farm.Said) {
-	for i, host := range m.GetSaidHost() {
-		list = append(list, farm.Said{Host: host, All: m.GetSaidAll()[i], Words: m.GetSaidWords()[i], Brought: m.GetSaidBrought()[i]})
-	}
-	return list
 }
 
 // questions groups admissions into requests: of one job, and of hosts of one domain.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node"
@@ -46,7 +47,7 @@ func (b *rebuilding) standIn(ctx context.Context) error {
 		return err
 	}
 	id := job.NewID()
-	m := &wire.JobSpec{Id: id[:], CreatedMs: first.date.UnixMilli()}
+	m := &wire.JobSpec{Id: id[:], CreatedMs: first.date.UnixMilli(), TrapRules: job.TrapRules(trap.Default)}
 	if len(seeds) == 0 {
 		seeds, hosts[first.host] = []string{first.url}, true
 	}

@@ -269,8 +269,7 @@ func fullMessages() []proto.Message {
 		},
 		&nodewire.SubnetsReply{State: make([]byte, nodewire.MaxSubnets), Record: some(nodewire.MaxSubnets, []byte{}), Moved: some(nodewire.MaxSubnets, uint32(1))},
 		&nodewire.Admission{
-			Job: fullJob, Host: some(nodewire.MaxAdmissions, "a"), SaidHost: some(nodewire.MaxSaid, uint32(1)), SaidAll: some(nodewire.MaxSaid, uint64(1)),
-			SaidWords: some(nodewire.MaxSaid, uint64(1)), SaidBrought: some(nodewire.MaxSaid, true),
+			Job: fullJob, Host: some(nodewire.MaxAdmissions, "a"),
 		},
 	}
 }

@@ -16,7 +16,6 @@ func init() {
 		"Samples.hops": MaxSamples,
 		"Subnets.name": MaxSubnets, "Subnets.held": MaxSubnets, "Subnets.record": MaxSubnets,
 		"SubnetsReply.record": MaxSubnets, "SubnetsReply.moved": MaxSubnets,
-		"Admission.host": MaxAdmissions, "Admission.said_host": MaxSaid, "Admission.said_all": MaxSaid, "Admission.said_words": MaxSaid,
-		"Admission.said_brought": MaxSaid,
+		"Admission.host": MaxAdmissions,
 	}, nil)
 }

@@ -757,15 +757,9 @@ func (x *SubnetsReply) GetMoved() []uint32 {
 
 // Admission asks the owner of a registrable domain which of its hosts a job may add.
 type Admission struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Job   []byte                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Host  []string               `protobuf:"bytes,2,rep,name=host,proto3" json:"host,omitempty"`
-	// Content of pages of the domain in the job, in columns of equal length: a hash of the host's name, fingerprints of the page's words and of those outside links,
-	// and whether it linked to hosts of the domain that were new to the reporting peer.
-	SaidHost      []uint32 `protobuf:"fixed32,3,rep,packed,name=said_host,json=saidHost,proto3" json:"said_host,omitempty"`
-	SaidAll       []uint64 `protobuf:"fixed64,4,rep,packed,name=said_all,json=saidAll,proto3" json:"said_all,omitempty"`
-	SaidWords     []uint64 `protobuf:"fixed64,5,rep,packed,name=said_words,json=saidWords,proto3" json:"said_words,omitempty"`
-	SaidBrought   []bool   `protobuf:"varint,6,rep,packed,name=said_brought,json=saidBrought,proto3" json:"said_brought,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           []byte                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Host          []string               `protobuf:"bytes,2,rep,name=host,proto3" json:"host,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -814,39 +808,10 @@ func (x *Admission) GetHost() []string {
 	return nil
 }
 
-func (x *Admission) GetSaidHost() []uint32 {
-	if x != nil {
-		return x.SaidHost
-	}
-	return nil
-}
-
-func (x *Admission) GetSaidAll() []uint64 {
-	if x != nil {
-		return x.SaidAll
-	}
-	return nil
-}
-
-func (x *Admission) GetSaidWords() []uint64 {
-	if x != nil {
-		return x.SaidWords
-	}
-	return nil
-}
-
-func (x *Admission) GetSaidBrought() []bool {
-	if x != nil {
-		return x.SaidBrought
-	}
-	return nil
-}
-
 // AdmissionReply answers for each host, in order.
 type AdmissionReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Verdict       []byte                 `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"` // domain.Verdict, one byte each
-	Stale         bool                   `protobuf:"varint,2,opt,name=stale,proto3" json:"stale,omitempty"`    // the job gets no more hosts of the domain, as the last ones had no new content
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -886,13 +851,6 @@ func (x *AdmissionReply) GetVerdict() []byte {
 		return x.Verdict
 	}
 	return nil
-}
-
-func (x *AdmissionReply) GetStale() bool {
-	if x != nil {
-		return x.Stale
-	}
-	return false
 }
 
 // OptOut reports an opt-out of a site, or its withdrawal, to the owner of the host or registrable domain, which verifies it.
@@ -1202,18 +1160,12 @@ const file_node_proto_rawDesc = "" +
 	"\fSubnetsReply\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\fR\x05state\x12\x16\n" +
 	"\x06record\x18\x02 \x03(\fR\x06record\x12\x18\n" +
-	"\x05moved\x18\x03 \x03(\rB\x02\x10\x01R\x05moved\"\xab\x01\n" +
+	"\x05moved\x18\x03 \x03(\rB\x02\x10\x01R\x05moved\"7\n" +
 	"\tAdmission\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\fR\x03job\x12\x12\n" +
-	"\x04host\x18\x02 \x03(\tR\x04host\x12\x1b\n" +
-	"\tsaid_host\x18\x03 \x03(\aR\bsaidHost\x12\x19\n" +
-	"\bsaid_all\x18\x04 \x03(\x06R\asaidAll\x12\x1d\n" +
-	"\n" +
-	"said_words\x18\x05 \x03(\x06R\tsaidWords\x12!\n" +
-	"\fsaid_brought\x18\x06 \x03(\bR\vsaidBrought\"@\n" +
+	"\x04host\x18\x02 \x03(\tR\x04hostJ\x04\b\x03\x10\a\"0\n" +
 	"\x0eAdmissionReply\x12\x18\n" +
-	"\averdict\x18\x01 \x01(\fR\averdict\x12\x14\n" +
-	"\x05stale\x18\x02 \x01(\bR\x05stale\"N\n" +
+	"\averdict\x18\x01 \x01(\fR\averdictJ\x04\b\x02\x10\x03\"N\n" +
 	"\x06OptOut\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x12\n" +

@@ -50,10 +50,9 @@ const (
 	MaxSampleRTTs  = 64
 	MaxSampleHops  = 64
 	MaxSampleWorth = 100
-	// MaxAdmissions limits the hosts of one Admission, MaxSaid its reported pages, MaxHost a host's
+	// MaxAdmissions limits the hosts of one Admission, MaxHost a host's
 	// name in it, MaxSubject the text of an OptOut.
 	MaxAdmissions = 256
-	MaxSaid       = 64
 	MaxHost       = 260
 	MaxSubject    = 300
 
@@ -213,13 +212,6 @@ func (m *Admission) Validate() error {
 		if host == "" || len(host) > MaxHost {
 			return fmt.Errorf("admission: invalid host of %d bytes", len(host))
 		}
-	}
-	n := len(m.GetSaidHost())
-	if n > MaxSaid {
-		return fmt.Errorf("admission: %d reported pages exceed %d", n, MaxSaid)
-	}
-	if len(m.GetSaidAll()) != n || len(m.GetSaidWords()) != n || len(m.GetSaidBrought()) != n {
-		return fmt.Errorf("admission: %w", errColumns)
 	}
 	return nil
 }

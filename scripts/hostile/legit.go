@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/novelty/noveltytest"
+	"github.com/apoidea/apoidea/crawl/trap/traptest"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
@@ -42,7 +42,7 @@ var legit []*legitShape
 
 // legitShape is a made-up site, with which of its own pages were fetched.
 type legitShape struct {
-	noveltytest.Site
+	traptest.Site
 	mu      sync.Mutex      // guards what follows
 	own     map[string]bool // whether they were fetched, by path and query
 	fetched int             // of them
@@ -134,7 +134,6 @@ type legitRow struct {
 	Seconds  float64  `json:"seconds"`  // of the whole crawl
 	Left     int64    `json:"left"`     // URLs that the crawl says it left as a trap
 	Budget   int64    `json:"budget"`   // and beyond a budget
-	Novelty  float64  `json:"novelty"`  // how far the host has come on the way to a trap
 	Trap     string   `json:"trap,omitempty"`
 	Lost     []string `json:"lost,omitempty"` // some of the own pages that were not fetched
 	Wrong    string   `json:"wrong,omitempty"`
@@ -159,7 +158,7 @@ func (r *legitRow) line() string {
 // once before a ring.
 func legitPlan(o *options, names []string) (trials []legitTrial, err error) {
 	l := &o.legit
-	for _, s := range noveltytest.Real(l.scale) {
+	for _, s := range traptest.Real(l.scale) {
 		legit = append(legit, &legitShape{Site: s})
 	}
 	shapes := legit
@@ -321,7 +320,7 @@ func (t *legitTrial) row(ctx context.Context, w *world, s *legitShape, peers []*
 		return r
 	}
 	for _, j := range h.Jobs {
-		r.Left, r.Budget, r.Novelty, r.Trap = j.Outcomes["trap"], j.Outcomes["out_of_budget"], j.Novelty, j.Trap
+		r.Left, r.Budget, r.Trap = j.Outcomes["trap"], j.Outcomes["out_of_budget"], j.Trap
 	}
 	return r
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Spaces of URLs without end.
@@ -20,8 +21,10 @@ import (
 // A good crawler notices that a host brings little that is new, asks it less and then not at all; a
 // budget of requests holds where it does not notice.
 var spacesFamily = family{
-	name: "spaces",
-	does: "calendars, sessions, growing paths, permuted parameters, soft 404s, random text, mirrors, drifting bases",
+	name:     "spaces",
+	within:   10 * time.Minute,
+	requests: 2 * mostOfTheSame,
+	does:     "calendars, sessions, growing paths, permuted parameters, soft 404s, random text, mirrors, drifting bases",
 	seeds: func(w *world) []string {
 		return w.urls("spaces", append(slices.Sorted(maps.Keys(spaces)), slices.Sorted(maps.Keys(oddSpaces))...)...)
 	},
@@ -49,11 +52,11 @@ var spacesFamily = family{
 	},
 }
 
-// everNew are spaces of pages each of which has a text of its own, where nothing but a budget ends
-// a crawl; the others are noticed before mostOfTheSame requests.
-var everNew = []string{"random", "date", "errors", "counter"}
+// everNew are spaces in which ever new texts occur, in calendar one in twenty months: only a budget
+// ends the crawl of these. The others end before mostOfTheSame requests.
+var everNew = []string{"random", "date", "errors", "counter", "calendar"}
 
-const mostOfTheSame = 1500
+const mostOfTheSame = 6000
 
 // some are a few numbers that hang on a URL.
 func some(r *http.Request, n int) []int {

@@ -37,7 +37,7 @@ func (e *ended) Hosts(_ context.Context, _ bool, fn func(control.HostLine) error
 }
 
 func (e *ended) Host(_ context.Context, name string) (*control.Host, error) {
-	return &control.Host{Host: name, Jobs: []control.HostJob{{Trap: "its pages say nothing"}}}, nil
+	return &control.Host{Host: name, Jobs: []control.HostJob{{Trap: "its pages say nothing", Left: []control.RuleLeft{{Rule: 2, Text: "its pages say nothing", URLs: 7, Example: "http://x/1"}}}}}, nil
 }
 
 func (e *ended) SetJob(context.Context, string, string) (*control.Job, error) { return &e.job, nil }
@@ -64,16 +64,16 @@ func TestLeftOut(t *testing.T) {
 		t.Errorf("nothing was left: %+v", l)
 	}
 	l := leftOut(t.Context(), e, &control.Counters{Traps: 2800}, nil, nil)
-	if l.Hosts != 7 || l.URLs != 2800 || len(l.Worst) != mostLeft || l.Worst[0] != (LeftHost{"h.example", 700, 1000, 2333, "its pages say nothing"}) {
+	if l.Hosts != 7 || l.URLs != 2800 || len(l.Worst) != mostLeft || l.Worst[0] != (LeftHost{"h.example", 700, 1000, 2333, "its pages say nothing", "http://x/1"}) {
 		t.Errorf("%+v", l)
 	}
 	var b strings.Builder
-	if err := l.print(&b); err != nil || !strings.Contains(b.String(), "h.example: 700 of 1000 known URLs") || !strings.Contains(b.String(), typed+" --novelty 0 --max-requests-per-host 0 --max-bytes-per-host 0 --again http://h.example/\n") {
+	if err := l.print(&b); err != nil || !strings.Contains(b.String(), "h.example: 700 of 1000 known URLs") || !strings.Contains(b.String(), typed+" --trap-rules off http://h.example/\n") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	job := &control.Job{ID: "other", Spec: control.JobSpec{MaxPages: 5}}
 	l = leftOut(t.Context(), e, &control.Counters{OutOfBudget: 1}, map[string]int64{"h.example": 690, "g.example": 600, "f.example": 500, "e.example": 400}, job)
-	if l.Hosts != 4 || l.Worst[0].Host != "d.example" || l.Worst[3] != (LeftHost{"h.example", 10, 1000, 10, "--max-pages 5"}) || l.Command != typed+" --max-pages 0" {
+	if l.Hosts != 4 || l.Worst[0].Host != "d.example" || l.Worst[3] != (LeftHost{"h.example", 10, 1000, 10, "--max-pages 5", ""}) || l.Command != typed+" --max-pages 0" {
 		t.Errorf("beside what was left before: %+v", l)
 	}
 }

@@ -42,6 +42,8 @@ type LeftHost struct {
 	// AtLeast estimates further URLs, if skipped URLs link to as many as fetched ones.
 	AtLeast int64  `json:"at_least"`
 	Why     string `json:"why"` // in words
+	// Example is a URL that the rule of Why left.
+	Example string `json:"example,omitempty"`
 }
 
 // leftOut finds the hosts with more skipped URLs than before; nil if there are none.
@@ -63,7 +65,7 @@ func leftOut(ctx context.Context, peer Lister, c *control.Counters, before map[s
 		return nil
 	})
 	met, without := bounds(posted)
-	over := without
+	rules, budgets := "", ""
 	for i := range l.Worst {
 		w := &l.Worst[i]
 		w.Why = cmp.Or(met, "limit of the job")
@@ -72,12 +74,25 @@ func leftOut(ctx context.Context, peer Lister, c *control.Counters, before map[s
 			continue
 		}
 		for k := range h.Jobs {
-			if why := cmp.Or(h.Jobs[k].Trap, h.Jobs[k].Spent); why != "" && (posted == nil || h.Jobs[k].Job == posted.ID) {
-				w.Why, over = why, without+" --novelty 0 --max-requests-per-host 0 --max-bytes-per-host 0 --again"
+			j := &h.Jobs[k]
+			if posted != nil && j.Job != posted.ID {
+				continue
+			}
+			if j.Trap != "" {
+				w.Why = j.Trap
+				rules = " --trap-rules off"
+			}
+			for _, left := range j.Left {
+				if left.Text == j.Trap {
+					w.Example = left.Example
+				}
+			}
+			if j.Spent != "" {
+				w.Why, budgets = j.Spent, " --max-requests-per-host 0 --max-bytes-per-host 0 --again"
 			}
 		}
 	}
-	l.Command = commandLine() + over
+	l.Command = commandLine() + without + rules + budgets
 	if posted == nil && len(l.Worst) > 0 {
 		l.Command += " http://" + l.Worst[0].Host + "/"
 	}
@@ -140,6 +155,9 @@ func (l *Left) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "skipped: %s on %s; most on\n", words.Counted(l.URLs, "URL"), words.Counted(int64(l.Hosts), "host"))
 	for _, h := range l.Worst {
+		if h.Example != "" {
+			h.Why += ", such as " + h.Example
+		}
 		fmt.Fprintf(w, "  %s: %d of %d known URLs, possibly %d more: %s\n", words.Legible(h.Host), h.Left, h.Known, h.AtLeast, words.Legible(h.Why))
 	}
 	_, err := fmt.Fprintf(w, "  details: apoidea host NAME; to crawl the rest: %s\n", words.Legible(l.Command))

@@ -23,14 +23,15 @@ import (
 // Job holds the flags of a job, shared by run, crawl and cluster up.
 type Job struct {
 	// asked is set by flags; the other fields are parsed into it.
-	asked    control.JobSpec
-	maxDepth []string
-	retries  int
-	maxBytes string
-	again    bool
-	seeds    string
-	sitemaps []string
-	list     *seeds.List
+	asked     control.JobSpec
+	maxDepth  []string
+	retries   int
+	maxBytes  string
+	again     bool
+	seeds     string
+	sitemaps  []string
+	trapRules string
+	list      *seeds.List
 }
 
 // In is the input for a list named -.
@@ -50,6 +51,7 @@ func (j *Job) Add(f *pflag.FlagSet) {
 	f.Uint64Var(&j.asked.MaxPagesPerHost, "max-pages-per-host", 0, "maximum pages per host, duplicates included; 0: unlimited")
 	f.BoolVar(&j.asked.Requisites, "requisites", false, "also fetch images, scripts, styles and fonts, on any host")
 	f.BoolVar(&j.asked.NoSitemaps, "no-sitemaps", false, "ignore sitemaps and feeds")
+	f.StringVar(&j.trapRules, "trap-rules", "on", "rules that leave endless parts of a site: on or off")
 	f.IntVar(&j.retries, "retries", 3, "retries of a URL after transient failures (after 5s, 1m, 5m)")
 	f.BoolVar(&j.again, "again", false, "crawl a finished job again")
 }
@@ -66,8 +68,12 @@ func (j *Job) Spec(urls []string) (control.JobSpec, error) {
 	if len(j.sitemaps) > 0 && j.asked.NoSitemaps {
 		return control.JobSpec{}, fmt.Errorf("%w: --sitemap %s: excluded by --no-sitemaps", ErrUsage, j.sitemaps[0])
 	}
+	if j.trapRules != "on" && j.trapRules != "off" {
+		return control.JobSpec{}, fmt.Errorf("%w: trap-rules %q: must be on or off", ErrUsage, j.trapRules)
+	}
 	urls = slices.Concat(urls, j.sitemaps)
 	spec := j.asked
+	spec.NoTrapRules = j.trapRules == "off"
 	spec.URLs, spec.MaxBytes, spec.Continue, spec.Once = urls, uint64(bytes), true, !j.again // not negative
 	if err := j.readDepths(&spec); err != nil {
 		return spec, err

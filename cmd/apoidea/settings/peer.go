@@ -83,7 +83,6 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.IntVar(&c.MaxRequestsPerHost, "max-requests-per-host", -1, "maximum requests per job and host, failures included; 0: unlimited (default 50000 with --profile public, else 100000)")
 	f.StringVar(&r.maxHostBytes, "max-bytes-per-host", "", "approximate maximum body bytes per job and host; 0: unlimited (default 2GiB or a tenth of the free disk, whichever is less)")
 	f.IntVar(&c.PageHosts, "page-hosts", -1, "maximum new hosts linked from one page; 0: unlimited (default 1000 with --profile public, else 10000)")
-	f.IntVar(&c.Novelty, "novelty", c.Novelty, "consecutive pages without new content that mark a trap; 0: off")
 	f.IntVar(&c.IPPermits, "ip-permits", -1, "maximum requests per minute to an address, ring-wide; 0: unlimited (default 4 per --delay with --profile public, else 0)")
 	f.StringVar(&c.Archive, "archive", c.Archive, "WARC compression: gzip, zstd or none")
 	f.BoolVar(&c.ArchiveNoIndex, "archive-noindex", false, "also archive pages marked noindex")

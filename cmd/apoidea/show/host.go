@@ -49,7 +49,10 @@ func Host(out io.Writer, h *control.Host) error {
 			text += words.Singular(fmt.Sprintf("; %d links of its pages skipped, over the limits of a page", j.LinksLeftOut))
 		}
 		rows = append(rows, []string{"job " + j.Job, text})
-		rows = append(rows, []string{"  requests", requestsText(&j, h.Budgets)}, []string{"  novelty", noveltyText(&j, h.Budgets)})
+		rows = append(rows, []string{"  requests", requestsText(&j, h.Budgets)})
+		for _, left := range j.Left {
+			rows = append(rows, []string{"  left", words.Singular(fmt.Sprintf("%d URLs by %s, such as %s (--trap-rules off)", left.URLs, left.Text, words.Legible(left.Example)))})
+		}
 	}
 	return words.Table(out, rows)
 }
@@ -76,24 +79,12 @@ func requestsText(j *control.HostJob, b *control.Budgets) string {
 		text += fmt.Sprintf(" of at most %d", b.MaxRequestsPerHost)
 	}
 	if j.LinksCut > 0 {
-		text += words.Singular(fmt.Sprintf("; %d links dropped (over %d new hosts per page, link farm, or too many pending URLs)", j.LinksCut, b.PageHosts))
+		text += words.Singular(fmt.Sprintf("; %d links dropped (over %d new hosts per page, link farm, trap rule 1, or too many pending URLs)", j.LinksCut, b.PageHosts))
 	}
 	if j.Spent != "" {
 		text += "; " + j.Spent
 	}
 	return text
-}
-
-// noveltyText describes the content novelty of a host.
-func noveltyText(j *control.HostJob, b *control.Budgets) string {
-	switch {
-	case b != nil && b.Novelty == 0:
-		return "off (--novelty 0)"
-	case j.Trap != "":
-		return words.Singular(fmt.Sprintf("%d URLs skipped as a trap: %s", j.Outcomes["trap"], j.Trap))
-	default:
-		return fmt.Sprintf("%.0f %% of the way to a trap", 100*j.Novelty)
-	}
 }
 
 // placementRows list the measurements of a host, the nearest first, and the reason of the choice.

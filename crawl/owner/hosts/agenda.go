@@ -128,8 +128,6 @@ func (a *Agenda) Fate(h *Host, hj *Job) (link.Outcome, bool) {
 		return link.OutcomeOptedOut, true
 	case c.Admission == domain.Crowded || c.Admission == domain.Ported:
 		return link.OutcomeOutOfBudget, true
-	case c.Admission == domain.Stale || a.domains.Late(h, hj):
-		return link.OutcomeTrap, true
 	case c.Trap:
 		return link.OutcomeTrap, true
 	case c.Down != link.OutcomeNone && a.Now < c.DownUntil:

@@ -63,9 +63,6 @@ type Config struct {
 	MaxHostBytes int64
 	// PageHosts is the maximum of unknown hosts that one page may add by its links; 0: unlimited.
 	PageHosts int
-	// Novelty is the number of consecutive pages without new content after which a host, or a URL
-	// pattern of it, is a trap; 0: never. See package novelty.
-	Novelty int
 	// OptOuts is this peer's own list; nil: empty. Owner.OptOutsChanged announces a change.
 	OptOuts OptOuts
 	// PlaceMin is the number of pending URLs below which a host is not probed (design, section 4).
@@ -142,8 +139,8 @@ func (c *Config) Validate() error {
 		return errors.New("owner config: negative duration")
 	case c.MaxHosts < 1 || c.MaxOutbox < 1 || c.MaxPlacing < 1 || c.MaxKnown < 1:
 		return errors.New("owner config: a limit is below 1")
-	case c.MaxRequests < 0 || c.MaxHostBytes < 0 || c.PageHosts < 0 || c.Novelty < 0:
-		return fmt.Errorf("owner config: MaxRequests %d, MaxHostBytes %d, PageHosts %d, Novelty %d: must not be negative", c.MaxRequests, c.MaxHostBytes, c.PageHosts, c.Novelty)
+	case c.MaxRequests < 0 || c.MaxHostBytes < 0 || c.PageHosts < 0:
+		return fmt.Errorf("owner config: MaxRequests %d, MaxHostBytes %d, PageHosts %d: must not be negative", c.MaxRequests, c.MaxHostBytes, c.PageHosts)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/trap"
 )
 
 // Counts are the counters of one job on this peer. Accepted and Done only grow; Accepted = Pending
@@ -55,9 +56,10 @@ type HostCounts struct {
 	// Requests counts requests to the host; LinksCut counts links rejected because the host's pages
 	// link to too many new hosts, or too many of its URLs wait.
 	Requests, LinksCut int64
-	// Novelty is the progress, 0 to 1, of the host or of one of its URL patterns toward a trap. Trap
-	// is the reason if the host is one; patterns that still yield new content continue.
-	Novelty float64
-	Trap    string // reason, for display; empty: not a trap
-	Spent   string // exhausted limit of the job for the host, for display; empty: none
+	// Left counts what the trap rules left, by rule, and Rules are their limits; Trap describes the
+	// rule that left most, empty: none did.
+	Left  [trap.Count]trap.Left
+	Rules trap.Rules
+	Trap  string
+	Spent string // exhausted limit of the job for the host, for display; empty: none
 }

@@ -8,7 +8,7 @@
 //     is marked by [Table.Touched] or [Agenda.Changed] (accounts by the ledger), and the end of a
 //     step schedules all marked hosts.
 //   - [JobTable], [Domains], [Traps] and [Rests] hold the state of jobs, of registrable domains, of
-//     content novelty, and of waiting hosts.
+//     the trap rules, and of waiting hosts.
 //   - [Step] is shared by all parts: the time, the write buffer, and the results of the step.
 //
 // Invariants: a host with work is found again after eviction or a crash; memory holds at most

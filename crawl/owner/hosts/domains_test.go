@@ -4,13 +4,10 @@ import (
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/domain"
-	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
-	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/buffer"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
-	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -32,17 +29,15 @@ func emptyBook() *Job {
 
 func newDomains() *Domains {
 	s := &Step{Cfg: Config{Admission: true, OptOuts: noOptOuts{}}, Ring: all{}, Now: 1000}
-	return &Domains{Step: s, Crowded: make(map[Crowd]domain.Verdict), kin: make(map[Crowd][]farm.Said)}
+	return &Domains{Step: s, Crowded: make(map[Crowd]domain.Verdict)}
 }
 
-// TestDomainsAsk: a host with URLs is asked for, now and then until there is an answer, and what
-// was said of its domain goes along once.
+// TestDomainsAsk: a host with URLs is asked for, now and then until there is an answer.
 func TestDomainsAsk(t *testing.T) {
 	d := newDomains()
 	hj := emptyBook()
 	hj.Learn(1, 0)
 	h := &Host{Rec: ondisk.Host{Name: "a.site.example"}, Jobs: []*Job{hj}}
-	d.Say(h, hj, &ondisk.Final{Outcome: link.OutcomeOK}, &wire.Fetched{AllPrint: 7}, false)
 	for i, c := range []struct {
 		now   int64
 		asked int
@@ -52,31 +47,7 @@ func TestDomainsAsk(t *testing.T) {
 			t.Errorf("look %d: asked %d times, again at %d", i, len(d.Ready.Admissions), again)
 		}
 	}
-	if first, second := d.Ready.Admissions[0].Said, d.Ready.Admissions[1].Said; first == nil || len(*first) != 1 || second != nil {
-		t.Errorf("told are %v, then %v", first, second)
-	}
 	if hj.Admit(domain.Admitted); d.ask(h) != Never || !d.admitted(h, hj) {
 		t.Error("an admitted host is asked for")
-	}
-}
-
-// TestDomainsStale: a domain that brings nothing new stays so, and ends the hosts of which nothing
-// was asked for yet.
-func TestDomainsStale(t *testing.T) {
-	d := newDomains()
-	hj := emptyBook()
-	hj.Admit(domain.Admitted)
-	h := &Host{Rec: ondisk.Host{Name: "a.site.example"}}
-	key := Crowd{Domain: "site.example"}
-	for i, c := range []struct {
-		verdict domain.Verdict
-		late    bool
-	}{{domain.Crowded, false}, {domain.Stale, true}, {domain.Crowded, true}} {
-		if d.Crowds(key, c.verdict); d.Late(h, hj) != c.late {
-			t.Errorf("word %d: late is %v", i, !c.late)
-		}
-	}
-	if hj.Requested(); d.Late(h, hj) {
-		t.Error("a host of which something was asked for ends")
 	}
 }

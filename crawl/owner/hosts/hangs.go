@@ -1,39 +1,35 @@
 package hosts
 
-import (
-	"github.com/apoidea/apoidea/crawl/shape"
-)
+import "github.com/apoidea/apoidea/crawl/trap"
 
 const (
-	// hangsAll requests in a row of which nothing came are the host's and not their URLs': where
-	// every other URL hangs so many are rare.
+	// hangsAll timeouts in a row are a problem of the host; where every other URL times out, so many
+	// are rare.
 	hangsAll = 6
-	// hangsPart of a part of a host have it go behind the others, if it was answered a quarter as
-	// often at most; what was tried before goes behind from hangsAgain of that on.
+	// A pattern with hangsPart timeouts, and over hangsPart timeouts per answer, comes after others. A
+	// retry comes after others from one timeout in hangsAgain answers on.
 	hangsPart  = 4
 	hangsAgain = 16
-	// maxHangs bounds the parts of a host of which it is remembered.
-	maxHangs = 16
+	maxHangs   = 16 // patterns
 )
 
-// hangs are the requests to a host of which nothing came, though it took them, beside those that it
-// answered since the first of them: what hangs goes behind the rest of its host, and does not keep
-// that waiting. They are in memory alone, as they are soon learnt again.
+// hangs counts the timeouts and answers of a host by URL pattern, with and without the last
+// segment, since the first timeout: patterns that time out come after others. In memory alone.
 type hangs struct {
-	met   bool // it has answered
-	some  bool // a request has hung
-	row   int  // those in a row, without an answer
+	met   bool // the host has answered
+	some  bool // a request has timed out
+	row   int  // timeouts in a row
 	parts map[uint32]hangsOf
 }
 
-// hangsOf are those of a part of the host.
+// hangsOf are the counts of a pattern.
 type hangsOf struct{ hung, answered int }
 
 func (p hangsOf) last() bool { return p.hung >= hangsPart && p.hung > hangsPart*p.answered }
 
 func (p hangsOf) often() bool { return p.hung > 0 && p.hung*hangsAgain > p.answered }
 
-// Answered notes that the host said something about a URL.
+// Answered counts an answer.
 func (h *hangs) Answered(url string) {
 	h.met, h.row = true, 0
 	if h.some {
@@ -41,8 +37,8 @@ func (h *hangs) Answered(url string) {
 	}
 }
 
-// Hung notes that nothing came of a URL. Alone says whether that is the URL's and not the host's,
-// found whether it is since now that others like it go last.
+// Hung counts a timeout. It reports whether that is a problem of the URL alone and not of the host,
+// and whether its pattern comes after others from now on.
 func (h *hangs) Hung(url string) (alone, found bool) {
 	h.some = true
 	if h.row++; h.row > hangsAll || !h.met {
@@ -53,33 +49,33 @@ func (h *hangs) Hung(url string) (alone, found bool) {
 	return true, !before && h.Last(url, false)
 }
 
-// count adds to the parts of a URL. Of too many those that are no trouble are forgotten, then all.
+// count adds to the pattern of a URL. If there are too many, those without a timeout are dropped,
+// and then all.
 func (h *hangs) count(url string, n hangsOf) {
-	parts := shape.Hashes(url)
-	for _, part := range parts {
-		of, known := h.parts[part]
+	for _, key := range [...]uint32{trap.Pattern(url), trap.Names(url)} {
+		of, known := h.parts[key]
 		if !known && len(h.parts) >= maxHangs {
-			for part, of := range h.parts {
+			for other, of := range h.parts {
 				if of.hung == 0 {
-					delete(h.parts, part)
+					delete(h.parts, other)
 				}
 			}
 		}
 		if h.parts == nil || len(h.parts) >= maxHangs && !known {
 			h.parts = make(map[uint32]hangsOf)
 		}
-		h.parts[part] = hangsOf{of.hung + n.hung, of.answered + n.answered}
+		h.parts[key] = hangsOf{of.hung + n.hung, of.answered + n.answered}
 	}
 }
 
-// Last says whether a URL goes behind the others of its host: its part hangs, or does so often and
-// the URL was tried before.
+// Last reports whether a URL comes after others of its host: its pattern times out, or does so
+// often and the URL was tried before.
 func (h *hangs) Last(url string, again bool) bool {
 	if !h.some {
 		return false
 	}
-	for _, part := range shape.Hashes(url) {
-		if of := h.parts[part]; of.last() || again && of.often() {
+	for _, key := range [...]uint32{trap.Pattern(url), trap.Names(url)} {
+		if of := h.parts[key]; of.last() || again && of.often() {
 			return true
 		}
 	}

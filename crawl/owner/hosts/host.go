@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -42,9 +42,9 @@ type Job struct {
 	*ledger.Account
 	State *JobState
 	Late  int // granted URLs, of which a share may be delayed ones, see lateShare
-	// Novelty is the novelty state of its pages, nil if not read; news marks it for writing.
-	Novelty *novelty.State
-	News    bool
+	// Trap is the trap state of its pages, nil if not read; TrapMod marks it for writing.
+	Trap    *trap.State
+	TrapMod bool
 	// askedAt is the time of the admission request; 0: none yet.
 	askedAt int64
 }

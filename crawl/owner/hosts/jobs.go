@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/budget"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/trap"
 )
 
 // JobState is a job on this peer.
@@ -17,12 +17,19 @@ type JobState struct {
 	dirty bool
 	rest  string // unknown fields of its record
 
-	farm    *farm.Farm // nil: not read yet
-	FarmMod bool
+	Spread spread // of new hosts
 }
 
 // Seeded reports whether a seed of the job is on a host.
 func (js *JobState) Seeded(host string) bool { return js.Spec != nil && js.Spec.Seeded(host) }
+
+// Rules returns the trap rules of the job; none is on while its spec is unknown.
+func (js *JobState) Rules() *trap.Rules {
+	if js.Spec == nil {
+		return new(trap.Rules)
+	}
+	return &js.Spec.Traps
+}
 
 // JobTable holds the jobs known here, each with its sums over hosts and its part of the budget. If
 // there are many, unneeded jobs are in the store alone.
@@ -197,10 +204,6 @@ func (t *JobTable) Changed(js *JobState) {
 func (t *JobTable) save(js *JobState) {
 	js.dirty = false
 	t.Buf.Set(ondisk.JobKey(ondisk.SpaceJob, js.ID), js.Encode())
-	if js.FarmMod {
-		js.FarmMod = false
-		t.Buf.Set(ondisk.JobKey(ondisk.SpaceFarm, js.ID), js.farm.Append([]byte{ondisk.Format}))
-	}
 	if js.Budget.Changed {
 		js.Budget.Changed = false
 		t.Buf.Set(ondisk.JobKey(ondisk.SpaceBudget, js.ID), (&ondisk.Accounts{Pages: js.Budget.Pages, Bytes: js.Budget.Bytes, Rest: js.rest}).Encode())

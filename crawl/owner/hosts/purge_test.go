@@ -57,7 +57,6 @@ func TestFate(t *testing.T) {
 		{"down until now", func(_ *Host, hj *Job) { hj.Fail(link.OutcomeDNS, now) }, 0, false},
 		{"a trap, and down", func(_ *Host, hj *Job) { hj.Trapped(); hj.Fail(link.OutcomeDNS, now+1) }, link.OutcomeTrap, true},
 		{"crowded, and a trap", func(_ *Host, hj *Job) { hj.Admit(domain.Crowded); hj.Trapped() }, link.OutcomeOutOfBudget, true},
-		{"a stale domain", func(_ *Host, hj *Job) { hj.Admit(domain.Stale) }, link.OutcomeTrap, true},
 		{"opted out, and crowded", func(h *Host, hj *Job) { h.Rec.OptOut.On = true; hj.Admit(domain.Crowded) }, link.OutcomeOptedOut, true},
 		{"canceled, and opted out", func(h *Host, hj *Job) { h.Rec.OptOut.On, hj.State.State = true, job.StateCanceled }, link.OutcomeNone, true},
 		{"an unknown job, canceled", func(_ *Host, hj *Job) { hj.State.Known, hj.State.State = false, job.StateCanceled }, 0, false},

@@ -3,7 +3,6 @@ package hosts
 import (
 	"time"
 
-	"github.com/apoidea/apoidea/crawl/farm"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
@@ -21,9 +20,6 @@ type Draw struct {
 type Admission struct {
 	Job  job.ID // the job
 	Host string // the host
-	// Said holds reports of hosts of that domain owned here since the last request, nil if there are
-	// none.
-	Said *[]farm.Said
 }
 
 // Ready is the result of a step. Its contents, and the replies of the step, may be released only

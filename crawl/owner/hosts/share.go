@@ -1,14 +1,13 @@
 package hosts
 
 const (
-	// A host whose own pages brought growsTo URLs has firstRequests requests, and namedRequests
-	// more for each URL that a sitemap, a seed or another host named.
-	growsTo       = 40_000
+	// A host that no seed names has firstRequests requests, and namedRequests more for each URL that
+	// a sitemap or another host named.
 	firstRequests = 10_000
-	namedRequests = 4
+	namedRequests = 100
 )
 
-// Spent is what a job has used up of its share of a host.
+// Spent is the limit that a job reached on a host.
 type Spent uint8
 
 const (

@@ -64,7 +64,7 @@ func (s *Step) SpentText(hj *Job) string {
 	case spentBytes:
 		return fmt.Sprintf("the job reached its byte limit for the host (--max-bytes-per-host %d)", s.Cfg.MaxHostBytes)
 	case spentGrowth:
-		return fmt.Sprintf("over %d URLs found on the host's own pages and few links from other hosts: limited to %d requests (--max-requests-per-host 0 lifts the limit)", growsTo, firstRequests)
+		return fmt.Sprintf("the host is not a seed and few other hosts link to it: limited to %d requests and %d for each such link (--max-requests-per-host 0 lifts the limit)", firstRequests, namedRequests)
 	default:
 		return ""
 	}

@@ -249,9 +249,9 @@ func (t *Table) SpeaksFor(name string, s *Session, epoch *wire.Epoch) Answer {
 	return verdict
 }
 
-// Learnt marks the novelty state of a job on a host to be written with the step.
+// Learnt marks the trap state of a job on a host to be written with the step.
 func (t *Table) Learnt(h *Host, hj *Job) {
-	hj.News = true
+	hj.TrapMod = true
 	t.Touched(h)
 }
 

@@ -1,101 +1,79 @@
 package hosts
 
 import (
-	"github.com/apoidea/apoidea/crawl/farm"
-	"github.com/apoidea/apoidea/crawl/novelty"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/trap"
 )
 
-// Traps is what is known of the pages of hosts, to tell those that bring nothing new.
+// Traps holds the trap states of jobs on hosts.
 type Traps struct{ *Step }
 
 const (
-	// FewPages are not worth a record of their own when a lease ends.
+	// FewPages are too few to write a trap state at the end of a lease.
 	FewPages = 32
-	// lastFor is for how many usual times between requests a URL waits that goes last, and LastMost
-	// in ms the longest.
-	lastFor  = 20
+	// lastFor is the wait of a URL that comes after others, in usual intervals between requests: then
+	// it has its share of grants beside them. LastMost is the limit of waits for order in ms.
+	lastFor  = 4
 	LastMost = 30_000
 )
 
-// Of returns what is known of the pages of a job on a host, as the store has it if it is not in
-// memory.
-func (t *Traps) Of(h *Host, hj *Job) *novelty.State {
-	if hj.Novelty != nil {
-		return hj.Novelty
+// Of returns the trap state of a job on a host, from the store if it is not in memory.
+func (t *Traps) Of(h *Host, hj *Job) *trap.State {
+	if hj.Trap != nil {
+		return hj.Trap
 	}
-	hj.Novelty = new(novelty.State)
+	hj.Trap = new(trap.State)
 	if hj.Tally.Requests() < FewPages {
-		return hj.Novelty
+		return hj.Trap
 	}
-	raw, ok := t.Buf.Get(ondisk.NoveltyKey(h.Pos, hj.State.ID))
+	raw, ok := t.Buf.Get(ondisk.TrapKey(h.Pos, hj.State.ID))
 	if !ok {
-		return hj.Novelty
+		return hj.Trap
 	}
-	s, err := ondisk.DecodeNovelty(raw)
+	s, err := ondisk.DecodeTrap(raw)
 	if err != nil {
 		t.Buf.Fail(err)
-		return hj.Novelty
+		return hj.Trap
 	}
-	hj.Novelty = s
+	hj.Trap = s
 	return s
 }
 
-// save writes what is known of the pages of a job on a host.
+// save writes the trap state of a job on a host.
 func (t *Traps) save(h *Host, hj *Job) {
-	if hj.News && hj.Novelty != nil {
-		t.Buf.Set(ondisk.NoveltyKey(h.Pos, hj.State.ID), hj.Novelty.Append([]byte{ondisk.Format}))
+	if hj.TrapMod && hj.Trap != nil {
+		t.Buf.Set(ondisk.TrapKey(h.Pos, hj.State.ID), hj.Trap.Append([]byte{ondisk.Format}))
 		if h.Lease == nil {
-			hj.Novelty = nil // some kilobytes, and nobody asks until the next lease
+			hj.Trap = nil // unused until the next lease
 		}
 	}
-	hj.News = false
+	hj.TrapMod = false
 }
 
-// Text says why a host, or a part of it, is taken for a trap; empty if none is.
+// Text describes the rules that left URLs of a job on a host; empty: none did.
 func (t *Traps) Text(h *Host, hj *Job) string {
-	if t.Cfg.Novelty > 0 {
-		if why := t.Of(h, hj).Why(t.Cfg.Novelty); why != "" {
-			return ondisk.Clip(why)
+	if hj.Tally.Counters().Outcomes[link.OutcomeTrap] == 0 && !hj.Tally.Counters().Trap {
+		return ""
+	}
+	rules, most := hj.State.Rules(), trap.Rule(0)
+	s := t.Of(h, hj)
+	for rule := range s.Left {
+		if s.Left[rule].N > s.Left[most].N {
+			most = trap.Rule(rule) // an index
 		}
 	}
-	if hj.Tally.Counters().Trap {
-		return "an owner of the host found that its pages bring nothing new"
+	if most == trap.None {
+		most = trap.Hosts // left at another owner
 	}
-	return ""
+	return rules.Text(most)
 }
 
-// Window is how many URLs of a host are out at once.
-func (t *Traps) Window(h *Host) int {
-	window := t.Cfg.Window
-	for _, hj := range h.Jobs {
-		if t.Cfg.Novelty > 0 {
-			window = min(window, t.Of(h, hj).Ahead(t.Cfg.Novelty, t.Cfg.Window))
-		}
-	}
-	return window
-}
-
-// Farm returns what is known of hosts that bring hosts in a job.
-func (t *Traps) Farm(js *JobState) *farm.Farm {
-	if js.farm != nil {
-		return js.farm
-	}
-	js.farm = new(farm.Farm)
-	if raw, ok := t.Buf.Get(ondisk.JobKey(ondisk.SpaceFarm, js.ID)); ok && len(raw) > 0 && raw[0] == ondisk.Format {
-		if f, err := farm.Decode(raw[1:]); err == nil {
-			js.farm = f
-		}
-	}
-	return js.farm
-}
-
-// Outgrows says whether a host's own pages lead to ever more URLs, and the job has made as many
-// requests as those get of which nobody else speaks.
+// Outgrows reports whether a host that no seed names has used its requests: 10,000, and 100 more
+// for each URL that a sitemap or another host named (after IRLbot, Lee et al. 2008).
 func (t *Traps) Outgrows(h *Host, hj *Job) bool {
-	if t.Cfg.MaxRequests == 0 || hj.Tally.Requests() < firstRequests || hj.Tally.Counters().Exhausted {
+	if t.Cfg.MaxRequests == 0 || hj.Tally.Requests() < firstRequests || hj.Tally.Counters().Exhausted || hj.State.Seeded(h.Rec.Name) {
 		return false
 	}
-	s := t.Of(h, hj)
-	return s.Grown() > growsTo && hj.Tally.Requests() >= firstRequests+namedRequests*s.Named(hj.Tally.Accepted())
+	return hj.Tally.Requests() >= firstRequests+namedRequests*t.Of(h, hj).Named(hj.Tally.Accepted())
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ledger"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/storage/kv"
 	"google.golang.org/protobuf/proto"
@@ -67,7 +68,7 @@ func (gr *Granter) All() {
 func (gr *Granter) grant(h *hosts.Host, n int, reply *Reply) {
 	l := h.Lease
 	g := &wire.Grant{Host: h.Rec.Name, Epoch: l.Epoch.Wire(), GiveBack: h.Search.Replace}
-	n = min(n, gr.traps.Window(h)-len(l.Out), wire.MaxGrant)
+	n = min(n, gr.Cfg.Window-len(l.Out), wire.MaxGrant)
 	if l.Bounded {
 		n = min(n, l.Left)
 	}
@@ -267,19 +268,23 @@ func (f *filler) left(hj *hosts.Job, p *ondisk.Pending) (out notGranted, left bo
 	if why := f.Cfg.OptOuts.URL(p.URL); why != "" {
 		return notGranted{Pending: *p, outcome: link.OutcomeOptedOut, why: why}, true
 	}
+	rules := hj.State.Rules()
+	if rules.On() && (p.Kind == link.KindPage || p.Kind == link.KindSitemap) {
+		s := f.traps.Of(f.h, hj)
+		rule, last := s.Verdict(p.URL, p.Depth)
+		if rule != trap.None {
+			s.Leave(rule, p.URL)
+			return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: rules.Text(rule)}, true
+		}
+		if last && p.Due == 0 && !p.Promised && f.Cfg.Delay > 0 && hj.Tally.Ready() > 1 {
+			return notGranted{Pending: *p, due: f.LastAt()}, true
+		}
+	}
 	switch {
 	case hj.Tally.Ready() > 1 && !p.Promised && f.h.Hangs.Last(p.URL, p.Tries > 0):
 		return notGranted{Pending: *p, due: f.Now + hosts.LastMost}, true
-	case f.Cfg.Novelty > 0 && p.Kind == link.KindSitemap:
+	case p.Kind == link.KindSitemap:
 		return f.sitemap(hj, p)
-	case f.Cfg.Novelty == 0 || p.Kind != link.KindPage:
-		return out, false
-	}
-	switch v := f.traps.Of(f.h, hj).Verdict(p.URL, f.Cfg.Novelty); {
-	case v.Stop:
-		return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: v.Why}, true
-	case v.Last && p.Due == 0 && !p.Promised && f.Cfg.Delay > 0 && hj.Tally.Ready() > 1:
-		return notGranted{Pending: *p, due: f.LastAt()}, true
 	default:
 		return out, false
 	}
@@ -366,9 +371,6 @@ const (
 // sitemap reports whether a sitemap is skipped or delayed: it adds many URLs at once, whose value
 // shows only in their pages.
 func (f *filler) sitemap(hj *hosts.Job, p *ondisk.Pending) (out notGranted, left bool) {
-	if why := f.traps.Of(f.h, hj).Sitemaps(f.Cfg.Novelty); why != "" {
-		return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: why}, true
-	}
 	coming := hj.Tally.Ready()
 	for _, it := range f.h.Lease.Out {
 		if it.Kind == link.KindSitemap {

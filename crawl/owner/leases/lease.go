@@ -82,7 +82,7 @@ func (ls *Leases) End(h *hosts.Host, how Ending, bar int64) {
 		delete(l.Out, hash)
 		ls.takeBack(it, how)
 	}
-	ls.keepNovelty(h)
+	ls.keepTrap(h)
 	ls.hosts.Touched(h)
 }
 
@@ -165,11 +165,11 @@ func (ls *Leases) TakeBackLost(h *hosts.Host, s *hosts.Session) {
 	l.Last = s.Ack
 }
 
-// keepNovelty marks the host's novelty state for writing at the end of a lease, since another owner
+// keepTrap marks the host's trap state for writing at the end of a lease, since another owner
 // or process may continue.
-func (ls *Leases) keepNovelty(h *hosts.Host) {
+func (ls *Leases) keepTrap(h *hosts.Host) {
 	for _, hj := range h.Jobs {
-		if hj.Novelty != nil && hj.Novelty.Seen() >= hosts.FewPages && !hj.News {
+		if hj.Trap != nil && hj.Trap.Pages() >= hosts.FewPages && !hj.TrapMod {
 			ls.hosts.Learnt(h, hj)
 		}
 	}

@@ -2,15 +2,15 @@ package links
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
-	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/owner/outbox"
+	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
 
@@ -133,7 +133,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 	for _, k := range links {
 		k.Depth += depth
 		name := link.Host(k.URL)
-		if name == "" || !js.Spec.AdmitsDepth(name, k.Depth) {
+		if name == "" || !js.Spec.AdmitsDepth(name, k.Depth) || em.endless(h, js, k.URL) {
 			continue
 		}
 		target := link.Hash(js.ID, k.URL)
@@ -162,8 +162,20 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 	em.intake.Admit(own)
 	em.came(h, js)
 	if len(foreign) > 0 {
+		em.Page.Foreign = true
 		em.outgoing.Put(h, js, hash, depth, ondisk.Links{Links: foreign})
 	}
+}
+
+// endless reports whether a link has the structure of a trap, and counts it.
+func (em *Emitter) endless(h *hosts.Host, js *hosts.JobState, url string) bool {
+	if !js.Rules().On() || !trap.Structure(url) {
+		return false
+	}
+	hj := em.Book(h, js)
+	em.traps.Of(h, hj).Leave(trap.Paths, url)
+	hj.CutLink()
+	return true
 }
 
 // Again emits the links of some pages that were found at a smaller depth.
@@ -237,15 +249,18 @@ func (em *Emitter) linksAgain(e *outbox.Entry, raw []byte) ([]ondisk.Link, error
 // came records the new URLs of the page's own host.
 func (em *Emitter) came(h *hosts.Host, js *hosts.JobState) {
 	hj := h.Job(js)
+	behind := em.Page.Behind && em.Cfg.Delay > 0 && hj != nil && hj.Tally.Ready() > int64(len(em.intake.fresh))
 	for i := range em.intake.fresh {
 		p := &em.intake.fresh[i]
-		if p.Kind != link.KindPage || hj == nil || link.Host(p.URL) != h.Rec.Name {
+		if p.Kind != link.KindPage || hj == nil {
 			continue
 		}
-		if len(em.Page.Own) < novelty.MaxBrought {
-			em.Page.Own = append(em.Page.Own, p.URL)
+		if link.Host(p.URL) != h.Rec.Name {
+			em.Page.Foreign = true
+			continue
 		}
-		if em.Page.Behind && em.Cfg.Delay > 0 && !em.traps.Of(h, hj).Worthy(p.URL) {
+		em.Page.brings(p.URL)
+		if behind {
 			hj.Wait(p, em.LastAt())
 		}
 	}
@@ -259,12 +274,24 @@ type PageHosts struct {
 	URL   string
 	fresh map[string]bool // unknown hosts, and whether they are admitted
 	most  int             // limit of admitted ones
-	Kin   int             // of them, hosts of the page's registrable domain
-	Text  uint64
 	// Brought counts the new URLs of the page's own host among links that came without its outcome.
 	Brought int64
-	Own     []string // some of those
+	New     []string // of those, one of each pattern, at most maxPatterns
+	Foreign bool     // it brought a new URL of another host
 	Behind  bool     // further URLs are moved behind others
+
+	patterns []uint32 // of New
+}
+
+// maxPatterns bounds the new URLs of a page that the trap rules look at.
+const maxPatterns = 64
+
+// brings records a new URL of the page's own host, one of each pattern.
+func (p *PageHosts) brings(url string) {
+	key := trap.Pattern(url)
+	if len(p.New) < maxPatterns && !slices.Contains(p.patterns, key) {
+		p.New, p.patterns = append(p.New, url), append(p.patterns, key)
+	}
 }
 
 // Of reports whether p belongs to the page of a report.
@@ -275,7 +302,7 @@ func (p *PageHosts) Of(f *wire.Fetched) bool {
 // mayBring reports whether a page of a host may link to another host: any known host, and a limited
 // number of others.
 func (em *Emitter) mayBring(h *hosts.Host, js *hosts.JobState, name string, here bool) bool {
-	if name == h.Rec.Name || em.Cfg.PageHosts == 0 && em.Cfg.Novelty == 0 {
+	if name == h.Rec.Name || em.Cfg.PageHosts == 0 && !js.Rules().On() {
 		return true
 	}
 	if admitted, again := em.Page.fresh[name]; again {
@@ -288,7 +315,7 @@ func (em *Emitter) mayBring(h *hosts.Host, js *hosts.JobState, name string, here
 	if len(em.Page.fresh) == 0 {
 		em.Page.most = em.brings(h, js)
 	}
-	ok := len(em.Page.fresh) < em.Page.most
+	ok := len(em.Page.fresh) < em.Page.most && (!js.Rules().On() || js.Spread.Brings(h.Rec.Name, name))
 	if em.Page.fresh == nil {
 		em.Page.fresh = make(map[string]bool)
 	}
@@ -297,9 +324,6 @@ func (em *Emitter) mayBring(h *hosts.Host, js *hosts.JobState, name string, here
 	}
 	if ok {
 		em.met.put(met, 0)
-	}
-	if em.Cfg.Admission && domain.Of(name) == domain.Of(h.Rec.Name) {
-		em.Page.Kin++
 	}
 	return ok
 }
@@ -310,12 +334,10 @@ func (em *Emitter) brings(h *hosts.Host, js *hosts.JobState) int {
 	if em.Cfg.PageHosts > 0 {
 		most = em.Cfg.PageHosts
 	}
-	if em.Cfg.Novelty == 0 || em.Page.Text == 0 {
-		return most
+	if js.Rules().On() && !js.Spread.Leads(h.Rec.Name, em.home(h, js)) {
+		return 0
 	}
-	js.FarmMod = true
-	em.jobs.Changed(js)
-	return min(most, em.traps.Farm(js).Brings(h.Rec.Name, em.Page.Text, em.home(h, js), em.Cfg.Novelty))
+	return most
 }
 
 // home reports whether the current page links to a known host other than its own.

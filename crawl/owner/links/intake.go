@@ -2,7 +2,6 @@ package links
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 
 	"github.com/apoidea/apoidea/crawl/domain"
@@ -10,6 +9,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
+	"github.com/apoidea/apoidea/crawl/trap"
 )
 
 // LinksAtOnce is the number of links processed between two checks of the step's capacity.
@@ -160,7 +160,10 @@ func Refusal(spec *job.Spec, url string, depth uint32, kind link.Kind, entered b
 	case kind == link.KindSitemap && spec.NoSitemaps:
 		return "sitemaps are not enabled for the job"
 	}
-	return cmp.Or(link.Trap(url), spec.Filtered(url, depth, kind))
+	if spec.Traps.On() && trap.Structure(url) {
+		return spec.Traps.Text(trap.Paths)
+	}
+	return spec.Filtered(url, depth, kind)
 }
 
 // accept adds a URL to the set if there is space for it.

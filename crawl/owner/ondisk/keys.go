@@ -14,14 +14,13 @@ import (
 //	'h' POS 'd' JOB due8 seq8       pending record that waits for a retry until due (Unix ms)
 //	'h' POS 'j' JOB                 counters of a job on the host
 //	'h' POS 'l' JOB hash8           links of a page that is done, for jobs with a depth limit
-//	'h' POS 'n' JOB                 novelty state of a job's pages, for trap detection; see package novelty
+//	'h' POS 'n' JOB                 trap state of a job's pages; see package trap
 //	'h' POS 'o' JOB hash8 depth4    outbox: links of page hash as found at depth, for other owners
 //	'h' POS 'p' JOB rank4 seq8      pending record that is ready; its rank is its depth unless the job orders its URLs otherwise
 //	'h' POS 'r' origin              robots.txt state of one origin
 //	'h' POS 'u' JOB hash8           URL entry; in a copy also the pending record, see copies.go
 //	'b' JOB                         this peer's account of the job's budget
 //	'c' JOB                         counters of the job on this peer
-//	'f' JOB                         state of the link farm detection; see package novelty
 //	't'                             counters of this peer
 //	'x' POS                         the host has opted out by its record; its name (derived)
 //	'w' POS                         the host has pending URLs or an outbox (derived; read at start and after eviction); for an evicted host that waits, until when, see package hosts
@@ -38,7 +37,6 @@ const (
 	SpaceHost   = 'h'
 	SpaceBudget = 'b'
 	SpaceJob    = 'c'
-	SpaceFarm   = 'f'
 	SpaceTotals = 't'
 	SpaceWork   = 'w'
 	SpaceOptOut = 'x'
@@ -47,7 +45,7 @@ const (
 	KindDelayed  = 'd'
 	KindCounters = 'j'
 	KindOutlinks = 'l'
-	KindNovelty  = 'n'
+	KindTrap     = 'n'
 	KindOutbox   = 'o'
 	KindReady    = 'p'
 	KindRobots   = 'r'
@@ -72,8 +70,8 @@ func HostKey(pos ring.Pos) []byte { return HostPrefix(pos, KindHost) }
 // CountersKey returns the key of the counters of a job on a host.
 func CountersKey(pos ring.Pos, id job.ID) []byte { return JobPrefix(pos, KindCounters, id) }
 
-// NoveltyKey returns the key of the novelty state of a job on a host.
-func NoveltyKey(pos ring.Pos, id job.ID) []byte { return JobPrefix(pos, KindNovelty, id) }
+// TrapKey returns the key of the trap state of a job on a host.
+func TrapKey(pos ring.Pos, id job.ID) []byte { return JobPrefix(pos, KindTrap, id) }
 
 // EntryKey returns the key of a URL entry.
 func EntryKey(pos ring.Pos, id job.ID, hash uint64) []byte {

@@ -10,8 +10,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/domain"
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
-	"github.com/apoidea/apoidea/crawl/novelty"
 	"github.com/apoidea/apoidea/crawl/owner/record"
+	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 )
@@ -374,12 +374,12 @@ func Knows(outcome link.Outcome) int {
 	}
 }
 
-// DecodeNovelty decodes the novelty state of a job on a host.
-func DecodeNovelty(raw []byte) (*novelty.State, error) {
-	if len(raw) == 0 || raw[0] != Format || len(raw) > 1+novelty.MaxBytes {
+// DecodeTrap decodes the trap state of a job on a host.
+func DecodeTrap(raw []byte) (*trap.State, error) {
+	if len(raw) == 0 || raw[0] != Format || len(raw) > 1+trap.MaxBytes {
 		return nil, ErrFormat
 	}
-	s, err := novelty.Decode(raw[1:])
+	s, err := trap.Decode(raw[1:])
 	if err != nil {
 		return nil, ErrFormat
 	}

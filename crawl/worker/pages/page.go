@@ -7,7 +7,6 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/extract"
 	"github.com/apoidea/apoidea/crawl/fetch"
-	"github.com/apoidea/apoidea/crawl/frame"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
@@ -21,7 +20,6 @@ type Page struct {
 	took   time.Duration
 	pause  time.Duration // requested by the site
 	found  extract.Page
-	own    frame.Own // its own words, for content novelty
 	digest [32]byte
 	asked  bool // its body is claimed
 	answer Answer

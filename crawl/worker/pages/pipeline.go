@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/apoidea/apoidea/crawl/extract"
-	"github.com/apoidea/apoidea/crawl/frame"
 	"github.com/apoidea/apoidea/crawl/worker/reports"
 	"github.com/apoidea/apoidea/crawl/worker/session"
 )
@@ -20,7 +19,6 @@ type Pipeline struct {
 	worker   Worker
 	claims   *claims
 	confirms *confirmer
-	frames   frame.Hosts  // of the most recent hosts
 	spilled  atomic.Int64 // pages that waited on disk
 	assumed  atomic.Int64 // bodies treated as new without an answer
 	// incomplete is the number of answers whose body was truncated, or could not be decoded

@@ -33,9 +33,6 @@ func (l *Pipeline) read(x *extract.Extractor, p *Page) {
 	case link.KindPage:
 		err = x.Document(&p.found, p.item.URL, p.resp.Header, p.resp.Body, opt)
 		p.found.NoIndex = p.found.NoIndex && !l.cfg.ArchiveNoIndex
-		if p.found.Fingerprint.All != 0 {
-			p.own = l.frames.Own(link.Host(p.item.URL), p.found.Terms)
-		}
 	case link.KindSitemap:
 		err = x.Sitemap(&p.found, p.item.URL, p.resp.Body, p.resp.Truncated != "")
 	case link.KindRequisite:
@@ -157,8 +154,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 	m.RetryAfterMs = session.Wish(p.pause)
 	m.Etag, m.LastModified = short(p.resp.Header.Get("Etag")), short(p.resp.Header.Get("Last-Modified"))
 	m.Mime = short(extract.MediaType(extract.ContentType(p.resp.Header)))
-	m.TextPrint, m.AllPrint, m.Words = p.found.Fingerprint.Text, p.found.Fingerprint.All, p.found.Fingerprint.Words
-	m.OwnWords, m.OwnAll, m.OwnCount = p.own.Words, p.own.All, uint32(p.own.Count) // bounded
+	m.Text, m.Masked = p.found.Text, p.found.Masked
 	if outcome.Fetched() {
 		m.Digest = append(make([]byte, 0, len(p.digest)), p.digest[:]...)
 		m.RecordId = recordUUID(recordID)
@@ -181,8 +177,7 @@ func (p *Page) report(f *reports.Follower, outcome link.Outcome, links []link.Li
 		redirectTarget(r, p)
 	case len(links) > 0:
 		m.LeftOut = uint32(min(p.found.LeftOut, wire.MaxLeftOut)) // bounded
-		own, _ := f.Tell(r, p.item.Job, p.item.URL, links)
-		m.OwnLinks = uint32(min(own, wire.MaxOwnLinks)) // bounded
+		f.Tell(r, p.item.Job, p.item.URL, links)
 	}
 	return r
 }

@@ -85,7 +85,7 @@ func (r *Report) attach(t told) {
 			m.Links, m.LinkKind = t.urls, t.kinds
 			return
 		}
-		more := &wire.Fetched{Job: m.GetJob(), Url: m.GetUrl(), Depth: m.GetDepth(), Hops: m.GetHops(), Kind: m.GetKind(), TextPrint: m.GetTextPrint()}
+		more := &wire.Fetched{Job: m.GetJob(), Url: m.GetUrl(), Depth: m.GetDepth(), Hops: m.GetHops(), Kind: m.GetKind()}
 		more.Links, t.urls = t.urls[:n], t.urls[n:]
 		if t.kinds != nil {
 			more.LinkKind, t.kinds = t.kinds[:n], t.kinds[n:]
