@@ -58,9 +58,8 @@ var mixedFamily = family{
 
 const (
 	realPages = 400
-	// mostSmallHosts of a farm: those in a row that it takes to see that all say the same, and
-	// those that were found until then.
-	mostSmallHosts = 900
+	// mostSmallHosts of a farm: the budget of a domain that no other domain links to.
+	mostSmallHosts = 1000
 )
 
 // mixedBounds are the most requests to a host: real pages, and what it takes to see that the rest

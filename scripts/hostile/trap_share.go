@@ -24,27 +24,25 @@ var shareFamily = family{
 	ownRobots: true,
 	within:    6 * time.Minute,
 	check: func(j *judge) {
-		domains, maps := 0, 0
+		domains := 0
 		for _, h := range j.hosts {
 			if strings.Contains(h.Host, "-of-share.test") {
 				domains++
 			}
-		}
-		for _, path := range numbered("/sitemap/%d", shareMaps) {
-			maps += j.asked("maps", path)
+			if strings.HasPrefix(h.Host, "maps.") && h.Requests > mostShareMaps {
+				j.blame("share: %d requests to %s, whose pages say nothing, bound %d", h.Requests, h.Host, mostShareMaps)
+			}
 		}
 		if most := mostShareHosts * len(j.peers); domains > most { // each peer has its own account of them
 			j.blame("share: %d hosts of new domains were asked, bound %d", domains, most)
-		}
-		if maps > mostShareMaps {
-			j.blame("share: %d sitemaps were asked for, bound %d", maps, mostShareMaps)
 		}
 	},
 }
 
 const (
-	shareMaps      = 400
-	mostShareMaps  = 80
+	shareMaps = 400
+	// mostShareMaps requests: the sitemaps, the pages in a row that end their pattern, and what is out.
+	mostShareMaps  = shareMaps + 1000 + 400
 	mostShareHosts = 8_000
 )
 
