@@ -31,7 +31,7 @@ func TestRunAfterRepairWithoutDatabase(t *testing.T) {
 	}
 	before := asked.Load()
 	out, code := say(t, crawlArgs(dir, site)...)
-	if n := asked.Load() - before; code != exitDone || n != 0 || !strings.Contains(out, "finished, nothing left to fetch: 40 pages, duplicates included; --again") {
+	if n := asked.Load() - before; code != exitDone || n != 0 || !strings.Contains(out, "finished, nothing left to fetch: 40 pages, ") {
 		t.Errorf("%d requests of 40 pages that the archive has, exit code %d: %s", n, code, out)
 	}
 }
@@ -150,7 +150,7 @@ func TestRepairOfArchiveAlone(t *testing.T) {
 	if n := asked.Load(); code != exitDone || n > 40+2 || !strings.Contains(out, " continued") || !strings.Contains(out, "all runs: 40 pages") {
 		t.Errorf("%d requests for 40 pages, exit code %d: %s", n, code, out)
 	}
-	if out, code := say(t, crawlArgs(dir, site)...); code != exitDone || !strings.Contains(out, "finished on ") || !strings.Contains(out, ": 40 pages, duplicates included; --again") {
+	if out, code := say(t, crawlArgs(dir, site)...); code != exitDone || !strings.Contains(out, "finished on ") || !strings.Contains(out, ": 40 pages, ") {
 		t.Errorf("the same again: exit code %d: %s", code, out)
 	}
 	if out, code := say(t, "check", "--read-data", "--data-dir", dir); code != exitDone {

@@ -265,6 +265,7 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 		} else if f.Final.Detail != "" {
 			l.Text += " (" + f.Final.Detail + ")"
 		}
+		l.Text += map[string]string{"robots_denied": ": robots.txt forbids this URL", "noindex": ": page not archived; to archive it: --archive-noindex"}[l.Outcome]
 		if n := f.Final.LeftOut; n > 0 {
 			l.LinksLeftOut = int64(n)
 			l.Text += fmt.Sprintf("; %d of its links dropped: size limits of one page", n)
@@ -278,7 +279,7 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 	case "leased":
 		l.Text = fmt.Sprintf("leased at depth %d", l.Depth)
 	default:
-		l.Text = "not in this job's URL set: no link to it was found"
+		l.Text = "unknown to this job: no link found"
 		if f.Trap != "" {
 			l.Text += "; similar URLs are skipped: " + f.Trap
 		}
@@ -312,6 +313,6 @@ func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
 	case l.PutOff && f.HostMute:
 		l.Text += "; deferred: the host never responded"
 	case l.PutOff:
-		l.Text += "; deferred: longer than the wait limit"
+		l.Text += "; deferred: next attempt after --patience"
 	}
 }

@@ -235,7 +235,11 @@ func Finished(j *control.Job) string {
 	if j.Finished != nil {
 		text += " on " + j.Finished.Local().Format(time.DateTime)
 	}
-	return fmt.Sprintf("%s, nothing left to fetch: %s, duplicates included; --again crawls it again (job %s)", text, words.Counted(j.Fetched(), "page"), j.ID)
+	text += fmt.Sprintf(", nothing left to fetch: %d pages, %d duplicates", j.Outcomes["ok"], j.Outcomes["duplicate"])
+	if n := j.Outcomes["noindex"]; n > 0 {
+		text += fmt.Sprintf(", %d not archived (noindex)", n)
+	}
+	return words.Singular(text) + "; --again repeats it (job " + j.ID + ")"
 }
 
 // counting subtracts the counters of earlier runs and other jobs.
@@ -302,11 +306,14 @@ func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
 			return errors.Join(err, show.PutOff(w, s.Status))
 		}
 	}
-	again := fmt.Sprintf("%d fetched again", s.Run.Refetched)
-	if s.Run != s.Counters {
-		again = "at least " + again // what was under way at an interruption has no outcome
+	again := ""
+	if s.Run.Refetched > 0 {
+		again = fmt.Sprintf("%d fetched again, ", s.Run.Refetched)
+		if s.Run != s.Counters {
+			again = "at least " + again // what was under way at an interruption has no outcome
+		}
 	}
-	if _, err := fmt.Fprintf(w, "%s, %s, %s; WARC files in %s\n", show.Outcome(&s.Run), again, words.Bytes(s.Run.Bytes), archive); err != nil {
+	if _, err := fmt.Fprintf(w, "%s, %s%s; WARC files in %s\n", show.Outcome(&s.Run), again, words.Bytes(s.Run.Bytes), archive); err != nil {
 		return err
 	}
 	if err := errors.Join(s.Left.print(w), show.PutOff(w, s.Status)); err != nil {
