@@ -94,7 +94,7 @@ func TestOneWordForTheRing(t *testing.T) {
 	bootstrap := []string{}
 	for i := range dirs {
 		dirs[i] = filepath.Join(top, fmt.Sprintf("peer%d", i))
-		last = start(t, "serves in a ring", append([]string{"run", "--data-dir", dirs[i], "--log-level", "info", "--network", "oneword"}, bootstrap...)...)
+		last = start(t, ", ring of ", append([]string{"run", "--data-dir", dirs[i], "--log-level", "info", "--network", "oneword"}, bootstrap...)...)
 		var s control.Status
 		out, _ := say(t, "status", "--json", "--data-dir", dirs[i])
 		if json.Unmarshal([]byte(out), &s) != nil {

@@ -9,10 +9,13 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
+// exampleAfter is the wait in seconds for which an example is given.
+const exampleAfter = 10
+
 // waitText describes the deferred hosts of one reason, with an example.
 func waitText(w *control.Wait) string {
-	text := fmt.Sprintf("%s: %s on %s, next retry in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
-	if len(w.Examples) > 0 {
+	text := fmt.Sprintf("%s: %s on %s, next in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
+	if len(w.Examples) > 0 && w.NextS > exampleAfter {
 		text += " (" + exampleText(&w.Examples[0]) + ")"
 	}
 	return text
