@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -137,6 +138,9 @@ func (o *exportOptions) indexFile(ctx context.Context, out, errOut io.Writer) (e
 		f, oerr := os.OpenFile(o.output, mode, 0o644) // a result is for others too
 		if errors.Is(oerr, os.ErrExist) {
 			return fmt.Errorf("%w: %s: file exists; choose another file, or replace it with --force", errUsage, o.output)
+		}
+		if errors.Is(oerr, os.ErrNotExist) {
+			return fmt.Errorf("%w: output: directory %s does not exist", errUsage, filepath.Dir(o.output))
 		}
 		if oerr != nil {
 			return oerr

@@ -87,7 +87,7 @@ func begin(dir string, o Options, lock func(dir string) (*storage.Lock, error)) 
 		}
 		_, err := os.Stat(x.path(node.EssentialsFile))
 		if paths, _ := warc.Files(x.path("archive"), true); err != nil && len(paths) == 0 {
-			return nil, &control.Error{Kind: control.KindNoPeer, Text: dir + " holds no data of a peer"}
+			return nil, &control.Error{Kind: control.KindNoPeer, Text: "no data of a peer in " + dir + ": set --data-dir"}
 		}
 		return x, nil
 	}

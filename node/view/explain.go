@@ -300,7 +300,7 @@ func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
 		return
 	}
 	if f.HostUntil.After(now) {
-		l.Text += fmt.Sprintf("; the host is not fetched for %v", f.HostUntil.Sub(now).Round(100*time.Millisecond))
+		l.Text += fmt.Sprintf("; next attempt in %v", f.HostUntil.Sub(now).Round(100*time.Millisecond))
 		if f.HostFails > 0 {
 			l.Text += fmt.Sprintf(" (consecutive failures: %d)", f.HostFails)
 		}

@@ -37,7 +37,7 @@ func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) e
 	}
 	why, err := e.Why(ctx, j.Spec.URLs[0])
 	if err != nil {
-		return fmt.Errorf("no page was fetched; why %s: %w", j.Spec.URLs[0], err)
+		return fmt.Errorf("no page fetched: why %s: %w", j.Spec.URLs[0], err)
 	}
 	text, outcome := why.Text, ""
 	if len(why.Jobs) > 0 {
@@ -57,7 +57,7 @@ const blocked = "blocked_address"
 
 // nothing returns an error with the reason, or prints it to w if a rule excluded all URLs.
 func nothing(why, outcome string, ruled bool, w io.Writer) error {
-	why = "no page was fetched. " + why
+	why = "no page fetched: " + why
 	switch {
 	case outcome == blocked:
 		return control.Refused(why + "; --allow-private permits loopback and private addresses")
@@ -94,7 +94,7 @@ func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
 	for i, name := range names {
 		list[i] = fmt.Sprintf("%s (%s)", name, words.Counted(n.Outcomes[name], "URL"))
 	}
-	return nothing("The remaining URLs ended as "+strings.Join(list, ", ")+"; to list them: apoidea export urls", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
+	return nothing("the remaining URLs ended as "+strings.Join(list, ", ")+"; to list them: apoidea export urls", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
 }
 
 // outcomes adds up the outcomes of all jobs of a ring.

@@ -119,7 +119,7 @@ func progressText(p control.Progress, rate string) string {
 	if p.URLsWaiting > 0 && len(p.Waits) == 0 {
 		text += fmt.Sprintf("; retries: %d, next in %s", p.URLsWaiting, words.Seconds(p.NextRetryS))
 	}
-	text += show.Waits(p.Waits)
+	text += show.Waits(p.Waits, p.Pages == 0)
 	if p.URLsPutOff > 0 {
 		text += fmt.Sprintf("; %d deferred", p.URLsPutOff)
 	}
