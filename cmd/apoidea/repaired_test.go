@@ -143,7 +143,7 @@ func TestRepairOfArchiveAlone(t *testing.T) {
 	if out, code := say(t, "run", "--data-dir", dir); code != exitFailed || !strings.Contains(out, "apoidea repair") {
 		t.Errorf("run: exit code %d: %s", code, out)
 	}
-	if out, code := say(t, "repair", "--data-dir", dir); code != exitDone || !strings.Contains(out, "of the archive: 1)") || !strings.Contains(out, "the identity is lost") || !strings.Contains(out, "the jobs are lost") {
+	if out, code := say(t, "repair", "--data-dir", dir); code != exitDone || !strings.Contains(out, "has 1 seed from") || !strings.Contains(out, "identity lost") || !strings.Contains(out, "jobs lost") {
 		t.Fatalf("repair: exit code %d: %s", code, out)
 	}
 	out, code := say(t, append(crawlArgs(dir, site), "--jobs", "mine")...) // it is signed by who the peer is now
