@@ -1,6 +1,9 @@
 package control
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Status is the status of one peer; with ring=1 the counters are sums over all ring members and
 // Peers lists them. The JSON names are stable: fields are only added.
@@ -191,6 +194,16 @@ const (
 	NeighboursSettled  = "settled"  // unchanged for two rounds
 	NeighboursChanging = "changing" // one joined, left, or does not respond
 )
+
+// Line returns the text of an event, with the peer's name, if it has one, instead of its ID.
+func (e RingEvent) Line() string {
+	if id := "peer " + e.Peer[max(0, len(e.Peer)-8):]; e.Name != "" && strings.Contains(e.Text, id) {
+		return strings.Replace(e.Text, id, string(e.Name), 1)
+	} else if e.Name != "" {
+		return string(e.Name) + ": " + e.Text
+	}
+	return e.Text
+}
 
 // NeighboursWord returns the state of a peer's own neighbors.
 func NeighboursWord(settled bool) string {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/apoidea/apoidea/node/control"
 )
 
 func (e *examination) contact(context.Context) Finding {
@@ -35,7 +37,7 @@ func (e *examination) files(context.Context) Finding {
 		return found(Fail, oneLine(err), "check the path and the format: a MaxMind DB for --geoip; CSV with columns prefix and org, or delegated-extended, for --hierarchy")
 	}
 	if len(named) == 0 {
-		return fine("not set")
+		return fine("none referenced")
 	}
 	return fine("%s readable", strings.Join(named, ", "))
 }
@@ -52,6 +54,14 @@ func (e *examination) configuration(context.Context) Finding {
 	default:
 		return fine("%s is valid; profile %s, network %s", e.ConfigFile, e.Config.Profile, e.Config.Network)
 	}
+}
+
+// roleOf is the role of a peer in words.
+func roleOf(s *control.Status) string {
+	if s.Role == "worker" {
+		return s.Role
+	}
+	return "member"
 }
 
 // stalledCure returns the fix for a stalled peer.
@@ -87,10 +97,10 @@ func (e *examination) running() Finding {
 	case s.Network != e.Config.Network:
 		return found(Warn, fmt.Sprintf("the running peer is in network %s, the settings name %s", s.Network, e.Config.Network), "restart it with these settings, or run doctor with its settings")
 	case s.Role != "worker" && !s.Ring.Stable:
-		return found(Warn, fmt.Sprintf("%s as %s in a ring of %d that is converging", s.State, s.Role, s.Ring.Members), "wait a minute, then see `apoidea ring`")
+		return found(Warn, fmt.Sprintf("running: %s, %s of a ring of %d that is converging", s.State, roleOf(s), s.Ring.Members), "wait a minute, then see `apoidea ring`")
 	case s.Holding != "":
-		return fine("%s (%s) as %s in a ring of %d", s.State, s.Holding, s.Role, s.Ring.Members)
+		return fine("running: %s (%s), %s of a ring of %d", s.State, s.Holding, roleOf(s), s.Ring.Members)
 	default:
-		return fine("%s as %s in a ring of %d", s.State, s.Role, s.Ring.Members)
+		return fine("running: %s, %s of a ring of %d", s.State, roleOf(s), s.Ring.Members)
 	}
 }

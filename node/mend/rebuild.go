@@ -143,9 +143,9 @@ func (b *rebuilding) about() error {
 
 func aboutText(name string) string {
 	if strings.HasPrefix(name, jobs.KeyPrefix) {
-		return "a job"
+		return "job"
 	}
-	return "the " + name
+	return name
 }
 
 // sound says whether a value about the peer is one that a run can read.

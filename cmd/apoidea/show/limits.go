@@ -74,7 +74,11 @@ func Holds(l *control.Limits, now time.Time) string {
 		case h.Effect != "pause":
 			effect = "slowed: "
 		}
-		lines = append(lines, fmt.Sprintf("%s%s, until %s%s", effect, h.Why, h.Ends, words.Until(h.Until, now)))
+		text := fmt.Sprintf("%s%s, until %s%s", effect, h.Why, h.Ends, words.Until(h.Until, now))
+		if h.Rule == volunteer.ByUser && h.Until != nil {
+			text = h.Why + " until " + strings.Trim(words.Until(h.Until, now), " ()") + "; to resume: apoidea resume"
+		}
+		lines = append(lines, text)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -92,7 +96,7 @@ func usedTexts(l *control.Limits) map[string]string {
 		volunteer.KeyBandwidth:   part(words.Rate, u.Bandwidth, c.Bandwidth),
 		volunteer.KeyBandwidthUp: part(words.Rate, u.BandwidthUp, c.BandwidthUp),
 		volunteer.KeyFetchers:    words.Number(int64(u.Fetchers)),
-		volunteer.KeyCPUShare:    fmt.Sprintf("%.1f%%", 100*u.CPUShare),
+		volunteer.KeyCPUShare:    fmt.Sprintf("%.1f %%", 100*u.CPUShare),
 		volunteer.KeyMemory:      words.Bytes(u.Memory) + " resident",
 		volunteer.KeyDiskQuota:   part(words.Bytes, u.Disk, c.DiskQuota),
 		volunteer.KeyDiskReserve: words.Bytes(u.DiskFree) + " free",
