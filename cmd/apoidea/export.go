@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -139,9 +138,6 @@ func (o *exportOptions) indexFile(ctx context.Context, out, errOut io.Writer) (e
 		if errors.Is(oerr, os.ErrExist) {
 			return fmt.Errorf("%w: %s: file exists; choose another file, or replace it with --force", errUsage, o.output)
 		}
-		if errors.Is(oerr, os.ErrNotExist) {
-			return fmt.Errorf("%w: output: directory %s does not exist", errUsage, filepath.Dir(o.output))
-		}
 		if oerr != nil {
 			return oerr
 		}
@@ -229,8 +225,7 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		fmt.Fprintln(o.hints(errOut), "no URL owned by this peer has an outcome; --ring exports the URLs of all members")
 	}
 	if toFile || o.json {
-		unit := map[string]string{export.Links: "links", export.URLs: "URLs"}[r.What]
-		text := words.Singular(fmt.Sprintf("%s: %d %s, %s", r.Output, r.Records, cmp.Or(unit, "records"), words.Bytes(r.Bytes)))
+		text := words.Singular(fmt.Sprintf("%s: %d %s, %s", r.Output, r.Records, cmp.Or(map[string]string{export.Links: "links", export.URLs: "URLs"}[r.What], "records"), words.Bytes(r.Bytes)))
 		if r.Peers > 0 {
 			text += ", of " + words.Counted(int64(r.Peers), "peer")
 		}

@@ -45,11 +45,10 @@ func main() {
 
 // errorText is an error for people. One of usage begins so, and names its flag as it is typed.
 func errorText(cmd *cobra.Command, err error) string {
-	text := words.Error(err)
 	if exitCode(err) != exitUsage {
-		return text
+		return words.Error(err)
 	}
-	text = strings.TrimPrefix(text, errUsage.Error()+": ")
+	text := strings.TrimPrefix(words.Error(err), errUsage.Error()+": ")
 	if name, _, _ := strings.Cut(text, " "); name != "config" && cmd.Flags().Lookup(strings.TrimSuffix(name, ":")) != nil {
 		text = "--" + text
 	}

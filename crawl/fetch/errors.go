@@ -55,8 +55,7 @@ type Error struct {
 
 // Error names the URL, the phase and the cause.
 func (e *Error) Error() string {
-	cause := plain(e.Err)
-	return fmt.Sprintf("fetch %s: %s: %s", e.URL, e.Phase, strings.TrimPrefix(cause, "resolve "))
+	return fmt.Sprintf("fetch %s: %s: %s", e.URL, e.Phase, strings.TrimPrefix(plain(e.Err), "resolve "))
 }
 
 // plain returns the text of the cause: of a connect, the system's error and the address, without

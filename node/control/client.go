@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -106,12 +105,10 @@ func (c *Client) unreachable(err error, began bool) error {
 	case ok && op.Op == "dial" && errors.Is(err, fs.ErrPermission):
 		return &Error{Kind: KindNoPeer, Text: fmt.Sprintf("the peer at %s belongs to another user: %v", c.addr, fs.ErrPermission)}
 	case ok && op.Op == "dial":
-		text := fmt.Sprintf("no peer is running at %s (start one with `apoidea run`, or check --api)", c.addr)
-		if dir, name := filepath.Split(c.addr); name == SocketName {
-			text = strings.Replace(text, "check --api", "set --data-dir", 1)
-			if _, err := os.Stat(dir); err != nil {
-				text = "no data directory " + filepath.Clean(dir) + ": start a peer with `apoidea run`, or set --data-dir"
-			}
+		dir, name := filepath.Split(c.addr)
+		text := fmt.Sprintf("no peer is running at %s (start one with `apoidea run`, or check %s)", c.addr, map[bool]string{true: "--data-dir", false: "--api"}[name == SocketName])
+		if _, err := os.Stat(dir); err != nil && name == SocketName {
+			text = "no data directory " + filepath.Clean(dir) + ": start a peer with `apoidea run`, or set --data-dir"
 		}
 		return &Error{Kind: KindNoPeer, Text: text}
 	case ok, !began, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

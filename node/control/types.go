@@ -197,12 +197,10 @@ const (
 
 // Line returns the text of an event, with the peer's name, if it has one, instead of its ID.
 func (e RingEvent) Line() string {
-	if id := "peer " + e.Peer[max(0, len(e.Peer)-8):]; e.Name != "" && strings.Contains(e.Text, id) {
-		return strings.Replace(e.Text, id, string(e.Name), 1)
-	} else if e.Name != "" {
-		return string(e.Name) + ": " + e.Text
+	if e.Name == "" {
+		return e.Text
 	}
-	return e.Text
+	return strings.Replace(e.Text, "peer "+e.Peer[max(0, len(e.Peer)-8):], string(e.Name), 1)
 }
 
 // NeighboursWord returns the state of a peer's own neighbors.

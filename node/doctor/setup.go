@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/apoidea/apoidea/node/control"
 )
 
 func (e *examination) contact(context.Context) Finding {
@@ -56,14 +54,6 @@ func (e *examination) configuration(context.Context) Finding {
 	}
 }
 
-// roleOf is the role of a peer in words.
-func roleOf(s *control.Status) string {
-	if s.Role == "worker" {
-		return s.Role
-	}
-	return "member"
-}
-
 // stalledCure returns the fix for a stalled peer.
 func stalledCure(stacks string) string {
 	cure := "restart the peer; the crawl continues where it stopped"
@@ -97,10 +87,10 @@ func (e *examination) running() Finding {
 	case s.Network != e.Config.Network:
 		return found(Warn, fmt.Sprintf("the running peer is in network %s, the settings name %s", s.Network, e.Config.Network), "restart it with these settings, or run doctor with its settings")
 	case s.Role != "worker" && !s.Ring.Stable:
-		return found(Warn, fmt.Sprintf("running: %s, %s of a ring of %d that is converging", s.State, roleOf(s), s.Ring.Members), "wait a minute, then see `apoidea ring`")
+		return found(Warn, fmt.Sprintf("running: %s, %s of a ring of %d that is converging", s.State, strings.Replace(s.Role, "ring", "member", 1), s.Ring.Members), "wait a minute, then see `apoidea ring`")
 	case s.Holding != "":
-		return fine("running: %s (%s), %s of a ring of %d", s.State, s.Holding, roleOf(s), s.Ring.Members)
+		return fine("running: %s (%s), %s of a ring of %d", s.State, s.Holding, strings.Replace(s.Role, "ring", "member", 1), s.Ring.Members)
 	default:
-		return fine("running: %s, %s of a ring of %d", s.State, roleOf(s), s.Ring.Members)
+		return fine("running: %s, %s of a ring of %d", s.State, strings.Replace(s.Role, "ring", "member", 1), s.Ring.Members)
 	}
 }

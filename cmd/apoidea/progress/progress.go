@@ -89,7 +89,7 @@ const paceWindow = 10 * time.Second
 // pace is the rate over the last window, and at the end that since the first report.
 type pace struct {
 	marks []paceMark // oldest first, the first at most a window old
-	begin *paceMark
+	begin paceMark
 }
 
 type paceMark struct {
@@ -100,13 +100,13 @@ type paceMark struct {
 func (s *pace) of(p *control.Progress) string {
 	now := paceMark{p.ElapseS, p.Pages}
 	s.marks = append(s.marks, now)
-	s.begin = cmp.Or(s.begin, &now)
+	s.begin = cmp.Or(s.begin, now)
 	for len(s.marks) > 2 && now.at-s.marks[1].at >= paceWindow.Seconds() {
 		s.marks = s.marks[1:]
 	}
 	first := s.marks[0]
 	if p.Idle {
-		first = *s.begin
+		first = s.begin
 	}
 	if now.at-first.at < 0.5 {
 		return ""

@@ -70,15 +70,14 @@ func Holds(l *control.Limits, now time.Time) string {
 		effect := "paused: "
 		switch {
 		case h.Rule == volunteer.ByUser:
-			effect = "" // part of the reason
+			if effect = ""; h.Until != nil { // part of the reason
+				lines = append(lines, h.Why+" until "+strings.Trim(words.Until(h.Until, now), " ()")+"; to resume: apoidea resume")
+				continue
+			}
 		case h.Effect != "pause":
 			effect = "slowed: "
 		}
-		text := fmt.Sprintf("%s%s, until %s%s", effect, h.Why, h.Ends, words.Until(h.Until, now))
-		if h.Rule == volunteer.ByUser && h.Until != nil {
-			text = h.Why + " until " + strings.Trim(words.Until(h.Until, now), " ()") + "; to resume: apoidea resume"
-		}
-		lines = append(lines, text)
+		lines = append(lines, fmt.Sprintf("%s%s, until %s%s", effect, h.Why, h.Ends, words.Until(h.Until, now)))
 	}
 	return strings.Join(lines, "\n")
 }

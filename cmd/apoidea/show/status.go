@@ -152,15 +152,11 @@ func Peers(out io.Writer, peers []control.PeerLine) error {
 		if p.State != "" { // it answered
 			arc, hosts, pages = fmt.Sprintf("%.1f %%", 100*p.ArcShare), words.Number(p.Hosts), words.Number(p.Pages)
 		}
-		role := p.Role
-		if role == "ring" {
-			role = "member"
-		}
 		if p.Error != "" {
 			state = p.Error
 		}
 		rows = append(rows, []string{
-			words.Short(p.Peer), words.OrDash(string(p.Name)), role, words.OrDash(state), words.OrDash(words.Key(p.Position)), RTT(p.RTTMs), coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
+			words.Short(p.Peer), words.OrDash(string(p.Name)), strings.Replace(p.Role, "ring", "member", 1), words.OrDash(state), words.OrDash(words.Key(p.Position)), RTT(p.RTTMs), coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
 		})
 	}
 	if err := words.List(out, rows); err != nil {
