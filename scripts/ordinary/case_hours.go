@@ -379,7 +379,7 @@ func volunteer(t *trial) error {
 	if err != nil {
 		return err
 	}
-	t.want("status: pages of its own", number(r.out, `pages?, .* by this peer`), st.OwnPages)
+	t.want("status: pages of its own", number(r.out, `pages?, .* since start`), st.OwnPages)
 	t.lacks("status", r.out, "whole ring")
 	if r, err = t.apoidea("export", "urls", "--data-dir", t.at("w")); err != nil {
 		return err

@@ -265,18 +265,9 @@ func since(now, before *control.Counters) control.Counters {
 		now    *int64
 		before int64
 	}{
-		{&c.Pages, before.Pages},
-		{&c.Bytes, before.Bytes},
-		{&c.Duplicates, before.Duplicates},
-		{&c.NoIndex, before.NoIndex},
-		{&c.Redirects, before.Redirects},
-		{&c.Errors, before.Errors},
-		{&c.RobotsDenied, before.RobotsDenied},
-		{&c.Refetched, before.Refetched},
-		{&c.Traps, before.Traps},
-		{&c.OutOfBudget, before.OutOfBudget},
-		{&c.LinksCut, before.LinksCut},
-		{&c.URLsSeen, before.URLsSeen - before.URLsPending - before.URLsLeased},
+		{&c.Pages, before.Pages}, {&c.Bytes, before.Bytes}, {&c.Duplicates, before.Duplicates}, {&c.NoIndex, before.NoIndex}, {&c.Redirects, before.Redirects},
+		{&c.Errors, before.Errors}, {&c.RobotsDenied, before.RobotsDenied}, {&c.Refetched, before.Refetched}, {&c.Traps, before.Traps},
+		{&c.OutOfBudget, before.OutOfBudget}, {&c.LinksCut, before.LinksCut}, {&c.URLsSeen, before.URLsSeen - before.URLsPending - before.URLsLeased},
 	} {
 		*n.now = max(0, *n.now-max(0, n.before)) // a member that went away took its counts along
 	}
