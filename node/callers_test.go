@@ -89,7 +89,7 @@ func TestRefusedIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(list) != 2 || list[0].Refused == nil || list[0].Refused.Requests != 3 || !strings.Contains(list[0].Refused.Why, `cake\x1b[1m is not had`) ||
-		list[1].Refused.Request != "Near" || list[1].Role != "stranger" {
+		list[1].Refused.Request != "Near" || list[1].Role != "untrusted" {
 		t.Errorf("%+v", list)
 	}
 	for i := range 2 * maxTurned {

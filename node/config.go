@@ -276,7 +276,7 @@ const minDelay = 100 * time.Millisecond
 func (c *Config) Validate() error {
 	oneOf := func(name, value string, allowed ...string) error {
 		if !slices.Contains(allowed, value) {
-			return control.Usage(fmt.Sprintf("%s %q: must be one of %v", name, value, allowed))
+			return control.Usage(fmt.Sprintf("%s %q: must be one of %s", name, value, strings.Join(allowed, ", ")))
 		}
 		return nil
 	}
@@ -472,7 +472,7 @@ func SocketPath(dataDir string) string {
 	if abs, err := filepath.Abs(dataDir); err == nil {
 		dataDir = abs
 	}
-	path := filepath.Join(dataDir, "apoidea.sock")
+	path := filepath.Join(dataDir, control.SocketName)
 	if len(path) <= maxSocketPath {
 		return path
 	}

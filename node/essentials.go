@@ -187,7 +187,7 @@ func bereft(dir string) error {
 	if len(left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is missing, but the directory has %s; start a new peer with another --data-dir", storage.ErrDamaged, filepath.Join(dir, "db"), strings.Join(left, " and "))
+	return fmt.Errorf("%w: database missing in %s, which has %s; start a new peer with another --data-dir", storage.ErrDamaged, dir, strings.Join(left, " and "))
 }
 
 // Damaged reports whether an error means that database or archive are corrupt.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -412,26 +413,23 @@ func (n *Node) ringEvent(e dht.Event) {
 
 // Banner returns the start message of a peer.
 func (n *Node) Banner() string {
-	addr, self := "no address yet", n.room.net.Self().String()
-	if n.cfg.Name != "" {
-		self = n.cfg.Name + " " + self
-	}
+	addr, self := "none yet", strings.TrimSpace(n.cfg.Name+" "+n.room.net.Self().String())
 	if addrs, elsewhere := DialAddrs(n.room.net.Addrs()); len(addrs) > 0 {
 		addr = addrs[0]
 		if !elsewhere && n.cfg.Profile == ProfileLab {
-			addr += " (by this machine only; --listen all for others)"
+			addr += " (this machine only; --listen all for others)"
 		}
 	}
 	page := ""
 	if url := n.page.url(); url != "" {
-		page = "; page at " + url
+		page = "\ndashboard " + url
 	}
 	if n.room.dht.State() == dht.Worker {
-		why := ", because it cannot be dialed"
+		why := "it cannot be dialed"
 		if n.room.net.Reached() == p2p.ReachedUnknown {
-			why = " until others have dialed it"
+			why = "no peer has dialed it yet"
 		}
-		return fmt.Sprintf("peer %s works for a ring of %d%s; data in %s%s", self, n.room.dht.Size(), why, n.cfg.DataDir, page)
+		return fmt.Sprintf("peer %s, worker for a ring of %d: %s\ndata %s%s", self, n.room.dht.Size(), why, n.cfg.DataDir, page)
 	}
 	alone := ""
 	if n.cfg.Profile == ProfilePublic && n.room.sources.Empty() && !n.cfg.Found && !n.cfg.MDNS {
@@ -440,5 +438,5 @@ func (n *Node) Banner() string {
 	if n.cfg.MDNS && n.Alone() {
 		alone += "\nno peer of network " + n.cfg.Network + " found on the local network; still searching (others need --mdns, too)"
 	}
-	return fmt.Sprintf("peer %s serves in a ring of %d; data in %s; reachable at %s%s%s", self, n.room.dht.Size(), n.cfg.DataDir, addr, page, alone)
+	return fmt.Sprintf("peer %s, ring of %d\ndata %s\naddress %s%s%s", self, n.room.dht.Size(), n.cfg.DataDir, addr, page, alone)
 }

@@ -18,7 +18,7 @@ ssh there	needs a second machine; lan.sh has some
 '
 # Promised: a pattern of the example, and one of what it prints.
 promised='
-cluster up .*--web --until-idle	pages, .* 0 fetched again|nothing left to fetch
+cluster up .*--web --until-idle	pages, .*; WARC files|nothing left to fetch
 cluster up .*--until-idle --json	"pages"
 cluster status --dir .* --json	"running"
 ^apoidea run .*--until-idle	[0-9]+ pages, 

@@ -153,10 +153,10 @@ func Check(dir string, lock *Lock, data bool, tell func(Fault)) (c Checked, err 
 		c.Unclean = log.unclean
 	}
 	if len(files.logs) == 0 {
-		count(Fault{Text: "no log of recent writes is there", Lost: true})
+		count(Fault{Text: "log of recent writes missing", Lost: true})
 	}
 	if len(files.options) == 0 {
-		count(Fault{Text: "no OPTIONS file is there, which every run writes; nothing is lost with it", Note: true})
+		count(Fault{Text: "OPTIONS file missing; nothing is lost, each run writes it", Note: true})
 	}
 	checkOpen(dir, lock, &files, c.Unclean, count)
 	return c, nil
@@ -166,11 +166,11 @@ func Check(dir string, lock *Lock, data bool, tell func(Fault)) (c Checked, err 
 // knows with those that are there.
 func checkOpen(dir string, lock *Lock, files *dbFiles, unclean bool, tell func(Fault)) {
 	if len(files.markers) == 0 {
-		tell(Fault{Text: "nothing names the current MANIFEST: a run would begin with an empty database", Lost: true})
+		tell(Fault{Text: "marker of the current MANIFEST missing: a run would start with an empty database", Lost: true})
 		return
 	}
 	if len(files.manifests) == 0 {
-		tell(Fault{Text: "the MANIFEST is gone", Lost: true})
+		tell(Fault{Text: "MANIFEST missing", Lost: true})
 		return
 	}
 	cache := pebble.NewCache(8 << 20)
@@ -183,7 +183,7 @@ func checkOpen(dir string, lock *Lock, files *dbFiles, unclean bool, tell func(F
 		return err
 	})
 	if err != nil {
-		tell(Fault{Text: "it does not open: " + plain(err), Lost: true})
+		tell(Fault{Text: "open failed: " + plain(err), Lost: true})
 		return
 	}
 	defer func() { _ = db.Close() }()
@@ -200,7 +200,7 @@ func checkOpen(dir string, lock *Lock, files *dbFiles, unclean bool, tell func(F
 	}
 	for _, name := range files.tables {
 		if !known[numberOf(name)] {
-			tell(Fault{File: name, Text: "the MANIFEST does not know this table: its end is gone, or the process was killed", Lost: true, Note: unclean})
+			tell(Fault{File: name, Text: "table not in the MANIFEST: MANIFEST truncated, or process killed", Lost: true, Note: unclean})
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (l *logFile) read() (err error) {
 				return nil
 			}
 			if !l.isPadding(at, next) {
-				l.tell(Fault{Text: fmt.Sprintf("%d bytes at %d cannot be read; recent writes were in them", next-at, at), Lost: true})
+				l.tell(Fault{Text: fmt.Sprintf("%d unreadable bytes at %d; recent writes lost", next-at, at), Lost: true})
 				inside = false
 			}
 			at = next
@@ -148,10 +148,10 @@ func (l *logFile) tellEnd(at int, inside bool) {
 	left := len(bytes.TrimRight(l.raw[at:], "\x00"))
 	switch {
 	case !l.last:
-		l.tell(Fault{Text: fmt.Sprintf("it ends at byte %d of %d and was closed behind that: recent writes are lost", at, len(l.raw)), Lost: true})
+		l.tell(Fault{Text: fmt.Sprintf("truncated at byte %d of %d; recent writes lost", at, len(l.raw)), Lost: true})
 	case left > 0 || inside:
-		l.tell(Fault{Text: fmt.Sprintf("its last %d bytes are no record: the process was killed while it wrote, or they are damaged", left), Note: true})
+		l.tell(Fault{Text: fmt.Sprintf("%d trailing bytes are not a record (killed while writing, or corrupt)", left), Note: true})
 	default:
-		l.tell(Fault{Text: "it was not closed: the process was killed, or the end of the file is gone", Note: true})
+		l.tell(Fault{Text: "not closed: killed while writing, or truncated", Note: true})
 	}
 }

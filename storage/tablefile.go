@@ -126,10 +126,10 @@ func (t *tableFile) read(each func(*entry) error, deleted func(span) error, tell
 		}
 	}
 	if bad > 0 {
-		t.tell(tell, "%d of %d blocks with records cannot be read, %d bytes", bad, len(blocks), lost)
+		t.tell(tell, "%d of %d record blocks unreadable, %d bytes", bad, len(blocks), lost)
 	}
 	if !found {
-		t.tell(tell, "what leads to its records is damaged (%s); %d blocks were found without it", plain(t.err), len(blocks))
+		t.tell(tell, "index corrupt (%s); %d blocks found without it", plain(t.err), len(blocks))
 		return nil
 	}
 	return t.spans(deleted, tell)
@@ -177,7 +177,7 @@ func (t *tableFile) spans(deleted func(span) error, tell func(Fault)) error {
 		return err
 	})
 	if err != nil {
-		t.tell(tell, "deletions of ranges cannot be read (%s): records that were removed may come back", plain(err))
+		t.tell(tell, "range deletions unreadable (%s): removed records may reappear", plain(err))
 	}
 	return failed
 }

@@ -77,7 +77,7 @@ func TestSameCommandAgain(t *testing.T) {
 	t.Parallel()
 	site, asked := pagesOf(t, 12)
 	dir := filepath.Join(t.TempDir(), "peer")
-	finished := regexp.MustCompile(`finished on \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, nothing left to fetch: 12 pages, duplicates included; --again`)
+	finished := regexp.MustCompile(`finished on \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, nothing left to fetch: 12 pages, 0 duplicates; --again`)
 	crawl := func(want int64, args ...string) string {
 		t.Helper()
 		before := asked.Load()

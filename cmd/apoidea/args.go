@@ -86,5 +86,8 @@ func suggestion(cmd *cobra.Command, word string) string {
 	if near := cmd.SuggestionsFor(word); len(near) > 0 {
 		return ", did you mean " + strings.Join(near, " or ") + "?"
 	}
+	if cmd.Name() == "job" && strings.Trim(word, "0123456789abcdef") == "" {
+		return ", did you mean job show " + word + "?"
+	}
 	return ""
 }

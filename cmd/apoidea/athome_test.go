@@ -105,7 +105,7 @@ func peer(t *testing.T, dir string, args ...string) (said *spoken, end func()) {
 			t.Fatalf("the peer ended: %s", said)
 		default:
 		}
-		return strings.Contains(said.String(), "serves in a ring")
+		return strings.Contains(said.String(), ", ring of ")
 	})
 	return said, end
 }

@@ -190,7 +190,12 @@ restarts killed peers with their data.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), settleTime)
 			defer cancel()
-			return c.WaitClosed(ctx, len(c.Running()), nil)
+			begin := time.Now()
+			if err := c.WaitClosed(ctx, len(c.Running()), nil); err != nil || g.json || g.quiet {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "ring consistent after %s\n", words.Seconds(time.Since(begin).Seconds()))
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "return when the remaining ring is consistent")

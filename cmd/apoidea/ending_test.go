@@ -34,11 +34,11 @@ func TestExplainNothing(t *testing.T) {
 		"pages":              {map[string]int64{"ok": 1, "connect": 3}, one, "ok", "", exitDone},
 		"only known pages":   {map[string]int64{"duplicate": 1}, one, "ok", "", exitDone},
 		"no seeds":           {nil, nil, "", "", exitDone},
-		"blocked":            {map[string]int64{"blocked_address": 1}, one, "blocked_address", "no page was fetched. http://a/: done: blocked_address; --allow-private", exitRefused},
-		"robots.txt":         {map[string]int64{"robots_denied": 1}, one, "robots_denied", "no page was fetched. http://a/: done: robots_denied\n", exitDone},
-		"refused connection": {map[string]int64{"connect": 1}, one, "connect", "no page was fetched. http://a/: done: connect", exitFailed},
-		"two of them":        {map[string]int64{"connect": 1, "robots_denied": 1}, two, "connect", "no page was fetched. http://a/: done: connect (1 more seed: ", exitFailed},
-		"put off":            {nil, one, "", "no page was fetched. http://a/: done: ", exitFailed},
+		"blocked":            {map[string]int64{"blocked_address": 1}, one, "blocked_address", "no page fetched: http://a/: done: blocked_address; --allow-private", exitRefused},
+		"robots.txt":         {map[string]int64{"robots_denied": 1}, one, "robots_denied", "no page fetched: http://a/: done: robots_denied\n", exitDone},
+		"refused connection": {map[string]int64{"connect": 1}, one, "connect", "no page fetched: http://a/: done: connect", exitFailed},
+		"two of them":        {map[string]int64{"connect": 1, "robots_denied": 1}, two, "connect", "no page fetched: http://a/: done: connect (1 more seed: ", exitFailed},
+		"put off":            {nil, one, "", "no page fetched: http://a/: done: ", exitFailed},
 	} {
 		ring := because{control.WhyLine{Outcome: c.outcome, Text: "done: " + c.outcome}, control.Job{Spec: control.JobSpec{URLs: c.seeds}}}
 		ring.job.Outcomes = c.outcomes

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,7 +225,10 @@ func (o *exportOptions) tell(r *export.Report, toFile bool, out, errOut io.Write
 		fmt.Fprintln(o.hints(errOut), "no URL owned by this peer has an outcome; --ring exports the URLs of all members")
 	}
 	if toFile || o.json {
-		text := words.Singular(fmt.Sprintf("%s: %d records, %s, of %s", r.Output, r.Records, words.Bytes(r.Bytes), words.Counted(int64(r.Peers), "peer")))
+		text := words.Singular(fmt.Sprintf("%s: %d %s, %s", r.Output, r.Records, cmp.Or(map[string]string{export.Links: "links", export.URLs: "URLs"}[r.What], "records"), words.Bytes(r.Bytes)))
+		if r.Peers > 0 {
+			text += ", of " + words.Counted(int64(r.Peers), "peer")
+		}
 		if err := o.say(out, r, text); err != nil {
 			return err
 		}

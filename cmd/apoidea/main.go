@@ -8,8 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
@@ -29,15 +32,27 @@ const (
 func main() {
 	logs.Capture(logs.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: logs.Truncate}))) // until a command sets its own
 	ctx, stop := interruptible()
-	err := newRoot().ExecuteContext(ctx)
+	cmd, err := newRoot().ExecuteContextC(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil && !errors.Is(err, errInterrupted) {
 		err = errInterrupted
 	}
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "apoidea:", words.Error(err))
+		fmt.Fprintln(os.Stderr, "apoidea:", errorText(cmd, err))
 	}
 	os.Exit(exitCode(err))
+}
+
+// errorText is an error for people. One of usage begins so, and names its flag as it is typed.
+func errorText(cmd *cobra.Command, err error) string {
+	if exitCode(err) != exitUsage {
+		return words.Error(err)
+	}
+	text := strings.TrimPrefix(words.Error(err), errUsage.Error()+": ")
+	if name, _, _ := strings.Cut(text, " "); name != "config" && cmd.Flags().Lookup(strings.TrimSuffix(name, ":")) != nil {
+		text = "--" + text
+	}
+	return errUsage.Error() + ": " + text
 }
 
 // errInterrupted ends a command that was interrupted before it was done.

@@ -74,7 +74,7 @@ Back up the data directory first if possible. A repair needs free space for a co
 func (o *mendOptions) options(errOut io.Writer) mend.Options {
 	m := o.asked
 	if !o.quiet && !o.json {
-		m.Progress = func(doing string) { fmt.Fprintf(errOut, "checking: %s\n", doing) }
+		m.Progress = func(doing string) { fmt.Fprintf(errOut, "%s\n", doing) }
 	}
 	return m
 }

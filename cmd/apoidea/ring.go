@@ -41,7 +41,7 @@ func (g *globals) watchRing(ctx context.Context, out io.Writer) error {
 		if g.json {
 			return words.Line(out, e)
 		}
-		_, err := fmt.Fprintf(out, "%s  %-8s %s\n", e.Time.Local().Format(time.TimeOnly), words.Legible(e.Event), words.Named(words.Legible(e.Text), string(e.Name)))
+		_, err := fmt.Fprintf(out, "%s  %-8s %s\n", e.Time.Local().Format(time.TimeOnly), words.Legible(e.Event), words.Legible(e.Line()))
 		return err
 	})
 	if ctx.Err() != nil {

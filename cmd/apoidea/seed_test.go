@@ -75,7 +75,7 @@ func TestSeed(t *testing.T) {
 	top := t.TempDir()
 	dir := func(name string) string { return filepath.Join(top, name) }
 	run := func(name string, args ...string) *process {
-		return start(t, "serves in a ring", append([]string{"run", "--data-dir", dir(name), "--log-level", "info", "--network", "seeded", "--dashboard", "off"}, args...)...)
+		return start(t, ", ring of ", append([]string{"run", "--data-dir", dir(name), "--log-level", "info", "--network", "seeded", "--dashboard", "off"}, args...)...)
 	}
 	id := func(name string) string {
 		var s struct{ Peer string }

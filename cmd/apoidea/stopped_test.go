@@ -61,7 +61,7 @@ func TestHangup(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		await(t, said, func() bool { return strings.Contains(said.String(), "serves in a ring") })
+		await(t, said, func() bool { return strings.Contains(said.String(), ", ring of ") })
 		_ = cmd.Process.Signal(syscall.SIGHUP)
 		if !ends {
 			time.Sleep(time.Second) // long enough to end, if it would

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/apoidea/apoidea/crawl/link"
@@ -53,7 +54,9 @@ type Error struct {
 }
 
 // Error names the URL, the phase and the cause.
-func (e *Error) Error() string { return fmt.Sprintf("fetch %s: %s: %s", e.URL, e.Phase, plain(e.Err)) }
+func (e *Error) Error() string {
+	return fmt.Sprintf("fetch %s: %s: %s", e.URL, e.Phase, strings.TrimPrefix(plain(e.Err), "resolve "))
+}
 
 // plain returns the text of the cause: of a connect, the system's error and the address, without
 // the names of calls.

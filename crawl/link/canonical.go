@@ -2,7 +2,6 @@ package link
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 )
 
@@ -17,15 +16,21 @@ const MaxURL = 8192
 var (
 	// ErrNotCrawlable: a crawler must not request the URL. All errors of this package except
 	// [ErrTooLong] wrap it.
-	ErrNotCrawlable = errors.New("not crawlable")
+	ErrNotCrawlable error = notCrawlable("not crawlable")
 	// ErrTooLong: longer than [MaxURL].
 	ErrTooLong = fmt.Errorf("URL exceeds %d bytes", MaxURL)
 
-	errScheme = fmt.Errorf("scheme must be http or https: %w", ErrNotCrawlable)
-	errSyntax = fmt.Errorf("invalid URL: %w", ErrNotCrawlable)
-	errHost   = fmt.Errorf("invalid host: %w", ErrNotCrawlable)
-	errPort   = fmt.Errorf("port of another protocol: %w", ErrNotCrawlable)
+	errScheme = notCrawlable("scheme must be http or https")
+	errSyntax = notCrawlable("invalid URL")
+	errHost   = notCrawlable("invalid host")
+	errPort   = notCrawlable("port of another protocol")
 )
+
+// notCrawlable is an [ErrNotCrawlable] with its reason.
+type notCrawlable string
+
+func (e notCrawlable) Error() string      { return string(e) }
+func (notCrawlable) Is(target error) bool { return target == ErrNotCrawlable }
 
 // Canonical returns the canonical form of an absolute URL. It is parsed by the WHATWG URL standard;
 // then

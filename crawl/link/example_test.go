@@ -24,8 +24,8 @@ func ExampleCanonical() {
 	// Output:
 	// http://example.org/b~c?q=1
 	// https://xn--bcher-kva.example/
-	// scheme must be http or https: not crawlable
-	// port 25: port of another protocol: not crawlable
+	// scheme must be http or https
+	// port 25: port of another protocol
 }
 
 // The links of a page are relative to it.
@@ -48,7 +48,7 @@ func ExampleBase() {
 	// https://example.org/
 	// https://other.example/
 	// https://example.org/docs/intro.html?print
-	// scheme must be http or https: not crawlable
+	// scheme must be http or https
 }
 
 // The host picks the owner on the ring; a request line has what follows it.

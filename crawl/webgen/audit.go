@@ -385,20 +385,13 @@ func (w *Web) Audit() Audit {
 }
 
 func (t *AuditHost) add(r AuditHost) {
-	t.Requests += r.Requests
-	t.DistinctURLs += r.DistinctURLs
-	t.RepeatedURLs += r.RepeatedURLs
-	t.RepeatedRequests += r.RepeatedRequests
-	t.Retries += r.Retries
-	t.RobotsRequests += r.RobotsRequests
-	t.Probes += r.Probes
-	t.Overlaps += r.Overlaps
-	t.SelfOverlaps += r.SelfOverlaps
-	t.RobotsViolations += r.RobotsViolations
-	t.Disallowed += r.Disallowed
-	t.BeforeRobots += r.BeforeRobots
-	t.Trapped += r.Trapped
-	t.Untracked += r.Untracked
+	for _, n := range []struct{ to, of *int64 }{
+		{&t.Requests, &r.Requests}, {&t.DistinctURLs, &r.DistinctURLs}, {&t.RepeatedURLs, &r.RepeatedURLs}, {&t.RepeatedRequests, &r.RepeatedRequests}, {&t.Retries, &r.Retries},
+		{&t.RobotsRequests, &r.RobotsRequests}, {&t.Probes, &r.Probes}, {&t.Overlaps, &r.Overlaps}, {&t.SelfOverlaps, &r.SelfOverlaps}, {&t.RobotsViolations, &r.RobotsViolations},
+		{&t.Disallowed, &r.Disallowed}, {&t.BeforeRobots, &r.BeforeRobots}, {&t.Trapped, &r.Trapped}, {&t.Untracked, &r.Untracked},
+	} {
+		*n.to += *n.of
+	}
 	t.SmallestGapMS = smallerOf(t.SmallestGapMS, r.SmallestGapMS)
 	t.SmallestGapWithinMS = smallerOf(t.SmallestGapWithinMS, r.SmallestGapWithinMS)
 	for status, n := range r.Statuses {

@@ -84,10 +84,10 @@ type Report struct {
 // Error lists each source that was tried and its result, on one line.
 func (r *Report) Error() string {
 	if len(r.Attempts) == 0 {
-		return "no reachable entry: none given or remembered"
+		return "no entry peer reachable: none given or remembered"
 	}
 	var b strings.Builder
-	b.WriteString("no reachable entry; tried ")
+	b.WriteString("no entry peer reachable; tried ")
 	for i, a := range r.Attempts {
 		if i > 0 {
 			b.WriteString("; ")

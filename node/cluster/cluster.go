@@ -326,7 +326,7 @@ func (c *Cluster) WaitClosed(ctx context.Context, n int, progress func(string)) 
 		if closed && members >= n {
 			return nil
 		}
-		if now := fmt.Sprintf("%d of %d peers in the ring", members, n); progress != nil && now != text {
+		if now := fmt.Sprintf("%d of %d peers in the ring", members, n); progress != nil && members < n && now != text {
 			text = now
 			progress(text)
 		}

@@ -13,9 +13,14 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 )
+
+// SocketName is the socket of the API in a data directory.
+const SocketName = "apoidea.sock"
 
 // maxLine limits one document of a stream or response, for the reader.
 const maxLine = 64 << 20
@@ -100,7 +105,12 @@ func (c *Client) unreachable(err error, began bool) error {
 	case ok && op.Op == "dial" && errors.Is(err, fs.ErrPermission):
 		return &Error{Kind: KindNoPeer, Text: fmt.Sprintf("the peer at %s belongs to another user: %v", c.addr, fs.ErrPermission)}
 	case ok && op.Op == "dial":
-		return &Error{Kind: KindNoPeer, Text: fmt.Sprintf("no peer is running at %s (start one with `apoidea run`, or set its --data-dir)", c.addr)}
+		dir, name := filepath.Split(c.addr)
+		text := fmt.Sprintf("no peer is running at %s (start one with `apoidea run`, or check %s)", c.addr, map[bool]string{true: "--data-dir", false: "--api"}[name == SocketName])
+		if _, err := os.Stat(dir); err != nil && name == SocketName {
+			text = "no data directory " + filepath.Clean(dir) + ": start a peer with `apoidea run`, or set --data-dir"
+		}
+		return &Error{Kind: KindNoPeer, Text: text}
 	case ok, !began, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return wentAway()
 	default:

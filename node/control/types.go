@@ -1,6 +1,9 @@
 package control
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Status is the status of one peer; with ring=1 the counters are sums over all ring members and
 // Peers lists them. The JSON names are stable: fields are only added.
@@ -130,30 +133,17 @@ type Counters struct {
 
 // Add sums o into c.
 func (c *Counters) Add(o *Counters) {
-	c.Pages += o.Pages
-	c.Bytes += o.Bytes
-	c.Duplicates += o.Duplicates
-	c.NoIndex += o.NoIndex
-	c.Redirects += o.Redirects
-	c.Errors += o.Errors
-	c.RobotsDenied += o.RobotsDenied
-	c.Traps += o.Traps
-	c.OutOfBudget += o.OutOfBudget
-	c.LinksCut += o.LinksCut
-	c.Refetched += o.Refetched
-	c.LinksLeftOut += o.LinksLeftOut
-	c.URLsSeen += o.URLsSeen
-	c.URLsPending += o.URLsPending
-	c.URLsLeased += o.URLsLeased
-	c.URLsWaiting += o.URLsWaiting
-	c.Outbox += o.Outbox
-	c.HostsOwned += o.HostsOwned
-	c.HostsLeased += o.HostsLeased
-	c.URLsPutOff += o.URLsPutOff
-	c.HostsPutOff += o.HostsPutOff
-	if o.NextRetryS > 0 && (c.NextRetryS == 0 || o.NextRetryS < c.NextRetryS) {
-		c.NextRetryS = o.NextRetryS
+	sums := func(c *Counters) []*int64 {
+		return []*int64{
+			&c.Pages, &c.Bytes, &c.Duplicates, &c.NoIndex, &c.Redirects, &c.Errors, &c.RobotsDenied, &c.Traps, &c.OutOfBudget, &c.LinksCut, &c.Refetched,
+			&c.LinksLeftOut, &c.URLsSeen, &c.URLsPending, &c.URLsLeased, &c.URLsWaiting, &c.Outbox, &c.HostsOwned, &c.HostsLeased, &c.URLsPutOff, &c.HostsPutOff,
+		}
 	}
+	to := sums(c)
+	for i, n := range sums(o) {
+		*to[i] += *n
+	}
+	c.NextRetryS = sooner(c.NextRetryS, o.NextRetryS)
 }
 
 // Outstanding returns the unfinished work: a crawl is idle when it is zero on the whole ring.
@@ -191,6 +181,14 @@ const (
 	NeighboursSettled  = "settled"  // unchanged for two rounds
 	NeighboursChanging = "changing" // one joined, left, or does not respond
 )
+
+// Line returns the text of an event, with the peer's name, if it has one, instead of its ID.
+func (e RingEvent) Line() string {
+	if e.Name == "" {
+		return e.Text
+	}
+	return strings.Replace(e.Text, "peer "+e.Peer[max(0, len(e.Peer)-8):], string(e.Name), 1)
+}
 
 // NeighboursWord returns the state of a peer's own neighbors.
 func NeighboursWord(settled bool) string {
@@ -415,16 +413,12 @@ type JobCounts struct {
 
 // Add sums o into c.
 func (c *JobCounts) Add(o *JobCounts) {
-	c.Accepted += o.Accepted
-	c.Done += o.Done
-	c.Pending += o.Pending
-	c.Leased += o.Leased
-	c.Waiting += o.Waiting
-	c.Outbox += o.Outbox
-	c.Bytes += o.Bytes
-	c.LinksLeftOut += o.LinksLeftOut
-	c.PutOff += o.PutOff
-	c.PutOffHosts += o.PutOffHosts
+	for _, n := range []struct{ to, of *int64 }{
+		{&c.Accepted, &o.Accepted}, {&c.Done, &o.Done}, {&c.Pending, &o.Pending}, {&c.Leased, &o.Leased}, {&c.Waiting, &o.Waiting},
+		{&c.Outbox, &o.Outbox}, {&c.Bytes, &o.Bytes}, {&c.LinksLeftOut, &o.LinksLeftOut}, {&c.PutOff, &o.PutOff}, {&c.PutOffHosts, &o.PutOffHosts},
+	} {
+		*n.to += *n.of
+	}
 	c.PutOffNextS = sooner(c.PutOffNextS, o.PutOffNextS)
 	for k, v := range o.Outcomes {
 		if c.Outcomes == nil {
@@ -432,9 +426,7 @@ func (c *JobCounts) Add(o *JobCounts) {
 		}
 		c.Outcomes[k] += v
 	}
-	if o.NextRetryS > 0 && (c.NextRetryS == 0 || o.NextRetryS < c.NextRetryS) {
-		c.NextRetryS = o.NextRetryS
-	}
+	c.NextRetryS = sooner(c.NextRetryS, o.NextRetryS)
 }
 
 // Outstanding returns the job's unfinished work.

@@ -35,7 +35,7 @@ func (e *examination) files(context.Context) Finding {
 		return found(Fail, oneLine(err), "check the path and the format: a MaxMind DB for --geoip; CSV with columns prefix and org, or delegated-extended, for --hierarchy")
 	}
 	if len(named) == 0 {
-		return fine("not set")
+		return fine("none referenced")
 	}
 	return fine("%s readable", strings.Join(named, ", "))
 }
@@ -87,10 +87,10 @@ func (e *examination) running() Finding {
 	case s.Network != e.Config.Network:
 		return found(Warn, fmt.Sprintf("the running peer is in network %s, the settings name %s", s.Network, e.Config.Network), "restart it with these settings, or run doctor with its settings")
 	case s.Role != "worker" && !s.Ring.Stable:
-		return found(Warn, fmt.Sprintf("%s as %s in a ring of %d that is converging", s.State, s.Role, s.Ring.Members), "wait a minute, then see `apoidea ring`")
+		return found(Warn, fmt.Sprintf("running: %s, %s of a ring of %d that is converging", s.State, strings.Replace(s.Role, "ring", "member", 1), s.Ring.Members), "wait a minute, then see `apoidea ring`")
 	case s.Holding != "":
-		return fine("%s (%s) as %s in a ring of %d", s.State, s.Holding, s.Role, s.Ring.Members)
+		return fine("running: %s (%s), %s of a ring of %d", s.State, s.Holding, strings.Replace(s.Role, "ring", "member", 1), s.Ring.Members)
 	default:
-		return fine("%s as %s in a ring of %d", s.State, s.Role, s.Ring.Members)
+		return fine("running: %s, %s of a ring of %d", s.State, strings.Replace(s.Role, "ring", "member", 1), s.Ring.Members)
 	}
 }

@@ -146,7 +146,7 @@ func urlsText(urls []string, n int) string {
 // lists what is missing from a completed export.
 func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if !slices.Contains(Kinds(), o.What) {
-		return nil, control.Usage(fmt.Sprintf("export %q: must be one of %v", o.What, Kinds()))
+		return nil, control.Usage(fmt.Sprintf("export %q: must be one of %s", o.What, strings.Join(Kinds(), ", ")))
 	}
 	if o.Count && o.What != Links {
 		return nil, control.Usage("export " + o.What + ": only links can be counted")

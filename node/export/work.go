@@ -137,6 +137,8 @@ func (w *work) take() error {
 	switch {
 	case err == nil:
 		return w.save()
+	case errors.Is(err, fs.ErrNotExist):
+		return control.Usage(fmt.Sprintf("output: directory %s does not exist", filepath.Dir(w.o.Output)))
 	case !errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("export: %w", err)
 	}

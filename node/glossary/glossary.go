@@ -18,6 +18,7 @@ var Words = []Word{
 	{"DNS seed", "A domain name whose TXT records list entry peers of a ring (--dns-seed)."},
 	{"duplicate", "A page whose body was archived before, from any host of the ring. It is archived as a revisit, without the body."},
 	{"entry peer", "A peer that a joining peer contacts first. Any member that can be dialed is suitable."},
+	{"fetched again", "URLs fetched although their outcome was already reported, for example after a failure. The end summary counts them."},
 	{"handoff", "The transfer of records to a new owner when peers join, leave or fail."},
 	{"host", "A name, with its port unless that is the default. All URLs of a host have one owner, and one worker at a time."},
 	{"job", "The specification of a crawl: seeds, scope and limits. It belongs to the ring. The same arguments posted again are the same job."},

@@ -87,7 +87,7 @@ func begin(dir string, o Options, lock func(dir string) (*storage.Lock, error)) 
 		}
 		_, err := os.Stat(x.path(node.EssentialsFile))
 		if paths, _ := warc.Files(x.path("archive"), true); err != nil && len(paths) == 0 {
-			return nil, &control.Error{Kind: control.KindNoPeer, Text: dir + " holds no data of a peer"}
+			return nil, &control.Error{Kind: control.KindNoPeer, Text: "no data of a peer in " + dir + ": set --data-dir"}
 		}
 		return x, nil
 	}
@@ -111,18 +111,18 @@ func (x *examination) end() {
 }
 
 func (x *examination) check(ctx context.Context) error {
-	x.Progress("database")
+	x.Progress("checking: database")
 	if err := x.database(); err != nil { //nolint:contextcheck // the library takes one, and reads a file without it
 		return err
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	x.Progress("archive")
+	x.Progress("checking: archive")
 	if err := x.archive(ctx); err != nil {
 		return err
 	}
-	x.Progress("records")
+	x.Progress("checking: records")
 	if x.store != nil {
 		if err := x.records(ctx); err != nil {
 			return err
@@ -133,18 +133,18 @@ func (x *examination) check(ctx context.Context) error {
 
 // What findings mean for the crawl.
 const (
-	meansRecords = "what was crawled, and what waits, is not known any more for the URLs in it: apoidea repair takes it from the archive where it can, and has the rest crawled again"
-	meansOpen    = "the peer does not start; apoidea repair brings what can be read into a new database"
-	meansPages   = "these pages are lost: apoidea repair has them crawled again; of files that were moved to other storage, put each index back as FILE.cdxj.moved first"
-	meansIndex   = "no page is lost; apoidea repair makes the index anew"
-	meansCrash   = "nothing that was acknowledged is lost if the process was killed: the next run goes on from there"
+	meansRecords = "outcomes and pending URLs in it are unreadable; repair restores them from the archive, and the next run crawls the rest"
+	meansOpen    = "the peer does not start; repair recovers readable records into a new database"
+	meansPages   = "pages lost; after repair the next run crawls them. If the WARC file was moved, rename its index to FILE.cdxj.moved first"
+	meansIndex   = "no page is lost; repair regenerates the index"
+	meansCrash   = "normal after a kill; no acknowledged data is lost"
 )
 
 // database looks at the files of the database, and opens it.
 func (x *examination) database() error {
 	if x.lock == nil || x.interrupted() {
 		x.lost = true
-		x.report.add(Finding{Area: Database, Found: "there is none", Means: meansOpen})
+		x.report.add(Finding{Area: Database, Found: "missing", Means: meansOpen})
 		return nil
 	}
 	var err error
@@ -188,8 +188,8 @@ func (x *examination) identity() error {
 	if err != nil || !ok {
 		x.lost = true
 		x.report.add(Finding{
-			Area: Database, Found: "the peer's identity is not there",
-			Means: "a run would begin as another peer, which holds none of these pages; apoidea repair takes it from the file " + node.EssentialsFile + " if that is there",
+			Area: Database, Found: "the identity of the peer is missing",
+			Means: "a run would start as another peer, without these pages; repair restores it from the file " + node.EssentialsFile + ", if readable",
 		})
 	}
 	return nil
@@ -233,7 +233,7 @@ func (x *examination) tellArchive(p warc.Problem) {
 	case p.Note:
 		f.Means = meansCrash
 	case len(p.URLs) == 0:
-		f.Means = "the records that lay there are lost; what the database says of them tells which, and apoidea repair has them crawled again"
+		f.Means = "records in it are lost; repair finds them in the database, and the next run crawls them"
 	}
 	f.name(p.URLs...)
 	x.report.add(f)
@@ -255,8 +255,8 @@ func (x *examination) beside() error {
 	}
 	if len(spilled) > 0 {
 		x.report.add(Finding{
-			Area: Spill, Where: "spill", Found: fmt.Sprintf("%d files of a run that was killed", len(spilled)), Note: true,
-			Means: "their pages were not reported and are fetched again; apoidea repair removes the files",
+			Area: Spill, Where: "spill", Found: fmt.Sprintf("%d files of a killed run", len(spilled)), Note: true,
+			Means: "their pages were not reported and are fetched again; repair removes the files",
 		})
 	}
 	if x.store == nil || x.self == "" {
@@ -265,7 +265,7 @@ func (x *examination) beside() error {
 	if err := node.CheckEssentials(x.dir, x.self); err != nil {
 		x.report.add(Finding{
 			Area: Beside, Where: node.EssentialsFile, Found: err.Error(), Note: errors.Is(err, fs.ErrNotExist),
-			Means: "the copy of the peer's identity and jobs helps where the database loses them; nothing is lost now, and the next run writes it anew",
+			Means: "the copy of identity and jobs is unreadable; nothing is lost, and the next run writes a new copy",
 		})
 	}
 	return nil
@@ -280,7 +280,7 @@ func (x *examination) meta() error {
 		}
 		if !json.Valid(value) {
 			x.books = true
-			x.report.add(Finding{Area: Records, Where: name, Found: "it is not what was written", Means: "the peer does not start, or forgets it; apoidea repair leaves it out"})
+			x.report.add(Finding{Area: Records, Where: name, Found: "invalid JSON", Means: "the peer does not start or ignores it; repair removes it"})
 		}
 		return true
 	})

@@ -100,12 +100,12 @@ func (b *rebuilding) about() error {
 		return fmt.Errorf("%s: %w", node.EssentialsFile, err)
 	}
 	if err != nil {
-		b.Progress("the copy of identity and jobs is of no help: " + err.Error())
+		b.Progress(node.EssentialsFile + " not readable: " + err.Error())
 	}
 	for name, value := range copied {
 		if _, ok := kept[name]; !ok {
 			kept[name] = value
-			b.mended.did("%s is taken from %s", aboutText(name), node.EssentialsFile)
+			b.mended.did("%s restored from %s", aboutText(name), node.EssentialsFile)
 		}
 	}
 	if id, err := idOf(kept[node.MetaIdentity]); err == nil {
@@ -121,7 +121,7 @@ func (b *rebuilding) about() error {
 		if b.self, err = peer.IDFromPrivateKey(key); err != nil {
 			return err
 		}
-		b.mended.did("the identity is lost: the peer comes back as another one, %s", b.self)
+		b.mended.did("identity lost; new peer ID: %s", b.self)
 	}
 	b.alone = len(kept[node.MetaRemembered]) <= len("null")
 	p := putter{space: b.dst.Keyspace(storage.KeyspaceMeta)}
@@ -143,9 +143,9 @@ func (b *rebuilding) about() error {
 
 func aboutText(name string) string {
 	if strings.HasPrefix(name, jobs.KeyPrefix) {
-		return "a job"
+		return "job"
 	}
-	return "the " + name
+	return name
 }
 
 // sound says whether a value about the peer is one that a run can read.
@@ -216,7 +216,7 @@ func (b *rebuilding) books() error {
 	return each(b.src.in(storage.KeyspaceJobs), func(key, value []byte) error {
 		if _, err := r.Import([]kv.Record{{Key: key, Value: value}}); err != nil {
 			b.mended.Unreadable++
-			b.mended.did("left out of the jobs: %v", err)
+			b.mended.did("job not restored: %v", err)
 			return nil
 		}
 		b.mended.Records++
@@ -595,7 +595,7 @@ func (b *rebuilding) finish() error {
 		if err != nil && !errors.Is(err, job.ErrUnknown) && !errors.Is(err, job.ErrSignature) { // what comes late of a job that is done is crawled all the same
 			return err
 		}
-		b.mended.did("job %s runs again", id)
+		b.mended.did("job %s reopened", id)
 	}
 	return meta.Sync()
 }

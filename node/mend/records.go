@@ -26,7 +26,7 @@ func (x *examination) records(ctx context.Context) error {
 	if err != nil {
 		return x.unreadable(err)
 	}
-	missing := Finding{Area: Records, Found: "pages are recorded that no archive file holds", Means: meansPages}
+	missing := Finding{Area: Records, Found: "records of pages missing from the archive", Means: meansPages}
 	waiting := make(map[job.ID]int64)
 	hosts := x.store.Keyspace(storage.KeyspaceHosts)
 	bad := 0
@@ -56,13 +56,13 @@ func (x *examination) records(ctx context.Context) error {
 	}
 	if bad > 0 {
 		x.books = true
-		x.report.add(Finding{Area: Records, Found: fmt.Sprintf("%d records of hosts cannot be read", bad), Means: meansRecords})
+		x.report.add(Finding{Area: Records, Found: fmt.Sprintf("%d unreadable records of hosts", bad), Means: meansRecords})
 	}
 	for id, n := range waiting {
 		if jobs.spec[id] == nil {
 			x.report.add(Finding{
-				Area: Records, Where: "job " + id.String(), Found: fmt.Sprintf("its words are not here, and %d URLs wait for it", n), Note: true,
-				Means: "they wait until a peer of the ring tells what the job is; in a ring of one, post it anew",
+				Area: Records, Where: "job " + id.String(), Found: fmt.Sprintf("specification missing, needed by %d URLs", n), Note: true,
+				Means: "pending until a ring member sends the job; in a ring of one, post it again",
 			})
 		}
 	}
@@ -113,12 +113,12 @@ func (x *examination) bodies() error {
 	})
 	if bad > 0 {
 		x.books = true
-		x.report.add(Finding{Area: Records, Found: fmt.Sprintf("%d records of bodies cannot be read", bad), Means: "these bodies would be archived once more; apoidea repair makes the records anew of the archive"})
+		x.report.add(Finding{Area: Records, Found: fmt.Sprintf("%d unreadable records of bodies", bad), Means: "these bodies would be archived again; repair regenerates the records from the archive"})
 	}
 	if x.dangles > 0 {
 		x.report.add(Finding{
-			Area: Records, Found: fmt.Sprintf("%d records of bodies name a page that no archive file holds", x.dangles),
-			Means: "a page with such a body would be archived as a revisit of nothing; apoidea repair removes them",
+			Area: Records, Found: fmt.Sprintf("%d records of bodies refer to pages missing from the archive", x.dangles),
+			Means: "a page with such a body would be archived as a revisit of a missing page; repair removes them",
 		})
 	}
 	return err
@@ -132,16 +132,16 @@ func (x *examination) addUp() {
 	}
 	if err != nil && !x.books {
 		x.books = true
-		x.report.add(Finding{Area: Records, Found: err.Error(), Means: "counters and URL sets do not agree: URLs may be crawled twice or never; apoidea repair counts them anew"})
+		x.report.add(Finding{Area: Records, Found: err.Error(), Means: "counters and URL sets differ: URLs may be crawled twice or never; repair counts them again"})
 	}
 }
 
 // forgotten finds pages of the archive of which the records say nothing.
 func (x *examination) forgotten(ctx context.Context) error {
-	f := Finding{Area: Records, Found: "pages are in the archive, and the records say nothing of them", Note: x.db.Unclean && x.unfinished}
-	f.Means = "the end of the database's log is gone; apoidea repair takes their outcomes and links from the archive"
+	f := Finding{Area: Records, Found: "archived pages without a record", Note: x.db.Unclean && x.unfinished}
+	f.Means = "the end of the database's log is missing; repair restores outcomes and links from the archive"
 	if f.Note {
-		f.Means = "the process was killed before it had recorded them, and they are fetched again; if there are many, the end of the database's log is gone, and apoidea repair takes them from the archive"
+		f.Means = "normal after a kill, and fetched again; if there are many, the end of the database's log is missing, and repair restores them from the archive"
 	}
 	if x.self == "" {
 		return nil

@@ -74,7 +74,7 @@ func (r *repair) finishEarlier() error {
 	if err := os.Rename(r.path(newName), r.path("db")); err != nil {
 		return err
 	}
-	r.mended.did("a repair that was interrupted had finished the database: it is in its place")
+	r.mended.did("database of an interrupted repair completed")
 	return r.acquireAgain()
 }
 
@@ -89,18 +89,18 @@ func (r *repair) acquireAgain() error {
 
 func (r *repair) run(ctx context.Context) error {
 	if r.needsDatabase() {
-		r.Progress("new database")
+		r.Progress("writing: new database")
 		if err := r.rebuild(ctx); err != nil {
 			return fmt.Errorf("repair: new database: %w", err)
 		}
 	}
 	if r.dry {
 		for _, name := range r.damaged {
-			r.mended.did("would mend %s", name)
+			r.mended.did("would repair %s", name)
 		}
 		return nil
 	}
-	r.Progress("archive")
+	r.Progress("writing: archive")
 	if err := r.mendArchive(); err != nil {
 		return fmt.Errorf("repair: archive: %w", err)
 	}
@@ -116,7 +116,7 @@ func (r *repair) run(ctx context.Context) error {
 func (r *repair) removeCopy() error {
 	for i := range r.report.Findings {
 		if f := &r.report.Findings[i]; f.Area == Beside && !f.Note {
-			r.mended.did("%s is put aside: the next run writes it anew", f.Where)
+			r.mended.did("%s moved to %s; the next run writes a new one", f.Where, filepath.Base(r.aside))
 			return r.putAside(f.Where)
 		}
 	}
@@ -161,14 +161,14 @@ func (r *repair) mendArchive() error {
 		}
 		if changed {
 			r.mended.Files = append(r.mended.Files, name)
-			r.mended.did("%s is whole again", name)
+			r.mended.did("%s repaired", name)
 		}
 	}
 	for _, name := range r.orphans {
 		if err := r.putAside(filepath.Join("archive", name)); err != nil {
 			return err
 		}
-		r.mended.did("%s led to a file that is gone and is put aside", name)
+		r.mended.did("%s, whose WARC file is missing, moved to %s", name, filepath.Base(r.aside))
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (r *repair) swap() error {
 	if err := os.Rename(r.path(newName), r.path("db")); err != nil {
 		return err
 	}
-	r.mended.did("the database is written anew")
+	r.mended.did("database rebuilt")
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (r *repair) removeSpill() error {
 		}
 	}
 	if len(paths) > 0 {
-		r.mended.did("%d files of a run that was killed are removed from spill", len(paths))
+		r.mended.did("%d files of a killed run removed from spill", len(paths))
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (r *repair) origin() (source, error) {
 	}
 	s, err := storage.Salvage(dir, r.path(scratchName), func(f storage.Fault) {
 		if !f.Note {
-			r.mended.did("left out of the database: %s", f)
+			r.mended.did("not recovered: %s", f)
 		}
 	})
 	if err != nil {

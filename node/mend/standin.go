@@ -69,7 +69,7 @@ func (b *rebuilding) standIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.mended.did("the jobs are lost: %s stands for them (seeds, of the archive: %d); what else bounded them is not known any more (apoidea job cancel ends it)", id, len(spec.Seeds))
+	b.mended.did("jobs lost; replacement job %s has %d seeds from the archive and no limits (to end it: apoidea job cancel %[1]s)", id, len(spec.Seeds))
 	return b.dst.Keyspace(storage.KeyspaceMeta).UpdateNoSync(func(w kv.Batch) { w.Set(append([]byte(jobs.KeyPrefix), id[:]...), value) })
 }
 

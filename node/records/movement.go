@@ -108,9 +108,9 @@ func (l *moved) text() string {
 	count := fmt.Sprintf("%s (%s)", counted(l.places, what), counted(l.records, [2]string{"record", "records"}))
 	switch l.how {
 	case handedTo:
-		return fmt.Sprintf("handed %s to peer %s", count, p2p.Short(l.peer))
+		return fmt.Sprintf("handed off %s to peer %s", count, p2p.Short(l.peer))
 	case passedTo:
-		return fmt.Sprintf("forwarded %s of peer %s to peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
+		return fmt.Sprintf("handed off %s from peer %s to peer %s", count, p2p.Short(l.of), p2p.Short(l.peer))
 	case takenOver:
 		return fmt.Sprintf("took over %s of peer %s", count, p2p.Short(l.of))
 	default:

@@ -145,7 +145,7 @@ func (s Service) Behind(g Gate) calls.Handler {
 			return nil, err
 		}
 		if m.who.neighbours && !g.Neighbour(from) || m.who.members && !g.Member(ctx, from) {
-			err := Busy(fmt.Sprintf("%s: accepted only from a %s, which the caller is not as seen here (normal just after a join)", m.request, m.who.Caller))
+			err := Busy(fmt.Sprintf("%s: caller not yet known as a %s (normal after a join)", m.request, m.who.Caller))
 			g.Turned(from, m.request, err)
 			return nil, err
 		}

@@ -267,6 +267,7 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 		} else if f.Final.Detail != "" {
 			l.Text += " (" + f.Final.Detail + ")"
 		}
+		l.Text += map[string]string{"robots_denied": ": robots.txt forbids this URL", "noindex": ": page not archived; to archive it: --archive-noindex"}[l.Outcome]
 		if n := f.Final.LeftOut; n > 0 {
 			l.LinksLeftOut = int64(n)
 			l.Text += fmt.Sprintf("; %d of its links dropped: size limits of one page", n)
@@ -280,7 +281,7 @@ func whyLine(f *owner.Fate, now, horizon time.Time) control.WhyLine {
 	case "leased":
 		l.Text = fmt.Sprintf("leased at depth %d", l.Depth)
 	default:
-		l.Text = "not in this job's URL set: no link to it was found"
+		l.Text = "unknown to this job: no link found"
 		if f.Trap != "" {
 			l.Text += "; similar URLs are skipped: " + f.Trap
 		}
@@ -301,7 +302,7 @@ func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
 		return
 	}
 	if f.HostUntil.After(now) {
-		l.Text += fmt.Sprintf("; the host is not fetched for %v", f.HostUntil.Sub(now).Round(100*time.Millisecond))
+		l.Text += fmt.Sprintf("; next attempt in %v", f.HostUntil.Sub(now).Round(100*time.Millisecond))
 		if f.HostFails > 0 {
 			l.Text += fmt.Sprintf(" (consecutive failures: %d)", f.HostFails)
 		}
@@ -314,7 +315,7 @@ func whyLate(l *control.WhyLine, f *owner.Fate, now, horizon time.Time) {
 	case l.PutOff && f.HostMute:
 		l.Text += "; deferred: the host never responded"
 	case l.PutOff:
-		l.Text += "; deferred: longer than the wait limit"
+		l.Text += "; deferred: next attempt after --patience"
 	}
 }
 

@@ -32,7 +32,7 @@ func OpenOffline(dir, identity string) (*Offline, error) {
 	db := filepath.Join(dir, "db")
 	store, err := storage.Open(db, storage.Options{ReadOnly: true})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &control.Error{Kind: control.KindNoPeer, Text: fmt.Sprintf("no peer is running, and %s contains no data of one", dir)}
+		return nil, &control.Error{Kind: control.KindNoPeer, Text: fmt.Sprintf("no peer is running, and no data of one in %s: set --data-dir", dir)}
 	}
 	if err != nil {
 		return nil, err

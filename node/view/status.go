@@ -506,7 +506,7 @@ func (v *View) refused(lines []control.PeerLine) []control.PeerLine {
 	})
 	for _, id := range ids[:min(len(ids), maxRefused)] {
 		r := all[id]
-		lines = append(lines, control.PeerLine{Peer: id.String(), Role: "stranger", Refused: &r})
+		lines = append(lines, control.PeerLine{Peer: id.String(), Role: "untrusted", Refused: &r})
 	}
 	return lines
 }

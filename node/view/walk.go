@@ -329,7 +329,7 @@ func ofJob(c control.Counters, members []control.Member, of string) control.Coun
 		}
 	}
 	c.Pages, c.Duplicates, c.Redirects = j.Outcomes["ok"], j.Outcomes["duplicate"], j.Outcomes["redirect"]
-	c.RobotsDenied = j.Outcomes["robots_denied"]
+	c.RobotsDenied, c.NoIndex = j.Outcomes["robots_denied"], j.Outcomes["noindex"]
 	c.Traps, c.OutOfBudget = j.Outcomes["trap"], j.Outcomes["out_of_budget"]
 	c.Errors = 0
 	for name, n := range j.Outcomes {
@@ -346,7 +346,7 @@ func ofJob(c control.Counters, members []control.Member, of string) control.Coun
 // IsError reports whether an outcome counts as an error in status.
 func IsError(outcome string) bool {
 	switch outcome {
-	case "ok", "duplicate", "redirect", "robots_denied", "out_of_scope", "out_of_budget", "trap", "none":
+	case "ok", "duplicate", "noindex", "redirect", "robots_denied", "out_of_scope", "out_of_budget", "trap", "none":
 		return false
 	default:
 		return true

@@ -387,3 +387,11 @@ func TestReachableMemberIsNoWorker(t *testing.T) {
 		t.Errorf("attached: %v, want c alone", members[0].Attached)
 	}
 }
+
+// TestNoindexIsNoError: the counts of a job keep noindex apart from errors.
+func TestNoindexIsNoError(t *testing.T) {
+	m := control.Member{Jobs: []control.JobCounts{{Job: someJob.String(), Outcomes: map[string]int64{"noindex": 7, "dns": 2, "ok": 1}}}}
+	if c := ofJob(control.Counters{}, []control.Member{m}, someJob.String()); c.Errors != 2 || c.NoIndex != 7 || c.Pages != 1 || IsError("noindex") {
+		t.Errorf("%+v", c)
+	}
+}

@@ -46,7 +46,7 @@ const maxAmount = 1 << 60
 func ParseSize(s string) (int64, error) {
 	n, err := amount(s, sizeUnits)
 	if err != nil {
-		return 0, fmt.Errorf("must be a size such as 500MiB or 2GiB, or none: %w", err)
+		return 0, fmt.Errorf("must be a size such as 500MiB or 2GiB, or none%w", err)
 	}
 	return n, nil
 }
@@ -56,12 +56,12 @@ func ParseSize(s string) (int64, error) {
 func ParseRate(s string) (int64, error) {
 	n, err := amount(strings.TrimSuffix(s, "/s"), rateUnits)
 	if err != nil {
-		return 0, fmt.Errorf("must be a rate per second such as 2Mbit or 250kB, or none: %w", err)
+		return 0, fmt.Errorf("must be a rate per second such as 2Mbit or 250kB, or none%w", err)
 	}
 	return n, nil
 }
 
-var errUnit = errors.New("expected a number with a unit")
+var errUnit = errors.New("")
 
 func amount(s string, units []unit) (int64, error) {
 	if s == none {
@@ -79,7 +79,7 @@ func amount(s string, units []unit) (int64, error) {
 		return 0, errUnit
 	}
 	if v *= factor; v < 0 || v > maxAmount {
-		return 0, errors.New("out of range")
+		return 0, errors.New(": out of range")
 	}
 	return int64(math.Round(v)), nil
 }

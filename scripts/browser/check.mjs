@@ -331,8 +331,7 @@ check('and another takes them back', (await until(2, async () => { const c = (aw
 const victim = byShare[1]
 await apoidea('cluster', 'kill', '--dir', dir, String(numbers.get(victim.peer)))
 const t0 = Date.now()
-const short = victim.peer.slice(-8)
-const told = await until(40, async () => (await page.textContent('#log')).includes(`${short} failed`))
+const told = await until(40, async () => (await page.textContent('#log')).includes(`peer${numbers.get(victim.peer)} failed`))
 check('the death of a peer is told', told >= 0, `after ${told.toFixed(1)} s`)
 check('its dot is gone', (await until(10, async () => (await dots()) === 7)) >= 0)
 await page.evaluate(() => scrollTo(0, 0))

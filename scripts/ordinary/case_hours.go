@@ -279,7 +279,7 @@ func firstCommand(t *trial, sig syscall.Signal, peers, hosts, pages int) error {
 		}
 	}
 	t.want(fmt.Sprintf("pages without a record, of %d", len(truth)), missing, 0)
-	t.want("pages of the finished crawl", number(third.text(), "pages?, duplicates included"), len(kept))
+	t.want("pages of the finished crawl", number(third.text(), "pages?")+number(third.text(), "duplicates?")+max(number(third.text(), "not archived"), 0), len(kept))
 	asked := max(number(third.out, "requests?"), 0) // without a crawl the web's line is not printed
 	t.want("requests to the web", asked, 0)
 	return nil
@@ -379,7 +379,7 @@ func volunteer(t *trial) error {
 	if err != nil {
 		return err
 	}
-	t.want("status: pages of its own", number(r.out, `pages?, .* by this peer`), st.OwnPages)
+	t.want("status: pages of its own", number(r.out, `pages?, .* since start`), st.OwnPages)
 	t.lacks("status", r.out, "whole ring")
 	if r, err = t.apoidea("export", "urls", "--data-dir", t.at("w")); err != nil {
 		return err
@@ -433,11 +433,11 @@ func counters(t *trial) error {
 		return err
 	}
 	t.want("records", len(got), distinct)
-	t.has("end line", r.out, "at least")
-	t.want("fetched again, at most as the server saw", number(r.out, "fetched again") <= s.total()-distinct, true)
+	t.has("end line", r.out, "all runs")
+	t.want("fetched again, at most as the server saw", max(number(r.out, "fetched again"), 0) <= s.total()-distinct, true)
 	whole, err := t.crawl("q", seeds...)
 	t.want("a run without a break: pages in the last line", number(whole.out, "pages"), distinct)
-	t.want("fetched again", number(whole.out, "fetched again"), 0)
+	t.want("fetched again", max(number(whole.out, "fetched again"), 0), 0)
 	lines := strings.Split(strings.TrimSpace(whole.log), "\n")
 	t.want("pages in the last line of progress", number(lines[len(lines)-1], "pages"), distinct)
 	return err

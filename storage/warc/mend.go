@@ -75,9 +75,9 @@ func (c *Checker) Check() error {
 			continue
 		}
 		lines, _ := readIndex(path)
-		p := Problem{File: name, Text: "the archive file of this index is gone; if it was moved to other storage, rename the index to " + strings.TrimSuffix(name, indexSuffix) + MovedIndex}
+		p := Problem{File: name, Text: "WARC file of this index missing; if it was moved, rename the index to " + strings.TrimSuffix(name, indexSuffix) + MovedIndex}
 		if now := c.renamed(lines); now != "" {
-			p = Problem{File: name, Text: "its archive file is called " + now + " now", Index: true}
+			p = Problem{File: name, Text: "its WARC file was renamed to " + now, Index: true}
 			lines = nil
 		}
 		for i := range lines {
@@ -165,7 +165,7 @@ func (c *Checker) file(name string) error {
 	}
 	if errors.Is(err, os.ErrNotExist) && !open {
 		c.bare = append(c.bare, name)
-		c.Tell(Problem{File: filepath.Base(c.indexPath(name)), Text: "the index is gone; it can be made of the file", Index: true})
+		c.Tell(Problem{File: filepath.Base(c.indexPath(name)), Text: "index missing; repair regenerates it from the WARC file", Index: true})
 	}
 	return c.sift(name, lines, err == nil)
 }
@@ -205,7 +205,7 @@ func (c *Checker) sift(name string, lines []IndexLine, sound bool) error {
 	}, func(l Loss) error {
 		p := Problem{File: name, Text: l.String(), URLs: within(lines, l)}
 		if l.Length == 0 && name != final {
-			p.Text = "its last bytes are no whole record: the process was killed while it wrote, or they are damaged; they are cut off when the peer starts"
+			p.Text = "trailing bytes are not a record (killed while writing, or corrupt); the next start removes them"
 			p.Note, tail = true, &p
 			return nil
 		}
@@ -254,7 +254,7 @@ func (c *Checker) compare(name string, want []byte) error {
 	}
 	nowhere, without := differences(sortedLines(have), sortedLines(want))
 	if nowhere+without > 0 {
-		c.Tell(Problem{File: filepath.Base(c.indexPath(name)), Index: true, Text: fmt.Sprintf("%d lines lead to no record, %d records have no line", nowhere, without)})
+		c.Tell(Problem{File: filepath.Base(c.indexPath(name)), Index: true, Text: fmt.Sprintf("%d index lines without a record, %d records without an index line", nowhere, without)})
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func TestRenamedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	problems, held := checked(t, filepath.Dir(path), false)
-	if len(problems) != 2 || !problems[1].Index || !strings.Contains(problems[1].Text, "is called other.warc.gz now") || len(problems[1].URLs) > 0 || held != 3 {
+	if len(problems) != 2 || !problems[1].Index || !strings.Contains(problems[1].Text, "renamed to other.warc.gz") || len(problems[1].URLs) > 0 || held != 3 {
 		t.Errorf("%+v, %d exchanges", problems, held)
 	}
 	info, err := os.Stat(other)
@@ -153,7 +153,7 @@ func TestRenamedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	problems, _ = checked(t, filepath.Dir(path), false)
-	if last := problems[len(problems)-1]; last.Index || !strings.Contains(last.Text, "is gone") {
+	if last := problems[len(problems)-1]; last.Index || !strings.Contains(last.Text, "missing") {
 		t.Errorf("cut: %+v", problems)
 	}
 }

@@ -37,7 +37,7 @@ func ExplainNothing(ctx context.Context, e Explainer, job string, w io.Writer) e
 	}
 	why, err := e.Why(ctx, j.Spec.URLs[0])
 	if err != nil {
-		return fmt.Errorf("no page was fetched; why %s: %w", j.Spec.URLs[0], err)
+		return fmt.Errorf("no page fetched: why %s: %w", j.Spec.URLs[0], err)
 	}
 	text, outcome := why.Text, ""
 	if len(why.Jobs) > 0 {
@@ -57,7 +57,7 @@ const blocked = "blocked_address"
 
 // nothing returns an error with the reason, or prints it to w if a rule excluded all URLs.
 func nothing(why, outcome string, ruled bool, w io.Writer) error {
-	why = "no page was fetched. " + why
+	why = "no page fetched: " + why
 	switch {
 	case outcome == blocked:
 		return control.Refused(why + "; --allow-private permits loopback and private addresses")
@@ -94,7 +94,7 @@ func (c *Crawl) explainRest(ctx context.Context, w io.Writer) error {
 	for i, name := range names {
 		list[i] = fmt.Sprintf("%s (%s)", name, words.Counted(n.Outcomes[name], "URL"))
 	}
-	return nothing("The remaining URLs ended as "+strings.Join(list, ", ")+"; to list them: apoidea export urls", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
+	return nothing("the remaining URLs ended as "+strings.Join(list, ", ")+"; to list them: apoidea export urls", names[0], sumOf(n.Outcomes, ruledAs) == ended, w)
 }
 
 // outcomes adds up the outcomes of all jobs of a ring.
@@ -235,7 +235,11 @@ func Finished(j *control.Job) string {
 	if j.Finished != nil {
 		text += " on " + j.Finished.Local().Format(time.DateTime)
 	}
-	return fmt.Sprintf("%s, nothing left to fetch: %s, duplicates included; --again crawls it again (job %s)", text, words.Counted(j.Fetched(), "page"), j.ID)
+	text += fmt.Sprintf(", nothing left to fetch: %d pages, %d duplicates", j.Outcomes["ok"], j.Outcomes["duplicate"])
+	if n := j.Outcomes["noindex"]; n > 0 {
+		text += fmt.Sprintf(", %d not archived (noindex)", n)
+	}
+	return words.Singular(text) + "; --again repeats it (job " + j.ID + ")"
 }
 
 // counting subtracts the counters of earlier runs and other jobs.
@@ -261,18 +265,9 @@ func since(now, before *control.Counters) control.Counters {
 		now    *int64
 		before int64
 	}{
-		{&c.Pages, before.Pages},
-		{&c.Bytes, before.Bytes},
-		{&c.Duplicates, before.Duplicates},
-		{&c.NoIndex, before.NoIndex},
-		{&c.Redirects, before.Redirects},
-		{&c.Errors, before.Errors},
-		{&c.RobotsDenied, before.RobotsDenied},
-		{&c.Refetched, before.Refetched},
-		{&c.Traps, before.Traps},
-		{&c.OutOfBudget, before.OutOfBudget},
-		{&c.LinksCut, before.LinksCut},
-		{&c.URLsSeen, before.URLsSeen - before.URLsPending - before.URLsLeased},
+		{&c.Pages, before.Pages}, {&c.Bytes, before.Bytes}, {&c.Duplicates, before.Duplicates}, {&c.NoIndex, before.NoIndex}, {&c.Redirects, before.Redirects},
+		{&c.Errors, before.Errors}, {&c.RobotsDenied, before.RobotsDenied}, {&c.Refetched, before.Refetched}, {&c.Traps, before.Traps},
+		{&c.OutOfBudget, before.OutOfBudget}, {&c.LinksCut, before.LinksCut}, {&c.URLsSeen, before.URLsSeen - before.URLsPending - before.URLsLeased},
 	} {
 		*n.now = max(0, *n.now-max(0, n.before)) // a member that went away took its counts along
 	}
@@ -302,11 +297,14 @@ func (s *Ran) Print(w io.Writer, archive string, more ...string) error {
 			return errors.Join(err, show.PutOff(w, s.Status))
 		}
 	}
-	again := fmt.Sprintf("%d fetched again", s.Run.Refetched)
-	if s.Run != s.Counters {
-		again = "at least " + again // what was under way at an interruption has no outcome
+	again := ""
+	if s.Run.Refetched > 0 {
+		again = fmt.Sprintf("%d fetched again, ", s.Run.Refetched)
+		if s.Run != s.Counters {
+			again = "at least " + again // what was under way at an interruption has no outcome
+		}
 	}
-	if _, err := fmt.Fprintf(w, "%s, %s, %s; WARC files in %s\n", show.Outcome(&s.Run), again, words.Bytes(s.Run.Bytes), archive); err != nil {
+	if _, err := fmt.Fprintf(w, "%s, %s%s; WARC files in %s\n", show.Outcome(&s.Run), again, words.Bytes(s.Run.Bytes), archive); err != nil {
 		return err
 	}
 	if err := errors.Join(s.Left.print(w), show.PutOff(w, s.Status)); err != nil {

@@ -3,6 +3,7 @@
 package progress
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -72,7 +73,8 @@ func lines(w io.Writer) func(control.Progress) error {
 		if says == said {
 			gap = sameEvery
 		}
-		if !p.Idle && p.ElapseS-last < gap.Seconds() {
+		ending := p.URLsPending+p.URLsLeased+p.Outbox == 0 && p.Note == "" // the last report follows
+		if !p.Idle && (ending || p.ElapseS-last < gap.Seconds()) {
 			return nil
 		}
 		last, said = p.ElapseS, says
@@ -84,9 +86,10 @@ func lines(w io.Writer) func(control.Progress) error {
 // paceWindow is the window of the rate.
 const paceWindow = 10 * time.Second
 
-// pace is the rate over the last window.
+// pace is the rate over the last window, and at the end that since the first report.
 type pace struct {
 	marks []paceMark // oldest first, the first at most a window old
+	begin paceMark
 }
 
 type paceMark struct {
@@ -97,10 +100,14 @@ type paceMark struct {
 func (s *pace) of(p *control.Progress) string {
 	now := paceMark{p.ElapseS, p.Pages}
 	s.marks = append(s.marks, now)
+	s.begin = cmp.Or(s.begin, now)
 	for len(s.marks) > 2 && now.at-s.marks[1].at >= paceWindow.Seconds() {
 		s.marks = s.marks[1:]
 	}
 	first := s.marks[0]
+	if p.Idle {
+		first = s.begin
+	}
 	if now.at-first.at < 0.5 {
 		return ""
 	}
@@ -108,17 +115,16 @@ func (s *pace) of(p *control.Progress) string {
 }
 
 func progressText(p control.Progress, rate string) string {
-	text := fmt.Sprintf("%s: %d pages%s, %d duplicates, %d errors; %d URLs seen, %d pending, %d leased; %d hosts, %d peers",
-		words.Seconds(p.ElapseS), p.Pages, rate, p.Duplicates, p.Errors, p.URLsSeen, p.URLsPending, p.URLsLeased, p.HostsOwned, p.Members)
-	if p.URLsWaiting > 0 {
-		text += fmt.Sprintf("; retries pending: %d, next in %s", p.URLsWaiting, words.Seconds(p.NextRetryS))
+	text := fmt.Sprintf("%s: %d pages%s, %d duplicates, %d errors; %d of %d URLs left", words.Seconds(p.ElapseS), p.Pages, rate, p.Duplicates, p.Errors, p.URLsPending+p.URLsLeased, p.URLsSeen)
+	if p.URLsWaiting > 0 && len(p.Waits) == 0 {
+		text += fmt.Sprintf("; retries: %d, next in %s", p.URLsWaiting, words.Seconds(p.NextRetryS))
 	}
-	text += show.Waits(p.Waits)
+	text += show.Waits(p.Waits, p.Pages == 0)
 	if p.URLsPutOff > 0 {
 		text += fmt.Sprintf("; %d deferred", p.URLsPutOff)
 	}
 	if p.Idle {
-		text += "; idle"
+		text += "; done"
 	} else if p.Note != "" {
 		text += "; " + p.Note
 	}

@@ -14,6 +14,9 @@ import (
 func progressAt(at float64, pages int64, idle bool) control.Progress {
 	p := control.Progress{Members: 3, Idle: idle, ElapseS: at}
 	p.Pages, p.URLsSeen, p.HostsOwned = pages, 2*pages, 4
+	if !idle {
+		p.URLsPending = 1
+	}
 	return p
 }
 
@@ -27,10 +30,10 @@ func TestProgressText(t *testing.T) {
 		rate string
 		want string
 	}{
-		"at work":   {progressAt(1, 5, false), " (5/s)", "1s: 5 pages (5/s), 0 duplicates, 0 errors; 10 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers"},
-		"held up":   {busy, "", "2s: 10 pages, 0 duplicates, 0 errors; 20 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers; peer x did not answer"},
-		"waits":     {waits, "", "3s: 10 pages, 0 duplicates, 0 errors; 20 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers; retries pending: 2, next in 4.5s"},
-		"idle ends": {progressAt(4, 10, true), "", "4s: 10 pages, 0 duplicates, 0 errors; 20 URLs seen, 0 pending, 0 leased; 4 hosts, 3 peers; idle"},
+		"at work":   {progressAt(1, 5, false), " (5/s)", "1s: 5 pages (5/s), 0 duplicates, 0 errors; 1 of 10 URLs left"},
+		"held up":   {busy, "", "2s: 10 pages, 0 duplicates, 0 errors; 1 of 20 URLs left; peer x did not answer"},
+		"waits":     {waits, "", "3s: 10 pages, 0 duplicates, 0 errors; 1 of 20 URLs left; retries: 2, next in 4.5s"},
+		"idle ends": {progressAt(4, 10, true), "", "4s: 10 pages, 0 duplicates, 0 errors; 0 of 20 URLs left; done"},
 	} {
 		if got := progressText(c.p, c.rate); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
@@ -138,7 +141,7 @@ func TestWaitingIsSaidOnce(t *testing.T) {
 	if len(said) > 6 {
 		t.Errorf("%d lines of four minutes in which nothing happens", len(said))
 	}
-	if want := "DNS failure: 196 URLs on 3 hosts, next retry in 5m0s (a.test"; !strings.Contains(said[0], want) {
+	if want := "DNS failure: 196 URLs on 3 hosts, next in 5m0s (a.test"; !strings.Contains(said[0], want) {
 		t.Errorf("%s, want %s", said[0], want)
 	}
 }

@@ -130,7 +130,7 @@ func (l *List) survey(check func(url string) error) error {
 		wrong = append(wrong, fmt.Sprintf("and %d more", bad-worstLines))
 	}
 	if bad > 0 {
-		return fmt.Errorf("seeds %s: %s", l.name, strings.Join(wrong, "\n  "))
+		return fmt.Errorf("seeds %s:\n  %s", l.name, strings.Join(wrong, "\n  "))
 	}
 	if l.Total == 0 {
 		return fmt.Errorf("seeds %s: contains no URL", l.name)

@@ -70,7 +70,10 @@ func Holds(l *control.Limits, now time.Time) string {
 		effect := "paused: "
 		switch {
 		case h.Rule == volunteer.ByUser:
-			effect = "" // part of the reason
+			if effect = ""; h.Until != nil { // part of the reason
+				lines = append(lines, h.Why+" until "+strings.Trim(words.Until(h.Until, now), " ()")+"; to resume: apoidea resume")
+				continue
+			}
 		case h.Effect != "pause":
 			effect = "slowed: "
 		}
@@ -92,7 +95,7 @@ func usedTexts(l *control.Limits) map[string]string {
 		volunteer.KeyBandwidth:   part(words.Rate, u.Bandwidth, c.Bandwidth),
 		volunteer.KeyBandwidthUp: part(words.Rate, u.BandwidthUp, c.BandwidthUp),
 		volunteer.KeyFetchers:    words.Number(int64(u.Fetchers)),
-		volunteer.KeyCPUShare:    fmt.Sprintf("%.1f%%", 100*u.CPUShare),
+		volunteer.KeyCPUShare:    fmt.Sprintf("%.1f %%", 100*u.CPUShare),
 		volunteer.KeyMemory:      words.Bytes(u.Memory) + " resident",
 		volunteer.KeyDiskQuota:   part(words.Bytes, u.Disk, c.DiskQuota),
 		volunteer.KeyDiskReserve: words.Bytes(u.DiskFree) + " free",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
@@ -27,11 +28,11 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 		{"other", words.Singular(fmt.Sprintf("%d redirects, %d errors, %d denied by robots.txt, %d fetched again", s.Redirects, s.Errors, s.RobotsDenied, s.Refetched) + leftText(&s.Counters))},
 		{"URLs", fmt.Sprintf("%d seen, %d pending, %d leased, %d in the outbox", s.URLsSeen, s.URLsPending, s.URLsLeased, s.Outbox)},
 		{"hosts", fmt.Sprintf("%d owned, %d leased out", s.HostsOwned, s.HostsLeased)},
-		{"counted", map[bool]string{false: "all runs of this data directory, hosts owned by this peer; for all members: status --ring", true: "all runs, all members"}[ring]},
+		{"scope", map[bool]string{false: "hosts owned by this peer, all runs (all members: status --ring)", true: "all members, all runs"}[ring]},
 	}
 	if !ring {
-		own := words.Counted(s.OwnPages, "page") + ", " + words.Bytes(s.OwnBytes) + ", by this peer since its start, for any owner"
-		rows = slices.Insert(rows, 5, []string{"fetched", own})
+		own := words.Counted(s.OwnPages, "page") + ", " + words.Bytes(s.OwnBytes) + " since start"
+		rows = slices.Insert(rows, 5, []string{"fetched here", own})
 	}
 	if s.Reached != "" && !ring {
 		rows = append(rows, []string{"reached", reachedText(s.Reached)})
@@ -69,7 +70,7 @@ func Status(out io.Writer, s *control.Status, ring bool) error {
 // ringText has the number of members and the state of the ring, or of the peer's neighbors.
 func ringText(s *control.Status) string {
 	if s.Ring.State == "" {
-		return words.Singular(fmt.Sprintf("%d members known, neighbors %s", s.Ring.Members, s.Ring.Neighbours))
+		return words.Singular(fmt.Sprintf("%d members known, neighbors %s", s.Ring.Members, strings.Replace(s.Ring.Neighbours, control.NeighboursSettled, "stable", 1)))
 	}
 	return words.Singular(fmt.Sprintf("%d members, %s", s.Ring.Members, control.RingWord(s.Ring.State)))
 }
@@ -155,7 +156,7 @@ func Peers(out io.Writer, peers []control.PeerLine) error {
 			state = p.Error
 		}
 		rows = append(rows, []string{
-			words.Short(p.Peer), words.OrDash(string(p.Name)), p.Role, words.OrDash(state), words.OrDash(words.Key(p.Position)), RTT(p.RTTMs), coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
+			words.Short(p.Peer), words.OrDash(string(p.Name)), strings.Replace(p.Role, "ring", "member", 1), words.OrDash(state), words.OrDash(words.Key(p.Position)), RTT(p.RTTMs), coordinateText(&p), arc, hosts, pages, words.OrDash(p.Addr),
 		})
 	}
 	if err := words.List(out, rows); err != nil {

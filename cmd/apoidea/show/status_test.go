@@ -39,7 +39,7 @@ func TestStatusHasOwnWork(t *testing.T) {
 	if err := Status(&b, s, false); err != nil {
 		t.Fatal(err)
 	}
-	own, counted := strings.Index(b.String(), "1 page, 2.0 KiB, by this peer"), strings.Index(b.String(), "0 new, 0 duplicates")
+	own, counted := strings.Index(b.String(), "1 page, 2.0 KiB since start"), strings.Index(b.String(), "0 new, 0 duplicates")
 	if own < 0 || counted < own || !strings.Contains(b.String(), "status --ring") {
 		t.Errorf("status is\n%s", b.String())
 	}

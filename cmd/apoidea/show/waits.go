@@ -9,20 +9,24 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 )
 
-// waitText describes the deferred hosts of one reason, with an example.
-func waitText(w *control.Wait) string {
-	text := fmt.Sprintf("%s: %s on %s, next retry in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
-	if len(w.Examples) > 0 {
+// exampleAfter is the wait in seconds for which progress gives an example.
+const exampleAfter = 10
+
+// waitText describes the deferred hosts of one reason.
+func waitText(w *control.Wait, example bool) string {
+	text := fmt.Sprintf("%s: %s on %s, next in %s", reasonText(w.Reason), words.Counted(w.URLs, "URL"), words.Counted(w.Hosts, "host"), words.Seconds(w.NextS))
+	if len(w.Examples) > 0 && example {
 		text += " (" + exampleText(&w.Examples[0]) + ")"
 	}
 	return text
 }
 
-// Waits describes the deferred hosts of all reasons, each after a semicolon.
-func Waits(waits []control.Wait) string {
+// Waits describes the deferred hosts of all reasons, each after a semicolon, with an example for
+// long ones, or always.
+func Waits(waits []control.Wait, always bool) string {
 	var text strings.Builder
 	for i := range waits {
-		text.WriteString("; " + waitText(&waits[i]))
+		text.WriteString("; " + waitText(&waits[i], always || waits[i].NextS > exampleAfter))
 	}
 	return text.String()
 }
@@ -58,7 +62,7 @@ func putOff(urls, hosts int64, next float64) string {
 // waitRows are the rows of a status for deferred hosts.
 func waitRows(c *control.Status) (rows [][]string) {
 	for i := range c.Waits {
-		rows = append(rows, []string{"backoff", waitText(&c.Waits[i])})
+		rows = append(rows, []string{"backoff", waitText(&c.Waits[i], true)})
 	}
 	if c.URLsPutOff > 0 {
 		rows = append(rows, []string{"deferred", putOff(c.URLsPutOff, c.HostsPutOff, nextPutOff(c))})

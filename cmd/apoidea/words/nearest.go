@@ -1,8 +1,8 @@
 package words
 
-// Nearest suggests the known word with the smallest edit distance, if it is small.
+// Nearest suggests the known word with the smallest edit distance, at most a third of the length.
 func Nearest(word string, known []string) string {
-	best, at := 4, ""
+	best, at := min(4, (len(word)+2)/3+1), ""
 	for _, k := range known {
 		if d := editDistance(word, k); d < best {
 			best, at = d, k

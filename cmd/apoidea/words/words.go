@@ -97,7 +97,7 @@ func Counted(n int64, word string) string {
 	return Thousands(n) + " " + word + "s"
 }
 
-var one = regexp.MustCompile(`(^|[^.,\d])1 ((?:distinct )?(?:page|duplicate|redirect|error|host|peer|member|worker|URL|link|record|outcome|request|overlap|violation|download|byte|update|file))s\b`)
+var one = regexp.MustCompile(`(^|[^.,\d])1 ((?:distinct )?(?:page|duplicate|redirect|error|host|peer|member|worker|URL|link|record|outcome|request|overlap|violation|download|byte|update|file|seed|index line|unreadable record|unreadable byte|trailing byte))s\b`)
 
 // Singular corrects counts of one in a text: 1 host, not 1 hosts.
 func Singular(text string) string { return one.ReplaceAllString(text, "${1}1 $2") }

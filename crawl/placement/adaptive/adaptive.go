@@ -393,7 +393,7 @@ func (q *question) why(worker int) string {
 	case sure == 0:
 		return fmt.Sprintf("%.1f ms to the site, the smallest of %d measurements", q.ms(worker), len(q.seen))
 	default:
-		return fmt.Sprintf("%.1f ms to the site, %d %% sure that none of %d is nearer by over %g ms; %d measurements", q.ms(worker), sure, len(q.able), tie, len(q.seen))
+		return fmt.Sprintf("%.1f ms to the site, nearest of %d within %g ms (confidence %d %%), measured %d times", q.ms(worker), len(q.able), tie, sure, len(q.seen))
 	}
 }
 
