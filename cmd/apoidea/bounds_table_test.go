@@ -32,7 +32,6 @@ var bounds = []bound{
 	{what: "link depth", flag: "max-depth", then: "deeper links are dropped"},
 	{what: "requests per job and host", flag: "max-requests-per-host", each: func(c *node.Config) int { return c.MaxRequestsPerHost }, then: "the other URLs end as `out_of_budget`; errors, redirects and denials count"},
 	{what: "requests to a host that no seed names, and more for each of its URLs that a sitemap or another host names", format: "%s, and %s", at: "crawl/owner/hosts firstRequests namedRequests", then: "the other URLs of the host end as `out_of_budget`"},
-	{what: "requests to a host with more such URLs", format: "%s, and %s for each URL from elsewhere", at: "crawl/owner/hosts firstRequests namedRequests", then: "the other URLs end as `out_of_budget`; elsewhere is a seed, a sitemap or another host"},
 	{what: "bytes per job and host", flag: "max-bytes-per-host", format: "%s, or a tenth of the free disk if that is less", at: "node maxFittingHostBytes", then: "the other URLs end as `out_of_budget`"},
 	{what: "pending URLs per host", format: "%s, and %s per page", at: "crawl/owner/ledger openBase openPage", then: "further links to the host are dropped and counted in `links_cut`"},
 	{what: "ready URLs per host", format: "%s", at: "crawl/owner/leases enoughOpen", then: "sitemaps wait"},

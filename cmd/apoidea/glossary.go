@@ -19,14 +19,3 @@ func aboutWords() string {
 	}
 	return "Terms of this project:\n\n" + b.String()
 }
-
-// glossaryPage is the glossary as docs/glossary.md has it.
-func glossaryPage() string {
-	var b strings.Builder
-	b.WriteString("# Glossary\n\nTerms of this project; `apoidea help words` prints the same. A `--flag` after a term is the flag of `run` that sets it.\n\n| term | meaning |\n| --- | --- |\n")
-	for _, w := range glossary.Words {
-		fmt.Fprintf(&b, "| %s | %s |\n", w.Word, w.Means)
-	}
-	b.WriteString("\n<!-- Generated from node/glossary/glossary.go: go test ./cmd/apoidea -run TestGlossary -update-glossary -->\n")
-	return b.String()
-}

@@ -11,6 +11,11 @@ const (
 	maxExtension = 5  // bytes; a longer one is part of a name
 	minOpaque    = 16 // bytes of a segment with letters and digits that is an identifier
 	minHex       = 8  // bytes of a hexadecimal segment that is an identifier
+
+	maxSegments = 25   // rule 1
+	maxLength   = 2000 // rule 1: bytes of a URL
+	maxRepeats  = 3    // rule 1: how often a run of one to maxCycle segments may occur in a row
+	maxCycle    = 4
 )
 
 // Pattern hashes what URLs of one kind have in common: the path without its last segment, digits
@@ -141,14 +146,6 @@ func opaque(s string) bool {
 	}
 	return hex || len(s) >= minOpaque && changes >= 4
 }
-
-const (
-	maxSegments = 25
-	maxLength   = 2000 // bytes of a URL
-	// maxRepeats is how often a run of one to maxCycle segments may occur in a row.
-	maxRepeats = 3
-	maxCycle   = 4
-)
 
 // Structure reports whether a URL has the structure of a trap (rule 1): a run of one to four path
 // segments more than three times in a row, unless they are numbers, over 25 segments, or over 2,000

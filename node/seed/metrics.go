@@ -1,10 +1,7 @@
 package seed
 
 import (
-	"fmt"
-	"io"
 	"net/http"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -82,18 +79,4 @@ func (m *metrics) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	return mux
-}
-
-// Document writes the tables as Markdown.
-func Document(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString("| series | kind | labels | is |\n| --- | --- | --- | --- |\n")
-	for _, g := range gauges {
-		fmt.Fprintf(&b, "| `%s%s` | gauge | - | %s |\n", namespace, g.name, g.help)
-	}
-	for _, c := range counters {
-		fmt.Fprintf(&b, "| `%s%s` | counter | `%s` | %s |\n", namespace, c.name, strings.Join(c.labels, "`, `"), c.help)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -168,4 +169,18 @@ func TestLines(t *testing.T) {
 			t.Errorf("%d: %q, want %q", i, got, want)
 		}
 	}
+}
+
+// Document writes the tables as Markdown.
+func Document(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("| series | kind | labels | is |\n| --- | --- | --- | --- |\n")
+	for _, g := range gauges {
+		fmt.Fprintf(&b, "| `%s%s` | gauge | - | %s |\n", namespace, g.name, g.help)
+	}
+	for _, c := range counters {
+		fmt.Fprintf(&b, "| `%s%s` | counter | `%s` | %s |\n", namespace, c.name, strings.Join(c.labels, "`, `"), c.help)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -77,3 +77,15 @@ func (t *Traps) Outgrows(h *Host, hj *Job) bool {
 	}
 	return hj.Tally.Requests() >= firstRequests+namedRequests*t.Of(h, hj).Named(hj.Tally.Accepted())
 }
+
+const firstRequests, namedRequests = 10_000, 100 // of Outgrows
+
+// Spent is the limit that a job reached on a host.
+type Spent uint8
+
+const (
+	SpentNothing Spent = iota
+	spentRequests
+	spentBytes
+	spentGrowth
+)

@@ -1,8 +1,6 @@
 package reports
 
 import (
-	"strings"
-
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 )
@@ -23,27 +21,22 @@ type told struct {
 	urls   [][]byte
 	kinds  []byte
 	hashes []uint64 // remembered once acknowledged; reused for the next page
-	own    int      // links to the page's own host, including known ones
 }
 
 // Tell adds links of a page to its report: those that the job admits and the owner has not received
-// yet. Own is the number of the page's links to its own host, n that of links reported.
-func (f *Follower) Tell(r *Report, ref *Job, page string, links []link.Link) (own, n int) {
+// yet, and returns their number.
+func (f *Follower) Tell(r *Report, ref *Job, page string, links []link.Link) (n int) {
 	t := f.follow(ref, page, links)
 	r.attach(t)
-	return t.own, len(t.urls)
+	return len(t.urls)
 }
 
 // follow drops links that the job does not admit, that are nofollow, or that the page's owner has
 // acknowledged before.
 func (f *Follower) follow(ref *Job, page string, links []link.Link) (t told) {
 	f.index, f.hashes, f.keep = f.index[:0], f.hashes[:0], f.keep[:0]
-	origin := strings.TrimSuffix(page, link.PathQuery(page))
 	for i := range links {
 		if l := &links[i]; !l.Nofollow && wanted(ref.Spec, l.Kind) {
-			if l.Kind == link.KindPage && strings.HasPrefix(l.URL, origin) && strings.HasPrefix(l.URL[len(origin):], "/") {
-				t.own++
-			}
 			f.index = append(f.index, int32(i)) // at most extract.MaxLinks
 			f.hashes = append(f.hashes, f.known.hash(l.URL, l.Kind, ref))
 		}

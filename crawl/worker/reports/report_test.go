@@ -91,13 +91,13 @@ func TestTell(t *testing.T) {
 	}
 	known := NewKnown(64)
 	f := NewFollower(known)
-	tell := func(links ...link.Link) (*Report, int) {
+	tell := func(links ...link.Link) *Report {
 		r := New(&session.Lease{Host: "a.example"}, &Item{Job: ref, URL: "http://a.example/"}, link.OutcomeOK)
-		own, n := f.Tell(r, ref, "http://a.example/", links)
+		n := f.Tell(r, ref, "http://a.example/", links)
 		if n != len(r.Fetched.GetLinks()) {
 			t.Errorf("%d links are told, %d are in the report", n, len(r.Fetched.GetLinks()))
 		}
-		return r, own
+		return r
 	}
 	page := []link.Link{
 		{URL: "http://a.example/1"},
@@ -108,18 +108,18 @@ func TestTell(t *testing.T) {
 	}
 	want := []string{"http://a.example/1", "http://a.example/map.xml"}
 	for range 2 {
-		r, own := tell(page...)
+		r := tell(page...)
 		var got []string
 		for _, url := range r.Fetched.GetLinks() {
 			got = append(got, string(url))
 		}
-		if !slices.Equal(got, want) || own != 1 || len(r.Fetched.GetLinkKind()) != 2 {
-			t.Errorf("told %q with kinds %v, %d own", got, r.Fetched.GetLinkKind(), own)
+		if !slices.Equal(got, want) || len(r.Fetched.GetLinkKind()) != 2 {
+			t.Errorf("reported %q with kinds %v", got, r.Fetched.GetLinkKind())
 		}
 	}
-	r, _ := tell(page...)
+	r := tell(page...)
 	known.Acknowledged(&r.Report)
-	if r, own := tell(append(page, link.Link{URL: "http://a.example/map.xml"})...); len(r.Fetched.GetLinks()) != 1 || own != 2 {
-		t.Errorf("told %q again, %d own: want only the sitemap as a page", r.Fetched.GetLinks(), own)
+	if r := tell(append(page, link.Link{URL: "http://a.example/map.xml"})...); len(r.Fetched.GetLinks()) != 1 {
+		t.Errorf("reported %q again: want only the sitemap as a page", r.Fetched.GetLinks())
 	}
 }

@@ -130,7 +130,7 @@ func (v *Visit) sitemapsOf() *reports.Report {
 		return nil
 	}
 	r := reports.Of(v.Lease, &wire.Fetched{Job: ref.ID[:], Url: []byte(o.name + "/robots.txt"), Kind: uint32(link.KindRobots)})
-	if _, n := reports.NewFollower(v.cfg.Known).Tell(r, ref, "", found); n == 0 {
+	if n := reports.NewFollower(v.cfg.Known).Tell(r, ref, "", found); n == 0 {
 		return nil
 	}
 	return r
