@@ -385,12 +385,15 @@ func (w *Web) Audit() Audit {
 }
 
 func (t *AuditHost) add(r AuditHost) {
-	for _, n := range []struct{ to, of *int64 }{
-		{&t.Requests, &r.Requests}, {&t.DistinctURLs, &r.DistinctURLs}, {&t.RepeatedURLs, &r.RepeatedURLs}, {&t.RepeatedRequests, &r.RepeatedRequests}, {&t.Retries, &r.Retries},
-		{&t.RobotsRequests, &r.RobotsRequests}, {&t.Probes, &r.Probes}, {&t.Overlaps, &r.Overlaps}, {&t.SelfOverlaps, &r.SelfOverlaps}, {&t.RobotsViolations, &r.RobotsViolations},
-		{&t.Disallowed, &r.Disallowed}, {&t.BeforeRobots, &r.BeforeRobots}, {&t.Trapped, &r.Trapped}, {&t.Untracked, &r.Untracked},
+	of := [...]int64{
+		r.Requests, r.DistinctURLs, r.RepeatedURLs, r.RepeatedRequests, r.Retries, r.RobotsRequests, r.Probes,
+		r.Overlaps, r.SelfOverlaps, r.RobotsViolations, r.Disallowed, r.BeforeRobots, r.Trapped, r.Untracked,
+	}
+	for i, to := range [...]*int64{
+		&t.Requests, &t.DistinctURLs, &t.RepeatedURLs, &t.RepeatedRequests, &t.Retries, &t.RobotsRequests, &t.Probes,
+		&t.Overlaps, &t.SelfOverlaps, &t.RobotsViolations, &t.Disallowed, &t.BeforeRobots, &t.Trapped, &t.Untracked,
 	} {
-		*n.to += *n.of
+		*to += of[i]
 	}
 	t.SmallestGapMS = smallerOf(t.SmallestGapMS, r.SmallestGapMS)
 	t.SmallestGapWithinMS = smallerOf(t.SmallestGapWithinMS, r.SmallestGapWithinMS)

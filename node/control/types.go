@@ -413,11 +413,9 @@ type JobCounts struct {
 
 // Add sums o into c.
 func (c *JobCounts) Add(o *JobCounts) {
-	for _, n := range []struct{ to, of *int64 }{
-		{&c.Accepted, &o.Accepted}, {&c.Done, &o.Done}, {&c.Pending, &o.Pending}, {&c.Leased, &o.Leased}, {&c.Waiting, &o.Waiting},
-		{&c.Outbox, &o.Outbox}, {&c.Bytes, &o.Bytes}, {&c.LinksLeftOut, &o.LinksLeftOut}, {&c.PutOff, &o.PutOff}, {&c.PutOffHosts, &o.PutOffHosts},
-	} {
-		*n.to += *n.of
+	of := [...]int64{o.Accepted, o.Done, o.Pending, o.Leased, o.Waiting, o.Outbox, o.Bytes, o.LinksLeftOut, o.PutOff, o.PutOffHosts}
+	for i, to := range [...]*int64{&c.Accepted, &c.Done, &c.Pending, &c.Leased, &c.Waiting, &c.Outbox, &c.Bytes, &c.LinksLeftOut, &c.PutOff, &c.PutOffHosts} {
+		*to += of[i]
 	}
 	c.PutOffNextS = sooner(c.PutOffNextS, o.PutOffNextS)
 	for k, v := range o.Outcomes {

@@ -41,7 +41,7 @@ var shareFamily = family{
 
 const (
 	shareMaps = 400
-	// mostShareMaps requests: the sitemaps, the pages in a row that end their pattern, and what is out.
+	// mostShareMaps requests: sitemaps, pages in a row that end their pattern, and URLs that are out.
 	mostShareMaps  = shareMaps + 1000 + 400
 	mostShareHosts = 8_000
 )

@@ -261,15 +261,9 @@ func (c counting) Wait(ctx context.Context, job string, patience time.Duration, 
 // since returns the counters after before. URLs pending then belong to the later part.
 func since(now, before *control.Counters) control.Counters {
 	c := *now
-	for _, n := range []struct {
-		now    *int64
-		before int64
-	}{
-		{&c.Pages, before.Pages}, {&c.Bytes, before.Bytes}, {&c.Duplicates, before.Duplicates}, {&c.NoIndex, before.NoIndex}, {&c.Redirects, before.Redirects},
-		{&c.Errors, before.Errors}, {&c.RobotsDenied, before.RobotsDenied}, {&c.Refetched, before.Refetched}, {&c.Traps, before.Traps},
-		{&c.OutOfBudget, before.OutOfBudget}, {&c.LinksCut, before.LinksCut}, {&c.URLsSeen, before.URLsSeen - before.URLsPending - before.URLsLeased},
-	} {
-		*n.now = max(0, *n.now-max(0, n.before)) // a member that went away took its counts along
+	earlier := [...]int64{before.Pages, before.Bytes, before.Duplicates, before.NoIndex, before.Redirects, before.Errors, before.RobotsDenied, before.Refetched, before.Traps, before.OutOfBudget, before.LinksCut, before.URLsSeen - before.URLsPending - before.URLsLeased}
+	for i, n := range [...]*int64{&c.Pages, &c.Bytes, &c.Duplicates, &c.NoIndex, &c.Redirects, &c.Errors, &c.RobotsDenied, &c.Refetched, &c.Traps, &c.OutOfBudget, &c.LinksCut, &c.URLsSeen} {
+		*n = max(0, *n-max(0, earlier[i])) // a member that went away took its counts along
 	}
 	return c
 }
