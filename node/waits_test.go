@@ -118,7 +118,7 @@ func TestWaitingEnds(t *testing.T) {
 	told := make(map[string]int64)
 	for _, w := range p.Waits {
 		told[w.Reason] = w.PutOff
-		if len(w.Examples) == 0 || w.Examples[0].Why == "" || w.Reason == "dns" && !strings.Contains(w.Examples[0].Why, "resolve ") {
+		if len(w.Examples) == 0 || w.Examples[0].Why == "" || w.Reason == "dns" && !strings.Contains(w.Examples[0].Why, "resolve") {
 			t.Errorf("why %s: %+v", w.Reason, w.Examples)
 		}
 	}
