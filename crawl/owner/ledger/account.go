@@ -40,7 +40,7 @@ func (l *Ledger) Open(j *Job, pos ring.Pos, seq Sequence) *Account {
 }
 
 func (l *Ledger) account(j *Job, pos ring.Pos, seq Sequence, c ondisk.Counters) *Account {
-	return &Account{Job: j, Pos: pos, Tally: Tally{job: j, c: c}, ledger: l, seq: seq, marks: marks{nextDue: Never}}
+	return &Account{Job: j, Pos: pos, Tally: Tally{job: j, c: c}, ledger: l, seq: seq, marks: marks{nextDue: Never, unsaved: Never}}
 }
 
 // Load reads the accounts of a host; of returns the job of an ID. A corrupt record fails the
@@ -91,7 +91,7 @@ func (l *Ledger) firstDue(pos ring.Pos, id job.ID) int64 {
 // Save writes the counters, if changed.
 func (a *Account) Save() {
 	if a.dirty {
-		a.dirty = false
+		a.dirty, a.marks.unsaved = false, Never
 		a.ledger.buf.Set(ondisk.CountersKey(a.Pos, a.Job.ID), a.Tally.c.Encode())
 	}
 }

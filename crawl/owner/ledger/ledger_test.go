@@ -272,3 +272,28 @@ func TestLedger(t *testing.T) {
 		b.checkStore()
 	}
 }
+
+// TestWalkKeepsUnflushedDue: a walk that cannot see a record written since the last flush does not
+// lose its due time.
+func TestWalkKeepsUnflushedDue(t *testing.T) {
+	b := &book{t: t, store: make(kvtest.Map)}
+	b.start()
+	older, _ := b.a.Accept(1, "http://a.example/1", 0, 0, link.KindPage)
+	newer, _ := b.a.Accept(2, "http://a.example/2", 0, 0, link.KindPage)
+	b.a.Wait(&older, 10)
+	b.flush()
+	b.a.Wait(&newer, 20)
+	b.a.Walk(true, func(w *Walk, p *ondisk.Pending) bool {
+		w.Pass(p.Spot)
+		return true
+	})
+	if due := b.a.NextDue(); due != 20 {
+		t.Errorf("next due %d, want 20", due)
+	}
+	b.flush()
+	met := 0
+	b.a.Walk(true, func(*Walk, *ondisk.Pending) bool { met++; return true })
+	if met != 1 || b.a.NextDue() != Never {
+		t.Errorf("%d records in the next walk, then due %d", met, b.a.NextDue())
+	}
+}

@@ -120,6 +120,7 @@ func (t *Tally) Leave() {
 type marks struct {
 	from    ondisk.Spot
 	nextDue int64
+	unsaved int64 // first due time among records that a walk of the store may not see
 }
 
 // nowhere is behind all ready records.
@@ -128,7 +129,7 @@ var nowhere = ondisk.Spot{Rank: 1<<32 - 1}
 // lower makes sure that the next scan includes a position.
 func (m *marks) lower(at ondisk.Spot) {
 	if at.Due > 0 {
-		m.nextDue = min(m.nextDue, at.Due)
+		m.nextDue, m.unsaved = min(m.nextDue, at.Due), min(m.unsaved, at.Due)
 	} else if at.Before(m.from) {
 		m.from = at
 	}

@@ -254,7 +254,7 @@ func (a *Account) Hashes(fn func(hash uint64) bool) {
 }
 
 // Walk is an ordered scan of the waiting URLs that remembers skipped records. It reads the store
-// alone, so the buffer must be flushed before.
+// alone: a record written since the last flush is not met, and keeps its due time.
 type Walk struct {
 	account *Account
 	delayed bool
@@ -274,9 +274,9 @@ func (a *Account) Walk(delayed bool, visit func(w *Walk, p *ondisk.Pending) (mor
 	a.scan(kind, from, func(p *ondisk.Pending) bool { return visit(w, p) })
 	switch {
 	case delayed && w.marked:
-		a.marks.nextDue = w.mark.Due
+		a.marks.nextDue = min(w.mark.Due, a.marks.unsaved)
 	case delayed:
-		a.marks.nextDue = Never
+		a.marks.nextDue = a.marks.unsaved
 	default:
 		a.marks.from = w.mark
 	}
