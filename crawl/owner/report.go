@@ -197,6 +197,7 @@ func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, 
 	if hj.State.State != job.StateCanceled {
 		final.Depth, final.Hops = p.Depth, p.Hops
 		before := hj.Tally.Accepted()
+		oc.doubt(h, hj, f)
 		oc.emitter.Emit(h, hj.State, p.Hash, &final, f, went)
 		oc.observe(h, hj, &final, f, went.Brought+hj.Tally.Accepted()-before)
 	}

@@ -68,6 +68,14 @@ func textOf(f *wire.Fetched) (text, masked uint64) {
 	return f.GetText(), f.GetMasked()
 }
 
+// doubt puts the URLs of its own host that a page brings behind others, if its text is known.
+func (oc *outcomes) doubt(h *hosts.Host, hj *hosts.Job, f *wire.Fetched) {
+	if page := oc.emitter.Page; hj.State.Rules().On() && page.Of(f) && !hj.Tally.Counters().Trap {
+		_, masked := textOf(f)
+		page.Behind = oc.traps.Of(h, hj).Known(masked)
+	}
+}
+
 // trap merges the trap state of a job on a host with that of a peer.
 func (m *importer) trap(h *hosts.Host, js *hosts.JobState, tail []byte, rec kv.Record) error {
 	if _, err := ondisk.DecodeTrap(rec.Value); err != nil || len(tail) > 0 {

@@ -271,10 +271,13 @@ func (f *filler) left(hj *hosts.Job, p *ondisk.Pending) (out notGranted, left bo
 	rules := hj.State.Rules()
 	if rules.On() && (p.Kind == link.KindPage || p.Kind == link.KindSitemap) {
 		s := f.traps.Of(f.h, hj)
-		rule, _ := s.Verdict(p.URL, p.Depth)
+		rule, last := s.Verdict(p.URL, p.Depth)
 		if rule != trap.None {
 			s.Leave(rule, p.URL)
 			return notGranted{Pending: *p, outcome: link.OutcomeTrap, why: rules.Text(rule)}, true
+		}
+		if last && p.Due == 0 && !p.Promised && f.Cfg.Delay > 0 && hj.Tally.Ready() > 1 {
+			return notGranted{Pending: *p, due: f.LastAt()}, true
 		}
 	}
 	switch {

@@ -249,6 +249,7 @@ func (em *Emitter) linksAgain(e *outbox.Entry, raw []byte) ([]ondisk.Link, error
 // came records the new URLs of the page's own host.
 func (em *Emitter) came(h *hosts.Host, js *hosts.JobState) {
 	hj := h.Job(js)
+	behind := em.Page.Behind && em.Cfg.Delay > 0 && hj != nil && hj.Tally.Ready() > int64(len(em.intake.fresh))
 	for i := range em.intake.fresh {
 		p := &em.intake.fresh[i]
 		if p.Kind != link.KindPage || hj == nil {
@@ -259,6 +260,9 @@ func (em *Emitter) came(h *hosts.Host, js *hosts.JobState) {
 			continue
 		}
 		em.Page.brings(p.URL)
+		if behind {
+			hj.Wait(p, em.LastAt())
+		}
 	}
 	em.intake.fresh = em.intake.fresh[:0]
 }
@@ -274,6 +278,7 @@ type PageHosts struct {
 	Brought int64
 	New     []string // of those, one of each pattern, at most maxPatterns
 	Foreign bool     // it brought a new URL of another host
+	Behind  bool     // further URLs are moved behind others
 
 	patterns []uint32 // of New
 }
