@@ -24,7 +24,7 @@ const (
 // observe applies the trap rules to a page whose links were taken in.
 func (oc *outcomes) observe(h *hosts.Host, hj *hosts.Job, got *ondisk.Final, f *wire.Fetched, brought int64) {
 	rules := hj.State.Rules()
-	if !rules.On() || hj.Tally.Counters().Trap {
+	if !rules.On() || hj.Tally.Counters().Trap || got.Kind != link.KindPage && got.Kind != link.KindSitemap {
 		return
 	}
 	p := trap.Page{URL: got.URL, Depth: got.Depth, Brought: uint64(max(brought, 0))}
@@ -33,15 +33,10 @@ func (oc *outcomes) observe(h *hosts.Host, hj *hosts.Job, got *ondisk.Final, f *
 	}
 	switch got.Outcome {
 	case link.OutcomeOK, link.OutcomeDuplicate, link.OutcomeNoIndex:
-		p.Text, p.Masked = textOf(f)
+		if got.Kind == link.KindPage { // of a sitemap only the pages that it names count
+			p.Text, p.Masked = textOf(f)
+		}
 	case link.OutcomeRedirect:
-	default:
-		return
-	}
-	switch got.Kind {
-	case link.KindPage:
-	case link.KindSitemap:
-		p.Text, p.Masked = 0, 0 // only the pages that it names count
 	default:
 		return
 	}
@@ -99,10 +94,8 @@ func (m *importer) trap(h *hosts.Host, js *hosts.JobState, tail []byte, rec kv.R
 	return nil
 }
 
-// account opens the account of a page's hosts, or goes on with it. The pieces of a page with very
-// many links may come in several sessions, also of a worker whose lease is over by then: the
-// account is kept from the first of them until the page's outcome is here, or until those of
-// maxParted other pages are.
+// account selects the PageHosts of a page. The pieces of a page with very many links may come in
+// several sessions: it is kept until the page's outcome arrives, for at most maxParted pages.
 func (v *Visit) account(js *hosts.JobState, f *wire.Fetched) {
 	o := v.owner
 	at := slices.IndexFunc(o.emitter.Parted, func(p *links.PageHosts) bool { return p.Of(f) })

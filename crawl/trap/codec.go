@@ -10,11 +10,8 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-const (
-	maxURL = 2000
-	// MaxBytes bounds an encoded state.
-	MaxBytes = 48 << 10
-)
+// MaxBytes bounds an encoded state.
+const MaxBytes = 48 << 10
 
 // ErrFormat is returned for bytes that are no encoded state.
 var ErrFormat = errors.New("trap: malformed state")
@@ -58,7 +55,7 @@ func Decode(b []byte) (*State, error) {
 		s.patterns = append(s.patterns, p)
 	}
 	for i := range s.Left {
-		s.Left[i] = Left{N: d.Uint(1 << 48), URL: string(d.Bytes(maxURL))}
+		s.Left[i] = Left{N: d.Uint(1 << 48), URL: string(d.Bytes(maxLength))}
 	}
 	if !d.Whole() {
 		return nil, fmt.Errorf("%w: %d bytes", ErrFormat, len(b))

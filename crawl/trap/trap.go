@@ -193,13 +193,11 @@ func (s *State) Verdict(url string, depth uint32) (rule Rule, last bool) {
 		}
 		last = pt.known >= late
 	}
-	if key := combination(url); key != 0 {
-		if c := s.find(key); c != nil {
-			if c.final {
-				return Queries, false
-			}
-			last = last || c.known >= late
+	if c := s.find(combination(url)); c != nil {
+		if c.final {
+			return Queries, false
 		}
+		last = last || c.known >= late
 	}
 	return None, last
 }
@@ -208,7 +206,7 @@ func (s *State) Verdict(url string, depth uint32) (rule Rule, last bool) {
 func (s *State) Leave(rule Rule, url string) {
 	l := &s.Left[rule]
 	if l.N++; l.N == 1 {
-		l.URL = url[:min(len(url), maxURL)]
+		l.URL = url[:min(len(url), maxLength)]
 	}
 }
 

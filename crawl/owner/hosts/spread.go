@@ -11,11 +11,11 @@ import (
 type spread struct {
 	row     int             // hosts in a row that led to new hosts and to no known one
 	last    [maxLast]uint64 // of them, those counted last
-	domains map[string]*kin
+	domains map[string]*domainHosts
 }
 
-// kin is what is known of the hosts of a registrable domain.
-type kin struct {
+// domainHosts counts the hosts of a registrable domain.
+type domainHosts struct {
 	own     int      // new hosts of the domain that its own hosts brought
 	linkers []uint64 // hosts of other domains that link to it
 }
@@ -59,9 +59,9 @@ func (sp *spread) Brings(from, host string) bool {
 	k := sp.domains[of]
 	if k == nil {
 		if sp.domains == nil || len(sp.domains) >= maxSpread {
-			sp.domains = make(map[string]*kin)
+			sp.domains = make(map[string]*domainHosts)
 		}
-		k = new(kin)
+		k = new(domainHosts)
 		sp.domains[of] = k
 	}
 	if domain.Of(from) == of {

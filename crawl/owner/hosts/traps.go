@@ -27,17 +27,14 @@ func (t *Traps) Of(h *Host, hj *Job) *trap.State {
 	if hj.Tally.Requests() < FewPages {
 		return hj.Trap
 	}
-	raw, ok := t.Buf.Get(ondisk.TrapKey(h.Pos, hj.State.ID))
-	if !ok {
-		return hj.Trap
+	if raw, ok := t.Buf.Get(ondisk.TrapKey(h.Pos, hj.State.ID)); ok {
+		if s, err := ondisk.DecodeTrap(raw); err != nil {
+			t.Buf.Fail(err)
+		} else {
+			hj.Trap = s
+		}
 	}
-	s, err := ondisk.DecodeTrap(raw)
-	if err != nil {
-		t.Buf.Fail(err)
-		return hj.Trap
-	}
-	hj.Trap = s
-	return s
+	return hj.Trap
 }
 
 // save writes the trap state of a job on a host.
