@@ -49,20 +49,20 @@ func TestRealSites(t *testing.T) {
 	}
 }
 
-// TestEndlessSites: sites without end are left, those that say nothing after 1,500 requests.
+// TestEndlessSites: sites without new texts end within 6,000 requests.
 func TestEndlessSites(t *testing.T) {
 	if os.Getenv("APOIDEA_FULL") == "" {
 		t.Skip("slow: runs with scripts/check.sh --full")
 	}
 	random := strings.Fields("labyrinth markov near search") // a text for each page: only a budget ends them
 	for _, from := range traptest.Endless() {
+		if slices.Contains(random, from.Name) {
+			continue
+		}
 		t.Run(from.Name, func(t *testing.T) {
 			t.Parallel()
 			most := 6000
-			switch {
-			case slices.Contains(random, from.Name):
-				t.Skip("each page has a text of its own: a budget ends it")
-			case from.Name == "calendar":
+			if from.Name == "calendar" {
 				most = 12_000 // two directions, 29 pages a month, 200 links deep
 			}
 			got := crawl(t, served(&from), 15_000)
