@@ -112,7 +112,9 @@ func TestWaitingEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := waitFor(t, peers[1], time.Second)
-	if p.Pages+p.Duplicates != 3 || p.URLsPutOff != 12 || p.HostsPutOff != 12 || p.URLsPending != 12 || p.Errors != 0 {
+	// The names that do not exist end after a second try, 5 s later: on a slow machine before this.
+	ended := p.Errors
+	if p.Pages+p.Duplicates != 3 || p.URLsPutOff != 12-ended || p.HostsPutOff != 12-ended || p.URLsPending != 12-ended || ended > 3 {
 		t.Errorf("in the end: %+v", p)
 	}
 	told := make(map[string]int64)
@@ -122,7 +124,7 @@ func TestWaitingEnds(t *testing.T) {
 			t.Errorf("why %s: %+v", w.Reason, w.Examples)
 		}
 	}
-	if told["dns"] != 6 || told["http_error"] != 3 || told["robots_unreachable"] != 3 {
+	if told["dns"] != 6-ended || told["http_error"] != 3 || told["robots_unreachable"] != 3 {
 		t.Errorf("reasons %v", told)
 	}
 	wantPutOff(t, peers[2], seeds[3], "Too Many Requests")
