@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 )
 
 // afterLast is the time after the last change from which no owner may be wrong.
@@ -16,7 +16,7 @@ const afterLast = 30 * time.Second
 
 // neverTwice fails the test at the first step of the world at which two peers that do not stand
 // apart serve one key.
-func neverTwice(t *testing.T, s *dhttest.Sim, apart func(i, j int) bool) {
+func neverTwice(t *testing.T, s *dhtsim.Sim, apart func(i, j int) bool) {
 	t.Helper()
 	failed := false
 	s.OnStep = func() {
@@ -29,7 +29,7 @@ func neverTwice(t *testing.T, s *dhttest.Sim, apart func(i, j int) bool) {
 
 // rightAtLast looks, once afterLast has passed, whether every peer serves its arc and every owner
 // is found.
-func rightAtLast(t *testing.T, s *dhttest.Sim) {
+func rightAtLast(t *testing.T, s *dhtsim.Sim) {
 	t.Helper()
 	begin := s.Now()
 	if took := s.RunUntil(afterLast, func() bool { return s.Settled() == nil }); !took {
@@ -45,14 +45,14 @@ const churnSeeds = 4
 
 // inWorlds runs a scenario in worlds where the connections of the dead drop, and in worlds where
 // they only fall silent.
-func inWorlds(t *testing.T, name string, n int, scenario func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand)) {
+func inWorlds(t *testing.T, name string, n int, scenario func(t *testing.T, s *dhtsim.Sim, rnd *rand.Rand)) {
 	for _, row := range []struct {
 		name   string
 		silent bool
 	}{{"connections drop", false}, {"silence", true}} {
 		t.Run(name+"/"+row.name, func(t *testing.T) {
 			for seed := range uint64(churnSeeds) {
-				s := grow(t, dhttest.World{Seed: seed, Silent: row.silent}, n, 200*time.Millisecond)
+				s := grow(t, dhtsim.World{Seed: seed, Silent: row.silent}, n, 200*time.Millisecond)
 				s.Run(10 * time.Second)
 				scenario(t, s, rand.New(rand.NewPCG(seed, 31)))
 			}
@@ -64,7 +64,7 @@ func inWorlds(t *testing.T, name string, n int, scenario func(t *testing.T, s *d
 // 30 s after the last change.
 func TestOneServesUnderFaults(t *testing.T) {
 	unraced(t)
-	inWorlds(t, "one of 8 pauses for 30 s", 8, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
+	inWorlds(t, "one of 8 pauses for 30 s", 8, func(t *testing.T, s *dhtsim.Sim, rnd *rand.Rand) {
 		neverTwice(t, s, nil)
 		n := s.Nodes[rnd.IntN(8)]
 		n.Pause(30 * time.Second)
@@ -72,29 +72,29 @@ func TestOneServesUnderFaults(t *testing.T) {
 		if heir := s.Truth(n.Self().Key()); heir != n {
 			t.Fatal("a paused peer is taken for dead by the test")
 		}
-		if !slices.ContainsFunc(s.Nodes, func(o *dhttest.Node) bool { return o != n && o.Serves(n.Self().Key()) }) {
+		if !slices.ContainsFunc(s.Nodes, func(o *dhtsim.Node) bool { return o != n && o.Serves(n.Self().Key()) }) {
 			t.Error("nobody took the arc of a peer that was stopped for 29 s")
 		}
 		s.Run(time.Second)
 		rightAtLast(t, s)
 	})
-	inWorlds(t, "pauses of any length", 8, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
+	inWorlds(t, "pauses of any length", 8, func(t *testing.T, s *dhtsim.Sim, rnd *rand.Rand) {
 		neverTwice(t, s, nil)
 		for range 8 {
 			s.Nodes[rnd.IntN(8)].Pause(time.Duration(rnd.Int64N(int64(25 * time.Second))))
 			s.Run(time.Duration(rnd.Int64N(int64(15 * time.Second))))
 		}
-		s.RunUntil(time.Minute, func() bool { return !slices.ContainsFunc(s.Nodes, (*dhttest.Node).Paused) })
+		s.RunUntil(time.Minute, func() bool { return !slices.ContainsFunc(s.Nodes, (*dhtsim.Node).Paused) })
 		rightAtLast(t, s)
 	})
-	inWorlds(t, "two neighbours of 8 die", 8, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
+	inWorlds(t, "two neighbours of 8 die", 8, func(t *testing.T, s *dhtsim.Sim, rnd *rand.Rand) {
 		neverTwice(t, s, nil)
 		first := s.Nodes[rnd.IntN(8)]
 		s.Kill(first)
 		s.Kill(s.Truth(first.Peer.Key()))
 		rightAtLast(t, s)
 	})
-	inWorlds(t, "a quarter of 16 is replaced", 16, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
+	inWorlds(t, "a quarter of 16 is replaced", 16, func(t *testing.T, s *dhtsim.Sim, rnd *rand.Rand) {
 		neverTwice(t, s, nil)
 		for _, i := range rnd.Perm(16)[:4] {
 			s.Kill(s.Nodes[i])
@@ -105,7 +105,7 @@ func TestOneServesUnderFaults(t *testing.T) {
 		}
 		rightAtLast(t, s)
 	})
-	inWorlds(t, "halves for a minute", 16, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
+	inWorlds(t, "halves for a minute", 16, func(t *testing.T, s *dhtsim.Sim, rnd *rand.Rand) {
 		half := make([]bool, 16)
 		for _, i := range rnd.Perm(16)[:8] {
 			half[i] = true
@@ -120,14 +120,14 @@ func TestOneServesUnderFaults(t *testing.T) {
 		s.Partition(nil)
 		rightAtLast(t, s)
 	})
-	inWorlds(t, "two apart for a minute", 2, func(t *testing.T, s *dhttest.Sim, _ *rand.Rand) {
+	inWorlds(t, "two apart for a minute", 2, func(t *testing.T, s *dhtsim.Sim, _ *rand.Rand) {
 		apart := func(i, j int) bool { return i != j }
 		s.Partition(apart)
 		s.Run(time.Minute)
 		s.Partition(nil)
 		rightAtLast(t, s)
 	})
-	inWorlds(t, "all restart, one 10 s late", 8, func(t *testing.T, s *dhttest.Sim, rnd *rand.Rand) {
+	inWorlds(t, "all restart, one 10 s late", 8, func(t *testing.T, s *dhtsim.Sim, rnd *rand.Rand) {
 		neverTwice(t, s, nil)
 		memories := make([]*dht.Memory, len(s.Nodes))
 		for i, n := range s.Nodes {

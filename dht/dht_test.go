@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/dhttest"
 	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/ring"
@@ -28,9 +29,9 @@ type running struct {
 
 func start(t *testing.T, network *dhttest.Mesh, i int, cfg dht.Config) *running {
 	t.Helper()
-	r := &running{host: network.End(dhttest.Identity(i))}
+	r := &running{host: network.End(dhtsim.Identity(i))}
 	cfg.Seed = uint64(i)
-	d, err := dht.New(cfg, dhttest.Identity(i), r.host, r.host, slog.New(slog.DiscardHandler))
+	d, err := dht.New(cfg, dhtsim.Identity(i), r.host, r.host, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,12 +181,12 @@ func TestJoinNamesEntriesThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, dhttest.NewMesh(3, time.Millisecond), 1, dht.Config{})
 		defer r.stop()
-		err := r.Join(t.Context(), []dht.Peer{dhttest.Identity(8), dhttest.Identity(9)})
-		if !errors.Is(err, dhttest.ErrRefused) {
+		err := r.Join(t.Context(), []dht.Peer{dhtsim.Identity(8), dhtsim.Identity(9)})
+		if !errors.Is(err, dhtsim.ErrRefused) {
 			t.Fatalf("join = %v", err)
 		}
 		for _, i := range []int{8, 9} {
-			if !strings.Contains(err.Error(), dhttest.Identity(i).String()) {
+			if !strings.Contains(err.Error(), dhtsim.Identity(i).String()) {
 				t.Errorf("the error does not name entry %d: %v", i, err)
 			}
 		}
@@ -236,19 +237,19 @@ func TestChoosePositionTakesTheWidestSplit(t *testing.T) {
 		var candidates []ring.Key
 		var arcs []ring.Arc
 		for i := range ring.PositionChoices {
-			candidates = append(candidates, dhttest.Identity(100+i).Key())
+			candidates = append(candidates, dhtsim.Identity(100+i).Key())
 			for _, r := range peers {
 				if arc, _ := r.Arc(); arc.Contains(candidates[i]) {
 					arcs = append(arcs, arc)
 				}
 			}
 		}
-		newcomer := network.End(dhttest.Identity(99))
+		newcomer := network.End(dhtsim.Identity(99))
 		got, err := lookup.ChoosePosition(t.Context(), newcomer.Call, []dht.Peer{peers[2].Self()}, candidates)
 		if want := ring.BestPosition(candidates, arcs); err != nil || got != want {
 			t.Errorf("candidate %d, %v; want %d", got, err, want)
 		}
-		if _, err := lookup.ChoosePosition(t.Context(), newcomer.Call, []dht.Peer{dhttest.Identity(77)}, candidates); !errors.Is(err, dht.ErrNoOwner) {
+		if _, err := lookup.ChoosePosition(t.Context(), newcomer.Call, []dht.Peer{dhtsim.Identity(77)}, candidates); !errors.Is(err, dht.ErrNoOwner) {
 			t.Errorf("without an entry: %v", err)
 		}
 	})

@@ -7,7 +7,7 @@
 //
 // Ring is the protocol as a plain state machine (messages, ticks and results in; calls and events
 // out). DHT drives it, and lookups (dht/lookup), over a Transport and a Membership. The Transport
-// carries requests (dht/p2p over libp2p, dhttest in memory); the Membership is a Kademlia routing
+// carries requests (dht/p2p over libp2p, dhtsim in memory); the Membership is a Kademlia routing
 // table.
 //
 // A Ring is composed of parts (parts.go), each of which uses only those before it: hood (leaf set

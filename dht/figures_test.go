@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 )
 
 // The figures that the design promises, in virtual time.
@@ -18,7 +18,7 @@ func TestJoinServesWithin(t *testing.T) {
 	const within = 5 * time.Second
 	longest := time.Duration(0)
 	for seed := range uint64(8) {
-		s := grow(t, dhttest.World{Seed: seed}, 16, 200*time.Millisecond)
+		s := grow(t, dhtsim.World{Seed: seed}, 16, 200*time.Millisecond)
 		s.Run(30 * time.Second)
 		rnd := rand.New(rand.NewPCG(seed, 41))
 		for range 4 {
@@ -51,7 +51,7 @@ func TestTakeOverWithin(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			longest := time.Duration(0)
 			for seed := range uint64(4) {
-				s := grow(t, dhttest.World{Seed: seed, Silent: row.silent}, 24, 200*time.Millisecond)
+				s := grow(t, dhtsim.World{Seed: seed, Silent: row.silent}, 24, 200*time.Millisecond)
 				for i := range 8 {
 					s.Run(30 * time.Second)
 					begin := s.Now()
@@ -75,13 +75,13 @@ func TestTakeOverWithin(t *testing.T) {
 // again to whoever was restarted and holds none.
 func TestQuietRingSaysLittle(t *testing.T) {
 	unraced(t)
-	s := grow(t, dhttest.World{Seed: 5}, 32, 200*time.Millisecond)
+	s := grow(t, dhtsim.World{Seed: 5}, 32, 200*time.Millisecond)
 	s.Run(2 * time.Minute)
 	quiet := func(what string) {
 		t.Helper()
-		before := s.Sent[dhttest.Upkeep].Bytes
+		before := s.Sent[dhtsim.Upkeep].Bytes
 		s.Run(time.Minute)
-		rate := float64(s.Sent[dhttest.Upkeep].Bytes-before) / 60 / 32
+		rate := float64(s.Sent[dhtsim.Upkeep].Bytes-before) / 60 / 32
 		t.Logf("%s: %.0f B/s a peer", what, rate)
 		if rate > 400 { // with their lists 3 kB/s
 			t.Errorf("%s: %.0f B/s a peer", what, rate)

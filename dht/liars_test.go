@@ -10,7 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -51,11 +51,11 @@ func TestStrangersOwnNothing(t *testing.T) {
 		{"the same elsewhere", 1, 7, 16}, // of these two votes were enough to own what is not theirs
 		{"and elsewhere", 1, 7, 19},
 	} {
-		s := dhttest.NewSim(dhttest.World{Seed: row.seed})
+		s := dhtsim.NewSim(dhtsim.World{Seed: row.seed})
 		s.Found(64)
 		settle(t, s, time.Minute)
 		members := slices.Clone(s.Members())
-		var liars []*dhttest.Node
+		var liars []*dhtsim.Node
 		for range row.claim {
 			liars = append(liars, s.Liar(claimsAll))
 		}

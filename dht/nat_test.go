@@ -10,14 +10,14 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/workers"
 )
 
 // attached says what is not as it should be of the workers: each is attached to three ring peers,
 // and those know it. It is nil when all is.
-func attached(s *dhttest.Sim) error {
+func attached(s *dhtsim.Sim) error {
 	attached := map[peer.ID][]peer.ID{}
 	for _, n := range s.Members() {
 		if got := len(n.Attached()); got > workers.MaxAttached {
@@ -47,10 +47,10 @@ func attached(s *dhttest.Sim) error {
 
 // natWorld grows a ring of n, of which those in behind cannot be dialled, until all is as it should
 // be.
-func natWorld(t *testing.T, seed uint64, n int, behind map[int]bool) *dhttest.Sim {
+func natWorld(t *testing.T, seed uint64, n int, behind map[int]bool) *dhtsim.Sim {
 	t.Helper()
 	unraced(t)
-	s := dhttest.NewSim(dhttest.World{Seed: seed, NAT: func(i int) bool { return behind[i] }})
+	s := dhtsim.NewSim(dhtsim.World{Seed: seed, NAT: func(i int) bool { return behind[i] }})
 	rnd := rand.New(rand.NewPCG(seed, 51))
 	neverTwice(t, s, nil)
 	s.Add()
@@ -63,7 +63,7 @@ func natWorld(t *testing.T, seed uint64, n int, behind map[int]bool) *dhttest.Si
 	return s
 }
 
-func asItShouldBe(t *testing.T, s *dhttest.Sim, within time.Duration) {
+func asItShouldBe(t *testing.T, s *dhtsim.Sim, within time.Duration) {
 	t.Helper()
 	if !s.RunUntil(within, func() bool { return s.Settled() == nil && attached(s) == nil }) {
 		t.Fatalf("after %v: ring: %v; workers: %v", within, s.Settled(), attached(s))
@@ -92,10 +92,10 @@ func TestThirtyPercentBehindNAT(t *testing.T) {
 				behind := aThird(seed, row.peers)
 				s := natWorld(t, seed, row.peers, behind)
 				checkLookups(t, s, "settled", 200)
-				before := s.Sent[dhttest.Upkeep].Calls
+				before := s.Sent[dhtsim.Upkeep].Calls
 				s.Run(2 * time.Minute)
 				asItShouldBe(t, s, time.Second)
-				t.Logf("upkeep: %.2f calls a peer and second", float64(s.Sent[dhttest.Upkeep].Calls-before)/float64(row.peers)/120)
+				t.Logf("upkeep: %.2f calls a peer and second", float64(s.Sent[dhtsim.Upkeep].Calls-before)/float64(row.peers)/120)
 
 				rnd := rand.New(rand.NewPCG(seed, 53))
 				for range row.peers / 8 {
@@ -122,7 +122,7 @@ func TestMoreWorkersThanPlaces(t *testing.T) {
 	for i := 2; i < 42; i++ {
 		behind[i] = true
 	}
-	s := dhttest.NewSim(dhttest.World{Seed: 1, NAT: func(i int) bool { return behind[i] }})
+	s := dhtsim.NewSim(dhtsim.World{Seed: 1, NAT: func(i int) bool { return behind[i] }})
 	s.Add()
 	for i := 1; i < 42; i++ {
 		s.Add(s.Nodes[0])
@@ -134,12 +134,12 @@ func TestMoreWorkersThanPlaces(t *testing.T) {
 			t.Errorf("peer %d has %d workers", n.Index, got)
 		}
 	}
-	before := s.Sent[dhttest.Upkeep].Calls
+	before := s.Sent[dhtsim.Upkeep].Calls
 	s.Run(time.Minute)
-	if rate := float64(s.Sent[dhttest.Upkeep].Calls-before) / 42 / 60; rate > 1.5 {
+	if rate := float64(s.Sent[dhtsim.Upkeep].Calls-before) / 42 / 60; rate > 1.5 {
 		t.Errorf("%.2f calls a peer and second while places are missing", rate)
 	}
-	waits := slices.IndexFunc(s.Nodes, func(n *dhttest.Node) bool { return behind[n.Index] && len(n.Attachments()) == 0 })
+	waits := slices.IndexFunc(s.Nodes, func(n *dhtsim.Node) bool { return behind[n.Index] && len(n.Attachments()) == 0 })
 	if waits < 0 {
 		t.Fatal("each worker has a place at one of the two")
 	}
@@ -159,7 +159,7 @@ func TestMoreWorkersThanPlaces(t *testing.T) {
 func TestRolesChange(t *testing.T) {
 	behind := aThird(4, 16)
 	s := natWorld(t, 4, 16, behind)
-	var worker, member *dhttest.Node
+	var worker, member *dhtsim.Node
 	for _, n := range s.Nodes[1:] {
 		if behind[n.Index] {
 			worker = n
@@ -168,7 +168,7 @@ func TestRolesChange(t *testing.T) {
 		}
 	}
 	cut := false
-	s.OnEvent = func(n *dhttest.Node, e dht.Event) {
+	s.OnEvent = func(n *dhtsim.Node, e dht.Event) {
 		if _, ok := e.(dht.CutOff); ok && n == member {
 			cut = true
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/dhttest"
 )
 
@@ -74,7 +75,7 @@ func TestSleeperDoesNotAnswerFromBefore(t *testing.T) {
 // it serve.
 func TestSleepingJoinerBeginsAgain(t *testing.T) {
 	for gap := 100 * time.Millisecond; gap < 3*time.Second; gap += 100 * time.Millisecond {
-		s := grow(t, dhttest.World{Seed: 21}, 8, 300*time.Millisecond)
+		s := grow(t, dhtsim.World{Seed: 21}, 8, 300*time.Millisecond)
 		w := watchOverlaps(s)
 		n := s.Add(s.Nodes[2])
 		s.Run(gap)
@@ -89,7 +90,7 @@ func TestSleepingJoinerBeginsAgain(t *testing.T) {
 // sent it before, and nobody who answers. It must not serve on these old words, nor as the founder
 // of a ring of its own, before RejoinGrace.
 func TestFounderThatSleptIsNoFounder(t *testing.T) {
-	s := grow(t, dhttest.World{Seed: 22}, 4, 300*time.Millisecond)
+	s := grow(t, dhtsim.World{Seed: 22}, 4, 300*time.Millisecond)
 	founder := s.Nodes[0]
 	founder.Pause(30 * time.Second)
 	s.Run(25 * time.Second)

@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
 var long = flag.Bool("long", false, "also run the simulations of 1,000 and 10,000 peers")
 
 // grow returns a world with a settled ring of n peers, each joined through a random one before it.
-func grow(t *testing.T, w dhttest.World, n int, gap time.Duration) *dhttest.Sim {
+func grow(t *testing.T, w dhtsim.World, n int, gap time.Duration) *dhtsim.Sim {
 	t.Helper()
 	unraced(t)
-	s := dhttest.NewSim(w)
+	s := dhtsim.NewSim(w)
 	rnd := rand.New(rand.NewPCG(w.Seed, 1))
 	s.Add()
 	for i := 1; i < n; i++ {
@@ -31,7 +31,7 @@ func grow(t *testing.T, w dhttest.World, n int, gap time.Duration) *dhttest.Sim 
 
 // settle lets time pass, a second at a time, until the ring is right, and returns how long that
 // took.
-func settle(t *testing.T, s *dhttest.Sim, within time.Duration) time.Duration {
+func settle(t *testing.T, s *dhtsim.Sim, within time.Duration) time.Duration {
 	t.Helper()
 	begin := s.Now()
 	for s.Settled() != nil {
@@ -49,12 +49,12 @@ func randomKey(rnd *rand.Rand) ring.Key {
 
 func TestLeafSetsOfSmallRings(t *testing.T) {
 	for n := 1; n <= 17; n++ {
-		grow(t, dhttest.World{Seed: uint64(n)}, n, 300*time.Millisecond)
+		grow(t, dhtsim.World{Seed: uint64(n)}, n, 300*time.Millisecond)
 	}
 }
 
 func TestLookupsInARingOf32(t *testing.T) {
-	s := grow(t, dhttest.World{Seed: 3}, 32, 200*time.Millisecond)
+	s := grow(t, dhtsim.World{Seed: 3}, 32, 200*time.Millisecond)
 	s.Run(time.Minute)
 	rnd := rand.New(rand.NewPCG(3, 3))
 	wrong, calls := 0, 0
@@ -73,7 +73,7 @@ func TestLookupsInARingOf32(t *testing.T) {
 }
 
 // checkLookups searches keys from random peers and fails on any wrong owner.
-func checkLookups(t *testing.T, s *dhttest.Sim, what string, keys int) {
+func checkLookups(t *testing.T, s *dhtsim.Sim, what string, keys int) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(8, 8))
 	living := s.Living()
@@ -93,7 +93,7 @@ func checkLookups(t *testing.T, s *dhttest.Sim, what string, keys int) {
 }
 
 func killATenth(t *testing.T, n int, gap time.Duration) {
-	s := grow(t, dhttest.World{Seed: 4}, n, gap)
+	s := grow(t, dhtsim.World{Seed: 4}, n, gap)
 	checkLookups(t, s, "before", 300)
 	rnd := rand.New(rand.NewPCG(4, 4))
 	for _, i := range rnd.Perm(n)[:n/10] {
@@ -128,7 +128,7 @@ func TestTenThousandPeers(t *testing.T) {
 // TestSilentDeaths: nobody's connection drops, and the dead answer nothing.
 func TestSilentDeaths(t *testing.T) {
 	unraced(t)
-	s := grow(t, dhttest.World{Seed: 5, Silent: true}, 64, 100*time.Millisecond)
+	s := grow(t, dhtsim.World{Seed: 5, Silent: true}, 64, 100*time.Millisecond)
 	s.Run(time.Minute)
 	for i := range 6 {
 		s.Kill(s.Nodes[10*i])
@@ -144,9 +144,9 @@ type overlapWatch struct {
 	events int
 }
 
-func watchOverlaps(s *dhttest.Sim) *overlapWatch {
+func watchOverlaps(s *dhtsim.Sim) *overlapWatch {
 	w := &overlapWatch{}
-	s.OnEvent = func(_ *dhttest.Node, e dht.Event) {
+	s.OnEvent = func(_ *dhtsim.Node, e dht.Event) {
 		if _, ok := e.(dht.ArcChanged); !ok {
 			return
 		}
@@ -188,7 +188,7 @@ func TestNoKeyIsServedTwiceWhilePeersJoin(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for seed := range uint64(2) {
-				s := dhttest.NewSim(dhttest.World{Seed: seed})
+				s := dhtsim.NewSim(dhtsim.World{Seed: seed})
 				rnd := rand.New(rand.NewPCG(seed, 9))
 				w := watchOverlaps(s)
 				s.Add()
@@ -198,7 +198,7 @@ func TestNoKeyIsServedTwiceWhilePeersJoin(t *testing.T) {
 					s.Run(row.gap)
 				}
 				took := settle(t, s, time.Minute)
-				t.Logf("seed %d: %d peers settled %v after the last, %d calls a peer", seed, row.peers, took, s.Sent[dhttest.Upkeep].Calls/int64(row.peers))
+				t.Logf("seed %d: %d peers settled %v after the last, %d calls a peer", seed, row.peers, took, s.Sent[dhtsim.Upkeep].Calls/int64(row.peers))
 				w.none(t)
 			}
 		})
@@ -207,7 +207,7 @@ func TestNoKeyIsServedTwiceWhilePeersJoin(t *testing.T) {
 
 func TestNoKeyIsServedTwiceWhenANeighbourDies(t *testing.T) {
 	for seed := range uint64(4) {
-		s := grow(t, dhttest.World{Seed: seed}, 24, 200*time.Millisecond)
+		s := grow(t, dhtsim.World{Seed: seed}, 24, 200*time.Millisecond)
 		w := watchOverlaps(s)
 		for i := range 8 {
 			victim := s.Nodes[3*i]
@@ -227,7 +227,7 @@ func TestNoKeyIsServedTwiceWhenANeighbourDies(t *testing.T) {
 // and must not serve it for a moment.
 func TestSuspendedPeerServesNothing(t *testing.T) {
 	for seed := range uint64(4) {
-		s := grow(t, dhttest.World{Seed: seed}, 24, 200*time.Millisecond)
+		s := grow(t, dhtsim.World{Seed: seed}, 24, 200*time.Millisecond)
 		w := watchOverlaps(s)
 		n := s.Nodes[7]
 		key := n.Self().Key()
@@ -247,7 +247,7 @@ func TestSuspendedPeerServesNothing(t *testing.T) {
 }
 
 func TestSeparateRingsMerge(t *testing.T) {
-	s := dhttest.NewSim(dhttest.World{Seed: 6, Ring: func(i int) int { return i % 2 }})
+	s := dhtsim.NewSim(dhtsim.World{Seed: 6, Ring: func(i int) int { return i % 2 }})
 	s.Add()
 	s.Add()
 	for i := 2; i < 40; i++ {
@@ -265,7 +265,7 @@ func TestSeparateRingsMerge(t *testing.T) {
 }
 
 func TestPartitionHeals(t *testing.T) {
-	s := grow(t, dhttest.World{Seed: 7, Silent: true}, 32, 200*time.Millisecond)
+	s := grow(t, dhtsim.World{Seed: 7, Silent: true}, 32, 200*time.Millisecond)
 	s.Partition(func(i, j int) bool { return i%2 != j%2 })
 	s.Run(2 * time.Minute)
 	if got := s.Served(); got < 1.99 || got > 2.01 {
@@ -280,9 +280,9 @@ func TestPartitionHeals(t *testing.T) {
 // again after each.
 func TestLossRarelyKills(t *testing.T) {
 	unraced(t)
-	s := grow(t, dhttest.World{Seed: 8, Silent: true, Loss: 0.05}, 32, 500*time.Millisecond)
+	s := grow(t, dhtsim.World{Seed: 8, Silent: true, Loss: 0.05}, 32, 500*time.Millisecond)
 	dead, suspect := 0, 0
-	s.OnEvent = func(_ *dhttest.Node, e dht.Event) {
+	s.OnEvent = func(_ *dhtsim.Node, e dht.Event) {
 		switch e.(type) {
 		case dht.PeerDead:
 			dead++
@@ -299,7 +299,7 @@ func TestLossRarelyKills(t *testing.T) {
 }
 
 func TestLeavingPeersAreReplacedAtOnce(t *testing.T) {
-	s := grow(t, dhttest.World{Seed: 9}, 16, 200*time.Millisecond)
+	s := grow(t, dhtsim.World{Seed: 9}, 16, 200*time.Millisecond)
 	w := watchOverlaps(s)
 	for _, n := range s.Nodes[3:9] {
 		s.Leave(n)
@@ -328,7 +328,7 @@ func TestRestartOfAll(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for seed := range uint64(4) {
-				s := grow(t, dhttest.World{Seed: seed}, row.n, 200*time.Millisecond)
+				s := grow(t, dhtsim.World{Seed: seed}, row.n, 200*time.Millisecond)
 				s.Run(10 * time.Second)
 				memories, arcs := make([]*dht.Memory, row.n), make([]ring.Arc, row.n)
 				for i, n := range s.Nodes {
@@ -340,7 +340,7 @@ func TestRestartOfAll(t *testing.T) {
 				}
 				w := watchOverlaps(s)
 				overlaps, begin := s.OnEvent, s.Now()
-				s.OnEvent = func(n *dhttest.Node, e dht.Event) {
+				s.OnEvent = func(n *dhtsim.Node, e dht.Event) {
 					overlaps(n, e)
 					if a, ok := e.(dht.ArcChanged); ok && a.Has && s.Now().Sub(begin) < 20*time.Second && !arcs[n.Index].Holds(a.New) {
 						t.Errorf("seed %d: peer %d serves a foreign arc %v after the restart", seed, n.Index, s.Now().Sub(begin))
@@ -371,7 +371,7 @@ func TestRestartAlone(t *testing.T) {
 		{"had neighbours, told to go on", false, true, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := dhttest.NewSim(dhttest.World{Seed: 10})
+			s := dhtsim.NewSim(dhtsim.World{Seed: 10})
 			first := s.Add()
 			if !row.alone {
 				s.Add(first)

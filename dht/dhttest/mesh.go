@@ -1,3 +1,5 @@
+// Package dhttest connects complete DHTs of one process for tests: [Mesh] carries their calls with
+// a latency and a loss, and waits with timers, so that a synctest bubble runs it in virtual time.
 package dhttest
 
 import (
@@ -9,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/dht/wire"
 )
@@ -34,7 +37,7 @@ type End struct {
 	handler dht.Handler
 
 	mu    sync.Mutex // guards the fields below
-	table *table
+	table *dhtsim.Table
 }
 
 var (
@@ -48,14 +51,14 @@ func NewMesh(seed uint64, latency time.Duration) *Mesh {
 }
 
 // End returns the end of a peer, unreachable before Listen.
-func (n *Mesh) End(p dht.Peer) *End { return &End{net: n, peer: p, table: newTable(p.Key())} }
+func (n *Mesh) End(p dht.Peer) *End { return &End{net: n, peer: p, table: dhtsim.NewTable(p.Key())} }
 
 // Add implements dht.Membership.
 func (e *End) Add(peers ...dht.Peer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, p := range peers {
-		e.table.add(p)
+		e.table.Add(p)
 	}
 }
 
@@ -120,14 +123,14 @@ func (e *End) Call(ctx context.Context, to dht.Peer, req *wire.Message) (*wire.M
 	}
 	if lost := e.net.count(); lost {
 		<-ctx.Done()
-		return nil, ErrTimeout
+		return nil, dhtsim.ErrTimeout
 	}
 	if err := wait(ctx, e.net.Latency); err != nil {
 		return nil, err
 	}
 	target, handler := e.net.reach(to.ID)
 	if handler == nil {
-		return nil, ErrRefused
+		return nil, dhtsim.ErrRefused
 	}
 	received, err := wire.Decode(sent)
 	if err != nil {

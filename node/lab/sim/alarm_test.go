@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 )
 
 // TestAlarm goes off at the earliest time that it is set to, once.
 func TestAlarm(t *testing.T) {
-	w := &crawl{Sim: dhttest.NewSim(dhttest.World{Seed: 1})}
+	w := &crawl{Sim: dhtsim.NewSim(dhtsim.World{Seed: 1})}
 	c := &crawlPeer{Node: w.Join(), world: w}
 	var rang []time.Duration
 	begin := w.Now()

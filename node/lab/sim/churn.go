@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
 
@@ -16,7 +16,7 @@ type ChurnConfig struct {
 	Seed  uint64 // of all random draws
 	Peers int    // default 10,000
 	// Internet defaults to [internet.Synthetic] of the seed.
-	Internet dhttest.Internet
+	Internet dhtsim.Internet
 	// For is the duration of churn; default 20 minutes.
 	For time.Duration
 	// Session is the median session length; default 60 minutes. Sessions are exponential, and each
@@ -38,7 +38,7 @@ type ChurnConfig struct {
 	// Progress, if set, is called after each second of virtual time.
 	Progress func(done, all time.Duration)
 
-	plant func(r *dhttest.Sim) // corrupts the ring after churn, to test that a fault is detected
+	plant func(r *dhtsim.Sim) // corrupts the ring after churn, to test that a fault is detected
 }
 
 func (c *ChurnConfig) fill() {
@@ -67,7 +67,7 @@ type Sample struct {
 	// At is the time since the start of churn.
 	At    time.Duration
 	Peers int // live peers
-	dhttest.Coverage
+	dhtsim.Coverage
 	// Lookups that ended in this interval: the number that returned a peer that is not the owner,
 	// found none, or found an owner that does not serve yet.
 	Lookups, Wrong, Failed, Waiting int
@@ -139,7 +139,7 @@ func RunChurn(ctx context.Context, cfg ChurnConfig) (*ChurnReport, error) {
 // churn is a run in progress.
 type churn struct {
 	cfg    ChurnConfig
-	ring   *dhttest.Sim
+	ring   *dhtsim.Sim
 	report ChurnReport
 	begin  time.Duration // of churn
 	now    Sample        // being filled
@@ -148,7 +148,7 @@ type churn struct {
 }
 
 func newChurn(cfg ChurnConfig) *churn {
-	return &churn{cfg: cfg, ring: dhttest.NewSim(dhttest.World{Seed: cfg.Seed, Internet: cfg.Internet, Loss: cfg.Loss, Config: cfg.Ring})}
+	return &churn{cfg: cfg, ring: dhtsim.NewSim(dhtsim.World{Seed: cfg.Seed, Internet: cfg.Internet, Loss: cfg.Loss, Config: cfg.Ring})}
 }
 
 // run advances time a second at a time, so that cancellation takes effect soon.
@@ -190,7 +190,7 @@ func (c *churn) exponential(mean time.Duration) time.Duration {
 }
 
 // live schedules a peer's crash.
-func (c *churn) live(p *dhttest.Node) {
+func (c *churn) live(p *dhtsim.Node) {
 	p.Host.After(c.exponential(mean(c.cfg.Session)), func() {
 		if c.alive && c.ring.Size() > 1 {
 			c.ring.KillAs(p, c.ring.Rand.Float64() < c.cfg.Silent)
@@ -235,9 +235,9 @@ func (c *churn) churn(ctx context.Context) error {
 	}
 	per := r.Peers * (time.Duration(n) * c.cfg.SampleEvery).Seconds()
 	sent := c.ring.Sent
-	r.UpkeepCalls = float64(sent[dhttest.Upkeep].Calls-before[dhttest.Upkeep].Calls) / per
-	r.UpkeepBytes = float64(sent[dhttest.Upkeep].Bytes-before[dhttest.Upkeep].Bytes) / per
-	r.LookupBytes = float64(sent[dhttest.Lookups].Bytes-before[dhttest.Lookups].Bytes) / per
+	r.UpkeepCalls = float64(sent[dhtsim.Upkeep].Calls-before[dhtsim.Upkeep].Calls) / per
+	r.UpkeepBytes = float64(sent[dhtsim.Upkeep].Bytes-before[dhtsim.Upkeep].Bytes) / per
+	r.LookupBytes = float64(sent[dhtsim.Lookups].Bytes-before[dhtsim.Lookups].Bytes) / per
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 )
 
 func small() ChurnConfig {
@@ -60,8 +60,8 @@ func TestRingUnderChurn(t *testing.T) {
 func TestWrongOwnerIsReported(t *testing.T) {
 	cfg := small()
 	cfg.For, cfg.SampleEvery, cfg.Lookups, cfg.Massacre = time.Minute, time.Minute, 1000, -1
-	cfg.plant = func(r *dhttest.Sim) {
-		victim := slices.MaxFunc(r.Living(), func(p, q *dhttest.Node) int {
+	cfg.plant = func(r *dhtsim.Sim) {
+		victim := slices.MaxFunc(r.Living(), func(p, q *dhtsim.Node) int {
 			return cmp.Compare(r.TrueArc(p).Fraction(), r.TrueArc(q).Fraction())
 		})
 		r.Partition(func(i, j int) bool { return (i == victim.Index) != (j == victim.Index) })

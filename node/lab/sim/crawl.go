@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
@@ -27,7 +27,7 @@ type CrawlConfig struct {
 	Peers int    // default 1,000
 	// Internet defaults to [internet.Synthetic] of the seed. Sites are its first hosts, followed by
 	// peers.
-	Internet dhttest.Internet
+	Internet dhtsim.Internet
 	// For is the duration of churn, default two hours; the crawl continues until it is done, at most
 	// for Patience (default one hour).
 	For, Patience time.Duration
@@ -120,7 +120,7 @@ type CrawlReport struct {
 	// Moved is the number of records that changed their owner.
 	Moved int64
 	// Sent is the traffic since the job was posted, by purpose.
-	Sent [Purposes]dhttest.Traffic
+	Sent [Purposes]dhtsim.Traffic
 	// PeerSeconds is the total lifetime of peers since then.
 	PeerSeconds float64
 	// Loads are the requests per hour of peers that lived at least ten minutes, ascending; HostLoads
@@ -133,7 +133,7 @@ type CrawlReport struct {
 
 // crawl is a run in progress, and the job table that all peers read.
 type crawl struct {
-	*dhttest.Sim
+	*dhtsim.Sim
 	cfg    CrawlConfig
 	sites  *sites
 	byID   map[peer.ID]*crawlPeer
@@ -142,7 +142,7 @@ type crawl struct {
 	err    error
 
 	begin      time.Duration
-	sentBefore dhttest.Sent
+	sentBefore dhtsim.Sent
 	alive      bool
 	born       map[*crawlPeer]time.Duration
 	broken     int
@@ -178,12 +178,12 @@ func RunCrawl(ctx context.Context, cfg CrawlConfig) (*CrawlReport, error) {
 }
 
 func newCrawl(cfg CrawlConfig) (*crawl, error) {
-	world := dhttest.World{Seed: cfg.Seed, Internet: cfg.Internet, First: cfg.Hosts, Config: cfg.Ring}
+	world := dhtsim.World{Seed: cfg.Seed, Internet: cfg.Internet, First: cfg.Hosts, Config: cfg.Ring}
 	w := &crawl{
-		Sim: dhttest.NewSim(world), cfg: cfg, sites: newSites(cfg.web(), cfg.Delay), byID: make(map[peer.ID]*crawlPeer),
+		Sim: dhtsim.NewSim(world), cfg: cfg, sites: newSites(cfg.web(), cfg.Delay), byID: make(map[peer.ID]*crawlPeer),
 		born: make(map[*crawlPeer]time.Duration),
 	}
-	w.OnStart = func(p *dhttest.Node) {
+	w.OnStart = func(p *dhtsim.Node) {
 		d := new(disk)
 		if before := w.byID[p.Peer.ID]; before != nil {
 			d = before.disk
@@ -192,7 +192,7 @@ func newCrawl(cfg CrawlConfig) (*crawl, error) {
 		w.byID[p.Peer.ID] = c
 		w.born[c] = w.Elapsed()
 	}
-	w.OnEvent = func(p *dhttest.Node, e dht.Event) { w.byID[p.Peer.ID].happened(e) }
+	w.OnEvent = func(p *dhtsim.Node, e dht.Event) { w.byID[p.Peer.ID].happened(e) }
 	var err error
 	w.spec, err = job.FromWire(&wire.JobSpec{
 		Id: []byte("the job of a sim"), Seeds: [][]byte{[]byte(w.sites.web.Seeds(80)[0])}, Scope: []string{"*." + crawlDomain}, NoSitemaps: true,
@@ -282,7 +282,7 @@ func (w *crawl) exponential(mean time.Duration) time.Duration {
 }
 
 // live schedules a peer's crash.
-func (w *crawl) live(p *dhttest.Node) {
+func (w *crawl) live(p *dhtsim.Node) {
 	p.Host.After(w.exponential(mean(w.cfg.Session)), func() {
 		if w.alive && w.Size() > 1 {
 			w.kill(p)
@@ -291,7 +291,7 @@ func (w *crawl) live(p *dhttest.Node) {
 }
 
 // kill ends a peer: its memory is lost, and its disk too unless it will return.
-func (w *crawl) kill(p *dhttest.Node) {
+func (w *crawl) kill(p *dhtsim.Node) {
 	c := w.byID[p.Peer.ID]
 	w.KillAs(p, w.Rand.Float64() < w.cfg.Silent)
 	w.report.Died++
@@ -416,7 +416,7 @@ func (w *crawl) judge() {
 	r.Extra = len(fetched)
 	r.SiteAudit, r.Broken, r.Moved, r.Events = w.sites.audit, w.broken, w.moved, w.Events()
 	for purpose := range Purposes {
-		r.Sent[purpose] = dhttest.Traffic{
+		r.Sent[purpose] = dhtsim.Traffic{
 			Calls: w.Sent[purpose].Calls - w.sentBefore[purpose].Calls, Bytes: w.Sent[purpose].Bytes - w.sentBefore[purpose].Bytes,
 		}
 	}
@@ -435,11 +435,11 @@ type request struct {
 
 // request sends a call; an unknown peer refuses.
 func (w *crawl) request(from *crawlPeer, to peer.ID, q *request) {
-	var host *dhttest.Host
+	var host *dhtsim.Host
 	if known := w.byID[to]; known != nil {
 		host = known.Host
 	}
-	w.Call(from.Host, host, &dhttest.Call{
+	w.Call(from.Host, host, &dhtsim.Call{
 		Purpose: q.Purpose, Size: q.Size, Timeout: q.Timeout, Done: q.Done,
 		Handle: func(reply func(int, any)) { q.Handle(w.byID[to], reply) },
 	})

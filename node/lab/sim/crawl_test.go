@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
@@ -94,7 +94,7 @@ func TestLostPageIsReported(t *testing.T) {
 }
 
 func TestServersNoticeWhatIsWrong(t *testing.T) {
-	net := dhttest.NewNetwork(new(dhttest.Clock), internet.Synthetic(1), 1)
+	net := dhtsim.NewNetwork(new(dhtsim.Clock), internet.Synthetic(1), 1)
 	one, two := net.NewHost(1), net.NewHost(2)
 	one.Start()
 	two.Start()

@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/session"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/urlsets"
 )
@@ -32,7 +32,7 @@ const (
 // crawlPeer is a peer with the logic of the node: ring, owner of hosts, replication, handoff,
 // outbox and worker.
 type crawlPeer struct {
-	*dhttest.Node
+	*dhtsim.Node
 	world *crawl
 	disk  *disk
 	owner *owner.Owner
@@ -66,7 +66,7 @@ type step struct {
 }
 
 // newCrawlPeer creates the crawler of a starting peer of the ring.
-func newCrawlPeer(w *crawl, p *dhttest.Node, d *disk) *crawlPeer {
+func newCrawlPeer(w *crawl, p *dhtsim.Node, d *disk) *crawlPeer {
 	c := &crawlPeer{Node: p, world: w, disk: d}
 	d.starts++
 	c.next = alarm{c: c, do: func() { c.do(nil, nil) }}

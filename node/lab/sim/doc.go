@@ -2,7 +2,7 @@
 // machines, with a simulated network of message sizes, latency, loss and failures. Equal seeds give
 // equal runs, event for event.
 //
-// The ring and its network are those of dht/dhttest, which tests of the ring use as well. The
+// The ring and its network are those of dht/dhtsim, which tests of the ring use as well. The
 // simulations are
 //
 //   - [RunChurn]: peers join and crash with exponential sessions; it measures how many keys have

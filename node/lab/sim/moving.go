@@ -8,7 +8,7 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/custody"
 	"github.com/apoidea/apoidea/node/records"
@@ -151,7 +151,7 @@ func (r *room) push(call custody.Call) {
 		},
 		Done: func(answer any, err error) {
 			if _, moved := answer.(errMoved); moved {
-				err = dhttest.ErrRefused
+				err = dhtsim.ErrRefused
 			}
 			r.pushed(call.ID, err)
 		},

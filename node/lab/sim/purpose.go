@@ -1,22 +1,22 @@
 package sim
 
-import "github.com/apoidea/apoidea/dht/dhttest"
+import "github.com/apoidea/apoidea/dht/dhtsim"
 
 // Purpose is the reason for traffic.
-type Purpose = dhttest.Purpose
+type Purpose = dhtsim.Purpose
 
 // The purposes.
 const (
 	// Upkeep is ring maintenance: stabilize, searches for the own position, probes of suspects.
-	Upkeep = dhttest.Upkeep
+	Upkeep = dhtsim.Upkeep
 	// Lookups are searches for owners.
-	Lookups = dhttest.Lookups
+	Lookups = dhtsim.Lookups
 )
 
 // The purposes of a crawl.
 const (
 	// Links to the owners of their hosts.
-	Links = dhttest.Others + iota
+	Links = dhtsim.Others + iota
 	// Sessions of workers with owners: grants, reports, heartbeats; and offers.
 	Sessions
 	// Replication of records, and range sync.

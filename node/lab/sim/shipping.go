@@ -6,7 +6,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/records"
 	"github.com/apoidea/apoidea/storage/kv"
@@ -115,7 +115,7 @@ func (s *shipping) call(call replica.Call) {
 			raw, _ := answer.([]byte)
 			if _, moved := answer.(errMoved); moved {
 				s.deposed[to] = true
-				err = dhttest.ErrRefused
+				err = dhtsim.ErrRefused
 			} else if err == nil {
 				delete(s.deposed, to)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 )
 
 // sites is the crawled web with the servers' view: the times of requests by peer.
@@ -41,13 +41,13 @@ type siteHost struct {
 	index int
 	busy  *visit
 	last  time.Duration // end of the last request
-	by    *dhttest.Host
+	by    *dhtsim.Host
 	asked bool
 }
 
 // visit is one request in progress.
 type visit struct {
-	by    *dhttest.Host
+	by    *dhtsim.Host
 	life  uint64
 	until func() time.Duration // when its worker aborts it at the latest
 }
@@ -75,7 +75,7 @@ func (s *sites) host(name string) *siteHost {
 const slack = 2 * time.Millisecond
 
 // begin records the start of a request.
-func (s *sites) begin(now time.Duration, name string, by *dhttest.Host, until func() time.Duration) *visit {
+func (s *sites) begin(now time.Duration, name string, by *dhtsim.Host, until func() time.Duration) *visit {
 	h := s.host(name)
 	if other := h.busy; other != nil && other.by != by && other.by.Life() == other.life && now < other.until() {
 		s.audit.Overlaps++

@@ -18,7 +18,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/worker/visits"
 	"github.com/apoidea/apoidea/dedup"
 	"github.com/apoidea/apoidea/dht"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
@@ -266,7 +266,7 @@ func (c *crawlPeer) speak(to peer.ID, m *wire.Session, done func(*wire.SessionRe
 		switch {
 		case err == nil:
 			sought = r.GetMoved()
-		case errors.Is(err, dhttest.ErrRefused):
+		case errors.Is(err, dhtsim.ErrRefused):
 			c.Missed(to)
 			for _, held := range m.GetHeld() {
 				sought = append(sought, held.GetHost())

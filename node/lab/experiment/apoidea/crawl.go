@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 	"github.com/apoidea/apoidea/node/lab/internet"
@@ -130,7 +130,7 @@ func todaysMessages() []messageKind {
 type apoideaCrawl struct {
 	setup apoideaSetup
 	rnd   *rand.Rand
-	clock dhttest.Clock
+	clock dhtsim.Clock
 	peers []*apoideaPeer
 	keys  []ring.Key // of the peers, ascending
 	byKey map[ring.Key]int

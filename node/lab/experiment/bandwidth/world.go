@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/bandwidth"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
@@ -104,7 +104,7 @@ func newBandwidthWorld(seed uint64, seconds, hour int) *bandwidthWorld {
 			for second := range s.unrest {
 				h := second / hour
 				swing := workSwing
-				if day := dhttest.Epoch.AddDate(0, 0, h/24).Weekday(); day == time.Saturday || day == time.Sunday {
+				if day := dhtsim.Epoch.AddDate(0, 0, h/24).Weekday(); day == time.Saturday || day == time.Sunday {
 					swing = -restSwing
 				}
 				s.unrest[second] *= math.Exp(-swing * math.Cos(2*math.Pi*(float64(h%24)-slowest)/24))
@@ -163,14 +163,14 @@ type bandwidthStart struct {
 func (r *bandwidthRun) time() time.Time {
 	hour := r.world.hour * stepsASecond
 	if hour == 0 {
-		return dhttest.Epoch.Add(time.Duration(r.now) * bandwidthStep)
+		return dhtsim.Epoch.Add(time.Duration(r.now) * bandwidthStep)
 	}
 	h := r.now / hour
 	minute, day := h*37%59, h/24
 	if r.sameDay {
 		day *= 7
 	}
-	return dhttest.Epoch.AddDate(0, 0, day).Add(time.Duration(h%24)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(r.now%hour)*bandwidthStep)
+	return dhtsim.Epoch.AddDate(0, 0, day).Add(time.Duration(h%24)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(r.now%hour)*bandwidthStep)
 }
 
 // At implements bandwidth.Queue.

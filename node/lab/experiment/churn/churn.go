@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/node/lab/experiment/report"
 	"github.com/apoidea/apoidea/node/lab/experiment/trial"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
@@ -195,7 +195,7 @@ func crawlTable(r *report.Report, row string, c *sim.CrawlReport) {
 			t.Add(row, "bytes_"+sim.Word(p), "B/page", float64(c.Sent[p].Bytes)/pages)
 		}
 	}
-	t.Add(row, "upkeep_bytes", "B/peer/s", float64(c.Sent[dhttest.Upkeep].Bytes)/c.PeerSeconds)
+	t.Add(row, "upkeep_bytes", "B/peer/s", float64(c.Sent[dhtsim.Upkeep].Bytes)/c.PeerSeconds)
 }
 
 func crawlPlots(r *report.Report, peers int, c *sim.CrawlReport) {

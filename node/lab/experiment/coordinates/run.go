@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 	"github.com/apoidea/apoidea/node/lab/internet"
 )
@@ -16,7 +16,7 @@ import (
 // the others, and has its own cycle.
 type coordRun struct {
 	w      *coordWorld
-	clock  dhttest.Clock
+	clock  dhtsim.Clock
 	rnd    *rand.Rand
 	gossip []*coordinates.Gossip
 	estim  []*coordinates.Estimator

@@ -9,7 +9,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/placement/adaptive"
 	"github.com/apoidea/apoidea/crawl/placement/coordinates"
 	"github.com/apoidea/apoidea/crawl/placement/ipmicra"
-	"github.com/apoidea/apoidea/dht/dhttest"
+	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/node/lab/experiment/worlds"
 )
 
@@ -121,7 +121,7 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		}
 		for k := range w.peers {
 			own := w.peerSample(k, true)
-			s.Learn(dhttest.Epoch, &own)
+			s.Learn(dhtsim.Epoch, &own)
 		}
 		f := one(w, s)
 		f.coordinator = true
@@ -133,7 +133,7 @@ func adaptiveFleet(w *placementWorld, all bool) (*fleet, error) {
 		for k := range w.peers {
 			if err == nil && w.hops(i, k) <= sampleHops {
 				own := w.peerSample(k, false)
-				s.Learn(dhttest.Epoch, &own)
+				s.Learn(dhtsim.Epoch, &own)
 			}
 		}
 		return s, err

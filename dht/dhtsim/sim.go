@@ -1,7 +1,6 @@
-// Package dhttest implements networks in memory. [Sim] runs the state machines of up to ten
-// thousand peers in virtual time, in one goroutine, for tests of the ring and for simulated crawls
-// (node/lab). [Mesh] carries the calls of complete DHTs in a synctest bubble. Both have seeded
-// latency, loss and failures, and routing tables like kad-dht's.
+// Package dhtsim simulates rings in memory: [Sim] runs the state machines of up to ten thousand
+// peers in virtual time, in one goroutine, for tests of the ring and for simulated crawls
+// (node/lab), with seeded latency, loss and failures, and routing tables like kad-dht's.
 //
 // The layers of a Sim:
 //
@@ -10,7 +9,7 @@
 //   - [Network]: calls between hosts that can be dead, paused, cut off, behind a NAT; bytes are
 //     counted by purpose.
 //   - [Node] and [Sim]: dht.Ring driven over it, and the correct state to compare with.
-package dhttest
+package dhtsim
 
 import (
 	"encoding/binary"
@@ -165,7 +164,7 @@ func (s *Sim) Liar(answer func(self dht.Peer, req *wire.Message) *wire.Message) 
 	n := s.node(s.identity())
 	n.lie = func(req *wire.Message) *wire.Message { return answer(n.Peer, req) }
 	n.Host.Start()
-	n.table = newTable(n.key)
+	n.table = NewTable(n.key)
 	return n
 }
 

@@ -1,4 +1,4 @@
-package dhttest
+package dhtsim
 
 import (
 	"errors"
@@ -81,7 +81,7 @@ func TestNearestOfATableIsThatOfAll(t *testing.T) {
 	for range 400 {
 		s.insert(s.draw())
 	}
-	tab := newTable(s.sorted[0].key)
+	tab := NewTable(s.sorted[0].key)
 	tab.fill(s.sorted, s.Rand)
 	all := tab.All()
 	for range 200 {

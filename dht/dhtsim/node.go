@@ -1,4 +1,4 @@
-package dhttest
+package dhtsim
 
 import (
 	"encoding/binary"
@@ -22,7 +22,7 @@ type Node struct {
 
 	sim    *Sim
 	key    ring.Key
-	table  *table
+	table  *Table
 	tickAt time.Time
 	lie    func(req *wire.Message) *wire.Message // of a liar: its answers
 }
@@ -51,7 +51,7 @@ func (n *Node) start(memory *dht.Memory, found bool) {
 		cfg.Role = dht.RoleWorker
 	}
 	n.Host.Start()
-	n.table = newTable(n.key)
+	n.table = NewTable(n.key)
 	n.Ring = dht.NewRing(cfg, n.Peer, n.table)
 	if s.OnStart != nil {
 		s.OnStart(n)
@@ -69,7 +69,7 @@ func (n *Node) Started() bool { return n.Ring != nil }
 func (n *Node) member() bool { return n.Started() && n.Self().Role == dht.RoleMember }
 
 // Meet adds another peer to the routing table.
-func (n *Node) Meet(other *Node) { n.table.add(other.Peer) }
+func (n *Node) Meet(other *Node) { n.table.Add(other.Peer) }
 
 // refreshEvery is the refresh interval of a routing table.
 const refreshEvery = 30 * time.Second
@@ -126,14 +126,14 @@ func (n *Node) call(purpose Purpose, to dht.Peer, req *wire.Message, timeout tim
 		Purpose: purpose, Size: framed(req), Timeout: timeout,
 		Handle: func(reply func(int, any)) {
 			if member { // workers are in no routing table
-				target.table.add(n.Peer)
+				target.table.Add(n.Peer)
 			}
 			target.answer(n.Peer.ID, req, func(m *wire.Message) { reply(framed(m), m) })
 		},
 		Done: func(answer any, err error) {
 			m, _ := answer.(*wire.Message)
 			if err == nil {
-				n.table.add(target.Peer)
+				n.table.Add(target.Peer)
 			}
 			done(m, err)
 		},

@@ -1,4 +1,4 @@
-package dhttest
+package dhtsim
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package dhttest
+package dhtsim
 
 import (
 	"cmp"
@@ -16,20 +16,21 @@ import (
 // bucketSize is kad-dht's k.
 const bucketSize = 20
 
-// table is a routing table like kad-dht's: buckets of 20 peers by the length of the prefix shared
+// Table is a routing table like kad-dht's: buckets of 20 peers by the length of the prefix shared
 // with the table's owner.
-type table struct {
+type Table struct {
 	self    ring.Key
 	buckets [][]dht.Peer
 	known   map[peer.ID]struct{}
 }
 
-var _ dht.Table = (*table)(nil)
+var _ dht.Table = (*Table)(nil)
 
-func newTable(self ring.Key) *table { return &table{self: self, known: make(map[peer.ID]struct{})} }
+// NewTable returns an empty table of the peer at a key.
+func NewTable(self ring.Key) *Table { return &Table{self: self, known: make(map[peer.ID]struct{})} }
 
-// add puts a peer into its bucket if there is space.
-func (t *table) add(p dht.Peer) {
+// Add puts a peer into its bucket if there is space.
+func (t *Table) Add(p dht.Peer) {
 	b := prefix(t.self, p.Key())
 	if _, known := t.known[p.ID]; known || b == 8*ring.KeySize {
 		return
@@ -44,7 +45,7 @@ func (t *table) add(p dht.Peer) {
 }
 
 // drop removes the peers for which gone returns true.
-func (t *table) drop(gone func(dht.Peer) bool) {
+func (t *Table) drop(gone func(dht.Peer) bool) {
 	for i := range t.buckets {
 		t.buckets[i] = slices.DeleteFunc(t.buckets[i], func(p dht.Peer) bool {
 			if gone(p) {
@@ -57,11 +58,11 @@ func (t *table) drop(gone func(dht.Peer) bool) {
 }
 
 // All implements dht.Table.
-func (t *table) All() []dht.Peer { return slices.Concat(t.buckets...) }
+func (t *Table) All() []dht.Peer { return slices.Concat(t.buckets...) }
 
 // Nearest implements dht.Table. Peers of the key's own bucket are nearer to it than those of longer
 // prefixes, and these nearer than those of each shorter one.
-func (t *table) Nearest(key ring.Key, n int) []dht.Peer {
+func (t *Table) Nearest(key ring.Key, n int) []dht.Peer {
 	own := min(prefix(t.self, key), len(t.buckets))
 	var near []dht.Peer
 	take := func(buckets [][]dht.Peer) {
@@ -99,7 +100,7 @@ func prefix(a, b ring.Key) int {
 }
 
 // fill adds random live peers to each bucket, as kad-dht's refresh does. sorted is by position.
-func (t *table) fill(sorted []*Node, rnd *rand.Rand) {
+func (t *Table) fill(sorted []*Node, rnd *rand.Rand) {
 	low, high := 0, len(sorted)
 	for bit := 0; bit < 8*ring.KeySize && high-low > 1; bit++ {
 		mid := low + split(sorted[low:high], bit)
@@ -109,11 +110,11 @@ func (t *table) fill(sorted []*Node, rnd *rand.Rand) {
 		}
 		if size := other[1] - other[0]; size > bucketSize {
 			for range bucketSize {
-				t.add(sorted[other[0]+rnd.IntN(size)].Peer)
+				t.Add(sorted[other[0]+rnd.IntN(size)].Peer)
 			}
 		} else {
 			for _, p := range sorted[other[0]:other[1]] {
-				t.add(p.Peer)
+				t.Add(p.Peer)
 			}
 		}
 		low, high = keep[0], keep[1]
