@@ -15,6 +15,7 @@ package storage
 //	KeyspaceJobs    crawl/job       ring position of the job (16 bytes), its ID (16 bytes), then the layout of its registry
 //	KeyspaceMeta    node            a name in ASCII: identity, remembered peers, incarnation, listen addresses, known jobs
 //	KeyspaceCopies  storage/replica the source (16 bytes of the SHA-256 of its name), then its keys with their keyspaces' bytes, as ondisk.Copied has them
+//	KeyspaceScratch node/export     a list, then a line or a key; in temporary databases only
 //	KeyspaceSubnets node/subnets    ring position of the subnet or organisation (16 bytes), a kind; of an index then the range of the entry
 const (
 	KeyspaceBodies  byte = 'a'
@@ -26,6 +27,7 @@ const (
 	KeyspaceJobs    byte = 'j'
 	KeyspaceMeta    byte = 'm'
 	KeyspaceCopies  byte = 'r'
+	KeyspaceScratch byte = 'x'
 	KeyspaceSubnets byte = 's'
 )
 

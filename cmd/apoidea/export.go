@@ -52,8 +52,8 @@ The name of FILE selects the compression of warc: .warc.gz (the default), .warc.
 cdxj is the index of the same records as export warc: export warc -o crawl.warc.gz and export cdxj -o crawl.cdxj belong together. --of FILE creates it from an
 exported file.
 
-With -o an export can be interrupted: collected data is in FILE.part, and the same command continues. FILE appears when it is complete; an existing one is kept
-unless --force is given. A wacz temporarily needs twice its size in free space.
+With -o, FILE appears when it is complete; an existing one is kept unless --force is given. An interrupted export leaves nothing. Temporary files are in FILE.part;
+a wacz temporarily needs twice its size in free space.
 
 Without a running peer the data directory is read directly.`,
 		Example: `  apoidea export urls --ring > urls.ndjson
@@ -81,9 +81,9 @@ Without a running peer the data directory is read directly.`,
 	}
 	cmd.Flags().BoolVar(&o.asked.Ring, "ring", false, "export from all reachable members and their workers")
 	cmd.Flags().BoolVar(&o.asked.Count, "count", false, "links: each pair once, with its number of occurrences")
-	cmd.Flags().BoolVar(&o.asked.Force, "force", false, "replace FILE and restart an interrupted export")
+	cmd.Flags().BoolVar(&o.asked.Force, "force", false, "replace an existing FILE")
 	cmd.Flags().StringVar(&o.of, "of", "", "cdxj: exported WARC `FILE` to index instead of a peer's archive")
-	cmd.Flags().StringVarP(&o.output, "output", "o", "-", "output FILE; -: standard output, where an export cannot resume")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "-", "output FILE; -: standard output")
 	return cmd
 }
 
@@ -107,7 +107,7 @@ func (o *exportOptions) run(ctx context.Context, what string, out, errOut io.Wri
 	report, err := export.Run(ctx, results, opt)
 	if err != nil {
 		if toFile && ctx.Err() != nil {
-			return fmt.Errorf("%w; the same command continues the export", errInterrupted)
+			return fmt.Errorf("%w; nothing was written", errInterrupted)
 		}
 		return err
 	}

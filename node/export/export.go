@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +39,7 @@ type Options struct {
 	// Output is the file to create. If empty, Stream is written.
 	Output string
 	Stream io.Writer // used without an Output
-	// Force replaces an existing Output, and starts over instead of resuming an interrupted export.
+	// Force replaces an existing Output.
 	Force bool
 	// Of is, for cdxj, the name of the WARC file in the lines: that of export warc with the same
 	// records.
@@ -70,9 +69,8 @@ type Report struct {
 	Bytes int64 `json:"bytes"`
 	// Records written: of the archive, lines of an index, links, or URLs.
 	Records int64 `json:"records"`
-	Peers   int   `json:"peers"`   // peers that responded
-	Files   int   `json:"files"`   // archive files to read
-	Resumed bool  `json:"resumed"` // it resumed an interrupted export
+	Peers   int   `json:"peers"` // peers that responded
+	Files   int   `json:"files"` // archive files to read
 	// Complete reports that nothing is missing or corrupt.
 	Complete bool              `json:"complete"`
 	Missing  []control.Missing `json:"missing"` // peers and files that could not be read
@@ -142,8 +140,7 @@ func urlsText(urls []string, n int) string {
 	return text
 }
 
-// Run performs an export. After an error, the next Run with the same options resumes it. The report
-// lists what is missing from a completed export.
+// Run performs an export. The report lists what is missing from it.
 func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if !slices.Contains(Kinds(), o.What) {
 		return nil, control.Usage(fmt.Sprintf("export %q: must be one of %s", o.What, strings.Join(Kinds(), ", ")))
@@ -161,9 +158,9 @@ func Run(ctx context.Context, src control.Results, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &exporter{Options: o, src: src, work: w, began: o.Now(), report: &Report{What: o.What, Output: o.Output, Resumed: w.resumed}}
+	e := &exporter{Options: o, src: src, work: w, began: o.Now(), report: &Report{What: o.What, Output: o.Output}}
 	err = e.run(ctx)
-	return e.report, errors.Join(err, w.close(err == nil))
+	return e.report, errors.Join(err, w.close())
 }
 
 // exporter is a running export.
@@ -176,6 +173,10 @@ type exporter struct {
 	began  time.Time
 	told   time.Time // time of the last progress report
 	done   Progress
+
+	indexed int64     // size of the WARC file of a CDXJ
+	copies  []*source // files in a WACZ
+	main    *waczPage // the earliest page
 }
 
 func (e *exporter) run(ctx context.Context) error {
@@ -187,18 +188,15 @@ func (e *exporter) run(ctx context.Context) error {
 	e.report.Peers = len(found.Peers)
 	e.report.Missing = append([]control.Missing{}, found.Missing...)
 	if err := e.expect(ctx, found); err != nil {
-		return errors.Join(err, e.work.checkpoint())
+		return err
 	}
 	if err := e.gather(ctx, found); err != nil {
-		return errors.Join(err, e.work.checkpoint())
+		return err
 	}
 	if e.Ring && e.What != URLs {
 		if err := e.holders(ctx, found); err != nil {
-			return errors.Join(err, e.work.checkpoint())
+			return err
 		}
-	}
-	if err := e.work.checkpoint(); err != nil {
-		return err
 	}
 	e.tell("writing")
 	if err := e.assemble(ctx); err != nil {
@@ -211,7 +209,7 @@ func (e *exporter) run(ctx context.Context) error {
 		return err
 	}
 	r := e.report
-	r.Bytes, r.Records, r.Damaged = e.work.written, e.work.journal.Records, append([]Damage{}, e.work.journal.Damaged...)
+	r.Bytes, r.Records, r.Damaged = e.work.count.n, e.work.records, append([]Damage{}, e.work.damaged...)
 	r.Complete = len(r.Missing)+len(r.Damaged) == 0 && r.LostTotal == 0
 	r.ElapsedS = e.Now().Sub(e.began).Seconds()
 	return nil
@@ -230,7 +228,7 @@ func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
 		}
 		return nil
 	}
-	if e.What == Links && !e.Count && e.work.journal.Out == 0 {
+	if e.What == Links && !e.Count {
 		if _, err := e.work.out.WriteString(e.linksHeader()); err != nil {
 			return err
 		}
@@ -241,8 +239,7 @@ func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
 	e.report.Files = e.done.FilesTotal
 	for _, p := range found.Peers {
 		for i := range p.Files {
-			s := &source{peer: p.Peer, file: p.Files[i]}
-			if err := e.file(ctx, s); err != nil {
+			if err := e.file(ctx, &source{peer: p.Peer, file: p.Files[i]}); err != nil {
 				return err
 			}
 			e.done.Files++
@@ -252,14 +249,11 @@ func (e *exporter) gather(ctx context.Context, found *control.Archives) error {
 	return nil
 }
 
-// file reads one archive file, unless it was completely read before.
+// file reads one archive file.
 func (e *exporter) file(ctx context.Context, s *source) error {
 	if strings.HasSuffix(s.file.Name, warc.MovedIndex) {
 		e.report.Files--
 		e.moved = append(e.moved, s)
-		return nil
-	}
-	if e.work.journal.place(s).End {
 		return nil
 	}
 	return kinds[e.What].file(ctx, e, s)
@@ -312,6 +306,14 @@ func (e *exporter) holders(ctx context.Context, found *control.Archives) error {
 	return nil
 }
 
+// writeSorted writes the sorted lines.
+func (e *exporter) writeSorted(ctx context.Context, w *bufio.Writer) error {
+	return e.work.sorted.sorted(ctx, func(line []byte) error {
+		_, err := w.Write(line)
+		return err
+	})
+}
+
 // missing records a peer or file that could not be read.
 func (e *exporter) missing(peer, file string, err error) {
 	e.report.Missing = append(e.report.Missing, control.Missing{Peer: peer, File: file, Error: err.Error()})
@@ -340,7 +342,7 @@ func (e *exporter) tell(doing string) {
 	if e.Progress == nil || doing == e.done.Doing && now.Sub(e.told) < tellEvery {
 		return
 	}
-	e.told, e.done.Doing, e.done.Records = now, doing, e.work.journal.Records
+	e.told, e.done.Doing, e.done.Records = now, doing, e.work.records
 	e.Progress(e.done)
 }
 
@@ -350,8 +352,5 @@ func (e *exporter) assemble(ctx context.Context) error {
 	if write == nil || e.What == Links && !e.Count {
 		return nil
 	}
-	return e.work.assemble(func(w *bufio.Writer) error { return write(ctx, e, w) })
+	return write(ctx, e, e.work.out)
 }
-
-// partOf returns the working directory of an export to a file.
-func partOf(output string) string { return filepath.Clean(output) + ".part" }

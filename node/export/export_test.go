@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -412,69 +413,23 @@ func TestLinksHaveRedirects(t *testing.T) {
 	}
 }
 
-// TestResume: an export that breaks off again and again, wherever, comes to the same bytes as one
-// that does not; nothing is read much more than once.
-func TestResume(t *testing.T) {
+// TestFailedExportLeavesNothing: neither an output nor a working directory remain.
+func TestFailedExportLeavesNothing(t *testing.T) {
 	gone := &control.Error{Kind: control.KindNoPeer, Text: "the peer went away"}
-	inTwoWorlds(t, func(t *testing.T, what string, world func(t *testing.T) *ring) {
-		whole := filepath.Join(t.TempDir(), "whole")
-		o := optionsOf(what)
-		o.Output, o.Now = whole, func() time.Time { return time.UnixMilli(1_700_000_000_000) }
-		src := world(t)
-		if _, err := Run(t.Context(), src, o); err != nil {
-			t.Fatal(err)
-		}
-		o.Output = filepath.Join(t.TempDir(), "out")
-		src.fail = gone
-		for runs := 1; ; runs++ {
-			src.left = int64(1 + runs*701%3000)
-			if what == URLs {
-				src.left = 1
+	for _, what := range append(Kinds(), "counted") {
+		t.Run(what, func(t *testing.T) {
+			src, dir := world(t), t.TempDir()
+			src.left, src.fail = 1, gone
+			o := optionsOf(what)
+			o.Output = filepath.Join(dir, "out")
+			if _, err := Run(t.Context(), src, o); !errors.Is(err, gone) {
+				t.Fatalf("error %v, want %v", err, gone)
 			}
-			r, err := Run(t.Context(), src, o)
-			if err == nil {
-				if !r.Resumed || !r.Complete {
-					t.Errorf("report %+v", r)
-				}
-				break
+			if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+				t.Errorf("left %v, %v", left, err)
 			}
-			if !errors.Is(err, gone) || runs > 100 {
-				t.Fatalf("run %d: %v", runs, err)
-			}
-			if _, err := os.Stat(o.Output); err == nil {
-				t.Fatal("the output is there before it is whole")
-			}
-		}
-		want, _ := os.ReadFile(whole)
-		got, err := os.ReadFile(o.Output)
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%d bytes, want %d, %v", len(got), len(want), err)
-		}
-	})
-}
-
-// TestCrash: what came after the last checkpoint is cut off, so nothing is twice in the output.
-func TestCrash(t *testing.T) {
-	src := world(t)
-	o := Options{What: WARC, Output: filepath.Join(t.TempDir(), "out")}
-	src.left, src.fail = 3000, &control.Error{Kind: control.KindNoPeer, Text: "gone"}
-	if _, err := Run(t.Context(), src, o); err == nil {
-		t.Fatal("it did not break off")
+		})
 	}
-	f, err := os.OpenFile(filepath.Join(partOf(o.Output), outName), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.WriteString("half of a record")
-	if err = errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	src.left = -1
-	if r, err := Run(t.Context(), src, o); err != nil || !r.Complete {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	raw, _ := os.ReadFile(o.Output)
-	checks(t, WARC, raw)
 }
 
 // TestWhatIsMissing: peers that do not answer, files that are cut short, records that are damaged,
@@ -533,80 +488,60 @@ func damageSecond(t *testing.T, raw []byte) int64 {
 	return 0
 }
 
-// TestOldWork: what lies in the way is not touched.
-func TestOldWork(t *testing.T) {
-	dir := t.TempDir()
-	out := filepath.Join(dir, "out")
+// TestExistingPart: the directory of a killed export is replaced; one in use, and one that is not
+// of an export, are kept.
+func TestExistingPart(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
 	part := partOf(out)
-	if err := os.Mkdir(part, 0o755); err != nil {
+	other := filepath.Join(part, "notes.txt")
+	if err := errors.Join(os.Mkdir(part, 0o755), os.WriteFile(other, []byte("mine"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	src := world(t)
-	for name, journal := range map[string]string{
-		"none": "", "no JSON": "{", "other format": `{"format":9}`, "a path": `{"format":3,"what":"cdxj","runs":["../x"]}`, "negative": `{"format":3,"out":-1}`,
-		"other kind": `{"format":3,"what":"links"}`,
-	} {
-		path := filepath.Join(part, journalName)
-		os.Remove(path)
-		if journal != "" {
-			if err := os.WriteFile(path, []byte(journal), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := Run(t.Context(), src, Options{What: CDXJ, Output: out}); control.KindOf(err) != control.KindUsage {
-			t.Errorf("%s: %v", name, err)
+	run := func(refused bool) {
+		t.Helper()
+		if _, err := Run(t.Context(), world(t), Options{What: CDXJ, Output: out, Force: true}); (control.KindOf(err) == control.KindUsage) != refused || !refused && err != nil {
+			t.Errorf("error %v, want refused %v", err, refused)
 		}
 	}
-	if r, err := Run(t.Context(), src, Options{What: CDXJ, Output: out, Force: true}); err == nil || r != nil {
-		t.Log("force needs a journal to know the directory by")
+	run(true)
+	if raw, err := os.ReadFile(other); string(raw) != "mine" {
+		t.Fatalf("a file of the user: %q, %v", raw, err)
+	}
+	killed, err := openScratch(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(true)
+	if err := killed.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	run(false)
+	if _, err := os.Stat(part); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s remains: %v", part, err)
 	}
 }
 
-// FuzzJournal: a journal that is taken names no place outside of its directory.
-func FuzzJournal(f *testing.F) {
-	f.Add([]byte(`{"format":3,"what":"warc","out":5,"files":{"p/1.warc.gz":{"offset":5,"copy":"1.warc.gz"}},"runs":["run-000000"]}`))
-	f.Add([]byte(`{"format":3,"runs":["../x"]}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		j, err := parseJournal(raw)
-		if err != nil {
-			return
+// TestScratchSorts: lines come in order, repeated ones as often as they were added.
+func TestScratchSorts(t *testing.T) {
+	s, err := openScratch(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for i := range 20_000 {
+		line := fmt.Sprintf("%d\n", i*7919%15_000)
+		want = append(want, line)
+		if err := s.add([]byte(line)); err != nil {
+			t.Fatal(err)
 		}
-		for _, name := range j.Runs {
-			if strings.ContainsAny(name, "/") {
-				t.Errorf("run %q", name)
-			}
-		}
-		for _, p := range j.Files {
-			if p.Offset < 0 || strings.ContainsAny(p.Copy, "/") {
-				t.Errorf("place %+v", p)
-			}
-		}
-	})
-}
-
-// TestSorter: lines come sorted, whatever the number of runs and of merges.
-func TestSorter(t *testing.T) {
-	for _, n := range []int{0, 1, 500, 20_000} {
-		s := newSorter(t.TempDir(), "run", nil)
-		s.bound = 2000 // 20,000 lines make more than fanIn runs
-		var want []string
-		for i := range n {
-			line := fmt.Sprintf("%d\n", i*7919%n)
-			want = append(want, line)
-			if err := s.add([]byte(line)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		slices.Sort(want)
-		for range 2 { // runs stay
-			var got []string
-			if err := s.merge(t.Context(), func(line []byte) error { got = append(got, string(line)); return nil }); err != nil {
-				t.Fatal(err)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%d lines: %d came, sorted %v", n, len(got), slices.IsSorted(got))
-			}
-		}
+	}
+	slices.Sort(want)
+	var got []string
+	if err := s.sorted(t.Context(), func(line []byte) error { got = append(got, string(line)); return nil }); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%d lines, sorted %v, %v", len(got), slices.IsSorted(got), err)
+	}
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -45,8 +45,8 @@ func (k *keepIndex) read(rec *warc.Record) (err error) {
 }
 
 func (k *keepIndex) keep(_ *warc.Record, raw *spool) error {
-	offset := k.e.work.journal.Indexed
-	k.e.work.journal.Indexed += raw.len()
+	offset := k.e.indexed
+	k.e.indexed += raw.len()
 	if !k.is {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (k *keepIndex) keep(_ *warc.Record, raw *spool) error {
 	if bytes.Count(k.line, []byte{'\n'}) != 1 {
 		return nil // a URL with a line break would corrupt the index
 	}
-	k.e.work.journal.Records++
+	k.e.work.records++
 	return k.e.work.sorted.add(k.line)
 }
 
@@ -62,7 +62,7 @@ func (k *keepIndex) keep(_ *warc.Record, raw *spool) error {
 type ofFile struct {
 	path   string
 	file   *os.File
-	sorted *sorter
+	sorted *scratch
 	report *Report
 }
 
@@ -78,12 +78,17 @@ func IndexFile(ctx context.Context, path string, out io.Writer) (report *Report,
 		return nil, errors.Join(err, f.Close())
 	}
 	defer func() { err = errors.Join(err, f.Close(), os.RemoveAll(dir)) }()
-	o := ofFile{path: path, file: f, sorted: newSorter(dir, "run", nil), report: &Report{What: CDXJ, Files: 1, Damaged: []Damage{}}}
+	lines, err := openScratch(dir)
+	if err != nil {
+		return nil, fmt.Errorf("export cdxj: %w", err)
+	}
+	defer func() { err = errors.Join(err, lines.store.Close()) }()
+	o := ofFile{path: path, file: f, sorted: lines, report: &Report{What: CDXJ, Files: 1, Damaged: []Damage{}}}
 	if err := warc.Sift(o.from, filepath.Base(path), nil, o.each, o.lost); err != nil {
 		return nil, fmt.Errorf("export cdxj: %s: %w", path, err)
 	}
 	w := bufio.NewWriterSize(out, bufferSize)
-	err = o.sorted.merge(ctx, func(line []byte) error {
+	err = o.sorted.sorted(ctx, func(line []byte) error {
 		o.report.Bytes += int64(len(line))
 		_, err := w.Write(line)
 		return err

@@ -22,10 +22,7 @@ var kinds = map[string]kind{
 			return e.records(ctx, s, &keepIndex{e: e, s: s})
 		},
 		assemble: func(ctx context.Context, e *exporter, w *bufio.Writer) error {
-			return e.work.sorted.merge(ctx, func(line []byte) error {
-				_, err := w.Write(line)
-				return err
-			})
+			return e.writeSorted(ctx, w)
 		},
 	},
 	Links: {

@@ -79,11 +79,27 @@ func (k *keepLinks) read(rec *warc.Record) error {
 	}
 }
 
+// readLine appends a line with its newline to dst. It ignores a last line without a newline.
+func readLine(r *bufio.Reader, dst []byte) ([]byte, error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		dst = append(dst, part...)
+		switch {
+		case err == nil:
+			return dst, nil
+		case len(dst) > maxLine:
+			return nil, errLongLine
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
 func (k *keepLinks) keep(*warc.Record, *spool) error {
 	if k.e.Count {
 		return k.gather()
 	}
-	k.e.work.journal.Records += int64(len(k.links))
+	k.e.work.records += int64(len(k.links))
 	return k.e.writeLinks(k.e.work.out, k.links...)
 }
 
@@ -151,10 +167,10 @@ func (e *exporter) writeCounted(ctx context.Context, out *bufio.Writer) error {
 			return nil
 		}
 		fields := strings.Split(string(last[:len(last)-1]), "\t")
-		e.work.journal.Records++
+		e.work.records++
 		return e.writeLinks(out, Link{From: fields[0], To: fields[1], Kind: fields[2], Count: n})
 	}
-	err := e.work.sorted.merge(ctx, func(line []byte) error {
+	err := e.work.sorted.sorted(ctx, func(line []byte) error {
 		if n > 0 && bytes.Equal(line, last) {
 			n++
 			return nil

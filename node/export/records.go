@@ -83,13 +83,9 @@ func (e *exporter) passDamage(ctx context.Context, s *source, bad int64, cause e
 		d.Bytes = next - bad
 	}
 	d.name(lines)
-	e.work.journal.Damaged = append(e.work.journal.Damaged, d)
-	p := e.work.journal.place(s)
-	if p.Offset = next; !more {
-		p.Offset, p.End = bad, !s.file.Open
-	}
-	e.work.journal.setPlace(s, p)
-	return more, own(e.work.due(0))
+	e.work.damaged = append(e.work.damaged, d)
+	s.offset = next
+	return more, nil
 }
 
 // indexLines returns the lines of the index of a file, if any, and its record offsets if it is
@@ -118,12 +114,11 @@ func own(err error) error {
 
 // pass reads the rest of a file, or up to an unreadable record, whose offset it returns.
 func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, err error) {
-	begin := e.work.journal.place(s).Offset
-	stream := open(ctx, e.src, s.peer, s.file.Name, begin)
+	stream := open(ctx, e.src, s.peer, s.file.Name, s.offset)
 	defer func() { _ = stream.Close() }()
 	raw := &spool{dir: e.work.dir}
 	defer raw.close()
-	records := warc.NewReaderAt(stream, true, begin)
+	records := warc.NewReaderAt(stream, true, s.offset)
 	as, anew := e.packing(s)
 	if anew {
 		records.TeePlain(raw)
@@ -143,17 +138,14 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, er
 				err = rec.Skip()
 			}
 		}
-		p := e.work.journal.place(s)
 		switch {
 		case errors.Is(err, io.EOF):
-			p.End = !s.file.Open
-			e.work.journal.setPlace(s, p)
 			return 0, nil
 		case errors.Is(err, warc.ErrDigest) && rec != nil && rec.Length > 0:
 			e.damaged(s, rec, err)
 			_, _ = records.Next() // returns the same error once more
 		case err != nil:
-			return p.Offset, err
+			return s.offset, err
 		default:
 			out := raw
 			if anew {
@@ -165,17 +157,12 @@ func (e *exporter) pass(ctx context.Context, s *source, k keeper) (bad int64, er
 			if err := k.keep(rec, out); err != nil {
 				return 0, own(fmt.Errorf("export: %w", err))
 			}
-			if err := e.work.held.has(rec.ID); err != nil {
+			if err := e.work.sorted.remove(listExpected, rec.ID); err != nil {
 				return 0, own(err)
 			}
 		}
-		p = e.work.journal.place(s)
-		p.Offset = rec.Offset + rec.Length
-		e.work.journal.setPlace(s, p)
+		s.offset = rec.Offset + rec.Length
 		e.done.BytesRead += rec.Length
-		if err := e.work.due(rec.Length); err != nil {
-			return 0, own(err)
-		}
 		e.tell("reading")
 	}
 }
@@ -186,7 +173,7 @@ func (e *exporter) packing(s *source) (as warc.Compression, anew bool) {
 	name := e.Output
 	switch e.What {
 	case WACZ:
-		name = e.work.journal.place(s).Copy
+		name = s.copied
 	case CDXJ:
 		name = e.Of
 	}
@@ -204,7 +191,7 @@ func (e *exporter) damaged(s *source, rec *warc.Record, err error) {
 	if rec.TargetURI != "" {
 		d.URLs, d.Lost = []string{rec.TargetURI}, 1
 	}
-	e.work.journal.Damaged = append(e.work.journal.Damaged, d)
+	e.work.damaged = append(e.work.damaged, d)
 }
 
 // stream is a file read from a peer.
@@ -239,18 +226,16 @@ type keepRecord struct{ e *exporter }
 func (keepRecord) read(*warc.Record) error { return nil }
 
 func (k keepRecord) keep(_ *warc.Record, raw *spool) error {
-	k.e.work.journal.Records++
+	k.e.work.records++
 	return raw.copyTo(k.e.work.out)
 }
 
 // urls reads the outcomes of a peer's URLs.
 func (e *exporter) urls(ctx context.Context, peer string) error {
-	at := e.work.journal.Listed[peer]
 	enc := json.NewEncoder(e.work.out)
 	enc.SetEscapeHTML(false)
-	failed := 0
-	for !at.End {
-		page, err := e.src.URLs(ctx, peer, at.After)
+	for after, failed := "", 0; ; {
+		page, err := e.src.URLs(ctx, peer, after)
 		if err := fatal(ctx, err); err != nil {
 			return err
 		}
@@ -268,14 +253,11 @@ func (e *exporter) urls(ctx context.Context, peer string) error {
 			if err := enc.Encode(&page.URLs[i]); err != nil {
 				return fmt.Errorf("export: %w", err)
 			}
-			e.work.journal.Records++
-		}
-		at = listed{After: page.After, End: page.After == ""}
-		e.work.journal.Listed[peer] = at
-		if err := e.work.due(0); err != nil {
-			return err
+			e.work.records++
 		}
 		e.tell("reading")
+		if after = page.After; after == "" {
+			return nil
+		}
 	}
-	return nil
 }

@@ -12,11 +12,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"maps"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,20 +47,16 @@ type keepCopy struct {
 	title string // of the current record
 }
 
-// copyInto opens the copy of a file, truncated to its verified size.
+// copyInto creates the copy of a file.
 func (e *exporter) copyInto(s *source) (*keepCopy, error) {
-	p := e.work.journal.place(s)
-	if p.Copy == "" {
-		p.Copy = e.copyName(s.file.Name)
-		e.work.journal.setPlace(s, p)
-	}
-	f, err := openAt(filepath.Join(e.work.dir, p.Copy), p.Size)
+	s.copied = e.copyName(s.file.Name)
+	f, err := os.Create(filepath.Join(e.work.dir, s.copied))
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
+	e.copies = append(e.copies, s)
 	k := &keepCopy{keepIndex: keepIndex{e: e, s: s}, file: f, out: bufio.NewWriterSize(f, bufferSize)}
 	k.look = func(head []byte, body io.Reader) { k.title = pageTitle(head, body) }
-	e.work.copying = k
 	return k, nil
 }
 
@@ -71,8 +66,8 @@ func (e *exporter) copyName(name string) string {
 	base, _, _ := warc.CutName(name)
 	name = base + warc.Gzip.Suffix()
 	taken := make(map[string]bool)
-	for _, p := range e.work.journal.Files {
-		taken[p.Copy] = true
+	for _, s := range e.copies {
+		taken[s.copied] = true
 	}
 	for i := 2; taken[name]; i++ {
 		name = strconv.Itoa(i) + "-" + strings.TrimLeft(name, "0123456789-")
@@ -81,9 +76,8 @@ func (e *exporter) copyName(name string) string {
 }
 
 func (k *keepCopy) keep(rec *warc.Record, raw *spool) error {
-	p := k.e.work.journal.place(k.s)
 	if k.is {
-		k.line = k.entry.AppendLine(k.line[:0], p.Copy, p.Size, raw.len())
+		k.line = k.entry.AppendLine(k.line[:0], k.s.copied, k.s.size, raw.len())
 		if bytes.Count(k.line, []byte{'\n'}) == 1 {
 			if err := k.e.work.sorted.add(k.line); err != nil {
 				return err
@@ -96,9 +90,8 @@ func (k *keepCopy) keep(rec *warc.Record, raw *spool) error {
 	if err := raw.copyTo(k.out); err != nil {
 		return err
 	}
-	p.Size += raw.len()
-	k.e.work.journal.setPlace(k.s, p)
-	k.e.work.journal.Records++
+	k.s.size += raw.len()
+	k.e.work.records++
 	return nil
 }
 
@@ -116,8 +109,8 @@ func (k *keepCopy) page(rec *warc.Record) error {
 		return nil
 	}
 	p := &waczPage{ID: strings.TrimPrefix(k.entry.RecordID, "urn:uuid:"), URL: k.entry.URL, TS: k.entry.Date.UTC(), Title: k.title}
-	if first := k.e.work.journal.Main; first == nil || p.TS.Before(first.TS) {
-		k.e.work.journal.Main = p
+	if first := k.e.main; first == nil || p.TS.Before(first.TS) {
+		k.e.main = p
 	}
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -154,13 +147,9 @@ func pageTitle(head []byte, body io.Reader) string {
 	return ""
 }
 
-// sync syncs the copy.
-func (k *keepCopy) sync() error { return errors.Join(k.out.Flush(), k.file.Sync()) }
-
-// close syncs and closes the copy.
+// close writes and closes the copy.
 func (k *keepCopy) close() error {
-	k.e.work.copying = nil
-	if err := errors.Join(k.sync(), k.file.Close()); err != nil {
+	if err := errors.Join(k.out.Flush(), k.file.Close()); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	return nil
@@ -186,10 +175,9 @@ func (e *exporter) pack(ctx context.Context, out *bufio.Writer) error {
 		resources = append(resources, r)
 		return err
 	}
-	places := e.work.journal.Files
-	for _, key := range slices.Sorted(maps.Keys(places)) {
-		if p := places[key]; p.Size > 0 {
-			if err := add(waczArchive+p.Copy, p.Copy); err != nil {
+	for _, s := range e.copies {
+		if s.size > 0 {
+			if err := add(waczArchive+s.copied, s.copied); err != nil {
 				return err
 			}
 		}
@@ -200,7 +188,7 @@ func (e *exporter) pack(ctx context.Context, out *bufio.Writer) error {
 	fields := map[string]any{
 		"profile": "data-package", "wacz_version": waczVersion, "software": e.Software, "created": e.began.UTC().Format(time.RFC3339), "resources": resources,
 	}
-	if first := e.work.journal.Main; first != nil {
+	if first := e.main; first != nil {
 		fields["mainPageUrl"], fields["mainPageDate"], fields["title"] = first.URL, first.TS, cmp.Or(first.Title, first.URL)
 	}
 	description, err := json.MarshalIndent(fields, "", "  ")
@@ -216,22 +204,14 @@ func (e *exporter) pack(ctx context.Context, out *bufio.Writer) error {
 
 // waczFiles writes the index, and the page list after its header.
 func (e *exporter) waczFiles(ctx context.Context) error {
-	if err := writeFile(filepath.Join(e.work.dir, indexName), func(w *bufio.Writer) error {
-		return e.work.sorted.merge(ctx, func(line []byte) error {
-			_, err := w.Write(line)
-			return err
-		})
-	}); err != nil {
+	if err := writeFile(filepath.Join(e.work.dir, indexName), func(w *bufio.Writer) error { return e.writeSorted(ctx, w) }); err != nil {
 		return err
 	}
 	return writeFile(filepath.Join(e.work.dir, pagesName+".all"), func(w *bufio.Writer) error {
 		if _, err := w.WriteString(`{"format":"json-pages-1.0","id":"pages","title":"All pages"}` + "\n"); err != nil {
 			return err
 		}
-		if _, err := e.work.pages.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		_, err := io.Copy(w, e.work.pages)
+		_, err := io.Copy(w, io.NewSectionReader(e.work.pages, 0, math.MaxInt64))
 		return err
 	})
 }
