@@ -30,9 +30,9 @@ import (
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/datadir"
 	"github.com/apoidea/apoidea/node/latency"
-	"github.com/apoidea/apoidea/node/placing"
-	"github.com/apoidea/apoidea/node/view"
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/inspect"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
+	"github.com/apoidea/apoidea/node/services/placer"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -244,7 +244,7 @@ func fittingHostBytes(free uint64) int64 {
 // DefaultConfig returns the configuration of a peer in the given profile with its data in dir.
 func DefaultConfig(dir string, profile Profile) Config {
 	c := Config{
-		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "adaptive", Probe: placing.ProbeConnect,
+		DataDir: dir, Dashboard: "127.0.0.1:0", Network: "main", Profile: profile, Placement: "adaptive", Probe: placer.ProbeConnect,
 		Fetchers: 256, // hides an RTT of 200 ms at 1,000 pages/s; each costs a stack and a connection's buffers
 		Governor: bandwidth.Ours, MaxDepth: bandwidth.DefaultMaxDepth,
 		Theta: 0.25, CoordinatesMode: coordinates.ModePersistent.String(), Gossip: 10 * time.Second, Threshold: ipmicra.DefaultThreshold,
@@ -293,12 +293,12 @@ func (c *Config) Validate() error {
 		oneOf("nat-traversal", c.NATTraversal, "", "on", "off"),
 		listens(c.Listen),
 		entries(c.Bootstrap),
-		oneOf("placement", c.Placement, placing.Names()...),
+		oneOf("placement", c.Placement, placer.Names()...),
 		when(c.Placement == "geo" && c.GeoIP == "", "placement geo: requires --geoip FILE"),
-		oneOf("probe", c.Probe, placing.ProbeConnect, placing.ProbeHead),
+		oneOf("probe", c.Probe, placer.ProbeConnect, placer.ProbeHead),
 		when(!(c.Theta > 0 && c.Theta <= 1), fmt.Sprintf("theta %v: must be more than 0, at most 1", c.Theta)),
 		oneOf("coordinates-mode", c.CoordinatesMode, coordinates.Modes()...),
-		when(c.Gossip < placing.LeastGossip || c.Gossip > time.Hour, fmt.Sprintf("gossip %v: must be between %v and 1h", c.Gossip, placing.LeastGossip)),
+		when(c.Gossip < placer.LeastGossip || c.Gossip > time.Hour, fmt.Sprintf("gossip %v: must be between %v and 1h", c.Gossip, placer.LeastGossip)),
 		when(c.Threshold <= 0 || c.Threshold > time.Minute, fmt.Sprintf("threshold %v: must be more than 0, at most 1m", c.Threshold)),
 		when(c.Fetchers < 1 || c.Fetchers > 4096, fmt.Sprintf("fetchers %d: must be between 1 and 4096", c.Fetchers)),
 		oneOf("governor", c.Governor, bandwidth.Names()...),
@@ -307,8 +307,8 @@ func (c *Config) Validate() error {
 		when(c.Delay < 0 || c.Delay > time.Hour, fmt.Sprintf("delay %v: must be between 0 and 1h", c.Delay)),
 		when(c.Delay < minDelay && !c.AllowPrivate && len(c.AllowPrefixes) == 0, fmt.Sprintf("delay %v: below %v requires --allow-private", c.Delay, minDelay)),
 		when(c.DomainDelay < 0 || c.DomainDelay > permit.MaxDelay, fmt.Sprintf("domain-delay %v: must be between 0 and 1h", c.DomainDelay)),
-		when(c.DomainDelay > 0 && c.Probe == placing.ProbeHead, fmt.Sprintf("domain-delay %v: not supported with --probe head, whose requests ignore it", c.DomainDelay)),
-		when(c.Patience < 0 || c.Patience > view.MaxPatience, fmt.Sprintf("patience %v: must be between 0 (no end) and %v", c.Patience, view.MaxPatience)),
+		when(c.DomainDelay > 0 && c.Probe == placer.ProbeHead, fmt.Sprintf("domain-delay %v: not supported with --probe head, whose requests ignore it", c.DomainDelay)),
+		when(c.Patience < 0 || c.Patience > inspect.MaxPatience, fmt.Sprintf("patience %v: must be between 0 (no end) and %v", c.Patience, inspect.MaxPatience)),
 		c.checkManners(),
 		when(c.MaxBody < 1<<10 || c.MaxBody > crawlwire.MaxSize, fmt.Sprintf("max-body %d: must be between 1024 bytes and 4 GiB", c.MaxBody)),
 		when(c.Replicas < 1 || c.Replicas > 8, fmt.Sprintf("replicas %d: must be between 1 and 8", c.Replicas)),
@@ -495,4 +495,4 @@ func (c *Config) UserAgent() string {
 var ErrStopped = errors.New("peer stopped")
 
 // DefaultPatience is the default of Patience.
-const DefaultPatience = view.DefaultPatience
+const DefaultPatience = inspect.DefaultPatience

@@ -14,13 +14,13 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker"
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/node/crawling"
-	"github.com/apoidea/apoidea/node/dashboard"
-	"github.com/apoidea/apoidea/node/hosts"
-	"github.com/apoidea/apoidea/node/jobs"
-	"github.com/apoidea/apoidea/node/rpc"
-	"github.com/apoidea/apoidea/node/view"
-	"github.com/apoidea/apoidea/node/volunteer/machine"
+	"github.com/apoidea/apoidea/node/ops/dashboard"
+	"github.com/apoidea/apoidea/node/ops/inspect"
+	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
+	"github.com/apoidea/apoidea/node/services/crawling"
+	"github.com/apoidea/apoidea/node/services/hosts"
+	"github.com/apoidea/apoidea/node/services/jobs"
+	"github.com/apoidea/apoidea/node/services/rpc"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
 )
@@ -94,7 +94,7 @@ func (n *Node) crawled() crawling.Deps {
 // outcome passes the outcome of a URL to the dashboard.
 func (n *Node) outcome(e worker.Event) {
 	n.recent.Note(dashboard.Outcome{
-		At: time.Now(), URL: e.URL, Result: e.Outcome.String(), Status: e.Status, Detail: e.Detail, Failed: view.IsError(e.Outcome.String()),
+		At: time.Now(), URL: e.URL, Result: e.Outcome.String(), Status: e.Status, Detail: e.Detail, Failed: inspect.IsError(e.Outcome.String()),
 	})
 }
 

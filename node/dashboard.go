@@ -7,7 +7,7 @@ import (
 
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/dashboard"
+	"github.com/apoidea/apoidea/node/ops/dashboard"
 )
 
 // dashboardOff is the value that disables the dashboard.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/ops/dashboard"
 )
 
 // browse gets a page of a peer.

@@ -17,9 +17,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/node/crawling"
-	"github.com/apoidea/apoidea/node/jobs"
-	"github.com/apoidea/apoidea/node/limits"
+	"github.com/apoidea/apoidea/node/ops/limits"
+	"github.com/apoidea/apoidea/node/services/crawling"
+	"github.com/apoidea/apoidea/node/services/jobs"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/warc"

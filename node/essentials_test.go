@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/services/jobs"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/storagetest"
 )

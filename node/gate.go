@@ -14,9 +14,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/hosts"
-	"github.com/apoidea/apoidea/node/records"
-	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/services/hosts"
+	"github.com/apoidea/apoidea/node/services/records"
+	"github.com/apoidea/apoidea/node/services/rpc"
 )
 
 const (

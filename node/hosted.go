@@ -2,8 +2,8 @@ package node
 
 import (
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/node/hosts"
-	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/services/hosts"
+	"github.com/apoidea/apoidea/node/services/rpc"
 	"github.com/apoidea/apoidea/storage"
 )
 

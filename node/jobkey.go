@@ -14,7 +14,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/datadir"
-	"github.com/apoidea/apoidea/node/jobs"
+	"github.com/apoidea/apoidea/node/services/jobs"
 )
 
 // JobsAny and JobsMine are the values of Config.Jobs other than a file.

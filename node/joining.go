@@ -18,10 +18,10 @@ import (
 	"github.com/apoidea/apoidea/dht/lookup"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/jobs"
 	"github.com/apoidea/apoidea/node/loop"
-	"github.com/apoidea/apoidea/node/records"
-	"github.com/apoidea/apoidea/node/view"
+	"github.com/apoidea/apoidea/node/ops/inspect"
+	"github.com/apoidea/apoidea/node/services/jobs"
+	"github.com/apoidea/apoidea/node/services/records"
 )
 
 // rememberPeers is the number of peers of the routing table stored for the next start.
@@ -253,7 +253,7 @@ const (
 func (r *ringRoom) netConfig(key crypto.PrivKey) p2p.Config {
 	high := r.cfg.connections()
 	c := p2p.Config{
-		Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{records.ServiceRecords, view.ServiceFiles}, Long: []string{view.ServiceStatus, view.ServiceFiles, jobs.ServiceName},
+		Network: r.cfg.Network, Identity: key, UserAgent: "apoidea/" + r.cfg.Version, Shape: r.shape, Bulk: []string{records.ServiceRecords, inspect.ServiceFiles}, Long: []string{inspect.ServiceStatus, inspect.ServiceFiles, jobs.ServiceName},
 		LowWater: high * 5 / 6, HighWater: high,
 	}
 	if r.cfg.Profile == ProfilePublic {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/limits"
+	"github.com/apoidea/apoidea/node/ops/limits"
 )
 
 // TestBodiesDoNotSlow: a body that is held in memory, within the bound of pages, is nothing that

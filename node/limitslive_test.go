@@ -11,8 +11,8 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
-	"github.com/apoidea/apoidea/node/view"
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/inspect"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
 )
 
 // TestPausedPeer: a paused peer keeps its part of the ring and fetches nothing, and the others do
@@ -28,7 +28,7 @@ func TestPausedPeer(t *testing.T) {
 		t.Fatalf("paused %+v, %v", l, err)
 	}
 	s, err := peers[1].Status(t.Context(), false)
-	if err != nil || s.State != view.StatePaused || s.Holding == "" || s.HoldingUntil != nil {
+	if err != nil || s.State != inspect.StatePaused || s.Holding == "" || s.HoldingUntil != nil {
 		t.Errorf("status of a pause without end: state %q, holding %q until %v, %v", s.State, s.Holding, s.HoldingUntil, err)
 	}
 	crawlAll(t, peers[0], control.JobSpec{URLs: web.Seeds(web.port)[:2], Scope: []string{"*.web.localhost"}})

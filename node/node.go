@@ -23,19 +23,19 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/crawling"
-	"github.com/apoidea/apoidea/node/dashboard"
 	"github.com/apoidea/apoidea/node/datadir"
-	"github.com/apoidea/apoidea/node/hosts"
-	"github.com/apoidea/apoidea/node/jobs"
-	"github.com/apoidea/apoidea/node/limits"
-	"github.com/apoidea/apoidea/node/manners"
-	"github.com/apoidea/apoidea/node/metrics"
-	"github.com/apoidea/apoidea/node/placing"
-	"github.com/apoidea/apoidea/node/records"
-	"github.com/apoidea/apoidea/node/rpc"
-	"github.com/apoidea/apoidea/node/subnets"
-	"github.com/apoidea/apoidea/node/view"
+	"github.com/apoidea/apoidea/node/ops/dashboard"
+	"github.com/apoidea/apoidea/node/ops/inspect"
+	"github.com/apoidea/apoidea/node/ops/limits"
+	"github.com/apoidea/apoidea/node/ops/metrics"
+	"github.com/apoidea/apoidea/node/services/crawling"
+	"github.com/apoidea/apoidea/node/services/hosts"
+	"github.com/apoidea/apoidea/node/services/jobs"
+	"github.com/apoidea/apoidea/node/services/placer"
+	"github.com/apoidea/apoidea/node/services/politeness"
+	"github.com/apoidea/apoidea/node/services/records"
+	"github.com/apoidea/apoidea/node/services/rpc"
+	"github.com/apoidea/apoidea/node/services/subnets"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -68,10 +68,10 @@ type Node struct {
 	contents *crawling.Contents
 	bodies   *crawling.Bodies
 	subnets  *subnets.Service
-	domains  *manners.Domains
-	permits  *manners.Permits
-	optOuts  *manners.Lists
-	wishes   *manners.OptOuts
+	domains  *politeness.Domains
+	permits  *politeness.Permits
+	optOuts  *politeness.Lists
+	wishes   *politeness.OptOuts
 	form     net.Listener // nil without an opt-out form
 	jobs     *jobs.Service
 	book     *jobs.Book
@@ -79,12 +79,12 @@ type Node struct {
 	crawl    *crawling.Crawl
 	limits   *limits.Limits
 	stalls   *limits.Stalls
-	placer   *placing.Placer
+	placer   *placer.Placer
 	limits.Commands
 	*optOutCommands
-	*view.View
+	*inspect.View
 	*jobs.Poster
-	watchers *view.Watchers
+	watchers *inspect.Watchers
 	recent   dashboard.Recent // for the dashboard
 }
 
@@ -100,7 +100,7 @@ func New(ctx context.Context, cfg Config, log *slog.Logger) (*Node, error) {
 		log = log.With("name", cfg.Name)
 	}
 	n := &Node{
-		stages: newStages(), cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: view.NewWatchers(), metrics: metrics.New(), line: limits.NewLine(),
+		stages: newStages(), cfg: cfg, log: log, started: time.Now(), clock: newLeaseClock(), watchers: inspect.NewWatchers(), metrics: metrics.New(), line: limits.NewLine(),
 	}
 	if cfg.Metrics != "" {
 		n.cfg.registerer = n.metrics.Registerer()
@@ -190,7 +190,7 @@ func (n *Node) register(net *p2p.Net) {
 		handler := sync.OnceValue(func() calls.Handler { return service().Behind(n.gate) })
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
 			open := n.ready
-			if name == view.ServiceStatus || name == records.ServiceReplica || name == records.ServiceRecords {
+			if name == inspect.ServiceStatus || name == records.ServiceReplica || name == records.ServiceRecords {
 				open = n.furnished // a walk or a replication source may reach a joining peer
 			}
 			select {
@@ -220,15 +220,15 @@ func (n *Node) services() []named {
 		{jobs.ServiceName, func() rpc.Service { return n.jobs.Service() }},
 		{crawling.ServiceContent, func() rpc.Service { return n.contents.Service() }},
 		{crawling.ServiceBodies, func() rpc.Service { return n.bodies.Service() }},
-		{manners.ServiceDomains, func() rpc.Service { return n.domains.Service() }},
-		{manners.ServicePermits, func() rpc.Service { return n.permits.Service() }},
+		{politeness.ServiceDomains, func() rpc.Service { return n.domains.Service() }},
+		{politeness.ServicePermits, func() rpc.Service { return n.permits.Service() }},
 		{subnets.ServiceSubnets, func() rpc.Service { return n.subnets.Service() }},
-		{placing.ServiceCoordinates, func() rpc.Service { return n.placer.CoordinatesService() }},
-		{placing.ServiceSamples, func() rpc.Service { return n.placer.SamplesService() }},
+		{placer.ServiceCoordinates, func() rpc.Service { return n.placer.CoordinatesService() }},
+		{placer.ServiceSamples, func() rpc.Service { return n.placer.SamplesService() }},
 		{records.ServiceRecords, func() rpc.Service { return n.keeping.Service() }},
 		{records.ServiceReplica, func() rpc.Service { return n.ship.Service() }},
-		{view.ServiceStatus, func() rpc.Service { return n.StatusService() }},
-		{view.ServiceFiles, func() rpc.Service { return n.FilesService() }},
+		{inspect.ServiceStatus, func() rpc.Service { return n.StatusService() }},
+		{inspect.ServiceFiles, func() rpc.Service { return n.FilesService() }},
 	}
 }
 
@@ -268,13 +268,13 @@ func (n *Node) buildServices() (err error) {
 	if err := n.openOptOuts(); err != nil {
 		return err
 	}
-	if n.domains, err = manners.NewDomains(manners.DomainsDeps{
+	if n.domains, err = politeness.NewDomains(politeness.DomainsDeps{
 		Records: n.ship.Space(storage.KeyspaceDomains), Hosts: n.cfg.DomainHosts, Router: n.router,
 		Settled: n.keeping.Settled, Prove: n.wishes.Prove, Spread: n.wishes.Spread, Spawn: n.spawn, Log: n.log,
 	}); err != nil {
 		return err
 	}
-	n.permits = manners.NewPermits(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.cfg.DomainDelay, n.incarnation, n.router)
+	n.permits = politeness.NewPermits(cmp.Or(n.cfg.IPPermits, DefaultPermits(n.cfg.Delay)), n.cfg.PermitChunk, n.cfg.DomainDelay, n.incarnation, n.router)
 	n.jobs = jobs.NewService(jobs.ServiceDeps{
 		Store: n.ship.Space(storage.KeyspaceJobs), Serves: n.servesJob, Seeds: func(ctx context.Context, spec *job.Spec, from int) (int, error) {
 			return n.owners.SendSeeds(ctx, spec, from)
@@ -301,7 +301,7 @@ func (n *Node) buildServices() (err error) {
 		SiteBytes: func() int64 { return n.line.Down.Used(bandwidth.Sites) },
 		Resting:   func() bool { return n.limits.Paused() || n.Leaving() },
 	})
-	if n.placer, err = placing.New(n.cfg.placing(), n.placed()); err != nil {
+	if n.placer, err = placer.New(n.cfg.placing(), n.placed()); err != nil {
 		return err
 	}
 	if n.owners, err = hosts.New(n.hosting(), n.hosted()); err != nil {
@@ -312,7 +312,7 @@ func (n *Node) buildServices() (err error) {
 	n.keeping.AddService(storage.KeyspaceContent, n.contents)
 	n.keeping.AddService(storage.KeyspaceSubnets, n.subnets)
 	n.keeping.AddService(storage.KeyspaceDomains, n.domains)
-	n.View = view.New(n.viewed())
+	n.View = inspect.New(n.viewed())
 	n.optOutCommands = n.askedOfOptOuts()
 	n.Poster = jobs.NewPoster(jobs.PosterDeps{Book: n.book, Net: n.room.net, Ring: n.Ring, Ready: n.Ready, Seeds: n.owners.SendSeeds})
 	if err := n.page.show(&n.cfg, n.shown(), n.log); err != nil {
@@ -325,24 +325,24 @@ func (n *Node) buildServices() (err error) {
 }
 
 // viewed returns the dependencies of the inspection API.
-func (n *Node) viewed() view.Deps {
-	d := view.Deps{
+func (n *Node) viewed() inspect.Deps {
+	d := inspect.Deps{
 		Self: n.room.net.Self(), Life: n.stages, Watchers: n.watchers,
-		About: view.About{
+		About: inspect.About{
 			Name: control.Name(n.cfg.Name), Started: n.started, Incarnation: n.incarnation, Version: n.cfg.Version, Network: n.cfg.Network, Placement: n.cfg.Placement, Governor: n.cfg.Governor,
 			Page: n.page.url(), Patience: n.cfg.Patience,
 			Budgets: control.Budgets{
 				MaxRequestsPerHost: n.cfg.MaxRequestsPerHost, MaxBytesPerHost: n.cfg.MaxBytesPerHost, PageHosts: n.cfg.PageHosts, DomainHosts: n.cfg.DomainHosts,
 			},
 		},
-		Ring: view.RingDeps{
+		Ring: inspect.RingDeps{
 			DHT: n.room.dht, Net: n.room.net, Router: n.router, WalkFrom: n.room.walkFrom, Known: n.room.known, Moving: func() bool { return !n.keeping.Quiet() },
 			Refused: n.gate.refused,
 		},
-		Hosts:   view.HostDeps{Owners: n.owners, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now},
-		Crawl:   view.CrawlDeps{Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts},
-		Placing: view.PlacingDeps{Placer: n.placer},
-		Archive: view.ArchiveDeps{Dir: n.archiveDir(), Flush: n.crawl.Flush},
+		Hosts:   inspect.HostDeps{Owners: n.owners, Records: n.store.Keyspace(storage.KeyspaceHosts), Unsent: n.jobs.Unsent, Now: n.clock.Now},
+		Crawl:   inspect.CrawlDeps{Worker: n.crawl.Worker, Limits: n.limits, Stalls: n.stalls, OptOuts: n.optOuts},
+		Placing: inspect.PlacingDeps{Placer: n.placer},
+		Archive: inspect.ArchiveDeps{Dir: n.archiveDir(), Flush: n.crawl.Flush},
 	}
 	if n.cfg.Seen == "bloom" {
 		d.Hosts.SeenLoss = n.owners.ExpectedLoss
@@ -383,7 +383,7 @@ func (n *Node) jobChanged(spec *job.Spec, _ job.State) {
 
 // ringEvent handles ring events; it must not block.
 func (n *Node) ringEvent(e dht.Event) {
-	if line, ok := view.Story(e, n.room.dht.Size()); ok {
+	if line, ok := inspect.Story(e, n.room.dht.Size()); ok {
 		n.watchers.Tell(line)
 		n.metrics.Event(line.Event)
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
-	"github.com/apoidea/apoidea/node/view"
+	"github.com/apoidea/apoidea/node/ops/inspect"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
@@ -198,7 +198,7 @@ func allURLs(ctx context.Context, r control.Results) (lines []control.URLLine, e
 		return nil, err
 	}
 	for _, of := range found.Peers {
-		for after, more := "", of.Role == view.RoleRing; more; more = after != "" {
+		for after, more := "", of.Role == inspect.RoleRing; more; more = after != "" {
 			page, err := r.URLs(ctx, of.Peer, after)
 			if err != nil {
 				return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/datadir"
-	"github.com/apoidea/apoidea/node/metrics"
+	"github.com/apoidea/apoidea/node/ops/metrics"
 	"github.com/apoidea/apoidea/storage"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/manners"
-	"github.com/apoidea/apoidea/node/rpc"
-	"github.com/apoidea/apoidea/node/view"
+	"github.com/apoidea/apoidea/node/ops/inspect"
+	"github.com/apoidea/apoidea/node/services/politeness"
+	"github.com/apoidea/apoidea/node/services/rpc"
 )
 
 // optOutsListed is the maximum number of opt-outs of each kind in a list.
@@ -29,12 +29,12 @@ func (n *Node) openOptOuts() (err error) {
 	if dns != "" {
 		dns = withPort(dns)
 	}
-	n.optOuts, err = manners.NewLists(manners.ListsDeps{File: n.cfg.OptOutFile, URL: n.cfg.OptOutURL, Dir: n.cfg.DataDir, Get: get, Log: n.log})
+	n.optOuts, err = politeness.NewLists(politeness.ListsDeps{File: n.cfg.OptOutFile, URL: n.cfg.OptOutURL, Dir: n.cfg.DataDir, Get: get, Log: n.log})
 	if err != nil {
 		return err
 	}
-	n.wishes = manners.NewOptOuts(manners.OptOutsDeps{
-		Lists: n.optOuts, Prover: manners.NewProver(get, dns), Demand: n.cfg.OptOutProof, Owners: n.router,
+	n.wishes = politeness.NewOptOuts(politeness.OptOutsDeps{
+		Lists: n.optOuts, Prover: politeness.NewProver(get, dns), Demand: n.cfg.OptOutProof, Owners: n.router,
 		Changed: func() { n.owners.OptOutsChanged() }, // owners are set later
 		Spawn:   n.spawn,
 		Contact: n.cfg.Contact, Log: n.log,
@@ -57,13 +57,13 @@ type optOutDeps struct {
 	Ready func(ctx context.Context) error // returns when the peer serves
 	// Tell stores a site's opt-out in the ring.
 	Tell  func(ctx context.Context, s optout.Subject, a optout.Action) (changed bool, err error)
-	Lists *manners.Lists // this peer's own
+	Lists *politeness.Lists // this peer's own
 	// Locate resolves the addresses of a site, unless they are opted out.
 	Locate func(ctx context.Context, host, scheme string) ([]netip.AddrPort, error)
 	// Host returns the owner's state of a host.
 	Host    func(ctx context.Context, host string) (*control.Host, error)
 	Domains func(ctx context.Context, most int) ([]string, error) // the opted-out domains that this peer stores
-	Look    view.Question                                         // queries the local owner of hosts
+	Look    inspect.Question                                      // queries the local owner of hosts
 }
 
 // SetOptOut implements control.Backend.

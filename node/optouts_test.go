@@ -11,8 +11,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/optout"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/manners"
-	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/services/politeness"
+	"github.com/apoidea/apoidea/node/services/rpc"
 )
 
 // TestOptOutCommands: a site is opted out if a list, an address or its owner says so; what is no
@@ -22,7 +22,7 @@ func TestOptOutCommands(t *testing.T) {
 	if err := os.WriteFile(file, []byte("host listed.example\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lists, err := manners.NewLists(manners.ListsDeps{File: file, Dir: t.TempDir(), Log: quietLog})
+	lists, err := politeness.NewLists(politeness.ListsDeps{File: file, Dir: t.TempDir(), Log: quietLog})
 	if err != nil {
 		t.Fatal(err)
 	}

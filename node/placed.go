@@ -9,21 +9,21 @@ import (
 
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/node/placing"
-	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/services/placer"
+	"github.com/apoidea/apoidea/node/services/rpc"
 )
 
 // placing returns the configuration of placement.
-func (c *Config) placing() placing.Config {
-	return placing.Config{
+func (c *Config) placing() placer.Config {
+	return placer.Config{
 		Strategy: c.Placement, Probe: c.Probe, GeoIP: c.GeoIP, Hierarchy: c.Hierarchy, Theta: c.Theta, CoordinatesMode: c.CoordinatesMode,
 		Gossip: c.Gossip, Threshold: c.Threshold, Delay: c.Delay, Agent: productToken,
 	}
 }
 
 // placed returns the dependencies of placement. Owners are set later.
-func (n *Node) placed() placing.Deps {
-	return placing.Deps{
+func (n *Node) placed() placer.Deps {
+	return placer.Deps{
 		Self: n.room.net.Self(), Incarnation: n.incarnation, Now: n.clock.Now, Ring: n.room.dht, Worker: n.crawl.Worker, Sites: n.crawl.Fetcher,
 		Records: n.subnets, Net: rpc.CallerFunc(n.room.call), Addrs: n.room.addrsOf, Where: n.room.standsAt, Paused: n.limits.Paused, OptedOut: n.optOuts.Host,
 		Robots: func(ctx context.Context, host, scheme string) []byte {

@@ -13,8 +13,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/node/limits"
-	"github.com/apoidea/apoidea/node/view"
+	"github.com/apoidea/apoidea/node/ops/inspect"
+	"github.com/apoidea/apoidea/node/ops/limits"
 	"github.com/apoidea/apoidea/storage"
 )
 
@@ -50,11 +50,11 @@ func InUse(err error) bool { return errors.Is(err, storage.ErrLocked) }
 
 // OpenOffline opens the results in a data directory, see view.OpenOffline. A missing database is
 // reported as corruption.
-func OpenOffline(dir string) (*view.Offline, error) {
+func OpenOffline(dir string) (*inspect.Offline, error) {
 	if err := bereft(dir); err != nil {
 		return nil, err
 	}
-	return view.OpenOffline(dir, metaIdentity)
+	return inspect.OpenOffline(dir, metaIdentity)
 }
 
 // Space returns the free bytes on the disk of a data directory, which need not exist yet, and the
@@ -119,7 +119,7 @@ func Scout(ctx context.Context, cfg *Config, remembered []string, log *slog.Logg
 	for i, a := range report.Attempts {
 		entries[i] = Entry{Source: a.Source, Address: a.Address, Err: a.Err}
 		if a.Err == nil {
-			entries[i].Clock = view.AskClock(ctx, net, a.Peer)
+			entries[i].Clock = inspect.AskClock(ctx, net, a.Peer)
 		}
 	}
 	return entries, ctx.Err()

@@ -16,15 +16,15 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/dashboard"
-	"github.com/apoidea/apoidea/node/jobs"
-	"github.com/apoidea/apoidea/node/limits"
-	"github.com/apoidea/apoidea/node/view"
+	"github.com/apoidea/apoidea/node/ops/dashboard"
+	"github.com/apoidea/apoidea/node/ops/inspect"
+	"github.com/apoidea/apoidea/node/ops/limits"
+	"github.com/apoidea/apoidea/node/services/jobs"
 )
 
 // shown implements dashboard.Peer.
 type shown struct {
-	*view.View
+	*inspect.View
 	limits.Commands
 	*jobs.Poster
 	deps shownDeps
@@ -55,7 +55,7 @@ type shownDeps struct {
 	}
 	Recent       *dashboard.Recent
 	Refused      func() map[peer.ID]control.Refusals              // recent rejections by this peer
-	Look         view.Question                                    // queries the owner of hosts
+	Look         inspect.Question                                 // queries the owner of hosts
 	BandwidthCap func() int64                                     // in bytes per second, 0: none
 	Measured     func(host string, addr netip.Addr) time.Duration // RTT to a site, 0: unknown
 }

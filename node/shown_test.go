@@ -14,8 +14,8 @@ import (
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/rpc/rpctest"
-	"github.com/apoidea/apoidea/node/view"
+	"github.com/apoidea/apoidea/node/ops/inspect"
+	"github.com/apoidea/apoidea/node/services/rpc/rpctest"
 )
 
 // neighbourhood is a peer with one neighbour on both sides and one worker that is attached, as its
@@ -62,7 +62,7 @@ func (connected) Stats() calls.Stats {
 func TestShown(t *testing.T) {
 	ids := rpctest.NewPeers(t, 3)
 	n := &neighbourhood{dht.Peer{ID: ids[0]}, dht.Peer{ID: ids[1]}, dht.Peer{ID: ids[2]}}
-	s := &shown{View: new(view.View), deps: shownDeps{
+	s := &shown{View: new(inspect.View), deps: shownDeps{
 		Ring: n, Net: connected{}, Worker: n, BandwidthCap: func() int64 { return 7 },
 		Look:     func(context.Context, func(*owner.Owner)) error { return nil },
 		Measured: func(string, netip.Addr) time.Duration { return time.Millisecond },

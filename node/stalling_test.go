@@ -14,7 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/loop"
-	"github.com/apoidea/apoidea/node/view"
+	"github.com/apoidea/apoidea/node/ops/inspect"
 )
 
 // TestStalled: a peer whose fetchers hang, and one whose owner does not answer, says so in its
@@ -56,7 +56,7 @@ func TestStalled(t *testing.T) {
 	}
 	// On a busy machine something may stand still for as long before.
 	hangs := func(s *control.Status) bool {
-		if s.Stalled == nil || s.State != view.StateCrawling || !strings.Contains(s.Stalled.Work, "fetches") {
+		if s.Stalled == nil || s.State != inspect.StateCrawling || !strings.Contains(s.Stalled.Work, "fetches") {
 			return false
 		}
 		text, err := os.ReadFile(s.Stalled.Stacks)
@@ -72,7 +72,7 @@ func TestStalled(t *testing.T) {
 	if _, err := p.Pause(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	await("a pause", func(s *control.Status) bool { return s.Stalled == nil && s.State == view.StatePaused })
+	await("a pause", func(s *control.Status) bool { return s.Stalled == nil && s.State == inspect.StatePaused })
 	if _, err := p.Resume(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht/calls"
-	"github.com/apoidea/apoidea/node/hosts"
-	"github.com/apoidea/apoidea/node/manners"
-	"github.com/apoidea/apoidea/node/rpc"
-	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/node/services/hosts"
+	"github.com/apoidea/apoidea/node/services/politeness"
+	"github.com/apoidea/apoidea/node/services/rpc"
+	"github.com/apoidea/apoidea/node/services/wire"
 )
 
 // TestStrangersMessagesTakeLittle: somebody sends a peer many messages at once that are full of
@@ -78,7 +78,7 @@ func TestStrangersMessagesTakeLittle(t *testing.T) {
 }
 
 // questions is what others ask a peer meanwhile.
-var questions = rpc.Method[*wire.Permits, *wire.PermitsReply]{Service: manners.ServicePermits}
+var questions = rpc.Method[*wire.Permits, *wire.PermitsReply]{Service: politeness.ServicePermits}
 
 // answered says whether a peer answered, be it that another serves what was asked.
 func answered(err error) bool { return calls.CodeOf(err) == calls.CodeMoved }

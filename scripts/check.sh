@@ -99,7 +99,7 @@ step_targets() {
     scripts/release.sh --build-only "$target"
   done
   case $(go env GOHOSTOS)/$(go env GOHOSTARCH) in
-    linux/amd64) GOARCH=386 go test -short -timeout 60m ./crawl/... ./dht/... ./dedup/... ./storage/... ./node ./node/crawling ./node/jobs ./node/records ./node/wire ./node/subnets ./node/custody ./cmd/... ;;
+    linux/amd64) GOARCH=386 go test -short -timeout 60m ./crawl/... ./dht/... ./dedup/... ./storage/... ./node ./node/services/crawling ./node/services/jobs ./node/services/records ./node/services/wire ./node/services/subnets ./node/services/handoff ./cmd/... ;;
   esac
 }
 
@@ -125,7 +125,7 @@ step_tidy() { go mod tidy -diff; }
 # Packages that start no goroutine, tests included: the race detector finds nothing there, and takes ten times as long.
 lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|frontier|job|owner|permit|placement|robots|trap|wire|worker/session)|dht/(member|ring|wire|workers)|node/(custody|lab/(internet|model|sim)|volunteer|wire)|storage/replica)(/|$)'
 # Packages whose tests take the race detector minutes: they run with it in --full only.
-slow_race='/(cmd/apoidea|crawl/link|crawl/worker|dht|dht/p2p|node|node/cluster|node/lab/.*|node/mend|node/records|node/rpc|node/seed|scripts/.*|storage|storage/warc)$'
+slow_race='/(cmd/apoidea|crawl/link|crawl/worker|dht|dht/p2p|node|node/lab/cluster|node/lab/.*|node/mend|node/services/records|node/services/rpc|node/ops/seed|scripts/.*|storage|storage/warc)$'
 
 # Tests with real peers mostly wait: more packages run at once than there are processors.
 cores=$(getconf _NPROCESSORS_ONLN)

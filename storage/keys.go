@@ -7,7 +7,7 @@ package storage
 //
 //	prefix          owner           key after the prefix
 //	KeyspaceContent dedup           ring position of the digest (32 bytes)
-//	KeyspaceBodies  node/crawling   SHA-256 of a body in this peer's archive (32 bytes)
+//	KeyspaceBodies  node/services/crawling   SHA-256 of a body in this peer's archive (32 bytes)
 //	KeyspaceServers crawl/bandwidth the IP address of a web server (4 or 16 bytes)
 //	KeyspaceDomains crawl/domain    ring position of the registrable domain (16 bytes), then the layout of its store
 //	KeyspaceFormat  storage         "format": how records are laid out, see format.go
@@ -15,8 +15,8 @@ package storage
 //	KeyspaceJobs    crawl/job       ring position of the job (16 bytes), its ID (16 bytes), then the layout of its registry
 //	KeyspaceMeta    node            a name in ASCII: identity, remembered peers, incarnation, listen addresses, known jobs
 //	KeyspaceCopies  storage/replica the source (16 bytes of the SHA-256 of its name), then its keys with their keyspaces' bytes, as ondisk.Copied has them
-//	KeyspaceScratch node/export     a list, then a line or a key; in temporary databases only
-//	KeyspaceSubnets node/subnets    ring position of the subnet or organisation (16 bytes), a kind; of an index then the range of the entry
+//	KeyspaceScratch node/ops/export     a list, then a line or a key; in temporary databases only
+//	KeyspaceSubnets node/services/subnets    ring position of the subnet or organisation (16 bytes), a kind; of an index then the range of the entry
 const (
 	KeyspaceBodies  byte = 'a'
 	KeyspaceServers byte = 'b'

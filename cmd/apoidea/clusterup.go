@@ -22,8 +22,8 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/node"
-	"github.com/apoidea/apoidea/node/cluster"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/lab/cluster"
 )
 
 type clusterUp struct {

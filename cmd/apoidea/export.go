@@ -18,7 +18,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/export"
+	"github.com/apoidea/apoidea/node/ops/export"
 )
 
 type exportOptions struct {

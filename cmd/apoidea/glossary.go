@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/apoidea/apoidea/node/glossary"
+	"github.com/apoidea/apoidea/node/ops/glossary"
 )
 
 // aboutWords is the glossary for a terminal.

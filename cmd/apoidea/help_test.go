@@ -15,9 +15,9 @@ import (
 
 	"github.com/apoidea/apoidea/cmd/apoidea/help"
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
-	"github.com/apoidea/apoidea/node/glossary"
-	"github.com/apoidea/apoidea/node/placing"
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/glossary"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
+	"github.com/apoidea/apoidea/node/services/placer"
 )
 
 var updateGlossary = flag.Bool("update-glossary", false, "write docs/glossary.md anew")
@@ -111,7 +111,7 @@ func TestHelpNamesWhatIsThere(t *testing.T) {
 			t.Errorf("help limits says nothing of %s", k.Name)
 		}
 	}
-	for _, name := range placing.Names() {
+	for _, name := range placer.Names() {
 		if !strings.Contains(aboutPlacement, "\n    "+name+" ") {
 			t.Errorf("help placement says nothing of %s", name)
 		}
@@ -166,6 +166,6 @@ func glossaryPage() string {
 	for _, w := range glossary.Words {
 		fmt.Fprintf(&b, "| %s | %s |\n", w.Word, w.Means)
 	}
-	b.WriteString("\n<!-- Generated from node/glossary/glossary.go: go test ./cmd/apoidea -run TestGlossary -update-glossary -->\n")
+	b.WriteString("\n<!-- Generated from node/ops/glossary/glossary.go: go test ./cmd/apoidea -run TestGlossary -update-glossary -->\n")
 	return b.String()
 }

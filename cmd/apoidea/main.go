@@ -16,7 +16,7 @@ import (
 
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/logs"
+	"github.com/apoidea/apoidea/node/ops/logs"
 )
 
 // The exit codes of every command (design, section 8).

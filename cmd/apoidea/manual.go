@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"github.com/apoidea/apoidea/node/metrics"
+	"github.com/apoidea/apoidea/node/ops/metrics"
 )
 
 // newMan writes the manual pages of all commands, for packages.

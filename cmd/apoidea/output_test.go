@@ -9,12 +9,12 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/apoidea/apoidea/cmd/apoidea/doctor"
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/doctor"
-	"github.com/apoidea/apoidea/node/export"
+	"github.com/apoidea/apoidea/node/ops/export"
 )
 
 // TestTextsOfOthersCommandNoTerminal: what a certificate, an error or another peer says is shown

@@ -16,7 +16,7 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/settings"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/logs"
+	"github.com/apoidea/apoidea/node/ops/logs"
 )
 
 // errUsage marks errors of flags and arguments.

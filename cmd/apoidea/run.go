@@ -20,9 +20,9 @@ import (
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node"
-	"github.com/apoidea/apoidea/node/cluster"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/datadir"
+	"github.com/apoidea/apoidea/node/lab/cluster"
 )
 
 // gcPercent is the GOGC of a peer unless it is set: the live heap is some ten megabytes, so

@@ -16,7 +16,7 @@ import (
 
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/datadir"
-	"github.com/apoidea/apoidea/node/seed"
+	"github.com/apoidea/apoidea/node/ops/seed"
 )
 
 func newSeed(g *globals) *cobra.Command {

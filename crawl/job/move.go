@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/dht/counted"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/sizelimit"
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
@@ -136,7 +136,7 @@ func (m *merge) set(k []byte, known bool, held, merged proto.Message) {
 
 // read decodes a record of another peer; its lists are counted before.
 func read(value []byte, into proto.Message) error {
-	if _, err := counted.Count(value[min(1, len(value)):], into); err != nil {
+	if _, err := sizelimit.Count(value[min(1, len(value)):], into); err != nil {
 		return fmt.Errorf("%w: %w", errFormat, err)
 	}
 	return decode(value, into)

@@ -58,12 +58,12 @@
 //
 // A job is finished when none of its URLs is pending, leased, waiting for a retry or in an outbox.
 // Waits are bounded, but a site may ask for a day (Retry-After), and the backoff of a failing host
-// grows. So each owner reports (crawl/owner/waits.go, node/view/patience.go) what waits, why, and
-// how many URLs have their next try later than --patience: these are *deferred*. --until-idle and
-// --wait end when nothing else is left on the ring, or when nothing was fetched for slightly longer
-// than the patience, since a site may repeat a slightly shorter delay. The patience only ends the
-// waiting of a command: deferred URLs stay pending, and a peer that runs at their due time fetches
-// them.
+// grows. So each owner reports (crawl/owner/waits.go, node/ops/inspect/patience.go) what waits,
+// why, and how many URLs have their next try later than --patience: these are *deferred*.
+// --until-idle and --wait end when nothing else is left on the ring, or when nothing was fetched
+// for slightly longer than the patience, since a site may repeat a slightly shorter delay. The
+// patience only ends the waiting of a command: deferred URLs stay pending, and a peer that runs at
+// their due time fetches them.
 //
 // # The loop that drives it
 //

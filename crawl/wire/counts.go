@@ -1,11 +1,11 @@
 package wire
 
-import "github.com/apoidea/apoidea/dht/counted"
+import "github.com/apoidea/apoidea/dht/sizelimit"
 
 // List lengths of messages are checked before decoding, by the limits of Validate. Entries of hosts
 // and jobs may be small: such messages may decode to more than their encoded size.
 func init() {
-	counted.Table("apoidea.crawl", map[string]int{
+	sizelimit.Table("apoidea.crawl", map[string]int{
 		"Links.job_ids": MaxJobs, "Links.url": MaxLinks, "Links.job": MaxLinks, "Links.depth": MaxLinks,
 		"LinksReply.moved": MaxLinks, "LinksReply.busy": MaxLinks,
 		"Session.hosts": MaxHosts, "Session.held": MaxHeld,

@@ -14,8 +14,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/apoidea/apoidea/dht/counted"
 	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/dht/sizelimit"
 )
 
 // Version is the major version of the ring protocol. Within one version fields are only added.
@@ -53,7 +53,7 @@ func Decode(data []byte) (*Message, error) {
 		return nil, fmt.Errorf("decode: %d bytes: %w", len(data), ErrTooLarge)
 	}
 	m := new(Message)
-	if err := counted.Unmarshal(data, m); errors.Is(err, counted.ErrTooMuch) {
+	if err := sizelimit.Unmarshal(data, m); errors.Is(err, sizelimit.ErrTooMuch) {
 		return nil, fmt.Errorf("decode: %w: %w", ErrTooLarge, err)
 	} else if err != nil {
 		return nil, fmt.Errorf("decode: %w", err)

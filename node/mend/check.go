@@ -17,7 +17,7 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
-	"github.com/apoidea/apoidea/node/jobs"
+	"github.com/apoidea/apoidea/node/services/jobs"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/warc"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
-	"github.com/apoidea/apoidea/node/crawling"
+	"github.com/apoidea/apoidea/node/services/crawling"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 

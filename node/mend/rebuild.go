@@ -24,8 +24,8 @@ import (
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node"
-	"github.com/apoidea/apoidea/node/jobs"
-	"github.com/apoidea/apoidea/node/urlsets"
+	"github.com/apoidea/apoidea/node/services/jobs"
+	"github.com/apoidea/apoidea/node/services/urlsets"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 )

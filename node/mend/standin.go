@@ -11,7 +11,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/node"
-	"github.com/apoidea/apoidea/node/jobs"
+	"github.com/apoidea/apoidea/node/services/jobs"
 	"github.com/apoidea/apoidea/storage"
 	"github.com/apoidea/apoidea/storage/kv"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 
 	"github.com/apoidea/apoidea/dht/calls"
-	"github.com/apoidea/apoidea/node/manners"
+	"github.com/apoidea/apoidea/node/services/politeness"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 
@@ -42,7 +42,7 @@ var attackAnnounced = attack{
 		large := make([]byte, 128<<10) // is refused as what it is not, and only if it is read
 		for {
 			within, cancel := context.WithTimeout(ctx, callTime)
-			_, err := s.honest.net.Call(within, s.honest.of, manners.ServicePermits, large)
+			_, err := s.honest.net.Call(within, s.honest.of, politeness.ServicePermits, large)
 			cancel()
 			if calls.CodeOf(err) == calls.CodeRefused {
 				r.Say("a large request was read after %.1f s", time.Since(begun).Seconds())

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/apoidea/apoidea/crawl/webgen"
-	"github.com/apoidea/apoidea/node/crawling"
-	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/node/services/crawling"
+	"github.com/apoidea/apoidea/node/services/wire"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/wire"
-	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/services/rpc"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 

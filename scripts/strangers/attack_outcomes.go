@@ -11,7 +11,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/p2p"
 	dhtwire "github.com/apoidea/apoidea/dht/wire"
-	"github.com/apoidea/apoidea/node/hosts"
+	"github.com/apoidea/apoidea/node/services/hosts"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 

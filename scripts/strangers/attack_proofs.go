@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/apoidea/apoidea/dht/calls"
-	"github.com/apoidea/apoidea/node/manners"
-	"github.com/apoidea/apoidea/node/rpc"
-	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/node/services/politeness"
+	"github.com/apoidea/apoidea/node/services/rpc"
+	"github.com/apoidea/apoidea/node/services/wire"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 
@@ -47,7 +47,7 @@ var attackProofs = attack{
 }
 
 // wishes are what the owner of a domain is asked to note.
-var wishes = rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: manners.ServiceDomains, Tag: manners.TagWish}
+var wishes = rpc.Method[*wire.OptOut, *wire.OptOutReply]{Service: politeness.ServiceDomains, Tag: politeness.TagWish}
 
 func wishFor(ctx context.Context, s *stranger, site string) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*callTime)

@@ -11,8 +11,8 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/webgen"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/records"
-	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/node/services/records"
+	"github.com/apoidea/apoidea/node/services/wire"
 	"github.com/apoidea/apoidea/scripts/harness"
 	"github.com/apoidea/apoidea/storage"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/apoidea/apoidea/dht/member"
 	"github.com/apoidea/apoidea/dht/p2p"
 	"github.com/apoidea/apoidea/dht/wire"
-	"github.com/apoidea/apoidea/node/rpc"
+	"github.com/apoidea/apoidea/node/services/rpc"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 

@@ -16,9 +16,9 @@ import (
 
 	"github.com/apoidea/apoidea/dht/calls"
 	"github.com/apoidea/apoidea/dht/p2p"
-	"github.com/apoidea/apoidea/node/manners"
-	"github.com/apoidea/apoidea/node/rpc"
-	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/node/services/politeness"
+	"github.com/apoidea/apoidea/node/services/rpc"
+	"github.com/apoidea/apoidea/node/services/wire"
 	"github.com/apoidea/apoidea/scripts/harness"
 )
 
@@ -166,7 +166,7 @@ type honest struct {
 
 // question is what it asks: it is handled as all questions between peers are. Of an address that
 // another keeps everybody is told so.
-var question = rpc.Method[*wire.Permits, *wire.PermitsReply]{Service: manners.ServicePermits}
+var question = rpc.Method[*wire.Permits, *wire.PermitsReply]{Service: politeness.ServicePermits}
 
 func newHonest(ctx context.Context, of string) (*honest, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)

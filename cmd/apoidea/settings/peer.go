@@ -14,8 +14,8 @@ import (
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/lab/internet"
 	"github.com/apoidea/apoidea/node/latency"
-	"github.com/apoidea/apoidea/node/placing"
-	"github.com/apoidea/apoidea/node/volunteer"
+	"github.com/apoidea/apoidea/node/ops/volunteer"
+	"github.com/apoidea/apoidea/node/services/placer"
 )
 
 // Peer holds the flags of a peer, shared by run and (passed through) by cluster up. Most are bound
@@ -52,7 +52,7 @@ func (r *Peer) Add(f *pflag.FlagSet) {
 	f.Var(&r.allowed, "allow-private", "also fetch from loopback, private and link-local addresses, or PREFIX only; repeatable")
 	f.Lookup("allow-private").NoOptDefVal = "true"
 	f.BoolVar(&c.Found, "found", false, "serve alone even if the last run knew other peers")
-	f.StringVar(&c.Placement, "placement", c.Placement, "placement strategy: "+strings.Join(placing.Names(), ", "))
+	f.StringVar(&c.Placement, "placement", c.Placement, "placement strategy: "+strings.Join(placer.Names(), ", "))
 	f.StringVar(&c.Probe, "probe", c.Probe, "RTT probe: connect (TCP), or head (HEAD, if robots.txt allows)")
 	f.StringVar(&c.GeoIP, "geoip", "", "MaxMind DB file for --placement geo; hints for adaptive")
 	f.Float64Var(&c.Theta, "theta", c.Theta, "--placement coordinates: relative error at which a coordinate is accepted")

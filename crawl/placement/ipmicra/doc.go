@@ -27,13 +27,13 @@
 //
 // With --placement ipmicra the ring replaces the paper's coordinator. The record of a subnet, and
 // the indexes by range and by organization that contain it, are stored at the owners of their
-// hashes, replicated, and handed off as hosts and bodies are (node/subnets).
+// hashes, replicated, and handed off as hosts and bodies are (node/services/subnets).
 //
 // Before any probe, an owner of hosts requests the record of their subnet, mostly one request for
 // many hosts. Only if the subnet has no worker does it read the indexes, in batches and a few
-// seconds old at most, and it sends its changes back (node/placing). Searches by one owner are
-// serialized. Two owners that delegate one subnet at the same moment both probe, and merging leaves
-// one delegation.
+// seconds old at most, and it sends its changes back (node/services/placer). Searches by one owner
+// are serialized. Two owners that delegate one subnet at the same moment both probe, and merging
+// leaves one delegation.
 //
 // A peer whose file of ranges has changed reads it again. Peers need not do so at the same time:
 // each uses its own ranges.

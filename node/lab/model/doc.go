@@ -5,9 +5,9 @@
 // trace, once the faults are over, that all records reach their owner.
 //
 // It runs the code of the node: the owner of hosts ([crawl/owner]), the sessions of workers
-// ([crawl/worker/session]), replication ([storage/replica]) and handoff ([node/custody]), with the
-// rules for releasing answers. Simulated are the disk, the network, the rest of a worker, and the
-// ring, reduced to each peer's view of live peers, with the serving rules of package dht.
+// ([crawl/worker/session]), replication ([storage/replica]) and handoff ([node/services/handoff]),
+// with the rules for releasing answers. Simulated are the disk, the network, the rest of a worker,
+// and the ring, reduced to each peer's view of live peers, with the serving rules of package dht.
 //
 // A world is plain data, so a step runs on a copy of it, and traces that reach the same world are
 // followed once.
@@ -18,5 +18,5 @@
 // [crawl/owner]: https://pkg.go.dev/github.com/apoidea/apoidea/crawl/owner
 // [crawl/worker/session]: https://pkg.go.dev/github.com/apoidea/apoidea/crawl/worker/session
 // [storage/replica]: https://pkg.go.dev/github.com/apoidea/apoidea/storage/replica
-// [node/custody]: https://pkg.go.dev/github.com/apoidea/apoidea/node/custody
+// [node/services/handoff]: https://pkg.go.dev/github.com/apoidea/apoidea/node/services/handoff
 package model

@@ -14,7 +14,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/services/handoff"
 	"github.com/apoidea/apoidea/storage/kv"
 	"github.com/apoidea/apoidea/storage/replica"
 )
@@ -41,8 +41,8 @@ type process struct {
 	space   *space
 	source  *replica.Source
 	copies  *replica.Copies
-	keeper  *custody.Keeper
-	settler *custody.Settler
+	keeper  *handoff.Keeper
+	settler *handoff.Settler
 
 	names   []string   // followers
 	deposed [most]bool // followers that serve this peer's arc
@@ -87,8 +87,8 @@ func (w *world) start(i int) {
 	}
 	x.source = replica.NewSource(shipping)
 	x.copies = replica.NewCopies(copySpace{&space{disk: p.disk, prefix: copied}})
-	x.keeper = custody.NewKeeper(custody.Config{Again: time.Second, Every: time.Hour, Part: w.rules.part}, id, hostSpace{p: p, head: []byte{'h'}}, copiesOf{p}, p.seat)
-	x.settler = custody.NewSettler(ttl, time.Second, p.seat, func(arc ring.Arc) bool { return current.peers[i].proc.free(arc) })
+	x.keeper = handoff.NewKeeper(handoff.Config{Again: time.Second, Every: time.Hour, Part: w.rules.part}, id, hostSpace{p: p, head: []byte{'h'}}, copiesOf{p}, p.seat)
+	x.settler = handoff.NewSettler(ttl, time.Second, p.seat, func(arc ring.Arc) bool { return current.peers[i].proc.free(arc) })
 	cfg := owner.Config{
 		Self: string(id), TTL: ttl, Window: 2, Delay: time.Millisecond, PlaceAhead: time.Millisecond, MaxHosts: 8, MaxKnown: 8,
 		Settled: func(key ring.Key) bool { return current.settledAt(i, ring.PosOf(key)) },
@@ -272,7 +272,7 @@ func (w *world) walk(p *pc) (more bool) {
 	if !x.walks && (x.keep.IsZero() || x.keep.After(w.now)) {
 		return false
 	}
-	var ready custody.Ready
+	var ready handoff.Ready
 	x.keep, x.walks = time.Time{}, false
 	w.step(p, func(*owner.Owner) {
 		var err error
@@ -297,7 +297,7 @@ func (w *world) walk(p *pc) (more bool) {
 }
 
 // take merges a push.
-func (w *world) take(at *pc, o *owner.Owner, p *custody.Push) error {
+func (w *world) take(at *pc, o *owner.Owner, p *handoff.Push) error {
 	kvs := make([]kv.Record, len(p.Records))
 	for i, r := range p.Records {
 		kvs[i] = kv.Record{Key: r.Key, Value: r.Value}
@@ -317,7 +317,7 @@ func (w *world) take(at *pc, o *owner.Owner, p *custody.Push) error {
 // a TTL after this peer saw it die or leave, or after the one did that brings them: a newcomer may
 // inherit the arc of a peer that died just before it came. The zero time means that a lease may
 // have been renewed a moment ago, as far as both know.
-func (w *world) leasesEnd(at *pc, p *custody.Push) time.Time {
+func (w *world) leasesEnd(at *pc, p *handoff.Push) time.Time {
 	switch {
 	case w.rules.hasty:
 		return w.now
@@ -337,7 +337,7 @@ func (w *world) leasesEnd(at *pc, p *custody.Push) time.Time {
 // pushed ends a push.
 func (w *world) pushed(p *pc, id uint64, failed error) {
 	x := p.proc
-	var drops []custody.Drop
+	var drops []handoff.Drop
 	w.step(p, func(*owner.Owner) {
 		var err error
 		if drops, err = x.keeper.Result(id, failed); err != nil {
@@ -457,7 +457,7 @@ func (c copiesOf) Sources() (ids []peer.ID, err error) {
 }
 
 // Of implements custody.Copies.
-func (c copiesOf) Of(source peer.ID) custody.Reader {
+func (c copiesOf) Of(source peer.ID) handoff.Reader {
 	return ranged{[]byte{'h'}, func(lo, hi []byte, fn func(key, value []byte) bool) error {
 		return c.p.proc.copies.Scan(string(source), append([]byte{hosts}, lo...), append([]byte{hosts}, hi...), func(key, value []byte) bool {
 			return fn(key[1:], value)

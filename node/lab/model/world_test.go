@@ -12,7 +12,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/services/handoff"
 )
 
 const (
@@ -98,10 +98,10 @@ type msg struct {
 	id       uint64
 	boot     uint64 // of the asking process
 	raw      []byte
-	push     *custody.Push
+	push     *handoff.Push
 	arc      ring.Arc
 	failed   bool
-	answer   custody.Answer
+	answer   handoff.Answer
 	session  *wire.Session
 	reply    *wire.SessionReply
 	of       *msg
@@ -189,9 +189,9 @@ func (w *world) deliver(i int) {
 	case ask:
 		p := w.peers[m.to]
 		free := p.proc.free(m.arc)
-		answer := custody.Answers(places[m.from].id, m.arc, p.seat, free)
+		answer := handoff.Answers(places[m.from].id, m.arc, p.seat, free)
 		if p.seat.state == joining && free { // it keeps nobody waiting for what is its own
-			answer = custody.Nothing
+			answer = handoff.Nothing
 		}
 		w.send(&msg{kind: askReply, from: m.to, to: m.from, id: m.id, boot: m.boot, answer: answer})
 	case askReply:
@@ -259,7 +259,7 @@ func (w *world) fail(m *msg) {
 			w.pushed(p, m.id, errAway)
 		}
 	default:
-		p.proc.settler.Result(w.now, m.id, custody.NotYet)
+		p.proc.settler.Result(w.now, m.id, handoff.NotYet)
 	}
 	w.drive(p)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/urlsets"
+	"github.com/apoidea/apoidea/node/services/urlsets"
 )
 
 const (

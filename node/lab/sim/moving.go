@@ -10,9 +10,9 @@ import (
 	"github.com/apoidea/apoidea/dht"
 	"github.com/apoidea/apoidea/dht/dhtsim"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/custody"
-	"github.com/apoidea/apoidea/node/records"
-	"github.com/apoidea/apoidea/node/wire"
+	"github.com/apoidea/apoidea/node/services/handoff"
+	"github.com/apoidea/apoidea/node/services/records"
+	"github.com/apoidea/apoidea/node/services/wire"
 )
 
 const (
@@ -30,17 +30,17 @@ const (
 type moving struct {
 	c       *crawlPeer
 	rooms   []*room
-	settler *custody.Settler
+	settler *handoff.Settler
 	settle  alarm
 }
 
 // mover is one kind of records with the state machine that owns them.
 type mover interface {
-	custody.Space
+	handoff.Space
 	// run runs fn on the state machine, and ended once its writes are on all required disks.
 	run(fn func(), ended func())
 	// Import merges records; called by run.
-	Import(p *custody.Push) error
+	Import(p *handoff.Push) error
 }
 
 // room is the handoff state of one kind of records.
@@ -49,8 +49,8 @@ type room struct {
 	number  int
 	space   *records.Replicated
 	mover   mover
-	copies  custody.CopiesOf
-	keeper  *custody.Keeper
+	copies  handoff.CopiesOf
+	keeper  *handoff.Keeper
 	clean   uint64 // Keeper.CleanAt as of its last step
 	ticking bool   // a tick, or a push of it, is in progress
 	again   bool   // and another one is required
@@ -61,14 +61,14 @@ func newMoving(c *crawlPeer) *moving {
 	m := &moving{c: c}
 	m.settle = alarm{c: c, do: m.ask}
 	m.add(&hostSpace, newHostRecords(c))
-	m.add(&bodySpace, bodyRecords{c, custody.Ranged{Scan: c.disk.bodies.Scan, Head: bodySpace.Head}})
-	m.settler = custody.NewSettler(leaseTTL, settleEvery, c.view, m.isFree)
+	m.add(&bodySpace, bodyRecords{c, handoff.Ranged{Scan: c.disk.bodies.Scan, Head: bodySpace.Head}})
+	m.settler = handoff.NewSettler(leaseTTL, settleEvery, c.view, m.isFree)
 	return m
 }
 
 func (m *moving) add(of *records.Replicated, mover mover) {
-	copies := custody.CopiesOf{From: m.c.ship.copies, Prefix: of.Prefix, Head: of.Head}
-	keeper := custody.NewKeeper(custody.Config{}, m.c.Peer.ID, mover, copies, m.c.view)
+	copies := handoff.CopiesOf{From: m.c.ship.copies, Prefix: of.Prefix, Head: of.Head}
+	keeper := handoff.NewKeeper(handoff.Config{}, m.c.Peer.ID, mover, copies, m.c.view)
 	r := &room{m: m, number: len(m.rooms), space: of, mover: mover, copies: copies, keeper: keeper}
 	r.next = alarm{c: m.c, do: r.tick}
 	m.rooms = append(m.rooms, r)
@@ -102,7 +102,7 @@ func (r *room) tick() {
 		return
 	}
 	r.ticking, r.again = true, false
-	var ready custody.Ready
+	var ready handoff.Ready
 	r.mover.run(func() {
 		var err error
 		if ready, err = r.keeper.Tick(r.m.c.world.Now()); err != nil {
@@ -132,7 +132,7 @@ func (r *room) walked(next time.Time) {
 }
 
 // push sends records to their owner.
-func (r *room) push(call custody.Call) {
+func (r *room) push(call handoff.Call) {
 	c := r.m.c
 	if call.To == c.Peer.ID {
 		r.take(&call.Push, func() { r.pushed(call.ID, nil) })
@@ -161,7 +161,7 @@ func (r *room) push(call custody.Call) {
 // pushed reports the result of a push to the keeper, and continues.
 func (r *room) pushed(id uint64, failed error) {
 	w := r.m.c.world
-	var drops []custody.Drop
+	var drops []handoff.Drop
 	r.mover.run(func() {
 		var err error
 		if drops, err = r.keeper.Result(id, failed); err != nil {
@@ -179,7 +179,7 @@ func (r *room) pushed(id uint64, failed error) {
 	})
 }
 
-func recordsSize(of *records.Replicated, p *custody.Push) int {
+func recordsSize(of *records.Replicated, p *handoff.Push) int {
 	m := &wire.Records{Space: uint32(of.Prefix), From: []byte(p.From)}
 	for _, r := range p.Records {
 		m.Key, m.Value = append(m.Key, r.Key), append(m.Value, r.Value)
@@ -191,7 +191,7 @@ func recordsSize(of *records.Replicated, p *custody.Push) int {
 }
 
 // take merges records into this peer's own; done runs when that is on all required disks.
-func (r *room) take(p *custody.Push, done func()) {
+func (r *room) take(p *handoff.Push, done func()) {
 	w := r.m.c.world
 	r.mover.run(func() {
 		if err := r.mover.Import(p); err != nil {
@@ -213,7 +213,7 @@ func (m *moving) ask() {
 			Purpose: Custody, Size: askSize, Timeout: askTimeout,
 			Handle: func(target *crawlPeer, reply func(int, any)) { reply(2, target.moving.answer(m.c.Peer.ID, ask.Arc)) },
 			Done: func(answer any, _ error) {
-				a, _ := answer.(custody.Answer) // NotYet when there is none
+				a, _ := answer.(handoff.Answer) // NotYet when there is none
 				m.settler.Result(w.Now(), ask.ID, a)
 				m.ask()
 			},
@@ -224,10 +224,10 @@ func (m *moving) ask() {
 
 // answer reports to a neighbor whether records of its arc are here. A joining peer does not delay
 // its neighbors for records that it still expects.
-func (m *moving) answer(from peer.ID, arc ring.Arc) custody.Answer {
+func (m *moving) answer(from peer.ID, arc ring.Arc) handoff.Answer {
 	free := m.isFree(arc)
 	if m.c.State() == dht.Joining && free {
-		return custody.Nothing
+		return handoff.Nothing
 	}
-	return custody.Answers(from, arc, m.c.view, free)
+	return handoff.Answers(from, arc, m.c.view, free)
 }

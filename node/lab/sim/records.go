@@ -8,17 +8,17 @@ import (
 	"github.com/apoidea/apoidea/crawl/owner"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/services/handoff"
 )
 
 // hostRecords are this peer's own records of hosts. The methods run in steps of the owner.
 type hostRecords struct {
 	c *crawlPeer
-	custody.Ranged
+	handoff.Ranged
 }
 
 func newHostRecords(c *crawlPeer) hostRecords {
-	return hostRecords{c, custody.Ranged{Head: hostSpace.Head, Scan: func(lo, hi []byte, fn func(key, value []byte) bool) error {
+	return hostRecords{c, handoff.Ranged{Head: hostSpace.Head, Scan: func(lo, hi []byte, fn func(key, value []byte) bool) error {
 		// Changes collected in the current step must be visible.
 		if err := c.owner.Export(ring.Pos{}, ring.Pos{}, func(_, _ []byte) bool { return false }); err != nil {
 			return err
@@ -59,7 +59,7 @@ const reportGrace = 1500 * time.Millisecond
 // Import implements mover. Records of a replica arrive after its peer's leases have expired, since
 // the ring waits for a TTL before it reassigns the arc of a dead peer; those of a live one bring
 // its leases.
-func (h hostRecords) Import(p *custody.Push) error {
+func (h hostRecords) Import(p *handoff.Push) error {
 	var until time.Time
 	if p.From != "" {
 		until = h.c.world.Now().Add(reportGrace)
@@ -82,7 +82,7 @@ func (h hostRecords) Import(p *custody.Push) error {
 // bodyRecords are this peer's own records of bodies.
 type bodyRecords struct {
 	c *crawlPeer
-	custody.Ranged
+	handoff.Ranged
 }
 
 var _ mover = bodyRecords{}
@@ -104,7 +104,7 @@ func (b bodyRecords) Remove(pos ring.Pos) error {
 }
 
 // Import implements mover.
-func (b bodyRecords) Import(p *custody.Push) error {
+func (b bodyRecords) Import(p *handoff.Push) error {
 	_, _, err := b.c.bodies.state.Import(p.Records)
 	return err
 }

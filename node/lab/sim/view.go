@@ -7,7 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/apoidea/apoidea/dht/ring"
-	"github.com/apoidea/apoidea/node/custody"
+	"github.com/apoidea/apoidea/node/services/handoff"
 )
 
 // view is the ring as the handoff sees it.
@@ -20,8 +20,8 @@ type view struct {
 }
 
 var (
-	_ custody.View       = (*view)(nil)
-	_ custody.Neighbours = (*view)(nil)
+	_ handoff.View       = (*view)(nil)
+	_ handoff.Neighbours = (*view)(nil)
 )
 
 func newView(c *crawlPeer) *view { return &view{c: c} }

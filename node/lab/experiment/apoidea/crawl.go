@@ -67,8 +67,8 @@ type messageKind struct {
 const (
 	// lanRTT is a round trip on a LAN.
 	lanRTT = 200 * time.Microsecond
-	// lingering and batches are those of the node: outbox (node/hosts), claims and confirmations
-	// (crawl/worker), the log of replicas.
+	// lingering and batches are those of the node: outbox (node/services/hosts), claims and
+	// confirmations (crawl/worker), the log of replicas.
 	batchLinger   = 100 * time.Millisecond
 	confirmLinger = 300 * time.Millisecond
 	batchLinks    = 256

@@ -1,0 +1,186 @@
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/apoidea/apoidea/node/services/crawling"
+	"github.com/apoidea/apoidea/storage/warc"
+)
+
+// Link is one line of export links: an edge of the web graph.
+type Link struct {
+	From string `json:"from"` // page, canonical
+	To   string `json:"to"`   // target URL, canonical
+	// Kind is link, or redirect if the server redirects From to To.
+	Kind  string `json:"kind"`
+	Count int    `json:"count,omitempty"` // number of occurrences, with Options.Count
+}
+
+// The kinds of Link.
+const (
+	kindLink     = "link"
+	kindRedirect = "redirect"
+)
+
+// keepLinks writes or counts the links of metadata records and the redirects of responses.
+type keepLinks struct {
+	e     *exporter
+	links []Link
+	lines *bufio.Reader
+}
+
+// outlinkField is the prefix of links in a metadata record.
+const outlinkField = "outlink: "
+
+func (k *keepLinks) read(rec *warc.Record) error {
+	k.links = k.links[:0]
+	switch rec.Type {
+	case warc.TypeResponse, warc.TypeRevisit:
+		head, err := rec.HTTPHead()
+		if err != nil {
+			return err
+		}
+		if _, _, target := crawling.ParseHead(rec.TargetURI, head); target != "" {
+			k.links = append(k.links, Link{From: rec.TargetURI, To: target, Kind: kindRedirect})
+		}
+		return nil
+	case warc.TypeMetadata:
+	default:
+		return nil
+	}
+	if k.lines == nil {
+		k.lines = bufio.NewReaderSize(nil, 64<<10)
+	}
+	k.lines.Reset(rec)
+	var line []byte
+	for {
+		var err error
+		line, err = readLine(k.lines, line[:0])
+		if errors.Is(err, errLongLine) {
+			return nil // longer than any link of apoidea
+		}
+		if target, ok := bytes.CutPrefix(line, []byte(outlinkField)); ok && err == nil {
+			k.links = append(k.links, Link{From: rec.TargetURI, To: string(bytes.TrimSpace(target)), Kind: kindLink})
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readLine appends a line with its newline to dst. It ignores a last line without a newline.
+func readLine(r *bufio.Reader, dst []byte) ([]byte, error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		dst = append(dst, part...)
+		switch {
+		case err == nil:
+			return dst, nil
+		case len(dst) > maxLine:
+			return nil, errLongLine
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+func (k *keepLinks) keep(*warc.Record, *spool) error {
+	if k.e.Count {
+		return k.gather()
+	}
+	k.e.work.records += int64(len(k.links))
+	return k.e.writeLinks(k.e.work.out, k.links...)
+}
+
+// linksHeader returns the CSV header.
+func (e *exporter) linksHeader() string {
+	switch {
+	case e.JSON:
+		return ""
+	case e.Count:
+		return "from,to,count,kind\n"
+	default:
+		return "from,to,kind\n"
+	}
+}
+
+// writeLinks writes links as CSV or as JSON lines. The CSV writer uses out as its buffer.
+func (e *exporter) writeLinks(out *bufio.Writer, links ...Link) error {
+	w, enc := csv.NewWriter(out), json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	for i := range links {
+		l := &links[i]
+		row, err := []string{l.From, l.To, l.Kind}, error(nil)
+		if e.Count {
+			row = []string{l.From, l.To, strconv.Itoa(l.Count), l.Kind}
+		}
+		if e.JSON {
+			err = enc.Encode(l)
+		} else {
+			err = w.Write(row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.Error()
+}
+
+// gather sorts the links. It skips a link with a control character, which would break the line
+// format.
+func (k *keepLinks) gather() error {
+	var line []byte
+	for i := range k.links {
+		l := &k.links[i]
+		line = append(append(append(line[:0], l.From...), '\t'), l.To...)
+		line = append(append(append(line, '\t'), l.Kind...), '\n')
+		if bytes.ContainsFunc(line[:len(line)-1], func(r rune) bool { return r < ' ' && r != '\t' }) || bytes.Count(line, []byte{'\t'}) != 2 {
+			continue
+		}
+		if err := k.e.work.sorted.add(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeCounted writes each link once with its count.
+func (e *exporter) writeCounted(ctx context.Context, out *bufio.Writer) error {
+	if _, err := out.WriteString(e.linksHeader()); err != nil {
+		return err
+	}
+	var last []byte
+	n := 0
+	write := func() error {
+		if n == 0 {
+			return nil
+		}
+		fields := strings.Split(string(last[:len(last)-1]), "\t")
+		e.work.records++
+		return e.writeLinks(out, Link{From: fields[0], To: fields[1], Kind: fields[2], Count: n})
+	}
+	err := e.work.sorted.sorted(ctx, func(line []byte) error {
+		if n > 0 && bytes.Equal(line, last) {
+			n++
+			return nil
+		}
+		err := write()
+		last, n = append(last[:0], line...), 1
+		return err
+	})
+	if err == nil {
+		err = write()
+	}
+	return err
+}

@@ -1,0 +1,512 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
+	"github.com/apoidea/apoidea/node/services/rpc"
+)
+
+// The states of a peer in a status.
+const (
+	StateJoining  = "joining"
+	StateCrawling = "crawling"
+	StateIdle     = "idle"
+	StatePaused   = "paused"
+	StateLeaving  = "leaving"
+)
+
+// StatusService serves walks and requests, see [View.HandleStatus].
+func (v *View) StatusService() rpc.Service {
+	return rpc.Raw("Status", rpc.Anyone("nothing; two reports per second; requests of untrusted peers are served one at a time"), v.HandleStatus)
+}
+
+// HandleStatus serves reports for walks of the ring, and the state of hosts that this peer owns.
+func (v *View) HandleStatus(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
+	verb, arg, _ := strings.Cut(string(raw[:min(len(raw), maxQuestion)]), " ")
+	if verb == askReport {
+		if err := v.reports.wait(ctx, from); err != nil {
+			return nil, err
+		}
+		if !v.neighbour(from) && !rpc.OfMember(ctx) {
+			done, err := v.reportDesk.Turn(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer done()
+		}
+		return v.answer(ctx, verb, arg)
+	}
+	return v.serve(ctx, from, func() ([]byte, error) { return v.answer(ctx, verb, arg) })
+}
+
+// serve serves a request: of a neighbor on the ring at once, of others at their turn.
+func (v *View) serve(ctx context.Context, from peer.ID, answer func() ([]byte, error)) ([]byte, error) {
+	if !v.neighbour(from) {
+		done, err := v.desk.Turn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	return answer()
+}
+
+// neighbour reports whether a peer is in the leaf set of this one, or is attached to it.
+func (v *View) neighbour(id peer.ID) bool {
+	is := func(p dht.Peer) bool { return p.ID == id }
+	preds, succs := v.deps.Ring.DHT.Leaves()
+	return id == v.deps.Self || slices.ContainsFunc(preds, is) || slices.ContainsFunc(succs, is) || slices.ContainsFunc(v.deps.Ring.DHT.Attached(), is)
+}
+
+// answer serves one request.
+func (v *View) answer(ctx context.Context, verb, arg string) ([]byte, error) {
+	switch verb {
+	case askReport:
+		m, err := v.member(ctx, v.patienceOf(arg), v.deps.Hosts.Ask)
+		if err != nil {
+			return nil, err
+		}
+		return encodeReport(m)
+	case askHost:
+		return answerJSON(v.hostHere(ctx, arg))
+	case askWhy:
+		return answerJSON(v.whyHere(ctx, arg))
+	case askHosts:
+		return answerJSON(v.hostsHere(ctx, arg))
+	case askURLs:
+		return answerJSON(v.urlsHere(ctx, arg))
+	case askHolders:
+		return answerJSON(v.holdersHere(ctx, arg))
+	default:
+		return nil, rpc.Refuse("status: unknown request %.20q", verb)
+	}
+}
+
+// ServiceStatus is the service for walks of the ring and the state of hosts.
+const ServiceStatus = "status"
+
+// The requests of the status service: a verb, a space, and its argument.
+const (
+	askReport  = "report"
+	askHost    = "host"
+	askWhy     = "why"
+	askHosts   = "hosts"
+	askURLs    = "urls"
+	askHolders = "holders"
+
+	// maxQuestion limits a request: a verb and a URL, in bytes.
+	maxQuestion = 10_000
+)
+
+// patienceOf parses the wait limit of a report request, in milliseconds; if missing or invalid, it
+// is this peer's.
+func (v *View) patienceOf(arg string) time.Duration {
+	ms, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil || ms < 0 || ms > int64(MaxPatience/time.Millisecond) {
+		return v.deps.About.Patience
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// reportOf requests the report of a member, with the URLs deferred by a wait limit; its own without
+// the network.
+func (v *View) reportOf(ctx context.Context, of peer.ID, patience time.Duration) (*report, error) {
+	if of == v.deps.Self {
+		return v.member(ctx, patience, v.deps.Hosts.Ask)
+	}
+	raw, err := v.deps.Ring.Net.Call(ctx, of, ServiceStatus, fmt.Appendf(nil, "%s %d", askReport, patience.Milliseconds()))
+	if err != nil {
+		return nil, err
+	}
+	m, err := decodeReport(raw, of)
+	if err == nil {
+		v.names.note(m.Peer, m.Name)
+	}
+	return m, err
+}
+
+// Question runs fn in the owner's loop: Look or Ask.
+type Question func(ctx context.Context, fn func(*owner.Owner)) error
+
+// member returns this peer's report in a walk.
+func (v *View) member(ctx context.Context, patience time.Duration, question Question) (*report, error) {
+	m := &report{}
+	var err error
+	if m.Taken, err = v.fill(ctx, &m.Member, patience, question); err != nil {
+		return nil, err
+	}
+	preds, succs := v.deps.Ring.DHT.Leaves()
+	next := v.deps.Ring.DHT.Self()
+	if len(succs) > 0 {
+		next = succs[0]
+	}
+	m.Successor = next.ID.String()
+	m.SuccessorAddrs = v.deps.Ring.Net.AddrsOf(next.ID)
+	seen := map[peer.ID]bool{}
+	for _, p := range append(succs, preds...) {
+		if !seen[p.ID] {
+			seen[p.ID] = true
+			m.Leaves = append(m.Leaves, p.ID.String())
+		}
+	}
+	for _, p := range v.deps.Ring.DHT.Attached() {
+		m.Attached = append(m.Attached, p.ID.String())
+		if addrs := v.deps.Ring.Net.RelayedAddrsOf(p.ID); len(addrs) > 0 {
+			if m.AttachedAddrs == nil {
+				m.AttachedAddrs = make(map[string][]string)
+			}
+			m.AttachedAddrs[p.ID.String()] = addrs
+		}
+	}
+	return m, nil
+}
+
+// fill sets status, job counts and delegations of one moment, with the URLs deferred by a wait
+// limit; taken is for the walker. With Ask, all of it is on disk, so that a crash cannot revert the
+// report; with Look, it waits for neither disk nor replicas.
+func (v *View) fill(ctx context.Context, m *control.Member, patience time.Duration, question Question) (taken map[string]uint64, err error) {
+	unsent, err := v.deps.Hosts.Unsent(ctx) // before the owner's counts: URLs sent meanwhile are counted there
+	if err != nil {
+		return nil, err
+	}
+	var came map[string]uint64
+	var totals owner.Totals
+	var counts map[job.ID]owner.Counts
+	delegated := make(map[string]int)
+	var waits []owner.Wait
+	var putOff map[job.ID]owner.PutOff
+	horizon := v.horizon(patience)
+	if err := question(ctx, func(o *owner.Owner) {
+		came = v.deps.Hosts.Taken()
+		totals = o.Totals()
+		counts = o.AllCounts()
+		delegated = o.Delegated()
+		waits, putOff = o.Waits(horizon)
+	}); err != nil {
+		return nil, err
+	}
+	m.Status = v.baseStatus()
+	m.Counters = counters(totals)
+	m.LongestStepMS = float64(v.deps.Hosts.Owners.LongestStep().Microseconds()) / 1000
+	for id, left := range unsent {
+		m.Outbox += left
+		c := counts[id]
+		c.Outbox += left
+		counts[id] = c
+	}
+	now := v.deps.Hosts.Now()
+	for id, c := range counts {
+		jc := jobCounts(id, &c, now)
+		jc.PutOff, jc.PutOffHosts, jc.PutOffNextS = putOff[id].URLs, putOff[id].Hosts, secondsUntil(putOff[id].Next, now)
+		m.Jobs = append(m.Jobs, jc)
+		if jc.NextRetryS > 0 && (m.NextRetryS == 0 || jc.NextRetryS < m.NextRetryS) {
+			m.NextRetryS = jc.NextRetryS
+		}
+	}
+	tellWaits(&m.Status, waits, now)
+	if arc, ok := v.deps.Ring.DHT.Arc(); ok {
+		m.ArcShare = arc.Fraction()
+	}
+	m.Delegated = make(map[string]int)
+	for worker, hosts := range delegated {
+		m.Delegated[peer.ID(worker).String()] = hosts
+	}
+	m.Status.State = v.state(&m.Counters)
+	m.Moving = v.deps.Ring.Moving()
+	if v.deps.Hosts.SeenLoss != nil {
+		m.SeenLoss = v.deps.Hosts.SeenLoss()
+	}
+	return came, nil
+}
+
+func counters(t owner.Totals) control.Counters {
+	return control.Counters{
+		Pages: t.Pages, Bytes: t.Bytes, Duplicates: t.Duplicates, NoIndex: t.NoIndex, Redirects: t.Redirects, Errors: t.Errors, RobotsDenied: t.RobotsDenied,
+		Traps: t.Traps, OutOfBudget: t.OutOfBudget, LinksCut: t.LinksCut,
+		Refetched: t.Refetched, LinksLeftOut: t.LeftOut, URLsSeen: t.URLsSeen, URLsPending: t.URLsPending, URLsLeased: t.URLsLeased, URLsWaiting: t.URLsWaiting,
+		Outbox: t.Outbox, HostsOwned: t.HostsOwned, HostsLeased: t.HostsLeased,
+	}
+}
+
+func jobCounts(id job.ID, c *owner.Counts, now time.Time) control.JobCounts {
+	j := control.JobCounts{
+		Job: id.String(), Accepted: c.Accepted, Done: c.Done, Pending: c.Pending, Leased: c.Leased, Waiting: c.Waiting, Outbox: c.Outbox,
+		Bytes: c.Bytes, LinksLeftOut: c.LeftOut, Outcomes: make(map[string]int64),
+	}
+	for o, count := range c.Outcomes {
+		if count > 0 {
+			j.Outcomes[link.Outcome(o).String()] = count // an index into an array of outcomes
+		}
+	}
+	j.NextRetryS = secondsUntil(c.NextDue, now)
+	return j
+}
+
+// baseStatus returns a status without counters and state.
+func (v *View) baseStatus() control.Status {
+	d := v.deps.Ring.DHT
+	self := d.Self()
+	s := control.Status{
+		Peer: self.ID.String(), Name: v.deps.About.Name, Addrs: v.deps.Ring.Net.Addrs(), Version: v.deps.About.Version, Network: v.deps.About.Network, Dashboard: v.deps.About.Page,
+		Time: time.Now(), Reached: string(v.deps.Ring.Net.Reached()),
+		UptimeS: time.Since(v.deps.About.Started).Seconds(), Incarnation: v.deps.About.Incarnation, Position: self.Key().Hex(), RSSBytes: machine.Resident(),
+		Ring:  control.RingSummary{Members: d.Size(), Stable: d.Stable(), Successors: []string{}},
+		Peers: []control.PeerLine{},
+	}
+	s.Ring.Neighbours = control.NeighboursWord(s.Ring.Stable)
+	if h, ok := v.deps.Crawl.Limits.Holding(); ok {
+		s.Holding = h.Why + ", until " + h.Ends
+		if !h.Until.IsZero() {
+			s.HoldingUntil = &h.Until
+		}
+	}
+	w := v.deps.Crawl.Worker.Stats()
+	s.OwnPages, s.OwnBytes = w.Pages+w.Duplicates, w.Bytes
+	if w.Admitted > 0 {
+		s.Governor = &control.Governor{Name: v.deps.About.Governor, Admitted: w.Admitted, Passed: w.Passed, Known: w.Known}
+	}
+	preds, succs := d.Leaves()
+	if len(preds) > 0 {
+		s.Ring.Predecessor = preds[0].ID.String()
+	}
+	for _, p := range succs {
+		s.Ring.Successors = append(s.Ring.Successors, p.ID.String())
+	}
+	s.Stalled = v.deps.Crawl.Stalls.Now()
+	s.Role = RoleRing
+	if d.State() == dht.Worker {
+		s.Role = RoleWorker
+	}
+	if arc, ok := d.Arc(); ok {
+		s.Ring.Arc = [2]string{arc.Start.Hex(), arc.End.Hex()}
+	}
+	return s
+}
+
+// state returns the state of the peer.
+func (v *View) state(c *control.Counters) string {
+	switch {
+	case v.deps.Life.Leaving() || v.deps.Ring.DHT.State() == dht.Leaving:
+		return StateLeaving
+	case v.deps.Ring.DHT.State() != dht.Serving && v.deps.Ring.DHT.State() != dht.Worker:
+		return StateJoining
+	case v.deps.Crawl.Limits.Paused():
+		return StatePaused
+	case c.Outstanding() > 0 || v.deps.Crawl.Worker.Backlog() > 0:
+		return StateCrawling
+	default:
+		return StateIdle
+	}
+}
+
+// hungAgain is the interval of stall checks while a status waits for the owner's loop.
+const hungAgain = time.Second
+
+// fillUnlessHung is fill, without the counts if the owner's loop is stalled.
+func (v *View) fillUnlessHung(ctx context.Context, m *control.Member) error {
+	for {
+		part, cancel := context.WithTimeout(ctx, hungAgain)
+		_, err := v.fill(part, m, v.deps.About.Patience, v.deps.Hosts.Look)
+		late := part.Err() != nil
+		cancel()
+		if err == nil || ctx.Err() != nil || !late {
+			return err
+		}
+		if v.deps.Crawl.Stalls.OwnerHangs() {
+			m.Status = v.baseStatus()
+			m.Status.State = v.state(&m.Counters)
+			return nil
+		}
+	}
+}
+
+// Status implements control.Backend.
+func (v *View) Status(ctx context.Context, whole bool) (*control.Status, error) {
+	m := &control.Member{}
+	if err := v.fillUnlessHung(ctx, m); err != nil {
+		return nil, err
+	}
+	if !whole {
+		m.Status.Peers = v.neighbours()
+		return &m.Status, nil
+	}
+	r, err := v.walker.walk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &m.Status
+	s.Counters, s.Waits = sum(r.Members), allWaits(r.Members)
+	s.Ring.Members, s.Ring.Stable, s.Ring.State, s.Ring.Neighbours = len(r.Members), r.Closed, r.State(), ""
+	s.State = ringState(r.Members)
+	for i := range r.Members {
+		s.Peers = append(s.Peers, lineOf(&r.Members[i]))
+	}
+	s.Peers = append(s.Peers, v.named(ctx, workersOf(r.Members))...)
+	if r.Error != "" {
+		s.Holding = r.Error
+	}
+	return s, nil
+}
+
+// ringState is crawling if any member is, else idle if any is, else their common state.
+func ringState(members []control.Member) string {
+	state := StateIdle
+	for i := range members {
+		switch members[i].State {
+		case StateCrawling:
+			return StateCrawling
+		case StateIdle:
+		default:
+			state = members[i].State
+		}
+	}
+	return state
+}
+
+// The roles of peers: members of the ring, and workers, which cannot be dialed, own no hosts and
+// crawl for members.
+const (
+	RoleRing   = "ring"
+	RoleWorker = "worker"
+)
+
+// workersOf returns the workers attached to members, without duplicates.
+func workersOf(members []control.Member) (lines []control.PeerLine) {
+	seen := make(map[string]bool)
+	for i := range members {
+		for _, id := range members[i].Attached {
+			if !seen[id] {
+				seen[id] = true
+				lines = append(lines, control.PeerLine{Peer: id, Role: RoleWorker, Leased: leasedTo(members, id)})
+			}
+		}
+	}
+	return lines
+}
+
+// leasedTo returns the number of hosts that a worker holds.
+func leasedTo(members []control.Member, id string) (n int64) {
+	for i := range members {
+		n += int64(members[i].Delegated[id])
+	}
+	return n
+}
+
+func lineOf(m *control.Member) control.PeerLine {
+	p := control.PeerLine{
+		Peer: m.Peer, Name: m.Name, RTTMs: m.RTTMs, Role: RoleRing, Pages: m.Pages, State: m.State, Position: m.Position, ArcShare: m.ArcShare,
+		Hosts: m.HostsOwned, Leased: m.HostsLeased,
+	}
+	if len(m.Addrs) > 0 {
+		p.Addr = m.Addrs[0]
+	}
+	return p
+}
+
+// Ring implements control.Backend.
+func (v *View) Ring(ctx context.Context) (*control.Ring, error) { return v.walker.walk(ctx) }
+
+// Watch implements control.Backend.
+func (v *View) Watch(ctx context.Context, fn func(control.RingEvent) error) error {
+	return v.deps.Watchers.watch(ctx, func(e control.RingEvent) error {
+		switch e.Event {
+		case "join":
+			e.Name = v.called(ctx, e.Peer)[e.Peer]
+		default: // a failed peer does not respond
+			e.Name, _ = v.names.of(e.Peer)
+		}
+		return fn(e)
+	})
+}
+
+// neighbours returns the leaf set without network requests.
+func (v *View) neighbours() []control.PeerLine {
+	preds, succs := v.deps.Ring.DHT.Leaves()
+	seen := make(map[peer.ID]bool)
+	lines := []control.PeerLine{}
+	for _, p := range append(succs, preds...) {
+		if seen[p.ID] {
+			continue
+		}
+		seen[p.ID] = true
+		l := control.PeerLine{
+			Peer: p.ID.String(), Role: "ring", Position: p.Key().Hex(),
+			RTTMs: float64(v.deps.Ring.Net.RoundTrip(p.ID).Microseconds()) / 1000,
+		}
+		if addrs := v.deps.Ring.Net.AddrsOf(p.ID); len(addrs) > 0 {
+			l.Addr = addrs[0]
+		}
+		l.Name, _ = v.names.of(l.Peer)
+		l.CoordinateMs, l.CoordinateError = v.deps.Placing.Placer.Distance(p.ID)
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// Peers implements control.Backend: the leaf set, with a request to each peer.
+func (v *View) Peers(ctx context.Context) ([]control.PeerLine, error) {
+	lines := v.neighbours()
+	for i := range lines {
+		id, err := peer.Decode(lines[i].Peer)
+		if err != nil {
+			return nil, err
+		}
+		begin := time.Now()
+		m, err := v.walker.ask(ctx, id)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			lines[i].Error = "no response"
+			continue
+		}
+		was := lines[i]
+		lines[i] = lineOf(&m.Member)
+		if ahead, ok := clockAhead(m, begin, time.Now()); ok {
+			ms := float64(ahead.Microseconds()) / 1000
+			lines[i].ClockMs = &ms
+		}
+		lines[i].CoordinateMs, lines[i].CoordinateError = was.CoordinateMs, was.CoordinateError
+	}
+	return v.refused(lines), nil
+}
+
+// maxRefused limits the peers that are listed only for rejected requests.
+const maxRefused = 20
+
+// refused sets the recently rejected requests of each peer, and adds the peers outside the leaf set
+// with the most.
+func (v *View) refused(lines []control.PeerLine) []control.PeerLine {
+	all := v.deps.Ring.Refused()
+	for i := range lines {
+		for id, r := range all {
+			if id.String() == lines[i].Peer {
+				lines[i].Refused = &r
+				delete(all, id)
+			}
+		}
+	}
+	ids := slices.SortedFunc(maps.Keys(all), func(a, b peer.ID) int {
+		return cmp.Or(cmp.Compare(all[b].Requests, all[a].Requests), cmp.Compare(a, b))
+	})
+	for _, id := range ids[:min(len(ids), maxRefused)] {
+		r := all[id]
+		lines = append(lines, control.PeerLine{Peer: id.String(), Role: "untrusted", Refused: &r})
+	}
+	return lines
+}

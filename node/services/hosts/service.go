@@ -1,0 +1,168 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/owner"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/node/services/rpc"
+)
+
+// The first byte of a request identifies its type.
+const (
+	tagLinks   = 'L' // to the owners of hosts
+	tagSession = 'S'
+	tagVouch   = 'V'
+	tagOffer   = 'O' // to workers
+)
+
+// Methods between owners of hosts, senders of links and workers. Indexes in a reply must be within
+// the list that was sent.
+var (
+	linksMethod = rpc.Method[*wire.Links, *wire.LinksReply]{
+		Service: rpc.ServiceOwner, Tag: tagLinks,
+		Check: func(q *wire.Links, a *wire.LinksReply) error {
+			return placesIn(len(q.GetUrl()), "links reply", a.GetBusy(), a.GetMoved())
+		},
+	}
+	// SessionMethod carries a worker's message to an owner.
+	SessionMethod = rpc.Method[*wire.Session, *wire.SessionReply]{Service: rpc.ServiceOwner, Tag: tagSession}
+	// VouchMethod asks the owner of a host whether a peer is or was its worker.
+	VouchMethod = rpc.Method[*wire.Vouch, *wire.VouchReply]{Service: rpc.ServiceOwner, Tag: tagVouch}
+	// OfferMethod offers hosts to a worker.
+	OfferMethod = rpc.Method[*wire.Offer, *wire.OfferReply]{
+		Service: rpc.ServiceWorker, Tag: tagOffer, Within: offerTimeout,
+		Check: func(q *wire.Offer, a *wire.OfferReply) error {
+			return placesIn(len(q.GetHosts()), "offer reply", a.GetDeclined())
+		},
+	}
+)
+
+// posterLinks are the links per second accepted from a job poster that is not a member, such as a
+// worker at home, posterBurst their burst, and postersTimes the factor for all of them together.
+const posterLinks, posterBurst, postersTimes = 1000, 2 * wire.MaxLinks, 2
+
+// placesIn returns an error for an index outside a list of n.
+func placesIn(n int, what string, lists ...[]uint32) error {
+	for _, list := range lists {
+		for _, i := range list {
+			if uint64(i) >= uint64(n) { // a length
+				return fmt.Errorf("%s: index %d of %d", what, i, n)
+			}
+		}
+	}
+	return nil
+}
+
+// Service returns the service for workers and senders of links.
+func (w *Owners) Service() rpc.Service {
+	return rpc.Together(
+		linksMethod.Handle(rpc.Anyone("caller is a member or posted the job (rate-limited); job is known and admits the URL; this peer owns its host"),
+			func(ctx context.Context, from peer.ID, m *wire.Links) (*wire.LinksReply, error) {
+				posted := w.posted(from, m)
+				switch {
+				case posted && w.mayPost(from, len(m.GetUrl())), rpc.OfMember(ctx), posted && w.waits(ctx, from, len(m.GetUrl())):
+					return w.Links(ctx, m)
+				case posted:
+					return nil, rpc.Busy("links: rate limit for job posters that are not members")
+				default:
+					return nil, rpc.Busy("links: the caller is neither a member nor the poster of the job")
+				}
+			}),
+		SessionMethod.Handle(rpc.Anyone("job is known; outcomes: caller has or had the host, or is a neighbor; requests: host was offered to the caller, or it is a neighbor; host state: caller holds the lease"), w.Session),
+		VouchMethod.Handle(rpc.Members("this peer owns the host"), w.vouch),
+	)
+}
+
+// mayPost counts the links of a job poster, and reports whether they are within the rate limit.
+func (w *Owners) mayPost(from peer.ID, n int) bool {
+	own, now := w.ofPoster.Of(string(from)), time.Now()
+	return own.TokensAt(now) >= float64(n) && w.posters.AllowN(now, n) && own.AllowN(now, n)
+}
+
+// waits is mayPost, but waits for the poster's own rate limit: rejecting parts of a list would
+// cause all of it to be sent again.
+func (w *Owners) waits(ctx context.Context, from peer.ID, n int) bool {
+	return w.ofPoster.Of(string(from)).WaitN(ctx, n) == nil && w.posters.AllowN(time.Now(), n)
+}
+
+// posted reports whether all links are of jobs that their sender posted, which may be a worker at
+// home that sends seeds. An unknown job is requested, and the seeds are sent again.
+func (w *Owners) posted(from peer.ID, m *wire.Links) bool {
+	for _, raw := range m.GetJobIds() {
+		spec, _, known := w.deps.Jobs.Job(job.ID(raw))
+		if !known {
+			w.deps.Jobs.Want(job.ID(raw))
+		}
+		if !known || !spec.By(string(from)) {
+			return false
+		}
+	}
+	return len(m.GetJobIds()) > 0
+}
+
+// Links processes a batch of links; it returns when they are on disk.
+func (w *Owners) Links(ctx context.Context, m *wire.Links) (*wire.LinksReply, error) {
+	var d *owner.Delivery
+	if err := w.DoOver(ctx, func(o *owner.Owner) bool {
+		if d == nil {
+			d = o.Delivery(m)
+		}
+		if !d.Go() {
+			return false
+		}
+		w.taken.links(m, d.Reply())
+		return true
+	}); err != nil {
+		return nil, err
+	}
+	return d.Reply(), nil
+}
+
+// Session processes a worker's message; it returns when its writes are on disk. A message without a
+// number that only lists leases renews them, and does not wait for others.
+func (w *Owners) Session(ctx context.Context, from peer.ID, m *wire.Session) (*wire.SessionReply, error) {
+	if m.GetSeq() == 0 && len(m.GetHosts()) == 0 && len(m.GetHeld()) > 0 {
+		var reply *wire.SessionReply
+		err := w.Look(ctx, func(o *owner.Owner) { reply = o.Renew(w.now(), string(from), m) })
+		if err != nil {
+			return nil, err
+		}
+		return reply, nil
+	}
+	var v *owner.Visit
+	if err := w.DoOver(ctx, func(o *owner.Owner) bool {
+		if v == nil {
+			v = o.Visit(string(from), m)
+			w.deps.Heard(string(from), m.GetBacklog(), m.GetCapacity())
+		}
+		if !v.Go() {
+			return false
+		}
+		w.taken.reports(v)
+		return true
+	}); err != nil {
+		return nil, err
+	}
+	if v.Unasked > 0 {
+		w.deps.Unasked(from, v.Unasked)
+	}
+	return v.Reply(), nil
+}
+
+// vouch reports whether a peer is or was the worker of a host.
+func (w *Owners) vouch(ctx context.Context, _ peer.ID, m *wire.Vouch) (*wire.VouchReply, error) {
+	if err := w.Serves(m.GetHost()); err != nil {
+		return nil, err
+	}
+	reply := &wire.VouchReply{}
+	if err := w.Look(ctx, func(o *owner.Owner) { reply.Worked = o.Worked(string(m.GetWorker()), m.GetHost()) }); err != nil {
+		return nil, err
+	}
+	return reply, nil
+}

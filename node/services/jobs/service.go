@@ -1,0 +1,348 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/wire"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/loop"
+	"github.com/apoidea/apoidea/node/services/rpc"
+	"github.com/apoidea/apoidea/storage/kv"
+)
+
+// ServiceName is the service of a job's owner: its record, state and budget.
+const ServiceName = "job"
+
+// Jobs are stored permanently, with up to megabytes of seeds. Of untrusted peers, including workers
+// at home, a number of bytes is accepted at once and then per minute, where a job counts as at
+// least smallJob; one of them, or all of one network, may post partyAtOnce jobs and then one every
+// partyEvery. So neither long jobs nor a peer with many block short ones of others.
+const (
+	strangersBytes  = 4 << 20
+	strangersMinute = 1 << 20
+	smallJob        = 64 << 10
+	partyAtOnce     = 4
+	partyEvery      = time.Minute
+)
+
+// jobMethod calls the owner of a job, or a member for all jobs that it stores.
+var jobMethod = rpc.Method[*wire.JobRequest, *wire.JobReply]{Service: ServiceName, Within: 5 * time.Second}
+
+// Service stores the jobs whose keys this peer owns. Requests run one after another on its loop;
+// replies are sent when the acknowledged changes are on disk.
+type Service struct {
+	deps     ServiceDeps
+	registry *job.Registry
+	loop     *loop.Serial
+	// kick wakes the seeding after a post.
+	kick chan struct{}
+	// strangers limits the posts of all untrusted peers together, and parties those of each; desk
+	// serializes their requests.
+	strangers *rate.Limiter
+	parties   *loop.Paces
+	desk      loop.Desk
+}
+
+// ServiceDeps are the dependencies of a Service.
+type ServiceDeps struct {
+	Store kv.Store // stores the records of jobs
+	// Serves returns a moved error if another peer owns the job, and busy while its records may be
+	// missing. Without them a budget would be drawn without its accounts, and a job in transit would
+	// be reported as unknown.
+	Serves func(id job.ID) error
+	// Seeds sends a job's seeds, starting at from, to the owners of their hosts, and returns how many
+	// are on disk there.
+	Seeds func(ctx context.Context, spec *job.Spec, from int) (sent int, err error)
+	Whose Whose // selects the accepted jobs
+	// Origin returns the network of a peer; empty if unknown. Nil: always unknown.
+	Origin func(id peer.ID) string
+	Log    *slog.Logger // reports undelivered seeds and rejected jobs
+}
+
+// NewService returns a Service, which replies once Run is called.
+func NewService(d ServiceDeps) *Service {
+	s := &Service{
+		deps: d, registry: job.NewRegistry(d.Store), loop: loop.NewSerial(), kick: make(chan struct{}, 1),
+		strangers: rate.NewLimiter(strangersMinute/60, strangersBytes), parties: loop.NewPaces(rate.Every(partyEvery), partyAtOnce),
+	}
+	s.registry.Takes = func(spec *job.Spec) bool {
+		err := d.Whose.Takes(spec)
+		if err != nil {
+			d.Log.Warn("job record rejected", "err", err)
+		}
+		return err == nil
+	}
+	return s
+}
+
+// Run serves requests until ctx ends.
+func (s *Service) Run(ctx context.Context) error { return s.loop.Run(ctx) }
+
+// DoOver runs fn between requests until it returns true.
+func (s *Service) DoOver(ctx context.Context, fn func() (through bool)) error {
+	return s.loop.DoOver(ctx, fn)
+}
+
+// Remove deletes the records of an arc. Within DoOver.
+func (s *Service) Remove(lo, hi ring.Pos) error {
+	_, err := s.registry.Remove(lo, hi)
+	return err
+}
+
+// Import merges records of another peer. Within DoOver; they need not be on disk when it returns.
+func (s *Service) Import(records []kv.Record) error {
+	_, err := s.registry.Import(records)
+	loop.Wake(s.kick) // its seeds may not have been sent
+	return err
+}
+
+// Service returns the service for other peers.
+func (s *Service) Service() rpc.Service {
+	return jobMethod.Handle(rpc.Anyone("this peer owns the job and accepts its poster; draws: caller is a member; untrusted callers: one request at a time, rate limit for posts; signed jobs: signatures of job and changes; unsigned jobs: format"), s.answer)
+}
+
+// answer runs the request on the loop, and waits for the disk outside of it.
+func (s *Service) answer(ctx context.Context, from peer.ID, req *wire.JobRequest) (*wire.JobReply, error) {
+	member := rpc.OfMember(ctx)
+	switch {
+	case member:
+	case req.GetDraw() != nil:
+		return nil, rpc.Busy("job: only members may draw from a budget")
+	}
+	id, ok := job.IDFrom(req.GetId())
+	if !req.GetList() {
+		if !ok {
+			return nil, rpc.Refuse("job request: ID of %d bytes", len(req.GetId()))
+		}
+		if err := s.deps.Serves(id); err != nil {
+			return nil, err
+		}
+	}
+	done, err := func() {}, error(nil)
+	if !member {
+		if done, err = s.desk.Turn(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var reply *wire.JobReply
+	var wait func() error
+	derr := s.loop.Do(ctx, func() { reply, wait, err = s.apply(from, member, id, req) })
+	done() // the next request need not wait for the disk
+	if derr != nil {
+		return nil, derr
+	}
+	if err == nil && wait != nil {
+		err = wait()
+	}
+	switch {
+	case errors.Is(err, job.ErrUnknown):
+		return &wire.JobReply{Error: err.Error()}, nil
+	case errors.Is(err, job.ErrConflict), errors.Is(err, job.ErrFinal), errors.Is(err, job.ErrSignature):
+		return nil, rpc.Refuse("%v", err)
+	case err != nil:
+		return nil, err
+	}
+	if req.GetPost() != nil {
+		loop.Wake(s.kick)
+	}
+	return reply, nil
+}
+
+// mostListed bounds a reply that lists jobs, in bytes: a frame holds slightly more. Untrusted peers
+// get less, unless one job is larger. The caller continues behind the last job.
+const (
+	mostListed      = 3 << 20
+	strangersListed = 256 << 10
+)
+
+// apply runs on the loop.
+func (s *Service) apply(from peer.ID, member bool, id job.ID, req *wire.JobRequest) (reply *wire.JobReply, wait func() error, err error) {
+	now := time.Now().UnixMilli()
+	var rec *wire.Job
+	switch {
+	case req.GetList():
+		room := mostListed
+		if !member {
+			room = strangersListed
+		}
+		jobs, err := s.registry.List(id, room)
+		return &wire.JobReply{Jobs: jobs}, nil, err
+	case req.GetPost() != nil:
+		spec, serr := job.FromWire(req.GetPost())
+		if serr != nil {
+			return nil, nil, rpc.Refuse("%v", serr)
+		}
+		if spec.ID != id {
+			return nil, nil, rpc.Refuse("job request: the spec is of another job")
+		}
+		if err := s.deps.Whose.Takes(spec); err != nil {
+			return nil, nil, rpc.Refuse("%v", err)
+		}
+		known := job.Posted()
+		if req.GetState() != 0 {
+			known = job.Standing{State: job.State(req.GetState()), Version: req.GetVersion(), Signature: string(req.GetStateSignature())}
+		}
+		if verr := known.Validate(); verr != nil {
+			return nil, nil, rpc.Refuse("job request: %v", verr)
+		}
+		if !member {
+			if err := s.room(from, spec, known, proto.Size(req.GetPost())); err != nil {
+				return nil, nil, err
+			}
+		}
+		rec, wait, err = s.registry.Restore(now, spec, known)
+	case req.GetSetState() != 0:
+		to := job.Standing{State: job.State(req.GetSetState()), Version: req.GetVersion(), Signature: string(req.GetStateSignature())}
+		rec, wait, err = s.registry.SetState(now, id, to)
+	case len(req.GetAsk()) > 0:
+		reply, err = s.standings(req.GetAsk())
+		return reply, nil, err
+	case req.GetDraw() != nil:
+		return s.registry.Draw(now, id, []byte(from), req.GetDraw())
+	default:
+		rec, err = s.registry.Get(id)
+	}
+	return &wire.JobReply{Jobs: []*wire.Job{rec}}, wait, err
+}
+
+// room returns an error if the rate limit for untrusted posters is exceeded. A job that is already
+// stored, or would be rejected, is not counted. On the loop.
+func (s *Service) room(from peer.ID, spec *job.Spec, known job.Standing, size int) error {
+	if _, err := spec.Vouched(known); err != nil {
+		return err
+	}
+	if _, err := s.registry.Standing(spec.ID); !errors.Is(err, job.ErrUnknown) {
+		return err
+	}
+	party := string(from)
+	if s.deps.Origin != nil {
+		party = cmp.Or(s.deps.Origin(from), party)
+	}
+	own, now := s.parties.Of(party), time.Now()
+	if own.TokensAt(now) < 1 {
+		return rpc.Busy("job: rate limit of posts for the caller or its network; retry in a minute")
+	}
+	if !s.strangers.AllowN(now, max(size, smallJob)) {
+		return rpc.Busy("job: rate limit of posts for untrusted peers; retry in some minutes")
+	}
+	own.AllowN(now, 1)
+	return nil
+}
+
+// standings returns the states of those jobs that this peer owns. On the loop.
+func (s *Service) standings(ids [][]byte) (*wire.JobReply, error) {
+	reply := &wire.JobReply{}
+	for _, raw := range ids {
+		id := job.ID(raw)
+		if s.deps.Serves(id) != nil {
+			continue
+		}
+		now, err := s.registry.Standing(id)
+		if err != nil && !errors.Is(err, job.ErrUnknown) {
+			return nil, err
+		}
+		reply.Standings = append(reply.Standings, &wire.JobStanding{Id: raw, State: uint32(now.State), Version: now.Version, StateSignature: []byte(now.Signature)})
+	}
+	return reply, nil
+}
+
+// Intervals of seeding: at once after a post, then periodically. Undelivered seeds are sent again
+// after seedAgain, which doubles each time: a ring that has just formed accepts them within a
+// second.
+const (
+	seedEvery = 2 * time.Second
+	seedAgain = 50 * time.Millisecond
+)
+
+// RunSeeds sends the seeds of the jobs stored here until ctx ends.
+func (s *Service) RunSeeds(ctx context.Context) error {
+	timer := time.NewTimer(seedEvery)
+	defer timer.Stop()
+	wait := seedAgain
+	for {
+		select {
+		case <-s.kick:
+			wait = seedAgain
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil
+		}
+		err := loop.UnlessStopping(s.sow(ctx))
+		if err == nil || ctx.Err() != nil {
+			wait = seedAgain
+			timer.Reset(seedEvery)
+			continue
+		}
+		if wait >= seedEvery {
+			s.deps.Log.Warn("seeds not delivered", "err", err)
+		}
+		timer.Reset(wait)
+		wait = min(2*wait, seedEvery)
+	}
+}
+
+// sow sends the remaining seeds of the jobs stored here, also of a job whose key another peer owns
+// by now: its seeds count as outstanding here until they are on disk at the owners of their hosts,
+// or the job has moved. Failures delay no other job.
+func (s *Service) sow(ctx context.Context) error {
+	left, err := s.Unsent(ctx)
+	if err != nil {
+		return err
+	}
+	var late []error
+	for id := range left {
+		if err := s.sowOne(ctx, id); err != nil {
+			late = append(late, fmt.Errorf("job %s: %w", id, err))
+		}
+	}
+	return errors.Join(late...)
+}
+
+func (s *Service) sowOne(ctx context.Context, id job.ID) error {
+	rec, err := loop.Get(ctx, s.loop, func() (*wire.Job, error) { return s.registry.Get(id) })
+	if errors.Is(err, job.ErrUnknown) {
+		return nil // moved meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	spec, err := job.FromDisk(rec.GetSpec())
+	if err != nil {
+		return err
+	}
+	from := int(min(rec.GetSeedsSent(), uint64(len(spec.Seeds)))) // bounded by a length
+	sent, err := s.deps.Seeds(ctx, spec, from)
+	if sent > 0 {
+		err = errors.Join(err, s.noteSent(ctx, id, uint64(from+sent))) // positive
+	}
+	return err
+}
+
+func (s *Service) noteSent(ctx context.Context, id job.ID, n uint64) error {
+	wait, err := loop.Get(ctx, s.loop, func() (func() error, error) {
+		return s.registry.SeedsSent(time.Now().UnixMilli(), id, n)
+	})
+	if errors.Is(err, job.ErrUnknown) {
+		return nil // moved meanwhile: the seeds are sent again from there, without harm
+	}
+	if err != nil {
+		return err
+	}
+	return wait()
+}
+
+// Unsent returns the number of seeds by job stored here that no owner has acknowledged: outstanding
+// work that no host record contains.
+func (s *Service) Unsent(ctx context.Context) (left map[job.ID]int64, err error) {
+	return loop.Get(ctx, s.loop, s.registry.Unsent)
+}

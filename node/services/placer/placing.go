@@ -1,0 +1,109 @@
+// Package placer chooses the worker of each host that this peer owns, by the configured strategy
+// (crawl/placement and the packages below it), and measures sites for the owners of other hosts.
+//
+// The candidates of a [Placer] are this peer, its leaf set and the workers attached to it, and for
+// the strategy adaptive also peers beyond that are likely to be nearer. Strategies choose the
+// candidates to probe, and the Placer probes within limits: a site gets one probe from each peer in
+// half a minute, and a request only where robots.txt is known and allows it. The ring state of
+// strategies is here as well: subnets are delegated by records on the ring (package
+// node/services/subnets), neighbors exchange network coordinates or placement samples.
+//
+// Invariants: no lock is held during network calls; a search ends, however the candidates answer;
+// the state of untrusted peers is bounded.
+package placer
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/apoidea/apoidea/dht"
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/services/rpc"
+)
+
+// Config is the operator's configuration.
+type Config struct {
+	// Strategy is one of [Names].
+	Strategy string
+	// Probe is the method to measure a site: [ProbeConnect] or [ProbeHead].
+	Probe string
+	// GeoIP is a database of positions or countries, Hierarchy a file of networks with their
+	// organizations; empty: none.
+	GeoIP, Hierarchy string
+	// Theta is the relative error below which a server's network coordinate is used for placement,
+	// CoordinatesMode the mode of that, and Gossip the interval of requests for a neighbor's
+	// coordinate. Zero: as in the papers.
+	Theta           float64
+	CoordinatesMode string        // see coordinates.Mode
+	Gossip          time.Duration // between two requests
+	// Threshold is the largest round trip to a site that ends the search for the worker of a subnet.
+	Threshold time.Duration
+	// Delay is the minimum delay between requests to a host, and Agent the product token for
+	// robots.txt: measuring requests comply with both.
+	Delay time.Duration
+	Agent string // product token
+}
+
+// CheckFiles reads the configured files and returns the first error.
+func (c *Config) CheckFiles() error {
+	_, err := newAtlas(c)
+	return err
+}
+
+// Ring is the interface to the ring: dht.DHT.
+type Ring interface {
+	// Leaves returns the leaf set, each side nearest first.
+	Leaves() (preds, succs []dht.Peer)
+	// Members returns all known ring peers, including the leaf set.
+	Members() []dht.Peer
+	// Candidates returns attached workers for a key, Attached all of them; Attachments returns the
+	// peers to which this peer is attached.
+	Candidates(key ring.Key) []dht.Peer
+	Attached() []dht.Peer    // lists all attached workers
+	Attachments() []dht.Peer // lists peers to which this peer is attached
+	// Suspect reports whether a peer does not answer at present.
+	Suspect(id peer.ID) bool
+}
+
+// Worker is the interface to this peer's worker.
+type Worker interface {
+	// Backlog returns the number of waiting URLs, Capacity the worker's maximum.
+	Backlog() int
+	Capacity() int // maximum of URLs
+	// Visit waits until a request to an address is permitted in addition to the worker's, and counts
+	// it there; leave ends it.
+	Visit(ctx context.Context, addr netip.Addr) (leave func(), err error)
+}
+
+// Deps are the dependencies of a Placer.
+type Deps struct {
+	// Self is this peer, Incarnation that of its process.
+	Self        peer.ID
+	Incarnation uint64 // of the process
+	// Now is the lease clock.
+	Now    func() time.Time
+	Ring   Ring   // peers of the ring
+	Worker Worker // this peer's own
+	Sites  Sites  // measures sites
+	// Records are those of subnets, on the ring.
+	Records Records
+	// Net calls peers, including attached workers.
+	Net rpc.Caller
+	// Addrs returns the multiaddrs of a peer, including this one. Where returns this peer's public
+	// address; the zero value: unknown.
+	Addrs func(id peer.ID) []string
+	Where func() netip.Addr // this peer's public address
+	// Paused reports whether this peer has paused fetching.
+	Paused func() bool
+	// OptedOut returns the reason why a host must not be measured; empty: it may be.
+	OptedOut func(host string) string
+	// Robots returns the recorded robots.txt state of an own host; nil: none.
+	Robots func(ctx context.Context, host, scheme string) []byte
+	// Spawn runs fn asynchronously, until the peer ends.
+	Spawn func(fn func(ctx context.Context))
+	Log   *slog.Logger // reports unavailable data
+}

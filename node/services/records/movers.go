@@ -1,0 +1,68 @@
+package records
+
+import (
+	"context"
+
+	"github.com/apoidea/apoidea/dht/ring"
+	"github.com/apoidea/apoidea/node/services/handoff"
+	"github.com/apoidea/apoidea/node/services/rpc"
+	"github.com/apoidea/apoidea/storage"
+	"github.com/apoidea/apoidea/storage/kv"
+)
+
+// Mover is one kind of records with its state machine.
+type Mover interface {
+	// Scan reads the records, as storage.Keyspace.Scan does.
+	Scan(lo, hi []byte, fn func(key, value []byte) bool) error
+	// Note and Remove are those of custody.Space.
+	Note(pos ring.Pos) []byte
+	Remove(pos ring.Pos) error
+	// Import begins to merge records. Merge is called on the goroutine of the kind until it returns
+	// true, or fails. Later reports that they need not be on disk then: neither these, nor those
+	// merged by an earlier attempt, which this one does not write again.
+	Import(p handoff.Push) (merge func() (through bool, err error), later bool)
+}
+
+// Service is a state machine on a loop, whose records merge by union and have no notes.
+type Service interface {
+	// Remove deletes the records of an arc, and Import merges those of another peer: both within
+	// DoOver, without waiting for the disk.
+	Remove(lo, hi ring.Pos) error
+	Import(records []kv.Record) error
+	// DoOver runs fn between requests until it returns true.
+	DoOver(ctx context.Context, fn func() (through bool)) error
+}
+
+// merging is the Mover of a Service.
+type merging struct {
+	*storage.Keyspace
+	service Service
+}
+
+// Note implements Mover.
+func (merging) Note(ring.Pos) []byte { return nil }
+
+// Remove implements Mover.
+func (m merging) Remove(pos ring.Pos) error { return m.service.Remove(pos, pos.Next()) }
+
+// recordsAtOnce is how many records are merged before the loop processes other requests.
+const recordsAtOnce = 256
+
+// Import implements Mover.
+func (m merging) Import(p handoff.Push) (merge func() (through bool, err error), later bool) {
+	records := p.Records
+	return func() (bool, error) {
+		n := min(recordsAtOnce, len(records))
+		if err := m.service.Import(records[:n]); err != nil {
+			return false, rpc.Refuse("%v", err)
+		}
+		records = records[n:]
+		return len(records) == 0, nil
+	}, true
+}
+
+// space adapts a Mover to package custody.
+type space struct {
+	handoff.Ranged
+	Mover
+}
