@@ -231,7 +231,7 @@ func (m *importer) entry(h *hosts.Host, js *hosts.JobState, tail, value []byte) 
 		return nil
 	}
 	if n.Done {
-		m.mergeDone(h, hj, hash, &n, f)
+		m.mergeDone(hj, hash, &n, f)
 	} else {
 		m.mergeOutcome(h, hj, n.At, f)
 	}
@@ -255,7 +255,7 @@ func (m *importer) mergeOutcome(h *hosts.Host, hj *hosts.Job, at ondisk.Spot, f 
 }
 
 // mergeDone merges two outcomes of one URL.
-func (m *importer) mergeDone(h *hosts.Host, hj *hosts.Job, hash uint64, n *ondisk.Entry, in *ondisk.Final) {
+func (m *importer) mergeDone(hj *hosts.Job, hash uint64, n *ondisk.Entry, in *ondisk.Final) {
 	had := n.Final
 	if in.Beats(&had) {
 		n.Final = *in
