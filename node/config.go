@@ -220,7 +220,6 @@ type Config struct {
 	// empty: none. They may be equal. With APIRemote Metrics may be a non-loopback address.
 	Metrics, Pprof string
 	// registerer is libp2p's metrics registry; nil without Metrics, since counting costs CPU time.
-	spillRoom func() error // refuses pages on disk; replaced in tests
 	// stallAfter and stallEvery are the timeout and interval of the stall watchdog in tests.
 	stallAfter, stallEvery time.Duration
 	registerer             prometheus.Registerer

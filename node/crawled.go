@@ -87,7 +87,7 @@ func (n *Node) crawled() crawling.Deps {
 	return crawling.Deps{
 		Self: n.room.net.Self(), Router: n.router, Say: n.say, Content: n.contents, Bodies: n.bodies, Jobs: jobs.Worked{Book: n.book}, OptOuts: n.optOuts, Permits: n.permits, Clock: n.clock.clock,
 		Servers: n.store.Keyspace(storage.KeyspaceServers), Fetched: n.metrics.Fetched, Outcome: n.outcome, Log: n.log,
-		SpillRoom: n.spillRoom, Paused: func() bool { return n.limits.Paused() },
+		Paused: func() bool { return n.limits.Paused() },
 	}
 }
 
@@ -96,22 +96,6 @@ func (n *Node) outcome(e worker.Event) {
 	n.recent.Note(dashboard.Outcome{
 		At: time.Now(), URL: e.URL, Result: e.Outcome.String(), Status: e.Status, Detail: e.Detail, Failed: inspect.IsError(e.Outcome.String()),
 	})
-}
-
-// spillReserve is the free disk space, in bytes above the disk reserve, required to spill pages to
-// disk; at the reserve the peer stops.
-const spillReserve = 64 << 20
-
-// spillRoom refuses to spill to a disk near its reserve.
-func (n *Node) spillRoom() error {
-	if n.cfg.spillRoom != nil {
-		return n.cfg.spillRoom()
-	}
-	reserve := n.cfg.DiskReserve
-	if n.limits != nil {
-		reserve = n.limits.Reserve()
-	}
-	return storage.NewGuard(n.cfg.DataDir, reserve+spillReserve).Check()
 }
 
 // say sends a message of the worker to an owner; the local owner is called without the network.

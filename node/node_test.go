@@ -228,14 +228,16 @@ func fetchedURLs(t *testing.T, p *testPeer) []string {
 
 func diff(t *testing.T, got, want []string) {
 	t.Helper()
-	for _, u := range want {
-		if _, ok := slices.BinarySearch(got, u); !ok {
-			t.Errorf("missing: %s", u)
-		}
-	}
-	for _, u := range got {
-		if _, ok := slices.BinarySearch(want, u); !ok {
-			t.Errorf("too much: %s", u)
+	contains(t, "missing", got, want)
+	contains(t, "too much", want, got)
+}
+
+// contains reports each of part that is not in the sorted list whole.
+func contains(t *testing.T, otherwise string, whole, part []string) {
+	t.Helper()
+	for _, u := range part {
+		if _, ok := slices.BinarySearch(whole, u); !ok {
+			t.Errorf("%s: %s", otherwise, u)
 		}
 	}
 }
@@ -266,8 +268,9 @@ func checkAudit(t *testing.T, w *testWeb, peers ...*testPeer) webgen.Audit {
 	return a
 }
 
-// TestCoverage: one peer and several crawl exactly what a right crawl comes to, with and without a
-// bound on depth, and status agrees with what the web counted.
+// TestCoverage: one peer and several crawl exactly what a right crawl comes to, and with a depth
+// limit all links of the seeds and nothing beyond the limit; status agrees with what the web
+// counted.
 func TestCoverage(t *testing.T) {
 	for _, peers := range []int{1, 4} {
 		for _, depth := range []int{-1, 3} {
@@ -283,8 +286,16 @@ func TestCoverage(t *testing.T) {
 					spec.MaxDepth = &d
 				}
 				crawlAll(t, ring[0], spec)
-				truth := web.Truth(webgen.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: depth})
-				diff(t, fetchedURLs(t, ring[len(ring)-1]), truth.URLs)
+				walk := webgen.Walk{Port: web.port, Seeds: []int{0, 1}, Everywhere: true, MaxDepth: depth}
+				truth, got := web.Truth(walk), fetchedURLs(t, ring[len(ring)-1])
+				if depth < 0 {
+					diff(t, got, truth.URLs)
+				} else {
+					contains(t, "too deep", truth.URLs, got)
+					walk.MaxDepth = 1
+					truth = web.Truth(walk)
+					contains(t, "missing", got, truth.URLs)
+				}
 				checkAudit(t, web, ring...)
 				s, err := ring[0].Status(t.Context(), true)
 				if err != nil {

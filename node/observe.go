@@ -29,7 +29,7 @@ func (n *Node) reading(ctx context.Context) (*metrics.Reading, error) {
 	r := &metrics.Reading{
 		Member: *m, Profile: string(n.cfg.Profile),
 		Requests: s.Requests, WireBytes: s.WireBytes, BodyBytes: s.Bytes, Outcomes: make(map[string]int64),
-		Lapsed: s.Lapsed, Dropped: s.Dropped, Spilled: s.Spilled, Incomplete: s.Incomplete,
+		Lapsed: s.Lapsed, Dropped: s.Dropped, Incomplete: s.Incomplete,
 		InFlight: s.InFlight, Processing: s.Processing, Unreported: s.Unreported, HostsHeld: s.Hosts, Window: s.Window,
 		Stalls:      n.stalls.Times(),
 		Connections: n.room.net.Connections(), DiskFree: -1, DiskReserve: n.limits.Reserve(),

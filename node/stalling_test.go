@@ -24,18 +24,17 @@ import (
 // Slow: real peers form a ring and crawl over real connections, beside other tests.
 func TestStalled(t *testing.T) {
 	t.Parallel()
-	web := serveLargePages(t, 3, 4<<20)
+	gate := make(chan struct{})
+	release := sync.OnceFunc(func() { close(gate) })
+	web := serveLargePages(t, 3, 4<<20, gate)
+	t.Cleanup(release)
 	cfg := DefaultConfig(filepath.Join(t.TempDir(), "peer"), ProfileLab)
 	cfg.AllowPrivate, cfg.Delay, cfg.Network = true, 0, "test"
 	cfg.FetchFrom = netip.MustParseAddr("127.0.1.1")
 	cfg.Limits.Memory = 16 << 20
 	cfg.stallAfter, cfg.stallEvery = 300*time.Millisecond, 20*time.Millisecond
-	gate := make(chan struct{})
-	release := sync.OnceFunc(func() { close(gate) })
-	cfg.spillRoom = func() error { <-gate; return nil } // a disk that never answers
 	var log safeBuffer
 	p := startLogged(t, cfg, slog.New(slog.NewTextHandler(&log, nil)))
-	t.Cleanup(release)
 	settle(t, []*testPeer{p})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -60,7 +59,7 @@ func TestStalled(t *testing.T) {
 			return false
 		}
 		text, err := os.ReadFile(s.Stalled.Stacks)
-		return err == nil && strings.Contains(string(text), "(*Pipeline).disk")
+		return err == nil && strings.Contains(string(text), "(*Fetcher).Get")
 	}
 	await("fetchers that hang", hangs)
 	if !strings.Contains(log.String(), "peer stalled") {

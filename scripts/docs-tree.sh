@@ -17,6 +17,7 @@ peer=(--allow-private --delay 0 --archive gzip --quiet)
 
 walker "${hosts[@]}" >"$work/walk.urls" 2>/dev/null
 walker --max-depth 3 "${hosts[@]}" >"$work/walk3.urls" 2>/dev/null
+walker --max-depth 1 "${hosts[@]}" >"$work/walk1.urls" 2>/dev/null
 echo "${#hosts[@]} hosts, $(wc -l <"$work/walk.urls") pages, $(wc -l <"$work/walk3.urls") of them within depth 3"
 
 # crawled NAME COMMAND...: one crawl, its part of the log in $work/NAME.log, its pages in $work/NAME.urls.
@@ -32,6 +33,17 @@ crawled() {
 # right NAME SET: every page of the set, each URL once, one worker a host.
 right() {
   check "$1: the walker's pages" same_set "$2" "$work/$1.urls"
+  polite "$1"
+}
+# limited NAME: all links of the seeds and no page beyond depth 3; pages at the limit differ between crawls.
+limited() {
+  sort -u "$work/$1.urls" "$work/walk3.urls" >"$work/$1.above"
+  sort -u "$work/$1.urls" "$work/walk1.urls" >"$work/$1.below"
+  check "$1: no page beyond the limit" same_set "$work/walk3.urls" "$work/$1.above"
+  check "$1: all links of the seeds" same_set "$work/$1.below" "$work/$1.urls"
+  polite "$1"
+}
+polite() {
   check "$1: every URL once" once <"$work/$1.log"
   check "$1: one worker a host at a time" one_worker <"$work/$1.log"
 }
@@ -42,9 +54,9 @@ crawled eight apoidea cluster up -n 8 --dir "$work/eight" "${hosts[@]}" --until-
 right eight "$work/walk.urls"
 echo "      pages by worker: $(awk '{ print $1 }' "$work/eight.log" | sort | uniq -c | awk '{ printf "%s %s  ", $2, $1 }')"
 crawled one-depth3 apoidea run "${hosts[@]}" --until-idle --max-depth 3 --data-dir "$work/one3" "${peer[@]}"
-right one-depth3 "$work/walk3.urls"
+limited one-depth3
 crawled eight-depth3 apoidea cluster up -n 8 --dir "$work/eight3" "${hosts[@]}" --until-idle --max-depth 3 "${peer[@]}"
-right eight-depth3 "$work/walk3.urls"
+limited eight-depth3
 
 # What the ring says of itself, against the server's log.
 apoidea cluster up -n 8 --dir "$work/told" "${peer[@]}" >"$work/told.out" 2>&1 || { tail -3 "$work/told.out"; failed=1; }

@@ -167,7 +167,7 @@ func TestDataDirIsClosed(t *testing.T) {
 			t.Errorf("%s: of %d things these are open: %s", when, files, strings.Join(open, ", "))
 		}
 	}
-	for _, name := range []string{"apoidea.sock", "addrs", "dashboard.secret", "essentials", "db/LOCK", "archive", "spill"} {
+	for _, name := range []string{"apoidea.sock", "addrs", "dashboard.secret", "essentials", "db/LOCK", "archive"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
 			t.Errorf("while it runs: %v", err)
 		}

@@ -7,9 +7,7 @@ import "github.com/apoidea/apoidea/node"
 var bounds = []bound{
 	{part: "Resources of the peer"},
 	{what: "memory", flag: "memory", then: "pages use a quarter; near the limit fewer fetches run at once, and long bodies go to disk"},
-	{what: "part of a body held in memory without a reservation", format: "%s", at: "crawl/fetch FreeBody", then: "the rest waits for memory, or goes to `<data-dir>/spill`"},
-	{what: "pages spilled to disk", format: "%s", at: "node/services/crawling maxSpilled", then: "fetches wait until pages are processed"},
-	{what: "free disk above the reserve, required for `spill`", format: "%s", at: "node spillReserve", then: "nothing is written to `spill`; fetches wait"},
+	{what: "part of a body held in memory without a reservation", format: "%s", at: "crawl/fetch FreeBody", then: "the rest waits for memory"},
 	{what: "free disk", flag: "disk-reserve", then: "the peer stops; acknowledged data is on disk"},
 	{what: "size of the data directory", flag: "disk-quota", then: "the peer pauses"},
 	{what: "download, crawl and peer traffic together", flag: "bandwidth", then: "traffic is throttled; fetches start as they fit"},

@@ -43,10 +43,6 @@ func (x *exchange) decode(src io.Reader, length int64, transfer []string, resp *
 	if err == nil {
 		err = x.judge(s, resp)
 	}
-	if err != nil && resp.Spilled != nil {
-		_ = resp.Spilled.Close() // the exchange has failed
-		resp.Spilled = nil
-	}
 	return err
 }
 
@@ -118,14 +114,11 @@ func (x *exchange) unpack(r io.Reader, packed *source, codings []string, resp *R
 	case err != nil:
 		return false, err
 	case cause == nil:
-	case resp.Size() == 0 || text:
+	case len(resp.Body) == 0 || text:
 		if errors.Is(cause, io.ErrUnexpectedEOF) && !text && resp.Truncated == "" {
 			resp.Truncated = TruncatedUnspecified
 		}
-		if resp.Spilled != nil {
-			_ = resp.Spilled.Close() // invalid data
-		}
-		resp.Body, resp.Spilled = nil, nil
+		resp.Body = nil
 		return false, nil
 	case cause.Error() == excessiveInput || errors.Is(cause, zstd.ErrMagicMismatch): // bytes after the end
 	case resp.Truncated == "":
@@ -153,17 +146,13 @@ var wideSlots = make(chan struct{}, 2)
 func (x *exchange) decodeWide(src *source, codings []string, resp *Response) error {
 	limit := x.limit()
 	k := x.newSink(nil, src.length, limit)
-	defer k.drop()
 	if _, err := k.fill(src, nil, limit); err != nil {
 		return err
 	}
 	if err := x.judge(src, resp); err != nil { // do not decode for a failed exchange
 		return err
 	}
-	over, err := k.end(limit)
-	if err != nil {
-		return err
-	}
+	over := k.end(limit)
 	select {
 	case wideSlots <- struct{}{}:
 	case <-x.ctx.Done():
@@ -173,7 +162,7 @@ func (x *exchange) decodeWide(src *source, codings []string, resp *Response) err
 	defer x.unslot()
 	x.base += int64(cap(k.buf))
 	for ; len(codings) > 0; codings = codings[1:] { // a proxy may have repeated a coding that was applied once
-		packed := &source{r: k.reader(), length: -1, limit: limit, keep: true}
+		packed := &source{r: bytes.NewReader(k.buf), length: -1, limit: limit, keep: true}
 		if over {
 			packed.r = io.MultiReader(packed.r, cutOff{limit})
 		}
@@ -191,10 +180,7 @@ func (x *exchange) decodeWide(src *source, codings []string, resp *Response) err
 		}
 		resp.Truncated = TruncatedLength
 	}
-	resp.Body, resp.Spilled = k.buf, k.file
-	if k.file != nil {
-		resp.Body, k.file = nil, nil
-	}
+	resp.Body = k.buf
 	return nil
 }
 
@@ -215,24 +201,15 @@ func (x *exchange) setBody(resp *Response, r io.Reader, packed *source, length i
 	limit := x.limit()
 	k := x.newSink(resp.scratch.body, length, limit)
 	cause, err = k.fill(r, packed, limit)
-	if err == nil && k.size > limit && !x.req.Cut {
+	if err == nil && k.size() > limit && !x.req.Cut {
 		err = fmt.Errorf("body of more than %d bytes: %w", limit, ErrTooLarge)
-	}
-	over := false
-	if err == nil {
-		over, err = k.end(limit)
 	}
 	resp.scratch.body = k.buf // also after an error: the buffer has grown
 	if err != nil {
-		k.drop()
 		return nil, err
 	}
-	if over {
+	if k.end(limit) {
 		resp.Truncated = TruncatedLength
-	}
-	if k.file != nil {
-		resp.Spilled = k.file
-		return cause, nil
 	}
 	resp.Body = k.buf
 	return cause, nil

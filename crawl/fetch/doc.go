@@ -38,10 +38,10 @@
 // # Memory
 //
 // The first FreeBody bytes of a body are in memory. A larger body requests memory (Request.Room),
-// and is on disk if there is none: Response.Spilled. Bodies in a coding whose window the sender
-// chooses, br and zstd, are decoded when they are complete. A TLS handshake is limited in bytes,
-// and few large ones are under way at once; the memory of their certificates counts with the body,
-// and neither their connections nor their sessions are cached.
+// for its Content-Length at once, and is read on only when it is granted. Bodies in a coding whose
+// window the sender chooses, br and zstd, are decoded when they are complete. A TLS handshake is
+// limited in bytes, and few large ones are under way at once; the memory of their certificates
+// counts with the body, and neither their connections nor their sessions are cached.
 //
 // A Fetcher is safe for concurrent use. It has no goroutine of its own, except that an idle HTTP/2
 // connection has its reader.

@@ -112,10 +112,8 @@ func (x *exchange) carry(c *conn) error {
 	}
 	if c.greeting.heavy.Load() {
 		x.base = c.greeting.weight
-		if !x.req.Room.Grow(x.base) {
-			if err := x.waitForRoom(x.base); err != nil {
-				return err
-			}
+		if err := x.reserve(x.base); err != nil {
+			return err
 		}
 	}
 	c.leave()

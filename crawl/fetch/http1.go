@@ -93,7 +93,7 @@ func (x *exchange) http1(c *conn, resp *Response) error {
 	resp.Duration = time.Since(resp.Start)
 	resp.WireBytes = c.meter.n.Load() - before
 	resp.Held = s.wire.pace.track.held()
-	s.response = appendResponseHead(s.response[:0], resp.Status, m.reason, s.fields, resp.Size(), resp.ContentEncoding != "")
+	s.response = appendResponseHead(s.response[:0], resp.Status, m.reason, s.fields, int64(len(resp.Body)), resp.ContentEncoding != "")
 	resp.ResponseHead = s.response
 	c.broken = !reusable || s.reader.Buffered() > 0
 	return nil

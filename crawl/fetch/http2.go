@@ -101,7 +101,7 @@ func (x *exchange) http2(c *conn, resp *Response) error {
 	resp.WireBytes = c.meter.n.Load() - before
 	resp.Held = watch.pace.track.held()
 	s := resp.scratch
-	s.response = appendResponseHead(s.response[:0], resp.Status, http.StatusText(resp.Status), s.fields, resp.Size(), resp.ContentEncoding != "")
+	s.response = appendResponseHead(s.response[:0], resp.Status, http.StatusText(resp.Status), s.fields, int64(len(resp.Body)), resp.ContentEncoding != "")
 	resp.ResponseHead = s.response
 	c.broken = resp.Truncated != "" || !c.open()
 	return nil

@@ -1,6 +1,7 @@
 package fetch_test
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"log"
@@ -15,26 +16,20 @@ import (
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// lazyRoom has no memory, and a disk that takes its time for each byte: how many of them a write
-// has is up to the scheduler.
+// lazyRoom delays each request for memory, or lets it wait.
 type lazyRoom struct {
 	testRoom
-	each time.Duration
+	grow, wait time.Duration
 }
 
-func (r *lazyRoom) Spill() (fetch.Spilled, error) {
-	f, err := r.testRoom.Spill()
-	return &lazyFile{f, r.each}, err
+func (r *lazyRoom) Grow(size int64) bool {
+	time.Sleep(r.grow)
+	return r.testRoom.Grow(size)
 }
 
-type lazyFile struct {
-	fetch.Spilled
-	each time.Duration
-}
-
-func (f *lazyFile) Write(p []byte) (int, error) {
-	time.Sleep(time.Duration(len(p)) * f.each)
-	return f.Spilled.Write(p)
+func (r *lazyRoom) Wait(ctx context.Context, size int64) error {
+	time.Sleep(r.wait)
+	return r.testRoom.Wait(ctx, size)
 }
 
 // oneConn is a listener with one connection, and none after that was closed.
@@ -75,8 +70,8 @@ func overHTTP2(t *testing.T, h http.HandlerFunc) func(net.Conn) {
 	return func(c net.Conn) { serveOne(tls.Server(c, config), h) }
 }
 
-// TestOwnTime: what this side takes for a body between two reads, here a slow disk, is no fault of
-// the site's.
+// TestOwnTime checks that the timeouts of a site do not count local processing of a body between
+// two reads, or a wait for memory.
 func TestOwnTime(t *testing.T) {
 	body := noise(4 << 20)
 	over1 := func(c net.Conn) {
@@ -92,27 +87,30 @@ func TestOwnTime(t *testing.T) {
 		url   string
 		serve func(net.Conn)
 	}{"HTTP/1.1": {"http://a.example/", over1}, "HTTP/2.0": {"https://a.example/", over2}} {
-		t.Run(proto, func(t *testing.T) {
-			// The HTTP/2 server keeps channels in a sync.Pool: those of another bubble must be gone
-			// from it.
-			runtime.GC()
-			runtime.GC()
-			inBubble(t, func(c *fetch.Config) { c.InsecureTLS = true }, tt.serve, func(t *testing.T, f *fetch.Fetcher) {
-				room := &lazyRoom{testRoom{disk: 8 << 20}, 20 * time.Microsecond}
-				begun := time.Now()
-				resp, err := f.Get(t.Context(), &fetch.Request{URL: tt.url, Room: room})
-				if err != nil {
-					t.Fatalf("after %s: %v", time.Since(begun), err)
-				}
-				defer resp.Release()
-				t.Logf("took %s, %d writes, held %s", time.Since(begun), len(room.files), resp.Held)
-				if resp.Proto != proto || resp.Size() != int64(len(body)) {
-					t.Errorf("%d bytes over %s", resp.Size(), resp.Proto)
-				}
-				if took := time.Since(begun); took < 61*time.Second {
-					t.Errorf("took %s: the disk was not slow enough to show anything", took)
-				}
+		for name, room := range map[string]*lazyRoom{
+			"processing": {testRoom{memory: 8 << 20}, 70 * time.Second, 0},
+			"wait":       {testRoom{}, 0, 70 * time.Second},
+		} {
+			t.Run(proto+"/"+name, func(t *testing.T) {
+				// The HTTP/2 server keeps channels in a sync.Pool: those of another bubble must be gone
+				// from it.
+				runtime.GC()
+				runtime.GC()
+				inBubble(t, func(c *fetch.Config) { c.InsecureTLS = true }, tt.serve, func(t *testing.T, f *fetch.Fetcher) {
+					begun := time.Now()
+					resp, err := f.Get(t.Context(), &fetch.Request{URL: tt.url, Room: room})
+					if err != nil {
+						t.Fatalf("after %s: %v", time.Since(begun), err)
+					}
+					defer resp.Release()
+					if resp.Proto != proto || len(resp.Body) != len(body) {
+						t.Errorf("%d bytes over %s", len(resp.Body), resp.Proto)
+					}
+					if took := time.Since(begun); took < 61*time.Second {
+						t.Errorf("took %s: the delay was too short to show anything", took)
+					}
+				})
 			})
-		})
+		}
 	}
 }

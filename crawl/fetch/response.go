@@ -28,9 +28,6 @@ type Response struct {
 	// Body is decoded as far as possible. Truncated is why it is incomplete.
 	Body      []byte
 	Truncated Truncation // why Body is incomplete; empty: it is complete
-	// Spilled is the body on disk if Request.Room had no memory for it; Body is nil then. The caller
-	// closes it, or calls Load.
-	Spilled Spilled
 	// ContentEncoding lists the codings that were removed, as "gzip" or "gzip, br"; empty if none.
 	ContentEncoding string
 	// WireBytes is the number of bytes received in the exchange, with head and framing, without the

@@ -5,23 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// testRoom gives memory up to a bound, and a disk up to another.
+// testRoom grants memory up to a bound, and more after a wait.
 type testRoom struct {
-	memory, disk int64
+	memory int64
 
 	granted, most int64 // now, and at most without a wait
 	waits         []int64
-	files         []*testFile
 }
 
 func (r *testRoom) Grow(size int64) bool {
@@ -35,39 +35,11 @@ func (r *testRoom) Grow(size int64) bool {
 	return true
 }
 
-var errDisk = errors.New("disk is full")
-
-func (r *testRoom) Spill() (fetch.Spilled, error) {
-	if r.disk == 0 {
-		return nil, errDisk
-	}
-	f := &testFile{room: r}
-	r.files = append(r.files, f)
-	return f, nil
-}
-
 func (r *testRoom) Wait(_ context.Context, size int64) error {
 	r.waits = append(r.waits, size)
 	r.granted = size
 	return nil
 }
-
-type testFile struct {
-	room   *testRoom
-	data   []byte
-	closed bool
-}
-
-func (f *testFile) Write(p []byte) (int, error) {
-	if int64(len(f.data)+len(p)) > f.room.disk {
-		return 0, errDisk
-	}
-	f.data = append(f.data, p...)
-	return len(p), nil
-}
-func (f *testFile) Reader() io.Reader { return bytes.NewReader(f.data) }
-func (f *testFile) Size() int64       { return int64(len(f.data)) }
-func (f *testFile) Close() error      { f.closed = true; return nil }
 
 // noise cannot be packed.
 func noise(n int) []byte {
@@ -79,49 +51,44 @@ func noise(n int) []byte {
 	return p
 }
 
-// TestRoom: what no memory is granted for goes to disk and comes back as it was, in every framing
-// and coding, and where the disk is full as well it waits for memory.
+// TestRoom: a body waits for memory that is not granted at once, and arrives unchanged in every
+// framing and coding. A body of known length waits once, for all of it.
 func TestRoom(t *testing.T) {
 	unraced(t)
 	page := noise(1<<20 + 12345)
 	srv := packedServer(t, page)
 	for _, row := range []struct {
-		name         string
-		memory, disk int64
-		onDisk       bool
-		waits        bool
+		name   string
+		memory int64
+		waits  bool
 	}{
-		{"memory for all", 8 << 20, 8 << 20, false, false},
-		{"memory for some", 600 << 10, 8 << 20, true, false},
-		{"none", 0, 8 << 20, true, false},
-		{"disk that fills up", 0, 700 << 10, false, true},
-		{"no disk", 0, 0, false, true},
+		{"memory for all", 8 << 20, false},
+		{"memory for some", 600 << 10, true},
+		{"none", 0, true},
 	} {
 		for _, path := range []string{"/identity", "/identity?chunked", "/gzip", "/gzip?chunked", "/br", "/zstd?chunked", "/zstd,gzip"} {
 			t.Run(row.name+path, func(t *testing.T) {
-				room := &testRoom{memory: row.memory, disk: row.disk}
+				room := &testRoom{memory: row.memory}
 				f := newFetcher(t, patient)
 				resp, err := f.Get(t.Context(), &fetch.Request{URL: srv.URL + path, Room: room})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer resp.Release()
-				if onDisk := resp.Spilled != nil; onDisk != row.onDisk || onDisk == (resp.Body != nil) || resp.Size() != int64(len(page)) {
-					t.Errorf("on disk %v, %d bytes in memory, size %d", onDisk, len(resp.Body), resp.Size())
-				}
 				if row.waits != (len(room.waits) > 0) || room.most > row.memory {
 					t.Errorf("waited for %v, had %d of %d granted", room.waits, room.most, row.memory)
+				}
+				if whole := []int64{int64(len(page)) + 1}; row.waits && path == "/identity" && !slices.Equal(room.waits, whole) {
+					t.Errorf("waited for %v, want %v", room.waits, whole)
+				}
+				if room.granted < int64(len(page)) {
+					t.Errorf("%d bytes granted for a body of %d", room.granted, len(page))
 				}
 				if !bytes.Contains(resp.ResponseHead, fmt.Appendf(nil, "\r\nContent-Length: %d\r\n", len(page))) {
 					t.Errorf("head %q", resp.ResponseHead)
 				}
-				if err := resp.Load(); err != nil || !bytes.Equal(resp.Body, page) {
-					t.Errorf("%d bytes that differ, %v", len(resp.Body), err)
-				}
-				for _, file := range room.files {
-					if !file.closed {
-						t.Error("a file is left open")
-					}
+				if !bytes.Equal(resp.Body, page) {
+					t.Errorf("%d bytes that differ", len(resp.Body))
 				}
 			})
 		}
@@ -134,45 +101,35 @@ func TestRoomIsNotAsked(t *testing.T) {
 	for _, path := range []string{"/identity", "/identity?chunked", "/gzip"} {
 		room := &testRoom{}
 		resp, err := newFetcher(t, patient).Get(t.Context(), &fetch.Request{URL: srv.URL + path, Room: room})
-		if err != nil || resp.Size() != fetch.FreeBody || len(room.files) > 0 || len(room.waits) > 0 {
-			t.Fatalf("%s: %v, %d files, waits %v", path, err, len(room.files), room.waits)
+		if err != nil || len(resp.Body) != fetch.FreeBody || len(room.waits) > 0 {
+			t.Fatalf("%s: %v, waits %v", path, err, room.waits)
 		}
 		resp.Release()
 	}
 }
 
-// TestCutOnDisk: a body over its bound is cut on disk as it is in memory, and one that fails leaves
-// nothing there.
-func TestCutOnDisk(t *testing.T) {
+// TestCutAfterWait checks that a body over its limit that waited for memory is truncated.
+func TestCutAfterWait(t *testing.T) {
 	page := noise(2 << 20)
 	srv := packedServer(t, page)
 	const most = 1<<20 + 77
 	for _, path := range []string{"/identity", "/identity?chunked", "/gzip", "/br", "/zstd"} {
-		room := &testRoom{disk: 8 << 20}
+		room := &testRoom{}
 		f := newFetcher(t, patient)
 		resp, err := f.Get(t.Context(), &fetch.Request{URL: srv.URL + path, Room: room, MaxBytes: most, Cut: true})
-		if path == "/identity" || path == "/identity?chunked" {
-			if err != nil || resp.Truncated == "" || resp.Size() != most {
-				t.Fatalf("%s: %v", path, err)
-			}
-			if err := resp.Load(); err != nil || !bytes.Equal(resp.Body, page[:most]) {
-				t.Errorf("%s: %d bytes that differ, %v", path, len(resp.Body), err)
-			}
+		plain := path == "/identity" || path == "/identity?chunked"
+		switch {
+		case err != nil && plain:
+			t.Fatalf("%s: %v", path, err)
+		case err != nil: // noise is larger packed, so the limit of the packed body may come first
+		case resp.Truncated == "" || !bytes.Equal(resp.Body, page[:min(len(resp.Body), most)]) || plain && len(resp.Body) != most:
+			t.Errorf("%s: %d bytes, truncated %q", path, len(resp.Body), resp.Truncated)
+		}
+		if err == nil {
 			resp.Release()
-		} else if err == nil && resp.Truncated == "" { // noise is larger packed, so the bound on what is packed may come first
-			t.Errorf("%s: neither cut nor refused", path)
-		} else if err == nil {
-			if err := resp.Load(); err != nil || !bytes.Equal(resp.Body, page[:most]) {
-				t.Errorf("%s: %d bytes that differ, %v", path, len(resp.Body), err)
-			}
 		}
 		if _, err := f.Get(t.Context(), &fetch.Request{URL: srv.URL + path, Room: room, MaxBytes: most}); !errors.Is(err, fetch.ErrTooLarge) {
 			t.Errorf("%s: %v", path, err)
-		}
-		for _, file := range room.files {
-			if !file.closed {
-				t.Errorf("%s: a file is left open", path)
-			}
 		}
 	}
 }
@@ -199,17 +156,13 @@ func TestHTTP2BuffersLittle(t *testing.T) {
 	t.Cleanup(srv.Close)
 	f := newFetcher(t, func(c *fetch.Config) { patient(c); c.InsecureTLS = true })
 	ahead := 0
-	room := &testRoom{disk: 8 << 20}
-	resp, err := f.Get(t.Context(), &fetch.Request{URL: srv.URL + "/", Room: slowRoom{room, func(taken int64) {
+	resp, err := f.Get(t.Context(), &fetch.Request{URL: srv.URL + "/", Room: slowRoom{&testRoom{}, func(taken int64) {
 		mu.Lock()
 		defer mu.Unlock()
 		ahead = max(ahead, sent-int(taken))
 	}}})
-	if err != nil || resp.Proto != "HTTP/2.0" || resp.Size() != int64(len(page)) {
+	if err != nil || resp.Proto != "HTTP/2.0" || !bytes.Equal(resp.Body, page) {
 		t.Fatalf("%v", err)
-	}
-	if err := resp.Load(); err != nil || !bytes.Equal(resp.Body, page) {
-		t.Errorf("%d bytes that differ, %v", len(resp.Body), err)
 	}
 	resp.Release()
 	if ahead > 3*fetch.FreeBody {
@@ -217,25 +170,17 @@ func TestHTTP2BuffersLittle(t *testing.T) {
 	}
 }
 
-// slowRoom looks on while a body is written to disk.
+// slowRoom observes a body of unknown length while it waits for memory, with the size that it has
+// then.
 type slowRoom struct {
 	*testRoom
 	look func(taken int64)
 }
 
-func (r slowRoom) Spill() (fetch.Spilled, error) {
-	f, err := r.testRoom.Spill()
-	return slowFile{f, r.look}, err
-}
-
-type slowFile struct {
-	fetch.Spilled
-	look func(taken int64)
-}
-
-func (f slowFile) Write(p []byte) (int, error) {
-	f.look(f.Size())
-	return f.Spilled.Write(p)
+func (r slowRoom) Wait(ctx context.Context, size int64) error {
+	time.Sleep(50 * time.Millisecond) // the server sends on meanwhile
+	r.look(size * 2 / 3)
+	return r.testRoom.Wait(ctx, size)
 }
 
 // unraced skips a test that the race detector makes too slow; it has smaller siblings.

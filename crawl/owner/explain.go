@@ -251,7 +251,7 @@ func (bk *books) leftAs(h *hosts.Host, js *hosts.JobState, url string) string {
 	case hj.Tally.Counters().Trap:
 		return bk.traps.Text(h, hj)
 	}
-	rule, _ := bk.traps.Of(h, hj).Verdict(url, hj.Tally.Counters().MinDepth)
+	rule, _ := bk.traps.Of(h, hj).Verdict(url, 0) // its depth is not known
 	return js.Rules().Text(rule)
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // Canonical says what a record tells, without what differs between owners that know the same:
-// numbers of arrival, versions, who holds a lease, what was promised of a budget, whether a host is
-// down, and links that are yet to be emitted anew. Name is empty if nothing is left.
+// numbers of arrival, versions, who holds a lease, what was promised of a budget, and whether a
+// host is down. Name is empty if nothing is left.
 func Canonical(key, value []byte) (name, text string, err error) {
 	kind, tail := key[1+ring.PosSize], key[1+ring.PosSize+1:]
 	name = fmt.Sprintf("%x %c ", key[1:1+ring.PosSize], kind)
@@ -35,7 +35,7 @@ func Canonical(key, value []byte) (name, text string, err error) {
 			return "", "", err
 		}
 		return name + fmt.Sprintf("%x", tail), fmt.Sprintf("%+v", n.Final), err
-	case ondisk.KindOutlinks, ondisk.KindOutbox:
+	case ondisk.KindOutbox:
 		list, err := ondisk.DecodeLinks(value)
 		if len(list.Links) == 0 {
 			return "", "", err

@@ -93,8 +93,6 @@ func (m *importer) record(h *hosts.Host, rec kv.Record) error {
 		return m.pending(h, js, kind, tail, rec.Value)
 	case ondisk.KindEntry:
 		return m.entry(h, js, tail, rec.Value)
-	case ondisk.KindOutlinks:
-		return m.outlinks(h, js, tail, rec)
 	case ondisk.KindOutbox:
 		return m.outbox(h, js, tail, rec.Value)
 	case ondisk.KindCounters:
@@ -164,7 +162,7 @@ func (m *importer) waiting(h *hosts.Host, js *hosts.JobState, p ondisk.Pending) 
 		return err
 	}
 	if !ok {
-		hj.Learn(p.Hash, p.Depth)
+		hj.Learn(p.Hash)
 		if p.Promised {
 			hj.Adopt(&p)
 		}
@@ -173,12 +171,8 @@ func (m *importer) waiting(h *hosts.Host, js *hosts.JobState, p ondisk.Pending) 
 		hj.Wait(&p, due)
 		return nil
 	}
-	hj.Shallower(p.Depth)
 	if !n.Done {
 		mergePending(h, hj, n.At, &p)
-	} else if p.Depth < n.Final.Depth {
-		hj.MetAt(p.Hash, &n.Final, p.Depth)
-		m.outgoing.Shallower(h, js, p.Hash, p.Depth)
 	}
 	return nil
 }
@@ -231,14 +225,13 @@ func (m *importer) entry(h *hosts.Host, js *hosts.JobState, tail, value []byte) 
 		return err
 	}
 	if !had {
-		hj.Learn(hash, f.Depth)
+		hj.Learn(hash)
 		p := ondisk.Pending{Hash: hash, URL: f.URL, Hops: f.Hops, Kind: f.Kind, Tries: f.Tries, Spot: ondisk.Spot{Depth: f.Depth}}
 		hj.Conclude(&p, *f)
 		return nil
 	}
-	hj.Shallower(f.Depth)
 	if n.Done {
-		m.mergeDone(h, hj, hash, &n, f)
+		m.mergeDone(hj, hash, &n, f)
 	} else {
 		m.mergeOutcome(h, hj, n.At, f)
 	}
@@ -257,62 +250,27 @@ func (m *importer) mergeOutcome(h *hosts.Host, hj *hosts.Job, at ondisk.Spot, f 
 	}
 	hj.Settle(&p, pageOf(f.Outcome), f.Size)
 	hj.Drop(&p)
-	smaller := p.Depth < f.Depth
-	p.Hops, p.Kind, p.Tries = f.Hops, f.Kind, f.Tries
-	p.Depth = min(p.Depth, f.Depth)
+	p.Depth, p.Hops, p.Kind, p.Tries = f.Depth, f.Hops, f.Kind, f.Tries
 	hj.Conclude(&p, *f)
-	if smaller {
-		m.outgoing.Shallower(h, hj.State, p.Hash, p.Depth)
-	}
 }
 
 // mergeDone merges two outcomes of one URL.
-func (m *importer) mergeDone(h *hosts.Host, hj *hosts.Job, hash uint64, n *ondisk.Entry, in *ondisk.Final) {
+func (m *importer) mergeDone(hj *hosts.Job, hash uint64, n *ondisk.Entry, in *ondisk.Final) {
 	had := n.Final
 	if in.Beats(&had) {
 		n.Final = *in
 	}
 	n.Final.Depth = min(had.Depth, in.Depth)
 	hj.Correct(hash, &had, &n.Final)
-	if in.Depth < had.Depth {
-		m.outgoing.Shallower(h, hj.State, hash, in.Depth)
-	}
-}
-
-// outlinks merges the links of a done page.
-func (m *importer) outlinks(h *hosts.Host, js *hosts.JobState, tail []byte, rec kv.Record) error {
-	in, err := ondisk.DecodeLinks(rec.Value)
-	hash, ok := ondisk.HashIn(tail)
-	if err != nil || !ok {
-		return ondisk.ErrFormat
-	}
-	union, rest := in.Links, in.Rest
-	if raw, ok := m.Buf.Get(rec.Key); ok {
-		had, err := ondisk.DecodeLinks(raw)
-		if err != nil {
-			return err
-		}
-		if union, rest = ondisk.Union(had.Links, in.Links), max(had.Rest, in.Rest); len(union) == len(had.Links) && rest == had.Rest {
-			return nil
-		}
-	}
-	list := ondisk.Links{Links: ondisk.Sorted(union), Rest: rest}
-	m.Buf.Set(rec.Key, list.Encode())
-	if raw, ok := m.Buf.Get(ondisk.EntryKey(h.Pos, js.ID, hash)); ok {
-		if n, err := ondisk.DecodeEntry(raw); err == nil && n.Done {
-			m.outgoing.PutAgain(h, js, hash, n.Final.Depth)
-		}
-	}
-	return nil
 }
 
 func (m *importer) outbox(h *hosts.Host, js *hosts.JobState, tail, value []byte) error {
 	in, err := ondisk.DecodeLinks(value)
-	hash, depth, ok := ondisk.PageIn(tail)
-	if err != nil || !ok {
+	hash, ok := ondisk.HashIn(tail)
+	if err != nil || !ok || len(in.Links) == 0 {
 		return ondisk.ErrFormat
 	}
 	in.Links = ondisk.Sorted(in.Links)
-	m.outgoing.Put(h, js, hash, depth, in)
+	m.outgoing.Put(h, js, hash, in)
 	return nil
 }

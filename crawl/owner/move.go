@@ -84,7 +84,7 @@ func Unpacked(kvs []kv.Record) (size int) {
 	for _, rec := range kvs {
 		switch kind := 1 + ring.PosSize; {
 		case len(rec.Key) <= kind:
-		case rec.Key[kind] == ondisk.KindOutlinks, rec.Key[kind] == ondisk.KindOutbox:
+		case rec.Key[kind] == ondisk.KindOutbox:
 			size += ondisk.UnpackedLinks(rec.Value)
 			continue
 		}

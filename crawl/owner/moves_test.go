@@ -156,7 +156,7 @@ func TestMovesLoseNothing(t *testing.T) {
 				sim.post(id, root)
 				sim.run(faulty, id)
 				got := found(t, id, sim.peers...)
-				compare(t, got, s.reach(id, []string{root}, 4, quarantined(got)))
+				s.compare(t, id, got, []string{root}, 4)
 				if sim.moves.made < 5 {
 					t.Errorf("only %d moves", sim.moves.made)
 				}

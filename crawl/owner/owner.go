@@ -91,7 +91,6 @@ func (o *Owner) evaluateDue() {
 // unacknowledged input is unknown: the process should exit and restart from disk.
 func (o *Owner) Commit() (hosts.Ready, error) {
 	o.reviewer.some()
-	o.emitter.Again()
 	o.settle()
 	o.purger.some()
 	o.hosts.Flush()
@@ -112,7 +111,6 @@ func (o *Owner) Commit() (hosts.Ready, error) {
 // next returns the time of the owner's next timed action.
 func (o *Owner) next() time.Time {
 	at := o.agenda.Wakes.First()
-	at = min(at, o.outgoing.Box.AgainNext())
 	if o.agenda.Purges.Some() || o.reviewer.review.reviewing() || o.agenda.Searches.Waiting() || o.outgoing.Box.MayRefill() || o.hosts.Sweep.Wanted && !o.hosts.Sweep.Idle(o.Now) {
 		at = o.Now
 	} else if o.hosts.Sweep.Wanted {

@@ -91,7 +91,7 @@ func unknown(hj *hosts.Job, got *ondisk.Final, hash uint64) bool {
 	if err != nil || canonical != got.URL || links.Refusal(spec, got.URL, got.Depth, got.Kind, spec.OpenScope() || spec.Enters(link.Host(got.URL), got.Depth, got.Hops, got.Kind)) != "" {
 		return false
 	}
-	hj.Learn(hash, got.Depth)
+	hj.Learn(hash)
 	return true
 }
 
@@ -110,8 +110,7 @@ func finalOf(url, from string, f *wire.Fetched) ondisk.Final {
 }
 
 // piece processes links without an outcome: of a robots.txt, or the first links of a page with more
-// than one outcome can hold. Its depth is that of the page's record; the links recorded for a
-// smaller depth are extended by these.
+// than one outcome can hold. Its depth is that of the page's record.
 func (oc *outcomes) piece(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, f *wire.Fetched, went links.Ahead) {
 	if page.Kind != link.KindRobots {
 		if !wholePiece(f) {
@@ -119,14 +118,7 @@ func (oc *outcomes) piece(h *hosts.Host, js *hosts.JobState, hash uint64, page *
 		}
 		oc.placeOfPage(h, js, hash, page)
 	}
-	links := links.Children(page, f)
-	if len(links) == 0 {
-		return
-	}
-	if page.Kind != link.KindRobots {
-		oc.emitter.KeepLinks(h, js, hash, page, links)
-	}
-	if links = went.Rest(links, page.Depth); len(links) > 0 {
+	if links := went.Rest(links.Children(page, f)); len(links) > 0 {
 		oc.emitter.ForwardPiece(h, js, page.URL, page.Depth, links)
 	}
 }
@@ -198,7 +190,7 @@ func (oc *outcomes) conclusion(h *hosts.Host, hj *hosts.Job, p *ondisk.Pending, 
 		final.Depth, final.Hops = p.Depth, p.Hops
 		before := hj.Tally.Accepted()
 		oc.doubt(h, hj, f)
-		oc.emitter.Emit(h, hj.State, p.Hash, &final, f, went)
+		oc.emitter.Emit(h, hj.State, &final, f, went)
 		oc.observe(h, hj, &final, f, went.Brought+hj.Tally.Accepted()-before)
 	}
 }
@@ -236,10 +228,9 @@ func (oc *outcomes) again(h *hosts.Host, hj *hosts.Job, had, got *ondisk.Final, 
 	}
 	got.Depth, got.Hops, got.Kind, got.Tries = had.Depth, had.Hops, had.Kind, had.Tries
 	js := hj.State
-	hash := link.Hash(js.ID, got.URL)
-	hj.Correct(hash, had, got)
+	hj.Correct(link.Hash(js.ID, got.URL), had, got)
 	if js.State != job.StateCanceled {
-		oc.emitter.Emit(h, js, hash, got, f, went)
+		oc.emitter.Emit(h, js, got, f, went)
 	}
 }
 

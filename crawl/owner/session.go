@@ -174,9 +174,6 @@ func (v *Visit) ahead(h *hosts.Host, f *wire.Fetched) (through bool) {
 		return true
 	}
 	o.outcomes.placeOfPage(h, js, link.Hash(js.ID, page.URL), &page)
-	if page.Depth != v.went.Depth {
-		v.went = links.Ahead{Depth: page.Depth}
-	}
 	for brought := links.Children(&page, f); len(brought)-v.went.N > links.LinksAtOnce; {
 		before := h.Accepted(js)
 		o.emitter.ForwardPiece(h, js, page.URL, page.Depth, brought[v.went.N:][:links.LinksAtOnce])

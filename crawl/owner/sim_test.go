@@ -286,7 +286,7 @@ func TestNothingLostOnCrash(t *testing.T) {
 				sim.post(deep, seeds[1])
 				sim.run(400, shallow, deep)
 				got := found(t, shallow, sim.peers...)
-				compare(t, got, s.reach(shallow, seeds[:1], 3, quarantined(got)))
+				s.compare(t, shallow, got, seeds[:1], 3)
 				got = found(t, deep, sim.peers...)
 				want := s.reach(deep, seeds[1:], 1000, quarantined(got))
 				for url := range got {

@@ -244,44 +244,6 @@ func TestVisitIsASignOfLife(t *testing.T) {
 	}
 }
 
-// TestLongPageAgainTakesManySteps: so are the links of a page that is met at a smaller depth, and
-// in between nothing is lost by a crash.
-func TestLongPageAgainTakesManySteps(t *testing.T) {
-	const page, hosts = "http://a.example/deep", 2000
-	s := newScene(t, func(m *wire.JobSpec, _ *owner.Config) { m.HasMaxDepth, m.MaxDepth = true, 4 })
-	s.check = false
-	s.post(4, page)
-	g := s.lease("w", "a.example", 1)
-	s.tell("w", "a.example", g.GetEpoch(), s.got(page, link.OutcomeOK, wide(0, hosts)...))
-	if n := s.owner.Totals().HostsOwned; n != 1 {
-		t.Fatalf("%d hosts: links beyond the depth of the job were taken", n)
-	}
-	for i := range 5 {
-		before := s.owner.Totals().HostsOwned
-		s.do(func(o *owner.Owner) {
-			o.Within(func() bool { return false })
-			if i == 0 {
-				o.Links(links(s.id, 3, page))
-			}
-		})
-		if n := s.owner.Totals().HostsOwned - before; n == 0 || n > 512 {
-			t.Errorf("a step took in %d hosts", n)
-		}
-	}
-	s.crash(s.now, rand.New(rand.NewPCG(1, 2)))
-	for i := 0; s.owner.Totals().Outbox > 0; i++ {
-		if s.do(func(o *owner.Owner) { o.Within(func() bool { return false }) }); i > 1000 {
-			t.Fatal("no end after 1000 steps")
-		}
-	}
-	if n := s.owner.Totals().HostsOwned; n != 1+hosts {
-		t.Errorf("%d hosts, want %d", n, 1+hosts)
-	}
-	if err := s.owner.Check(); err != nil {
-		t.Error(err)
-	}
-}
-
 // counting counts how often it is asked.
 type counting struct {
 	owner.Ring

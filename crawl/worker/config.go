@@ -99,10 +99,8 @@ type Config struct {
 	DuplicatesDrop bool
 
 	// MaxMemory bounds the bytes of pages in memory, and of bodies being received beyond
-	// fetch.FreeBody each; the rest goes to the Spill. SetMemory changes it.
+	// fetch.FreeBody each; the rest waits. SetMemory changes it.
 	MaxMemory int64
-	// MaxSpilled bounds the bytes of pages in the Spill; at the bound no further exchange begins.
-	MaxSpilled int64
 	// KnownLinks is the number of acknowledged links remembered, at 8 bytes each, rounded up to a
 	// power of two.
 	KnownLinks int
@@ -156,7 +154,6 @@ func (c *Config) fill() {
 	fill(&c.WaitFor, 2*time.Second)
 	fill(&c.MaxParked, 8<<20)
 	fill(&c.MaxMemory, 32<<20)
-	fill(&c.MaxSpilled, 1<<30)
 	fill(&c.KnownLinks, 256<<10)
 	fill(&c.StopTimeout, 6*time.Second)
 	fill(&c.PermitChunk, permit.Chunk)
@@ -183,7 +180,7 @@ func (w *Worker) decisions() visits.Config {
 // pages returns the configuration of the page pipeline.
 func (c *Config) pages() pages.Config {
 	return pages.Config{
-		Agent: c.Agent, Processors: c.Processors, MaxMemory: c.MaxMemory, MaxSpilled: c.MaxSpilled, ClaimLinger: c.ClaimLinger, ClaimBatch: c.ClaimBatch,
+		Agent: c.Agent, Processors: c.Processors, MaxMemory: c.MaxMemory, ClaimLinger: c.ClaimLinger, ClaimBatch: c.ClaimBatch,
 		WaitFor: c.WaitFor, MaxParked: c.MaxParked, DuplicatesDrop: c.DuplicatesDrop, ArchiveNoIndex: c.ArchiveNoIndex,
 	}
 }

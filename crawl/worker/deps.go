@@ -75,8 +75,6 @@ type Deps struct {
 	// Permits may be nil: then Config.PermitLimit is ignored, and the delay of a domain applies to
 	// this worker alone.
 	Permits Permits
-	// Spill may be nil: then exchanges wait while memory is full.
-	Spill pages.Spill
 	// Estimates are the measured rates of servers, for the governor; the worker owns them from then
 	// on. Nil: no measurements.
 	Estimates *bandwidth.Estimates

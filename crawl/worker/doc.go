@@ -12,8 +12,8 @@
 // # The life of a page
 //
 //	a visit begins -> robots.txt is present and allows it -> exchange (a permit is taken right before the request is written)
-//	     (a body for which there is no memory is spilled to disk as it arrives)
-//	  -> list of pages waiting to be processed (beyond a bound on disk: Apoidea's Processing-Jobs) -> links extracted, body digested
+//	     (a body over fetch.FreeBody is read on when there is memory for it)
+//	  -> list of pages waiting to be processed (Apoidea's Processing-Jobs) -> links extracted, body digested
 //	  -> claim (batched) -> archived: new, or as a revisit -> links filtered -> report (batched)
 //	  -> archive synced -> session with outcomes and links -> acknowledged; the bodies are confirmed to their content owners
 //

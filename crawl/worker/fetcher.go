@@ -231,9 +231,6 @@ func (f *fetcher) ask(ctx context.Context, v *visits.Visit) {
 		if !q.Across {
 			v.StoreCookies(q.URL, resp, time.Now())
 		}
-		if lerr := resp.Load(); lerr != nil {
-			err = &fetch.Error{Outcome: link.OutcomeHTTPError, Phase: fetch.PhaseBody, URL: q.URL, Err: lerr, Answered: resp}
-		}
 	}
 	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.Answered != nil && fe.Answered.Status >= 300 {
 		resp, err = fe.Answered, nil // the status is enough (RFC 9309, 2.3.1)

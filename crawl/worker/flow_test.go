@@ -291,49 +291,31 @@ func (o watchful) Session(ctx context.Context, owner string, m *wire.Session) (*
 	return o.world.Session(ctx, owner, m)
 }
 
-// TestSpill: with memory for two pages everything goes through the disk, and nothing is lost.
-func TestSpill(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		disk     int
-		spillAll bool
-	}{
-		{"room on disk", 1 << 30, true},
-		{"little room on disk", 200 << 10, true},
-		{"no disk: fetchers wait", 0, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			crawltest.Bubble(t, func(t *testing.T) {
-				big := strings.Repeat("x", 20<<10)
-				inner := site(300)
-				x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
-					inner(rw, r)
-					if r.URL.Path != "/robots.txt" {
-						fmt.Fprint(rw, big)
-					}
-				}, []string{"http://a.example/", "http://b.example/", "http://c.example/"}, func(x *world) {
-					x.cfg.MaxMemory = 60 << 10
-					x.content.failing = true
-					x.cfg.ClaimLinger = 50 * time.Millisecond
-					if tt.disk > 0 {
-						x.deps.Spill = &testSpill{max: tt.disk}
-					}
-				})
-				x.crawl()
-				if got := x.outcomes(); got[link.OutcomeOK] != 900 {
-					t.Errorf("outcomes %v, want 900 ok", got)
-				}
-				if n := x.worker.Stats().Spilled; n > 0 != tt.spillAll {
-					t.Errorf("%d pages spilled", n)
-				}
-				for _, e := range x.archive.saved {
-					if !strings.HasSuffix(string(e.Body), big) || !strings.HasPrefix(string(e.RequestHead), "GET ") || len(e.Outlinks) == 0 {
-						t.Fatalf("%s came back changed: %d bytes, %q, %d links", e.URL, len(e.Body), e.RequestHead, len(e.Outlinks))
-					}
-				}
-			})
+// TestLittleMemory: with memory for two pages nothing is lost.
+func TestLittleMemory(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		big := strings.Repeat("x", 20<<10)
+		inner := site(300)
+		x := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+			inner(rw, r)
+			if r.URL.Path != "/robots.txt" {
+				fmt.Fprint(rw, big)
+			}
+		}, []string{"http://a.example/", "http://b.example/", "http://c.example/"}, func(x *world) {
+			x.cfg.MaxMemory = 60 << 10
+			x.content.failing = true
+			x.cfg.ClaimLinger = 50 * time.Millisecond
 		})
-	}
+		x.crawl()
+		if got := x.outcomes(); got[link.OutcomeOK] != 900 {
+			t.Errorf("outcomes %v, want 900 ok", got)
+		}
+		for _, e := range x.archive.saved {
+			if !strings.HasSuffix(string(e.Body), big) || !strings.HasPrefix(string(e.RequestHead), "GET ") || len(e.Outlinks) == 0 {
+				t.Fatalf("%s came back changed: %d bytes, %q, %d links", e.URL, len(e.Body), e.RequestHead, len(e.Outlinks))
+			}
+		}
+	})
 }
 
 // TestSitemaps: those that robots.txt names are told once, read, and their entries crawled; a job

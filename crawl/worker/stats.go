@@ -34,8 +34,6 @@ type Stats struct {
 	Dropped int64
 	// Acknowledged is the number of outcomes that owners have stored on disk.
 	Acknowledged int64
-	// Spilled is the number of pages that waited on disk.
-	Spilled int64
 	// Assumed is the number of bodies treated as new because no answer arrived in time: each may be
 	// archived twice.
 	Assumed int64
@@ -58,7 +56,7 @@ func (w *Worker) Stats() Stats {
 	c := &w.stats
 	s := Stats{
 		Pages: c.pages.Load(), Duplicates: c.duplicates.Load(), Bytes: c.bytes.Load(), WireBytes: c.wireBytes.Load(),
-		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Spilled: w.pipe.Spilled(), Assumed: w.pipe.Assumed(),
+		Requests: c.requests.Load(), Errors: c.errors.Load(), RobotsDenied: c.denied.Load(), Assumed: w.pipe.Assumed(),
 		Incomplete: w.pipe.Incomplete(),
 	}
 	for i := range s.Outcomes {

@@ -82,7 +82,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	w.visits = visits.New(w.decisions(), driver{w})
 	w.sessions = w.visits.Sessions()
 	w.pipe = pages.NewPipeline(cfg.pages(), pages.Deps{
-		Archive: deps.Archive, Content: deps.Content, Spill: deps.Spill, Known: w.known, Log: w.log,
+		Archive: deps.Archive, Content: deps.Content, Known: w.known, Log: w.log,
 	}, finisher{w})
 	return w, nil
 }

@@ -24,7 +24,7 @@ var ErrNotOurs = errors.New("not private")
 
 // marks are names by which a data directory is recognized. Another directory that holds files is
 // not closed to other users by root: the system would not work with a /etc of mode 0700.
-var marks = []string{"db", "archive", "spill", "essentials", TokenFile, "seed.json", "config.toml"}
+var marks = []string{"db", "archive", "essentials", TokenFile, "seed.json", "config.toml"}
 
 // Claim creates dir if it does not exist, or closes it to other users. It reports whether it was
 // open to them, and returns ErrNotOurs for a directory that another user owns or could have

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -249,16 +248,6 @@ func (x *examination) tellArchive(p warc.Problem) {
 
 // beside looks at what lies beside database and archive.
 func (x *examination) beside() error {
-	spilled, err := filepath.Glob(filepath.Join(x.path("spill"), "spill-*"))
-	if err != nil {
-		return err
-	}
-	if len(spilled) > 0 {
-		x.report.add(Finding{
-			Area: Spill, Where: "spill", Found: fmt.Sprintf("%d files of a killed run", len(spilled)), Note: true,
-			Means: "their pages were not reported and are fetched again; repair removes the files",
-		})
-	}
 	if x.store == nil || x.self == "" {
 		return nil
 	}

@@ -109,7 +109,7 @@ func (r *repair) run(ctx context.Context) error {
 			return fmt.Errorf("repair: %w", err)
 		}
 	}
-	return errors.Join(r.removeSpill(), r.removeCopy())
+	return r.removeCopy()
 }
 
 // removeCopy puts a copy of identity and jobs aside that is of no use: the next run writes it anew.
@@ -211,22 +211,6 @@ func (r *repair) swap() error {
 		return err
 	}
 	r.mended.did("database rebuilt")
-	return nil
-}
-
-func (r *repair) removeSpill() error {
-	paths, err := filepath.Glob(filepath.Join(r.path("spill"), "spill-*"))
-	if err != nil {
-		return err
-	}
-	for _, path := range paths {
-		if err := os.Remove(path); err != nil {
-			return err
-		}
-	}
-	if len(paths) > 0 {
-		r.mended.did("%d files of a killed run removed from spill", len(paths))
-	}
 	return nil
 }
 

@@ -68,7 +68,6 @@ var trials = []trial{
 	{name: "archive-gone", harm: on("archive", all, remove)},
 	{name: "archive-and-index", harm: both(on("archive/*.warc.gz", largest, overwrite(0.4, 900)), on("archive/*.cdxj", all, cut(0.7)))},
 	{name: "table-and-archive", harm: both(on("db/*.sst", largest, overwrite(0.5, 300)), on("archive/*.warc.gz", largest, overwrite(0.4, 900)))},
-	{name: "spill-left", harm: leave("spill/spill-123"), harmless: true, quick: true},
 	{name: "open-overwritten", harm: on("archive/*.open", largest, overwrite(0.4, 500)), killed: true, refused: true, quick: true},
 	{name: "open-cut", harm: on("archive/*.warc.gz.open", largest, cut(0.7)), killed: true},
 	{name: "killed-log-cut", harm: on("db/*.log", largest, cut(0.6)), killed: true, any: true},
@@ -144,17 +143,6 @@ func overwrite(share float64, n int) func(path string) error {
 			raw[i] ^= 0x41
 		}
 		return os.WriteFile(path, raw, 0o600)
-	}
-}
-
-// leave makes a file that nobody needs.
-func leave(name string) func(dir string) error {
-	return func(dir string) error {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(path, []byte("a page that waited"), 0o600)
 	}
 }
 

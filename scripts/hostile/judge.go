@@ -57,7 +57,6 @@ func (t *trial) judgeUse() {
 		{"goroutines", int64(m.Goroutines), mostRoutines, 1, ""},
 		{"descriptors", int64(m.Files), mostFiles, 1, ""},
 		{"disk besides archives", m.Disk, mostDisk, 1 << 20, " MiB"},
-		{"pages that wait on disk", m.SpillBytes, mostSpill, 1 << 20, " MiB"},
 		{"log lines", int64(m.LogLines), int64(mostLogLines * len(t.families)), 1, ""},
 	} {
 		if c.used > c.most {

@@ -24,7 +24,6 @@ const (
 	backWithin    = time.Minute
 	mostLogLines  = 200
 	mostDisk      = 256 << 20
-	mostSpill     = 2 << 30
 	rssSlack      = 96 << 20 // caches of the database and filters of URL sets are filled once, and stay
 	routineSlack  = 30
 	filesSlack    = 30
@@ -339,7 +338,6 @@ func (t *trial) back(ctx context.Context) {
 			{"goroutines", int64(s.Goroutines), routineSlack, int64(u.Goroutines), 1, ""},
 			{"descriptors", int64(s.Files), filesSlack, int64(u.Files), 1, ""},
 			{"disk", s.Disk, diskSlack, u.Disk, 1 << 20, " MiB"},
-			{"spilled pages", 0, 0, int64(u.Spill), 1, ""},
 		} {
 			if c.now > c.start+c.slack {
 				over = append(over, fmt.Sprintf("%s %d%s, %d%s at the start", c.what, c.now/c.unit, c.of, c.start/c.unit, c.of))

@@ -23,9 +23,7 @@ type Use struct {
 	Threads    int   `json:"threads"`
 	Goroutines int   `json:"goroutines"`
 	Files      int   `json:"files"` // descriptors
-	Disk       int64 `json:"disk"`  // bytes of the data directory, archives and pages that wait aside
-	Spill      int   `json:"spill"` // files of pages that wait on disk
-	SpillBytes int64 `json:"spill_bytes"`
+	Disk       int64 `json:"disk"`  // bytes of the data directory, archives aside
 	Archive    int64 `json:"archive"`
 	LogLines   int   `json:"log_lines"`
 	LogBytes   int64 `json:"log_bytes"`
@@ -54,7 +52,7 @@ func (p *peer) use(ctx context.Context) (u Use, err error) {
 // raise makes each figure the larger of both.
 func (u *Use) raise(o *Use) {
 	u.RSS, u.Peak, u.Threads, u.Goroutines = max(u.RSS, o.RSS), max(u.Peak, o.Peak), max(u.Threads, o.Threads), max(u.Goroutines, o.Goroutines)
-	u.Files, u.Disk, u.Spill, u.SpillBytes = max(u.Files, o.Files), max(u.Disk, o.Disk), max(u.Spill, o.Spill), max(u.SpillBytes, o.SpillBytes)
+	u.Files, u.Disk = max(u.Files, o.Files), max(u.Disk, o.Disk)
 	u.Archive, u.LogLines, u.LogBytes = max(u.Archive, o.Archive), max(u.LogLines, o.LogLines), max(u.LogBytes, o.LogBytes)
 }
 
@@ -72,9 +70,6 @@ func (u *Use) sizes(dir string) {
 		switch {
 		case strings.HasPrefix(rel, "archive/"):
 			u.Archive += info.Size()
-		case strings.HasPrefix(rel, "spill/"):
-			u.Spill++
-			u.SpillBytes += info.Size()
 		default:
 			u.Disk += info.Size()
 		}

@@ -45,7 +45,7 @@ func packedPushes() (pushes [][]byte, err error) {
 		m := &wire.Records{Space: uint32(storage.KeyspaceHosts), Key: [][]byte{ondisk.HostKey(pos)}, Value: [][]byte{host.Encode()}}
 		id := job.NewID()
 		for n := range 64 {
-			m.Key, m.Value = append(m.Key, ondisk.OutlinksKey(pos, id, uint64(n))), append(m.Value, packed)
+			m.Key, m.Value = append(m.Key, ondisk.OutboxKey(pos, id, uint64(n))), append(m.Value, packed)
 		}
 		raw, err := proto.Marshal(m)
 		if err != nil {

@@ -73,7 +73,7 @@ type Config struct {
 	MaxHosts int
 	// MaxOutbox bounds the outbox links in memory.
 	MaxOutbox int
-	// MaxKnown bounds the cache of processed URLs in front of filter and store, 12 bytes each.
+	// MaxKnown bounds the cache of processed URLs in front of filter and store.
 	MaxKnown int
 	// SeenBloom trusts the filter alone, as in the paper, and loses a page for each false positive.
 	SeenBloom bool
@@ -119,7 +119,7 @@ func (c *Config) Fill() {
 	fill(&c.MaxPlacing, 1024)
 	fill(&c.MaxHosts, 4096)
 	fill(&c.MaxOutbox, 1<<16)
-	fill(&c.MaxKnown, 1<<19)
+	fill(&c.MaxKnown, 1<<18)
 	fill(&c.ByteReserve, 4<<20)
 	fill(&c.DrawPages, 256)
 }

@@ -36,7 +36,7 @@ func newDomains() *Domains {
 func TestDomainsAsk(t *testing.T) {
 	d := newDomains()
 	hj := emptyBook()
-	hj.Learn(1, 0)
+	hj.Learn(1)
 	h := &Host{Rec: ondisk.Host{Name: "a.site.example"}, Jobs: []*Job{hj}}
 	for i, c := range []struct {
 		now   int64

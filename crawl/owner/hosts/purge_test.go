@@ -38,7 +38,7 @@ func ask(hj *Job, n int) {
 // fetched has so many pages be fetched.
 func fetched(hj *Job, n uint64) {
 	for hash := range n {
-		hj.Learn(hash, 0)
+		hj.Learn(hash)
 		hj.Conclude(&ondisk.Pending{Hash: hash}, ondisk.Final{Outcome: link.OutcomeOK})
 	}
 }

@@ -34,7 +34,7 @@ type Account struct {
 
 // Open returns an empty account of a job on the host at a position.
 func (l *Ledger) Open(j *Job, pos ring.Pos, seq Sequence) *Account {
-	a := l.account(j, pos, seq, ondisk.Counters{MinDepth: 1<<32 - 1})
+	a := l.account(j, pos, seq, ondisk.Counters{})
 	a.marks.from = nowhere
 	return a
 }
@@ -169,12 +169,4 @@ func (a *Account) Trapped() {
 func (a *Account) Outgrown() {
 	a.Tally.c.Exhausted = true
 	a.changed()
-}
-
-// Shallower records a depth at which a URL was found.
-func (a *Account) Shallower(depth uint32) {
-	if depth < a.Tally.c.MinDepth {
-		a.Tally.c.MinDepth = depth
-		a.changed()
-	}
 }

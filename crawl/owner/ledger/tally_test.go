@@ -27,12 +27,11 @@ func TestCounts(t *testing.T) {
 	l := New(buffer.New(nil), unseen{}, nil)
 	j := &Job{Spec: &job.Spec{}}
 	one, other := l.Open(j, ring.Pos{1}, new(numbers)), l.Open(j, ring.Pos{2}, new(numbers))
-	one.Tally.c.MinDepth, other.Tally.c.MinDepth = 9, 9
 	late, paid := &ondisk.Pending{Spot: ondisk.Spot{Due: 5}}, &ondisk.Pending{Promised: true}
 	page := &ondisk.Final{Outcome: link.OutcomeOK, Size: 100, LeftOut: 2}
 	for hash := range uint64(3) {
-		one.Learn(hash, 2)
-		other.Learn(hash, 4)
+		one.Learn(hash)
+		other.Learn(hash)
 	}
 	one.Requested()
 	one.Tally.waits(1)
@@ -41,8 +40,8 @@ func TestCounts(t *testing.T) {
 	one.Lease(paid)
 	other.CutLink()
 	other.Refetched()
-	if one.Tally.out != 2 || one.Tally.outDelayed != 1 || one.Tally.outPaid != 1 || j.out != 2 || one.Tally.c.MinDepth != 2 || other.Tally.c.MinDepth != 4 {
-		t.Errorf("%d out, %d delayed, %d promised; %d in all; depths %d and %d", one.Tally.out, one.Tally.outDelayed, one.Tally.outPaid, j.out, one.Tally.c.MinDepth, other.Tally.c.MinDepth)
+	if one.Tally.out != 2 || one.Tally.outDelayed != 1 || one.Tally.outPaid != 1 || j.out != 2 {
+		t.Errorf("%d out, %d delayed, %d promised; %d in all", one.Tally.out, one.Tally.outDelayed, one.Tally.outPaid, j.out)
 	}
 	one.Returned(late)
 	one.Tally.waits(-1)
@@ -51,10 +50,6 @@ func TestCounts(t *testing.T) {
 	other.Correct(0, &ondisk.Final{Outcome: link.OutcomeTimeout}, page)
 	if all := j.Sums(); all.Accepted != 6 || all.Done() != 2 || all.Outcomes[link.OutcomeOK] != 2 || all.Bytes != 200 || all.LeftOut != 4 || all.Requests != 1 || all.Delayed != 0 || all.Promised != 1 {
 		t.Errorf("in all %+v", all)
-	}
-	one.Shallower(2)
-	if one.Shallower(1); one.Tally.c.MinDepth != 1 {
-		t.Error("the smallest depth is not kept")
 	}
 	one.Fail(link.OutcomeDNS, 7)
 	if c := one.Tally.c; c.Down != link.OutcomeDNS || c.DownUntil != 7 {

@@ -18,15 +18,14 @@ func (a *Account) Accept(hash uint64, url string, depth uint32, hops uint8, kind
 	}
 	p = ondisk.Pending{Spot: ondisk.Spot{Depth: depth, Seq: a.seq.Number()}, Hash: hash, Hops: hops, Kind: kind, URL: url}
 	a.put(&p)
-	a.Learn(hash, depth)
+	a.Learn(hash)
 	a.marks.lower(p.Spot)
 	return p, true
 }
 
 // Learn adds a URL to the set without a record: Wait or Conclude must follow.
-func (a *Account) Learn(hash uint64, depth uint32) {
+func (a *Account) Learn(hash uint64) {
 	a.both(func(c *ondisk.Counters) { c.Accepted++ })
-	a.Shallower(depth)
 	if err := a.ledger.seen.Add(ondisk.SetID{Pos: a.Pos, Job: a.Job.ID}, hash); err != nil {
 		a.ledger.buf.Fail(err)
 	}
@@ -160,12 +159,6 @@ func (a *Account) Correct(hash uint64, had, got *ondisk.Final) {
 		c.Count(had, -1)
 		c.Count(got, 1)
 	})
-}
-
-// MetAt updates the outcome of a URL found at another depth.
-func (a *Account) MetAt(hash uint64, f *ondisk.Final, depth uint32) {
-	f.Depth = depth
-	a.entry(hash, &ondisk.Entry{Done: true, Final: *f})
 }
 
 // Lease records that a URL is out at a worker.

@@ -3,13 +3,11 @@ package links
 import (
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
-	"github.com/apoidea/apoidea/crawl/owner/outbox"
 	"github.com/apoidea/apoidea/crawl/trap"
 	"github.com/apoidea/apoidea/crawl/wire"
 )
@@ -34,50 +32,21 @@ const (
 	maxFresh = 1 << 16
 )
 
-// Ahead is the number of a report's first links that were processed before it, and the page depth
-// used for them.
+// Ahead is the number of a report's first links that were processed before it.
 type Ahead struct {
-	N     int
-	Depth uint32
+	N int
 	// Brought counts the new URLs of the page's own host among them.
 	Brought int64
 }
 
-// Rest returns the links that are still to be processed for a page at a depth.
-func (a Ahead) Rest(links []ondisk.Link, depth uint32) []ondisk.Link {
-	if depth < a.Depth {
-		return links
-	}
-	return links[min(a.N, len(links)):]
-}
+// Rest returns the links that are still to be processed.
+func (a Ahead) Rest(links []ondisk.Link) []ondisk.Link { return links[min(a.N, len(links)):] }
 
-// Emit forwards the links of a page, and records them where a smaller depth may be found later.
-func (em *Emitter) Emit(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, f *wire.Fetched, went Ahead) {
-	links := Children(page, f)
-	if len(links) == 0 {
-		return
+// Emit forwards the links of a page.
+func (em *Emitter) Emit(h *hosts.Host, js *hosts.JobState, page *ondisk.Final, f *wire.Fetched, went Ahead) {
+	if links := went.Rest(Children(page, f)); len(links) > 0 {
+		em.forward(h, js, link.Hash(js.ID, page.URL), page.Depth, links)
 	}
-	em.KeepLinks(h, js, hash, page, links)
-	if links = went.Rest(links, page.Depth); len(links) > 0 {
-		em.forward(h, js, hash, page.Depth, links)
-	}
-}
-
-// KeepLinks records the links of a page that may be found at a smaller depth, in addition to those
-// already recorded.
-func (em *Emitter) KeepLinks(h *hosts.Host, js *hosts.JobState, hash uint64, page *ondisk.Final, links []ondisk.Link) {
-	redirects := len(js.Spec.Include) > 0 && page.Outcome == link.OutcomeRedirect // redirects of a seed are followed to any host
-	if !js.Spec.BoundsDepth() && !redirects || page.Depth == 0 {
-		return
-	}
-	key := ondisk.OutlinksKey(h.Pos, js.ID, hash)
-	list := ondisk.Links{Links: links}
-	if raw, ok := em.Buf.Get(key); ok {
-		if had, err := ondisk.DecodeLinks(raw); err == nil {
-			list.Links, list.Rest = ondisk.Union(had.Links, links), had.Rest
-		}
-	}
-	em.Buf.Set(key, list.Encode())
 }
 
 // Children returns the links of a page with depths relative to its own: 1 for links; 0 for page
@@ -154,7 +123,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 		case here:
 			own = append(own, Arrival{Link: k, Js: js, Host: name, Hash: target})
 		case Refusal(js.Spec, k.URL, k.Depth, k.Kind, true) == "":
-			em.Sent.put(m, k.Depth)
+			em.Sent.Set(m, k.Depth)
 			foreign = append(foreign, k)
 		}
 	}
@@ -163,7 +132,7 @@ func (em *Emitter) forward(h *hosts.Host, js *hosts.JobState, hash uint64, depth
 	em.came(h, js)
 	if len(foreign) > 0 {
 		em.Page.Foreign = true
-		em.outgoing.Put(h, js, hash, depth, ondisk.Links{Links: foreign})
+		em.outgoing.Put(h, js, hash, ondisk.Links{Links: foreign})
 	}
 }
 
@@ -176,74 +145,6 @@ func (em *Emitter) endless(h *hosts.Host, js *hosts.JobState, url string) bool {
 	em.traps.Of(h, hj).Leave(trap.Paths, url)
 	hj.CutLink()
 	return true
-}
-
-// Again emits the links of some pages that were found at a smaller depth.
-func (em *Emitter) Again() {
-	b := &em.outgoing.Box
-	for range min(againPerStep, b.Turns(em.Now)) {
-		e := b.Turn()
-		if e != nil && !em.jobs.Knows(em.jobs.Of(e.Job)) {
-			b.PutOff(em.Now + hosts.NeedEvery)
-			continue
-		}
-		if e != nil && !em.emitAgain(e) {
-			return // the rest follows in a later step
-		}
-		if b.Pass(); !em.HasRoom() {
-			break
-		}
-	}
-}
-
-// emitAgain emits the links of an entry, and removes it with the last of them; false if they exceed
-// the step's capacity.
-func (em *Emitter) emitAgain(e *outbox.Entry) (through bool) {
-	h := em.hosts.At(e.Pos)
-	raw, ok := em.Buf.Get([]byte(e.Key))
-	if h == nil || !ok {
-		return true
-	}
-	js := em.jobs.Of(e.Job)
-	if js.State == job.StateCanceled {
-		em.outgoing.drop(h, js, []byte(e.Key), raw)
-		return true
-	}
-	em.Page = &PageHosts{}
-	if e.Rest == nil {
-		var err error
-		if e.Rest, err = em.linksAgain(e, raw); err != nil {
-			em.Buf.Fail(err)
-			return true
-		}
-	}
-	for len(e.Rest) > LinksAtOnce {
-		em.ForwardPiece(h, js, strconv.FormatUint(e.Hash, 16), e.At, e.Rest[:LinksAtOnce])
-		if e.Rest = e.Rest[LinksAtOnce:]; !em.HasRoom() {
-			return false
-		}
-	}
-	em.outgoing.drop(h, js, []byte(e.Key), raw)
-	em.forward(h, js, e.Hash, e.At, e.Rest)
-	return true
-}
-
-// linksAgain returns the links of an entry with depths relative to the page's: the recorded ones,
-// and its own.
-func (em *Emitter) linksAgain(e *outbox.Entry, raw []byte) ([]ondisk.Link, error) {
-	own, err := ondisk.DecodeLinks(raw)
-	if err != nil {
-		return nil, err
-	}
-	for i := range own.Links {
-		own.Links[i].Depth -= min(e.At, own.Links[i].Depth)
-	}
-	value, ok := em.Buf.Get(ondisk.OutlinksKey(e.Pos, e.Job, e.Hash))
-	if !ok {
-		return own.Links, nil
-	}
-	list, err := ondisk.DecodeLinks(value)
-	return ondisk.Union(list.Links, own.Links), err
 }
 
 // came records the new URLs of the page's own host.
@@ -323,7 +224,7 @@ func (em *Emitter) mayBring(h *hosts.Host, js *hosts.JobState, name string, here
 		em.Page.fresh[name] = ok
 	}
 	if ok {
-		em.met.put(met, 0)
+		em.met.Set(met, 0)
 	}
 	return ok
 }

@@ -18,11 +18,10 @@ const LinksAtOnce = 128
 // Intake adds links to hosts of this peer to their URL sets.
 type Intake struct {
 	*hosts.Step
-	hosts    *hosts.Table
-	domains  *hosts.Domains
-	outgoing *Outgoing
-	Known    depths           // depth of the links processed here
-	fresh    []ondisk.Pending // accepted last, and not yet read by the emitter
+	hosts   *hosts.Table
+	domains *hosts.Domains
+	Known   depths           // depth of the links processed here
+	fresh   []ondisk.Pending // accepted last, and not yet read by the emitter
 }
 
 // Arrival is a link to a host of this peer.
@@ -69,7 +68,7 @@ func (in *Intake) Admit(list []Arrival) {
 		if value != nil {
 			in.meet(h, a, value)
 		}
-		in.Known.put(a.memo(), a.Depth)
+		in.Known.Set(a.memo(), a.Depth)
 	}
 }
 
@@ -126,7 +125,7 @@ func (in *Intake) refuses(a *Arrival) bool {
 	entered := a.Js.Spec.Enters(a.Host, a.Depth, a.Hops, a.Kind) || in.Entered(a.Js, a.Host)
 	if err != nil || canonical != a.URL || Refusal(a.Js.Spec, a.Link.URL, a.Depth, a.Kind, entered) != "" || a.Js.State == job.StateCanceled {
 		if entered || !a.Js.Spec.OpenScope() { // else a seed may still redirect to its host
-			in.Known.put(a.memo(), a.Depth)
+			in.Known.Set(a.memo(), a.Depth)
 		}
 		return true
 	}
@@ -179,24 +178,16 @@ func (in *Intake) accept(h *hosts.Host, a *Arrival) bool {
 	return true
 }
 
-// meet processes a link to a URL in the set: the smaller depth wins.
+// meet processes a link to a URL in the set: the smaller depth wins while the URL waits.
 func (in *Intake) meet(h *hosts.Host, a *Arrival, value []byte) {
 	n, err := ondisk.DecodeEntry(value)
 	if err != nil {
 		in.Buf.Fail(err)
 		return
 	}
-	hj := in.Book(h, a.Js)
-	switch {
-	case n.Done && a.Depth < n.Final.Depth:
-		hj.MetAt(a.Hash, &n.Final, a.Depth)
-		if a.Js.Spec.BoundsDepth() || len(a.Js.Spec.Include) > 0 {
-			in.outgoing.PutAgain(h, a.Js, a.Hash, a.Depth)
-		}
-	case !n.Done:
-		in.meetPending(h, hj, a, n.At)
+	if !n.Done {
+		in.meetPending(h, in.Book(h, a.Js), a, n.At)
 	}
-	hj.Shallower(a.Depth)
 }
 
 func (in *Intake) meetPending(h *hosts.Host, hj *hosts.Job, a *Arrival, at ondisk.Spot) {

@@ -9,9 +9,6 @@ import (
 	"github.com/apoidea/apoidea/storage/kv"
 )
 
-// againPerStep bounds the pages found at a smaller depth whose links are emitted again in one step.
-const againPerStep = 64
-
 // refillLinks bounds the links that one step loads into memory, give or take an entry.
 const refillLinks = 4096
 
@@ -24,14 +21,6 @@ type Outgoing struct {
 	Box   outbox.Outbox
 }
 
-// Shallower emits the recorded links of a done page again, since the page has a smaller depth, or
-// more links, than before.
-func (g *Outgoing) Shallower(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32) {
-	if _, ok := g.Buf.Get(ondisk.OutlinksKey(h.Pos, js.ID, hash)); ok {
-		g.PutAgain(h, js, hash, depth)
-	}
-}
-
 // Remove removes the entries of a host that is handed off.
 func (g *Outgoing) Remove(h *hosts.Host) {
 	if h.Rec.Outbox == 0 {
@@ -42,59 +31,52 @@ func (g *Outgoing) Remove(h *hosts.Host) {
 	g.Buf.Scan(prefix, kv.PrefixEnd(prefix), func(key, value []byte) bool {
 		if list, err := ondisk.DecodeLinks(value); err == nil && len(key) >= ondisk.JobPrefixLen {
 			js := g.jobs.Of(ondisk.JobIn(key))
-			js.Queued(-1, -int64(max(len(list.Links), 1)))
+			js.Queued(-1, -int64(len(list.Links)))
 			g.jobs.Changed(js)
 		}
 		return true
 	})
 }
 
-// Put writes an entry of a host's outbox; it replaces one of the same page and depth, and keeps its
-// links.
-func (g *Outgoing) Put(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32, list ondisk.Links) {
-	key := ondisk.OutboxKey(h.Pos, js.ID, hash, depth)
+// Put writes an entry of a host's outbox; it replaces one of the same page, and keeps its links.
+func (g *Outgoing) Put(h *hosts.Host, js *hosts.JobState, hash uint64, list ondisk.Links) {
+	key := ondisk.OutboxKey(h.Pos, js.ID, hash)
 	if raw, ok := g.Buf.Get(key); ok {
 		if had, err := ondisk.DecodeLinks(raw); err == nil {
 			links := ondisk.Union(had.Links, list.Links)
-			if len(links) == len(had.Links) && (had.Again || !list.Again) {
+			if len(links) == len(had.Links) {
 				return // nothing new, and the entry in flight stays
 			}
-			list.Again, list.Links, list.Rest = list.Again || had.Again, links, max(list.Rest, had.Rest)
+			list.Links, list.Rest = links, max(list.Rest, had.Rest)
 		}
 		g.drop(h, js, key, raw)
 	}
 	g.Buf.Set(key, list.Encode())
-	n := int64(max(len(list.Links), 1))
-	js.Queued(1, n)
+	js.Queued(1, int64(len(list.Links)))
 	h.Rec.Queued(1)
 	g.hosts.Touched(h)
 	g.jobs.Changed(js)
-	g.hold(h.Pos, js.ID, key, hash, depth, &list)
-}
-
-// PutAgain records that a page's links are to be emitted as of a smaller depth: in a later step, so
-// that a long chain of pages does not extend the step; durably, so that a crash does not lose it.
-func (g *Outgoing) PutAgain(h *hosts.Host, js *hosts.JobState, hash uint64, depth uint32) {
-	g.Put(h, js, hash, depth, ondisk.Links{Again: true})
+	g.hold(h.Pos, js.ID, key, &list)
 }
 
 // drop deletes an entry.
 func (g *Outgoing) drop(h *hosts.Host, js *hosts.JobState, key, raw []byte) {
-	n := int64(1)
-	if list, err := ondisk.DecodeLinks(raw); err == nil {
-		n = int64(max(len(list.Links), 1))
+	list, err := ondisk.DecodeLinks(raw)
+	if err != nil {
+		g.Buf.Fail(err)
+		return
 	}
 	g.Box.Remove(key)
 	g.Buf.Delete(key)
-	js.Queued(-1, -n)
+	js.Queued(-1, -int64(len(list.Links)))
 	h.Rec.Queued(-1)
 	g.hosts.Touched(h)
 	g.jobs.Changed(js)
 }
 
 // hold loads an entry into memory if there is space.
-func (g *Outgoing) hold(pos ring.Pos, id job.ID, key []byte, hash uint64, depth uint32, list *ondisk.Links) bool {
-	return g.Box.Hold(&outbox.Entry{Pos: pos, Job: id, Hash: hash, At: depth, Key: string(key)}, list, g.hosts.KeyOf)
+func (g *Outgoing) hold(pos ring.Pos, id job.ID, key []byte, list *ondisk.Links) bool {
+	return g.Box.Hold(&outbox.Entry{Pos: pos, Job: id, Key: string(key)}, list, g.hosts.KeyOf)
 }
 
 // Sent removes links that were acknowledged by the owners of their hosts. Part of a step.
@@ -154,16 +136,12 @@ func (g *Outgoing) refillFrom(pos ring.Pos, room *int) (through bool) {
 		if g.Box.Holds(key) || len(key) < ondisk.JobPrefixLen {
 			return true
 		}
-		hash, depth, ok := ondisk.PageIn(key[ondisk.JobPrefixLen:])
-		if !ok {
-			return true
-		}
 		list, err := ondisk.DecodeLinks(value)
 		if err != nil {
 			g.Buf.Fail(err)
 			return false
 		}
-		if !g.hold(pos, ondisk.JobIn(key), key, hash, depth, &list) {
+		if !g.hold(pos, ondisk.JobIn(key), key, &list) {
 			return false
 		}
 		*room -= len(list.Links)

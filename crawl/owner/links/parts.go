@@ -16,7 +16,7 @@ type Parts struct {
 func New(t *hosts.Parts) *Parts {
 	s := t.Table.Step
 	p := &Parts{Outgoing: &Outgoing{Step: s, jobs: t.Jobs, hosts: t.Table, Box: outbox.New(s.Cfg.MaxOutbox)}}
-	p.Intake = &Intake{Step: s, hosts: t.Table, domains: t.Domains, outgoing: p.Outgoing, Known: newDepths(s.Cfg.MaxKnown)}
+	p.Intake = &Intake{Step: s, hosts: t.Table, domains: t.Domains, Known: newDepths(s.Cfg.MaxKnown)}
 	p.Emitter = &Emitter{
 		Step: s, jobs: t.Jobs, hosts: t.Table, traps: t.Traps, intake: p.Intake, outgoing: p.Outgoing,
 		Sent: newDepths(s.Cfg.MaxKnown), met: newDepths(s.Cfg.MaxKnown), Page: &PageHosts{},

@@ -29,7 +29,7 @@ func samples() map[string][]byte {
 		Measured: []Measurement{{"w", 100, ""}, {"v", 0, "refused"}}, fetchBase: 9, slowRuns: 1, Seq: 10, Outbox: 11, Secure: true,
 	}
 	count := Counters{
-		Accepted: 9, Delayed: 1, Promised: 2, Bytes: 100, Refetched: 1, MinDepth: 3, Down: link.OutcomeTLS, DownUntil: 44, Outbox: 5, Entries: 2,
+		Accepted: 9, Delayed: 1, Promised: 2, Bytes: 100, Refetched: 1, Down: link.OutcomeTLS, DownUntil: 44, Outbox: 5, Entries: 2,
 		Exhausted: true,
 	}
 	count.Outcomes[link.OutcomeOK] = 4
@@ -57,7 +57,7 @@ func samples() map[string][]byte {
 		"totals":         (&Totals{Hosts: 300}).Encode(),
 		"open in a copy": append(open.Encode(), wait.Encode()[1:]...),
 		"host":           host.Encode(), "counters": count.Encode(), "pending": wait.Encode(), "open": open.Encode(), "done": done.Encode(),
-		"links": short.Encode(), "packed links": long.Encode(), "again": (&Links{Again: true}).Encode(),
+		"links": short.Encode(), "packed links": long.Encode(),
 		"accounts": (&Accounts{Pages: Account{9, 1, 2, 3}, Bytes: Account{8, 1, 1, 1}}).Encode(),
 	}
 }
@@ -152,7 +152,6 @@ func TestLaterFields(t *testing.T) {
 func TestLinksAreTheMessage(t *testing.T) {
 	for _, list := range []Links{
 		{},
-		{Again: true},
 		{Links: []Link{{URL: "http://a.example/"}}},
 		{Links: []Link{{"http://a.example/", 1, 2, link.KindSitemap}, {"http://b.example/", 300, 0, link.KindPage}}},
 	} {
@@ -164,7 +163,7 @@ func TestLinksAreTheMessage(t *testing.T) {
 		if again, err := (proto.MarshalOptions{Deterministic: true}).Marshal(&m); err != nil || !bytes.Equal(again, value[1:]) {
 			t.Errorf("%v: %v\n%x\n%x", list, err, value[1:], again)
 		}
-		if m.GetAgain() != list.Again || len(m.GetUrl()) != len(list.Links) {
+		if len(m.GetUrl()) != len(list.Links) {
 			t.Errorf("%v comes back as %v", list, &m)
 		}
 	}

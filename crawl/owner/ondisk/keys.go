@@ -13,9 +13,8 @@ import (
 //	'h' POS 'a'                     host record
 //	'h' POS 'd' JOB due8 seq8       pending record that waits for a retry until due (Unix ms)
 //	'h' POS 'j' JOB                 counters of a job on the host
-//	'h' POS 'l' JOB hash8           links of a page that is done, for jobs with a depth limit
 //	'h' POS 'n' JOB                 trap state of a job's pages; see package trap
-//	'h' POS 'o' JOB hash8 depth4    outbox: links of page hash as found at depth, for other owners
+//	'h' POS 'o' JOB hash8           outbox: links of page hash for other owners
 //	'h' POS 'p' JOB rank4 seq8      pending record that is ready; its rank is its depth unless the job orders its URLs otherwise
 //	'h' POS 'r' origin              robots.txt state of one origin
 //	'h' POS 'u' JOB hash8           URL entry; in a copy also the pending record, see copies.go
@@ -25,7 +24,7 @@ import (
 //	'x' POS                         the host has opted out by its record; its name (derived)
 //	'w' POS                         the host has pending URLs or an outbox (derived; read at start and after eviction); for an evicted host that waits, until when, see package hosts
 //
-// Values begin with [Format]. Under a host those of 'a', 'j', 'l', 'o' and 'r', and those of 'b',
+// Values begin with [Format]. Under a host those of 'a', 'j', 'o' and 'r', and those of 'b',
 // 'c' and 't', are messages of package record after it; those of URLs ('d', 'p', 'u') and the
 // derived ones ('w', 'x') are values in sequence. See docs/decisions/27-records-as-messages.md.
 //
@@ -44,7 +43,6 @@ const (
 	KindHost     = 'a'
 	KindDelayed  = 'd'
 	KindCounters = 'j'
-	KindOutlinks = 'l'
 	KindTrap     = 'n'
 	KindOutbox   = 'o'
 	KindReady    = 'p'
@@ -78,14 +76,9 @@ func EntryKey(pos ring.Pos, id job.ID, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(JobPrefix(pos, KindEntry, id), hash)
 }
 
-// OutlinksKey returns the key of the links of a done page.
-func OutlinksKey(pos ring.Pos, id job.ID, hash uint64) []byte {
-	return binary.BigEndian.AppendUint64(JobPrefix(pos, KindOutlinks, id), hash)
-}
-
-// OutboxKey returns the key of an outbox entry: links of a page as found at a depth.
-func OutboxKey(pos ring.Pos, id job.ID, hash uint64, depth uint32) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(JobPrefix(pos, KindOutbox, id), hash), depth)
+// OutboxKey returns the key of an outbox entry: links of a page.
+func OutboxKey(pos ring.Pos, id job.ID, hash uint64) []byte {
+	return binary.BigEndian.AppendUint64(JobPrefix(pos, KindOutbox, id), hash)
 }
 
 // RobotsKey returns the key of the robots.txt state of one of a host's origins.
@@ -165,20 +158,12 @@ func DelayedSpot(tail []byte) (Spot, bool) {
 	return Spot{Due: int64(due), Seq: binary.BigEndian.Uint64(tail[8:])}, true
 }
 
-// HashIn decodes the hash behind JobPrefix in the key of an entry or of a page's links.
+// HashIn decodes the hash behind JobPrefix in the key of a URL or outbox entry.
 func HashIn(tail []byte) (hash uint64, ok bool) {
 	if len(tail) != 8 {
 		return 0, false
 	}
 	return binary.BigEndian.Uint64(tail), true
-}
-
-// PageIn decodes the part of an outbox key behind JobPrefix: the page and its depth.
-func PageIn(tail []byte) (hash uint64, depth uint32, ok bool) {
-	if len(tail) != 12 {
-		return 0, 0, false
-	}
-	return binary.BigEndian.Uint64(tail), binary.BigEndian.Uint32(tail[8:]), true
 }
 
 // JobIn returns the job in a key of at least JobPrefixLen bytes.

@@ -19,7 +19,7 @@ const packFrom = 256
 // wire.PieceLinks, and repeated fetches of a page may return different ones.
 const MaxList = 1<<16 - 1
 
-// Link is a link in transit. In a page's record, depth is relative to the page's.
+// Link is a link in transit. In the result of links.Children, depth is relative to the page's.
 type Link struct {
 	URL   string    // canonical
 	Depth uint32    // links from a seed, or from the page
@@ -27,11 +27,8 @@ type Link struct {
 	Kind  link.Kind // how it was found
 }
 
-// Links is a list of links: of a page, or of an outbox entry. An outbox entry with Again set also
-// stands for the recorded links of a page, to be emitted again because the page was found at a
-// smaller depth.
+// Links is the list of links of an outbox entry.
 type Links struct {
-	Again bool   // the recorded links of the page are to be emitted as well
 	Links []Link // in the order in which they were found
 	Rest  string // unknown fields
 }
@@ -61,8 +58,7 @@ const perLink = 11
 // Field numbers of record.Links. The codec is handwritten: a list has an entry for each link of a
 // page, and a list of an untrusted peer must not take more memory than its size.
 const (
-	linksAgain = iota + 1
-	linksURL
+	linksURL = iota + 2
 	linksDepth
 	linksHops
 	linksKind
@@ -72,9 +68,6 @@ const (
 // write encodes the whole list, of about the given size unpacked.
 func (l *Links) write(size int) []byte {
 	e := append(make([]byte, 0, 16+size), Format)
-	if l.Again {
-		e = protowire.AppendVarint(protowire.AppendTag(e, linksAgain, protowire.VarintType), 1)
-	}
 	head := len(e)
 	e = l.appendColumns(e)
 	if len(e)-head >= packFrom {
@@ -159,9 +152,6 @@ func (r *linksReader) read(b []byte, whole bool) error {
 func (r *linksReader) field(number protowire.Number, kind protowire.Type, field, value []byte, whole bool) error {
 	content, _ := protowire.ConsumeBytes(value)
 	switch {
-	case number == linksAgain && kind == protowire.VarintType && whole:
-		n, _ := protowire.ConsumeVarint(value)
-		r.list.Again = n != 0
 	case number == linksURL && kind == protowire.BytesType:
 		if len(content) > link.MaxURL || len(r.list.Links) >= MaxList {
 			return ErrFormat

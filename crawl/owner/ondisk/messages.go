@@ -149,7 +149,7 @@ func (c *Counters) Encode() []byte {
 	}
 	return marshal(&record.Counters{
 		Accepted: max(c.Accepted, 0), Outcomes: c.Outcomes[:last], Delayed: max(c.Delayed, 0), Promised: max(c.Promised, 0),
-		Bytes: max(c.Bytes, 0), Refetched: max(c.Refetched, 0), MinDepth: c.MinDepth, Down: uint32(c.Down), DownUntilMs: max(c.DownUntil, 0),
+		Bytes: max(c.Bytes, 0), Refetched: max(c.Refetched, 0), Down: uint32(c.Down), DownUntilMs: max(c.DownUntil, 0),
 		Outbox: max(c.Outbox, 0), Entries: max(c.Entries, 0), Exhausted: c.Exhausted, Admission: uint32(c.Admission),
 		LeftOut: max(c.LeftOut, 0), Requests: max(c.Requests, 0), Cut: max(c.Cut, 0), Trap: c.Trap,
 	}, c.Rest)
@@ -165,7 +165,7 @@ func DecodeCounters(b []byte) (Counters, error) {
 	var d reader
 	c := Counters{
 		Accepted: d.count(m.GetAccepted()), Delayed: d.count(m.GetDelayed()), Promised: d.count(m.GetPromised()), Bytes: d.count(m.GetBytes()),
-		Refetched: d.count(m.GetRefetched()), MinDepth: m.GetMinDepth(), Down: d.outcome(m.GetDown()), DownUntil: d.time(m.GetDownUntilMs()),
+		Refetched: d.count(m.GetRefetched()), Down: d.outcome(m.GetDown()), DownUntil: d.time(m.GetDownUntilMs()),
 		Outbox: d.count(m.GetOutbox()), Entries: d.count(m.GetEntries()), Exhausted: m.GetExhausted(),
 		Admission: domain.Verdict(min(m.GetAdmission(), 255)), LeftOut: d.count(m.GetLeftOut()), // bounded
 		Requests: d.count(m.GetRequests()), Cut: d.count(m.GetCut()), Trap: m.GetTrap(), Rest: rest,

@@ -89,7 +89,6 @@ type Counters struct {
 	Promised  int64                // pending records with reserved budget
 	Bytes     int64                // of bodies fetched
 	Refetched int64                // fetches of URLs that had their outcome
-	MinDepth  uint32               // smallest depth of a URL
 	Down      link.Outcome         // outcome of a failed host, shared by pending URLs until DownUntil
 	DownUntil int64                // Unix ms
 	Outbox    int64                // links in the outbox (peer only)

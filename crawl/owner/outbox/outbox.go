@@ -25,7 +25,7 @@ type OutLink struct {
 // Outbox holds the links for other owners that are in memory.
 //
 //	state      next      because
-//	on disk    held      Hold: there is space; its links are queued, or it waits to be emitted again
+//	on disk    held      Hold: there is space; its links are queued
 //	held       on disk   Remove: it is replaced, or its host is handed off
 //	held       gone      Acknowledge: the last of its links was acknowledged
 //
@@ -36,9 +36,7 @@ type Outbox struct {
 	head    int
 	entries map[uint64]*Entry
 	byKey   map[string]uint64
-	again   []uint64 // entries whose links are to be emitted again
-	againAt int64    // not before, as their jobs are not known yet
-	links   int      // of the entries in memory
+	links   int // of the entries in memory
 	lastID  uint64
 	spilled bool   // entries may be on disk alone
 	cursor  []byte // position of the scan for those, nil at the beginning
@@ -49,18 +47,11 @@ type Outbox struct {
 type Entry struct {
 	Pos  ring.Pos // of the page's host
 	Job  job.ID   // job of the links
-	Hash uint64   // of the page
-	At   uint32   // depth at which it was found
 	Key  string   // key of the entry on disk
 	n    int
 	left int
 	sent []uint64 // bits
-	// Rest holds the links still to be emitted again, of a partly emitted entry.
-	Rest []ondisk.Link
 }
-
-// never is the time of an event that is not scheduled.
-const never = int64(1<<63 - 1)
 
 // linkIDBits is the ID space of an entry's links, at most ondisk.MaxList.
 const linkIDBits = 16
@@ -106,9 +97,9 @@ func (b *Outbox) Searched() { b.cursor, b.spilled = nil, b.missed }
 // MayRefill reports whether entries may be on disk alone, and memory has space for some.
 func (b *Outbox) MayRefill() bool { return b.spilled && b.links <= b.most/2 }
 
-// Hold loads an entry if there is space: its links are queued, or it waits to be emitted again.
+// Hold loads an entry and queues its links if there is space.
 func (b *Outbox) Hold(e *Entry, list *ondisk.Links, keyOf func(host string) ring.Key) bool {
-	e.n = max(len(list.Links), 1)
+	e.n = len(list.Links)
 	if !b.room(e.n) {
 		return false
 	}
@@ -117,10 +108,6 @@ func (b *Outbox) Hold(e *Entry, list *ondisk.Links, keyOf func(host string) ring
 	e.left, e.sent = e.n, make([]uint64, (e.n+63)/64)
 	b.entries[id], b.byKey[e.Key] = e, id
 	b.links += e.n
-	if list.Again {
-		b.again = append(b.again, id)
-		return true
-	}
 	for i, k := range list.Links {
 		name := link.Host(k.URL)
 		b.queue = append(b.queue, OutLink{
@@ -193,33 +180,4 @@ func (b *Outbox) Acknowledge(id uint64) *Entry {
 		return nil
 	}
 	return e
-}
-
-// Turns returns the number of entries whose links may be emitted again now.
-func (b *Outbox) Turns(now int64) int {
-	if now < b.againAt {
-		return 0
-	}
-	return len(b.again)
-}
-
-// Turn returns the first entry whose links are to be emitted again; nil if it was dropped.
-func (b *Outbox) Turn() *Entry { return b.entries[b.again[0]] }
-
-// PutOff moves the first of them behind the others, and delays all until a time.
-func (b *Outbox) PutOff(until int64) { b.again, b.againAt = append(b.again[1:], b.again[0]), until }
-
-// Pass removes the first of them.
-func (b *Outbox) Pass() {
-	if b.again = b.again[1:]; len(b.again) == 0 {
-		b.again = nil
-	}
-}
-
-// AgainNext returns the time at which the next of them may be emitted; never if there is none.
-func (b *Outbox) AgainNext() int64 {
-	if len(b.again) == 0 {
-		return never
-	}
-	return b.againAt
 }

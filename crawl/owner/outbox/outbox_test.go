@@ -1,16 +1,15 @@
 package outbox
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/dht/ring"
 )
 
-// put holds an entry of n links in an outbox, or one that is to be emitted anew if there are none.
+// put holds an entry of n links in an outbox.
 func put(b *Outbox, key string, n int) (id uint64, ok bool) {
-	list := &ondisk.Links{Again: n == 0, Links: make([]ondisk.Link, n)}
+	list := &ondisk.Links{Links: make([]ondisk.Link, n)}
 	ok = b.Hold(&Entry{Key: key}, list, func(string) ring.Key { return ring.Key{} })
 	return b.byKey[key], ok
 }
@@ -49,30 +48,6 @@ func TestOutboxStates(t *testing.T) {
 	}
 	if b.drop(one); b.links != 0 || len(b.byKey) != 0 {
 		t.Errorf("%d links, %d keys are left of nothing", b.links, len(b.byKey))
-	}
-}
-
-// TestOutboxTurns: entries that are to be emitted anew have their turns in order; one that is put
-// off goes behind.
-func TestOutboxTurns(t *testing.T) {
-	b := New(10)
-	for _, key := range []string{"one", "two"} {
-		put(&b, key, 0)
-	}
-	var got []string
-	if b.AgainNext() != 0 {
-		t.Errorf("the next turn is at %d", b.AgainNext())
-	}
-	b.PutOff(500)
-	if b.AgainNext() != 500 || b.Turns(499) != 0 || b.Turns(500) != 2 {
-		t.Errorf("one was put off, the next turn is at %d", b.AgainNext())
-	}
-	for b.AgainNext() != never {
-		got = append(got, b.Turn().Key)
-		b.Pass()
-	}
-	if !slices.Equal(got, []string{"two", "one"}) {
-		t.Errorf("turns of %v", got)
 	}
 }
 

@@ -326,7 +326,6 @@ type Counters struct {
 	Promised      int64                  `protobuf:"varint,4,opt,name=promised,proto3" json:"promised,omitempty"`        // pending records with reserved budget
 	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Refetched     int64                  `protobuf:"varint,6,opt,name=refetched,proto3" json:"refetched,omitempty"`
-	MinDepth      uint32                 `protobuf:"varint,7,opt,name=min_depth,json=minDepth,proto3" json:"min_depth,omitempty"`
 	Down          uint32                 `protobuf:"varint,8,opt,name=down,proto3" json:"down,omitempty"` // link.Outcome of a host with too many failures
 	DownUntilMs   int64                  `protobuf:"varint,9,opt,name=down_until_ms,json=downUntilMs,proto3" json:"down_until_ms,omitempty"`
 	Outbox        int64                  `protobuf:"varint,10,opt,name=outbox,proto3" json:"outbox,omitempty"`                  // links in the outbox (peer only)
@@ -409,13 +408,6 @@ func (x *Counters) GetBytes() int64 {
 func (x *Counters) GetRefetched() int64 {
 	if x != nil {
 		return x.Refetched
-	}
-	return 0
-}
-
-func (x *Counters) GetMinDepth() uint32 {
-	if x != nil {
-		return x.MinDepth
 	}
 	return 0
 }
@@ -660,11 +652,10 @@ func (x *Accounts) GetBytesBound() uint64 {
 	return 0
 }
 
-// Links are those of a page, or an entry of the outbox, in columns: the i-th entries of url, depth, hops and kind describe one link. An empty column
+// Links is an entry of the outbox, in columns: the i-th entries of url, depth, hops and kind describe one link. An empty column
 // is all zero. Long lists are in packed.
 type Links struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Again         bool                   `protobuf:"varint,1,opt,name=again,proto3" json:"again,omitempty"` // an outbox entry that also stands for the recorded links of its page
 	Url           [][]byte               `protobuf:"bytes,2,rep,name=url,proto3" json:"url,omitempty"`
 	Depth         []uint32               `protobuf:"varint,3,rep,packed,name=depth,proto3" json:"depth,omitempty"`
 	Hops          []byte                 `protobuf:"bytes,4,opt,name=hops,proto3" json:"hops,omitempty"`
@@ -702,13 +693,6 @@ func (x *Links) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Links.ProtoReflect.Descriptor instead.
 func (*Links) Descriptor() ([]byte, []int) {
 	return file_record_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *Links) GetAgain() bool {
-	if x != nil {
-		return x.Again
-	}
-	return false
 }
 
 func (x *Links) GetUrl() [][]byte {
@@ -874,15 +858,14 @@ const file_record_proto_rawDesc = "" +
 	"\vMeasurement\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\fR\x04peer\x12\x15\n" +
 	"\x06rtt_us\x18\x02 \x01(\x03R\x05rttUs\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\fR\x05error\"\xd0\x03\n" +
+	"\x05error\x18\x03 \x01(\fR\x05error\"\xb9\x03\n" +
 	"\bCounters\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\x03R\baccepted\x12\x1e\n" +
 	"\boutcomes\x18\x02 \x03(\x03B\x02\x10\x01R\boutcomes\x12\x18\n" +
 	"\adelayed\x18\x03 \x01(\x03R\adelayed\x12\x1a\n" +
 	"\bpromised\x18\x04 \x01(\x03R\bpromised\x12\x14\n" +
 	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x1c\n" +
-	"\trefetched\x18\x06 \x01(\x03R\trefetched\x12\x1b\n" +
-	"\tmin_depth\x18\a \x01(\rR\bminDepth\x12\x12\n" +
+	"\trefetched\x18\x06 \x01(\x03R\trefetched\x12\x12\n" +
 	"\x04down\x18\b \x01(\rR\x04down\x12\"\n" +
 	"\rdown_until_ms\x18\t \x01(\x03R\vdownUntilMs\x12\x16\n" +
 	"\x06outbox\x18\n" +
@@ -893,7 +876,7 @@ const file_record_proto_rawDesc = "" +
 	"\bleft_out\x18\x0e \x01(\x03R\aleftOut\x12\x1a\n" +
 	"\brequests\x18\x0f \x01(\x03R\brequests\x12\x10\n" +
 	"\x03cut\x18\x10 \x01(\x03R\x03cut\x12\x12\n" +
-	"\x04trap\x18\x11 \x01(\bR\x04trap\"o\n" +
+	"\x04trap\x18\x11 \x01(\bR\x04trapJ\x04\b\a\x10\b\"o\n" +
 	"\aRevisit\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\x06R\x04text\x12\x1e\n" +
 	"\vnext_due_ms\x18\x02 \x01(\x03R\tnextDueMs\x12\x16\n" +
@@ -913,14 +896,13 @@ const file_record_proto_rawDesc = "" +
 	"\n" +
 	"bytes_used\x18\a \x01(\x04R\tbytesUsed\x12\x1f\n" +
 	"\vbytes_bound\x18\b \x01(\x04R\n" +
-	"bytesBound\"\x89\x01\n" +
-	"\x05Links\x12\x14\n" +
-	"\x05again\x18\x01 \x01(\bR\x05again\x12\x10\n" +
+	"bytesBound\"y\n" +
+	"\x05Links\x12\x10\n" +
 	"\x03url\x18\x02 \x03(\fR\x03url\x12\x18\n" +
 	"\x05depth\x18\x03 \x03(\rB\x02\x10\x01R\x05depth\x12\x12\n" +
 	"\x04hops\x18\x04 \x01(\fR\x04hops\x12\x12\n" +
 	"\x04kind\x18\x05 \x01(\fR\x04kind\x12\x16\n" +
-	"\x06packed\x18\x06 \x01(\fR\x06packed\"\x1e\n" +
+	"\x06packed\x18\x06 \x01(\fR\x06packedJ\x04\b\x01\x10\x02\"\x1e\n" +
 	"\x06Robots\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\fR\x05state\"\x1e\n" +
 	"\x06Totals\x12\x14\n" +

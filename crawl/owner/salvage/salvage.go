@@ -87,7 +87,7 @@ func readUnderHost(key, value []byte) (r Read, err error) {
 		err = r.entry(key, value)
 	case ondisk.KindCounters:
 		_, err = ondisk.DecodeCounters(value)
-	case ondisk.KindOutlinks, ondisk.KindOutbox:
+	case ondisk.KindOutbox:
 		_, err = ondisk.DecodeLinks(value)
 	case ondisk.KindRobots:
 		_, err = ondisk.DecodeRobots(value)

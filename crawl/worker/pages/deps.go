@@ -20,8 +20,6 @@ type Config struct {
 	Processors int
 	// MaxMemory bounds the bytes of bodies in memory.
 	MaxMemory int64
-	// MaxSpilled bounds the bytes that wait on disk; at the bound no further exchange begins.
-	MaxSpilled int64
 	// ClaimLinger is how long a claim waits for others, unless ClaimBatch of them wait.
 	ClaimLinger time.Duration
 	// ClaimBatch is the number of claims in a batch.
@@ -42,8 +40,6 @@ type Deps struct {
 	Archive Archive
 	// Content sends claims and confirmations to the owners of bodies.
 	Content Content
-	// Spill may be nil: then exchanges wait while memory is full.
-	Spill Spill
 	// Known are the links that need not be reported again.
 	Known *reports.Known
 	// Log is required.
@@ -175,10 +171,4 @@ type Content interface {
 	// Confirm announces archived bodies. Undeliverable confirmations are dropped: a body is then
 	// stored twice.
 	Confirm(ctx context.Context, c []reports.Confirmation) error
-}
-
-// Spill stores bodies on disk for which there is no memory, as spill.Dir does. An error of Create,
-// or of a write, means that the disk accepts none now.
-type Spill interface {
-	Create() (fetch.Spilled, error) // opens a body to be written
 }

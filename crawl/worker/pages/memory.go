@@ -2,23 +2,22 @@ package pages
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"time"
 
 	"github.com/apoidea/apoidea/crawl/fetch"
 )
 
-// memory counts the bytes of bodies: of exchanges under way those beyond fetch.FreeBody, of pages
-// all. Growing bodies get at most half of the bound, because a site decides how long they take; so
-// complete pages always find memory to be processed, and their end frees it. The caller holds the
+// memory is a semaphore of the bytes of bodies: of exchanges under way those beyond fetch.FreeBody,
+// of pages all. Growing bodies get at most half of the bound, because a site decides how long they
+// take; so complete pages always find memory to be processed, and their end frees it. The oldest
+// body that waits may always go on, outside the bound, so nothing deadlocks. The caller holds the
 // pipeline's mutex.
 type memory struct {
 	bound   int64
 	growing int64
 	kept    int64
-	over    *share    // may exceed the bound; one at a time, to guarantee progress
-	waiting []*waiter // bodies without memory or disk, in order of arrival
+	over    *share    // outside the bound; one at a time
+	waiting []*waiter // in order of arrival
 }
 
 // share is the memory granted to one body.
@@ -37,7 +36,22 @@ type waiter struct {
 func (m *memory) used() int64 { return m.growing + m.kept }
 
 // fits reports whether n more bytes are available.
-func (m *memory) fits(n int64) bool { return m.used()+n <= m.bound }
+func (m *memory) fits(n int64) bool {
+	used := m.used()
+	if m.over != nil {
+		used -= m.over.bytes
+	}
+	return used+n <= m.bound
+}
+
+// mayGrow reports whether n more bytes are available for growing bodies.
+func (m *memory) mayGrow(n int64) bool {
+	growing := m.growing
+	if m.over != nil && !m.over.kept {
+		growing -= m.over.bytes
+	}
+	return growing+n <= m.bound/2 && m.fits(n)
+}
 
 // set changes the size of a share.
 func (m *memory) set(s *share, size int64) {
@@ -52,7 +66,7 @@ func (m *memory) set(s *share, size int64) {
 // grow sets the size of a body being received, if memory is available.
 func (m *memory) grow(s *share, size int64) bool {
 	more := size - s.bytes
-	if more > 0 && m.over != s && (m.growing+more > m.bound/2 || !m.fits(more)) {
+	if more > 0 && m.over != s && !m.mayGrow(more) {
 		return false
 	}
 	m.set(s, size)
@@ -99,8 +113,7 @@ func (m *memory) forget(t *waiter) {
 func (m *memory) serve() {
 	for len(m.waiting) > 0 {
 		t := m.waiting[0]
-		more := t.size - t.share.bytes
-		if m.growing+more > m.bound/2 || !m.fits(more) {
+		if !m.mayGrow(t.size - t.share.bytes) {
 			if m.over != nil && m.over != t.share {
 				return
 			}
@@ -111,9 +124,6 @@ func (m *memory) serve() {
 		close(t.ready)
 	}
 }
-
-// errNoSpill reports that no Spill is configured.
-var errNoSpill = errors.New("no spill directory configured")
 
 // Room is the memory of one exchange's body, as requested by package fetch.
 type Room struct {
@@ -132,9 +142,6 @@ func (b *Room) Grow(size int64) bool {
 	defer b.l.mu.Unlock()
 	return b.l.memory.grow(&b.share, size)
 }
-
-// Spill implements fetch.Room.
-func (b *Room) Spill() (fetch.Spilled, error) { return b.l.disk() }
 
 // Wait implements fetch.Room.
 func (b *Room) Wait(ctx context.Context, size int64) error {
@@ -169,7 +176,6 @@ func (l *Pipeline) SetMemory(bound int64) {
 	defer l.mu.Unlock()
 	l.memory.bound = bound
 	l.memory.serve()
-	l.room.Broadcast()
 	l.work.Broadcast()
 }
 
@@ -180,22 +186,18 @@ func (l *Pipeline) Held() int64 {
 	return l.memory.used()
 }
 
-// Full reports whether no further exchange may begin, because neither memory nor disk is available
-// for it. Worker.Begin is called when a page leaves afterwards.
+// Full reports whether no further exchange may begin, because no memory is available for its page.
+// Worker.Begin is called when a page leaves afterwards.
 func (l *Pipeline) Full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	full := l.onDisk >= l.cfg.MaxSpilled
-	if l.deps.Spill == nil || l.trouble.lasts(time.Now()) {
-		full = full || len(l.memory.waiting) > 0 || !l.memory.fits(1)
-	}
+	full := !l.memory.fits(1)
 	l.refused = l.refused || full
 	return full
 }
 
 // freed wakes waiters after memory was freed; the result goes to begin, without the mutex.
 func (l *Pipeline) freed() (refused bool) {
-	l.room.Broadcast()
 	l.work.Broadcast()
 	refused, l.refused = l.refused, false
 	return refused

@@ -1,14 +1,13 @@
 package pages
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/apoidea/apoidea/crawl/crawltest"
 	"github.com/apoidea/apoidea/crawl/fetch"
@@ -107,81 +106,91 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// smallDisk takes so many bytes in all.
-type smallDisk struct {
-	mu         sync.Mutex
-	left, open int
-}
-
-func (d *smallDisk) Create() (fetch.Spilled, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.open++
-	return &onDisk{disk: d}, nil
-}
-
-// onDisk is a body on disk.
-type onDisk struct {
-	disk *smallDisk
-	data []byte
-}
-
-func (f *onDisk) Write(p []byte) (int, error) {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	if f.disk.left < len(p) {
-		return 0, errors.New("full")
-	}
-	f.disk.left -= len(p)
-	f.data = append(f.data, p...)
-	return len(p), nil
-}
-func (f *onDisk) Reader() io.Reader { return bytes.NewReader(f.data) }
-func (f *onDisk) Size() int64       { return int64(len(f.data)) }
-func (f *onDisk) Close() error {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	f.disk.left += len(f.data)
-	f.disk.open--
-	return nil
-}
-
-// TestLargePages: more pages than memory has room for, large and small, are all reported, with and
-// without room on disk, and nothing is left behind.
-func TestLargePages(t *testing.T) {
-	for _, room := range []int{1 << 30, 2 << 20, 1, 0} {
-		crawltest.Bubble(t, func(t *testing.T) {
-			const fetchers, each = 6, 8
-			x := newTest(t, func(c *Config) { c.MaxMemory = 1 << 20 })
-			x.keep = true
-			l, disk := x.pipe, &smallDisk{left: room}
-			if room > 0 {
-				l.deps.Spill = disk
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			var serving, fetching sync.WaitGroup
-			l.Run(ctx, &serving)
-			for range fetchers {
-				fetching.Go(func() {
-					for i := range each {
-						body := make([]byte, 900<<10>>(i%2*8))
-						l.Push(New(&session.Lease{Host: "a.example"}, &reports.Item{Job: &reports.Job{}, URL: "http://a.example/"}, &fetch.Response{Status: 200, Body: body}, l.Room(), 0, 0))
+// TestLargeBodiesStayUnderBound receives more large bodies at once than memory has room for, some
+// in several steps as without a Content-Length. Beside one body outside the bound they never exceed
+// it, and all are reported.
+func TestLargeBodiesStayUnderBound(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		const fetchers, each, bound, large = 40, 5, 4 << 20, 3 << 20
+		x := newTest(t, func(c *Config) { c.MaxMemory = bound })
+		x.keep = true
+		l := x.pipe
+		ctx, cancel := context.WithCancel(t.Context())
+		var serving, fetching sync.WaitGroup
+		l.Run(ctx, &serving)
+		most := int64(0)
+		for range fetchers {
+			fetching.Go(func() {
+				for i := range each {
+					size := int64(large >> (i % 3))
+					steps := []int64{size}
+					if i%2 == 0 {
+						steps = []int64{size / 4, size / 2, size}
 					}
-				})
-			}
-			fetching.Wait()
-			l.Drain(ctx)
-			if len(x.told) != fetchers*each || x.left != 0 {
-				t.Errorf("disk of %d bytes: %d reports, %d left", room, len(x.told), x.left)
-			}
-			if l.memory.used() != 0 || l.memory.over != nil || l.onDisk != 0 || l.working != 0 || l.large != 0 || disk.open != 0 || disk.left != room {
-				t.Errorf("left behind: %+v, %d on disk, %d worked on, %d large, %d files", l.memory, l.onDisk, l.working, l.large, disk.open)
-			}
-			l.Close()
-			cancel()
-			serving.Wait()
-		})
-	}
+					room := l.Room()
+					for _, want := range steps {
+						if !room.Grow(want) {
+							if err := room.Wait(ctx, want); err != nil {
+								t.Error(err)
+							}
+						}
+						l.mu.Lock()
+						most = max(most, l.memory.used())
+						l.mu.Unlock()
+						time.Sleep(time.Duration(1+want>>20) * time.Second)
+					}
+					l.Push(New(&session.Lease{Host: "a.example"}, &reports.Item{Job: &reports.Job{}, URL: "http://a.example/"}, &fetch.Response{Status: 200, Body: make([]byte, size-pageSize)}, room, 0, 0))
+				}
+			})
+		}
+		fetching.Wait()
+		l.Drain(ctx)
+		if len(x.told) != fetchers*each || x.left != 0 {
+			t.Errorf("%d reports, %d left", len(x.told), x.left)
+		}
+		if most > bound+large || most < bound/2 {
+			t.Errorf("%d bytes in use, at most %d beside one body of %d", most, bound, large)
+		}
+		if l.memory.used() != 0 || l.memory.over != nil || l.working != 0 || l.large != 0 {
+			t.Errorf("left behind: %+v, %d worked on, %d large", l.memory, l.working, l.large)
+		}
+		l.Close()
+		cancel()
+		serving.Wait()
+	})
+}
+
+// TestLargePages: more pages than memory has room for, large and small, are all reported, and
+// nothing is left behind.
+func TestLargePages(t *testing.T) {
+	crawltest.Bubble(t, func(t *testing.T) {
+		const fetchers, each = 6, 8
+		x := newTest(t, func(c *Config) { c.MaxMemory = 1 << 20 })
+		x.keep = true
+		l := x.pipe
+		ctx, cancel := context.WithCancel(t.Context())
+		var serving, fetching sync.WaitGroup
+		l.Run(ctx, &serving)
+		for range fetchers {
+			fetching.Go(func() {
+				for i := range each {
+					body := make([]byte, 900<<10>>(i%2*8))
+					l.Push(New(&session.Lease{Host: "a.example"}, &reports.Item{Job: &reports.Job{}, URL: "http://a.example/"}, &fetch.Response{Status: 200, Body: body}, l.Room(), 0, 0))
+				}
+			})
+		}
+		fetching.Wait()
+		l.Drain(ctx)
+		if len(x.told) != fetchers*each || x.left != 0 {
+			t.Errorf("%d reports, %d left", len(x.told), x.left)
+		}
+		if l.memory.used() != 0 || l.memory.over != nil || l.working != 0 || l.large != 0 || l.Full() {
+			t.Errorf("left behind: %+v, %d worked on, %d large", l.memory, l.working, l.large)
+		}
+		l.Close()
+		cancel()
+		serving.Wait()
+	})
 }
 
 // TestLarge: what takes much memory when it is worked on is told before: it has many bytes, or is a
@@ -191,24 +200,18 @@ func TestLarge(t *testing.T) {
 	for _, tt := range []struct {
 		kind link.Kind
 		body string
-		disk bool
 		want bool
 	}{
-		{link.KindPage, gz, false, false},
-		{link.KindSitemap, gz, false, true},
-		{link.KindSitemap, "<urlset>", false, false},
-		{link.KindSitemap, gz, true, true},
-		{link.KindPage, strings.Repeat("x", largePage+1), false, true},
-		{link.KindPage, strings.Repeat("x", largePage+1), true, true},
-		{link.KindPage, "short", true, false},
+		{link.KindPage, gz, false},
+		{link.KindSitemap, gz, true},
+		{link.KindSitemap, "<urlset>", false},
+		{link.KindPage, strings.Repeat("x", largePage+1), true},
+		{link.KindPage, "short", false},
 	} {
 		resp := &fetch.Response{Body: []byte(tt.body)}
-		if tt.disk {
-			resp = &fetch.Response{Spilled: &onDisk{disk: new(smallDisk), data: []byte(tt.body)}}
-		}
 		p := New(&session.Lease{Host: "a.example"}, &reports.Item{Kind: tt.kind}, resp, new(Room), 0, 0)
 		if p.large() != tt.want {
-			t.Errorf("kind %v, %.9q of %d bytes, on disk %v: large %v", tt.kind, tt.body, len(tt.body), tt.disk, p.large())
+			t.Errorf("kind %v, %.9q of %d bytes: large %v", tt.kind, tt.body, len(tt.body), p.large())
 		}
 	}
 }

@@ -26,7 +26,6 @@ type Page struct {
 	urls   []string // outlinks, for the archive
 	size   int64    // bytes counted in memory
 	held   *share   // its share of the memory
-	number uint64   // in the order of arrival
 	packed bool     // possibly a gzipped sitemap
 
 	waitUntil, askAt time.Time // of a body that another peer is archiving
@@ -48,20 +47,16 @@ func New(l *session.Lease, it *reports.Item, resp *fetch.Response, room *Room, t
 	*p = Page{
 		lease: l, item: *it, resp: resp, took: took, pause: pause, held: &room.share, found: extract.Page{Links: p.found.Links[:0]}, urls: p.urls[:0],
 	}
-	p.packed = (resp.Spilled != nil || packed(resp.Body)) &&
+	p.packed = packed(resp.Body) &&
 		(it.Kind == link.KindSitemap || it.Kind == link.KindPage && extract.MayBeSitemap(extract.ContentType(resp.Header)))
-	if resp.Spilled != nil {
-		p.strip()
-	} else {
-		p.size = int64(pageSize + cap(resp.Body) + len(resp.RequestHead) + 2*len(resp.ResponseHead) + fieldSize*len(resp.Header))
-	}
+	p.size = int64(pageSize + cap(resp.Body) + len(resp.RequestHead) + 2*len(resp.ResponseHead) + fieldSize*len(resp.Header))
 	return p
 }
 
 // large reports whether processing the page needs much memory beside its own: it is long, or a
 // sitemap that may unpack to a long one.
 func (p *Page) large() bool {
-	return p.resp.Size() > largePage || p.packed
+	return len(p.resp.Body) > largePage || p.packed
 }
 
 // packed reports whether a body is a gzip file, beneath any content coding.
@@ -79,9 +74,6 @@ func (p *Page) linkBytes() (n int64) {
 // recycle frees the page's memory.
 func (p *Page) recycle() {
 	if p.resp != nil {
-		if p.resp.Spilled != nil {
-			_ = p.resp.Spilled.Close() // no longer needed
-		}
 		p.resp.Release()
 	}
 	clear(p.found.Links)

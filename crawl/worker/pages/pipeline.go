@@ -19,7 +19,6 @@ type Pipeline struct {
 	worker   Worker
 	claims   *claims
 	confirms *confirmer
-	spilled  atomic.Int64 // pages that waited on disk
 	assumed  atomic.Int64 // bodies treated as new without an answer
 	// incomplete is the number of answers whose body was truncated, or could not be decoded
 	// completely.
@@ -27,19 +26,14 @@ type Pipeline struct {
 
 	mu       sync.Mutex
 	work     *sync.Cond // work for a processor is available
-	room     *sync.Cond // memory was freed
 	memory   memory
-	fresh    fifo   // in memory
-	stored   fifo   // on disk
-	answered fifo   // whose claim is answered
-	number   uint64 // of the latest page
-	pages    int    // in the pipeline
-	busy     int    // processors at the first step
-	working  int    // pages from their first step on
-	large    int    // of these, large ones that a processor has in hand
-	onDisk   int64  // bytes of those that are stored
-	refused  bool   // a fetcher was refused memory
-	trouble  trouble
+	fresh    fifo // before their first step
+	answered fifo // whose claim is answered
+	pages    int  // in the pipeline
+	busy     int  // processors at the first step
+	working  int  // pages from their first step on
+	large    int  // of these, large ones that a processor has in hand
+	refused  bool // a fetcher was refused memory
 	hasty    bool // large pages are skipped, to be fetched again
 	closed   bool
 	quiet    chan struct{} // closed when the last page has left
@@ -48,7 +42,7 @@ type Pipeline struct {
 // NewPipeline returns an empty pipeline.
 func NewPipeline(cfg Config, deps Deps, w Worker) *Pipeline {
 	l := &Pipeline{cfg: cfg, deps: deps, worker: w, quiet: make(chan struct{}, 1), memory: memory{bound: cfg.MaxMemory}}
-	l.work, l.room = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
+	l.work = sync.NewCond(&l.mu)
 	l.claims, l.confirms = newClaims(l), newConfirmer(deps.Content, deps.Log)
 	return l
 }
@@ -69,9 +63,6 @@ func (l *Pipeline) Confirm(told []*session.Report) { l.confirms.add(told) }
 // Urge flushes the current batch of claims.
 func (l *Pipeline) Urge() { l.claims.urge() }
 
-// Spilled is the number of pages that have waited on disk.
-func (l *Pipeline) Spilled() int64 { return l.spilled.Load() }
-
 // Assumed is the number of bodies treated as new because no answer arrived in time. Each may be
 // archived elsewhere as well.
 func (l *Pipeline) Assumed() int64 { return l.assumed.Load() }
@@ -85,7 +76,6 @@ func (l *Pipeline) Close() {
 	defer l.mu.Unlock()
 	l.closed = true
 	l.work.Broadcast()
-	l.room.Broadcast()
 }
 
 // Drain waits until no page is left.
@@ -106,22 +96,11 @@ func (l *Pipeline) Drain(ctx context.Context) {
 	}
 }
 
-// Push adds a page. When memory is full the page goes to disk, and if that is full Push waits.
+// Push adds a page. It never waits: a page has the memory granted to its body, or is at most
+// fetch.FreeBody long; no exchange begins while Full.
 func (l *Pipeline) Push(p *Page) {
 	l.mu.Lock()
 	l.pages++
-	l.number++
-	p.number = l.number
-	for p.resp.Spilled == nil && !l.closed && !l.leaves(p) && l.crowded(p) {
-		l.mu.Unlock()
-		err := l.spill(p)
-		l.mu.Lock()
-		// Memory may have been freed while the mutex was released: check again before waiting.
-		if err == nil || !l.crowded(p) || l.closed || l.leaves(p) {
-			break
-		}
-		l.room.Wait()
-	}
 	if l.leaves(p) {
 		l.working++ // until done
 		l.mu.Unlock()
@@ -130,26 +109,8 @@ func (l *Pipeline) Push(p *Page) {
 	}
 	defer l.mu.Unlock()
 	l.memory.keep(p.held, p.size)
-	if p.resp.Spilled == nil {
-		l.fresh.push(p)
-	} else {
-		l.onDisk += p.resp.Size()
-		l.stored.push(p)
-		l.spilled.Add(1)
-	}
+	l.fresh.push(p)
 	l.work.Signal()
-}
-
-// crowded reports whether a page must go to disk. While pages wait on disk, new ones get half of
-// the memory, so that the older ones are processed. A body that was granted memory while it grew
-// already has it.
-func (l *Pipeline) crowded(p *Page) bool {
-	bound := l.memory.bound
-	if l.stored.len() > 0 {
-		bound /= 2
-	}
-	used := l.memory.used()
-	return p.held.bytes == 0 && used > 0 && used+p.size > bound
 }
 
 // process is one processor.
@@ -219,17 +180,14 @@ func (l *Pipeline) Hasten() {
 	l.mu.Lock()
 	l.hasty = true
 	var left []*Page
-	for _, q := range []*fifo{&l.fresh, &l.stored, &l.answered} {
+	for _, q := range []*fifo{&l.fresh, &l.answered} {
 		for p := q.first(l.leaves); p != nil; p = q.first(l.leaves) {
-			if left = append(left, p); q == &l.stored {
-				l.onDisk -= p.resp.Size()
-			}
+			left = append(left, p)
 			if q != &l.answered {
 				l.working++ // until done
 			}
 		}
 	}
-	l.room.Broadcast()
 	l.mu.Unlock()
 	for _, p := range left {
 		l.leave(p)
@@ -247,55 +205,36 @@ func (l *Pipeline) left(p *Page) bool {
 	return leaves
 }
 
-// oldest takes the page for the first step that has waited longest, in memory or on disk; nil if
-// there is none, or no memory for it yet.
+// oldest takes the page for the first step that has waited longest; nil if there is none, or no
+// memory for its links yet.
 func (l *Pipeline) oldest() *Page {
 	if l.worker.Laden() {
 		return nil
 	}
-	fresh, stored := l.fresh.peek(l.mayBegin), l.stored.peek(l.mayBegin)
-	if stored != nil && (fresh == nil || stored.number < fresh.number) {
-		size := stored.resp.Size()
-		if !l.memory.fits(size) && l.working > 0 {
-			l.claims.urge() // the pages being processed free memory
-			return nil
-		}
-		l.stored.remove(stored)
-		l.onDisk -= size
-		stored.size += size
-		l.memory.keep(stored.held, stored.size)
-		fresh = stored
-	} else if fresh != nil {
-		if !l.memory.fits(0) && l.working > 0 { // links of pages take memory as well
-			l.claims.urge()
-			return nil
-		}
-		l.fresh.remove(fresh)
+	p := l.fresh.peek(l.mayBegin)
+	if p == nil {
+		return nil
 	}
-	if fresh != nil {
-		l.busy++
-		l.working++
+	if !l.memory.fits(0) && l.working > 0 {
+		l.claims.urge() // the pages being processed free memory
+		return nil
 	}
-	return fresh
+	l.fresh.remove(p)
+	l.busy++
+	l.working++
+	return p
 }
 
 // first runs the first step, and reports whether the second one follows at once.
 func (l *Pipeline) first(x *extract.Extractor, p *Page) bool {
-	err := p.resp.Load()
-	if err == nil {
-		l.read(x, p)
-	}
+	l.read(x, p)
 	l.mu.Lock()
 	l.busy--
-	leaves := err == nil && l.leaves(p)
+	leaves := l.leaves(p)
 	p.size += p.linkBytes()
 	l.memory.keep(p.held, p.size)
-	last := l.busy == 0 && l.fresh.len() == 0 && l.stored.len() == 0
+	last, scarce := l.busy == 0 && l.fresh.len() == 0, len(l.memory.waiting) > 0
 	l.mu.Unlock()
-	if err != nil {
-		l.lost(p, err)
-		return false
-	}
 	if leaves {
 		l.leave(p)
 		return false
@@ -303,9 +242,15 @@ func (l *Pipeline) first(x *extract.Extractor, p *Page) bool {
 	if !p.asked {
 		return true
 	}
-	// At the end of all work there is no batch to wait for.
-	l.claims.add(p, last && l.worker.Resting())
+	// At the end of all work there is no batch to wait for, and bodies may wait for the page's memory.
+	l.claims.add(p, scarce || last && l.worker.Resting())
 	return false
+}
+
+// leave removes a page that is not reported: it is fetched again.
+func (l *Pipeline) leave(p *Page) {
+	l.worker.Leave(p.lease, &p.item)
+	l.done(p)
 }
 
 // done removes a page.

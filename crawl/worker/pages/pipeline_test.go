@@ -44,7 +44,7 @@ func newTest(t testing.TB, change ...func(*Config)) *tester {
 	}
 	x := &tester{spec: spec, known: reports.NewKnown(1 << 10), verdict: func() Answer { return Answer{} }}
 	cfg := Config{
-		Agent: "apoidea", Processors: 2, MaxMemory: 32 << 20, MaxSpilled: 1 << 30, ClaimLinger: 100 * time.Millisecond, ClaimBatch: 64, WaitFor: 2 * time.Second, MaxParked: 8 << 20,
+		Agent: "apoidea", Processors: 2, MaxMemory: 32 << 20, ClaimLinger: 100 * time.Millisecond, ClaimBatch: 64, WaitFor: 2 * time.Second, MaxParked: 8 << 20,
 	}
 	for _, fn := range change {
 		fn(&cfg)
@@ -173,14 +173,14 @@ func TestHastyStop(t *testing.T) {
 		answered(pageOf(largePage + 1))
 		l.Push(pageOf(largePage + 1))
 		hand, _, ok := l.next() // the short answered one
-		if !ok || hand.resp.Size() != 20 {
-			t.Fatalf("a page of %d bytes was begun", hand.resp.Size())
+		if !ok || len(hand.resp.Body) != 20 {
+			t.Fatalf("a page of %d bytes was begun", len(hand.resp.Body))
 		}
 		l.Hasten()
 		answered(pageOf(largePage + 1))
 		l.Push(pageOf(largePage + 1))
-		if p, _, ok := l.next(); !ok || p.resp.Size() != 10 {
-			t.Fatalf("a page of %d bytes was begun, want 10", p.resp.Size())
+		if p, _, ok := l.next(); !ok || len(p.resp.Body) != 10 {
+			t.Fatalf("a page of %d bytes was begun, want 10", len(p.resp.Body))
 		}
 		if x.left != 5 || l.pages != 2 || l.working != 2 || l.memory.used() > 100_000 {
 			t.Errorf("%d pages are left; %d pages, %d worked on, %d bytes", x.left, l.pages, l.working, l.memory.used())
@@ -190,7 +190,7 @@ func TestHastyStop(t *testing.T) {
 		}
 		l.Close()
 		if p, _, ok := l.next(); ok {
-			t.Errorf("a page of %d bytes was begun", p.resp.Size())
+			t.Errorf("a page of %d bytes was begun", len(p.resp.Body))
 		}
 	})
 }

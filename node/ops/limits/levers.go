@@ -64,7 +64,7 @@ func (p peerLevers) traffic() (down, up int64) { return p.Line.Total() }
 
 func (peerLevers) processTime() time.Duration { return machine.ProcessTime() }
 
-// heap is the live heap without page bodies, which have their own limit and spill to disk.
+// heap is the live heap without page bodies, which have their own limit.
 // Throttling for large pages in progress would leave mostly slow hosts in use.
 func (p peerLevers) heap() int64 { return max(LiveHeap()-p.Worker.Stats().Memory, 0) }
 

@@ -155,7 +155,7 @@ func (s *Stalls) workerLook() watchdog.Look {
 
 // movedBy grows with any progress of the worker.
 func movedBy(w *worker.Stats) int64 {
-	sum := w.Requests + w.WireBytes + w.Acknowledged + w.Spilled + w.Lapsed + w.Dropped
+	sum := w.Requests + w.WireBytes + w.Acknowledged + w.Lapsed + w.Dropped
 	for _, count := range w.Outcomes {
 		sum += count
 	}

@@ -11,9 +11,9 @@ type Reading struct {
 	// Work of the worker since the start of the process.
 	Requests, WireBytes, BodyBytes int64
 	Outcomes                       map[string]int64 // URLs by outcome
-	// Lapsed, Dropped and Spilled count expired leases, dropped reports and pages spilled to disk.
-	Lapsed, Dropped, Spilled int64
-	Incomplete               int64 // responses archived incomplete
+	// Lapsed and Dropped count expired leases and dropped reports.
+	Lapsed, Dropped int64
+	Incomplete      int64 // responses archived incomplete
 	// Stalls counts the stalls that the watchdog detected.
 	Stalls int64
 	// Current work of the worker.

@@ -71,7 +71,6 @@ func ofWorker() []series {
 		one("leases_lapsed_total", counter, "Leases on hosts that expired instead of being returned.", func(r *Reading) float64 { return float64(r.Lapsed) }),
 		one("reports_dropped_total", counter, "Outcomes dropped because the owner did not answer; their URLs are fetched again.", func(r *Reading) float64 { return float64(r.Dropped) }),
 		one("incomplete_total", counter, "Responses archived incomplete: the connection ended early, or decoding failed.", func(r *Reading) float64 { return float64(r.Incomplete) }),
-		one("spilled_total", counter, "Pages spilled to disk before processing.", func(r *Reading) float64 { return float64(r.Spilled) }),
 		one("stalled", gauge, "1 while the stall watchdog sees work without progress; apoidea status names the cause.", func(r *Reading) float64 { return truth(r.Stalled != nil) }),
 		one("stalls_total", counter, "Stalls that the watchdog detected.", func(r *Reading) float64 { return float64(r.Stalls) }),
 		one("in_flight", gauge, "Fetches in progress.", func(r *Reading) float64 { return float64(r.InFlight) }),

@@ -34,14 +34,10 @@ import (
 	"github.com/apoidea/apoidea/dht/ring"
 	"github.com/apoidea/apoidea/node/services/rpc"
 	"github.com/apoidea/apoidea/storage"
-	"github.com/apoidea/apoidea/storage/spill"
 	"github.com/apoidea/apoidea/storage/warc"
 )
 
 const (
-	// maxSpilled bounds the bytes of spilled pages on disk: a quarter for those that wait to be
-	// processed, the rest for those being received.
-	maxSpilled = 4 << 30
 	// memoryShare is the divisor of the memory limit that yields the share of pages.
 	memoryShare = 4
 	// unboundMemory is the memory of pages without a memory limit, in bytes.
@@ -58,11 +54,11 @@ func PageMemory(bound int64) int64 {
 
 // Config is the configuration of a crawl.
 type Config struct {
-	// DataDir contains the directories of the archive and of spilled pages.
+	// DataDir contains the directory of the archive.
 	DataDir string
 	Fetch   fetch.Config // bounds of an exchange
 	Archive warc.Config  // how WARC files are written
-	// Worker is the configuration of the worker, except for the disk of waiting pages.
+	// Worker is the configuration of the worker.
 	Worker worker.Config
 	// Holidays are days on which servers are expected to be as fast as at weekends.
 	Holidays []string
@@ -93,8 +89,6 @@ type Deps struct {
 	Fetched func(took time.Duration, answered bool)
 	// Outcome is called with the outcome of each URL; it must not block.
 	Outcome func(worker.Event)
-	// SpillRoom returns an error if the disk is too full for pages.
-	SpillRoom func() error
 	// Paused reports whether the peer accepts no hosts.
 	Paused func() bool
 	Log    *slog.Logger // for the worker and its sessions
@@ -102,10 +96,9 @@ type Deps struct {
 
 // Crawl is the worker with its dependencies.
 type Crawl struct {
-	// Worker is the worker itself, Fetcher makes its exchanges, Spill has its pages on disk.
+	// Worker is the worker itself, Fetcher makes its exchanges.
 	Worker  *worker.Worker
 	Fetcher *fetch.Fetcher // makes exchanges
-	Spill   *spill.Dir     // pages on disk
 
 	deps    Deps
 	archive *archive
@@ -124,18 +117,13 @@ func New(cfg Config, d Deps) (c *Crawl, err error) {
 	if c.archive, err = openArchive(ArchiveDir(cfg.DataDir), cfg.Archive, d.Bodies); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	// A failure is only logged now; the directory is opened again when it is needed.
-	if c.Spill, err = spill.Open(spill.Config{Path: filepath.Join(cfg.DataDir, "spill"), MaxBytes: maxSpilled, Room: d.SpillRoom}); err != nil {
-		d.Log.Warn("spill directory unavailable", "err", err)
-	}
 	estimates := bandwidth.NewEstimates(bandwidth.EstimatesConfig{Holidays: cfg.Holidays})
 	if err = estimates.Load(c.servers); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	cfg.Worker.MaxSpilled = maxSpilled / 4
 	c.Worker, err = worker.New(cfg.Worker, worker.Deps{
 		Owners: sessions{say: d.Say, router: d.Router, log: d.Log}, Fetch: timedFetcher{c.Fetcher, d.Fetched}, Archive: c.archive, Content: d.Content, Jobs: d.Jobs,
-		Spill: spilling{c.Spill}, Clock: d.Clock, Log: d.Log, Estimates: estimates, OptOuts: d.OptOuts, Permits: d.Permits,
+		Clock: d.Clock, Log: d.Log, Estimates: estimates, OptOuts: d.OptOuts, Permits: d.Permits,
 		Events: d.Outcome,
 	})
 	if err != nil {
@@ -197,9 +185,6 @@ func (c *Crawl) Close() error {
 	if c.Fetcher != nil {
 		c.Fetcher.Close()
 	}
-	if c.Spill != nil {
-		errs = append(errs, c.Spill.Close())
-	}
 	if c.archive != nil {
 		errs = append(errs, c.archive.writer.Close())
 	}
@@ -234,18 +219,6 @@ func (c *Crawl) Offered(ctx context.Context, from peer.ID, m *wire.Offer) (*wire
 		reply.Declined = append(reply.Declined, places[i])
 	}
 	return reply, nil
-}
-
-// spilling adapts the spill to the worker.
-type spilling struct{ dir *spill.Dir }
-
-// Create implements worker.Spill.
-func (s spilling) Create() (fetch.Spilled, error) {
-	file, err := s.dir.Create()
-	if err != nil {
-		return nil, err
-	}
-	return file, nil
 }
 
 // timedFetcher reports the duration of exchanges.

@@ -26,8 +26,7 @@ func TestPackedPushIsRefused(t *testing.T) {
 		name string
 		key  func(i int) []byte
 	}{
-		{"outlinks", func(i int) []byte { return ondisk.OutlinksKey(pos, job.NewID(), uint64(i)) }},
-		{"outbox", func(i int) []byte { return ondisk.OutboxKey(pos, job.NewID(), uint64(i), 1) }},
+		{"outbox", func(i int) []byte { return ondisk.OutboxKey(pos, job.NewID(), uint64(i)) }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			crawltest.Bubble(t, func(t *testing.T) {
