@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -26,7 +27,7 @@ import (
 )
 
 // EssentialsFile is a file in the data directory with a copy of the records that make the rest of a
-// corrupt database recoverable: the peer's identity and its jobs. Only package mend reads it.
+// corrupt database recoverable: the peer's identity and its jobs. Only package repair reads it.
 const EssentialsFile = "essentials"
 
 // Names of records about the peer that the repair of a database needs.
@@ -35,7 +36,12 @@ const (
 	MetaRing        = metaMemory
 	MetaRemembered  = metaRemembered
 	MetaIncarnation = metaIncarnation
+	MetaRecovering  = metaRecovering
 )
+
+// essentialNames are the names of the copied records, besides the jobs: the identity, and what a
+// peer with a new database needs to find its ring again.
+var essentialNames = []string{metaIdentity, metaIncarnation, metaMemory, metaRemembered, metaEntries, limits.MetaLimits}
 
 // maxEssentials is the maximum size of the file, in bytes: a job's spec may have a mebibyte of
 // seeds.
@@ -85,7 +91,7 @@ func (k *essentialsKeeper) run(ctx context.Context) error {
 func (k *essentialsKeeper) save() {
 	kept := make(map[string][]byte)
 	err := k.kept.Scan(nil, nil, func(key, value []byte) bool {
-		if name := string(key); strings.HasPrefix(name, jobs.KeyPrefix) || name == metaIdentity || name == metaIncarnation || name == limits.MetaLimits {
+		if name := string(key); strings.HasPrefix(name, jobs.KeyPrefix) || slices.Contains(essentialNames, name) {
 			kept[name] = append([]byte{}, value...)
 		}
 		return true

@@ -47,6 +47,10 @@ type ringRoom struct {
 	memory    *dht.Memory
 	// changed holds a token when the stored state is outdated.
 	changed chan struct{}
+	// met is called after the state was stored for the first time since this peer became the only one
+	// of its ring, or ceased to be.
+	met   func()
+	alone bool // as of the last call
 }
 
 // toWorker returns a context for calls to a peer that may be an attached worker: it cannot be
@@ -111,7 +115,7 @@ func newRingRoom(
 	if err != nil {
 		return nil, err
 	}
-	r := &ringRoom{cfg: cfg, meta: m, shape: shape, log: log, restarted: memory != nil, memory: memory, changed: make(chan struct{}, 1)}
+	r := &ringRoom{cfg: cfg, meta: m, shape: shape, log: log, restarted: memory != nil, memory: memory, changed: make(chan struct{}, 1), met: func() {}}
 	r.sources = p2p.Sources{Bootstrap: cfg.Bootstrap, DNSSeeds: cfg.DNSSeed, DNSServer: cfg.DNSServer}
 	if err := m.GetJSON(metaRemembered, &r.sources.Remembered); err != nil {
 		return nil, err
@@ -461,9 +465,14 @@ func (r *ringRoom) remember() error {
 	}
 	// Until it has joined again, the peers of the earlier run stay: some may speak another version.
 	if addrs := r.remembered(); len(addrs) > 0 && (!r.restarted || r.member()) {
-		return r.meta.PutJSON(metaRemembered, addrs)
+		err = r.meta.PutJSON(metaRemembered, addrs)
 	}
-	return nil
+	arc, serves := r.dht.Arc()
+	if alone := serves && arc.Whole(); alone != r.alone {
+		r.alone = alone
+		r.met()
+	}
+	return err
 }
 
 // remembered returns the leaf set and some of the routing table as multiaddrs, each peer once.

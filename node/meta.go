@@ -29,6 +29,8 @@ const (
 	metaListen      = "listen-addrs"
 	metaDashboard   = "dashboard-addr"
 	metaIncarnation = "incarnation"
+	// metaRecovering is set while the database of a repair lacks the records that replicas have.
+	metaRecovering = "recovering"
 )
 
 // meta stores a peer's own state between runs.
@@ -114,6 +116,15 @@ func (m meta) nextIncarnation() (uint64, error) {
 	}
 	n++
 	return n, m.PutJSON(metaIncarnation, n)
+}
+
+// recovered records that a replaced database is complete.
+func (m meta) recovered() error {
+	wait, err := m.space.Update(func(b kv.Batch) { b.Delete([]byte(metaRecovering)) })
+	if err == nil {
+		err = wait()
+	}
+	return err
 }
 
 // listened returns the listen addresses of the last run.

@@ -160,6 +160,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.room, err = newRingRoom(ctx, &n.cfg, n.meta, n.incarnation, n.line, n.clock.Now, n.register, n.log); err != nil {
 		return err
 	}
+	n.room.met = n.essentials.note
 	if n.form, err = listenForOptOuts(ctx, n.cfg.OptOutListen); err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (n *Node) register(net *p2p.Net) {
 		handler := sync.OnceValue(func() calls.Handler { return service().Behind(n.gate) })
 		net.Handle(name, func(ctx context.Context, from peer.ID, req []byte) ([]byte, error) {
 			open := n.ready
-			if name == inspect.ServiceStatus || name == records.ServiceReplica || name == records.ServiceRecords {
+			if name == inspect.ServiceStatus || name == records.ServiceReplica || name == records.ServiceRecords || name == records.ServicePull {
 				open = n.furnished // a walk or a replication source may reach a joining peer
 			}
 			select {
@@ -226,6 +227,7 @@ func (n *Node) services() []named {
 		{placer.ServiceCoordinates, func() rpc.Service { return n.placer.CoordinatesService() }},
 		{placer.ServiceSamples, func() rpc.Service { return n.placer.SamplesService() }},
 		{records.ServiceRecords, func() rpc.Service { return n.keeping.Service() }},
+		{records.ServicePull, func() rpc.Service { return n.keeping.PullService() }},
 		{records.ServiceReplica, func() rpc.Service { return n.ship.Service() }},
 		{inspect.ServiceStatus, func() rpc.Service { return n.StatusService() }},
 		{inspect.ServiceFiles, func() rpc.Service { return n.FilesService() }},
@@ -247,12 +249,17 @@ func (n *Node) buildServices() (err error) {
 	}
 	n.router = &rpc.Router{Ring: timedRing{n.room.dht, n.metrics}, Net: n.room.net}
 	n.gate = newGate(n.room, n.router)
+	recovering, err := n.meta.space.Has([]byte(metaRecovering))
+	if err != nil {
+		return err
+	}
 	n.ship = records.NewReplication(records.ReplicationDeps{
-		Watch: n.room.watch, Replicas: n.cfg.Replicas, Incarnation: n.incarnation, Net: n.room.net, Store: n.store, Suspect: n.room.dht.Unreachable, Log: n.log,
+		Watch: n.room.watch, Replicas: n.cfg.Replicas, Incarnation: n.incarnation, Net: n.room.net, Store: n.store, Suspect: n.room.dht.Unreachable, Recovering: recovering,
+		Log: n.log,
 	})
 	n.keeping = records.NewKeeping(records.KeepingDeps{ // owners are set later
 		Watch: n.room.watch, Router: n.router, Replication: n.ship, TTL: n.cfg.LeaseTTL, Tell: n.watchers.Tell,
-		Settled: func() { n.owners.SettledChanged() }, Came: func() { n.owners.RecordsCame() },
+		Settled: func() { n.owners.SettledChanged() }, Came: func() { n.owners.RecordsCame() }, Recovered: n.meta.recovered,
 	})
 	n.bodies = crawling.NewBodies(crawling.BodiesDeps{
 		Space: n.store.Keyspace(storage.KeyspaceBodies), Dir: n.archiveDir(), Self: self, Caller: n.router, Log: n.log,

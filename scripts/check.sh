@@ -125,7 +125,7 @@ step_tidy() { go mod tidy -diff; }
 # Packages that start no goroutine, tests included: the race detector finds nothing there, and takes ten times as long.
 lone='/(cmd/apoidea/(picture|settings|show|words)|crawl/(domain|extract|frontier|job|owner|permit|placement|robots|trap|wire|worker/session)|dht/(member|ring|wire|workers)|node/(custody|lab/(internet|model|sim)|volunteer|wire)|storage/replica)(/|$)'
 # Packages whose tests take the race detector minutes: they run with it in --full only.
-slow_race='/(cmd/apoidea|crawl/link|crawl/worker|dht|dht/p2p|node|node/lab/cluster|node/lab/.*|node/mend|node/services/records|node/services/rpc|node/ops/seed|scripts/.*|storage|storage/warc)$'
+slow_race='/(cmd/apoidea|crawl/link|crawl/worker|dht|dht/p2p|node|node/lab/cluster|node/lab/.*|node/repair|node/services/records|node/services/rpc|node/ops/seed|scripts/.*|storage|storage/warc)$'
 
 # Tests with real peers mostly wait: more packages run at once than there are processors.
 cores=$(getconf _NPROCESSORS_ONLN)
@@ -214,7 +214,7 @@ step_lan() { scripts/lan.sh; }
 # A public ring is founded, joined by its name, and outlives a founder, in network namespaces that act as an internet.
 step_public() { scripts/public.sh; }
 
-# Files of a peer's data are spoilt, found, mended, and what was in them is crawled again.
+# Files of a peer's data are corrupted, found and repaired, and what was in them is crawled again.
 step_damage() {
   if [ $long = 1 ]; then scripts/damage.sh; else scripts/damage.sh --quick; fi
 }

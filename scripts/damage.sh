@@ -5,7 +5,7 @@
 #
 #   scripts/damage.sh [--quick] [--seed N] [--seeds N] [TRIAL]...
 #
-# --quick is one trial of each kind of file and two at random places, under a minute; all of it takes some minutes. KEEP=1 keeps the directories; those of trials
+# --quick is one trial of each kind of file and two at random places, under two minutes; all of it takes some minutes. KEEP=1 keeps the directories; those of trials
 # that went wrong are not removed before. DAMAGE_PORT is the web server's port.
 . "$(dirname "$0")/lib.sh"
 

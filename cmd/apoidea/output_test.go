@@ -9,11 +9,11 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/apoidea/apoidea/cmd/apoidea/doctor"
 	"github.com/apoidea/apoidea/cmd/apoidea/progress"
 	"github.com/apoidea/apoidea/cmd/apoidea/show"
 	"github.com/apoidea/apoidea/cmd/apoidea/words"
 	"github.com/apoidea/apoidea/node/control"
+	"github.com/apoidea/apoidea/node/doctor"
 	"github.com/apoidea/apoidea/node/ops/export"
 )
 

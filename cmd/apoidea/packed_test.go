@@ -24,7 +24,7 @@ func TestArchivesPackedInTwoWays(t *testing.T) {
 	}
 	sound := func() {
 		t.Helper()
-		if out, code := say(t, "check", "--read-data", "--data-dir", dir); code != exitDone {
+		if out, code := say(t, "check", "--data-dir", dir); code != exitDone {
 			t.Errorf("check: exit code %d: %s", code, out)
 		}
 	}
@@ -61,7 +61,7 @@ func TestArchivesPackedInTwoWays(t *testing.T) {
 	if err := errors.Join(err, os.WriteFile(files[0], raw, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := say(t, "check", "--read-data", "--data-dir", dir); code == exitDone || !strings.Contains(out, filepath.Base(files[0])) {
+	if out, code := say(t, "check", "--data-dir", dir); code == exitDone || !strings.Contains(out, filepath.Base(files[0])) {
 		t.Errorf("check of damage: exit code %d: %s", code, out)
 	}
 	if out, code := say(t, "repair", "--data-dir", dir); code != exitDone {

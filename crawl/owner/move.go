@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apoidea/apoidea/crawl/job"
+	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner/hosts"
 	"github.com/apoidea/apoidea/crawl/owner/leases"
 	"github.com/apoidea/apoidea/crawl/owner/links"
@@ -235,16 +237,17 @@ func (m *remover) records(h *hosts.Host) {
 	}
 }
 
-// Mend imports recovered records into an owner with an empty store, in key order, in any number of
-// calls. It calls refused for each record that Import rejects, and merges the others. A step.
-func (o *Owner) Mend(kvs []kv.Record, refused func(kv.Record, error)) error {
-	if err := o.Import(kvs); err == nil || o.Buf.Err() != nil {
-		return o.Buf.Err()
+// Reopen makes a URL with an outcome pending again, whose archived page is lost, and reports
+// whether it had one. Part of a step.
+func (o *Owner) Reopen(id job.ID, url string) bool {
+	h := o.hosts.At(ring.PosOf(ring.HostKey(link.Host(url))))
+	if h == nil {
+		return false
 	}
-	for i := range kvs { // records before the rejected one are merged again, without effect
-		if err := o.Import(kvs[i : i+1]); err != nil && o.Buf.Err() == nil {
-			refused(kvs[i], err)
-		}
+	hash, hj := link.Hash(id, url), o.importer.Book(h, o.jobs.Of(id))
+	n, ok := hj.Entry(hash)
+	if ok && n.Done {
+		hj.Reopen(hash, &n.Final)
 	}
-	return o.Buf.Err()
+	return ok && n.Done
 }

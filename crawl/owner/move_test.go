@@ -184,3 +184,28 @@ func TestImportRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestReopen: a URL whose page is lost is pending again, and the counters match.
+func TestReopen(t *testing.T) {
+	s := newScene(t, nil)
+	s.post(0, pages("a.example", 3)...)
+	g := s.lease("w", "a.example", 3)
+	done, url := s.got(granted(g)[0], link.OutcomeOK), granted(g)[0]
+	s.tell("w", "a.example", g.GetEpoch(), done, s.got(granted(g)[1], link.OutcomeOK), s.got(granted(g)[2], link.OutcomeOK))
+	for _, want := range []bool{true, false} {
+		s.do(func(o *owner.Owner) {
+			if got := o.Reopen(s.id, url); got != want {
+				t.Errorf("reopened: %v, want %v", got, want)
+			}
+			if o.Reopen(s.id, "http://unknown.example/") || o.Reopen(s.id, "http://a.example/unknown") {
+				t.Error("an unknown URL was reopened")
+			}
+		})
+	}
+	if got := s.owner.Totals(); got.Pages != 2 || got.URLsSeen != 3 {
+		t.Errorf("%+v", got)
+	}
+	if f := s.fate(url); f.State == "done" || f.State == "unknown" {
+		t.Errorf("%s is %s", url, f.State)
+	}
+}

@@ -33,7 +33,7 @@ type options struct {
 func main() {
 	var o options
 	flag.IntVar(&o.port, "port", 18890, "port of the web server")
-	flag.BoolVar(&o.quick, "quick", false, "one trial of each kind of file, under a minute")
+	flag.BoolVar(&o.quick, "quick", false, "one trial of each kind of file, under two minutes")
 	flag.Uint64Var(&o.seed, "seed", 1, "first seed of the trials at random places")
 	flag.IntVar(&o.seeds, "seeds", 0, "trials at random places (default 12, with --quick 2)")
 	harness.Main(&o.work, func(ctx context.Context, names []string) (bool, error) {
@@ -48,7 +48,7 @@ func main() {
 
 // run makes the data directories and spoils a copy in each trial.
 func (o *options) run(ctx context.Context, names []string) (fine bool, err error) {
-	chosen, err := harness.Choose(slices.Concat(trials, randomTrials(o)), names, func(t trial) string { return t.name }, func(t trial) bool { return t.quick || !o.quick })
+	chosen, err := harness.Choose(slices.Concat(trials, ringTrials, randomTrials(o)), names, func(t trial) string { return t.name }, func(t trial) bool { return t.quick || !o.quick })
 	if err != nil {
 		return false, err
 	}

@@ -34,6 +34,9 @@ func (r *result) fail(format string, args ...any) {
 
 // run makes a copy, spoils it, and does what a person would do.
 func (t *trial) run(ctx context.Context, o *options, b *bases, number int) *result {
+	if t.ring {
+		return t.runRing(ctx, o, b, number)
+	}
 	began := time.Now()
 	r := &result{name: t.name, check: "-", repair: "-"}
 	dir := filepath.Join(o.work, fmt.Sprintf("t%d", number))
@@ -55,12 +58,8 @@ func (t *trial) run(ctx context.Context, o *options, b *bases, number int) *resu
 	}
 	t.mend(ctx, r, dir)
 	before := time.Now()
-	args := b.seed
-	if t.wordless {
-		args = nil
-	}
-	r.asked = b.again(ctx, r, dir, args)
-	if n := b.again(ctx, r, dir, args); n > 0 {
+	r.asked = b.again(ctx, r, dir, b.seed)
+	if n := b.again(ctx, r, dir, b.seed); n > 0 {
 		r.fail("%d requests when the same command was given once more", n)
 	}
 	t.judge(ctx, r, b, dir, allowed, before)
@@ -92,7 +91,7 @@ func (t *trial) mend(ctx context.Context, r *result, dir string) {
 			r.fail("run does not say what helps: %v: %s", err, out)
 		}
 	}
-	out, err := apoidea(ctx, "check", "--read-data", "--quiet", "--data-dir", dir)
+	out, err := apoidea(ctx, "check", "--quiet", "--data-dir", dir)
 	switch {
 	case err != nil:
 		r.check = "found"
@@ -114,7 +113,7 @@ func (t *trial) mend(ctx context.Context, r *result, dir string) {
 	} else {
 		r.repair = "done"
 	}
-	if out, err := apoidea(ctx, "check", "--read-data", "--quiet", "--data-dir", dir); err != nil {
+	if out, err := apoidea(ctx, "check", "--quiet", "--data-dir", dir); err != nil {
 		r.fail("check of what was repaired: %s", out)
 	}
 }
@@ -134,14 +133,14 @@ func (t *trial) judge(ctx context.Context, r *result, b *bases, dir string, allo
 		}
 	}
 	r.may = len(allowed) + len(b.bare)
-	if !t.killed {
+	if !t.killed && !t.rollback {
 		for url, p := range pages {
 			if p.at.After(began) && !allowed[url] && !b.bare[url] {
 				r.fail("%s was fetched again and was not damaged", url)
 			}
 		}
 	}
-	if r.asked > r.may && !t.killed {
+	if r.asked > r.may && !t.killed && !t.rollback {
 		r.fail("%d requests, %d were needed", r.asked, r.may)
 	}
 	urls, err := outcomes(ctx, dir)
@@ -159,7 +158,7 @@ func (t *trial) judge(ctx context.Context, r *result, b *bases, dir string, allo
 			r.fail("nothing is known of %s any more", url)
 		}
 	}
-	if out, err := apoidea(ctx, "check", "--read-data", "--quiet", "--data-dir", dir); err != nil {
+	if out, err := apoidea(ctx, "check", "--quiet", "--data-dir", dir); err != nil {
 		r.fail("check in the end: %s", out)
 	}
 	if len(r.wrong) > 4 {

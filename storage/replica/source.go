@@ -224,6 +224,13 @@ func (s *Source) renew(f *follower) {
 	f.lapse()
 }
 
+// Lost begins a new stream to a follower that lost its copy.
+func (s *Source) Lost(name string) {
+	if f := s.find(name); f != nil && f.level {
+		s.renew(f)
+	}
+}
+
 // lapse marks a follower as not level, and records what it has. A follower that joins the set again
 // is not waited for before it is level.
 func (f *follower) lapse() {

@@ -76,23 +76,23 @@ func appendJSON(dst []byte, s string) []byte {
 // writeIndex writes the sorted lines to the index at path. It writes a temporary file and renames
 // it, so that the index is complete or absent.
 func writeIndex(path string, lines []byte) error {
-	sorted := bytes.SplitAfter(lines, []byte("\n"))
-	slices.SortFunc(sorted, bytes.Compare)
 	tmp := path + tempSuffix
 	file, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(file, 64<<10)
-	for _, line := range sorted {
-		if _, err := w.Write(line); err != nil {
-			break // Flush returns the error again
-		}
-	}
-	if err := errors.Join(w.Flush(), file.Sync(), file.Close()); err != nil {
+	_, werr := file.Write(sortIndex(lines))
+	if err := errors.Join(werr, file.Sync(), file.Close()); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
 	return os.Rename(tmp, path)
+}
+
+// sortIndex returns the lines of an index in their order.
+func sortIndex(lines []byte) []byte {
+	sorted := bytes.SplitAfter(lines, []byte("\n"))
+	slices.SortFunc(sorted, bytes.Compare)
+	return bytes.Join(sorted, nil)
 }
 
 // indexFile reads a WARC file and returns its index, unsorted, with name as the file name in its

@@ -148,6 +148,13 @@ func (a *Account) Conclude(p *ondisk.Pending, f ondisk.Final) {
 	a.both(func(c *ondisk.Counters) { c.Count(&f, 1) })
 }
 
+// Reopen makes a URL with an outcome pending again.
+func (a *Account) Reopen(hash uint64, f *ondisk.Final) {
+	a.both(func(c *ondisk.Counters) { c.Count(f, -1) })
+	p := ondisk.Pending{Hash: hash, URL: f.URL, Hops: f.Hops, Kind: f.Kind, Spot: ondisk.Spot{Depth: f.Depth}}
+	a.Wait(&p, 0)
+}
+
 // Correct replaces the outcome of a done URL. The time of its next visit is unchanged, unless the
 // new outcome sets it.
 func (a *Account) Correct(hash uint64, had, got *ondisk.Final) {

@@ -111,6 +111,11 @@ func (w *world) peerChoices(i int, add adder) {
 			w.start(p.i)
 			w.drive(p)
 		}, "%d starts again", i)
+	case p.disk == nil && p.boot > 0:
+		spend(func(b *budget) *int { return &b.replace }, func(w *world, p *pc) {
+			w.start(p.i)
+			w.drive(p)
+		}, "%d starts again with a new disk", i)
 	case p.boot == 0:
 		spend(func(b *budget) *int { return &b.join }, func(w *world, p *pc) {
 			w.start(p.i)

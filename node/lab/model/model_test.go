@@ -70,7 +70,7 @@ func (w *world) with(b budget) *world {
 var (
 	asIfNear = []kind{ship, ask, askReply, offer}
 	besides  = []kind{ship, offer}
-	near     = []kind{ship, ask, askReply, offer, push, pushReply, sessionCall, sessionReply}
+	near     = []kind{ship, ask, askReply, pull, pullReply, offer, push, pushReply, sessionCall, sessionReply}
 	crawling = []kind{offer, sessionCall, sessionReply, ask, askReply}
 )
 
@@ -93,6 +93,9 @@ var scenarios = []scenario{
 	{"an owner pauses and is given up", func(t *testing.T, r rules) *world {
 		return leased(t, r, 0, 1, 2).with(budget{time: 12, pause: 1, suspect: 2})
 	}, rules{prompt: asIfNear}, 6, 11},
+	{"a peer returns with a new disk", func(t *testing.T, r rules) *world {
+		return leased(t, r, 0, 1, 2).with(budget{time: 12, wipe: 1, replace: 1, lose: 1})
+	}, rules{prompt: asIfNear}, 6, 9},
 	{"a peer joins", func(t *testing.T, r rules) *world {
 		return leased(t, r, 1, 2).with(budget{time: 8, join: 1, lose: 1, post: 1})
 	}, rules{prompt: besides, notes: true}, 6, 9},
@@ -167,17 +170,21 @@ func TestWalks(t *testing.T) {
 		name  string
 		peers []int
 		rules rules
+		left  budget // zero: that of crashes
 	}{
-		{"three peers and a newcomer", []int{1, 2, 3}, rules{notes: true}},
-		{"two peers and two newcomers", []int{1, 2}, rules{notes: true, replicas: 2}},
-		{"small pushes", []int{0, 1, 2}, rules{notes: true, part: 60}},
-		{"leases stay behind", []int{0, 2}, rules{}},
+		{"three peers and a newcomer", []int{1, 2, 3}, rules{notes: true}, budget{}},
+		{"two peers and two newcomers", []int{1, 2}, rules{notes: true, replicas: 2}, budget{}},
+		{"small pushes", []int{0, 1, 2}, rules{notes: true, part: 60}, budget{}},
+		{"leases stay behind", []int{0, 2}, rules{}, budget{}},
+		{"a disk is replaced", []int{0, 1, 2}, rules{notes: true}, budget{time: 30, lose: 6, wipe: 1, replace: 1, pause: 1, suspect: 2, pauseWorker: 1, post: 1}},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			for seed := range walks {
-				begin := leased(t, s.rules, s.peers...).with(budget{
-					time: 30, lose: 6, crash: 2, restart: 3, pause: 2, pauseWorker: 1, crashWorker: 1, suspect: 3, doubt: 1, join: 1, leave: 1, post: 1,
-				})
+				left := s.left
+				if left == (budget{}) {
+					left = budget{time: 30, lose: 6, crash: 2, restart: 3, pause: 2, pauseWorker: 1, crashWorker: 1, suspect: 3, doubt: 1, join: 1, leave: 1, post: 1}
+				}
+				begin := leased(t, s.rules, s.peers...).with(left)
 				e := &explorer{begin: clone(begin)}
 				if f := e.walk(rand.New(rand.NewPCG(uint64(seed), 7)), 80); f != nil {
 					t.Fatalf("seed %d: %v", seed, shrink(begin, f))
@@ -222,6 +229,10 @@ func TestGuards(t *testing.T) {
 			guard: "records are removed when they are elsewhere", scenario: "a peer joins", left: budget{join: 1, lose: 1},
 			out: func(r *rules) { r.forgetful = true }, breaks: nothingLost,
 		},
+		{
+			guard: "a peer with a new disk pulls before it ships", scenario: "a peer returns with a new disk",
+			out: func(r *rules) { r.rash = true }, breaks: nothingLost,
+		},
 		{guard: "an outcome and its links are one entry", scenario: "a page is reported", out: func(r *rules) { r.split = true }, breaks: oneWrite},
 	} {
 		t.Run(g.guard, func(t *testing.T) {
@@ -262,6 +273,20 @@ func TestDeposedOwnerAcknowledgesNothing(t *testing.T) {
 		f := again(begin, steps)
 		if lost := f != nil && f.rule == nothingLost; lost != loyal || f != nil && !loyal {
 			t.Errorf("guard out %v: found %v", loyal, f)
+		}
+	}
+}
+
+// TestReplacedPeerPullsFirst: a peer whose disk was replaced, and which returns before anyone
+// notices that it was away, pulls its records from its replicas before it ships anything. Without
+// this rule range sync empties them.
+func TestReplacedPeerPullsFirst(t *testing.T) {
+	steps := []string{"0 loses its disk", "0 starts again with a new disk"}
+	for _, rash := range []bool{false, true} {
+		begin := leased(t, rules{prompt: besides, rash: rash}, 0, 1, 2).with(budget{wipe: 1, replace: 1})
+		f := again(begin, steps)
+		if lost := f != nil && f.rule == nothingLost; lost != rash || f != nil && !rash {
+			t.Errorf("rule out %v: found %v", rash, f)
 		}
 	}
 }

@@ -27,9 +27,11 @@ type pc struct {
 	paused bool
 	woke   time.Time // when it last looked at the clock
 	boot   uint64
-	seat   *seat // its own object, as others point to it
-	proc   *process
-	print  uint64 // its fingerprint, 0 if it is not known
+	// replaced is set while the peer has a new disk, and has not pulled its records.
+	replaced bool
+	seat     *seat // its own object, as others point to it
+	proc     *process
+	print    uint64 // its fingerprint, 0 if it is not known
 }
 
 func (p *pc) running() bool { return p.up && !p.paused }
@@ -51,6 +53,14 @@ type process struct {
 	keep    time.Time  // of the keeper, zero: when the view changes
 	seen    uint64     // version of the view that the owner and the keeper know
 	walks   bool       // the keeper has more to do now
+	began   time.Time
+	pulls   [most]pulls // of a peer with a new disk, by neighbor
+}
+
+// pulls is the state of pulling from a neighbor.
+type pulls struct {
+	under, done bool
+	again       time.Time
 }
 
 // parked is what may leave when the replicas have an entry.
@@ -66,7 +76,7 @@ var errAway = errors.New("no answer")
 func (w *world) start(i int) {
 	p := w.mine(i)
 	if p.disk == nil {
-		p.disk = new(disk)
+		p.disk, p.replaced = new(disk), p.boot > 0
 	}
 	p.boot++
 	p.up, p.woke = true, w.now
@@ -79,7 +89,7 @@ func (w *world) start(i int) {
 	id := places[i].id
 	// Functions are shared between copies of the world, so they look for their peer in the one that
 	// is stepped.
-	x := &process{space: &space{disk: p.disk, prefix: hosts, ship: new([][]replica.Op)}, walks: true}
+	x := &process{space: &space{disk: p.disk, prefix: hosts, ship: new([][]replica.Op)}, walks: true, began: w.now}
 	p.proc = x
 	shipping := replica.Config{Incarnation: p.boot, Retry: time.Second, SyncPause: -1, Pace: -1}
 	if w.rules.split {
@@ -213,7 +223,12 @@ func (w *world) turn(p *pc) (more bool) {
 		w.step(p, (*owner.Owner).SettledChanged)
 		more = true
 	}
-	if names := p.seat.followers(w.rules.replicas - 1); !slices.Equal(names, x.names) {
+	more = w.recover(p) || more
+	names := p.seat.followers(w.rules.replicas - 1)
+	if p.replaced && !w.rules.rash {
+		names = nil
+	}
+	if !slices.Equal(names, x.names) {
 		x.names = names
 		x.source.Follow(names, func(name string) bool { return p.seat.view[number(peer.ID(name))] != member })
 		for i := range x.deposed {
@@ -230,6 +245,59 @@ func (w *world) turn(p *pc) (more bool) {
 	}
 	w.release(p)
 	return more || x.source.Seq() > written
+}
+
+// recover has a peer with a new disk pull its records from all neighbors, and wait until its former
+// leases have expired.
+func (w *world) recover(p *pc) (more bool) {
+	x := p.proc
+	if !p.replaced || p.seat.state != serving {
+		return false
+	}
+	all, some := true, false
+	for _, id := range p.seat.Neighbours() {
+		i := number(id)
+		state := &x.pulls[i]
+		some = some || state.done
+		if state.done {
+			continue
+		}
+		all = false
+		if !state.under && !w.now.Before(state.again) {
+			state.under = true
+			w.send(&msg{kind: pull, from: p.i, to: i, id: uint64(i), boot: p.boot})
+		}
+	}
+	if all && (!some || w.now.Sub(x.began) >= ttl) {
+		p.replaced = false
+		return true
+	}
+	return false
+}
+
+// pullFrom answers with the copy of the sender's records.
+func (w *world) pullFrom(m *msg) {
+	p, source := w.mine(m.to), string(places[m.from].id)
+	p.proc.source.Lost(source)
+	reply := &msg{kind: pullReply, from: m.to, to: m.from, id: m.id, boot: m.boot, push: &handoff.Push{}}
+	if err := p.proc.copies.Scan(source, []byte{hosts}, []byte{hosts + 1}, func(key, value []byte) bool {
+		reply.push.Records = append(reply.push.Records, kv.Record{Key: bytes.Clone(key[1:]), Value: bytes.Clone(value)})
+		return true
+	}); err != nil {
+		panic(err)
+	}
+	w.send(reply)
+}
+
+// pulled merges the copy of a neighbor.
+func (w *world) pulled(p *pc, m *msg) {
+	w.step(p, func(o *owner.Owner) {
+		if err := w.take(p, o, m.push); err != nil {
+			panic(err)
+		}
+	})
+	p.proc.pulls[m.from] = pulls{done: true}
+	p.proc.walks = true
 }
 
 // ship sends the followers what they need next.
@@ -356,6 +424,9 @@ func (w *world) pushed(p *pc, id uint64, failed error) {
 // settle asks the neighbours.
 func (w *world) settle(p *pc) (more bool) {
 	x := p.proc
+	if p.replaced {
+		return false
+	}
 	asks, changed, _ := x.settler.Tick(w.now)
 	for _, a := range asks {
 		w.send(&msg{kind: ask, from: p.i, to: number(a.To), id: a.ID, arc: a.Arc, boot: p.boot})
@@ -382,15 +453,15 @@ func (s hostSpace) reader() ranged {
 	}}
 }
 
-// Next implements custody.Reader.
+// Next implements handoff.Reader.
 func (s hostSpace) Next(from ring.Pos) (ring.Pos, bool, error) { return s.reader().Next(from) }
 
-// Export implements custody.Reader.
+// Export implements handoff.Reader.
 func (s hostSpace) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
 	return s.reader().Export(pos, from, fn)
 }
 
-// Note implements custody.Space: the lease that is alive goes along.
+// Note implements handoff.Space: the lease that is alive goes along.
 func (s hostSpace) Note(pos ring.Pos) []byte {
 	if !current.rules.notes {
 		return nil
@@ -409,7 +480,7 @@ func (s hostSpace) Note(pos ring.Pos) []byte {
 	return raw
 }
 
-// Remove implements custody.Space.
+// Remove implements handoff.Space.
 func (s hostSpace) Remove(pos ring.Pos) error {
 	s.p.proc.owner.Remove(pos, pos.Next())
 	return nil
@@ -425,7 +496,7 @@ func (r ranged) key(pos ring.Pos, more ...byte) []byte {
 	return append(append(append([]byte{}, r.head...), pos[:]...), more...)
 }
 
-// Next implements custody.Reader.
+// Next implements handoff.Reader.
 func (r ranged) Next(from ring.Pos) (pos ring.Pos, ok bool, err error) {
 	err = r.scan(r.key(from), []byte{'h' + 1}, func(key, _ []byte) bool {
 		pos, ok = ring.Pos(key[len(r.head):]), true
@@ -434,7 +505,7 @@ func (r ranged) Next(from ring.Pos) (pos ring.Pos, ok bool, err error) {
 	return pos, ok, err
 }
 
-// Export implements custody.Reader.
+// Export implements handoff.Reader.
 func (r ranged) Export(pos ring.Pos, from []byte, fn func(key, value []byte) bool) error {
 	lo := r.key(pos)
 	if from != nil {
@@ -446,7 +517,7 @@ func (r ranged) Export(pos ring.Pos, from []byte, fn func(key, value []byte) boo
 // copiesOf finds the hosts in the copies.
 type copiesOf struct{ p *pc }
 
-// Sources implements custody.Copies.
+// Sources implements handoff.Copies.
 func (c copiesOf) Sources() (ids []peer.ID, err error) {
 	names, err := c.p.proc.copies.Sources()
 	for _, name := range names {
@@ -456,7 +527,7 @@ func (c copiesOf) Sources() (ids []peer.ID, err error) {
 	return ids, err
 }
 
-// Of implements custody.Copies.
+// Of implements handoff.Copies.
 func (c copiesOf) Of(source peer.ID) handoff.Reader {
 	return ranged{[]byte{'h'}, func(lo, hi []byte, fn func(key, value []byte) bool) error {
 		return c.p.proc.copies.Scan(string(source), append([]byte{hosts}, lo...), append([]byte{hosts}, hi...), func(key, value []byte) bool {

@@ -166,16 +166,16 @@ func (s *seat) rejoin(now time.Time) {
 	}
 }
 
-// Version implements custody.View.
+// Version implements handoff.View.
 func (s *seat) Version() uint64 { return s.changes }
 
-// Serves implements custody.View.
+// Serves implements handoff.View.
 func (s *seat) Serves(pos ring.Pos) bool { return s.serves && s.arc.Contains(pos.Key()) }
 
 // Mine implements owner.Ring.
 func (s *seat) Mine(key ring.Key) bool { return s.serves && s.arc.Contains(key) }
 
-// Owner implements custody.View.
+// Owner implements handoff.View.
 func (s *seat) Owner(pos ring.Pos) (peer.ID, bool) {
 	key := pos.Key()
 	for i := range places {
@@ -186,13 +186,13 @@ func (s *seat) Owner(pos ring.Pos) (peer.ID, bool) {
 	return "", false
 }
 
-// Knows implements custody.View.
+// Knows implements handoff.View.
 func (s *seat) Knows(id peer.ID) bool { return s.view[number(id)] == member }
 
-// Departs implements custody.View.
+// Departs implements handoff.View.
 func (s *seat) Departs(id peer.ID) bool { return s.view[number(id)] == leaving }
 
-// Left implements custody.Neighbours.
+// Left implements handoff.Neighbours.
 func (s *seat) Left(id peer.ID) (at time.Time, seen bool) {
 	i := number(id)
 	if s.view[i] == leaving {
@@ -201,10 +201,10 @@ func (s *seat) Left(id peer.ID) (at time.Time, seen bool) {
 	return s.fences[i].Add(-ttl), !s.fences[i].IsZero()
 }
 
-// Arc implements custody.Neighbours.
+// Arc implements handoff.Neighbours.
 func (s *seat) Arc() (ring.Arc, bool) { return s.arc, s.serves }
 
-// Neighbours implements custody.Neighbours.
+// Neighbours implements handoff.Neighbours.
 func (s *seat) Neighbours() (ids []peer.ID) {
 	for i, what := range s.view {
 		if i != s.i && what != absent {

@@ -49,6 +49,7 @@ type rules struct {
 	forgetful bool // records are removed although the push failed
 	stubborn  bool // a worker goes on after its deadline
 	hasty     bool // the leases of records that were taken over are not waited out
+	rash      bool // a peer that lost its records ships what it has before it has pulled them
 	split     bool // each record is shipped by itself
 }
 
@@ -68,7 +69,7 @@ type world struct {
 
 // budget is what may still go wrong, or happen.
 type budget struct {
-	time, lose, crash, wipe, restart, pause, pauseWorker, crashWorker, suspect, doubt, join, leave, post int
+	time, lose, crash, wipe, restart, replace, pause, pauseWorker, crashWorker, suspect, doubt, join, leave, post int
 }
 
 // current is the world that is being stepped; what functions captured leads to it.
@@ -82,6 +83,8 @@ const (
 	pushReply
 	ask
 	askReply
+	pull
+	pullReply
 	offer
 	sessionCall
 	sessionReply
@@ -89,7 +92,7 @@ const (
 	failure // of another message, for a sender that was paused
 )
 
-var kindNames = []string{"ship", "push", "push reply", "ask", "ask reply", "offer", "session", "session reply", "post reply", "failure"}
+var kindNames = []string{"ship", "push", "push reply", "ask", "ask reply", "pull", "pull reply", "offer", "session", "session reply", "post reply", "failure"}
 
 // msg is on its way. Nothing in it changes.
 type msg struct {
@@ -196,6 +199,10 @@ func (w *world) deliver(i int) {
 		w.send(&msg{kind: askReply, from: m.to, to: m.from, id: m.id, boot: m.boot, answer: answer})
 	case askReply:
 		w.mine(m.to).proc.settler.Result(w.now, m.id, m.answer)
+	case pull:
+		w.pullFrom(m)
+	case pullReply:
+		w.pulled(w.mine(m.to), m)
 	case offer:
 		w.workers[m.to].offer(w, m.from)
 	case sessionCall:
@@ -229,7 +236,7 @@ func (w *world) lose(i int) { w.fail(w.drop(i)) }
 func (w *world) fail(m *msg) {
 	asker, isReply := m.from, false
 	switch m.kind {
-	case pushReply, askReply, sessionReply:
+	case pushReply, askReply, pullReply, sessionReply:
 		asker, isReply = m.to, true
 	case offer, postReply:
 		return
@@ -258,6 +265,10 @@ func (w *world) fail(m *msg) {
 		} else {
 			w.pushed(p, m.id, errAway)
 		}
+	case pull:
+		p.proc.pulls[m.to] = pulls{again: w.now.Add(time.Second)}
+	case pullReply:
+		p.proc.pulls[m.from] = pulls{again: w.now.Add(time.Second)}
 	default:
 		p.proc.settler.Result(w.now, m.id, handoff.NotYet)
 	}
@@ -386,7 +397,7 @@ func (w *world) crash(p *pc, wipe bool) {
 		p.disk = nil
 	}
 	for i, m := range slices.Backward(w.msgs) { // nobody is left to hear it
-		if (m.kind == pushReply || m.kind == askReply || m.kind == postReply || m.kind == failure) && m.to == p.i {
+		if (m.kind == pushReply || m.kind == askReply || m.kind == pullReply || m.kind == postReply || m.kind == failure) && m.to == p.i {
 			w.drop(i)
 		}
 	}

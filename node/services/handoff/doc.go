@@ -14,6 +14,9 @@
 //     are deleted from the copy. A push of such records states how long ago the source left or
 //     died: its leases expire a TTL after that, and a joining peer did not observe it.
 //
+// A peer whose database was replaced (apoidea repair) pulls its records from the copies of all
+// neighbors before it replicates anything: range sync would delete them there.
+//
 // Receivers merge records: the same records may arrive twice, from several peers, in any order, and
 // outdated. So the order and the senders of messages do not matter, and at every moment each record
 // is held by some peer that will push it to its owner.

@@ -232,12 +232,15 @@ type copier struct {
 }
 
 // newCopier starts a peer of a ring.
-func newCopier(t *testing.T, net *wires, c *circle, id peer.ID) *copier {
+func newCopier(t *testing.T, net *wires, c *circle, id peer.ID, change ...func(*Replication)) *copier {
 	t.Helper()
 	p := &copier{id: id, seat: &seat{circle: c, self: id}, store: storagetest.New(t)}
 	p.watch = NewWatch(p.seat, id)
 	p.ship = replicationOf(id, line{net, id}, p.store, replica.Config{Incarnation: 1, Message: 1024, Span: 256}, quietLog)
 	p.ship.watch(p.watch, 3)
+	for _, change := range change {
+		change(p.ship)
+	}
 	p.serve(net)
 	p.stop = background(t, p.ship.Serve, p.ship.Run)
 	return p

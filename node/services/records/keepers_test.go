@@ -108,9 +108,9 @@ func newKeepers(t *testing.T, each int, ids ...peer.ID) *keepers {
 }
 
 // start adds a peer, which is yet to be put into the circle.
-func (w *keepers) start(t *testing.T, id peer.ID) *keeper {
+func (w *keepers) start(t *testing.T, id peer.ID, change ...func(*Replication)) *keeper {
 	t.Helper()
-	p := &keeper{copier: newCopier(t, w.net, w.circle, id), texts: new(texts)}
+	p := &keeper{copier: newCopier(t, w.net, w.circle, id, change...), texts: new(texts)}
 	r := &rpc.Router{Ring: p.seat, Net: line{w.net, id}}
 	p.keeping = keepingOf(p.watch, r, p.ship, keeperTTL)
 	p.keeping.movement.tell = p.texts.tell
@@ -175,7 +175,7 @@ func (p *keeper) runOwners(ctx context.Context) error {
 }
 
 func (p *keeper) serve(net *wires) {
-	net.at(p.id, map[string]calls.Handler{ServiceReplica: p.ship.Handle, ServiceRecords: p.keeping.Service().Handle, subnets.ServiceSubnets: p.subnets.Service().Handle})
+	net.at(p.id, map[string]calls.Handler{ServiceReplica: p.ship.Handle, ServiceRecords: p.keeping.Service().Handle, ServicePull: p.keeping.PullService().Handle, subnets.ServiceSubnets: p.subnets.Service().Handle})
 }
 
 // set has the ring be another; nobody was told yet that looks at it by itself.

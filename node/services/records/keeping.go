@@ -7,6 +7,7 @@
 //   - join, leave, death, return and heal lose no record and leave none at two owners
 //     (TestRecordsMove);
 //   - a peer whose arc is served by another acknowledges nothing (TestDeposed);
+//   - a peer whose database was replaced pulls its records before it ships any (TestRecovery);
 //   - records from untrusted peers are validated before they are merged (TestRecordsRefused,
 //     FuzzRecordsHandle).
 //
@@ -83,6 +84,9 @@ type Keeping struct {
 	movement *movement
 	// came is called after each push that was accepted, or handed off.
 	came func()
+	// recovered is called when the records of a replaced database are here.
+	recovered func() error
+	ttl       time.Duration
 }
 
 // KeepingDeps are the dependencies of a Keeping.
@@ -97,12 +101,14 @@ type KeepingDeps struct {
 	// Settled is called when the records of an arc are synced, Came after each push that was accepted,
 	// or handed off.
 	Settled, Came func()
+	// Recovered is called when the records of a replaced database are here, see Replication.
+	Recovered func() error
 }
 
 // NewKeeping returns a Keeping without records: see Add and AddService.
 func NewKeeping(d KeepingDeps) *Keeping {
 	k := keepingOf(d.Watch, d.Router, d.Replication, d.TTL)
-	k.movement.tell, k.settled, k.came = d.Tell, d.Settled, d.Came
+	k.movement.tell, k.settled, k.came, k.recovered = d.Tell, d.Settled, d.Came, d.Recovered
 	return k
 }
 
@@ -110,7 +116,7 @@ func NewKeeping(d KeepingDeps) *Keeping {
 func keepingOf(watch *Watch, r *rpc.Router, ship *Replication, ttl time.Duration) *Keeping {
 	k := &Keeping{
 		self: watch.self, router: r, ring: watch, ship: ship, log: ship.log, wake: make(chan struct{}, 1),
-		settled: func() {}, came: func() {}, movement: &movement{tell: func(control.RingEvent) {}},
+		settled: func() {}, came: func() {}, recovered: func() error { return nil }, ttl: ttl, movement: &movement{tell: func(control.RingEvent) {}},
 	}
 	k.settler = handoff.NewSettler(ttl, settleEvery, watch, func(arc ring.Arc) bool { return arc == k.free })
 	return k
@@ -172,7 +178,7 @@ func (k *Keeping) Quiet() bool {
 // Run moves records until ctx ends.
 func (k *Keeping) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	errs := make([]error, len(k.kinds)+1)
+	errs := make([]error, len(k.kinds)+2)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for i, r := range k.kinds {
@@ -181,6 +187,12 @@ func (k *Keeping) Run(ctx context.Context) error {
 			errs[i] = loop.UnlessStopping(k.runKind(ctx, r))
 		})
 	}
+	wg.Go(func() {
+		if err := k.recover(ctx); err != nil {
+			errs[len(k.kinds)+1] = loop.UnlessStopping(err)
+			cancel()
+		}
+	})
 	errs[len(k.kinds)] = k.settle(ctx)
 	cancel()
 	wg.Wait()

@@ -56,7 +56,7 @@ func (k *Keeping) drop(ctx context.Context, r *kind, drops []handoff.Drop) error
 }
 
 // keep retains own records that were handed to another peer until that peer shows them, see package
-// custody. A peer that leaves does not return, and without replicas no peer shows any.
+// handoff. A peer that leaves does not return, and without replicas no peer shows any.
 func (k *Keeping) keep(ctx context.Context, r *kind, call handoff.Call) error {
 	if call.Push.From != "" || call.To == k.self || !k.ship.keeps || k.ring.dht.State() != dht.Serving {
 		return nil
@@ -114,13 +114,18 @@ func (k *Keeping) push(ctx context.Context, r *kind, call handoff.Call) error {
 // step checks their arc between two steps of the walk over the local records: a walk that begins
 // after the arc was lost finds them, and no walk ends before they arrive.
 func (k *Keeping) take(ctx context.Context, r *kind, p handoff.Push) error {
+	return k.merge(ctx, r, p, func() error { return k.foreign(r, p) })
+}
+
+// merge is take for records that check accepts at each step.
+func (k *Keeping) merge(ctx context.Context, r *kind, p handoff.Push, check func() error) error {
 	defer k.ship.hurried()()
 	var merge func() (bool, error)
 	var through, later bool
 	var mark waiter
 	var err error
 	if lerr := r.run(ctx, func() bool {
-		if err = k.foreign(r, p); err != nil {
+		if err = check(); err != nil {
 			return true
 		}
 		if merge == nil {

@@ -52,7 +52,9 @@ type Replication struct {
 	on      atomic.Bool  // there were followers
 	plain   atomic.Int64 // batches under way that are not recorded, as there was no follower
 	leaving atomic.Bool  // no more replicas
-	look    atomic.Bool  // followers may have changed
+	// recovering is set while records of this peer are only at its replicas: it ships nothing then.
+	recovering atomic.Bool
+	look       atomic.Bool // followers may have changed
 
 	mu      sync.Mutex // guards what follows; never held during disk or network access
 	source  *replica.Source
@@ -85,6 +87,9 @@ type ReplicationDeps struct {
 	Store *storage.Store
 	// Suspect makes the ring check a peer that did not answer.
 	Suspect func(id peer.ID)
+	// Recovering reports that the database was replaced: records of this peer are only at its
+	// replicas.
+	Recovering bool
 	// Log logs failures.
 	Log *slog.Logger
 }
@@ -94,6 +99,7 @@ func NewReplication(d ReplicationDeps) *Replication {
 	r := replicationOf(d.Watch.self, d.Net, d.Store, replica.Config{Incarnation: d.Incarnation}, d.Log)
 	r.watch(d.Watch, d.Replicas)
 	r.suspect = d.Suspect
+	r.recovering.Store(d.Recovering)
 	return r
 }
 
@@ -183,7 +189,7 @@ func (r *Replication) Run(ctx context.Context) error {
 // without being recorded.
 func (r *Replication) follow(ctx context.Context) error {
 	var ids []peer.ID
-	if !r.leaving.Load() {
+	if !r.leaving.Load() && !r.recovering.Load() {
 		ids = r.followers()
 	}
 	r.mu.Lock()

@@ -83,9 +83,14 @@ func (k *Keeping) settle(ctx context.Context) error {
 		if err := k.look(ctx); err != nil {
 			return err
 		}
-		k.mu.Lock()
-		asks, changed, next := k.settler.Tick(time.Now())
-		k.mu.Unlock()
+		var asks []handoff.Ask
+		var changed bool
+		var next time.Time
+		if !k.ship.recovering.Load() { // nothing of its arc is granted before
+			k.mu.Lock()
+			asks, changed, next = k.settler.Tick(time.Now())
+			k.mu.Unlock()
+		}
 		if changed {
 			k.settled()
 		}

@@ -11,6 +11,7 @@ func init() {
 		"ContentReply.date_ms": MaxQuestions, "ContentReply.moved": MaxQuestions,
 		"Proof.digest": MaxProofs, "Proof.url": MaxProofs, "ProofReply.proof": MaxProofs,
 		"Records.key": MaxRecords, "Records.value": MaxRecords, "Records.note_pos": MaxNotes, "Records.note": MaxNotes,
+		"PullReply.key": MaxRecords, "PullReply.value": MaxRecords,
 		"Samples.peer": MaxSamplePeers, "Samples.host": MaxSamples, "Samples.site": MaxSamples, "Samples.asked": MaxSamples,
 		"Samples.of": MaxSamples, "Samples.measured": MaxSamples, "Samples.by": MaxSamples * MaxSampleRTTs, "Samples.rtt_us": MaxSamples * MaxSampleRTTs, "Samples.worth_pct": MaxSamples,
 		"Samples.hops": MaxSamples,

@@ -400,6 +400,120 @@ func (x *Records) GetGoneMs() uint32 {
 	return 0
 }
 
+// Pull requests records of the sender from the receiver's copy of them, for a peer whose database was replaced.
+type Pull struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Space         uint32                 `protobuf:"varint,1,opt,name=space,proto3" json:"space,omitempty"` // byte of the keyspace
+	Key           []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`      // the first one, without the byte of the keyspace
+	Kept          bool                   `protobuf:"varint,3,opt,name=kept,proto3" json:"kept,omitempty"`   // from the retained records of a handoff to the sender, instead of its replica
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pull) Reset() {
+	*x = Pull{}
+	mi := &file_node_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pull) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pull) ProtoMessage() {}
+
+func (x *Pull) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pull.ProtoReflect.Descriptor instead.
+func (*Pull) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Pull) GetSpace() uint32 {
+	if x != nil {
+		return x.Space
+	}
+	return 0
+}
+
+func (x *Pull) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Pull) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
+}
+
+// PullReply has records in the order of their keys; none at the end.
+type PullReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           [][]byte               `protobuf:"bytes,1,rep,name=key,proto3" json:"key,omitempty"`
+	Value         [][]byte               `protobuf:"bytes,2,rep,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullReply) Reset() {
+	*x = PullReply{}
+	mi := &file_node_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullReply) ProtoMessage() {}
+
+func (x *PullReply) ProtoReflect() protoreflect.Message {
+	mi := &file_node_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullReply.ProtoReflect.Descriptor instead.
+func (*PullReply) Descriptor() ([]byte, []int) {
+	return file_node_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PullReply) GetKey() [][]byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *PullReply) GetValue() [][]byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
 // Coordinate is gossip of network coordinates: the requester sends its own, and the neighbor answers with its own.
 type Coordinate struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -410,7 +524,7 @@ type Coordinate struct {
 
 func (x *Coordinate) Reset() {
 	*x = Coordinate{}
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -422,7 +536,7 @@ func (x *Coordinate) String() string {
 func (*Coordinate) ProtoMessage() {}
 
 func (x *Coordinate) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[5]
+	mi := &file_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -435,7 +549,7 @@ func (x *Coordinate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Coordinate.ProtoReflect.Descriptor instead.
 func (*Coordinate) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{5}
+	return file_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Coordinate) GetAt() []byte {
@@ -467,7 +581,7 @@ type Samples struct {
 
 func (x *Samples) Reset() {
 	*x = Samples{}
-	mi := &file_node_proto_msgTypes[6]
+	mi := &file_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -479,7 +593,7 @@ func (x *Samples) String() string {
 func (*Samples) ProtoMessage() {}
 
 func (x *Samples) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[6]
+	mi := &file_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -492,7 +606,7 @@ func (x *Samples) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Samples.ProtoReflect.Descriptor instead.
 func (*Samples) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{6}
+	return file_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Samples) GetVersion() uint32 {
@@ -589,7 +703,7 @@ type SamplesReply struct {
 
 func (x *SamplesReply) Reset() {
 	*x = SamplesReply{}
-	mi := &file_node_proto_msgTypes[7]
+	mi := &file_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +715,7 @@ func (x *SamplesReply) String() string {
 func (*SamplesReply) ProtoMessage() {}
 
 func (x *SamplesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[7]
+	mi := &file_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +728,7 @@ func (x *SamplesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SamplesReply.ProtoReflect.Descriptor instead.
 func (*SamplesReply) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{7}
+	return file_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SamplesReply) GetIncarnation() uint64 {
@@ -638,7 +752,7 @@ type Subnets struct {
 
 func (x *Subnets) Reset() {
 	*x = Subnets{}
-	mi := &file_node_proto_msgTypes[8]
+	mi := &file_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +764,7 @@ func (x *Subnets) String() string {
 func (*Subnets) ProtoMessage() {}
 
 func (x *Subnets) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[8]
+	mi := &file_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +777,7 @@ func (x *Subnets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subnets.ProtoReflect.Descriptor instead.
 func (*Subnets) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{8}
+	return file_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Subnets) GetKind() []byte {
@@ -706,7 +820,7 @@ type SubnetsReply struct {
 
 func (x *SubnetsReply) Reset() {
 	*x = SubnetsReply{}
-	mi := &file_node_proto_msgTypes[9]
+	mi := &file_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +832,7 @@ func (x *SubnetsReply) String() string {
 func (*SubnetsReply) ProtoMessage() {}
 
 func (x *SubnetsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[9]
+	mi := &file_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +845,7 @@ func (x *SubnetsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubnetsReply.ProtoReflect.Descriptor instead.
 func (*SubnetsReply) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{9}
+	return file_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SubnetsReply) GetState() []byte {
@@ -766,7 +880,7 @@ type Admission struct {
 
 func (x *Admission) Reset() {
 	*x = Admission{}
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +892,7 @@ func (x *Admission) String() string {
 func (*Admission) ProtoMessage() {}
 
 func (x *Admission) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[10]
+	mi := &file_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +905,7 @@ func (x *Admission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admission.ProtoReflect.Descriptor instead.
 func (*Admission) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{10}
+	return file_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Admission) GetJob() []byte {
@@ -818,7 +932,7 @@ type AdmissionReply struct {
 
 func (x *AdmissionReply) Reset() {
 	*x = AdmissionReply{}
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +944,7 @@ func (x *AdmissionReply) String() string {
 func (*AdmissionReply) ProtoMessage() {}
 
 func (x *AdmissionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[11]
+	mi := &file_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +957,7 @@ func (x *AdmissionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmissionReply.ProtoReflect.Descriptor instead.
 func (*AdmissionReply) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{11}
+	return file_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AdmissionReply) GetVerdict() []byte {
@@ -865,7 +979,7 @@ type OptOut struct {
 
 func (x *OptOut) Reset() {
 	*x = OptOut{}
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +991,7 @@ func (x *OptOut) String() string {
 func (*OptOut) ProtoMessage() {}
 
 func (x *OptOut) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[12]
+	mi := &file_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +1004,7 @@ func (x *OptOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OptOut.ProtoReflect.Descriptor instead.
 func (*OptOut) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{12}
+	return file_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OptOut) GetSubject() string {
@@ -923,7 +1037,7 @@ type OptOutReply struct {
 
 func (x *OptOutReply) Reset() {
 	*x = OptOutReply{}
-	mi := &file_node_proto_msgTypes[13]
+	mi := &file_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1049,7 @@ func (x *OptOutReply) String() string {
 func (*OptOutReply) ProtoMessage() {}
 
 func (x *OptOutReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[13]
+	mi := &file_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1062,7 @@ func (x *OptOutReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OptOutReply.ProtoReflect.Descriptor instead.
 func (*OptOutReply) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{13}
+	return file_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OptOutReply) GetChanged() bool {
@@ -973,7 +1087,7 @@ type Permits struct {
 
 func (x *Permits) Reset() {
 	*x = Permits{}
-	mi := &file_node_proto_msgTypes[14]
+	mi := &file_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1099,7 @@ func (x *Permits) String() string {
 func (*Permits) ProtoMessage() {}
 
 func (x *Permits) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[14]
+	mi := &file_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1112,7 @@ func (x *Permits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permits.ProtoReflect.Descriptor instead.
 func (*Permits) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{14}
+	return file_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Permits) GetPrefix() []byte {
@@ -1053,7 +1167,7 @@ type PermitsReply struct {
 
 func (x *PermitsReply) Reset() {
 	*x = PermitsReply{}
-	mi := &file_node_proto_msgTypes[15]
+	mi := &file_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1179,7 @@ func (x *PermitsReply) String() string {
 func (*PermitsReply) ProtoMessage() {}
 
 func (x *PermitsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_proto_msgTypes[15]
+	mi := &file_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1192,7 @@ func (x *PermitsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PermitsReply.ProtoReflect.Descriptor instead.
 func (*PermitsReply) Descriptor() ([]byte, []int) {
-	return file_node_proto_rawDescGZIP(), []int{15}
+	return file_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PermitsReply) GetPermits() uint32 {
@@ -1132,7 +1246,14 @@ const file_node_proto_rawDesc = "" +
 	"\bnote_pos\x18\x05 \x03(\fR\anotePos\x12\x12\n" +
 	"\x04note\x18\x06 \x03(\fR\x04note\x12\x10\n" +
 	"\x03ask\x18\a \x01(\fR\x03ask\x12\x17\n" +
-	"\agone_ms\x18\b \x01(\rR\x06goneMs\"\x1c\n" +
+	"\agone_ms\x18\b \x01(\rR\x06goneMs\"B\n" +
+	"\x04Pull\x12\x14\n" +
+	"\x05space\x18\x01 \x01(\rR\x05space\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\fR\x03key\x12\x12\n" +
+	"\x04kept\x18\x03 \x01(\bR\x04kept\"3\n" +
+	"\tPullReply\x12\x10\n" +
+	"\x03key\x18\x01 \x03(\fR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x03(\fR\x05value\"\x1c\n" +
 	"\n" +
 	"Coordinate\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\fR\x02at\"\xab\x02\n" +
@@ -1195,24 +1316,26 @@ func file_node_proto_rawDescGZIP() []byte {
 	return file_node_proto_rawDescData
 }
 
-var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_node_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_node_proto_goTypes = []any{
 	(*Content)(nil),        // 0: apoidea.node.Content
 	(*ContentReply)(nil),   // 1: apoidea.node.ContentReply
 	(*Proof)(nil),          // 2: apoidea.node.Proof
 	(*ProofReply)(nil),     // 3: apoidea.node.ProofReply
 	(*Records)(nil),        // 4: apoidea.node.Records
-	(*Coordinate)(nil),     // 5: apoidea.node.Coordinate
-	(*Samples)(nil),        // 6: apoidea.node.Samples
-	(*SamplesReply)(nil),   // 7: apoidea.node.SamplesReply
-	(*Subnets)(nil),        // 8: apoidea.node.Subnets
-	(*SubnetsReply)(nil),   // 9: apoidea.node.SubnetsReply
-	(*Admission)(nil),      // 10: apoidea.node.Admission
-	(*AdmissionReply)(nil), // 11: apoidea.node.AdmissionReply
-	(*OptOut)(nil),         // 12: apoidea.node.OptOut
-	(*OptOutReply)(nil),    // 13: apoidea.node.OptOutReply
-	(*Permits)(nil),        // 14: apoidea.node.Permits
-	(*PermitsReply)(nil),   // 15: apoidea.node.PermitsReply
+	(*Pull)(nil),           // 5: apoidea.node.Pull
+	(*PullReply)(nil),      // 6: apoidea.node.PullReply
+	(*Coordinate)(nil),     // 7: apoidea.node.Coordinate
+	(*Samples)(nil),        // 8: apoidea.node.Samples
+	(*SamplesReply)(nil),   // 9: apoidea.node.SamplesReply
+	(*Subnets)(nil),        // 10: apoidea.node.Subnets
+	(*SubnetsReply)(nil),   // 11: apoidea.node.SubnetsReply
+	(*Admission)(nil),      // 12: apoidea.node.Admission
+	(*AdmissionReply)(nil), // 13: apoidea.node.AdmissionReply
+	(*OptOut)(nil),         // 14: apoidea.node.OptOut
+	(*OptOutReply)(nil),    // 15: apoidea.node.OptOutReply
+	(*Permits)(nil),        // 16: apoidea.node.Permits
+	(*PermitsReply)(nil),   // 17: apoidea.node.PermitsReply
 }
 var file_node_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -1233,7 +1356,7 @@ func file_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_proto_rawDesc), len(file_node_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

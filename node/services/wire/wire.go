@@ -140,6 +140,22 @@ func (m *Records) Validate() error {
 	)
 }
 
+// Validate checks limits.
+func (m *Pull) Validate() error {
+	if m.GetSpace() > math.MaxUint8 || len(m.GetKey()) > MaxKey+1 {
+		return fmt.Errorf("pull: invalid space %d or key of %d bytes", m.GetSpace(), len(m.GetKey()))
+	}
+	return nil
+}
+
+// Validate checks limits and columns.
+func (m *PullReply) Validate() error {
+	if len(m.GetKey()) > MaxRecords || len(m.GetKey()) != len(m.GetValue()) {
+		return fmt.Errorf("pull reply: %w", errColumns)
+	}
+	return errors.Join(each("record key", m.GetKey(), PosSize, MaxKey), each("record value", m.GetValue(), 1, math.MaxInt))
+}
+
 // NewCoordinate returns the message of a coordinate.
 func NewCoordinate(at *coordinates.Coordinate) *Coordinate { return &Coordinate{At: at.Append(nil)} }
 

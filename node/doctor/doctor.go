@@ -62,7 +62,6 @@ type check struct {
 // checks in order: prerequisites first.
 var checks = []check{
 	{"data directory", (*examination).dataDir},
-	{"data", (*examination).data},
 	{"disk", (*examination).disk},
 	{"descriptors", (*examination).descriptors},
 	{"clock", (*examination).clock},

@@ -1,4 +1,4 @@
-package mend
+package repair
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"github.com/apoidea/apoidea/crawl/job"
 	"github.com/apoidea/apoidea/crawl/link"
 	"github.com/apoidea/apoidea/crawl/owner"
-	"github.com/apoidea/apoidea/crawl/owner/salvage"
+	"github.com/apoidea/apoidea/crawl/owner/ondisk"
 	"github.com/apoidea/apoidea/crawl/wire"
 	"github.com/apoidea/apoidea/crawl/worker/pages"
 	"github.com/apoidea/apoidea/dedup"
@@ -32,6 +32,8 @@ import (
 )
 
 const sitePages = 40
+
+func noProgress(string) {}
 
 func urlOf(i int) string { return fmt.Sprintf("http://h%d.example/%d", i%4, i) }
 
@@ -64,13 +66,19 @@ func crawled(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	meta := putter{space: store.Keyspace(storage.KeyspaceMeta)}
-	for name, value := range map[string][]byte{node.MetaIdentity: identity, node.MetaIncarnation: []byte("1"), jobs.KeyPrefix + string(spec.ID[:]): kept} {
-		if err := meta.put([]byte(name), value); err != nil {
-			t.Fatal(err)
-		}
+	essentials := map[string][]byte{node.MetaIdentity: identity, node.MetaIncarnation: []byte("1"), jobs.KeyPrefix + string(spec.ID[:]): kept}
+	if err := node.WriteEssentials(dir, essentials); err != nil {
+		t.Fatal(err)
 	}
-	o, err := owner.New(owner.DefaultConfig(string(self)), store.Keyspace(storage.KeyspaceHosts), noSets{}, noJobs{}, everything{}, time.Now())
+	meta := store.Keyspace(storage.KeyspaceMeta)
+	if err := meta.UpdateNoSync(func(b kv.Batch) {
+		for name, value := range essentials {
+			b.Set([]byte(name), value)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	o, err := owner.New(owner.DefaultConfig(string(self)), store.Keyspace(storage.KeyspaceHosts), noSets{}, &draft{}, wholeRing{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,12 +112,13 @@ func crawled(t *testing.T) string {
 			URL: urlOf(i), Outcome: link.OutcomeOK, Status: 200, Depth: uint32(i), FetchedMs: at.UnixMilli(), Size: uint64(len(body)),
 			Digest: digest[:], RecordID: ref.RecordID[:], Holder: string(self), MIME: "text/html",
 		}
-		kvs := []kv.Record{salvage.HostRecord(link.Host(f.URL)), salvage.DoneRecord(spec.ID, f)}
-		if i == sitePages-1 {
-			kvs = append(kvs, salvage.HostRecord(link.Host(urlOf(sitePages))), salvage.AgainRecord(spec.ID, &owner.Final{URL: urlOf(sitePages), Depth: sitePages}))
-		}
-		if err := o.Mend(kvs, func(rec kv.Record, err error) { t.Fatal(err) }); err != nil {
+		if err := o.Import(outcome(spec.ID, f)); err != nil {
 			t.Fatal(err)
+		}
+		if i == sitePages-1 {
+			if err := o.Import(outcome(spec.ID, &owner.Final{URL: urlOf(sitePages), Depth: sitePages})); err != nil || !o.Reopen(spec.ID, urlOf(sitePages)) {
+				t.Fatal(err)
+			}
 		}
 		if _, err := content.Confirm(dedup.Key(ring.ContentKey(digest[:])), dedup.Record{URL: f.URL, Peer: string(self), RecordID: ref.RecordID.String(), Date: at}); err != nil {
 			t.Fatal(err)
@@ -118,7 +127,7 @@ func crawled(t *testing.T) string {
 	if _, err := o.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(meta.flush(), archive.Close(), store.Close()); err != nil {
+	if err := errors.Join(meta.Sync(), archive.Close(), store.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -132,20 +141,18 @@ func fates(t *testing.T, dir string) (done, waiting int) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	if err := store.Keyspace(storage.KeyspaceHosts).Scan(nil, nil, func(key, value []byte) bool {
-		switch r, err := salvage.ReadRecord(key, value); {
-		case err != nil:
-			t.Errorf("record %x: %v", key, err)
-		case r.Kind == salvage.KindDone:
-			done++
-		case r.Kind == salvage.KindWaiting:
-			waiting++
-		}
-		return true
-	}); err != nil {
+	if _, err := ondisk.URLsIn(store.Keyspace(storage.KeyspaceHosts), nil, 1<<20, func(job.ID, *ondisk.Final) { done++ }); err != nil {
 		t.Fatal(err)
 	}
-	return done, waiting
+	o, err := owner.New(owner.DefaultConfig("self"), store.Keyspace(storage.KeyspaceHosts), noSets{}, &draft{}, wholeRing{}, time.Now())
+	if err == nil {
+		err = o.Check()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	totals := o.Totals()
+	return done, int(totals.URLsPending + totals.URLsWaiting)
 }
 
 func glob(t *testing.T, dir, pattern string) []string {
@@ -179,11 +186,11 @@ func overwrite(t *testing.T, name string, share float64, n int) {
 	}
 }
 
-// TestMend: whatever is damaged is found; repaired, nothing is found any more, and every page is
+// TestRun: whatever is damaged is found; repaired, nothing is found any more, and every page is
 // done with its record in the archive, or waits.
-func TestMend(t *testing.T) {
+func TestRun(t *testing.T) {
 	base := crawled(t)
-	if r, err := Check(t.Context(), base, Options{ReadData: true}); err != nil || !r.OK || len(r.Findings) > 1 || r.Exchanges != sitePages || r.URLs != sitePages {
+	if r, err := Check(t.Context(), base, noProgress); err != nil || !r.OK || len(r.Findings) > 1 || r.Exchanges != sitePages || r.URLs != sitePages {
 		t.Fatalf("sound: %+v, %v", r, err)
 	}
 	for _, c := range []struct {
@@ -191,12 +198,7 @@ func TestMend(t *testing.T) {
 		harm  func(t *testing.T, dir string)
 		again int // pages that have to be crawled again, at most
 	}{
-		{"log overwritten", func(t *testing.T, dir string) {
-			for _, name := range glob(t, dir, "db/*.log") {
-				overwrite(t, name, 0.5, 60)
-			}
-		}, 0},
-		{"logs gone", func(t *testing.T, dir string) { remove(t, glob(t, dir, "db/*.log")...) }, 0},
+		{"the database gone", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "db")) }, 0},
 		{"manifest", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "db/MANIFEST-*")[0], 0, 30) }, 0},
 		{"marker", func(t *testing.T, dir string) { remove(t, glob(t, dir, "db/marker.manifest.*")...) }, 0},
 		{"options", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "db/OPTIONS-*")[0], 0, 200) }, 0},
@@ -210,8 +212,8 @@ func TestMend(t *testing.T) {
 		{"the archive gone", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "archive")) }, sitePages},
 		{"index", func(t *testing.T, dir string) { overwrite(t, glob(t, dir, "archive/*.cdxj")[0], 0.5, 20) }, 0},
 		{"indexes gone", func(t *testing.T, dir string) { remove(t, glob(t, dir, "archive/*.cdxj")...) }, 0},
-		{"log and archive", func(t *testing.T, dir string) {
-			remove(t, glob(t, dir, "db/*.log")[0])
+		{"database and archive", func(t *testing.T, dir string) {
+			remove(t, glob(t, dir, "db/MANIFEST-*")[0])
 			overwrite(t, glob(t, dir, "archive/*.warc.gz")[0], 0.4, 100)
 		}, 3},
 	} {
@@ -220,55 +222,31 @@ func TestMend(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(base)); err != nil {
 				t.Fatal(err)
 			}
-			logsGone := strings.HasPrefix(c.name, "log")
-			if logsGone { // the copy beside the database is what knows the job then
-				keepEssentials(t, base, dir)
-			}
 			c.harm(t, dir)
-			if r, err := Check(t.Context(), dir, Options{ReadData: true}); err != nil || r.OK {
+			if r, err := Check(t.Context(), dir, noProgress); err != nil || r.OK {
 				t.Errorf("check: %+v, %v", r, err)
 			}
-			dry, err := Repair(t.Context(), dir, Options{}, true)
+			dry, err := Run(t.Context(), dir, noProgress, true)
 			if err != nil || dry.Aside != "" {
 				t.Fatalf("dry run: %+v, %v", dry, err)
 			}
-			if r, err := Check(t.Context(), dir, Options{ReadData: true}); err != nil || r.OK {
+			if r, err := Check(t.Context(), dir, noProgress); err != nil || r.OK {
 				t.Errorf("the dry run mended it: %+v, %v", r, err)
 			}
-			m, err := Repair(t.Context(), dir, Options{}, false)
+			m, err := Run(t.Context(), dir, noProgress, false)
 			if err != nil || m.AgainTotal > int64(c.again) {
 				t.Fatalf("repair: %+v, %v", m, err)
 			}
-			if r, err := Check(t.Context(), dir, Options{ReadData: true}); err != nil || !r.OK {
+			if r, err := Check(t.Context(), dir, noProgress); err != nil || !r.OK {
 				t.Errorf("check of what was repaired: %+v, %v", r, err)
 			}
 			if done, waiting := fates(t, dir); done+waiting != sitePages+1 || waiting > 1+c.again {
 				t.Errorf("%d URLs are done and %d wait, want %d, %d of them waiting at most; %+v", done, waiting, sitePages+1, 1+c.again, m)
 			}
-			if again, err := Repair(t.Context(), dir, Options{}, false); err != nil || again.Rebuilt || again.Aside != "" {
+			if again, err := Run(t.Context(), dir, noProgress, false); err != nil || again.NewDatabase || again.Aside != "" {
 				t.Errorf("a second repair: %+v, %v", again, err)
 			}
 		})
-	}
-}
-
-// keepEssentials writes the copy that a run writes.
-func keepEssentials(t *testing.T, base, dir string) {
-	t.Helper()
-	store, err := storage.Open(filepath.Join(base, "db"), storage.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	kept := make(map[string][]byte)
-	if err := store.Keyspace(storage.KeyspaceMeta).Scan(nil, nil, func(key, value []byte) bool {
-		kept[string(key)] = bytes.Clone(value)
-		return true
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := node.WriteEssentials(dir, kept); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -288,55 +266,51 @@ func TestOtherFormat(t *testing.T) {
 		if err := errors.Join(err, s.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := Check(t.Context(), dir, Options{}); !errors.Is(err, want) {
+		if r, err := Check(t.Context(), dir, noProgress); !errors.Is(err, want) {
 			t.Errorf("check: %+v, %v, want %v", r, err, want)
 		}
-		if r, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, want) {
+		if r, err := Run(t.Context(), dir, noProgress, false); !errors.Is(err, want) {
 			t.Errorf("repair: %+v, %v, want %v", r, err, want)
 		}
 		manifests, err := filepath.Glob(filepath.Join(dir, "db", "MANIFEST-*"))
 		if err != nil || len(manifests) == 0 {
 			t.Fatalf("manifests %v, %v", manifests, err)
 		}
-		for _, name := range manifests {
-			if err := os.Remove(name); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if r, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, want) {
-			t.Errorf("repair of one without a manifest: %+v, %v, want %v", r, err, want)
-		}
 		kept := filepath.Join(dir, node.EssentialsFile)
-		if err := errors.Join(os.RemoveAll(filepath.Join(dir, "db")), os.WriteFile(kept, []byte(`{"format":`+format+`}`), 0o600)); err != nil {
+		if err := os.WriteFile(kept, []byte(`{"format":`+format+`}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, want) {
+		remove(t, manifests...)
+		if r, err := Run(t.Context(), dir, noProgress, false); !errors.Is(err, want) {
+			t.Errorf("repair of one without a manifest: %+v, %v, want %v", r, err, want)
+		}
+		remove(t, filepath.Join(dir, "db"))
+		if r, err := Run(t.Context(), dir, noProgress, false); !errors.Is(err, want) {
 			t.Errorf("repair from the copy of identity and jobs: %+v, %v, want %v", r, err, want)
 		}
 	}
 }
 
-// TestInterrupted: a repair that ended between the old database and the new one is finished by the
-// next.
+// TestInterrupted: a repair that ended between the corrupt database and the new one is done again.
 func TestInterrupted(t *testing.T) {
 	dir := crawled(t)
-	if err := os.Rename(filepath.Join(dir, "db"), filepath.Join(dir, newName)); err != nil {
+	if err := os.Rename(filepath.Join(dir, "db"), filepath.Join(dir, draftName)); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := Check(t.Context(), dir, Options{}); err != nil || r.OK {
+	if r, err := Check(t.Context(), dir, noProgress); err != nil || r.OK {
 		t.Errorf("check: %+v, %v", r, err)
 	}
-	if m, err := Repair(t.Context(), dir, Options{}, false); err != nil || m.Rebuilt || len(m.Done) != 1 {
+	if m, err := Run(t.Context(), dir, noProgress, false); err != nil || !m.NewDatabase || m.Restored != sitePages {
 		t.Errorf("repair: %+v, %v", m, err)
 	}
 	if done, waiting := fates(t, dir); done != sitePages || waiting != 1 {
-		t.Errorf("%d done, %d wait", done, waiting)
+		t.Errorf("%d done, %d pending", done, waiting)
 	}
 }
 
 // TestRefuses: a directory without data, and one that is in use.
 func TestRefuses(t *testing.T) {
-	if _, err := Check(t.Context(), t.TempDir(), Options{}); err == nil {
+	if _, err := Check(t.Context(), t.TempDir(), noProgress); err == nil {
 		t.Error("an empty directory was looked at")
 	}
 	dir := crawled(t)
@@ -345,7 +319,7 @@ func TestRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Close()
-	if _, err := Repair(t.Context(), dir, Options{}, false); !errors.Is(err, storage.ErrLocked) {
+	if _, err := Run(t.Context(), dir, noProgress, false); !errors.Is(err, storage.ErrLocked) {
 		t.Errorf("a directory in use: %v", err)
 	}
 }
@@ -362,16 +336,16 @@ func TestMovedFilesAreNoDamage(t *testing.T) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := Check(t.Context(), dir, Options{}); err != nil || r.OK || !strings.Contains(fmt.Sprint(r.Findings), ".cdxj.moved") {
+	if r, err := Check(t.Context(), dir, noProgress); err != nil || r.OK || !strings.Contains(fmt.Sprint(r.Findings), ".cdxj.moved") {
 		t.Errorf("without the mark: %+v, %v", r, err)
 	}
 	if err := os.Rename(index, index+".moved"); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := Check(t.Context(), dir, Options{ReadData: true}); err != nil || !r.OK {
+	if r, err := Check(t.Context(), dir, noProgress); err != nil || !r.OK {
 		t.Errorf("with the mark: %+v, %v", r, err)
 	}
-	if m, err := Repair(t.Context(), dir, Options{}, false); err != nil || m.AgainTotal != 0 || m.Aside != "" {
+	if m, err := Run(t.Context(), dir, noProgress, false); err != nil || m.AgainTotal != 0 || m.Aside != "" {
 		t.Errorf("repaired %+v, %v", m, err)
 	}
 	if done, _ := fates(t, dir); done != sitePages {

@@ -13,12 +13,11 @@ import (
 	"github.com/apoidea/apoidea/node"
 	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/datadir"
-	"github.com/apoidea/apoidea/node/mend"
+	"github.com/apoidea/apoidea/node/repair"
 )
 
-type mendOptions struct {
+type repairOptions struct {
 	*globals
-	asked  mend.Options
 	dryRun bool
 }
 
@@ -26,39 +25,37 @@ type mendOptions struct {
 var errDamage = errors.New("corruption found")
 
 func newCheck(g *globals) *cobra.Command {
-	o := mendOptions{globals: g}
-	cmd := &cobra.Command{
+	o := repairOptions{globals: g}
+	return &cobra.Command{
 		Use:   "check",
 		Short: "Check the data directory for corruption",
-		Long: `Check the data of a stopped peer: the database files, the consistency of the records, and the archive against its indexes and the records. Each
-finding has a description and its effect on the crawl. A note is a normal result of a crash. Nothing is changed.
+		Long: `Check the data of a stopped peer: read the whole database and verify its checksums, read the whole archive and verify its digests and indexes, and
+compare the outcomes of pages with the archive. Each finding has a description and its effect on the crawl. A note is a normal result of a crash. Nothing is
+changed.
 
 A WARC file that was moved to other storage is not corruption if its index remains as FILE.cdxj.moved. Its pages are not crawled again.
 
---read-data reads every block and WARC record and verifies the digests. Without it, only the indexes are read.
-
 The exit code is 1 if corruption was found.`,
 		Example: `  apoidea check
-  apoidea check --read-data --json --data-dir /srv/crawl`,
+  apoidea check --json --data-dir /srv/crawl`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.check(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&o.asked.ReadData, "read-data", false, "read every database block and archive record")
-	return cmd
 }
 
 func newRepair(g *globals) *cobra.Command {
-	o := mendOptions{globals: g}
+	o := repairOptions{globals: g}
 	cmd := &cobra.Command{
 		Use:   "repair",
 		Short: "Repair the data directory and report what was lost",
-		Long: `Repair the data of a stopped peer. All data is read, as by check --read-data. Readable records are copied to a new database. Archive files
-are rewritten without unreadable records, with their indexes. Missing outcomes are restored from the archive. Lost URLs are listed, and the next run
-crawls them again. Corrupt files are moved to damaged-TIME in the data directory; remove it yourself.
+		Long: `Repair the data of a stopped peer. All data is read, as by check. A corrupt database is replaced by a new one with the same identity and jobs: in a
+ring its records come back from other peers at the next start, and a peer that is alone restores the outcomes of archived pages. Archive files are rewritten
+without unreadable records, with their indexes. Lost pages are listed, and the next run crawls them again. Corrupt files are moved to damaged-TIME in the data
+directory; remove it yourself.
 
-Back up the data directory first if possible. A repair needs free space for a copy of the database and of the corrupt archive files.`,
+Back up the data directory first if possible. A repair needs free space for a new database and for a copy of the corrupt archive files.`,
 		Example: `  apoidea repair --dry-run
   apoidea repair --data-dir /srv/crawl`,
 		Args: noArgs,
@@ -70,28 +67,27 @@ Back up the data directory first if possible. A repair needs free space for a co
 	return cmd
 }
 
-// options returns the options, with progress for people.
-func (o *mendOptions) options(errOut io.Writer) mend.Options {
-	m := o.asked
-	if !o.quiet && !o.json {
-		m.Progress = func(doing string) { fmt.Fprintf(errOut, "%s\n", doing) }
+// progress returns a function that prints what is done, for people.
+func (o *repairOptions) progress(errOut io.Writer) func(doing string) {
+	if o.quiet || o.json {
+		return func(string) {}
 	}
-	return m
+	return func(doing string) { fmt.Fprintln(errOut, doing) }
 }
 
 // idle returns an error if a peer is running: its writes would look like corruption.
-func (o *mendOptions) idle(ctx context.Context, command string) error {
+func (o *repairOptions) idle(ctx context.Context, command string) error {
 	if control.Answers(ctx, o.addr()) {
 		return fmt.Errorf("%s: a peer is running in %s: stop it first (Ctrl-C, or apoidea leave --data-dir %s)", command, o.dataDir, o.dataDir)
 	}
 	return nil
 }
 
-func (o *mendOptions) check(ctx context.Context, out, errOut io.Writer) error {
+func (o *repairOptions) check(ctx context.Context, out, errOut io.Writer) error {
 	if err := o.idle(ctx, "check"); err != nil {
 		return err
 	}
-	r, err := mend.Check(ctx, o.dataDir, o.options(errOut))
+	r, err := repair.Check(ctx, o.dataDir, o.progress(errOut))
 	if err != nil {
 		return inUse("check", o.dataDir, err)
 	}
@@ -116,7 +112,7 @@ func inUse(command, dir string, err error) error {
 	return err
 }
 
-func (o *mendOptions) printFindings(out io.Writer, r *mend.Report) error {
+func (o *repairOptions) printFindings(out io.Writer, r *repair.Report) error {
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		if o.quiet && f.Note {
@@ -133,33 +129,29 @@ func (o *mendOptions) printFindings(out io.Writer, r *mend.Report) error {
 	if o.quiet || !r.OK {
 		return nil
 	}
-	how := "only the indexes were read; --read-data reads the data"
-	if r.ReadData {
-		how = "all data was read"
-	}
-	_, err := fmt.Fprintf(out, "ok: %s in the archive, %s with an outcome; %s\n", words.Counted(r.Exchanges, "exchange"), words.Counted(r.URLs, "URL"), how)
+	_, err := fmt.Fprintf(out, "ok: %s in the archive, %s with an outcome\n", words.Counted(r.Exchanges, "exchange"), words.Counted(r.URLs, "URL"))
 	return err
 }
 
-func (o *mendOptions) repair(ctx context.Context, out, errOut io.Writer) error {
+func (o *repairOptions) repair(ctx context.Context, out, errOut io.Writer) error {
 	if err := o.idle(ctx, "repair"); err != nil {
 		return err
 	}
 	datadir.Private()
-	m, err := mend.Repair(ctx, o.dataDir, o.options(errOut), o.dryRun)
+	m, err := repair.Run(ctx, o.dataDir, o.progress(errOut), o.dryRun)
 	if err != nil {
 		return inUse("repair", o.dataDir, err)
 	}
 	if o.json {
 		return words.JSON(out, m)
 	}
-	return o.printMended(out, m)
+	return o.printResult(out, m)
 }
 
 // lossesShown is how many lost pages are named to people.
 const lossesShown = 20
 
-func (o *mendOptions) printMended(out io.Writer, m *mend.Mended) error {
+func (o *repairOptions) printResult(out io.Writer, m *repair.Result) error {
 	if err := o.printFindings(out, m.Before); err != nil {
 		return err
 	}
@@ -167,17 +159,8 @@ func (o *mendOptions) printMended(out io.Writer, m *mend.Mended) error {
 	for _, line := range m.Done {
 		say("%s", line)
 	}
-	if m.Rebuilt {
-		say("%d records recovered, %d unreadable, %d outcomes restored from the archive", m.Records, m.Unreadable, m.Restored)
-	}
 	sayURLs(say, "lost, will be crawled again by the next run", m.Again, m.AgainTotal)
 	sayURLs(say, "lost, owned by another peer (to crawl it again: apoidea crawl --again)", m.Elsewhere, m.ElsewhereTotal)
-	if m.FoundTotal > 0 {
-		say("%d URLs linked from archived pages were lost and are pending again", m.FoundTotal)
-	}
-	if m.Nameless > 0 {
-		say("%d pending URLs are lost and unknown; crawling a page that links to them restores them", m.Nameless)
-	}
 	switch {
 	case m.DryRun:
 		say("dry run: nothing was changed")

@@ -8,13 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/apoidea/apoidea/node"
-	"github.com/apoidea/apoidea/node/control"
 	"github.com/apoidea/apoidea/node/datadir"
-	"github.com/apoidea/apoidea/node/mend"
 	"github.com/apoidea/apoidea/node/ops/volunteer/machine"
 )
 
@@ -43,38 +40,6 @@ func (e *examination) dataDir(context.Context) Finding {
 	default:
 		return fine("%s: writable, not in use", dir)
 	}
-}
-
-// data checks the stored data for corruption as apoidea check does without --read-data.
-func (e *examination) data(ctx context.Context) Finding {
-	dir := e.Config.DataDir
-	if e.runs || node.InUse(e.keptErr) {
-		return fine("not checked while a peer runs")
-	}
-	r, err := mend.Check(ctx, dir, mend.Options{})
-	cure := "run apoidea check --data-dir " + dir + " for details, then apoidea repair"
-	switch {
-	case control.KindOf(err) == control.KindNoPeer:
-		return fine("no data yet")
-	case ctx.Err() != nil:
-		return found(Warn, "the check did not finish in "+checkTime.String(), "run apoidea check --data-dir "+dir+", which has no time limit")
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
-		return found(Warn, oneLine(err), "fix the data directory first")
-	case err != nil:
-		return found(Fail, oneLine(err), cure)
-	case r.OK:
-		return fine("%s in the archive and %s with an outcome; the indexes are consistent (apoidea check --read-data also reads the pages)", count(int(r.Exchanges), "exchange"), count(int(r.URLs), "URL"))
-	}
-	damaged := 0
-	first := ""
-	for i := range r.Findings {
-		if f := &r.Findings[i]; !f.Note {
-			if damaged++; first == "" {
-				first = f.String()
-			}
-		}
-	}
-	return found(Fail, fmt.Sprintf("%s; the first: %s", count(damaged, "corrupt item"), first), cure)
 }
 
 // tryToWrite creates a file in dir and removes it, because permission bits do not show mounts and
